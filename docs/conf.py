@@ -1,0 +1,86 @@
+"""Build of the documentation: three pages; the API page is made from the public names."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+from importlib.metadata import version as installed_version
+from types import ModuleType
+
+# Importing the package imports PyMC; nothing here needs compiled code or a window.
+os.environ.setdefault("PYTENSOR_FLAGS", "mode=FAST_COMPILE")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+project = "pymc_private"
+author = "The pymc_private developers"
+project_copyright = author
+version = release = installed_version("pymc-private")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
+myst_heading_anchors = 3
+exclude_patterns = ["_build"]
+html_title = f"{project} {version}"
+html_theme = "pydata_sphinx_theme"
+html_theme_options = {"show_prev_next": False, "secondary_sidebar_items": ["page-toc"]}
+html_sidebars: dict[str, list[str]] = {"**": []}
+html_show_sourcelink = False
+
+autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autosummary_generate = False
+napoleon_google_docstring = False
+napoleon_custom_sections = ["Promise"]
+napoleon_use_ivar = True
+
+# Every cross-reference must resolve, except types: numpydoc writes them as prose
+# ("array, shape (n, d)"), and other projects' inventories would need a network.
+nitpicky = True
+nitpick_ignore_regex = [("py:class", ".*"), ("py:exc", "[A-Z][A-Za-z]*")]
+
+MARKER = "% public names of "
+
+
+def page_entries(module_name: str, documented: set[int]) -> str:
+    """List and document a module's public names, without those higher on the page."""
+    module = importlib.import_module(module_name)
+    entries = []
+    for name in getattr(module, "__all__", own_names(module)):
+        value = getattr(module, name)
+        if name.startswith("_") or inspect.ismodule(value) or id(value) in documented:
+            continue
+        documented.add(id(value))
+        entries.append((name, value))
+    if not entries:
+        return ""
+    names = "\n".join(f"   {module_name}.{name}" for name, _ in entries)
+    blocks = [f".. autosummary::\n   :nosignatures:\n\n{names}"]
+    blocks += [f".. {directive(value)}:: {module_name}.{name}" for name, value in entries]
+    return "```{eval-rst}\n" + "\n\n".join(blocks) + "\n```\n"
+
+
+def own_names(module: ModuleType) -> list[str]:
+    """List what a module without `__all__` defines itself."""
+    return [n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__]
+
+
+def directive(value: object) -> str:
+    """Name the autodoc directive that documents a value."""
+    if inspect.isclass(value):
+        return "autoexception" if issubclass(value, BaseException) else "autoclass"
+    return "autofunction" if callable(value) else "autodata"
+
+
+def fill_in_names(app: object, docname: str, source: list[str]) -> None:
+    """Replace each line "% public names of MODULE" by that module's entries."""
+    documented: set[int] = set()
+    lines = source[0].splitlines()
+    for number, line in enumerate(lines):
+        if line.startswith(MARKER):
+            lines[number] = page_entries(line.removeprefix(MARKER).strip(), documented)
+    source[0] = "\n".join(lines)
+
+
+def setup(app: object) -> None:
+    app.connect("source-read", fill_in_names)

@@ -1,0 +1,70 @@
+"""Differentially private posterior sampling for PyMC models.
+
+An existing model in, private draws and an honest report out::
+
+    private = pmp.privatize(model, records="woman", domain={"X": pmp.Ball(1.0)})
+    plan = pmp.calibrate(private, epsilon=1, delta=1e-6, draws=10)
+    release = pmp.sample(plan, ledger=pmp.Ledger("study.sqlite", epsilon=2, delta=1e-5))
+    pmp.report(release)
+"""
+
+from pymc_private import errors, privacy
+from pymc_private.errors import (
+    BudgetExceeded,
+    DomainError,
+    Incompatible,
+    NotCertified,
+    PrivacyWarning,
+    Unsupported,
+)
+from pymc_private.mechanisms.answers import Answer, answer
+from pymc_private.mechanisms.calibrate import calibrate
+from pymc_private.mechanisms.posterior import sample
+from pymc_private.mechanisms.release import Release, load
+from pymc_private.models.certificate import Certificate, certify
+from pymc_private.models.constants import constants
+from pymc_private.models.domain import Ball, Categories, Interval, Simplex
+from pymc_private.models.plan import Plan
+from pymc_private.models.private_model import PrivateModel, privatize
+from pymc_private.models.scale import Scale
+from pymc_private.models.temper import temper
+from pymc_private.models.trim import trim
+from pymc_private.privacy import Guarantee, Ledger
+from pymc_private.report import Report, compare, report
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Answer",
+    "Ball",
+    "BudgetExceeded",
+    "Categories",
+    "Certificate",
+    "DomainError",
+    "Guarantee",
+    "Incompatible",
+    "Interval",
+    "Ledger",
+    "NotCertified",
+    "Plan",
+    "PrivacyWarning",
+    "PrivateModel",
+    "Release",
+    "Report",
+    "Scale",
+    "Simplex",
+    "Unsupported",
+    "answer",
+    "calibrate",
+    "certify",
+    "compare",
+    "constants",
+    "errors",
+    "load",
+    "privacy",
+    "privatize",
+    "report",
+    "sample",
+    "temper",
+    "trim",
+]

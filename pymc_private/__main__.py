@@ -1,0 +1,55 @@
+"""Command line: ``python -m pymc_private demo``, ``report FILE``, ``ledger FILE``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; the exit status is 0 if it did what it says."""
+    # A graph met once is interpreted: compiling it would take longer than the whole job.
+    if "mode=" not in (flags := os.environ.get("PYTENSOR_FLAGS", "")):
+        os.environ["PYTENSOR_FLAGS"] = ",".join(filter(None, [flags, "mode=FAST_COMPILE"]))
+    parser = argparse.ArgumentParser(prog="python -m pymc_private", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    demo = commands.add_parser("demo", help="the Fair survey: certificate, plan, draws, report")
+    demo.add_argument("--folder", type=Path, default=Path(), help="where to write (default: here)")
+    report = commands.add_parser("report", help="print a saved release and write its HTML report")
+    report.add_argument("file", type=Path)
+    ledger = commands.add_parser("ledger", help="print a ledger and check its chain")
+    ledger.add_argument("file", type=Path)
+    chosen = parser.parse_args(arguments)
+    return {"demo": _demo, "report": _report, "ledger": _ledger}[chosen.command](chosen)
+
+
+def _demo(chosen: argparse.Namespace) -> int:
+    from pymc_private.report.demo import demo
+
+    demo(chosen.folder)
+    return 0
+
+
+def _report(chosen: argparse.Namespace) -> int:
+    import pymc_private as pmp
+
+    page = pmp.report(pmp.load(chosen.file))
+    print(page.text)
+    page.save(chosen.file.with_suffix(".html"))
+    return 0
+
+
+def _ledger(chosen: argparse.Namespace) -> int:
+    import pymc_private as pmp
+
+    ledger = pmp.Ledger.open(chosen.file)
+    print(ledger)
+    intact = ledger.verify()
+    print("the chain of charges is intact" if intact else "the chain of charges is broken")
+    return 0 if intact else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

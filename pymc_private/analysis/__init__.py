@@ -1,0 +1,27 @@
+"""What a graph can do: intervals, record labels, and the walk both share.
+
+Imports: errors, NumPy, SciPy's special functions, PyTensor. Knows nothing of privacy or of PyMC.
+"""
+
+from pymc_private.analysis import row_indexing, row_rules
+from pymc_private.analysis.bounds import Culprit, Trail, bounds
+from pymc_private.analysis.interval import Ellipsoid, Interval, SimplexRows
+from pymc_private.analysis.rewrites import simplify
+from pymc_private.analysis.rows import MIXED, NONE, row_labels
+from pymc_private.analysis.walk import walk
+
+__all__ = [
+    "MIXED",
+    "NONE",
+    "Culprit",
+    "Ellipsoid",
+    "Interval",
+    "SimplexRows",
+    "Trail",
+    "bounds",
+    "row_indexing",
+    "row_labels",
+    "row_rules",
+    "simplify",
+    "walk",
+]

@@ -1,0 +1,109 @@
+"""Elementary functions: NumPy face, PyTensor face, proved range and float error.
+
+The float error is the number of units in the last place by which SciPy or NumPy may miss the real
+value at a double. The figures are generous; ``tests/analysis/test_functions.py`` checks each against
+Arb over its whole domain. Where a function's relative error is unbounded near a zero of the function
+(gammaln near 1 and 2, psi near 1.46), ``absolute`` adds an absolute slack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytensor.tensor as pt
+import scipy.special as sc
+
+from pymc_private.analysis.rounding import Array, down, is_symbolic, library, up
+
+INF = float("inf")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A real function and what is known of it.
+
+    Parameters
+    ----------
+    name : str
+        Name in messages.
+    numpy, tensor : callable
+        The function on arrays and on PyTensor variables.
+    ulps : float
+        Bound of the relative float error, in units of 2**-52.
+    low, high : float
+        Proved range of the function over the extended reals; ends of intervals are clamped to it.
+    absolute : float
+        Absolute float error that adds to the relative one.
+    """
+
+    name: str
+    numpy: Callable[..., np.ndarray]
+    tensor: Callable[..., Array]
+    ulps: float = 4.0
+    low: float = -INF
+    high: float = INF
+    absolute: float = 0.0
+
+    def __call__(self, *arrays: Array) -> Array:
+        """Evaluate, symbolically where an argument is symbolic."""
+        return (self.tensor if is_symbolic(*arrays) else self.numpy)(*arrays)
+
+    def down(self, *arrays: Array) -> Array:
+        """A lower bound of the real value."""
+        value = down(self(*arrays), self.ulps)
+        value = value - self.absolute if self.absolute else value
+        return library(value).maximum(value, self.low) if self.low > -INF else value
+
+    def up(self, *arrays: Array) -> Array:
+        """An upper bound of the real value."""
+        value = up(self(*arrays), self.ulps)
+        value = value + self.absolute if self.absolute else value
+        return library(value).minimum(value, self.high) if self.high < INF else value
+
+
+def _log1mexp(x: np.ndarray) -> np.ndarray:
+    """log(1 - e^x) for x <= 0, by the branch that keeps relative accuracy (Maechler 2012)."""
+    return np.where(x < -np.log(2.0), np.log1p(-np.exp(x)), np.log(-np.expm1(x)))
+
+
+def _softplus(x: np.ndarray) -> np.ndarray:
+    """log(1 + e^x) without cancellation: for x > 0 it is x + log(1 + e^-x)."""
+    return np.where(x > 0.0, x, 0.0) + np.log1p(np.exp(-np.abs(x)))
+
+
+EXP = Function("exp", np.exp, pt.exp, low=0.0)
+EXPM1 = Function("expm1", np.expm1, pt.expm1, low=-1.0)
+LOG = Function("log", np.log, pt.log)
+LOG2 = Function("log2", np.log2, pt.log2)
+LOG10 = Function("log10", np.log10, pt.log10)
+LOG1P = Function("log1p", np.log1p, pt.log1p)
+LOG1MEXP = Function("log1mexp", _log1mexp, pt.log1mexp, ulps=8.0, high=0.0)
+SQRT = Function("sqrt", np.sqrt, pt.sqrt, ulps=1.0, low=0.0)
+SIGMOID = Function("sigmoid", sc.expit, pt.sigmoid, ulps=8.0, low=0.0, high=1.0)
+SOFTPLUS = Function("softplus", _softplus, pt.softplus, ulps=8.0, low=0.0)
+TANH = Function("tanh", np.tanh, pt.tanh, low=-1.0, high=1.0)
+SINH = Function("sinh", np.sinh, pt.sinh)
+COSH = Function("cosh", np.cosh, pt.cosh, low=1.0)
+ARCTAN = Function("arctan", np.arctan, pt.arctan, low=-1.5707963267948968, high=1.5707963267948968)
+ARCSINH = Function("arcsinh", np.arcsinh, pt.arcsinh, ulps=8.0)
+ARCTANH = Function("arctanh", np.arctanh, pt.arctanh, ulps=8.0)
+COS = Function("cos", np.cos, pt.cos, low=-1.0, high=1.0)
+ERF = Function("erf", sc.erf, pt.erf, ulps=8.0, low=-1.0, high=1.0)
+ERFC = Function("erfc", sc.erfc, pt.erfc, ulps=64.0, low=0.0, high=2.0)
+ERFCX = Function("erfcx", sc.erfcx, pt.erfcx, ulps=64.0, low=0.0)
+ERFINV = Function("erfinv", sc.erfinv, pt.erfinv, ulps=64.0)
+GAMMALN = Function("gammaln", sc.gammaln, pt.gammaln, ulps=16.0, absolute=2e-15)
+PSI = Function("psi", sc.psi, pt.psi, ulps=32.0, absolute=2e-15)
+TRIGAMMA = Function(
+    "trigamma", lambda x: sc.polygamma(1, x), lambda x: pt.polygamma(1, x), ulps=64.0, low=0.0
+)
+I0 = Function("i0", sc.i0, pt.i0, ulps=16.0, low=1.0)
+I1 = Function("i1", sc.i1, pt.i1, ulps=16.0)
+I0E = Function("i0e", sc.i0e, lambda x: pt.i0(x) * pt.exp(-abs(x)), ulps=16.0, low=0.0, high=1.0)
+GAMMAINC = Function("gammainc", sc.gammainc, pt.gammainc, ulps=2048.0, low=0.0, high=1.0)
+GAMMAINCC = Function("gammaincc", sc.gammaincc, pt.gammaincc, ulps=2048.0, low=0.0, high=1.0)
+
+GAMMALN_MINIMUM = 1.4616321449683623
+"""Where gammaln is least on the positive axis (a double next to the real minimizer)."""

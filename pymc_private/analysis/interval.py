@@ -1,0 +1,154 @@
+"""Interval: the values a graph node may take, and the few maps every rule is made of.
+
+An end is a bound of a real value. Both ends NaN is the top element: anything, NaN included. So NaN
+needs no flag: every NumPy function passes it on, and `Interval.finite` is False for it.
+Boolean nodes use (False, True) for "unknown", (True, True) for "certain".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pymc_private.analysis.functions import Function
+from pymc_private.analysis.rounding import Array, is_symbolic, library, multiply_down, multiply_up
+
+
+@dataclass(frozen=True, eq=False)
+class Ellipsoid:
+    """Each row r along the last axis obeys ||(r - center) / scale||_2 <= radius."""
+
+    center: Array
+    scale: Array
+    radius: float
+
+
+@dataclass(frozen=True, eq=False)
+class SimplexRows:
+    """Each row along the last axis is non-negative and sums to one (in real arithmetic)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """Ends of the values of one graph node, elementwise.
+
+    Parameters
+    ----------
+    lower, upper : array or PyTensor variable, shape of the node
+        Rounded outward. NaN in both means that nothing is known, not even that a number comes out.
+    within : Ellipsoid, SimplexRows or None
+        What else is known of each row along the last axis.
+    """
+
+    lower: Array
+    upper: Array
+    within: Ellipsoid | SimplexRows | None = None
+
+    @classmethod
+    def point(cls, value: Array) -> Interval:
+        """The interval that holds one value (per element)."""
+        # Slices and None are indexes, not numbers: they pass as they are.
+        plain = is_symbolic(value) or value is None or isinstance(value, slice)
+        array = value if plain else np.asarray(value)
+        return cls(array, array)
+
+    @classmethod
+    def everything(cls, shape: tuple[int, ...] = ()) -> Interval:
+        """Anything at all: the answer of an Op without a rule."""
+        nan = np.full(shape, np.nan)
+        return cls(nan, nan)
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether an end is a PyTensor variable."""
+        return is_symbolic(self.lower, self.upper)
+
+    @property
+    def is_point(self) -> bool:
+        """Whether both ends are the very same array (so that exact Ops may be applied)."""
+        return self.lower is self.upper
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether every end is a finite number."""
+        return bool(np.isfinite(self.lower).all() and np.isfinite(self.upper).all())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the node."""
+        return np.shape(self.lower)
+
+    def forget(self) -> Interval:
+        """The same ends without the knowledge about rows."""
+        return replace(self, within=None) if self.within is not None else self
+
+    def as_float(self) -> Interval:
+        """The same interval with ends in double precision (exact for integers below 2**53)."""
+        if self.is_symbolic or not isinstance(self.lower, np.ndarray | np.generic):
+            return self
+        if self.lower.dtype == np.float64 and self.upper.dtype == np.float64:
+            return self
+        lower = self.lower.astype(np.float64)
+        upper = lower if self.is_point else self.upper.astype(np.float64)
+        return Interval(lower, upper, self.within)
+
+    # ---- the maps -------------------------------------------------------------------------
+    def increasing(self, f: Function) -> Interval:
+        """The image under a non-decreasing f: [f(lower), f(upper)]."""
+        return Interval(f.down(self.lower), f.up(self.upper))
+
+    def decreasing(self, f: Function) -> Interval:
+        """The image under a non-increasing f: [f(upper), f(lower)]."""
+        return Interval(f.down(self.upper), f.up(self.lower))
+
+    def valley(self, f: Function, bottom: float) -> Interval:
+        """The image under f that falls to its minimum at `bottom` and rises after it."""
+        xp = library(self.lower, self.upper)
+        nearest = xp.minimum(xp.maximum(self.lower, bottom), self.upper)
+        return Interval(f.down(nearest), xp.maximum(f.up(self.lower), f.up(self.upper)))
+
+    def hull(self, other: Interval) -> Interval:
+        """The least interval that holds both."""
+        xp = library(self.lower, self.upper, other.lower, other.upper)
+        return Interval(xp.minimum(self.lower, other.lower), xp.maximum(self.upper, other.upper))
+
+    def intersect(self, other: Interval) -> Interval:
+        """The values that both allow, where both are known to hold the truth."""
+        xp = library(self.lower, self.upper, other.lower, other.upper)
+        return Interval(xp.maximum(self.lower, other.lower), xp.minimum(self.upper, other.upper))
+
+    def magnitude(self) -> Array:
+        """The greatest absolute value."""
+        xp = library(self.lower, self.upper)
+        return xp.maximum(abs(self.lower), abs(self.upper))
+
+    def times(self, other: Interval) -> Interval:
+        """The product: least and greatest of the four corner products."""
+        xp = library(self.lower, self.upper, other.lower, other.upper)
+        firsts = (self.lower,) if self.is_point else (self.lower, self.upper)
+        seconds = (other.lower,) if other.is_point else (other.lower, other.upper)
+        pairs = [(a, b) for a in firsts for b in seconds]
+        lower, upper = multiply_down(*pairs[0]), multiply_up(*pairs[0])
+        for a, b in pairs[1:]:
+            lower = xp.minimum(lower, multiply_down(a, b))
+            upper = xp.maximum(upper, multiply_up(a, b))
+        return Interval(lower, upper)
+
+    def where(self, keep: Array) -> Interval:
+        """The interval where `keep` holds; everything elsewhere."""
+        xp = library(self.lower, self.upper, keep)
+        return Interval(xp.where(keep, self.lower, np.nan), xp.where(keep, self.upper, np.nan))
+
+
+def corners(f: Function, *intervals: Interval) -> Interval:
+    """The image under f that is monotone in each argument, whichever way: extremes at corners."""
+    xp = library(*(end for i in intervals for end in (i.lower, i.upper)))
+    ends: list[tuple[Array, ...]] = [()]
+    for interval in intervals:
+        choices = (interval.lower,) if interval.is_point else (interval.lower, interval.upper)
+        ends = [(*chosen, choice) for chosen in ends for choice in choices]
+    lower, upper = f.down(*ends[0]), f.up(*ends[0])
+    for corner in ends[1:]:
+        lower, upper = xp.minimum(lower, f.down(*corner)), xp.maximum(upper, f.up(*corner))
+    return Interval(lower, upper)

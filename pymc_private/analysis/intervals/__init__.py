@@ -1,0 +1,30 @@
+"""One interval rule per Op, registered by importing the files below.
+
+Imports: NumPy, SciPy's special functions, PyTensor. A new Op is a new function in one of these
+files, or a new file with an import line here.
+"""
+
+from pymc_private.analysis.intervals import (
+    elementwise,
+    indexing,
+    linear,
+    logic,
+    reduce,
+    shape,
+    special,
+)
+from pymc_private.analysis.intervals.dispatch import bound, bound_scalar, has_rule, ruled_ops
+
+__all__ = [
+    "bound",
+    "bound_scalar",
+    "elementwise",
+    "has_rule",
+    "indexing",
+    "linear",
+    "logic",
+    "reduce",
+    "ruled_ops",
+    "shape",
+    "special",
+]

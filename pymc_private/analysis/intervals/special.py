@@ -1,0 +1,145 @@
+"""Special functions, softmax and log-sum-exp."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytensor.scalar.math as psm
+import pytensor.tensor.special as ts
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+
+from pymc_private.analysis import functions as f
+from pymc_private.analysis.interval import Interval, SimplexRows
+from pymc_private.analysis.intervals.dispatch import Answer, bound, bound_scalar
+from pymc_private.analysis.rounding import UNIT, down, library, up
+
+
+@bound_scalar.register(psm.GammaLn)
+def _gammaln(op: psm.GammaLn, x: Interval) -> Interval:
+    """Falls, then rises, on the positive axis; poles elsewhere."""
+    return x.valley(f.GAMMALN, f.GAMMALN_MINIMUM).where(x.lower > 0.0)
+
+
+@bound_scalar.register(psm.Psi)
+def _psi(op: psm.Psi, x: Interval) -> Interval:
+    """Increasing on the positive axis."""
+    return x.increasing(f.PSI).where(x.lower > 0.0)
+
+
+@bound_scalar.register(psm.TriGamma)
+def _trigamma(op: psm.TriGamma, x: Interval) -> Interval:
+    """Decreasing on the positive axis."""
+    return x.decreasing(f.TRIGAMMA).where(x.lower > 0.0)
+
+
+@bound_scalar.register(psm.I0)
+def _i0(op: psm.I0, x: Interval) -> Interval:
+    """Even, rising in |x|."""
+    return x.valley(f.I0, 0.0)
+
+
+@bound_scalar.register(psm.I1)
+def _i1(op: psm.I1, x: Interval) -> Interval:
+    """Odd and increasing."""
+    return x.increasing(f.I1)
+
+
+def _i0e(op: Op, x: Interval) -> Interval:
+    """Even, falling in |x|."""
+    xp = library(x.lower, x.upper)
+    nearest = abs(xp.minimum(xp.maximum(x.lower, 0.0), x.upper))
+    return Interval(nearest, x.magnitude()).decreasing(f.I0E)
+
+
+# Known by name only: PyTensor 3 rewrites i0(x) e^-|x| to it.
+_I0E = getattr(psm, "I0e", None)
+if _I0E is not None:
+    bound_scalar.register(_I0E, _i0e)
+
+
+@bound_scalar.register(psm.GammaIncC)
+def _gammaincc(op: psm.GammaIncC, k: Interval, x: Interval) -> Interval:
+    """Q(k, x) rises in k and falls in x, for k > 0 and x >= 0."""
+    answer = Interval(f.GAMMAINCC.down(k.lower, x.upper), f.GAMMAINCC.up(k.upper, x.lower))
+    return answer.where((k.lower > 0.0) & (x.lower >= 0.0))
+
+
+@bound_scalar.register(psm.GammaInc)
+def _gammainc(op: psm.GammaInc, k: Interval, x: Interval) -> Interval:
+    """P(k, x) falls in k and rises in x, for k > 0 and x >= 0."""
+    answer = Interval(f.GAMMAINC.down(k.upper, x.lower), f.GAMMAINC.up(k.lower, x.upper))
+    return answer.where((k.lower > 0.0) & (x.lower >= 0.0))
+
+
+def _axes(op: Op, x: Interval) -> tuple[int, ...]:
+    """The axes a softmax-like Op runs over (an int on PyTensor 2, a tuple on 3, None for all)."""
+    ndim = x.lower.ndim
+    if op.axis is None:
+        return tuple(range(ndim))
+    given = op.axis if isinstance(op.axis, tuple) else (op.axis,)
+    return tuple(axis % ndim for axis in given)
+
+
+def _log_sum_exp(x: np.ndarray, axes: tuple[int, ...], sign: float) -> np.ndarray:
+    """log sum e^x with its rounding moved to `sign`."""
+    xp = library(x)
+    top = x.max(axis=axes, keepdims=True)
+    top = xp.where(xp.isinf(top), 0.0, top)
+    total = xp.exp(x - top).sum(axis=axes, keepdims=True)
+    value = xp.log(total) + top
+    # Each e^(x - top) errs by |x - top| + 4 ulp in its exponent; far terms weigh next to nothing.
+    count = float(np.prod([x.shape[a] for a in axes])) if xp is np else 1024.0
+    slack = (16.0 + 4.0 * count) * UNIT * (1.0 + abs(top))
+    return down(value - slack, 4.0) if sign < 0 else up(value + slack, 4.0)
+
+
+def _without_own(x: Interval, axes: tuple[int, ...]) -> Interval:
+    """Log-softmax: element k rises in x_k and falls in every other x_j (exact at corners).
+
+    log softmax_k = -log(1 + sum_{j != k} e^{x_j - x_k}), so the least value pairs lower(x_k) with
+    upper(x_j) and the greatest the other way round.
+    """
+    (axis,) = axes
+    low, high = np.moveaxis(x.lower, axis, -1), np.moveaxis(x.upper, axis, -1)
+    size = low.shape[-1]
+    eye = np.eye(size, dtype=bool)
+    worst = np.where(eye, low[..., None, :], high[..., None, :])
+    best = np.where(eye, high[..., None, :], low[..., None, :])
+    lower = down(low - _log_sum_exp(worst, (worst.ndim - 1,), +1)[..., 0], 2.0)
+    upper = up(high - _log_sum_exp(best, (best.ndim - 1,), -1)[..., 0], 2.0)
+    return Interval(np.moveaxis(lower, -1, axis), np.minimum(np.moveaxis(upper, -1, axis), 0.0))
+
+
+@bound.register(ts.LogSoftmax)
+def _log_softmax(op: ts.LogSoftmax, node: Apply, x: Interval) -> Answer:
+    """See `_without_own`."""
+    axes = _axes(op, x)
+    if x.is_symbolic or len(axes) != 1:
+        return Interval.everything(() if x.is_symbolic else x.shape)
+    return _without_own(x.as_float(), axes)
+
+
+@bound.register(ts.Softmax)
+def _softmax(op: ts.Softmax, node: Apply, x: Interval) -> Answer:
+    """exp of log-softmax; rows lie on the simplex."""
+    axes = _axes(op, x)
+    if x.is_symbolic or len(axes) != 1:
+        return Interval.everything(() if x.is_symbolic else x.shape)
+    image = _without_own(x.as_float(), axes).increasing(f.EXP)
+    rows = SimplexRows() if axes[0] == x.lower.ndim - 1 else None
+    return Interval(image.lower, np.minimum(image.upper, 1.0), rows)
+
+
+def _logsumexp(op: Op, node: Apply, x: Interval) -> Answer:
+    """Non-decreasing in every term."""
+    axes, x = _axes(op, x), x.as_float()
+    lower, upper = _log_sum_exp(x.lower, axes, -1), _log_sum_exp(x.upper, axes, +1)
+    if getattr(op, "keepdims", False) or node.outputs[0].type.ndim == node.inputs[0].type.ndim:
+        return Interval(lower, upper)
+    return Interval(lower.squeeze(axes), upper.squeeze(axes))
+
+
+# One Op on PyTensor 3 only.
+_LOGSUMEXP = getattr(ts, "LogSumExp", None)
+if _LOGSUMEXP is not None:
+    bound.register(_LOGSUMEXP, _logsumexp)

@@ -1,0 +1,72 @@
+"""The form of a graph that intervals read best: the same function, with correlated terms joined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytensor.scalar.basic as ps
+import pytensor.scalar.math as psm
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Constant, Variable, clone
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.basic import WalkingGraphRewriter, node_rewriter
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.elemwise import Elemwise
+
+
+def simplify(outputs: Sequence[Variable]) -> list[Variable]:
+    """Canonicalize, stabilize, and join what PyTensor leaves apart.
+
+    Parameters
+    ----------
+    outputs : sequence of Variable
+        Left untouched.
+
+    Returns
+    -------
+    list of Variable
+        Graphs of the same functions (real arithmetic).
+    """
+    # Nodes are copied, leaves are not: callers find their inputs again.
+    _, copies = clone(
+        [v for v in ancestors(list(outputs)) if v.owner is None], outputs, False, False
+    )
+    rewritten = rewrite_graph(list(copies), include=("canonicalize", "stabilize"), clone=False)
+    graph = FunctionGraph(outputs=list(rewritten), clone=False)
+    WalkingGraphRewriter(_log_of_complement).rewrite(graph)
+    return list(graph.outputs)
+
+
+@node_rewriter([Elemwise])
+def _log_of_complement(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """log(1 - sigmoid(z)) = -softplus(z), which PyTensor 2 misses once -p is written -1 * p."""
+    if not isinstance(node.op.scalar_op, ps.Log1p):
+        return None
+    argument = _negated_sigmoid(node.inputs[0])
+    if argument is None:
+        return None
+    joined = -pt.softplus(argument)
+    return [joined] if joined.type.dtype == node.outputs[0].type.dtype else None
+
+
+def _negated_sigmoid(variable: Variable) -> Variable | None:
+    """The argument z if `variable` is -sigmoid(z)."""
+    inner = _negated(variable)
+    if inner is None or inner.owner is None or not isinstance(inner.owner.op, Elemwise):
+        return None
+    return inner.owner.inputs[0] if isinstance(inner.owner.op.scalar_op, psm.Sigmoid) else None
+
+
+def _negated(variable: Variable) -> Variable | None:
+    """The variable v if `variable` is -v."""
+    node = variable.owner
+    if node is None or not isinstance(node.op, Elemwise):
+        return None
+    if isinstance(node.op.scalar_op, ps.Neg):
+        return node.inputs[0]
+    if isinstance(node.op.scalar_op, ps.Mul) and len(node.inputs) == 2:
+        for factor, other in (node.inputs, node.inputs[::-1]):
+            if isinstance(factor, Constant) and factor.data.size == 1 and factor.data.item() == -1:
+                return other
+    return None

@@ -1,0 +1,108 @@
+"""Directed rounding by float arithmetic that works on arrays and on PyTensor graphs alike.
+
+The processor rounds to nearest. An end of an interval is therefore moved outward by a stated
+number of units in the last place after every inexact step, so that the exact real value stays inside.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
+
+UNIT = 2.0**-52
+"""One relative spacing of doubles: the half-width of one correctly rounded step is UNIT / 2."""
+TINY = 2.0**-1074 * 4
+"""Absolute slack that covers underflow, where relative spacing means nothing."""
+MOST = float(np.finfo(np.float64).max)
+
+Array = Any
+"""A NumPy array, or a PyTensor variable of the same shape."""
+
+
+def is_symbolic(*arrays: Array) -> bool:
+    """Whether any argument is a PyTensor variable."""
+    return any(isinstance(array, Variable) for array in arrays)
+
+
+def library(*arrays: Array) -> Any:
+    """NumPy, or ``pytensor.tensor`` as soon as one argument is symbolic."""
+    return pt if is_symbolic(*arrays) else np
+
+
+def down(value: Array, ulps: float = 1.0) -> Array:
+    """A lower bound of the real number that `value` approximates within `ulps` units.
+
+    An overflow to +inf stands for a finite number beyond the largest double, so it comes back to
+    the largest double. NaN stays NaN (nothing is known).
+    """
+    xp = library(value)
+    slack = xp.minimum(abs(value), MOST) * (ulps * UNIT) + ulps * TINY
+    return xp.minimum(value - slack, MOST)
+
+
+def up(value: Array, ulps: float = 1.0) -> Array:
+    """An upper bound of the real number that `value` approximates within `ulps` units."""
+    xp = library(value)
+    slack = xp.minimum(abs(value), MOST) * (ulps * UNIT) + ulps * TINY
+    return xp.maximum(value + slack, -MOST)
+
+
+def add_down(a: Array, b: Array) -> Array:
+    """A lower bound of a + b, exact whenever the sum is a double."""
+    if is_symbolic(a, b):
+        return down(a + b)
+    total, error = _two_sum(a, b)
+    return np.where(error == 0.0, total, down(total))
+
+
+def add_up(a: Array, b: Array) -> Array:
+    """An upper bound of a + b, exact whenever the sum is a double."""
+    if is_symbolic(a, b):
+        return up(a + b)
+    total, error = _two_sum(a, b)
+    return np.where(error == 0.0, total, up(total))
+
+
+def _two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Knuth's error-free sum: total + error = a + b exactly (NaN error where a term is infinite)."""
+    total = a + b
+    part = total - a
+    error = (a - (total - part)) + (b - part)
+    # An infinite term gives NaN above although inf + finite is exact; an overflow is not.
+    exact = np.isinf(total) & (np.isinf(a) | np.isinf(b))
+    return total, np.where(exact, 0.0, error)
+
+
+def multiply_down(a: Array, b: Array) -> Array:
+    """A lower bound of a * b; exact for factors 0, 1, -1 and never across zero."""
+    product = a * b
+    if is_symbolic(a, b):
+        return down(product)
+    lower = down(product)
+    lower = np.where(np.signbit(product), lower, np.maximum(lower, 0.0))
+    return np.where(_exact_product(a, b), product, lower)
+
+
+def multiply_up(a: Array, b: Array) -> Array:
+    """An upper bound of a * b; exact for factors 0, 1, -1 and never across zero."""
+    product = a * b
+    if is_symbolic(a, b):
+        return up(product)
+    upper = up(product)
+    upper = np.where(np.signbit(product), np.minimum(upper, 0.0), upper)
+    return np.where(_exact_product(a, b), product, upper)
+
+
+def _exact_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def simple(x: np.ndarray) -> np.ndarray:
+        return (x == 0.0) | (x == 1.0) | (x == -1.0)
+
+    return simple(a) | simple(b)
+
+
+def equal(a: Array, b: Array) -> Array:
+    """Elementwise equality (a PyTensor variable's own ``==`` compares identity)."""
+    return pt.eq(a, b) if is_symbolic(a, b) else np.equal(a, b)

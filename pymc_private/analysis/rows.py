@@ -1,0 +1,139 @@
+"""Record dependence: which record does each element of each node read?
+
+Every element carries a label: a record number, NONE (public) or MIXED (more than one record). A
+factor is row-wise along the records axis iff its element i carries i or NONE. The labels are sound:
+an Op without a rule mixes everything it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.op import Op
+from pytensor.raise_op import CheckAndRaise
+
+from pymc_private.analysis.intervals.dispatch import perform
+from pymc_private.analysis.walk import walk
+from pymc_private.errors import NotCertified
+
+NONE, MIXED = -1, -2
+
+Labels = Any
+"""Integer array of the node's shape; a slice or None for index nodes."""
+
+
+def join(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Least upper bound: NONE < i < MIXED, elementwise with broadcasting."""
+    first, second = np.broadcast_arrays(first, second)
+    same = (first == second) | (second == NONE)
+    return np.where(same, first, np.where(first == NONE, second, MIXED))
+
+
+def join_over(labels: np.ndarray, axes: tuple[int, ...], keepdims: bool = False) -> np.ndarray:
+    """Join along axes."""
+    top = labels.max(axis=axes, keepdims=keepdims, initial=NONE)
+    # Leave out NONE when looking for the least, and let MIXED (the least number) win by itself.
+    low = np.where(labels == NONE, np.iinfo(np.int64).max, labels)
+    least = low.min(axis=axes, keepdims=keepdims, initial=np.iinfo(np.int64).max)
+    one = (least == top) | (least == np.iinfo(np.int64).max)
+    return np.where(one & (least != MIXED), top, MIXED)
+
+
+def join_all(facts: Sequence[Labels]) -> np.ndarray:
+    """Join of every element of several label arrays."""
+    return join_over(
+        np.concatenate([np.ravel(f) for f in facts if isinstance(f, np.ndarray)]), (0,)
+    )
+
+
+def row_labels(
+    outputs: Sequence[Variable],
+    labels: Mapping[Variable, np.ndarray],
+    values: Mapping[Variable, Any],
+) -> list[np.ndarray]:
+    """Labels of every element of `outputs`.
+
+    Parameters
+    ----------
+    outputs : sequence of Variable
+        Factors of a model.
+    labels : mapping of Variable to int array
+        Labels of the inputs, of each input's shape.
+    values : mapping of Variable to array
+        Public stand-ins for the inputs, read only where an unlabeled index or a shape is needed.
+
+    Returns
+    -------
+    list of int array
+        One per output.
+    """
+    concrete = Concrete(values)
+
+    def rule(node: Apply, facts: Sequence[Labels]) -> Sequence[Labels]:
+        if not any(is_labeled(fact) for fact in facts):
+            return [_public(out, concrete) for out in node.outputs]
+        return label(node.op, node, concrete, *facts)
+
+    trail = walk(outputs, dict(labels), rule, _constant)
+    return [trail[output] for output in outputs]
+
+
+def _constant(constant: Constant) -> Labels:
+    data = constant.data
+    if isinstance(data, np.ndarray | np.generic | int | float):
+        return np.full(np.shape(data), NONE)
+    return data
+
+
+def is_labeled(fact: Labels) -> bool:
+    return isinstance(fact, np.ndarray) and bool(np.any(fact != NONE))
+
+
+def _public(variable: Variable, concrete: Concrete) -> Labels:
+    """NONE in the shape of the variable."""
+    value = concrete(variable)
+    return np.full(np.shape(value), NONE) if is_array(value) else value
+
+
+def is_array(value: object) -> bool:
+    return isinstance(value, np.ndarray | np.generic | int | float | bool)
+
+
+class Concrete:
+    """Values of public nodes on stand-in inputs, computed once each."""
+
+    def __init__(self, values: Mapping[Variable, Any]) -> None:
+        self._values = dict(values)
+
+    def __call__(self, variable: Variable) -> Any:
+        with np.errstate(all="ignore"):
+            try:
+                trail = walk([variable], self._values, self._perform, lambda c: c.data)
+            except (ValueError, TypeError, NotImplementedError, np.linalg.LinAlgError) as error:
+                raise NotCertified(
+                    "a shape or an index of the model could not be evaluated on public values",
+                    blame=(str(variable),),
+                    cure="write the index or shape as a constant",
+                ) from error
+        self._values.update(trail)
+        return trail[variable]
+
+    def shape(self, variable: Variable) -> tuple[int, ...]:
+        """Its shape."""
+        return np.shape(self(variable))
+
+    @staticmethod
+    def _perform(node: Apply, values: Sequence[Any]) -> Sequence[Any]:
+        if isinstance(node.op, CheckAndRaise):
+            return [values[0]]
+        return perform(node, list(values))
+
+
+@singledispatch
+def label(op: Op, node: Apply, concrete: Concrete, *facts: Labels) -> list[Labels]:
+    """Labels of a node's outputs; without a rule everything mixes with everything."""
+    return [np.full(concrete.shape(out), join_all(facts)) for out in node.outputs]

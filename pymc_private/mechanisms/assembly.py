@@ -1,0 +1,178 @@
+"""From arrays of draws to a Release: names, dims, deterministics, public facts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
+
+from pymc_private.analysis.rows import Concrete
+from pymc_private.errors import DomainError, Incompatible
+from pymc_private.mechanisms.release import Release
+from pymc_private.models.fingerprint import model_fingerprint
+from pymc_private.models.plan import Plan
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy import Guarantee
+from pymc_private.samplers.choose import CLAIMS
+from pymc_private.samplers.randomness import GRID_BITS
+
+PACKAGES = ("pymc-private", "pymc", "pytensor", "arviz", "numpy", "scipy")
+
+
+def assemble(
+    plan: Plan,
+    values: Mapping[str, np.ndarray],
+    guarantee: Guarantee,
+    private: bool,
+    name: str | None,
+    charges: Sequence[Mapping[str, str]],
+    budget: Mapping[str, str] | None,
+) -> Release:
+    """Build the release: draws by name, deterministics recomputed, facts from the plan alone."""
+    model = plan.private
+    computed, withheld = deterministics(model, values)
+    posterior = _dataset(model, dict(values) | computed)
+    facts = {
+        "sampler": plan.sampler,
+        "claim": CLAIMS[plan.sampler],
+        "draws": plan.draws,
+        "epsilon": plan.guarantee.epsilon(plan.delta) if private else float("inf"),
+        "delta": plan.delta,
+        "neighbors": model.neighbors,
+        "records": model.records,
+        "domain": model.domain,
+        "trim": {k: _ends(b.lower, b.upper) for k, b in model.region.items()},
+        "power": str(model.power),
+        "withheld": withheld,
+        "grid": f"each coordinate rounded to about 2**-{GRID_BITS} of its box",
+        "model": model_fingerprint(model),
+        "versions": {package: _version(package) for package in PACKAGES},
+        "name": name,
+        "certificate": repr(plan.certificate),
+        "charges": [dict(charge) for charge in charges],
+        "budget": None if budget is None else dict(budget),
+        "ranges": {k: _ends(b.lower, b.upper) for k, b in model.box.items()},
+        "citations": [],
+    }
+    return Release(posterior, guarantee, facts, private=private)
+
+
+def rehearse(plan: Plan, name: str | None) -> None:
+    """Build the release on the middle of the box: what would fail after the charge fails here.
+
+    Reads no data. Catches, before anything is spent, deterministics that cannot be evaluated,
+    unreadable versions, names and labels that a release refuses.
+    """
+    box = plan.private.box
+    middle = {
+        key: np.repeat(((b.lower + b.upper) / 2.0)[None], plan.draws, axis=0)
+        for key, b in box.items()
+    }
+    assemble(plan, middle, plan.guarantee, True, name, [], None).to_bytes()
+
+
+def _ends(lower: np.ndarray, upper: np.ndarray) -> list[Any]:
+    return [np.asarray(lower, float).tolist(), np.asarray(upper, float).tolist()]
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "run from its source folder"
+
+
+def _dataset(private: PrivateModel, values: Mapping[str, np.ndarray]) -> xr.Dataset:
+    """Dims and coords as the model names them; labels of the records never enter."""
+    variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
+    coords: dict[str, Any] = {}
+    for name, array in values.items():
+        dims = private.base.named_vars_to_dims.get(name) or [None] * (array.ndim - 1)
+        named = tuple(d or f"{name}_dim_{i}" for i, d in enumerate(dims))
+        variables[name] = (("chain", "draw", *named), array[None])
+        for dim, size in zip(named, array.shape[1:], strict=True):
+            labels = private.base.coords.get(dim)
+            coords[dim] = np.arange(size) if labels is None else np.asarray(labels)
+    return xr.Dataset(variables, coords=coords)
+
+
+def deterministics(
+    private: PrivateModel, values: Mapping[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Deterministics of released draws, and the names of those that would read private data.
+
+    Returns
+    -------
+    dict of str to array, shape (draws, ...)
+        Recomputed from the rounded draws, so they hold nothing more than the draws do.
+    list of str
+        Withheld: an ancestor is private, or the variable has one entry per record.
+    """
+    model, computed, withheld = private.base, {}, []
+    inputs = {rv: private.graph.parameters[rv.name] for rv in model.free_RVs}
+    secret = {s.variable for s in private.sources} | set(model.observed_RVs)
+    for variable in model.deterministics:
+        dims = model.named_vars_to_dims.get(variable.name) or ()
+        if secret & set(ancestors([variable])) or private.records in dims:
+            withheld.append(variable.name)
+            continue
+        (graph,) = graph_replace([variable], inputs | {v: v for v in inputs.values()}, strict=False)
+        computed[variable.name] = _evaluate(graph, inputs.values(), values)
+    return computed, withheld
+
+
+def _evaluate(graph: Variable, inputs: Any, values: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The graph at each draw, interpreted (compiling costs more than a few draws are worth)."""
+    public = {v: v.get_value() for v in ancestors([graph]) if hasattr(v, "get_value")}
+    count = len(next(iter(values.values())))
+    rows = [
+        Concrete(public | {v: np.asarray(values[v.name][i]) for v in inputs})(graph)
+        for i in range(count)
+    ]
+    return np.stack([np.asarray(row) for row in rows])
+
+
+def check_destination(save: str | os.PathLike[str] | None, *, overwrite: bool) -> None:
+    """Refuse a place that cannot be written, before anything is charged.
+
+    Raises
+    ------
+    DomainError
+        No such folder, or it cannot be written.
+    Incompatible
+        A file is there already.
+    """
+    if save is None:
+        return
+    folder = Path(save).resolve().parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise DomainError(
+            "the release cannot be saved there",
+            got=folder.name,
+            allowed="a file in a folder that exists and can be written",
+            do="make the folder first; nothing was charged",
+        )
+    if Path(save).exists() and not overwrite:
+        raise Incompatible(
+            "a file is there already, and a new draw would replace it",
+            got=Path(save).name,
+            allowed="a new file name",
+            do="choose another file, load this one with pmp.load, or say again=True to replace it",
+        )
+
+
+def save_as(
+    release: Release, save: str | os.PathLike[str] | None, *, overwrite: bool = False
+) -> Release:
+    """Save a release that is already stored in the ledger."""
+    if save is not None:
+        release.save(save, overwrite=overwrite)
+    return release

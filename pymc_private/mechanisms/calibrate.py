@@ -1,0 +1,199 @@
+"""calibrate: for a budget and a number of draws, the trim and power that keep most information."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+from pymc_private.errors import BudgetExceeded, DomainError, NotCertified
+from pymc_private.models.certificate import Certificate, certify
+from pymc_private.models.plan import Frontier, Plan
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.temper import temper as temper_model
+from pymc_private.models.trim import trim
+from pymc_private.privacy import Guarantee
+from pymc_private.samplers.choose import choose
+
+MASSES = (0.8, 0.9, 0.95, 0.99, 0.999)
+DEFAULT_MASS = 0.95
+"""Prior mass kept when calibrate trims: the usual public convention (theory T8)."""
+
+
+def calibrate(
+    private: PrivateModel,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    draws: int = 1,
+    temper: bool = True,
+) -> Plan:
+    """Find a region and a power so that `draws` exact draws cost at most (epsilon, delta).
+
+    Reads no data: the plan depends on the model, the domain and n alone. A model whose range is
+    already finite keeps its region; otherwise the prior is trimmed to a central box of mass 0.95
+    (the frontier shows other masses; trim yourself to choose another). Then the likelihood is
+    tempered by the largest power that fits. The roads tried are pure (N R), the exact curve of N
+    draws (T3), and zCDP (T4); the best one counts.
+
+    Parameters
+    ----------
+    private : PrivateModel
+    epsilon : float, nats
+    delta : float
+        In [0, 1).
+    draws : int
+        Number of draws released, at least 1.
+    temper : bool
+        Whether the likelihood may be tempered. If not, a budget too small is refused.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    DomainError
+        epsilon, delta or draws out of range.
+    NotCertified
+        No box makes the range finite.
+    BudgetExceeded
+        ``temper=False`` and the budget is too small.
+    Unsupported
+        No sampler with a proof fits the model.
+    """
+    _check(epsilon, delta, draws)
+    rows = list(_candidates(private, epsilon, delta, draws))
+    if not rows:
+        certify(trim(private, mass=DEFAULT_MASS))  # raises, naming what stays infinite
+    chosen = next((row for row in rows if row.chosen), rows[0])
+    if chosen.power < 1 and not temper:
+        _refuse(chosen, epsilon, delta, draws)
+    final = _tempered(chosen.private, chosen.power)
+    certificate = chosen.certificate.tempered(final.power)
+    return Plan(
+        private=final,
+        certificate=certificate,
+        guarantee=certificate.guarantee(draws),
+        sampler=choose(final),
+        draws=draws,
+        epsilon=float(epsilon),
+        delta=float(delta),
+        frontier=tuple(rows),
+    )
+
+
+def _check(epsilon: float, delta: float, draws: int) -> None:
+    if not (isinstance(draws, int) and draws >= 1):
+        raise DomainError("draws is a whole number >= 1", got=draws, allowed="1, 2, ...")
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise DomainError("epsilon must be positive and finite", got=epsilon, allowed="epsilon > 0")
+    if not 0.0 <= delta < 1.0:
+        raise DomainError("delta is a probability below 1", got=delta, allowed="0 <= delta < 1")
+
+
+def _candidates(
+    private: PrivateModel, epsilon: float, delta: float, draws: int
+) -> Iterator[Frontier]:
+    """Regions worth showing, with the power each affords; the chosen one is marked."""
+    affordable = largest_range(epsilon, delta, draws)
+    try:
+        certificate = certify(private)
+        yield _row(private, certificate, affordable, None, chosen=True)
+        return
+    except NotCertified:
+        pass
+    for mass in MASSES:
+        try:
+            trimmed = trim(private, mass=mass)
+            certificate = certify(trimmed, seconds=1.0 if mass != DEFAULT_MASS else None)
+        except NotCertified:
+            continue
+        yield _row(trimmed, certificate, affordable, mass, chosen=mass == DEFAULT_MASS)
+
+
+def _row(
+    private: PrivateModel,
+    certificate: Certificate,
+    affordable: float,
+    mass: float | None,
+    chosen: bool,
+) -> Frontier:
+    power = min(Fraction(1), Fraction(affordable) / Fraction(certificate.range))
+    if certificate.range == 0.0:
+        power = Fraction(1)
+    # A short power is easier to read and to state; it is rounded towards more privacy.
+    power = power if power == 1 else _shorter(power)
+    return Frontier(private, certificate, power, mass, float(power) * private.n, chosen)
+
+
+def _shorter(power: Fraction) -> Fraction:
+    """The power cut to six significant digits."""
+    digits = 6 - math.floor(math.log10(power)) - 1
+    return Fraction(math.floor(power * 10**digits), 10**digits)
+
+
+def largest_range(epsilon: float, delta: float, draws: int) -> float:
+    """The largest R for which `draws` draws are (epsilon, delta)-DP (T1-T4), in nats, rounded down.
+
+    Bisection on a non-increasing predicate; the returned end satisfies it, which is checked.
+    """
+    low = epsilon / draws * (1.0 - 2.0**-50)
+    if delta == 0.0:
+        return low
+    high = low
+    while _fits(high * 2.0, epsilon, delta, draws):
+        low, high = high * 2.0, high * 2.0
+    high = high * 2.0
+    for _ in range(40):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if _fits(middle, epsilon, delta, draws) else (low, middle)
+        if high - low < 1e-7 * low:
+            break
+    return low
+
+
+def _fits(candidate: float, epsilon: float, delta: float, draws: int) -> bool:
+    return Guarantee.bounded_range_of(candidate, draws).delta(epsilon) <= delta
+
+
+def _tempered(private: PrivateModel, power: Fraction) -> PrivateModel:
+    return private if power == 1 else temper_model(private, power)
+
+
+def _refuse(chosen: Frontier, epsilon: float, delta: float, draws: int) -> None:
+    cost = chosen.certificate.guarantee(draws).epsilon(delta)
+    asked = (Fraction(cost), Fraction(delta)) if math.isfinite(cost) else (Fraction(0), Fraction(0))
+    raise BudgetExceeded(
+        f"{draws} draws of the untempered posterior do not fit the budget",
+        asked=asked,
+        spent=(Fraction(0), Fraction(0)),
+        left=(Fraction(epsilon), Fraction(delta)),
+        got=f"epsilon {cost:.4g} at delta {delta:g} (R = {chosen.certificate.range:.4g} per draw)",
+        allowed=f"epsilon {epsilon:g} at delta {delta:g}",
+        do=f"allow temper=True (power {float(chosen.power):.4g}), ask for fewer draws, or trim to a "
+        "smaller box",
+    )
+
+
+def at_cost(private: PrivateModel, draws: int, delta: float) -> Plan:
+    """Plan `draws` draws of a model as it stands, at whatever they cost.
+
+    Raises
+    ------
+    NotCertified, Unsupported, DomainError
+        As `calibrate`.
+    """
+    certificate = certify(private)
+    guarantee = certificate.guarantee(draws)
+    cost = guarantee.epsilon(delta)
+    _check(max(cost, 1e-300), delta, draws)
+    return Plan(
+        private=private,
+        certificate=certificate,
+        guarantee=guarantee,
+        sampler=choose(private),
+        draws=draws,
+        epsilon=cost,
+        delta=float(delta),
+    )

@@ -1,0 +1,147 @@
+"""BibTeX for the theorems that a guarantee names (T-numbers) and for those of its readers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_POSTERIOR = """\
+@article{dimitrakakis2017posterior,
+  title   = {Differential Privacy for {B}ayesian Inference through Posterior Sampling},
+  author  = {Dimitrakakis, Christos and Nelson, Blaine and Zhang, Zuhe and
+             Mitrokotsa, Aikaterini and Rubinstein, Benjamin I. P.},
+  journal = {Journal of Machine Learning Research},
+  volume  = {18},
+  number  = {11},
+  pages   = {1--39},
+  year    = {2017}
+}"""
+_EXPONENTIAL = """\
+@inproceedings{mcsherry2007mechanism,
+  title     = {Mechanism Design via Differential Privacy},
+  author    = {McSherry, Frank and Talwar, Kunal},
+  booktitle = {48th Annual IEEE Symposium on Foundations of Computer Science},
+  pages     = {94--103},
+  year      = {2007}
+}"""
+_BOUNDED_RANGE = """\
+@inproceedings{durfee2019practical,
+  title     = {Practical Differentially Private Top-$k$ Selection with
+               Pay-what-you-get Composition},
+  author    = {Durfee, David and Rogers, Ryan M.},
+  booktitle = {Advances in Neural Information Processing Systems 32},
+  year      = {2019}
+}"""
+_UNIFYING = """\
+@inproceedings{cesar2021bounding,
+  title     = {Bounding, Concentrating, and Truncating: Unifying Privacy Loss Composition
+               for Data Analytics},
+  author    = {Cesar, Mark and Rogers, Ryan},
+  booktitle = {Algorithmic Learning Theory},
+  series    = {Proceedings of Machine Learning Research},
+  volume    = {132},
+  year      = {2021}
+}"""
+_OPTIMAL = """\
+@inproceedings{dong2020optimal,
+  title     = {Optimal Differential Privacy Composition for Exponential Mechanisms},
+  author    = {Dong, Jinshuo and Durfee, David and Rogers, Ryan},
+  booktitle = {International Conference on Machine Learning},
+  series    = {Proceedings of Machine Learning Research},
+  volume    = {119},
+  year      = {2020}
+}"""
+_EXACT_ZCDP = """\
+@inproceedings{harrison2026exact,
+  title     = {Exact {zCDP} Characterizations for Fundamental Differentially Private Mechanisms},
+  author    = {Harrison, Charlie and Manurangsi, Pasin},
+  booktitle = {7th Symposium on Foundations of Responsible Computing},
+  series    = {Leibniz International Proceedings in Informatics},
+  volume    = {368},
+  pages     = {3:1--3:18},
+  year      = {2026}
+}"""
+_DISCRETE_GAUSSIAN = """\
+@inproceedings{canonne2020discrete,
+  title     = {The Discrete {G}aussian for Differential Privacy},
+  author    = {Canonne, Cl{\\'e}ment L. and Kamath, Gautam and Steinke, Thomas},
+  booktitle = {Advances in Neural Information Processing Systems 33},
+  year      = {2020}
+}"""
+_ZCDP = """\
+@inproceedings{bun2016concentrated,
+  title     = {Concentrated Differential Privacy: Simplifications, Extensions, and Lower Bounds},
+  author    = {Bun, Mark and Steinke, Thomas},
+  booktitle = {Theory of Cryptography Conference},
+  pages     = {635--658},
+  year      = {2016}
+}"""
+_CONVEX = """\
+@inproceedings{gopi2022private,
+  title     = {Private Convex Optimization via Exponential Mechanism},
+  author    = {Gopi, Sivakanth and Lee, Yin Tat and Liu, Daogao},
+  booktitle = {Conference on Learning Theory},
+  series    = {Proceedings of Machine Learning Research},
+  volume    = {178},
+  year      = {2022}
+}"""
+_GDP = """\
+@article{dong2022gaussian,
+  title   = {{G}aussian Differential Privacy},
+  author  = {Dong, Jinshuo and Roth, Aaron and Su, Weijie J.},
+  journal = {Journal of the Royal Statistical Society: Series B},
+  volume  = {84},
+  number  = {1},
+  pages   = {3--37},
+  year    = {2022}
+}"""
+_PROXIMAL = """\
+@inproceedings{chen2022improved,
+  title     = {Improved Analysis for a Proximal Algorithm for Sampling},
+  author    = {Chen, Yongxin and Chewi, Sinho and Salim, Adil and Wibisono, Andre},
+  booktitle = {Conference on Learning Theory},
+  series    = {Proceedings of Machine Learning Research},
+  volume    = {178},
+  year      = {2022}
+}"""
+_FILTER = """\
+@inproceedings{whitehouse2023fully,
+  title     = {Fully-Adaptive Composition in Differential Privacy},
+  author    = {Whitehouse, Justin and Ramdas, Aaditya and Rogers, Ryan and Wu, Zhiwei Steven},
+  booktitle = {International Conference on Machine Learning},
+  year      = {2023}
+}"""
+
+THEOREMS: dict[str, tuple[str, ...]] = {
+    "T1": (_POSTERIOR, _EXPONENTIAL, _BOUNDED_RANGE),
+    "T2": (_UNIFYING, _OPTIMAL, _EXACT_ZCDP),
+    "T3": (_OPTIMAL,),
+    "T4": (_DISCRETE_GAUSSIAN, _ZCDP),
+    "T7": (_CONVEX, _GDP),
+    "T8": (_CONVEX, _GDP),
+    "T16": (_POSTERIOR,),
+    "T20": (_GDP,),
+    "T21": (_PROXIMAL,),
+    "T23": (_FILTER,),
+}
+
+
+def cite(theorem: str, more: Iterable[str] = ()) -> str:
+    """Collect BibTeX entries for the T-numbers named in ``theorem``, then ``more``, each once.
+
+    Examples
+    --------
+    >>> print(cite("T3").splitlines()[0])
+    @inproceedings{dong2020optimal,
+    """
+    named = [entry for key in re.findall(r"\bT\d+\b", theorem) for entry in THEOREMS.get(key, ())]
+    once: dict[str, str] = {}
+    for entry in [*named, *more]:
+        once.setdefault(_key(entry), entry.strip())
+    return "\n\n".join(once.values())
+
+
+def _key(entry: str) -> str:
+    """Entries are one if their BibTeX keys are; text without a key counts as itself."""
+    found = re.match(r"\s*@\w+\s*\{\s*([^,\s]+)", entry)
+    return found.group(1) if found else entry.strip()

@@ -1,0 +1,180 @@
+"""How numbers, promises and releases are written: text, HTML cards, ArviZ attributes."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from pymc_private.mechanisms.facts import as_float, dump_json
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from pymc_private.mechanisms.release import Release
+
+NOT_PRIVATE = "NOT PRIVATE"
+Row = tuple[str, str]
+
+
+def number(value: object, digits: int = 4, *, up: bool = True) -> str:
+    """Write a privacy number in few digits, rounded up (what is spent) or down (what is left).
+
+    Examples
+    --------
+    >>> number(0.99841), number(1e-6), number(0.99841, up=False), number(float("inf"))
+    ('0.9985', '1e-6', '0.9984', 'infinite')
+    >>> number(Fraction(2, 3)), number("1/3", up=False)
+    ('0.6667', '0.3333')
+    """
+    context = Context(prec=digits, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    if isinstance(value, float) or value == "inf":
+        if math.isinf(as_float(value)):
+            return "infinite"
+        # The shortest decimal that means this double: 0.1 is written 0.1, not 0.1001.
+        return _plain(context.create_decimal(repr(float(value))).normalize())
+    exact = Fraction(value)  # type: ignore[arg-type]
+    return _plain(context.divide(Decimal(exact.numerator), Decimal(exact.denominator)).normalize())
+
+
+def estimate_number(value: float, digits: int = 4) -> str:
+    """Write an estimate in a few significant digits, rounded to nearest; NaN is a dash."""
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "infinite" if value > 0 else "-infinite"
+    return _plain(Context(prec=digits).create_decimal(repr(float(value))).normalize())
+
+
+def _plain(short: Decimal) -> str:
+    """Drop what scientific notation does not need: 1E-06 becomes 1e-6, 1E+2 becomes 100."""
+    if short == 0:
+        return "0"
+    if -4 <= short.adjusted() < 7:
+        return f"{short:f}"
+    mantissa, exponent = f"{short:e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def stated(release: Release) -> tuple[float, float]:
+    """Give the (epsilon, delta) a release is known by, at the delta its facts name (else 0)."""
+    delta = as_float(release.facts.get("delta", 0))
+    return release.guarantee.epsilon(delta), delta
+
+
+def promise(release: Release) -> str:
+    """State the guarantee of a release in one line."""
+    if not release.private:
+        return f"{NOT_PRIVATE}: {release.guarantee.theorem or 'epsilon is infinite'}"
+    epsilon, delta = stated(release)
+    at = f"delta = {number(delta)}" if delta else "delta = 0 (pure)"
+    return f"epsilon = {number(epsilon)} nats at {at}"
+
+
+def assumptions(release: Release) -> tuple[str, ...]:
+    """List what the guarantee rests on."""
+    return tuple(release.guarantee.assumptions)
+
+
+def shape_of(array: object) -> str:
+    """Describe one draw of a variable: ``beta (feature: 3)``, or ``alpha``."""
+    dims = [(d, n) for d, n in array.sizes.items() if d not in ("chain", "draw")]  # type: ignore[attr-defined]
+    inside = ", ".join(f"{dim}: {size}" for dim, size in dims)
+    return f"{array.name} ({inside})" if inside else str(array.name)  # type: ignore[attr-defined]
+
+
+def release_rows(release: Release) -> list[Row]:
+    """List what a reader needs first, as (title, text)."""
+    facts, guarantee = release.facts, release.guarantee
+    rows = [
+        ("guarantee", promise(release)),
+        ("assumes", "; ".join(assumptions(release)) or "nothing beyond the theorem"),
+        ("claim", NOT_PRIVATE if not release.private else facts.get("claim", "")),
+        ("theorem", guarantee.theorem if release.private else ""),
+        ("neighbors", guarantee.neighbors),
+        ("sampler", facts.get("sampler", "")),
+        ("holds", ", ".join(shape_of(array) for array in release.posterior.data_vars.values())),
+        ("withheld", ", ".join(facts.get("withheld", []))),
+    ]
+    return [(title, text) for title, text in rows if text]
+
+
+def release_title(release: Release) -> str:
+    """Name a release and say how much it holds."""
+    name = f" {release.facts['name']!r}" if release.facts.get("name") else ""
+    draws = release.posterior.sizes["draw"]
+    mark = "" if release.private else f" {NOT_PRIVATE}:"
+    return f"Release{name}:{mark} {draws} draw{'s' if draws > 1 else ''}"
+
+
+def attributes(release: Release) -> dict[str, str]:
+    """Flat text attributes for ArviZ and netCDF: no time, no machine, no seed."""
+    facts, guarantee = release.facts, release.guarantee
+    epsilon, delta = stated(release)
+    flat = {
+        "private": "yes" if release.private else promise(release),
+        "epsilon": repr(float(epsilon)),
+        "delta": repr(float(delta)),
+        "theorem": guarantee.theorem,
+        "neighbors": guarantee.neighbors,
+        "assumptions": "; ".join(assumptions(release)) or "none",
+        "claim": facts.get("claim", "") if release.private else NOT_PRIVATE,
+        "versions": ", ".join(f"{k} {v}" for k, v in facts.get("versions", {}).items()),
+    }
+    for key in ("name", "sampler", "records", "model", "grid", "power", "withheld"):
+        if facts.get(key):
+            flat[key] = _flat(facts[key])
+    return flat
+
+
+def _flat(value: object) -> str:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ", ".join(value)
+    return value if isinstance(value, str) else dump_json(value)
+
+
+def text_card(title: str, rows: Iterable[Row]) -> str:
+    """Lay out a title and its rows as text."""
+    lines = list(rows)
+    width = max((len(name) for name, _ in lines), default=0)
+    return "\n".join([title, *(f"  {name:<{width}}  {text}" for name, text in lines)])
+
+
+def html_card(title: str, rows: Iterable[Row], *, alarm: bool = False) -> str:
+    """Lay out a title and its rows as HTML that takes its colors from the page."""
+    color = "#b3261e" if alarm else "inherit"
+    cell = "padding:.1rem 1rem .1rem 0;text-align:left;vertical-align:top"
+    body = "".join(
+        f'<tr><th scope="row" style="{cell};font-weight:500;opacity:.65">{html.escape(name)}</th>'
+        f'<td style="{cell};white-space:pre-wrap">{html.escape(text)}</td></tr>'
+        for name, text in rows
+    )
+    return (
+        '<div style="border-left:3px solid #3b6ea8;padding:.3rem 0 .3rem .9rem">'
+        f'<div style="font-weight:600;color:{color}">{html.escape(title)}</div>'
+        f'<table style="border-collapse:collapse;margin:.2rem 0 0">{body}</table></div>'
+    )
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Set a small text table: first column left, the others right."""
+    cells = [list(columns), *map(list, rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+    return "\n".join(
+        "  ".join(
+            text.ljust(width) if i == 0 else text.rjust(width)
+            for i, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    )
+
+
+def element_rows(labels: Sequence[str], *columns: np.ndarray, digits: int = 4) -> list[list[str]]:
+    """Pair labels with columns of estimates, ready for :func:`table`."""
+    return [
+        [label, *(estimate_number(float(column[i]), digits) for column in columns)]
+        for i, label in enumerate(labels)
+    ]

@@ -1,0 +1,220 @@
+"""sample: private posterior draws, made once (BAPS: charge, then draw, then release)."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+
+from pymc_private.errors import DomainError, Incompatible, PrivacyWarning
+from pymc_private.mechanisms import assembly, drawing
+from pymc_private.mechanisms.calibrate import at_cost, calibrate
+from pymc_private.mechanisms.release import Release
+from pymc_private.models.plan import Plan
+from pymc_private.models.private_model import PrivateModel, privatize
+from pymc_private.privacy import Guarantee, Ledger
+
+MEANINGLESS = {
+    "tune": "exact draws need no warm-up; remove it",
+    "chains": "draws are independent; say draws=, and release.to_arviz(chains=...) to split them",
+    "cores": "the draw runs in this process; remove it",
+    "initvals": "exact draws have no start; remove it",
+    "step": "the sampler is chosen by the plan; see calibrate",
+    "nuts_sampler": "MCMC draws are not exact; see the claims in the documentation",
+    "target_accept": "there is no step size; remove it",
+    "idata_kwargs": "a release holds draws alone; see release.to_arviz()",
+}
+DECLARE = ("records", "domain", "neighbors", "public", "constants")
+
+
+def sample(
+    what: Any = None,
+    *,
+    draws: int | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    ledger: Ledger | None = None,
+    name: str | None = None,
+    data_version: str = "",
+    save: str | os.PathLike[str] | None = None,
+    again: bool = False,
+    random_seed: int | None = None,
+    progressbar: bool = True,
+    **declaration: Any,
+) -> Release:
+    """Draw from the posterior once and release the draws.
+
+    The order is fixed: everything that can fail is checked from the plan alone; the ledger is charged
+    (durably); only then are the data read. What is released are the draws, rounded to a public grid,
+    and public facts. Queries on the release cost nothing more.
+
+    Parameters
+    ----------
+    what : Plan, PrivateModel, pymc.Model or Bambi model, optional
+        A plan is drawn as it stands. A private model with `epsilon` is calibrated first, without it
+        charged at cost. A model takes the keywords of `privatize`. Default: the model of the context.
+    draws : int
+        Number of draws. Of a plan: may be left out.
+    epsilon, delta : float
+        Budget of this release (epsilon in nats). Of a plan: may be left out.
+    ledger : Ledger, optional
+        Default: the ledger of the context, else one in memory, with a warning.
+    name : str, optional
+        Running again with the same name, plan and `data_version` returns the stored release, free.
+    data_version : str
+        A word for the state of the data; belongs to the name.
+    save : path, optional
+        Where to save the release (netCDF).
+    again : bool
+        Charge and draw anew although the name is taken.
+    random_seed : int, optional
+        Makes a reproducible release that is marked NOT PRIVATE and charges nothing.
+    progressbar : bool
+        Show progress on this screen.
+    **declaration
+        ``records=``, ``domain=``, ``neighbors=``, ``public=``, ``constants=``: see `privatize`.
+
+    Returns
+    -------
+    Release
+
+    Raises
+    ------
+    TypeError
+        A keyword that means nothing here, with the equivalent.
+    BudgetExceeded
+        The ledger cannot pay; nothing was charged.
+    Incompatible
+        The name belongs to another plan, or `save` names another file.
+    DomainError, NotCertified, Unsupported
+        As `privatize`, `calibrate` and `certify`.
+
+    Notes
+    -----
+    Once charged, a draw runs to its end. Interrupted (Ctrl-C), nothing is released, the charge stays,
+    and publishing the fact that it was interrupted is outside the guarantee.
+
+    References
+    ----------
+    Dimitrakakis et al. (2017), Algorithm 1; theory T1-T3.
+    """
+    _refuse_keywords(declaration)
+    plan = _plan(what, draws, epsilon, delta, declaration)
+    if random_seed is not None:
+        assembly.check_destination(save, overwrite=again)
+        return _seeded(plan, random_seed, name, save, progressbar)
+    ledger = _ledger(ledger, plan)
+    key = f"{plan.fingerprint}|{data_version}"
+    if not again and name is not None:
+        stored = _stored(ledger, name, key)
+        if stored is not None:
+            return assembly.save_as(stored, save)
+    assembly.check_destination(save, overwrite=again)
+    assembly.rehearse(plan, name)
+    label = name or f"{plan.draws} draws"
+    entry = ledger.charge(plan.guarantee, label, delta=plan.delta, name=name, key=key)
+    values = drawing.charged_draw(plan, drawing.system(), progressbar)
+    charges = [{"label": e.label, "guarantee": repr(e.guarantee)} for e in ledger.entries]
+    budget = {"epsilon": str(ledger.budget.epsilon), "delta": str(ledger.budget.delta)}
+    release = assembly.assemble(plan, values, plan.guarantee, True, name, charges, budget)
+    ledger.store(entry, release.to_bytes())
+    return assembly.save_as(release, save, overwrite=again)
+
+
+def _refuse_keywords(declaration: Mapping[str, Any]) -> None:
+    for keyword in declaration:
+        if keyword in MEANINGLESS:
+            raise TypeError(f"sample() has no '{keyword}': {MEANINGLESS[keyword]}")
+        if keyword not in DECLARE:
+            raise TypeError(f"sample() got an unexpected keyword '{keyword}'")
+
+
+def _plan(
+    what: Any,
+    draws: int | None,
+    epsilon: float | None,
+    delta: float,
+    declaration: Mapping[str, Any],
+) -> Plan:
+    """Whatever was given, as a plan."""
+    if isinstance(what, Plan | PrivateModel) and declaration:
+        raise DomainError(
+            "the declaration was made already",
+            got=", ".join(declaration),
+            allowed="records=, domain=, ... with a model only",
+            do="call privatize again to declare something else",
+        )
+    if isinstance(what, Plan):
+        _refuse_other_numbers(what, draws, epsilon, delta)
+        return what
+    if draws is None:
+        raise DomainError("how many draws?", got="draws=None", allowed="draws=1, 2, ...")
+    private = what if isinstance(what, PrivateModel) else privatize(what, **declaration)
+    if epsilon is None:
+        if not isinstance(what, PrivateModel):
+            raise DomainError(
+                "a model needs a budget",
+                got="epsilon=None",
+                allowed="epsilon > 0, in nats",
+                do="pass epsilon= (and delta=), or calibrate a plan",
+            )
+        return at_cost(private, draws, delta)
+    return calibrate(private, epsilon=epsilon, delta=delta, draws=draws)
+
+
+def _refuse_other_numbers(
+    plan: Plan, draws: int | None, epsilon: float | None, delta: float
+) -> None:
+    """Numbers beside a plan must be the plan's own."""
+    asked = {"draws": draws, "epsilon": epsilon, "delta": delta or None}
+    fixed = {"draws": plan.draws, "epsilon": plan.epsilon, "delta": plan.delta}
+    other = [key for key, value in asked.items() if value is not None and value != fixed[key]]
+    if other:
+        raise DomainError(
+            "a plan fixes its numbers",
+            got=", ".join(f"{key}={asked[key]}" for key in other),
+            allowed=", ".join(f"{key}={fixed[key]}" for key in other),
+            do="calibrate another plan",
+        )
+
+
+def _ledger(ledger: Ledger | None, plan: Plan) -> Ledger:
+    """The ledger to charge: given, of the context, or a new one in memory."""
+    ledger = ledger if ledger is not None else Ledger.current()
+    if ledger is not None:
+        return ledger
+    warnings.warn(
+        "no ledger: this charge is forgotten when the session ends, and two such releases of the "
+        "same data add up unseen; pass ledger=Ledger('study.sqlite', epsilon=..., delta=...)",
+        PrivacyWarning,
+        stacklevel=3,
+    )
+    shares = {"approximate": plan.delta} if plan.delta else None
+    return Ledger(epsilon=plan.epsilon, delta=plan.delta, shares=shares)
+
+
+def _stored(ledger: Ledger, name: str, key: str) -> Release | None:
+    """The release that this name and plan already paid for."""
+    entry = ledger.find(name, key)
+    if entry is not None:
+        return Release.from_bytes(ledger.fetch(entry))
+    if name in ledger.names:
+        raise Incompatible(
+            f"the name '{name}' belongs to another charge in this ledger",
+            got="another plan or data_version, or a draw that never finished",
+            allowed="one plan per name",
+            do="choose another name, or again=True to charge anew",
+        )
+    return None
+
+
+def _seeded(plan: Plan, seed: int, name: str | None, save: Any, progressbar: bool) -> Release:
+    """A release for tests and demonstrations: not private, and says so everywhere."""
+    values = drawing.charged_draw(plan, drawing.seeded(seed), progressbar)
+    guarantee = Guarantee.none(
+        "random_seed makes the draws a function of the data that anyone can recompute"
+    )
+    release = assembly.assemble(plan, values, guarantee, False, name, [], None)
+    return assembly.save_as(release, save)

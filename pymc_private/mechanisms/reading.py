@@ -1,0 +1,80 @@
+"""Finding a variable of a release by name: its draws, and its public box."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+
+from pymc_private.errors import DomainError
+
+if TYPE_CHECKING:
+    from pymc_private.mechanisms.release import Release
+
+
+def draws_dict(release: Release) -> dict[str, np.ndarray]:
+    """Give the draws as plain read-only arrays, shape (draws, ...), by variable name."""
+    return {str(name): array.values[0] for name, array in release.posterior.data_vars.items()}
+
+
+def draws_of(release: Release, name: str) -> tuple[xr.DataArray, np.ndarray]:
+    """Give a released variable and its draws as floats, shape (draws, elements).
+
+    Raises
+    ------
+    DomainError
+        No such variable, or one that is withheld; lists those there are.
+    """
+    posterior = release.posterior
+    if name not in posterior.data_vars:
+        withheld = release.facts.get("withheld", [])
+        raise DomainError(
+            "No such variable in this release."
+            if name not in withheld
+            else "This variable is withheld: it is computed from private data.",
+            got=name,
+            allowed=", ".join(map(str, posterior.data_vars))
+            + (f" (withheld: {', '.join(withheld)})" if withheld else ""),
+        )
+    array = posterior[name]
+    return array, array.values[0].reshape(array.sizes["draw"], -1).astype(float)
+
+
+def box_of(
+    release: Release, array: xr.DataArray, values: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, str]:
+    """Public ends of each element, shape (elements,), and why they are infinite if they are."""
+    shape = array.shape[2:]
+    ends = (release.facts.get("ranges") or {}).get(str(array.name))
+    if ends is None and array.dtype.kind == "b":
+        ends = [0, 1]
+    low, high = (-math.inf, math.inf) if ends is None else ends
+    try:
+        lower, upper = (
+            np.broadcast_to(np.asarray(sign * math.inf if end is None else end, float), shape)
+            for sign, end in ((-1, low), (1, high))
+        )
+    except ValueError as cause:
+        raise DomainError(
+            f"The public range of {array.name!r} does not fit its shape.", allowed=str(shape)
+        ) from cause
+    lower, upper = lower.ravel(), upper.ravel()
+    if np.any(values < lower) or np.any(values > upper):
+        # A bound built on a false box would be false: say nothing rather than that.
+        return (
+            np.full_like(lower, -math.inf),
+            np.full_like(upper, math.inf),
+            "no bound: some draws lie outside the public range stated for this variable",
+        )
+    if np.all(np.isfinite(lower) & np.isfinite(upper)):
+        return lower, upper, ""
+    return (
+        lower,
+        upper,
+        (
+            "no public range bounds this variable, so a few draws cannot bound it either; "
+            "trim(box=...) gives it one"
+        ),
+    )

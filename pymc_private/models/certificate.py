@@ -1,0 +1,197 @@
+"""certify: a proved bound on how much one record can change the log-likelihood."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from pymc_private.analysis import Interval as Bounds
+from pymc_private.errors import NotCertified
+from pymc_private.models import partition, search
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.row_bounds import RowBounds
+from pymc_private.privacy import Guarantee
+
+THEOREM = "T1-T3"
+ASSUMPTIONS = (
+    "real arithmetic and ideal randomness: the draws are exact for real numbers, then rounded to a "
+    "public grid",
+    "prior, domain, region, power and number of draws were fixed without looking at the data",
+)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is proved about one record of a model.
+
+    Attributes
+    ----------
+    range : float, nats
+        R: for any two records x, y the difference of their log-likelihoods varies by at most R over
+        the region of the parameters, at the model's power. Rounded up.
+    searched : float, nats
+        The largest such variation a search found: R cannot be smaller than this.
+    power : Fraction
+        Power of the likelihood, already in both figures.
+    neighbors : str
+    trail : tuple of str
+        Each node of the record's graph with the hull of its values.
+    claims : tuple of str
+        What is taken on trust.
+    milliseconds : float
+        Time the certificate took.
+    """
+
+    range: float
+    searched: float
+    power: Fraction
+    neighbors: str
+    trail: tuple[str, ...]
+    claims: tuple[str, ...]
+    milliseconds: float
+    tolerance: float = 0.05
+
+    @property
+    def tightness(self) -> float:
+        """range / searched, at least 1; 1 means that the bound is exact."""
+        return self.range / self.searched if self.searched > 0 else math.inf
+
+    @property
+    def tolerance_reached(self) -> bool:
+        """Whether the bound is within the tolerance of the searched lower bound."""
+        return self.range <= self.searched * (1.0 + self.tolerance)
+
+    def tempered(self, power: Fraction) -> Certificate:
+        """The same proof at another power of the likelihood: R scales with it (T1)."""
+        if power == self.power:
+            return self
+        ratio = power / self.power
+        return replace(
+            self,
+            range=_times(self.range, ratio),
+            searched=self.searched * float(ratio),
+            power=power,
+        )
+
+    def guarantee(self, draws: int = 1) -> Guarantee:
+        """What `draws` exact draws from one posterior cost (T1-T3)."""
+        return Guarantee.bounded_range_of(
+            self.range,
+            draws,
+            neighbors=self.neighbors,
+            theorem=THEOREM,
+            assumptions=(*ASSUMPTIONS, *self.claims),
+        )
+
+    def __repr__(self) -> str:
+        reached = "within" if self.tolerance_reached else "not within"
+        lines = [
+            "Certificate",
+            f"  one record changes the log-likelihood by a range of at most R = {self.range:.6g} nats"
+            f" (power {float(self.power):.4g})",
+            f"  a search found {self.searched:.6g}: {reached} {self.tolerance:.0%} of the truth",
+            f"  one exact draw is {self.range:.6g}-differentially private ({self.neighbors}); {THEOREM}",
+            *(f"  claimed: {claim}" for claim in self.claims),
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{repr(self).replace('&', '&amp;').replace('<', '&lt;')}</pre>"
+
+
+def certify(
+    private: PrivateModel, *, tolerance: float = 0.05, seconds: float | None = None
+) -> Certificate:
+    """Bound the range of one record's log-likelihood by intervals over the model's graph.
+
+    Reads no data. Parameter cells are shared by both records of a pair, so that what a parameter does
+    to every record alike cancels.
+
+    Parameters
+    ----------
+    private : PrivateModel
+        Trimmed or not.
+    tolerance : float
+        Stop refining once the bound is within this fraction of the searched lower bound.
+    seconds : float, optional
+        Stop refining after this long. Default 4.
+
+    Returns
+    -------
+    Certificate
+
+    Raises
+    ------
+    NotCertified
+        No finite bound: `.blame` names the Op and the variables, `.cure` what would help.
+
+    References
+    ----------
+    Theory T1 (Dimitrakakis et al. 2017, Theorem 8.1, sharpened; McSherry and Talwar 2007), T24 for
+    the cell bound; Moore (1966) for interval inclusion.
+    """
+    start = time.perf_counter()
+    limit = 4.0 if seconds is None else seconds
+    rows = RowBounds(private.graph, private.sources, private.n)
+    trail = rows.trail(private.box)
+    best = partition.coarse_range(rows, private.box)
+    if not math.isfinite(best):
+        best = partition.refined_range(rows, private.box, 0.0, tolerance, start + limit)
+    if not math.isfinite(best):
+        raise _not_certified(private, rows)
+    found = search.searched_range(rows, private.box)
+    if best > found * (1.0 + tolerance):
+        best = min(
+            best, partition.refined_range(rows, private.box, found, tolerance, start + limit)
+        )
+    power = private.power
+    return Certificate(
+        range=_times(best, power),
+        searched=min(_times(best, power), found * float(power)),
+        power=power,
+        neighbors=private.neighbors,
+        trail=tuple(trail.describe()),
+        claims=private.claims,
+        milliseconds=(time.perf_counter() - start) * 1e3,
+        tolerance=tolerance,
+    )
+
+
+def _times(value: float, power: Fraction) -> float:
+    """value * power, rounded up."""
+    if power == 1:
+        return value
+    product = Fraction(value) * power
+    nearest = float(product)
+    return nearest if Fraction(nearest) >= product else math.nextafter(nearest, math.inf)
+
+
+def _not_certified(private: PrivateModel, rows: RowBounds) -> NotCertified:
+    """Name what made the bound infinite, and what would cure it."""
+    trail = rows.trail(private.box)
+    culprits = trail.culprits(private.graph.record)
+    names = sorted({name for culprit in culprits for name in culprit.reads})
+    parameters = [name for name in names if name in private.box]
+    open_ended = [name for name in parameters if not private.box[name].is_finite]
+    data = [name for name in names if name not in private.box]
+    cures = []
+    if open_ended:
+        cures.append(f"bound {', '.join(open_ended)}: pmp.trim(private, mass=0.99) or box={{...}}")
+    elif parameters:
+        box = ", ".join(f"{name} in {_ends(private.box[name])}" for name in parameters)
+        cures.append(f"trim further away from the edge ({box})")
+    if data:
+        cures.append(f"declare a smaller domain for {', '.join(data)}")
+    return NotCertified(
+        "no finite bound on one record's log-likelihood is proved",
+        blame=tuple(str(culprit) for culprit in culprits),
+        cure="; or ".join(cures) or "write this part of the likelihood with Ops that have a rule",
+    )
+
+
+def _ends(bounds: Bounds) -> str:
+    return f"[{np.min(bounds.lower):.4g}, {np.max(bounds.upper):.4g}]"

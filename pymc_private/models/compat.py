@@ -1,0 +1,160 @@
+"""The two ArviZ generations (0.2x: InferenceData, 1.x: DataTree), known here and nowhere else."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from os import PathLike
+from typing import Any, BinaryIO
+
+import arviz as az
+import cloudpickle
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+ARVIZ_GENERATION = 0 if az.__version__.startswith("0.") else 1
+SAMPLE_DIMS = ("chain", "draw")
+FEWEST_DRAWS_FOR_ESS = 4  # ArviZ refuses an effective sample size below this
+
+
+def to_arviz(dataset: xr.Dataset) -> Any:
+    """Wrap a dataset as the group ``posterior`` of this ArviZ generation's container.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        Variables with leading dims ``chain, draw``.
+
+    Returns
+    -------
+    arviz.InferenceData or xarray.DataTree
+        One group, nothing added: ArviZ's builders would stamp the time of creation.
+    """
+    if ARVIZ_GENERATION == 0:
+        return az.InferenceData(posterior=dataset)
+    return xr.DataTree.from_dict({"posterior": dataset})
+
+
+def to_dataset(samples: Any) -> xr.Dataset:
+    """Give the posterior of an InferenceData, a DataTree, a Dataset or a dict of arrays."""
+    if isinstance(samples, xr.Dataset):
+        return samples
+    if isinstance(samples, xr.DataTree) and "posterior" in samples.children:
+        return samples["posterior"].to_dataset()
+    return az.convert_to_dataset(samples, group="posterior")
+
+
+def read_posterior(file: str | PathLike[str] | BinaryIO) -> xr.Dataset:
+    """Read the group ``posterior`` of a netCDF file into memory and close the file.
+
+    Raises
+    ------
+    OSError
+        The file is no netCDF-4 file or has no such group.
+    """
+    with xr.open_dataset(file, group="posterior", engine="h5netcdf") as opened:
+        return opened.load()
+
+
+def summary(dataset: xr.Dataset, *, prob: float = 0.9) -> pd.DataFrame:
+    """Summarize each scalar element of a posterior, alike on both generations.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        Variables with dims ``chain, draw, ...``.
+    prob : float
+        Mass of the equal-tailed interval, in (0, 1).
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows named as ArviZ names them (``beta[age]``); columns ``mean, sd, mcse_mean, ess_bulk,
+        lower, upper``. Columns are NaN where the draws are too few to estimate them (sd: 2,
+        the effective sample size and mcse: 4).
+    """
+    draws = dataset.sizes["chain"] * dataset.sizes["draw"]
+    enough = draws >= FEWEST_DRAWS_FOR_ESS and dataset.sizes["draw"] >= FEWEST_DRAWS_FOR_ESS
+    numbers = dataset.astype(float)
+    with _quiet():
+        ess = az.ess(numbers, method="bulk") if enough else None
+        mcse = az.mcse(numbers, method="mean") if enough else None
+    rows: dict[str, dict[str, float]] = {}
+    for name, array in numbers.data_vars.items():
+        values = flat_draws(array)
+        columns = {
+            "mean": values.mean(axis=0),
+            "sd": values.std(axis=0, ddof=1) if draws > 1 else _nan(values),
+            "mcse_mean": _nan(values) if mcse is None else np.ravel(mcse[name].values),
+            "ess_bulk": _nan(values) if ess is None else np.ravel(ess[name].values),
+            "lower": np.quantile(values, (1 - prob) / 2, axis=0),
+            "upper": np.quantile(values, (1 + prob) / 2, axis=0),
+        }
+        for i, label in enumerate(element_labels(array)):
+            rows[label] = {column: float(numbers[i]) for column, numbers in columns.items()}
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def element_labels(array: xr.DataArray) -> list[str]:
+    """Name the scalar elements of a variable in C order, as ArviZ does: ``beta[age, low]``."""
+    dims = [dim for dim in array.dims if dim not in SAMPLE_DIMS]
+    if not dims:
+        return [str(array.name)]
+    labels = [array[dim].values if dim in array.coords else range(array.sizes[dim]) for dim in dims]
+    return [f"{array.name}[{', '.join(map(str, cell))}]" for cell in product(*labels)]
+
+
+def flat_draws(array: xr.DataArray) -> np.ndarray:
+    """Lay a variable out as a table, shape (chains * draws, elements), elements in C order."""
+    ordered = array.transpose(*SAMPLE_DIMS, ...).values
+    return ordered.reshape(ordered.shape[0] * ordered.shape[1], -1)
+
+
+def _nan(values: np.ndarray) -> np.ndarray:
+    return np.full(values.shape[1], np.nan)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence ArviZ about constant or short chains: the result says it already (NaN)."""
+    logger = logging.getLogger("arviz")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def copy_model(model: Any) -> tuple[Any, dict[str, Any]]:
+    """An independent copy of a PyMC model without its starts, and the starts by name.
+
+    PyMC's own ``model.copy()`` and every transform built on function graphs refuse a model that has
+    an ``initval``; a cloudpickle round trip keeps everything, after which the starts are taken out.
+    """
+    copy = cloudpickle.loads(cloudpickle.dumps(model))
+    starts = {
+        rv.name: value for rv, value in copy.rvs_to_initial_values.items() if value is not None
+    }
+    for rv in copy.rvs_to_initial_values:
+        copy.rvs_to_initial_values[rv] = None
+    return copy, starts
+
+
+def dumps(state: tuple[type, dict[str, Any]]) -> bytes:
+    """Pickle a value that holds a PyMC model."""
+    return cloudpickle.dumps(state)
+
+
+def unpickle(payload: bytes) -> Any:
+    """Rebuild what `dumps` took."""
+    kind, state = cloudpickle.loads(payload)
+    value = object.__new__(kind)
+    value.__dict__.update(state)
+    return value

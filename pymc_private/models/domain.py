@@ -1,0 +1,311 @@
+"""What a record could be: the domain of each private variable, declared before any data are seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from pymc_private.analysis import Ellipsoid, SimplexRows
+from pymc_private.analysis import Interval as Bounds
+from pymc_private.errors import DomainError
+
+MOST_CELLS = 64
+"""Most pieces one variable of a record is cut into when a bound is refined."""
+
+
+@runtime_checkable
+class Domain(Protocol):
+    """All values one record may take in one variable.
+
+    `shape` is always the shape of one record's entry, without the records axis.
+    """
+
+    def clip(self, data: np.ndarray, axis: int) -> np.ndarray:
+        """Nearest data inside the domain, or `DomainError`."""
+
+    def bounds(self, shape: tuple[int, ...]) -> Bounds:
+        """One interval that holds the domain."""
+
+    def cells(self, shape: tuple[int, ...], whole: bool) -> list[Bounds]:
+        """Intervals that cover the domain (all points of it, if it is small and finite)."""
+
+    def corners(self, shape: tuple[int, ...]) -> list[np.ndarray]:
+        """Some extreme points, where a search for the worst record starts."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Numbers between two public ends; data outside are clipped.
+
+    Parameters
+    ----------
+    lower, upper : float or array that broadcasts to one record's shape
+        Finite ends, in the units of the data.
+
+    Examples
+    --------
+    >>> Interval(0, 10)
+    Interval(lower=0, upper=10)
+    """
+
+    lower: Any
+    upper: Any
+
+    def __post_init__(self) -> None:
+        low, high = np.asarray(self.lower, float), np.asarray(self.upper, float)
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and np.all(low <= high)):
+            raise DomainError(
+                "an interval needs finite ends, lower <= upper",
+                got=f"({self.lower}, {self.upper})",
+                allowed="finite numbers, public, in the units of the data",
+                do="declare the range a record could have, not the range the data happen to have",
+            )
+
+    def __hash__(self) -> int:
+        return hash((np.asarray(self.lower).tobytes(), np.asarray(self.upper).tobytes()))
+
+    def clip(self, data: np.ndarray, axis: int) -> np.ndarray:
+        """Move each number to the nearest end."""
+        shape = data.shape[:axis] + data.shape[axis + 1 :]
+        low, high = (np.expand_dims(end, axis) for end in self._ends(shape))
+        if np.issubdtype(data.dtype, np.integer):
+            low, high = np.ceil(low), np.floor(high)
+        return np.clip(data, low, high)
+
+    def _ends(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        try:
+            low = np.broadcast_to(np.asarray(self.lower, float), shape)
+            high = np.broadcast_to(np.asarray(self.upper, float), shape)
+        except ValueError as error:
+            raise DomainError(
+                "the ends of an interval do not fit the variable",
+                got=f"ends of shape {np.shape(self.lower)}",
+                allowed=f"a number, or shape {shape}",
+                do="give one pair of ends per column",
+            ) from error
+        return low, high
+
+    def bounds(self, shape: tuple[int, ...]) -> Bounds:
+        """The interval itself."""
+        low, high = self._ends(shape)
+        return Bounds(low, high)
+
+    def cells(self, shape: tuple[int, ...], whole: bool) -> list[Bounds]:
+        """Single numbers are cut; vectors stay whole (their pieces would be too many)."""
+        low, high = self._ends(shape)
+        if int(np.prod(shape)) != 1:
+            return [Bounds(low, high)]
+        if whole:
+            first, last = int(np.ceil(low.item())), int(np.floor(high.item()))
+            if last - first < MOST_CELLS:
+                return [Bounds.point(np.full(shape, float(k))) for k in range(first, last + 1)]
+            edges = np.unique(np.linspace(first, last, 17).round())
+            pairs = zip(edges[:-1], edges[1:], strict=True)
+        else:
+            pairs = zip(*_split(low.item(), high.item(), 16), strict=True)
+        return [Bounds(np.full(shape, a), np.full(shape, b)) for a, b in pairs]
+
+    def corners(self, shape: tuple[int, ...]) -> list[np.ndarray]:
+        """All-low, all-high, middle, and each coordinate at either end."""
+        low, high = self._ends(shape)
+        found = [low, high, (low + high) / 2]
+        for i in np.ndindex(shape):
+            for base, other in ((low, high), (high, low)):
+                point = np.array(base)
+                point[i] = other[i]
+                found.append(point)
+            if len(found) > MOST_CELLS:
+                break
+        return found
+
+
+def _split(low: float, high: float, count: int) -> tuple[np.ndarray, np.ndarray]:
+    edges = np.linspace(low, high, count + 1)
+    edges[0], edges[-1] = low, high
+    return edges[:-1], edges[1:]
+
+
+@dataclass(frozen=True)
+class Ball:
+    """Rows r with ||(r - center) / scale||_2 <= radius; rows outside are moved in along their ray.
+
+    Parameters
+    ----------
+    radius : float
+        In units of `scale`.
+    center, scale : float or sequence, one per column
+        Public constants. Without them the ball is in the raw units of the columns: a column of ages
+        would be crushed into [-radius, radius]. See `Scale` for columns that have natural ranges.
+    """
+
+    radius: float
+    center: Any = 0.0
+    scale: Any = 1.0
+
+    def __post_init__(self) -> None:
+        if not (
+            np.isfinite(self.radius) and self.radius > 0 and np.all(np.asarray(self.scale) > 0)
+        ):
+            raise DomainError(
+                "a ball needs a finite positive radius and positive scales",
+                got=f"radius {self.radius}",
+                allowed="radius > 0, scale > 0",
+                do="declare the largest norm a record could have",
+            )
+
+    def __hash__(self) -> int:
+        parts = (self.radius, self.center, self.scale)
+        return hash(tuple(np.asarray(part, float).tobytes() for part in parts))
+
+    def _parts(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        if len(shape) != 1:
+            raise DomainError(
+                "a ball is for variables with one row of numbers per record",
+                got=f"shape {shape} per record",
+                allowed="one axis besides the records axis",
+                do="declare Interval(lower, upper) instead",
+            )
+        center = np.broadcast_to(np.asarray(self.center, float), shape)
+        return center, np.broadcast_to(np.asarray(self.scale, float), shape)
+
+    def clip(self, data: np.ndarray, axis: int) -> np.ndarray:
+        """Shrink each row towards the center until it is inside (rounding included)."""
+        rows = np.moveaxis(data, axis, 0).astype(float)
+        center, scale = self._parts(rows.shape[1:])
+        z = (rows - center) / scale
+        norm = np.linalg.norm(z, axis=1)
+        # Rows on the sphere may come out a hair beyond it; the bound allows the same hair.
+        factor = np.where(norm > self.radius, self.radius / np.maximum(norm, self.radius), 1.0)
+        moved = np.where((factor < 1.0)[:, None], center + scale * z * factor[:, None], rows)
+        return np.moveaxis(moved, 0, axis)
+
+    @property
+    def _reach(self) -> float:
+        """The radius with the rounding of `clip` added."""
+        return self.radius * (1.0 + 1e-12)
+
+    def bounds(self, shape: tuple[int, ...]) -> Bounds:
+        """The box around the ball, knowing that it is a ball."""
+        center, scale = self._parts(shape)
+        reach = scale * self._reach
+        reach = reach * (1.0 + 1e-12) + np.abs(center) * 1e-12
+        return Bounds(
+            center - reach, center + reach, Ellipsoid(center, scale, self._reach * (1 + 1e-12))
+        )
+
+    def cells(self, shape: tuple[int, ...], whole: bool) -> list[Bounds]:
+        """One cell: the ball."""
+        return [self.bounds(shape)]
+
+    def corners(self, shape: tuple[int, ...]) -> list[np.ndarray]:
+        """Center, axes and diagonals."""
+        center, scale = self._parts(shape)
+        width = shape[0]
+        eye = np.eye(width)
+        signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * min(width, 5))).reshape(min(width, 5), -1).T
+        diagonals = np.ones((len(signs), width))
+        diagonals[:, : signs.shape[1]] = signs
+        directions = np.vstack([np.zeros((1, width)), eye, -eye, diagonals / np.sqrt(width)])
+        return [center + scale * self.radius * d for d in directions[:MOST_CELLS]]
+
+
+@dataclass(frozen=True)
+class Categories:
+    """A finite set of public labels or numbers; a value outside it is refused.
+
+    Parameters
+    ----------
+    values : iterable of numbers
+        Every value a record could have. Declare a value for "other" if new ones may occur.
+    """
+
+    values: tuple[float, ...]
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        try:
+            ordered = tuple(sorted({float(value) for value in values}))
+        except (TypeError, ValueError) as error:
+            raise DomainError(
+                "categories are the numbers PyMC sees",
+                got="a value that is not a number",
+                allowed="the codes 0, 1, ... of the levels",
+                do="encode levels by a public list, not by what the data contain",
+            ) from error
+        if not ordered:
+            raise DomainError("an empty set of categories", allowed="at least one value")
+        object.__setattr__(self, "values", ordered)
+
+    def clip(self, data: np.ndarray, axis: int) -> np.ndarray:
+        """Unchanged, or `DomainError` (without quoting the value)."""
+        if not np.isin(data, self.values).all():
+            raise DomainError(
+                "the data contain a value that is not among the declared categories",
+                allowed=str(self.values),
+                do="declare every value a record could have, or recode unknown ones to a declared "
+                "'other' before privatize",
+            )
+        return data
+
+    def bounds(self, shape: tuple[int, ...]) -> Bounds:
+        """From the least to the greatest."""
+        return Bounds(np.full(shape, self.values[0]), np.full(shape, self.values[-1]))
+
+    def cells(self, shape: tuple[int, ...], whole: bool) -> list[Bounds]:
+        """Every value, where they are few; one cell for vectors with many combinations."""
+        size = int(np.prod(shape))
+        if len(self.values) ** size > MOST_CELLS:
+            return [self.bounds(shape)]
+        grid = np.array(np.meshgrid(*[self.values] * size)).reshape(size, -1).T
+        return [Bounds.point(point.reshape(shape)) for point in grid]
+
+    def corners(self, shape: tuple[int, ...]) -> list[np.ndarray]:
+        """The first values, each in every place."""
+        return [np.full(shape, value) for value in self.values[:MOST_CELLS]]
+
+
+@dataclass(frozen=True)
+class Simplex:
+    """Rows of non-negative numbers that sum to one; rows are normalized, others are refused."""
+
+    def clip(self, data: np.ndarray, axis: int) -> np.ndarray:
+        """Rows as they are if they are compositions to 1e-6, else `DomainError`."""
+        rows = np.moveaxis(data, axis, 0)
+        if np.any(rows < 0) or not np.allclose(rows.sum(axis=-1), 1.0, atol=1e-6):
+            raise DomainError(
+                "a row is not on the simplex",
+                allowed="numbers >= 0 that sum to 1 within 1e-6",
+                do="normalize each row by itself before privatize",
+            )
+        return data
+
+    def bounds(self, shape: tuple[int, ...]) -> Bounds:
+        """[0, 1] with rows known to sum to one."""
+        return Bounds(np.zeros(shape), np.ones(shape), SimplexRows())
+
+    def cells(self, shape: tuple[int, ...], whole: bool) -> list[Bounds]:
+        """One cell: the simplex."""
+        return [self.bounds(shape)]
+
+    def corners(self, shape: tuple[int, ...]) -> list[np.ndarray]:
+        """Vertices and the center."""
+        width = shape[-1]
+        rows = [*np.eye(width), np.full(width, 1.0 / width)]
+        return [np.broadcast_to(row, shape).copy() for row in rows[:MOST_CELLS]]
+
+
+def as_domain(given: object) -> Domain:
+    """Read a domain from its short forms: a pair is an interval, a set is categories."""
+    if isinstance(given, Domain):
+        return given
+    if isinstance(given, tuple) and len(given) == 2:
+        return Interval(*given)
+    if isinstance(given, set | frozenset | list | range):
+        return Categories(given)
+    raise DomainError(
+        "this is not a domain",
+        got=type(given).__name__,
+        allowed="Interval(a, b) or (a, b), Ball(r), Categories([...]) or a set, Simplex()",
+    )

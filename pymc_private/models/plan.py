@@ -1,0 +1,141 @@
+"""Plan: what will be drawn and what it will cost, fixed before the data are read."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from pymc_private.models.certificate import Certificate
+from pymc_private.models.fingerprint import describe_structure
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy import Guarantee
+
+LITTLE = 0.05
+"""Below this share of the records' information a plan says loudly that little is kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frontier:
+    """One way to meet the budget."""
+
+    private: PrivateModel
+    certificate: Certificate
+    power: Fraction
+    mass: float | None
+    records_kept: float
+    chosen: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A calibrated model: region, power, sampler, draws and price.
+
+    Attributes
+    ----------
+    private : PrivateModel
+        Trimmed and tempered; holds the data.
+    certificate : Certificate
+    guarantee : Guarantee
+        Of all draws together.
+    sampler : str
+    draws : int
+    epsilon, delta : float
+        The budget asked for.
+    """
+
+    private: PrivateModel
+    certificate: Certificate
+    guarantee: Guarantee
+    sampler: str
+    draws: int
+    epsilon: float
+    delta: float
+    frontier: tuple[Frontier, ...] = ()
+
+    @property
+    def records_kept(self) -> float:
+        """Records' worth of information: power * n."""
+        return float(self.private.power) * self.private.n
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of structure, priors, domain, region, power and draws; never of private values."""
+        text = f"{describe_structure(self.private)}|{self.sampler}|{self.draws}|{self.epsilon!r}|{self.delta!r}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def summary(self) -> str:
+        """Say in plain words what the plan does."""
+        spent = self.guarantee.epsilon(self.delta)
+        kept, n = self.records_kept, self.private.n
+        lines = [
+            f"{self.draws} proved draws ({self.sampler}) for epsilon = {spent:.6g} of "
+            f"{self.epsilon:g}, delta = {self.delta:g}; {self.guarantee.road(self.delta)}",
+            f"keeps the information of {kept:.0f} of {n} records (power {float(self.private.power):.6g})",
+            f"one record changes the tempered log-likelihood by a range of at most "
+            f"{self.certificate.range:.6g} nats",
+        ]
+        if self.private.region:
+            region = ", ".join(_region_words(self.private))
+            mass = next((row.mass for row in self.frontier if row.chosen), None)
+            share = f"; prior mass about {mass:g}" if mass else ""
+            lines.append(f"prior restricted to {region}{share}")
+        if kept < LITTLE * n:
+            lines.append(
+                "WARNING: little information is kept; fewer draws, a smaller box, a narrower domain "
+                "or a larger budget would keep more"
+            )
+        return "\n".join(lines)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The frontier as a table: prior mass, range, power, records kept."""
+        return pd.DataFrame(
+            [
+                {
+                    "prior_mass": row.mass,
+                    "range": row.certificate.range,
+                    "power": float(row.power),
+                    "records_kept": row.records_kept,
+                    "chosen": row.chosen,
+                }
+                for row in self.frontier
+            ]
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Records kept against prior mass; the choice is marked. Returns a Matplotlib axes."""
+        from matplotlib.figure import Figure
+
+        if ax is None:
+            ax = Figure(figsize=(5.5, 3.4), layout="constrained").add_subplot()
+        table = self.to_frame()
+        masses = [1.0 if mass is None or mass != mass else mass for mass in table["prior_mass"]]
+        labels = ["as given" if m == 1.0 else f"{m:g}" for m in masses]
+        positions = range(len(labels))
+        ax.plot(positions, table["records_kept"], color="0.6", zorder=1)
+        colors = ["#b3462b" if chosen else "0.35" for chosen in table["chosen"]]
+        ax.scatter(positions, table["records_kept"], color=colors, zorder=2)
+        ax.set_xticks(list(positions), labels)
+        ax.set(xlabel="prior mass kept by the trim", ylabel="records' worth of information kept")
+        ax.set_ylim(bottom=0)
+        ax.set_title(f"{self.draws} draws at epsilon = {self.epsilon:g}, delta = {self.delta:g}")
+        ax.spines[["top", "right"]].set_visible(False)
+        return ax
+
+    def __repr__(self) -> str:
+        return "Plan\n  " + self.summary().replace("\n", "\n  ")
+
+    def _repr_html_(self) -> str:
+        text = repr(self).replace("&", "&amp;").replace("<", "&lt;")
+        return f"<pre>{text}</pre>{self.to_frame().to_html(index=False)}"
+
+
+def _region_words(private: PrivateModel) -> list[str]:
+    return [
+        f"{name} in [{float(b.lower.min()):.4g}, {float(b.upper.max()):.4g}]"
+        for name, b in private.region.items()
+    ]

@@ -1,0 +1,200 @@
+"""PrivateModel: a PyMC model that knows what one record is; `privatize` makes one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pymc as pm
+
+from pymc_private.analysis import Interval as Bounds
+from pymc_private.errors import Unsupported
+from pymc_private.models import declare, intake
+from pymc_private.models.compat import copy_model, unpickle
+from pymc_private.models.compat import dumps as model_dumps
+from pymc_private.models.records import RecordGraph, build_record_graph
+from pymc_private.models.sources import Source
+from pymc_private.models.supports import support
+from pymc_private.models.transformed import restricted_model
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateModel:
+    """A private copy of a PyMC model: the record, its domain, the region and the power.
+
+    Parameters
+    ----------
+    base : pymc.Model
+        The copy, with data clipped to the domain. Holds the data.
+    sources : tuple of Source
+        The private variables.
+    graph : RecordGraph
+        One record's log-likelihood, data and parameters symbolic.
+    records : str
+        What one record is, in the user's word.
+    n : int
+        Number of records; public under substitution.
+    neighbors : str
+        The neighbor relation.
+    region : dict of str to Bounds
+        Box of each trimmed parameter.
+    power : Fraction
+        Power of the likelihood.
+    claims : tuple of str
+        What is taken on trust.
+    initvals : dict
+        Starts the user gave in the model, in natural space.
+    """
+
+    base: pm.Model
+    sources: tuple[Source, ...]
+    graph: RecordGraph
+    records: str
+    n: int
+    neighbors: str = "substitute"
+    region: Mapping[str, Bounds] = field(default_factory=dict)
+    power: Fraction = Fraction(1)
+    claims: tuple[str, ...] = ()
+    initvals: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of each free variable."""
+        shapes = self.base.eval_rv_shapes()
+        return {rv.name: tuple(int(k) for k in shapes[rv.name]) for rv in self.base.free_RVs}
+
+    @cached_property
+    def box(self) -> dict[str, Bounds]:
+        """Bounds of every free variable: its region where trimmed, else its prior's support."""
+        return {
+            rv.name: self.region.get(rv.name) or support(self.base, rv, self.shapes[rv.name])
+            for rv in self.base.free_RVs
+        }
+
+    @cached_property
+    def model(self) -> pm.Model:
+        """A plain PyMC model: data clipped, prior restricted to the region, likelihood tempered."""
+        return restricted_model(self.base, self.region, float(self.power), self.graph.factors)
+
+    @property
+    def domain(self) -> dict[str, str]:
+        """The declared domain of each private variable, in words."""
+        return {s.name: str(s.domain) for s in self.sources}
+
+    def with_region(self, region: Mapping[str, Bounds]) -> PrivateModel:
+        """The same model on a smaller region."""
+        return replace(self, region=dict(self.region) | dict(region))
+
+    def with_power(self, power: Fraction) -> PrivateModel:
+        """The same model with another power of the likelihood."""
+        return replace(self, power=power)
+
+    def __repr__(self) -> str:
+        data = ", ".join(f"{name} in {domain}" for name, domain in self.domain.items())
+        region = ", ".join(f"{k} in {_ends(v)}" for k, v in self.region.items()) or "untrimmed"
+        return (
+            f"PrivateModel (holds confidential data)\n"
+            f"  one record: one {self.records} of {self.n}; neighbors: {self.neighbors}\n"
+            f"  private: {data}\n  factors: {', '.join(self.graph.factors)}\n"
+            f"  region: {region}\n  power: {float(self.power):.6g}"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{_escape(repr(self))}</pre>"
+
+    def __reduce__(self) -> tuple:
+        # PyMC models hold local functions, which only cloudpickle can carry.
+        return unpickle, (model_dumps((type(self), self.__dict__)),)
+
+    def __deepcopy__(self, memo: dict) -> PrivateModel:
+        rebuild, (payload,) = self.__reduce__()
+        return rebuild(payload)
+
+
+def _ends(bounds: Bounds) -> str:
+    return f"[{np.min(bounds.lower):.4g}, {np.max(bounds.upper):.4g}]"
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def privatize(
+    model: Any = None,
+    *,
+    records: str | Mapping[str, int] | None = None,
+    domain: Mapping[str, Any] | None = None,
+    neighbors: str = "substitute",
+    public: Sequence[str] = (),
+    constants: str = "private",
+) -> PrivateModel:
+    """Say what one record of a model is and all that it could be.
+
+    The only step before a draw that reads the data: it checks them (NaN, unknown categories) and
+    clips them into the domain, in a copy. How many were clipped goes to the logger alone.
+
+    Parameters
+    ----------
+    model : pymc.Model or Bambi model, optional
+        Left untouched. Default: the model of the context.
+    records : str or dict
+        Name of the dim whose entries are the records, or ``{data variable: axis}``.
+    domain : dict
+        For each private variable (by the name of its data or of the observed variable):
+        ``Interval(a, b)`` or ``(a, b)``, ``Ball(r)``, ``Categories([...])`` or a set, ``Simplex()``.
+        Finite supports that the likelihood states (Bernoulli, Categorical, Binomial with constant n)
+        need not be given.
+    neighbors : {"substitute"}
+        One record replaced by any other; the number of records is public.
+    public : sequence of str
+        Variables along the records axis that are not secret; listed on the certificate.
+    constants : {"private", "public"}
+        Arrays with the records axis that were baked into the graph as constants: each wants a domain
+        (see `constants`), or all are claimed public.
+
+    Returns
+    -------
+    PrivateModel
+
+    Raises
+    ------
+    DomainError
+        A domain is missing (the message lists every variable and a snippet to paste), the dim is
+        unknown, the data hold NaN, or a category that was not declared.
+    NotCertified
+        Some factor reads several records at once, or a prior reads the data.
+    Unsupported
+        Imputed records, minibatches, parameters that belong to single records, add/remove.
+
+    References
+    ----------
+    Dimitrakakis, Nelson, Zhang, Mitrokotsa, Rubinstein (2017), Assumption 1; design: theory T1.
+    """
+    original = intake.resolve(model)
+    if neighbors != "substitute":
+        raise Unsupported(
+            "only substitution neighbors are proved so far",
+            got=repr(neighbors),
+            allowed="neighbors='substitute'",
+            do="declare the number of records public and use neighbors='substitute'",
+        )
+    intake.refuse_structures(original)
+    copy, initvals = copy_model(original)
+    sources, n, claims = declare.sources_of(copy, records, dict(domain or {}), public, constants)
+    declare.clip_into_domain(sources, n)
+    intake.refuse_record_latents(copy, n, records if isinstance(records, str) else None)
+    graph = build_record_graph(copy, sources, n)
+    word = records if isinstance(records, str) else "record"
+    return PrivateModel(
+        base=copy,
+        sources=tuple(sources),
+        graph=graph,
+        records=word,
+        n=n,
+        claims=tuple(claims),
+        initvals=initvals,
+    )

@@ -1,0 +1,81 @@
+"""Interval bounds of log p(record | parameters) for cells of records and cells of parameters."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pymc_private.analysis import Interval as Bounds
+from pymc_private.analysis import Trail, bounds
+from pymc_private.models.records import RecordGraph, public_data
+from pymc_private.models.sources import Source
+
+MOST_RECORD_CELLS = 128
+"""More combinations of the variables' cells than this fall back to whole domains."""
+
+Record = tuple[Bounds, ...]
+"""One interval per source: a cell of the space of records."""
+
+
+class RowBounds:
+    """Evaluates one record's graph on cells; knows how rows may be stacked.
+
+    Unpinned graphs take any records in any rows, so all record cells are evaluated in one walk. A
+    graph with public constants per row is walked with all n rows, one record cell at a time.
+    """
+
+    def __init__(self, graph: RecordGraph, sources: Sequence[Source], n: int) -> None:
+        self.graph, self.sources, self.n = graph, tuple(sources), n
+        self._shared = {v: Bounds.point(v.get_value()) for v in public_data([graph.record])}
+        self.cells = self._record_cells()
+
+    def _record_cells(self) -> list[Record]:
+        """The product of every source's cells, with single variables left whole if too many."""
+        choices = [s.domain.cells(s.row_shape, s.is_whole) for s in self.sources]
+        while np.prod([len(c) for c in choices]) > MOST_RECORD_CELLS:
+            widest = int(np.argmax([len(c) for c in choices]))
+            source = self.sources[widest]
+            choices[widest] = [source.domain.bounds(source.row_shape)]
+        return list(itertools.product(*choices))
+
+    def trail(self, box: Mapping[str, Bounds]) -> Trail:
+        """Bounds of every node for the whole domain, kept as an explanation."""
+        whole: Record = tuple(s.domain.bounds(s.row_shape) for s in self.sources)
+        return bounds([self.graph.record], self._given(box, [whole] * self._rows(2)))
+
+    def table(
+        self, box: Mapping[str, Bounds], records: Sequence[Record] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of log p, shape (record cells, rows).
+
+        Rows has length 1 unless public constants make rows differ.
+        """
+        records = self.cells if records is None else records
+        if not self.graph.pinned:
+            # One row more than cells never hurts, and keeps length-1 axes from broadcasting.
+            padded = [*records, records[-1]]
+            lower, upper = self._walk(box, padded)
+            return lower[: len(records), None], upper[: len(records), None]
+        ends = [self._walk(box, [record] * self.n) for record in records]
+        return np.stack([low for low, _ in ends]), np.stack([high for _, high in ends])
+
+    def _rows(self, count: int) -> int:
+        return self.n if self.graph.pinned else count
+
+    def _walk(self, box: Mapping[str, Bounds], records: Sequence[Record]) -> tuple:
+        fact = bounds([self.graph.record], self._given(box, records))[self.graph.record]
+        shape = (len(records),)
+        lower = np.broadcast_to(np.nan_to_num(fact.lower, nan=-np.inf, neginf=-np.inf), shape)
+        upper = np.broadcast_to(np.nan_to_num(fact.upper, nan=np.inf, posinf=np.inf), shape)
+        return lower, upper
+
+    def _given(self, box: Mapping[str, Bounds], records: Sequence[Record]) -> dict:
+        given = {self.graph.parameters[name]: b for name, b in box.items()}
+        for position, source in enumerate(self.sources):
+            stacked = source.stack([record[position] for record in records])
+            if source.is_whole and stacked.is_point:
+                stacked = Bounds.point(stacked.lower.astype(source.dtype))
+            given[self.graph.data[source.name]] = stacked
+        return given | self._shared

@@ -1,0 +1,218 @@
+"""Private variables of a model: where the data sit, what their supports imply, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorConstant
+
+from pymc_private.analysis import Interval as Bounds
+from pymc_private.errors import DomainError
+from pymc_private.models.domain import Categories, Domain
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One private variable.
+
+    Parameters
+    ----------
+    name : str
+        Name of the data variable, of the observed variable, or of a baked-in constant.
+    aliases : tuple of str
+        Other names a user may know it by.
+    variable : Variable
+        The shared variable or constant in the model's graph.
+    axis : int
+        Its records axis.
+    shape : tuple of int
+        Of the whole array.
+    domain : Domain
+        All that one record's entry could be.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    variable: Variable
+    axis: int
+    shape: tuple[int, ...]
+    domain: Domain
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Shape of one record's entry."""
+        return self.shape[: self.axis] + self.shape[self.axis + 1 :]
+
+    @property
+    def dtype(self) -> str:
+        """Data type of the variable in the graph."""
+        return str(self.variable.type.dtype)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether entries are integers by type."""
+        return not self.dtype.startswith("float")
+
+    def input(self) -> Variable:
+        """A fresh symbolic input of any length along the records axis."""
+        static = [1 if size == 1 and i != self.axis else None for i, size in enumerate(self.shape)]
+        kind = self.variable.type.clone(shape=tuple(static))
+        return kind(name=self.name)
+
+    def stand_in(self) -> np.ndarray:
+        """Any array of the right shape inside the domain; holds no data."""
+        row = self.domain.corners(self.row_shape)[0]
+        whole = np.broadcast_to(np.expand_dims(row, self.axis), self.shape)
+        return np.ascontiguousarray(whole).astype(self.dtype)
+
+    def stack(self, rows: Sequence[Bounds]) -> Bounds:
+        """Bounds of several records, stacked along the records axis."""
+        lower = np.stack([np.broadcast_to(r.lower, self.row_shape) for r in rows], axis=self.axis)
+        # A stack of points is exact: integers stay usable as indexes.
+        exact = all(r.is_point for r in rows)
+        upper = (
+            lower
+            if exact
+            else np.stack([np.broadcast_to(r.upper, self.row_shape) for r in rows], axis=self.axis)
+        )
+        last = self.axis < len(self.shape) - 1
+        return Bounds(lower, upper, rows[0].within if last and _same(rows) else None)
+
+    def values(self) -> np.ndarray:
+        """The data. Read by `privatize` and by a charged draw only."""
+        variable: Any = self.variable
+        return variable.get_value() if hasattr(variable, "get_value") else variable.data
+
+
+def _same(rows: Sequence[Bounds]) -> bool:
+    """Whether what is known of the rows is one and the same fact."""
+    return all(r.within is rows[0].within for r in rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """An array of the model that may be private."""
+
+    name: str
+    aliases: tuple[str, ...]
+    variable: Variable
+    dims: tuple[str | None, ...]
+    shape: tuple[int, ...]
+    implied: Domain | None
+    kind: str
+
+
+def candidates(model: pm.Model) -> list[Candidate]:
+    """Every data variable and observed array of the model, each once."""
+    found: dict[Variable, Candidate] = {}
+    for rv in model.observed_RVs:
+        variable = root(model.rvs_to_values[rv])
+        known = variable.name in model.named_vars
+        name = variable.name if known and variable.name != rv.name else rv.name
+        dims = model.named_vars_to_dims.get(name) or model.named_vars_to_dims.get(rv.name) or ()
+        aliases = tuple(sorted({rv.name, name} - {name}))
+        found[variable] = Candidate(
+            name, aliases, variable, tuple(dims), _shape(variable), implied_support(rv), "observed"
+        )
+    for variable in model.data_vars:
+        if variable not in found:
+            dims = model.named_vars_to_dims.get(variable.name) or ()
+            found[variable] = Candidate(
+                variable.name, (), variable, tuple(dims), _shape(variable), None, "data"
+            )
+    return list(found.values())
+
+
+def root(value: Variable) -> Variable:
+    """The array behind a value variable (PyMC puts a Cast above integer `pm.Data`)."""
+    while value.owner is not None:
+        value = value.owner.inputs[0]
+    return value
+
+
+def _shape(variable: Any) -> tuple[int, ...]:
+    if hasattr(variable, "get_value"):
+        return tuple(variable.get_value(borrow=True).shape)
+    return tuple(np.shape(variable.data))
+
+
+def implied_support(rv: Variable) -> Domain | None:
+    """A finite support that the likelihood itself states."""
+    name = type(rv.owner.op).__name__
+    parameters = rv.owner.op.dist_params(rv.owner) if hasattr(rv.owner.op, "dist_params") else []
+    if name == "BernoulliRV":
+        return Categories([0, 1])
+    if name == "CategoricalRV":
+        levels = parameters[0].type.shape[-1]
+        return None if levels is None else Categories(range(levels))
+    if name in ("BinomialRV", "BetaBinomialRV"):
+        trials = constant_value(parameters[0])
+        return None if trials is None else Categories(range(int(trials) + 1))
+    return None
+
+
+def constant_value(variable: Variable) -> float | None:
+    """The one number a graph of constants holds, or None."""
+    from pymc_private.analysis.rows import Concrete
+
+    leaves = [v for v in ancestors([variable]) if v.owner is None]
+    if not all(isinstance(leaf, Constant) for leaf in leaves):
+        return None
+    values = np.unique(np.asarray(Concrete({})(variable)))
+    return float(values[0]) if values.size == 1 else None
+
+
+def constants_with_axis(
+    outs: Iterable[Variable], n: int, skip: Iterable[Variable]
+) -> dict[str, tuple[TensorConstant, int]]:
+    """Arrays baked into the graph that have an axis as long as the records axis.
+
+    Names are stable: ``constant_0``, ``constant_1``, ... in the order of the graph.
+    """
+    skipped = set(skip)
+    found: dict[str, tuple[TensorConstant, int]] = {}
+    for variable in ancestors(list(outs)):
+        if not isinstance(variable, TensorConstant) or variable in skipped or n < 2:
+            continue
+        axes = [axis for axis, size in enumerate(np.shape(variable.data)) if size == n]
+        if axes:
+            found[f"constant_{len(found)}"] = (variable, axes[0])
+    return found
+
+
+def listing(found: Sequence[Candidate], records: str | None, given: Mapping[str, object]) -> str:
+    """What the model reads, and a snippet to paste: shapes and supports, never values."""
+    lines = ["data variables of the model:"]
+    wanted = []
+    for c in found:
+        implied = f"implied support {c.implied}" if c.implied else "no implied bound"
+        lines.append(f"    {c.name}  shape {c.shape}  dims {c.dims or '()'}  {c.kind}; {implied}")
+        if c.implied is None and not {c.name, *c.aliases} & set(given):
+            wanted.append(f'"{c.name}": pmp.Interval(..., ...)')
+    snippet = ", ".join(wanted) or "..."
+    lines.append("paste and fill in:")
+    dim = f'"{records}"' if records else "..."
+    lines.append(f"    pmp.privatize(model, records={dim}, domain={{{snippet}}})")
+    return "\n  ".join(lines)
+
+
+def missing_domain(
+    found: Sequence[Candidate],
+    names: Sequence[str],
+    records: str | None,
+    given: Mapping[str, object],
+) -> DomainError:
+    """The error for private variables without a domain."""
+    return DomainError(
+        "a private variable has no declared domain" if names else "say what one record is",
+        got=", ".join(names) or None,
+        allowed=listing(found, records, given),
+        do="declare every value a record could have; take it from the questionnaire or the "
+        "instrument, never from the data",
+    )

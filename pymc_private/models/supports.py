@@ -1,0 +1,78 @@
+"""Where a parameter can be, by its prior's transform: the box before anybody trims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pytensor.graph.basic import Variable
+
+from pymc_private.analysis import Interval as Bounds
+from pymc_private.analysis import SimplexRows
+from pymc_private.models.sources import constant_value
+
+INF = float("inf")
+BOXABLE = {"NoneType", "LogTransform", "LogOddsTransform", "LogOddsInterval", "Interval"}
+"""Transforms whose variable is free in each coordinate, so that a box may replace its support."""
+
+
+def transform_name(model: pm.Model, rv: Variable) -> str:
+    """Class name of the value transform."""
+    name = type(model.rvs_to_transforms[rv]).__name__
+    return "Interval" if name == "IntervalTransform" else name
+
+
+def support(model: pm.Model, rv: Variable, shape: tuple[int, ...]) -> Bounds:
+    """Bounds of one free variable in its natural space.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    rv : free random variable
+    shape : tuple of int
+        Of the variable.
+
+    Returns
+    -------
+    Bounds
+        Infinite ends where the prior has no bound; rows on the simplex are known to be so.
+    """
+    kind = transform_name(model, rv)
+    if kind == "LogTransform":
+        return _box(0.0, INF, shape)
+    if kind == "LogOddsTransform":
+        return _box(0.0, 1.0, shape)
+    if kind == "SimplexTransform":
+        return Bounds(np.zeros(shape), np.ones(shape), SimplexRows())
+    if kind == "Interval":
+        return _interval_support(model.rvs_to_transforms[rv], rv, shape)
+    if str(rv.type.dtype).startswith(("int", "uint", "bool")):
+        return _discrete_support(rv, shape)
+    return _box(-INF, INF, shape)
+
+
+def _box(low: float, high: float, shape: tuple[int, ...]) -> Bounds:
+    return Bounds(np.full(shape, low), np.full(shape, high))
+
+
+def _interval_support(transform: Any, rv: Variable, shape: tuple[int, ...]) -> Bounds:
+    """Ends of an interval transform, where they are constants."""
+    ends = transform.args_fn(*rv.owner.inputs)
+    values = [None if end is None else _constant_array(end) for end in ends]
+    low = -INF if values[0] is None else values[0]
+    high = INF if values[1] is None else values[1]
+    return Bounds(np.broadcast_to(low, shape).copy(), np.broadcast_to(high, shape).copy())
+
+
+def _constant_array(end: Any) -> Any:
+    if isinstance(end, int | float | np.ndarray):
+        return end
+    return constant_value(end)
+
+
+def _discrete_support(rv: Variable, shape: tuple[int, ...]) -> Bounds:
+    from pymc_private.models.sources import implied_support
+
+    implied = implied_support(rv)
+    return implied.bounds(shape) if implied is not None else _box(-INF, INF, shape)

@@ -1,0 +1,158 @@
+"""trim: restrict the joint prior to a box, so that the likelihood is bounded on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+
+from pymc_private.analysis import Interval as Bounds
+from pymc_private.errors import DomainError, Unsupported
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.supports import BOXABLE, transform_name
+
+PRIOR_DRAWS = 4000
+PRIOR_SEED = 20260103
+"""Prior draws choose a region, from the model alone; the seed makes the region the same each time."""
+
+
+def trim(
+    private: PrivateModel, *, box: Mapping[str, Any] | None = None, mass: float | None = None
+) -> PrivateModel:
+    """Restrict the joint prior to a box of the parameters.
+
+    Reads no data. The prior inside the box keeps its shape (it is not `pm.Truncated`, which would
+    renormalize each conditional and so be another prior).
+
+    Parameters
+    ----------
+    private : PrivateModel
+    box : dict of str to (lower, upper)
+        Ends for some free variables, each a number or an array of the variable's shape, in natural
+        (untransformed) units. Intersected with the support and with earlier trims.
+    mass : float
+        Instead: a central box of every free variable that holds about this much prior probability.
+
+    Returns
+    -------
+    PrivateModel
+        `.model` is a plain PyMC model with interval transforms.
+
+    Raises
+    ------
+    DomainError
+        Unknown names, empty boxes, mass outside (0, 1), or both or neither of box and mass.
+    Unsupported
+        A discrete, ordered or Cholesky-valued variable, whose region is no box.
+    """
+    if (box is None) == (mass is None):
+        raise DomainError("trim wants a box or a mass", allowed="exactly one of box=, mass=")
+    if box is None:
+        box = central_box(private, mass)  # type: ignore[arg-type]
+    unknown = [name for name in box if name not in private.box]
+    if unknown:
+        raise DomainError(
+            "trim names what is no free variable of the model",
+            got=", ".join(unknown),
+            allowed=", ".join(private.box),
+        )
+    return private.with_region({name: _cut(private, name, ends) for name, ends in box.items()})
+
+
+def _cut(private: PrivateModel, name: str, ends: Any) -> Bounds:
+    """The given ends met with what the variable allows already."""
+    rv = private.base[name]
+    kind = transform_name(private.base, rv)
+    if not (kind in BOXABLE or kind == "SimplexTransform") or "int" in str(rv.type.dtype):
+        raise Unsupported(
+            f"'{name}' cannot be trimmed by a box",
+            got=f"a variable with {kind}, dtype {rv.type.dtype}",
+            allowed="continuous variables that are free in each coordinate, or simplex rows",
+            do="trim other variables, or write the prior with free coordinates",
+        )
+    now, shape = private.box[name], private.shapes[name]
+    lower, upper = _ends(name, ends, shape)
+    lower, upper = np.maximum(lower, now.lower), np.minimum(upper, now.upper)
+    if kind == "SimplexTransform":
+        others = lower.sum(axis=-1, keepdims=True) - lower
+        upper = np.minimum(upper, 1.0 - others + 1e-12)
+    if not np.all(lower < upper):
+        raise DomainError(
+            f"the box of '{name}' is empty",
+            got=f"({ends[0]}, {ends[1]})",
+            allowed=f"ends that meet [{np.min(now.lower):.4g}, {np.max(now.upper):.4g}]",
+        )
+    return replace(now, lower=lower, upper=upper)
+
+
+def _ends(name: str, ends: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    try:
+        low, high = ends
+        lower = np.broadcast_to(np.asarray(low, dtype=float), shape).copy()
+        upper = np.broadcast_to(np.asarray(high, dtype=float), shape).copy()
+    except (TypeError, ValueError) as error:
+        raise DomainError(
+            f"the box of '{name}' does not fit the variable",
+            got=repr(ends),
+            allowed=f"(lower, upper), numbers or arrays of shape {shape}",
+        ) from error
+    if np.isnan(lower).any() or np.isnan(upper).any():
+        raise DomainError(f"the box of '{name}' has NaN ends", allowed="numbers")
+    return lower, upper
+
+
+def central_box(private: PrivateModel, mass: float) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """A central box that holds about `mass` of the prior, the same each time.
+
+    Each scalar coordinate leaves out (1 - mass) / (number of coordinates) in its two tails (union
+    bound). Quantiles come from the prior's inverse CDF where it has one and its parameters are
+    constants, else from prior draws; both read the model alone. A bounded side is trimmed too.
+    """
+    if not 0.0 < mass < 1.0:
+        raise DomainError("mass is a probability", got=mass, allowed="0 < mass < 1")
+    boxable = [rv for rv in private.base.free_RVs if _boxable(private.base, rv)]
+    size = sum(int(np.prod(private.shapes[rv.name])) for rv in boxable)
+    tail = (1.0 - mass) / max(size, 1) / 2.0
+    exact = {rv.name: _quantiles(rv, tail, private.shapes[rv.name]) for rv in boxable}
+    drawn = [rv for rv in boxable if exact[rv.name] is None]
+    if drawn:
+        exact |= _drawn_quantiles(drawn, tail)
+    return {name: ends for name, ends in exact.items() if ends is not None}
+
+
+def _boxable(model: pm.Model, rv: Variable) -> bool:
+    return transform_name(model, rv) in BOXABLE and str(rv.type.dtype).startswith("float")
+
+
+def _quantiles(rv: Variable, tail: float, shape: tuple[int, ...]) -> Any:
+    """Exact prior quantiles, or None."""
+    if any(v.owner is not None and _is_random(v) for v in ancestors(rv.owner.inputs)):
+        return None
+    try:
+        ends = [pm.icdf(rv, q, warn_rvs=False) for q in (tail, 1.0 - tail)]
+        low, high = (end.eval(mode="FAST_COMPILE") for end in ends)
+    except (NotImplementedError, TypeError, ValueError):
+        return None
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        return None
+    return np.broadcast_to(low, shape).copy(), np.broadcast_to(high, shape).copy()
+
+
+def _is_random(variable: Variable) -> bool:
+    return "RandomVariable" in {base.__name__ for base in type(variable.owner.op).__mro__}
+
+
+def _drawn_quantiles(rvs: list[Variable], tail: float) -> dict[str, Any]:
+    """Quantiles of prior draws, widened to the extremes where the tail holds too few draws."""
+    draws = pm.draw(rvs, draws=PRIOR_DRAWS, random_seed=PRIOR_SEED, mode="FAST_COMPILE")
+    draws = draws if isinstance(draws, list) else [draws]
+    found = {}
+    for rv, sample in zip(rvs, draws, strict=True):
+        low, high = np.quantile(sample, [tail, 1.0 - tail], axis=0)
+        found[rv.name] = (low, high)
+    return found

@@ -1,0 +1,296 @@
+"""What a ledger writes down: its budget, its charges, and the chain of hashes that binds them.
+
+Each record is stored as one line of canonical JSON. The hash of a charge covers the hash before it
+and its own line; the chain starts from the header, so it covers the budget too.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from pymc_private.errors import DomainError, Incompatible
+from pymc_private.privacy.ledger_exact import Budget, checked_text, exact, from_text, to_text
+from pymc_private.privacy.neighbors import check_neighbors
+
+if TYPE_CHECKING:
+    from pymc_private.privacy.guarantee import Guarantee
+
+SHARED = ("zcdp", "approximate")  # the roads that need a share of delta; pure needs none
+LONGEST_KEY = 4000
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one charge adds to each road; None where it cannot enter.
+
+    Attributes
+    ----------
+    pure : Fraction or None
+        Pure epsilon, nats.
+    zcdp : Fraction or None
+        rho of zero-concentrated differential privacy.
+    approximate : Budget or None
+        The one pair (epsilon_i, delta_i) fixed when the charge was made.
+    """
+
+    pure: Fraction | None = None
+    zcdp: Fraction | None = None
+    approximate: Budget | None = None
+
+
+@dataclass(frozen=True)
+class Header:
+    """What is fixed when a ledger is made: budget, shares, neighbors, the data in words.
+
+    ``token`` is random: two ledgers of one budget do not share a chain.
+    """
+
+    budget: Budget
+    shares: tuple[tuple[str, Fraction], ...]
+    neighbors: str
+    data: str
+    day: str
+    token: str
+
+    def terms(self) -> dict[str, Any]:
+        """Give what must agree when the ledger is opened again."""
+        return {
+            "epsilon": to_text(self.budget.epsilon),
+            "delta": to_text(self.budget.delta),
+            "shares": {road: to_text(share) for road, share in self.shares},
+            "neighbors": self.neighbors,
+            "data": self.data,
+        }
+
+    def to_json(self) -> str:
+        """Write the header as canonical JSON."""
+        return canonical(self.terms() | {"day": self.day, "token": self.token})
+
+    @classmethod
+    def from_json(cls, text: str) -> Header:
+        """Read :meth:`to_json` back."""
+        said = json.loads(text)
+        shares = {road: from_text(share) for road, share in said["shares"].items()}
+        return cls(
+            Budget(from_text(said["epsilon"]), from_text(said["delta"])),
+            tuple((road, shares[road]) for road in SHARED if road in shares),
+            said["neighbors"],
+            said["data"],
+            said["day"],
+            said["token"],
+        )
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One charge, as written in the ledger.
+
+    Attributes
+    ----------
+    number : int
+        Place in the ledger, from 1.
+    label, day : str
+        What the charge was for, and the day it was made (UTC; nothing finer is kept).
+    name, key : str or None
+        The name of the release and the fingerprint of the plan that draws it.
+    cost : Cost
+        What the charge added to each road.
+    terms : str
+        The guarantee as JSON; :attr:`guarantee` reads it.
+    head : str
+        The chain's hash up to and including this charge.
+    completed : bool
+        Whether the ledger keeps the release this charge paid for.
+    """
+
+    number: int
+    label: str
+    day: str
+    name: str | None
+    key: str | None
+    cost: Cost
+    terms: str
+    head: str
+    completed: bool = False
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The whole guarantee of the charge, with theorem and assumptions."""
+        from pymc_private.privacy.guarantee import Guarantee
+
+        return Guarantee.from_dict(json.loads(self.terms))
+
+
+def make_header(
+    epsilon: object,
+    delta: object,
+    neighbors: str,
+    shares: Mapping[str, object] | None,
+    data: str,
+    token: str,
+) -> Header:
+    """Check a budget and fix the shares of its roads (half of delta each if none are given).
+
+    Raises
+    ------
+    DomainError
+        epsilon is not above 0, delta not in [0, 1), the shares add up to more than delta, or
+        there are no such neighbors.
+    """
+    budget = Budget(exact(epsilon, "epsilon"), exact(delta, "delta"))
+    if budget.epsilon == 0 or budget.delta >= 1:
+        raise DomainError(
+            "This is no budget.",
+            got=f"epsilon = {epsilon}, delta = {delta}",
+            allowed="epsilon > 0 and 0 <= delta < 1",
+        )
+    if shares is None:
+        given = dict.fromkeys(SHARED, budget.delta / 2)
+    elif isinstance(shares, Mapping) and set(shares) <= set(SHARED):
+        given = {road: exact(share, f"The share of {road}") for road, share in shares.items()}
+    else:
+        raise DomainError("Unknown roads.", got=shares, allowed="{'zcdp': a, 'approximate': b}")
+    if sum(given.values()) > budget.delta:
+        raise DomainError(
+            "The shares add up to more than delta.",
+            got=", ".join(f"{road}: {share}" for road, share in given.items()),
+            allowed=f"a sum of at most delta = {budget.delta}",
+        )
+    # A road without a share of delta proves nothing that pure does not.
+    kept = tuple((road, given[road]) for road in SHARED if given.get(road))
+    data = checked_text(data, "data", empty=True)
+    return Header(budget, kept, check_neighbors(neighbors), data, today(), token)
+
+
+def agree(asked: Header, found: Header, place: str) -> None:
+    """Refuse to open a ledger as something it is not; data left unnamed agree with any.
+
+    Raises
+    ------
+    Incompatible
+        Budget, shares, neighbors or data differ.
+    """
+    wants, has = asked.terms(), found.terms()
+    wants["data"] = wants["data"] or has["data"]
+    odd = [term for term in has if wants[term] != has[term]]
+    if odd:
+        raise Incompatible(
+            f"The ledger {place} has other terms.",
+            got=", ".join(f"{term} {wants[term]}" for term in odd),
+            allowed=", ".join(f"{term} {has[term]}" for term in odd),
+            do="Ledger.open(path) takes what is there; a second budget for the same data adds up",
+        )
+
+
+def check_texts(label: object, name: object, key: object) -> None:
+    """Refuse a label, name or key that is not one line of bounded length."""
+    checked_text(label, "label")
+    if name is not None:
+        checked_text(name, "name")
+    if key is not None:
+        checked_text(key, "key", longest=LONGEST_KEY)
+
+
+def write_charge(
+    number: int, label: str, name: str | None, key: str | None, cost: Cost, terms: Mapping[str, Any]
+) -> str:
+    """Write the immutable part of a charge as canonical JSON."""
+    pair = cost.approximate
+    return canonical(
+        {
+            "number": number,
+            "label": label,
+            "day": today(),
+            "name": name,
+            "key": key,
+            "pure": None if cost.pure is None else to_text(cost.pure),
+            "zcdp": None if cost.zcdp is None else to_text(cost.zcdp),
+            "approximate": None if pair is None else [to_text(part) for part in pair],
+            "guarantee": terms,
+        }
+    )
+
+
+def read_charge(body: str, head: str, completed: bool) -> Entry:
+    """Read :func:`write_charge` back."""
+    said = json.loads(body)
+    pair = said["approximate"]
+    cost = Cost(
+        None if said["pure"] is None else from_text(said["pure"]),
+        None if said["zcdp"] is None else from_text(said["zcdp"]),
+        None if pair is None else Budget(from_text(pair[0]), from_text(pair[1])),
+    )
+    return Entry(
+        number=said["number"],
+        label=said["label"],
+        day=said["day"],
+        name=said["name"],
+        key=said["key"],
+        cost=cost,
+        terms=canonical(said["guarantee"]),
+        head=head,
+        completed=completed,
+    )
+
+
+def canonical(value: object) -> str:
+    """Write JSON in the one way that is hashed."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def link(head: str, text: str) -> str:
+    """Extend the chain of hashes by one line; the header extends the empty text."""
+    return hashlib.sha256(f"{head}\n{text}".encode()).hexdigest()
+
+
+def today() -> str:
+    """Give the day in UTC."""
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+def check_chain(
+    header: str, head: str, rows: Sequence[tuple[int, str, str]], last: int
+) -> list[str]:
+    """Give the heads of the chain, from the header's to the last charge's.
+
+    Parameters
+    ----------
+    header, head : str
+        The header's JSON and the hash stored beside it.
+    rows : sequence of (number, body, hash)
+        The charges, by number.
+    last : int
+        The highest number ever given to a charge.
+
+    Raises
+    ------
+    Incompatible
+        Something was edited, deleted, inserted or moved.
+    """
+    heads = [link("", header)]
+    if head != heads[0]:
+        raise tampered("its budget or its terms were edited")
+    for place, (number, body, stored) in enumerate(rows, start=1):
+        if number != place:
+            raise tampered(f"charge {place} is missing")
+        heads.append(link(heads[-1], body))
+        if stored != heads[-1]:
+            raise tampered(f"charge {place} was edited or moved")
+    if last != len(rows):
+        raise tampered(f"charges after number {len(rows)} are missing")
+    return heads
+
+
+def tampered(what: str) -> Incompatible:
+    """Say that a ledger can no longer be believed."""
+    return Incompatible(
+        "The ledger was tampered with or damaged.",
+        got=what,
+        do="restore an untouched copy; until then treat the whole budget as spent",
+    )

@@ -1,0 +1,138 @@
+"""Exact numbers of a ledger, and its short texts.
+
+Every number is a rational and is stored as the text ``"p/q"``. A budget means the decimal its user
+wrote; a proved cost means the very double that was proved, since that one was rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Rational, Real
+from typing import Any, NamedTuple
+
+from pymc_private.errors import DomainError
+
+LONGEST_TEXT = 200
+MOST_DIGITS = 400
+
+
+class Budget(NamedTuple):
+    """A pair (epsilon in nats, delta) of exact rationals."""
+
+    epsilon: Fraction
+    delta: Fraction
+
+
+def to_text(value: Fraction) -> str:
+    """Write an exact rational as ``"p/q"``."""
+    return f"{value.numerator}/{value.denominator}"
+
+
+def from_text(text: str) -> Fraction:
+    """Read :func:`to_text` back."""
+    top, bottom = text.split("/")
+    return Fraction(int(top), int(bottom))
+
+
+def exact(value: object, what: str) -> Fraction:
+    """Take a number as the decimal its user wrote: 0.1 means 1/10, not the nearest double.
+
+    Raises
+    ------
+    DomainError
+        Not a finite number, negative, or longer than 400 digits.
+
+    Examples
+    --------
+    >>> exact(0.1, "epsilon"), exact("1e-6", "delta"), exact("1/3", "delta")
+    (Fraction(1, 10), Fraction(1, 1000000), Fraction(1, 3))
+    """
+    number = _parse(value)
+    if number is None or number < 0:
+        raise DomainError(
+            f"{what} is not a number that a budget can have.",
+            got=f"{type(value).__name__} {str(value)[:40]!r}",
+            allowed=f"a finite number >= 0 of at most {MOST_DIGITS} digits "
+            "(int, float, Decimal, Fraction or text)",
+        )
+    return number
+
+
+def _parse(value: object) -> Fraction | None:
+    if isinstance(value, Rational) and not isinstance(value, bool):
+        number = _plain(value)
+    elif isinstance(value, Real | Decimal | str) and not isinstance(value, bool):
+        text = str(value)
+        # An exponent of many digits would fill the memory before it could be refused.
+        huge = re.search(r"e[+-]?0*[1-9]\d{3}|_", text, re.IGNORECASE)
+        if huge or not text.isascii() or len(text) > 2 * MOST_DIGITS:
+            return None
+        try:
+            number = Fraction(text)
+        except (ValueError, ZeroDivisionError):
+            return None
+    else:
+        return None
+    short = max(abs(number.numerator), number.denominator) < 10**MOST_DIGITS
+    return number if short else None
+
+
+def proved(value: Any, what: str) -> Fraction | None:
+    """Take a proved cost (a float already rounded up, or a rational) exactly; None if infinite.
+
+    Raises
+    ------
+    DomainError
+        The cost is negative or not a number: it proves nothing.
+    """
+    if not isinstance(value, Rational):
+        value = float(value)
+        if value == math.inf:
+            return None
+    if not value >= 0:
+        raise DomainError(f"A guarantee states an impossible {what}.", got=value, allowed=">= 0")
+    return _plain(value)
+
+
+def _plain(value: Any) -> Fraction:
+    """Give a Fraction of Python integers: NumPy's would overflow."""
+    whole = Fraction(value)
+    return Fraction(int(whole.numerator), int(whole.denominator))
+
+
+def float_up(value: Fraction) -> float:
+    """Give the least double that is not below ``value`` (infinite beyond the largest)."""
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return math.inf
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def float_down(value: Fraction) -> float:
+    """Give the greatest double that is not above ``value``."""
+    return -float_up(-value) if value else 0.0
+
+
+def checked_text(
+    text: object, what: str, *, longest: int = LONGEST_TEXT, empty: bool = False
+) -> str:
+    """Refuse what is not one line of printable text of bounded length.
+
+    Raises
+    ------
+    DomainError
+        Not text, too long, empty where that is not allowed, or with line breaks.
+    """
+    fits = isinstance(text, str) and len(text) <= longest and text.isprintable()
+    if not fits or not (empty or str(text).strip()):
+        size = f" of {len(text)} characters" if isinstance(text, str) else ""
+        raise DomainError(
+            f"The {what} must be one line of text.",
+            got=f"{type(text).__name__}{size}",
+            allowed=f"{0 if empty else 1} to {longest} printable characters, no line breaks",
+        )
+    return str(text)

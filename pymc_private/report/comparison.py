@@ -1,0 +1,76 @@
+"""Private beside non-private numbers, for the curator's eyes only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_private.errors import DomainError
+from pymc_private.mechanisms import display
+from pymc_private.mechanisms.release import Release
+from pymc_private.models import compat
+
+WARNING = "CURATOR ONLY, NOT PRIVATE: this table reads the data and must not be published"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Means and standard deviations, private and not.
+
+    Attributes
+    ----------
+    frame : pandas.DataFrame
+        Columns ``private_mean, private_sd, other_mean, other_sd, shift``; shift is the
+        difference of the means in units of the non-private standard deviation.
+    """
+
+    frame: pd.DataFrame
+
+    def __repr__(self) -> str:
+        columns = [self.frame[name].to_numpy() for name in self.frame]
+        rows = display.element_rows(list(self.frame.index), *columns)
+        return f"{WARNING}\n{display.table(('', *self.frame.columns), rows)}"
+
+    def _repr_html_(self) -> str:
+        return display.html_card(WARNING, [("", repr(self).partition("\n")[2])], alarm=True)
+
+
+def compare(release: Release, idata: Any) -> Comparison:
+    """Put a release beside ordinary posterior draws of the same model.
+
+    Parameters
+    ----------
+    release : Release
+    idata : InferenceData, DataTree or xarray.Dataset
+        Not private; its variables and elements are matched by name.
+
+    Returns
+    -------
+    Comparison
+        Marked as not private wherever it is shown.
+
+    Raises
+    ------
+    DomainError
+        The two share no variable.
+    """
+    other = compat.to_dataset(idata)
+    names = [name for name in release.posterior.data_vars if name in other.data_vars]
+    if not names:
+        raise DomainError(
+            "The two have no variable in common.",
+            got=", ".join(map(str, other.data_vars)),
+            allowed=", ".join(map(str, release.posterior.data_vars)),
+        )
+    private, plain = compat.summary(release.posterior[names]), compat.summary(other[names])
+    rows = private.index.intersection(plain.index, sort=False)
+    mine, theirs = private.loc[rows], plain.loc[rows]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shift = (mine["mean"] - theirs["mean"]) / theirs["sd"]
+    return Comparison(pd.DataFrame({
+        "private_mean": mine["mean"], "private_sd": mine["sd"],
+        "other_mean": theirs["mean"], "other_sd": theirs["sd"], "shift": shift,
+    }))  # fmt: skip

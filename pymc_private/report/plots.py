@@ -1,0 +1,284 @@
+"""Three pictures, drawn without pyplot: the draws, the budget, the privacy curve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from pymc_private.mechanisms import display, summaries
+from pymc_private.mechanisms.facts import as_float
+from pymc_private.mechanisms.release import Release
+from pymc_private.models.compat import element_labels, flat_draws
+from pymc_private.privacy import gdp_delta, zcdp_to_delta
+from pymc_private.privacy.guarantee import Guarantee
+
+MOST_PANELS = 12
+MOST_DOTS = 60  # above this a histogram is easier to read than dots
+LONGEST_LABEL = 30  # what fits above a panel
+SMALLEST_DELTA = 1e-12
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colors of a figure: one accent, the rest is ink on paper."""
+
+    paper: str
+    ink: str
+    muted: str
+    accent: str
+    alarm: str
+
+
+LIGHT = Theme("#ffffff", "#1f2328", "#656d76", "#2b6298", "#b3261e")
+DARK = Theme("#15181c", "#e4e6e8", "#9aa3ac", "#82b4e3", "#ff8a80")
+
+
+def plot_posterior(release: Release, *, dark: bool = False) -> Figure:
+    """Show every draw of the first elements, with their mean and what bounds it.
+
+    Few draws are shown as what they are, one dot each; from 61 on as a histogram. The band is
+    where the mean under the private posterior lies with confidence 0.95 (Hoeffding on the
+    public box); no band means that nothing public bounds the variable.
+
+    Parameters
+    ----------
+    release : Release
+    dark : bool
+        Draw for a dark page.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    theme = DARK if dark else LIGHT
+    panels = list(_elements(release))
+    shown = panels[:MOST_PANELS]
+    columns = min(3, len(shown))
+    rows = math.ceil(len(shown) / columns)
+    tall = 1.15 if release.posterior.sizes["draw"] <= MOST_DOTS else 1.45
+    figure = _figure(7.4, 0.75 + tall * rows, theme)
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes, (label, values, low, high) in zip(grid.flat, shown, strict=False):
+        _panel(axes, label, values, (low, high), theme)
+    for axes in list(grid.flat)[len(shown) :]:
+        axes.set_visible(False)
+    _posterior_legend(figure, release, len(panels) - len(shown), theme)
+    return figure
+
+
+def plot_budget(release: Release, ledger: Any = None, *, dark: bool = False) -> Figure:
+    """Show what is spent and what is left, in epsilon and in delta.
+
+    Parameters
+    ----------
+    release : Release
+    ledger : Ledger, optional
+        Without one the bar shows this release against the budget in its facts.
+    dark : bool
+        Draw for a dark page.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    theme = DARK if dark else LIGHT
+    bars = [bar for bar in _amounts(release, ledger) if bar[2] > 0]
+    figure = _figure(4.6, 0.3 + 0.62 * max(len(bars), 1), theme)
+    axes = figure.subplots()
+    for row, (_, spent, budget, text) in enumerate(bars):
+        share = min(1.0, spent / budget) if math.isfinite(spent) else 1.0
+        color = theme.accent if math.isfinite(spent) else theme.alarm
+        axes.barh(row, 1.0, height=0.34, color=theme.muted, alpha=0.22)
+        axes.barh(row, share, height=0.34, color=color)
+        axes.text(0, row - 0.26, text, ha="left", va="bottom", fontsize=9, color=theme.ink)
+    axes.set_ylim(len(bars) - 0.75, -0.6)
+    axes.set_xlim(0, 1.002)
+    axes.set_xticks([])
+    axes.set_yticks(range(len(bars)), [name for name, *_ in bars])
+    _quiet_axes(axes, theme, keep=())
+    axes.tick_params(length=0)
+    if not release.private:
+        axes.set_title(display.NOT_PRIVATE, color=theme.alarm, loc="left", fontsize=10)
+    return figure
+
+
+def plot_curve(guarantee: Guarantee, *, delta: float | None = None, dark: bool = False) -> Figure:
+    """Show delta as a function of epsilon: the proved curve and the roads it is the best of.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+    delta : float, optional
+        Mark the point (epsilon, delta) of this delta.
+    dark : bool
+        Draw for a dark page.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    theme = DARK if dark else LIGHT
+    figure = _figure(7.4, 3.3, theme)
+    axes = figure.subplots()
+    axes.set_yscale("log")
+    axes.set_ylim(SMALLEST_DELTA, 1.6)
+    axes.set_xlabel("epsilon (nats)", color=theme.ink)
+    axes.set_ylabel("delta", color=theme.ink)
+    _quiet_axes(axes, theme, keep=("bottom", "left"))
+    axes.grid(True, color=theme.muted, alpha=0.18, linewidth=0.6)
+    right = _last_epsilon(guarantee)
+    axes.set_xlim(0, right)
+    if guarantee.delta(1.0) >= 1 and math.isinf(guarantee.epsilon(0.5)):
+        axes.text(right / 2, 1e-6, display.NOT_PRIVATE, color=theme.alarm, ha="center", size=14)
+        return figure
+    epsilons = np.linspace(0, right, 161)
+    for label, style, deltas in _roads(guarantee, epsilons):
+        axes.plot(epsilons, deltas, style, color=theme.muted, linewidth=1.1, label=label)
+    best = np.array([guarantee.delta(float(epsilon)) for epsilon in epsilons])
+    axes.plot(epsilons, np.where(best > 0, best, np.nan), color=theme.accent, linewidth=2.4,
+              label="proved for this release")  # fmt: skip
+    if math.isfinite(guarantee.pure_epsilon) and guarantee.pure_epsilon <= right:
+        axes.axvline(guarantee.pure_epsilon, color=theme.ink, linewidth=1.1, linestyle=":",
+                     label=f"pure: {display.number(guarantee.pure_epsilon)}")  # fmt: skip
+    if delta and SMALLEST_DELTA <= delta < 1 and guarantee.epsilon(delta) <= right:
+        text = (
+            f"epsilon {display.number(guarantee.epsilon(delta))} at delta {display.number(delta)}"
+        )
+        axes.plot([guarantee.epsilon(delta)], [delta], "o", color=theme.accent, markersize=7,
+                  markeredgecolor=theme.paper, markeredgewidth=1.5, label=text)  # fmt: skip
+    axes.legend(frameon=False, fontsize=8.5, labelcolor=theme.ink, loc="lower left")
+    return figure
+
+
+def _amounts(release: Release, ledger: Any) -> list[tuple[str, float, float, str]]:
+    """Give name, spent, budget and caption of each bar; a budget not known is what was spent."""
+    if ledger is not None:
+        word, spent, budget, left = "spent", ledger.spent, ledger.budget, ledger.left
+    else:
+        word, spent, left = "this release", display.stated(release), None
+        known = release.facts.get("budget")
+        budget = (known["epsilon"], known["delta"]) if known else spent
+    bars = []
+    for at, name in enumerate(("epsilon", "delta")):
+        text = f"{word} {display.number(spent[at])}"
+        if left is not None:
+            text += f", left {display.number(left[at], up=False)}"
+        if left is not None or release.facts.get("budget"):
+            text += f", of {display.number(budget[at])}"
+        bars.append((name, as_float(spent[at]), as_float(budget[at]), text))
+    return bars
+
+
+def _elements(release: Release) -> Iterator[tuple[str, np.ndarray, float, float]]:
+    """Walk over scalar elements: label, draws, and the ends of the band for the mean."""
+    for name, array in release.posterior.data_vars.items():
+        mean = summaries.mean(release, str(name))
+        lower, upper = np.ravel(np.asarray(mean.lower)), np.ravel(np.asarray(mean.upper))
+        draws = flat_draws(array)
+        for i, label in enumerate(element_labels(array)):
+            yield label, draws[:, i].astype(float), float(lower[i]), float(upper[i])
+
+
+def _panel(
+    axes: Axes, label: str, values: np.ndarray, band: tuple[float, float], theme: Theme
+) -> None:
+    left, right = _view(values, band)
+    axes.set_xlim(left, right)
+    if len(values) <= MOST_DOTS:
+        x, height = _stack(values, right - left)
+        axes.plot(x, height, "o", color=theme.accent, markersize=5, markeredgewidth=0, alpha=0.9)
+        foot, top = -0.75, max(3.6, height.max() + 1.0)
+    else:
+        counts, edges = np.histogram(values, bins=30, range=(left, right))
+        axes.stairs(counts, edges, fill=True, color=theme.accent, alpha=0.75)
+        foot, top = -0.11 * counts.max(), 1.08 * counts.max()
+    axes.set_ylim(1.75 * foot, top)
+    if all(map(math.isfinite, band)):
+        axes.barh(
+            foot, band[1] - band[0], 0.75 * abs(foot), band[0], color=theme.accent, alpha=0.22
+        )
+    ends = np.quantile(values, [0.05, 0.95])
+    axes.plot(ends, [foot, foot], color=theme.ink, linewidth=1.6, solid_capstyle="butt")
+    axes.plot([values.mean()], [foot], "|", color=theme.ink, markersize=9, markeredgewidth=2)
+    short = label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
+    axes.set_title(short, loc="left", fontsize=9.5, color=theme.ink)
+    axes.set_yticks([])
+    axes.locator_params(axis="x", nbins=4)
+    _quiet_axes(axes, theme, keep=("bottom",))
+
+
+def _view(values: np.ndarray, band: tuple[float, float]) -> tuple[float, float]:
+    """Choose the part of the axis to show: the draws with room, or the band around one point."""
+    low, high = float(values.min()), float(values.max())
+    if low == high and all(map(math.isfinite, band)):
+        low, high = band
+    room = 0.14 * (high - low) or max(abs(low), 1.0) * 0.1
+    return low - room, high + room
+
+
+def _stack(values: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
+    """Place draws that would overlap on top of each other, at their own x."""
+    ordered = np.sort(values)
+    cells = np.floor((ordered - ordered[0]) / (width / 26)).astype(int)
+    height = np.array([np.sum(cells[:i] == cell) for i, cell in enumerate(cells)], dtype=float)
+    return ordered, height
+
+
+def _posterior_legend(figure: Figure, release: Release, hidden: int, theme: Theme) -> None:
+    draws = release.posterior.sizes["draw"]
+    dots = draws <= MOST_DOTS
+    mark = Line2D([], [], marker="o" if dots else "s", linestyle="", color=theme.accent)
+    handles = [
+        (mark, "one draw" if dots else f"{draws} draws"),
+        (Line2D([], [], color=theme.ink, marker="|", markersize=9, markeredgewidth=2),
+         "mean and central 90%"),
+        (Patch(color=theme.accent, alpha=0.18), "private posterior mean lies here (95%)"),
+    ]  # fmt: skip
+    figure.legend(
+        [handle for handle, _ in handles], [text for _, text in handles], loc="outside lower left",
+        ncols=3, frameon=False, fontsize=8.5, labelcolor=theme.ink, borderaxespad=0.2,
+    )  # fmt: skip
+    notes = [] if release.private else [display.NOT_PRIVATE]
+    notes += [f"{hidden} more elements are not shown"] if hidden else []
+    if notes:
+        color = theme.muted if release.private else theme.alarm
+        figure.suptitle("; ".join(notes), fontsize=9.5, color=color, x=0.01, ha="left")
+
+
+def _last_epsilon(guarantee: Guarantee) -> float:
+    """Choose the right end of the curve: where delta becomes negligible, or the pure epsilon."""
+    ends = [guarantee.epsilon(1e-11), guarantee.pure_epsilon]
+    finite = [end for end in ends if math.isfinite(end) and end > 0]
+    return 1.05 * min(finite) if finite else 10.0
+
+
+def _roads(guarantee: Guarantee, epsilons: np.ndarray) -> Iterator[tuple[str, str, list[float]]]:
+    if math.isfinite(guarantee.zcdp) and guarantee.zcdp > 0:
+        deltas = [zcdp_to_delta(guarantee.zcdp, float(epsilon)) for epsilon in epsilons]
+        yield f"zCDP: rho = {display.number(guarantee.zcdp)}", "--", deltas
+    if math.isfinite(guarantee.gdp) and guarantee.gdp > 0:
+        deltas = [gdp_delta(float(epsilon), guarantee.gdp) for epsilon in epsilons]
+        yield f"Gaussian: mu = {display.number(guarantee.gdp)}", "-.", deltas
+
+
+def _figure(width: float, height: float, theme: Theme) -> Figure:
+    figure = Figure(figsize=(width, height), facecolor=theme.paper)
+    figure.set_layout_engine("constrained", wspace=0.06, hspace=0.06)
+    return figure
+
+
+def _quiet_axes(axes: Axes, theme: Theme, keep: tuple[str, ...]) -> None:
+    """Leave only the lines that carry a scale."""
+    axes.set_facecolor("none")
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in keep)
+        spine.set_color(theme.muted)
+    axes.tick_params(colors=theme.muted, labelcolor=theme.ink, labelsize=8.5, length=3)

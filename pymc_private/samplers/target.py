@@ -1,0 +1,152 @@
+"""The log posterior density of a private model with its data: bounds on boxes, values at points.
+
+This is the third use of the interval rules: data fixed, parameters in a box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytensor
+from pytensor.graph.basic import Variable
+from pytensor.gradient import NullTypeGradError
+from pytensor.graph.traversal import ancestors, io_toposort
+from pytensor.scalar.basic import Ceil, Floor, IntDiv, RoundHalfToEven, Sign, Trunc
+from pytensor.tensor.elemwise import Elemwise
+
+from pymc_private.analysis import Interval as Bounds
+from pymc_private.analysis import Trail, bounds, simplify
+from pymc_private.models.pinning import public_data
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.samplers.piecewise import Envelope, log_mass
+
+STEPS = (Ceil, Floor, IntDiv, RoundHalfToEven, Sign, Trunc)
+
+
+class Target:
+    """log posterior density up to a constant, on the box of a trimmed model.
+
+    Parameters
+    ----------
+    private : PrivateModel
+        Every free variable inside a finite box.
+
+    Notes
+    -----
+    Reads the data: only a charged draw may build one.
+    """
+
+    def __init__(self, private: PrivateModel) -> None:
+        graph = private.graph
+        self.names = list(private.shapes)
+        self.shapes = [private.shapes[name] for name in self.names]
+        self.sizes = [int(np.prod(shape)) for shape in self.shapes]
+        self.lower = np.concatenate([np.ravel(private.box[n].lower) for n in self.names])
+        self.upper = np.concatenate([np.ravel(private.box[n].upper) for n in self.names])
+        self._inputs = [graph.parameters[name] for name in self.names]
+        log_density = graph.record.sum() * float(private.power) + graph.prior
+        self._value = simplify([log_density])[0]
+        self._gradient = _gradient(self._value, self._inputs)
+        self._steps = _steps(self._value, self._inputs)
+        self._data = {graph.data[s.name]: Bounds.point(s.values()) for s in private.sources}
+        self._data |= {v: Bounds.point(v.get_value()) for v in public_data([self._value])}
+
+    @property
+    def dimension(self) -> int:
+        """Number of scalar coordinates."""
+        return len(self.lower)
+
+    def at(self, point: np.ndarray) -> tuple[float, float]:
+        """Proved lower and upper ends of the log density at one point."""
+        fact = self._walk([self._value], point, point)[self._value]
+        return float(fact.lower), float(fact.upper)
+
+    def envelope(self, lower: np.ndarray, upper: np.ndarray) -> Envelope:
+        """An upper bound on a box: the tighter of the interval bound and the mean-value form.
+
+        Mean-value form (Moore 1966): f(c + t) <= f(c) + sup over the box of <grad f, t>, where f is
+        continuous on the box. It is used only if no jump of the graph lies inside the box.
+        """
+        trail = self._walk([self._value, *self._gradient], lower, upper)
+        flat = trail[self._value]
+        zero = np.zeros(self.dimension)
+        constant = Envelope(_least_surprise(float(flat.upper)), zero, zero)
+        if not self._gradient or not self._is_continuous(trail):
+            return constant
+        slopes = [trail[g] for g in self._gradient]
+        low = np.concatenate([np.ravel(s.lower) for s in slopes])
+        high = np.concatenate([np.ravel(s.upper) for s in slopes])
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            return constant
+        center = (lower + upper) / 2.0
+        top = self.at(center)[1]
+        if not np.isfinite(top):
+            return constant
+        # Slopes are widened a little for the rounding of t and of the sum below.
+        slack = 1e-12 * (np.abs(low) + np.abs(high)) + 1e-300
+        sloped = Envelope(top + 1e-12 * (1.0 + abs(top)), low - slack, high + slack)
+        reach = np.maximum(np.abs(low), np.abs(high)) @ ((upper - lower) / 2.0)
+        return (
+            sloped if np.isfinite(reach) and _tighter(sloped, constant, upper - lower) else constant
+        )
+
+    def unpack(self, points: np.ndarray) -> dict[str, np.ndarray]:
+        """Arrays by name from rows of coordinates, shape (draws, d) -> (draws, *shape)."""
+        parts = np.split(points, np.cumsum(self.sizes)[:-1], axis=1)
+        return {
+            name: part.reshape(len(points), *shape)
+            for name, part, shape in zip(self.names, parts, self.shapes, strict=True)
+        }
+
+    def _walk(self, outputs: list[Variable], lower: np.ndarray, upper: np.ndarray) -> Trail:
+        given = dict(self._data)
+        starts = np.cumsum([0, *self.sizes])
+        for variable, shape, start, size in zip(
+            self._inputs, self.shapes, starts, self.sizes, strict=False
+        ):
+            part = slice(start, start + size)
+            low, high = lower[part].reshape(shape), upper[part].reshape(shape)
+            given[variable] = Bounds(low, high)
+        return bounds([*outputs, *self._steps], given)
+
+    def _is_continuous(self, trail: Trail) -> bool:
+        """Whether every comparison and every step function is decided on the box."""
+        return all(_decided(trail[step]) for step in self._steps)
+
+
+def _decided(fact: Bounds) -> bool:
+    return bool(np.array_equal(fact.lower, fact.upper))
+
+
+def _least_surprise(upper: float) -> float:
+    return np.inf if np.isnan(upper) else upper
+
+
+def _tighter(sloped: Envelope, constant: Envelope, width: np.ndarray) -> bool:
+    half = width / 2.0
+    return log_mass(sloped, half) < log_mass(constant, half)
+
+
+def _gradient(value: Variable, inputs: Sequence[Variable]) -> list[Variable]:
+    """Gradient graphs, or none where an Op has no gradient."""
+    try:
+        gradient = pytensor.grad(value, list(inputs), disconnected_inputs="ignore")
+    except (NullTypeGradError, NotImplementedError, TypeError, ValueError):
+        return []
+    return simplify(gradient)
+
+
+def _steps(value: Variable, inputs: Sequence[Variable]) -> list[Variable]:
+    """Nodes of the graph that can jump: Booleans, integers and step functions of parameters."""
+    moving = set(inputs)
+    found = []
+    for node in io_toposort(list(inputs), [value]):
+        out = node.outputs[0]
+        dtype = str(getattr(out.type, "dtype", ""))
+        jumps = not dtype.startswith("float")
+        if isinstance(node.op, Elemwise):
+            jumps = jumps or isinstance(node.op.scalar_op, STEPS)
+        if jumps and dtype and any(v in moving for v in ancestors([out])):
+            found.append(out)
+    return found

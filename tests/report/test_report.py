@@ -1,0 +1,275 @@
+"""A report tells the whole promise, in text and on one self-contained page."""
+
+from __future__ import annotations
+
+import html
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+
+from pymc_private.errors import DomainError, Incompatible
+from pymc_private.mechanisms.release import Release
+from pymc_private.models import compat
+from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.ledger import Ledger
+from pymc_private.report import compare, plot_budget, plot_curve, plot_posterior, report
+from pymc_private.report.words import NOT_COVERED, guessing, percent
+
+PREMISE = "each draw is exact & fresh"
+
+
+def released(draws: int = 10, *, private: bool = True, size: int = 3, **more: object) -> Release:
+    rng = np.random.default_rng(2)
+    posterior = xr.Dataset(
+        {
+            "beta": (("chain", "draw", "feature"), rng.uniform(-1, 1, (1, draws, size))),
+            "k": (("chain", "draw"), rng.integers(0, 3, (1, draws))),
+        },
+        coords={"feature": [f"f{i}" for i in range(size)]},
+    )
+    guarantee = (
+        Guarantee.bounded_range_of(0.1, draws=draws, theorem="T1, T3", assumptions=(PREMISE,))
+        if private
+        else Guarantee.none("seeded run")
+    )
+    facts = {
+        "name": "main <study>", "sampler": "boxes", "claim": "proved (real arithmetic)",
+        "delta": 1e-6, "records": "woman", "domain": {"X": "Ball(1.0)"}, "power": 0.25,
+        "trim": {"beta": [-1, 1]}, "withheld": ["eta"], "grid": "2^-20 of the box",
+        "model": "ab" * 32, "versions": {"pymc": "6.4.0"}, "ranges": {"beta": [-1, 1]},
+        "certificate": "range R <= 0.1 nats\n  softplus & dot",
+        "budget": {"epsilon": "2", "delta": "1/100000"},
+        "charges": [{"label": "main: 10 draws", "guarantee": guarantee.to_dict()}],
+    }  # fmt: skip
+    return Release(posterior, guarantee, facts | more, private)
+
+
+def in_memory_ledger(*guarantees: Guarantee) -> Ledger:
+    ledger = Ledger(epsilon=2, delta=1e-5)
+    for i, guarantee in enumerate(guarantees):
+        ledger.charge(guarantee, f"charge {i}")
+    return ledger
+
+
+def visible(page: str) -> str:
+    """The words of a page, without pictures, tags and style."""
+    without = re.sub(r"<style>.*?</style>|<[^>]+>", " ", page, flags=re.DOTALL)
+    return html.unescape(without)
+
+
+def test_text_and_page_tell_the_same_promise() -> None:
+    one = released()
+    got = report(one)
+    for words in (" ".join(got.text.split()), " ".join(visible(got.html).split())):
+        for part in (
+            PREMISE, "proved (real arithmetic)", "T1, T3", "main <study>", "record (woman)",
+            "Ball(1.0)", "softplus & dot", "eta", "0.25", "2^-20", "ab" * 32, "pymc 6.4.0",
+            "main: 10 draws", "beta[f0]", "mcse", one.fingerprint, "dong2020optimal",
+            *NOT_COVERED,
+        ):  # fmt: skip
+            assert part in words, part
+    assert repr(got) == got.text
+    assert got._repr_html_() in got.html
+
+
+def test_assumptions_and_claim_are_set_as_large_as_epsilon() -> None:
+    page = report(released()).html
+    loud = [html.unescape(text) for text in re.findall(r'<p class="loud[^"]*">(.*?)</p>', page)]
+    assert loud[0].startswith("ε = ")
+    assert "δ = 10⁻⁶" in loud[0]
+    assert loud[1:] == ["proved (real arithmetic)", PREMISE]
+
+
+def test_epsilon_is_rounded_up() -> None:
+    one = released()
+    shown = float(re.search(r"epsilon = ([\d.]+) nats", report(one).text).group(1))
+    assert one.guarantee.epsilon(1e-6) <= shown <= one.guarantee.epsilon(1e-6) * 1.002
+
+
+def test_the_page_is_self_contained_and_has_no_script(tmp_path) -> None:
+    path = report(released()).save(tmp_path / "report.html")
+    page = path.read_text("utf-8")
+    assert page.startswith("<!doctype html>")
+    assert not re.search(r"<script|<link|javascript:|\son\w+=|@import|url\(", page)
+    sources = re.findall(r'(?:src|srcset|href)="([^"]{1,30})', page)
+    assert sources
+    assert all(source.startswith("data:image/png;base64,") for source in sources)
+    assert page.count("<figure>") == 3
+    assert "prefers-color-scheme: dark" in page
+    assert "@media print" in page
+    assert all(alt for alt in re.findall(r'alt="([^"]*)"', page))
+
+
+def test_names_from_the_model_cannot_inject_markup() -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    page = report(released(name=evil, certificate=evil, domain={evil: evil})).html
+    assert evil not in page
+    assert html.escape(evil) in page
+
+
+def test_reports_of_equal_releases_are_equal_and_carry_no_time() -> None:
+    first, second = report(released()), report(Release.from_bytes(released().to_bytes()))
+    assert first == second
+    assert not re.search(r"created_at|\b20\d\d-\d\d-\d\d\b|\d\d:\d\d:\d\d", first.text)
+
+
+def test_the_ledger_gives_charges_spent_and_left() -> None:
+    one = released()
+    ledger = in_memory_ledger(one.guarantee, Guarantee.pure(0.125))
+    got = report(one, ledger)
+    for words in (got.text, visible(got.html)):
+        for part in ("charge 0", "charge 1", "0.125", "spent", "left", "budget", "epsilon 2"):
+            assert part in words, part
+    assert "main: 10 draws" not in got.text
+    left = float(re.search(r"left +epsilon ([\d.]+)", got.text).group(1))
+    assert left <= float(ledger.left.epsilon)
+
+
+def test_boxes_and_charges_told_as_text_are_written_for_people() -> None:
+    trim = {"beta": [[-1, -1, -1], [1, 1, 1]], "k": [0, 2], "s": [[0, 1], 2]}
+    charges = [{"label": "main", "guarantee": "one draw, 0.25-DP"}]
+    text = report(released(trim=trim, charges=charges)).text
+    for part in ("beta: [-1, 1]", "k: [0, 2]", "s: [[0, 1], 2]", "main    one draw, 0.25-DP"):
+        assert part in text
+
+
+def test_a_ledger_of_other_neighbors_is_refused() -> None:
+    other = Ledger(epsilon=1, neighbors="add_remove")
+    with pytest.raises(Incompatible, match="different neighbors"):
+        report(released(), other)
+
+
+def test_a_seeded_release_is_marked_on_text_page_and_plots() -> None:
+    got = report(released(private=False))
+    assert "NOT PRIVATE: " in got.text
+    loud = re.findall(r'<p class="loud[^"]*">(.*?)</p>', got.html)
+    assert len(loud) == 1
+    assert loud[0].startswith("NOT PRIVATE")
+    assert "proved (real arithmetic)" not in got.text
+    assert "proved (real arithmetic)" not in visible(got.html)
+    seeded = released(private=False)
+    for figure in (plot_posterior(seeded), plot_budget(seeded), plot_curve(seeded.guarantee)):
+        assert "NOT PRIVATE" in _texts(figure)
+
+
+def _texts(figure: Figure) -> str:
+    texts = [text.get_text() for text in figure.texts]
+    if figure.get_suptitle():
+        texts.append(figure.get_suptitle())
+    for axes in figure.axes:
+        texts += [text.get_text() for text in axes.texts]
+        texts += [axes.get_title(loc) for loc in ("left", "center", "right")]
+    return "\n".join(texts)
+
+
+def _spills(figure: Figure) -> float:
+    """By how many inches anything drawn leaves the picture."""
+    figure.draw_without_rendering()
+    drawn = figure.get_tightbbox()
+    width, height = figure.get_size_inches()
+    return max(-drawn.x0, -drawn.y0, drawn.x1 - width, drawn.y1 - height)
+
+
+@pytest.mark.parametrize("draws", [1, 2, 10, 61])
+@pytest.mark.parametrize("dark", [False, True])
+def test_plots_fit_their_labels_at_any_number_of_draws(draws, dark) -> None:
+    one = released(draws)
+    ledger = in_memory_ledger(Guarantee.pure(0.125))
+    for figure in (
+        plot_posterior(one, dark=dark), plot_budget(one, dark=dark),
+        plot_budget(one, ledger, dark=dark), plot_curve(one.guarantee, delta=1e-6, dark=dark),
+    ):  # fmt: skip
+        assert isinstance(figure, Figure)
+        assert _spills(figure) < 0.01
+
+
+def test_long_labels_are_shortened_to_fit() -> None:
+    data = xr.Dataset(
+        {
+            "a_parameter": (
+                ("chain", "draw", "level"),
+                np.random.default_rng(1).uniform(size=(1, 9, 3)),
+            )
+        },
+        coords={"level": [f"{letter} very long label of a level of a factor" for letter in "abc"]},
+    )
+    figure = plot_posterior(Release(data, Guarantee.pure(1.0), {}))
+    titles = [axes.get_title("left") for axes in figure.axes]
+    assert all(len(title) == 30 and title.endswith("…") for title in titles)
+    assert _spills(figure) < 0.01
+
+
+def test_every_draw_is_a_dot_when_they_are_few() -> None:
+    figure = plot_posterior(released(10))
+    dots = [line for line in figure.axes[0].lines if line.get_marker() == "o"]
+    assert sorted(dots[0].get_xdata()) == sorted(released(10).posterior["beta"].values[0, :, 0])
+    assert np.unique(np.column_stack(dots[0].get_data()), axis=0).shape == (10, 2)
+
+
+def test_plots_say_how_many_elements_they_leave_out() -> None:
+    figure = plot_posterior(released(5, size=20))
+    assert "9 more elements" in _texts(figure)
+    assert len([axes for axes in figure.axes if axes.get_visible()]) == 12
+
+
+def test_plots_leave_pyplot_alone() -> None:
+    import matplotlib.pyplot as plt
+
+    before = plt.get_fignums()
+    report(released())
+    assert plt.get_fignums() == before
+
+
+def test_the_curve_in_the_plot_is_the_guarantee() -> None:
+    guarantee = released().guarantee
+    axes = plot_curve(guarantee).axes[0]
+    best = next(line for line in axes.lines if line.get_linewidth() > 2)
+    epsilon, delta = (np.asarray(side)[40] for side in best.get_data())
+    assert delta == pytest.approx(guarantee.delta(float(epsilon)))
+
+
+def test_the_guessing_bound_is_exact_for_randomized_response() -> None:
+    """A pure epsilon lets one guess right with probability e^epsilon / (1 + e^epsilon)."""
+    posterior = xr.Dataset({"x": (("chain", "draw"), np.zeros((1, 1)))})
+    one = Release(posterior, Guarantee.pure(1.0), {})
+    assert guessing(one) == pytest.approx(np.e / (1 + np.e))
+    assert percent(guessing(one)) == "73.2%"
+    assert "73.2%" in report(one).text
+
+
+def test_a_release_with_hardly_any_facts_still_has_a_report() -> None:
+    posterior = xr.Dataset({"x": (("chain", "draw"), np.zeros((1, 1)))})
+    got = report(Release(posterior, Guarantee.pure(0.5), {}))
+    assert "epsilon = 0.5 nats at delta = 0 (pure)" in got.text
+    assert "not proved" in got.text
+    assert "nothing beyond the theorem" in got.text
+
+
+def test_only_a_release_has_a_report() -> None:
+    with pytest.raises(DomainError, match="about a release"):
+        report(SimpleNamespace(posterior=None))
+
+
+def test_compare_is_marked_as_not_private_and_matches_elements_by_name() -> None:
+    one = released(50)
+    rng = np.random.default_rng(9)
+    plain = xr.Dataset(
+        {
+            "beta": (("chain", "draw", "feature"), rng.normal(size=(2, 100, 2))),
+            "extra": (("chain", "draw"), rng.normal(size=(2, 100))),
+        },
+        coords={"feature": ["f2", "f0"]},
+    )
+    got = compare(one, compat.to_arviz(plain))
+    assert list(got.frame.index) == ["beta[f0]", "beta[f2]"]
+    assert got.frame["other_mean"]["beta[f2]"] == pytest.approx(float(plain["beta"][..., 0].mean()))
+    mine = float(one.posterior["beta"].sel(feature="f2").mean())
+    assert got.frame["private_mean"]["beta[f2]"] == pytest.approx(mine)
+    assert repr(got).startswith("CURATOR ONLY, NOT PRIVATE")
+    assert "CURATOR ONLY, NOT PRIVATE" in got._repr_html_()
+    with pytest.raises(DomainError, match="in common"):
+        compare(one, plain[["extra"]])

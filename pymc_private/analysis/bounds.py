@@ -103,7 +103,7 @@ class Trail:
 
 def _settled(fact: Interval) -> bool:
     """Whether nothing infinite is left to explain (Boolean "unknown" is an answer)."""
-    if fact.is_symbolic or getattr(fact.lower, "dtype", bool) == bool:
+    if fact.is_symbolic or getattr(fact.lower, "dtype", np.dtype(bool)) == np.dtype(bool):
         return True
     return fact.is_finite
 

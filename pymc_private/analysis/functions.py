@@ -1,9 +1,9 @@
 """Elementary functions: NumPy face, PyTensor face, proved range and float error.
 
 The float error is the number of units in the last place by which SciPy or NumPy may miss the real
-value at a double. The figures are generous; ``tests/analysis/test_functions.py`` checks each against
-Arb over its whole domain. Where a function's relative error is unbounded near a zero of the function
-(gammaln near 1 and 2, psi near 1.46), ``absolute`` adds an absolute slack.
+value at a double. The figures are generous; ``tests/analysis/test_functions.py`` checks each
+against Arb over its whole domain. Where a function's relative error is unbounded near one of its
+zeros (gammaln near 1 and 2, psi near 1.46), ``absolute`` adds an absolute slack.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Directed rounding by float arithmetic that works on arrays and on PyTensor graphs alike.
 
 The processor rounds to nearest. An end of an interval is therefore moved outward by a stated
-number of units in the last place after every inexact step, so that the exact real value stays inside.
+number of units in the last place after every inexact step, so the exact real value stays inside.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def add_up(a: Array, b: Array) -> Array:
 
 
 def _two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Knuth's error-free sum: total + error = a + b exactly (NaN error where a term is infinite)."""
+    """Knuth's error-free sum: total + error = a + b exactly."""
     total = a + b
     part = total - a
     error = (a - (total - part)) + (b - part)

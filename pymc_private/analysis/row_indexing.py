@@ -1,4 +1,4 @@
-"""Label rules of indexing: which record does x[i] read, when x or i is private?"""
+"""Label rules of indexing: the record that x[i] reads, when x or i is private."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Record dependence: which record does each element of each node read?
+"""Record dependence: the record that each element of each node reads.
 
 Every element carries a label: a record number, NONE (public) or MIXED (more than one record). A
 factor is row-wise along the records axis iff its element i carries i or NONE. The labels are sound:
@@ -35,12 +35,13 @@ def join(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 def join_over(labels: np.ndarray, axes: tuple[int, ...], keepdims: bool = False) -> np.ndarray:
     """Join along axes."""
-    top = labels.max(axis=axes, keepdims=keepdims, initial=NONE)
-    # Leave out NONE when looking for the least, and let MIXED (the least number) win by itself.
-    low = np.where(labels == NONE, np.iinfo(np.int64).max, labels)
-    least = low.min(axis=axes, keepdims=keepdims, initial=np.iinfo(np.int64).max)
-    one = (least == top) | (least == np.iinfo(np.int64).max)
-    return np.where(one & (least != MIXED), top, MIXED)
+    far = np.iinfo(np.int64).max
+    # The greatest label leaves MIXED out (it is the least number); the least leaves NONE out.
+    top = np.max(labels, axis=axes, keepdims=True, initial=NONE)
+    low = np.where(labels == NONE, far, labels)
+    least = np.min(low, axis=axes, keepdims=True, initial=far)
+    joined = np.where((least == top) | (least == far), top, MIXED)
+    return joined if keepdims else joined.squeeze(axes)
 
 
 def join_all(facts: Sequence[Labels]) -> np.ndarray:
@@ -90,6 +91,7 @@ def _constant(constant: Constant) -> Labels:
 
 
 def is_labeled(fact: Labels) -> bool:
+    """Whether any element reads a record."""
     return isinstance(fact, np.ndarray) and bool(np.any(fact != NONE))
 
 
@@ -100,6 +102,7 @@ def _public(variable: Variable, concrete: Concrete) -> Labels:
 
 
 def is_array(value: object) -> bool:
+    """Whether a value is numbers, not a slice or None."""
     return isinstance(value, np.ndarray | np.generic | int | float | bool)
 
 
@@ -110,6 +113,7 @@ class Concrete:
         self._values = dict(values)
 
     def __call__(self, variable: Variable) -> Any:
+        """Value of a variable."""
         with np.errstate(all="ignore"):
             try:
                 trail = walk([variable], self._values, self._perform, lambda c: c.data)

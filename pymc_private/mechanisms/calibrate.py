@@ -171,8 +171,8 @@ def _refuse(chosen: Frontier, epsilon: float, delta: float, draws: int) -> None:
         left=(Fraction(epsilon), Fraction(delta)),
         got=f"epsilon {cost:.4g} at delta {delta:g} (R = {chosen.certificate.range:.4g} per draw)",
         allowed=f"epsilon {epsilon:g} at delta {delta:g}",
-        do=f"allow temper=True (power {float(chosen.power):.4g}), ask for fewer draws, or trim to a "
-        "smaller box",
+        do=f"allow temper=True (power {float(chosen.power):.4g}), ask for fewer draws, or trim "
+        "to a smaller box",
     )
 
 

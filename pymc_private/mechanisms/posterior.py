@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-
 from pymc_private.errors import DomainError, Incompatible, PrivacyWarning
 from pymc_private.mechanisms import assembly, drawing
 from pymc_private.mechanisms.calibrate import at_cost, calibrate
@@ -46,15 +45,16 @@ def sample(
 ) -> Release:
     """Draw from the posterior once and release the draws.
 
-    The order is fixed: everything that can fail is checked from the plan alone; the ledger is charged
-    (durably); only then are the data read. What is released are the draws, rounded to a public grid,
-    and public facts. Queries on the release cost nothing more.
+    The order is fixed: everything that can fail is checked from the plan alone; the ledger is
+    charged (durably); only then are the data read. What is released are the draws, rounded to a
+    public grid, and public facts. Queries on the release cost nothing more.
 
     Parameters
     ----------
     what : Plan, PrivateModel, pymc.Model or Bambi model, optional
-        A plan is drawn as it stands. A private model with `epsilon` is calibrated first, without it
-        charged at cost. A model takes the keywords of `privatize`. Default: the model of the context.
+        A plan is drawn as it stands. A private model with `epsilon` is calibrated first, without
+        it charged at cost. A model takes the keywords of `privatize`. Default: the model of the
+        context.
     draws : int
         Number of draws. Of a plan: may be left out.
     epsilon, delta : float
@@ -93,8 +93,8 @@ def sample(
 
     Notes
     -----
-    Once charged, a draw runs to its end. Interrupted (Ctrl-C), nothing is released, the charge stays,
-    and publishing the fact that it was interrupted is outside the guarantee.
+    Once charged, a draw runs to its end. Interrupted (Ctrl-C), nothing is released, the charge
+    stays, and publishing the fact that it was interrupted is outside the guarantee.
 
     References
     ----------

@@ -91,10 +91,11 @@ class Certificate:
         reached = "within" if self.tolerance_reached else "not within"
         lines = [
             "Certificate",
-            f"  one record changes the log-likelihood by a range of at most R = {self.range:.6g} nats"
-            f" (power {float(self.power):.4g})",
+            f"  one record changes the log-likelihood by a range of at most R = {self.range:.6g} "
+            f"nats (power {float(self.power):.4g})",
             f"  a search found {self.searched:.6g}: {reached} {self.tolerance:.0%} of the truth",
-            f"  one exact draw is {self.range:.6g}-differentially private ({self.neighbors}); {THEOREM}",
+            f"  one exact draw is {self.range:.6g}-differentially private ({self.neighbors}); "
+            f"{THEOREM}",
             *(f"  claimed: {claim}" for claim in self.claims),
         ]
         return "\n".join(lines)
@@ -108,8 +109,8 @@ def certify(
 ) -> Certificate:
     """Bound the range of one record's log-likelihood by intervals over the model's graph.
 
-    Reads no data. Parameter cells are shared by both records of a pair, so that what a parameter does
-    to every record alike cancels.
+    Reads no data. Parameter cells are shared by both records of a pair, so that what a parameter
+    does to every record alike cancels.
 
     Parameters
     ----------

@@ -107,7 +107,7 @@ def _axes(
                 "no data variable has this dim",
                 got=repr(records),
                 allowed=", ".join(dims) or "the model has no dims",
-                do="give the likelihood and its data dims=..., or pass records={data variable: axis}",
+                do="give the likelihood and its data dims=..., or pass records={name: axis}",
             )
         return axes
     names = {name: c for c in found for name in (c.name, *c.aliases)}

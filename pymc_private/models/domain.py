@@ -1,7 +1,8 @@
-"""What a record could be: the domain of each private variable, declared before any data are seen."""
+"""What a record could be: the domain of each private variable, declared in advance."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -103,9 +104,9 @@ class Interval:
             if last - first < MOST_CELLS:
                 return [Bounds.point(np.full(shape, float(k))) for k in range(first, last + 1)]
             edges = np.unique(np.linspace(first, last, 17).round())
-            pairs = zip(edges[:-1], edges[1:], strict=True)
+            pairs = itertools.pairwise(edges)
         else:
-            pairs = zip(*_split(low.item(), high.item(), 16), strict=True)
+            pairs = itertools.pairwise(np.linspace(low.item(), high.item(), 17))
         return [Bounds(np.full(shape, a), np.full(shape, b)) for a, b in pairs]
 
     def corners(self, shape: tuple[int, ...]) -> list[np.ndarray]:
@@ -120,12 +121,6 @@ class Interval:
             if len(found) > MOST_CELLS:
                 break
         return found
-
-
-def _split(low: float, high: float, count: int) -> tuple[np.ndarray, np.ndarray]:
-    edges = np.linspace(low, high, count + 1)
-    edges[0], edges[-1] = low, high
-    return edges[:-1], edges[1:]
 
 
 @dataclass(frozen=True)

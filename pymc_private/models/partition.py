@@ -1,4 +1,4 @@
-"""From bounds on cells to a bound of R: T24's three inequalities, and cells shared by both records."""
+"""From bounds on cells to a bound of R: T24's inequalities, cells shared by both records."""
 
 from __future__ import annotations
 

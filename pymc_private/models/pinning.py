@@ -1,4 +1,4 @@
-"""May rows of a record graph be exchanged? Not if a public array or a position tells them apart."""
+"""Whether rows of a record graph may be exchanged, or something public tells them apart."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _is_length(variable: Variable) -> bool:
         return False
     if isinstance(node.op, Shape | Shape_i | ARange):
         return True
-    carries = isinstance(node.op, CARRY) or isinstance(node.op, TAKE[0])
+    carries = isinstance(node.op, (*CARRY, TAKE[0]))
     return carries and any(_is_length(v) for v in node.inputs)
 
 

@@ -64,8 +64,9 @@ class Plan:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of structure, priors, domain, region, power and draws; never of private values."""
-        text = f"{describe_structure(self.private)}|{self.sampler}|{self.draws}|{self.epsilon!r}|{self.delta!r}"
+        """SHA-256 of structure, priors, domain, region, power and draws; not of private values."""
+        numbers = (self.sampler, self.draws, self.epsilon, self.delta)
+        text = f"{describe_structure(self.private)}|{numbers!r}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     def summary(self) -> str:
@@ -75,7 +76,8 @@ class Plan:
         lines = [
             f"{self.draws} proved draws ({self.sampler}) for epsilon = {spent:.6g} of "
             f"{self.epsilon:g}, delta = {self.delta:g}; {self.guarantee.road(self.delta)}",
-            f"keeps the information of {kept:.0f} of {n} records (power {float(self.private.power):.6g})",
+            f"keeps the information of {kept:.0f} of {n} records "
+            f"(power {float(self.private.power):.6g})",
             f"one record changes the tempered log-likelihood by a range of at most "
             f"{self.certificate.range:.6g} nats",
         ]
@@ -86,8 +88,8 @@ class Plan:
             lines.append(f"prior restricted to {region}{share}")
         if kept < LITTLE * n:
             lines.append(
-                "WARNING: little information is kept; fewer draws, a smaller box, a narrower domain "
-                "or a larger budget would keep more"
+                "WARNING: little information is kept; fewer draws, a smaller box, a narrower "
+                "domain or a larger budget would keep more"
             )
         return "\n".join(lines)
 
@@ -120,7 +122,8 @@ class Plan:
         colors = ["#b3462b" if chosen else "0.35" for chosen in table["chosen"]]
         ax.scatter(positions, table["records_kept"], color=colors, zorder=2)
         ax.set_xticks(list(positions), labels)
-        ax.set(xlabel="prior mass kept by the trim", ylabel="records' worth of information kept")
+        ax.set_xlabel("prior mass kept by the trim")
+        ax.set_ylabel("records' worth of information kept")
         ax.set_ylim(bottom=0)
         ax.set_title(f"{self.draws} draws at epsilon = {self.epsilon:g}, delta = {self.delta:g}")
         ax.spines[["top", "right"]].set_visible(False)

@@ -145,16 +145,16 @@ def privatize(
         Name of the dim whose entries are the records, or ``{data variable: axis}``.
     domain : dict
         For each private variable (by the name of its data or of the observed variable):
-        ``Interval(a, b)`` or ``(a, b)``, ``Ball(r)``, ``Categories([...])`` or a set, ``Simplex()``.
-        Finite supports that the likelihood states (Bernoulli, Categorical, Binomial with constant n)
-        need not be given.
+        ``Interval(a, b)`` or ``(a, b)``, ``Ball(r)``, ``Categories([...])`` or a set,
+        ``Simplex()``. Finite supports that the likelihood states (Bernoulli, Categorical, Binomial
+        with constant n) need not be given.
     neighbors : {"substitute"}
         One record replaced by any other; the number of records is public.
     public : sequence of str
         Variables along the records axis that are not secret; listed on the certificate.
     constants : {"private", "public"}
-        Arrays with the records axis that were baked into the graph as constants: each wants a domain
-        (see `constants`), or all are claimed public.
+        Arrays with the records axis that were baked into the graph as constants: each wants a
+        domain (see `constants`), or all are claimed public.
 
     Returns
     -------

@@ -1,7 +1,8 @@
-"""The record's graph: log p(record | parameters) as one PyTensor graph, and the proof that it is one.
+"""The record's graph, log p(record | parameters), and the proof that it is one.
 
 Every factor of the model (likelihood, potential, prior) that reads a private variable is labeled
-element by element (`analysis.rows`). It belongs to the record graph iff element i reads record i only.
+element by element (`analysis.rows`). It belongs to the record graph iff element i reads record i
+only.
 """
 
 from __future__ import annotations
@@ -144,6 +145,7 @@ def _refuse_unless_rowwise(name: str, label: np.ndarray, n: int, is_prior: bool)
     raise NotCertified(
         f"the factor '{name}' {several}, so one record has no log-likelihood of its own",
         blame=(name,),
-        cure="factors must be row-wise along the records axis: no AR, random walk or Gaussian process "
-        "over records, no mean or z-score of the data inside the graph; scale by public constants",
+        cure="factors must be row-wise along the records axis: no AR, random walk or Gaussian "
+        "process over records, no mean or z-score of the data inside the graph; scale by public "
+        "constants",
     )

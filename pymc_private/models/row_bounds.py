@@ -9,7 +9,8 @@ import numpy as np
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import Trail, bounds
-from pymc_private.models.records import RecordGraph, public_data
+from pymc_private.models.pinning import public_data
+from pymc_private.models.records import RecordGraph
 from pymc_private.models.sources import Source
 
 MOST_RECORD_CELLS = 128

@@ -19,8 +19,8 @@ FAR = 1e3
 def searched_range(rows: RowBounds, box: Mapping[str, Bounds]) -> float:
     """The greatest variation of log p(x) - log p(y) over points tried, in nats.
 
-    Corners, centers and fixed pseudo-random points of the box and of the domain; the search reads no
-    data and is the same each time.
+    Corners, centers and fixed pseudo-random points of the box and of the domain; the search reads
+    no data and is the same each time.
     """
     records = _record_points(rows)
     points = _parameter_points(box)

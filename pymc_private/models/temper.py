@@ -12,7 +12,7 @@ from pymc_private.models.private_model import PrivateModel
 def temper(private: PrivateModel, power: float | Fraction) -> PrivateModel:
     """Raise the likelihood to a public power: R becomes power * R (T1).
 
-    The posterior is that of power * n records' worth of information, spread evenly over all records.
+    The posterior has power * n records' worth of information, spread evenly over all records.
 
     Parameters
     ----------

@@ -18,11 +18,14 @@ from pymc_private.models.supports import BOXABLE, transform_name
 
 PRIOR_DRAWS = 4000
 PRIOR_SEED = 20260103
-"""Prior draws choose a region, from the model alone; the seed makes the region the same each time."""
+"""Prior draws choose a region, from the model alone; the seed makes it the same each time."""
 
 
 def trim(
-    private: PrivateModel, *, box: Mapping[str, Any] | None = None, mass: float | None = None
+    private: PrivateModel,
+    *,
+    box: Mapping[str, Any] | None = None,
+    mass: float | None = None,
 ) -> PrivateModel:
     """Restrict the joint prior to a box of the parameters.
 
@@ -33,8 +36,8 @@ def trim(
     ----------
     private : PrivateModel
     box : dict of str to (lower, upper)
-        Ends for some free variables, each a number or an array of the variable's shape, in natural
-        (untransformed) units. Intersected with the support and with earlier trims.
+        Ends for some free variables, each a number or an array of the variable's shape, in
+        natural (untransformed) units. Intersected with the support and with earlier trims.
     mass : float
         Instead: a central box of every free variable that holds about this much prior probability.
 

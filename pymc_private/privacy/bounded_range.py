@@ -109,8 +109,8 @@ def br_delta(eps: float, n_draws: int, R: float) -> float:
     levels = np.arange(n + 1, dtype=float)
     for start in range(0, n + 1, most):
         best = max(best, float(_curve(eps, n, R, levels[start : start + most]).max()))
-    # Each term is exp of a sum of a few numbers of size at most n (1 + R): the error of the exponent
-    # is below 16 ulp of that size, and delta errs relatively by as much, summed over positive terms.
+    # Each term is exp of a sum of a few numbers of size at most n (1 + R): the error of the
+    # exponent is below 16 ulp of that size, and so is the relative error of a sum of such terms.
     margin = 16.0 * 2.0**-52 * (n * (1.0 + R) + 16.0 * math.log(n + 2.0) * n + 64.0)
     return float(min(1.0, best * (1.0 + margin), simple))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import html as markup
 from collections.abc import Iterable, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from pymc_private.errors import BudgetExceeded, PymcPrivateError
 from pymc_private.privacy.ledger_entry import Cost, Entry, Header
-from pymc_private.privacy.ledger_exact import Budget, float_down, float_up
+from pymc_private.privacy.ledger_exact import Budget, float_up
 from pymc_private.privacy.ledger_filter import Road, remaining, standing, tally
 from pymc_private.privacy.neighbors import in_words
 
@@ -29,18 +29,22 @@ CELL = "padding:.1rem 1rem .1rem 0;text-align:left;vertical-align:top"
 def number(value: Fraction, *, up: bool = True, digits: int = 4) -> str:
     """Write an exact number in few digits, rounded up (spent) or down (left).
 
-    First to a double, which goes by its short name: the double 0.1 is a little more than a tenth.
+    What doubles can hardly tell from a short number goes by that: the double 0.1 exceeds 1/10.
 
     Examples
     --------
     >>> number(Fraction(2, 3)), number(Fraction(2, 3), up=False), number(Fraction(1, 10**6))
     ('0.6667', '0.6666', '1e-6')
+    >>> number(Fraction(0.1) + 1)
+    '1.1'
     """
-    double = float_up(value) if up else float_down(value)
-    context = Context(prec=digits, rounding=ROUND_CEILING if up else ROUND_FLOOR)
-    short = context.create_decimal(repr(double)).normalize()
-    if not short.is_finite():
-        return "infinite"
+    top, bottom = Decimal(value.numerator), Decimal(value.denominator)
+    short = Context(prec=digits, rounding=ROUND_HALF_EVEN).divide(top, bottom)
+    if abs(Fraction(short) - value) > value / 2**52:
+        short = Context(prec=digits, rounding=ROUND_CEILING if up else ROUND_FLOOR).divide(
+            top, bottom
+        )
+    short = short.normalize()
     if short == 0:
         return "0"
     if -5 <= short.adjusted() < 7:

@@ -8,7 +8,8 @@ SUBSTITUTE = "substitute"
 ADD_REMOVE = "add_remove"
 
 WORDS = {
-    SUBSTITUTE: "one record replaced by any other within the domain; the number of records is public",
+    SUBSTITUTE: "one record replaced by any other within the domain; the number of records is "
+    "public",
     ADD_REMOVE: "one record added or removed; the number of records is protected too",
 }
 

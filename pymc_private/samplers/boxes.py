@@ -3,8 +3,8 @@
 The box of the parameters is cut into cells; on each, intervals prove an upper bound of the log
 density. A proposal from the envelope is accepted with probability density / envelope. A rejection
 cuts the cell it fell into, so the envelope closes in where the posterior is. Given the past, each
-trial accepts with a law proportional to the posterior, so every accepted draw is an independent draw
-from it, however the envelope was refined (Gilks and Wild 1992 for the idea; real arithmetic).
+trial accepts with a law proportional to the posterior, so every accepted draw is an independent
+draw from it, however the envelope was refined (Gilks and Wild 1992 for the idea; real arithmetic).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pymc_private.samplers.piecewise import draw, height, log_mass
+from pymc_private.samplers.piecewise import Envelope, draw, height, log_mass
 from pymc_private.samplers.randomness import Uniform
-from pymc_private.samplers.target import Envelope, Target
+from pymc_private.samplers.target import Target
 
 LARGEST_DIMENSION = 6
 FIRST_CELLS = 32

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytensor
-from pytensor.graph.basic import Variable
 from pytensor.gradient import NullTypeGradError
+from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.scalar.basic import Ceil, Floor, IntDiv, RoundHalfToEven, Sign, Trunc
 from pytensor.tensor.elemwise import Elemwise

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytensor.scalar.basic as ps
+from pytensor.graph.basic import Apply
+from pytensor.raise_op import CheckAndRaise
 
 from pymc_private.analysis.interval import Interval
 from pymc_private.analysis.intervals.dispatch import bound, bound_scalar
 from pymc_private.analysis.rounding import Array, equal, library
-from pytensor.graph.basic import Apply
-from pytensor.raise_op import CheckAndRaise
 
 
 @bound_scalar.register(ps.LT)
@@ -87,7 +87,7 @@ def _is_nan(op: ps.ScalarOp, x: Interval) -> Interval:
 
 @bound_scalar.register(ps.IsInf)
 def _is_inf(op: ps.ScalarOp, x: Interval) -> Interval:
-    """Possible unless both ends are finite; never certain (an infinite end may stand for overflow)."""
+    """Possible unless both ends are finite; certain for two equal infinite ends."""
     xp = library(x.lower, x.upper)
     unbounded = xp.isinf(x.lower) | xp.isinf(x.upper) | xp.isnan(x.lower) | xp.isnan(x.upper)
     exact = equal(x.lower, x.upper) & xp.isinf(x.lower)

@@ -14,7 +14,7 @@ from pymc_private.analysis.rounding import TINY, UNIT, Array, down, library, up
 
 
 def sum_down(terms: Array, axis: tuple[int, ...] | None) -> Array:
-    """A lower bound of the sum: n terms in any order err by at most n u sum|x| (Higham 2002, 4.2)."""
+    """A lower bound: n terms in any order err by at most n u sum|x| (Higham 2002, 4.2)."""
     total, slack = _sum_and_slack(terms, axis)
     return down(total - slack)
 

@@ -50,7 +50,7 @@ def _move(op: Op, node: Apply, *inputs: Interval) -> Answer:
 
 
 def _common_dtype(inputs: tuple[Interval, ...]) -> tuple[Interval, ...]:
-    """Doubles where one joined part already has double ends (an integer part with an axis has not)."""
+    """Doubles where one joined part already has double ends."""
     floating = [not i.is_symbolic and i.lower.dtype == np.float64 for i in inputs]
     if not any(floating):
         return inputs

@@ -8,6 +8,8 @@ An existing model in, private draws and an honest report out::
     pmp.report(release)
 """
 
+import logging
+
 from pymc_private import errors, privacy
 from pymc_private.errors import (
     BudgetExceeded,
@@ -33,6 +35,9 @@ from pymc_private.privacy import Guarantee, Ledger
 from pymc_private.report import Report, compare, report
 
 __version__ = "0.1.0"
+
+# What privatize tells is for the log; without a handler Python would print it to the cell.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = [
     "Answer",

@@ -33,7 +33,7 @@ def assemble(
     guarantee: Guarantee,
     private: bool,
     name: str | None,
-    charges: Sequence[Mapping[str, str]],
+    charges: Sequence[Mapping[str, Any]],
     budget: Mapping[str, str] | None,
 ) -> Release:
     """Build the release: draws by name, deterministics recomputed, facts from the plan alone."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 _POSTERIOR = """\
 @article{dimitrakakis2017posterior,
@@ -134,11 +134,17 @@ def cite(theorem: str, more: Iterable[str] = ()) -> str:
     >>> print(cite("T3").splitlines()[0])
     @inproceedings{dong2020optimal,
     """
-    named = [entry for key in re.findall(r"\bT\d+\b", theorem) for entry in THEOREMS.get(key, ())]
+    named = [entry for key in _named(theorem) for entry in THEOREMS.get(key, ())]
     once: dict[str, str] = {}
     for entry in [*named, *more]:
         once.setdefault(_key(entry), entry.strip())
     return "\n\n".join(once.values())
+
+
+def _named(theorem: str) -> Iterator[str]:
+    """List the T-numbers in a text; ``T1-T3`` names three."""
+    for first, last in re.findall(r"\bT(\d+)(?:\s*[-–]\s*T?(\d+))?\b", theorem):
+        yield from (f"T{number}" for number in range(int(first), int(last or first) + 1))
 
 
 def _key(entry: str) -> str:

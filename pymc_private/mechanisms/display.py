@@ -36,7 +36,7 @@ def number(value: object, digits: int = 4, *, up: bool = True) -> str:
             return "infinite"
         # The shortest decimal that means this double: 0.1 is written 0.1, not 0.1001.
         return _plain(context.create_decimal(repr(float(value))).normalize())
-    exact = Fraction(value)  # type: ignore[arg-type]
+    exact = Fraction(value)  # type: ignore[call-overload]
     return _plain(context.divide(Decimal(exact.numerator), Decimal(exact.denominator)).normalize())
 
 
@@ -68,7 +68,7 @@ def stated(release: Release) -> tuple[float, float]:
 def promise(release: Release) -> str:
     """State the guarantee of a release in one line."""
     if not release.private:
-        return f"{NOT_PRIVATE}: {release.guarantee.theorem or 'epsilon is infinite'}"
+        return f"{NOT_PRIVATE}: {'; '.join(assumptions(release)) or 'epsilon is infinite'}"
     epsilon, delta = stated(release)
     at = f"delta = {number(delta)}" if delta else "delta = 0 (pure)"
     return f"epsilon = {number(epsilon)} nats at {at}"
@@ -91,15 +91,22 @@ def release_rows(release: Release) -> list[Row]:
     facts, guarantee = release.facts, release.guarantee
     rows = [
         ("guarantee", promise(release)),
-        ("assumes", "; ".join(assumptions(release)) or "nothing beyond the theorem"),
-        ("claim", NOT_PRIVATE if not release.private else facts.get("claim", "")),
-        ("theorem", guarantee.theorem if release.private else ""),
+        *(_backing(release) if release.private else ()),
         ("neighbors", guarantee.neighbors),
         ("sampler", facts.get("sampler", "")),
         ("holds", ", ".join(shape_of(array) for array in release.posterior.data_vars.values())),
         ("withheld", ", ".join(facts.get("withheld", []))),
     ]
     return [(title, text) for title, text in rows if text]
+
+
+def _backing(release: Release) -> list[Row]:
+    """List what stands behind the numbers: assumptions as long as they are, claim, theorem."""
+    return [
+        ("assumes", "\n".join(assumptions(release)) or "nothing beyond the theorem"),
+        ("claim", release.facts.get("claim", "")),
+        ("theorem", release.guarantee.theorem or "not proved"),
+    ]
 
 
 def release_title(release: Release) -> str:
@@ -140,7 +147,13 @@ def text_card(title: str, rows: Iterable[Row]) -> str:
     """Lay out a title and its rows as text."""
     lines = list(rows)
     width = max((len(name) for name, _ in lines), default=0)
-    return "\n".join([title, *(f"  {name:<{width}}  {text}" for name, text in lines)])
+    indent = " " * (width + 4)
+    return "\n".join(
+        [
+            title,
+            *(f"  {name:<{width}}  " + text.replace("\n", f"\n{indent}") for name, text in lines),
+        ]
+    )
 
 
 def html_card(title: str, rows: Iterable[Row], *, alarm: bool = False) -> str:

@@ -116,7 +116,7 @@ def sample(
     label = name or f"{plan.draws} draws"
     entry = ledger.charge(plan.guarantee, label, delta=plan.delta, name=name, key=key)
     values = drawing.charged_draw(plan, drawing.system(), progressbar)
-    charges = [{"label": e.label, "guarantee": repr(e.guarantee)} for e in ledger.entries]
+    charges = [{"label": e.label, "guarantee": e.guarantee.to_dict()} for e in ledger.entries]
     budget = {"epsilon": str(ledger.budget.epsilon), "delta": str(ledger.budget.delta)}
     release = assembly.assemble(plan, values, plan.guarantee, True, name, charges, budget)
     ledger.store(entry, release.to_bytes())

@@ -20,7 +20,8 @@ THEOREM = "T1-T3"
 ASSUMPTIONS = (
     "real arithmetic and ideal randomness: the draws are exact for real numbers, then rounded to a "
     "public grid",
-    "prior, domain, region, power and number of draws were fixed without looking at the data",
+    "prior, domain, region, power, number of draws, every other constant of the model and every "
+    "label were fixed without looking at the data",
 )
 
 

@@ -101,6 +101,7 @@ def _axes(
     """The records axis of each candidate that is declared to have one."""
     if isinstance(records, str):
         axes = {c: c.dims.index(records) for c in found if records in c.dims}
+        _refuse_pairs([c.name for c in axes if c.dims.count(records) > 1])
         if not axes:
             dims = sorted({str(d) for c in found for d in c.dims if d} | set(model.coords))
             raise DomainError(
@@ -119,6 +120,17 @@ def _axes(
                 allowed=", ".join(f"{c.name} of shape {c.shape}" for c in found),
             )
     return {names[name]: axis for name, axis in records.items()}
+
+
+def _refuse_pairs(names: Sequence[str]) -> None:
+    """An array over pairs of records (distances, adjacency) has no row of one record's own."""
+    if names:
+        raise DomainError(
+            "an array has the records along two axes, so each entry is about two records",
+            got=", ".join(names),
+            allowed="one records axis per array",
+            do="model the records themselves; pairs of records have no record-wise likelihood",
+        )
 
 
 def _record_count(axes: Mapping[Candidate, int], found: Sequence[Candidate]) -> int:
@@ -160,9 +172,11 @@ def _baked(model: pm.Model, found: Sequence[Candidate], n: int) -> list[tuple[Ca
     """Constants with the records axis, under stable names."""
     outs = [*model.observed_RVs, *model.potentials, *model.free_RVs]
     skip = [c.variable for c in found]
+    baked = constants_with_axis(outs, n, skip)
+    _refuse_pairs([k for k, (v, _) in baked.items() if np.shape(v.data).count(n) > 1])
     return [
         (Candidate(name, (), variable, (), np.shape(variable.data), None, "constant"), axis)
-        for name, (variable, axis) in constants_with_axis(outs, n, skip).items()
+        for name, (variable, axis) in baked.items()
     ]
 
 

@@ -74,6 +74,8 @@ class Interval:
         low, high = (np.expand_dims(end, axis) for end in self._ends(shape))
         if np.issubdtype(data.dtype, np.integer):
             low, high = np.ceil(low), np.floor(high)
+        elif data.dtype != np.float64:  # the nearest shorter float may lie outside
+            low, high = _shorter_ends(low, high, data.dtype)
         return np.clip(data, low, high)
 
     def _ends(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -123,6 +125,16 @@ class Interval:
         return found
 
 
+def _shorter_ends(
+    low: np.ndarray, high: np.ndarray, dtype: np.dtype
+) -> tuple[np.ndarray, np.ndarray]:
+    """The least and greatest numbers of a shorter float type inside [low, high]."""
+    first, last = low.astype(dtype), high.astype(dtype)
+    first = np.where(first < low, np.nextafter(first, dtype.type(np.inf)), first)
+    last = np.where(last > high, np.nextafter(last, dtype.type(-np.inf)), last)
+    return first, last
+
+
 @dataclass(frozen=True)
 class Ball:
     """Rows r with ||(r - center) / scale||_2 <= radius; rows outside are moved in along their ray.
@@ -168,7 +180,14 @@ class Ball:
 
     def clip(self, data: np.ndarray, axis: int) -> np.ndarray:
         """Shrink each row towards the center until it is inside (rounding included)."""
-        rows = np.moveaxis(data, axis, 0).astype(float)
+        if data.dtype != np.float64:
+            raise DomainError(
+                "a ball is for variables in double precision",
+                got=str(data.dtype),
+                allowed="float64, so that clipped rows are not rounded out of the ball again",
+                do="give the variable as floats: X.astype(float)",
+            )
+        rows = np.moveaxis(data, axis, 0)
         center, scale = self._parts(rows.shape[1:])
         z = (rows - center) / scale
         norm = np.linalg.norm(z, axis=1)

@@ -9,6 +9,7 @@ import pytensor
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 
+from pymc_private.models.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
 
 
@@ -24,6 +25,10 @@ def describe_structure(private: PrivateModel) -> str:
         for v in ancestors([graph.record, graph.prior])
         if isinstance(v, Constant) and isinstance(v.data, np.ndarray)
     ]
+    shared = [
+        hashlib.sha256(np.ascontiguousarray(v.get_value()).tobytes()).hexdigest()
+        for v in public_data([graph.record, graph.prior])
+    ]
     region = {
         name: (np.asarray(b.lower).tolist(), np.asarray(b.upper).tolist())
         for name, b in sorted(private.region.items())
@@ -31,6 +36,7 @@ def describe_structure(private: PrivateModel) -> str:
     parts = (
         text,
         constants,
+        shared,
         private.domain,
         region,
         str(private.power),

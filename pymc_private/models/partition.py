@@ -73,7 +73,7 @@ def refined_range(
             trial = counts | {axis: counts[axis] * 2}
             if np.prod(list(trial.values())) > MOST_PARAMETER_CELLS:
                 continue
-            value = range_on(rows, box, trial)
+            value = range_on(rows, box, trial, deadline)
             if value < best_value or best_axis is None:
                 best_axis, best_value = axis, value
             if time.perf_counter() > deadline:
@@ -100,9 +100,12 @@ def _axes(box: Mapping[str, Bounds]) -> list[tuple[str, tuple[int, ...]]]:
 
 
 def range_on(
-    rows: RowBounds, box: Mapping[str, Bounds], counts: Mapping[tuple[str, tuple], int]
+    rows: RowBounds,
+    box: Mapping[str, Bounds],
+    counts: Mapping[tuple[str, tuple], int],
+    deadline: float = np.inf,
 ) -> float:
-    """R with each coordinate cut into so many equal parts."""
+    """R with each coordinate cut into so many equal parts; inf if time runs out."""
     cut = [axis for axis, count in counts.items() if count > 1]
     edges = {
         (name, i): np.linspace(box[name].lower[i], box[name].upper[i], counts[name, i] + 1)
@@ -110,6 +113,8 @@ def range_on(
     }
     lowers, uppers = [], []
     for cell in itertools.product(*(range(counts[axis]) for axis in cut)):
+        if time.perf_counter() > deadline:
+            return np.inf
         piece = dict(box)
         for (name, i), k in zip(cut, cell, strict=True):
             piece[name] = _restrict(piece[name], i, edges[name, i][k], edges[name, i][k + 1])

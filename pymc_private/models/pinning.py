@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from pytensor.graph.basic import Apply, Variable
@@ -21,7 +21,7 @@ def public_data(outs: Sequence[Variable]) -> list[Variable]:
 
 
 def is_pinned(record: Variable, n: int) -> bool:
-    """Whether a row's bound depends on which row it is.
+    """Whether a public array gives each row its own number.
 
     Parameters
     ----------
@@ -33,30 +33,36 @@ def is_pinned(record: Variable, n: int) -> bool:
     Returns
     -------
     bool
-        True if a public array has an axis of length n, or if a length or a position along an axis
-        enters a number (rather than a shape or an index). Then the graph is walked with all n rows.
+        True if a public array has an axis of length n. Then the graph is walked with all n rows.
     """
+    if n <= 2:  # too few rows for the labels to tell a row from the whole
+        return True
     baked = bool(constants_with_axis([record], n, skip=()))
-    public = any(n in np.shape(v.get_value(borrow=True)) for v in public_data([record]))
-    return baked or public or _counts_rows(record)
+    return baked or any(n in np.shape(v.get_value(borrow=True)) for v in public_data([record]))
+
+
+def counted(record: Variable, data: Iterable[Variable]) -> list[Variable]:
+    """Lengths and positions that are used as numbers, or to pick from what is not a record's own.
+
+    A walk with another number of rows than the model has is only valid if all of these keep the
+    values they have in the model.
+    """
+    private = set(data)
+    nodes = {v.owner for v in ancestors([record]) if v.owner is not None}
+    return [
+        v
+        for node in nodes
+        for position, v in enumerate(node.inputs)
+        if _is_length(v) and not _harmless(node, position, private)
+    ]
 
 
 CARRY = (MakeVector, ScalarFromTensor, TensorFromScalar, DimShuffle)
 """Ops that pass a length on unchanged."""
 
 
-def _counts_rows(record: Variable) -> bool:
-    """Whether a length or a position is used as a number."""
-    nodes = {v.owner for v in ancestors([record]) if v.owner is not None}
-    return any(
-        _is_length(v) and not _harmless(node, position)
-        for node in nodes
-        for position, v in enumerate(node.inputs)
-    )
-
-
 def _is_length(variable: Variable) -> bool:
-    """Whether a variable holds lengths or positions along a records axis."""
+    """Whether a variable holds lengths or positions."""
     node = variable.owner
     if node is None:
         return False
@@ -66,10 +72,14 @@ def _is_length(variable: Variable) -> bool:
     return carries and any(_is_length(v) for v in node.inputs)
 
 
-def _harmless(node: Apply, position: int) -> bool:
-    """Whether this input of the node is a shape, a range or an index, not a number."""
+def _harmless(node: Apply, position: int, private: set[Variable]) -> bool:
+    """Whether this input only says how long, or which row of the records' own."""
     if isinstance(node.op, (ARange, *CARRY)):
         return True
-    if isinstance(node.op, (Alloc, Reshape, SpecifyShape, *TAKE[1:])):
+    if isinstance(node.op, Alloc | Reshape | SpecifyShape):
         return position >= 1
-    return isinstance(node.op, TAKE[0])
+    if isinstance(node.op, TAKE[0]) and _is_length(node.inputs[0]):
+        return True
+    if isinstance(node.op, tuple(TAKE)):
+        return position >= 1 and any(v in private for v in ancestors([node.inputs[0]]))
+    return False

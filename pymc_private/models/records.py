@@ -18,8 +18,9 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_private.analysis import MIXED, NONE, row_labels, simplify
+from pymc_private.analysis.rows import Concrete
 from pymc_private.errors import NotCertified
-from pymc_private.models.pinning import is_pinned, public_data
+from pymc_private.models.pinning import counted, is_pinned, public_data
 from pymc_private.models.sources import Source
 
 
@@ -41,6 +42,8 @@ class RecordGraph:
         Names of the factors that make up the record.
     pinned : bool
         Whether public constants tie the graph to the model's own n rows.
+    counted : dict of Variable to array
+        Lengths and positions used as numbers, with their values at n rows.
     """
 
     record: Variable
@@ -49,6 +52,7 @@ class RecordGraph:
     data: dict[str, Variable]
     factors: tuple[str, ...]
     pinned: bool
+    counted: dict[Variable, np.ndarray]
 
 
 def build_record_graph(model: pm.Model, sources: Sequence[Source], n: int) -> RecordGraph:
@@ -75,7 +79,8 @@ def build_record_graph(model: pm.Model, sources: Sequence[Source], n: int) -> Re
     # Parameters stand in for themselves: PyTensor 2 copies every input that is not replaced.
     swaps = {s.variable: data[s.name] for s in sources} | {v: v for v in parameters.values()}
     outs = simplify(graph_replace([term for _, term in terms], swaps, strict=False))
-    labels = _label(model, outs, parameters, data, sources, n)
+    values = _stand_ins(model, outs, parameters, data, sources)
+    labels = row_labels(outs, _labels(values, data, sources, n), values)
     record, prior, names = [], [], []
     for (name, _), out, label in zip(terms, outs, labels, strict=True):
         if not np.any(label != NONE):
@@ -91,8 +96,9 @@ def build_record_graph(model: pm.Model, sources: Sequence[Source], n: int) -> Re
         )
     total = pt.add(*record) if len(record) > 1 else record[0]
     base = pt.add(*prior) if len(prior) > 1 else (prior[0] if prior else pt.constant(0.0))
+    lengths = {v: Concrete(values)(v) for v in counted(total, data.values())}
     pinned = is_pinned(total, n)
-    return RecordGraph(total, base, parameters, data, tuple(names), pinned)
+    return RecordGraph(total, base, parameters, data, tuple(names), pinned, lengths)
 
 
 def _terms(model: pm.Model, parameters: dict[str, Variable]) -> list[tuple[str, Variable]]:
@@ -107,25 +113,29 @@ def _terms(model: pm.Model, parameters: dict[str, Variable]) -> list[tuple[str, 
     return named + [(p.name, out) for p, out in zip(model.potentials, potentials, strict=True)]
 
 
-def _label(
+def _stand_ins(
     model: pm.Model,
     outs: Sequence[Variable],
     parameters: dict[str, Variable],
     data: dict[str, Variable],
     sources: Sequence[Source],
-    n: int,
-) -> list[np.ndarray]:
-    """Labels on the model's own shapes; stand-ins come from shapes and domains, never from data."""
+) -> dict[Variable, np.ndarray]:
+    """Public values of the model's own shapes, from shapes and domains, never from data."""
     shapes = model.eval_rv_shapes()
-    labels = {v: np.full(shapes[name], NONE) for name, v in parameters.items()}
     values = {v: np.full(shapes[name], 0.5, dtype=v.type.dtype) for name, v in parameters.items()}
+    values |= {data[s.name]: s.stand_in() for s in sources}
+    return values | {v: v.get_value() for v in public_data(outs)}
+
+
+def _labels(
+    values: dict[Variable, np.ndarray], data: dict[str, Variable], sources: Sequence[Source], n: int
+) -> dict[Variable, np.ndarray]:
+    """Label i for element i of each private variable along its records axis; NONE elsewhere."""
+    labels = {v: np.full(np.shape(value), NONE) for v, value in values.items()}
     for s in sources:
         row = np.expand_dims(np.arange(n), tuple(a for a in range(len(s.shape)) if a != s.axis))
         labels[data[s.name]] = np.broadcast_to(row, s.shape)
-        values[data[s.name]] = s.stand_in()
-    shared = {v: v.get_value() for v in public_data(outs)}
-    labels |= {v: np.full(np.shape(value), NONE) for v, value in shared.items()}
-    return row_labels(outs, labels, values | shared)
+    return labels
 
 
 def _refuse_unless_rowwise(name: str, label: np.ndarray, n: int, is_prior: bool) -> None:

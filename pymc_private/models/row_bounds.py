@@ -24,11 +24,13 @@ class RowBounds:
     """Evaluates one record's graph on cells; knows how rows may be stacked.
 
     Unpinned graphs take any records in any rows, so all record cells are evaluated in one walk. A
-    graph with public constants per row is walked with all n rows, one record cell at a time.
+    graph with public constants per row, or one that computes with the number of rows, is walked
+    with all n rows, one record cell at a time.
     """
 
     def __init__(self, graph: RecordGraph, sources: Sequence[Source], n: int) -> None:
         self.graph, self.sources, self.n = graph, tuple(sources), n
+        self.pinned = graph.pinned
         self._shared = {v: Bounds.point(v.get_value()) for v in public_data([graph.record])}
         self.cells = self._record_cells()
 
@@ -44,7 +46,9 @@ class RowBounds:
     def trail(self, box: Mapping[str, Bounds]) -> Trail:
         """Bounds of every node for the whole domain, kept as an explanation."""
         whole: Record = tuple(s.domain.bounds(s.row_shape) for s in self.sources)
-        return bounds([self.graph.record], self._given(box, [whole] * self._rows(2)))
+        return self._checked(box, [whole] * (self.n if self.pinned else 2)) or self._trail(
+            box, [whole] * self.n
+        )
 
     def table(
         self, box: Mapping[str, Bounds], records: Sequence[Record] | None = None
@@ -54,20 +58,37 @@ class RowBounds:
         Rows has length 1 unless public constants make rows differ.
         """
         records = self.cells if records is None else records
-        if not self.graph.pinned:
+        if not self.pinned:
             # One row more than cells never hurts, and keeps length-1 axes from broadcasting.
-            padded = [*records, records[-1]]
-            lower, upper = self._walk(box, padded)
-            return lower[: len(records), None], upper[: len(records), None]
-        ends = [self._walk(box, [record] * self.n) for record in records]
+            trail = self._checked(box, [*records, records[-1]])
+            if trail is not None:
+                lower, upper = self._ends(trail, len(records) + 1)
+                return lower[:-1, None], upper[:-1, None]
+        ends = [self._ends(self._trail(box, [record] * self.n), self.n) for record in records]
         return np.stack([low for low, _ in ends]), np.stack([high for _, high in ends])
 
-    def _rows(self, count: int) -> int:
-        return self.n if self.graph.pinned else count
+    def _checked(self, box: Mapping[str, Bounds], records: Sequence[Record]) -> Trail | None:
+        """A walk with these rows, or None (and pinned from now on) if n rows are needed."""
+        try:
+            trail = self._trail(box, records)
+        except (ValueError, IndexError):
+            if self.pinned:
+                raise
+            # A length of n somewhere in the graph does not broadcast with other numbers of rows.
+            self.pinned = True
+            return None
+        same = all(
+            np.array_equal(trail[v].lower, value) and np.array_equal(trail[v].upper, value)
+            for v, value in self.graph.counted.items()
+        )
+        self.pinned = self.pinned or not same
+        return trail if same else None
 
-    def _walk(self, box: Mapping[str, Bounds], records: Sequence[Record]) -> tuple:
-        fact = bounds([self.graph.record], self._given(box, records))[self.graph.record]
-        shape = (len(records),)
+    def _trail(self, box: Mapping[str, Bounds], records: Sequence[Record]) -> Trail:
+        return bounds([self.graph.record], self._given(box, records))
+
+    def _ends(self, trail: Trail, count: int) -> tuple[np.ndarray, np.ndarray]:
+        fact, shape = trail[self.graph.record], (count,)
         lower = np.broadcast_to(np.nan_to_num(fact.lower, nan=-np.inf, neginf=-np.inf), shape)
         upper = np.broadcast_to(np.nan_to_num(fact.upper, nan=np.inf, posinf=np.inf), shape)
         return lower, upper

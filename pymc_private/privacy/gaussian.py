@@ -7,6 +7,11 @@ import math
 from scipy.special import log_ndtr
 
 from pymc_private.errors import DomainError
+from pymc_private.privacy.renyi import zcdp_to_eps
+from pymc_private.privacy.rounding import LEAST, least_epsilon, times_up
+
+ERROR = 4e-15
+"""Bound on the relative error of `log_ndtr`, with room for the rounding of its argument."""
 
 
 def gdp_delta(eps: float, mu: float) -> float:
@@ -17,40 +22,77 @@ def gdp_delta(eps: float, mu: float) -> float:
     eps : float, nats
     mu : float
 
+    Returns
+    -------
+    float
+        delta in [0, 1].
+
+    Raises
+    ------
+    DomainError
+        eps or mu is negative or not a number.
+
     References
     ----------
     Balle and Wang (2018), Theorem 8; Dong, Roth and Su (2022), Corollary 2.13; theory T4.
     """
-    if not mu >= 0:
-        raise DomainError("mu is not negative", got=mu, allowed="mu >= 0")
-    if mu == 0.0:
+    _check(mu)
+    if not eps >= 0.0:
+        raise DomainError("epsilon is not negative", got=eps, allowed="epsilon >= 0, nats")
+    if mu == 0.0 or math.isinf(eps):
         return 0.0
     if math.isinf(mu):
         return 1.0
     first = float(log_ndtr(-eps / mu + mu / 2.0))
     second = eps + float(log_ndtr(-eps / mu - mu / 2.0))
-    if first == -math.inf:
-        return 5e-324
-    # The second term is smaller, so expm1 of their log ratio loses nothing but its own rounding.
-    gap = min(second - first, 0.0)
-    error = 4e-15 * (1.0 + abs(first) + abs(second))
-    value = math.exp(first) * (-math.expm1(gap) + error)
-    return min(1.0, max(value, 5e-324))
+    scale = math.exp(first)
+    if scale == 0.0:
+        return LEAST
+    # The second term is smaller, so expm1 of their log ratio loses nothing but its own rounding;
+    # where mu is tiny that is still too much, and delta <= TV <= mu / sqrt(2 pi) serves.
+    size = 1.0 + abs(first) + eps + abs(second - eps)
+    value = scale * (-math.expm1(min(second - first, 0.0)) + ERROR * size)
+    return min(1.0, min(value, mu / math.sqrt(2.0 * math.pi) * (1.0 + ERROR)) + LEAST)
 
 
 def gdp_eps(delta: float, mu: float) -> float:
-    """Least epsilon at `delta` of mu-GDP, rounded up (safe end of a bisection)."""
+    """Least epsilon at `delta` of mu-GDP, rounded up.
+
+    Parameters
+    ----------
+    delta : float
+        In (0, 1).
+    mu : float
+
+    Returns
+    -------
+    float
+        epsilon in nats, at which `gdp_delta` was evaluated and found at most delta, or the bound
+        of its zCDP, mu^2 / 2.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Inverse of `gdp_delta` (T4); Bun and Steinke (2016) for mu^2 / 2.
+    """
+    _check(mu)
     if not 0.0 < delta < 1.0:
         raise DomainError("delta is a probability", got=delta, allowed="0 < delta < 1")
-    if mu == 0.0 or gdp_delta(0.0, mu) <= delta:
-        return 0.0
-    if math.isinf(mu):
-        return math.inf
-    high = 1.0
-    while gdp_delta(high, mu) > delta:
-        high *= 2.0
-    low = 0.0
-    while high - low > 1e-10 * high:
-        middle = (low + high) / 2.0
-        low, high = (low, middle) if gdp_delta(middle, mu) <= delta else (middle, high)
-    return high
+    if mu == 0.0 or math.isinf(mu):
+        return mu
+    high = zcdp_to_eps(half_square(mu), delta)
+    return least_epsilon(lambda eps: gdp_delta(eps, mu), delta, high)
+
+
+def half_square(mu: float) -> float:
+    """Give the zCDP of mu-GDP: rho = mu^2 / 2, rounded up (Bun and Steinke 2016)."""
+    return times_up(0.5, times_up(mu, mu))
+
+
+def _check(mu: float) -> None:
+    if not mu >= 0.0:
+        raise DomainError("mu is not negative", got=mu, allowed="mu >= 0")

@@ -1,4 +1,4 @@
-"""Neighboring datasets: what a promise protects, in words and in arithmetic (T24)."""
+"""Neighboring datasets: which change of the data a promise hides."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ WORDS = {
     "public",
     ADD_REMOVE: "one record added or removed; the number of records is protected too",
 }
+"""What each relation protects. Groups of k records: `Guarantee.group` (T24)."""
 
 
 def check_neighbors(neighbors: str) -> str:
@@ -22,7 +23,7 @@ def check_neighbors(neighbors: str) -> str:
     DomainError
         It is not.
     """
-    if neighbors not in WORDS:
+    if not isinstance(neighbors, str) or neighbors not in WORDS:
         raise DomainError(
             "this is no neighbor relation", got=repr(neighbors), allowed=", ".join(WORDS)
         )
@@ -30,5 +31,11 @@ def check_neighbors(neighbors: str) -> str:
 
 
 def in_words(neighbors: str) -> str:
-    """Say what is protected."""
+    """Say what is protected.
+
+    Raises
+    ------
+    DomainError
+        There is no such relation.
+    """
     return WORDS[check_neighbors(neighbors)]

@@ -18,8 +18,19 @@ def psaqr_loss(n_draws: int, delta: float, n_responses: int, n_queries: int) -> 
     Parameters
     ----------
     n_draws, n_responses, n_queries : int
+        At least 1.
     delta : float
-        Probability that the bound fails.
+        Probability that the bound fails, in (0, 1).
+
+    Returns
+    -------
+    float
+        In units of the utility; above 1 it says nothing.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
 
     References
     ----------
@@ -30,16 +41,34 @@ def psaqr_loss(n_draws: int, delta: float, n_responses: int, n_queries: int) -> 
             "numbers of draws, responses and queries are >= 1 and delta lies in (0, 1)",
             got=f"N={n_draws}, |R|={n_responses}, |Q|={n_queries}, delta={delta}",
         )
-    return 2.0 * math.sqrt(math.log(2.0 * n_responses * n_queries / delta) / (2.0 * n_draws)) * UP
+    log_cases = math.log(2.0) + math.log(n_responses) + math.log(n_queries) - math.log(delta)
+    return 2.0 * math.sqrt(log_cases / (2.0 * n_draws)) * UP
 
 
 def dkw_halfwidth(n: int, beta: float) -> float:
-    """One-sided half-width sqrt(ln(1/beta) / (2 n)) of an empirical CDF, beta <= 1/2.
+    """One-sided half-width sqrt(ln(1/beta) / (2 n)) of an empirical CDF.
+
+    Parameters
+    ----------
+    n : int
+        Sample size, at least 1.
+    beta : float
+        Probability that the envelope fails somewhere, in (0, 1/2].
+
+    Returns
+    -------
+    float
+        In units of probability.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
 
     References
     ----------
-    Massart (1990); theory T17.
+    Massart (1990), whose constant needs beta <= 1/2; theory T17.
     """
     if not (n >= 1 and 0.0 < beta <= 0.5):
-        raise DomainError("n >= 1 and beta in (0, 1/2]", got=f"n={n}, beta={beta}")
-    return math.sqrt(math.log(1.0 / beta) / (2.0 * n)) * UP
+        raise DomainError("n >= 1 and beta lies in (0, 1/2]", got=f"n={n}, beta={beta}")
+    return math.sqrt(-math.log(beta) / (2.0 * n)) * UP

@@ -12,17 +12,20 @@ from collections.abc import Callable
 from scipy.optimize import minimize_scalar
 
 from pymc_private.errors import DomainError
+from pymc_private.privacy.rounding import LEAST, times_up
 
-SLACK = 1e-13
+UNIT = 2.0**-52
+ULPS = 8.0
+"""Units in the last place by which a sum of a few logarithms may err, per unit of their size."""
 
 
 def rdp_to_eps(order: float, rdp: float, delta: float) -> float:
-    """Convert a Renyi divergence at one order: D + log((l-1)/l) - (log delta + log l)/(l-1).
+    """Convert a Renyi divergence at one order: D + log(l-1) - (log delta + l log l) / (l-1).
 
     Parameters
     ----------
     order : float
-        lambda > 1.
+        l > 1; inf takes the divergence for the pure epsilon.
     rdp : float, nats
         Renyi divergence of that order.
     delta : float
@@ -33,80 +36,188 @@ def rdp_to_eps(order: float, rdp: float, delta: float) -> float:
     float
         epsilon in nats, at least 0, rounded up.
 
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
     References
     ----------
     Canonne, Kamath and Steinke (2020), Proposition 12; theory T4.
     """
-    _check_order(order)
-    if not 0.0 < delta < 1.0:
-        raise DomainError("delta is a probability", got=delta, allowed="0 < delta < 1")
-    # The same as D + log(l-1) - (log delta + l log l)/(l-1).
-    value = rdp + math.log1p(-1.0 / order) - (math.log(delta) + math.log(order)) / (order - 1.0)
-    return max(0.0, value + SLACK * (1.0 + abs(rdp) + abs(math.log(delta)) / (order - 1.0)))
+    _check(order, rdp, "rdp")
+    _check_probability(delta)
+    if math.isinf(order) or math.isinf(rdp):
+        return rdp
+    m = order - 1.0
+    # log(m) - l log(l) / m, written so that nothing cancels for small m.
+    parts = (rdp, math.log(m), -math.log(order), -math.log(delta) / m, -math.log(order) / m)
+    size = 1.0 + math.fsum(abs(part) for part in parts)
+    return max(0.0, math.fsum(parts) + ULPS * UNIT * size)
 
 
 def rdp_to_delta(order: float, rdp: float, eps: float) -> float:
-    """Convert the other way: e^((l-1)(D - eps)) / (l-1) (1 - 1/l)^l, at most 1, rounded up."""
-    _check_order(order)
-    exponent = (
-        (order - 1.0) * (rdp - eps) - math.log(order - 1.0) + order * math.log1p(-1.0 / order)
-    )
-    scale = 1.0 + abs((order - 1.0) * rdp) + abs((order - 1.0) * eps) + abs(math.log(order - 1.0))
-    return 1.0 if exponent >= 0.0 else min(1.0, math.exp(exponent) * (1.0 + 8e-16 * scale + SLACK))
+    """Convert the other way: e^((l-1)(D - eps)) / (l-1) (1 - 1/l)^l, rounded up.
+
+    Parameters
+    ----------
+    order : float
+        l > 1; inf takes the divergence for the pure epsilon.
+    rdp : float, nats
+        Renyi divergence of that order.
+    eps : float, nats
+        At least 0.
+
+    Returns
+    -------
+    float
+        delta in [0, 1].
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Canonne, Kamath and Steinke (2020), Proposition 12; theory T4.
+    """
+    _check(order, rdp, "rdp")
+    _check(2.0, eps, "epsilon")
+    if math.isinf(order):
+        return 0.0 if rdp <= eps else 1.0
+    if math.isinf(eps) or math.isinf(rdp):
+        return 1.0 if math.isinf(rdp) else 0.0
+    exponent, size = _log_delta(order, rdp, eps)
+    exponent += ULPS * UNIT * size
+    return 1.0 if exponent >= 0.0 else min(1.0, math.exp(exponent) * (1.0 + 4.0 * UNIT) + LEAST)
 
 
 def zcdp_to_eps(rho: float, delta: float) -> float:
-    """Least epsilon at `delta` of rho-zCDP over real orders (T4); not capped by a pure bound."""
-    _check_rho(rho)
-    if rho == 0.0:
-        return 0.0
-    if math.isinf(rho):
-        return math.inf
-    guess = 1.0 + math.sqrt(math.log(1.0 / delta) / rho)
-    return _least(lambda order: rdp_to_eps(order, rho * order, delta), guess)
+    """Least epsilon at `delta` of rho-zCDP over real orders, rounded up; no pure bound caps it.
+
+    Parameters
+    ----------
+    rho : float
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        epsilon in nats.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Canonne, Kamath and Steinke (2020); Bun and Steinke (2016); theory T4.
+    """
+    _check(2.0, rho, "rho")
+    _check_probability(delta)
+    if rho == 0.0 or math.isinf(rho):
+        return rho
+
+    def cost(order: float) -> float:
+        return rdp_to_eps(order, times_up(order, rho), delta)
+
+    return cost(_best_order(cost, math.sqrt(-math.log(delta) / rho)))
 
 
 def zcdp_to_delta(rho: float, eps: float) -> float:
-    """Least delta at `eps` of rho-zCDP over real orders (T4), rounded up."""
-    _check_rho(rho)
-    if rho == 0.0:
+    """Least delta at `eps` of rho-zCDP over real orders, rounded up.
+
+    Parameters
+    ----------
+    rho : float
+    eps : float, nats
+        At least 0.
+
+    Returns
+    -------
+    float
+        delta in [0, 1].
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Canonne, Kamath and Steinke (2020); Bun and Steinke (2016); theory T4.
+    """
+    _check(2.0, rho, "rho")
+    _check(2.0, eps, "epsilon")
+    if rho == 0.0 or math.isinf(eps):
         return 0.0
     if math.isinf(rho):
         return 1.0
-
-    def log_delta(order: float) -> float:
-        return (
-            (order - 1.0) * (rho * order - eps)
-            - math.log(order - 1.0)
-            + order * math.log1p(-1.0 / order)
-        )
-
-    guess = max((eps + rho) / (2.0 * rho), 1.0 + 1e-6)
-    best = _argmin(log_delta, guess)
-    return rdp_to_delta(best, rho * best, eps)
+    order = _best_order(lambda a: _log_delta(a, rho * a, eps)[0], (eps + rho) / (2.0 * rho) - 1.0)
+    return rdp_to_delta(order, times_up(order, rho), eps)
 
 
-def _argmin(f: Callable[[float], float], guess: float) -> float:
-    """An order near the best one; any order is safe."""
-    centre = math.log(guess - 1.0) if guess > 1.0 else 0.0
+def pure_to_delta(total: float, eps: float) -> float:
+    """Delta at `eps` of a pure epsilon: (e^total - e^eps) / (e^total + 1), rounded up.
+
+    Randomized response has this curve and dominates every total-private mechanism.
+
+    Parameters
+    ----------
+    total, eps : float, nats
+
+    References
+    ----------
+    Kairouz, Oh and Viswanath (2015), Theorem 3.
+    """
+    if total <= eps:
+        return 0.0
+    if math.isinf(total):
+        return 1.0
+    share = -math.expm1(eps - total) / (1.0 + math.exp(-total))
+    return min(1.0, share * (1.0 + ULPS * UNIT) + LEAST)
+
+
+def pure_to_eps(total: float, delta: float) -> float:
+    """Give epsilon at `delta` of a pure epsilon: inverse of `pure_to_delta`, rounded up."""
+    if delta == 0.0 or total == 0.0 or math.isinf(total):
+        return total
+    saved = -math.log1p(-min(delta * (1.0 + math.exp(-total)), 1.0 - UNIT))
+    return max(0.0, min(total, total - saved + ULPS * UNIT * (total + saved)))
+
+
+def _log_delta(order: float, rdp: float, eps: float) -> tuple[float, float]:
+    """Log delta of T4 at one order, and the size of its parts for the error bound."""
+    m = order - 1.0
+    if order < 2.0:
+        parts = (m * rdp, -m * eps, m * math.log(m), -order * math.log(order))
+    else:
+        parts = (m * rdp, -m * eps, order * math.log1p(-1.0 / order), -math.log(m))
+    return math.fsum(parts), 1.0 + math.fsum(abs(part) for part in parts)
+
+
+def _best_order(cost: Callable[[float], float], guess: float) -> float:
+    """Search the order near 1 + guess; any order is safe, so the search need not be exact."""
+    center = math.log(min(max(guess, 1e-6), 1e12))
     found = minimize_scalar(
-        lambda u: f(1.0 + math.exp(u)),
-        bounds=(centre - 8.0, centre + 8.0),
+        lambda u: cost(1.0 + math.exp(u)),
+        bounds=(center - 8.0, center + 8.0),
         method="bounded",
-        options={"xatol": 1e-11},
+        options={"xatol": 1e-9},
     )
     return 1.0 + math.exp(float(found.x))
 
 
-def _least(f: Callable[[float], float], guess: float) -> float:
-    return f(_argmin(f, guess))
-
-
-def _check_order(order: float) -> None:
+def _check(order: float, value: float, name: str) -> None:
     if not order > 1.0:
         raise DomainError("a Renyi order must exceed 1", got=order, allowed="order > 1")
+    if not value >= 0.0:
+        raise DomainError(f"{name} is not negative", got=value, allowed=f"{name} >= 0")
 
 
-def _check_rho(rho: float) -> None:
-    if not rho >= 0.0:
-        raise DomainError("rho is not negative", got=rho, allowed="rho >= 0")
+def _check_probability(delta: float) -> None:
+    if not 0.0 < delta < 1.0:
+        raise DomainError("delta is a probability", got=delta, allowed="0 < delta < 1")

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
+
+from scipy.optimize import brentq
+
+LEAST = 5e-324
+"""The smallest positive double: a positive number that underflows is rounded up to it."""
 
 
 def float_up(value: Fraction | float) -> float:
-    """Give the least float that is not below an exact number."""
+    """Give the least double that is not below an exact number; inf beyond the largest."""
     if isinstance(value, float):
         return value
-    nearest = float(value)
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.nextafter(math.inf, 0.0)
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def float_down(value: Fraction | float) -> float:
+    """Give the greatest double that is not above an exact number."""
+    return -float_up(-value) if value else 0.0
 
 
 def sum_up(values: Iterable[float]) -> float:
@@ -23,6 +36,64 @@ def sum_up(values: Iterable[float]) -> float:
     return float_up(sum((Fraction(term) for term in terms), Fraction(0)))
 
 
-def times_up(count: int, value: float) -> float:
-    """Multiply by a whole number, rounded up."""
-    return value if math.isinf(value) else float_up(count * Fraction(value))
+def difference_down(value: float, other: float) -> float:
+    """Subtract exactly, then round down."""
+    if math.isinf(value) or math.isinf(other):
+        return value if math.isfinite(other) else -math.inf
+    return float_down(Fraction(value) - Fraction(other))
+
+
+def times_up(factor: float, value: float) -> float:
+    """Multiply two numbers >= 0 exactly, then round up; 0 times inf is 0."""
+    if factor == 0 or value == 0:
+        return 0.0
+    if math.isinf(factor) or math.isinf(value):
+        return math.inf
+    return float_up(Fraction(factor) * Fraction(value))
+
+
+def root_up(value: Fraction) -> float:
+    """Give the square root of an exact number, rounded up."""
+    root = math.sqrt(float_up(value))
+    below = math.nextafter(root, 0.0)
+    if math.isfinite(below) and Fraction(below) ** 2 >= value:
+        return below
+    return root if math.isinf(root) or Fraction(root) ** 2 >= value else math.nextafter(root, 9e999)
+
+
+def widen(value: float, relative: float) -> float:
+    """Raise a computed number > 0 by its relative error, and past an underflow."""
+    return math.nextafter(value * (1.0 + relative), math.inf)
+
+
+def least_epsilon(curve: Callable[[float], float], delta: float, high: float) -> float:
+    """Give an epsilon at which a decreasing curve of upper bounds is at most delta.
+
+    It lies above the crossing by about one part in 10^11. What is returned has been evaluated, or
+    is `high`: a point found by a root finder alone may lie on the unsafe side.
+
+    Parameters
+    ----------
+    curve : callable
+        An upper bound of delta at every epsilon, in nats.
+    delta : float
+        In (0, 1).
+    high : float
+        Already proved to suffice.
+    """
+    if curve(0.0) <= delta:
+        return 0.0
+
+    def excess(epsilon: float) -> float:
+        return math.log(max(curve(epsilon), LEAST)) - math.log(delta)
+
+    if math.isinf(high) or excess(high) >= 0.0:
+        return high
+    root = float(brentq(excess, 0.0, high, xtol=LEAST, rtol=1e-13, maxiter=200, disp=False))
+    step = 1e-12 * root
+    end = root
+    while curve(end) > delta:
+        end, step = end + step, 4.0 * step
+        if end >= high:
+            return high
+    return end

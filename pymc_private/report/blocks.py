@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -147,6 +148,7 @@ def _(block: Picture) -> str:
 
 def _table_row(row: Sequence[str]) -> str:
     first, *others = (html.escape(cell) for cell in row)
+    first = re.sub(r"(?=\[)|(?<=_)", "<wbr>", first)  # long names break where people would
     return f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in others)}</tr>'
 
 

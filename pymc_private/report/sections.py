@@ -55,14 +55,16 @@ def _budget(release: Release, ledger: Any) -> Section:
     ]
     blocks: list[Any] = [_picture(
         lambda dark: plots.plot_budget(release, ledger, dark=dark),
-        "What is spent and what is left, as shares of the budget.",
+        "What is spent and what is left, as shares of the budget."
+        if ledger is not None
+        else "This release as a share of the budget.",
     )]  # fmt: skip
     if rows:
         note = "Each charge alone; together they may cost less than their sum."
         head = ("charge", "epsilon", "delta")
         blocks.append(Table(head, tuple(rows), note if len(rows) > 1 else ""))
-    if told := tuple(charge for charge in charges if isinstance(charge[1], str)):
-        blocks.append(Rows(told))
+    if told := [(label, text) for label, text in charges if isinstance(text, str)]:
+        blocks.append(Rows(tuple(told)))
     totals = [("spent", spent, True), ("budget", budget, True)]
     if ledger is not None:
         totals.insert(1, ("left", tuple(ledger.left), False))
@@ -136,7 +138,7 @@ def _curve(release: Release) -> Section:
         lambda dark: plots.plot_curve(release.guarantee, delta=delta, dark=dark),
         "The guarantee holds at every point on the curve at once.",
     )
-    return Section("Privacy curve", (Rows((("road", words.road(release)),)), picture))
+    return Section("Privacy curve", (Rows(words.backing(release)), picture))
 
 
 def _terms(release: Release) -> Section:
@@ -145,7 +147,7 @@ def _terms(release: Release) -> Section:
         ("records", _flat(facts.get("records"))),
         ("domain", _flat(facts.get("domain"))),
         ("trim", _flat(facts.get("trim"))),
-        ("power", _flat(facts.get("power"))),
+        ("power", _power(facts.get("power"))),
         ("grid", _flat(facts.get("grid"))),
         ("withheld", ", ".join(facts.get("withheld", [])) or "nothing"),
     ]
@@ -183,7 +185,15 @@ def _flat(value: Any) -> str:
     if isinstance(value, list):
         texts = ", ".join(map(_flat, map(_one_of_equals, value)))
         return texts if all(isinstance(item, str) for item in value) else f"[{texts}]"
-    return value if isinstance(value, str) else f"{value}"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _power(value: Any) -> str:
+    """Write an exact power as people read it, and as it is."""
+    if value is None:
+        return ""
+    short, exact = f"{as_float(value):.4g}", str(value)
+    return short if short == exact else f"{short} (exactly {exact})"
 
 
 def _one_of_equals(value: Any) -> Any:

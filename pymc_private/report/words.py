@@ -79,10 +79,10 @@ def claim(release: Release) -> str:
     return release.facts.get("claim") or "no claim stated"
 
 
-def road(release: Release) -> str:
-    """Name the accounting that gives the stated epsilon, and its theorem."""
-    if not release.private:
-        return release.guarantee.theorem or display.NOT_PRIVATE
+def backing(release: Release) -> tuple[tuple[str, str], ...]:
+    """Name the accounting that gives the stated epsilon, and the theorem it starts from."""
     _, delta = display.stated(release)
-    theorem = release.guarantee.theorem
-    return f"{release.guarantee.road(delta)}" + (f" ({theorem})" if theorem else " (not proved)")
+    return (
+        ("road", release.guarantee.road(delta)),
+        ("theorem", release.guarantee.theorem or "not proved"),
+    )

@@ -17,7 +17,8 @@ from pymc_private.samplers.piecewise import Envelope, draw, height, log_mass
 from pymc_private.samplers.randomness import Uniform
 from pymc_private.samplers.target import Target
 
-LARGEST_DIMENSION = 6
+LARGEST_DIMENSION = 4
+"""Cells grow like a power of the dimension: beyond this a draw may take hours."""
 FIRST_CELLS = 32
 """Cells cut before the first trial; more come with each rejection."""
 

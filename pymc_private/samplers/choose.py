@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from pymc_private.analysis import Interval as Bounds
+from pymc_private.analysis import bounds
 from pymc_private.errors import Unsupported
+from pymc_private.models.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.samplers.boxes import LARGEST_DIMENSION
 
 CLAIMS = {"boxes": "proved (real arithmetic)"}
+PRIOR_CELLS = 256
+"""Most cells tried to bound the prior density."""
 
 
 def choose(private: PrivateModel) -> str:
@@ -53,4 +58,41 @@ def choose(private: PrivateModel) -> str:
                 allowed="every parameter within a finite box",
                 do="pmp.trim(private, mass=0.99), or box={...}",
             )
+    _refuse_unbounded_prior(private)
     return "boxes"
+
+
+def _refuse_unbounded_prior(private: PrivateModel) -> None:
+    """Intervals must bound the prior on fine enough cells, or the envelope would never close."""
+    parameters = private.graph.parameters
+    shared = {v: Bounds.point(v.get_value()) for v in public_data([private.graph.prior])}
+    queue = [dict(private.box)]
+    for _ in range(PRIOR_CELLS):
+        if not queue:
+            return
+        box = queue.pop()
+        given = {parameters[name]: b for name, b in box.items()} | shared
+        upper = bounds([private.graph.prior], given)[private.graph.prior].upper
+        if not np.all(upper < np.inf):
+            queue += _halves(box)
+    raise Unsupported(
+        "the prior density is not bounded on the region",
+        got=", ".join(private.box),
+        allowed="regions where intervals bound the prior density from above",
+        do="trim away from the edge where the prior density is infinite",
+    )
+
+
+def _halves(box: dict[str, Bounds]) -> list[dict[str, Bounds]]:
+    """Two halves of a box, across its widest coordinate."""
+    widths = {
+        (name, i): b.upper[i] - b.lower[i]
+        for name, b in box.items()
+        for i in np.ndindex(np.shape(b.lower))
+    }
+    name, index = max(widths, key=lambda key: widths[key])
+    lower, upper = np.array(box[name].lower), np.array(box[name].upper)
+    middle = (lower[index] + upper[index]) / 2.0
+    left, right = upper.copy(), lower.copy()
+    left[index], right[index] = middle, middle
+    return [box | {name: Bounds(lower, left)}, box | {name: Bounds(right, upper)}]

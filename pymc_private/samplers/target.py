@@ -5,7 +5,9 @@ This is the third use of the interval rules: data fixed, parameters in a box.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 import pytensor
@@ -45,7 +47,7 @@ class Target:
         self.lower = np.concatenate([np.ravel(private.box[n].lower) for n in self.names])
         self.upper = np.concatenate([np.ravel(private.box[n].upper) for n in self.names])
         self._inputs = [graph.parameters[name] for name in self.names]
-        log_density = graph.record.sum() * float(private.power) + graph.prior
+        log_density = graph.record.sum() * _float_down(private.power) + graph.prior
         self._value = simplify([log_density])[0]
         self._gradient = _gradient(self._value, self._inputs)
         self._steps = _steps(self._value, self._inputs)
@@ -113,6 +115,12 @@ class Target:
     def _is_continuous(self, trail: Trail) -> bool:
         """Whether every comparison and every step function is decided on the box."""
         return all(_decided(trail[step]) for step in self._steps)
+
+
+def _float_down(power: Fraction) -> float:
+    """Round a power towards more privacy, so that the certified range covers it."""
+    nearest = float(power)
+    return nearest if Fraction(nearest) <= power else math.nextafter(nearest, 0.0)
 
 
 def _decided(fact: Bounds) -> bool:

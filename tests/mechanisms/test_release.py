@@ -230,7 +230,7 @@ def test_a_seeded_release_says_not_private_everywhere(tmp_path) -> None:
     with pytest.raises(DomainError, match="finite epsilon"):
         Release(draws(), Guarantee.none("seeded"), facts())
     seeded = Release(draws(), Guarantee.none("seeded"), facts(), private=False)
-    assert "NOT PRIVATE" in repr(seeded)
+    assert "NOT PRIVATE: seeded" in repr(seeded)
     assert "NOT PRIVATE" in seeded._repr_html_()
     assert "NOT PRIVATE" in repr(seeded.mean("beta"))
     attrs = seeded.to_arviz().posterior.attrs
@@ -384,6 +384,13 @@ def test_cite_gives_the_theorems_of_this_guarantee_once() -> None:
     assert text.count(entry) == 1
     assert "gopi2022private" not in text
     assert Release(draws(), Guarantee.pure(1), facts()).cite() == ""
+
+
+def test_a_range_of_theorems_cites_those_between() -> None:
+    text = Release(draws(), promise("T1-T3"), facts()).cite()
+    assert "harrison2026exact" in text  # T2
+    assert text.count("@inproceedings{dong2020optimal,") == 1
+    assert "canonne2020discrete" not in text  # T4
 
 
 def test_the_repr_says_what_is_promised_assumed_held_and_withheld() -> None:

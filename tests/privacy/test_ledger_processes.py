@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 from fractions import Fraction
@@ -17,17 +19,13 @@ from pymc_private.privacy.ledger import Ledger
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 
 COST = Fraction(1, 1024)
-PROGRAM = Path(__file__).with_name("charge_until_killed.py")
+PROGRAM = Path(__file__).with_name("charging_processes.py")
 
 
-def run(folder: Path, root: Path, rounds: int, *fault: str) -> tuple[Ledger, list[str]]:
-    """Run the killing rounds; give the ledger and the labels that were published."""
-    ledger = Ledger(folder / "study.sqlite", epsilon=100, delta=1e-6)
-    log = folder / "published.txt"
-    log.touch()
-    command = [PROGRAM, ledger.path, log, rounds, 1978, *fault]
+def run(folder: Path, root: Path, *jobs: str) -> dict[str, list[int]]:
+    """Run jobs of charging_processes.py in one process, which forks; give what each printed."""
     done = subprocess.run(
-        [sys.executable, *map(str, command)],
+        [sys.executable, str(PROGRAM), str(folder), "1978", *jobs],
         env=os.environ | {"PYTHONPATH": str(root)},
         capture_output=True,
         text=True,
@@ -35,21 +33,33 @@ def run(folder: Path, root: Path, rounds: int, *fault: str) -> tuple[Ledger, lis
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return ledger, log.read_text().split()
+    return {
+        job: told
+        for line in done.stdout.split("\n")
+        if line
+        for job, told in json.loads(line).items()
+    }
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory, root):
+    """What the quick jobs printed, and the folder they worked in."""
+    folder = tmp_path_factory.mktemp("ledgers")
+    return run(folder, root, "honest:4", "faulty:4", "race", "forks") | {"folder": folder}
 
 
 def faults(ledger: Ledger, published: list[str]) -> list[str]:
     """Say what is wrong with a ledger and what was published from it; nothing, if all is well."""
     charged = [entry.label for entry in ledger.entries]
-    completed = [entry for entry in ledger.entries if entry.completed]
+    completed = {entry.label for entry in ledger.entries if entry.completed}
     found = []
-    if len(set(published)) > len(charged):
+    if len(published) > len(charged):
         found.append("more releases than charges")
     if set(published) - set(charged):
         found.append("a release without its charge")
     if len(set(charged)) != len(charged) or len(set(published)) != len(published):
         found.append("something was counted twice")
-    if {entry.label for entry in completed} - set(published):
+    if completed - set(published):
         found.append("stored before it was published")
     if ledger.roads["pure"].total != COST * len(charged) or ledger.spent > ledger.budget:
         found.append("the totals are off")
@@ -60,65 +70,54 @@ def faults(ledger: Ledger, published: list[str]) -> list[str]:
     return found
 
 
-def check(folder: Path, root: Path, rounds: int) -> tuple[int, int, int]:
-    ledger, published = run(folder, root, rounds)
+def check(folder: Path, codes: list[int]) -> tuple[int, int, int]:
+    """Check an honest job; give the numbers of charges, releases and stored releases."""
+    assert set(codes) == {-signal.SIGKILL}
+    ledger = Ledger.open(folder / "honest.sqlite")
+    published = (folder / "honest.txt").read_text().split()
     assert faults(ledger, published) == []
-    completed = sum(entry.completed for entry in ledger.entries)
     charges = len(ledger.entries)
-    # Charged, then published, then stored; a kill leaves at most one of each twin in between.
-    assert completed <= len(published) <= charges
-    assert charges - completed <= 2 * rounds
+    completed = sum(entry.completed for entry in ledger.entries)
+    # Charged, published, stored, in this order; each kill leaves one charge in between at most.
+    assert completed <= len(published) <= charges <= completed + len(codes)
     ledger.charge(Guarantee.pure(float(COST)), "no lock is left")
-    assert sorted(file.name for file in folder.iterdir()) == ["published.txt", "study.sqlite"]
+    assert sorted(file.name for file in folder.glob("honest.*")) == ["honest.sqlite", "honest.txt"]
     return charges, len(published), completed
 
 
-def test_killed_processes_never_release_more_than_they_charged(tmp_path, root):
-    _, _, completed = check(tmp_path, root, rounds=4)
+def test_killed_processes_never_release_more_than_they_charged(told):
+    _, _, completed = check(told["folder"], told["honest"])
     assert completed > 0
 
 
 @pytest.mark.audit
-def test_fifty_kills_never_release_more_than_was_charged(tmp_path, root, record_property):
-    charges, published, completed = check(tmp_path, root, rounds=50)
-    print(f"charges {charges}, releases {published}, stored {completed}")
-    record_property("charges", charges)
-    record_property("releases", published)
-    assert charges > 50
+def test_fifty_kills_never_release_more_than_was_charged(tmp_path, root):
+    codes = run(tmp_path, root, "honest:50")["honest"]
+    charges, published, completed = check(tmp_path, codes)
+    print(f"kills {len(codes)}, charges {charges}, releases {published}, stored {completed}")
+    assert completed > 50
 
 
-def test_a_release_before_its_charge_is_caught(tmp_path, root):
+def test_a_release_before_its_charge_is_caught(told):
     # A child is killed between the two with probability above 0.7, eight times independently:
     # this test misses the fault with probability below 1e-4.
-    ledger, published = run(tmp_path, root, 4, "fault")
+    ledger = Ledger.open(told["folder"] / "faulty.sqlite")
+    published = (told["folder"] / "faulty.txt").read_text().split()
     assert "a release without its charge" in faults(ledger, published)
 
 
-def spend(path: str) -> subprocess.Popen[str]:
-    script = (
-        "import sys\n"
-        "from pymc_private.errors import BudgetExceeded\n"
-        "from pymc_private.privacy.guarantee import Guarantee\n"
-        "from pymc_private.privacy.ledger import Ledger\n"
-        "ledger = Ledger(sys.argv[1], epsilon='25/1024')\n"
-        "count = 0\n"
-        "try:\n"
-        "    while True:\n"
-        "        ledger.charge(Guarantee.pure(2.0**-10), 'draw')\n"
-        "        count += 1\n"
-        "except BudgetExceeded:\n"
-        "    print(count)\n"
-    )
-    return subprocess.Popen([sys.executable, "-c", script, path], stdout=subprocess.PIPE, text=True)
-
-
-def test_two_processes_that_make_and_charge_one_ledger_fill_it_exactly(tmp_path, root, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(root))
-    path = tmp_path / "study.sqlite"
-    twins = [spend(str(path)) for _ in range(2)]
-    counts = [int(twin.communicate(timeout=120)[0]) for twin in twins]
-    ledger = Ledger.open(path)
-    assert sum(counts) == len(ledger.entries) == 25
+def test_two_processes_that_make_and_charge_one_ledger_fill_it_exactly(told):
+    ledger = Ledger.open(told["folder"] / "race.sqlite")
+    assert sum(told["race"]) == len(ledger.entries) == 25
     assert ledger.left == (0, 0)
     assert ledger.verify()
-    assert [file.name for file in tmp_path.iterdir()] == ["study.sqlite"]
+    assert [file.name for file in told["folder"].glob("race*")] == ["race.sqlite"]
+
+
+def test_forked_children_charge_the_same_file_even_while_a_thread_charges(told):
+    *codes, in_memory = told["forks"]
+    assert codes == [0] * 4  # each was also refused the ledger in their parent's memory
+    assert in_memory == 0
+    ledger = Ledger.open(told["folder"] / "forks.sqlite")
+    assert sum(entry.label == "by a child" for entry in ledger.entries) == 12
+    assert ledger.verify()

@@ -57,7 +57,7 @@ def in_memory_ledger(*guarantees: Guarantee) -> Ledger:
 
 def visible(page: str) -> str:
     """The words of a page, without pictures, tags and style."""
-    without = re.sub(r"<style>.*?</style>|<[^>]+>", " ", page, flags=re.DOTALL)
+    without = re.sub(r"<style>.*?</style>|<[^>]+>", " ", page.replace("<wbr>", ""), flags=re.DOTALL)
     return html.unescape(without)
 
 
@@ -132,8 +132,9 @@ def test_the_ledger_gives_charges_spent_and_left() -> None:
 def test_boxes_and_charges_told_as_text_are_written_for_people() -> None:
     trim = {"beta": [[-1, -1, -1], [1, 1, 1]], "k": [0, 2], "s": [[0, 1], 2]}
     charges = [{"label": "main", "guarantee": "one draw, 0.25-DP"}]
-    text = report(released(trim=trim, charges=charges)).text
-    for part in ("beta: [-1, 1]", "k: [0, 2]", "s: [[0, 1], 2]", "main    one draw, 0.25-DP"):
+    text = report(released(trim=trim, charges=charges, power="1/3")).text
+    assert "0.3333 (exactly 1/3)" in text
+    for part in ("beta: [-1, 1]", "k: [0, 2]", "s: [[0, 1], 2]", "main  one draw, 0.25-DP"):
         assert part in text
 
 
@@ -174,8 +175,7 @@ def _spills(figure: Figure) -> float:
     return max(-drawn.x0, -drawn.y0, drawn.x1 - width, drawn.y1 - height)
 
 
-@pytest.mark.parametrize("draws", [1, 2, 10, 61])
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(("draws", "dark"), [(1, False), (2, True), (10, False), (61, True)])
 def test_plots_fit_their_labels_at_any_number_of_draws(draws, dark) -> None:
     one = released(draws)
     ledger = in_memory_ledger(Guarantee.pure(0.125))
@@ -230,6 +230,25 @@ def test_the_curve_in_the_plot_is_the_guarantee() -> None:
     best = next(line for line in axes.lines if line.get_linewidth() > 2)
     epsilon, delta = (np.asarray(side)[40] for side in best.get_data())
     assert delta == pytest.approx(guarantee.delta(float(epsilon)))
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "delta"),
+    [
+        (Guarantee.pure(2.0), 0.0),
+        (Guarantee.approximate(1.0, 1e-3), 1e-3),
+        (Guarantee.zcdp_of(0.05), 1e-6),
+        (Guarantee.gdp_of(0.5), 1e-6),
+        (Guarantee.bounded_range_of(0.1, draws=200), 1e-6),
+        (Guarantee.bounded_range_of(0.1) + Guarantee.gdp_of(1.0), 1e-6),
+        (Guarantee.pure(0.0), 0.0),
+    ],
+)
+def test_every_kind_of_guarantee_has_a_curve_that_shows_its_point(guarantee, delta) -> None:
+    axes = plot_curve(guarantee, delta=delta).axes[0]
+    assert 0 <= guarantee.epsilon(delta) <= axes.get_xlim()[1] * 1.0001
+    assert len(axes.get_legend().get_texts()) >= 1
+    assert _spills(axes.figure) < 0.01
 
 
 def test_the_guessing_bound_is_exact_for_randomized_response() -> None:

@@ -1,0 +1,177 @@
+"""The chain of hashes: every kind of tampering is found, as far as a chain can."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from pymc_private.errors import BudgetExceeded, Incompatible
+from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.ledger import Ledger
+from pymc_private.privacy.ledger_entry import link
+
+SMALL = Guarantee.pure(0.25)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "study.sqlite"
+
+
+@pytest.fixture
+def ledger(path):
+    """A ledger with four charges, two of them completed."""
+    ledger = Ledger(path, epsilon=2, delta=1e-5)
+    for i in range(4):
+        entry = ledger.charge(SMALL, f"draw {i}", name="main", key=str(i))
+        if i < 2:
+            ledger.store(entry, bytes([i]) * 9000)
+    return ledger
+
+
+def edit(path, *statements):
+    """Write to the file behind the ledger's back."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement, *values in statements:
+            connection.execute(statement, *values)
+
+
+def rows(path):
+    with closing(sqlite3.connect(path)) as connection:
+        header = connection.execute("SELECT hash FROM ledger").fetchone()[0]
+        return header, connection.execute("SELECT body, hash FROM charges").fetchall()
+
+
+BODY = "UPDATE charges SET body = replace(body, ?, ?) WHERE number = ?"
+
+
+@pytest.mark.parametrize(
+    ("statements", "finding"),
+    [
+        ([(BODY, ("draw 1", "draw one", 2))], "charge 2 was edited"),
+        ([(BODY, ('"pure":"1/4"', '"pure":"1/8"', 3))], "charge 3 was edited"),
+        ([("UPDATE charges SET hash = ? WHERE number = 4", ("0" * 64,))], "charge 4 was edited"),
+        ([("DELETE FROM charges WHERE number = 2",)], "charge 2 is missing"),
+        ([("DELETE FROM charges WHERE number = 1",)], "charge 1 is missing"),
+        ([("DELETE FROM charges WHERE number > 2",)], "after number 2"),
+        ([("DELETE FROM charges",)], "after number 0"),
+        (
+            [
+                ("UPDATE charges SET number = 9 WHERE number = 2",),
+                ("UPDATE charges SET number = 2 WHERE number = 3",),
+                ("UPDATE charges SET number = 3 WHERE number = 9",),
+            ],
+            "charge 2 was edited or moved",
+        ),
+        (
+            [("INSERT INTO charges SELECT 5, body, hash FROM charges WHERE number = 4",)],
+            "charge 5 was edited",
+        ),
+        ([("UPDATE ledger SET header = replace(header, '2/1', '9/1')",)], "budget or its terms"),
+        ([("DELETE FROM ledger",)], "0 headers"),
+        ([("INSERT INTO ledger SELECT * FROM ledger",)], "2 headers"),
+    ],
+)
+def test_a_tampered_chain_stops_every_use_of_the_ledger(statements, finding, ledger, path):
+    head = ledger.head
+    edit(path, *statements)
+    for use in (
+        ledger.verify,
+        lambda: ledger.verify(head),
+        lambda: ledger.spent,
+        lambda: ledger.charge(SMALL, "one more"),
+        lambda: Ledger.open(path),
+    ):
+        with pytest.raises(Incompatible, match=finding):
+            use()
+    assert "tampered" in repr(ledger)
+
+
+@pytest.mark.parametrize(
+    ("statement", "finding"),
+    [
+        ("UPDATE releases SET content = zeroblob(9000) WHERE number = 2", "release of charge 2"),
+        ("UPDATE releases SET content = 'text' WHERE number = 2", "release of charge 2"),
+        ("UPDATE releases SET number = 7 WHERE number = 2", "charge 7, which is missing"),
+        ("UPDATE releases SET number = 3 WHERE number = 2", "release of charge 3"),
+    ],
+)
+def test_a_tampered_release_is_found(statement, finding, ledger, path):
+    edit(path, (statement,))
+    with pytest.raises(Incompatible, match=finding):
+        ledger.verify()
+    for entry in ledger.entries[1:]:
+        with pytest.raises(Incompatible):
+            ledger.fetch(entry)
+
+
+def cut(path, number):
+    """Cut off the chain with care: nothing inside the file betrays it."""
+    edit(
+        path,
+        ("DELETE FROM charges WHERE number > ?", (number,)),
+        ("DELETE FROM releases WHERE number > ?", (number,)),
+        ("UPDATE sqlite_sequence SET seq = ? WHERE name = 'charges'", (number,)),
+    )
+
+
+def rewrite(path, old, new):
+    """Edit every charge and forge the chain; releases, bound to the true one, are dropped."""
+    head, charges = rows(path)
+    edit(path, ("DELETE FROM releases",))
+    for number, (body, _) in enumerate(charges, start=1):
+        body = body.replace(old, new)
+        head = link(head, body)
+        edit(
+            path,
+            ("UPDATE charges SET body = ?, hash = ? WHERE number = ?", (body, head, number)),
+        )
+
+
+def test_a_head_that_was_kept_detects_a_careful_cut(ledger, path):
+    early, late = Ledger.open(path).entries[1].head, ledger.head
+    cut(path, 2)
+    assert ledger.verify()  # the limit of a chain without a witness
+    assert ledger.verify(early)
+    with pytest.raises(Incompatible, match="head you kept"):
+        ledger.verify(late)
+
+
+def test_a_head_that_was_kept_detects_a_rewritten_history(ledger, path):
+    head = ledger.head
+    rewrite(path, '"pure":"1/4"', '"pure":"1/8"')
+    assert ledger.verify()
+    with pytest.raises(Incompatible, match="head you kept"):
+        ledger.verify(head)
+
+
+def test_a_head_that_was_kept_goes_on_being_part_of_the_history(ledger):
+    first = ledger.head
+    ledger.charge(SMALL, "more")
+    assert ledger.verify(first)
+    assert ledger.head != first
+    with pytest.raises(Incompatible):
+        ledger.verify("0" * 64)
+
+
+def test_charges_beyond_the_budget_are_found_though_the_chain_is_forged(ledger, path):
+    for road in ("pure", "zcdp", "approximate"):
+        rewrite(path, f'"{road}":', f'"{road}":null,"was {road}":')
+    with pytest.raises(Incompatible, match="beyond the budget"):
+        ledger.verify()
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(Guarantee.pure(0.0), "even nothing")
+    assert ledger.left == (0, 0)
+
+
+def test_a_forged_line_of_nonsense_is_an_error_of_ours(ledger, path):
+    rewrite(path, '"1/4"', '"1/0"')
+    with pytest.raises(Incompatible, match="no ledger writes"):
+        ledger.verify()
+
+
+def test_two_ledgers_of_one_budget_do_not_share_a_head(tmp_path):
+    one, two = (Ledger(tmp_path / name, epsilon=1) for name in ("a.sqlite", "b.sqlite"))
+    assert one.head != two.head

@@ -23,9 +23,10 @@ from pymc_private.mechanisms.answers import Answer, answer
 from pymc_private.mechanisms.calibrate import calibrate
 from pymc_private.mechanisms.posterior import sample
 from pymc_private.mechanisms.release import Release, load
+from pymc_private.models.ball import Ball
 from pymc_private.models.certificate import Certificate, certify
 from pymc_private.models.constants import constants
-from pymc_private.models.domain import Ball, Categories, Interval, Simplex
+from pymc_private.models.domain import Categories, Interval, Simplex
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel, privatize
 from pymc_private.models.scale import Scale

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pymc_private.errors import DomainError
-from pymc_private.models.domain import Ball
+from pymc_private.models.ball import Ball
 
 
 @dataclass(frozen=True)

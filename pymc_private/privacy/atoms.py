@@ -90,7 +90,7 @@ class Atom:
             return replace(self, value=value)
         # delta (1 + e^eps + ... + e^((k-1) eps))
         ratio = float(k) if self.value == 0.0 else math.inf
-        if 0.0 < self.value and value < 700.0:
+        if self.value > 0.0 and value < 700.0:
             ratio = math.expm1(value) / math.expm1(self.value)
         delta = widen(self.delta * ratio, 1e-12)
         return replace(self, value=value, delta=delta) if delta < 1.0 else Atom("none", math.inf)

@@ -14,11 +14,13 @@ from functools import lru_cache
 
 from pymc_private.errors import DomainError
 from pymc_private.privacy.bounded_range_sum import worst_delta
-from pymc_private.privacy.renyi import zcdp_to_delta, zcdp_to_eps
+from pymc_private.privacy.renyi import pure_to_delta, zcdp_to_delta, zcdp_to_eps
 from pymc_private.privacy.rounding import least_epsilon, times_up, widen
 
 MOST_DRAWS_EXACT = 20_000
 """Beyond this many draws the exact curve gives way to the zCDP bound, valid but some 5% larger."""
+LARGEST_RANGE = 1e6
+"""Beyond this range, which protects nobody, the curve of a pure N R takes its place."""
 
 
 def br_tv(R: float) -> float:
@@ -153,6 +155,8 @@ def br_eps(delta: float, n_draws: int, R: float) -> float:
 
 @lru_cache(maxsize=4096)
 def _delta(eps: float, n: int, R: float) -> float:
+    if R > LARGEST_RANGE:
+        return pure_to_delta(times_up(n, R), eps)
     if n > MOST_DRAWS_EXACT:
         return zcdp_to_delta(times_up(n, br_zcdp_tight(R)), eps)
     return worst_delta(eps, n, R)

@@ -23,6 +23,8 @@ FIRST = 32
 """Thresholds summed before the rest is compared with the best of them."""
 CELLS = 1_000_000
 """Terms in memory at once."""
+LARGE = 600.0
+"""Log odds beyond this are as good as this: exp of more would overflow."""
 NOTHING = 1e-300
 """Covers all terms lost to underflow."""
 
@@ -97,7 +99,7 @@ def _thresholds(eps: float, n: int, R: float) -> _Thresholds:
 def _geometric(rows: _Thresholds) -> np.ndarray:
     """Bound each delta_l by the geometric series of its first two terms: O(1) per threshold."""
     i = rows.level
-    ratio = i / (rows.n - i + 1.0) * np.exp(np.minimum(rows.odds, 700.0))
+    ratio = i / (rows.n - i + 1.0) * np.exp(np.minimum(rows.odds, LARGE))
     first = np.exp(rows.choose[i.astype(int)] + rows.start)
     gain = -np.expm1(-rows.s) - ratio * np.exp(-rows.s) * np.expm1(rows.s - rows.R)
     below = np.where(ratio < 1.0, (1.0 - ratio) * (1.0 - ratio * math.exp(-rows.R)), 1.0)
@@ -121,7 +123,7 @@ def _sums(rows: _Thresholds, chosen: np.ndarray) -> np.ndarray:
     terms = np.exp(np.where(k <= level, exponent, -np.inf))
     gains = -np.expm1(-s) + np.exp(-s) * -np.expm1(-k * rows.R)
     last = level[:, 0] - width
-    ratio = last / (rows.n - last + 1.0) * np.exp(np.minimum(odds[:, 0], 700.0))
+    ratio = last / (rows.n - last + 1.0) * np.exp(np.minimum(odds[:, 0], LARGE))
     inside = ratio < 1.0
     left = np.where(inside, terms[:, -1] * ratio / np.where(inside, 1.0 - ratio, 1.0), 1.0)
     return (terms * gains).sum(axis=1) + np.where(last > 0, left, 0.0)

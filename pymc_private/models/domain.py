@@ -9,8 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from pymc_private.analysis import SimplexRows
 from pymc_private.analysis import Interval as Bounds
+from pymc_private.analysis import SimplexRows
 from pymc_private.errors import DomainError
 
 MOST_CELLS = 64

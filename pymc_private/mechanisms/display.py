@@ -5,11 +5,12 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterable, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from fractions import Fraction
+from decimal import Context
 from typing import TYPE_CHECKING
 
 from pymc_private.mechanisms.facts import as_float, dump_json
+from pymc_private.privacy.printing import number as number
+from pymc_private.privacy.printing import plain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,43 +21,13 @@ NOT_PRIVATE = "NOT PRIVATE"
 Row = tuple[str, str]
 
 
-def number(value: object, digits: int = 4, *, up: bool = True) -> str:
-    """Write a privacy number in few digits, rounded up (what is spent) or down (what is left).
-
-    Examples
-    --------
-    >>> number(0.99841), number(1e-6), number(0.99841, up=False), number(float("inf"))
-    ('0.9985', '1e-6', '0.9984', 'infinite')
-    >>> number(Fraction(2, 3)), number("1/3", up=False)
-    ('0.6667', '0.3333')
-    """
-    context = Context(prec=digits, rounding=ROUND_CEILING if up else ROUND_FLOOR)
-    if isinstance(value, float) or value == "inf":
-        if math.isinf(as_float(value)):
-            return "infinite"
-        # The shortest decimal that means this double: 0.1 is written 0.1, not 0.1001.
-        return _plain(context.create_decimal(repr(float(value))).normalize())
-    exact = Fraction(value)  # type: ignore[call-overload]
-    return _plain(context.divide(Decimal(exact.numerator), Decimal(exact.denominator)).normalize())
-
-
 def estimate_number(value: float, digits: int = 4) -> str:
     """Write an estimate in a few significant digits, rounded to nearest; NaN is a dash."""
     if math.isnan(value):
         return "–"
     if math.isinf(value):
         return "infinite" if value > 0 else "-infinite"
-    return _plain(Context(prec=digits).create_decimal(repr(float(value))).normalize())
-
-
-def _plain(short: Decimal) -> str:
-    """Drop what scientific notation does not need: 1E-06 becomes 1e-6, 1E+2 becomes 100."""
-    if short == 0:
-        return "0"
-    if -4 <= short.adjusted() < 7:
-        return f"{short:f}"
-    mantissa, exponent = f"{short:e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
+    return plain(Context(prec=digits).create_decimal(repr(float(value))).normalize())
 
 
 def stated(release: Release) -> tuple[float, float]:

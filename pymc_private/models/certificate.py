@@ -15,6 +15,7 @@ from pymc_private.models import partition, search
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.row_bounds import RowBounds
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.printing import number
 
 THEOREM = "T1-T3"
 ASSUMPTIONS = (
@@ -89,14 +90,14 @@ class Certificate:
         )
 
     def __repr__(self) -> str:
+        proved, found = number(self.range, 6), number(self.searched, 6, up=False)
         reached = "within" if self.tolerance_reached else "not within"
         lines = [
             "Certificate",
-            f"  one record changes the log-likelihood by a range of at most R = {self.range:.6g} "
-            f"nats (power {float(self.power):.4g})",
-            f"  a search found {self.searched:.6g}: {reached} {self.tolerance:.0%} of the truth",
-            f"  one exact draw is {self.range:.6g}-differentially private ({self.neighbors}); "
-            f"{THEOREM}",
+            f"  one record changes the log-likelihood by a range of at most R = {proved} nats "
+            f"(power {float(self.power):.4g})",
+            f"  a search found {found}: {reached} {self.tolerance:.0%} of the truth",
+            f"  one exact draw is {proved}-differentially private ({self.neighbors}); {THEOREM}",
             *(f"  claimed: {claim}" for claim in self.claims),
         ]
         return "\n".join(lines)

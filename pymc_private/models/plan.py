@@ -14,6 +14,7 @@ from pymc_private.models.certificate import Certificate
 from pymc_private.models.fingerprint import describe_structure
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.printing import number
 
 LITTLE = 0.05
 """Below this share of the records' information a plan says loudly that little is kept."""
@@ -74,12 +75,12 @@ class Plan:
         spent = self.guarantee.epsilon(self.delta)
         kept, n = self.records_kept, self.private.n
         lines = [
-            f"{self.draws} proved draws ({self.sampler}) for epsilon = {spent:.6g} of "
+            f"{self.draws} proved draws ({self.sampler}) for epsilon = {number(spent, 6)} of "
             f"{self.epsilon:g}, delta = {self.delta:g}; {self.guarantee.road(self.delta)}",
             f"keeps the information of {kept:.0f} of {n} records "
             f"(power {float(self.private.power):.6g})",
             f"one record changes the tempered log-likelihood by a range of at most "
-            f"{self.certificate.range:.6g} nats",
+            f"{number(self.certificate.range, 6)} nats",
         ]
         if self.private.region:
             region = ", ".join(_region_words(self.private))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ def _price(guarantee: Guarantee, release: Release) -> tuple[str, str]:
     return display.number(guarantee.epsilon(delta)), display.number(delta)
 
 
-def _pair(amount: Iterable[object], *, up: bool) -> str:
+def _pair(amount: Iterable[float | str | Fraction], *, up: bool) -> str:
     epsilon, delta = amount
     return f"epsilon {display.number(epsilon, up=up)}, delta {display.number(delta, up=up)}"
 

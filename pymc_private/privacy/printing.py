@@ -1,0 +1,37 @@
+"""Privacy numbers in few digits, rounded to the safe side."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+
+
+def number(value: float | str | Fraction, digits: int = 4, *, up: bool = True) -> str:
+    """Write a privacy number in few digits, rounded up (what is spent) or down (what is left).
+
+    Examples
+    --------
+    >>> number(0.99841), number(1e-6), number(0.99841, up=False), number(float("inf"))
+    ('0.9985', '1e-6', '0.9984', 'infinite')
+    >>> number(Fraction(2, 3)), number("1/3", up=False)
+    ('0.6667', '0.3333')
+    """
+    context = Context(prec=digits, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    if value in ("inf", math.inf):
+        return "infinite"
+    if isinstance(value, float):
+        # The shortest decimal that means this double: 0.1 is written 0.1, not 0.1001.
+        return plain(context.create_decimal(repr(float(value))).normalize())
+    exact = Fraction(value)
+    return plain(context.divide(Decimal(exact.numerator), Decimal(exact.denominator)).normalize())
+
+
+def plain(short: Decimal) -> str:
+    """Drop what scientific notation does not need: 1E-06 becomes 1e-6, 1E+2 becomes 100."""
+    if short == 0:
+        return "0"
+    if -4 <= short.adjusted() < 7:
+        return f"{short:f}"
+    mantissa, exponent = f"{short:e}".split("e")
+    return f"{mantissa}e{int(exponent)}"

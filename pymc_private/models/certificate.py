@@ -146,7 +146,7 @@ def certify(
         best = partition.refined_range(rows, private.box, 0.0, tolerance, start + limit)
     if not math.isfinite(best):
         raise _not_certified(private, rows)
-    found = search.searched_range(rows, private.box)
+    found = search.searched_range(rows, private.box, time.perf_counter() + limit)
     if best > found * (1.0 + tolerance):
         best = min(
             best, partition.refined_range(rows, private.box, found, tolerance, start + limit)

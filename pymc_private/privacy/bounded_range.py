@@ -100,7 +100,8 @@ def br_delta(eps: float, n_draws: int, R: float) -> float:
     Returns
     -------
     float
-        In [0, 1]. The margin added is below 1e-8 of the result, and 1e-11 for N <= 10.
+        In [0, 1]. The margin added is below 1e-8 of the result, and 1e-11 for N <= 10, unless eps
+        comes within a millionth of N R.
 
     Raises
     ------

@@ -92,7 +92,7 @@ class Ledger:
         header = make_header(epsilon, delta, neighbors, shares, data, secrets.token_hex(16))
         text = header.to_json()
         self._store = stores.settle(path, text, link("", text))
-        with self._store.session(write=False) as connection:
+        with self._store.transact(write=False) as connection:
             self._header = pages.read(connection).header
         agree(header, self._header, self._store.place)
 
@@ -100,7 +100,7 @@ class Ledger:
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
         """Open the ledger at ``path`` with the budget it has, or raise Incompatible."""
         store = stores.FileStore(stores.absolute(path))
-        with store.session(write=False) as connection:
+        with store.transact(write=False) as connection:
             header = pages.read(connection).header
         return _refer(store.path, header)
 
@@ -135,7 +135,7 @@ class Ledger:
         return self._read().entries
 
     def _read(self) -> pages.State:
-        with self._store.session(write=False) as connection:
+        with self._store.transact(write=False) as connection:
             return pages.read(connection, self._header)
 
     @property
@@ -181,10 +181,9 @@ class Ledger:
         label : str
             What it is for, in one line.
         delta : number or text, optional
-            At which delta it enters the road "approximate". 0 if not given; needed where there
-            is no pure epsilon.
+            Where it enters the road "approximate": 0, unless it has no pure epsilon.
         name, key : str, optional
-            The name of the release and the fingerprint of its plan, for :meth:`find`.
+            Name of the release and fingerprint of its plan, for :meth:`find`.
 
         Raises
         ------
@@ -193,11 +192,11 @@ class Ledger:
         Incompatible
             Unlike neighbors, a guarantee that no road of this ledger can take, or a damaged file.
         DomainError
-            ``delta`` is missing or impossible; a text is too long.
+            ``delta`` is missing or impossible, or a text is too long.
         """
         cost = filters.price(guarantee, delta, self._header)
         check_texts(label, name, key)
-        with self._store.session(write=True) as connection:
+        with self._store.transact(write=True) as connection:
             state = pages.read(connection, self._header)
             costs = [entry.cost for entry in state.entries]
             if not filters.proves([*costs, cost], self._header):
@@ -218,7 +217,7 @@ class Ledger:
         """
         if not isinstance(content, bytes | bytearray | memoryview):
             raise DomainError("A release is stored as bytes.", got=type(content).__name__)
-        with self._store.session(write=True) as connection:
+        with self._store.transact(write=True) as connection:
             kept = pages.own(pages.read(connection, self._header), entry)
             pages.put(connection, kept, bytes(content))
         return replace(kept, completed=True)
@@ -230,7 +229,7 @@ class Ledger:
 
     def fetch(self, entry: Entry) -> bytes:
         """Give the release a charge paid for; raise Incompatible if there is none, or damaged."""
-        with self._store.session(write=False) as connection:
+        with self._store.transact(write=False) as connection:
             return pages.get(connection, pages.own(pages.read(connection, self._header), entry))
 
     def verify(self, head: str | None = None) -> bool:
@@ -242,7 +241,7 @@ class Ledger:
             A :attr:`head` from any earlier moment: the chain must go on from it. Without one, a
             chain that was cut or rewritten with care cannot be told from an honest one.
         """
-        with self._store.session(write=False) as connection:
+        with self._store.transact(write=False) as connection:
             state = pages.read(connection, self._header)
             pages.check_releases(connection, state.entries)
         within = filters.proves([entry.cost for entry in state.entries], self._header)

@@ -74,19 +74,7 @@ def price(guarantee: Guarantee, delta: object, header: Header) -> Cost:
     Incompatible
         Unlike neighbors, or a guarantee that no road can take.
     """
-    if not isinstance(guarantee, Guarantee):
-        raise DomainError(
-            "A ledger charges guarantees.",
-            got=type(guarantee).__name__,
-            do="Guarantee.pure(epsilon), for example",
-        )
-    if guarantee.neighbors != header.neighbors:
-        raise Incompatible(
-            "The charge and the ledger speak of different neighbors.",
-            got=guarantee.neighbors,
-            allowed=header.neighbors,
-            do="prove the guarantee for the ledger's neighbors, or use another ledger",
-        )
+    _check_kind(guarantee, header)
     shares = dict(header.shares)
     pure = proved(guarantee.pure_epsilon, "pure epsilon")
     rho = proved(guarantee.zcdp, "rho") if "zcdp" in shares else None
@@ -100,6 +88,22 @@ def price(guarantee: Guarantee, delta: object, header: Header) -> Cost:
             "with a share of delta for the road that fits",
         )
     return Cost(pure, rho, approximate)
+
+
+def _check_kind(guarantee: Guarantee, header: Header) -> None:
+    if not isinstance(guarantee, Guarantee):
+        raise DomainError(
+            "A ledger charges guarantees.",
+            got=type(guarantee).__name__,
+            do="Guarantee.pure(epsilon), for example",
+        )
+    if guarantee.neighbors != header.neighbors:
+        raise Incompatible(
+            "The charge and the ledger speak of different neighbors.",
+            got=guarantee.neighbors,
+            allowed=header.neighbors,
+            do="prove the guarantee for the ledger's neighbors, or use another ledger",
+        )
 
 
 def _one_pair(

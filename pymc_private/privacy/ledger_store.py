@@ -54,7 +54,7 @@ class FileStore:
         return self.path
 
     @contextlib.contextmanager
-    def session(self, write: bool) -> Iterator[sqlite3.Connection]:
+    def transact(self, write: bool) -> Iterator[sqlite3.Connection]:
         """Open the file for one transaction, which ends with the block."""
         if not self._inspected:
             inspect(self.path)
@@ -80,7 +80,7 @@ class MemoryStore:
         _lay_out(self._connection, header, head)
 
     @contextlib.contextmanager
-    def session(self, write: bool) -> Iterator[sqlite3.Connection]:
+    def transact(self, write: bool) -> Iterator[sqlite3.Connection]:
         """Open one transaction, which ends with the block.
 
         Raises

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq
 
 from pymc_private.errors import DomainError
 from pymc_private.privacy.rounding import LEAST, times_up
@@ -17,6 +17,8 @@ from pymc_private.privacy.rounding import LEAST, times_up
 UNIT = 2.0**-52
 ULPS = 8.0
 """Units in the last place by which a sum of a few logarithms may err, per unit of their size."""
+LEAST_EXCESS, MOST_EXCESS = 1e-9, 1e15
+"""Between these, order - 1 is searched."""
 
 
 def rdp_to_eps(order: float, rdp: float, delta: float) -> float:
@@ -121,10 +123,11 @@ def zcdp_to_eps(rho: float, delta: float) -> float:
     if rho == 0.0 or math.isinf(rho):
         return rho
 
-    def cost(order: float) -> float:
-        return rdp_to_eps(order, times_up(order, rho), delta)
-
-    return cost(_best_order(cost, math.sqrt(-math.log(delta) / rho)))
+    # The derivative in the order l = 1 + m is (rho m^2 + log(1 + m) + log delta) / m^2.
+    order = _root_order(
+        lambda m: rho * m * m + math.log1p(m) + math.log(delta), math.sqrt(-math.log(delta) / rho)
+    )
+    return rdp_to_eps(order, times_up(order, rho), delta)
 
 
 def zcdp_to_delta(rho: float, eps: float) -> float:
@@ -156,7 +159,10 @@ def zcdp_to_delta(rho: float, eps: float) -> float:
         return 0.0
     if math.isinf(rho):
         return 1.0
-    order = _best_order(lambda a: _log_delta(a, rho * a, eps)[0], (eps + rho) / (2.0 * rho) - 1.0)
+    # The derivative of log delta in the order l = 1 + m; at m >= 1 the last term is below 0.7.
+    order = _root_order(
+        lambda m: rho * (2.0 * m + 1.0) - eps - math.log1p(1.0 / m), max(1.0, (eps + 0.7) / rho / 2)
+    )
     return rdp_to_delta(order, times_up(order, rho), eps)
 
 
@@ -199,16 +205,19 @@ def _log_delta(order: float, rdp: float, eps: float) -> tuple[float, float]:
     return math.fsum(parts), 1.0 + math.fsum(abs(part) for part in parts)
 
 
-def _best_order(cost: Callable[[float], float], guess: float) -> float:
-    """Search the order near 1 + guess; any order is safe, so the search need not be exact."""
-    center = math.log(min(max(guess, 1e-6), 1e12))
-    found = minimize_scalar(
-        lambda u: cost(1.0 + math.exp(u)),
-        bounds=(center - 8.0, center + 8.0),
-        method="bounded",
-        options={"xatol": 1e-9},
-    )
-    return 1.0 + math.exp(float(found.x))
+def _root_order(slope: Callable[[float], float], high: float) -> float:
+    """Give the order 1 + m where an increasing slope crosses zero; any order would be safe.
+
+    `high` is an m at which the slope is not negative. Below `LEAST_EXCESS` an order could not be
+    told from one.
+    """
+    low, high = math.log(LEAST_EXCESS), math.log(min(max(high, LEAST_EXCESS), MOST_EXCESS))
+    if slope(math.exp(low)) >= 0.0:
+        return 1.0 + LEAST_EXCESS
+    if slope(math.exp(high)) <= 0.0:
+        return 1.0 + math.exp(high)
+    found = brentq(lambda u: slope(math.exp(u)), low, high, xtol=1e-9, rtol=1e-12, disp=False)
+    return 1.0 + math.exp(found)
 
 
 def _check(order: float, value: float, name: str) -> None:

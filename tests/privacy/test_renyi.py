@@ -90,8 +90,8 @@ def test_the_limits_of_order_and_divergence_are_the_obvious_ones():
 @given(total=st.floats(1e-6, 30.0), share=st.floats(0.0, 0.999))
 def test_pure_privacy_has_the_curve_of_randomized_response(total, share):
     eps = share * total
-    truth = 1 / (1 + math.exp(-total))
-    p, q = np.array([truth, 1 - truth]), np.array([1 - truth, truth])
+    truth, lie = 1 / (1 + math.exp(-total)), math.exp(-total) / (1 + math.exp(-total))
+    p, q = np.array([truth, lie]), np.array([lie, truth])
     attained = float(np.maximum(p - math.exp(eps) * q, 0).sum())
     assert pure_to_delta(total, eps) == pytest.approx(attained, rel=1e-7, abs=1e-15)
     with mpmath.workdps(40):

@@ -3,8 +3,9 @@
 Imports: errors, NumPy, SciPy's special functions, PyTensor. Knows nothing of privacy or of PyMC.
 """
 
-from pymc_private.analysis import row_indexing, row_rules
+from pymc_private.analysis import expression_rules, row_indexing, row_rules
 from pymc_private.analysis.bounds import Culprit, Trail, bounds
+from pymc_private.analysis.expressions import expressions
 from pymc_private.analysis.interval import Ellipsoid, Interval, SimplexRows
 from pymc_private.analysis.rewrites import simplify
 from pymc_private.analysis.rows import MIXED, NONE, row_labels
@@ -19,6 +20,8 @@ __all__ = [
     "SimplexRows",
     "Trail",
     "bounds",
+    "expression_rules",
+    "expressions",
     "row_indexing",
     "row_labels",
     "row_rules",

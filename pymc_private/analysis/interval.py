@@ -1,8 +1,11 @@
 """Interval: the values a graph node may take, and the few maps every rule is made of.
 
 An end is a bound of a real value. Both ends NaN is the top element: anything, NaN included. So NaN
-needs no flag: every NumPy function passes it on, and `Interval.finite` is False for it.
+needs no flag: every NumPy function passes it on, and `Interval.is_finite` is False for it.
 Boolean nodes use (False, True) for "unknown", (True, True) for "certain".
+
+An infinite end is a limit that no value reaches (an unbounded parameter, an overflow), unless `poles`
+says that it may be a value (log 0, 1/0, the constant -inf). Only then can inf - inf happen.
 """
 
 from __future__ import annotations
@@ -39,11 +42,14 @@ class Interval:
         Rounded outward. NaN in both means that nothing is known, not even that a number comes out.
     within : Ellipsoid, SimplexRows or None
         What else is known of each row along the last axis.
+    poles : bool
+        Whether an infinite end may be a value.
     """
 
     lower: Array
     upper: Array
     within: Ellipsoid | SimplexRows | None = None
+    poles: bool = False
 
     @classmethod
     def point(cls, value: Array) -> Interval:
@@ -56,8 +62,8 @@ class Interval:
     @classmethod
     def everything(cls, shape: tuple[int, ...] = ()) -> Interval:
         """Anything at all: the answer of an Op without a rule."""
-        nan = np.full(shape, np.nan)
-        return cls(nan, nan)
+        # Two arrays: one and the same would be the point NaN.
+        return cls(np.full(shape, np.nan), np.full(shape, np.nan))
 
     @property
     def is_symbolic(self) -> bool:
@@ -84,14 +90,12 @@ class Interval:
         return replace(self, within=None) if self.within is not None else self
 
     def as_float(self) -> Interval:
-        """The same interval with ends in double precision (exact for integers below 2**53)."""
-        if self.is_symbolic or not isinstance(self.lower, np.ndarray | np.generic):
+        """The same interval with double ends; an integer that no double holds moves outward."""
+        if all(getattr(end, "dtype", "float64") == "float64" for end in (self.lower, self.upper)):
             return self
-        if self.lower.dtype == np.float64 and self.upper.dtype == np.float64:
-            return self
-        lower = self.lower.astype(np.float64)
-        upper = lower if self.is_point else self.upper.astype(np.float64)
-        return Interval(lower, upper, self.within)
+        lower, upper = _double(self.lower, -np.inf), _double(self.upper, np.inf)
+        exact = self.is_point and (self.is_symbolic or np.array_equal(lower, upper, equal_nan=True))
+        return replace(self, lower=lower, upper=lower if exact else upper)
 
     # ---- the maps -------------------------------------------------------------------------
     def increasing(self, f: Function) -> Interval:
@@ -139,6 +143,14 @@ class Interval:
         """The interval where `keep` holds; everything elsewhere."""
         xp = library(self.lower, self.upper, keep)
         return Interval(xp.where(keep, self.lower, np.nan), xp.where(keep, self.upper, np.nan))
+
+
+def _double(end: Array, outward: float) -> Array:
+    """An end in double precision; 64-bit integers beyond 2**53 are rounded outward."""
+    value = end.astype("float64")
+    if is_symbolic(end) or end.dtype.kind not in "iu" or end.dtype.itemsize < 8:
+        return value
+    return np.where(abs(value) < 2.0**53, value, np.nextafter(value, outward))
 
 
 def corners(f: Function, *intervals: Interval) -> Interval:

@@ -83,7 +83,7 @@ def _move(op: Op, node: Apply, concrete: Concrete, *facts: Labels) -> list[Label
     """Labels move as the data do; shape arguments are read from the stand-ins."""
     if isinstance(op, MakeVector):
         return [np.asarray(facts)]
-    parameters = _parameters(op, len(facts))
+    parameters = parameters_of(op, len(facts))
     if any(is_labeled(facts[position]) for position in parameters):
         return label.dispatch(object)(op, node, concrete, *facts)
     arguments = [
@@ -93,7 +93,7 @@ def _move(op: Op, node: Apply, concrete: Concrete, *facts: Labels) -> list[Label
     return [np.asarray(out).astype(np.int64) for out in perform(node, arguments)]
 
 
-def _parameters(op: Op, count: int) -> tuple[int, ...]:
+def parameters_of(op: Op, count: int) -> tuple[int, ...]:
     """Which inputs say where to move (axes, shapes, repeats) rather than what."""
     if isinstance(op, Join):
         return () if hasattr(op, "axis") else (0,)

@@ -15,6 +15,7 @@ import numpy as np
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.shape import Shape, Shape_i
 
 from pymc_private.analysis.intervals.dispatch import perform
 from pymc_private.analysis.walk import walk
@@ -77,7 +78,15 @@ def row_labels(
     def rule(node: Apply, facts: Sequence[Labels]) -> Sequence[Labels]:
         if not any(is_labeled(fact) for fact in facts):
             return [_public(out, concrete) for out in node.outputs]
-        return label(node.op, node, concrete, *facts)
+        answers = label(node.op, node, concrete, *facts)
+        if any(np.size(answer) == 0 for answer in answers):
+            # No element would carry on that a record was read.
+            raise NotCertified(
+                "the size of a part of the model depends on the records, or is zero",
+                blame=(str(node.op),),
+                cure="choose by pm.math.switch on each record instead of by a mask",
+            )
+        return answers
 
     trail = walk(outputs, dict(labels), rule, _constant)
     return [trail[output] for output in outputs]
@@ -106,18 +115,34 @@ def is_array(value: object) -> bool:
     return isinstance(value, np.ndarray | np.generic | int | float | bool)
 
 
+UNCOMPUTABLE = (
+    ValueError,
+    TypeError,
+    IndexError,
+    AttributeError,
+    NotImplementedError,
+    np.linalg.LinAlgError,
+)
+"""What Ops raise when stand-ins do not suit them."""
+
+
 class Concrete:
-    """Values of public nodes on stand-in inputs, computed once each."""
+    """Values of public nodes on stand-in inputs, computed once each.
+
+    Shared variables stand for themselves; every other given input has a stand-in, whose value means
+    nothing.
+    """
 
     def __init__(self, values: Mapping[Variable, Any]) -> None:
         self._values = dict(values)
+        self._free = {v: not hasattr(v, "get_value") for v in values}
 
     def __call__(self, variable: Variable) -> Any:
         """Value of a variable."""
         with np.errstate(all="ignore"):
             try:
                 trail = walk([variable], self._values, self._perform, lambda c: c.data)
-            except (ValueError, TypeError, NotImplementedError, np.linalg.LinAlgError) as error:
+            except UNCOMPUTABLE as error:
                 raise NotCertified(
                     "a shape or an index of the model could not be evaluated on public values",
                     blame=(str(variable),),
@@ -129,6 +154,16 @@ class Concrete:
     def shape(self, variable: Variable) -> tuple[int, ...]:
         """Its shape."""
         return np.shape(self(variable))
+
+    def is_fixed(self, variable: Variable) -> bool:
+        """Whether the value does not depend on a stand-in's (its shape may)."""
+        self._free.update(walk([variable], self._free, self._reads, lambda constant: False))
+        return not self._free[variable]
+
+    @staticmethod
+    def _reads(node: Apply, free: Sequence[bool]) -> Sequence[bool]:
+        answer = any(free) and not isinstance(node.op, Shape | Shape_i)
+        return [answer] * len(node.outputs)
 
     @staticmethod
     def _perform(node: Apply, values: Sequence[Any]) -> Sequence[Any]:

@@ -106,7 +106,7 @@ def _candidates(
     for mass in MASSES:
         try:
             trimmed = trim(private, mass=mass)
-            certificate = certify(trimmed, seconds=1.0 if mass != DEFAULT_MASS else None)
+            certificate = certify(trimmed)
         except NotCertified:
             continue
         yield _row(trimmed, certificate, affordable, mass, chosen=mass == DEFAULT_MASS)

@@ -32,18 +32,28 @@ class Ball:
 
     def __post_init__(self) -> None:
         if not (
-            np.isfinite(self.radius) and self.radius > 0 and np.all(np.asarray(self.scale) > 0)
+            np.isfinite(self.radius)
+            and self.radius > 0
+            and np.all(np.isfinite(self.center))
+            and np.all(np.isfinite(self.scale))
+            and np.all(np.asarray(self.scale) > 0)
         ):
             raise DomainError(
-                "a ball needs a finite positive radius and positive scales",
+                "a ball needs a finite center, a positive radius and positive scales",
                 got=f"radius {self.radius}",
-                allowed="radius > 0, scale > 0",
+                allowed="radius > 0, scale > 0, all finite",
                 do="declare the largest norm a record could have",
             )
 
-    def __hash__(self) -> int:
+    def _key(self) -> tuple[bytes, ...]:
         parts = (self.radius, self.center, self.scale)
-        return hash(tuple(np.asarray(part, float).tobytes() for part in parts))
+        return tuple(np.asarray(part, float).tobytes() for part in parts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ball) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
 
     def _parts(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
         if len(shape) != 1:
@@ -53,8 +63,15 @@ class Ball:
                 allowed="one axis besides the records axis",
                 do="declare Interval(lower, upper) instead",
             )
-        center = np.broadcast_to(np.asarray(self.center, float), shape)
-        return center, np.broadcast_to(np.asarray(self.scale, float), shape)
+        try:
+            center = np.broadcast_to(np.asarray(self.center, float), shape)
+            return center, np.broadcast_to(np.asarray(self.scale, float), shape)
+        except ValueError as error:
+            raise DomainError(
+                "the center or the scale of a ball does not fit the variable",
+                got=f"shapes {np.shape(self.center)} and {np.shape(self.scale)}",
+                allowed=f"a number, or one per column: shape {shape}",
+            ) from error
 
     def clip(self, data: np.ndarray, axis: int) -> np.ndarray:
         """Shrink each row towards the center until it is inside (rounding included)."""
@@ -67,26 +84,29 @@ class Ball:
             )
         rows = np.moveaxis(data, axis, 0)
         center, scale = self._parts(rows.shape[1:])
+        with np.errstate(all="ignore"):  # no warning may depend on the data
+            moved = self._moved(rows, center, scale)
+        return np.moveaxis(moved, 0, axis)
+
+    def _moved(self, rows: np.ndarray, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
         z = (rows - center) / scale
         norm = np.linalg.norm(z, axis=1)
         # Rows on the sphere may come out a hair beyond it; the bound allows the same hair.
         factor = np.where(norm > self.radius, self.radius / np.maximum(norm, self.radius), 1.0)
-        moved = np.where((factor < 1.0)[:, None], center + scale * z * factor[:, None], rows)
-        return np.moveaxis(moved, 0, axis)
+        inward = np.nan_to_num(scale * z * factor[:, None], posinf=0.0, neginf=0.0)  # z overflowed
+        return np.where((factor < 1.0)[:, None], center + inward, rows)
 
-    @property
-    def _reach(self) -> float:
-        """The radius with the rounding of `clip` added."""
-        return self.radius * (1.0 + 1e-12)
+    def _reach(self, center: np.ndarray, scale: np.ndarray) -> float:
+        """The radius with the rounding of `clip` added: relative, and that of a far center."""
+        far = float(np.sqrt(((center / scale) ** 2).sum()))
+        return self.radius * (1.0 + 1e-12) + far * 1e-15
 
     def bounds(self, shape: tuple[int, ...]) -> Bounds:
         """The box around the ball, knowing that it is a ball."""
         center, scale = self._parts(shape)
-        reach = scale * self._reach
-        reach = reach * (1.0 + 1e-12) + np.abs(center) * 1e-12
-        return Bounds(
-            center - reach, center + reach, Ellipsoid(center, scale, self._reach * (1 + 1e-12))
-        )
+        radius = self._reach(center, scale)
+        reach = scale * radius * (1.0 + 1e-12) + np.abs(center) * 1e-15
+        return Bounds(center - reach, center + reach, Ellipsoid(center, scale, radius))
 
     def cells(self, shape: tuple[int, ...], whole: bool) -> list[Bounds]:
         """One cell: the ball."""

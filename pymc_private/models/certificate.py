@@ -12,12 +12,17 @@ import numpy as np
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.errors import NotCertified
 from pymc_private.models import partition, search
+from pymc_private.models.effort import Effort
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.row_bounds import RowBounds
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.printing import number
 
 THEOREM = "T1-T3"
+SEARCH, REFINE = 1000.0, 2000.0
+"""Walks spent on the lower bound and on the upper one: some seconds."""
+SEARCHING, REFINING = 1000.0, 4000.0
+"""Walks spent on the lower and on the upper bound: a fixed effort gives the same R each time."""
 ASSUMPTIONS = (
     "real arithmetic and ideal randomness: the draws are exact for real numbers, then rounded to a "
     "public grid",
@@ -121,7 +126,8 @@ def certify(
     tolerance : float
         Stop refining once the bound is within this fraction of the searched lower bound.
     seconds : float, optional
-        Stop refining after this long. Default 4.
+        Stop refining after this long. By default the effort is counted, not timed, so that the
+        same model gives the same bound, and the same plan, at each run.
 
     Returns
     -------
@@ -138,19 +144,19 @@ def certify(
     the cell bound; Moore (1966) for interval inclusion.
     """
     start = time.perf_counter()
-    limit = 4.0 if seconds is None else seconds
+    deadline = math.inf if seconds is None else start + seconds
     rows = RowBounds(private.graph, private.sources, private.n)
     trail = rows.trail(private.box)
     best = partition.coarse_range(rows, private.box)
-    if not math.isfinite(best):
-        best = partition.refined_range(rows, private.box, 0.0, tolerance, start + limit)
+    rows.effort = Effort(SEARCH, deadline)
+    found = search.searched_range(rows, private.box) if math.isfinite(best) else 0.0
+    if not best <= found * (1.0 + tolerance):
+        rows.effort = Effort(REFINE, deadline)
+        best = min(best, partition.refined_range(rows, private.box, found, tolerance))
     if not math.isfinite(best):
         raise _not_certified(private, rows)
-    found = search.searched_range(rows, private.box, time.perf_counter() + limit)
-    if best > found * (1.0 + tolerance):
-        best = min(
-            best, partition.refined_range(rows, private.box, found, tolerance, start + limit)
-        )
+    if found == 0.0:
+        found = search.searched_range(rows, private.box)
     power = private.power
     return Certificate(
         range=_times(best, power),
@@ -162,6 +168,10 @@ def certify(
         milliseconds=(time.perf_counter() - start) * 1e3,
         tolerance=tolerance,
     )
+
+
+def _more(rows: RowBounds, effort: float, deadline: float) -> partition.Limit:
+    return partition.Limit(rows.effort + effort, deadline)
 
 
 def _times(value: float, power: Fraction) -> float:

@@ -20,6 +20,7 @@ from pymc_private.models.sources import (
 )
 
 logger = logging.getLogger("pymc_private")
+logger.addHandler(logging.NullHandler())  # facts about the data go to a log or nowhere
 
 
 def sources_of(
@@ -33,20 +34,20 @@ def sources_of(
     found = candidates(model)
     if records is None:
         raise missing_domain(found, [], None, domain)
-    _refuse_unknown_names(found, domain, public, model, constants)
+    if constants not in ("private", "public"):
+        raise DomainError("constants=", got=repr(constants), allowed="'private' or 'public'")
     axes = _axes(found, records, model)
     n = _record_count(axes, found)
-    claims = [f"'{name}' is public" for name in public]
     private = [(c, axis) for c, axis in axes.items() if not _named(c, public)]
-    private += [(c, a) for c, a in _undeclared_axes(found, axes, public, records, n)]
-    baked = _baked(model, found, n) if constants == "private" else []
+    private += [(c, a) for c, a in _undeclared_axes(found, axes, public, n)]
+    arrays = _baked(model, found, n)
+    baked = arrays if constants == "private" else []
+    _refuse_names(found, arrays, private + baked, domain, public)
+    secret = {c for c, _ in private}
+    claims = [f"'{c.name}' is public" for c in found if c not in secret]
     if constants == "public":
-        claims += [
-            f"the constant '{c.name}' baked into the model is public"
-            for c, _ in _baked(model, found, n)
-        ]
-    elif constants != "private":
-        raise DomainError("constants=", got=repr(constants), allowed="'private' or 'public'")
+        claims += [f"the constant '{c.name}' baked into the model is public" for c, _ in arrays]
+        claims.append("every other array in the likelihood's own code is public")
     missing = [c.name for c, _ in private + baked if _domain_of(c, domain) is None]
     if missing:
         raise missing_domain(found + [c for c, _ in baked], missing, _word(records), domain)
@@ -77,21 +78,32 @@ def _domain_of(candidate: Candidate, domain: Mapping[str, Any]) -> Any:
     return given[0] if given else candidate.implied
 
 
-def _refuse_unknown_names(
+def _refuse_names(
     found: Sequence[Candidate],
+    arrays: Sequence[tuple[Candidate, int]],
+    private: Sequence[tuple[Candidate, int]],
     domain: Mapping[str, Any],
     public: Sequence[str],
-    model: pm.Model,
-    constants: str,
 ) -> None:
+    """A name that means nothing, or a domain that nobody would read, is a mistake."""
     known = {name for c in found for name in (c.name, *c.aliases)}
-    unknown = [name for name in (*domain, *public) if name not in known]
-    unknown = [name for name in unknown if not name.startswith("constant_")]
+    listed = known | {c.name for c, _ in arrays}
+    unknown = [name for name in domain if name not in listed]
+    unknown += [name for name in public if name not in known]
     if unknown:
         raise DomainError(
             "a name that is no data variable of the model",
-            got=", ".join(unknown),
-            allowed=", ".join(sorted(known)),
+            got=", ".join(map(str, unknown)),
+            allowed=", ".join(sorted(listed)),
+        )
+    secret = {name for c, _ in private for name in (c.name, *c.aliases)}
+    idle = [name for name in domain if name not in secret]
+    if idle:
+        raise DomainError(
+            "a domain for what is public: without the records axis, in public=, or by constants=",
+            got=", ".join(idle),
+            allowed=f"domains of {', '.join(sorted(secret)) or 'private variables'}",
+            do="name its records axis if it is private, or leave its domain out",
         )
 
 
@@ -112,8 +124,15 @@ def _axes(
             )
         return axes
     names = {name: c for c in found for name in (c.name, *c.aliases)}
+    if not isinstance(records, Mapping) or not records:
+        raise DomainError(
+            "records= names a dim, or the records axis of the data",
+            got=repr(records),
+            allowed="a dim name, or {data variable: axis}",
+        )
     for name, axis in records.items():
-        if name not in names or not 0 <= axis < len(names[name].shape):
+        fits = name in names and isinstance(axis, int | np.integer)
+        if not fits or not 0 <= axis < len(names[name].shape):
             raise DomainError(
                 "records= names an array or an axis that the model does not have",
                 got=f"{{{name!r}: {axis}}}",
@@ -141,14 +160,21 @@ def _record_count(axes: Mapping[Candidate, int], found: Sequence[Candidate]) -> 
             got=", ".join(f"{c.name}: {c.shape[axis]}" for c, axis in axes.items()),
             allowed="one length along the records axis",
         )
-    return counts.pop()
+    n = counts.pop()
+    if n < 2:
+        raise DomainError(
+            "too few records",
+            got=f"{n} along the records axis",
+            allowed="at least 2: with one record nothing in the model is public",
+            do="check which axis holds the records",
+        )
+    return n
 
 
 def _undeclared_axes(
     found: Sequence[Candidate],
     axes: Mapping[Candidate, int],
     public: Sequence[str],
-    records: str | Mapping[str, int],
     n: int,
 ) -> list[tuple[Candidate, int]]:
     """Data without the dim but as long as the records axis are private too: nothing slips by."""

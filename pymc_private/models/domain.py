@@ -65,17 +65,31 @@ class Interval:
                 do="declare the range a record could have, not the range the data happen to have",
             )
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Interval) and all(
+            np.array_equal(np.asarray(one, float), np.asarray(another, float))
+            for one, another in ((self.lower, other.lower), (self.upper, other.upper))
+        )
+
     def __hash__(self) -> int:
-        return hash((np.asarray(self.lower).tobytes(), np.asarray(self.upper).tobytes()))
+        ends = (np.asarray(self.lower, float), np.asarray(self.upper, float))
+        return hash(tuple(end.tobytes() for end in ends))
 
     def clip(self, data: np.ndarray, axis: int) -> np.ndarray:
         """Move each number to the nearest end."""
         shape = data.shape[:axis] + data.shape[axis + 1 :]
         low, high = (np.expand_dims(end, axis) for end in self._ends(shape))
-        if np.issubdtype(data.dtype, np.integer):
+        if data.dtype.kind in "iub":
             low, high = np.ceil(low), np.floor(high)
         elif data.dtype != np.float64:  # the nearest shorter float may lie outside
             low, high = _shorter_ends(low, high, data.dtype)
+        if np.any(low > high):
+            raise DomainError(
+                "no number of the variable's type lies in its interval",
+                got=f"({self.lower}, {self.upper}) for {data.dtype}",
+                allowed="an interval that holds a whole number, for whole numbers",
+                do="widen the interval, or give the variable as floats",
+            )
         return np.clip(data, low, high)
 
     def _ends(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -157,8 +171,13 @@ class Categories:
                 allowed="the codes 0, 1, ... of the levels",
                 do="encode levels by a public list, not by what the data contain",
             ) from error
-        if not ordered:
-            raise DomainError("an empty set of categories", allowed="at least one value")
+        if not ordered or not np.isfinite(ordered).all():
+            raise DomainError(
+                "categories are finite numbers, at least one",
+                got=f"{len(ordered)} values" + (", not all finite" if ordered else ""),
+                allowed="the codes 0, 1, ... of the levels",
+                do="give missing or infinite entries a code of their own",
+            )
         object.__setattr__(self, "values", ordered)
 
     def clip(self, data: np.ndarray, axis: int) -> np.ndarray:
@@ -194,7 +213,14 @@ class Simplex:
     """Rows of non-negative numbers that sum to one; rows are normalized, others are refused."""
 
     def clip(self, data: np.ndarray, axis: int) -> np.ndarray:
-        """Rows as they are if they are compositions to 1e-6, else `DomainError`."""
+        """Rows normalized if they are compositions to 1e-6, else `DomainError`."""
+        if data.ndim < 2 or data.dtype.kind != "f":
+            raise DomainError(
+                "a simplex is for variables with one row of numbers per record",
+                got=f"{data.dtype} of shape {data.shape}",
+                allowed="floats with an axis besides the records axis",
+                do="declare Interval(0, 1) instead",
+            )
         rows = np.moveaxis(data, axis, 0)
         if np.any(rows < 0) or not np.allclose(rows.sum(axis=-1), 1.0, atol=1e-6):
             raise DomainError(
@@ -202,7 +228,7 @@ class Simplex:
                 allowed="numbers >= 0 that sum to 1 within 1e-6",
                 do="normalize each row by itself before privatize",
             )
-        return data
+        return np.moveaxis(rows / rows.sum(axis=-1, keepdims=True), 0, axis)
 
     def bounds(self, shape: tuple[int, ...]) -> Bounds:
         """[0, 1] with rows known to sum to one."""
@@ -221,7 +247,7 @@ class Simplex:
 
 def as_domain(given: object) -> Domain:
     """Read a domain from its short forms: a pair is an interval, a set is categories."""
-    if isinstance(given, Domain):
+    if isinstance(given, Domain) and not isinstance(given, type):
         return given
     if isinstance(given, tuple) and len(given) == 2:
         return Interval(*given)

@@ -57,15 +57,20 @@ def refuse_structures(model: pm.Model) -> None:
             )
 
 
-def refuse_record_latents(model: pm.Model, n: int, records: str | None) -> None:
-    """Refuse parameters that belong to single records: their draws would be about one person."""
+def refuse_record_latents(model: pm.Model, records: str | None) -> None:
+    """Refuse parameters with the records dim: their draws would be about one person each."""
     for rv in model.free_RVs:
         dims = model.named_vars_to_dims.get(rv.name) or ()
         if records is not None and records in dims:
-            raise Unsupported(
-                f"the parameter '{rv.name}' has one entry per {records}",
-                got=f"dims {dims}",
-                allowed="parameters shared by all records",
-                do="integrate it out of the likelihood (for example a mixture or an overdispersed "
-                "likelihood) so that only shared parameters are drawn",
-            )
+            raise record_latent(rv.name, f"dims {dims}")
+
+
+def record_latent(name: str, got: str) -> Unsupported:
+    """The refusal of a parameter that belongs to single records."""
+    return Unsupported(
+        f"the parameter '{name}' has one entry per record",
+        got=got,
+        allowed="parameters shared by all records",
+        do="integrate it out of the likelihood (for example a mixture or an overdispersed "
+        "likelihood) so that only shared parameters are drawn",
+    )

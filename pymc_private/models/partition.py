@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Mapping
 
 import numpy as np
@@ -12,6 +11,20 @@ from pymc_private.analysis import Interval as Bounds
 from pymc_private.models.row_bounds import RowBounds
 
 MOST_PARAMETER_CELLS = 4096
+MOST_ENTRIES = 2**24
+"""Numbers in one table of bounds."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """When to stop refining: after so much work, or at a time (of `time.perf_counter`)."""
+
+    effort: float
+    deadline: float = math.inf
+
+    def reached(self, rows: RowBounds) -> bool:
+        """Whether to stop."""
+        return rows.effort > self.effort or time.perf_counter() > self.deadline
 
 
 def coarse_range(rows: RowBounds, box: Mapping[str, Bounds]) -> float:
@@ -58,25 +71,25 @@ def _by_pairs(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
 
 
 def refined_range(
-    rows: RowBounds, box: Mapping[str, Bounds], found: float, tolerance: float, deadline: float
+    rows: RowBounds, box: Mapping[str, Bounds], found: float, tolerance: float
 ) -> float:
-    """R from ever finer cells of the parameters, until it is near `found` or time is up.
+    """R from ever finer cells of the parameters, until it is near `found` or the effort is spent.
 
     Cells double along the axis that has the widest interval effect; every level is a valid bound.
     """
     axes = _axes(box)
     counts = dict.fromkeys(axes, 1)
     best = np.inf
-    while axes and time.perf_counter() < deadline:
+    while axes and not rows.effort.is_exhausted:
         best_axis, best_value = None, np.inf
         for axis in axes[:4] if len(axes) > 4 else axes:
             trial = counts | {axis: counts[axis] * 2}
-            if np.prod(list(trial.values())) > MOST_PARAMETER_CELLS:
+            if math.prod(trial.values()) > _most_cells(rows):
                 continue
-            value = range_on(rows, box, trial, deadline)
+            value = range_on(rows, box, trial)
             if value < best_value or best_axis is None:
                 best_axis, best_value = axis, value
-            if time.perf_counter() > deadline:
+            if rows.effort.is_exhausted:
                 break
         if best_axis is None:
             break
@@ -86,6 +99,10 @@ def refined_range(
         if best <= found * (1.0 + tolerance) or stalled:
             break
     return float(best)
+
+
+def _most_cells(rows: RowBounds) -> int:
+    return min(MOST_PARAMETER_CELLS, MOST_ENTRIES // (len(rows.cells) * rows.width))
 
 
 def _axes(box: Mapping[str, Bounds]) -> list[tuple[str, tuple[int, ...]]]:
@@ -103,9 +120,8 @@ def range_on(
     rows: RowBounds,
     box: Mapping[str, Bounds],
     counts: Mapping[tuple[str, tuple], int],
-    deadline: float = np.inf,
 ) -> float:
-    """R with each coordinate cut into so many equal parts; inf if time runs out."""
+    """R with each coordinate cut into so many equal parts; inf if the effort runs out."""
     cut = [axis for axis, count in counts.items() if count > 1]
     edges = {
         (name, i): np.linspace(box[name].lower[i], box[name].upper[i], counts[name, i] + 1)
@@ -113,7 +129,7 @@ def range_on(
     }
     lowers, uppers = [], []
     for cell in itertools.product(*(range(counts[axis]) for axis in cut)):
-        if time.perf_counter() > deadline:
+        if rows.effort.is_exhausted:
             return np.inf
         piece = dict(box)
         for (name, i), k in zip(cut, cell, strict=True):

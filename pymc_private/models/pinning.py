@@ -1,18 +1,21 @@
-"""Whether rows of a record graph may be exchanged, or something public tells them apart."""
+"""What tells the rows of a record graph apart: public arrays, positions, or their number."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.basic import Alloc, ARange, MakeVector, ScalarFromTensor, TensorFromScalar
-from pytensor.tensor.elemwise import DimShuffle
-from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
+from pytensor.tensor.variable import TensorConstant
 
-from pymc_private.analysis.intervals.indexing import TAKE
-from pymc_private.models.sources import constants_with_axis
+from pymc_private.analysis.expressions import expressions, fold, mix
+from pymc_private.analysis.rows import UNCOMPUTABLE
+from pymc_private.errors import NotCertified
+from pymc_private.models.sources import Source
+
+Values = Mapping[Variable, np.ndarray]
+"""Stand-ins for every input of a graph: parameters, private variables, public data."""
 
 
 def public_data(outs: Sequence[Variable]) -> list[Variable]:
@@ -20,66 +23,84 @@ def public_data(outs: Sequence[Variable]) -> list[Variable]:
     return [v for v in ancestors(list(outs)) if v.owner is None and hasattr(v, "get_value")]
 
 
-def is_pinned(record: Variable, n: int) -> bool:
-    """Whether a public array gives each row its own number.
+def is_pinned(record: Variable, data: Mapping[Variable, Source], values: Values, n: int) -> bool:
+    """Whether what a row computes depends on which row it is, or on how many there are.
 
     Parameters
     ----------
     record : Variable, shape (n,)
         One record's log-likelihood, private variables symbolic.
+    data : mapping of Variable to Source
+        The private inputs.
+    values : mapping of Variable to array
     n : int
         Number of records in the model.
 
     Returns
     -------
     bool
-        True if a public array has an axis of length n. Then the graph is walked with all n rows.
+        False only if each of n rows, of 2 rows and of 3 rows carries one and the same expression
+        (`analysis.expressions`). Then a bound for one row holds for all, and any number of rows may
+        be stacked in a walk. Otherwise the graph is walked with all n rows.
     """
-    if n <= 2:  # too few rows for the labels to tell a row from the whole
-        return True
-    baked = bool(constants_with_axis([record], n, skip=()))
-    return baked or any(n in np.shape(v.get_value(borrow=True)) for v in public_data([record]))
+    seen = []
+    for count in (n, 2, 3):
+        try:
+            seen.append(_row_expressions(record, data, values, count))
+        except (NotCertified, *UNCOMPUTABLE):
+            return True  # the model's own n stands somewhere in the graph
+    first = seen[0][:1]
+    lengths = [len(rows) for rows in seen]
+    return lengths != [n, 2, 3] or any(np.any(rows != first) for rows in seen)
 
 
-def counted(record: Variable, data: Iterable[Variable]) -> list[Variable]:
-    """Lengths and positions that are used as numbers, or to pick from what is not a record's own.
+def _row_expressions(
+    record: Variable, data: Mapping[Variable, Source], values: Values, count: int
+) -> np.ndarray:
+    """Mark of each row's expression, with `count` rows."""
+    sized = dict(values) | {v: source.stand_in(count) for v, source in data.items()}
+    marks = {}
+    for k, (variable, value) in enumerate(sized.items()):
+        if variable in data:
+            axis = data[variable].axis
+            row = np.delete(np.array(np.shape(value)), axis)
+            places = mix(k, np.arange(int(np.prod(row))).reshape(row))
+            marks[variable] = np.broadcast_to(np.expand_dims(places, axis), np.shape(value))
+        elif not hasattr(variable, "get_value"):
+            marks[variable] = mix(k, np.arange(np.size(value)).reshape(np.shape(value)))
+    return expressions([record], marks, sized)[0]
 
-    A walk with another number of rows than the model has is only valid if all of these keep the
-    values they have in the model.
+
+def row_arrays(factors: Sequence[Variable], values: Values, n: int) -> list[TensorConstant]:
+    """Constants that may hold one entry per record.
+
+    They are as long as the records axis, or read row by row: a flattened predictor or a lag, whose
+    length is not n.
     """
-    private = set(data)
-    nodes = {v.owner for v in ancestors([record]) if v.owner is not None}
+    arrays = [v for v in ancestors(list(factors)) if isinstance(v, TensorConstant)]
     return [
         v
-        for node in nodes
-        for position, v in enumerate(node.inputs)
-        if _is_length(v) and not _harmless(node, position, private)
+        for v in arrays
+        if n in np.shape(v.data)
+        or (v.data.size > 1 and tells_rows_apart(factors, v, values | {v: v.data}))
     ]
 
 
-CARRY = (MakeVector, ScalarFromTensor, TensorFromScalar, DimShuffle)
-"""Ops that pass a length on unchanged."""
+def tells_rows_apart(factors: Sequence[Variable], variable: Variable, values: Values) -> bool:
+    """Whether different rows read different elements of an array by position."""
+    plain = {v: mix(np.zeros(np.shape(value))) for v, value in values.items()}
+    plain = {v: m for v, m in plain.items() if not hasattr(v, "get_value")}
+    size, shape = np.size(values[variable]), np.shape(values[variable])
+    marked = plain | {variable: mix(np.arange(size).reshape(shape))}
+    inputs = {v: value for v, value in values.items() if not isinstance(v, Constant)}
+    before, after = (
+        expressions(factors, marks, inputs, by_value=False) for marks in (plain, marked)
+    )
+    return any(_kinds(b) < _kinds(a) for b, a in zip(before, after, strict=True))
 
 
-def _is_length(variable: Variable) -> bool:
-    """Whether a variable holds lengths or positions."""
-    node = variable.owner
-    if node is None:
-        return False
-    if isinstance(node.op, Shape | Shape_i | ARange):
-        return True
-    carries = isinstance(node.op, (*CARRY, TAKE[0]))
-    return carries and any(_is_length(v) for v in node.inputs)
-
-
-def _harmless(node: Apply, position: int, private: set[Variable]) -> bool:
-    """Whether this input only says how long, or which row of the records' own."""
-    if isinstance(node.op, (ARange, *CARRY)):
-        return True
-    if isinstance(node.op, Alloc | Reshape | SpecifyShape):
-        return position >= 1
-    if isinstance(node.op, TAKE[0]) and _is_length(node.inputs[0]):
-        return True
-    if isinstance(node.op, tuple(TAKE)):
-        return position >= 1 and any(v in private for v in ancestors([node.inputs[0]]))
-    return False
+def _kinds(marks: np.ndarray) -> int:
+    """Number of different rows."""
+    if marks.ndim == 0:
+        return 1
+    return len(np.unique(fold(marks.reshape(marks.shape[0], -1), (1,))))

@@ -186,8 +186,8 @@ def privatize(
     copy, initvals = copy_model(original)
     sources, n, claims = declare.sources_of(copy, records, dict(domain or {}), public, constants)
     declare.clip_into_domain(sources, n)
-    intake.refuse_record_latents(copy, n, records if isinstance(records, str) else None)
-    graph = build_record_graph(copy, sources, n)
+    intake.refuse_record_latents(copy, records if isinstance(records, str) else None)
+    graph = build_record_graph(copy, sources, n, constants)
     word = records if isinstance(records, str) else "record"
     return PrivateModel(
         base=copy,

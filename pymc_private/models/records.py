@@ -16,11 +16,13 @@ import pytensor.tensor as pt
 from pymc.logprob.basic import conditional_logp
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.type import RandomType
 
 from pymc_private.analysis import MIXED, NONE, row_labels, simplify
-from pymc_private.analysis.rows import Concrete
-from pymc_private.errors import NotCertified
-from pymc_private.models.pinning import counted, is_pinned, public_data
+from pymc_private.errors import DomainError, NotCertified
+from pymc_private.models.intake import record_latent
+from pymc_private.models.pinning import is_pinned, public_data, row_arrays, tells_rows_apart
 from pymc_private.models.sources import Source
 
 
@@ -41,9 +43,7 @@ class RecordGraph:
     factors : tuple of str
         Names of the factors that make up the record.
     pinned : bool
-        Whether public constants tie the graph to the model's own n rows.
-    counted : dict of Variable to array
-        Lengths and positions used as numbers, with their values at n rows.
+        Whether rows differ in what they compute, so that the graph needs the model's own n rows.
     """
 
     record: Variable
@@ -52,10 +52,11 @@ class RecordGraph:
     data: dict[str, Variable]
     factors: tuple[str, ...]
     pinned: bool
-    counted: dict[Variable, np.ndarray]
 
 
-def build_record_graph(model: pm.Model, sources: Sequence[Source], n: int) -> RecordGraph:
+def build_record_graph(
+    model: pm.Model, sources: Sequence[Source], n: int, constants: str
+) -> RecordGraph:
     """Collect the record's factors and prove that each is row-wise.
 
     Parameters
@@ -66,39 +67,48 @@ def build_record_graph(model: pm.Model, sources: Sequence[Source], n: int) -> Re
         The private variables.
     n : int
         Number of records.
+    constants : {"private", "public"}
+        Whether arrays that are read row by row, and are no source, are refused.
 
     Raises
     ------
     NotCertified
         Naming a factor that reads several records (AR, random walks, a mean inside the graph), or a
         prior that reads the data.
+    Unsupported
+        A parameter with one entry per record.
+    DomainError
+        An array per record that has no declared domain.
     """
     parameters = {rv.name: rv.type(name=rv.name) for rv in model.free_RVs}
     data = {s.name: s.input() for s in sources}
     terms = _terms(model, parameters)
     # Parameters stand in for themselves: PyTensor 2 copies every input that is not replaced.
     swaps = {s.variable: data[s.name] for s in sources} | {v: v for v in parameters.values()}
-    outs = simplify(graph_replace([term for _, term in terms], swaps, strict=False))
-    values = _stand_ins(model, outs, parameters, data, sources)
+    raw = graph_replace([term for _, term in terms], swaps, strict=False)
+    outs = simplify(raw)
+    values = _stand_ins(model, [*raw, *outs], parameters, data, sources)
     labels = row_labels(outs, _labels(values, data, sources, n), values)
-    record, prior, names = [], [], []
-    for (name, _), out, label in zip(terms, outs, labels, strict=True):
+    record, prior, names, factors = [], [], [], []
+    for (name, _), out, label, before in zip(terms, outs, labels, raw, strict=True):
         if not np.any(label != NONE):
             prior.append(out.sum())
             continue
-        _refuse_unless_rowwise(name, label, n, is_prior=name in parameters)
-        record.append(out.sum(axis=tuple(range(1, out.type.ndim))))
+        record.append(_rows_of(name, out, label, n, is_prior=name in parameters))
         names.append(name)
+        factors.append(before)
     if not record:
         raise NotCertified(
             "no factor of the model reads a private variable",
             cure="name the records dim (or {data variable: axis}) of the likelihood's data",
         )
+    _refuse_row_parameters(factors, parameters, values, n)
+    if constants == "private":
+        _refuse_row_arrays(row_arrays(factors, values, n), names)
     total = pt.add(*record) if len(record) > 1 else record[0]
     base = pt.add(*prior) if len(prior) > 1 else (prior[0] if prior else pt.constant(0.0))
-    lengths = {v: Concrete(values)(v) for v in counted(total, data.values())}
-    pinned = is_pinned(total, n)
-    return RecordGraph(total, base, parameters, data, tuple(names), pinned, lengths)
+    pinned = is_pinned(total, {data[s.name]: s for s in sources}, values, n)
+    return RecordGraph(total, base, parameters, data, tuple(names), pinned)
 
 
 def _terms(model: pm.Model, parameters: dict[str, Variable]) -> list[tuple[str, Variable]]:
@@ -107,10 +117,18 @@ def _terms(model: pm.Model, parameters: dict[str, Variable]) -> list[tuple[str, 
     values |= {rv: model.rvs_to_values[rv] for rv in model.observed_RVs}
     logps = conditional_logp(values)
     named = [(rv.name, logps[value]) for rv, value in values.items()]
-    potentials = graph_replace(
-        list(model.potentials), {rv: parameters[rv.name] for rv in model.free_RVs}, strict=False
-    )
-    return named + [(p.name, out) for p, out in zip(model.potentials, potentials, strict=True)]
+    # A potential may read an observed variable, which stands for its data.
+    potentials = graph_replace(list(model.potentials), values, strict=False)
+    terms = named + [(p.name, out) for p, out in zip(model.potentials, potentials, strict=True)]
+    for name, term in terms:
+        drawn = [v for v in ancestors([term]) if isinstance(v.type, RandomType)]
+        if drawn:
+            raise NotCertified(
+                f"the factor '{name}' holds a random draw that is no variable of the model",
+                blame=(name,),
+                cure="give every distribution a name inside the model, or a density of its own",
+            )
+    return terms
 
 
 def _stand_ins(
@@ -138,24 +156,53 @@ def _labels(
     return labels
 
 
-def _refuse_unless_rowwise(name: str, label: np.ndarray, n: int, is_prior: bool) -> None:
+def _rows_of(name: str, out: Variable, label: np.ndarray, n: int, is_prior: bool) -> Variable:
+    """The factor summed over every axis but that of the records, if it is row-wise."""
     if is_prior:
         raise NotCertified(
             f"the prior of '{name}' reads the private data",
             blame=(name,),
             cure="priors must be public: write its parameters as numbers fixed without the data",
         )
-    rows = label.reshape(label.shape[0], -1) if label.ndim else label.reshape(1, 1)
-    own = np.arange(rows.shape[0])[:, None]
-    if rows.shape[0] == n and np.all((rows == own) | (rows == NONE)):
-        return
+    # A square factor comes of broadcasting (n, 1) with (n,): its axes cannot be told apart.
+    square = label.shape.count(n) > 1
+    for axis in range(label.ndim if not square else 1):
+        rows = np.moveaxis(label, axis, 0).reshape(label.shape[axis], -1)
+        own = np.arange(len(rows))[:, None]
+        if len(rows) == n and np.all((rows == own) | (rows == NONE)):
+            return out.sum(axis=tuple(a for a in range(label.ndim) if a != axis))
     several = (
-        "reads several records at once" if np.any(rows == MIXED) else "is not aligned with them"
+        "reads several records at once" if np.any(label == MIXED) else "is not aligned with them"
     )
     raise NotCertified(
         f"the factor '{name}' {several}, so one record has no log-likelihood of its own",
         blame=(name,),
         cure="factors must be row-wise along the records axis: no AR, random walk or Gaussian "
         "process over records, no mean or z-score of the data inside the graph; scale by public "
-        "constants",
+        "constants; a potential must keep one term per record (no sum)",
     )
+
+
+def _refuse_row_parameters(
+    factors: Sequence[Variable],
+    parameters: dict[str, Variable],
+    values: dict[Variable, np.ndarray],
+    n: int,
+) -> None:
+    """Refuse a parameter of which each row reads its own entry."""
+    for name, variable in parameters.items():
+        if n in np.shape(values[variable]) and tells_rows_apart(factors, variable, values):
+            raise record_latent(name, f"shape {np.shape(values[variable])}")
+
+
+def _refuse_row_arrays(arrays: Sequence[Variable], factors: Sequence[str]) -> None:
+    """Refuse arrays that may hold records, where constants are private."""
+    if arrays:
+        raise DomainError(
+            "a constant of the likelihood is read row by row, and is not declared",
+            got=", ".join(f"an array of shape {np.shape(v.data)}" for v in arrays)
+            + f", in {', '.join(factors)}",
+            allowed="arrays with the records axis and a domain (see pmp.constants)",
+            do="hold it in pm.Data with the records dim and declare its domain, or claim "
+            "constants='public' if it is no secret",
+        )

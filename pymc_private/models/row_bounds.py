@@ -9,12 +9,16 @@ import numpy as np
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import Trail, bounds
+from pymc_private.models.effort import Effort
 from pymc_private.models.pinning import public_data
 from pymc_private.models.records import RecordGraph
 from pymc_private.models.sources import Source
 
 MOST_RECORD_CELLS = 128
 """More combinations of the variables' cells than this fall back to whole domains."""
+
+ROWS_PER_EFFORT = 256
+"""A walk over this many rows takes about twice as long as one over a single row."""
 
 Record = tuple[Bounds, ...]
 """One interval per source: a cell of the space of records."""
@@ -24,15 +28,20 @@ class RowBounds:
     """Evaluates one record's graph on cells; knows how rows may be stacked.
 
     Unpinned graphs take any records in any rows, so all record cells are evaluated in one walk. A
-    graph with public constants per row, or one that computes with the number of rows, is walked
-    with all n rows, one record cell at a time.
+    graph whose rows differ, or that computes with their number, is walked with all n rows, one
+    record cell at a time.
+
+    Attributes
+    ----------
+    effort : float
+        Work done so far, in walks over one row; the same on every machine.
     """
 
     def __init__(self, graph: RecordGraph, sources: Sequence[Source], n: int) -> None:
         self.graph, self.sources, self.n = graph, tuple(sources), n
-        self.pinned = graph.pinned
         self._shared = {v: Bounds.point(v.get_value()) for v in public_data([graph.record])}
         self.cells = self._record_cells()
+        self.effort = Effort()
 
     def _record_cells(self) -> list[Record]:
         """The product of every source's cells, with single variables left whole if too many."""
@@ -45,46 +54,28 @@ class RowBounds:
 
     def trail(self, box: Mapping[str, Bounds]) -> Trail:
         """Bounds of every node for the whole domain, kept as an explanation."""
-        whole: Record = tuple(s.domain.bounds(s.row_shape) for s in self.sources)
-        return self._checked(box, [whole] * (self.n if self.pinned else 2)) or self._trail(
-            box, [whole] * self.n
-        )
+        whole: ROWS_PER_EFFORT = 256
+"""A walk over this many rows takes about twice as long as one over a single row."""
+
+Record = tuple(s.domain.bounds(s.row_shape) for s in self.sources)
+        return self._trail(box, [whole] * (self.n if self.graph.pinned else 2))
 
     def table(
         self, box: Mapping[str, Bounds], records: Sequence[Record] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of log p, shape (record cells, rows).
-
-        Rows has length 1 unless public constants make rows differ.
-        """
+        """Lower and upper ends of log p, shape (record cells, width)."""
         records = self.cells if records is None else records
-        if not self.pinned:
+        if not self.graph.pinned:
             # One row more than cells never hurts, and keeps length-1 axes from broadcasting.
-            trail = self._checked(box, [*records, records[-1]])
-            if trail is not None:
-                lower, upper = self._ends(trail, len(records) + 1)
-                return lower[:-1, None], upper[:-1, None]
+            trail = self._trail(box, [*records, records[-1]])
+            lower, upper = self._ends(trail, len(records) + 1)
+            return lower[:-1, None], upper[:-1, None]
         ends = [self._ends(self._trail(box, [record] * self.n), self.n) for record in records]
         return np.stack([low for low, _ in ends]), np.stack([high for _, high in ends])
 
-    def _checked(self, box: Mapping[str, Bounds], records: Sequence[Record]) -> Trail | None:
-        """A walk with these rows, or None (and pinned from now on) if n rows are needed."""
-        try:
-            trail = self._trail(box, records)
-        except (ValueError, IndexError):
-            if self.pinned:
-                raise
-            # A length of n somewhere in the graph does not broadcast with other numbers of rows.
-            self.pinned = True
-            return None
-        same = all(
-            np.array_equal(trail[v].lower, value) and np.array_equal(trail[v].upper, value)
-            for v, value in self.graph.counted.items()
-        )
-        self.pinned = self.pinned or not same
-        return trail if same else None
-
     def _trail(self, box: Mapping[str, Bounds], records: Sequence[Record]) -> Trail:
+        self.effort.spend(len(records))
+        self.effort += 1.0 + len(records) / ROWS_PER_EFFORT
         return bounds([self.graph.record], self._given(box, records))
 
     def _ends(self, trail: Trail, count: int) -> tuple[np.ndarray, np.ndarray]:

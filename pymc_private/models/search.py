@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Mapping
 
 import numpy as np
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import SimplexRows
+from pymc_private.models.partition import Limit
 from pymc_private.models.row_bounds import Record, RowBounds
 
 MOST_POINTS = 96
@@ -19,20 +19,20 @@ FAR = 1e3
 """Stand-in for an infinite end while searching."""
 
 
-def searched_range(rows: RowBounds, box: Mapping[str, Bounds], deadline: float = np.inf) -> float:
+def searched_range(rows: RowBounds, box: Mapping[str, Bounds]) -> float:
     """The greatest variation of log p(x) - log p(y) over points tried, in nats.
 
     Corners, centers and fixed pseudo-random points of the box and of the domain; the search
-    reads no data. It stops at `deadline` (of `time.perf_counter`): any part of it gives a bound.
+    reads no data. It stops when `rows.effort` is exhausted: any part of it gives a bound.
     """
-    records = _record_points(rows)[: FEW if rows.pinned else MOST_POINTS]
+    records = _record_points(rows)[: FEW if rows.graph.pinned else MOST_POINTS]
     points = _parameter_points(box)
     lower, upper = [], []
     for point in points:
         low, high = rows.table(point, records)
         lower.append(low)
         upper.append(high)
-        if time.perf_counter() > deadline:
+        if rows.effort.is_exhausted:
             break
     return _variation(np.stack(lower), np.stack(upper))
 

@@ -10,6 +10,7 @@ import numpy as np
 import pymc as pm
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
+from pytensor.scalar.basic import Cast
 from pytensor.tensor.variable import TensorConstant
 
 from pymc_private.analysis import Interval as Bounds
@@ -65,10 +66,12 @@ class Source:
         kind = self.variable.type.clone(shape=tuple(static))
         return kind(name=self.name)
 
-    def stand_in(self) -> np.ndarray:
-        """Any array of the right shape inside the domain; holds no data."""
-        row = self.domain.corners(self.row_shape)[0]
-        whole = np.broadcast_to(np.expand_dims(row, self.axis), self.shape)
+    def stand_in(self, rows: int | None = None) -> np.ndarray:
+        """Any array inside the domain, of so many rows (default: the model's); holds no data."""
+        row = np.expand_dims(self.domain.corners(self.row_shape)[0], self.axis)
+        shape = list(self.shape)
+        shape[self.axis] = shape[self.axis] if rows is None else rows
+        whole = np.broadcast_to(row, shape)
         return np.ascontiguousarray(whole).astype(self.dtype)
 
     def stack(self, rows: Sequence[Bounds]) -> Bounds:
@@ -110,16 +113,10 @@ class Candidate:
 
 def candidates(model: pm.Model) -> list[Candidate]:
     """Every data variable and observed array of the model, each once."""
-    found: dict[Variable, Candidate] = {}
+    readers: dict[Variable, list[Variable]] = {}
     for rv in model.observed_RVs:
-        variable = root(model.rvs_to_values[rv])
-        known = variable.name in model.named_vars
-        name = variable.name if known and variable.name != rv.name else rv.name
-        dims = model.named_vars_to_dims.get(name) or model.named_vars_to_dims.get(rv.name) or ()
-        aliases = tuple(sorted({rv.name, name} - {name}))
-        found[variable] = Candidate(
-            name, aliases, variable, tuple(dims), _shape(variable), implied_support(rv), "observed"
-        )
+        readers.setdefault(root(model.rvs_to_values[rv]), []).append(rv)
+    found = {variable: _observed(model, variable, rvs) for variable, rvs in readers.items()}
     for variable in model.data_vars:
         if variable not in found:
             dims = model.named_vars_to_dims.get(variable.name) or ()
@@ -129,11 +126,31 @@ def candidates(model: pm.Model) -> list[Candidate]:
     return list(found.values())
 
 
+def _observed(model: pm.Model, variable: Variable, rvs: Sequence[Variable]) -> Candidate:
+    """An array that likelihoods observe: one candidate under all of its names."""
+    names = [rv.name for rv in rvs]
+    name = variable.name if variable.name in model.named_vars else names[0]
+    aliases = tuple(sorted(set(names) - {name}))
+    dims = next((d for d in map(model.named_vars_to_dims.get, (name, *names)) if d), ())
+    plain = [rv for rv in rvs if _is_cast_of(model.rvs_to_values[rv], variable)]
+    implied = next((d for d in map(implied_support, plain) if d is not None), None)
+    return Candidate(name, aliases, variable, tuple(dims), _shape(variable), implied, "observed")
+
+
 def root(value: Variable) -> Variable:
     """The array behind a value variable (PyMC puts a Cast above integer `pm.Data`)."""
     while value.owner is not None:
         value = value.owner.inputs[0]
     return value
+
+
+def _is_cast_of(value: Variable, variable: Variable) -> bool:
+    """Whether the observed values are the array itself, at most cast: its support is theirs."""
+    while value.owner is not None:
+        if not isinstance(getattr(value.owner.op, "scalar_op", None), Cast):
+            return False
+        value = value.owner.inputs[0]
+    return value is variable
 
 
 def _shape(variable: Any) -> tuple[int, ...]:
@@ -152,7 +169,10 @@ def implied_support(rv: Variable) -> Domain | None:
         levels = parameters[0].type.shape[-1]
         return None if levels is None else Categories(range(levels))
     if name in ("BinomialRV", "BetaBinomialRV"):
-        trials = constant_value(parameters[0])
+        # An array of trials may belong to the records, so what it holds must imply nothing.
+        arrays = [v for v in ancestors([parameters[0]]) if isinstance(v, TensorConstant)]
+        public = all(v.data.size == 1 for v in arrays)
+        trials = constant_value(parameters[0]) if public else None
         return None if trials is None else Categories(range(int(trials) + 1))
     return None
 

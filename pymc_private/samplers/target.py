@@ -13,17 +13,13 @@ import numpy as np
 import pytensor
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors, io_toposort
-from pytensor.scalar.basic import Ceil, Floor, IntDiv, RoundHalfToEven, Sign, Trunc
-from pytensor.tensor.elemwise import Elemwise
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import Trail, bounds, simplify
 from pymc_private.models.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.samplers.continuity import is_continuous, moving_variables
 from pymc_private.samplers.piecewise import Envelope, log_mass
-
-STEPS = (Ceil, Floor, IntDiv, RoundHalfToEven, Sign, Trunc)
 
 
 class Target:
@@ -50,9 +46,11 @@ class Target:
         log_density = graph.record.sum() * _float_down(private.power) + graph.prior
         self._value = simplify([log_density])[0]
         self._gradient = _gradient(self._value, self._inputs)
-        self._steps = _steps(self._value, self._inputs)
-        self._data = {graph.data[s.name]: Bounds.point(s.values()) for s in private.sources}
-        self._data |= {v: Bounds.point(v.get_value()) for v in public_data([self._value])}
+        outputs = [self._value, *self._gradient]
+        self._moving = moving_variables(outputs, self._inputs)
+        data = {graph.data[s.name]: Bounds.point(s.values()) for s in private.sources}
+        data |= {v: Bounds.point(v.get_value()) for v in public_data(outputs)}
+        self._fixed = _fixed_facts(outputs, self._moving, data)
 
     @property
     def dimension(self) -> int:
@@ -68,13 +66,17 @@ class Target:
         """An upper bound on a box: the tighter of the interval bound and the mean-value form.
 
         Mean-value form (Moore 1966): f(c + t) <= f(c) + sup over the box of <grad f, t>, where f is
-        continuous on the box. It is used only if no jump of the graph lies inside the box.
+        continuous on the box. There f is continuous and piecewise smooth, and PyTensor's gradient is
+        its gradient almost everywhere (at a kink of |x| or max it picks one side, and the interval of
+        the gradient's graph holds both). So if that interval is bounded, f is Lipschitz, Clarke's
+        gradient lies in the interval, and Lebourg's mean-value theorem gives the bound (Clarke 1983,
+        Theorems 2.3.7 and 2.5.1).
         """
         trail = self._walk([self._value, *self._gradient], lower, upper)
         flat = trail[self._value]
         zero = np.zeros(self.dimension)
         constant = Envelope(_least_surprise(float(flat.upper)), zero, zero)
-        if not self._gradient or not self._is_continuous(trail):
+        if not self._gradient or not is_continuous(self._value, self._moving, trail):
             return constant
         slopes = [trail[g] for g in self._gradient]
         low = np.concatenate([np.ravel(s.lower) for s in slopes])
@@ -102,7 +104,7 @@ class Target:
         }
 
     def _walk(self, outputs: list[Variable], lower: np.ndarray, upper: np.ndarray) -> Trail:
-        given = dict(self._data)
+        given = dict(self._fixed)
         starts = np.cumsum([0, *self.sizes])
         for variable, shape, start, size in zip(
             self._inputs, self.shapes, starts, self.sizes, strict=False
@@ -110,21 +112,13 @@ class Target:
             part = slice(start, start + size)
             low, high = lower[part].reshape(shape), upper[part].reshape(shape)
             given[variable] = Bounds(low, high)
-        return bounds([*outputs, *self._steps], given)
-
-    def _is_continuous(self, trail: Trail) -> bool:
-        """Whether every comparison and every step function is decided on the box."""
-        return all(_decided(trail[step]) for step in self._steps)
+        return bounds(outputs, given)
 
 
 def _float_down(power: Fraction) -> float:
     """Round a power towards more privacy, so that the certified range covers it."""
     nearest = float(power)
     return nearest if Fraction(nearest) <= power else math.nextafter(nearest, 0.0)
-
-
-def _decided(fact: Bounds) -> bool:
-    return bool(np.array_equal(fact.lower, fact.upper))
 
 
 def _least_surprise(upper: float) -> float:
@@ -145,16 +139,11 @@ def _gradient(value: Variable, inputs: Sequence[Variable]) -> list[Variable]:
     return simplify(gradient)
 
 
-def _steps(value: Variable, inputs: Sequence[Variable]) -> list[Variable]:
-    """Nodes of the graph that can jump: Booleans, integers and step functions of parameters."""
-    moving = set(inputs)
-    found = []
-    for node in io_toposort(list(inputs), [value]):
-        out = node.outputs[0]
-        dtype = str(getattr(out.type, "dtype", ""))
-        jumps = not dtype.startswith("float")
-        if isinstance(node.op, Elemwise):
-            jumps = jumps or isinstance(node.op.scalar_op, STEPS)
-        if jumps and dtype and any(v in moving for v in ancestors([out])):
-            found.append(out)
-    return found
+def _fixed_facts(
+    outputs: Sequence[Variable], moving: set[Variable], data: dict[Variable, Bounds]
+) -> dict[Variable, Bounds]:
+    """Facts of what the moving part of the graph reads and no parameter moves, found once."""
+    read = {v for m in moving if m.owner is not None for v in m.owner.inputs}
+    edge = [v for v in (read | set(outputs)) if v not in moving]
+    trail = bounds(edge, data)
+    return {v: trail[v] for v in edge}

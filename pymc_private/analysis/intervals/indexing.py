@@ -45,8 +45,11 @@ def _take(op: Op, node: Apply, x: Interval, *indexes: Interval) -> Answer:
     if not all(_exact_index(i) for i in indexes):
         return _take_any(node, x, indexes)
     index = [_as_index(i) for i in indexes]
-    (lower,) = apply(node, [x.lower, *index])
-    upper = lower if x.is_point else apply(node, [x.upper, *index])[0]
+    try:
+        (lower,) = apply(node, [x.lower, *index])
+        upper = lower if x.is_point else apply(node, [x.upper, *index])[0]
+    except IndexError:  # a record of the domain would leave the array
+        return Interval.everything(_taken_shape(node, x, indexes))
     return Interval(lower, upper)
 
 

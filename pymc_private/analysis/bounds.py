@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from pytensor.graph.basic import Apply, Constant, Variable
@@ -11,6 +11,8 @@ from pytensor.raise_op import CheckAndRaise
 
 from pymc_private.analysis.interval import Interval
 from pymc_private.analysis.intervals import bound, has_rule
+from pymc_private.analysis.intervals.logic import truth
+from pymc_private.analysis.intervals.settle import has_lost_shape, settle
 from pymc_private.analysis.walk import leaves, name_of, walk
 
 
@@ -123,17 +125,30 @@ def bounds(outputs: Sequence[Variable], given: Mapping[Variable, Interval]) -> T
     -------
     Trail
         Real arithmetic: for every choice of inputs within `given`, each node's value is within its
-        interval. By induction over the graph, since every rule holds for its node (Moore 1966,
-        Theorem 3.1: inclusion isotonicity).
+        interval; where it is no number (0/0, inf - inf), the interval is the top element. By
+        induction over the graph, since every rule holds for its node (Moore 1966, Theorem 3.1:
+        inclusion isotonicity).
     """
+    known = {v: _as_truth(v, fact) for v, fact in given.items()}
     with np.errstate(all="ignore"):
-        return Trail(walk(outputs, given, _rule, _constant), given)
+        return Trail(walk(outputs, known, _rule, _constant), given)
+
+
+def _as_truth(variable: Variable, fact: Interval) -> Interval:
+    """Boolean ends for a Boolean variable that was given as numbers."""
+    return truth(fact) if getattr(variable.type, "dtype", "") == "bool" else fact
 
 
 def _rule(node: Apply, facts: Sequence[Interval]) -> Sequence[Interval]:
+    if any(has_lost_shape(v, fact) for v, fact in zip(node.inputs, facts, strict=True)):
+        return [Interval.everything() for _ in node.outputs]
     answer = bound(node.op, node, *facts)
-    return answer if isinstance(answer, list) else [answer]
+    answers = answer if isinstance(answer, list) else [answer]
+    pairs = zip(node.outputs, answers, strict=True)
+    return [settle(node, facts, out, each) for out, each in pairs]
 
 
 def _constant(constant: Constant) -> Interval:
-    return Interval.point(constant.data)
+    point = Interval.point(constant.data)
+    number = getattr(point.lower, "dtype", np.dtype(bool)).kind == "f"
+    return replace(point, poles=number and bool(np.isinf(point.lower).any()))

@@ -31,7 +31,7 @@ from pymc_private.analysis.expressions import (
 from pymc_private.analysis.intervals.dispatch import perform
 from pymc_private.analysis.intervals.indexing import PUT, TAKE
 from pymc_private.analysis.row_indexing import index_layout
-from pymc_private.analysis.row_rules import MOVERS, parameters_of
+from pymc_private.analysis.row_rules import MOVERS
 
 
 @express.register(Elemwise)
@@ -177,7 +177,10 @@ def _take(op: Op, node: Apply, reading: Reading, x: Fact, *indexes: Fact) -> lis
     if layout is None:
         return [mix(taken, fold_all(indexes))]
     axes, start = layout
-    own = mix(mark_of(op), *(indexes[k].marks for k in axes))
+    # The value of a known index has named its elements already.
+    telling = [k for k in axes if k in unknown or not reading.by_value]
+    own = mix(mark_of(op), *(indexes[k].marks for k in telling))
+    own = np.broadcast_to(own, np.broadcast_shapes(*(indexes[k].marks.shape for k in axes)))
     return [mix(taken, own.reshape(own.shape + (1,) * (taken.ndim - start - own.ndim)))]
 
 

@@ -23,6 +23,7 @@ from pytensor.tensor.math import Argmax, Dot
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 
 from pymc_private.analysis.intervals.dispatch import perform
+from pymc_private.analysis.intervals.shape import parameters_of
 from pymc_private.analysis.rows import NONE, Concrete, Labels, is_labeled, join, join_over, label
 
 
@@ -91,13 +92,6 @@ def _move(op: Op, node: Apply, concrete: Concrete, *facts: Labels) -> list[Label
         for position, (v, fact) in enumerate(zip(node.inputs, facts, strict=True))
     ]
     return [np.asarray(out).astype(np.int64) for out in perform(node, arguments)]
-
-
-def parameters_of(op: Op, count: int) -> tuple[int, ...]:
-    """Which inputs say where to move (axes, shapes, repeats) rather than what."""
-    if isinstance(op, Join):
-        return () if hasattr(op, "axis") else (0,)
-    return tuple(range(1, count)) if isinstance(op, Alloc | Reshape | Repeat | Split) else ()
 
 
 for _op in MOVERS:

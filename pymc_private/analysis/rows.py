@@ -17,7 +17,7 @@ from pytensor.graph.op import Op
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.shape import Shape, Shape_i
 
-from pymc_private.analysis.intervals.dispatch import perform
+from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE, perform
 from pymc_private.analysis.walk import walk
 from pymc_private.errors import NotCertified
 
@@ -113,17 +113,6 @@ def _public(variable: Variable, concrete: Concrete) -> Labels:
 def is_array(value: object) -> bool:
     """Whether a value is numbers, not a slice or None."""
     return isinstance(value, np.ndarray | np.generic | int | float | bool)
-
-
-UNCOMPUTABLE = (
-    ValueError,
-    TypeError,
-    IndexError,
-    AttributeError,
-    NotImplementedError,
-    np.linalg.LinAlgError,
-)
-"""What Ops raise when stand-ins do not suit them."""
 
 
 class Concrete:

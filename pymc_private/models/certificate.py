@@ -13,6 +13,7 @@ from pymc_private.analysis import Interval as Bounds
 from pymc_private.errors import NotCertified
 from pymc_private.models import partition, search
 from pymc_private.models.effort import Effort
+from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.row_bounds import RowBounds
 from pymc_private.privacy import Guarantee
@@ -21,8 +22,6 @@ from pymc_private.privacy.printing import number
 THEOREM = "T1-T3"
 SEARCH, REFINE = 1000.0, 2000.0
 """Walks spent on the lower bound and on the upper one: some seconds."""
-SEARCHING, REFINING = 1000.0, 4000.0
-"""Walks spent on the lower and on the upper bound: a fixed effort gives the same R each time."""
 ASSUMPTIONS = (
     "real arithmetic and ideal randomness: the draws are exact for real numbers, then rounded to a "
     "public grid",
@@ -51,6 +50,8 @@ class Certificate:
         What is taken on trust.
     milliseconds : float
         Time the certificate took.
+    model : str
+        Fingerprint of the model it speaks of, whatever its power.
     """
 
     range: float
@@ -61,6 +62,7 @@ class Certificate:
     claims: tuple[str, ...]
     milliseconds: float
     tolerance: float = 0.05
+    model: str = ""
 
     @property
     def tightness(self) -> float:
@@ -83,6 +85,10 @@ class Certificate:
             searched=self.searched * float(ratio),
             power=power,
         )
+
+    def covers(self, private: PrivateModel) -> bool:
+        """Whether this is a certificate of that very model, region and power."""
+        return self.power == private.power and self.model == _fingerprint(private)
 
     def guarantee(self, draws: int = 1) -> Guarantee:
         """What `draws` exact draws from one posterior cost (T1-T3)."""
@@ -167,11 +173,13 @@ def certify(
         claims=private.claims,
         milliseconds=(time.perf_counter() - start) * 1e3,
         tolerance=tolerance,
+        model=_fingerprint(private),
     )
 
 
-def _more(rows: RowBounds, effort: float, deadline: float) -> partition.Limit:
-    return partition.Limit(rows.effort + effort, deadline)
+def _fingerprint(private: PrivateModel) -> str:
+    """Of the model with its likelihood untempered."""
+    return model_fingerprint(private.with_power(Fraction(1)))
 
 
 def _times(value: float, power: Fraction) -> float:

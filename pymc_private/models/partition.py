@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -13,18 +14,6 @@ from pymc_private.models.row_bounds import RowBounds
 MOST_PARAMETER_CELLS = 4096
 MOST_ENTRIES = 2**24
 """Numbers in one table of bounds."""
-
-
-@dataclass(frozen=True)
-class Limit:
-    """When to stop refining: after so much work, or at a time (of `time.perf_counter`)."""
-
-    effort: float
-    deadline: float = math.inf
-
-    def reached(self, rows: RowBounds) -> bool:
-        """Whether to stop."""
-        return rows.effort > self.effort or time.perf_counter() > self.deadline
 
 
 def coarse_range(rows: RowBounds, box: Mapping[str, Bounds]) -> float:
@@ -102,7 +91,8 @@ def refined_range(
 
 
 def _most_cells(rows: RowBounds) -> int:
-    return min(MOST_PARAMETER_CELLS, MOST_ENTRIES // (len(rows.cells) * rows.width))
+    width = rows.n if rows.graph.pinned else 1
+    return min(MOST_PARAMETER_CELLS, MOST_ENTRIES // (len(rows.cells) * width))
 
 
 def _axes(box: Mapping[str, Bounds]) -> list[tuple[str, tuple[int, ...]]]:

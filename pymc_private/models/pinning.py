@@ -71,7 +71,9 @@ def _row_expressions(
     return expressions([record], marks, sized)[0]
 
 
-def row_arrays(factors: Sequence[Variable], values: Values, n: int) -> list[TensorConstant]:
+def row_arrays(
+    factors: Sequence[Variable], values: dict[Variable, np.ndarray], n: int
+) -> list[TensorConstant]:
     """Constants that may hold one entry per record.
 
     They are as long as the records axis, or read row by row: a flattened predictor or a lag, whose

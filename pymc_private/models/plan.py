@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from pymc_private.errors import Incompatible
 from pymc_private.models.certificate import Certificate
 from pymc_private.models.fingerprint import describe_structure
 from pymc_private.models.private_model import PrivateModel
@@ -57,6 +58,16 @@ class Plan:
     epsilon: float
     delta: float
     frontier: tuple[Frontier, ...] = ()
+
+    def __post_init__(self) -> None:
+        priced = self.certificate.guarantee(self.draws)
+        if not self.certificate.covers(self.private) or priced != self.guarantee:
+            raise Incompatible(
+                "the parts of this plan do not belong together",
+                got="a model, a number of draws or a price that the certificate does not speak of",
+                allowed="plans as calibrate makes them",
+                do="calibrate again instead of replacing parts of a plan",
+            )
 
     @property
     def records_kept(self) -> float:

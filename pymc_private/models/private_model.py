@@ -20,6 +20,7 @@ from pymc_private.models.records import RecordGraph, build_record_graph
 from pymc_private.models.sources import Source
 from pymc_private.models.supports import support
 from pymc_private.models.transformed import restricted_model
+from pymc_private.models.unbake import unbake
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,8 @@ class PrivateModel:
     @cached_property
     def model(self) -> pm.Model:
         """A plain PyMC model: data clipped, prior restricted to the region, likelihood tempered."""
-        return restricted_model(self.base, self.region, float(self.power), self.graph.factors)
+        power = float(self.power)
+        return restricted_model(self.base, self.region, power, self.graph.factors, self.initvals)
 
     @property
     def domain(self) -> dict[str, str]:
@@ -185,6 +187,7 @@ def privatize(
     intake.refuse_structures(original)
     copy, initvals = copy_model(original)
     sources, n, claims = declare.sources_of(copy, records, dict(domain or {}), public, constants)
+    sources = unbake(copy, sources)
     declare.clip_into_domain(sources, n)
     intake.refuse_record_latents(copy, records if isinstance(records, str) else None)
     graph = build_record_graph(copy, sources, n, constants)

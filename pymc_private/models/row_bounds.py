@@ -17,9 +17,6 @@ from pymc_private.models.sources import Source
 MOST_RECORD_CELLS = 128
 """More combinations of the variables' cells than this fall back to whole domains."""
 
-ROWS_PER_EFFORT = 256
-"""A walk over this many rows takes about twice as long as one over a single row."""
-
 Record = tuple[Bounds, ...]
 """One interval per source: a cell of the space of records."""
 
@@ -30,11 +27,6 @@ class RowBounds:
     Unpinned graphs take any records in any rows, so all record cells are evaluated in one walk. A
     graph whose rows differ, or that computes with their number, is walked with all n rows, one
     record cell at a time.
-
-    Attributes
-    ----------
-    effort : float
-        Work done so far, in walks over one row; the same on every machine.
     """
 
     def __init__(self, graph: RecordGraph, sources: Sequence[Source], n: int) -> None:
@@ -54,16 +46,16 @@ class RowBounds:
 
     def trail(self, box: Mapping[str, Bounds]) -> Trail:
         """Bounds of every node for the whole domain, kept as an explanation."""
-        whole: ROWS_PER_EFFORT = 256
-"""A walk over this many rows takes about twice as long as one over a single row."""
-
-Record = tuple(s.domain.bounds(s.row_shape) for s in self.sources)
+        whole: Record = tuple(s.domain.bounds(s.row_shape) for s in self.sources)
         return self._trail(box, [whole] * (self.n if self.graph.pinned else 2))
 
     def table(
         self, box: Mapping[str, Bounds], records: Sequence[Record] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of log p, shape (record cells, width)."""
+        """Lower and upper ends of log p, shape (record cells, rows).
+
+        Rows has length 1 unless something public makes rows differ.
+        """
         records = self.cells if records is None else records
         if not self.graph.pinned:
             # One row more than cells never hurts, and keeps length-1 axes from broadcasting.
@@ -75,7 +67,6 @@ Record = tuple(s.domain.bounds(s.row_shape) for s in self.sources)
 
     def _trail(self, box: Mapping[str, Bounds], records: Sequence[Record]) -> Trail:
         self.effort.spend(len(records))
-        self.effort += 1.0 + len(records) / ROWS_PER_EFFORT
         return bounds([self.graph.record], self._given(box, records))
 
     def _ends(self, trail: Trail, count: int) -> tuple[np.ndarray, np.ndarray]:

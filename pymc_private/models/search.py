@@ -9,8 +9,10 @@ import numpy as np
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import SimplexRows
-from pymc_private.models.partition import Limit
+from pymc_private.errors import DomainError
 from pymc_private.models.row_bounds import Record, RowBounds
+from pymc_private.models.simplex import onto_simplex
+from pymc_private.models.sources import Source
 
 MOST_POINTS = 96
 FEW = 16
@@ -56,7 +58,8 @@ def _record_points(rows: RowBounds) -> list[Record]:
     for source in rows.sources:
         corners = source.domain.corners(source.row_shape)
         if source.is_whole:
-            corners = [np.round(c) for c in corners]
+            corners = [f(c) for c in corners for f in (np.ceil, np.floor)]
+            corners = [c for c in {c.tobytes(): c for c in corners}.values() if _holds(source, c)]
         choices.append([Bounds.point(np.asarray(c, dtype=source.dtype)) for c in corners])
     total = int(np.prod([len(c) for c in choices]))
     if total <= MOST_POINTS:
@@ -66,6 +69,14 @@ def _record_points(rows: RowBounds) -> list[Record]:
     shape = tuple(len(c) for c in choices)
     indexes = zip(*np.unravel_index(picks, shape), strict=True)
     return [tuple(c[i] for c, i in zip(choices, index, strict=True)) for index in indexes]
+
+
+def _holds(source: Source, entry: np.ndarray) -> bool:
+    """Whether a rounded corner is still in the domain."""
+    try:
+        return np.array_equal(source.domain.clip(entry[None].astype(source.dtype), 0)[0], entry)
+    except DomainError:
+        return False
 
 
 def _parameter_points(box: Mapping[str, Bounds]) -> list[dict[str, Bounds]]:
@@ -94,6 +105,6 @@ def _point(
         value = low + part * (high - low)
         within = box[name].within
         if isinstance(within, SimplexRows):
-            value = (part + 1e-3) / (part + 1e-3).sum(axis=-1, keepdims=True)
+            value = onto_simplex(value, low, high)
         point[name] = Bounds(value, value, within)
     return point

@@ -162,9 +162,11 @@ def _shape(variable: Any) -> tuple[int, ...]:
 def implied_support(rv: Variable) -> Domain | None:
     """A finite support that the likelihood itself states."""
     name = type(rv.owner.op).__name__
-    parameters = rv.owner.op.dist_params(rv.owner) if hasattr(rv.owner.op, "dist_params") else []
     if name == "BernoulliRV":
         return Categories([0, 1])
+    if name not in ("CategoricalRV", "BinomialRV", "BetaBinomialRV"):
+        return None
+    parameters = rv.owner.op.dist_params(rv.owner)
     if name == "CategoricalRV":
         levels = parameters[0].type.shape[-1]
         return None if levels is None else Categories(range(levels))

@@ -13,35 +13,68 @@ from pymc.model.transform.conditioning import change_value_transforms
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.models.compat import copy_model
+from pymc_private.models.simplex import onto_simplex
 
-TEMPER = "likelihood_power"
+TEMPER, REGION = "likelihood_power", "region"
+"""Names of the potentials that are added."""
 
 
 def restricted_model(
-    base: pm.Model, region: Mapping[str, Bounds], power: float, factors: Sequence[str]
+    base: pm.Model,
+    region: Mapping[str, Bounds],
+    power: float,
+    factors: Sequence[str],
+    initvals: Mapping[str, Any],
 ) -> pm.Model:
     """Joint prior restricted to a box, likelihood to a power.
 
     The prior terms stay as they are: restricting the joint prior only needs a new normalizer, which
-    no sampler reads. Interval transforms keep gradient samplers inside without a wall.
-    `pm.sample_prior_predictive` knows nothing of transforms; it draws from the untrimmed prior.
+    no sampler reads. Interval transforms keep gradient samplers inside without a wall; rows of a
+    simplex keep their transform and get a potential of -inf outside. `pm.sample_prior_predictive`
+    knows nothing of either; it draws from the untrimmed prior.
     """
-    transforms = {name: _interval(bounds) for name, bounds in region.items()}
+    walled = [name for name, bounds in region.items() if bounds.within is not None]
+    transforms = {
+        name: _interval(bounds)
+        for name, bounds in region.items()
+        if name not in walled and not _is_open(bounds)
+    }
     model = change_value_transforms(base, transforms) if transforms else copy_model(base)[0]
+    for name, start in initvals.items():
+        if name not in region:
+            model.rvs_to_initial_values[model[name]] = start
     for name, bounds in region.items():
         # The default start would be the prior's center, which may lie outside the box.
-        middle = (np.asarray(bounds.lower) + np.asarray(bounds.upper)) / 2
-        model.rvs_to_initial_values[model[name]] = middle
-    if power != 1.0:
-        with model:
+        model.rvs_to_initial_values[model[name]] = _start(bounds)
+    with model:
+        for name in walled:
+            low, high = np.asarray(region[name].lower), np.asarray(region[name].upper)
+            inside = pt.all(pt.and_(model[name] >= low, model[name] <= high))
+            pm.Potential(f"{REGION}_{name}", pt.switch(inside, 0.0, -np.inf))
+        if power != 1.0:
             logps = model.logp(vars=[model[name] for name in factors], sum=False)
             pm.Potential(TEMPER, (power - 1.0) * pt.sum([term.sum() for term in logps]))
     return model
 
 
+def _is_open(bounds: Bounds) -> bool:
+    return bool(np.isneginf(bounds.lower).all() and np.isposinf(bounds.upper).all())
+
+
+def _start(bounds: Bounds) -> np.ndarray:
+    """A point well inside: the middle, or one unit from the only end."""
+    low, high = np.asarray(bounds.lower, dtype=float), np.asarray(bounds.upper, dtype=float)
+    if bounds.within is not None:
+        return onto_simplex((low + high) / 2, low, high)
+    low = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 2.0, -1.0))
+    return (low + np.where(np.isfinite(high), high, low + 2.0)) / 2
+
+
 def _interval(bounds: Bounds) -> Any:
     low, high = np.asarray(bounds.lower), np.asarray(bounds.upper)
+    ends = [None if np.isinf(end).all() else end for end in (low, high)]
     if low.ndim == 0:
-        return IntervalTransform(float(low), float(high))
+        return IntervalTransform(*(None if end is None else float(end) for end in ends))
     # Array ends are only taken through bounds_fn.
-    return IntervalTransform(bounds_fn=lambda *_: (pt.constant(low), pt.constant(high)))
+    constants = tuple(None if end is None else pt.constant(end) for end in ends)
+    return IntervalTransform(bounds_fn=lambda *_: constants)

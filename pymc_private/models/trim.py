@@ -82,13 +82,22 @@ def _cut(private: PrivateModel, name: str, ends: Any) -> Bounds:
     lower, upper = _ends(name, ends, shape)
     lower, upper = np.maximum(lower, now.lower), np.minimum(upper, now.upper)
     if kind == "SimplexTransform":
-        others = lower.sum(axis=-1, keepdims=True) - lower
-        upper = np.minimum(upper, 1.0 - others + 1e-12)
+        lower, upper = (
+            np.maximum(lower, 1.0 - (upper.sum(axis=-1, keepdims=True) - upper) - 1e-12),
+            np.minimum(upper, 1.0 - (lower.sum(axis=-1, keepdims=True) - lower) + 1e-12),
+        )
     if not np.all(lower < upper):
         raise DomainError(
             f"the box of '{name}' is empty",
             got=f"({ends[0]}, {ends[1]})",
             allowed=f"ends that meet [{np.min(now.lower):.4g}, {np.max(now.upper):.4g}]",
+        )
+    if any(np.isinf(end).any() and not np.isinf(end).all() for end in (lower, upper)):
+        raise DomainError(
+            f"the box of '{name}' is open for some of its entries only",
+            got=f"({ends[0]}, {ends[1]})",
+            allowed="an end that is finite for every entry, or infinite for every entry",
+            do="give a finite end to each entry",
         )
     return replace(now, lower=lower, upper=upper)
 

@@ -23,7 +23,7 @@ def every_threshold(share: float, n: int, R: float) -> tuple[sums._Thresholds, n
 def test_the_bound_that_skips_a_threshold_is_above_its_sum(n, R, share):
     rows, chosen = every_threshold(share, n, R)
     exact, bound = np.minimum(sums._sums(rows, chosen), 1.0), sums._geometric(rows)
-    assert np.all(bound >= exact * (1 - 1e-9))
+    assert np.all(bound + sums.NOTHING >= exact * (1 - 1e-9))
 
 
 @pytest.mark.parametrize("width", [1, 5, 30])
@@ -34,7 +34,8 @@ def test_a_short_window_only_raises_a_sum(width, n, R, share):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sums, "_window", lambda n: min(n, width))
         short = sums._sums(rows, chosen)
-    assert np.all(short >= whole * (1 - 1e-12))
+    # Both carry the rounding that `worst_delta` covers by its margin; no delta exceeds one.
+    assert np.all(np.minimum(short, 1.0) >= np.minimum(whole, 1.0) * (1 - 1e-9))
 
 
 @given(n=sizes, R=ranges, share=shares)
@@ -45,8 +46,11 @@ def test_the_probabilities_of_each_threshold_sum_to_one(n, R, share):
     assert np.exp(exponents).sum(axis=1) == pytest.approx(1.0, rel=1e-9)
 
 
-def test_the_maximum_is_the_largest_of_all_sums():
-    for n, R, share in ((5, 1.0, 0.2), (60, 0.3, 0.1), (399, 0.05, 0.0), (399, 2.0, 0.3)):
-        rows, chosen = every_threshold(share, n, R)
-        largest = min(1.0, sums._sums(rows, chosen).max())
-        assert sums.worst_delta(share * n * R, n, R) == pytest.approx(largest, rel=1e-9)
+@given(n=sizes, R=ranges, share=shares)
+def test_the_maximum_is_the_largest_of_all_sums(n, R, share):
+    rows, chosen = every_threshold(share, n, R)
+    largest = min(1.0, sums._sums(rows, chosen).max())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sums, "FIRST", 1)  # however poor the first guess
+        assert sums.worst_delta(share * n * R, n, R) >= largest
+    assert sums.worst_delta(share * n * R, n, R) <= largest * (1 + 1e-7) + 2 * sums.NOTHING

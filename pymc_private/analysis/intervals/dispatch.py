@@ -8,12 +8,23 @@ from typing import Any
 import numpy as np
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
-from pytensor.scalar.basic import ScalarOp
+from pytensor.scalar.basic import BinaryBitOp, ScalarOp, UnaryBitOp
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_private.analysis.interval import Interval
 
 Answer = Interval | list[Interval]
+
+UNCOMPUTABLE = (
+    AssertionError,
+    AttributeError,
+    IndexError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+    np.linalg.LinAlgError,
+)
+"""What Ops raise when values, or the number of rows, do not suit them."""
 
 
 @singledispatch
@@ -24,30 +35,47 @@ def bound(op: Op, node: Apply, *inputs: Interval) -> Answer:
     The trail then names it.
     """
     if all(i.is_point and not i.is_symbolic for i in inputs):
-        return fold(node, inputs)
+        try:
+            return fold(node, inputs)
+        except UNCOMPUTABLE:
+            pass
     return [Interval.everything() for _ in node.outputs]
 
 
 @singledispatch
 def bound_scalar(op: ScalarOp, *inputs: Interval) -> Interval:
     """Bounds of an elementwise function; `inputs` have double ends that broadcast."""
-    shape = np.broadcast_shapes(*(i.shape for i in inputs if not i.is_symbolic))
-    return Interval.everything(shape)
+    return Interval.everything(np.broadcast_shapes(*(i.shape for i in inputs)))
 
 
 @bound.register(Elemwise)
 def _elemwise(op: Elemwise, node: Apply, *inputs: Interval) -> Answer:
-    """f applied to each element: the rule of the scalar function."""
-    if node.outputs[0].type.dtype.startswith("complex"):
-        return Interval.everything(np.broadcast_shapes(*(i.shape for i in inputs)))
-    return bound_scalar(op.scalar_op, *(_numeric(i) for i in inputs))
+    """f applied to each element: the rule of the scalar function, on doubles or Booleans."""
+    scalar = op.scalar_op
+    bits = isinstance(scalar, BinaryBitOp | UnaryBitOp)
+    dtypes = [v.type.dtype for v in (*node.inputs, *node.outputs)]
+    if any(d.startswith("complex") for d in dtypes) or (bits and dtypes[-1] != "bool"):
+        return _elementwise_everything(node, inputs)
+    if bound_scalar.dispatch(type(scalar)) is bound_scalar.dispatch(object):
+        exact = all(i.is_point and not i.is_symbolic for i in inputs)
+        return fold(node, inputs) if exact else _elementwise_everything(node, inputs)
+    answer = bound_scalar(scalar, *(i if bits else i.as_float() for i in inputs))
+    return _without_overflow(answer, dtypes[-1])
 
 
-def _numeric(interval: Interval) -> Interval:
-    """Double ends; Boolean ends are left as they are for the rules of logic."""
-    if interval.is_symbolic or interval.lower.dtype == bool:
-        return interval
-    return interval.as_float()
+def _without_overflow(answer: Interval, dtype: str) -> Interval:
+    """Integers of a type wrap around beyond its ends: there nothing is known of the result."""
+    if answer.is_symbolic or not dtype.startswith(("int", "uint")):
+        return answer
+    ends = np.iinfo(dtype)
+    return answer.where((answer.lower >= float(ends.min)) & (answer.upper <= float(ends.max)))
+
+
+def _elementwise_everything(node: Apply, inputs: tuple[Interval, ...]) -> list[Interval]:
+    """Everything, in the shape the inputs broadcast to."""
+    symbolic = any(i.is_symbolic for i in inputs)
+    shape = () if symbolic else np.broadcast_shapes(*(i.shape for i in inputs))
+    return [Interval.everything(shape) for _ in node.outputs]
 
 
 def fold(node: Apply, inputs: tuple[Interval, ...]) -> list[Interval]:
@@ -70,6 +98,21 @@ def apply(node: Apply, values: list[Any]) -> list[Any]:
     if any(isinstance(v, Variable) for v in values):
         return list(node.op.make_node(*values).outputs)
     return perform(node, values)
+
+
+def is_exact(interval: Interval) -> bool:
+    """Whether one value is left: a point, or equal ends."""
+    if interval.is_point:
+        return True
+    return not interval.is_symbolic and bool(np.array_equal(interval.lower, interval.upper))
+
+
+def exact(interval: Interval, variable: Variable) -> Any:
+    """The one value, in the data type of its variable (rules carry integers as doubles)."""
+    end, dtype = interval.lower, getattr(variable.type, "dtype", None)
+    if isinstance(end, np.ndarray | np.generic) and dtype is not None and end.dtype != dtype:
+        return np.asarray(end).astype(dtype)
+    return end
 
 
 def has_rule(node: Apply) -> bool:

@@ -93,23 +93,31 @@ def _mul(op: ps.ScalarOp, *factors: Interval) -> Interval:
 
 
 def reciprocal(x: Interval) -> Interval:
-    """1/x falls on each side of zero; an interval that holds zero has none."""
+    """1/x falls on each side of zero; an interval that holds zero inside has none."""
     xp = library(x.lower, x.upper)
+    positive = (x.lower >= 0.0) & (x.upper > 0.0)
+    negative = (x.upper <= 0.0) & (x.lower < 0.0)
     lower, upper = down(1.0 / x.upper), up(1.0 / x.lower)
     # A zero end is approached from inside only: [0, b] -> [1/b, inf], [a, 0] -> [-inf, 1/a].
     upper = xp.where(equal(x.lower, 0.0), np.inf, upper)
     lower = xp.where(equal(x.upper, 0.0), -np.inf, lower)
-    defined = (x.lower >= 0.0) & (x.upper > 0.0) | (x.upper <= 0.0) & (x.lower < 0.0)
-    return Interval(lower, upper).where(defined)
+    lower = xp.where(positive, xp.maximum(lower, 0.0), lower)
+    upper = xp.where(negative, xp.minimum(upper, 0.0), upper)
+    return Interval(lower, upper).where(positive | negative)
 
 
 @bound_scalar.register(ps.TrueDiv)
 def _true_div(op: ps.ScalarOp, x: Interval, y: Interval) -> Interval:
-    """Corners of the quotient where y keeps its sign; x times [1/y] where y touches zero."""
+    """See `divide`."""
+    return divide(x, y)
+
+
+def divide(x: Interval, y: Interval) -> Interval:
+    """Corners where y keeps its sign; x times [1/y] where y ends at zero and x is apart from it."""
     xp = library(x.lower, x.upper, y.lower, y.upper)
     direct = corners(_DIVIDE, x, y)
     apart = (y.lower > 0.0) | (y.upper < 0.0)
-    other = x.times(reciprocal(y))
+    other = x.times(reciprocal(y)).where((x.lower > 0.0) | (x.upper < 0.0))  # 0/0 is no number
     return Interval(
         xp.where(apart, direct.lower, other.lower), xp.where(apart, direct.upper, other.upper)
     )
@@ -188,47 +196,6 @@ def _cosine(x: Interval, shift: float) -> Interval:
     )
 
 
-@bound_scalar.register(ps.Pow)
-def _pow(op: ps.ScalarOp, x: Interval, y: Interval) -> Interval:
-    """x^y: corners for x >= 0; valley or monotone where y is one whole number."""
-    xp = library(x.lower, x.upper, y.lower, y.upper)
-    general = corners(_POWER, Interval(xp.maximum(x.lower, 0.0), x.upper), y)
-    # A base that may be zero with an exponent that may be <= 0 can be infinite or 0^0.
-    safe = (x.lower > 0.0) | ((x.lower >= 0.0) & (y.lower > 0.0))
-    general = _all_or_nothing(general).where(safe)
-    if y.is_symbolic or not y.is_point:
-        return general
-    whole = y.lower == np.floor(y.lower)
-    with_sign = _whole_power(x, y)
-    return Interval(
-        xp.where(whole, with_sign.lower, general.lower),
-        xp.where(whole, with_sign.upper, general.upper),
-    )
-
-
-_POWER = Function("power", np.power, lambda a, b: a**b, ulps=16.0)
-
-
-def _whole_power(x: Interval, y: Interval) -> Interval:
-    """Even: valley at 0. Odd: increasing. Negative: the reciprocal of the positive power."""
-    xp = library(x.lower, x.upper)
-    size = abs(y.lower)
-    a, b = _POWER(x.lower, size), _POWER(x.upper, size)
-    nearest = _POWER(xp.minimum(xp.maximum(x.lower, 0.0), x.upper), size)
-    even = np.mod(size, 2.0) == 0.0
-    lower = xp.where(even, xp.maximum(down(nearest, 16.0), 0.0), down(a, 16.0))
-    upper = xp.where(even, up(xp.maximum(a, b), 16.0), up(b, 16.0))
-    positive = Interval(lower, upper)
-    one = size == 0.0
-    positive = Interval(xp.where(one, 1.0, positive.lower), xp.where(one, 1.0, positive.upper))
-    flipped = reciprocal(positive)
-    below = y.lower < 0.0
-    return Interval(
-        xp.where(below, flipped.lower, positive.lower),
-        xp.where(below, flipped.upper, positive.upper),
-    )
-
-
 def _order(x: Interval, y: Interval, least: bool) -> Interval:
     xp = library(x.lower, x.upper, y.lower, y.upper)
     choose = xp.minimum if least else xp.maximum
@@ -255,8 +222,14 @@ def _minimum(op: ps.ScalarOp, *terms: Interval) -> Interval:
 
 @bound_scalar.register(ps.Clip)
 def _clip(op: ps.ScalarOp, x: Interval, low: Interval, high: Interval) -> Interval:
-    """clip(x, a, b) = min(max(x, a), b): non-decreasing in each argument."""
-    return _order(_order(x, low, least=False), high, least=True)
+    """min(max(x, a), b), non-decreasing in each argument; where a > b PyTensor answers a or b."""
+    xp = library(x.lower, low.upper, high.lower)
+    clipped = _order(_order(x, low, least=False), high, least=True)
+    crossed, ordered = clipped.hull(low).hull(high), low.upper <= high.lower
+    return Interval(
+        xp.where(ordered, clipped.lower, crossed.lower),
+        xp.where(ordered, clipped.upper, crossed.upper),
+    )
 
 
 STEPS = {ps.Floor: "floor", ps.Ceil: "ceil", ps.RoundHalfToEven: "round"}

@@ -10,6 +10,7 @@ from pytensor.tensor.math import Dot
 
 from pymc_private.analysis.interval import Ellipsoid, Interval
 from pymc_private.analysis.intervals.dispatch import Answer, bound, fold
+from pymc_private.analysis.intervals.elementwise import divide
 from pymc_private.analysis.intervals.reduce import sum_down, sum_up
 from pymc_private.analysis.rounding import UNIT, Array, library, up
 
@@ -22,7 +23,7 @@ def _dot(op: Dot, node: Apply, x: Interval, y: Interval) -> Answer:
         return x.times(y)
     product = _contract(x, y)
     if isinstance(x.within, Ellipsoid):
-        ball = _rows_in_ball(x.within, y)
+        ball = _rows_in_ball(x.within, y, many=x.lower.ndim == 2)
         product = product.intersect(ball)
     return product
 
@@ -42,14 +43,14 @@ def _expand(x: Interval, index: tuple) -> Interval:
     )
 
 
-def _rows_in_ball(rows: Ellipsoid, y: Interval) -> Interval:
-    """<r, y> = <c, y> + <(r-c)/s, s y> lies within radius * |s y|_2 of <c, y>."""
+def _rows_in_ball(rows: Ellipsoid, y: Interval, many: bool) -> Interval:
+    """<r, y> = <c, y> + <(r-c)/s, s y> lies within radius * |s y|_2 of <c, y>, for one row or many."""
     columns = y.lower.ndim == 2
     xp = library(y.lower, y.upper)
     center = np.asarray(rows.center, dtype=np.float64)
     scale = np.asarray(rows.scale, dtype=np.float64)
     index = (slice(None), None) if columns else slice(None)
-    middle = _contract(Interval.point(center[None, :]), y)
+    middle = _contract(Interval.point(center[None, :] if many else center), y)
     axis = 0
     squares = (scale[index] * y.magnitude()) ** 2
     slack = 1.0 + 4.0 * (len(center) + 4) * UNIT
@@ -93,7 +94,7 @@ def _solve_triangular(op: Op, a: Interval, b: Interval) -> Interval:
                 np.nextafter(rest.lower - term.upper, -np.inf),
                 np.nextafter(rest.upper - term.lower, np.inf),
             )
-        solved[i] = rest if op.unit_diagonal else _divide(rest, _entry(a, i, i))
+        solved[i] = rest if op.unit_diagonal else divide(rest, _entry(a, i, i))
     lower = np.stack(np.broadcast_arrays(*(solved[i].lower for i in range(size))), axis=-2)
     upper = np.stack(np.broadcast_arrays(*(solved[i].upper for i in range(size))), axis=-2)
     return Interval(lower[..., 0], upper[..., 0]) if vector else Interval(lower, upper)
@@ -101,9 +102,3 @@ def _solve_triangular(op: Op, a: Interval, b: Interval) -> Interval:
 
 def _entry(a: Interval, i: int, j: int) -> Interval:
     return Interval(a.lower[..., i, j, None], a.upper[..., i, j, None])
-
-
-def _divide(x: Interval, y: Interval) -> Interval:
-    from pymc_private.analysis.intervals.elementwise import reciprocal
-
-    return x.times(reciprocal(y))

@@ -13,7 +13,7 @@ from pytensor.raise_op import CheckAndRaise
 
 from pymc_private.analysis.interval import Interval
 from pymc_private.analysis.intervals.dispatch import bound, bound_scalar
-from pymc_private.analysis.rounding import Array, equal, library
+from pymc_private.analysis.rounding import equal, library
 
 
 @bound_scalar.register(ps.LT)
@@ -98,38 +98,42 @@ def _is_inf(op: ps.ScalarOp, x: Interval) -> Interval:
 def _switch(op: ps.ScalarOp, condition: Interval, x: Interval, y: Interval) -> Interval:
     """The branch a decided condition takes, else the hull; a poisoned dead branch does no harm."""
     xp = library(*(end for i in (condition, x, y) for end in (i.lower, i.upper)))
-    certain, possible = _truth(condition.lower), _truth(condition.upper)
-    either = x.hull(y)
-    lower = xp.where(certain, x.lower, xp.where(possible, either.lower, y.lower))
-    upper = xp.where(certain, x.upper, xp.where(possible, either.upper, y.upper))
+    either, holds = x.hull(y), truth(condition)
+    lower = xp.where(holds.lower, x.lower, xp.where(holds.upper, either.lower, y.lower))
+    upper = xp.where(holds.lower, x.upper, xp.where(holds.upper, either.upper, y.upper))
     return Interval(lower, upper)
 
 
-def _truth(end: Array) -> Array:
-    """Conditions arrive as Booleans, or as 0/1 numbers where PyMC switches on the data itself."""
-    if getattr(end, "dtype", bool) in (bool, "bool"):
-        return end
-    return ~equal(end, 0)
+def truth(x: Interval) -> Interval:
+    """Whether a number is true: certain if zero is outside, impossible if x is zero."""
+    if all(getattr(end, "dtype", bool) in (bool, "bool") for end in (x.lower, x.upper)):
+        return x
+    certain = (x.lower > 0) | (x.upper < 0)
+    return Interval(certain, ~(equal(x.lower, 0) & equal(x.upper, 0)))
 
 
 @bound_scalar.register(ps.Cast)
 def _cast(op: ps.Cast, x: Interval) -> Interval:
-    """Exact between Booleans, integers and doubles in range; truncation is non-decreasing."""
-    target = op.o_type.dtype
-    if x.is_symbolic or target == "float64":
-        return x if x.is_symbolic else x.as_float()
-    if target == "float32":
-        lower, upper = x.lower.astype(np.float32), x.upper.astype(np.float32)
-        return Interval(
-            np.nextafter(lower, np.float32(-np.inf)).astype(np.float64),
-            np.nextafter(upper, np.float32(np.inf)).astype(np.float64),
-        )
-    if target == "bool":
-        may_be_zero = ~((x.lower > 0) | (x.upper < 0))
-        return Interval(~may_be_zero, ~((x.lower == 0) & (x.upper == 0)))
-    whole = x.as_float()
-    fits = (abs(whole.lower) < 2.0**53) & (abs(whole.upper) < 2.0**53)
-    return Interval(np.trunc(whole.lower), np.trunc(whole.upper)).where(fits)
+    """Rounding to a float and truncation to an integer are non-decreasing."""
+    target = np.dtype(op.o_type.dtype)
+    if target == bool:
+        return truth(x)
+    if target.kind == "f":
+        return x if x.is_symbolic or target == np.float64 else _narrow(x, target)
+    xp = library(x.lower, x.upper)
+    # What does not fit wraps around; beyond 2**53 doubles do not tell integers apart.
+    fits = (abs(x.lower) < 2.0**53) & (abs(x.upper) < 2.0**53)
+    return Interval(xp.trunc(x.lower), xp.trunc(x.upper)).where(fits)
+
+
+def _narrow(x: Interval, target: np.dtype) -> Interval:
+    """Both the number and its rounding to a shorter float."""
+    near = [end.astype(target) for end in (x.lower, x.upper)]
+    below, above = np.nextafter(near[0], -target.type(np.inf)), np.nextafter(near[1], target.type(np.inf))
+    return Interval(
+        np.where(near[0] == x.lower, x.lower, below.astype(np.float64)),
+        np.where(near[1] == x.upper, x.upper, above.astype(np.float64)),
+    )
 
 
 @bound.register(CheckAndRaise)
@@ -140,5 +144,5 @@ def _check(op: CheckAndRaise, node: Apply, value: Interval, *conditions: Interva
     """
     if value.is_symbolic or any(c.is_symbolic for c in conditions):
         return value
-    proved = all(bool(np.all(_truth(c.lower))) for c in conditions)
+    proved = all(bool(np.all(truth(c).lower)) for c in conditions)
     return value if proved else Interval.everything(value.shape)

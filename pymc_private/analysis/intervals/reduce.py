@@ -33,7 +33,8 @@ def _sum_and_slack(terms: Array, axis: tuple[int, ...] | None) -> tuple[Array, A
     count = terms.size / max(np.size(total), 1) if xp is np else terms.size / total.size
     # The factor 2 pays for the rounding of sum|x| itself and for higher orders of n u.
     slack = abs(terms).sum(axis=axis) * (2.0 * count * UNIT) + TINY * count
-    return total, xp.where(xp.isinf(slack), 0.0, slack)
+    # An infinite term makes an exact infinity; without one, the sum may have overflowed on the way.
+    return total, xp.where(xp.isinf(terms).any(axis=axis), 0.0, slack)
 
 
 def _exact(terms: np.ndarray) -> bool:
@@ -73,15 +74,20 @@ def _prod(op: Prod, node: Apply, x: Interval) -> Answer:
     return product
 
 
-@bound.register(Max)
-@bound.register(Min)
-@bound.register(All)
-@bound.register(Any)
+EXTREMES = {Max: np.max, Min: np.min, All: np.all, Any: np.any}
+
+
 def _order(op: CAReduce, node: Apply, x: Interval) -> Interval:
     """Extremes and quantifiers are non-decreasing in each element, and exact."""
-    (lower,) = apply(node, [x.lower])
-    (upper,) = apply(node, [x.upper])
-    return Interval(lower, upper)
+    if x.is_symbolic:
+        return Interval(apply(node, [x.lower])[0], apply(node, [x.upper])[0])
+    # Not the Op itself: it would cast double ends of integers, NaN among them.
+    face, axis = EXTREMES[type(op)], None if op.axis is None else tuple(op.axis)
+    return Interval(np.asarray(face(x.lower, axis=axis)), np.asarray(face(x.upper, axis=axis)))
+
+
+for _op in EXTREMES:
+    bound.register(_op, _order)
 
 
 @bound.register(CumOp)

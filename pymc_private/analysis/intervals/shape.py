@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.tensor.basic import (
     Alloc,
@@ -24,7 +24,8 @@ from pytensor.tensor.extra_ops import Repeat
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 
 from pymc_private.analysis.interval import Interval
-from pymc_private.analysis.intervals.dispatch import Answer, apply, bound, fold
+from pymc_private.analysis.intervals.dispatch import Answer, apply, bound, exact, is_exact
+from pymc_private.analysis.rounding import Array
 
 MOVERS = (
     Alloc,
@@ -39,22 +40,33 @@ MOVERS = (
 )
 
 
+def parameters_of(op: Op, count: int) -> tuple[int, ...]:
+    """Which inputs say where to move (axes, shapes, repeats) rather than what."""
+    if isinstance(op, Join):
+        return () if hasattr(op, "axis") else (0,)
+    return tuple(range(1, count)) if isinstance(op, Alloc | Reshape | Repeat | Split) else ()
+
+
 def _move(op: Op, node: Apply, *inputs: Interval) -> Answer:
     """Each output element is one input element: lower ends from lower ends, upper from upper."""
-    inputs = _common_dtype(inputs) if isinstance(op, Join | MakeVector) else inputs
-    lower = apply(node, [i.lower for i in inputs])
+    places = parameters_of(op, len(inputs))
+    if not all(is_exact(inputs[k]) for k in places):
+        return [Interval.everything() for _ in node.outputs]
+    where = {k: exact(inputs[k], node.inputs[k]) for k in places}
+    face = _join if isinstance(op, Join) else apply
+    lower = face(node, [where.get(k, i.lower) for k, i in enumerate(inputs)])
     if all(i.is_point for i in inputs):
         return [Interval(value, value) for value in lower]
-    upper = apply(node, [i.upper for i in inputs])
+    upper = face(node, [where.get(k, i.upper) for k, i in enumerate(inputs)])
     return [Interval(low, high) for low, high in zip(lower, upper, strict=True)]
 
 
-def _common_dtype(inputs: tuple[Interval, ...]) -> tuple[Interval, ...]:
-    """Doubles where one joined part already has double ends."""
-    floating = [not i.is_symbolic and i.lower.dtype == np.float64 for i in inputs]
-    if not any(floating):
-        return inputs
-    return tuple(i if i.is_symbolic or i.lower.ndim == 0 else i.as_float() for i in inputs)
+def _join(node: Apply, values: list[Any]) -> list[Any]:
+    """Concatenation, without the Op's own cast of doubles to the node's integers."""
+    if any(isinstance(value, Variable) for value in values):
+        return apply(node, values)
+    axis, parts = (node.op.axis, values) if hasattr(node.op, "axis") else (values[0], values[1:])
+    return [np.concatenate(parts, axis=int(axis))]
 
 
 for _op in MOVERS:
@@ -78,24 +90,21 @@ def _make_vector(op: MakeVector, node: Apply, *inputs: Interval) -> Interval:
 @bound.register(DimShuffle)
 def _dimshuffle(op: DimShuffle, node: Apply, x: Interval) -> Interval:
     """Axes move, elements stay; rows stay rows if the last axis stays last."""
-    face = _shuffle(op) if not x.is_symbolic else (lambda end: end.dimshuffle(op.new_order))
-    lower = face(x.lower)
-    upper = lower if x.is_point else face(x.upper)
+    lower = _shuffle(op, x.lower)
+    upper = lower if x.is_point else _shuffle(op, x.upper)
     rows = bool(op.new_order) and op.new_order[-1] == node.inputs[0].type.ndim - 1
     return Interval(lower, upper, x.within if rows else None)
 
 
-def _shuffle(op: DimShuffle) -> Callable[[np.ndarray], np.ndarray]:
-    """The Op on a NumPy array, without PyTensor's own overhead."""
+def _shuffle(op: DimShuffle, end: Array) -> Array:
+    """The Op on a NumPy array, without PyTensor's own overhead, or on a variable."""
+    if isinstance(end, Variable):
+        return end.dimshuffle(op.new_order)
     kept = [axis for axis in op.new_order if axis != "x"]
+    dropped = [axis for axis in range(end.ndim) if axis not in kept]
+    moved = end.transpose([*kept, *dropped])
     index = tuple(np.newaxis if axis == "x" else slice(None) for axis in op.new_order)
-
-    def face(end: np.ndarray) -> np.ndarray:
-        dropped = [axis for axis in range(end.ndim) if axis not in kept]
-        moved = end.transpose([*kept, *dropped])
-        return moved.reshape(moved.shape[: len(kept)])[index]
-
-    return face
+    return moved.reshape(moved.shape[: len(kept)])[index]
 
 
 @bound.register(SpecifyShape)
@@ -120,8 +129,7 @@ def _shape_i(op: Shape_i, node: Apply, x: Interval) -> Interval:
 @bound.register(Eye)
 def _generate(op: Op, node: Apply, *inputs: Interval) -> Answer:
     """Made of exact shapes only."""
-    if any(i.is_symbolic for i in inputs):
-        return [Interval.point(out) for out in apply(node, [i.lower for i in inputs])]
-    if not all(i.is_point for i in inputs):
+    if not all(is_exact(i) for i in inputs):
         return Interval.everything()
-    return fold(node, inputs)
+    made = apply(node, [exact(i, v) for i, v in zip(inputs, node.inputs, strict=True)])
+    return [Interval.point(out) for out in made]

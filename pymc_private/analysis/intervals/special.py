@@ -9,9 +9,10 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 
 from pymc_private.analysis import functions as f
+from pymc_private.analysis.functions import Function
 from pymc_private.analysis.interval import Interval, SimplexRows
 from pymc_private.analysis.intervals.dispatch import Answer, bound, bound_scalar
-from pymc_private.analysis.rounding import UNIT, down, library, up
+from pymc_private.analysis.rounding import UNIT, Array, down, library, up
 
 
 @bound_scalar.register(psm.GammaLn)
@@ -60,15 +61,29 @@ if _I0E is not None:
 @bound_scalar.register(psm.GammaIncC)
 def _gammaincc(op: psm.GammaIncC, k: Interval, x: Interval) -> Interval:
     """Q(k, x) rises in k and falls in x, for k > 0 and x >= 0."""
-    answer = Interval(f.GAMMAINCC.down(k.lower, x.upper), f.GAMMAINCC.up(k.upper, x.lower))
-    return answer.where((k.lower > 0.0) & (x.lower >= 0.0))
+    return _regularized(f.GAMMAINCC, k, x, (k.lower, x.upper), (k.upper, x.lower))
 
 
 @bound_scalar.register(psm.GammaInc)
 def _gammainc(op: psm.GammaInc, k: Interval, x: Interval) -> Interval:
     """P(k, x) falls in k and rises in x, for k > 0 and x >= 0."""
-    answer = Interval(f.GAMMAINC.down(k.upper, x.lower), f.GAMMAINC.up(k.lower, x.upper))
-    return answer.where((k.lower > 0.0) & (x.lower >= 0.0))
+    return _regularized(f.GAMMAINC, k, x, (k.upper, x.lower), (k.lower, x.upper))
+
+
+Corner = tuple[Array, Array]
+
+
+def _regularized(face: Function, k: Interval, x: Interval, low: Corner, high: Corner) -> Interval:
+    """Values at the two corners where they are accurate, else [0, 1], which always holds."""
+    xp = library(*low, *high)
+
+    def accurate(corner: Corner) -> Array:
+        return (corner[0] <= f.GAMMAINC_LARGEST) & (corner[1] <= f.GAMMAINC_LARGEST)
+
+    lower = xp.where(accurate(low), face.down(*low), 0.0)
+    upper = xp.where(accurate(high), face.up(*high), 1.0)
+    defined = (k.lower > 0.0) & (x.lower >= 0.0)
+    return Interval(lower, upper).where(defined & ((k.upper < np.inf) | (x.upper < np.inf)))
 
 
 def _axes(op: Op, x: Interval) -> tuple[int, ...]:
@@ -88,7 +103,7 @@ def _log_sum_exp(x: np.ndarray, axes: tuple[int, ...], sign: float) -> np.ndarra
     total = xp.exp(x - top).sum(axis=axes, keepdims=True)
     value = xp.log(total) + top
     # Each e^(x - top) errs by |x - top| + 4 ulp in its exponent; far terms weigh next to nothing.
-    count = float(np.prod([x.shape[a] for a in axes])) if xp is np else 1024.0
+    count = x.size / total.size
     slack = (16.0 + 4.0 * count) * UNIT * (1.0 + abs(top))
     return down(value - slack, 4.0) if sign < 0 else up(value + slack, 4.0)
 
@@ -114,7 +129,8 @@ def _without_own(x: Interval, axes: tuple[int, ...]) -> Interval:
 def _log_softmax(op: ts.LogSoftmax, node: Apply, x: Interval) -> Answer:
     """See `_without_own`."""
     axes = _axes(op, x)
-    if x.is_symbolic or len(axes) != 1:
+    # A row of -inf only has no softmax (0/0).
+    if x.is_symbolic or x.poles or len(axes) != 1:
         return Interval.everything(() if x.is_symbolic else x.shape)
     return _without_own(x.as_float(), axes)
 
@@ -123,7 +139,7 @@ def _log_softmax(op: ts.LogSoftmax, node: Apply, x: Interval) -> Answer:
 def _softmax(op: ts.Softmax, node: Apply, x: Interval) -> Answer:
     """exp of log-softmax; rows lie on the simplex."""
     axes = _axes(op, x)
-    if x.is_symbolic or len(axes) != 1:
+    if x.is_symbolic or x.poles or len(axes) != 1:
         return Interval.everything(() if x.is_symbolic else x.shape)
     image = _without_own(x.as_float(), axes).increasing(f.EXP)
     rows = SimplexRows() if axes[0] == x.lower.ndim - 1 else None

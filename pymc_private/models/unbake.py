@@ -1,0 +1,60 @@
+"""Turn private arrays that were baked into a model as constants into shared variables.
+
+PyMC and PyTensor fold constants whenever they rewrite a graph: a mean of a baked array would become
+a public-looking number before anybody could see that it reads every record. A shared variable is
+never folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorConstant
+
+from pymc_private.models.sources import Source
+
+
+def unbake(model: pm.Model, sources: Sequence[Source]) -> list[Source]:
+    """Replace each private constant of `model` (a copy of our own) by a shared variable, in place.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        Changed: every node that reads a private constant reads a shared variable of the same value.
+    sources : sequence of Source
+
+    Returns
+    -------
+    list of Source
+        The same private variables, none of them a constant.
+    """
+    baked = {s.variable: _shared(s) for s in sources if isinstance(s.variable, TensorConstant)}
+    if not baked:
+        return list(sources)
+    roots = [*model.basic_RVs, *model.potentials, *model.deterministics]
+    roots += list(model.rvs_to_values.values())
+    for variable in ancestors(roots):
+        node = variable.owner
+        if node is not None:
+            for position, read in enumerate(node.inputs):
+                if read in baked:
+                    node.inputs[position] = baked[read]
+    for rv, value in list(model.rvs_to_values.items()):
+        if value in baked:
+            model.rvs_to_values[rv] = baked[value]
+            model.values_to_rvs[baked[value]] = model.values_to_rvs.pop(value)
+    return [replace(s, variable=baked.get(s.variable, s.variable)) for s in sources]
+
+
+def _shared(source: Source) -> Variable:
+    """A shared variable of the constant's exact type and value."""
+    constant: Any = source.variable
+    data = np.array(constant.data)
+    return pytensor.shared(data, name=source.name, shape=data.shape)

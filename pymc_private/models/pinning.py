@@ -10,7 +10,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorConstant
 
 from pymc_private.analysis.expressions import expressions, fold, mix
-from pymc_private.analysis.rows import UNCOMPUTABLE
+from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
 from pymc_private.errors import NotCertified
 from pymc_private.models.sources import Source
 

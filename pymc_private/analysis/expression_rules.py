@@ -30,6 +30,7 @@ from pymc_private.analysis.expressions import (
 )
 from pymc_private.analysis.intervals.dispatch import perform
 from pymc_private.analysis.intervals.indexing import PUT, TAKE
+from pymc_private.analysis.intervals.shape import parameters_of
 from pymc_private.analysis.row_indexing import index_layout
 from pymc_private.analysis.row_rules import MOVERS
 

@@ -74,7 +74,7 @@ def _softplus(x: np.ndarray) -> np.ndarray:
 
 
 def _gammaln(x: np.ndarray) -> np.ndarray:
-    """log Gamma(x); below 1e-300, where SciPy answers inf too early, it is -log(x) to the last ulp."""
+    """log Gamma(x); below 1e-300, where SciPy answers inf too early, -log(x) to the last ulp."""
     return np.where(x < 1e-300, -np.log(x), sc.gammaln(x))
 
 
@@ -119,7 +119,7 @@ TRIGAMMA = Function(
 I0 = Function("i0", _unscaled(sc.i0e), pt.i0, ulps=16.0, low=1.0)
 I1 = Function("i1", _unscaled(sc.i1e), pt.i1, ulps=16.0)
 I0E = Function("i0e", sc.i0e, lambda x: pt.i0(x) * pt.exp(-abs(x)), ulps=16.0, low=0.0, high=1.0)
-# The exponent k log x - x - gammaln(k) loses an ulp per unit: the figure holds for k, x <= 1e4 only.
+# The exponent k log x - x - gammaln(k) loses an ulp per unit: the figure is for k, x <= 1e4.
 GAMMAINC = Function(
     "gammainc", sc.gammainc, pt.gammainc, ulps=2.0**18, low=0.0, high=1.0, absolute=1e-307
 )

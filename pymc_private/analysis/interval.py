@@ -4,8 +4,8 @@ An end is a bound of a real value. Both ends NaN is the top element: anything, N
 needs no flag: every NumPy function passes it on, and `Interval.is_finite` is False for it.
 Boolean nodes use (False, True) for "unknown", (True, True) for "certain".
 
-An infinite end is a limit that no value reaches (an unbounded parameter, an overflow), unless `poles`
-says that it may be a value (log 0, 1/0, the constant -inf). Only then can inf - inf happen.
+An infinite end is a limit that no value reaches (an unbounded parameter, an overflow), unless
+`poles` says that it may be a value (log 0, 1/0, the constant -inf). Only then can inf - inf happen.
 """
 
 from __future__ import annotations

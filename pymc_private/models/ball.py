@@ -108,7 +108,7 @@ class Ball:
         reach = scale * radius * (1.0 + 1e-12) + np.abs(center) * 1e-15
         return Bounds(center - reach, center + reach, Ellipsoid(center, scale, radius))
 
-    def cells(self, shape: tuple[int, ...], whole: bool) -> list[Bounds]:
+    def cells(self, shape: tuple[int, ...], whole: bool, most: int) -> list[Bounds]:
         """One cell: the ball."""
         return [self.bounds(shape)]
 

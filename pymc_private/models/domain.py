@@ -14,7 +14,9 @@ from pymc_private.analysis import SimplexRows
 from pymc_private.errors import DomainError
 
 MOST_CELLS = 64
-"""Most pieces one variable of a record is cut into when a bound is refined."""
+"""Most points of one variable of a record that are looked at one by one."""
+MOST_PIECES = 32
+"""Most pieces an interval of one variable is cut into."""
 
 
 @runtime_checkable
@@ -30,8 +32,8 @@ class Domain(Protocol):
     def bounds(self, shape: tuple[int, ...]) -> Bounds:
         """One interval that holds the domain."""
 
-    def cells(self, shape: tuple[int, ...], whole: bool) -> list[Bounds]:
-        """Intervals that cover the domain (all points of it, if it is small and finite)."""
+    def cells(self, shape: tuple[int, ...], whole: bool, most: int) -> list[Bounds]:
+        """Intervals that cover the domain: its points if there are at most so many, else pieces."""
 
     def corners(self, shape: tuple[int, ...]) -> list[np.ndarray]:
         """Some extreme points, where a search for the worst record starts."""
@@ -110,19 +112,19 @@ class Interval:
         low, high = self._ends(shape)
         return Bounds(low, high)
 
-    def cells(self, shape: tuple[int, ...], whole: bool) -> list[Bounds]:
+    def cells(self, shape: tuple[int, ...], whole: bool, most: int) -> list[Bounds]:
         """Single numbers are cut; vectors stay whole (their pieces would be too many)."""
         low, high = self._ends(shape)
         if int(np.prod(shape)) != 1:
             return [Bounds(low, high)]
         if whole:
             first, last = int(np.ceil(low.item())), int(np.floor(high.item()))
-            if last - first < MOST_CELLS:
+            if last - first < most:
                 return [Bounds.point(np.full(shape, float(k))) for k in range(first, last + 1)]
-            edges = np.unique(np.linspace(first, last, 17).round())
-            pairs = itertools.pairwise(edges)
+            edges = np.unique(np.linspace(first, last, most + 1).round())
         else:
-            pairs = itertools.pairwise(np.linspace(low.item(), high.item(), 17))
+            edges = np.linspace(low.item(), high.item(), min(most, MOST_PIECES) + 1)
+        pairs = itertools.pairwise(edges)
         return [Bounds(np.full(shape, a), np.full(shape, b)) for a, b in pairs]
 
     def corners(self, shape: tuple[int, ...]) -> list[np.ndarray]:
@@ -195,7 +197,7 @@ class Categories:
         """From the least to the greatest."""
         return Bounds(np.full(shape, self.values[0]), np.full(shape, self.values[-1]))
 
-    def cells(self, shape: tuple[int, ...], whole: bool) -> list[Bounds]:
+    def cells(self, shape: tuple[int, ...], whole: bool, most: int) -> list[Bounds]:
         """Every value, where they are few; one cell for vectors with many combinations."""
         size = int(np.prod(shape))
         if len(self.values) ** size > MOST_CELLS:
@@ -234,7 +236,7 @@ class Simplex:
         """[0, 1] with rows known to sum to one."""
         return Bounds(np.zeros(shape), np.ones(shape), SimplexRows())
 
-    def cells(self, shape: tuple[int, ...], whole: bool) -> list[Bounds]:
+    def cells(self, shape: tuple[int, ...], whole: bool, most: int) -> list[Bounds]:
         """One cell: the simplex."""
         return [self.bounds(shape)]
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import Trail, bounds
+from pymc_private.models.domain import MOST_CELLS
 from pymc_private.models.effort import Effort
 from pymc_private.models.pinning import public_data
 from pymc_private.models.records import RecordGraph
 from pymc_private.models.sources import Source
 
 MOST_RECORD_CELLS = 128
-"""More combinations of the variables' cells than this fall back to whole domains."""
+"""Most combinations of the variables' cells."""
 
 Record = tuple[Bounds, ...]
 """One interval per source: a cell of the space of records."""
@@ -36,13 +38,20 @@ class RowBounds:
         self.effort = Effort()
 
     def _record_cells(self) -> list[Record]:
-        """The product of every source's cells, with single variables left whole if too many."""
-        choices = [s.domain.cells(s.row_shape, s.is_whole) for s in self.sources]
-        while np.prod([len(c) for c in choices]) > MOST_RECORD_CELLS:
+        """The product of every source's cells: fewer of each, or left whole, if too many."""
+        most = MOST_CELLS
+        choices = self._choices(most)
+        while most > 1 and math.prod(map(len, choices)) > MOST_RECORD_CELLS:
+            most //= 2
+            choices = self._choices(most)
+        while math.prod(map(len, choices)) > MOST_RECORD_CELLS:
             widest = int(np.argmax([len(c) for c in choices]))
             source = self.sources[widest]
             choices[widest] = [source.domain.bounds(source.row_shape)]
         return list(itertools.product(*choices))
+
+    def _choices(self, most: int) -> list[list[Bounds]]:
+        return [s.domain.cells(s.row_shape, s.is_whole, most) for s in self.sources]
 
     def trail(self, box: Mapping[str, Bounds]) -> Trail:
         """Bounds of every node for the whole domain, kept as an explanation."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import html as markup
 from collections.abc import Iterable, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from pymc_private.errors import BudgetExceeded, PymcPrivateError
 from pymc_private.privacy.ledger_entry import Cost, Entry, Header
-from pymc_private.privacy.ledger_exact import Budget, float_up
+from pymc_private.privacy.ledger_exact import Budget
 from pymc_private.privacy.ledger_filter import Road, remaining, standing, tally
 from pymc_private.privacy.neighbors import in_words
+from pymc_private.privacy.printing import number
+from pymc_private.privacy.rounding import float_up
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,33 +25,6 @@ ROADS = {
 }
 COLUMNS = ("number", "day", "label", "name", "pure", "rho", "epsilon_i", "delta_i", "completed")
 CELL = "padding:.1rem 1rem .1rem 0;text-align:left;vertical-align:top"
-
-
-def number(value: Fraction, *, up: bool = True, digits: int = 4) -> str:
-    """Write an exact number in few digits, rounded up (spent) or down (left).
-
-    What doubles can hardly tell from a short number goes by that: the double 0.1 exceeds 1/10.
-
-    Examples
-    --------
-    >>> number(Fraction(2, 3)), number(Fraction(2, 3), up=False), number(Fraction(1, 10**6))
-    ('0.6667', '0.6666', '1e-6')
-    >>> number(Fraction(0.1) + 1)
-    '1.1'
-    """
-    top, bottom = Decimal(value.numerator), Decimal(value.denominator)
-    short = Context(prec=digits, rounding=ROUND_HALF_EVEN).divide(top, bottom)
-    if abs(Fraction(short) - value) > value / 2**52:
-        short = Context(prec=digits, rounding=ROUND_CEILING if up else ROUND_FLOOR).divide(
-            top, bottom
-        )
-    short = short.normalize()
-    if short == 0:
-        return "0"
-    if -5 <= short.adjusted() < 7:
-        return f"{short:f}"
-    mantissa, exponent = f"{short:e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
 
 
 def pair(budget: Budget, *, up: bool = True) -> str:

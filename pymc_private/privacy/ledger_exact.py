@@ -103,20 +103,6 @@ def _plain(value: Any) -> Fraction:
     return Fraction(int(whole.numerator), int(whole.denominator))
 
 
-def float_up(value: Fraction) -> float:
-    """Give the least double that is not below ``value`` (infinite beyond the largest)."""
-    try:
-        nearest = float(value)
-    except OverflowError:
-        return math.inf
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
-
-
-def float_down(value: Fraction) -> float:
-    """Give the greatest double that is not above ``value``."""
-    return -float_up(-value) if value else 0.0
-
-
 def checked_text(
     text: object, what: str, *, longest: int = LONGEST_TEXT, empty: bool = False
 ) -> str:

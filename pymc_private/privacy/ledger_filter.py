@@ -25,7 +25,8 @@ from pymc_private.errors import DomainError, Incompatible
 from pymc_private.privacy import renyi
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.ledger_entry import Cost, Header
-from pymc_private.privacy.ledger_exact import Budget, exact, float_down, float_up, proved
+from pymc_private.privacy.ledger_exact import Budget, exact, proved
+from pymc_private.privacy.rounding import float_down, float_up
 
 
 @dataclass(frozen=True)

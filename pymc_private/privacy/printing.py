@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 
 
 def number(value: float | str | Fraction, digits: int = 4, *, up: bool = True) -> str:
     """Write a privacy number in few digits, rounded up (what is spent) or down (what is left).
 
+    What doubles can hardly tell from a short number goes by that: the double 0.1 is written 0.1,
+    although it exceeds 1/10.
+
     Examples
     --------
     >>> number(0.99841), number(1e-6), number(0.99841, up=False), number(float("inf"))
     ('0.9985', '1e-6', '0.9984', 'infinite')
-    >>> number(Fraction(2, 3)), number("1/3", up=False)
-    ('0.6667', '0.3333')
+    >>> number(Fraction(2, 3)), number("1/3", up=False), number(Fraction(0.1) + 1)
+    ('0.6667', '0.3333', '1.1')
     """
-    context = Context(prec=digits, rounding=ROUND_CEILING if up else ROUND_FLOOR)
     if value in ("inf", math.inf):
         return "infinite"
-    if isinstance(value, float):
-        # The shortest decimal that means this double: 0.1 is written 0.1, not 0.1001.
-        return plain(context.create_decimal(repr(float(value))).normalize())
     exact = Fraction(value)
-    return plain(context.divide(Decimal(exact.numerator), Decimal(exact.denominator)).normalize())
+    top, bottom = Decimal(exact.numerator), Decimal(exact.denominator)
+    short = Context(prec=digits, rounding=ROUND_HALF_EVEN).divide(top, bottom)
+    if abs(Fraction(short) - exact) > abs(exact) / 2**52:
+        rounding = ROUND_CEILING if up else ROUND_FLOOR
+        short = Context(prec=digits, rounding=rounding).divide(top, bottom)
+    return plain(short.normalize())
 
 
 def plain(short: Decimal) -> str:

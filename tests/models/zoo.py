@@ -119,7 +119,7 @@ ROOT3 = 3**0.5
 
 @entry(records(X=ball(3), y=counts(0, 1)), {"X": Ball(1.0)}, {"b": (-2, 2)}, exact=4 * ROOT3)
 def logistic(d: Data) -> None:
-    x = pm.Data("X", d["X"], dims=("person", "column") if 0 else None)
+    x = pm.Data("X", d["X"])
     b = pm.Normal("b", 0, 1, shape=3)
     pm.Bernoulli("y", logit_p=x @ b, observed=d["y"], dims="person")
 
@@ -281,7 +281,8 @@ def log_normal(d: Data) -> None:
     pm.LogNormal("y", pm.Normal("mu", 0, 1), 1.0, observed=d["y"], dims="person")
 
 
-@entry(records(y=numbers(-2, 2, 2)), {"y": (-2, 2)}, {"mu": (-1, 1)}, ceiling=1.6)
+@entry(records(y=numbers(-2, 2, 2)), {"y": (-2, 2)}, {"mu": (-1, 1)}, ceiling=1.6,
+    keywords={"records": {"y": 0}})
 def multivariate_normal(d: Data) -> None:
     mu = pm.Normal("mu", 0, 1, shape=2)
     pm.MvNormal("y", mu, cov=np.array([[1.0, 0.5], [0.5, 1.0]]), observed=d["y"])
@@ -384,6 +385,7 @@ def public_predictor(d: Data) -> None:
     {"y": Interval(0.1, 0.8)},
     {"a": (1, 3)},
     ceiling=3.0,
+    keywords={"records": {"y": 0}},
 )
 def dirichlet_rows(d: Data) -> None:
     pm.Dirichlet("y", pm.Gamma("a", 2, 1, shape=3), observed=d["y"])

@@ -36,7 +36,7 @@ def test_a_ledger_prints_budget_spent_left_neighbors_and_charges(ledger):
     ledger.store(ledger.charge(SMALL, "<b>bold</b>", name="main"), b"draws")
     shown = repr(ledger)
     for word in (
-        "epsilon = 2 nats, delta = 0.00001: the public claim",
+        "epsilon = 2 nats, delta = 1e-5: the public claim",
         "epsilon = 0.25 nats, delta = 0 (bookkeeping)",
         "epsilon = 1.75 nats",
         "one record replaced",
@@ -76,7 +76,7 @@ def test_a_ledger_that_cannot_be_read_still_prints(tmp_path):
         (Fraction(2, 3), "0.6667", "0.6666"),
         (Fraction(0.1), "0.1", "0.1"),
         (Fraction(0.1) + 1, "1.1", "1.1"),
-        (Fraction(1, 10**5), "0.00001", "0.00001"),
+        (Fraction(1, 10**5), "1e-5", "1e-5"),
         (Fraction(123456789), "1.235e8", "1.234e8"),
         (Fraction(10) ** 399, "1e399", "1e399"),
         (Fraction(0), "0", "0"),

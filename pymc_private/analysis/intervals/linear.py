@@ -44,7 +44,7 @@ def _expand(x: Interval, index: tuple) -> Interval:
 
 
 def _rows_in_ball(rows: Ellipsoid, y: Interval, many: bool) -> Interval:
-    """<r, y> = <c, y> + <(r-c)/s, s y> lies within radius * |s y|_2 of <c, y>, for one row or many."""
+    """<r, y> = <c, y> + <(r-c)/s, s y> lies within radius * |s y|_2 of <c, y>, for each row r."""
     columns = y.lower.ndim == 2
     xp = library(y.lower, y.upper)
     center = np.asarray(rows.center, dtype=np.float64)

@@ -116,7 +116,7 @@ def truth(x: Interval) -> Interval:
 def _cast(op: ps.Cast, x: Interval) -> Interval:
     """Rounding to a float and truncation to an integer are non-decreasing."""
     target = np.dtype(op.o_type.dtype)
-    if target == bool:
+    if target.kind == "b":
         return truth(x)
     if target.kind == "f":
         return x if x.is_symbolic or target == np.float64 else _narrow(x, target)
@@ -129,7 +129,10 @@ def _cast(op: ps.Cast, x: Interval) -> Interval:
 def _narrow(x: Interval, target: np.dtype) -> Interval:
     """Both the number and its rounding to a shorter float."""
     near = [end.astype(target) for end in (x.lower, x.upper)]
-    below, above = np.nextafter(near[0], -target.type(np.inf)), np.nextafter(near[1], target.type(np.inf))
+    below, above = (
+        np.nextafter(near[0], -target.type(np.inf)),
+        np.nextafter(near[1], target.type(np.inf)),
+    )
     return Interval(
         np.where(near[0] == x.lower, x.lower, below.astype(np.float64)),
         np.where(near[1] == x.upper, x.upper, above.astype(np.float64)),

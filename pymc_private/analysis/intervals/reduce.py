@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.tensor.elemwise import CAReduce
@@ -74,7 +76,12 @@ def _prod(op: Prod, node: Apply, x: Interval) -> Answer:
     return product
 
 
-EXTREMES = {Max: np.max, Min: np.min, All: np.all, Any: np.any}
+EXTREMES: dict[type, Callable[..., np.ndarray]] = {
+    Max: np.max,
+    Min: np.min,
+    All: np.all,
+    Any: np.any,
+}
 
 
 def _order(op: CAReduce, node: Apply, x: Interval) -> Interval:

@@ -57,7 +57,7 @@ def settle(node: Apply, facts: Sequence[Interval], out: Variable, answer: Interv
     Returns
     -------
     Interval
-        Boolean ends for a Boolean node, whole ends for an integer node, NaN in both ends or in none.
+        Boolean ends for a Boolean node, whole ends for an integer node; NaN in both ends or none.
     """
     if answer.is_symbolic or not isinstance(answer.lower, np.ndarray | np.generic):
         return answer

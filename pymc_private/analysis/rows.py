@@ -15,7 +15,7 @@ import numpy as np
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.raise_op import CheckAndRaise
-from pytensor.tensor.shape import Shape, Shape_i
+from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
 
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE, perform
 from pymc_private.analysis.walk import walk
@@ -156,8 +156,8 @@ class Concrete:
 
     @staticmethod
     def _perform(node: Apply, values: Sequence[Any]) -> Sequence[Any]:
-        if isinstance(node.op, CheckAndRaise):
-            return [values[0]]
+        if isinstance(node.op, CheckAndRaise | SpecifyShape):
+            return [values[0]]  # conditions, and the model's own shape: rows may be fewer here
         return perform(node, list(values))
 
 

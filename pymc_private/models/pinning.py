@@ -18,6 +18,10 @@ Values = Mapping[Variable, np.ndarray]
 """Stand-ins for every input of a graph: parameters, private variables, public data."""
 
 
+STACKED = 129
+"""Rows in every walk that stacks cells of records: the number the proof was made for."""
+
+
 def public_data(outs: Sequence[Variable]) -> list[Variable]:
     """Shared variables that are left: public data."""
     return [v for v in ancestors(list(outs)) if v.owner is None and hasattr(v, "get_value")]
@@ -39,19 +43,20 @@ def is_pinned(record: Variable, data: Mapping[Variable, Source], values: Values,
     Returns
     -------
     bool
-        False only if each of n rows, of 2 rows and of 3 rows carries one and the same expression
-        (`analysis.expressions`). Then a bound for one row holds for all, and any number of rows may
-        be stacked in a walk. Otherwise the graph is walked with all n rows.
+        False only if each of n rows, of 2, of 3 and of `STACKED` rows carries one and the same
+        expression (`analysis.expressions`). Then a bound for one row holds for all, and 2 or
+        `STACKED` rows may be stacked in a walk. Otherwise the graph is walked with all n rows.
     """
     seen = []
-    for count in (n, 2, 3):
+    counts = [n, 2, 3, STACKED]
+    for count in counts:
         try:
             seen.append(_row_expressions(record, data, values, count))
         except (NotCertified, *UNCOMPUTABLE):
             return True  # the model's own n stands somewhere in the graph
     first = seen[0][:1]
     lengths = [len(rows) for rows in seen]
-    return lengths != [n, 2, 3] or any(np.any(rows != first) for rows in seen)
+    return lengths != counts or any(np.any(rows != first) for rows in seen)
 
 
 def _row_expressions(

@@ -12,11 +12,11 @@ from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import Trail, bounds
 from pymc_private.models.domain import MOST_CELLS
 from pymc_private.models.effort import Effort
-from pymc_private.models.pinning import public_data
+from pymc_private.models.pinning import STACKED, public_data
 from pymc_private.models.records import RecordGraph
 from pymc_private.models.sources import Source
 
-MOST_RECORD_CELLS = 128
+MOST_RECORD_CELLS = STACKED - 1
 """Most combinations of the variables' cells."""
 
 Record = tuple[Bounds, ...]
@@ -67,10 +67,10 @@ class RowBounds:
         """
         records = self.cells if records is None else records
         if not self.graph.pinned:
-            # One row more than cells never hurts, and keeps length-1 axes from broadcasting.
-            trail = self._trail(box, [*records, records[-1]])
-            lower, upper = self._ends(trail, len(records) + 1)
-            return lower[:-1, None], upper[:-1, None]
+            # Always the number of rows for which rows were proved alike.
+            padding = [records[-1]] * (STACKED - len(records))
+            lower, upper = self._ends(self._trail(box, [*records, *padding]), STACKED)
+            return lower[: len(records), None], upper[: len(records), None]
         ends = [self._ends(self._trail(box, [record] * self.n), self.n) for record in records]
         return np.stack([low for low, _ in ends]), np.stack([high for _, high in ends])
 

@@ -1,0 +1,189 @@
+"""Certified ranges against formulas, against searches, and against PyMC's own log-likelihood."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytest
+from pymc.model.transform.conditioning import remove_value_transforms
+
+import pymc_private as pmp
+from pymc_private.analysis import Interval as Bounds
+from pymc_private.analysis import bounds
+from pymc_private.models.partition import range_of_table
+from pymc_private.models.row_bounds import RowBounds
+from pymc_private.models.simplex import onto_simplex
+from tests.models.zoo import BY_NAME, N
+
+ZOO = list(BY_NAME)
+FAR = 5.0  # where a parameter that the likelihood does not read is unbounded
+
+
+def random_points(private, rng, count):
+    """Points of the box: corners, and uniform ones."""
+    for k in range(count):
+        point = {}
+        for name, box in private.box.items():
+            low, high = np.clip(box.lower, -FAR, FAR), np.clip(box.upper, -FAR, FAR)
+            share = rng.random(low.shape) if k % 2 else rng.integers(0, 2, low.shape)
+            value = low + share * (high - low)
+            point[name] = value if box.within is None else onto_simplex(value, low, high)
+        yield point
+
+
+def own_logp(private):
+    """PyMC's log-likelihood of each record, by natural parameters; nothing of ours but the names."""
+    model = remove_value_transforms(private.base)
+    terms = model.logp(vars=[model[name] for name in private.graph.factors], sum=False)
+    shapes = [dict(zip(private.graph.factors, map(np.shape, _values(model, terms)), strict=True))]
+    rows = []
+    for name, term in zip(private.graph.factors, terms, strict=True):
+        axis = shapes[0][name].index(N)
+        rows.append(term.sum(axis=tuple(a for a in range(term.ndim) if a != axis)))
+    inputs = [model.rvs_to_values[model[name]] for name in private.box]
+    function = pytensor.function(inputs, sum(rows), mode="FAST_COMPILE", on_unused_input="ignore")
+    return lambda point: function(*(point[name] for name in private.box))
+
+
+def _values(model, terms):
+    start = model.initial_point()
+    function = pytensor.function(
+        model.value_vars, terms, mode="FAST_COMPILE", on_unused_input="ignore"
+    )
+    return function(*(start[v.name] for v in model.value_vars))
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_a_model_of_the_zoo_has_a_tight_certificate(name, certificate):
+    entry, found = BY_NAME[name], certificate(name)
+    assert np.isfinite(found.range)
+    assert 0 < found.searched <= found.range
+    assert found.tightness <= entry.ceiling
+    assert found.guarantee(3).pure_epsilon >= 3 * found.range
+
+
+@pytest.mark.parametrize("name", [name for name in ZOO if BY_NAME[name].exact])
+def test_the_range_is_the_formula_of_t5(name, certificate):
+    exact, found = BY_NAME[name].exact, certificate(name)
+    assert found.range >= exact * (1 - 1e-12)
+    assert found.searched <= exact * (1 + 1e-9)
+    assert found.range <= exact * BY_NAME[name].within
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_no_pair_of_records_escapes_the_range(name, private, certificate):
+    """PyMC's own log-likelihood of random records, at random points of the box."""
+    found, rng = certificate(name), np.random.default_rng(7)
+    models = [private(name), private(name, 2)]
+    points = list(random_points(models[0], rng, 120))
+    tables = [np.array([logp(p) for p in points]) for logp in map(own_logp, models)]
+    assert np.isfinite(tables).all()
+    pairs = tables[0] - tables[1]  # the same row of two datasets
+    variation = pairs.max(axis=0) - pairs.min(axis=0)
+    assert variation.max() <= found.range
+    if not models[0].graph.pinned:
+        logp = tables[0]
+        pairs = logp[:, :, None] - logp[:, None, :]
+        variation = pairs.max(axis=0) - pairs.min(axis=0)
+        assert variation.max() <= found.range
+    # Not vacuous: what was tried at random comes near what the search found.
+    assert variation.max() > 0.5 * found.searched
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_the_record_graph_is_the_models_own_likelihood(name, private):
+    model, rng = private(name), np.random.default_rng(3)
+    logp, rows = own_logp(model), RowBounds(model.graph, model.sources, model.n)
+    data = {model.graph.data[s.name]: Bounds.point(s.values()) for s in model.sources}
+    for point in random_points(model, rng, 4):
+        given = rows._given({k: Bounds(v, v) for k, v in point.items()}, [rows.cells[0]] * N)
+        fact = bounds([model.graph.record], given | data)[model.graph.record]
+        value, slack = logp(point), 1e-9
+        assert np.all(fact.lower <= value + slack * (1 + np.abs(value)))
+        assert np.all(fact.upper >= value - slack * (1 + np.abs(value)))
+        assert np.max(fact.upper - fact.lower) < 1e-6
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_a_row_reads_its_own_record_only(name, private):
+    model, other = private(name), private(name, 2)
+    rows = RowBounds(model.graph, model.sources, model.n)
+    point = next(random_points(model, np.random.default_rng(5), 1))
+    given = rows._given({k: Bounds(v, v) for k, v in point.items()}, [rows.cells[0]] * N)
+
+    def record_logp(swapped):
+        data = {}
+        for mine, theirs in zip(model.sources, other.sources, strict=True):
+            values = np.moveaxis(mine.values().copy(), mine.axis, 0)
+            if swapped is not None:
+                values[swapped] = np.moveaxis(theirs.values(), mine.axis, 0)[swapped]
+            data[model.graph.data[mine.name]] = Bounds.point(np.moveaxis(values, 0, mine.axis))
+        return bounds([model.graph.record], given | data)[model.graph.record].lower
+
+    before, after = record_logp(None), record_logp(N // 2)
+    assert np.array_equal(np.delete(before, N // 2), np.delete(after, N // 2))
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_rows_may_be_stacked_in_any_number(name, private):
+    """The coarse table of a few rows is that of all n rows, each with its own cell."""
+    model = private(name)
+    stacked = RowBounds(model.graph, model.sources, model.n)
+    whole = RowBounds(replace(model.graph, pinned=True), model.sources, model.n)
+    cells = stacked.cells[:: max(len(stacked.cells) // 5, 1)]
+    for low, full in zip(
+        stacked.table(model.box, cells), whole.table(model.box, cells), strict=True
+    ):
+        # The error bound of a sum counts its terms, so ends may differ in the last place.
+        np.testing.assert_allclose(np.broadcast_to(low, full.shape), full, rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.parametrize("name", ["logistic", "normal", "softmax", "public offset"])
+def test_the_same_model_has_the_same_certificate_each_time(name, private, certificate):
+    entry = BY_NAME[name]
+    again = pmp.certify(private(name, 2), tolerance=0.05 if entry.exact else entry.ceiling - 1)
+    assert (again.range, again.searched) == (certificate(name).range, certificate(name).searched)
+
+
+def test_a_planted_escape_is_caught(private):
+    """The audit above sees a certificate that is a tenth too small."""
+    model, rng = private("bernoulli"), np.random.default_rng(7)
+    logp = own_logp(model)
+    table = np.array([logp(p) for p in random_points(model, rng, 120)])
+    pairs = table[:, :, None] - table[:, None, :]
+    assert (pairs.max(axis=0) - pairs.min(axis=0)).max() > 0.9 * BY_NAME["bernoulli"].exact
+
+
+def test_a_power_scales_the_range_and_rounds_it_up(private, certificate):
+    third = pmp.temper(private("normal mean"), Fraction(1, 3))
+    found, whole = pmp.certify(third), certificate("normal mean")
+    assert Fraction(found.range) >= Fraction(whole.range) / 3
+    assert found.range == pytest.approx(whole.range / 3, rel=1e-15)
+    assert whole.tempered(Fraction(1, 3)).range == found.range
+
+
+def test_likelihood_terms_that_do_not_read_the_parameters_cancel():
+    """T1: counts' factorials cost nothing; a range of zero is certified as such."""
+    with pm.Model(coords={"i": range(5)}) as model:
+        pm.Normal("mu", 0, 1)
+        pm.Poisson("y", 2.0, observed=[0, 1, 2, 3, 4], dims="i")
+    found = pmp.certify(pmp.privatize(model, records="i", domain={"y": (0, 9)}))
+    assert found.range < 1e-9
+
+
+def test_the_three_inequalities_of_t24_hold_for_random_tables():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        values = rng.normal(size=(rng.integers(1, 5), rng.integers(1, 5), 6))  # cells K, X; points
+        lower, upper = values.min(axis=2)[..., None], values.max(axis=2)[..., None]
+        proved = range_of_table(lower, upper)
+        truth = 0.0
+        for x in range(values.shape[1]):
+            for y in range(values.shape[1]):
+                g = values[:, x, :, None] - values[:, y, None, :]
+                truth = max(truth, g.max() - g.min())
+        assert truth <= proved

@@ -131,7 +131,7 @@ def answer(
     -----
     *Promise* (T16; Dimitrakakis et al., corrected): with probability at least 1 - delta over N
     independent exact draws, for every query the loss against the optimal response under the
-    private posterior is at most 2 (upper - lower) sqrt(log(2 |R| |Q| / delta) / (2 N)).
+    private posterior is at most ``2 (upper - lower) sqrt(log(2 |R| |Q| / delta) / (2 N))``.
     """
     low, high = _bounds(bounds)
     options = _options(responses)

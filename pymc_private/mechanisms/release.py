@@ -33,11 +33,11 @@ class Release:
     ----------
     posterior : xarray.Dataset
         Variables with dims ``chain`` (size 1), ``draw``, ... Checked against an allow-list:
-        see :func:`~pymc_private.mechanisms.luggage.check_posterior`.
+        see ``mechanisms.luggage.check_posterior``.
     guarantee : Guarantee
         What publishing these draws reveals at most.
     facts : mapping
-        Public facts: see :func:`~pymc_private.mechanisms.facts.check_facts`.
+        Public facts: see ``mechanisms.facts.check_facts``.
     private : bool
         False for a seeded run; then the guarantee is ``Guarantee.none(reason)`` and everything
         printed, plotted or saved says NOT PRIVATE.
@@ -194,7 +194,7 @@ class Release:
 
 
 def load(path: str | os.PathLike[str]) -> Release:
-    """Load a release saved by :meth:`Release.save`.
+    """Load a release that `Release.save` wrote.
 
     Raises
     ------

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
+
+import numpy as np
 
 from pymc_private.errors import BudgetExceeded, DomainError, NotCertified
 from pymc_private.models.certificate import Certificate, certify
@@ -66,7 +69,9 @@ def calibrate(
     rows = list(_candidates(private, epsilon, delta, draws))
     if not rows:
         certify(trim(private, mass=DEFAULT_MASS))  # raises, naming what stays infinite
-    chosen = next((row for row in rows if row.chosen), rows[0])
+    if not any(row.chosen for row in rows):  # the usual mass is too large; the next below it is not
+        rows[-1] = replace(rows[-1], chosen=True)
+    chosen = next(row for row in rows if row.chosen)
     if chosen.power < 1 and not temper:
         _refuse(chosen, epsilon, delta, draws)
     final = _tempered(chosen.private, chosen.power)
@@ -74,9 +79,9 @@ def calibrate(
     return Plan(
         private=final,
         certificate=certificate,
-        guarantee=certificate.guarantee(draws),
+        guarantee=certificate.guarantee(int(draws)),
         sampler=choose(final),
-        draws=draws,
+        draws=int(draws),
         epsilon=float(epsilon),
         delta=float(delta),
         frontier=tuple(rows),
@@ -84,7 +89,7 @@ def calibrate(
 
 
 def _check(epsilon: float, delta: float, draws: int) -> None:
-    if not (isinstance(draws, int) and draws >= 1):
+    if isinstance(draws, bool) or not (isinstance(draws, int | np.integer) and draws >= 1):
         raise DomainError("draws is a whole number >= 1", got=draws, allowed="1, 2, ...")
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise DomainError("epsilon must be positive and finite", got=epsilon, allowed="epsilon > 0")
@@ -119,12 +124,13 @@ def _row(
     mass: float | None,
     chosen: bool,
 ) -> Frontier:
-    power = min(Fraction(1), Fraction(affordable) / Fraction(certificate.range))
-    if certificate.range == 0.0:
-        power = Fraction(1)
+    power = Fraction(1)
+    if certificate.range > affordable:
+        power = Fraction(affordable) / Fraction(certificate.range)
     # A short power is easier to read and to state; it is rounded towards more privacy.
     power = power if power == 1 else _shorter(power)
-    return Frontier(private, certificate, power, mass, float(power) * private.n, chosen)
+    kept = float(power * private.power) * private.n
+    return Frontier(private, certificate, power, mass, kept, chosen)
 
 
 def _shorter(power: Fraction) -> Fraction:
@@ -184,16 +190,17 @@ def at_cost(private: PrivateModel, draws: int, delta: float) -> Plan:
     NotCertified, Unsupported, DomainError
         As `calibrate`.
     """
+    _check(1.0, delta, draws)
     certificate = certify(private)
-    guarantee = certificate.guarantee(draws)
+    guarantee = certificate.guarantee(int(draws))
     cost = guarantee.epsilon(delta)
-    _check(max(cost, 1e-300), delta, draws)
     return Plan(
         private=private,
         certificate=certificate,
         guarantee=guarantee,
         sampler=choose(private),
-        draws=draws,
+        draws=int(draws),
         epsilon=cost,
         delta=float(delta),
+        frontier=(_row(private, certificate, math.inf, None, chosen=True),),
     )

@@ -112,7 +112,7 @@ class Plan:
                 {
                     "prior_mass": row.mass,
                     "range": row.certificate.range,
-                    "power": float(row.power),
+                    "power": float(row.power * row.private.power),
                     "records_kept": row.records_kept,
                     "chosen": row.chosen,
                 }

@@ -117,8 +117,11 @@ def _terms(model: pm.Model, parameters: dict[str, Variable]) -> list[tuple[str, 
     values |= {rv: model.rvs_to_values[rv] for rv in model.observed_RVs}
     logps = conditional_logp(values)
     named = [(rv.name, logps[value]) for rv, value in values.items()]
-    # A potential may read an observed variable, which stands for its data.
-    potentials = graph_replace(list(model.potentials), values, strict=False)
+    # A potential may read an observed variable, which stands for its data. PyTensor 2 refuses to
+    # replace what is only reached through what is replaced already.
+    reached = set(ancestors(list(model.potentials), blockers=list(values)))
+    met = {rv: value for rv, value in values.items() if rv in reached}
+    potentials = graph_replace(list(model.potentials), met, strict=False)
     terms = named + [(p.name, out) for p, out in zip(model.potentials, potentials, strict=True)]
     for name, term in terms:
         drawn = [v for v in ancestors([term]) if isinstance(v.type, RandomType)]

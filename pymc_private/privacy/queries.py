@@ -12,8 +12,8 @@ UP = 1.0 + 1e-14
 def psaqr_loss(n_draws: int, delta: float, n_responses: int, n_queries: int) -> float:
     """Loss of the empirically best response against the optimum, for utilities in [0, 1].
 
-    ``2 sqrt(ln(2 |R| |Q| / delta) / (2 N))``, with probability at least 1 - delta over the draws, for
-    all queries at once (adaptive ones included, if chosen among these).
+    ``2 sqrt(ln(2 |R| |Q| / delta) / (2 N))``, with probability at least 1 - delta over the draws,
+    for all queries at once (adaptive ones included, if chosen among these).
 
     Parameters
     ----------

@@ -42,10 +42,14 @@ def grid(name: str, size: int) -> np.ndarray:
     """Points over all of a function's domain: all magnitudes, near landmarks, near both ends."""
     low, high = DOMAINS[name]
     rng = np.random.default_rng(len(name))
-    sizes = np.concatenate([10.0 ** rng.uniform(-323, 308, size), 10.0 ** rng.uniform(-4, 3.5, size)])
+    sizes = np.concatenate(
+        [10.0 ** rng.uniform(-323, 308, size), 10.0 ** rng.uniform(-4, 3.5, size)]
+    )
     near = np.repeat(LANDMARKS, size // 8) * (1 + 10.0 ** rng.uniform(-16, -1, size // 8 * 22))
     close = 10.0 ** rng.uniform(-16.5, -0.3, size)
-    points = np.concatenate([sizes, -sizes, near, -near, LANDMARKS, 1 - close, close - 1, 1 + close])
+    points = np.concatenate(
+        [sizes, -sizes, near, -near, LANDMARKS, 1 - close, close - 1, 1 + close]
+    )
     points = points[(points >= low) & (points <= high)]
     return np.unique(np.concatenate([points, [low, high]]))
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
-from pymc_private import Ball, Categories, Interval, Simplex, certify, privatize, trim
+from pymc_private import Ball, Interval, certify, privatize, trim
 
 N = 37  # equals no other length of the models
 Data = dict[str, np.ndarray]

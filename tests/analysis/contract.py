@@ -1,0 +1,255 @@
+"""The contract of scalar rules: what every rule must do, with the boxes and points it is tried on.
+
+The cases come from the registry of rules itself. A real function is compared with its Arb value, an
+exact one with the Op's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pytensor.scalar.basic as ps
+import pytensor.scalar.math as psm
+import pytensor.tensor as pt
+from flint import arb, ctx
+from pytensor.tensor.elemwise import Elemwise
+
+from pymc_private.analysis import Interval, bounds
+from pymc_private.analysis.intervals import bound_scalar, ruled_ops
+from pymc_private.analysis.intervals.dispatch import perform
+from tests.analysis.truth import BITS, TRUE, is_above, is_below
+
+
+def product(*factors: arb) -> arb:
+    total = arb(1)
+    for factor in factors:
+        total = total * factor
+    return total
+
+
+def power(x: arb, y: arb) -> arb:
+    whole = y.is_integer()
+    if x.is_zero() or (whole and abs(y) > 1e9):
+        return arb.nan()  # left to the Op: 0^0, 1/0
+    return x ** y.unique_fmpz() if whole else x**y
+
+
+REAL: dict[type, Callable[..., arb]] = {
+    ps.Add: lambda *x: sum(x, arb(0)),
+    ps.ArcSinh: TRUE["arcsinh"],
+    ps.ArcTan: TRUE["arctan"],
+    ps.ArcTanh: TRUE["arctanh"],
+    ps.Cos: TRUE["cos"],
+    ps.Cosh: TRUE["cosh"],
+    ps.Exp: TRUE["exp"],
+    ps.Expm1: TRUE["expm1"],
+    ps.Log: TRUE["log"],
+    ps.Log10: TRUE["log10"],
+    ps.Log1p: TRUE["log1p"],
+    ps.Log2: TRUE["log2"],
+    ps.Mul: product,
+    ps.Pow: power,
+    ps.Reciprocal: lambda x: 1 / x,
+    ps.Sin: arb.sin,
+    ps.Sinh: TRUE["sinh"],
+    ps.Sqr: lambda x: x * x,
+    ps.Sqrt: TRUE["sqrt"],
+    ps.Sub: lambda x, y: x - y,
+    ps.Tanh: TRUE["tanh"],
+    ps.TrueDiv: lambda x, y: x / y,
+    psm.Erf: TRUE["erf"],
+    psm.Erfc: TRUE["erfc"],
+    psm.Erfcx: TRUE["erfcx"],
+    psm.Erfinv: TRUE["erfinv"],
+    psm.GammaInc: TRUE["gammainc"],
+    psm.GammaIncC: TRUE["gammaincc"],
+    psm.GammaLn: TRUE["gammaln"],
+    psm.I0: TRUE["i0"],
+    psm.I1: TRUE["i1"],
+    psm.Log1mexp: TRUE["log1mexp"],
+    psm.Psi: TRUE["psi"],
+    psm.Sigmoid: TRUE["sigmoid"],
+    psm.Softplus: TRUE["softplus"],
+    psm.TriGamma: TRUE["trigamma"],
+}
+if hasattr(psm, "I0e"):
+    REAL[psm.I0e] = TRUE["i0e"]
+LOGIC = (ps.AND, ps.OR, ps.Invert)
+EXACT = (ps.Abs, ps.Cast, ps.Ceil, ps.Clip, ps.EQ, ps.Floor, ps.GE, ps.GT, ps.Identity, ps.IsInf)
+EXACT += (ps.IsNan, ps.LE, ps.LT, ps.NEQ, ps.Neg, ps.RoundHalfToEven, ps.ScalarMaximum)
+EXACT += (ps.ScalarMinimum, ps.Second, ps.Sign, ps.Switch, *LOGIC)
+
+POSITIVE = (ps.Log, ps.Log2, ps.Log10, ps.Sqrt, psm.GammaInc, psm.GammaIncC, psm.GammaLn, psm.Psi)
+POSITIVE += (psm.TriGamma, ps.Pow)
+UNIT = (ps.ArcTanh, psm.Erfinv)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One scalar Op on inputs of one data type."""
+
+    scalar: ps.ScalarOp
+    dtype: str
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.scalar}-{self.dtype}-{self.count}"
+
+    @property
+    def kind(self) -> type:
+        return type(self.scalar)
+
+    def node(self):
+        inputs = [pt.matrix(dtype=self.dtype) for _ in range(self.count)]
+        return Elemwise(self.scalar)(*inputs).owner
+
+
+def scalar_cases() -> list[Case]:
+    """A case for each ruled scalar Op, of each arity; and on small integers where it takes them."""
+    cases = []
+    for kind in ruled_ops()[1][1:]:
+        found = {str(v): v for m in (ps, psm) for v in vars(m).values() if type(v) is kind}
+        for scalar in found.values():
+            if "complex" in str(scalar):
+                continue
+            counts = (2, 3) if scalar.nin == -1 else (scalar.nin,)
+            first = "bool" if kind in LOGIC else "float64"
+            cases += [Case(scalar, first, count) for count in counts]
+            cases += [Case(scalar, d, counts[0]) for d in ("int8", "uint8", "bool") if d != first]
+    return [case for case in cases if _takes(case)]
+
+
+def _takes(case: Case) -> bool:
+    try:
+        node = case.node()
+        perform(node, [np.ones((1, 1), case.dtype)] * case.count)
+    except (TypeError, NotImplementedError):
+        return case.dtype == "float64"  # a ruled Op that cannot even be built must not pass unseen
+    return True
+
+
+LANDMARKS = np.array([0, 1, -1, 2, 0.5, 1.4616321449683623, np.pi / 2, np.pi, -np.pi, 8, 26, 700])
+
+
+def float_boxes(rng: np.random.Generator, case: Case, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points, boxes that touch or hold zero, near landmarks, huge, with infinite ends, and top."""
+    sizes = 10.0 ** np.where(rng.random((2, n)) < 0.8, 1, 60) ** rng.uniform(-1, 1.1, (2, n))
+    a, b = sizes * rng.choice([-1, 1], (2, n)) * rng.choice([1e-4, 1.0, 1.0], (2, n))
+    near = rng.choice(LANDMARKS, n)
+    kind = rng.integers(0, 10, n)
+    b = np.where(kind == 0, a, b)
+    a = np.where(kind == 1, 0.0, a)
+    a, b = (
+        np.where(kind == 2, near, a),
+        np.where(kind == 2, near + 10.0 ** rng.uniform(-16, 1, n), b),
+    )
+    a = np.where(kind == 3, near, a)
+    b = np.where(kind == 4, a * (1 + 10.0 ** rng.uniform(-16, 0, n)), b)
+    b = np.where(kind == 5, np.inf * rng.choice([-1, 1], n), b)
+    usual = rng.random(n) < 0.9
+    if case.kind in POSITIVE:
+        a, b = np.where(usual, abs(a), a), np.where(usual, abs(b), b)
+    if case.kind in UNIT:
+        a, b = np.where(usual, np.tanh(a), a), np.where(usual, np.tanh(b), b)
+    if case.kind is psm.Log1mexp:
+        a, b = np.where(usual, -abs(a), a), np.where(usual, -abs(b), b)
+    top = rng.random(n) < 0.03
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    return np.where(top, np.nan, low)[:, None], np.where(top, np.nan, high)[:, None]
+
+
+def float_points(rng: np.random.Generator, low: np.ndarray, high: np.ndarray, k: int) -> np.ndarray:
+    """Ends, zero, middles, and points at all distances from the ends; NaN too in the top element."""
+    first = np.where(np.isnan(low), -1e3, np.maximum(low, -1e300))
+    last = np.where(np.isnan(high), 1e3, np.minimum(high, 1e300))
+    t = rng.choice([0.0, 1.0, 0.5, np.nan], (len(low), k), p=[0.2, 0.2, 0.1, 0.5])
+    t = np.where(np.isnan(t), rng.random(t.shape) ** rng.choice([1, 8, 40], t.shape), t)
+    t = np.where(rng.random(t.shape) < 0.5, t, 1 - t)
+    points = np.clip(first + t * (last - first), first, last)
+    points = np.where((rng.random(t.shape) < 0.1) & (first <= 0) & (last >= 0), 0.0, points)
+    return np.where(np.isnan(low) & (rng.random(t.shape) < 0.3), np.nan, points)
+
+
+def whole_boxes(rng: np.random.Generator, case: Case, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes of small integers, as doubles."""
+    info = (0, 1) if case.dtype == "bool" else (np.iinfo(case.dtype).min, np.iinfo(case.dtype).max)
+    ends = rng.integers(info[0], info[1], (2, n), endpoint=True)
+    small = rng.integers(max(info[0], -4), min(info[1], 4), (2, n), endpoint=True)
+    ends = np.where(rng.random(n) < 0.6, small, ends).astype(float)
+    if case.kind is ps.Pow:
+        ends = abs(ends) % 8
+    return ends.min(axis=0)[:, None], ends.max(axis=0)[:, None]
+
+
+def whole_points(rng: np.random.Generator, low: np.ndarray, high: np.ndarray, k: int) -> np.ndarray:
+    return rng.integers(low.astype(int), high.astype(int), (len(low), k), endpoint=True)
+
+
+@dataclass
+class Tally:
+    """Trials, values outside their interval, and how many intervals said something."""
+
+    trials: int
+    escapes: list
+    informed: float
+
+
+def boxes_of(case: Case, rng: np.random.Generator, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    make = float_boxes if case.dtype == "float64" else whole_boxes
+    return [make(rng, case, n) for _ in range(case.count)]
+
+
+def enclose(node, boxes: list[tuple[np.ndarray, np.ndarray]]) -> Interval:
+    """The rule's answer, by the walk that the certifier itself uses."""
+    given = {v: Interval(*box) for v, box in zip(node.inputs, boxes, strict=True)}
+    return bounds(node.outputs, given)[node.outputs[0]]
+
+
+def attempt(case: Case, seed: int, n: int, k: int) -> Tally:
+    """n boxes with k points each."""
+    rng = np.random.default_rng(seed)
+    node, boxes = case.node(), boxes_of(case, rng, n)
+    pick = float_points if case.dtype == "float64" else whole_points
+    points = [pick(rng, low, high, k).astype(case.dtype) for low, high in boxes]
+    fact = enclose(node, boxes)
+    with np.errstate(all="ignore"):
+        values = perform(node, points)[0]
+    lower, upper = (np.broadcast_to(end, (n, 1)) for end in (fact.lower, fact.upper))
+    escapes, before = [], ctx.prec
+    ctx.prec = BITS
+    for i in range(n):
+        for j in range(k):
+            point = tuple(float(p[i, j]) for p in points)
+            if not _holds(case, lower[i, 0], upper[i, 0], values[i, j], point):
+                escapes.append(([tuple(float(e[i, 0]) for e in box) for box in boxes], point))
+    ctx.prec = before
+    return Tally(n * k, escapes, float(np.mean(~np.isnan(lower.astype(float)))))
+
+
+def _holds(case: Case, low: float, high: float, value: float, point: tuple[float, ...]) -> bool:
+    """Whether a value lies in its interval; NaN only lies in the top element."""
+    if np.isnan(low) and np.isnan(high):
+        return True
+    if np.isnan(low) or np.isnan(high):
+        return False
+    if case.dtype == "float64" and case.kind in REAL and np.isfinite(point).all():
+        real = REAL[case.kind](*map(arb, point))
+        if real.is_finite():
+            return is_below(low, real) and is_above(high, real)
+    # float32 arithmetic on small integers, and values at poles.
+    slack = 0.0 if case.kind in EXACT else 2e-6 * abs(value) if np.isfinite(value) else 0.0
+    return bool(low <= value + slack and value - slack <= high)
+
+
+@contextmanager
+def planted(kind: type, rule: Callable[..., Interval]) -> Iterator[None]:
+    """Replace a rule for a while."""
+    original = bound_scalar.registry[kind]
+    bound_scalar.register(kind, rule)
+    try:
+        yield
+    finally:
+        bound_scalar.register(kind, original)

@@ -5,7 +5,7 @@ needs no flag: every NumPy function passes it on, and `Interval.is_finite` is Fa
 Boolean nodes use (False, True) for "unknown", (True, True) for "certain".
 
 An infinite end is a limit that no value reaches (an unbounded parameter, an overflow), unless
-`poles` says that it may be a value (log 0, 1/0, the constant -inf). Only then can inf - inf happen.
+`poles` says that it may be a value (log 0, the constant -inf). Only then can inf - inf happen.
 """
 
 from __future__ import annotations

@@ -20,9 +20,10 @@ from pymc_private.mechanisms.release import Release
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.sources import constants_with_axis
 from pymc_private.privacy import Guarantee
 from pymc_private.samplers.choose import CLAIMS
-from pymc_private.samplers.randomness import GRID_BITS
+from pymc_private.samplers.randomness import GRID
 
 PACKAGES = ("pymc-private", "pymc", "pytensor", "arviz", "numpy", "scipy")
 
@@ -52,7 +53,7 @@ def assemble(
         "trim": {k: _ends(b.lower, b.upper) for k, b in model.region.items()},
         "power": str(model.power),
         "withheld": withheld,
-        "grid": f"each coordinate rounded to about 2**-{GRID_BITS} of its box",
+        "grid": GRID,
         "model": model_fingerprint(model),
         "versions": {package: _version(package) for package in PACKAGES},
         "name": name,
@@ -94,14 +95,22 @@ def _dataset(private: PrivateModel, values: Mapping[str, np.ndarray]) -> xr.Data
     """Dims and coords as the model names them; labels of the records never enter."""
     variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
     coords: dict[str, Any] = {}
+    unlabeled = _record_dims(private)
     for name, array in values.items():
         dims = private.base.named_vars_to_dims.get(name) or [None] * (array.ndim - 1)
         named = tuple(d or f"{name}_dim_{i}" for i, d in enumerate(dims))
         variables[name] = (("chain", "draw", *named), array[None])
         for dim, size in zip(named, array.shape[1:], strict=True):
-            labels = private.base.coords.get(dim)
+            labels = None if dim in unlabeled else private.base.coords.get(dim)
             coords[dim] = np.arange(size) if labels is None else np.asarray(labels)
     return xr.Dataset(variables, coords=coords)
+
+
+def _record_dims(private: PrivateModel) -> set[str | None]:
+    """The dims whose entries are records, also where `records` named an axis and no dim."""
+    dims = private.base.named_vars_to_dims
+    named = [(s, dims.get(name)) for s in private.sources for name in (s.name, *s.aliases)]
+    return {private.records} | {found[s.axis] for s, found in named if found} - {None}
 
 
 def deterministics(
@@ -114,14 +123,18 @@ def deterministics(
     dict of str to array, shape (draws, ...)
         Recomputed from the rounded draws, so they hold nothing more than the draws do.
     list of str
-        Withheld: an ancestor is private, or the variable has one entry per record.
+        Withheld: an ancestor is private or an array with the records axis, or the variable has
+        one entry per record.
     """
     model, computed, withheld = private.base, {}, []
     inputs = {rv: private.graph.parameters[rv.name] for rv in model.free_RVs}
     secret = {s.variable for s in private.sources} | set(model.observed_RVs)
+    per_record = _record_dims(private)
     for variable in model.deterministics:
         dims = model.named_vars_to_dims.get(variable.name) or ()
-        if secret & set(ancestors([variable])) or private.records in dims:
+        # An array with the records axis may be one more copy of a private one.
+        copies = constants_with_axis([variable], private.n, skip=())
+        if secret & set(ancestors([variable])) or copies or per_record & set(dims):
             withheld.append(variable.name)
             continue
         (graph,) = graph_replace([variable], inputs | {v: v for v in inputs.values()}, strict=False)
@@ -146,7 +159,7 @@ def check_destination(save: str | os.PathLike[str] | None, *, overwrite: bool) -
     Raises
     ------
     DomainError
-        No such folder, or it cannot be written.
+        No such folder, or it cannot be written, or no file is named.
     Incompatible
         A file is there already.
     """
@@ -160,6 +173,8 @@ def check_destination(save: str | os.PathLike[str] | None, *, overwrite: bool) -
             allowed="a file in a folder that exists and can be written",
             do="make the folder first; nothing was charged",
         )
+    if Path(save).is_dir():
+        raise DomainError("a release is saved as a file", got=f"the folder {Path(save).name}")
     if Path(save).exists() and not overwrite:
         raise Incompatible(
             "a file is there already, and a new draw would replace it",

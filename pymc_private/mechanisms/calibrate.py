@@ -111,6 +111,7 @@ def _candidates(
     for mass in MASSES:
         try:
             trimmed = trim(private, mass=mass)
+            choose(trimmed)  # a model that nothing can draw from is refused before the long work
             certificate = certify(trimmed)
         except NotCertified:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,57 +23,69 @@ STOPPED = (
     "The draw was stopped. It is charged, nothing is released, and the ledger keeps the charge. "
     "Publishing the fact that it was stopped is not covered by the guarantee."
 )
+Result = TypeVar("Result")
 
 
 class StoppedDraw(KeyboardInterrupt):
-    """Ctrl-C during a draw: charged, nothing released."""
+    """Ctrl-C after a charge: nothing released."""
 
 
-def system() -> Uniform:
-    """Randomness for a release."""
-    return SystemRandomness()
-
-
-def seeded(seed: int) -> Uniform:
-    """Randomness for a run that is not private."""
-    return SeededRandomness.from_seed(seed)
-
-
-def charged_draw(plan: Plan, randomness: Uniform, progressbar: bool) -> dict[str, np.ndarray]:
-    """Draw what a plan says, rounded to the public grid of its box.
-
-    Parameters
-    ----------
-    plan : Plan
-        Already charged.
-    randomness : Uniform
-    progressbar : bool
-
-    Returns
-    -------
-    dict of str to array, shape (draws, ...)
+def stoppable(work: Callable[[], Result]) -> Result:
+    """Do what was paid for; Ctrl-C says what it means for the charge.
 
     Raises
     ------
     StoppedDraw
         Ctrl-C. The charge stays.
+    """
+    with contextlib.suppress(KeyboardInterrupt):
+        return work()
+    # Raised out here, the error has no context, whose traceback could show data.
+    raise StoppedDraw(STOPPED) from None
+
+
+def charged_draw(plan: Plan, progressbar: bool) -> dict[str, np.ndarray]:
+    """Draw what a plan says, by randomness that nobody can repeat.
+
+    Parameters
+    ----------
+    plan : Plan
+        Already charged.
+    progressbar : bool
+
+    Returns
+    -------
+    dict of str to array, shape (draws, ...)
+        On the public grid of its box.
+
+    Raises
+    ------
     PymcPrivateError
         The draw failed; the cause is withheld, since it may depend on the data.
     """
     try:
-        target = Target(plan.private)
-        with _bar(plan.draws, progressbar) as progress:
-            points = sample_boxes(target, plan.draws, randomness, progress)
-        return target.unpack(round_to_grid(points, target.lower, target.upper))
-    except KeyboardInterrupt:
-        raise StoppedDraw(STOPPED) from None
+        return _draw(plan, SystemRandomness(), progressbar)
     except Exception as error:
-        raise PymcPrivateError(
-            "the draw failed after it was charged; nothing is released",
-            got=type(error).__name__,
-            do="the cause may depend on the data and is not shown; publishing the failure is not "
-            "covered by the guarantee",
-        ) from None
+        cause = type(error).__name__
+    raise PymcPrivateError(
+        "the draw failed after it was charged; nothing is released",
+        got=cause,
+        do="the cause may depend on the data and is not shown; publishing the failure is not "
+        "covered by the guarantee",
+    ) from None
+
+
+def seeded_draw(plan: Plan, seed: int, progressbar: bool) -> dict[str, np.ndarray]:
+    """Draw reproducibly: not private, charges nothing."""
+    return _draw(plan, SeededRandomness.from_seed(seed), progressbar)
+
+
+def _draw(plan: Plan, randomness: Uniform, progressbar: bool) -> dict[str, np.ndarray]:
+    # No warning of NumPy's may tell what the data made overflow.
+    with np.errstate(all="ignore"), _bar(plan.draws, progressbar) as progress:
+        target = Target(plan.private)
+        points = sample_boxes(target, plan.draws, randomness, progress)
+        return target.unpack(round_to_grid(points, target.lower, target.upper))
 
 
 @contextlib.contextmanager

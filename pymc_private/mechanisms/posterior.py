@@ -13,7 +13,7 @@ from pymc_private.mechanisms.calibrate import at_cost, calibrate
 from pymc_private.mechanisms.release import Release
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel, privatize
-from pymc_private.privacy import Guarantee, Ledger
+from pymc_private.privacy import Entry, Guarantee, Ledger
 
 MEANINGLESS = {
     "tune": "exact draws need no warm-up; remove it",
@@ -104,7 +104,8 @@ def sample(
     plan = _plan(what, draws, epsilon, delta, declaration)
     if random_seed is not None:
         assembly.check_destination(save, overwrite=again)
-        return _seeded(plan, random_seed, name, save, progressbar)
+        seeded = _seeded(plan, random_seed, name, progressbar)
+        return assembly.save_as(seeded, save, overwrite=again)
     ledger = _ledger(ledger, plan)
     key = f"{plan.fingerprint}|{data_version}"
     if not again and name is not None:
@@ -115,11 +116,7 @@ def sample(
     assembly.rehearse(plan, name)
     label = name or f"{plan.draws} draws"
     entry = ledger.charge(plan.guarantee, label, delta=plan.delta, name=name, key=key)
-    values = drawing.charged_draw(plan, drawing.system(), progressbar)
-    charges = [{"label": e.label, "guarantee": e.guarantee.to_dict()} for e in ledger.entries]
-    budget = {"epsilon": str(ledger.budget.epsilon), "delta": str(ledger.budget.delta)}
-    release = assembly.assemble(plan, values, plan.guarantee, True, name, charges, budget)
-    ledger.store(entry, release.to_bytes())
+    release = drawing.stoppable(lambda: _paid(plan, ledger, entry, progressbar))
     return assembly.save_as(release, save, overwrite=again)
 
 
@@ -210,11 +207,20 @@ def _stored(ledger: Ledger, name: str, key: str) -> Release | None:
     return None
 
 
-def _seeded(plan: Plan, seed: int, name: str | None, save: Any, progressbar: bool) -> Release:
+def _paid(plan: Plan, ledger: Ledger, entry: Entry, progressbar: bool) -> Release:
+    """What a charge paid for, kept in the ledger."""
+    values = drawing.charged_draw(plan, progressbar)
+    charges = [{"label": e.label, "guarantee": e.guarantee.to_dict()} for e in ledger.entries]
+    budget = {"epsilon": str(ledger.budget.epsilon), "delta": str(ledger.budget.delta)}
+    release = assembly.assemble(plan, values, plan.guarantee, True, entry.name, charges, budget)
+    ledger.store(entry, release.to_bytes())
+    return release
+
+
+def _seeded(plan: Plan, seed: int, name: str | None, progressbar: bool) -> Release:
     """A release for tests and demonstrations: not private, and says so everywhere."""
-    values = drawing.charged_draw(plan, drawing.seeded(seed), progressbar)
+    values = drawing.seeded_draw(plan, seed, progressbar)
     guarantee = Guarantee.none(
         "random_seed makes the draws a function of the data that anyone can recompute"
     )
-    release = assembly.assemble(plan, values, guarantee, False, name, [], None)
-    return assembly.save_as(release, save)
+    return assembly.assemble(plan, values, guarantee, False, name, [], None)

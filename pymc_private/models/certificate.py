@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from pymc_private.analysis import Interval as Bounds
+from pymc_private.analysis import Trail
 from pymc_private.errors import NotCertified
 from pymc_private.models import partition, search
 from pymc_private.models.effort import Effort
@@ -20,8 +21,8 @@ from pymc_private.privacy import Guarantee
 from pymc_private.privacy.printing import number
 
 THEOREM = "T1-T3"
-SEARCH, REFINE = 1000.0, 2000.0
-"""Walks spent on the lower bound and on the upper one: some seconds."""
+SEARCH, REFINE, RESCUE = 1000.0, 2000.0, 500.0
+"""Walks spent on the lower bound, on the upper one, and to make an infinite one finite: seconds."""
 ASSUMPTIONS = (
     "real arithmetic and ideal randomness: the draws are exact for real numbers, then rounded to a "
     "public grid",
@@ -154,15 +155,18 @@ def certify(
     rows = RowBounds(private.graph, private.sources, private.n)
     trail = rows.trail(private.box)
     best = partition.coarse_range(rows, private.box)
-    rows.effort = Effort(SEARCH, deadline)
-    found = search.searched_range(rows, private.box) if math.isfinite(best) else 0.0
-    if not best <= found * (1.0 + tolerance):
-        rows.effort = Effort(REFINE, deadline)
-        best = min(best, partition.refined_range(rows, private.box, found, tolerance))
+    if not math.isfinite(best) and _open_ended(private, trail):
+        raise _not_certified(private, rows)  # no cutting of the other parameters would help
+    if not math.isfinite(best):
+        rows.effort = Effort(RESCUE, deadline)
+        best = partition.refined_range(rows, private.box, 0.0, tolerance)
     if not math.isfinite(best):
         raise _not_certified(private, rows)
-    if found == 0.0:
-        found = search.searched_range(rows, private.box)
+    rows.effort = Effort(SEARCH, deadline)
+    found = search.searched_range(rows, private.box)
+    if best > found * (1.0 + tolerance):
+        rows.effort = Effort(REFINE, deadline)
+        best = min(best, partition.refined_range(rows, private.box, found, tolerance))
     power = private.power
     return Certificate(
         range=_times(best, power),
@@ -175,6 +179,12 @@ def certify(
         tolerance=tolerance,
         model=_fingerprint(private),
     )
+
+
+def _open_ended(private: PrivateModel, trail: Trail) -> list[str]:
+    """Parameters without ends that by themselves make the likelihood infinite."""
+    names = {culprit.op for culprit in trail.culprits(private.graph.record)}
+    return [name for name, box in private.box.items() if name in names and not box.is_finite]
 
 
 def _fingerprint(private: PrivateModel) -> str:

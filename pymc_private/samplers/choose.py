@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
+from pytensor.graph.basic import Variable
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import bounds
@@ -10,6 +13,7 @@ from pymc_private.errors import Unsupported
 from pymc_private.models.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.samplers.boxes import LARGEST_DIMENSION
+from pymc_private.samplers.randomness import has_grid
 
 CLAIMS = {"boxes": "proved (real arithmetic)"}
 PRIOR_CELLS = 256
@@ -42,51 +46,69 @@ def choose(private: PrivateModel) -> str:
             do="fix or merge some parameters",
         )
     for rv in private.base.free_RVs:
-        box = private.box[rv.name]
-        if not str(rv.type.dtype).startswith("float") or box.within is not None:
-            raise Unsupported(
-                f"the box sampler cannot draw '{rv.name}'",
-                got="a discrete or simplex-valued parameter",
-                allowed="continuous parameters with an interval each",
-                do="write the model with free continuous parameters (a Beta probability instead of "
-                "a two-cell Dirichlet; marginalize discrete ones)",
-            )
-        if not box.is_finite:
-            raise Unsupported(
-                f"the box sampler needs ends for '{rv.name}'",
-                got="an unbounded parameter",
-                allowed="every parameter within a finite box",
-                do="pmp.trim(private, mass=0.99), or box={...}",
-            )
-    _refuse_unbounded_prior(private)
+        _refuse_odd_box(private, rv)
+    _refuse_odd_prior(private)
     return "boxes"
 
 
-def _refuse_unbounded_prior(private: PrivateModel) -> None:
-    """Intervals must bound the prior on fine enough cells, or the envelope would never close."""
+def _refuse_odd_box(private: PrivateModel, rv: Variable) -> None:
+    """Continuous variables only, each in a box of many doubles."""
+    box = private.box[rv.name]
+    if not str(rv.type.dtype).startswith("float") or box.within is not None:
+        raise Unsupported(
+            f"the box sampler cannot draw '{rv.name}'",
+            got="a discrete or simplex-valued parameter",
+            allowed="continuous parameters with an interval each",
+            do="write the model with free continuous parameters (a Beta probability instead of "
+            "a two-cell Dirichlet; marginalize discrete ones)",
+        )
+    if not box.is_finite:
+        raise Unsupported(
+            f"the box sampler needs ends for '{rv.name}'",
+            got="an unbounded parameter",
+            allowed="every parameter within a finite box",
+            do="pmp.trim(private, mass=0.99), or box={...}",
+        )
+    if not has_grid(box.lower, box.upper):
+        raise Unsupported(
+            f"the box of '{rv.name}' is too narrow or too wide for double precision",
+            got=f"[{np.min(box.lower):.6g}, {np.max(box.upper):.6g}]",
+            allowed="finite width, more than about 2**-42 of the largest end",
+            do="shift or scale the parameter in the model",
+        )
+
+
+def _refuse_odd_prior(private: PrivateModel) -> None:
+    """Intervals must bound the prior on fine enough cells, or the envelope would never close.
+
+    Nor would a draw ever end where the prior is zero on the whole region.
+    """
     parameters = private.graph.parameters
     shared = {v: Bounds.point(v.get_value()) for v in public_data([private.graph.prior])}
-    queue = [dict(private.box)]
+    queue, zero = [dict(private.box)], True
     for _ in range(PRIOR_CELLS):
         if not queue:
-            return
+            break
         box = queue.pop()
         given = {parameters[name]: b for name, b in box.items()} | shared
         upper = bounds([private.graph.prior], given)[private.graph.prior].upper
+        zero = zero and bool(upper == -np.inf)
         if not np.all(upper < np.inf):
-            queue += _halves(box)
-    raise Unsupported(
-        "the prior density is not bounded on the region",
-        got=", ".join(private.box),
-        allowed="regions where intervals bound the prior density from above",
-        do="trim away from the edge where the prior density is infinite",
-    )
+            queue += _halves(box, private.box)
+    if queue or zero:
+        raise Unsupported(
+            f"the prior density is {'not bounded' if queue else 'zero'} on the region",
+            got=", ".join(private.box),
+            allowed="regions where intervals bound the prior density from above, not all zero",
+            do="trim away from the edge where the prior density is infinite, to where it is not "
+            "zero",
+        )
 
 
-def _halves(box: dict[str, Bounds]) -> list[dict[str, Bounds]]:
-    """Two halves of a box, across its widest coordinate."""
+def _halves(box: dict[str, Bounds], whole: Mapping[str, Bounds]) -> list[dict[str, Bounds]]:
+    """Two halves of a box, across the coordinate that is widest as a share of the whole."""
     widths = {
-        (name, i): b.upper[i] - b.lower[i]
+        (name, i): (b.upper[i] - b.lower[i]) / (whole[name].upper[i] - whole[name].lower[i])
         for name, b in box.items()
         for i in np.ndindex(np.shape(b.lower))
     }

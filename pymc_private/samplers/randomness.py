@@ -8,8 +8,12 @@ from typing import Protocol
 
 import numpy as np
 
-GRID_BITS = 40
-"""A draw keeps about 2**-40 of its box: the low bits of a double depend on how it was made."""
+GRID_BITS, MAGNITUDE_BITS = 40, 44
+GRID = (
+    f"each coordinate rounded to a multiple of a power of two: about 2**-{GRID_BITS} of its box, "
+    f"or 2**-{MAGNITUDE_BITS} of its largest end if that is more"
+)
+"""The low bits of a double depend on how it was made, so a draw does not keep them."""
 
 
 class Uniform(Protocol):
@@ -49,17 +53,30 @@ class SeededRandomness:
 
 
 def grid_width(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Public grid of each coordinate: a power of two, 2**-40 of the box or less.
+    """Public grid of each coordinate: a power of two, coarser than any double in the box.
 
     Parameters
     ----------
     lower, upper : array
         The box of the coordinates; never the posterior.
     """
-    return 2.0 ** np.floor(np.log2(upper - lower) - GRID_BITS)
+    largest = np.maximum(np.abs(lower), np.abs(upper))
+    # Far from zero a small box is made of few doubles: there the largest end sets the grid.
+    reach = np.maximum(upper - lower, np.ldexp(largest, GRID_BITS - MAGNITUDE_BITS))
+    return 2.0 ** np.floor(np.log2(reach) - GRID_BITS)
+
+
+def has_grid(lower: np.ndarray, upper: np.ndarray) -> bool:
+    """Whether every coordinate's box holds a multiple of its grid."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.all(2.0 * grid_width(lower, upper) <= upper - lower))
 
 
 def round_to_grid(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Round to the grid, inside the box. Post-processing of an ideal draw."""
+    """Round to the multiples of the grid's width inside the box, ends included if they are some.
+
+    Post-processing of an ideal draw.
+    """
     width = grid_width(lower, upper)
-    return np.clip(np.round(values / width) * width, lower, upper)
+    steps = np.clip(np.round(values / width), np.ceil(lower / width), np.floor(upper / width))
+    return steps * width

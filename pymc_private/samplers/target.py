@@ -66,11 +66,11 @@ class Target:
         """An upper bound on a box: the tighter of the interval bound and the mean-value form.
 
         Mean-value form (Moore 1966): f(c + t) <= f(c) + sup over the box of <grad f, t>, where f is
-        continuous on the box. There f is continuous and piecewise smooth, and PyTensor's gradient is
-        its gradient almost everywhere (at a kink of |x| or max it picks one side, and the interval of
-        the gradient's graph holds both). So if that interval is bounded, f is Lipschitz, Clarke's
-        gradient lies in the interval, and Lebourg's mean-value theorem gives the bound (Clarke 1983,
-        Theorems 2.3.7 and 2.5.1).
+        continuous on the box. There f is piecewise smooth, and PyTensor's gradient is its gradient
+        almost everywhere; at a kink of |x| or max it picks one side, and the interval of its graph
+        holds both. If that interval is bounded, f is Lipschitz, Clarke's generalized gradient lies
+        in the interval, and Lebourg's mean-value theorem gives the bound (Clarke 1983, Theorems
+        2.3.7 and 2.5.1).
         """
         trail = self._walk([self._value, *self._gradient], lower, upper)
         flat = trail[self._value]

@@ -17,8 +17,8 @@ from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.ledger import Ledger
 from pymc_private.privacy.ledger_entry import Cost, Header, make_header
 from pymc_private.privacy.ledger_exact import Budget
-from pymc_private.privacy.rounding import float_down, float_up
 from pymc_private.privacy.ledger_filter import proves, tally
+from pymc_private.privacy.rounding import float_down, float_up
 
 TENTH = Fraction(1, 10)
 

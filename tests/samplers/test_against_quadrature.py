@@ -1,9 +1,10 @@
 """Box draws against quadrature, with both error rates stated.
 
 The test compares the empirical CDF of each coordinate with a CDF computed on a fine grid from a log
-density written here by hand. By the Dvoretzky-Kiefer-Wolfowitz inequality (Massart 1990) it rejects a
-right sampler with probability at most FALSE_ALARM per coordinate, and misses a marginal that is off by
-more than ``detectable(N)`` somewhere with probability at most MISS. The seeds are fixed; any would do.
+density written here by hand. By the Dvoretzky-Kiefer-Wolfowitz inequality (Massart 1990) it
+rejects a right sampler with probability at most FALSE_ALARM per coordinate, and misses a marginal
+that is off by more than ``detectable(N)`` somewhere with probability at most MISS. The seeds are
+fixed; any would do.
 """
 
 from __future__ import annotations

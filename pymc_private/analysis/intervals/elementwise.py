@@ -10,7 +10,7 @@ from pymc_private.analysis import functions as f
 from pymc_private.analysis.functions import Function
 from pymc_private.analysis.interval import Interval, corners
 from pymc_private.analysis.intervals.dispatch import bound_scalar
-from pymc_private.analysis.rounding import Array, add_down, add_up, down, equal, library, up
+from pymc_private.analysis.rounding import Array, add_down, add_up, down, library, up
 
 # Non-decreasing where it is defined; NumPy answers NaN elsewhere.
 INCREASING = {
@@ -92,20 +92,6 @@ def _mul(op: ps.ScalarOp, *factors: Interval) -> Interval:
     return product.forget()
 
 
-def reciprocal(x: Interval) -> Interval:
-    """1/x falls on each side of zero; an interval that holds zero inside has none."""
-    xp = library(x.lower, x.upper)
-    positive = (x.lower >= 0.0) & (x.upper > 0.0)
-    negative = (x.upper <= 0.0) & (x.lower < 0.0)
-    lower, upper = down(1.0 / x.upper), up(1.0 / x.lower)
-    # A zero end is approached from inside only: [0, b] -> [1/b, inf], [a, 0] -> [-inf, 1/a].
-    upper = xp.where(equal(x.lower, 0.0), np.inf, upper)
-    lower = xp.where(equal(x.upper, 0.0), -np.inf, lower)
-    lower = xp.where(positive, xp.maximum(lower, 0.0), lower)
-    upper = xp.where(negative, xp.minimum(upper, 0.0), upper)
-    return Interval(lower, upper).where(positive | negative)
-
-
 @bound_scalar.register(ps.TrueDiv)
 def _true_div(op: ps.ScalarOp, x: Interval, y: Interval) -> Interval:
     """See `divide`."""
@@ -113,14 +99,8 @@ def _true_div(op: ps.ScalarOp, x: Interval, y: Interval) -> Interval:
 
 
 def divide(x: Interval, y: Interval) -> Interval:
-    """Corners where y keeps its sign; x times [1/y] where y ends at zero and x is apart from it."""
-    xp = library(x.lower, x.upper, y.lower, y.upper)
-    direct = corners(_DIVIDE, x, y)
-    apart = (y.lower > 0.0) | (y.upper < 0.0)
-    other = x.times(reciprocal(y)).where((x.lower > 0.0) | (x.upper < 0.0))  # 0/0 is no number
-    return Interval(
-        xp.where(apart, direct.lower, other.lower), xp.where(apart, direct.upper, other.upper)
-    )
+    """Corners where y keeps its sign; x/0 is no number (its infinity has the sign of the zero)."""
+    return corners(_DIVIDE, x, y).where((y.lower > 0.0) | (y.upper < 0.0))
 
 
 _DIVIDE = Function("divide", np.true_divide, lambda a, b: a / b, ulps=1.0)
@@ -128,8 +108,18 @@ _DIVIDE = Function("divide", np.true_divide, lambda a, b: a / b, ulps=1.0)
 
 @bound_scalar.register(ps.Reciprocal)
 def _reciprocal(op: ps.ScalarOp, x: Interval) -> Interval:
-    """1/x falls on each side of zero."""
+    """See `reciprocal`."""
     return reciprocal(x)
+
+
+def reciprocal(x: Interval) -> Interval:
+    """1/x falls on each side of zero and keeps the sign."""
+    xp = library(x.lower, x.upper)
+    positive, negative = x.lower > 0.0, x.upper < 0.0
+    lower, upper = down(1.0 / x.upper), up(1.0 / x.lower)
+    lower = xp.where(positive, xp.maximum(lower, 0.0), lower)
+    upper = xp.where(negative, xp.minimum(upper, 0.0), upper)
+    return Interval(lower, upper).where(positive | negative)
 
 
 @bound_scalar.register(ps.Sqr)

@@ -24,9 +24,6 @@ POLES = (
     ps.Log1p,
     ps.Log2,
     ps.Log10,
-    ps.Pow,
-    ps.Reciprocal,
-    ps.TrueDiv,
     psm.Erfinv,
     psm.Log1mexp,
 )

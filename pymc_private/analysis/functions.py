@@ -78,6 +78,11 @@ def _gammaln(x: np.ndarray) -> np.ndarray:
     return np.where(x < 1e-300, -np.log(x), sc.gammaln(x))
 
 
+def _trigamma(x: np.ndarray) -> np.ndarray:
+    """psi'(x) for x > 0; SciPy never returns from large negative arguments."""
+    return sc.polygamma(1, np.where(x > 0.0, x, np.nan))
+
+
 def _unscaled(scaled: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
     """e^|x| scaled(x) for a Bessel function, without SciPy's early overflow of e^|x|."""
 
@@ -113,9 +118,7 @@ ERFCX = Function("erfcx", sc.erfcx, pt.erfcx, ulps=320.0, low=0.0)
 ERFINV = Function("erfinv", sc.erfinv, pt.erfinv, ulps=64.0)
 GAMMALN = Function("gammaln", _gammaln, pt.gammaln, ulps=16.0, absolute=2e-15)
 PSI = Function("psi", sc.psi, pt.psi, ulps=32.0, absolute=2e-15)
-TRIGAMMA = Function(
-    "trigamma", lambda x: sc.polygamma(1, x), lambda x: pt.polygamma(1, x), ulps=64.0, low=0.0
-)
+TRIGAMMA = Function("trigamma", _trigamma, lambda x: pt.polygamma(1, x), ulps=64.0, low=0.0)
 I0 = Function("i0", _unscaled(sc.i0e), pt.i0, ulps=16.0, low=1.0)
 I1 = Function("i1", _unscaled(sc.i1e), pt.i1, ulps=16.0)
 I0E = Function("i0e", sc.i0e, lambda x: pt.i0(x) * pt.exp(-abs(x)), ulps=16.0, low=0.0, high=1.0)

@@ -82,7 +82,7 @@ def build_record_graph(
     """
     parameters = {rv.name: rv.type(name=rv.name) for rv in model.free_RVs}
     data = {s.name: s.input() for s in sources}
-    terms = _terms(model, parameters)
+    terms = factor_terms(model, parameters)
     # Parameters stand in for themselves: PyTensor 2 copies every input that is not replaced.
     swaps = {s.variable: data[s.name] for s in sources} | {v: v for v in parameters.values()}
     raw = graph_replace([term for _, term in terms], swaps, strict=False)
@@ -111,8 +111,14 @@ def build_record_graph(
     return RecordGraph(total, base, parameters, data, tuple(names), pinned)
 
 
-def _terms(model: pm.Model, parameters: dict[str, Variable]) -> list[tuple[str, Variable]]:
-    """Every factor of the joint density, by name, in the parameters' natural space."""
+def factor_terms(model: pm.Model, parameters: dict[str, Variable]) -> list[tuple[str, Variable]]:
+    """Every factor of the joint density, by name, in the parameters' natural space.
+
+    Raises
+    ------
+    NotCertified
+        A factor holds a random draw that is no variable of the model.
+    """
     values = {rv: parameters[rv.name] for rv in model.free_RVs}
     values |= {rv: model.rvs_to_values[rv] for rv in model.observed_RVs}
     logps = conditional_logp(values)

@@ -10,9 +10,12 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.transforms import Interval as IntervalTransform
 from pymc.model.transform.conditioning import change_value_transforms
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.models.compat import copy_model
+from pymc_private.models.records import factor_terms
 from pymc_private.models.simplex import onto_simplex
 
 TEMPER, REGION = "likelihood_power", "region"
@@ -52,9 +55,21 @@ def restricted_model(
             inside = pt.all(pt.and_(model[name] >= low, model[name] <= high))
             pm.Potential(f"{REGION}_{name}", pt.switch(inside, 0.0, -np.inf))
         if power != 1.0:
-            logps = model.logp(vars=[model[name] for name in factors], sum=False)
-            pm.Potential(TEMPER, (power - 1.0) * pt.sum([term.sum() for term in logps]))
+            terms = _factors(model, factors)
+            pm.Potential(TEMPER, (power - 1.0) * pt.sum([term.sum() for term in terms]))
     return model
+
+
+def _factors(model: pm.Model, names: Sequence[str]) -> list[Variable]:
+    """Log-densities of some factors as functions of the model's own random variables.
+
+    `model.logp` would give functions of value variables, which no later transform of the model
+    could follow.
+    """
+    inputs = {rv.name: rv.type(name=rv.name) for rv in model.free_RVs}
+    terms = dict(factor_terms(model, inputs))
+    swaps = {variable: model[name] for name, variable in inputs.items()}
+    return graph_replace([terms[name] for name in names], swaps, strict=False)
 
 
 def _is_open(bounds: Bounds) -> bool:

@@ -68,8 +68,9 @@ def grid_width(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
 
 def has_grid(lower: np.ndarray, upper: np.ndarray) -> bool:
     """Whether every coordinate's box holds a multiple of its grid."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.all(2.0 * grid_width(lower, upper) <= upper - lower))
+    with np.errstate(all="ignore"):
+        span, width = upper - lower, grid_width(lower, upper)
+        return bool(np.all((width > 0.0) & (2.0 * width <= span) & np.isfinite(span)))
 
 
 def round_to_grid(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:

@@ -136,8 +136,8 @@ LANDMARKS = np.array([0, 1, -1, 2, 0.5, 1.4616321449683623, np.pi / 2, np.pi, -n
 
 def float_boxes(rng: np.random.Generator, case: Case, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Points, boxes that touch or hold zero, near landmarks, huge, with infinite ends, and top."""
-    sizes = 10.0 ** np.where(rng.random((2, n)) < 0.8, 1, 60) ** rng.uniform(-1, 1.1, (2, n))
-    a, b = sizes * rng.choice([-1, 1], (2, n)) * rng.choice([1e-4, 1.0, 1.0], (2, n))
+    sizes = 10.0 ** (rng.choice([1, 1, 1, 4, 100], (2, n)) * rng.uniform(-1, 1.2, (2, n)))
+    a, b = sizes * rng.choice([-1, 1], (2, n))
     near = rng.choice(LANDMARKS, n)
     kind = rng.integers(0, 10, n)
     b = np.where(kind == 0, a, b)
@@ -149,7 +149,7 @@ def float_boxes(rng: np.random.Generator, case: Case, n: int) -> tuple[np.ndarra
     a = np.where(kind == 3, near, a)
     b = np.where(kind == 4, a * (1 + 10.0 ** rng.uniform(-16, 0, n)), b)
     b = np.where(kind == 5, np.inf * rng.choice([-1, 1], n), b)
-    usual = rng.random(n) < 0.9
+    usual = (rng.random(n) < 0.9) | (case.kind is psm.TriGamma)  # SciPy hangs on negative ones
     if case.kind in POSITIVE:
         a, b = np.where(usual, abs(a), a), np.where(usual, abs(b), b)
     if case.kind in (psm.GammaInc, psm.GammaIncC):  # Arb's answers are slow from here to 2e4
@@ -174,7 +174,7 @@ def _range_of(cast: ps.Cast) -> tuple[float, float]:
 
 
 def float_points(rng: np.random.Generator, low: np.ndarray, high: np.ndarray, k: int) -> np.ndarray:
-    """Ends, zero, middles, and points at all distances from the ends; NaN too in the top element."""
+    """Ends, zero, middles, points at all distances from the ends; NaN too in the top element."""
     first = np.where(np.isnan(low), -1e3, np.maximum(low, -1e300))
     last = np.where(np.isnan(high), 1e3, np.minimum(high, 1e300))
     t = rng.choice([0.0, 1.0, 0.5, np.nan], (len(low), k), p=[0.2, 0.2, 0.1, 0.5])

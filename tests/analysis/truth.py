@@ -57,10 +57,10 @@ def i0e(x: arb) -> arb:
 
 def lower_gamma(k: arb, x: arb) -> arb:
     """P(k, x) = x^k e^-x sum_n x^n / Gamma(k + n + 1): all terms are positive."""
-    if not x > 0:
+    if not (k > 0 and x >= 0) or k > 2e4 or x > 2e4:
+        return arb.nan()  # undefined, or the series would take too long
+    if x.is_zero():
         return arb(0)
-    if k > 2e4 or x > 2e4:
-        return arb.nan()  # the series would take too long
     term = (k * x.log() - x - (k + 1).lgamma()).exp()
     total, n, k_mid, x_mid = term, 1, float(k.mid()), float(x.mid())
     while n % 16 or 2 * x_mid > k_mid + n or not term < total * arb(2) ** (9 - ctx.prec):
@@ -71,11 +71,13 @@ def lower_gamma(k: arb, x: arb) -> arb:
 
 def upper_gamma(k: arb, x: arb) -> arb:
     """Q(k, x) = 1 - P(k, x), with enough bits for the difference."""
-    if k > 2e4 or x > 2e4:
+    if not (k > 0 and x >= 0) or k > 2e4 or x > 2e4:
         return arb.nan()
+    if x.is_zero():
+        return arb(1)
     before = ctx.prec
     # log Q >= -x + (k - 1) log x - gammaln(k) roughly; small k costs log2(1/k) bits besides.
-    guess = float(x.mid()) * 1.5 + max(0.0, -float(k.log().mid())) * 1.5
+    guess = float(x.mid()) * 1.5 + max(0.0, -1.5 * float(k.log().mid()))
     ctx.prec = BITS + min(int(guess * 2), 4000)
     try:
         return 1 - lower_gamma(k, x)

@@ -9,6 +9,7 @@ import pytest
 import pymc_private as pmp
 from pymc_private.mechanisms.assembly import rehearse
 from pymc_private.mechanisms.calibrate import at_cost
+from pymc_private.models import certificate
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.samplers.choose import choose
 from tests.models.zoo import BY_NAME, N
@@ -21,11 +22,17 @@ NAMES = [
     "private offset",
     "public predictor",
     "observed data variable",
-    "two outcomes",
     "initial values",
     "potential only",
     "records along the second axis",
 ]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """Refine bounds only a little: how far is not what is tested here."""
+    monkeypatch.setattr(certificate, "REFINE", 60.0)
+    monkeypatch.setattr(certificate, "SEARCH", 60.0)
 
 
 def overwrite(private):
@@ -53,14 +60,14 @@ def told(action):
         return type(error).__name__, str(error)
 
 
-def facts_of(certificate):
+def facts_of(found):
     return (
-        certificate.range,
-        certificate.searched,
-        certificate.trail,
-        certificate.claims,
-        repr(certificate),
-        certificate.guarantee(3).to_dict(),
+        found.range,
+        found.searched,
+        found.trail,
+        found.claims,
+        repr(found),
+        found.guarantee(3).to_dict(),
     )
 
 

@@ -179,12 +179,14 @@ def test_adding_and_removing_records_is_not_proved_yet():
     refused(Unsupported, action, "add_remove", "substitute")
 
 
-@pytest.mark.parametrize("what", [3, "model", None])
+@pytest.mark.parametrize("what", [3, "model", pm.Model])
 def test_what_is_no_model_is_refused(what):
-    refused(DomainError, lambda: pmp.privatize(what, records="i"), complete=False) if what else None
-    if what is None:
-        with pytest.raises(DomainError, match="with model:"):
-            pmp.privatize(records="i")
+    refused(DomainError, lambda: pmp.privatize(what, records="i"), "pymc.Model", complete=False)
+
+
+def test_no_model_at_all_is_refused():
+    with pytest.raises(DomainError, match="with model:"):
+        pmp.privatize(records="i")
 
 
 # ---- data --------------------------------------------------------------------------------
@@ -437,15 +439,12 @@ def test_a_prior_that_reads_the_data_is_refused(statistic):
     refused(NotCertified, action, "prior of 'b' reads the private data")
 
 
-@pytest.mark.parametrize("keywords", [{"dims": "i"}, {"shape": N}, {"shape": (N, 1)}])
+@pytest.mark.parametrize("keywords", [{"dims": "i"}, {"shape": (N,)}, {"shape": (2, N)}])
 def test_a_parameter_per_record_is_refused(keywords):
     def build():
         a = pm.Normal("a", 0, 1, **keywords)
-        mean = a if len(keywords.get("shape", ()) or (1,)) < 2 else a[:, 0]
-        pm.Normal("y", mean, 1, observed=Y, dims="i")
+        pm.Normal("y", a.reshape((-1, N)).sum(axis=0), 1, observed=Y, dims="i")
 
-    if keywords == {"shape": N}:
-        keywords = {"shape": (N,)}
     action = lambda: pmp.privatize(model_of(build), records="i", domain=DOMAIN)  # noqa: E731
     refused(Unsupported, action, "'a' has one entry per record")
 
@@ -456,7 +455,8 @@ def test_as_many_groups_as_records_are_no_parameters_of_single_records():
         pm.Normal("y", pm.Normal("a", shape=N)[group], 1, observed=Y, dims="i")
 
     private = pmp.privatize(model_of(build), records="i", domain=DOMAIN | {"g": range(N)})
-    assert np.isfinite(pmp.certify(pmp.trim(private, box={"a": (-1, 1)})).range)
+    trimmed = pmp.trim(private, box={"a": (-1, 1)})
+    assert np.isfinite(pmp.certify(trimmed, tolerance=3).range)
 
 
 def hidden_in_a_distribution(offset):

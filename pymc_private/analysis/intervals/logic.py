@@ -127,16 +127,9 @@ def _cast(op: ps.Cast, x: Interval) -> Interval:
 
 
 def _narrow(x: Interval, target: np.dtype) -> Interval:
-    """Both the number and its rounding to a shorter float."""
-    near = [end.astype(target) for end in (x.lower, x.upper)]
-    below, above = (
-        np.nextafter(near[0], -target.type(np.inf)),
-        np.nextafter(near[1], target.type(np.inf)),
-    )
-    return Interval(
-        np.where(near[0] == x.lower, x.lower, below.astype(np.float64)),
-        np.where(near[1] == x.upper, x.upper, above.astype(np.float64)),
-    )
+    """Holds the number and its rounding to a shorter float."""
+    low, high = (end.astype(target).astype(np.float64) for end in (x.lower, x.upper))
+    return Interval(np.minimum(x.lower, low), np.maximum(x.upper, high))
 
 
 @bound.register(CheckAndRaise)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytensor.scalar.math as psm
 import pytensor.tensor.special as ts
@@ -12,7 +14,7 @@ from pymc_private.analysis import functions as f
 from pymc_private.analysis.functions import Function
 from pymc_private.analysis.interval import Interval, SimplexRows
 from pymc_private.analysis.intervals.dispatch import Answer, bound, bound_scalar
-from pymc_private.analysis.rounding import UNIT, Array, down, library, up
+from pymc_private.analysis.rounding import UNIT, down, library, up
 
 
 @bound_scalar.register(psm.GammaLn)
@@ -61,29 +63,35 @@ if _I0E is not None:
 @bound_scalar.register(psm.GammaIncC)
 def _gammaincc(op: psm.GammaIncC, k: Interval, x: Interval) -> Interval:
     """Q(k, x) rises in k and falls in x, for k > 0 and x >= 0."""
-    return _regularized(f.GAMMAINCC, k, x, (k.lower, x.upper), (k.upper, x.lower))
+    return _regularized(f.GAMMAINCC, k, x).where((k.lower > 0.0) & (x.lower >= 0.0))
 
 
 @bound_scalar.register(psm.GammaInc)
 def _gammainc(op: psm.GammaInc, k: Interval, x: Interval) -> Interval:
-    """P(k, x) falls in k and rises in x, for k > 0 and x >= 0."""
-    return _regularized(f.GAMMAINC, k, x, (k.upper, x.lower), (k.lower, x.upper))
+    """P(k, x) rises in x and falls in k, for k > 0 and x >= 0."""
+    return _regularized(_GAMMAINC_OF_X, x, k).where((k.lower > 0.0) & (x.lower >= 0.0))
 
 
-Corner = tuple[Array, Array]
+_GAMMAINC_OF_X = replace(
+    f.GAMMAINC,
+    numpy=lambda x, k: f.GAMMAINC.numpy(k, x),
+    tensor=lambda x, k: f.GAMMAINC.tensor(k, x),
+)
 
 
-def _regularized(face: Function, k: Interval, x: Interval, low: Corner, high: Corner) -> Interval:
-    """Values at the two corners where they are accurate, else [0, 1], which always holds."""
-    xp = library(*low, *high)
+def _regularized(face: Function, rising: Interval, falling: Interval) -> Interval:
+    """A function in [0, 1], from arguments up to the largest for which `face` is accurate.
 
-    def accurate(corner: Corner) -> Array:
-        return (corner[0] <= f.GAMMAINC_LARGEST) & (corner[1] <= f.GAMMAINC_LARGEST)
-
-    lower = xp.where(accurate(low), face.down(*low), 0.0)
-    upper = xp.where(accurate(high), face.up(*high), 1.0)
-    defined = (k.lower > 0.0) & (x.lower >= 0.0)
-    return Interval(lower, upper).where(defined & ((k.upper < np.inf) | (x.upper < np.inf)))
+    Beyond it an argument is moved back where that loosens the bound, else 0 or 1 is the bound.
+    """
+    most = f.GAMMAINC_LARGEST
+    xp = library(rising.lower, rising.upper, falling.lower, falling.upper)
+    low = face.down(xp.minimum(rising.lower, most), falling.upper)
+    high = face.up(rising.upper, xp.minimum(falling.lower, most))
+    lower = xp.where(falling.upper <= most, low, 0.0)
+    upper = xp.where(rising.upper <= most, high, 1.0)
+    # At two infinite arguments there is no value.
+    return Interval(lower, upper).where((rising.upper < np.inf) | (falling.upper < np.inf))
 
 
 def _axes(op: Op, x: Interval) -> tuple[int, ...]:

@@ -1,0 +1,336 @@
+"""The contract of every scalar rule in the registry; a rule that is not listed fails here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytensor.scalar.basic as ps
+import pytensor.scalar.math as psm
+import pytensor.tensor as pt
+import pytest
+
+from pymc_private.analysis import Interval, bounds
+from pymc_private.analysis import functions as f
+from pymc_private.analysis.functions import Function
+from pymc_private.analysis.intervals import bound_scalar, ruled_ops
+from pymc_private.analysis.rounding import UNIT
+from tests.analysis.contract import (
+    EXACT,
+    REAL,
+    Case,
+    attempt,
+    boxes_of,
+    enclose,
+    planted,
+    scalar_cases,
+)
+
+CASES = scalar_cases()
+BOXES, POINTS = 400, 6
+IDS = [str(case) for case in CASES]
+
+
+def test_each_registered_rule_has_a_case_and_a_reference():
+    kinds = set(ruled_ops()[1][1:])
+    assert {case.kind for case in CASES} == kinds
+    assert set(REAL) | set(EXACT) >= kinds
+    assert not set(REAL) & set(EXACT)
+
+
+def test_there_are_enough_trials():
+    assert len(CASES) * BOXES * POINTS >= 100_000
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_no_value_leaves_its_interval(case: Case, record_property):
+    tally = attempt(case, seed=11, n=BOXES, k=POINTS)
+    record_property("trials", tally.trials)
+    assert tally.trials == BOXES * POINTS
+    assert tally.escapes == []
+    assert (
+        tally.informed > 0.4 or case.dtype != "float64"
+    )  # top everywhere would pass, and say nothing
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_no_value_leaves_its_interval_in_a_million_trials(case: Case, record_property):
+    tally = attempt(case, seed=2, n=1000, k=10)
+    record_property("trials", tally.trials)
+    assert tally.escapes == []
+
+
+FLOAT = [case for case in CASES if case.dtype == "float64" or case.kind in (ps.AND, ps.OR)]
+
+
+@pytest.mark.parametrize("case", FLOAT, ids=str)
+def test_a_smaller_box_has_a_smaller_interval(case: Case):
+    """Inclusion isotonicity, up to the few ulps of rounding."""
+    rng = np.random.default_rng(3)
+    boxes = boxes_of(case, rng, 200)
+    smaller = [shrink(rng, *box) for box in boxes]
+    node = case.node()
+    outer, inner = enclose(node, boxes), enclose(node, smaller)
+    if outer.lower.dtype == bool:
+        assert np.all(outer.lower <= inner.lower)
+        assert np.all(outer.upper >= inner.upper)
+        return
+    with np.errstate(all="ignore"):
+        slack = 1e-9 * np.maximum(abs(inner.lower), abs(inner.upper))
+    top = np.isnan(outer.lower)
+    slack = np.where(np.isfinite(slack), slack, 0.0) + 1e-300
+    assert np.all(top | (outer.lower <= inner.lower + slack))
+    assert np.all(top | (outer.upper >= inner.upper - slack))
+
+
+def shrink(rng: np.random.Generator, low: np.ndarray, high: np.ndarray) -> tuple:
+    """A box inside: each end stays, or moves to a value between."""
+    if low.dtype != float or np.isin(np.concatenate([low, high]), (0.0, 1.0)).all():
+        return low, np.where(rng.random(low.shape) < 0.5, low, high)
+    first, last = np.maximum(low, -1e300), np.minimum(high, 1e300)
+    cut = np.sort(first + rng.random((2, *low.shape)) * (last - first), axis=0)
+    cut = np.clip(cut, first, last)
+    keep = rng.random(low.shape) < 0.5
+    return np.where(keep, low, cut[0]), np.where(keep, cut[1], high)
+
+
+@pytest.mark.parametrize("case", [c for c in FLOAT if c.kind in REAL], ids=str)
+def test_at_a_point_an_interval_is_a_few_ulps_wide(case: Case):
+    rng = np.random.default_rng(4)
+    points = [rng.uniform(0.05, 0.9, (200, 1)) for _ in range(case.count)]
+    if case.kind is psm.Log1mexp:
+        points = [-p for p in points]
+    fact = enclose(case.node(), [(p, p.copy()) for p in points])
+    wide = 2e-10 if case.kind in (psm.GammaInc, psm.GammaIncC) else 1000 * UNIT
+    assert np.all(fact.upper - fact.lower <= wide * np.maximum(abs(fact.upper), 0.05))
+
+
+@pytest.mark.parametrize("case", [c for c in FLOAT if c.kind in EXACT], ids=str)
+def test_an_exact_function_of_a_point_is_a_point(case: Case):
+    rng = np.random.default_rng(5)
+    points = [rng.integers(-2, 3, (50, 1)).astype(case.dtype) for _ in range(case.count)]
+    if case.kind is ps.Cast and case.scalar.o_type.dtype.startswith("uint"):
+        points = [abs(p) for p in points]
+    if case.kind is ps.Clip:
+        points[1:] = [np.minimum(*points[1:]), np.maximum(*points[1:])]
+    fact = enclose(case.node(), [(p, p.copy()) for p in points])
+    np.testing.assert_array_equal(fact.lower, fact.upper)
+
+
+# ---- faults that the contract must catch -------------------------------------------------
+
+
+def ends(x: Interval, function: Function) -> Interval:
+    low, high = function(x.lower), function(x.upper)
+    return Interval(np.minimum(low, high), np.maximum(low, high))
+
+
+def two_corners(op, *x):
+    return Interval(np.prod([i.lower for i in x], 0), np.prod([i.upper for i in x], 0))
+
+
+def without_hull(op, c, x, y):
+    taken = c.upper.astype(bool)
+    return Interval(np.where(taken, x.lower, y.lower), np.where(taken, x.upper, y.upper))
+
+
+def truth_of_ends(op, c, x, y):
+    sure, maybe, either = c.lower != 0, c.upper != 0, x.hull(y)
+    low = np.where(sure, x.lower, np.where(maybe, either.lower, y.lower))
+    return Interval(low, np.where(sure, x.upper, np.where(maybe, either.upper, y.upper)))
+
+
+FAULTS = {
+    "Mul of two corners": (ps.Mul, two_corners),
+    "Mul without rounding": (
+        ps.Mul,
+        lambda op, *x: ends(Interval(np.prod([i.lower for i in x], 0), x[0].upper), f.EXP),
+    ),
+    "Add without rounding": (
+        ps.Add,
+        lambda op, *x: Interval(sum(i.lower for i in x), sum(i.upper for i in x)),
+    ),
+    "Sub of like ends": (ps.Sub, lambda op, x, y: Interval(x.lower - y.lower, x.upper - y.upper)),
+    "Sqr without its valley": (ps.Sqr, lambda op, x: ends(x, Function("", np.square, pt.sqr))),
+    "Abs without its valley": (ps.Abs, lambda op, x: ends(x, Function("", np.abs, abs))),
+    "Cosh without its valley": (ps.Cosh, lambda op, x: ends(x, f.COSH)),
+    "Cos without its peaks": (ps.Cos, lambda op, x: ends(x, f.COS)),
+    "Sin as if it rose": (ps.Sin, lambda op, x: ends(x, Function("", np.sin, pt.sin))),
+    "Exp without rounding": (ps.Exp, lambda op, x: ends(x, f.EXP)),
+    "Sigmoid without rounding": (psm.Sigmoid, lambda op, x: ends(x, f.SIGMOID)),
+    "Log of what is positive": (
+        ps.Log,
+        lambda op, x: Interval(np.maximum(x.lower, 0), x.upper).increasing(f.LOG),
+    ),
+    "GammaLn as if it rose": (psm.GammaLn, lambda op, x: x.increasing(f.GAMMALN)),
+    "Psi over its poles": (psm.Psi, lambda op, x: x.increasing(f.PSI)),
+    "GammaIncC as if it fell in k": (
+        psm.GammaIncC,
+        lambda op, k, x: Interval(
+            f.GAMMAINCC.down(k.upper, x.upper), f.GAMMAINCC.up(k.lower, x.lower)
+        ),
+    ),
+    "Reciprocal across zero": (ps.Reciprocal, lambda op, x: Interval(1 / x.upper, 1 / x.lower)),
+    "TrueDiv across zero": (
+        ps.TrueDiv,
+        lambda op, x, y: x.times(Interval(1 / y.upper, 1 / y.lower)),
+    ),
+    "Pow of ends": (
+        ps.Pow,
+        lambda op, x, y: Interval(np.power(x.lower, y.lower), np.power(x.upper, y.upper)),
+    ),
+    "Switch without its hull": (ps.Switch, without_hull),
+    "Switch on the truth of ends": (ps.Switch, truth_of_ends),
+    "LT that takes NaN for false": (
+        ps.LT,
+        lambda op, x, y: Interval(x.upper < y.lower, x.lower < y.upper),
+    ),
+    "LT of lower ends": (ps.LT, lambda op, x, y: Interval(x.lower < y.lower, x.upper < y.upper)),
+    "LE that is LT": (ps.LE, lambda op, x, y: Interval(x.upper < y.lower, ~(x.lower >= y.upper))),
+    "EQ of overlapping boxes": (
+        ps.EQ,
+        lambda op, x, y: Interval(*[(x.lower <= y.upper) & (y.lower <= x.upper)] * 2),
+    ),
+    "NEQ of ends": (
+        ps.NEQ,
+        lambda op, x, y: Interval(*[(x.lower != y.lower) & (x.upper != y.upper)] * 2),
+    ),
+    "AND that is OR": (ps.AND, lambda op, *x: Interval(x[0].lower | x[1].lower, x[0].upper)),
+    "OR that is AND": (ps.OR, lambda op, *x: Interval(x[0].lower, x[0].upper & x[1].upper)),
+    "Invert that keeps its ends": (ps.Invert, lambda op, x: Interval(~x.lower, ~x.upper)),
+    "IsNan that is never true": (
+        ps.IsNan,
+        lambda op, x: Interval(*[np.zeros(np.shape(x.lower), bool)] * 2),
+    ),
+    "Cast that truncates nothing": (ps.Cast, lambda op, x: x),
+    "Cast that rounds": (ps.Cast, lambda op, x: Interval(np.round(x.lower), np.round(x.upper))),
+    "Clip that forgets crossed ends": (
+        ps.Clip,
+        lambda op, x, a, b: Interval(
+            np.minimum(np.maximum(x.lower, a.lower), b.lower),
+            np.minimum(np.maximum(x.upper, a.upper), b.upper),
+        ),
+    ),
+    "Maximum of the first ends": (ps.ScalarMaximum, lambda op, *x: x[0]),
+    "Neg that keeps its ends": (ps.Neg, lambda op, x: Interval(-x.lower, -x.upper)),
+    "Floor that keeps fractions": (ps.Floor, lambda op, x: x),
+    "Softplus as if it fell": (psm.Softplus, lambda op, x: x.decreasing(f.SOFTPLUS)),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_contract_catches(name):
+    kind, rule = FAULTS[name]
+    cases = [case for case in CASES if case.kind is kind]
+    with planted(kind, rule):
+        assert any(attempt(case, seed=11, n=BOXES, k=POINTS).escapes for case in cases)
+    assert bound_scalar.registry[kind] is not rule
+
+
+# ---- cases that random boxes would meet too rarely ---------------------------------------
+
+
+def test_infinite_values_that_meet_are_no_number():
+    x, y = pt.vector("x"), pt.vector("y")
+    box = Interval(np.array([0.0]), np.array([1.0]))
+    for out in (pt.log(x) - pt.log(y), pt.log(x) * y, pt.log(x) / pt.log(y)):
+        fact = bounds([pt.clip(out, -1, 1)], {x: box, y: box})
+        assert np.isnan(fact[fact_output(fact)].lower).all()
+
+
+def fact_output(trail):
+    return list(trail.facts)[-1]
+
+
+def test_infinite_limits_that_meet_are_numbers():
+    """Unbounded parameters are never infinite: their sigmoid lies in [0, 1]."""
+    x, y = pt.vector("x"), pt.vector("y")
+    line = Interval(np.array([-np.inf]), np.array([np.inf]))
+    out = pt.sigmoid(x + y)
+    fact = bounds([out], {x: line, y: line})[out]
+    assert (fact.lower, fact.upper) == (0.0, 1.0)
+
+
+def test_a_nan_that_may_be_is_seen_by_isnan():
+    x, y = pt.vector("x"), pt.vector("y")
+    box = Interval(np.array([0.0]), np.array([1.0]))
+    out = pt.switch(pt.isnan(pt.log(x) - pt.log(y)), 7.0, 0.0)
+    fact = bounds([out], {x: box, y: box})[out]
+    assert (fact.lower, fact.upper) == (0.0, 7.0)
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, 2**62 + 1, -(2**53) - 1, 2**63 - 1])
+def test_integers_that_no_double_holds_are_rounded_outward(value):
+    x = pt.lvector("x")
+    out = x * 1.0
+    fact = bounds([out], {x: Interval.point(np.array([value]))})[out]
+    assert int(fact.lower[0]) <= value <= int(fact.upper[0])
+    assert fact.lower[0] < fact.upper[0]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32"])
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x + x, lambda x: x * x, lambda x: pt.sqr(x) * x, abs, pt.sqr, lambda x: -x],
+)
+def test_integers_that_wrap_around_are_not_bounded_by_what_they_would_be(dtype, function):
+    x = pt.vector("x", dtype=dtype)
+    info = np.iinfo(dtype)
+    values = np.array([info.min, info.max, 0, 1], dtype)
+    out = function(x)
+    with np.errstate(all="ignore"):
+        found = out.eval({x: values})
+    fact = bounds([out], {x: Interval.point(values)})[out]
+    inside = (fact.lower <= found) & (found <= fact.upper)
+    assert np.all(inside | np.isnan(fact.lower))
+    assert not np.isnan(fact.lower[2:]).any() or dtype == "uint8"  # small ones are known
+
+
+def test_whole_results_of_inexact_steps_are_whole():
+    n = pt.lvector("n")
+    fact = bounds([n * 3 + 2], {n: Interval.point(np.array([5, 7]))})
+    out = list(fact.facts)[-1]
+    np.testing.assert_array_equal(fact[out].lower, [17, 23])
+    np.testing.assert_array_equal(fact[out].upper, [17, 23])
+
+
+def test_clip_with_crossed_ends_holds_both_answers():
+    x = pt.vector("x")
+    out = pt.clip(x, 6.0, 3.0)
+    fact = bounds([out], {x: Interval(np.array([0.0]), np.array([9.0]))})[out]
+    assert fact.lower <= 3.0
+    assert fact.upper >= 6.0
+
+
+def test_equal_ends_that_are_two_arrays_are_still_sound():
+    """Identity of arrays is only a promise of exactness, never needed for soundness."""
+    x = pt.vector("x")
+    for out in (x * x, pt.eq(x, x), pt.exp(x), x**3.0, pt.switch(pt.eq(x, 0.1), 1.0, 2.0)):
+        value = np.array([0.1, -0.0, 3.0])
+        one = bounds([out], {x: Interval.point(value)})[out]
+        two = bounds([out], {x: Interval(value, value.copy())})[out]
+        assert np.all(two.lower <= one.lower)
+        assert np.all(two.upper >= one.upper)
+
+
+def test_a_result_that_was_rounded_is_never_certainly_equal():
+    x = pt.vector("x")
+    out = pt.eq(x / 3.0, 0.1)
+    fact = bounds([out], {x: Interval.point(np.array([0.3]))})[out]
+    assert not fact.lower.any()
+
+
+def test_float32_constants_are_read_exactly():
+    x = pt.vector("x")
+    out = x * pt.constant(np.float32(0.1))
+    fact = bounds([out], {x: Interval.point(np.array([1.0]))})[out]
+    assert fact.lower <= float(np.float32(0.1)) <= fact.upper
+    assert not fact.lower <= 0.1 <= fact.upper
+
+
+def test_unknown_scalar_ops_of_points_are_folded_and_of_boxes_are_top():
+    x = pt.vector("x")
+    out = pt.mod(x, 3.0)
+    box = Interval(np.array([4.0, 5.0]), np.array([4.5, 5.5]))
+    assert np.isnan(bounds([out], {x: box})[out].lower).all()
+    point = bounds([out], {x: Interval.point(np.array([4.0, 5.0]))})[out]
+    np.testing.assert_array_equal(point.lower, [1.0, 2.0])

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from pytensor.graph.basic import Variable
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import Trail, bounds
@@ -36,6 +37,7 @@ class RowBounds:
         self._shared = {v: Bounds.point(v.get_value()) for v in public_data([graph.record])}
         self.cells = self._record_cells()
         self.effort = Effort()
+        self._stacks: dict[tuple[int, ...], tuple[tuple[Record, ...], dict[Variable, Bounds]]] = {}
 
     def _record_cells(self) -> list[Record]:
         """The product of every source's cells: fewer of each, or left whole, if too many."""
@@ -86,9 +88,20 @@ class RowBounds:
 
     def _given(self, box: Mapping[str, Bounds], records: Sequence[Record]) -> dict:
         given = {self.graph.parameters[name]: b for name, b in box.items()}
+        return given | self._stacked(records) | self._shared
+
+    def _stacked(self, records: Sequence[Record]) -> dict[Variable, Bounds]:
+        """The records as inputs of the graph; the same few lists come again and again."""
+        key = tuple(map(id, records))
+        if key in self._stacks:
+            return self._stacks[key][1]
+        data = {}
         for position, source in enumerate(self.sources):
             stacked = source.stack([record[position] for record in records])
             if source.is_whole and stacked.is_point:
                 stacked = Bounds.point(stacked.lower.astype(source.dtype))
-            given[self.graph.data[source.name]] = stacked
-        return given | self._shared
+            data[self.graph.data[source.name]] = stacked
+        if not self.graph.pinned:
+            # The records are kept too: an id means nothing once its owner is gone.
+            self._stacks[key] = (tuple(records), data)
+        return data

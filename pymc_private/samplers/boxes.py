@@ -128,8 +128,6 @@ def _trial(cells: Cells, target: Target, randomness: Uniform) -> tuple[np.ndarra
         return None, place
     t = draw(envelope, (upper - lower) / 2.0, uniforms[2:].reshape(d, 2))
     point = np.clip((lower + upper) / 2.0 + t, lower, upper)
-    low, high = target.at(point)
-    value = (low + high) / 2.0 if np.isfinite(low) and np.isfinite(high) else low
-    # The log ratio is at most 0 in real arithmetic; NaN (density zero) rejects.
-    ratio = min(value - height(envelope, t), 0.0)
+    # The log ratio is at most 0 in real arithmetic; a density of zero rejects.
+    ratio = min(target.value(point) - height(envelope, t), 0.0)
     return (point, place) if np.log(uniforms[1]) < ratio else (None, place)

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+TINY = 2.0**-1000
+"""Below this, slope times width is zero to the last bit, and dividing by it may fail."""
+
 
 @dataclass(frozen=True)
 class Envelope:
@@ -26,16 +29,12 @@ class Envelope:
 def _log_side(slope: np.ndarray, half: np.ndarray) -> np.ndarray:
     """log of the integral of e^{slope t} over [0, half], stable for slopes of either sign."""
     x = slope * half
-    small = np.abs(x) < 1e-8
-    safe = np.where(small, 1.0, x)
-    with np.errstate(over="ignore"):
-        # (e^x - 1) / x, written so that nothing overflows for large x.
-        log_mean = np.where(
-            safe > 0,
-            safe + np.log(-np.expm1(-np.abs(safe))) - np.log(np.abs(safe)),
-            np.log(-np.expm1(-np.abs(safe))) - np.log(np.abs(safe)),
-        )
-    return np.log(half) + np.where(small, x / 2.0, log_mean)
+    size = np.abs(x)
+    flat = size < TINY
+    safe = np.where(flat, 1.0, size)
+    # (e^x - 1) / x, written so that nothing overflows for large x.
+    log_mean = np.maximum(x, 0.0) + np.log(-np.expm1(-safe) / safe)
+    return np.log(half) + np.where(flat, 0.0, log_mean)
 
 
 def log_mass(envelope: Envelope, half: np.ndarray) -> float:
@@ -72,13 +71,13 @@ def draw(envelope: Envelope, half: np.ndarray, uniforms: np.ndarray) -> np.ndarr
 def _inverse(slope: np.ndarray, half: np.ndarray, u: np.ndarray) -> np.ndarray:
     """Inverse CDF of the density proportional to e^{slope t} on [0, half]."""
     x = slope * half
-    flat = np.abs(x) < 1e-8
-    safe = np.where(flat, 1.0, x)
+    size = np.abs(x)
+    flat = size < TINY
+    safe = np.where(flat, 1.0, size)
     # For a rising slope draw the mirror image, so that no e^x overflows.
-    v = np.where(safe > 0, 1.0 - u, u)
-    size = np.abs(safe)
-    fall = -np.log1p(v * np.expm1(-size)) / size * half
-    return np.clip(np.where(flat, u * half, np.where(safe > 0, half - fall, fall)), 0.0, half)
+    v = np.where(x > 0, 1.0 - u, u)
+    fall = np.where(flat, v, -np.log1p(v * np.expm1(-safe)) / safe) * half
+    return np.clip(np.where(x > 0, half - fall, fall), 0.0, half)
 
 
 def height(envelope: Envelope, t: np.ndarray) -> float:

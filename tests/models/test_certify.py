@@ -7,45 +7,17 @@ from fractions import Fraction
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytest
-from pymc.model.transform.conditioning import remove_value_transforms
 
 import pymc_private as pmp
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import bounds
 from pymc_private.models.partition import range_of_table
 from pymc_private.models.row_bounds import RowBounds
-from pymc_private.models.simplex import onto_simplex
+from tests.models.brute_force import own_logp, random_points
 from tests.models.zoo import BY_NAME, N
 
 ZOO = list(BY_NAME)
-FAR = 5.0  # where a parameter that the likelihood does not read is unbounded
-
-
-def random_points(private, rng, count):
-    """Points of the box: corners, and uniform ones."""
-    for k in range(count):
-        point = {}
-        for name, box in private.box.items():
-            low, high = np.clip(box.lower, -FAR, FAR), np.clip(box.upper, -FAR, FAR)
-            share = rng.random(low.shape) if k % 2 else rng.integers(0, 2, low.shape)
-            value = low + share * (high - low)
-            point[name] = value if box.within is None else onto_simplex(value, low, high)
-        yield point
-
-
-def own_logp(private):
-    """PyMC's log-likelihood of each record by natural parameters; ours are only the names."""
-    model = remove_value_transforms(private.base)
-    terms = model.logp(vars=[model[name] for name in private.graph.factors], sum=False)
-    inputs = [model.rvs_to_values[model[name]] for name in private.box]
-    function = pytensor.function(inputs, terms, mode="FAST_COMPILE", on_unused_input="ignore")
-    return lambda point: sum(map(by_record, function(*(point[name] for name in private.box))))
-
-
-def by_record(term):
-    return np.moveaxis(term, term.shape.index(N), 0).reshape(N, -1).sum(axis=1)
 
 
 @pytest.mark.parametrize("name", ZOO)

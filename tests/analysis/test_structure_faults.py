@@ -1,0 +1,92 @@
+"""Planted faults in the rules that are not elementwise: the tests beside this file catch each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytensor.tensor as pt
+import pytest
+from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.math import Dot, Max, Sum
+from pytensor.tensor.special import LogSoftmax
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
+
+from pymc_private.analysis import Interval, SimplexRows, bounds
+from pymc_private.analysis.intervals.special import _log_sum_exp
+from tests.analysis.graphs import escapes, evaluate, planted
+from tests.analysis.structures import X, Y, Z, boxes_for, index
+from tests.analysis.test_structure_rounding import exact_escapes
+
+
+def like_ends(op, node, a):
+    """Log-softmax as if it rose in every argument."""
+    axes = (op.axis if isinstance(op.axis, int) else op.axis[0],)
+    low, high = (end - _log_sum_exp(end, axes, 1.0) for end in (a.lower, a.upper))
+    return Interval(np.minimum(low, high), np.maximum(low, high))
+
+
+FAULTS = {
+    "Sum without rounding": (
+        Sum,
+        lambda op, node, a: Interval(a.lower.sum(axis=op.axis), a.upper.sum(axis=op.axis)),
+        lambda: exact_escapes("sum"),
+    ),
+    "Dot of like ends": (
+        Dot,
+        lambda op, node, a, c: Interval(a.lower @ c.lower, a.upper @ c.upper),
+        lambda: composed_on(lambda: pt.dot(X, Y)),
+    ),
+    "Max of lower ends": (
+        Max,
+        lambda op, node, a: Interval(*[np.max(a.lower, axis=op.axis)] * 2),
+        lambda: composed_on(lambda: X.max(axis=1)),
+    ),
+    "DimShuffle that keeps rows": (
+        DimShuffle,
+        lambda op, node, a: Interval(
+            a.lower.transpose(op.new_order), a.upper.transpose(op.new_order), a.within
+        ),
+        lambda: simplex_columns_are_one(),
+    ),
+    "LogSoftmax of like ends": (
+        LogSoftmax,
+        like_ends,
+        lambda: composed_on(lambda: pt.special.log_softmax(X, axis=1)),
+    ),
+    "gather of the end rows": (
+        AdvancedSubtensor,
+        lambda op, node, a, i: Interval(a.lower[i.lower.astype(int)], a.upper[i.upper.astype(int)]),
+        lambda: composed_on(lambda: X[index]),
+    ),
+    "increment without rounding": (
+        AdvancedIncSubtensor,
+        lambda op, node, a, c, i: Interval(*[added(end, c, i) for end in (a.lower, a.upper)]),
+        lambda: exact_escapes("added"),
+    ),
+}
+
+
+def added(end, c, i):
+    total = end.copy()
+    np.add.at(total, i.lower.astype(int), c.lower)
+    return total
+
+
+def composed_on(build) -> int:
+    rng, out = np.random.default_rng(9), build()
+    return sum(len(escapes([out], boxes_for(out, rng), rng, 5)) for _ in range(20))
+
+
+def simplex_columns_are_one() -> bool:
+    box = Interval(np.zeros((3, 3)), np.ones((3, 3)), SimplexRows())
+    out = Z.T.sum(axis=1)
+    value = evaluate([out], {Z: np.eye(3)[[0, 0, 0]]})[0]
+    fact = bounds([out], {Z: box})[out]
+    return not np.all((fact.lower <= value) & (value <= fact.upper))
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_contract_catches(name):
+    kind, rule, caught = FAULTS[name]
+    assert not caught()
+    with planted(kind, rule):
+        assert caught()

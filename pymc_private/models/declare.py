@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from pytensor.graph.basic import Variable
 
 from pymc_private.errors import DomainError
 from pymc_private.models.domain import as_domain
@@ -16,6 +17,7 @@ from pymc_private.models.sources import (
     Source,
     candidates,
     constants_with_axis,
+    is_within,
     missing_domain,
 )
 
@@ -42,6 +44,7 @@ def sources_of(
     private += [(c, a) for c, a in _undeclared_axes(found, axes, public, n)]
     arrays = _baked(model, found, n)
     baked = arrays if constants == "private" else []
+    _refuse_inner(model, baked)
     _refuse_names(found, arrays, private + baked, domain, public)
     secret = {c for c, _ in private}
     claims = [f"'{c.name}' is public" for c in found if c not in secret]
@@ -196,14 +199,30 @@ def _undeclared_axes(
 
 def _baked(model: pm.Model, found: Sequence[Candidate], n: int) -> list[tuple[Candidate, int]]:
     """Constants with the records axis, under stable names."""
-    outs = [*model.observed_RVs, *model.potentials, *model.free_RVs]
     skip = [c.variable for c in found]
-    baked = constants_with_axis(outs, n, skip)
+    baked = constants_with_axis(_roots(model), n, skip)
     _refuse_pairs([k for k, (v, _) in baked.items() if np.shape(v.data).count(n) > 1])
     return [
         (Candidate(name, (), variable, (), np.shape(variable.data), None, "constant"), axis)
         for name, (variable, axis) in baked.items()
     ]
+
+
+def _roots(model: pm.Model) -> list[Variable]:
+    return [*model.observed_RVs, *model.potentials, *model.free_RVs]
+
+
+def _refuse_inner(model: pm.Model, baked: Sequence[tuple[Candidate, int]]) -> None:
+    """Refuse an array inside an Op's own graph: nothing there can be swapped for a record."""
+    inner = [c for c, _ in baked if not is_within(c.variable, _roots(model))]
+    if inner:
+        raise DomainError(
+            "an array with the records axis is baked into an inner graph (Scan, OpFromGraph)",
+            got=", ".join(f"an array of shape {c.shape}" for c in inner),
+            allowed="arrays that such an Op gets as an argument",
+            do="hold it in pm.Data with the records dim and pass it in, or claim "
+            "constants='public' if it is no secret",
+        )
 
 
 def clip_into_domain(sources: Sequence[Source], n: int) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pymc as pm
 from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.op import HasInnerGraph
 from pytensor.graph.traversal import ancestors
 from pytensor.scalar.basic import Cast
 from pytensor.tensor.variable import TensorConstant
@@ -195,17 +196,32 @@ def constants_with_axis(
 ) -> dict[str, tuple[TensorConstant, int]]:
     """Arrays baked into the graph that have an axis as long as the records axis.
 
-    Names are stable: ``constant_0``, ``constant_1``, ... in the order of the graph.
+    Names are stable: ``constant_0``, ``constant_1``, ... in the order of the graph. Inner graphs
+    (a Scan, an OpFromGraph) are searched too: see `is_within`.
     """
     skipped = set(skip)
     found: dict[str, tuple[TensorConstant, int]] = {}
-    for variable in ancestors(list(outs)):
+    for variable in _every_ancestor(outs):
         if not isinstance(variable, TensorConstant) or variable in skipped or n < 2:
             continue
         axes = [axis for axis, size in enumerate(np.shape(variable.data)) if size == n]
         if axes:
             found[f"constant_{len(found)}"] = (variable, axes[0])
     return found
+
+
+def _every_ancestor(outs: Iterable[Variable]) -> Iterator[Variable]:
+    """Ancestors, then those in the inner graphs of the Ops met."""
+    own = list(dict.fromkeys(ancestors(list(outs))))
+    yield from own
+    inner = {v.owner.op: None for v in own if v.owner and isinstance(v.owner.op, HasInnerGraph)}
+    for op in inner:
+        yield from _every_ancestor(op.inner_outputs)
+
+
+def is_within(variable: Variable, outs: Iterable[Variable]) -> bool:
+    """Whether the graph itself reads a variable, not only an inner graph of one of its Ops."""
+    return variable in set(ancestors(list(outs)))
 
 
 def listing(found: Sequence[Candidate], records: str | None, given: Mapping[str, object]) -> str:

@@ -32,7 +32,7 @@ GRAPHS = {
     "indexes": lambda: X[pt.constant([0, 2, 2])] * x[pt.constant([1, 3, 0, 0])],
     "powers": lambda: x**2 + y**3 - Z[0, 0] ** -2 + Z[0] ** 0.5 @ Z[1],
     "special": lambda: pt.erf(x) + pt.erfc(y) + pt.sigmoid(s) + pt.cos(x) + pt.sin(y),
-    "gamma": lambda: pt.psi(Z[0]) + pt.gammaincc(Z[0], Z[1]) + pt.polygamma(1, Z[2]),
+    "gamma": lambda: pt.psi(Z[0]) + pt.gammaincc(Z[0], Z[1]) + pt.math.tri_gamma(Z[2]),
     "casts": lambda: pt.cast(x, "int64") * 2.0 + pt.cast(y > 0, "float64") + pt.floor(x),
     "filled": lambda: pt.alloc(s, 4) + pt.second(x, s) + pt.zeros_like(x),
 }

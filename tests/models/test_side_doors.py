@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.builders import OpFromGraph
 
 import pymc_private as pmp
 
@@ -86,3 +87,25 @@ def test_a_plan_cannot_draw_from_another_model_for_the_old_price(plan):
 def test_a_plan_is_the_same_at_each_run(plan):
     again = pmp.calibrate(plan.private.with_power(1), epsilon=0.5, draws=1)
     assert again.fingerprint == plan.fingerprint
+
+
+def hidden(values, slope) -> pt.TensorVariable:
+    """A product with an array that only an inner graph reads."""
+    inside = pt.dscalar()
+    return OpFromGraph([inside], [pt.as_tensor(values) * inside])(slope)
+
+
+@pytest.mark.parametrize("factor", [pm.Potential, pm.Deterministic], ids=["factor", "computed"])
+def test_an_array_of_records_inside_an_inner_graph_is_seen(factor):
+    values = np.linspace(0.0, 1.0, N)
+    model = baked(values, lambda b, c: b)
+    with model:
+        factor("more", hidden(values, model["slope"]))
+    domain = {"y": pmp.Interval(-1, 1)}
+    if factor is pm.Potential:
+        with pytest.raises(pmp.DomainError, match="inner graph"):
+            pmp.privatize(model, records="i", domain=domain)
+    else:
+        plan = pmp.calibrate(pmp.privatize(model, records="i", domain=domain), epsilon=1)
+        release = pmp.sample(plan, random_seed=1, progressbar=False)
+        assert release.facts["withheld"] == ["more"]

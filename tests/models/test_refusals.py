@@ -476,11 +476,18 @@ def shifted(offset):
     pm.Normal("y", pm.Normal("mu") * before, 1, observed=np.zeros(N), dims="i")
 
 
-@pytest.mark.parametrize("build", [hidden_in_a_distribution, flattened, shifted])
-def test_arrays_read_row_by_row_are_found_wherever_they_hide(build):
+@pytest.mark.parametrize(
+    ("build", "why"),
+    [
+        (hidden_in_a_distribution, "inner graph"),
+        (flattened, "read row by row"),
+        (shifted, "read row by row"),
+    ],
+)
+def test_arrays_read_row_by_row_are_found_wherever_they_hide(build, why):
     model = model_of(lambda: build(Y))
     action = lambda: pmp.privatize(model, records="i", domain=DOMAIN)  # noqa: E731
-    refused(DomainError, action, "read row by row", "pm.Data")
+    refused(DomainError, action, why, "pm.Data")
     public = pmp.privatize(model, records="i", domain=DOMAIN, constants="public")
     assert any("public" in claim for claim in public.claims)
 

@@ -1,32 +1,116 @@
 """What a promise is: guarantees, their formulas, and the ledger that keeps a budget.
 
-Imports: errors; NumPy, SciPy.
+Imports: errors; NumPy, SciPy, python-flint.
 """
 
+from pymc_private.privacy.approximate import (
+    approx_delta,
+    approx_delta_n,
+    proximal_steps,
+    winf_gdp_mu,
+    winf_pure_eps,
+)
+from pymc_private.privacy.beta_pair import (
+    beta_pair_alpha,
+    beta_pair_delta,
+    beta_pair_delta_two_draws,
+    beta_pair_eps,
+    beta_pair_rdp,
+)
 from pymc_private.privacy.bounded_range import br_delta, br_eps, br_tv, br_zcdp_tight
+from pymc_private.privacy.conjugate import (
+    gamma_rate_delta,
+    gamma_rate_rdp,
+    normal_gamma_rdp,
+    normal_mean_mu,
+)
+from pymc_private.privacy.dirichlet import (
+    dirichlet_expected_kl,
+    dirichlet_kl_tail_bound,
+    dirichlet_rdp,
+    ponnoprat_r,
+    ponnoprat_rdp,
+)
+from pymc_private.privacy.gamma_pair import gamma_pair_delta, gamma_pair_eps, gamma_pair_rdp
 from pymc_private.privacy.gaussian import gdp_delta, gdp_eps
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.ledger import Ledger
 from pymc_private.privacy.ledger_entry import Entry
 from pymc_private.privacy.ledger_exact import Budget
+from pymc_private.privacy.mollifier import (
+    mbde_drop_bound,
+    mbde_theta_sum,
+    moll_delta,
+    moll_delta_k,
+    mollify,
+    mollify_gain,
+)
 from pymc_private.privacy.queries import dkw_halfwidth, psaqr_loss
 from pymc_private.privacy.renyi import rdp_to_delta, rdp_to_eps, zcdp_to_delta, zcdp_to_eps
+from pymc_private.privacy.stochastic_lipschitz import (
+    bayes_net_row_eps,
+    beta_bernoulli_C,
+    beta_binomial_c,
+    exp_exp_C,
+    laplace_C,
+    normal_var_C,
+    sl_eps,
+    sl_kl_bound,
+    sl_tv_bound,
+)
 
 __all__ = [
     "Budget",
     "Entry",
     "Guarantee",
     "Ledger",
+    "approx_delta",
+    "approx_delta_n",
+    "bayes_net_row_eps",
+    "beta_bernoulli_C",
+    "beta_binomial_c",
+    "beta_pair_alpha",
+    "beta_pair_delta",
+    "beta_pair_delta_two_draws",
+    "beta_pair_eps",
+    "beta_pair_rdp",
     "br_delta",
     "br_eps",
     "br_tv",
     "br_zcdp_tight",
+    "dirichlet_expected_kl",
+    "dirichlet_kl_tail_bound",
+    "dirichlet_rdp",
     "dkw_halfwidth",
+    "exp_exp_C",
+    "gamma_pair_delta",
+    "gamma_pair_eps",
+    "gamma_pair_rdp",
+    "gamma_rate_delta",
+    "gamma_rate_rdp",
     "gdp_delta",
     "gdp_eps",
+    "laplace_C",
+    "mbde_drop_bound",
+    "mbde_theta_sum",
+    "moll_delta",
+    "moll_delta_k",
+    "mollify",
+    "mollify_gain",
+    "normal_gamma_rdp",
+    "normal_mean_mu",
+    "normal_var_C",
+    "ponnoprat_r",
+    "ponnoprat_rdp",
+    "proximal_steps",
     "psaqr_loss",
     "rdp_to_delta",
     "rdp_to_eps",
+    "sl_eps",
+    "sl_kl_bound",
+    "sl_tv_bound",
+    "winf_gdp_mu",
+    "winf_pure_eps",
     "zcdp_to_delta",
     "zcdp_to_eps",
 ]

@@ -1,0 +1,188 @@
+"""Divergences of other conjugate posteriors: T13."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from flint import arb
+
+from pymc_private.privacy.arguments import not_negative, order_of, positive, vectorized
+from pymc_private.privacy.enclosure import real, upper
+
+
+@vectorized
+def gamma_rate_rdp(order: float, shape: float, rate1: float, rate2: float) -> float:
+    """Renyi divergence of Gamma(shape, rate1) from Gamma(shape, rate2), rounded up.
+
+    shape [l ln b1 + (1-l) ln b2 - ln(l b1 + (1-l) b2)] / (l - 1), finite while
+    l b1 + (1-l) b2 > 0. The worst pair of a Gamma-exponential model has the rates b + n x_min and
+    b + (n-1) x_min + x_max.
+
+    Parameters
+    ----------
+    order : float
+        At least 1; 1 is the Kullback-Leibler divergence.
+    shape, rate1, rate2 : float
+        > 0.
+
+    Returns
+    -------
+    float
+        nats.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory T13.
+    """
+    order_of(order)
+    positive(shape=shape, rate1=rate1, rate2=rate2)
+    if rate1 == rate2:
+        return 0.0
+    if math.isinf(order):
+        return _largest_rate_ratio(shape, rate1, rate2)
+    mixed = Fraction(order) * Fraction(rate1) + (1 - Fraction(order)) * Fraction(rate2)
+    if mixed <= 0:
+        return math.inf
+
+    def formula() -> arb:
+        one, two = real(rate1), real(rate2)
+        if order == 1.0:
+            return real(shape) * (two / one - 1 - (two / one).log())
+        top = real(order) * one.log() + (1 - real(order)) * two.log() - real(mixed).log()
+        return real(shape) * top / (real(order) - 1)
+
+    return max(0.0, upper(formula))
+
+
+@vectorized
+def gamma_rate_delta(eps: float, shape: float, rate1: float, rate2: float) -> float:
+    """Delta of P = Gamma(shape, rate1) against Gamma(shape, rate2), rounded up.
+
+    Parameters
+    ----------
+    eps : float, nats
+        At least 0.
+    shape, rate1, rate2 : float
+        > 0.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory T13: the most powerful test is a threshold.
+    """
+    not_negative(eps=eps)
+    positive(shape=shape, rate1=rate1, rate2=rate2)
+    if rate1 == rate2 or math.isinf(eps):
+        return 0.0
+
+    def formula() -> arb:
+        one, two, a = real(rate1), real(rate2), real(shape)
+        at = (a * (one / two).log() - real(eps)) / (one - two)
+        if at <= 0:  # rate1 > rate2 and the loss never reaches eps
+            return arb(0)
+        e = real(eps).exp()
+        if rate1 > rate2:
+            return (one * at).gamma_lower(a, 1) - e * (two * at).gamma_lower(a, 1)
+        return (one * at).gamma_upper(a, 1) - e * (two * at).gamma_upper(a, 1)
+
+    return min(1.0, max(0.0, upper(formula)))
+
+
+@vectorized
+def normal_gamma_rdp(
+    order: float, a: float, kappa: float, b1: float, b2: float, m1: float, m2: float
+) -> float:
+    """Renyi divergence of two normal-gamma laws of one shape and one kappa, rounded up.
+
+    a [l ln b1 + (1-l) ln b2 - ln b*] / (l - 1), b* = l b1 + (1-l) b2 + k l (1-l) (m1 - m2)^2 / 2,
+    finite while b* > 0. The worst pair of a data domain has no closed form.
+
+    Parameters
+    ----------
+    order : float
+        Above 1.
+    a, kappa, b1, b2 : float
+        > 0.
+    m1, m2 : float
+        Means.
+
+    Returns
+    -------
+    float
+        nats.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory T13.
+    """
+    order_of(order)
+    positive(excess_of_order=order - 1, a=a, kappa=kappa, b1=b1, b2=b2)
+    slope, gap = Fraction(order), Fraction(m1) - Fraction(m2)
+    star = slope * Fraction(b1) + (1 - slope) * Fraction(b2)
+    star += Fraction(kappa) * slope * (1 - slope) * gap * gap / 2
+    if star <= 0:
+        return math.inf
+
+    def formula() -> arb:
+        top = real(order) * real(b1).log() + (1 - real(order)) * real(b2).log() - real(star).log()
+        return real(a) * top / (real(order) - 1)
+
+    return max(0.0, upper(formula))
+
+
+@vectorized
+def normal_mean_mu(n: int, sigma: float, prior_sd: float, diameter: float) -> float:
+    """Give mu of one draw of a normal mean: (D / s^2) / sqrt(1 / p^2 + n / s^2), rounded up; exact.
+
+    Parameters
+    ----------
+    n : int
+        Public number of records, at least 1.
+    sigma : float
+        Known standard deviation s of a record.
+    prior_sd : float
+        Prior standard deviation p.
+    diameter : float
+        D, largest distance between two records.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory T8, T13; N draws have sqrt(N) times as much.
+    """
+    positive(n=n, sigma=sigma, prior_sd=prior_sd)
+    not_negative(diameter=diameter)
+    s, p = Fraction(sigma), Fraction(prior_sd)
+    precision = 1 / p**2 + Fraction(n) / s**2
+    return upper(lambda: real(diameter) / real(s**2) / real(precision).sqrt())
+
+
+def _largest_rate_ratio(shape: float, rate1: float, rate2: float) -> float:
+    """The log ratio shape ln(b1 / b2) - (b1 - b2) x has a supremum only if b1 > b2, at x = 0."""
+    if rate1 < rate2:
+        return math.inf
+    return upper(lambda: real(shape) * (real(rate1) / real(rate2)).log())

@@ -18,6 +18,7 @@ from pymc_private.privacy.beta_pair import (
     beta_pair_rdp,
 )
 from pymc_private.privacy.bounded_range import br_delta, br_eps, br_tv, br_zcdp_tight
+from pymc_private.privacy.comparison import Comparison, compare
 from pymc_private.privacy.conjugate import (
     gamma_rate_delta,
     gamma_rate_rdp,
@@ -37,30 +38,33 @@ from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.ledger import Ledger
 from pymc_private.privacy.ledger_entry import Entry
 from pymc_private.privacy.ledger_exact import Budget
-from pymc_private.privacy.mollifier import (
-    mbde_drop_bound,
-    mbde_theta_sum,
-    moll_delta,
-    moll_delta_k,
-    mollify,
-    mollify_gain,
-)
-from pymc_private.privacy.queries import dkw_halfwidth, psaqr_loss
-from pymc_private.privacy.renyi import rdp_to_delta, rdp_to_eps, zcdp_to_delta, zcdp_to_eps
-from pymc_private.privacy.stochastic_lipschitz import (
+from pymc_private.privacy.model_constants import (
     bayes_net_row_eps,
     beta_bernoulli_C,
     beta_binomial_c,
     exp_exp_C,
     laplace_C,
     normal_var_C,
-    sl_eps,
-    sl_kl_bound,
-    sl_tv_bound,
 )
+from pymc_private.privacy.mollified import mollify, mollify_gain
+from pymc_private.privacy.mollifier import mbde_drop_bound, mbde_theta_sum, moll_delta, moll_delta_k
+from pymc_private.privacy.planning import (
+    DirichletPlan,
+    dirichlet_plan,
+    draws_affordable,
+    mu_affordable,
+    power_affordable,
+    range_affordable,
+    rho_affordable,
+)
+from pymc_private.privacy.queries import dkw_halfwidth, psaqr_loss
+from pymc_private.privacy.renyi import rdp_to_delta, rdp_to_eps, zcdp_to_delta, zcdp_to_eps
+from pymc_private.privacy.stochastic_lipschitz import sl_eps, sl_kl_bound, sl_tv_bound
 
 __all__ = [
     "Budget",
+    "Comparison",
+    "DirichletPlan",
     "Entry",
     "Guarantee",
     "Ledger",
@@ -78,10 +82,13 @@ __all__ = [
     "br_eps",
     "br_tv",
     "br_zcdp_tight",
+    "compare",
     "dirichlet_expected_kl",
     "dirichlet_kl_tail_bound",
+    "dirichlet_plan",
     "dirichlet_rdp",
     "dkw_halfwidth",
+    "draws_affordable",
     "exp_exp_C",
     "gamma_pair_delta",
     "gamma_pair_eps",
@@ -97,15 +104,19 @@ __all__ = [
     "moll_delta_k",
     "mollify",
     "mollify_gain",
+    "mu_affordable",
     "normal_gamma_rdp",
     "normal_mean_mu",
     "normal_var_C",
     "ponnoprat_r",
     "ponnoprat_rdp",
+    "power_affordable",
     "proximal_steps",
     "psaqr_loss",
+    "range_affordable",
     "rdp_to_delta",
     "rdp_to_eps",
+    "rho_affordable",
     "sl_eps",
     "sl_kl_bound",
     "sl_tv_bound",

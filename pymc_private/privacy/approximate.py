@@ -7,8 +7,7 @@ import math
 from flint import arb
 
 from pymc_private.errors import DomainError
-from pymc_private.privacy.arguments import not_negative, positive, vectorized
-from pymc_private.privacy.atoms import whole
+from pymc_private.privacy.arguments import not_negative, positive, vectorized, whole
 from pymc_private.privacy.enclosure import real, upper
 
 

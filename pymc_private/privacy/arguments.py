@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
+import operator
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Rational
 from typing import Any, TypeVar
 
 import numpy as np
 
 from pymc_private.errors import DomainError
+from pymc_private.privacy.rounding import float_up
 
 Formula = TypeVar("Formula", bound=Callable[..., Any])
 
@@ -87,3 +93,70 @@ def order_of(order: Any) -> None:
     """
     if not order >= 1.0:
         raise DomainError("a Renyi order is at least 1", got=order, allowed="order >= 1")
+
+
+def stated(value: Any, name: str) -> Fraction | float:
+    """Take a number >= 0 as its user wrote it: 0.1 means 1/10; inf stands for no promise.
+
+    Raises
+    ------
+    DomainError
+        Negative, or no number.
+    """
+    number = number_up(value, name)
+    if math.isinf(number):
+        return math.inf
+    if isinstance(value, Rational | Decimal):
+        top, bottom = Fraction(value).as_integer_ratio()
+        return Fraction(int(top), int(bottom))  # NumPy's integers would overflow
+    return Fraction(repr(float(value)))
+
+
+def number_up(value: Any, name: str) -> float:
+    """Take a number >= 0 as a double that is not below it; inf stands for no promise.
+
+    Raises
+    ------
+    DomainError
+        Negative, or no number.
+    """
+    exact = isinstance(value, Rational | Decimal) and not isinstance(value, bool)
+    try:
+        finite = exact and math.isfinite(value)
+        number = float_up(Fraction(value)) if finite else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if isinstance(value, bool | str) or not number >= 0.0:
+        raise DomainError(f"{name} is a number >= 0", got=value, allowed=f"{name} >= 0")
+    return number
+
+
+def probability(value: Any) -> float:
+    """Take a delta, rounded up.
+
+    Raises
+    ------
+    DomainError
+        Not in [0, 1).
+    """
+    number = number_up(value, "delta")
+    if not number < 1.0:
+        raise DomainError("delta is a probability below 1", got=value, allowed="0 <= delta < 1")
+    return number
+
+
+def whole(value: Any, name: str) -> int:
+    """Take a whole number >= 1.
+
+    Raises
+    ------
+    DomainError
+        It is not.
+    """
+    try:
+        number = 0 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise DomainError(f"{name} is a whole number >= 1", got=value, allowed="1, 2, 3, ...")
+    return number

@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from fractions import Fraction
-from numbers import Rational
-from typing import Any
 
-from pymc_private.errors import DomainError
+from pymc_private.errors import DomainError, Unsupported
+from pymc_private.privacy.arguments import number_up, positive, probability, whole
+from pymc_private.privacy.beta_pair import beta_pair_rdp
 from pymc_private.privacy.bounded_range import br_zcdp_tight
+from pymc_private.privacy.gamma_pair import gamma_pair_rdp
 from pymc_private.privacy.gaussian import half_square
-from pymc_private.privacy.rounding import float_up, root_up, sum_up, times_up, widen
+from pymc_private.privacy.rounding import float_up, root_up, times_up, widen
 
-KINDS = ("pure", "bounded_range", "zcdp", "gdp", "approximate", "none")
-LETTERS = dict(zip(KINDS, ("epsilon", "R", "rho", "mu", "epsilon", "epsilon"), strict=True))
-"""What the value of each kind is called."""
+LETTERS = {
+    "pure": "epsilon",
+    "bounded_range": "R",
+    "zcdp": "rho",
+    "gdp": "mu",
+    "approximate": "epsilon",
+    "beta_pair": "r",
+    "gamma_pair": "r",
+    "mollifier": "epsilon",
+    "rdp": "the Renyi divergence",
+    "distance": "the total variation",
+    "none": "epsilon",
+}
+"""Kinds of promise, and what the value of each is called."""
+SHAPED = {"beta_pair": "alpha", "gamma_pair": "alpha", "rdp": "order"}
+"""Kinds with a second number, and its name."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +40,15 @@ class Atom:
     Parameters
     ----------
     kind : str
-        One of `KINDS`.
-    value : float
-        epsilon, R, rho or mu, by kind; rounded up.
-    delta : float
+        A key of `LETTERS`.
+    value : Fraction or float
+        epsilon, R, rho, mu, ... by kind. A Fraction is exact, a float was rounded up.
+    delta : Fraction or float
         Of one run; above 0 for an approximate atom only.
     count : int
         Runs fixed in advance.
+    shape : float
+        Prior parameter of a pair, or the order at which a Renyi divergence is known.
 
     Raises
     ------
@@ -43,26 +57,43 @@ class Atom:
     """
 
     kind: str
-    value: float
-    delta: float = 0.0
+    value: Fraction | float
+    delta: Fraction | float = 0.0
     count: int = 1
+    shape: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise DomainError("this is no kind of promise", got=self.kind, allowed=", ".join(KINDS))
-        set_ = object.__setattr__
-        set_(self, "value", number_up(self.value, LETTERS[self.kind]))
-        set_(self, "delta", probability(self.delta))
-        set_(self, "count", whole(self.count, "the number of draws or runs"))
-        if self.delta > 0.0 and self.kind != "approximate":
+        if self.kind not in LETTERS:
+            raise DomainError(
+                "this is no kind of promise", got=self.kind, allowed=", ".join(LETTERS)
+            )
+        number_up(self.value, LETTERS[self.kind])
+        probability(self.delta)
+        for name in ("value", "delta"):
+            if not isinstance(getattr(self, name), Fraction):
+                object.__setattr__(self, name, float(getattr(self, name)))
+        object.__setattr__(self, "count", whole(self.count, "the number of draws or runs"))
+        if self.delta > 0 and self.kind != "approximate":
             raise DomainError(f"a {self.kind} promise has no delta", got=self.delta, allowed="0")
+        if self.kind in SHAPED:
+            positive(**{SHAPED[self.kind]: self.shape})
+        if self.kind == "distance" and self.value > 1:
+            raise DomainError("a total variation is at most 1", got=self.value, allowed="<= 1")
+        if self.kind == "rdp" and not self.shape > 1.0:
+            raise DomainError("a Renyi order must exceed 1", got=self.shape, allowed="order > 1")
 
     @property
-    def pure(self) -> float:
-        """Pure epsilon of all runs, nats; inf if there is none."""
-        if self.kind in ("pure", "bounded_range"):
-            return times_up(self.count, self.value)
-        return 0.0 if self.value == 0.0 and self.delta == 0.0 else math.inf
+    def number(self) -> float:
+        """The value as a double, rounded up."""
+        return float_up(self.value)
+
+    @property
+    def pure(self) -> Fraction | float:
+        """Pure epsilon of all runs, nats, exact where the value is; inf if there is none."""
+        if self.kind in ("pure", "bounded_range", "mollifier") and not math.isinf(self.value):
+            return self.count * Fraction(self.value)
+        idle = self.value == 0 and self.delta == 0 and self.kind != "none"
+        return 0.0 if idle else math.inf
 
     @property
     def zcdp(self) -> float:
@@ -71,40 +102,95 @@ class Atom:
         A bounded range has that of T2. Pure epsilon is a bounded range of 2 epsilon, which gives
         at most the epsilon^2 / 2 of Bun and Steinke (2016, Proposition 3.3); mu-GDP has mu^2 / 2.
         """
+        value = self.number
         if self.kind == "bounded_range":
-            each = br_zcdp_tight(self.value)
-        elif self.kind == "pure":
-            each = br_zcdp_tight(2.0 * self.value)
+            each = br_zcdp_tight(value)
+        elif self.kind in ("pure", "mollifier"):
+            each = br_zcdp_tight(times_up(2.0, value))
         elif self.kind == "gdp":
-            each = half_square(self.value)
+            each = half_square(value)
         else:
-            each = self.value if self.kind == "zcdp" else math.inf
+            each = value if self.kind == "zcdp" or self.pure == 0.0 else math.inf
         return times_up(self.count, each)
 
+    def renyi(self, order: float) -> float:
+        """Renyi divergence of all runs at an order >= 1, nats; inf if there is none."""
+        if self.kind == "beta_pair":
+            return times_up(self.count, beta_pair_rdp(order, self.number, self.shape))
+        if self.kind == "gamma_pair":
+            return times_up(self.count, gamma_pair_rdp(order, self.number, self.shape))
+        if self.kind == "rdp":  # divergences do not fall in their order
+            return times_up(self.count, self.number) if order <= self.shape else math.inf
+        return min(times_up(order, self.zcdp), float_up(self.pure))
+
+    @property
+    def last_order(self) -> float:
+        """No Renyi divergence beyond this order is finite."""
+        if self.kind in ("beta_pair", "gamma_pair"):
+            return 1.0 + self.shape / self.number
+        return self.shape if self.kind == "rdp" else math.inf
+
     def group(self, k: int) -> Atom:
-        """The same promise to a group of k records (T24)."""
-        if self.kind == "none" or k == 1:
+        """The same promise to a group of k records (T24).
+
+        Raises
+        ------
+        Unsupported
+            A pair known by its curve has no such rule.
+        """
+        unchanged = ("none", "distance", "mollifier")  # these hold for any two data sets
+        if self.kind in unchanged or k == 1:
             return self
-        value = times_up(k * k if self.kind == "zcdp" else k, self.value)
+        if self.kind in ("beta_pair", "gamma_pair"):
+            raise Unsupported(
+                "a Dirichlet draw has no rule for groups",
+                got=f"units of {k} records",
+                do="build the promise for the counts that a whole unit changes (T11)",
+            )
+        if self.kind == "rdp":
+            return self._renyi_group(k)
+        value = (k * k if self.kind == "zcdp" else k) * self.value
         if self.kind != "approximate":
             return replace(self, value=value)
         # delta (1 + e^eps + ... + e^((k-1) eps))
-        ratio = float(k) if self.value == 0.0 else math.inf
-        if self.value > 0.0 and value < 700.0:
-            ratio = math.expm1(value) / math.expm1(self.value)
-        delta = widen(self.delta * ratio, 1e-12)
+        epsilon, ratio = self.number, float(k) if self.value == 0 else math.inf
+        if self.value > 0 and value < 700:
+            ratio = math.expm1(float_up(value)) / math.expm1(epsilon)
+        delta = widen(float_up(self.delta) * ratio, 1e-12)
         return replace(self, value=value, delta=delta) if delta < 1.0 else Atom("none", math.inf)
 
+    def _renyi_group(self, k: int) -> Atom:
+        """Halve the order and triple the divergence for each doubling (Mironov 2017, Prop. 2)."""
+        doublings = (k - 1).bit_length()
+        if self.shape < 2.0 ** (doublings + 1):
+            return Atom("none", math.inf)
+        order = self.shape / 2.0**doublings
+        return replace(self, value=3**doublings * self.value, shape=order)
+
     def __str__(self) -> str:
+        value = float(self.value)
         words = {
-            "pure": f"{self.value:.6g}-DP",
-            "bounded_range": f"exact posterior draw of range {self.value:.6g}",
-            "zcdp": f"{self.value:.6g}-zCDP",
-            "gdp": f"{self.value:.6g}-GDP",
-            "approximate": f"({self.value:.6g}, {self.delta:.3g})-DP",
+            "pure": f"{value:.6g}-DP",
+            "bounded_range": f"exact posterior draw of range {value:.6g}",
+            "zcdp": f"{value:.6g}-zCDP",
+            "gdp": f"{value:.6g}-GDP",
+            "approximate": f"({value:.6g}, {float(self.delta):.3g})-DP",
+            "beta_pair": f"Dirichlet draw (r = {value:.6g}, alpha = {self.shape:.6g})",
+            "gamma_pair": f"Dirichlet draw (r = {value:.6g}, alpha = {self.shape:.6g})",
+            "mollifier": f"mollifier draw of width {value:.6g}",
+            "rdp": f"({self.shape:.6g}, {value:.6g})-RDP",
+            "distance": f"total variation {value:.3g} from the stated law",
             "none": "not private",
         }[self.kind]
         return words if self.count == 1 else f"{self.count} x {words}"
+
+
+def total_pure(atoms: Iterable[Atom]) -> Fraction | float:
+    """The sum of pure epsilons: exact, or inf."""
+    parts = [atom.pure for atom in atoms]
+    if any(math.isinf(part) for part in parts):
+        return math.inf
+    return sum((Fraction(part) for part in parts), Fraction(0))
 
 
 def total_mu(atoms: Iterable[Atom]) -> float:
@@ -120,60 +206,10 @@ def total_mu(atoms: Iterable[Atom]) -> float:
     return root_up(sum((a.count * Fraction(a.value) ** 2 for a in together), Fraction(0)))
 
 
-def total_pair(atoms: Iterable[Atom]) -> tuple[float, float]:
-    """The sums of epsilon and of delta of approximate atoms, rounded up (basic composition)."""
+def total_pair(atoms: Iterable[Atom]) -> tuple[Fraction | float, Fraction]:
+    """The exact sums of epsilon and of delta of approximate atoms (basic composition)."""
     together = list(atoms)
-    return (
-        sum_up(times_up(atom.count, atom.value) for atom in together),
-        sum_up(times_up(atom.count, atom.delta) for atom in together),
-    )
-
-
-def number_up(value: Any, name: str) -> float:
-    """Take a number >= 0 as a double that is not below it; inf stands for no promise.
-
-    Raises
-    ------
-    DomainError
-        Negative, or no number.
-    """
-    exact = isinstance(value, Rational | Decimal) and not isinstance(value, bool)
-    try:
-        finite = exact and math.isfinite(value)
-        number = float_up(Fraction(value)) if finite else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if isinstance(value, bool | str) or not number >= 0.0:
-        raise DomainError(f"{name} is a number >= 0", got=value, allowed=f"{name} >= 0")
-    return number
-
-
-def probability(value: Any) -> float:
-    """Take a delta, rounded up.
-
-    Raises
-    ------
-    DomainError
-        Not in [0, 1).
-    """
-    number = number_up(value, "delta")
-    if not number < 1.0:
-        raise DomainError("delta is a probability below 1", got=value, allowed="0 <= delta < 1")
-    return number
-
-
-def whole(value: Any, name: str) -> int:
-    """Take a whole number >= 1.
-
-    Raises
-    ------
-    DomainError
-        It is not.
-    """
-    try:
-        number = 0 if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = 0
-    if number < 1:
-        raise DomainError(f"{name} is a whole number >= 1", got=value, allowed="1, 2, 3, ...")
-    return number
+    delta = sum((a.count * Fraction(a.delta) for a in together), Fraction(0))
+    if any(math.isinf(atom.value) for atom in together):
+        return math.inf, delta
+    return sum((a.count * Fraction(a.value) for a in together), Fraction(0)), delta

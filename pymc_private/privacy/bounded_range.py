@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from pymc_private.errors import DomainError
+from pymc_private.privacy.arguments import vectorized
 from pymc_private.privacy.bounded_range_sum import worst_delta
 from pymc_private.privacy.renyi import pure_to_delta, zcdp_to_delta, zcdp_to_eps
 from pymc_private.privacy.rounding import least_epsilon, times_up, widen
@@ -23,6 +24,7 @@ LARGEST_RANGE = 1e6
 """Beyond this range, which protects nobody, the curve of a pure N R takes its place."""
 
 
+@vectorized
 def br_tv(R: float) -> float:
     """Total variation of one R-bounded-range draw: at most tanh(R / 4), rounded up.
 
@@ -44,6 +46,7 @@ def br_tv(R: float) -> float:
     return min(1.0, widen(math.tanh(R / 4.0), 1e-15)) if R else 0.0
 
 
+@vectorized
 def br_zcdp_tight(R: float) -> float:
     """Tight zCDP constant of one R-bounded-range draw: z - 1 - ln z, z = R / (e^R - 1).
 
@@ -83,6 +86,7 @@ def br_zcdp_tight(R: float) -> float:
     return min(simple, widen(value + 2e-15 * min(1.0, w) * (1.0 + R), 1e-15))
 
 
+@vectorized
 def br_delta(eps: float, n_draws: int, R: float) -> float:
     """Exact worst-case delta of N draws from one posterior with range R (T3), rounded up.
 
@@ -122,6 +126,7 @@ def br_delta(eps: float, n_draws: int, R: float) -> float:
     return _delta(float(eps), n, R)
 
 
+@vectorized
 def br_eps(delta: float, n_draws: int, R: float) -> float:
     """Least epsilon at `delta` of N draws with range R, rounded up; at most N R (pure).
 

@@ -7,6 +7,7 @@ import math
 from scipy.special import log_ndtr
 
 from pymc_private.errors import DomainError
+from pymc_private.privacy.arguments import vectorized
 from pymc_private.privacy.renyi import zcdp_to_eps
 from pymc_private.privacy.rounding import LEAST, least_epsilon, times_up
 
@@ -14,6 +15,7 @@ ERROR = 4e-15
 """Bound on the relative error of `log_ndtr`, with room for the rounding of its argument."""
 
 
+@vectorized
 def gdp_delta(eps: float, mu: float) -> float:
     """Give Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2), rounded up.
 
@@ -55,6 +57,7 @@ def gdp_delta(eps: float, mu: float) -> float:
     return min(1.0, min(value, mu / math.sqrt(2.0 * math.pi) * (1.0 + ERROR)) + LEAST)
 
 
+@vectorized
 def gdp_eps(delta: float, mu: float) -> float:
     """Least epsilon at `delta` of mu-GDP, rounded up.
 

@@ -5,26 +5,29 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
-from pymc_private.errors import DomainError, Incompatible
+from pymc_private.errors import Incompatible
 from pymc_private.privacy import roads
-from pymc_private.privacy.atoms import Atom, number_up, probability, total_mu, whole
+from pymc_private.privacy.arguments import number_up, order_of, probability, stated, whole
+from pymc_private.privacy.atoms import Atom, total_mu, total_pure
+from pymc_private.privacy.constructors import Constructors
 from pymc_private.privacy.neighbors import SUBSTITUTE, check_neighbors, in_words
-from pymc_private.privacy.rounding import sum_up, times_up
+from pymc_private.privacy.rounding import sum_up, written_up
 
 DELTA_SHOWN = 1e-6
 
 
 @dataclass(frozen=True)
-class Guarantee:
+class Guarantee(Constructors):
     """What releasing the output of some mechanisms reveals at most.
 
     Build one with a class method. ``a + b`` is sequential composition where b may have been chosen
-    after seeing the output of a; ``n * a`` is n runs planned in advance, so that draws from one
-    posterior keep their exact curve. Assumptions unite, so none is lost; unlike neighbor relations
-    refuse to add. No number read from a guarantee is below the truth.
+    after seeing the output of a; ``n * a`` is n runs planned in advance, and ``jointly(a, b)`` a
+    list declared in advance: these keep the exact curves of their parts. Assumptions unite, so none
+    is lost; unlike neighbor relations refuse to add. No number read from it is below the truth.
 
     Attributes
     ----------
@@ -36,6 +39,8 @@ class Guarantee:
         Where the promise comes from; empty if nothing is proved.
     assumptions : tuple of str
         What it rests on.
+    planned : bool
+        Whether all of it was declared before the first output was seen.
 
     Examples
     --------
@@ -50,6 +55,7 @@ class Guarantee:
     neighbors: str = SUBSTITUTE
     theorem: str = ""
     assumptions: tuple[str, ...] = ()
+    planned: bool = True
 
     def __post_init__(self) -> None:
         check_neighbors(self.neighbors)
@@ -57,46 +63,16 @@ class Guarantee:
         object.__setattr__(self, "atoms", tuple(self.atoms))
         object.__setattr__(self, "assumptions", tuple(dict.fromkeys(named)))
 
-    # ---- constructors; words are neighbors=, theorem= and assumptions= ----------------------
-    @classmethod
-    def pure(cls, epsilon: float, **words: Any) -> Guarantee:
-        """Promise pure epsilon-differential privacy (nats)."""
-        return cls((Atom("pure", epsilon),), **words)
-
-    @classmethod
-    def approximate(cls, epsilon: float, delta: float, **words: Any) -> Guarantee:
-        """Promise (epsilon, delta)-differential privacy."""
-        kind = "approximate" if probability(delta) > 0.0 else "pure"
-        return cls((Atom(kind, epsilon, delta),), **words)
-
-    @classmethod
-    def zcdp_of(cls, rho: float, **words: Any) -> Guarantee:
-        """Promise rho-zero-concentrated differential privacy (Bun and Steinke 2016)."""
-        return cls((Atom("zcdp", rho),), **words)
-
-    @classmethod
-    def gdp_of(cls, mu: float, **words: Any) -> Guarantee:
-        """Promise mu-Gaussian differential privacy (Dong, Roth and Su 2022)."""
-        return cls((Atom("gdp", mu),), **words)
-
-    @classmethod
-    def bounded_range_of(cls, R: float, draws: int = 1, **words: Any) -> Guarantee:
-        """Promise for `draws` exact draws from one posterior whose record range is R nats (T1-T3).
-
-        The number of draws is fixed in advance. Roads: pure N R, zCDP N min(R^2/8, tight), T3.
-        """
-        return cls((Atom("bounded_range", R, 0.0, draws),), **words)
-
-    @classmethod
-    def none(cls, reason: str, **words: Any) -> Guarantee:
-        """No promise at all, and why: every epsilon is infinite."""
-        return cls((Atom("none", math.inf),), **({"assumptions": (reason,)} | words))
-
     # ---- questions --------------------------------------------------------------------------
     @property
     def pure_epsilon(self) -> float:
-        """Pure epsilon in nats; inf where there is none."""
-        return sum_up(atom.pure for atom in self.atoms)
+        """Pure epsilon in nats, rounded up; inf where there is none."""
+        return written_up(self.exact_pure)
+
+    @property
+    def exact_pure(self) -> Fraction | float:
+        """Pure epsilon in nats before it is rounded: a Fraction, or inf."""
+        return total_pure(self.atoms)
 
     @property
     def zcdp(self) -> float:
@@ -109,19 +85,22 @@ class Guarantee:
         return total_mu(self.atoms)
 
     def rdp(self, order: float) -> float:
-        """Renyi divergence of an order >= 1, nats: at most min(order rho, pure epsilon)."""
-        if not order >= 1.0:
-            raise DomainError("a Renyi order is at least 1", got=order, allowed="order >= 1")
-        return min(times_up(order, self.zcdp), self.pure_epsilon)
+        """Renyi divergence of an order >= 1, nats, rounded up; inf where there is none."""
+        order_of(order)
+        return sum_up(atom.renyi(order) for atom in self.atoms)
 
     def epsilon(self, delta: float = 0.0) -> float:
         """Smallest epsilon (nats) that a road proves at `delta` in [0, 1); rounded up."""
-        return min(roads.epsilon_by_road(self.atoms, probability(delta)).values())
+        return min(self._epsilons(delta).values())
 
     def road(self, delta: float = 0.0) -> str:
         """Name the road that proves `epsilon(delta)`."""
-        found = roads.epsilon_by_road(self.atoms, probability(delta))
+        found = self._epsilons(delta)
         return min(found, key=lambda name: found[name])
+
+    def _epsilons(self, delta: float) -> dict[str, float]:
+        probability(delta)
+        return roads.epsilon_by_road(self.atoms, stated(delta, "delta"), planned=self.planned)
 
     def delta(self, epsilon: float) -> float:
         """Smallest delta that a road proves at `epsilon` (nats); rounded up."""
@@ -129,12 +108,20 @@ class Guarantee:
 
     def roads(self, epsilon: float) -> dict[str, float]:
         """Give delta at `epsilon` (nats) by the name of each road that is open; rounded up."""
-        return roads.delta_by_road(self.atoms, number_up(epsilon, "epsilon"))
+        at = stated(epsilon, "epsilon")
+        return roads.delta_by_road(self.atoms, at, planned=self.planned)
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw delta against epsilon with every road; see `pymc_private.privacy.plots.curves`."""
+        from pymc_private.privacy.plots import curves
+
+        return curves(self, ax, **options)
 
     # ---- algebra ----------------------------------------------------------------------------
     def __add__(self, other: Guarantee) -> Guarantee:
-        if not isinstance(other, Guarantee):
-            return NotImplemented
+        return self._with(other, planned=False) if isinstance(other, Guarantee) else NotImplemented
+
+    def _with(self, other: Guarantee, *, planned: bool) -> Guarantee:
         if self.neighbors != other.neighbors:
             raise Incompatible(
                 "promises about different neighbors do not add",
@@ -144,12 +131,15 @@ class Guarantee:
             )
         theorem = "; ".join(dict.fromkeys(t for t in (self.theorem, other.theorem) if t))
         united = (*self.assumptions, *other.assumptions)
-        return Guarantee((*self.atoms, *other.atoms), self.neighbors, theorem, united)
+        atoms = (*self.atoms, *other.atoms)
+        planned = planned or not (self.atoms and other.atoms)
+        planned = planned and self.planned and other.planned
+        return Guarantee(atoms, self.neighbors, theorem, united, planned)
 
     def __mul__(self, count: int) -> Guarantee:
         n = whole(count, "the number of runs")
-        atoms = tuple(Atom(a.kind, a.value, a.delta, n * a.count) for a in self.atoms)
-        return Guarantee(atoms, self.neighbors, self.theorem, self.assumptions)
+        atoms = tuple(replace(atom, count=n * atom.count) for atom in self.atoms)
+        return replace(self, atoms=atoms)
 
     __rmul__ = __mul__
 
@@ -163,14 +153,27 @@ class Guarantee:
             return self
         united = (*self.assumptions, f"a unit owns at most {k} records")
         atoms = tuple(atom.group(int(k)) for atom in self.atoms)
-        return Guarantee(atoms, self.neighbors, self.theorem, united)
+        return replace(self, atoms=atoms, assumptions=united)
+
+    def within(self, tv: float, runs: int = 1) -> Guarantee:
+        """Promise the same of samplers that are only within `tv` of the laws accounted for (T18).
+
+        delta grows by (1 + e^epsilon) (1 - (1 - tv)^runs); no pure epsilon is left. That they are
+        so close is an assumption unless a theorem says so.
+        """
+        far = Atom("distance", number_up(tv, "the total variation"), count=runs)
+        united = (*self.assumptions, f"each run is within total variation {tv:g} of its law")
+        return replace(self, atoms=(*self.atoms, far), assumptions=united)
 
     # ---- carrying it around -----------------------------------------------------------------
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; `from_dict` restores it exactly."""
-        atoms = [[a.kind, a.value.hex(), a.delta.hex(), a.count] for a in self.atoms]
+        atoms = [
+            [a.kind, _write(a.value), _write(a.delta), a.count, a.shape.hex()] for a in self.atoms
+        ]
         return {
             "atoms": atoms,
+            "planned": self.planned,
             "neighbors": self.neighbors,
             "theorem": self.theorem,
             "assumptions": list(self.assumptions),
@@ -187,12 +190,12 @@ class Guarantee:
         """
         try:
             atoms = tuple(
-                Atom(kind, float.fromhex(value), float.fromhex(delta), count)
-                for kind, value, delta, count in stored["atoms"]
+                Atom(kind, _read(value), _read(delta), count, *map(float.fromhex, shape))
+                for kind, value, delta, count, *shape in stored["atoms"]
             )
             words = (stored["neighbors"], stored["theorem"], tuple(stored["assumptions"]))
-            return cls(atoms, *words)
-        except (KeyError, TypeError, ValueError) as error:
+            return cls(atoms, *words, stored.get("planned", len(atoms) < 2))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise Incompatible("this is not a stored guarantee") from error
 
     def __repr__(self) -> str:
@@ -204,8 +207,8 @@ class Guarantee:
         ]
         if math.isfinite(self.pure_epsilon):
             rows.append(f"  epsilon = {_short(self.pure_epsilon)} (pure)")
-        shown = max(DELTA_SHOWN, roads.split(self.atoms)[2])
-        found = roads.epsilon_by_road(self.atoms, shown)
+        shown = max(DELTA_SHOWN, written_up(roads.split(self.atoms)[2]))
+        found = self._epsilons(shown)
         name = min(found, key=lambda road: found[road])
         if name != roads.PURE and math.isfinite(found[name]):
             rows.append(f"  epsilon = {_short(found[name])} at delta = {_short(shown)}; {name}")
@@ -220,3 +223,14 @@ def _short(value: float) -> str:
     """Write six digits, rounded up unless they say the same."""
     text = f"{value:.6g}"
     return text if float(text) >= value * (1.0 - 1e-9) else f"{value * (1.0 + 5e-6):.6g}"
+
+
+def _write(value: Fraction | float) -> str:
+    """Write a number exactly: a fraction as "p/q", a double in hexadecimal."""
+    if isinstance(value, Fraction):
+        return f"{value.numerator}/{value.denominator}"
+    return float(value).hex()
+
+
+def _read(text: str) -> Fraction | float:
+    return Fraction(text) if "/" in text else float.fromhex(text)

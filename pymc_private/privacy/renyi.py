@@ -12,6 +12,7 @@ from collections.abc import Callable
 from scipy.optimize import brentq
 
 from pymc_private.errors import DomainError
+from pymc_private.privacy.arguments import vectorized
 from pymc_private.privacy.rounding import LEAST, times_up
 
 UNIT = 2.0**-52
@@ -21,6 +22,7 @@ LEAST_EXCESS, MOST_EXCESS = 1e-9, 1e15
 """Between these, order - 1 is searched."""
 
 
+@vectorized
 def rdp_to_eps(order: float, rdp: float, delta: float) -> float:
     """Convert a Renyi divergence at one order: D + log(l-1) - (log delta + l log l) / (l-1).
 
@@ -58,6 +60,7 @@ def rdp_to_eps(order: float, rdp: float, delta: float) -> float:
     return max(0.0, math.fsum(parts) + ULPS * UNIT * size)
 
 
+@vectorized
 def rdp_to_delta(order: float, rdp: float, eps: float) -> float:
     """Convert the other way: e^((l-1)(D - eps)) / (l-1) (1 - 1/l)^l, rounded up.
 
@@ -95,6 +98,7 @@ def rdp_to_delta(order: float, rdp: float, eps: float) -> float:
     return 1.0 if exponent >= 0.0 else min(1.0, math.exp(exponent) * (1.0 + 4.0 * UNIT) + LEAST)
 
 
+@vectorized
 def zcdp_to_eps(rho: float, delta: float) -> float:
     """Least epsilon at `delta` of rho-zCDP over real orders, rounded up; no pure bound caps it.
 
@@ -130,6 +134,7 @@ def zcdp_to_eps(rho: float, delta: float) -> float:
     return rdp_to_eps(order, times_up(order, rho), delta)
 
 
+@vectorized
 def zcdp_to_delta(rho: float, eps: float) -> float:
     """Least delta at `eps` of rho-zCDP over real orders, rounded up.
 

@@ -23,23 +23,35 @@ def float_up(value: Fraction | float) -> float:
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
+def written_up(value: Fraction | float) -> float:
+    """Give the double that is written as an exact decimal if there is one, else as `float_up`.
+
+    Only for numbers that a user stated: there 0.3 means 3/10, in and out.
+    """
+    if isinstance(value, Fraction) and abs(value) < Fraction(10) ** 300:
+        nearest = float(value)
+        if Fraction(repr(nearest)) == value:
+            return nearest
+    return float_up(value)
+
+
 def float_down(value: Fraction | float) -> float:
     """Give the greatest double that is not above an exact number."""
     return -float_up(-value) if value else 0.0
 
 
-def sum_up(values: Iterable[float]) -> float:
+def sum_up(values: Iterable[Fraction | float]) -> float:
     """Sum exactly, then round up; inf if any term is."""
     terms = list(values)
     if any(math.isinf(term) for term in terms):
         return math.inf
-    return float_up(sum((Fraction(term) for term in terms), Fraction(0)))
+    return written_up(sum((Fraction(term) for term in terms), Fraction(0)))
 
 
-def difference_down(value: float, other: float) -> float:
+def difference_down(value: Fraction | float, other: Fraction | float) -> float:
     """Subtract exactly, then round down."""
     if math.isinf(value) or math.isinf(other):
-        return value if math.isfinite(other) else -math.inf
+        return float(value) if math.isfinite(other) else -math.inf
     return float_down(Fraction(value) - Fraction(other))
 
 

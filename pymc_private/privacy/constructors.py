@@ -1,0 +1,186 @@
+"""Guarantees of known mechanisms: ours, and other people's."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from pymc_private.errors import DomainError
+from pymc_private.privacy.arguments import number_up, positive, probability, stated, whole
+from pymc_private.privacy.atoms import Atom
+from pymc_private.privacy.enclosure import real, upper
+from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
+from pymc_private.privacy.rounding import root_up
+
+if TYPE_CHECKING:
+    from pymc_private.privacy.guarantee import Guarantee
+
+
+class Constructors:
+    """Class methods that build a guarantee; words are neighbors=, theorem= and assumptions=.
+
+    A float that states epsilon or delta means the decimal it is written as (0.1 is 1/10): pass a
+    Fraction of it for the double itself. Every other number is the double or fraction it is.
+    """
+
+    @classmethod
+    def _of(cls, *atoms: Atom, **words: Any) -> Guarantee:
+        make: Any = cls
+        return make(atoms, **words)
+
+    # ---- stated promises --------------------------------------------------------------------
+    @classmethod
+    def pure(cls, epsilon: float, **words: Any) -> Guarantee:
+        """Promise pure epsilon-differential privacy (nats)."""
+        return cls._of(Atom("pure", stated(epsilon, "epsilon")), **words)
+
+    @classmethod
+    def approximate(cls, epsilon: float, delta: float, **words: Any) -> Guarantee:
+        """Promise (epsilon, delta)-differential privacy."""
+        kind = "approximate" if probability(delta) > 0.0 else "pure"
+        return cls._of(Atom(kind, stated(epsilon, "epsilon"), stated(delta, "delta")), **words)
+
+    @classmethod
+    def zcdp_of(cls, rho: float, **words: Any) -> Guarantee:
+        """Promise rho-zero-concentrated differential privacy (Bun and Steinke 2016)."""
+        return cls._of(Atom("zcdp", number_up(rho, "rho")), **words)
+
+    @classmethod
+    def gdp_of(cls, mu: float, **words: Any) -> Guarantee:
+        """Promise mu-Gaussian differential privacy (Dong, Roth and Su 2022)."""
+        return cls._of(Atom("gdp", number_up(mu, "mu")), **words)
+
+    @classmethod
+    def rdp_of(cls, order: float, rdp: float, **words: Any) -> Guarantee:
+        """Promise a Renyi divergence of at most `rdp` nats at one order > 1 (Mironov 2017)."""
+        return cls._of(Atom("rdp", number_up(rdp, "the divergence"), shape=float(order)), **words)
+
+    @classmethod
+    def none(cls, reason: str, **words: Any) -> Guarantee:
+        """No promise at all, and why: every epsilon is infinite."""
+        return cls._of(Atom("none", math.inf), **({"assumptions": (reason,)} | words))
+
+    # ---- our mechanisms ---------------------------------------------------------------------
+    @classmethod
+    def bounded_range_of(cls, R: float, draws: int = 1, **words: Any) -> Guarantee:
+        """Promise for `draws` exact draws from one posterior whose record range is R nats (T1-T3).
+
+        The number of draws is fixed in advance. Roads: pure N R, zCDP N min(R^2/8, tight), T3.
+        """
+        return cls._of(Atom("bounded_range", number_up(R, "R"), 0.0, draws), **words)
+
+    @classmethod
+    def dirichlet_of(
+        cls, r: float, alpha: float, tables: int = 1, draws: int = 1, **words: Any
+    ) -> Guarantee:
+        """Promise for draws from Dir(r f + alpha) of so many families of tables (T9-T11).
+
+        Under substitution each family costs one Beta pair, whatever its number of tables; under
+        addition or removal one Gamma pair. alpha is the least prior parameter of any cell; a public
+        lower bound b on every count adds r b to it. There is no pure epsilon and no zCDP.
+        """
+        count = whole(tables, "the number of tables") * whole(draws, "the number of draws")
+        added = words.get("neighbors", SUBSTITUTE) == ADD_REMOVE
+        positive(r=r, alpha=alpha)
+        pair = Atom("gamma_pair" if added else "beta_pair", float(r), 0.0, count, float(alpha))
+        return cls._of(pair, **words)
+
+    @classmethod
+    def mollifier_of(cls, epsilon: float, draws: int = 1, **words: Any) -> Guarantee:
+        """Promise for draws from one law within e^(+-epsilon/2) of a public one (T15b).
+
+        It holds for any two data sets, and so for groups of any size.
+        """
+        return cls._of(Atom("mollifier", number_up(epsilon, "epsilon"), 0.0, draws), **words)
+
+    # ---- other people's mechanisms ----------------------------------------------------------
+    @classmethod
+    def laplace_of(cls, sensitivity: float, scale: float, **words: Any) -> Guarantee:
+        """Promise of (discrete) Laplace noise: sensitivity / scale, l1 (Dwork et al. 2006)."""
+        return cls._of(Atom("pure", _ratio(sensitivity, scale)), **words)
+
+    @classmethod
+    def gaussian_of(cls, sensitivity: float, sd: float, **words: Any) -> Guarantee:
+        """Promise of Gaussian noise: (sensitivity / sd)-GDP, l2 (Dong, Roth and Su 2022)."""
+        return cls._of(Atom("gdp", _ratio(sensitivity, sd)), **words)
+
+    @classmethod
+    def discrete_gaussian_of(cls, sensitivity: float, sigma: float, **words: Any) -> Guarantee:
+        """Promise of discrete Gaussian noise: sensitivity^2 / (2 sigma^2) of zCDP, l2.
+
+        Canonne, Kamath and Steinke (2020), Theorem 4.
+        """
+        return cls._of(Atom("zcdp", _ratio(sensitivity, sigma) ** 2 / 2), **words)
+
+    @classmethod
+    def exponential_mechanism_of(cls, epsilon: float, **words: Any) -> Guarantee:
+        """Promise of the exponential mechanism exp(epsilon u / (2 sensitivity)): range epsilon.
+
+        Durfee and Rogers (2019).
+        """
+        return cls._of(Atom("bounded_range", number_up(epsilon, "epsilon")), **words)
+
+    @classmethod
+    def randomized_response_of(cls, truth: float, levels: int = 2, **words: Any) -> Guarantee:
+        """Promise of the true one of some levels with probability `truth`, else any other alike."""
+        k = whole(levels, "the number of levels")
+        if k < 2 or not 1.0 / k <= truth < 1.0:
+            raise DomainError(
+                "truth is a probability from 1/levels on, of two levels or more",
+                got=f"truth={truth}, levels={levels}",
+                allowed="1/levels <= truth < 1",
+            )
+        odds = Fraction(truth) * (k - 1) / (1 - Fraction(truth))
+        return cls._of(Atom("pure", max(0.0, upper(lambda: real(odds).log()))), **words)
+
+    @classmethod
+    def noisy_counts_of(
+        cls, tables: int, noise: float, law: str = "discrete_gaussian", **words: Any
+    ) -> Guarantee:
+        """Promise of all counts of some tables with independent noise in every cell (T26).
+
+        A substituted record moves one unit between two cells of each table, an added one changes
+        one cell.
+
+        Parameters
+        ----------
+        tables : int
+            Tables that count every record once each; K + 1 for naive Bayes with K features.
+        noise : float
+            Standard deviation, or scale of the (discrete) Laplace law.
+        law : {"discrete_gaussian", "gaussian", "laplace"}
+        """
+        each = 1 if words.get("neighbors", SUBSTITUTE) == ADD_REMOVE else 2
+        cells = each * whole(tables, "the number of tables")
+        if law == "laplace":
+            return cls.laplace_of(cells, noise, **words)
+        ratio = _ratio(1, noise) ** 2
+        if law == "gaussian":
+            return cls._of(Atom("gdp", root_up(cells * ratio)), **words)
+        if law == "discrete_gaussian":
+            return cls._of(Atom("zcdp", cells * ratio / 2), **words)
+        raise DomainError("law=", got=repr(law), allowed="discrete_gaussian, gaussian, laplace")
+
+    @classmethod
+    def jointly(cls, *parts: Guarantee) -> Guarantee:
+        """Promise a list of releases all of which were declared before the first was made.
+
+        Nothing about a later one may depend on what an earlier one gave. Then the losses of all
+        exact pairs convolve (T23), which proves less epsilon than ``a + b``.
+        """
+        if not parts:
+            return cls._of()
+        total = parts[0]
+        for part in parts[1:]:
+            total = total._with(part, planned=True)
+        return total
+
+
+def _ratio(sensitivity: float, noise: float) -> Fraction:
+    """Sensitivity over noise, exactly."""
+    positive(noise=noise)
+    top = stated(sensitivity, "the sensitivity")
+    if math.isinf(top):
+        raise DomainError("the sensitivity is finite", got=sensitivity)
+    return Fraction(top) / Fraction(stated(noise, "the noise"))

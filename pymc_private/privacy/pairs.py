@@ -1,0 +1,102 @@
+"""The pair of laws behind an atom, as two curves, and the exact curve of a plan of atoms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from pymc_private.privacy.atoms import Atom
+from pymc_private.privacy.beta_pair import beta_pair_delta, beta_pair_eps
+from pymc_private.privacy.bounded_range import br_delta, br_eps
+from pymc_private.privacy.gamma_pair import gamma_pair_delta, gamma_pair_eps
+from pymc_private.privacy.gaussian import gdp_delta
+from pymc_private.privacy.loss_grid import CELLS, Curve, end_of, on_grid
+from pymc_private.privacy.mollifier import moll_delta, moll_delta_k
+from pymc_private.privacy.pld import LONGEST, Composed, compose
+from pymc_private.privacy.renyi import pure_to_delta
+from pymc_private.privacy.rounding import least_epsilon
+
+DIRECTIONS = ("more_first", "more_second")
+"""The one record is in P's data set, or in Q's: all atoms see the same one."""
+PAIRED = ("pure", "bounded_range", "gdp", "beta_pair", "gamma_pair", "mollifier")
+
+
+def curve_of(atom: Atom, direction: str) -> Curve:
+    """Give the curve of one run of an atom; all but Gamma pairs have one in both directions."""
+    value, shape = atom.number, atom.shape
+    if atom.kind == "gamma_pair":
+        return lambda eps: gamma_pair_delta(eps, value, shape, direction)
+    return {
+        "pure": lambda eps: pure_to_delta(value, eps),
+        "bounded_range": lambda eps: br_delta(eps, 1, value),
+        "gdp": lambda eps: gdp_delta(eps, value),
+        "beta_pair": lambda eps: beta_pair_delta(eps, value, shape),
+        "mollifier": lambda eps: moll_delta(eps, value),
+    }[atom.kind]
+
+
+def has_curve(atoms: Sequence[Atom]) -> bool:
+    """Whether every atom is known by a pair of laws."""
+    return bool(atoms) and all(atom.kind in PAIRED for atom in atoms)
+
+
+def exact_delta(atom: Atom, eps: float) -> float | None:
+    """Give delta of all runs of one atom by its own formula; None if it has none."""
+    if atom.kind == "bounded_range":
+        return br_delta(eps, atom.count, atom.number)
+    if atom.kind == "mollifier":
+        return moll_delta_k(eps, atom.number, atom.count)
+    if atom.kind in ("beta_pair", "gamma_pair") and atom.count == 1:
+        return max(curve_of(atom, direction)(eps) for direction in DIRECTIONS)
+    return None
+
+
+def exact_epsilon(atom: Atom, delta: float) -> float | None:
+    """Give epsilon of all runs of one atom by its own formula; None if it has none."""
+    if atom.kind == "bounded_range":
+        return br_eps(delta, atom.count, atom.number)
+    if atom.kind == "mollifier":
+        return least_epsilon(
+            lambda eps: moll_delta_k(eps, atom.number, atom.count), delta, float(atom.pure)
+        )
+    if atom.kind == "beta_pair" and atom.count == 1:
+        return beta_pair_eps(delta, atom.number, atom.shape)
+    if atom.kind == "gamma_pair" and atom.count == 1:
+        return gamma_pair_eps(delta, atom.number, atom.shape)
+    return None
+
+
+@lru_cache(maxsize=64)
+def composed(atoms: tuple[Atom, ...], direction: str) -> Composed:
+    """Convolve the losses of a plan of atoms, all of which have curves.
+
+    Parameters
+    ----------
+    atoms : tuple of Atom
+    direction : str
+        One of `DIRECTIONS`.
+
+    Returns
+    -------
+    Composed
+    """
+    other = DIRECTIONS[1 - DIRECTIONS.index(direction)]
+    curves = [(curve_of(atom, direction), curve_of(atom, other), atom.count) for atom in atoms]
+    ends = [(max(end_of(curve), end_of(reverse)), n) for curve, reverse, n in curves]
+    step = max(max(end for end, _ in ends) / CELLS, 2.0 * sum(e * n for e, n in ends) / LONGEST)
+    return compose([(on_grid(curve, reverse, step), n) for curve, reverse, n in curves])
+
+
+def directions(atoms: Sequence[Atom]) -> tuple[str, ...]:
+    """Give the directions that differ for these atoms."""
+    return DIRECTIONS if any(atom.kind == "gamma_pair" for atom in atoms) else DIRECTIONS[:1]
+
+
+def plan_delta(atoms: Sequence[Atom], eps: float) -> float:
+    """Give delta of a plan by convolution, rounded up."""
+    return max(composed(tuple(atoms), d).delta(eps) for d in directions(atoms))
+
+
+def plan_epsilon(atoms: Sequence[Atom], delta: float) -> float:
+    """Give epsilon of a plan by convolution, rounded up."""
+    return max(composed(tuple(atoms), d).epsilon(delta) for d in directions(atoms))

@@ -1,0 +1,264 @@
+"""The inverse questions: what a budget affords. Answers are rounded toward more privacy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from scipy.optimize import brentq, minimize_scalar
+
+from pymc_private.privacy.arguments import inside_unit, not_negative, positive
+from pymc_private.privacy.beta_pair import beta_pair_alpha
+from pymc_private.privacy.bounded_range import br_eps
+from pymc_private.privacy.dirichlet import dirichlet_expected_kl
+from pymc_private.privacy.gaussian import gdp_delta
+from pymc_private.privacy.renyi import zcdp_to_eps
+from pymc_private.privacy.rounding import times_up
+
+
+def draws_affordable(epsilon: float, delta: float, R: float) -> int:
+    """Give the most posterior draws of range R that fit (epsilon, delta).
+
+    Parameters
+    ----------
+    epsilon : float, nats
+        At least 0.
+    delta : float
+        In [0, 1).
+    R : float, nats
+        > 0.
+
+    Returns
+    -------
+    int
+        0 if not even one fits.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Inverse of `br_eps` (T3), of N R at delta = 0.
+    """
+    not_negative(epsilon=epsilon)
+    positive(R=R)
+
+    def fits(n: int) -> bool:
+        return br_eps(delta, n, R) <= epsilon
+
+    if not fits(1):
+        return 0
+    low = 1
+    while fits(2 * low):
+        low *= 2
+    high = 2 * low
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def range_affordable(epsilon: float, delta: float, draws: int = 1) -> float:
+    """Give the largest range R (nats) of which so many draws fit (epsilon, delta).
+
+    Parameters
+    ----------
+    epsilon : float, nats
+        At least 0.
+    delta : float
+        In [0, 1).
+    draws : int
+
+    Returns
+    -------
+    float
+        Rounded down: `br_eps` was evaluated at it and found at most epsilon.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Inverse of `br_eps` (T3).
+    """
+    return _largest(lambda R: br_eps(delta, draws, R), epsilon)
+
+
+def power_affordable(epsilon: float, delta: float, draws: int, R: float) -> float:
+    """Give the largest power in (0, 1] of a likelihood of range R whose draws fit.
+
+    Parameters
+    ----------
+    epsilon : float, nats
+        At least 0.
+    delta : float
+        In [0, 1).
+    draws : int
+    R : float, nats
+        Range at power 1, > 0.
+
+    Returns
+    -------
+    float
+        Rounded down; 0 if none fits.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory T1: a power w makes the range w R.
+    """
+    positive(R=R)
+    if br_eps(delta, draws, R) <= epsilon:
+        return 1.0
+    return _largest(lambda power: br_eps(delta, draws, times_up(power, R)), epsilon)
+
+
+def mu_affordable(epsilon: float, delta: float) -> float:
+    """Give the largest mu whose Gaussian curve passes below (epsilon, delta).
+
+    Parameters
+    ----------
+    epsilon : float, nats
+        At least 0.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        Rounded down.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Inverse of `gdp_delta` (T4).
+    """
+    not_negative(epsilon=epsilon)
+    inside_unit(delta=delta)
+    return _largest(lambda mu: gdp_delta(epsilon, mu), delta)
+
+
+def rho_affordable(epsilon: float, delta: float) -> float:
+    """Give the largest rho of zCDP that fits (epsilon, delta).
+
+    Parameters
+    ----------
+    epsilon : float, nats
+        At least 0.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        Rounded down.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Inverse of `zcdp_to_eps` (T4).
+    """
+    not_negative(epsilon=epsilon)
+    inside_unit(delta=delta)
+    return _largest(lambda rho: zcdp_to_eps(rho, delta), epsilon)
+
+
+@dataclass(frozen=True)
+class DirichletPlan:
+    """A power of the counts and a prior parameter that meet a budget.
+
+    Attributes
+    ----------
+    r, alpha : float
+        Draw from Dir(r f + alpha).
+    expected_kl : float
+        At the public profile, nats.
+    """
+
+    r: float
+    alpha: float
+    expected_kl: float
+
+
+def dirichlet_plan(epsilon: float, delta: float, profile: Sequence[float]) -> DirichletPlan:
+    """Choose r and alpha of one Dirichlet draw with the least expected divergence.
+
+    For each r the least alpha that meets the budget is exact (T9); r is then searched. The profile
+    is public: uniform, prior-predictive or of earlier public data, never the private counts.
+
+    Parameters
+    ----------
+    epsilon : float, nats
+        > 0.
+    delta : float
+        In (0, 1).
+    profile : sequence of float
+        Counts to judge by.
+
+    Returns
+    -------
+    DirichletPlan
+        Meets (epsilon, delta) whatever the search found.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory T12.
+    """
+    positive(epsilon=epsilon)
+    inside_unit(delta=delta)
+
+    def plan(log_r: float) -> DirichletPlan:
+        r = math.exp(log_r)
+        alpha = beta_pair_alpha(epsilon, delta, r)
+        return DirichletPlan(r, alpha, dirichlet_expected_kl(profile, r, alpha))
+
+    start = math.log(epsilon)
+    found = minimize_scalar(
+        lambda x: plan(x).expected_kl,
+        bounds=(start - 6.0, start + 4.0),
+        method="bounded",
+        options={"xatol": 1e-4},
+    )
+    return plan(float(found.x))
+
+
+def _largest(curve: Callable[[float], float], target: float) -> float:
+    """Give a large argument at which an increasing curve is at most `target`; it was evaluated."""
+    if not target > 0.0:
+        return 0.0
+    low, high = 1.0, 1.0
+    while curve(low) > target:
+        low /= 2.0
+        if low < 1e-300:
+            return 0.0
+    while curve(high) <= target:
+        high *= 2.0
+        if high > 1e300:
+            return high
+    found = float(brentq(lambda x: curve(x) - target, low, high, xtol=1e-300, rtol=1e-13))
+    step = 1e-13 * found
+    while curve(found) > target:
+        found, step = found - step, 2.0 * step
+    return max(found, low)

@@ -1,0 +1,81 @@
+"""Pictures of promises: delta against epsilon, and what many draws cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from pymc_private.privacy.comparison import Comparison
+    from pymc_private.privacy.guarantee import Guarantee
+
+LOWEST = 1e-12
+COLORS = ("#3b6ea8", "#c0652b", "#4f8f4f", "#8b5aa8", "#8a8a8a")
+
+
+def curves(
+    guarantee: Guarantee,
+    ax: Any = None,
+    *,
+    epsilons: Sequence[float] | None = None,
+    points: int = 80,
+) -> Any:
+    """Draw delta(epsilon) by every road that is open, the best one in bold.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+    ax : matplotlib Axes, optional
+    epsilons : sequence of float, nats, optional
+        Where to draw; default from 0 to where delta has fallen to 1e-12.
+    points : int
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    ax = ax or _axes()
+    end = min(guarantee.epsilon(LOWEST), 100.0)
+    at = np.linspace(0.0, end, points) if epsilons is None else np.asarray(epsilons, float)
+    found = [guarantee.roads(float(epsilon)) for epsilon in at]
+    names = list(dict.fromkeys(name for roads in found for name in roads))
+    for name, color in zip(names, COLORS * len(names), strict=False):
+        ax.plot(at, [max(r.get(name, 1.0), LOWEST / 10) for r in found], color=color, label=name)
+    best = [max(min(roads.values()), LOWEST / 10) for roads in found]
+    ax.plot(at, best, color="black", lw=3.5, alpha=0.25, zorder=0, label="what may be claimed")
+    ax.set(xlabel="epsilon (nats)", ylabel="delta", yscale="log", ylim=(LOWEST, 1.5))
+    ax.set_title("; ".join(str(atom) for atom in guarantee.atoms) or "nothing", fontsize="medium")
+    ax.legend(frameon=False, fontsize="small")
+    ax.grid(alpha=0.25)
+    return ax
+
+
+def growth(comparison: Comparison, ax: Any = None) -> Any:
+    """Draw epsilon against the number of draws, by road.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    ax = ax or _axes()
+    frame = comparison.to_frame()
+    for (name, column), color in zip(comparison.columns.items(), COLORS, strict=False):
+        ax.plot(frame["draws"], frame[column], "o-", color=color, label=name)
+    ax.set(xlabel="draws", ylabel="epsilon (nats)", xscale="log", yscale="log")
+    ax.set_title(f"range {comparison.R:g}, delta = {comparison.delta:g}", fontsize="medium")
+    ax.legend(frameon=False, fontsize="small")
+    ax.grid(alpha=0.25)
+    return ax
+
+
+def _axes() -> Any:
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=(6.0, 4.0), layout="constrained")[1]

@@ -32,6 +32,7 @@ from pymc_private.privacy.dirichlet import (
     ponnoprat_r,
     ponnoprat_rdp,
 )
+from pymc_private.privacy.events import from_event, to_event
 from pymc_private.privacy.gamma_pair import gamma_pair_delta, gamma_pair_eps, gamma_pair_rdp
 from pymc_private.privacy.gaussian import gdp_delta, gdp_eps
 from pymc_private.privacy.guarantee import Guarantee
@@ -90,6 +91,7 @@ __all__ = [
     "dkw_halfwidth",
     "draws_affordable",
     "exp_exp_C",
+    "from_event",
     "gamma_pair_delta",
     "gamma_pair_eps",
     "gamma_pair_rdp",
@@ -120,6 +122,7 @@ __all__ = [
     "sl_eps",
     "sl_kl_bound",
     "sl_tv_bound",
+    "to_event",
     "winf_gdp_mu",
     "winf_pure_eps",
     "zcdp_to_delta",

@@ -82,9 +82,16 @@ def composed(atoms: tuple[Atom, ...], direction: str) -> Composed:
     """
     other = DIRECTIONS[1 - DIRECTIONS.index(direction)]
     curves = [(curve_of(atom, direction), curve_of(atom, other), atom.count) for atom in atoms]
-    ends = [(max(end_of(curve), end_of(reverse)), n) for curve, reverse, n in curves]
+    ends = [(_end(atom), atom.count) for atom in atoms]
     step = max(max(end for end, _ in ends) / CELLS, 2.0 * sum(e * n for e, n in ends) / LONGEST)
     return compose([(on_grid(curve, reverse, step), n) for curve, reverse, n in curves])
+
+
+def _end(atom: Atom) -> float:
+    """The largest loss of an atom: a point of the grid, where losses are bounded."""
+    if atom.kind in ("pure", "bounded_range", "mollifier"):
+        return max(atom.number, 1e-6)
+    return max(end_of(curve_of(atom, direction)) for direction in DIRECTIONS)
 
 
 def directions(atoms: Sequence[Atom]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,12 @@ def assemble(
     guarantee: Guarantee,
     private: bool,
     name: str | None,
-    charges: Sequence[Mapping[str, Any]],
-    budget: Mapping[str, str] | None,
+    ledger: Mapping[str, Any] | None = None,
 ) -> Release:
-    """Build the release: draws by name, deterministics recomputed, facts from the plan alone."""
+    """Build the release: draws by name, deterministics recomputed, facts from the plan alone.
+
+    ``ledger`` holds the public facts of the ledger that paid: charges, budget and head.
+    """
     model = plan.private
     computed, withheld = deterministics(model, values)
     posterior = _dataset(model, dict(values) | computed)
@@ -58,11 +60,11 @@ def assemble(
         "versions": {package: _version(package) for package in PACKAGES},
         "name": name,
         "certificate": repr(plan.certificate),
-        "charges": [dict(charge) for charge in charges],
-        "budget": None if budget is None else dict(budget),
+        "charges": [],
+        "budget": None,
         "ranges": {k: _ends(b.lower, b.upper) for k, b in model.box.items()},
         "citations": [],
-    }
+    } | dict(ledger or {})
     return Release(posterior, guarantee, facts, private=private)
 
 
@@ -77,7 +79,7 @@ def rehearse(plan: Plan, name: str | None) -> None:
         key: np.repeat(((b.lower + b.upper) / 2.0)[None], plan.draws, axis=0)
         for key, b in box.items()
     }
-    assemble(plan, middle, plan.guarantee, True, name, [], None).to_bytes()
+    assemble(plan, middle, plan.guarantee, True, name).to_bytes()
 
 
 def _ends(lower: np.ndarray, upper: np.ndarray) -> list[Any]:

@@ -172,6 +172,7 @@ ALLOWED: dict[str, tuple[Check, str]] = {
     "certificate": _TEXT,
     "charges": (_is_charges, "a list of {'label': text, 'guarantee': text or dict}"),
     "budget": (_is_budget, "None or {'epsilon': number, 'delta': number}"),
+    "ledger_head": _TEXT,
     "ranges": (_is_ranges, "None or {variable: [lower, upper] or None}"),
     "versions": (_is_text_map, "{package: version}, both text"),
     "citations": (_is_texts, "a list of BibTeX entries"),

@@ -210,9 +210,12 @@ def _stored(ledger: Ledger, name: str, key: str) -> Release | None:
 def _paid(plan: Plan, ledger: Ledger, entry: Entry, progressbar: bool) -> Release:
     """What a charge paid for, kept in the ledger."""
     values = drawing.charged_draw(plan, progressbar)
-    charges = [{"label": e.label, "guarantee": e.guarantee.to_dict()} for e in ledger.entries]
-    budget = {"epsilon": str(ledger.budget.epsilon), "delta": str(ledger.budget.delta)}
-    release = assembly.assemble(plan, values, plan.guarantee, True, entry.name, charges, budget)
+    told = {
+        "charges": [{"label": e.label, "guarantee": e.guarantee.to_dict()} for e in ledger.entries],
+        "budget": {"epsilon": str(ledger.budget.epsilon), "delta": str(ledger.budget.delta)},
+        "ledger_head": entry.head,
+    }
+    release = assembly.assemble(plan, values, plan.guarantee, True, entry.name, told)
     ledger.store(entry, release.to_bytes())
     return release
 
@@ -223,4 +226,4 @@ def _seeded(plan: Plan, seed: int, name: str | None, progressbar: bool) -> Relea
     guarantee = Guarantee.none(
         "random_seed makes the draws a function of the data that anyone can recompute"
     )
-    return assembly.assemble(plan, values, guarantee, False, name, [], None)
+    return assembly.assemble(plan, values, guarantee, False, name)

@@ -167,6 +167,7 @@ def _origin(release: Release) -> Section:
         ("sampler", facts.get("sampler", "")),
         ("model", facts.get("model", "")),
         ("release", release.fingerprint),
+        ("ledger head", facts.get("ledger_head", "")),
         ("versions", versions),
     )
     return Section("Origin", (Rows(tuple((title, text) for title, text in rows if text)),))

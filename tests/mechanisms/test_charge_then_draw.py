@@ -221,3 +221,13 @@ def test_numbers_that_make_no_budget_are_refused(ledger, keywords, error):
 def test_a_plan_fixes_its_numbers(plan, ledger):
     with pytest.raises(pmp.DomainError, match="fixes"):
         draw(plan, ledger, draws=30)
+
+
+def test_a_release_names_the_head_of_the_ledger_that_paid(plan, tmp_path):
+    book = pmp.Ledger(tmp_path / "book.sqlite", epsilon=2, delta=4e-6)
+    release = draw(plan, book, name="first", save=tmp_path / "first.nc")
+    assert release.facts["ledger_head"] == book.entries[0].head
+    draw(plan, book, name="second")
+    again = pmp.load(tmp_path / "first.nc")
+    assert again.to_arviz().posterior.attrs["ledger_head"] == book.entries[0].head
+    assert book.verify(again.facts["ledger_head"])

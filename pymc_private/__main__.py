@@ -19,8 +19,12 @@ def main(arguments: list[str] | None = None) -> int:
     demo.add_argument("--folder", type=Path, default=Path(), help="where to write (default: here)")
     report = commands.add_parser("report", help="print a saved release and write its HTML report")
     report.add_argument("file", type=Path)
-    ledger = commands.add_parser("ledger", help="print a ledger and check its chain")
+    ledger = commands.add_parser(
+        "ledger", help="print a ledger and check its chain; writes nothing"
+    )
     ledger.add_argument("file", type=Path)
+    ledger.add_argument("--head", help="a head you kept: the chain must go on from it")
+    ledger.add_argument("--json", action="store_true", help="print all charges as JSON instead")
     chosen = parser.parse_args(arguments)
     return {"demo": _demo, "report": _report, "ledger": _ledger}[chosen.command](chosen)
 
@@ -42,13 +46,21 @@ def _report(chosen: argparse.Namespace) -> int:
 
 
 def _ledger(chosen: argparse.Namespace) -> int:
-    import pymc_private as pmp
+    from pymc_private.errors import PymcPrivateError
+    from pymc_private.privacy.ledger import Ledger
 
-    ledger = pmp.Ledger.open(chosen.file)
-    print(ledger)
-    intact = ledger.verify()
-    print("the chain of charges is intact" if intact else "the chain of charges is broken")
-    return 0 if intact else 1
+    try:
+        ledger = Ledger.open(chosen.file, read_only=True)
+        ledger.verify(chosen.head)
+        print(ledger.to_json() if chosen.json else ledger)
+    except PymcPrivateError as error:
+        print(error, file=sys.stderr)
+        print("the chain of charges is not intact, or there is none", file=sys.stderr)
+        return 1
+    if not chosen.json:
+        print(f"  head {ledger.head}")
+        print("the chain of charges is intact")
+    return 0
 
 
 if __name__ == "__main__":

@@ -6,25 +6,27 @@ import os
 import secrets
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pymc_private.errors import DomainError, Incompatible, PymcPrivateError
 from pymc_private.privacy import ledger_display as display
+from pymc_private.privacy import ledger_export as exports
 from pymc_private.privacy import ledger_filter as filters
 from pymc_private.privacy import ledger_pages as pages
 from pymc_private.privacy import ledger_store as stores
 from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.ledger_book import Book
+from pymc_private.privacy.ledger_chain import link
 from pymc_private.privacy.ledger_entry import (
     Entry,
     Header,
     agree,
     check_texts,
-    link,
     make_header,
     write_charge,
 )
 from pymc_private.privacy.ledger_exact import Budget
+from pymc_private.privacy.ledger_file import absolute
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,9 +37,9 @@ _entered: ContextVar[tuple[Ledger, ...]] = ContextVar("entered ledgers", default
 class Ledger:
     """A privacy budget and every charge against it, in one SQLite file or in memory.
 
-    A charge is checked and written in one transaction, before any data are touched: whatever
-    happens next, budget can be wasted but not overspent. Several processes may charge one file
-    (not in a network folder: those lock badly). Copies and pickles refer to the same file.
+    A charge is on disk before any data are touched: whatever happens next, budget can be wasted
+    (a charge without a release is shown) but not overspent. Several processes may charge one file;
+    a network folder, which may lock badly, warns. Copies and pickles refer to the same file.
 
     Parameters
     ----------
@@ -68,8 +70,11 @@ class Ledger:
     A charge is admitted if afterwards some road still proves the budget (T23; the proof is in
     ``ledger_filter``). The public claim after adaptive work is the budget.
 
-    The chain of hashes finds accidents and naive edits. Who can write the file can write a whole
-    new chain: keep :attr:`head` elsewhere and hand it to :meth:`verify`.
+    Inside ``with ledger:`` it is the default ledger. Its file stays open, so charges are several
+    times as quick; do not copy or move the file meanwhile.
+
+    The chain of hashes finds accidents and naive edits. Who can write the file can write a new
+    chain: keep :attr:`head` elsewhere and hand it to :meth:`verify`.
 
     Examples
     --------
@@ -91,18 +96,16 @@ class Ledger:
     ) -> None:
         header = make_header(epsilon, delta, neighbors, shares, data, secrets.token_hex(16))
         text = header.to_json()
-        self._store = stores.settle(path, text, link("", text))
-        with self._store.transact(write=False) as connection:
-            self._header = pages.read(connection).header
-        agree(header, self._header, self._store.place)
+        self._book = Book(stores.settle(path, text, link("", text)))
+        agree(header, self._book.header, self._book.store.place)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Ledger:
-        """Open the ledger at ``path`` with the budget it has, or raise Incompatible."""
-        store = stores.FileStore(stores.absolute(path))
-        with store.transact(write=False) as connection:
-            header = pages.read(connection).header
-        return _refer(store.path, header)
+    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> Ledger:
+        """Open the ledger at ``path`` with the budget it has, or raise Incompatible.
+
+        With ``read_only`` nothing is written, in or beside the file; a charge is Incompatible.
+        """
+        return _refer(absolute(path), None, read_only)
 
     @staticmethod
     def current() -> Ledger | None:
@@ -112,36 +115,33 @@ class Ledger:
     @property
     def budget(self) -> Budget:
         """What may be spent, and what may be claimed in public: (epsilon, delta)."""
-        return self._header.budget
+        return self._book.header.budget
 
     @property
     def neighbors(self) -> str:
         """The neighboring relation every charge shares."""
-        return self._header.neighbors
+        return self._book.header.neighbors
 
     @property
     def data(self) -> str:
         """The dataset in words."""
-        return self._header.data
+        return self._book.header.data
 
     @property
     def path(self) -> str | None:
         """The absolute path of the file; None for a ledger in memory."""
-        return self._store.path if isinstance(self._store, stores.FileStore) else None
+        store = self._book.store
+        return store.path if isinstance(store, stores.FileStore) else None
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """The charges, oldest first."""
-        return self._read().entries
-
-    def _read(self) -> pages.State:
-        with self._store.transact(write=False) as connection:
-            return pages.read(connection, self._header)
+        return self._book.read().entries
 
     @property
     def roads(self) -> dict[str, filters.Road]:
         """How far each way of adding up has gone; one that proves the budget is enough."""
-        return filters.tally([entry.cost for entry in self.entries], self._header)
+        return filters.tally(self._book.read().totals, self._book.header)
 
     @property
     def spent(self) -> Budget:
@@ -156,7 +156,7 @@ class Ledger:
     @property
     def head(self) -> str:
         """The hash of the whole chain. Keep it elsewhere: :meth:`verify` can hold it against us."""
-        return self._read().heads[-1]
+        return self._book.read().heads[-1]
 
     @property
     def names(self) -> dict[str, tuple[str | None, ...]]:
@@ -194,33 +194,35 @@ class Ledger:
         DomainError
             ``delta`` is missing or impossible, or a text is too long.
         """
-        cost = filters.price(guarantee, delta, self._header)
+        cost = filters.price(guarantee, delta, self._book.header)
         check_texts(label, name, key)
-        with self._store.transact(write=True) as connection:
-            state = pages.read(connection, self._header)
-            costs = [entry.cost for entry in state.entries]
-            if not filters.proves([*costs, cost], self._header):
-                raise display.refusal(self._header, costs, cost)
-            number = len(costs) + 1
+        with self._book.opened(write=True) as (connection, state):
+            if not state.totals.plus(cost).prove(self._book.header):
+                raise display.refusal(self._book.header, state.totals, cost)
+            number = len(state.entries) + 1
             body = write_charge(number, label, name, key, cost, guarantee.to_dict())
             return pages.append(connection, number, body, state.heads[-1])
 
-    def store(self, entry: Entry, content: bytes) -> Entry:
-        """Complete a charge: keep the release it paid for.
+    def store(self, entry: Entry, content: bytes | None = None) -> Entry:
+        """Complete a charge: put the release it paid for on record.
+
+        Parameters
+        ----------
+        entry : Entry
+            What :meth:`charge` returned.
+        content : bytes, optional
+            The release, to be kept; without it the ledger notes that there was one.
 
         Raises
         ------
-        Incompatible
-            The charge is not in this ledger, or paid for another release already.
-        DomainError
-            ``content`` is not bytes.
+        DomainError, Incompatible
+            Not bytes; not a charge of this ledger, or one that paid for another release already.
         """
-        if not isinstance(content, bytes | bytearray | memoryview):
+        if not isinstance(content, bytes | bytearray | memoryview | None):
             raise DomainError("A release is stored as bytes.", got=type(content).__name__)
-        with self._store.transact(write=True) as connection:
-            kept = pages.own(pages.read(connection, self._header), entry)
-            pages.put(connection, kept, bytes(content))
-        return replace(kept, completed=True)
+        with self._book.opened(write=True) as (connection, state):
+            own = pages.own(state, entry)
+            return pages.put(connection, own, None if content is None else bytes(content))
 
     def find(self, name: str, key: str | None) -> Entry | None:
         """Give the latest completed charge of that name and key."""
@@ -229,8 +231,8 @@ class Ledger:
 
     def fetch(self, entry: Entry) -> bytes:
         """Give the release a charge paid for; raise Incompatible if there is none, or damaged."""
-        with self._store.transact(write=False) as connection:
-            return pages.get(connection, pages.own(pages.read(connection, self._header), entry))
+        with self._book.opened(write=False) as (connection, state):
+            return pages.get(connection, pages.own(state, entry))
 
     def verify(self, head: str | None = None) -> bool:
         """Return True if chain, releases and budget are sound, or raise Incompatible.
@@ -241,23 +243,27 @@ class Ledger:
             A :attr:`head` from any earlier moment: the chain must go on from it. Without one, a
             chain that was cut or rewritten with care cannot be told from an honest one.
         """
-        with self._store.transact(write=False) as connection:
-            state = pages.read(connection, self._header)
+        with self._book.opened(write=False, whole=True) as (connection, state):
             pages.check_releases(connection, state.entries)
-        within = filters.proves([entry.cost for entry in state.entries], self._header)
-        pages.check_history(state, within, head)
+        pages.check_history(state, state.totals.prove(self._book.header), head)
         return True
 
     def to_frame(self) -> pd.DataFrame:
         """List the charges as a table of doubles, rounded up; :attr:`entries` is exact."""
-        return display.frame(self.entries)
+        return exports.frame(self.entries)
+
+    def to_json(self) -> str:
+        """Write all but the releases as JSON: numbers exact, lines as they are hashed."""
+        return exports.to_json(self._book.read())
 
     def __enter__(self) -> Ledger:
+        self._book.store.keep()
         _entered.set((*_entered.get(), self))
         return self
 
     def __exit__(self, *error: object) -> None:
         _entered.set(_entered.get()[:-1])
+        self._book.store.let_go()
 
     def __copy__(self, memo: object = None) -> Ledger:
         return self
@@ -270,7 +276,7 @@ class Ledger:
                 "A ledger in memory cannot be pickled: its copy would be a second budget.",
                 do="give the ledger a path; pickles of it then refer to the file",
             )
-        return _refer, (self.path, self._header)
+        return _refer, (self.path, self._book.header, self._book.store.read_only)
 
     def __repr__(self) -> str:
         return self._printed(display.text)
@@ -281,13 +287,14 @@ class Ledger:
     def _printed(self, how: Callable[..., str]) -> str:
         place = self.path or "in memory"
         try:
-            return how(place, self._header, self.entries)
+            return how(place, self._book.read(), self._book.store.notes)
         except PymcPrivateError as error:  # printing must not fail, least of all in a debugger
             return display.unreadable(place, error)
 
 
-def _refer(path: str, header: Header) -> Ledger:
-    """Refer to a ledger file; nothing is read before it is used."""
+def _refer(path: str, header: Header | None, read_only: bool = False) -> Ledger:
+    """Refer to a ledger file; with a header, nothing is read before it is used."""
     ledger = Ledger.__new__(Ledger)
-    ledger._header, ledger._store = header, stores.FileStore(path)
+    store = stores.FileView(path) if read_only else stores.FileStore(path)
+    ledger._book = Book(store, header)
     return ledger

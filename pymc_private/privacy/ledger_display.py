@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import html as markup
+import math
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from pymc_private.errors import BudgetExceeded, PymcPrivateError
 from pymc_private.privacy.ledger_entry import Cost, Entry, Header
 from pymc_private.privacy.ledger_exact import Budget
-from pymc_private.privacy.ledger_filter import Road, remaining, standing, tally
+from pymc_private.privacy.ledger_filter import Road, Totals, remaining, standing, tally
+from pymc_private.privacy.ledger_pages import State
 from pymc_private.privacy.neighbors import in_words
 from pymc_private.privacy.printing import number
-from pymc_private.privacy.rounding import float_up
 
-if TYPE_CHECKING:
-    import pandas as pd
-
+SHOWN = 30  # charges; a longer ledger shows the latest
+WIDTH = 40  # characters of the bar
 ROADS = {
     "pure": "pure: epsilons add",
     "zcdp": "zCDP: rhos add",
     "approximate": "approximate: epsilons and deltas add",
 }
-COLUMNS = ("number", "day", "label", "name", "pure", "rho", "epsilon_i", "delta_i", "completed")
 CELL = "padding:.1rem 1rem .1rem 0;text-align:left;vertical-align:top"
 
 
@@ -33,13 +30,13 @@ def pair(budget: Budget, *, up: bool = True) -> str:
     return f"epsilon = {epsilon} nats, delta = {delta}"
 
 
-def refusal(header: Header, costs: Sequence[Cost], cost: Cost) -> BudgetExceeded:
+def refusal(header: Header, totals: Totals, cost: Cost) -> BudgetExceeded:
     """Say why a charge is refused, in numbers, and what would fit."""
     budget = header.budget
-    spent = standing(tally(costs, header), only_open=True) or budget
+    spent = standing(tally(totals, header), only_open=True) or budget
     wanted = standing(tally([cost], header), only_open=False) or budget
     left = remaining(budget, spent)
-    roads = tally([*costs, cost], header)
+    roads = tally(totals.plus(cost), header)
     return BudgetExceeded(
         "The ledger refuses this charge whole; nothing was spent.",
         asked=wanted,
@@ -63,18 +60,52 @@ def _stand(road: Road) -> str:
     return f"{pair(road.spent)}{share}{'' if road.open else ' (over)'}"
 
 
-def _rows(header: Header, entries: Sequence[Entry]) -> list[tuple[str, str]]:
-    roads = tally([entry.cost for entry in entries], header)
+def _rows(state: State, notes: str) -> list[tuple[str, str]]:
+    header = state.header
+    roads = tally(state.totals, header)
     spent = standing(roads, only_open=True) or header.budget
     rows = [
         ("budget", f"{pair(header.budget, up=False)}: the public claim after adaptive work"),
         ("spent", f"{pair(spent)} (bookkeeping)"),
         ("left", pair(remaining(header.budget, spent), up=False)),
+        ("unreleased", _unreleased(state.entries)),
         ("neighbors", in_words(header.neighbors)),
         ("data", header.data),
+        ("place", notes),
         *((ROADS[name], _stand(road)) for name, road in roads.items()),
     ]
     return [row for row in rows if row[1]]
+
+
+def _unreleased(entries: Sequence[Entry]) -> str:
+    """Name the charges that nothing came of, as far as the ledger was told."""
+    found = [entry.number for entry in entries if not entry.released]
+    if not found:
+        return ""
+    named = ", ".join(map(str, found[:8])) + (", ..." if len(found) > 8 else "")
+    return (
+        f"{len(found)} of {len(entries)} (charge {named}): spent, and wasted unless the draw still "
+        "runs or was released without store()"
+    )
+
+
+def share(state: State) -> float:
+    """Give the part of epsilon that is spent, in [0, 1]."""
+    budget = state.header.budget
+    spent = standing(tally(state.totals, state.header), only_open=True) or budget
+    if spent.epsilon >= budget.epsilon:
+        return 1.0
+    return min(math.nextafter(1.0, 0.0), float(spent.epsilon / budget.epsilon))
+
+
+def _bar(part: float) -> str:
+    """Draw what is spent, rounded up; full only if all is."""
+    filled = WIDTH if part == 1.0 else min(WIDTH - 1, math.ceil(part * WIDTH))
+    return f"[{'#' * filled}{'.' * (WIDTH - filled)}] {_percent(part)} of epsilon spent"
+
+
+def _percent(part: float) -> str:
+    return "100%" if part == 1.0 else f"{min(99.9, math.ceil(part * 1000) / 10):.3g}%"
 
 
 def _title(place: str, entries: Sequence[Entry]) -> str:
@@ -97,38 +128,48 @@ def _charges(entries: Iterable[Entry]) -> list[tuple[str, ...]]:
                 "-" if cost.pure is None else number(cost.pure),
                 "-" if cost.zcdp is None else number(cost.zcdp),
                 "-" if pair_i is None else f"({number(pair_i[0])}, {number(pair_i[1])})",
-                "kept" if entry.completed else "none",
+                "kept" if entry.completed else "released" if entry.released else "none",
             )
         )
     return table
 
 
-def text(place: str, header: Header, entries: Sequence[Entry]) -> str:
+def _earlier(entries: Sequence[Entry]) -> str:
+    hidden = len(entries) - SHOWN
+    return f"... and {hidden} earlier, in .entries" if hidden > 0 else ""
+
+
+def text(place: str, state: State, notes: str) -> str:
     """Print a ledger as text."""
-    rows = _rows(header, entries)
+    entries, rows = state.entries, _rows(state, notes)
     width = max(len(name) for name, _ in rows)
-    lines = [_title(place, entries), *(f"  {name:<{width}}  {said}" for name, said in rows)]
+    lines = [_title(place, entries), f"  {_bar(share(state))}"]
+    lines += [f"  {name:<{width}}  {said}" for name, said in rows]
     if entries:
-        table = _charges(entries)
+        table = _charges(entries[-SHOWN:])
         widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
         for row in table:
             cells = (cell.ljust(size) for cell, size in zip(row, widths, strict=True))
             lines.append(f"  {'  '.join(cells)}".rstrip())
-    return "\n".join(lines)
+    return "\n".join(filter(None, [*lines, f"  {_earlier(entries)}".rstrip()]))
 
 
-def html(place: str, header: Header, entries: Sequence[Entry]) -> str:
+def html(place: str, state: State, notes: str) -> str:
     """Print a ledger as HTML that takes its colors from the page."""
     facts = "".join(
         f'<tr><th scope="row" style="{CELL};font-weight:500;opacity:.65">{markup.escape(name)}</th>'
         f'<td style="{CELL}">{markup.escape(said)}</td></tr>'
-        for name, said in _rows(header, entries)
+        for name, said in _rows(state, notes)
     )
+    said = f"{_percent(share(state))} of epsilon spent"
     return (
         '<div style="border-left:3px solid #3b6ea8;padding:.3rem 0 .3rem .9rem">'
-        f'<div style="font-weight:600">{markup.escape(_title(place, entries))}</div>'
+        f'<div style="font-weight:600">{markup.escape(_title(place, state.entries))}</div>'
+        f'<div role="img" aria-label="{said}" title="{said}" style="height:.55rem;max-width:24rem;'
+        'margin:.3rem 0;border:1px solid #3b6ea8"><div style="height:100%;background:#3b6ea8;'
+        f'width:{_percent(share(state))}"></div></div>'
         f'<table style="border-collapse:collapse;margin:.2rem 0 0">{facts}</table>'
-        f"{_charges_html(entries)}</div>"
+        f"{_charges_html(state.entries)}</div>"
     )
 
 
@@ -140,7 +181,7 @@ def unreadable(place: str, error: PymcPrivateError) -> str:
 def _charges_html(entries: Sequence[Entry]) -> str:
     if not entries:
         return ""
-    head, *body = _charges(entries)
+    head, *body = _charges(entries[-SHOWN:])
     heads = "".join(
         f'<th scope="col" style="{CELL};font-weight:500;opacity:.65">{title}</th>' for title in head
     )
@@ -150,21 +191,5 @@ def _charges_html(entries: Sequence[Entry]) -> str:
     )
     return (
         '<table style="border-collapse:collapse;margin:.5rem 0 0">'
-        f"<thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
+        f"<thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>{_earlier(entries)}"
     )
-
-
-def frame(entries: Iterable[Entry]) -> pd.DataFrame:
-    """List charges as a table of doubles, rounded up; NaN where a charge has no such bound."""
-    import pandas as pd
-
-    def rounded(value: Fraction | None) -> float:
-        return float("nan") if value is None else float_up(value)
-
-    rows = []
-    for entry in entries:
-        epsilon, delta = entry.cost.approximate or (None, None)
-        costs = (entry.cost.pure, entry.cost.zcdp, epsilon, delta)
-        own = (entry.number, entry.day, entry.label, entry.name)
-        rows.append((*own, *map(rounded, costs), entry.completed))
-    return pd.DataFrame(rows, columns=list(COLUMNS)).set_index("number")

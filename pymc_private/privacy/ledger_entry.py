@@ -1,15 +1,10 @@
-"""What a ledger writes down: its budget, its charges, and the chain of hashes that binds them.
-
-Each record is stored as one line of canonical JSON. The hash of a charge covers the hash before it
-and its own line; the chain starts from the header, so it covers the budget too.
-"""
+"""What a ledger writes down: its budget and its charges, each as one line of canonical JSON."""
 
 from __future__ import annotations
 
 import datetime
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -101,12 +96,15 @@ class Entry:
         The name of the release and the fingerprint of the plan that draws it.
     cost : Cost
         What the charge added to each road.
-    terms : str
-        The guarantee as JSON; :attr:`guarantee` reads it.
+    line : str
+        The charge as JSON, as it is hashed; :attr:`guarantee` reads its part.
     head : str
         The chain's hash up to and including this charge.
     completed : bool
         Whether the ledger keeps the release this charge paid for.
+    released : bool
+        Whether a release is on record at all. A charge without one is spent all the same: its draw
+        was interrupted, still runs, or nobody told the ledger.
     """
 
     number: int
@@ -115,16 +113,17 @@ class Entry:
     name: str | None
     key: str | None
     cost: Cost
-    terms: str
+    line: str
     head: str
     completed: bool = False
+    released: bool = False
 
     @property
     def guarantee(self) -> Guarantee:
         """The whole guarantee of the charge, with theorem and assumptions."""
         from pymc_private.privacy.guarantee import Guarantee
 
-        return Guarantee.from_dict(json.loads(self.terms))
+        return Guarantee.from_dict(json.loads(self.line)["guarantee"])
 
 
 def make_header(
@@ -217,7 +216,7 @@ def write_charge(
     )
 
 
-def read_charge(body: str, head: str, completed: bool) -> Entry:
+def read_charge(body: str, head: str) -> Entry:
     """Read :func:`write_charge` back."""
     said = json.loads(body)
     pair = said["approximate"]
@@ -233,9 +232,8 @@ def read_charge(body: str, head: str, completed: bool) -> Entry:
         name=said["name"],
         key=said["key"],
         cost=cost,
-        terms=canonical(said["guarantee"]),
+        line=body,
         head=head,
-        completed=completed,
     )
 
 
@@ -244,53 +242,6 @@ def canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def link(head: str, text: str) -> str:
-    """Extend the chain of hashes by one line; the header extends the empty text."""
-    return hashlib.sha256(f"{head}\n{text}".encode()).hexdigest()
-
-
 def today() -> str:
     """Give the day in UTC."""
     return datetime.datetime.now(datetime.UTC).date().isoformat()
-
-
-def check_chain(
-    header: str, head: str, rows: Sequence[tuple[int, str, str]], last: int
-) -> list[str]:
-    """Give the heads of the chain, from the header's to the last charge's.
-
-    Parameters
-    ----------
-    header, head : str
-        The header's JSON and the hash stored beside it.
-    rows : sequence of (number, body, hash)
-        The charges, by number.
-    last : int
-        The highest number ever given to a charge.
-
-    Raises
-    ------
-    Incompatible
-        Something was edited, deleted, inserted or moved.
-    """
-    heads = [link("", header)]
-    if head != heads[0]:
-        raise tampered("its budget or its terms were edited")
-    for place, (number, body, stored) in enumerate(rows, start=1):
-        if number != place:
-            raise tampered(f"charge {place} is missing")
-        heads.append(link(heads[-1], body))
-        if stored != heads[-1]:
-            raise tampered(f"charge {place} was edited or moved")
-    if last != len(rows):
-        raise tampered(f"charges after number {len(rows)} are missing")
-    return heads
-
-
-def tampered(what: str) -> Incompatible:
-    """Say that a ledger can no longer be believed."""
-    return Incompatible(
-        "The ledger was tampered with or damaged.",
-        got=what,
-        do="restore an untouched copy; until then treat the whole budget as spent",
-    )

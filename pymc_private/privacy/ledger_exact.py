@@ -54,11 +54,20 @@ def exact(value: object, what: str) -> Fraction:
     if number is None or number < 0:
         raise DomainError(
             f"{what} is not a number that a budget can have.",
-            got=f"{type(value).__name__} {str(value)[:40]!r}",
+            got=_shown(value),
             allowed=f"a finite number >= 0 of at most {MOST_DIGITS} digits "
             "(int, float, Decimal, Fraction or text)",
         )
     return number
+
+
+def _shown(value: object) -> str:
+    """Name a value without writing it out: Python refuses to write very long integers."""
+    if isinstance(value, Rational):
+        bits = max(int(part).bit_length() for part in (value.numerator, value.denominator))
+        if bits > 4 * MOST_DIGITS:
+            return f"{type(value).__name__} of {bits} bits"
+    return f"{type(value).__name__} {str(value)[:40]!r}"
 
 
 def _parse(value: object) -> Fraction | None:

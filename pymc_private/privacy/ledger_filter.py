@@ -17,16 +17,18 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.privacy import renyi
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.ledger_entry import Cost, Header
+from pymc_private.privacy.ledger_entry import SHARED, Cost, Header
 from pymc_private.privacy.ledger_exact import Budget, exact, proved
 from pymc_private.privacy.rounding import float_down, float_up
+
+ROADS = ("pure", *SHARED)
 
 
 @dataclass(frozen=True)
@@ -137,44 +139,88 @@ def _one_pair(
     return None
 
 
-def tally(costs: Iterable[Cost], header: Header) -> dict[str, Road]:
-    """Add up charges on every road of a ledger.
+@dataclass(frozen=True)
+class Sum:
+    """The charges on one road, added up until one could not enter."""
+
+    total: Fraction = Fraction(0)
+    closed_by: int | None = None
+
+    def plus(self, cost: Fraction | None, number: int) -> Sum:
+        """Add the charge of that number."""
+        if self.closed_by is not None:
+            return self
+        return Sum(self.total, number) if cost is None else Sum(self.total + cost)
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What all charges so far come to on each road, exactly; the next one adds in no time."""
+
+    charges: int = 0
+    pure: Sum = Sum()
+    zcdp: Sum = Sum()
+    approximate: Sum = Sum()
+    deltas: Fraction = Fraction(0)
+
+    def plus(self, cost: Cost) -> Totals:
+        """Add one charge."""
+        number, pair = self.charges + 1, cost.approximate
+        return Totals(
+            number,
+            self.pure.plus(cost.pure, number),
+            self.zcdp.plus(cost.zcdp, number),
+            self.approximate.plus(None if pair is None else pair.epsilon, number),
+            self.deltas if pair is None else self.deltas + pair.delta,
+        )
+
+    def roads(self, header: Header) -> Iterator[Road]:
+        """Give the roads of a ledger, the one that is quickly judged first."""
+        shares = dict(header.shares)
+        yield _road("pure", self.pure, Fraction(0), _pure, header)
+        if "approximate" in shares:
+            share, deltas = shares["approximate"], self.deltas
+            yield _road(
+                "approximate", self.approximate, share, lambda e, _: Budget(e, deltas), header
+            )
+        if "zcdp" in shares:
+            yield _road("zcdp", self.zcdp, shares["zcdp"], _zcdp, header)
+
+    def prove(self, header: Header) -> bool:
+        """Say whether some road still proves the budget."""
+        return any(road.open for road in self.roads(header))
+
+
+def add_up(costs: Iterable[Cost], start: Totals | None = None) -> Totals:
+    """Add charges to what was charged before."""
+    totals = Totals() if start is None else start
+    for cost in costs:
+        totals = totals.plus(cost)
+    return totals
+
+
+def tally(costs: Iterable[Cost] | Totals, header: Header) -> dict[str, Road]:
+    """Say how far charges have gone on every road of a ledger.
 
     Returns
     -------
     dict of str to Road
     """
-    shares, costs = dict(header.shares), list(costs)
-    roads = {"pure": _road("pure", Fraction(0), [cost.pure for cost in costs], _pure, header)}
-    if "zcdp" in shares:
-        rhos = [cost.zcdp for cost in costs]
-        roads["zcdp"] = _road("zcdp", shares["zcdp"], rhos, _zcdp, header)
-    if "approximate" in shares:
-        pairs = [cost.approximate for cost in costs]
-        deltas = sum((pair.delta for pair in pairs if pair is not None), Fraction(0))
-        roads["approximate"] = _road(
-            "approximate",
-            shares["approximate"],
-            [None if pair is None else pair.epsilon for pair in pairs],
-            lambda total, share: Budget(total, deltas),
-            header,
-        )
-    return roads
+    totals = costs if isinstance(costs, Totals) else add_up(costs)
+    found = {road.name: road for road in totals.roads(header)}
+    return {name: found[name] for name in ROADS if name in found}
 
 
 def _road(
     name: str,
+    summed: Sum,
     share: Fraction,
-    costs: list[Fraction | None],
-    proves: Callable[[Fraction, Fraction], Budget | None],
+    proof: Callable[[Fraction, Fraction], Budget | None],
     header: Header,
 ) -> Road:
-    closed_by = next((place for place, cost in enumerate(costs, 1) if cost is None), None)
-    entered = costs if closed_by is None else costs[: closed_by - 1]
-    total = sum((cost for cost in entered if cost is not None), Fraction(0))
-    spent = None if closed_by is not None else proves(total, share)
+    spent = None if summed.closed_by is not None else proof(summed.total, share)
     fits = spent is not None and spent.epsilon <= header.budget.epsilon and spent.delta <= share
-    return Road(name, share, total, spent, fits, closed_by)
+    return Road(name, share, summed.total, spent, fits, summed.closed_by)
 
 
 def _pure(total: Fraction, share: Fraction) -> Budget:
@@ -196,7 +242,7 @@ def _zcdp(total: Fraction, share: Fraction) -> Budget | None:
 
 def proves(costs: Iterable[Cost], header: Header) -> bool:
     """Say whether some road still proves the budget after these charges."""
-    return any(road.open for road in tally(costs, header).values())
+    return add_up(costs).prove(header)
 
 
 def standing(roads: Mapping[str, Road], *, only_open: bool) -> Budget | None:

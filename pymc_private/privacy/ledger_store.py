@@ -1,75 +1,188 @@
-"""Where a ledger lives: one SQLite file, or the memory of one process.
-
-No connection outlives a call. So nothing is open when a process forks (SQLite connections do not
-survive a fork), copies of a ledger need not share anything but the path, and between calls the
-ledger is a single file. A kill at any moment leaves either the whole transaction or none of it:
-the file is in WAL mode and a transaction is on disk before it is reported (synchronous=FULL).
-"""
+"""Where a ledger lives: one SQLite file, or the memory of one process."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import sqlite3
-import threading
+import time
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
-from pymc_private.errors import DomainError, Incompatible, PymcPrivateError
+from pymc_private.errors import Incompatible
+from pymc_private.privacy import ledger_medium as medium
+from pymc_private.privacy import ledger_schema as schema
+from pymc_private.privacy.ledger_file import absolute, create, inspect, view
+from pymc_private.privacy.ledger_sqlite import (
+    WRITE,
+    connect,
+    explained,
+    one_at_a_time,
+    opened,
+    transaction,
+)
 
-APPLICATION = 0x504D504C  # "PMPL", in the header of the SQLite file
-VERSION = 1
-BUSY_SECONDS = 60.0
-SCHEMA = """
-CREATE TABLE ledger (header TEXT NOT NULL, hash TEXT NOT NULL);
-CREATE TABLE charges (number INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL,
-                      hash TEXT NOT NULL);
-CREATE TABLE releases (number INTEGER PRIMARY KEY REFERENCES charges, sha256 TEXT NOT NULL,
-                       content BLOB NOT NULL);
-"""
-
-# Held while any connection is open, and while the process forks: a fork in another thread's
-# transaction would leave the child believing in locks that nobody holds.
-_one_at_a_time = threading.RLock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_one_at_a_time.acquire,
-        after_in_parent=_one_at_a_time.release,
-        after_in_child=_one_at_a_time.release,
-    )
+LOOKS = 5  # at a file that others change while it is copied
 
 
 class FileStore:
     """A ledger file, named by its absolute path."""
 
+    read_only = False
+
     def __init__(self, path: str) -> None:
         self.path = path
         self._inspected = False
+        self._keepers = 0
+        self._kept: tuple[sqlite3.Connection, object] | None = None
+        _stores.add(self)
 
     @property
     def place(self) -> str:
         """Name the file."""
         return self.path
 
+    @property
+    def notes(self) -> str:
+        """Say what is unusual about the place; empty if nothing is."""
+        return medium.notes(self.path)
+
     @contextlib.contextmanager
     def transact(self, write: bool) -> Iterator[sqlite3.Connection]:
         """Open the file for one transaction, which ends with the block."""
-        if not self._inspected:
-            inspect(self.path)
-            self._inspected = True
-        with _one_at_a_time, _explained(self.path), _opened(self.path, "mode=rw") as connection:
-            connection.execute("PRAGMA synchronous=FULL")
-            connection.execute("PRAGMA fullfsync=1")  # macOS; elsewhere without effect
-            with _transaction(connection, write):
+        with one_at_a_time:
+            if not self._inspected:
+                inspect(self.path)
+                self._inspected = True
+            with (
+                explained(self.path),
+                self._connected() as connection,
+                transaction(connection, write),
+            ):
                 yield connection
+
+    def keep(self) -> None:
+        """Keep the file open between calls, until :meth:`let_go`; calls nest."""
+        with one_at_a_time:
+            self._keepers += 1
+
+    def let_go(self) -> None:
+        """Close the file, if nobody else keeps it open."""
+        with one_at_a_time:
+            self._keepers -= 1
+            if self._keepers == 0:
+                self.close()
+
+    def close(self) -> None:
+        """Close the file between two calls; the next call opens it again."""
+        if self._kept is not None:
+            self._kept[0].close()
+            self._kept = None
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        if self._keepers == 0:
+            with opened(self.path, WRITE) as connection:
+                yield connection
+            return
+        # A connection goes on writing to a file that was moved away, where nobody reads it.
+        if self._kept is not None and self._kept[1] != identity(self.path):
+            self.close()
+        if self._kept is None:
+            self._kept = connect(self.path, WRITE), identity(self.path)
+        yield self._kept[0]
+
+
+_stores: weakref.WeakSet[FileStore] = weakref.WeakSet()
+
+
+def _before_fork() -> None:
+    one_at_a_time.acquire()
+    for store in tuple(_stores):
+        store.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=one_at_a_time.release,
+        after_in_child=one_at_a_time.release,
+    )
+
+
+def identity(path: str) -> object:
+    """Give what tells a file from another that took its name; None if there is none."""
+    with contextlib.suppress(OSError):
+        seen = Path(path).stat()
+        return seen.st_dev, seen.st_ino
+    return None
+
+
+class FileView(FileStore):
+    """A ledger file that is read and never written, nor is anything beside it."""
+
+    read_only = True
+
+    @property
+    def notes(self) -> str:
+        """Say what is unusual about the place; that it is only read comes first."""
+        return "; ".join(filter(None, ["read-only view", super().notes]))
+
+    @contextlib.contextmanager
+    def transact(self, write: bool) -> Iterator[sqlite3.Connection]:
+        """Copy the file into memory, and give the copy.
+
+        Raises
+        ------
+        Incompatible
+            Something would be written.
+        """
+        if write:
+            raise Incompatible(
+                "This ledger was opened read-only: nothing can be charged or stored.",
+                got=self.path,
+                do="Ledger.open(path), where the file can be written",
+            )
+        with one_at_a_time, contextlib.closing(self._look()) as memory, explained(self.path):
+            yield memory
+
+    def _look(self) -> sqlite3.Connection:
+        """Copy the file; again, if another process wrote to it meanwhile."""
+        looks = LOOKS
+        while True:
+            before, looks = self._state(), looks - 1
+            try:
+                inspect(self.path, read_only=True)
+                memory = view(self.path)
+            except Incompatible:
+                if not looks or before == self._state():
+                    raise
+            else:
+                if not looks or before == self._state():
+                    return memory
+                memory.close()
+            time.sleep(0.05)
+
+    def _state(self) -> object:
+        """Give what changes when another process writes."""
+        with contextlib.suppress(OSError):
+            seen = Path(self.path).stat()
+            return seen.st_ino, seen.st_size, seen.st_mtime_ns, medium.has_log(self.path)
+        return None
+
+    def keep(self) -> None:
+        """Do nothing: a view has nothing open between calls."""
+
+    let_go = keep
 
 
 class MemoryStore:
     """A ledger in the memory of the process that made it."""
 
     place = "memory"
+    notes = ""
+    read_only = False
 
     def __init__(self, header: str, head: str) -> None:
         self._connection = sqlite3.connect(
@@ -77,7 +190,7 @@ class MemoryStore:
         )
         weakref.finalize(self, self._connection.close)
         self._process = os.getpid()
-        _lay_out(self._connection, header, head)
+        schema.lay_out(self._connection, header, head)
 
     @contextlib.contextmanager
     def transact(self, write: bool) -> Iterator[sqlite3.Connection]:
@@ -93,8 +206,13 @@ class MemoryStore:
                 "A ledger in memory cannot follow into another process.",
                 do="give the ledger a path; then every process charges the same file",
             )
-        with _one_at_a_time, _explained(self.place), _transaction(self._connection, write):
+        with one_at_a_time, explained(self.place), transaction(self._connection, write):
             yield self._connection
+
+    def keep(self) -> None:
+        """Do nothing: there is no file to keep open."""
+
+    let_go = keep
 
 
 def settle(path: str | os.PathLike[str] | None, header: str, head: str) -> FileStore | MemoryStore:
@@ -105,171 +223,3 @@ def settle(path: str | os.PathLike[str] | None, header: str, head: str) -> FileS
     if not os.path.lexists(place):
         create(place, header, head)
     return FileStore(place)
-
-
-def absolute(path: str | os.PathLike[str]) -> str:
-    """Name a file so that it is found again from any folder."""
-    text = os.fspath(path)
-    if not isinstance(text, str) or not text or text == ":memory:" or text.startswith("file:"):
-        raise DomainError(
-            "This is not a path for a ledger.",
-            got=repr(text),
-            do="give a file name; or no path at all for a ledger in memory",
-        )
-    return str(Path(text).resolve())
-
-
-def create(path: str, header: str, head: str) -> None:
-    """Write a new ledger file whole, or leave what another process put there meanwhile.
-
-    The file is made under another name and linked into place, so nobody sees half of it and two
-    processes that create the same ledger end up with one.
-    """
-    folder = Path(path).parent
-    if not folder.is_dir():
-        raise Incompatible(
-            "The folder of the ledger does not exist.", got=str(folder), do="create it first"
-        )
-    draft = f"{path}.new-{secrets.token_hex(8)}"
-    try:
-        with _one_at_a_time, _explained(path):
-            with _opened(draft, "mode=rwc") as connection:
-                connection.execute("PRAGMA journal_mode=WAL")
-                connection.execute("PRAGMA synchronous=FULL")
-                _lay_out(connection, header, head)
-            with contextlib.suppress(FileExistsError):
-                _put_in_place(draft, path)
-            _sync_folder(folder)
-    finally:
-        for end in ("", "-wal", "-shm"):
-            Path(draft + end).unlink(missing_ok=True)
-
-
-def _put_in_place(draft: str, path: str) -> None:
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without links: what is there is still never overwritten
-        with open(path, "xb") as file:
-            file.write(Path(draft).read_bytes())
-            file.flush()
-            os.fsync(file.fileno())
-
-
-def inspect(path: str) -> None:
-    """Make sure that a file is a sound ledger of a version we read, without writing to it.
-
-    Raises
-    ------
-    Incompatible
-        No such file, not SQLite, another program's, too new, or damaged.
-    """
-    if not Path(path).is_file():
-        raise Incompatible(
-            "There is no ledger here.",
-            got=path,
-            do="Ledger(path, epsilon=..., delta=...) makes one; a moved ledger has a new path",
-        )
-    with _one_at_a_time:
-        application, version = _identify(path)
-        if application != APPLICATION:
-            raise Incompatible(
-                "This SQLite file is not a ledger.",
-                got=f"{path}, application id {application}",
-                do="choose another path; the file was left as it is",
-            )
-        if version > VERSION:
-            raise Incompatible(
-                "The ledger was made by a newer version of pymc_private.",
-                got=f"format {version}",
-                allowed=f"format {VERSION}",
-                do="update pymc_private; the file was left as it is",
-            )
-        with _explained(path), _opened(path, "mode=ro") as connection:
-            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-        if verdict != "ok":
-            raise damaged(path, verdict)
-
-
-def _identify(path: str) -> tuple[int, int]:
-    """Read the application id and the format from the file's header.
-
-    ``immutable`` keeps SQLite from creating files beside a stranger's; but it can meet a header
-    that is ahead of the file while another process moves its WAL, so a failure is tried again.
-    """
-    for mode in ("mode=ro&immutable=1", "mode=ro"):
-        with contextlib.suppress(sqlite3.DatabaseError), _opened(path, mode) as connection:
-            (application,) = connection.execute("PRAGMA application_id").fetchone()
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            return application, version
-    raise damaged(path, "SQLite cannot read its header")
-
-
-def _lay_out(connection: sqlite3.Connection, header: str, head: str) -> None:
-    connection.execute(f"PRAGMA application_id={APPLICATION}")
-    connection.execute(f"PRAGMA user_version={VERSION}")
-    connection.executescript(SCHEMA)
-    connection.execute("INSERT INTO ledger VALUES (?, ?)", (header, head))
-
-
-@contextlib.contextmanager
-def _opened(path: str, mode: str) -> Iterator[sqlite3.Connection]:
-    connection = sqlite3.connect(
-        f"{Path(path).as_uri()}?{mode}", uri=True, timeout=BUSY_SECONDS, isolation_level=None
-    )
-    with contextlib.closing(connection):
-        yield connection
-
-
-@contextlib.contextmanager
-def _transaction(connection: sqlite3.Connection, write: bool) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-@contextlib.contextmanager
-def _explained(place: str) -> Iterator[None]:
-    """Turn SQLite's errors into ours."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        name = getattr(error, "sqlite_errorname", "") or type(error).__name__
-        if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")) or "no such" in str(error):
-            raise damaged(place, str(error)) from error
-        if name.startswith("SQLITE_CANTOPEN"):
-            raise Incompatible(
-                "The ledger cannot be opened.", got=f"{place}: {error}", do="check path and rights"
-            ) from error
-        raise PymcPrivateError(
-            "The ledger could not be read or written.",
-            got=f"{place}: {name}, {error}",
-            do="mend the cause (a full disk, missing rights, another process that holds the "
-            "ledger) and look at .entries before you charge again",
-        ) from error
-
-
-def damaged(place: str, why: str) -> Incompatible:
-    """Say that a file cannot be believed."""
-    return Incompatible(
-        "This file is not a ledger, or it is damaged.",
-        got=f"{place}: {why}",
-        do="restore a copy, or choose another path; the file was left as it is. If it was the "
-        "ledger, treat the whole budget as spent",
-    )
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name of a file durable, where folders can be synced."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

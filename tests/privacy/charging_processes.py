@@ -1,4 +1,4 @@
-"""A program for test_ledger_processes.py: processes that charge one ledger, and may be killed.
+"""A program for the tests of ledgers: processes that charge one ledger, and may be killed.
 
 Usage: charging_processes.py FOLDER SEED JOB[:ROUNDS]...
 
@@ -9,18 +9,23 @@ honest   two children per round charge, then publish (one line in a log, synced)
 faulty   the same, but publish before they charge: the mistake the test must catch
 race     two children make one ledger and charge it until it refuses
 forks    children are forked while a thread of their parent charges
+torture  eight writers, each with a ledger object come by in another way, are killed and replaced
+         until ROUNDS of them are dead; some are killed while they make a ledger
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pickle
 import random
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 from pymc_private.errors import BudgetExceeded, Incompatible
@@ -28,6 +33,8 @@ from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.ledger import Ledger
 
 COST = Guarantee.pure(2.0**-10)
+WRITERS = 8
+FULL = 5000  # charges that fit the ledger under torture
 
 
 def fork(work: Callable[[], int]) -> int:
@@ -88,6 +95,51 @@ def kill_rounds(folder: Path, chance: random.Random, job: str, rounds: int) -> l
     return codes
 
 
+def writer(folder: Path, ledger: Ledger, turn: int, place: int) -> int:
+    """Charge, report, store until killed; when the budget is spent, go on asking for more."""
+    if place % 4 == 0:
+        made = Ledger(folder / f"made{turn}.sqlite", epsilon=1)
+        entry = made.charge(COST, f"{turn}.{place}")
+        publish(folder / f"made{turn}.txt", f"{entry.label} {entry.number} {entry.head}")
+    elif place % 4 == 1:
+        ledger = Ledger.open(folder / "torture.sqlite")
+    elif place % 4 == 2:
+        ledger = pickle.loads(pickle.dumps(ledger))
+    with ledger if place >= WRITERS // 2 else contextlib.nullcontext():
+        step = 0
+        while True:
+            step += 1
+            try:
+                entry = ledger.charge(COST, f"{turn}.{place}.{step}")
+            except BudgetExceeded:
+                continue
+            publish(folder / "torture.txt", f"{entry.label} {entry.number} {entry.head}")
+            if step % 3:
+                ledger.store(entry, os.urandom(random.randrange(9_000)) if step % 2 else None)
+
+
+def torture(folder: Path, chance: random.Random, kills: int) -> list[int]:
+    """Kill that many writers at random moments; give their exit codes."""
+    ledger = Ledger(folder / "torture.sqlite", epsilon=FULL * Fraction(1, 1024))
+    codes: list[int] = []
+    for turn in range(-(-kills // WRITERS)):
+        places = range(min(WRITERS, kills - len(codes)))
+        moments = sorted(chance.uniform(0.0, 0.3) for _ in places)
+        children = [
+            fork(lambda turn=turn, place=place: writer(folder, ledger, turn, place))
+            for place in places
+        ]
+        chance.shuffle(children)
+        start = time.monotonic()
+        for child, moment in zip(children, moments, strict=True):
+            time.sleep(max(0.0, start + moment - time.monotonic()))
+            os.kill(child, signal.SIGKILL)
+        codes += [wait(child) for child in children]
+        if turn % 8 == 7:  # now and then somebody looks, after a crash
+            ledger.verify()
+    return codes
+
+
 def race(folder: Path) -> list[int]:
     """Let two children make and charge one ledger; give how often each was admitted."""
 
@@ -138,7 +190,9 @@ def main() -> None:
     chance = random.Random(int(seed))
     for name in jobs:
         job, _, rounds = name.partition(":")
-        if job in ("honest", "faulty"):
+        if job == "torture":
+            outcome = torture(Path(folder), chance, int(rounds))
+        elif job in ("honest", "faulty"):
             outcome = kill_rounds(Path(folder), chance, job, int(rounds))
         else:
             outcome = {"race": race, "forks": forks}[job](Path(folder))

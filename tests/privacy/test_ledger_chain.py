@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sqlite3
 from contextlib import closing
 
@@ -10,7 +11,7 @@ import pytest
 from pymc_private.errors import BudgetExceeded, Incompatible
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.ledger import Ledger
-from pymc_private.privacy.ledger_entry import link
+from pymc_private.privacy.ledger_chain import link
 
 SMALL = Guarantee.pure(0.25)
 
@@ -75,18 +76,57 @@ BODY = "UPDATE charges SET body = replace(body, ?, ?) WHERE number = ?"
     ],
 )
 def test_a_tampered_chain_stops_every_use_of_the_ledger(statements, finding, ledger, path):
-    head = ledger.head
+    head, copy = ledger.head, pickle.loads(pickle.dumps(ledger))
     edit(path, *statements)
     for use in (
         ledger.verify,
         lambda: ledger.verify(head),
         lambda: ledger.spent,
         lambda: ledger.charge(SMALL, "one more"),
+        lambda: copy.charge(SMALL, "one more"),
         lambda: Ledger.open(path),
+        lambda: Ledger.open(path, read_only=True),
     ):
         with pytest.raises(Incompatible, match=finding):
             use()
     assert "tampered" in repr(ledger)
+
+
+@pytest.mark.parametrize(
+    ("statements", "finding"),
+    [
+        ([("UPDATE charges SET hash = ? WHERE number = 4", ("0" * 64,))], "charge 4 was edited"),
+        ([(BODY, ("draw 3", "draw three", 4))], "charge 4 was edited"),
+        ([("DELETE FROM charges WHERE number > 2",)], "after number 2"),
+        ([("DELETE FROM charges",)], "after number 0"),
+        ([("UPDATE sqlite_sequence SET seq = 9",)], "after number 4"),
+        (
+            [("INSERT INTO charges SELECT 5, body, hash FROM charges WHERE number = 4",)],
+            "charge 5 was edited",
+        ),
+        ([("UPDATE ledger SET header = replace(header, '2/1', '9/1')",)], "budget or its terms"),
+        ([("DELETE FROM ledger",)], "0 headers"),
+    ],
+)
+def test_a_file_that_does_not_go_on_from_what_was_checked_is_not_charged(
+    statements, finding, ledger, path
+):
+    ledger.verify()  # all that is there is known
+    edit(path, *statements)
+    with pytest.raises(Incompatible, match=finding):  # with no whole check in between
+        ledger.charge(SMALL, "one more")
+
+
+def test_an_edit_of_what_was_checked_changes_no_total_and_stops_all_once_it_is_seen(ledger, path):
+    edit(path, (BODY, ('"pure":"1/4"', '"pure":"1/8"', 2)))
+    for number in (5, 6, 7, 8):  # this process remembers what it has checked
+        assert ledger.charge(SMALL, "more").number == number
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(Guarantee.bounded_range_of(1.0), "what the edit would have left")
+    with pytest.raises(Incompatible, match="charge 2 was edited"):
+        ledger.verify()
+    with pytest.raises(Incompatible, match="charge 2 was edited"):
+        ledger.charge(Guarantee.pure(0.0), "nothing")
 
 
 @pytest.mark.parametrize(
@@ -133,18 +173,26 @@ def rewrite(path, old, new):
 def test_a_head_that_was_kept_detects_a_careful_cut(ledger, path):
     early, late = Ledger.open(path).entries[1].head, ledger.head
     cut(path, 2)
-    assert ledger.verify()  # the limit of a chain without a witness
-    assert ledger.verify(early)
+    fresh = Ledger.open(path)
+    assert fresh.verify()  # the limit of a chain without a witness
+    assert fresh.verify(early)
     with pytest.raises(Incompatible, match="head you kept"):
-        ledger.verify(late)
+        fresh.verify(late)
+    for use in (ledger.verify, lambda: ledger.charge(SMALL, "x")):  # this process is a witness
+        with pytest.raises(Incompatible, match="seen before"):
+            use()
 
 
 def test_a_head_that_was_kept_detects_a_rewritten_history(ledger, path):
     head = ledger.head
     rewrite(path, '"pure":"1/4"', '"pure":"1/8"')
-    assert ledger.verify()
+    fresh = Ledger.open(path)
+    assert fresh.verify()
     with pytest.raises(Incompatible, match="head you kept"):
-        ledger.verify(head)
+        fresh.verify(head)
+    for use in (ledger.verify, lambda: ledger.charge(SMALL, "x")):
+        with pytest.raises(Incompatible, match="seen before"):
+            use()
 
 
 def test_a_head_that_was_kept_goes_on_being_part_of_the_history(ledger):
@@ -159,17 +207,18 @@ def test_a_head_that_was_kept_goes_on_being_part_of_the_history(ledger):
 def test_charges_beyond_the_budget_are_found_though_the_chain_is_forged(ledger, path):
     for road in ("pure", "zcdp", "approximate"):
         rewrite(path, f'"{road}":', f'"{road}":null,"was {road}":')
+    fresh = Ledger.open(path)
     with pytest.raises(Incompatible, match="beyond the budget"):
-        ledger.verify()
+        fresh.verify()
     with pytest.raises(BudgetExceeded):
-        ledger.charge(Guarantee.pure(0.0), "even nothing")
-    assert ledger.left == (0, 0)
+        fresh.charge(Guarantee.pure(0.0), "even nothing")
+    assert fresh.left == (0, 0)
 
 
 def test_a_forged_line_of_nonsense_is_an_error_of_ours(ledger, path):
     rewrite(path, '"1/4"', '"1/0"')
     with pytest.raises(Incompatible, match="no ledger writes"):
-        ledger.verify()
+        Ledger.open(path)
 
 
 def test_two_ledgers_of_one_budget_do_not_share_a_head(tmp_path):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from pymc_private.__main__ import main
+from pymc_private.errors import Incompatible
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.ledger import Ledger
-from pymc_private.privacy.ledger_display import number
+from pymc_private.privacy.ledger_display import SHOWN, WIDTH, number
 
 SMALL = Guarantee.pure(0.25)
 
@@ -51,7 +56,131 @@ def test_a_ledger_prints_budget_spent_left_neighbors_and_charges(ledger):
     assert "&lt;b&gt;bold&lt;/b&gt;" in page
     assert "<b>" not in page
     assert "<script" not in page
-    assert page.count("<tr") == shown.count("\n")
+    assert page.count("<tr") == shown.count("\n") - 1  # all but the bar
+
+
+def test_what_was_charged_and_not_released_is_shown(ledger):
+    kept, noted, *lost = (ledger.charge(SMALL, f"draw {i}") for i in range(4))
+    assert "unreleased" in repr(ledger)
+    kept, noted = ledger.store(kept, b"draws"), ledger.store(noted)
+    assert (kept.released, kept.completed) == (True, True)
+    assert (noted.released, noted.completed) == (True, False)
+    assert ledger.entries == (kept, noted, *lost)
+    assert ledger.spent == (1, 0)  # wasted is spent
+    shown = repr(ledger)
+    assert "2 of 4 (charge 3, 4): spent, and wasted unless" in shown
+    assert [line.split()[-1] for line in shown.splitlines()[-4:]] == [
+        "kept",
+        "released",
+        "none",
+        "none",
+    ]
+    assert "wasted unless" in ledger._repr_html_()
+    frame = ledger.to_frame()
+    assert list(frame["released"]) == [True, True, False, False]
+    assert list(frame["completed"]) == [True, False, False, False]
+    for entry in lost:
+        ledger.store(entry)
+    assert "unreleased" not in repr(ledger)
+
+
+def test_a_release_that_is_only_noted_is_neither_found_nor_fetched(ledger):
+    entry = ledger.charge(SMALL, "draw", name="main", key="k")
+    noted = ledger.store(entry)
+    assert ledger.store(entry) == noted
+    assert ledger.find("main", "k") is None
+    with pytest.raises(Incompatible, match="not kept here"):
+        ledger.fetch(entry)
+    for content in (b"", b"draws"):
+        with pytest.raises(Incompatible, match="another release"):
+            ledger.store(entry, content)
+    assert ledger.verify()
+
+
+def test_the_bar_is_full_only_when_all_is_spent():
+    ledger = Ledger(epsilon=1)
+    assert f"[{'.' * WIDTH}] 0% of" in repr(ledger)
+    ledger.charge(Guarantee.pure(1e-9), "a trifle")
+    assert f"[#{'.' * (WIDTH - 1)}] 0.1% of" in repr(ledger)
+    ledger.charge(Guarantee.pure(0.5), "half")
+    assert "] 50.1% of" in repr(ledger)
+    ledger.charge(Guarantee.pure(0.499999), "nearly all")
+    assert f"[{'#' * (WIDTH - 1)}.] 99.9% of" in repr(ledger)
+    assert "width:99.9%" in ledger._repr_html_()
+    full = Ledger(epsilon=1)
+    full.charge(Guarantee.pure(1.0), "all")
+    assert f"[{'#' * WIDTH}] 100% of" in repr(full)
+
+
+def test_a_long_ledger_prints_its_latest_charges(ledger):
+    for i in range(SHOWN + 7):
+        ledger.charge(Guarantee.pure(2.0**-20), f"draw {i}")
+    for shown in (repr(ledger), ledger._repr_html_()):
+        assert "... and 7 earlier" in shown
+        assert "draw 7" in shown
+        assert "draw 6" not in shown
+        assert f"{SHOWN + 7} charges" in shown
+
+
+def test_json_is_exact_and_lets_anyone_check_the_chain(ledger):
+    ledger.store(ledger.charge(Guarantee.pure(0.1), "first", name="main"), b"draws")
+    ledger.charge(Guarantee.zcdp_of(0.01), "second", delta="1e-6")
+    told = json.loads(ledger.to_json())
+    head = ""
+    for line in (told, *told["charges"]):
+        head = hashlib.sha256(f"{head}\n{line['line']}".encode()).hexdigest()
+        assert line["hash"] == head
+    assert told["head"] == head == ledger.head
+    first, second = told["charges"]
+    assert Fraction(first["pure"]) == Fraction(0.1)
+    assert (first["released"], first["kept"], second["released"]) == (True, True, False)
+    assert Guarantee.from_dict(second["guarantee"]) == Guarantee.zcdp_of(0.01)
+    assert told["ledger"]["epsilon"] == "2/1"
+    assert json.loads(first["line"])["label"] == first["label"] == "first"
+
+
+def test_nothing_printed_or_exported_is_finer_than_a_day(ledger):
+    ledger.store(ledger.charge(SMALL, "draw"), b"draws")
+    for shown in (repr(ledger), ledger._repr_html_(), ledger.to_json(), str(ledger.to_frame())):
+        assert re.search(r"\d{4}-\d\d-\d\d", shown)
+        assert not re.search(r"\d\d:\d\d", shown)
+
+
+def command(capsys, *arguments):
+    code = main(["ledger", *map(str, arguments)])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_the_command_line_prints_and_checks_a_ledger_and_writes_nothing(tmp_path, capsys):
+    path = tmp_path / "a.sqlite"
+    ledger = Ledger(path, epsilon=1)
+    ledger.store(ledger.charge(SMALL, "done"), b"draws")
+    ledger.charge(SMALL, "interrupted")
+    head, before = ledger.head, path.read_bytes()
+    code, out, err = command(capsys, path, "--head", head)
+    assert (code, err) == (0, "")
+    for words in ("unreleased", "1 of 2 (charge 2)", "##..", "chain of charges is intact", head):
+        assert words in out
+    code, out, _ = command(capsys, path, "--json")
+    assert (code, json.loads(out)["head"]) == (0, head)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["a.sqlite"]
+
+
+def test_the_command_line_says_what_is_wrong(tmp_path, capsys):
+    path = tmp_path / "a.sqlite"
+    Ledger(path, epsilon=1)
+    path.with_name("text").write_text("epsilon = 2\n" * 100)
+    for arguments, words in {
+        (path, "--head", "0" * 64): "head you kept",
+        (path.with_name("missing"),): "no ledger here",
+        (path.with_name("text"),): "damaged",
+    }.items():
+        code, out, err = command(capsys, *arguments)
+        assert (code, out) == (1, "")
+        assert words in err
+        assert "not intact" in err
 
 
 def test_printing_rounds_what_is_spent_up_and_what_is_left_down():

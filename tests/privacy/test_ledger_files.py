@@ -11,10 +11,10 @@ from contextlib import closing
 import pytest
 
 from pymc_private.errors import Incompatible, PymcPrivateError
-from pymc_private.privacy import ledger_pages, ledger_store
+from pymc_private.privacy import ledger_file, ledger_pages, ledger_sqlite
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.ledger import Ledger
-from pymc_private.privacy.ledger_entry import link
+from pymc_private.privacy.ledger_chain import link
 
 SMALL = Guarantee.pure(0.25)
 
@@ -51,7 +51,7 @@ def foreign(path, mode):
 
 def too_new(path):
     Ledger(path, epsilon=1)
-    edit(path, ("PRAGMA user_version=2",))
+    edit(path, ("PRAGMA user_version=99",))
 
 
 def without_table(path):
@@ -126,7 +126,7 @@ def test_a_ledger_that_was_replaced_is_not_charged(ledger, path):
 
 
 def test_a_locked_ledger_gives_up_and_charges_nothing(ledger, path, monkeypatch):
-    monkeypatch.setattr(ledger_store, "BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(ledger_sqlite, "BUSY_SECONDS", 0.01)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(PymcPrivateError, match="could not be read or written"):
@@ -156,7 +156,7 @@ def test_without_links_a_new_ledger_still_overwrites_nothing(path, monkeypatch):
     monkeypatch.setattr(os, "link", unsupported)
     Ledger(path, epsilon=1).charge(SMALL, "x")
     header = '{"a":1}'
-    ledger_store.create(str(path), header, link("", header))
+    ledger_file.create(str(path), header, link("", header))
     assert len(Ledger(path, epsilon=1).entries) == 1
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
@@ -164,7 +164,7 @@ def test_without_links_a_new_ledger_still_overwrites_nothing(path, monkeypatch):
 def test_a_second_creator_finds_the_ledger_of_the_first(path):
     first = Ledger(path, epsilon=1)
     header = '{"a":1}'
-    ledger_store.create(str(path), header, link("", header))
+    ledger_file.create(str(path), header, link("", header))
     assert first.verify()
 
 

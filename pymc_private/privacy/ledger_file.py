@@ -1,0 +1,175 @@
+"""The file of a ledger: made whole or not at all, and looked over before it is used."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sqlite3
+from pathlib import Path
+
+from pymc_private.errors import DomainError, Incompatible
+from pymc_private.privacy import ledger_schema as schema
+from pymc_private.privacy.ledger_medium import has_log, journal, logs
+from pymc_private.privacy.ledger_sqlite import (
+    CREATE,
+    READ,
+    SNAPSHOT,
+    WRITE,
+    damaged,
+    explained,
+    one_at_a_time,
+    opened,
+    transaction,
+)
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """Name a file so that it is found again from any folder.
+
+    Raises
+    ------
+    DomainError
+        It is not the name of a file.
+    """
+    text = os.fspath(path)
+    if not isinstance(text, str) or not text or text == ":memory:" or text.startswith("file:"):
+        raise DomainError(
+            "This is not a path for a ledger.",
+            got=repr(text),
+            do="give a file name; or no path at all for a ledger in memory",
+        )
+    return str(Path(text).resolve())
+
+
+def create(path: str, header: str, head: str) -> None:
+    """Write a new ledger file whole, or leave what another process put there meanwhile.
+
+    The file is made under another name and linked into place, so nobody sees half of it and two
+    processes that create the same ledger end up with one.
+
+    Raises
+    ------
+    Incompatible
+        The folder is missing, or nothing can be written there.
+    PymcPrivateError
+        The disk is full, say.
+    """
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise Incompatible(
+            "The folder of the ledger does not exist.", got=str(folder), do="create it first"
+        )
+    draft = f"{path}.new-{secrets.token_hex(8)}"
+    try:
+        with one_at_a_time, explained(path):
+            with opened(draft, CREATE) as connection:
+                # Where there is no WAL, SQLite keeps its rollback journal and goes on.
+                connection.execute(f"PRAGMA journal_mode={journal(path)}")
+                with transaction(connection, write=True):
+                    schema.lay_out(connection, header, head)
+            with contextlib.suppress(FileExistsError):
+                _put_in_place(draft, path)
+            _sync_folder(folder)
+    finally:
+        for end in ("", "-wal", "-shm", "-journal"):
+            with contextlib.suppress(OSError):
+                Path(draft + end).unlink(missing_ok=True)
+
+
+def _put_in_place(draft: str, path: str) -> None:
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links: what is there is still never overwritten
+        with open(path, "xb") as file:
+            try:
+                file.write(Path(draft).read_bytes())
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError:
+                Path(path).unlink()  # ours, and half written
+                raise
+
+
+def inspect(path: str, *, read_only: bool = False) -> None:
+    """Make sure that a file is a sound ledger of today's format; an older one is migrated.
+
+    Raises
+    ------
+    Incompatible
+        No such file, not SQLite, another program's, too new, or damaged.
+    """
+    if not os.path.isfile(path):  # Path's own would raise where rights are missing
+        raise Incompatible(
+            "There is no ledger here.",
+            got=path,
+            do="Ledger(path, epsilon=..., delta=...) makes one; a moved ledger has a new path",
+        )
+    with one_at_a_time:
+        application, version = _identify(path)
+        if application != schema.APPLICATION:
+            raise Incompatible(
+                "This SQLite file is not a ledger.",
+                got=f"{path}, application id {application}",
+                do="choose another path; the file was left as it is",
+            )
+        schema.check_version(version, path)
+        if read_only:
+            return
+        with explained(path), opened(path, WRITE) as connection:
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if verdict != "ok":
+                raise damaged(path, verdict)
+            schema.migrate(connection)
+
+
+def view(path: str) -> sqlite3.Connection:
+    """Copy a ledger into memory as it is now, in today's format, and write nothing beside it.
+
+    Raises
+    ------
+    Incompatible
+        The file is damaged, or charges stand in a log that cannot be read from this medium.
+    """
+    # A reader of a WAL file would leave two files in the folder. While there is no log, the file
+    # alone is the ledger. With a rollback journal readers leave nothing.
+    mode = SNAPSHOT if logs(path) and not has_log(path) else READ
+    memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    try:
+        with explained(path):
+            with opened(path, mode) as connection:
+                (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+                if verdict != "ok":
+                    raise damaged(path, verdict)
+                connection.backup(memory)
+            schema.migrate(memory)
+    except BaseException:
+        memory.close()
+        raise
+    return memory
+
+
+def _identify(path: str) -> tuple[int, int]:
+    """Read the application id and the format from the file's header.
+
+    ``immutable`` keeps SQLite from creating files beside a stranger's; but it can meet a header
+    that is ahead of the file while another process moves its WAL, so a failure is tried again.
+    """
+    for mode in (SNAPSHOT, READ):
+        unreadable = contextlib.suppress(sqlite3.DatabaseError, UnicodeDecodeError)
+        with unreadable, opened(path, mode) as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            return application, schema.version_of(connection)
+    raise damaged(path, "SQLite cannot read its header")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name of a file durable, where folders can be synced."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

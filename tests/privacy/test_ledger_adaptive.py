@@ -1,0 +1,156 @@
+"""T23's counterexample: the smallest epsilon over roads at the full delta is broken adaptively.
+
+epsilon* = 1, delta* = 1e-6. A naive filter admits what either basic composition or Gaussian
+privacy proves at the *full* delta*. The analyst first tosses a coin whose heads (probability p
+under P, p / e under Q) have a privacy loss of exactly epsilon*. After heads she asks for a Gaussian
+with all the mu that is left; after tails, for a mechanism that tells all with probability delta*.
+Each course of events satisfies one road, and no road knows of the other.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from pymc_private.errors import BudgetExceeded
+from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.ledger import Ledger
+from pymc_private.privacy.ledger_entry import Cost, Header, make_header
+from pymc_private.privacy.ledger_exact import Budget
+from pymc_private.privacy.ledger_filter import proves
+
+EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
+STATED = 1.189e-6  # T23
+HEADS = [4.4e-6, math.exp(-11), math.exp(-10.5)]
+
+
+@pytest.fixture(autouse=True)
+def digits():
+    with mp.workdps(30):
+        yield
+
+
+def quantile(p):
+    """Phi^-1 at a small p."""
+    return mp.findroot(lambda x: mp.log(mp.ncdf(x)) - mp.log(p), -5)
+
+
+def gaussian_delta(epsilon, mu):
+    return mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
+
+
+def coin_mu(p):
+    """The mu of the coin: its trade-off curve has one vertex, (p / e, 1 - p), on mu's curve."""
+    return quantile(p) - quantile(p / mp.e)
+
+
+def full_mu():
+    """All the mu that the Gaussian road admits at (epsilon*, delta*)."""
+    delta = mp.mpf(DELTA.numerator) / DELTA.denominator
+    return mp.findroot(lambda mu: gaussian_delta(1, mu) - delta, mp.mpf("0.24"))
+
+
+def reached(p, mu, reveal):
+    """Give the exact delta at epsilon* = 1 of coin, then Gaussian or revealing mechanism."""
+    return p * (2 * mp.ncdf(mu / 2) - 1) + (1 - p) * reveal
+
+
+def left_mu(p):
+    return mp.sqrt(full_mu() ** 2 - coin_mu(p) ** 2)
+
+
+@pytest.mark.parametrize("p", HEADS)
+def test_the_naive_minimum_over_roads_admits_more_than_delta(p):
+    p, delta = mp.mpf(p), mp.mpf(1) / 10**6
+    mu = left_mu(p)
+    # Basic: epsilon of the coin 1, nothing more but delta*. Gaussian: mu's add in squares.
+    assert gaussian_delta(1, mp.sqrt(coin_mu(p) ** 2 + mu**2)) <= delta * (1 + mp.mpf(10) ** -20)
+    assert reached(p, mu, delta) >= STATED
+    print(f"p = {float(p):.3g}: delta reached {float(reached(p, mu, delta)):.4g}")
+
+
+def test_the_coin_is_as_gaussian_as_it_is_said_to_be():
+    p = mp.mpf(HEADS[1])
+    q, mu = p / mp.e, coin_mu(p)
+    for a, b in ((p, q), (q, p)):
+        for epsilon in mp.linspace(-1.5, 1.5, 61):
+            e = mp.exp(epsilon)
+            delta = max(a - e * b, 0) + max((1 - a) - e * (1 - b), 0)
+            assert delta <= gaussian_delta(epsilon, mu) + mp.mpf(10) ** -20
+
+
+def test_the_delta_reached_is_the_integral_over_all_outcomes():
+    p, delta = mp.mpf(HEADS[1]), mp.mpf(1) / 10**6
+    q, mu = p / mp.e, left_mu(p)
+
+    def excess(x):
+        return max(p * mp.npdf(x, mu / 2, 1) - mp.e * q * mp.npdf(x, -mu / 2, 1), mp.mpf(0))
+
+    heads = mp.quad(excess, [-12, -4, 0, 4, 12])
+    told = (1 - p) * delta
+    untold = max((1 - p) * (1 - delta) - mp.e * (1 - q) * (1 - delta), mp.mpf(0))
+    assert abs(heads + told + untold - reached(p, mu, delta)) < mp.mpf(10) ** -18
+
+
+def coin_cost(p):
+    """Price the coin for our roads: pure epsilon, and rho by a fine search over orders."""
+    orders, rho = 1 + np.geomspace(1e-4, 1e5, 6000), 0.0
+    for a, b in ((p, p / math.e), (p / math.e, p)):
+        top = orders * math.log(a) + (1 - orders) * math.log(b)
+        bottom = orders * math.log1p(-a) + (1 - orders) * math.log1p(-b)
+        rho = max(rho, float(np.max(np.logaddexp(top, bottom) / (orders - 1) / orders)))
+    return Cost(EPSILON, Fraction(1.001 * rho), Budget(EPSILON, Fraction(0)))
+
+
+def largest(fits):
+    """Give the largest number in [0, 1] that fits, from below."""
+    low, high = Fraction(0), Fraction(1)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+@pytest.mark.parametrize("p", HEADS)
+@pytest.mark.parametrize("part", ["1/100", "1/2", "99/100"])
+def test_the_filter_of_shares_admits_no_more_than_delta_however_they_are_divided(p, part):
+    share = Fraction(part) * DELTA
+    shares = {"zcdp": share, "approximate": DELTA - share}
+    header = make_header(EPSILON, DELTA, "substitute", shares, "", "token")
+    first = coin_cost(p)
+    assert proves([first], header)
+    rho = largest(lambda rho: proves([first, Cost(zcdp=rho)], header))
+    told = largest(lambda d: proves([first, Cost(approximate=Budget(Fraction(0), d))], header))
+    assert told <= DELTA - share
+    exact = reached(mp.mpf(p), mp.sqrt(2 * mp.mpf(float(rho))), mp.mpf(float(told)))
+    assert exact <= mp.mpf(float(DELTA))
+
+
+def test_the_same_filter_without_shares_would_be_broken():
+    # The planted fault: both roads of our own ledger at the full delta.
+    both = (("zcdp", DELTA), ("approximate", DELTA))
+    faulty = Header(Budget(EPSILON, DELTA), both, "substitute", "", "", "token")
+    p = 6e-6
+    first = coin_cost(p)
+    rho = largest(lambda rho: proves([first, Cost(zcdp=rho)], faulty))
+    assert rho > 0
+    assert proves([first, Cost(approximate=Budget(Fraction(0), DELTA))], faulty)
+    assert reached(mp.mpf(p), mp.sqrt(2 * mp.mpf(float(rho))), mp.mpf(10) ** -6) > 1e-6
+
+
+def test_a_ledger_refuses_both_branches_of_the_counterexample_in_time():
+    for p in HEADS:
+        after_heads, after_tails = (Ledger(epsilon=EPSILON, delta=DELTA) for _ in range(2))
+        for ledger in (after_heads, after_tails):
+            ledger.charge(Guarantee.pure(1.0), "the coin")
+        with pytest.raises(BudgetExceeded):
+            after_heads.charge(Guarantee.gdp_of(float(left_mu(mp.mpf(p)))), "Gaussian", delta=0)
+        with pytest.raises(BudgetExceeded):
+            after_tails.charge(Guarantee.approximate(0.0, 1e-6), "tell all", delta="1e-6")
+        after_tails.charge(
+            Guarantee.approximate(0.0, 4.9e-7), "what its share allows", delta=4.9e-7
+        )

@@ -1,0 +1,166 @@
+"""Numbers as users write them, exact or refused; and copies that never double a budget."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from pymc_private.errors import BudgetExceeded, DomainError, Incompatible
+from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.ledger import Ledger
+from pymc_private.privacy.ledger_exact import exact
+
+EXACT = [
+    (5e-324, Fraction(5, 10**324)),  # subnormal: the decimal it is written in
+    (1e308, Fraction(10**308)),
+    (Decimal("0.1"), Fraction(1, 10)),
+    (Decimal("1e-300"), Fraction(1, 10**300)),
+    (Decimal("-0"), Fraction(0)),
+    (Fraction(1, 7), Fraction(1, 7)),
+    (np.float64(0.1), Fraction(1, 10)),
+    (np.float32(0.1), Fraction(1, 10)),
+    (np.float16(0.5), Fraction(1, 2)),
+    (np.longdouble("0.1"), Fraction(1, 10)),
+    (np.int8(3), Fraction(3)),
+    (np.uint64(2**64 - 1), Fraction(2**64 - 1)),
+    (10**300, Fraction(10**300)),
+    (" 1/3 ", Fraction(1, 3)),
+    ("1e-9", Fraction(1, 10**9)),
+    (-0.0, Fraction(0)),
+]
+REFUSED = [
+    *(math.nan, math.inf, -math.inf, -1, -1e-300, -5e-324, True, None, 1j, b"1", [1], ()),
+    *(Decimal("NaN"), Decimal("sNaN"), Decimal("Infinity"), Decimal("-1"), Decimal("1e400")),
+    *(Decimal("1e-500"), Fraction(-1, 3), Fraction(1, 10**500), 10**500, 10**9999, 2**99999),
+    *(np.float64("nan"), np.float32("inf"), np.float64(-1), np.int64(-1), np.bool_(True)),
+    *(np.array(1.0), np.array([1.0]), np.complex128(1), np.datetime64("2026-01-01")),
+    *("", " ", "nan", "inf", "1e400", "1e-99999999999", "0x1", "1_0", "1/0", "1//2", "١", "1e1e1"),
+    *("0." + "1" * 500, "1" * 900),
+]
+
+
+@pytest.mark.parametrize(("written", "meant"), EXACT, ids=repr)
+def test_a_number_is_taken_exactly_as_it_is_written(written, meant):
+    taken = exact(written, "epsilon")
+    assert taken == meant
+    assert type(taken.numerator) is int
+    if meant:
+        assert Ledger(epsilon=written).budget.epsilon == meant
+    if meant < 1:
+        assert Ledger(epsilon=1, delta=written).budget.delta == meant
+
+
+@pytest.mark.parametrize("written", REFUSED, ids=lambda value: f"{type(value).__name__}")
+def test_what_is_no_number_of_a_budget_is_refused(written):
+    with pytest.raises(DomainError):
+        Ledger(epsilon=written)
+    if written is not None:
+        with pytest.raises(DomainError):
+            Ledger(epsilon=1, delta=written)
+        ledger = Ledger(epsilon=1, delta=1e-6)
+        with pytest.raises(DomainError):
+            ledger.charge(Guarantee.pure(0.5), "x", delta=written)
+        assert ledger.entries == ()
+
+
+@pytest.mark.parametrize("tiny", [5e-324, 1e-320, 2.0**-1022])
+def test_subnormal_charges_add_up_exactly(tiny):
+    ledger = Ledger(epsilon=1)
+    for _ in range(7):
+        ledger.charge(Guarantee.pure(tiny), "a trifle")
+    assert ledger.roads["pure"].total == 7 * Fraction(tiny)
+    assert ledger.left.epsilon == 1 - 7 * Fraction(tiny)
+    ledger.charge(Guarantee.pure(math.nextafter(1.0, 0.0)), "nearly all")
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(Guarantee.pure(2.0**-53), "nothing that doubles would see")
+
+
+def test_huge_charges_add_up_exactly():
+    ledger = Ledger(epsilon=10**309)
+    for _ in range(5):
+        ledger.charge(Guarantee.pure(1e308), "much")
+    assert ledger.spent.epsilon == 5 * Fraction(1e308)
+    assert "epsilon" in repr(ledger)
+    for _ in range(4):
+        ledger.charge(Guarantee.pure(1e308), "much")
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(Guarantee.pure(1.1e308), "too much")
+
+
+@pytest.mark.parametrize("written", [Fraction(1, 8), Decimal("0.125"), np.float64(0.125)])
+def test_eight_eighths_fill_a_budget_of_one_however_they_are_written(written):
+    ledger = Ledger(epsilon=1)
+    for _ in range(8):
+        ledger.charge(Guarantee.pure(written), "draw")
+    assert ledger.left == (0, 0)
+
+
+def test_thirds_of_delta_fill_a_share_exactly():
+    ledger = Ledger(epsilon=1, delta="1/1000", shares={"approximate": "1/1000"})
+    for _ in range(3):
+        ledger.charge(Guarantee.approximate(0.25, 3e-4), "draw", delta="1/3000")
+    assert ledger.spent == (Fraction(3, 4), Fraction(1, 1000))
+
+
+class Study:
+    """What an estimator does with a ledger: scikit-learn's conventions, without scikit-learn."""
+
+    def __init__(self, ledger=None):
+        self.ledger = ledger
+
+    def get_params(self, deep=True):
+        return {"ledger": self.ledger}
+
+
+def cloned(study):
+    """Clone as scikit-learn does: deep copies of the parameters."""
+    try:
+        from sklearn.base import clone
+    except ImportError:
+        return type(study)(**{k: copy.deepcopy(v) for k, v in study.get_params().items()})
+    return clone(study)
+
+
+WAYS = {
+    "clone": cloned,
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    **{
+        f"pickle {protocol}": lambda study, protocol=protocol: pickle.loads(
+            pickle.dumps(study, protocol)
+        )
+        for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1)
+    },
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_clones_and_pickles_of_an_estimator_never_double_its_budget(way, tmp_path):
+    ledger = Ledger(tmp_path / "a.sqlite", epsilon=1)
+    studies = [Study(ledger)]
+    studies += [WAYS[way](studies[0]) for _ in range(3)]
+    for study in studies:
+        study.ledger.charge(Guarantee.pure(0.25), "draw")
+    for study in studies:
+        assert study.ledger.left == (0, 0)
+        with pytest.raises(BudgetExceeded):
+            study.ledger.charge(Guarantee.pure(0.25), "one more")
+    assert [entry.number for entry in ledger.entries] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_clones_of_a_ledger_in_memory_share_it_or_refuse(way):
+    study = Study(Ledger(epsilon=1))
+    if way.startswith("pickle"):
+        with pytest.raises(Incompatible, match="second budget"):
+            WAYS[way](study)
+        return
+    other = WAYS[way](study)
+    other.ledger.charge(Guarantee.pure(1.0), "all")
+    assert study.ledger.left == (0, 0)

@@ -1,0 +1,155 @@
+"""Events that tell two laws apart: a threshold on a score, chosen on training draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from pymc_private.audit.binomial import lower_limit, upper_limit
+from pymc_private.audit.classifiers import Score
+from pymc_private.errors import DomainError
+
+THRESHOLDS = 200
+
+
+@dataclass(frozen=True)
+class Event:
+    """A set of outputs that one of two laws gives more often.
+
+    Parameters
+    ----------
+    name : str
+        Of the score.
+    score : callable
+        From draws, shape (n, d), to numbers, shape (n,).
+    threshold : float
+    above : bool
+        Whether the event is a score of `threshold` or more, or one below it.
+    likelier : str
+        The law that gives it more often: "P" or "Q".
+    """
+
+    name: str
+    score: Score = field(repr=False)
+    threshold: float
+    above: bool
+    likelier: str
+
+    def contains(self, draws: np.ndarray) -> np.ndarray:
+        """Whether each draw lies in the event.
+
+        Parameters
+        ----------
+        draws : array, shape (n, d)
+
+        Returns
+        -------
+        array of bool, shape (n,)
+
+        Raises
+        ------
+        DomainError
+            The score gives no number, or not one for each draw.
+        """
+        return (scores(self.score, draws) >= self.threshold) == self.above
+
+    def __str__(self) -> str:
+        return f"{{{self.name} {'>=' if self.above else '<'} {self.threshold:.6g}}}"
+
+
+def scores(score: Score, draws: np.ndarray) -> np.ndarray:
+    """Evaluate a score.
+
+    Raises
+    ------
+    DomainError
+        It gives no number, or not one for each draw.
+    """
+    found = np.asarray(score(draws), float)
+    if found.shape != (len(draws),) or np.isnan(found).any():
+        raise DomainError(
+            "a score gives one number per draw",
+            got="NaN" if found.shape == (len(draws),) else f"shape {found.shape}",
+            allowed=f"shape ({len(draws)},); infinite values may stand in it",
+        )
+    return found
+
+
+def epsilon_of(
+    inside: Any, tested: Any, other: Any, others: Any, delta: float, error: float
+) -> Any:
+    """Lower bound of ln((p - delta) / q) from two counts; below 0 it shows nothing.
+
+    Each of the two limits fails with probability `error` / 2 at most, so the bound fails with
+    probability `error` at most.
+
+    Parameters
+    ----------
+    inside, tested : float or array
+        Draws in the event, and all, of the law that is likelier to give it.
+    other, others : float or array
+        As much of the other law.
+    delta, error : float
+
+    Returns
+    -------
+    float or array, nats
+    """
+    excess = np.maximum(lower_limit(inside, tested, error / 2.0) - delta, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.log(excess) - np.log(upper_limit(other, others, error / 2.0))
+
+
+def choose_event(
+    candidates: Sequence[tuple[str, Score]],
+    p: np.ndarray,
+    q: np.ndarray,
+    tested: tuple[int, int],
+    delta: float,
+    error: float,
+) -> Event:
+    """Find the event that promises the largest bound, in both directions.
+
+    Parameters
+    ----------
+    candidates : sequence of tuple of str and callable
+        Scores by name.
+    p, q : array, shape (n, d)
+        Training draws.
+    tested : tuple of int
+        How many draws of P and of Q will test the event: few of them make rare events useless.
+    delta, error : float
+        Of the bound to come.
+    """
+    best: tuple[float, Event] | None = None
+    for (name, score), above in product(candidates, (True, False)):
+        of_p, of_q = np.sort(scores(score, p)), np.sort(scores(score, q))
+        places = _thresholds(np.concatenate([of_p, of_q]))
+        shares = [np.searchsorted(s, places, side="left") / len(s) for s in (of_p, of_q)]
+        if above:
+            shares = [1.0 - share for share in shares]
+        counts = [share * n for share, n in zip(shares, tested, strict=True)]
+        for likelier, (one, two) in {"P": (0, 1), "Q": (1, 0)}.items():
+            found = epsilon_of(counts[one], tested[one], counts[two], tested[two], delta, error)
+            k = int(np.argmax(found))
+            if best is None or found[k] > best[0]:
+                event = Event(name, score, float(places[k]), above, likelier)
+                best = float(found[k]), event
+    if best is None:
+        raise DomainError("an event needs a score", got="none")
+    return best[1]
+
+
+def _thresholds(pooled: np.ndarray) -> np.ndarray:
+    """Distinct values to cut at, denser towards both ends, where rare events lie."""
+    values = np.unique(pooled)
+    if len(values) <= THRESHOLDS:
+        return values
+    last, many = len(values) - 1, THRESHOLDS // 4
+    tail = np.geomspace(1, last, many)
+    ranks = np.concatenate([np.linspace(0, last, 2 * many), tail, last - tail])
+    return values[np.unique(ranks.astype(int))]

@@ -8,7 +8,9 @@ An existing model in, private draws and an honest report out::
     pmp.report(release)
 """
 
+import importlib
 import logging
+from types import ModuleType
 
 from pymc_private import errors, privacy
 from pymc_private.errors import (
@@ -39,6 +41,15 @@ __version__ = "0.1.0"
 
 # What privatize tells is for the log; without a handler Python would print it to the cell.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Load the audits when they are first asked for: nothing else rests on them."""
+    if name == "audit":
+        return importlib.import_module("pymc_private.audit")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "Answer",

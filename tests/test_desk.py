@@ -28,6 +28,8 @@ TRESPASSES = [
     ("models/planted.py", "import pymc_private.samplers"),
     ("samplers/planted.py", "import pymc_private.mechanisms"),
     ("mechanisms/planted.py", "import pymc_private.report"),
+    ("audit/planted.py", "import pymc_private.samplers"),
+    ("report/planted.py", "import pymc_private.audit"),
     ("mechanisms/release.py", "import pymc_private.samplers"),
     ("mechanisms/release.py", "import pymc_private.models.records"),
     ("mechanisms/answers.py", "import pymc"),

@@ -8,7 +8,7 @@ from pymc_private.analysis.bounds import Culprit, Trail, bounds
 from pymc_private.analysis.expressions import expressions
 from pymc_private.analysis.interval import Ellipsoid, Interval, SimplexRows
 from pymc_private.analysis.rewrites import simplify
-from pymc_private.analysis.rows import MIXED, NONE, row_labels
+from pymc_private.analysis.rows import MIXED, NONE, refuse_joint_conditions, row_labels
 from pymc_private.analysis.walk import walk
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "expression_rules",
     "expressions",
     "row_indexing",
+    "refuse_joint_conditions",
     "row_labels",
     "row_rules",
     "simplify",

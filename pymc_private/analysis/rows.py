@@ -14,10 +14,16 @@ from typing import Any
 import numpy as np
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
+from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
+from pytensor.scalar.basic import AND, Cast
+from pytensor.tensor.basic import MakeVector, ScalarFromTensor, TensorFromScalar
+from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.math import All
 from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
 
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE, perform
+from pymc_private.analysis.row_sizes import check_sizes
 from pymc_private.analysis.walk import walk
 from pymc_private.errors import NotCertified
 
@@ -56,8 +62,8 @@ def row_labels(
     outputs: Sequence[Variable],
     labels: Mapping[Variable, np.ndarray],
     values: Mapping[Variable, Any],
-) -> list[np.ndarray]:
-    """Labels of every element of `outputs`.
+) -> dict[Variable, Labels]:
+    """Labels of every element of `outputs` and of all that they are computed from.
 
     Parameters
     ----------
@@ -70,12 +76,17 @@ def row_labels(
 
     Returns
     -------
-    list of int array
-        One per output.
+    dict of Variable to int array
+
+    Raises
+    ------
+    NotCertified
+        A size depends on a record or on a parameter.
     """
     concrete = Concrete(values)
 
     def rule(node: Apply, facts: Sequence[Labels]) -> Sequence[Labels]:
+        check_sizes(node, concrete.is_fixed)
         if not any(is_labeled(fact) for fact in facts):
             return [_public(out, concrete) for out in node.outputs]
         answers = label(node.op, node, concrete, *facts)
@@ -88,8 +99,58 @@ def row_labels(
             )
         return answers
 
-    trail = walk(outputs, dict(labels), rule, _constant)
-    return [trail[output] for output in outputs]
+    return walk(outputs, dict(labels), rule, _constant)
+
+
+def refuse_joint_conditions(outputs: Sequence[Variable], trail: Mapping[Variable, Labels]) -> None:
+    """Refuse conditions that may hold for each record alone and fail for several together.
+
+    Bounds prove a condition for the records they were given; only a conjunction of conditions on
+    single records is thereby proved for any others.
+
+    Parameters
+    ----------
+    outputs : sequence of Variable
+        Factors of a model.
+    trail : mapping of Variable to labels
+        What `row_labels` gave for them.
+
+    Raises
+    ------
+    NotCertified
+        Naming the condition.
+    """
+    for variable in ancestors(list(outputs)):
+        node = variable.owner
+        if node is None or not isinstance(node.op, CheckAndRaise):
+            continue
+        for leaf in _conjuncts(node.inputs[1:]):
+            if leaf in trail and isinstance(trail[leaf], np.ndarray) and MIXED in trail[leaf]:
+                raise NotCertified(
+                    "a condition of the model reads several records at once",
+                    blame=(str(node.op),),
+                    cure="check each record by itself, or leave the check out of the model",
+                )
+
+
+CONJOINING = (All, DimShuffle, MakeVector, ScalarFromTensor, TensorFromScalar)
+
+
+def _conjuncts(conditions: Sequence[Variable]) -> list[Variable]:
+    """The parts of conditions below every "all" and "and"."""
+    found, left = [], list(conditions)
+    while left:
+        variable = left.pop()
+        node = variable.owner
+        conjoins = node is not None and (
+            isinstance(node.op, CONJOINING)
+            or isinstance(getattr(node.op, "scalar_op", None), AND | Cast)
+        )
+        if conjoins:
+            left += node.inputs
+        else:
+            found.append(variable)
+    return found
 
 
 def _constant(constant: Constant) -> Labels:
@@ -145,7 +206,7 @@ class Concrete:
         return np.shape(self(variable))
 
     def is_fixed(self, variable: Variable) -> bool:
-        """Whether the value does not depend on a stand-in's (its shape may)."""
+        """Whether the value depends on no stand-in's value (sizes are fixed: `check_sizes`)."""
         self._free.update(walk([variable], self._free, self._reads, lambda constant: False))
         return not self._free[variable]
 

@@ -164,9 +164,11 @@ def certify(
         raise _not_certified(private, rows)
     rows.effort = Effort(SEARCH, deadline)
     found = search.searched_range(rows, private.box)
+    _check_against(found, best)
     if best > found * (1.0 + tolerance):
         rows.effort = Effort(REFINE, deadline)
         best = min(best, partition.refined_range(rows, private.box, found, tolerance))
+        _check_against(found, best)
     power = private.power
     return Certificate(
         range=_times(best, power),
@@ -179,6 +181,16 @@ def certify(
         tolerance=tolerance,
         model=_fingerprint(private),
     )
+
+
+def _check_against(found: float, best: float) -> None:
+    """Stop where a search beats the proof by more than rounding: then a rule is wrong."""
+    if found > best * (1.0 + 1e-9) + 1e-9:
+        raise NotCertified(
+            "the bound contradicts a search, so one of its rules is wrong",
+            blame=(f"proved {best:.9g} nats, found {found:.9g}",),
+            cure="do not use this model; please report it with the model's code",
+        )
 
 
 def _open_ended(private: PrivateModel, trail: Trail) -> list[str]:

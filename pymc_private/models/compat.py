@@ -1,4 +1,4 @@
-"""The two ArviZ generations (0.2x: InferenceData, 1.x: DataTree), known here and nowhere else."""
+"""The two generations of PyMC (an Op of its own) and ArviZ (0.2x: InferenceData, 1.x: DataTree)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ import cloudpickle
 import numpy as np
 import pandas as pd
 import xarray as xr
+from pymc.distributions.dist_math import I0e
+
+from pymc_private.analysis.intervals import bound_scalar
+from pymc_private.analysis.intervals.special import i0e
 
 ARVIZ_GENERATION = 0 if az.__version__.startswith("0.") else 1
 SAMPLE_DIMS = ("chain", "draw")
@@ -158,3 +162,8 @@ def unpickle(payload: bytes) -> Any:
     value = object.__new__(kind)
     value.__dict__.update(state)
     return value
+
+
+# The one scalar Op that PyMC itself defines; on PyMC 6 VonMises is written with it. The analysis
+# room does not know PyMC, so its rule is registered here.
+bound_scalar.register(I0e, i0e)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pymc_private.models import intake
+from pymc_private.models import declare, intake
 from pymc_private.models.sources import candidates, constants_with_axis
 
 
-def constants(model: Any = None) -> pd.DataFrame:
+def constants(model: Any = None, *, records: str | Mapping[str, int] | None = None) -> pd.DataFrame:
     """List anonymous arrays that may hold records, under the names `privatize` knows them by.
 
     A NumPy predictor used without `pm.Data`, Bambi's design matrix, a lag or a z-score computed
@@ -22,15 +23,28 @@ def constants(model: Any = None) -> pd.DataFrame:
     ----------
     model : pymc.Model or Bambi model, optional
         Default: the model of the context.
+    records : str or dict, optional
+        As for `privatize`: the dim whose entries are the records, or ``{data variable: axis}``.
+        Default: whatever is as long as the longest first axis of the data; say `records` if
+        something public is longer.
 
     Returns
     -------
     pandas.DataFrame
         Columns name, shape, axis, dtype. No values.
+
+    Raises
+    ------
+    DomainError
+        `records` names no dim, array or axis of the model.
     """
     model = intake.resolve(model)
     found = candidates(model)
-    lengths = sorted({size for c in found for size in c.shape[:1]}, reverse=True)
+    if records is not None:
+        axes = declare._axes(found, records, model)
+        lengths = [declare._record_count(axes, found)]
+    else:
+        lengths = sorted({size for c in found for size in c.shape[:1]}, reverse=True)
     outs = [*model.observed_RVs, *model.potentials, *model.free_RVs]
     rows = []
     for n in lengths[:1]:

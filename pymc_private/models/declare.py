@@ -19,6 +19,7 @@ from pymc_private.models.sources import (
     constants_with_axis,
     is_within,
     missing_domain,
+    plain_shared,
 )
 
 logger = logging.getLogger("pymc_private")
@@ -45,9 +46,13 @@ def sources_of(
     arrays = _baked(model, found, n)
     baked = arrays if constants == "private" else []
     _refuse_inner(model, baked)
+    shared = plain_shared(_roots(model), [c.variable for c in found])
+    if constants == "private":
+        _refuse_shared(shared, n)
     _refuse_names(found, arrays, private + baked, domain, public)
     secret = {c for c, _ in private}
     claims = [f"'{c.name}' is public" for c in found if c not in secret]
+    claims += [f"a shared array of shape {np.shape(v.get_value())} is public" for v in shared]
     if constants == "public":
         claims += [f"the constant '{c.name}' baked into the model is public" for c, _ in arrays]
         claims.append("every other array in the likelihood's own code is public")
@@ -222,6 +227,18 @@ def _refuse_inner(model: pm.Model, baked: Sequence[tuple[Candidate, int]]) -> No
             allowed="arrays that such an Op gets as an argument",
             do="hold it in pm.Data with the records dim and pass it in, or claim "
             "constants='public' if it is no secret",
+        )
+
+
+def _refuse_shared(shared: Sequence[Any], n: int) -> None:
+    """Refuse shared arrays with the records axis that the model does not know as data."""
+    odd = [v for v in shared if n in np.shape(v.get_value())]
+    if odd:
+        raise DomainError(
+            "a shared variable with the records axis is no data variable of the model",
+            got=", ".join(f"shape {np.shape(v.get_value())}" for v in odd),
+            allowed="pm.Data with the records dim and a declared domain",
+            do="hold it in pm.Data, or claim constants='public' if it is no secret",
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import numpy as np
 import pytensor
@@ -21,24 +22,23 @@ def describe_structure(private: PrivateModel) -> str:
     graph = private.graph
     text = pytensor.dprint([graph.record, graph.prior], file="str", print_type=True)
     constants = [
-        hashlib.sha256(np.ascontiguousarray(v.data).tobytes()).hexdigest()
+        _digest(v.data)
         for v in ancestors([graph.record, graph.prior])
         if isinstance(v, Constant) and isinstance(v.data, np.ndarray)
     ]
-    shared = [
-        hashlib.sha256(np.ascontiguousarray(v.get_value()).tobytes()).hexdigest()
-        for v in public_data([graph.record, graph.prior])
+    shared = [_digest(v.get_value()) for v in public_data([graph.record, graph.prior])]
+    boxes = [
+        (name, _digest(b.lower), _digest(b.upper))
+        for part in (private.region, private.box)
+        for name, b in sorted(part.items())
     ]
-    region = {
-        name: (np.asarray(b.lower).tolist(), np.asarray(b.upper).tolist())
-        for name, b in sorted(private.region.items())
-    }
+    sources = [(s.name, s.axis, s.shape, _exact(s.domain)) for s in private.sources]
     parts = (
         text,
         constants,
         shared,
-        private.domain,
-        region,
+        sources,
+        boxes,
         str(private.power),
         private.records,
         private.n,
@@ -47,6 +47,25 @@ def describe_structure(private: PrivateModel) -> str:
         private.shapes,
     )
     return repr(parts)
+
+
+def _digest(array: Any) -> tuple[str, tuple[int, ...], str]:
+    """Type, shape and SHA-256 of an array: print options and ellipses play no part."""
+    whole = np.ascontiguousarray(array)
+    return str(whole.dtype), whole.shape, hashlib.sha256(whole.tobytes()).hexdigest()
+
+
+def _exact(value: Any) -> Any:
+    """All that a domain consists of, as plain values."""
+    if isinstance(value, np.ndarray | np.generic | float):
+        return _digest(value)
+    if isinstance(value, list | tuple):
+        return [_exact(item) for item in value]
+    if isinstance(value, dict):
+        return [(str(key), _exact(item)) for key, item in sorted(value.items())]
+    if hasattr(value, "__dict__"):
+        return type(value).__name__, _exact(vars(value))
+    return repr(value)
 
 
 def model_fingerprint(private: PrivateModel) -> str:

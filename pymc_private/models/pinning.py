@@ -59,15 +59,37 @@ def is_pinned(record: Variable, data: Mapping[Variable, Source], values: Values,
     return lengths != counts or any(np.any(rows != first) for rows in seen)
 
 
+def is_told(record: Variable, data: Mapping[Variable, Source], values: Values, n: int) -> bool:
+    """Whether public data variables alone tell the rows apart, and nothing written into the code.
+
+    Each public array with one axis of n entries is taken for one more private variable; then all
+    rows must carry one expression. What is left is structure: blocks, subsets, repeats, a list of
+    terms, a place in the sequence. It may say which record is which.
+    """
+    known = [v for v in values if hasattr(v, "get_value") and np.shape(values[v]).count(n) == 1]
+    axes = {v: np.shape(values[v]).index(n) for v in known}
+    axes |= {v: source.axis for v, source in data.items()}
+    try:
+        rows = _row_expressions(record, data, values, n, axes)
+    except (NotCertified, *UNCOMPUTABLE):
+        return False
+    return len(rows) == n and bool(np.all(rows == rows[:1]))
+
+
 def _row_expressions(
-    record: Variable, data: Mapping[Variable, Source], values: Values, count: int
+    record: Variable,
+    data: Mapping[Variable, Source],
+    values: Values,
+    count: int,
+    axes: Mapping[Variable, int] | None = None,
 ) -> np.ndarray:
-    """Mark of each row's expression, with `count` rows."""
+    """Mark of each row's expression, with `count` rows; by `axes` each row's entry has one mark."""
+    axes = {v: source.axis for v, source in data.items()} if axes is None else axes
     sized = dict(values) | {v: source.stand_in(count) for v, source in data.items()}
     marks = {}
     for k, (variable, value) in enumerate(sized.items()):
-        if variable in data:
-            axis = data[variable].axis
+        if variable in axes:
+            axis = axes[variable]
             row = np.delete(np.array(np.shape(value)), axis)
             places = mix(k, np.arange(int(np.prod(row))).reshape(row))
             marks[variable] = np.broadcast_to(np.expand_dims(places, axis), np.shape(value))

@@ -16,13 +16,19 @@ import pytensor.tensor as pt
 from pymc.logprob.basic import conditional_logp
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.tensor.random.type import RandomType
 
-from pymc_private.analysis import MIXED, NONE, row_labels, simplify
+from pymc_private.analysis import MIXED, NONE, refuse_joint_conditions, row_labels, simplify
 from pymc_private.errors import DomainError, NotCertified
 from pymc_private.models.intake import record_latent
-from pymc_private.models.pinning import is_pinned, public_data, row_arrays, tells_rows_apart
+from pymc_private.models.pinning import (
+    is_pinned,
+    is_told,
+    public_data,
+    row_arrays,
+    tells_rows_apart,
+)
 from pymc_private.models.sources import Source
 
 
@@ -88,7 +94,8 @@ def build_record_graph(
     raw = graph_replace([term for _, term in terms], swaps, strict=False)
     outs = simplify(raw)
     values = _stand_ins(model, [*raw, *outs], parameters, data, sources)
-    labels = row_labels(outs, _labels(values, data, sources, n), values)
+    trail = row_labels(outs, _labels(values, data, sources, n), values)
+    labels = [trail[out] for out in outs]
     record, prior, names, factors = [], [], [], []
     for (name, _), out, label, before in zip(terms, outs, labels, raw, strict=True):
         if not np.any(label != NONE):
@@ -102,12 +109,16 @@ def build_record_graph(
             "no factor of the model reads a private variable",
             cure="name the records dim (or {data variable: axis}) of the likelihood's data",
         )
+    refuse_joint_conditions(outs, trail)
     _refuse_row_parameters(factors, parameters, values, n)
     if constants == "private":
         _refuse_row_arrays(row_arrays(factors, values, n), names)
     total = pt.add(*record) if len(record) > 1 else record[0]
     base = pt.add(*prior) if len(prior) > 1 else (prior[0] if prior else pt.constant(0.0))
-    pinned = is_pinned(total, {data[s.name]: s for s in sources}, values, n)
+    inputs = {data[s.name]: s for s in sources}
+    pinned = is_pinned(total, inputs, values, n)
+    if constants == "private" and pinned and not is_told(total, inputs, values, n):
+        raise untold_rows(names)
     return RecordGraph(total, base, parameters, data, tuple(names), pinned)
 
 
@@ -123,12 +134,8 @@ def factor_terms(model: pm.Model, parameters: dict[str, Variable]) -> list[tuple
     values |= {rv: model.rvs_to_values[rv] for rv in model.observed_RVs}
     logps = conditional_logp(values)
     named = [(rv.name, logps[value]) for rv, value in values.items()]
-    # A potential may read an observed variable, which stands for its data. PyTensor 2 refuses to
-    # replace what is only reached through what is replaced already.
-    reached = set(ancestors(list(model.potentials), blockers=list(values)))
-    met = {rv: value for rv, value in values.items() if rv in reached}
-    potentials = graph_replace(list(model.potentials), met, strict=False)
-    terms = named + [(p.name, out) for p, out in zip(model.potentials, potentials, strict=True)]
+    potentials = [(p.name, _replaced(p, values)) for p in model.potentials]
+    terms = named + potentials
     for name, term in terms:
         drawn = [v for v in ancestors([term]) if isinstance(v.type, RandomType)]
         if drawn:
@@ -138,6 +145,24 @@ def factor_terms(model: pm.Model, parameters: dict[str, Variable]) -> list[tuple
                 cure="give every distribution a name inside the model, or a density of its own",
             )
     return terms
+
+
+def _replaced(potential: Variable, values: dict[Variable, Variable]) -> Variable:
+    """A potential may read an observed variable, which stands for its data.
+
+    Node by node: `graph_replace` of PyTensor 2 fails where one replaced variable reads another.
+    """
+    new = dict(values)
+    for node in io_toposort(list(values), [potential]):
+        inputs = [new.get(v, v) for v in node.inputs]
+        if inputs != node.inputs:
+            copy = node.clone_with_new_inputs(inputs)
+            new.update(
+                (old, out)
+                for old, out in zip(node.outputs, copy.outputs, strict=True)
+                if old not in values
+            )
+    return new.get(potential, potential)
 
 
 def _stand_ins(
@@ -202,6 +227,17 @@ def _refuse_row_parameters(
     for name, variable in parameters.items():
         if n in np.shape(values[variable]) and tells_rows_apart(factors, variable, values):
             raise record_latent(name, f"shape {np.shape(values[variable])}")
+
+
+def untold_rows(factors: Sequence[str]) -> DomainError:
+    """The refusal of rows that differ by how the model was written."""
+    return DomainError(
+        "different records are computed differently, by structure written into the model",
+        got=f"blocks, subsets, repeats, lists of terms or positions in {', '.join(factors)}",
+        allowed="rows that differ by data variables only",
+        do="hold what tells the records apart (a group, a time) in pm.Data and declare its domain "
+        "or name it in public=, or claim constants='public' if it is no secret",
+    )
 
 
 def _refuse_row_arrays(arrays: Sequence[Variable], factors: Sequence[str]) -> None:

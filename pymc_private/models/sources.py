@@ -12,6 +12,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.op import HasInnerGraph
 from pytensor.graph.traversal import ancestors
 from pytensor.scalar.basic import Cast
+from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorConstant
 
 from pymc_private.analysis import Interval as Bounds
@@ -217,6 +218,34 @@ def _every_ancestor(outs: Iterable[Variable]) -> Iterator[Variable]:
     inner = {v.owner.op: None for v in own if v.owner and isinstance(v.owner.op, HasInnerGraph)}
     for op in inner:
         yield from _every_ancestor(op.inner_outputs)
+
+
+def plain_shared(outs: Iterable[Variable], known: Iterable[Variable]) -> list[Any]:
+    """Arrays in shared variables that are not `known`, no random state, and no lone number."""
+    skipped = set(known)
+    return [
+        v
+        for v in _every_ancestor(outs)
+        if hasattr(v, "get_value")
+        and isinstance(v.type, TensorType)
+        and v not in skipped
+        and np.size(v.get_value(borrow=True)) > 1
+    ]
+
+
+def written_arrays(outs: Iterable[Variable], n: int, known: Iterable[Variable]) -> list[Variable]:
+    """Arrays written into a graph that could hold values of records.
+
+    Shared ones that are not `known`, constants of several floats, and any with n entries or more:
+    a few integers are indexes.
+    """
+    found: list[Variable] = [
+        v
+        for v in _every_ancestor(outs)
+        if isinstance(v, TensorConstant)
+        and (np.size(v.data) >= n or (np.size(v.data) > 1 and v.dtype.startswith("float")))
+    ]
+    return found + plain_shared(outs, known)
 
 
 def is_within(variable: Variable, outs: Iterable[Variable]) -> bool:

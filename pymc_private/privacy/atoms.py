@@ -13,6 +13,7 @@ from pymc_private.privacy.beta_pair import beta_pair_rdp
 from pymc_private.privacy.bounded_range import br_zcdp_tight
 from pymc_private.privacy.gamma_pair import gamma_pair_rdp
 from pymc_private.privacy.gaussian import half_square
+from pymc_private.privacy.printing import number
 from pymc_private.privacy.rounding import float_up, root_up, times_up, widen
 
 LETTERS = {
@@ -168,18 +169,19 @@ class Atom:
         return replace(self, value=3**doublings * self.value, shape=order)
 
     def __str__(self) -> str:
-        value = float(self.value)
+        value = number(self.value, 6)
+        shape = number(self.shape, 6, up=False)  # less of it promises less
         words = {
-            "pure": f"{value:.6g}-DP",
-            "bounded_range": f"exact posterior draw of range {value:.6g}",
-            "zcdp": f"{value:.6g}-zCDP",
-            "gdp": f"{value:.6g}-GDP",
-            "approximate": f"({value:.6g}, {float(self.delta):.3g})-DP",
-            "beta_pair": f"Dirichlet draw (r = {value:.6g}, alpha = {self.shape:.6g})",
-            "gamma_pair": f"Dirichlet draw (r = {value:.6g}, alpha = {self.shape:.6g})",
-            "mollifier": f"mollifier draw of width {value:.6g}",
-            "rdp": f"({self.shape:.6g}, {value:.6g})-RDP",
-            "distance": f"total variation {value:.3g} from the stated law",
+            "pure": f"{value}-DP",
+            "bounded_range": f"exact posterior draw of range {value}",
+            "zcdp": f"{value}-zCDP",
+            "gdp": f"{value}-GDP",
+            "approximate": f"({value}, {number(self.delta, 3)})-DP",
+            "beta_pair": f"Dirichlet draw (r = {value}, alpha = {shape})",
+            "gamma_pair": f"Dirichlet draw (r = {value}, alpha = {shape})",
+            "mollifier": f"mollifier draw of width {value}",
+            "rdp": f"({shape}, {value})-RDP",
+            "distance": f"total variation {number(self.value, 3)} from the stated law",
             "none": "not private",
         }[self.kind]
         return words if self.count == 1 else f"{self.count} x {words}"

@@ -79,7 +79,7 @@ def price(guarantee: Guarantee, delta: object, header: Header) -> Cost:
     """
     _check_kind(guarantee, header)
     shares = dict(header.shares)
-    pure = proved(guarantee.pure_epsilon, "pure epsilon")
+    pure = proved(guarantee.exact_pure, "pure epsilon")
     rho = proved(guarantee.zcdp, "rho") if "zcdp" in shares else None
     approximate = _one_pair(guarantee, pure, delta, shares.get("approximate"))
     if (pure, rho, approximate) == (None, None, None):

@@ -669,7 +669,7 @@ def test_no_pytensor_error_quotes_a_value():
     def build():
         y = pm.Data("y", Y, dims="i")
         picked = pm.Normal("a", shape=3)[pt.cast(y, "int64")]
-        pm.Potential("fit", pytensor.raise_op.Assert("all of them")(picked, y.max() < 3))
+        pm.Potential("fit", pytensor.raise_op.Assert("all of them")(picked, pt.all(y < 3)))
 
     private = pmp.privatize(model_of(build), records="i", domain={"y": (0, 9)})
     refused(NotCertified, lambda: pmp.certify(pmp.trim(private, box={"a": (-1, 1)})))

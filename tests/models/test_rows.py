@@ -10,7 +10,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.analysis import MIXED, row_labels, simplify
-from pymc_private.errors import NotCertified
+from pymc_private.errors import DomainError, NotCertified
 from pymc_private.models.pinning import _row_expressions
 from tests.models.brute_force import own_logp, random_points
 from tests.models.zoo import BY_NAME, N
@@ -75,7 +75,8 @@ def test_an_element_that_changes_with_a_record_is_labeled_by_it(pattern, private
     if private_axis is not None:
         row = np.expand_dims(own, tuple(a for a in range(3) if a != private_axis))
         labels[x] = np.broadcast_to(row, (SIZE,) * 3)
-    (label,) = row_labels([out], labels, {x: np.zeros((SIZE,) * 3), i: np.zeros(SIZE, int)})
+    stand_ins = {x: np.zeros((SIZE,) * 3), i: np.zeros(SIZE, int)}
+    label = row_labels([out], labels, stand_ins)[out]
     function = pytensor.function([x, i], out, mode="FAST_COMPILE", on_unused_input="ignore")
     base = function(values[x], values[i])
     assert label.shape == base.shape
@@ -163,7 +164,8 @@ def test_rows_that_differ_or_count_are_walked_as_they_are(term):
     """A few rows stacked would be another model: with 37 rows the range is what it is."""
     with pm.Model(coords={"person": range(N)}) as model:
         pm.Potential("fit", term(data(), pm.Normal("mu", 0, 1)))
-    private = pmp.privatize(model, records="person", domain={"y": (-2, 2)})
+    domain = {"y": (-2, 2)}
+    private = pmp.privatize(model, records="person", domain=domain, constants="public")
     private = pmp.trim(private, box={"mu": (-1, 1)})
     assert private.graph.pinned
     certificate = pmp.certify(private, tolerance=2)
@@ -183,11 +185,36 @@ def test_the_number_of_records_may_be_two():
     with pm.Model(coords={"person": range(2)}) as model:
         both = pt.stack([pm.Normal("a", 0, 1), pm.Normal("b", 0, 1)])
         pm.Normal("y", both, 1.0, observed=np.zeros(2), dims="person")
-    private = pmp.privatize(model, records="person", domain={"y": (-2, 2)})
+    with pytest.raises(DomainError, match="different records are computed differently"):
+        pmp.privatize(model, records="person", domain={"y": (-2, 2)})
+    private = pmp.privatize(model, records="person", domain={"y": (-2, 2)}, constants="public")
     assert private.graph.pinned
     narrow, wide = {"a": (-0.1, 0.1)}, {"b": (-9, 9)}
     certificate = pmp.certify(pmp.trim(private, box=narrow | wide))
     assert certificate.range >= 4 * 18
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [
+        lambda b, x: pt.stack([b * value for value in x]),
+        lambda b, x: pt.repeat(pt.stack([b, -b]), [N - 5, 5]),
+        lambda b, x: pt.set_subtensor(pt.zeros(N)[np.flatnonzero(x > 0)], b),
+        lambda b, x: pt.concatenate([pt.zeros(5) + b, pt.zeros(N - 5) - b]),
+    ],
+    ids=["list of terms", "repeats", "subset", "blocks"],
+)
+def test_structure_that_tells_records_apart_is_refused_or_claimed(structure):
+    x = np.linspace(-1, 1, N)
+    with pm.Model(coords={"person": range(N)}) as model:
+        mean = structure(pm.Normal("b", 0, 1), x)
+        pm.Normal("y", mean, 1.0, observed=np.zeros(N), dims="person")
+        pm.Deterministic("copy", mean)
+    domain = {"y": (-2, 2)}
+    with pytest.raises(DomainError, match="differently|row by row"):
+        pmp.privatize(model, records="person", domain=domain)
+    private = pmp.privatize(model, records="person", domain=domain, constants="public")
+    assert any("public" in claim for claim in private.claims)
 
 
 def test_only_what_is_public_row_by_row_pins_the_rows_of_the_zoo(private):

@@ -6,11 +6,14 @@ import dataclasses
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import pytest
+from pymc.distributions.dist_math import check_parameters
 from pytensor.compile.builders import OpFromGraph
 
 import pymc_private as pmp
+from pymc_private.models import certificate
 
 N = 5
 
@@ -109,3 +112,108 @@ def test_an_array_of_records_inside_an_inner_graph_is_seen(factor):
         plan = pmp.calibrate(pmp.privatize(model, records="i", domain=domain), epsilon=1)
         release = pmp.sample(plan, random_seed=1, progressbar=False)
         assert release.facts["withheld"] == ["more"]
+
+
+def small(mean) -> pm.Model:
+    """Records y with a mean made of one parameter and a private x."""
+    with pm.Model(coords={"i": range(N)}) as model:
+        x = pm.Data("x", np.zeros(N), dims="i")
+        t = pm.Uniform("t", 1.2, 1.9)
+        pm.Normal("y", mean(t, x), 1.0, observed=np.zeros(N), dims="i")
+    return model
+
+
+SMALL = {"x": {0, 1}, "y": pmp.Interval(-1, 1)}
+
+
+def test_a_plain_shared_array_is_not_silently_public():
+    hidden_data = pytensor.shared(np.linspace(0.0, 1.0, N))
+    model = small(lambda t, x: t * hidden_data)
+    with pytest.raises(pmp.DomainError, match="no data variable"):
+        pmp.privatize(model, records="i", domain=SMALL)
+    private = pmp.privatize(
+        small(lambda t, x: t * x * hidden_data), records="i", domain=SMALL, constants="public"
+    )
+    assert any("shared array" in claim for claim in private.claims)
+
+
+def test_what_a_deterministic_reads_of_plain_shared_arrays_stays():
+    hidden_data = pytensor.shared(np.linspace(0.0, 1.0, 3))
+    model = small(lambda t, x: t * x)
+    with model:
+        pm.Deterministic("shared", model["t"] * hidden_data)
+        pm.Deterministic("part", model["t"] * pt.as_tensor(np.array([0.25, 0.5])))
+        pm.Deterministic("list", pt.stack([model["t"] * v for v in range(N)]))
+        pm.Deterministic("public", pt.stack([model["t"], model["t"] ** 2])[[1, 0]])
+    plan = pmp.calibrate(pmp.privatize(model, records="i", domain=SMALL), epsilon=1)
+    release = pmp.sample(plan, random_seed=1, progressbar=False)
+    assert sorted(release.facts["withheld"]) == ["list", "part", "shared"]
+    assert "public" in release.posterior
+
+
+@pytest.mark.parametrize(
+    "mean",
+    [
+        lambda t, x: t * x[pt.eq(x, 0)].shape[0],
+        lambda t, x: t * x * pt.arange(pt.cast(x.sum(), "int64") + 1).shape[0],
+        lambda t, x: t * x * pt.unique(x).shape[0],
+        lambda t, x: t * x * pt.zeros(1 + pt.cast(x.sum(), "int64")).shape[0],
+        lambda t, x: pt.concatenate([x[pt.eq(x, 0)], pt.arange(40.0)])[:N] * t,
+        lambda t, x: pt.concatenate([pt.zeros(pt.cast(pt.floor(t), "int64")), x])[:N],
+        lambda t, x: pt.repeat(x, 1 + pt.cast(pt.floor(t), "int64"))[:N],
+        lambda t, x: x.reshape((1 + pt.cast(pt.floor(t), "int64"), -1)).T.ravel()[:N] + 0 * x,
+        lambda t, x: t * x * x[: pt.cast(x.sum(), "int64")].shape[0],
+    ],
+    ids=["mask", "range", "unique", "zeros", "join", "shift", "repeat", "reshape", "slice"],
+)
+def test_no_size_may_depend_on_a_record_or_a_parameter(mean):
+    with pytest.raises(pmp.NotCertified, match=r"size of a part|several records"):
+        pmp.privatize(small(mean), records="i", domain=SMALL)
+
+
+def test_sizes_that_are_public_are_no_hindrance():
+    def mean(t, x):
+        return t * x[: x.shape[0]] + pt.zeros(x.shape[0]) + pt.repeat(x[:, None], 2, 1)[:, 0]
+
+    assert pmp.certify(pmp.privatize(small(mean), records="i", domain=SMALL)).range > 0
+
+
+def test_a_condition_that_joins_records_is_refused():
+    def joint(t, x):
+        limit = pt.switch(pt.eq(x.sum(), N // 2), 1.3, 1.95)
+        return check_parameters(t * x, t < limit)
+
+    with pytest.raises(pmp.NotCertified, match="condition"):
+        pmp.privatize(small(joint), records="i", domain=SMALL)
+    each = small(lambda t, x: check_parameters(t * x, x < 2, t < 1.95))
+    assert pmp.certify(pmp.privatize(each, records="i", domain=SMALL)).range > 0
+
+
+def test_domains_that_print_alike_are_told_apart():
+    width = np.ones(1500)
+    found = []
+    for last in (1.0, 9.0):
+        width[700] = last
+        with pm.Model(coords={"i": range(N)}) as model:
+            X = pm.Data("X", np.zeros((N, 1500)), dims=("i", "column"))
+            b = pm.Uniform("b", 0, 1)
+            pm.Bernoulli("y", logit_p=b * X.sum(axis=1), observed=np.zeros(N, int), dims="i")
+        domain = {"X": pmp.Interval(0, width.copy())}
+        found.append(pmp.privatize(model, records="i", domain=domain))
+    narrow, wide = found
+    assert not pmp.certify(narrow).covers(wide)
+
+
+def test_several_potentials_may_read_different_things():
+    model = small(lambda t, x: t * x)
+    with model:
+        pm.Potential("reads", model["y"] * model["t"] * model["x"])
+        pm.Potential("plain", -abs(model["t"] - model["x"]))
+    private = pmp.privatize(model, records="i", domain=SMALL)
+    assert set(private.graph.factors) == {"y", "reads", "plain"}
+
+
+def test_a_bound_that_a_search_contradicts_is_not_printed(monkeypatch):
+    monkeypatch.setattr(certificate.search, "searched_range", lambda rows, box: 1e6)
+    with pytest.raises(pmp.NotCertified, match="contradicts"):
+        pmp.certify(pmp.privatize(small(lambda t, x: t * x), records="i", domain=SMALL))

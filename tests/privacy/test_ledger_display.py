@@ -132,7 +132,7 @@ def test_json_is_exact_and_lets_anyone_check_the_chain(ledger):
         assert line["hash"] == head
     assert told["head"] == head == ledger.head
     first, second = told["charges"]
-    assert Fraction(first["pure"]) == Fraction(0.1)
+    assert Fraction(first["pure"]) == Fraction(1, 10)
     assert (first["released"], first["kept"], second["released"]) == (True, True, False)
     assert Guarantee.from_dict(second["guarantee"]) == Guarantee.zcdp_of(0.01)
     assert told["ledger"]["epsilon"] == "2/1"

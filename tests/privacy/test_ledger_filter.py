@@ -35,12 +35,16 @@ def test_ten_tenths_fill_a_budget_of_one_and_no_trifle_more_fits():
     assert 1.0 + 1e-300 == 1.0  # doubles would have admitted it
 
 
-def test_ten_doubles_of_a_tenth_do_not_fit_a_budget_of_one():
+def test_ten_tenths_fit_a_budget_of_one_and_ten_doubles_do_not():
+    ledger = Ledger(epsilon=1)
+    for _ in range(10):
+        ledger.charge(Guarantee.pure(0.1), "a stated tenth")
+    assert ledger.spent.epsilon == 1
     ledger = Ledger(epsilon=1)
     for _ in range(9):
-        ledger.charge(Guarantee.pure(0.1), "draw")
+        ledger.charge(Guarantee.bounded_range_of(0.1), "a computed bound")
     with pytest.raises(BudgetExceeded):
-        ledger.charge(Guarantee.pure(0.1), "the double 0.1 is more than a tenth")
+        ledger.charge(Guarantee.bounded_range_of(0.1), "the double 0.1 is more than a tenth")
 
 
 def test_without_delta_there_is_the_pure_road_only():
@@ -69,7 +73,7 @@ def test_zcdp_admits_what_pure_would_not():
         ledger.charge(guarantee, f"{i}")
     roads = ledger.roads
     assert not roads["pure"].open
-    assert roads["pure"].spent.epsilon == 4 * Fraction(guarantee.pure_epsilon)
+    assert roads["pure"].spent.epsilon == 4 * guarantee.exact_pure
     assert roads["zcdp"].open
     assert ledger.spent == roads["zcdp"].spent
     assert ledger.spent.epsilon <= 2

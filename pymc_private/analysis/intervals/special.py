@@ -47,17 +47,11 @@ def _i1(op: psm.I1, x: Interval) -> Interval:
     return x.increasing(f.I1)
 
 
-def _i0e(op: Op, x: Interval) -> Interval:
-    """Even, falling in |x|."""
+def i0e(op: Op, x: Interval) -> Interval:
+    """Even, falling in |x|. The Op is PyMC's own, so `models.compat` registers this rule."""
     xp = library(x.lower, x.upper)
     nearest = abs(xp.minimum(xp.maximum(x.lower, 0.0), x.upper))
     return Interval(nearest, x.magnitude()).decreasing(f.I0E)
-
-
-# Known by name only: PyTensor 3 rewrites i0(x) e^-|x| to it.
-_I0E = getattr(psm, "I0e", None)
-if _I0E is not None:
-    bound_scalar.register(_I0E, _i0e)
 
 
 @bound_scalar.register(psm.GammaIncC)

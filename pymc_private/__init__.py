@@ -43,7 +43,6 @@ __version__ = "0.1.0"
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
-
 def __getattr__(name: str) -> ModuleType:
     """Load the audits when they are first asked for: nothing else rests on them."""
     if name == "audit":

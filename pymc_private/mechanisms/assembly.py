@@ -10,17 +10,15 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from pytensor.graph.basic import Variable
-from pytensor.graph.replace import graph_replace
-from pytensor.graph.traversal import ancestors
 
-from pymc_private.analysis.rows import Concrete
-from pymc_private.errors import DomainError, Incompatible
+from pymc_private.errors import DomainError, Incompatible, PymcPrivateError, Unsupported
+from pymc_private.mechanisms.computed import deterministics
+from pymc_private.mechanisms.guards import check_names
+from pymc_private.mechanisms.luggage import check_posterior
 from pymc_private.mechanisms.release import Release
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.sources import constants_with_axis
 from pymc_private.privacy import Guarantee
 from pymc_private.samplers.choose import CLAIMS
 from pymc_private.samplers.randomness import GRID
@@ -41,8 +39,8 @@ def assemble(
     ``ledger`` holds the public facts of the ledger that paid: charges, budget and head.
     """
     model = plan.private
-    computed, withheld = deterministics(model, values)
-    posterior = _dataset(model, dict(values) | computed)
+    found = deterministics(model, values, _record_dims(model), lambda d: _fits(model, d))
+    posterior = _dataset(model, dict(values) | found.values)
     facts = {
         "sampler": plan.sampler,
         "claim": CLAIMS[plan.sampler],
@@ -54,7 +52,7 @@ def assemble(
         "domain": model.domain,
         "trim": {k: _ends(b.lower, b.upper) for k, b in model.region.items()},
         "power": str(model.power),
-        "withheld": withheld,
+        "withheld": [*found.private, *found.failed],
         "grid": GRID,
         "model": model_fingerprint(model),
         "versions": {package: _version(package) for package in PACKAGES},
@@ -65,21 +63,47 @@ def assemble(
         "ranges": {k: _ends(b.lower, b.upper) for k, b in model.box.items()},
         "citations": [],
     } | dict(ledger or {})
+    if found.failed:
+        facts["uncomputed"] = found.failed
     return Release(posterior, guarantee, facts, private=private)
 
 
 def rehearse(plan: Plan, name: str | None) -> None:
     """Build the release on the middle of the box: what would fail after the charge fails here.
 
-    Reads no data. Catches, before anything is spent, deterministics that cannot be evaluated,
-    unreadable versions, names and labels that a release refuses.
+    Reads no data.
+
+    Raises
+    ------
+    DomainError
+        A name that cannot be stored, or whatever else would keep a release from being stored.
+    Unsupported
+        A Deterministic that cannot be computed.
     """
     box = plan.private.box
     middle = {
         key: np.repeat(((b.lower + b.upper) / 2.0)[None], plan.draws, axis=0)
         for key, b in box.items()
     }
-    assemble(plan, middle, plan.guarantee, True, name).to_bytes()
+    try:
+        release = assemble(plan, middle, plan.guarantee, True, name)
+        check_names(release.posterior)
+        release.to_bytes()
+    except PymcPrivateError:
+        raise
+    except Exception as cause:  # of xarray or HDF5; no data were read
+        raise DomainError(
+            "this release could not be stored; nothing was charged",
+            got=f"{type(cause).__name__}: {cause}",
+            do="rename variables, dims or labels that a netCDF file cannot hold",
+        ) from cause
+    failed = release.facts.get("uncomputed")
+    if failed:
+        raise Unsupported(
+            "a Deterministic cannot be computed; nothing was charged",
+            got=", ".join(failed),
+            do="leave it out of the model and compute it from the released draws: that is free",
+        )
 
 
 def _ends(lower: np.ndarray, upper: np.ndarray) -> list[Any]:
@@ -108,51 +132,16 @@ def _dataset(private: PrivateModel, values: Mapping[str, np.ndarray]) -> xr.Data
     return xr.Dataset(variables, coords=coords)
 
 
+def _fits(private: PrivateModel, values: Mapping[str, np.ndarray]) -> None:
+    """Raise if a release could not hold these arrays."""
+    check_posterior(_dataset(private, values), records=private.records)
+
+
 def _record_dims(private: PrivateModel) -> set[str | None]:
     """The dims whose entries are records, also where `records` named an axis and no dim."""
     dims = private.base.named_vars_to_dims
     named = [(s, dims.get(name)) for s in private.sources for name in (s.name, *s.aliases)]
     return {private.records} | {found[s.axis] for s, found in named if found} - {None}
-
-
-def deterministics(
-    private: PrivateModel, values: Mapping[str, np.ndarray]
-) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Deterministics of released draws, and the names of those that would read private data.
-
-    Returns
-    -------
-    dict of str to array, shape (draws, ...)
-        Recomputed from the rounded draws, so they hold nothing more than the draws do.
-    list of str
-        Withheld: an ancestor is private or an array with the records axis, or the variable has
-        one entry per record.
-    """
-    model, computed, withheld = private.base, {}, []
-    inputs = {rv: private.graph.parameters[rv.name] for rv in model.free_RVs}
-    secret = {s.variable for s in private.sources} | set(model.observed_RVs)
-    per_record = _record_dims(private)
-    for variable in model.deterministics:
-        dims = model.named_vars_to_dims.get(variable.name) or ()
-        # An array with the records axis may be one more copy of a private one.
-        copies = constants_with_axis([variable], private.n, skip=())
-        if secret & set(ancestors([variable])) or copies or per_record & set(dims):
-            withheld.append(variable.name)
-            continue
-        (graph,) = graph_replace([variable], inputs | {v: v for v in inputs.values()}, strict=False)
-        computed[variable.name] = _evaluate(graph, inputs.values(), values)
-    return computed, withheld
-
-
-def _evaluate(graph: Variable, inputs: Any, values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The graph at each draw, interpreted (compiling costs more than a few draws are worth)."""
-    public = {v: v.get_value() for v in ancestors([graph]) if hasattr(v, "get_value")}
-    count = len(next(iter(values.values())))
-    rows = [
-        Concrete(public | {v: np.asarray(values[v.name][i]) for v in inputs})(graph)
-        for i in range(count)
-    ]
-    return np.stack([np.asarray(row) for row in rows])
 
 
 def check_destination(save: str | os.PathLike[str] | None, *, overwrite: bool) -> None:

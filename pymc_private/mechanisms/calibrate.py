@@ -16,6 +16,7 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.temper import temper as temper_model
 from pymc_private.models.trim import trim
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.printing import number
 from pymc_private.samplers.choose import choose
 
 MASSES = (0.8, 0.9, 0.95, 0.99, 0.999)
@@ -179,10 +180,11 @@ def _refuse(chosen: Frontier, epsilon: float, delta: float, draws: int) -> None:
         asked=asked,
         spent=(Fraction(0), Fraction(0)),
         left=(Fraction(epsilon), Fraction(delta)),
-        got=f"epsilon {cost:.4g} at delta {delta:g} (R = {chosen.certificate.range:.4g} per draw)",
-        allowed=f"epsilon {epsilon:g} at delta {delta:g}",
-        do=f"allow temper=True (power {float(chosen.power):.4g}), ask for fewer draws, or trim "
-        "to a smaller box",
+        got=f"epsilon {number(cost)} at delta {number(delta)} "
+        f"(R = {number(chosen.certificate.range)} per draw)",
+        allowed=f"epsilon {number(epsilon, up=False)} at delta {number(delta)}",
+        do=f"allow temper=True (power {number(chosen.power, up=False)}), ask for fewer draws, or "
+        "trim to a smaller box",
     )
 
 

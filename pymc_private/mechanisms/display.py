@@ -66,7 +66,7 @@ def release_rows(release: Release) -> list[Row]:
         ("neighbors", guarantee.neighbors),
         ("sampler", facts.get("sampler", "")),
         ("holds", ", ".join(shape_of(array) for array in release.posterior.data_vars.values())),
-        ("withheld", ", ".join(facts.get("withheld", []))),
+        ("withheld", withheld(release)),
     ]
     return [(title, text) for title, text in rows if text]
 
@@ -78,6 +78,15 @@ def _backing(release: Release) -> list[Row]:
         ("claim", release.facts.get("claim", "")),
         ("theorem", release.guarantee.theorem or "not proved"),
     ]
+
+
+def withheld(release: Release) -> str:
+    """Name the variables that were left out, and those among them that could not be computed."""
+    failed = set(release.facts.get("uncomputed", ()))
+    return ", ".join(
+        f"{name} (could not be computed at every draw)" if name in failed else name
+        for name in release.facts.get("withheld", ())
+    )
 
 
 def release_title(release: Release) -> str:

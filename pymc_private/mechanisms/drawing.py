@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import numpy as np
 
 from pymc_private.errors import PymcPrivateError
+from pymc_private.mechanisms.guards import clip_again
 from pymc_private.models.plan import Plan
 from pymc_private.samplers.boxes import sample_boxes
 from pymc_private.samplers.randomness import (
@@ -23,14 +25,20 @@ STOPPED = (
     "The draw was stopped. It is charged, nothing is released, and the ledger keeps the charge. "
     "Publishing the fact that it was stopped is not covered by the guarantee."
 )
+STOPPED_LATE = (
+    "Stopped after the draw was finished and charged, while its release was being stored. The "
+    "ledger keeps the charge, and the release too if it came to that: sample() with the same name "
+    "and plan then returns it free; without a name it is Release.from_bytes(ledger.fetch(entry)) "
+    "for the last of ledger.entries."
+)
 Result = TypeVar("Result")
 
 
 class StoppedDraw(KeyboardInterrupt):
-    """Ctrl-C after a charge: nothing released."""
+    """Ctrl-C after a charge; the message says what became of the release."""
 
 
-def stoppable(work: Callable[[], Result]) -> Result:
+def stoppable(work: Callable[[], Result], message: str = STOPPED) -> Result:
     """Do what was paid for; Ctrl-C says what it means for the charge.
 
     Raises
@@ -41,7 +49,7 @@ def stoppable(work: Callable[[], Result]) -> Result:
     with contextlib.suppress(KeyboardInterrupt):
         return work()
     # Raised out here, the error has no context, whose traceback could show data.
-    raise StoppedDraw(STOPPED) from None
+    raise StoppedDraw(message) from None
 
 
 def charged_draw(plan: Plan, progressbar: bool) -> dict[str, np.ndarray]:
@@ -81,11 +89,19 @@ def seeded_draw(plan: Plan, seed: int, progressbar: bool) -> dict[str, np.ndarra
 
 
 def _draw(plan: Plan, randomness: Uniform, progressbar: bool) -> dict[str, np.ndarray]:
-    # No warning of NumPy's may tell what the data made overflow.
-    with np.errstate(all="ignore"), _bar(plan.draws, progressbar) as progress:
+    with _silence(), _bar(plan.draws, progressbar) as progress:
+        clip_again(plan.private)
         target = Target(plan.private)
         points = sample_boxes(target, plan.draws, randomness, progress)
         return target.unpack(round_to_grid(points, target.lower, target.upper))
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """No warning, of NumPy's or of anybody's, may tell what the data made overflow."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 @contextlib.contextmanager

@@ -167,6 +167,7 @@ ALLOWED: dict[str, tuple[Check, str]] = {
     "trim": _PLAIN,
     "power": _NUMBER,
     "withheld": _TEXTS,
+    "uncomputed": _TEXTS,
     "grid": _TEXT,
     "model": _TEXT,
     "certificate": _TEXT,

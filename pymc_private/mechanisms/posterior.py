@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
-from pymc_private.errors import DomainError, Incompatible, PrivacyWarning
+from pymc_private.errors import BudgetExceeded, DomainError, Incompatible, PrivacyWarning
 from pymc_private.mechanisms import assembly, drawing
 from pymc_private.mechanisms.calibrate import at_cost, calibrate
+from pymc_private.mechanisms.guards import check_unchanged
 from pymc_private.mechanisms.release import Release
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel, privatize
 from pymc_private.privacy import Entry, Guarantee, Ledger
+from pymc_private.privacy.printing import number
 
 MEANINGLESS = {
     "tune": "exact draws need no warm-up; remove it",
@@ -87,14 +90,17 @@ def sample(
     BudgetExceeded
         The ledger cannot pay; nothing was charged.
     Incompatible
-        The name belongs to another plan, or `save` names another file.
+        The name belongs to another plan, `save` names another file, or the plan's model was
+        changed after it was certified.
     DomainError, NotCertified, Unsupported
-        As `privatize`, `calibrate` and `certify`.
+        As `privatize`, `calibrate` and `certify`; a name that cannot be stored; a Deterministic
+        that cannot be computed.
 
     Notes
     -----
     Once charged, a draw runs to its end. Interrupted (Ctrl-C), nothing is released, the charge
-    stays, and publishing the fact that it was interrupted is outside the guarantee.
+    stays, and publishing the fact that it was interrupted is outside the guarantee. A
+    Deterministic that fails at some of the draws is withheld; the draws are released all the same.
 
     References
     ----------
@@ -102,11 +108,12 @@ def sample(
     """
     _refuse_keywords(declaration)
     plan = _plan(what, draws, epsilon, delta, declaration)
+    check_unchanged(plan)
     if random_seed is not None:
         assembly.check_destination(save, overwrite=again)
         seeded = _seeded(plan, random_seed, name, progressbar)
         return assembly.save_as(seeded, save, overwrite=again)
-    ledger = _ledger(ledger, plan)
+    ledger, at = _ledger(ledger, plan)
     key = f"{plan.fingerprint}|{data_version}"
     if not again and name is not None:
         stored = _stored(ledger, name, key)
@@ -115,8 +122,12 @@ def sample(
     assembly.check_destination(save, overwrite=again)
     assembly.rehearse(plan, name)
     label = name or f"{plan.draws} draws"
-    entry = ledger.charge(plan.guarantee, label, delta=plan.delta, name=name, key=key)
+    try:
+        entry = ledger.charge(plan.guarantee, label, delta=at, name=name, key=key)
+    except BudgetExceeded as error:
+        raise _explained(error, plan, ledger) from None
     release = drawing.stoppable(lambda: _paid(plan, ledger, entry, progressbar))
+    drawing.stoppable(lambda: ledger.store(entry, release.to_bytes()), drawing.STOPPED_LATE)
     return assembly.save_as(release, save, overwrite=again)
 
 
@@ -177,19 +188,45 @@ def _refuse_other_numbers(
         )
 
 
-def _ledger(ledger: Ledger | None, plan: Plan) -> Ledger:
-    """The ledger to charge: given, of the context, or a new one in memory."""
+def _ledger(ledger: Ledger | None, plan: Plan) -> tuple[Ledger, float | Fraction]:
+    """The ledger to charge (given, of the context, or a new one in memory), and at which delta.
+
+    A ledger reads 0.1 as the decimal 1/10, as its user means it. The new one is made for this very
+    plan, so it gets the doubles that were proved, exactly.
+    """
     ledger = ledger if ledger is not None else Ledger.current()
     if ledger is not None:
-        return ledger
+        return ledger, plan.delta
     warnings.warn(
         "no ledger: this charge is forgotten when the session ends, and two such releases of the "
         "same data add up unseen; pass ledger=Ledger('study.sqlite', epsilon=..., delta=...)",
         PrivacyWarning,
         stacklevel=3,
     )
-    shares = {"approximate": plan.delta} if plan.delta else None
-    return Ledger(epsilon=plan.epsilon, delta=plan.delta, shares=shares)
+    epsilon, delta = Fraction(plan.epsilon), Fraction(plan.delta)
+    shares = {"approximate": delta} if delta else None
+    return Ledger(epsilon=epsilon, delta=delta, shares=shares), delta
+
+
+def _explained(error: BudgetExceeded, plan: Plan, ledger: Ledger) -> BudgetExceeded:
+    """The ledger's refusal; where the share of delta is what was short, it says so."""
+    road, budget = ledger.roads.get("approximate"), ledger.budget
+    delta = Fraction(repr(plan.delta))
+    if road is None or not road.share < delta <= budget.delta:
+        return error
+    share, whole, wanted = (number(d, up=False) for d in (road.share, budget.delta, delta))
+    return BudgetExceeded(
+        error.problem,
+        asked=error.asked,
+        spent=error.spent,
+        left=error.left,
+        got=error.got,
+        allowed=error.allowed,
+        do=f"this plan is priced at delta = {wanted}, but of its delta = {whole} this ledger keeps "
+        f"{share} for such plans and the rest for the other road (half each, unless shares= says "
+        f"otherwise). Calibrate at delta = {share}; or make a ledger, if the study is yet to "
+        f"begin, with delta = {number(2 * delta)} or with shares={{'approximate': {wanted}}}",
+    )
 
 
 def _stored(ledger: Ledger, name: str, key: str) -> Release | None:
@@ -208,16 +245,14 @@ def _stored(ledger: Ledger, name: str, key: str) -> Release | None:
 
 
 def _paid(plan: Plan, ledger: Ledger, entry: Entry, progressbar: bool) -> Release:
-    """What a charge paid for, kept in the ledger."""
-    values = drawing.charged_draw(plan, progressbar)
+    """What a charge paid for. What may fail without the data fails before they are read."""
     told = {
         "charges": [{"label": e.label, "guarantee": e.guarantee.to_dict()} for e in ledger.entries],
         "budget": {"epsilon": str(ledger.budget.epsilon), "delta": str(ledger.budget.delta)},
         "ledger_head": entry.head,
     }
-    release = assembly.assemble(plan, values, plan.guarantee, True, entry.name, told)
-    ledger.store(entry, release.to_bytes())
-    return release
+    values = drawing.charged_draw(plan, progressbar)
+    return assembly.assemble(plan, values, plan.guarantee, True, entry.name, told)
 
 
 def _seeded(plan: Plan, seed: int, name: str | None, progressbar: bool) -> Release:

@@ -30,10 +30,13 @@ def draws_of(release: Release, name: str) -> tuple[xr.DataArray, np.ndarray]:
     posterior = release.posterior
     if name not in posterior.data_vars:
         withheld = release.facts.get("withheld", [])
+        problem = "No such variable in this release."
+        if name in release.facts.get("uncomputed", []):
+            problem = "This variable is withheld: it could not be computed at every draw."
+        elif name in withheld:
+            problem = "This variable is withheld: it is computed from private data."
         raise DomainError(
-            "No such variable in this release."
-            if name not in withheld
-            else "This variable is withheld: it is computed from private data.",
+            problem,
             got=name,
             allowed=", ".join(map(str, posterior.data_vars))
             + (f" (withheld: {', '.join(withheld)})" if withheld else ""),

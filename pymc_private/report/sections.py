@@ -150,7 +150,7 @@ def _terms(release: Release) -> Section:
         ("trim", _flat(facts.get("trim"))),
         ("power", _power(facts.get("power"))),
         ("grid", _flat(facts.get("grid"))),
-        ("withheld", ", ".join(facts.get("withheld", [])) or "nothing"),
+        ("withheld", display.withheld(release) or "nothing"),
     ]
     return Section("Terms", (Rows(tuple((title, text) for title, text in rows if text)),))
 

@@ -15,11 +15,13 @@ import pytensor.scalar.basic as ps
 import pytensor.scalar.math as psm
 import pytensor.tensor as pt
 from flint import arb, ctx
+from pymc.distributions import dist_math
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_private.analysis import Interval, bounds
 from pymc_private.analysis.intervals import bound_scalar, ruled_ops
 from pymc_private.analysis.intervals.dispatch import perform
+from pymc_private.models import compat as compat  # registers the rule of PyMC's own Op
 from tests.analysis.truth import BITS, TRUE, is_above, is_below
 
 
@@ -69,14 +71,13 @@ REAL: dict[type, Callable[..., arb]] = {
     psm.GammaLn: TRUE["gammaln"],
     psm.I0: TRUE["i0"],
     psm.I1: TRUE["i1"],
+    dist_math.I0e: TRUE["i0e"],
     psm.Log1mexp: TRUE["log1mexp"],
     psm.Psi: TRUE["psi"],
     psm.Sigmoid: TRUE["sigmoid"],
     psm.Softplus: TRUE["softplus"],
     psm.TriGamma: TRUE["trigamma"],
 }
-if hasattr(psm, "I0e"):
-    REAL[psm.I0e] = TRUE["i0e"]
 LOGIC = (ps.AND, ps.OR, ps.Invert)
 EXACT = (ps.Abs, ps.Cast, ps.Ceil, ps.Clip, ps.EQ, ps.Floor, ps.GE, ps.GT, ps.Identity, ps.IsInf)
 EXACT += (ps.IsNan, ps.LE, ps.LT, ps.NEQ, ps.Neg, ps.RoundHalfToEven, ps.ScalarMaximum)
@@ -111,7 +112,9 @@ def scalar_cases() -> list[Case]:
     """A case for each ruled scalar Op, of each arity; and on small integers where it takes them."""
     cases = []
     for kind in ruled_ops()[1][1:]:
-        found = {str(v): v for m in (ps, psm) for v in vars(m).values() if type(v) is kind}
+        found = {
+            str(v): v for m in (ps, psm, dist_math) for v in vars(m).values() if type(v) is kind
+        }
         for scalar in found.values():
             if "complex" in str(scalar):
                 continue

@@ -1,0 +1,111 @@
+"""Deterministics of released draws: recomputed from the draws, or withheld."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
+
+from pymc_private.analysis.rows import Concrete
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.sources import constants_with_axis, written_arrays
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What became of a model's Deterministics.
+
+    Attributes
+    ----------
+    values : dict of str to array, shape (draws, ...)
+        Recomputed from the rounded draws, so they hold nothing more than the draws do.
+    private : list of str
+        Withheld: an ancestor is private or an array written into the model, which may hold
+        records, or the variable may have one entry per record.
+    failed : list of str
+        Withheld: they could not be computed at these draws. That depends on the draws alone.
+    """
+
+    values: dict[str, np.ndarray]
+    private: list[str]
+    failed: list[str]
+
+
+def deterministics(
+    private: PrivateModel,
+    values: Mapping[str, np.ndarray],
+    per_record: set[str | None],
+    check: Callable[[Mapping[str, np.ndarray]], object],
+) -> Computed:
+    """Compute the Deterministics of released draws; no failure of theirs stops a release.
+
+    Parameters
+    ----------
+    private : PrivateModel
+    values : mapping of str to array, shape (draws, ...)
+        The rounded draws.
+    per_record : set of str
+        Dims whose entries are records.
+    check : callable
+        Takes draws and Deterministics by name; raises if a release could not hold them.
+    """
+    model = private.base
+    found = Computed({}, [], [])
+    inputs = {rv: private.graph.parameters[rv.name] for rv in model.free_RVs}
+    for variable in model.deterministics:
+        if _reads_data(private, variable, per_record):
+            found.private.append(variable.name)
+            continue
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                array = _evaluate(_at(variable, inputs), inputs.values(), values)
+                if private.n in array.shape[1:]:  # it may have one entry per record
+                    found.private.append(variable.name)
+                    continue
+                check({**values, **found.values, variable.name: array})
+        except Exception:  # what an Op raises at an odd value is up to the Op
+            found.failed.append(variable.name)
+        else:
+            found.values[variable.name] = array
+    return found
+
+
+def _reads_data(private: PrivateModel, variable: Any, per_record: set[str | None]) -> bool:
+    model = private.base
+    secret = {s.variable for s in private.sources} | set(model.observed_RVs)
+    dims = model.named_vars_to_dims.get(variable.name) or ()
+    # An array with the records axis may be one more copy of a private one, or a part of it.
+    copies = constants_with_axis([variable], private.n, skip=())
+    parts = written_arrays([variable], private.n, model.data_vars)
+    reads = bool(secret & set(ancestors([variable])) or copies or parts)
+    return reads or bool(per_record & set(dims))
+
+
+def _at(variable: Variable, inputs: Mapping[Variable, Variable]) -> Variable:
+    """The variable's graph with the free variables replaced by inputs."""
+    swaps = dict(inputs) | {v: v for v in inputs.values()}
+    (graph,) = graph_replace([variable], swaps, strict=False)
+    return graph
+
+
+def _evaluate(
+    graph: Variable, inputs: Iterable[Variable], values: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """The graph at each draw, interpreted (compiling costs more than a few draws are worth)."""
+    public: dict[Any, Any] = {
+        v: v.get_value() for v in ancestors([graph]) if hasattr(v, "get_value")
+    }
+    named = list(inputs)
+    count = len(next(iter(values.values())))
+    rows = [
+        Concrete(public | {v: np.asarray(values[v.name][i]) for v in named})(graph)
+        for i in range(count)
+    ]
+    return np.stack([np.asarray(row) for row in rows])

@@ -1,0 +1,74 @@
+"""What is checked once more at `sample`: that a plan still is what was certified."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import xarray as xr
+
+from pymc_private.errors import DomainError, Incompatible
+from pymc_private.models.declare import clip_into_domain
+from pymc_private.models.plan import Plan
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.sources import Source
+
+
+def check_unchanged(plan: Plan) -> None:
+    """Refuse a plan whose model was changed after `calibrate` (`pm.set_data`, a new region).
+
+    Looks at what is public only: structure, public arrays, region, power, shapes, price.
+
+    Raises
+    ------
+    Incompatible
+        The certificate or the price speaks of another model.
+    """
+    private = plan.private
+    moved = [s.name for s in private.sources if _shape(s) != s.shape]
+    covered = plan.certificate.covers(private)
+    if covered and not moved and plan.certificate.guarantee(plan.draws) == plan.guarantee:
+        return
+    what = f"another shape of {', '.join(moved)}" if moved else "public data, a region, a power"
+    raise Incompatible(
+        "the model of this plan was changed after it was certified; nothing was charged",
+        got=f"{what}, or another part that the certificate does not speak of",
+        allowed="the model as calibrate saw it",
+        do="call privatize, and then calibrate, on the changed model",
+    )
+
+
+def clip_again(private: PrivateModel) -> None:
+    """Move the data into the domain, should they have left it since `privatize`.
+
+    Part of the charged draw: it reads the data. Data that never left stay as they are.
+
+    Raises
+    ------
+    DomainError
+        Data that cannot be clipped: NaN, or a category that was not declared.
+    """
+    clip_into_domain(private.sources, private.n)
+
+
+def check_names(posterior: xr.Dataset) -> None:
+    """Refuse names that a netCDF file would read as folders.
+
+    Raises
+    ------
+    DomainError
+        A variable or a dim with a slash in its name.
+    """
+    names = sorted({str(name) for name in (*posterior.variables, *posterior.dims)})
+    odd = [name for name in names if "/" in name]
+    if odd:
+        raise DomainError(
+            "a release cannot be stored under such a name; nothing was charged",
+            got=", ".join(odd),
+            allowed="names of variables and dims without '/'",
+            do="rename it in the model, for example with '_' or '::'",
+        )
+
+
+def _shape(source: Source) -> tuple[int, ...]:
+    variable: Any = source.variable
+    return tuple(variable.get_value(borrow=True).shape)

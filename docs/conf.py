@@ -56,13 +56,19 @@ def page_entries(module_name: str, documented: set[int]) -> str:
         return ""
     names = "\n".join(f"   {module_name}.{name}" for name, _ in entries)
     blocks = [f".. autosummary::\n   :nosignatures:\n\n{names}"]
-    blocks += [f".. {directive(value)}:: {module_name}.{name}" for name, value in entries]
+    blocks += [documented_block(module_name, name, value) for name, value in entries]
     return "```{eval-rst}\n" + "\n\n".join(blocks) + "\n```\n"
 
 
 def own_names(module: ModuleType) -> list[str]:
     """List what a module without `__all__` defines itself."""
     return [n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__]
+
+
+def documented_block(module_name: str, name: str, value: object) -> str:
+    """One directive; a guarantee's constructors stand in a class of their own above it."""
+    block = f".. {directive(value)}:: {module_name}.{name}"
+    return f"{block}\n   :inherited-members:" if name == "Guarantee" else block
 
 
 def directive(value: object) -> str:

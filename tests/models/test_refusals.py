@@ -633,7 +633,7 @@ def test_budgets_out_of_range_are_refused(bernoulli, keywords, word):
 def test_a_budget_too_small_is_refused_where_tempering_is_not_allowed(bernoulli):
     action = lambda: pmp.calibrate(bernoulli, epsilon=1.0, delta=1e-6, draws=2, temper=False)  # noqa: E731
     text = refused(BudgetExceeded, action, "fewer draws", "R = 4.39")
-    assert "epsilon 1 at delta 1e-06" in text
+    assert "epsilon 1 at delta 1e-6" in text
     with pytest.raises(BudgetExceeded) as caught:
         action()
     assert caught.value.asked[0] > caught.value.left[0] == 1

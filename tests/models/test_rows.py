@@ -211,7 +211,7 @@ def test_structure_that_tells_records_apart_is_refused_or_claimed(structure):
         pm.Normal("y", mean, 1.0, observed=np.zeros(N), dims="person")
         pm.Deterministic("copy", mean)
     domain = {"y": (-2, 2)}
-    with pytest.raises(DomainError, match="differently|row by row"):
+    with pytest.raises(DomainError, match=r"differently|row by row"):
         pmp.privatize(model, records="person", domain=domain)
     private = pmp.privatize(model, records="person", domain=domain, constants="public")
     assert any("public" in claim for claim in private.claims)

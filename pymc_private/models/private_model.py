@@ -68,9 +68,13 @@ class PrivateModel:
         shapes = self.base.eval_rv_shapes()
         return {rv.name: tuple(int(k) for k in shapes[rv.name]) for rv in self.base.free_RVs}
 
-    @cached_property
+    @property
     def box(self) -> dict[str, Bounds]:
         """Bounds of every free variable: its region where trimmed, else its prior's support."""
+        return dict(self._box)  # a copy: what is drawn from cannot be changed through it
+
+    @cached_property
+    def _box(self) -> dict[str, Bounds]:
         return {
             rv.name: self.region.get(rv.name) or support(self.base, rv, self.shapes[rv.name])
             for rv in self.base.free_RVs

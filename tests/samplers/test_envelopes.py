@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -96,11 +98,13 @@ TREES = st.recursive(
     lambda inner: st.one_of(st.tuples(UNARY, inner), st.tuples(BINARY, inner, inner)),
     max_leaves=8,
 )
+DOUBLE = partial(pt.constant, dtype="float64")  # else 1.0 would be kept in single precision
 MEANING = {
     "abs": abs, "neg": lambda a: -a, "sqr": lambda a: a**2, "tanh": pt.tanh,
     "softplus": pt.softplus, "floor": pt.floor, "sign": pt.sign, "sin": pt.sin,
     "sigmoid": pt.sigmoid, "log2p": lambda a: pt.log(2.0 + a**2),
-    "step": lambda a: pt.switch(a > 0.3, 1.0, -1.0), "exp": lambda a: pt.exp(pt.tanh(a)),
+    "step": lambda a: pt.switch(a > 0.3, DOUBLE(1.0), DOUBLE(-1.0)),
+    "exp": lambda a: pt.exp(pt.tanh(a)),
     "root": lambda a: pt.sqrt(abs(a)), "add": lambda a, b: a + b, "mul": lambda a, b: a * b,
     "max": pt.maximum, "min": pt.minimum, "choose": lambda a, b: pt.switch(a > b, a, -b),
     "over": lambda a, b: a / (1.0 + b**2),
@@ -110,7 +114,7 @@ MEANING = {
 def grown(tree, t):
     """The expression a tree stands for."""
     if isinstance(tree, str):
-        return {"x": t[0], "y": t[1]}.get(tree) if tree in "xy" else pt.constant(float(tree))
+        return {"x": t[0], "y": t[1]}.get(tree) if tree in "xy" else DOUBLE(float(tree))
     return MEANING[tree[0]](*(grown(branch, t) for branch in tree[1:]))
 
 

@@ -32,10 +32,35 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
     _, copies = clone(
         [v for v in ancestors(list(outputs)) if v.owner is None], outputs, False, False
     )
-    rewritten = rewrite_graph(list(copies), include=("canonicalize", "stabilize"), clone=False)
+    exact = FunctionGraph(outputs=list(copies), clone=False)
+    WalkingGraphRewriter(_numbers_as_floats).rewrite(exact)
+    whole = list(exact.outputs)
+    rewritten = rewrite_graph(whole, include=("canonicalize", "stabilize"), clone=False)
     graph = FunctionGraph(outputs=list(rewritten), clone=False)
     WalkingGraphRewriter(_log_of_complement).rewrite(graph)
     return list(graph.outputs)
+
+
+@node_rewriter([Elemwise])
+def _numbers_as_floats(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """x * b of a float and a Boolean or integer: cast b, which changes nothing by itself.
+
+    PyTensor's canonical form turns 2 (1 - b) into 2 - (b + b) and adds Booleans as Booleans, where
+    true + true is true, and small integers until they wrap around.
+    """
+    out = node.outputs[0]
+    arithmetic = isinstance(node.op.scalar_op, ps.Add | ps.Mul | ps.Sub | ps.TrueDiv)
+    if not arithmetic or not out.dtype.startswith("float"):
+        return None
+    inputs = [_as_float(v, out.dtype) for v in node.inputs]
+    if inputs == node.inputs:
+        return None
+    return [node.op(*inputs)]
+
+
+def _as_float(variable: Variable, dtype: str) -> Variable:
+    discrete = not variable.type.dtype.startswith(("float", "complex"))
+    return pt.cast(variable, dtype) if discrete and not isinstance(variable, Constant) else variable
 
 
 @node_rewriter([Elemwise])

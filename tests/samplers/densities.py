@@ -89,6 +89,7 @@ BENDS = [
     Case("minus abs", lambda t: -3.0 * abs(t[0])),
     Case("maximum", lambda t: pt.maximum(t[0], 0.3) * 2.0),
     Case("minimum", lambda t: pt.minimum(-t[0], 2.0 * t[0])),
+    Case("maximum of multiples", lambda t: pt.maximum(t[0], t[0] + t[0])),
     Case("relu", lambda t: -(pt.maximum(t[0], 0.0) ** 2) + pt.maximum(t[0], 0.0)),
     Case("clip", lambda t: pt.clip(5.0 * t[0], 0.0, 1.5)),
     Case("maximum of equals", lambda t: pt.maximum(t[0], t[0] * 1.0) + pt.maximum(t[0], abs(t[0]))),

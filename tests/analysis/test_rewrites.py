@@ -1,0 +1,55 @@
+"""The simplified graph is the same function: PyTensor's own rewrites are not always."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+
+from pymc_private.analysis import simplify
+
+X, SMALL = pt.dvector("x"), pt.vector("k", dtype="int8")
+PLAIN = pytensor.compile.mode.Mode(linker="py", optimizer=None)
+
+
+def up(x):
+    return pt.ge(x, 2.0 * x)
+
+
+CASES = {
+    "gradient of a maximum": lambda: pytensor.grad(pt.maximum(X, X + X).sum(), X),
+    "gradient of a minimum": lambda: pytensor.grad(pt.minimum(X, X + X + X).sum(), X),
+    "twice a complement": lambda: 2.0 * (1.0 - up(X)) - X,
+    "complements": lambda: (1.0 - up(X)) + (1.0 - up(X)) + X * up(X),
+    "product of conditions": lambda: (X * up(X) + X * up(X)) * (3.0 - up(X) - up(X)),
+    "quotient": lambda: X / (1.0 + up(X) + up(X)),
+    "small integers": lambda: (2.0 - SMALL) + (2.0 - SMALL) - SMALL * 2.0,
+    "small integers squared": lambda: (1.0 - SMALL) * (1.0 - SMALL) * X,
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_simplify_keeps_the_function(name):
+    out = CASES[name]()
+    (simple,) = simplify([out])
+    inputs = [X, SMALL]
+    before, after = (
+        pytensor.function(inputs, graph, mode=PLAIN, on_unused_input="ignore")
+        for graph in (out, simple)
+    )
+    for x in (np.array([-0.5, 0.7]), np.array([3.0, -2.0])):
+        k = np.array([100, -100], "int8")
+        np.testing.assert_allclose(after(x, k), before(x, k), rtol=1e-12)
+
+
+def test_the_rewrites_of_pytensor_alone_do_not(monkeypatch):
+    """Else the casts before them would be needless."""
+    from pymc_private.analysis import rewrites
+
+    monkeypatch.setattr(rewrites, "_as_float", lambda variable, dtype: variable)
+    out = CASES["gradient of a maximum"]()
+    (simple,) = simplify([out])
+    x = np.array([-0.5, 0.7])
+    before, after = (pytensor.function([X], graph, mode=PLAIN)(x) for graph in (out, simple))
+    assert not np.allclose(before, after)

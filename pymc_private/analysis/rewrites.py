@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.scalar.math as psm
 import pytensor.tensor as pt
@@ -12,7 +13,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import WalkingGraphRewriter, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
 
 
 def simplify(outputs: Sequence[Variable]) -> list[Variable]:
@@ -43,7 +44,7 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
 
 @node_rewriter([Elemwise])
 def _numbers_as_floats(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
-    """x * b of a float and a Boolean or integer: cast b, which changes nothing by itself.
+    """x * b of a float and a Boolean or small integer: cast b, which changes nothing by itself.
 
     PyTensor's canonical form turns 2 (1 - b) into 2 - (b + b) and adds Booleans as Booleans, where
     true + true is true, and small integers until they wrap around.
@@ -59,8 +60,22 @@ def _numbers_as_floats(graph: FunctionGraph, node: Apply) -> list[Variable] | No
 
 
 def _as_float(variable: Variable, dtype: str) -> Variable:
-    discrete = not variable.type.dtype.startswith(("float", "complex"))
-    return pt.cast(variable, dtype) if discrete and not isinstance(variable, Constant) else variable
+    # 64 signed bits hold every sum that a rewrite makes; a cast would hide terms it could join.
+    narrow = not variable.type.dtype.startswith(("float", "complex", "int64"))
+    return pt.cast(variable, dtype) if narrow and not _is_literal(variable) else variable
+
+
+def _is_literal(variable: Variable) -> bool:
+    """Whether this is a whole number written into the code, whatever axes it was given."""
+    while variable.owner is not None and isinstance(variable.owner.op, DimShuffle):
+        variable = variable.owner.inputs[0]
+    if variable.owner is not None:
+        return all(map(_is_literal, variable.owner.inputs)) and variable.type.ndim == 0
+    return (
+        isinstance(variable, Constant)
+        and np.size(variable.data) == 1
+        and variable.type.dtype != "bool"
+    )
 
 
 @node_rewriter([Elemwise])

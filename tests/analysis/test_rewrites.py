@@ -24,6 +24,10 @@ CASES = {
     "complements": lambda: (1.0 - up(X)) + (1.0 - up(X)) + X * up(X),
     "product of conditions": lambda: (X * up(X) + X * up(X)) * (3.0 - up(X) - up(X)),
     "quotient": lambda: X / (1.0 + up(X) + up(X)),
+    "literals": lambda: X - 100 - 100 - 2 * (100 - X) + (120 + 120 * X),
+    "baked conditions": lambda: (
+        2.0 * (1.0 - np.array([True, False])) * X + (1.0 - np.array([True]))
+    ),
     "small integers": lambda: (2.0 - SMALL) + (2.0 - SMALL) - SMALL * 2.0,
     "small integers squared": lambda: (1.0 - SMALL) * (1.0 - SMALL) * X,
 }

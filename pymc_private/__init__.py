@@ -29,6 +29,7 @@ from pymc_private.models.ball import Ball
 from pymc_private.models.certificate import Certificate, certify
 from pymc_private.models.constants import constants
 from pymc_private.models.domain import Categories, Interval, Simplex
+from pymc_private.models.lint import LintReport, lint
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel, privatize
 from pymc_private.models.scale import Scale
@@ -61,6 +62,7 @@ __all__ = [
     "Incompatible",
     "Interval",
     "Ledger",
+    "LintReport",
     "NotCertified",
     "Plan",
     "PrivacyWarning",
@@ -76,6 +78,7 @@ __all__ = [
     "compare",
     "constants",
     "errors",
+    "lint",
     "load",
     "privacy",
     "privatize",

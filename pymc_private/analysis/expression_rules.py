@@ -18,6 +18,7 @@ from pytensor.tensor.math import All, Argmax, Dot, Max, Min
 from pytensor.tensor.math import Any as AnyOf
 from pytensor.tensor.shape import SpecifyShape
 
+from pymc_private.analysis.composites import LogSumExp
 from pymc_private.analysis.expressions import (
     Fact,
     Marks,
@@ -123,21 +124,20 @@ def _check(op: CheckAndRaise, node: Apply, reading: Reading, *facts: Fact) -> li
     return [mix(mark_of(op), facts[0].marks, *conditions)]
 
 
+@express.register(special.Softmax)
+@express.register(special.LogSoftmax)
 def _softmax(op: Any, node: Apply, reading: Reading, fact: Fact) -> list[Marks]:
     """The sequence along the axis, and the element's own part in it."""
     axes = op.axis if isinstance(op.axis, tuple | type(None)) else (op.axis,)
     axes = tuple(range(fact.marks.ndim)) if axes is None else axes
     axes = tuple(axis % fact.marks.ndim for axis in axes)
-    if node.outputs[0].type.ndim < fact.marks.ndim:
-        return [mix(mark_of(op), fold(fact.marks, axes))]
-    joined = fold(fact.marks, axes, keepdims=True)
-    same = type(op).__name__ != "LogSumExp"
-    return [mix(mark_of(op), joined, fact.marks) if same else mix(mark_of(op), joined)]
+    return [mix(mark_of(op), fold(fact.marks, axes, keepdims=True), fact.marks)]
 
 
-for _name in ("Softmax", "LogSoftmax", "LogSumExp"):
-    if hasattr(special, _name):
-        express.register(getattr(special, _name), _softmax)
+@express.register(LogSumExp)
+def _log_sum_exp(op: Any, node: Apply, reading: Reading, fact: Fact) -> list[Marks]:
+    """The sequence along the last axis."""
+    return [mix(mark_of(op), fold(fact.marks, (fact.marks.ndim - 1,)))]
 
 
 @express.register(Blockwise)

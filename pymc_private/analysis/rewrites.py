@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytensor.scalar.basic as ps
@@ -14,6 +15,9 @@ from pytensor.graph.rewriting.basic import WalkingGraphRewriter, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import Sum
+
+from pymc_private.analysis.composites import log_sum_exp
 
 
 def simplify(outputs: Sequence[Variable]) -> list[Variable]:
@@ -34,12 +38,43 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
         [v for v in ancestors(list(outputs)) if v.owner is None], outputs, False, False
     )
     exact = FunctionGraph(outputs=list(copies), clone=False)
+    WalkingGraphRewriter(_log_of_sum).rewrite(exact)
     WalkingGraphRewriter(_numbers_as_floats).rewrite(exact)
     whole = list(exact.outputs)
     rewritten = rewrite_graph(whole, include=("canonicalize", "stabilize"), clone=False)
     graph = FunctionGraph(outputs=list(rewritten), clone=False)
     WalkingGraphRewriter(_log_of_complement).rewrite(graph)
     return list(graph.outputs)
+
+
+@node_rewriter(None)
+def _log_of_sum(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """log sum e^x as one composite: an Op of PyTensor 3, three Ops of PyTensor 2."""
+    if type(node.op).__name__ == "LogSumExp" and hasattr(node.op, "axis"):
+        return _composite(node.inputs[0], node.op.axis, [], node.outputs[0])
+    if not (isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, ps.Log)):
+        return None
+    total, moves = node.inputs[0].owner, []
+    while total is not None and isinstance(total.op, DimShuffle):
+        moves.append(total.op)
+        total = total.inputs[0].owner
+    terms = total.inputs[0].owner if total is not None and isinstance(total.op, Sum) else None
+    if terms is None or not isinstance(getattr(terms.op, "scalar_op", None), ps.Exp):
+        return None
+    return _composite(terms.inputs[0], total.op.axis, moves, node.outputs[0])
+
+
+def _composite(
+    x: Variable, axis: Any, moves: Sequence[DimShuffle], out: Variable
+) -> list[Variable] | None:
+    """The composite over `axis`, moved as the sum was."""
+    if out.type.dtype != x.type.dtype:
+        return None
+    axes = range(x.type.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    joined = log_sum_exp(x, tuple(sorted(k % x.type.ndim for k in axes)))
+    for move in reversed(moves):
+        joined = move(joined)
+    return [joined]
 
 
 @node_rewriter([Elemwise])

@@ -22,6 +22,7 @@ from pytensor.tensor.extra_ops import CumOp, Repeat
 from pytensor.tensor.math import Argmax, Dot
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 
+from pymc_private.analysis.composites import LogSumExp
 from pymc_private.analysis.intervals.dispatch import perform
 from pymc_private.analysis.intervals.shape import parameters_of
 from pymc_private.analysis.rows import NONE, Concrete, Labels, is_labeled, join, join_over, label
@@ -112,20 +113,19 @@ def _shape(op: Op, node: Apply, concrete: Concrete, *facts: Labels) -> list[Labe
     return [np.full(concrete.shape(node.outputs[0]), NONE)]
 
 
+@label.register(special.Softmax)
+@label.register(special.LogSoftmax)
 def _softmax(op: Op, node: Apply, concrete: Concrete, fact: Labels) -> list[Labels]:
     """Mixes along its axis."""
     axes = op.axis if isinstance(op.axis, tuple | type(None)) else (op.axis,)
     axes = tuple(range(fact.ndim)) if axes is None else axes
-    joined = join_over(fact, axes, keepdims=True)
-    if node.outputs[0].type.ndim < fact.ndim:
-        return [joined.squeeze(axes)]
-    same = type(op).__name__ != "LogSumExp"
-    return [np.broadcast_to(joined, fact.shape) if same else joined]
+    return [np.broadcast_to(join_over(fact, axes, keepdims=True), fact.shape)]
 
 
-for _name in ("Softmax", "LogSoftmax", "LogSumExp"):
-    if hasattr(special, _name):
-        label.register(getattr(special, _name), _softmax)
+@label.register(LogSumExp)
+def _log_sum_exp(op: Op, node: Apply, concrete: Concrete, fact: Labels) -> list[Labels]:
+    """Reduces the last axis."""
+    return [join_over(fact, (fact.ndim - 1,))]
 
 
 @label.register(Blockwise)

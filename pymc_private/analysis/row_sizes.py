@@ -23,6 +23,7 @@ from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.subtensor import Subtensor
 
+from pymc_private.analysis.composites import LogSumExp
 from pymc_private.analysis.intervals.indexing import PUT, TAKE
 from pymc_private.analysis.intervals.shape import MOVERS, parameters_of
 from pymc_private.errors import NotCertified
@@ -30,14 +31,14 @@ from pymc_private.errors import NotCertified
 BY_SHAPE = (
     Elemwise, CAReduce, DimShuffle, Argmax, Dot, CumOp, FillDiagonal, SortOp, ArgSortOp, Blockwise,
     SpecifyShape, CheckAndRaise, Shape, Shape_i, MakeVector, ScalarFromTensor, TensorFromScalar,
-    *PUT,
+    LogSumExp, *PUT,
 )  # fmt: skip
 """Ops whose output sizes follow from those of their inputs alone."""
 ALGEBRA = ("pytensor.tensor.linalg", "pytensor.tensor.slinalg", "pytensor.tensor.nlinalg")
 """Modules whose Ops are such, too."""
 SPECIAL = tuple(
     getattr(special, name)
-    for name in ("Softmax", "LogSoftmax", "LogSumExp", "SoftmaxGrad")
+    for name in ("Softmax", "LogSoftmax", "SoftmaxGrad")
     if hasattr(special, name)
 )
 

@@ -11,18 +11,23 @@ import numpy as np
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import Trail
+from pymc_private.analysis.branch import maximize
+from pymc_private.analysis.effort import Effort
 from pymc_private.errors import NotCertified
 from pymc_private.models import partition, search
-from pymc_private.models.effort import Effort
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.quadruples import Quadruples
 from pymc_private.models.row_bounds import RowBounds
+from pymc_private.models.single_record import single_record
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.printing import number
 
 THEOREM = "T1-T3"
-SEARCH, REFINE, RESCUE = 1000.0, 2000.0, 500.0
-"""Walks spent on the lower bound, on the upper one, and to make an infinite one finite: seconds."""
+SEARCH, REFINE_ROWS, EASY, REFINE = 1000.0, 2000.0, 500.0, 8000.0
+"""Effort, in walks: on points, on cells of all rows, on boxes to `FINE`, and on boxes at all."""
+FINE = 0.01
+"""Gap between bound and truth that is aimed at while it costs little."""
 ASSUMPTIONS = (
     "real arithmetic and ideal randomness: the draws are exact for real numbers, then rounded to a "
     "public grid",
@@ -157,18 +162,10 @@ def certify(
     best = partition.coarse_range(rows, private.box)
     if not math.isfinite(best) and _open_ended(private, trail):
         raise _not_certified(private, rows)  # no cutting of the other parameters would help
-    if not math.isfinite(best):
-        rows.effort = Effort(RESCUE, deadline)
-        best = partition.refined_range(rows, private.box, 0.0, tolerance)
+    best, found = _refined(private, rows, best, tolerance, deadline)
     if not math.isfinite(best):
         raise _not_certified(private, rows)
-    rows.effort = Effort(SEARCH, deadline)
-    found = search.searched_range(rows, private.box)
     _check_against(found, best)
-    if best > found * (1.0 + tolerance):
-        rows.effort = Effort(REFINE, deadline)
-        best = min(best, partition.refined_range(rows, private.box, found, tolerance))
-        _check_against(found, best)
     power = private.power
     return Certificate(
         range=_times(best, power),
@@ -181,6 +178,41 @@ def certify(
         tolerance=tolerance,
         model=_fingerprint(private),
     )
+
+
+def _refined(
+    private: PrivateModel, rows: RowBounds, best: float, tolerance: float, deadline: float
+) -> tuple[float, float]:
+    """A bound that is as near to what is found as the effort allows, and what is found."""
+    objective = _objective(private)
+    found = 0.0
+    if objective is not None:
+        bracket = maximize(
+            objective,
+            *objective.roots(),
+            goal=lambda effort: min(FINE, tolerance) if effort.spent < EASY else tolerance,
+            effort=Effort(REFINE, deadline),
+            known=best,
+        )
+        best = bracket.upper
+        found = 0.0 if objective.is_relaxed else bracket.lower
+    if best > found * (1.0 + tolerance):
+        rows.effort = Effort(SEARCH, deadline)
+        found = max(found, search.searched_range(rows, private.box))
+    if objective is None and best > found * (1.0 + tolerance):
+        _check_against(found, best)
+        rows.effort = Effort(REFINE_ROWS, deadline)
+        best = min(best, partition.refined_range(rows, private.box, found, tolerance))
+    return best, found
+
+
+def _objective(private: PrivateModel) -> Quadruples | None:
+    """The range as a maximum over boxes, where rows are alike and coordinates few."""
+    record = single_record(private.graph, private.sources, private.n, private.shapes)
+    if record is None:
+        return None
+    objective = Quadruples(record, private.sources, private.box)
+    return objective if objective.is_feasible else None
 
 
 def _check_against(found: float, best: float) -> None:

@@ -86,8 +86,15 @@ def _row_expressions(
     """Mark of each row's expression, with `count` rows; by `axes` each row's entry has one mark."""
     axes = {v: source.axis for v, source in data.items()} if axes is None else axes
     sized = dict(values) | {v: source.stand_in(count) for v, source in data.items()}
+    return expressions_of_rows(record, sized, axes)
+
+
+def expressions_of_rows(
+    record: Variable, values: Values, axes: Mapping[Variable, int]
+) -> np.ndarray:
+    """Mark of each row's expression; by `axes` each row's entry of an array has one mark."""
     marks = {}
-    for k, (variable, value) in enumerate(sized.items()):
+    for k, (variable, value) in enumerate(values.items()):
         if variable in axes:
             axis = axes[variable]
             row = np.delete(np.array(np.shape(value)), axis)
@@ -95,7 +102,7 @@ def _row_expressions(
             marks[variable] = np.broadcast_to(np.expand_dims(places, axis), np.shape(value))
         elif not hasattr(variable, "get_value"):
             marks[variable] = mix(k, np.arange(np.size(value)).reshape(np.shape(value)))
-    return expressions([record], marks, sized)[0]
+    return expressions([record], marks, values)[0]
 
 
 def row_arrays(

@@ -17,6 +17,10 @@ from pymc_private.models.sources import Source
 MOST_POINTS = 96
 FEW = 16
 """Records tried where each costs a walk over all rows."""
+MANY = 64
+"""Coordinates of one parameter that are moved one by one."""
+ROUNDS = 3
+"""Times that records and parameters are moved in turn."""
 FAR = 1e3
 """Stand-in for an infinite end while searching."""
 
@@ -24,32 +28,87 @@ FAR = 1e3
 def searched_range(rows: RowBounds, box: Mapping[str, Bounds]) -> float:
     """The greatest variation of log p(x) - log p(y) over points tried, in nats.
 
-    Corners, centers and fixed pseudo-random points of the box and of the domain; the search
-    reads no data. It stops when `rows.effort` is exhausted: any part of it gives a bound.
+    Corners, centers and fixed pseudo-random points of the box and of the domain, then an ascent
+    that moves one coordinate of a parameter, or one record, at a time. The search reads no data. It
+    stops when `rows.effort` is exhausted: any part of it gives a bound.
     """
     records = _record_points(rows)[: FEW if rows.graph.pinned else MOST_POINTS]
     points = _parameter_points(box)
-    lower, upper = [], []
+    tables = []
     for point in points:
-        low, high = rows.table(point, records)
-        lower.append(low)
-        upper.append(high)
+        tables.append(rows.table(point, records))
         if rows.effort.is_exhausted:
             break
-    return _variation(np.stack(lower), np.stack(upper))
+    lower, upper = (np.stack(ends) for ends in zip(*tables, strict=True))
+    best, (x, y, _), (high, low) = _variation(lower, upper)
+    if rows.graph.pinned or not best:
+        return best
+    ends = [points[high], points[low]]
+    for _ in range(ROUNDS):
+        before = best
+        for k, sign in ((0, 1.0), (1, -1.0)):
+            ends[k] = _ascend(rows, box, ends[k], [records[x], records[y]], sign)
+        pair = [rows.table(end, records) for end in ends]
+        lower, upper = (np.stack(each) for each in zip(*pair, strict=True))
+        found, (x, y, _), _ = _variation(lower, upper)
+        best = max(best, found)
+        if best <= before * (1.0 + 1e-6) or rows.effort.is_exhausted:
+            break
+    return best
 
 
-def _variation(lower: np.ndarray, upper: np.ndarray) -> float:
-    """max_{x,y} [max_theta (lo(x) - hi(y)) - min_theta (hi(x) - lo(y))]: proved at these points."""
+def _ascend(
+    rows: RowBounds,
+    box: Mapping[str, Bounds],
+    point: dict[str, Bounds],
+    records: list[Record],
+    sign: float,
+) -> dict[str, Bounds]:
+    """Move one coordinate after the other to the end that separates two records more."""
+
+    def gap(tried: dict[str, Bounds]) -> float:
+        lower, upper = rows.table(tried, records)
+        with np.errstate(invalid="ignore"):
+            value = float(sign * (lower[0, 0] + upper[0, 0] - lower[1, 0] - upper[1, 0]) / 2)
+        return value if np.isfinite(value) else -np.inf
+
+    best = gap(point)
+    free = [name for name, b in box.items() if b.within is None and point[name].lower.size <= MANY]
+    for name in free:
+        ends = [np.clip(end, -FAR, FAR) for end in (box[name].lower, box[name].upper)]
+        for index in np.ndindex(np.shape(point[name].lower)):
+            for end in ends:
+                value = np.array(point[name].lower)
+                value[index] = end[index]
+                tried = point | {name: Bounds(value, value)}
+                found = gap(tried)
+                if found > best:
+                    point, best = tried, found
+            if rows.effort.is_exhausted:
+                return point
+    return point
+
+
+def _variation(
+    lower: np.ndarray, upper: np.ndarray
+) -> tuple[float, tuple[int, int, int], tuple[int, int]]:
+    """max_{x,y} [max_theta (lo(x) - hi(y)) - min_theta (hi(x) - lo(y))]: proved at these points.
+
+    With the records and row, and the two parameter points, at which it is found.
+    """
     lower = np.where(np.isfinite(lower), lower, np.nan)
     upper = np.where(np.isfinite(upper), upper, np.nan)
-    best = 0.0
+    best, pair, at = 0.0, (0, 0, 0), (0, 0)
     for x in range(lower.shape[1]):
         with np.errstate(all="ignore"):
-            rise = np.nanmax(lower[:, x : x + 1] - upper, axis=0, initial=-np.inf)
-            fall = np.nanmin(upper[:, x : x + 1] - lower, axis=0, initial=np.inf)
-        best = max(best, float(np.nanmax(rise - fall, initial=0.0)))
-    return best
+            rises = np.nan_to_num(lower[:, x : x + 1] - upper, nan=-np.inf)
+            falls = np.nan_to_num(upper[:, x : x + 1] - lower, nan=np.inf)
+            gaps = np.nan_to_num(rises.max(axis=0) - falls.min(axis=0), nan=-np.inf)
+        y, row = np.unravel_index(int(gaps.argmax()), gaps.shape)
+        if gaps[y, row] > best:
+            best, pair = float(gaps[y, row]), (x, int(y), int(row))
+            at = int(rises[:, y, row].argmax()), int(falls[:, y, row].argmin())
+    return best, pair, at
 
 
 def _record_points(rows: RowBounds) -> list[Record]:

@@ -16,10 +16,10 @@ from pytensor.graph.basic import Variable
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import Trail, bounds, simplify
+from pymc_private.analysis.continuity import is_continuous, moving_variables
 from pymc_private.analysis.rows import Concrete
 from pymc_private.models.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.samplers.continuity import is_continuous, moving_variables
 from pymc_private.samplers.piecewise import Envelope, log_mass
 
 CLOSE = 1e-6

@@ -117,8 +117,15 @@ def test_no_value_leaves_the_interval_of_a_random_graph(seed, length):
     assert composed(seed, length) == []
 
 
-def test_batched_products_without_a_rule_are_refused():
-    fact = bounds([T @ T], {T: Interval(np.zeros((2, 3, 3)), np.ones((2, 3, 3)))})
-    out = list(fact.facts)[-1]
+def test_batched_ops_without_a_rule_are_refused():
+    out = pt.linalg.inv(T)
+    fact = bounds([out], {T: Interval(np.zeros((2, 3, 3)), np.ones((2, 3, 3)))})
     assert np.isnan(fact[out].lower).all()
     assert fact.culprits(out)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_batched_products_stay_inside(seed):
+    rng = np.random.default_rng(seed)
+    boxes = {T: random_box(rng, (2, 3, 3))}
+    assert escapes([T @ T, pt.matmul(T[:, 0], T[0])], boxes, rng, 8) == []

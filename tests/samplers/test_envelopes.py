@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pymc_private as pmp
-from pymc_private.samplers import continuity, target
+from pymc_private.analysis import continuity
+from pymc_private.samplers import target
 from pymc_private.samplers.piecewise import Envelope, height
 from pymc_private.samplers.target import Target
 from tests.samplers.densities import BENDS, JUMPS, SMOOTH, TRICKS, Case
@@ -51,7 +52,10 @@ def test_without_the_guard_a_jump_escapes(case, monkeypatch):
 
 
 def test_a_guard_that_looks_at_booleans_only_lets_a_numeric_condition_escape(monkeypatch):
-    monkeypatch.setattr(continuity, "_live_branches", lambda node, trail: node.inputs[1:])
+    def booleans_only(node, trail, moving, batch_axes):
+        return np.asarray(False), [(v, np.asarray(True)) for v in node.inputs[1:]]
+
+    monkeypatch.setattr(continuity, "_live_branches", booleans_only)
     case = next(case for case in JUMPS if case.name == "numeric condition")
     made = target_of(case.expression, case.lower, case.upper)
     assert worst_escape(made, evaluator(case.expression), case.near) > 0.1

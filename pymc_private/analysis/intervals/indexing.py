@@ -39,8 +39,10 @@ def _take(op: Op, node: Apply, x: Interval, *indexes: Interval) -> Answer:
 
 def _take_any(node: Apply, x: Interval, indexes: tuple[Interval, ...]) -> Interval:
     """The hull of x[i] over all i between the ends (first axis, one index array)."""
-    if x.is_symbolic or any(i.is_symbolic for i in indexes) or not _single_leading(node):
+    if x.is_symbolic or any(i.is_symbolic for i in indexes):
         return _somewhere(node, x, indexes)
+    if not _single_leading(node):
+        return _take_filled(node, x, indexes)
     (index,) = indexes
     low, high = index.as_float().lower, index.as_float().upper
     size = x.shape[0]
@@ -55,6 +57,32 @@ def _take_any(node: Apply, x: Interval, indexes: tuple[Interval, ...]) -> Interv
         lower = np.where(mask, np.minimum(lower, x.lower[entry]), lower)
         upper = np.where(mask, np.maximum(upper, x.upper[entry]), upper)
     return Interval(lower, upper)
+
+
+def _take_filled(node: Apply, x: Interval, indexes: tuple[Interval, ...]) -> Interval:
+    """The hull over every number that one array of positions may hold, put in all its places."""
+    pairs = list(zip(indexes, node.inputs[1:], strict=True))
+    unknown = [k for k, (i, _) in enumerate(pairs) if not is_exact(i)]
+    if len(unknown) != 1 or not _is_positions(node.inputs[1 + unknown[0]]):
+        return _somewhere(node, x, indexes)
+    (place,) = unknown
+    low, high = np.asarray(indexes[place].lower), np.asarray(indexes[place].upper)
+    inside = bool(np.isfinite(low).all() and np.isfinite(high).all() and np.min(low) >= 0)
+    if not inside or np.max(high) - np.min(low) >= x.lower.size:
+        return _somewhere(node, x, indexes)
+    hull = None
+    for entry in range(int(np.min(low)), int(np.max(high)) + 1):
+        known = [
+            np.full(np.shape(low), entry) if k == place else exact(i, v)
+            for k, (i, v) in enumerate(pairs)
+        ]
+        try:
+            ends = [apply(node, [end, *known])[0] for end in (x.lower, x.upper)]
+        except IndexError:
+            return _somewhere(node, x, indexes)
+        taken = Interval(*ends).as_float()
+        hull = taken if hull is None else hull.hull(taken)
+    return hull if hull is not None else _somewhere(node, x, indexes)
 
 
 def _single_leading(node: Apply) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytensor.tensor as pt
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.tensor.blockwise import Blockwise
@@ -66,16 +67,65 @@ def _blockwise(op: Blockwise, node: Apply, *inputs: Interval) -> Answer:
     """The rule of the core Op on each batch element."""
     if all(i.is_point and not i.is_symbolic for i in inputs):
         return fold(node, inputs)
+    if any(i.is_symbolic for i in inputs):
+        return Interval.everything()
     # By name: PyTensor 3 moved the class and warns at the old path.
-    if type(op.core_op).__name__ == "SolveTriangular" and not any(i.is_symbolic for i in inputs):
+    if type(op.core_op).__name__ == "SolveTriangular":
         return _solve_triangular(op.core_op, *inputs)
     if isinstance(op.core_op, Dot):
-        return _dot(op.core_op, node, *inputs) if _plain(inputs) else Interval.everything()
-    return Interval.everything()
+        return _matmul(*(i.as_float() for i in inputs))
+    return _each(op, node, *inputs)
 
 
-def _plain(inputs: tuple[Interval, ...]) -> bool:
-    return all(not i.is_symbolic and i.lower.ndim <= 2 for i in inputs)
+def _matmul(x: Interval, y: Interval) -> Interval:
+    """sum_k x_ik y_kj from the corners of each product, at each batch element."""
+    if isinstance(x.within, Ellipsoid) and x.lower.ndim <= 2 and y.lower.ndim <= 2:
+        return _contract(x, y).intersect(_rows_in_ball(x.within, y, many=x.lower.ndim == 2))
+    terms = _expand(x, (..., None)).times(_expand(y, (..., None, slice(None), slice(None))))
+    return Interval(sum_down(terms.lower, (-2,)), sum_up(terms.upper, (-2,)))
+
+
+def _each(op: Blockwise, node: Apply, *inputs: Interval) -> Answer:
+    """One batch element after the other."""
+    cores = [len(core) for core in op.inputs_sig]
+    pairs = list(zip(inputs, cores, strict=True))
+    if any(i.lower.ndim < core for i, core in pairs):
+        return [Interval.everything() for _ in node.outputs]
+    batch = np.broadcast_shapes(*(i.shape[: i.lower.ndim - core] for i, core in pairs))
+    kinds = [
+        pt.TensorType(v.type.dtype, shape=(None,) * core)()
+        for v, core in zip(node.inputs, cores, strict=True)
+    ]
+    inner = op.core_op.make_node(*kinds)
+    whole = [
+        (np.broadcast_to(i.lower, batch + i.shape[i.lower.ndim - core :]),
+         np.broadcast_to(i.upper, batch + i.shape[i.lower.ndim - core :]), i)
+        for i, core in pairs
+    ]  # fmt: skip
+    found: list[list[Interval]] = []
+    for place in np.ndindex(*batch):
+        parts = [_part(low[place], high[place], i) for low, high, i in whole]
+        answer = bound(op.core_op, inner, *parts)
+        found.append(answer if isinstance(answer, list) else [answer])
+    return [_stacked([each[k] for each in found], batch) for k in range(len(node.outputs))]
+
+
+def _part(lower: np.ndarray, upper: np.ndarray, whole: Interval) -> Interval:
+    """One batch element; exact where its ends are equal."""
+    if whole.is_point or np.array_equal(lower, upper):
+        return Interval(lower, lower, poles=whole.poles)
+    return Interval(lower, upper, poles=whole.poles)
+
+
+def _stacked(parts: list[Interval], batch: tuple[int, ...]) -> Interval:
+    """The batch put together; nothing is known if one element lost its shape."""
+    shapes = {part.shape for part in parts}
+    if len(shapes) != 1:
+        return Interval.everything()
+    (shape,) = shapes
+    lower = np.stack([part.lower for part in parts]).reshape(batch + shape)
+    upper = np.stack([part.upper for part in parts]).reshape(batch + shape)
+    return Interval(lower, upper, poles=any(part.poles for part in parts))
 
 
 def _solve_triangular(op: Op, a: Interval, b: Interval) -> Interval:

@@ -11,9 +11,10 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 
 from pymc_private.analysis import functions as f
+from pymc_private.analysis.composites import LogSumExp
 from pymc_private.analysis.functions import Function
 from pymc_private.analysis.interval import Interval, SimplexRows
-from pymc_private.analysis.intervals.dispatch import Answer, bound, bound_scalar
+from pymc_private.analysis.intervals.dispatch import Answer, apply, bound, bound_scalar
 from pymc_private.analysis.rounding import UNIT, down, library, up
 
 
@@ -131,33 +132,49 @@ def _without_own(x: Interval, axes: tuple[int, ...]) -> Interval:
 def _log_softmax(op: ts.LogSoftmax, node: Apply, x: Interval) -> Answer:
     """See `_without_own`."""
     axes = _axes(op, x)
-    # A row of -inf only has no softmax (0/0).
-    if x.is_symbolic or x.poles or len(axes) != 1:
+    if x.is_symbolic or len(axes) != 1:
         return Interval.everything(() if x.is_symbolic else x.shape)
-    return _without_own(x.as_float(), axes)
+    x = x.as_float()
+    return _without_own(x, axes).where(_has_softmax(x, axes))
 
 
 @bound.register(ts.Softmax)
 def _softmax(op: ts.Softmax, node: Apply, x: Interval) -> Answer:
     """exp of log-softmax; rows lie on the simplex."""
     axes = _axes(op, x)
-    if x.is_symbolic or x.poles or len(axes) != 1:
+    if x.is_symbolic or len(axes) != 1:
         return Interval.everything(() if x.is_symbolic else x.shape)
-    image = _without_own(x.as_float(), axes).increasing(f.EXP)
-    rows = SimplexRows() if axes[0] == x.lower.ndim - 1 else None
-    return Interval(image.lower, np.minimum(image.upper, 1.0), rows)
+    x = x.as_float()
+    known = _has_softmax(x, axes)
+    image = _without_own(x, axes).increasing(f.EXP)
+    rows = SimplexRows() if axes[0] == x.lower.ndim - 1 and known.all() else None
+    image = Interval(image.lower, np.minimum(image.upper, 1.0)).where(known)
+    return replace(image, within=rows)
+
+
+def _has_softmax(x: Interval, axes: tuple[int, ...]) -> np.ndarray:
+    """Where a row is no row of -inf only (0/0), and has no entry +inf that may be a value."""
+    if not x.poles:
+        return np.asarray(True)
+    some = x.lower.max(axis=axes, keepdims=True) > -np.inf
+    return np.asarray(some & (x.upper.max(axis=axes, keepdims=True) < np.inf))
 
 
 def _logsumexp(op: Op, node: Apply, x: Interval) -> Answer:
     """Non-decreasing in every term."""
-    axes, x = _axes(op, x), x.as_float()
-    lower, upper = _log_sum_exp(x.lower, axes, -1), _log_sum_exp(x.upper, axes, +1)
-    if getattr(op, "keepdims", False) or node.outputs[0].type.ndim == node.inputs[0].type.ndim:
-        return Interval(lower, upper)
-    return Interval(lower.squeeze(axes), upper.squeeze(axes))
+    if x.is_symbolic:
+        return [
+            Interval(*pair)
+            for pair in zip(apply(node, [x.lower]), apply(node, [x.upper]), strict=True)
+        ]
+    x = x.as_float()
+    axes = (x.lower.ndim - 1,) if isinstance(op, LogSumExp) else _axes(op, x)
+    return Interval(
+        _log_sum_exp(x.lower, axes, -1).squeeze(axes), _log_sum_exp(x.upper, axes, +1).squeeze(axes)
+    )
 
 
-# One Op on PyTensor 3 only.
-_LOGSUMEXP = getattr(ts, "LogSumExp", None)
-if _LOGSUMEXP is not None:
-    bound.register(_LOGSUMEXP, _logsumexp)
+bound.register(LogSumExp, _logsumexp)
+# PyTensor 3 has an Op of its own, which `rewrites.simplify` replaces by the composite.
+if hasattr(ts, "LogSumExp"):
+    bound.register(ts.LogSumExp, _logsumexp)

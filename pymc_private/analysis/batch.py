@@ -1,0 +1,130 @@
+"""One graph on many boxes at a time: ends, slopes, and where the slopes may be used."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.gradient import DisconnectedInputError, NullTypeGradError
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import vectorize_graph
+
+from pymc_private.analysis.bounds import Trail, bounds
+from pymc_private.analysis.continuity import continuity, moving_variables
+from pymc_private.analysis.interval import Interval
+from pymc_private.analysis.rewrites import simplify
+
+NO_GRADIENT = (
+    DisconnectedInputError,
+    NotImplementedError,
+    NullTypeGradError,
+    TypeError,
+    ValueError,
+)
+"""What PyTensor raises where an Op has no gradient."""
+
+Ends = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """What is proved of a graph on each of N boxes.
+
+    Parameters
+    ----------
+    value : pair of array, shape (N,)
+        Lower and upper ends of the function; infinite where nothing is known.
+    slopes : dict of Variable to pair of array, shape (N, *shape of the variable)
+        Ends of its partial derivatives; infinite on boxes where it may jump.
+    """
+
+    value: Ends
+    slopes: dict[Variable, Ends]
+
+
+class Batch:
+    """A scalar function of several inputs, on many boxes in one walk.
+
+    Parameters
+    ----------
+    value : Variable, scalar
+    inputs : sequence of Variable
+        All its inputs, of known shapes.
+    smooth : collection of Variable
+        Inputs whose slopes are wanted.
+
+    Notes
+    -----
+    The function is continuous in the smooth inputs, for each value of the others, where
+    `continuity` says so. There it is piecewise smooth, and bounded slopes make it Lipschitz: the
+    mean-value theorem holds with Clarke's generalized gradient (Clarke 1983, Theorem 2.3.7), which
+    lies in the interval of PyTensor's gradient graph.
+    """
+
+    def __init__(
+        self, value: Variable, inputs: Sequence[Variable], smooth: Collection[Variable]
+    ) -> None:
+        self.inputs = list(inputs)
+        self.boxes = {
+            v: pt.tensor(v.name, dtype=v.type.dtype, shape=(None, *v.type.shape)) for v in inputs
+        }
+        wanted = [v for v in inputs if v in smooth]
+        gradient = _gradient(value, wanted)
+        outputs = vectorize_graph([value, *gradient.values()], replace=self.boxes)
+        self.value, *slopes = simplify(outputs)
+        self.gradient = dict(zip(gradient, slopes, strict=True))
+        self._moving = moving_variables([self.value], [self.boxes[v] for v in self.gradient])
+
+    def values(self, given: Mapping[Variable, Interval]) -> Ends:
+        """Ends of the function on each box.
+
+        Parameters
+        ----------
+        given : mapping of Variable to Interval, ends of shape (N, *shape of the variable)
+        """
+        return self._ends(self._walk([self.value], given), self.value, _count(given))
+
+    def slopes(self, given: Mapping[Variable, Interval]) -> Slopes:
+        """Ends of the function and of its slopes on each box."""
+        count = _count(given)
+        trail = self._walk([self.value, *self.gradient.values()], given)
+        value = self._ends(trail, self.value, count)
+        smooth = continuity(self.value, self._moving, trail, 1)
+        slopes = {}
+        for variable, gradient in self.gradient.items():
+            shape = (count, *variable.type.shape)
+            low, high = self._ends(trail, gradient, *shape)
+            known = np.broadcast_to(smooth, (count,)).reshape(-1, *(1,) * (len(shape) - 1))
+            slopes[variable] = np.where(known, low, -np.inf), np.where(known, high, np.inf)
+        return Slopes(value, slopes)
+
+    def _walk(self, outputs: Sequence[Variable], given: Mapping[Variable, Interval]) -> Trail:
+        return bounds(outputs, {self.boxes[v]: given[v] for v in self.inputs})
+
+    @staticmethod
+    def _ends(trail: Trail, variable: Variable, *shape: int) -> Ends:
+        fact = trail[variable]
+        # What no box moves has no leading axis; what has lost its shape is NaN.
+        lower = np.nan_to_num(np.asarray(fact.lower, float), nan=-np.inf, neginf=-np.inf)
+        upper = np.nan_to_num(np.asarray(fact.upper, float), nan=np.inf, posinf=np.inf)
+        return np.broadcast_to(lower, shape), np.broadcast_to(upper, shape)
+
+
+def _count(given: Mapping[Variable, Interval]) -> int:
+    return len(next(iter(given.values())).lower)
+
+
+def _gradient(value: Variable, inputs: Sequence[Variable]) -> dict[Variable, Variable]:
+    """Gradient graphs, one input at a time if an Op has no gradient for some."""
+    if not inputs:
+        return {}
+    try:
+        gradient = pytensor.grad(value, list(inputs), disconnected_inputs="ignore")
+    except NO_GRADIENT:
+        if len(inputs) == 1:
+            return {}
+        return {v: g for single in inputs for v, g in _gradient(value, [single]).items()}
+    return dict(zip(inputs, simplify(gradient), strict=True))

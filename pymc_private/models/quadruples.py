@@ -1,0 +1,249 @@
+"""The range of one record's log-likelihood as a maximum over two records and two parameters.
+
+R = max over records x, y and parameters t, t' of l(x, t) - l(y, t) - l(x, t') + l(y, t') (T1). Each
+box of the four is bounded twice, by the ends of l and by the mean-value form
+
+    f(c + h) <= f(c) + sum_j sup |df/dx_j| |h_j|
+
+in which what a parameter does to every record alike cancels from the slopes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+
+from pymc_private.analysis import Ellipsoid, SimplexRows, bounds
+from pymc_private.analysis import Interval as Bounds
+from pymc_private.analysis.batch import Batch
+from pymc_private.analysis.branch import Enclosure
+from pymc_private.analysis.cut import MOST, frontier, picked_from
+from pymc_private.analysis.rebuild import rebuild
+from pymc_private.analysis.specialize import joint_terms, specialize
+from pymc_private.models.coordinates import PAIRS, SIGNS, Column, Coordinates, Role
+from pymc_private.models.domain import Categories
+from pymc_private.models.single_record import SingleRecord
+from pymc_private.models.sources import Source
+
+MOST_COORDINATES = 160
+"""Beyond this many coordinates halving them does not help."""
+MOST_ROWS = 4096
+"""Distinct rows of public arrays that are bounded one by one; more are put into fewer boxes."""
+PAD = 2.0**-44
+"""Relative slack that covers the rounding of a few dozen sums and products."""
+
+
+class Quadruples:
+    """The objective whose maximum is R; see `analysis.branch.Objective`.
+
+    Parameters
+    ----------
+    record : SingleRecord
+    sources : sequence of Source
+    box : mapping of str to Bounds
+        Of the parameters.
+
+    Attributes
+    ----------
+    is_relaxed : bool
+        Whether more is allowed than records and parameters can be (a cut, a simplex): then a value
+        that is found is no lower bound of R.
+    """
+
+    def __init__(
+        self, record: SingleRecord, sources: Sequence[Source], box: Mapping[str, Bounds]
+    ) -> None:
+        self._public = record.public
+        columns = [
+            Column(
+                record.data[s.name], Role.RECORD, s.domain.bounds(s.row_shape), _levels(s.domain)
+            )
+            for s in sources
+        ]
+        columns += [Column(record.parameters[n], Role.POINT, b) for n, b in box.items()]
+        columns += [
+            Column(v, Role.SHARED, Bounds(rows.min(axis=0), rows.max(axis=0)))
+            for v, rows in record.public.items()
+        ]
+        whole = {column.variable: column.bounds for column in columns}
+        value = specialize(record.value, whole)
+        value = joint_terms(
+            value,
+            [c.variable for c in columns if c.role is Role.RECORD],
+            [c.variable for c in columns if c.role is Role.POINT],
+        )
+        value, columns, cut = _cut(value, columns)
+        read = set(ancestors([value]))
+        columns = [column for column in columns if column.variable in read]
+        self.value = value
+        self.coordinates = Coordinates(columns)
+        self.whole = self.coordinates.whole
+        smooth = {c.variable for c in columns if not c.is_whole and c.bounds.within is None}
+        self._batch = Batch(value, [c.variable for c in columns], smooth)
+        self.smooth = np.zeros(self.coordinates.count, dtype=bool)
+        for (variable, _), place in self.coordinates.places.items():
+            self.smooth[place] = variable in self._batch.gradient
+        self.is_relaxed = cut or any(c.bounds.within is not None for c in columns)
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether halving boxes can help: finite ends, not too many coordinates."""
+        c = self.coordinates
+        finite = bool(np.isfinite(c.lower).all() and np.isfinite(c.upper).all())
+        return 0 < c.count <= MOST_COORDINATES and finite
+
+    def roots(self) -> tuple[np.ndarray, np.ndarray]:
+        """Boxes that hold all records and parameters: one for each distinct public row."""
+        lower, upper = self.coordinates.lower[None], self.coordinates.upper[None]
+        shared = [c for c in self.coordinates.columns if c.role is Role.SHARED]
+        if not shared:
+            return lower, upper
+        rows = np.concatenate(
+            [self._public[c.variable].reshape(-1, c.size).astype(float) for c in shared], axis=1
+        )
+        low, high = _grouped(np.unique(rows, axis=0))
+        places = np.concatenate(
+            [np.arange(self.coordinates.count)[self.coordinates.of(c, PAIRS[0])] for c in shared]
+        )
+        lower, upper = lower.repeat(len(low), axis=0), upper.repeat(len(low), axis=0)
+        lower[:, places], upper[:, places] = low, high
+        return lower, upper
+
+    def tighten(
+        self, lower: np.ndarray, upper: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows on a simplex sum to one: ends that cannot be reached move, empty boxes go."""
+        left = np.all(lower <= upper, axis=1)
+        for column in self.coordinates.columns:
+            if not isinstance(column.bounds.within, SimplexRows):
+                continue
+            width = np.shape(column.bounds.lower)[-1]
+            for copy in column.role.copies:
+                place = self.coordinates.places[column.variable, copy]
+                low = lower[:, place].reshape(len(lower), -1, width)
+                high = upper[:, place].reshape(len(upper), -1, width)
+                rest_low = low.sum(axis=-1, keepdims=True) - low
+                rest_high = high.sum(axis=-1, keepdims=True) - high
+                low, high = (
+                    np.maximum(low, 1.0 - rest_high - 1e-12),
+                    np.minimum(high, 1.0 - rest_low + 1e-12),
+                )
+                left &= np.all(low <= high, axis=(1, 2))
+                lower, upper = lower.copy(), upper.copy()
+                lower[:, place] = low.reshape(len(lower), -1)
+                upper[:, place] = high.reshape(len(upper), -1)
+        return lower, upper, left
+
+    def enclose(self, lower: np.ndarray, upper: np.ndarray) -> Enclosure:
+        """Bounds on boxes: the lesser of the natural one and the mean-value form."""
+        count = len(lower)
+        found = self._batch.slopes(self.coordinates.gather(lower, upper))
+        natural, scale = _difference(*found.value, count)
+        low, high = self._slopes(found.slopes, count)
+        center = np.where(self.smooth, lower / 2 + upper / 2, 0.0)
+        at = np.where(self.smooth, center, lower), np.where(self.smooth, center, upper)
+        values = self._batch.values(self.coordinates.gather(*at))
+        middle, near = _difference(*values, count)
+        lowest, _ = _difference(*values[::-1], count)
+        with np.errstate(invalid="ignore", over="ignore"):
+            half = np.where(self.smooth, np.maximum(upper - center, center - lower), 0.0)
+            steep = np.maximum(abs(low), abs(high))
+            reach = np.where(half > 0.0, steep * half, 0.0).sum(axis=1)
+            sloped = middle + reach + PAD * (near + reach)
+            natural = natural + PAD * scale
+        bound = np.fmin(natural, np.where(np.isnan(sloped), np.inf, sloped))
+        blur = np.where(np.isfinite(middle) & np.isfinite(lowest), middle - lowest, np.inf)
+        return Enclosure(np.where(np.isnan(bound), np.inf, bound), low, high, np.maximum(blur, 0))
+
+    def attained(self, points: np.ndarray) -> np.ndarray:
+        """Lower ends of the difference of differences at points."""
+        lower, upper = self._batch.values(self.coordinates.gather(points, points))
+        found, scale = _difference(upper, lower, len(points))
+        with np.errstate(invalid="ignore"):
+            value = found - PAD * scale
+        return np.where(np.isfinite(value), value, -np.inf)
+
+    def _slopes(self, slopes: dict, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of the slopes of the difference of differences."""
+        low = np.zeros((count, self.coordinates.count))
+        high = np.zeros((count, self.coordinates.count))
+        for column in self.coordinates.columns:
+            if column.variable not in slopes:
+                continue
+            ends = [end.reshape(len(PAIRS), count, -1) for end in slopes[column.variable]]
+            for k, (pair, sign) in enumerate(zip(PAIRS, SIGNS, strict=True)):
+                place = self.coordinates.of(column, pair)
+                down, up = (ends[0][k], ends[1][k]) if sign > 0 else (-ends[1][k], -ends[0][k])
+                with np.errstate(invalid="ignore", over="ignore"):
+                    low[:, place] = _outward(low[:, place], down, -np.inf)
+                    high[:, place] = _outward(high[:, place], up, np.inf)
+        return low, high
+
+
+def _outward(total: np.ndarray, term: np.ndarray, far: float) -> np.ndarray:
+    """total + term, moved outward unless it is exact; anything if it is no number."""
+    value = total + term
+    moved = np.where((total == 0.0) | (term == 0.0), value, np.nextafter(value, far))
+    return np.where(np.isnan(value), far, moved)
+
+
+def _difference(lower: np.ndarray, upper: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Upper end of the difference of differences (of lower ends, its lower end), and its scale."""
+    lower, upper = lower.reshape(len(PAIRS), count), upper.reshape(len(PAIRS), count)
+    ends = [u if sign > 0 else -low for low, u, sign in zip(lower, upper, SIGNS, strict=True)]
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.sum(ends, axis=0), np.sum(np.abs(ends), axis=0)
+
+
+def _levels(domain: object) -> np.ndarray | None:
+    return np.asarray(domain.values) if isinstance(domain, Categories) else None
+
+
+def _cut(value: Variable, columns: list[Column]) -> tuple[Variable, list[Column], bool]:
+    """Replace what many numbers amount to by few (`analysis.cut`)."""
+    many = {c.variable for c in columns if c.size > MOST or isinstance(c.bounds.within, Ellipsoid)}
+    many |= {c.variable for c in columns if c.role is Role.POINT} & picked_from(value)
+    read = set(ancestors([value]))
+    if not many & read:
+        return value, columns, False
+    cuts = frontier(value, many)
+    if value in cuts:
+        return value, columns, False
+    trail = bounds(cuts, {c.variable: c.bounds for c in columns})
+    fresh = {v: v.type(name=f"cut_{k}") for k, v in enumerate(cuts)}
+    roles = {c.variable: c.role for c in columns}
+    added = [Column(new, _role(v, roles), trail[v].forget()) for v, new in fresh.items()]
+    return rebuild([value], fresh)[0], columns + added, True
+
+
+def _role(variable: Variable, roles: Mapping[Variable, Role]) -> Role:
+    """The role of what is computed from several variables."""
+    read = {roles[v] for v in ancestors([variable]) if v in roles} - {Role.SHARED}
+    if {Role.RECORD, Role.POINT} <= read or Role.PAIR in read:
+        return Role.PAIR
+    return read.pop() if read else Role.SHARED
+
+
+def _grouped(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes around rows: one for each, or around neighbors if there are too many."""
+    groups = [rows]
+    while len(rows) > MOST_ROWS and len(groups) < MOST_ROWS:
+        groups = [half for group in groups for half in _halved(group)]
+    if len(rows) <= MOST_ROWS:
+        return rows, rows
+    return (
+        np.stack([group.min(axis=0) for group in groups]),
+        np.stack([group.max(axis=0) for group in groups]),
+    )
+
+
+def _halved(rows: np.ndarray) -> list[np.ndarray]:
+    """Both halves across the widest column."""
+    if len(rows) == 1:
+        return [rows]
+    axis = int(np.argmax(np.ptp(rows, axis=0)))
+    ordered = rows[np.argsort(rows[:, axis], kind="stable")]
+    return [ordered[: len(rows) // 2], ordered[len(rows) // 2 :]]

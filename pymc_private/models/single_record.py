@@ -1,0 +1,169 @@
+"""The log-likelihood of one record as a scalar function of that record and the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.shape import SpecifyShape
+from pytensor.tensor.variable import TensorConstant
+
+from pymc_private.analysis import MIXED, NONE, row_labels, simplify
+from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
+from pymc_private.analysis.rebuild import rebuild
+from pymc_private.errors import NotCertified
+from pymc_private.models.pinning import expressions_of_rows, public_data
+from pymc_private.models.records import RecordGraph
+from pymc_private.models.sources import Source
+
+
+@dataclass(frozen=True, eq=False)
+class SingleRecord:
+    """One record, without the records axis.
+
+    Parameters
+    ----------
+    value : Variable, scalar
+        log p(record | parameters), in nats.
+    data : dict of str to Variable
+        The record's entries, each of its source's `row_shape`.
+    parameters : dict of str to Variable
+    public : dict of Variable to array, shape (n, *shape of the variable)
+        What is public and differs from row to row, with its values in all rows.
+    """
+
+    value: Variable
+    data: dict[str, Variable]
+    parameters: dict[str, Variable]
+    public: dict[Variable, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class _RowArray:
+    """A public array with one entry per row: as an input of the graph, and its values."""
+
+    original: Variable
+    variable: Variable
+    axis: int
+    values: np.ndarray
+
+
+def single_record(
+    graph: RecordGraph,
+    sources: Sequence[Source],
+    n: int,
+    shapes: Mapping[str, tuple[int, ...]],
+) -> SingleRecord | None:
+    """Take one row out of a record graph, where all rows are proved to be the same function.
+
+    Parameters
+    ----------
+    graph : RecordGraph
+    sources : sequence of Source
+    n : int
+        Number of records.
+    shapes : mapping of str to tuple of int
+        Of the parameters.
+
+    Returns
+    -------
+    SingleRecord or None
+        None where rows differ by more than public arrays with one entry per row.
+    """
+    arrays = _row_arrays(graph.record, n) if graph.pinned else []
+    fixed = [v for v in public_data([graph.record]) if v not in {a.original for a in arrays}]
+    record = rebuild([graph.record], {a.original: a.variable for a in arrays})[0]
+    values = {graph.parameters[name]: np.full(shape, 0.5) for name, shape in shapes.items()}
+    values = {v: value.astype(v.type.dtype) for v, value in values.items()}
+    values |= {v: v.get_value() for v in fixed}
+    axes = {graph.data[s.name]: s.axis for s in sources} | {a.variable: a.axis for a in arrays}
+    stand_ins = {graph.data[s.name]: s.stand_in() for s in sources}
+    stand_ins |= {a.variable: a.values for a in arrays}
+    if not (
+        _is_row_wise(record, values | stand_ins, axes, n)
+        and _alike(record, values, stand_ins, axes, n)
+    ):
+        return None
+    return _one_row(record, graph, sources, shapes, arrays)
+
+
+def _row_arrays(record: Variable, n: int) -> list[_RowArray]:
+    """Public arrays with one axis as long as the records axis."""
+    found: list[_RowArray] = []
+    for v in ancestors([record]):
+        if not (isinstance(v, TensorConstant) or hasattr(v, "get_value")):
+            continue
+        values = np.asarray(v.data if isinstance(v, TensorConstant) else v.get_value())
+        if values.shape.count(n) == 1:
+            axis = values.shape.index(n)
+            static = [1 if size == 1 else None for size in values.shape]
+            fresh = v.type.clone(shape=tuple(static))(name=f"row_{len(found)}")
+            found.append(_RowArray(v, fresh, axis, values))
+    return found
+
+
+def _is_row_wise(
+    record: Variable, values: Mapping[Variable, np.ndarray], axes: Mapping[Variable, int], n: int
+) -> bool:
+    """Whether row i reads entry i only, of private and public row arrays alike."""
+    labels = {v: np.full(np.shape(value), NONE) for v, value in values.items()}
+    for v, axis in axes.items():
+        shape = np.shape(values[v])
+        row = np.expand_dims(np.arange(n), tuple(a for a in range(len(shape)) if a != axis))
+        labels[v] = np.broadcast_to(row, shape)
+    try:
+        found = row_labels([record], labels, values)[record]
+    except (NotCertified, *UNCOMPUTABLE):
+        return False
+    own = np.arange(len(found))
+    return len(found) == n and MIXED not in found and bool(np.all((found == own) | (found == NONE)))
+
+
+def _alike(
+    record: Variable,
+    values: Mapping[Variable, np.ndarray],
+    stand_ins: Mapping[Variable, np.ndarray],
+    axes: Mapping[Variable, int],
+    n: int,
+) -> bool:
+    """Whether each of n rows, and a single one, carries one and the same expression."""
+    seen = []
+    for count in (n, 1):
+        rows = {v: value.take(range(count), axis=axes[v]) for v, value in stand_ins.items()}
+        try:
+            seen.append(expressions_of_rows(record, {**values, **rows}, axes))
+        except (NotCertified, *UNCOMPUTABLE):
+            return False
+    return [len(rows) for rows in seen] == [n, 1] and all(np.all(r == seen[0][:1]) for r in seen)
+
+
+def _one_row(
+    record: Variable,
+    graph: RecordGraph,
+    sources: Sequence[Source],
+    shapes: Mapping[str, tuple[int, ...]],
+    arrays: Sequence[_RowArray],
+) -> SingleRecord:
+    """The graph with every row array one row long, and that axis made inside."""
+    data = {s.name: pt.tensor(s.name, dtype=s.dtype, shape=s.row_shape) for s in sources}
+    swaps = {graph.data[s.name]: pt.expand_dims(data[s.name], s.axis) for s in sources}
+    public = {}
+    for a in arrays:
+        values = np.moveaxis(a.values, a.axis, 0)
+        entry = pt.tensor(a.variable.name, dtype=a.variable.type.dtype, shape=values.shape[1:])
+        public[entry] = values
+        swaps[a.variable] = pt.expand_dims(entry, a.axis)
+    parameters = {
+        name: v.type.clone(shape=shapes[name])(name=name) for name, v in graph.parameters.items()
+    }
+    swaps |= {graph.parameters[name]: v for name, v in parameters.items()}
+
+    def sized(node: Apply, inputs: list[Variable]) -> Variable | None:
+        return inputs[0] if isinstance(node.op, SpecifyShape) else None
+
+    row = rebuild([record], swaps, sized)[0]
+    return SingleRecord(simplify([row.sum()])[0], data, parameters, public)

@@ -1,0 +1,156 @@
+"""R by branch and bound: never below a variation that is found, and near it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from pytensor.graph.traversal import ancestors
+
+import pymc_private as pmp
+from pymc_private.analysis import Interval as Bounds
+from pymc_private.analysis import batch, specialize
+from pymc_private.analysis.branch import maximize
+from pymc_private.analysis.effort import Effort
+from pymc_private.models import certificate, quadruples
+from tests.models.zoo import BY_NAME, ZOO, N
+
+ALIKE = [e.name for e in ZOO]
+
+
+def private_of(name):
+    one = BY_NAME[name]
+    return one.privatize(one.data(np.random.default_rng(1), N))
+
+
+def solved(objective, goal=0.02, units=3000.0):
+    return maximize(
+        objective, *objective.roots(), goal=lambda e: goal, effort=Effort(units), known=np.inf
+    )
+
+
+def random_points(objective, rng, count=3000):
+    """Allowed quadruples of a problem without cuts: ends, levels and the inside."""
+    lower, upper = objective.roots()
+    which = rng.integers(0, len(lower), count)
+    lower, upper = lower[which], upper[which]
+    points = rng.uniform(lower, upper)
+    ends = rng.random(points.shape) < 0.5
+    points = np.where(ends, np.where(rng.random(points.shape) < 0.5, lower, upper), points)
+    return np.where(objective.whole, np.round(points), points)
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_no_quadruple_varies_by_more_than_the_bound(name):
+    objective = certificate._objective(private_of(name))
+    assert objective is not None
+    bracket = solved(objective)
+    assert np.isfinite(bracket.upper)
+    if not objective.is_relaxed:
+        found = objective.attained(random_points(objective, np.random.default_rng(2)))
+        assert found.max() <= bracket.upper * (1 + 1e-12)
+        assert bracket.lower >= found.max() * 0.97  # the search inside is no worse than chance
+
+
+@pytest.mark.parametrize("name", ["normal", "poisson regression", "gamma", "hierarchical"])
+def test_random_boxes_are_enclosed(name):
+    objective = certificate._objective(private_of(name))
+    rng = np.random.default_rng(3)
+    low, high = objective.roots()
+    for _ in range(30):
+        a, b = np.sort([rng.uniform(low[0], high[0]) for _ in range(2)], axis=0)
+        a = np.where(objective.whole, np.round(a), a)
+        b = np.where(objective.whole, np.maximum(np.round(b), a), b)
+        found = objective.enclose(a[None], b[None])
+        points = rng.uniform(a, b, (200, len(a)))
+        points = np.where(objective.whole, np.round(points), points)
+        values = objective.attained(points)
+        assert values.max() <= found.upper[0] + 1e-9
+        _slopes_hold(objective, points, found)
+
+
+def _slopes_hold(objective, points, found):
+    """Difference quotients along each smooth coordinate lie within the slopes."""
+    for j in np.flatnonzero(objective.smooth):
+        if not np.isfinite(found.low[0, j] + found.high[0, j]):
+            continue
+        ordered = points.copy()
+        ordered[:, j] = np.roll(points[:, j], 1)
+        rise = objective.attained(ordered) - objective.attained(points)
+        run = ordered[:, j] - points[:, j]
+        slack = 1e-7 * (1 + abs(run))
+        assert np.all(rise <= np.maximum(found.high[0, j] * run, found.low[0, j] * run) + slack)
+
+
+def planted(monkeypatch, name):
+    """How much a quadruple exceeds the bound that a broken objective proves."""
+    objective = certificate._objective(private_of(name))
+    bracket = solved(objective)
+    honest = certificate._objective(private_of(name))
+    monkeypatch.undo()
+    found = solved(honest).lower
+    return found - bracket.upper
+
+
+def test_a_slope_with_the_wrong_sign_is_caught(monkeypatch):
+    monkeypatch.setattr(quadruples, "SIGNS", (1.0, -1.0, -1.0, 1.0))
+    true = quadruples.Quadruples._slopes
+
+    def flipped(self, slopes, count):
+        low, high = true(self, slopes, count)
+        return -high, -low
+
+    monkeypatch.setattr(quadruples.Quadruples, "_slopes", flipped)
+    assert planted(monkeypatch, "normal") > 1.0
+
+
+def test_slopes_across_a_jump_are_caught(monkeypatch):
+    def guarded():
+        with pm.Model() as model:
+            cut = pm.Uniform("cut", -1, 1)
+            y = pm.Data("y", np.linspace(-1, 1, N))
+            pm.Potential("loss", pt.switch(y > cut, 0.0, -3.0) + 0.0 * y * cut)
+        return pmp.privatize(model, records={"y": 0}, domain={"y": (-1, 1)})
+
+    found = solved(certificate._objective(guarded()))
+    assert found.upper == pytest.approx(6.0, rel=0.05)
+    everywhere = lambda value, moving, trail, axes: np.asarray(True)  # noqa: E731
+    monkeypatch.setattr(batch, "continuity", everywhere)
+    assert solved(certificate._objective(guarded())).upper < 5.0
+
+
+def test_a_switch_is_left_out_only_where_both_branches_agree():
+    u, v = pt.dscalar("u"), pt.dscalar("v")
+    box = {u: Bounds(np.array(0.5), np.array(2.0)), v: Bounds(np.array(1.0), np.array(2.0))}
+    agrees = specialize.specialize(pt.switch(pt.eq(u, 1.0), 0.0, (u - 1.0) * pt.log(v)), box)
+    differs = [
+        pt.switch(pt.eq(u, 1.0), 0.0, u * pt.log(v)),
+        pt.switch(pt.eq(u, 1.0), 1.0, (u - 1.0) * pt.log(v)),
+        pt.switch(pt.eq(u, 1.0), 0.0, (u - 2.0) * pt.log(v)),
+    ]
+
+    def switches(graph):
+        names = [str(v.owner.op) for v in ancestors([graph]) if v.owner is not None]
+        return any("witch" in name for name in names)
+
+    assert not switches(agrees)
+    assert all(switches(specialize.specialize(graph, box)) for graph in differs)
+
+
+def test_terms_of_records_alone_and_of_parameters_alone_do_not_count():
+    x, t = pt.dscalar("x"), pt.dscalar("t")
+    value = specialize.joint_terms(
+        pt.exp(x) - (t**3 + (2.0 * x * t - pt.log(x))) + pt.sum(pt.stack([t, t])), [x], [t]
+    )
+    points = [(0.3, 1.7), (2.0, -0.4)]
+    left = [float(value.eval({x: a, t: b}, mode="FAST_COMPILE")) for a, b in points]
+    wanted = [-2.0 * a * b for a, b in points]
+    assert np.subtract(left, left[0]) == pytest.approx(np.subtract(wanted, wanted[0]))
+
+
+def test_the_bound_does_not_move_with_the_number_of_records():
+    one = BY_NAME["negative binomial"]
+    few = one.privatize(one.data(np.random.default_rng(1), 8))
+    many = one.privatize(one.data(np.random.default_rng(1), 501))
+    assert pmp.certify(few).range == pmp.certify(many).range

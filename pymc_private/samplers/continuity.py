@@ -24,6 +24,7 @@ from pytensor.tensor.math import Dot, Max, Min, Prod, Sum
 from pytensor.tensor.shape import SpecifyShape
 
 from pymc_private.analysis import Interval, Trail
+from pymc_private.analysis.intervals.confine import Confine
 from pymc_private.analysis.intervals.indexing import PUT, TAKE
 from pymc_private.analysis.intervals.shape import MOVERS
 
@@ -102,7 +103,7 @@ def _live_inputs(node: Apply, trail: Trail) -> list[Variable] | None:
     op = node.op.scalar_op
     if isinstance(op, ps.Switch):
         return _live_branches(node, trail)
-    if isinstance(op, ps.Clip):  # with crossed ends a clip is a step
+    if isinstance(op, ps.Clip | Confine):  # with crossed ends a clip is a step
         _, low, high = (trail[v] for v in node.inputs)
         return node.inputs if np.all(low.upper <= high.lower) else None
     # A cast to an integer never comes here: its output is no float.

@@ -13,6 +13,7 @@ from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import Trail
 from pymc_private.errors import NotCertified
 from pymc_private.models import partition, search
+from pymc_private.models.clip import claims_of_clip, clipped_range
 from pymc_private.models.effort import Effort
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.models.private_model import PrivateModel
@@ -20,7 +21,7 @@ from pymc_private.models.row_bounds import RowBounds
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.printing import number
 
-THEOREM = "T1-T3"
+THEOREM, CLIPPED = "T1-T3", "T1-T3, T25"
 SEARCH, REFINE, RESCUE = 1000.0, 2000.0, 500.0
 """Walks spent on the lower bound, on the upper one, and to make an infinite one finite: seconds."""
 ASSUMPTIONS = (
@@ -53,6 +54,8 @@ class Certificate:
         Time the certificate took.
     model : str
         Fingerprint of the model it speaks of, whatever its power.
+    theorem : str
+        Numbers of the theorems it rests on.
     """
 
     range: float
@@ -64,6 +67,7 @@ class Certificate:
     milliseconds: float
     tolerance: float = 0.05
     model: str = ""
+    theorem: str = THEOREM
 
     @property
     def tightness(self) -> float:
@@ -97,7 +101,7 @@ class Certificate:
             self.range,
             draws,
             neighbors=self.neighbors,
-            theorem=THEOREM,
+            theorem=self.theorem,
             assumptions=(*ASSUMPTIONS, *self.claims),
         )
 
@@ -109,7 +113,8 @@ class Certificate:
             f"  one record changes the log-likelihood by a range of at most R = {proved} nats "
             f"(power {float(self.power):.4g})",
             f"  a search found {found}: {reached} {self.tolerance:.0%} of the truth",
-            f"  one exact draw is {proved}-differentially private ({self.neighbors}); {THEOREM}",
+            f"  one exact draw is {proved}-differentially private ({self.neighbors}); "
+            f"{self.theorem}",
             *(f"  claimed: {claim}" for claim in self.claims),
         ]
         return "\n".join(lines)
@@ -148,7 +153,7 @@ def certify(
     References
     ----------
     Theory T1 (Dimitrakakis et al. 2017, Theorem 8.1, sharpened; McSherry and Talwar 2007), T24 for
-    the cell bound; Moore (1966) for interval inclusion.
+    the cell bound, T25 for clipped models; Moore (1966) for interval inclusion.
     """
     start = time.perf_counter()
     deadline = math.inf if seconds is None else start + seconds
@@ -169,17 +174,20 @@ def certify(
         rows.effort = Effort(REFINE, deadline)
         best = min(best, partition.refined_range(rows, private.box, found, tolerance))
         _check_against(found, best)
-    power = private.power
+    power, clipped = private.power, clipped_range(private)
+    if clipped is not None:  # T25; `best` speaks of the clipped record too
+        best = min(best, _up(clipped))
     return Certificate(
         range=_times(best, power),
         searched=min(_times(best, power), found * float(power)),
         power=power,
         neighbors=private.neighbors,
         trail=tuple(trail.describe()),
-        claims=private.claims,
+        claims=(*private.claims, *claims_of_clip(private)),
         milliseconds=(time.perf_counter() - start) * 1e3,
         tolerance=tolerance,
         model=_fingerprint(private),
+        theorem=THEOREM if clipped is None else CLIPPED,
     )
 
 
@@ -208,9 +216,13 @@ def _times(value: float, power: Fraction) -> float:
     """value * power, rounded up."""
     if power == 1:
         return value
-    product = Fraction(value) * power
-    nearest = float(product)
-    return nearest if Fraction(nearest) >= product else math.nextafter(nearest, math.inf)
+    return _up(Fraction(value) * power)
+
+
+def _up(value: Fraction) -> float:
+    """The least double that is not smaller."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
 def _not_certified(private: PrivateModel, rows: RowBounds) -> NotCertified:

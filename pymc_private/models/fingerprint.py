@@ -15,7 +15,7 @@ from pymc_private.models.private_model import PrivateModel
 
 
 def describe_structure(private: PrivateModel) -> str:
-    """Text of the record's graph, priors, public constants, domain, region and power.
+    """Text of the record's graph, priors, public constants, domain, region, power and clip.
 
     Private variables are inputs of these graphs, so no private value can enter.
     """
@@ -45,6 +45,7 @@ def describe_structure(private: PrivateModel) -> str:
         private.neighbors,
         private.claims,
         private.shapes,
+        _exact(graph.clip),
     )
     return repr(parts)
 

@@ -13,7 +13,7 @@ import pandas as pd
 from pymc_private.errors import Incompatible
 from pymc_private.models.certificate import Certificate
 from pymc_private.models.fingerprint import describe_structure
-from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.private_model import PrivateModel, clip_words
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.printing import number
 
@@ -98,6 +98,8 @@ class Plan:
             mass = next((row.mass for row in self.frontier if row.chosen), None)
             share = f"; prior mass about {mass:g}" if mass else ""
             lines.append(f"prior restricted to {region}{share}")
+        if self.private.graph.clip is not None:
+            lines.append(f"clipped: {clip_words(self.private.graph.clip)}")
         if kept < LITTLE * n:
             lines.append(
                 "WARNING: little information is kept; fewer draws, a smaller box, a narrower "

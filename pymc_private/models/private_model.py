@@ -19,7 +19,7 @@ from pymc_private.models.compat import dumps as model_dumps
 from pymc_private.models.records import RecordGraph, build_record_graph
 from pymc_private.models.sources import Source
 from pymc_private.models.supports import support
-from pymc_private.models.transformed import restricted_model
+from pymc_private.models.transformed import SCORE, restricted_model, scored_model
 from pymc_private.models.unbake import unbake
 
 
@@ -82,9 +82,15 @@ class PrivateModel:
 
     @cached_property
     def model(self) -> pm.Model:
-        """A plain PyMC model: data clipped, prior restricted to the region, likelihood tempered."""
-        power = float(self.power)
-        return restricted_model(self.base, self.region, power, self.graph.factors, self.initvals)
+        """A plain PyMC model: data clipped, prior restricted to the region, likelihood tempered.
+
+        Where the log-likelihoods are clipped, a potential takes the place of the likelihood, and
+        observed variables become data.
+        """
+        base, factors = self.base, self.graph.factors
+        if self.graph.clip is not None:
+            base, factors = scored_model(base, self.graph, self.sources), (SCORE,)
+        return restricted_model(base, self.region, float(self.power), factors, self.initvals)
 
     @property
     def domain(self) -> dict[str, str]:
@@ -95,6 +101,10 @@ class PrivateModel:
         """The same model on a smaller region."""
         return replace(self, region=dict(self.region) | dict(region))
 
+    def with_graph(self, graph: RecordGraph) -> PrivateModel:
+        """The same model with another log-likelihood of each record."""
+        return replace(self, graph=graph)
+
     def with_power(self, power: Fraction) -> PrivateModel:
         """The same model with another power of the likelihood."""
         return replace(self, power=power)
@@ -102,11 +112,12 @@ class PrivateModel:
     def __repr__(self) -> str:
         data = ", ".join(f"{name} in {domain}" for name, domain in self.domain.items())
         region = ", ".join(f"{k} in {_ends(v)}" for k, v in self.region.items()) or "untrimmed"
+        clip = f"\n  clip: {clip_words(self.graph.clip)}" if self.graph.clip else ""
         return (
             f"PrivateModel (holds confidential data)\n"
             f"  one record: one {self.records} of {self.n}; neighbors: {self.neighbors}\n"
             f"  private: {data}\n  factors: {', '.join(self.graph.factors)}\n"
-            f"  region: {region}\n  power: {float(self.power):.6g}"
+            f"  region: {region}\n  power: {float(self.power):.6g}{clip}"
         )
 
     def _repr_html_(self) -> str:
@@ -119,6 +130,11 @@ class PrivateModel:
     def __deepcopy__(self, memo: dict) -> PrivateModel:
         rebuild, (payload,) = self.__reduce__()
         return rebuild(payload)
+
+
+def clip_words(ends: tuple[float, float]) -> str:
+    """Where the log-likelihood of each record is kept."""
+    return f"each record's log-likelihood in [{ends[0]:.12g}, {ends[1]:.12g}]"
 
 
 def _ends(bounds: Bounds) -> str:

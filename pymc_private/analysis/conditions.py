@@ -41,7 +41,7 @@ def failing_as_impossible(
         inputs = [new.get(v, v) for v in node.inputs]
         if isinstance(node.op, CheckAndRaise) and inputs[0].type.dtype.startswith("float"):
             new[node.outputs[0]] = _with_conditions(inputs[0], inputs[1:], private)
-        elif inputs != node.inputs:
+        elif inputs != list(node.inputs):
             copy = node.clone_with_new_inputs(inputs)
             new.update(zip(node.outputs, copy.outputs, strict=True))
     return [new.get(v, v) for v in outputs]

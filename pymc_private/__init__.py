@@ -27,6 +27,7 @@ from pymc_private.mechanisms.posterior import sample
 from pymc_private.mechanisms.release import Release, load
 from pymc_private.models.ball import Ball
 from pymc_private.models.certificate import Certificate, certify
+from pymc_private.models.clip import clip
 from pymc_private.models.constants import constants
 from pymc_private.models.domain import Categories, Interval, Simplex
 from pymc_private.models.lint import LintReport, lint
@@ -75,6 +76,7 @@ __all__ = [
     "answer",
     "calibrate",
     "certify",
+    "clip",
     "compare",
     "constants",
     "errors",

@@ -5,8 +5,10 @@ Imports: errors, NumPy, SciPy's special functions, PyTensor. Knows nothing of pr
 
 from pymc_private.analysis import expression_rules, row_indexing, row_rules
 from pymc_private.analysis.bounds import Culprit, Trail, bounds
+from pymc_private.analysis.conditions import failing_as_impossible
 from pymc_private.analysis.expressions import expressions
 from pymc_private.analysis.interval import Ellipsoid, Interval, SimplexRows
+from pymc_private.analysis.intervals.confine import confine, is_confined
 from pymc_private.analysis.rewrites import simplify
 from pymc_private.analysis.rows import MIXED, NONE, refuse_joint_conditions, row_labels
 from pymc_private.analysis.walk import walk
@@ -20,8 +22,11 @@ __all__ = [
     "SimplexRows",
     "Trail",
     "bounds",
+    "confine",
     "expression_rules",
     "expressions",
+    "failing_as_impossible",
+    "is_confined",
     "refuse_joint_conditions",
     "row_indexing",
     "row_labels",

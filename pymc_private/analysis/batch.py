@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ import pytensor.tensor as pt
 from pytensor.gradient import DisconnectedInputError, NullTypeGradError
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis.bounds import Trail, bounds
 from pymc_private.analysis.continuity import continuity, moving_variables
@@ -76,6 +78,7 @@ class Batch:
         outputs = vectorize_graph([value, *gradient.values()], replace=self.boxes)
         self.value, *slopes = simplify(outputs)
         self.gradient = dict(zip(gradient, slopes, strict=True))
+        self.elements = _count_elements([value, *gradient.values()])
         self._moving = moving_variables([self.value], [self.boxes[v] for v in self.gradient])
 
     def values(self, given: Mapping[Variable, Interval]) -> Ends:
@@ -111,6 +114,14 @@ class Batch:
         lower = np.nan_to_num(np.asarray(fact.lower, float), nan=-np.inf, neginf=-np.inf)
         upper = np.nan_to_num(np.asarray(fact.upper, float), nan=np.inf, posinf=np.inf)
         return np.broadcast_to(lower, shape), np.broadcast_to(upper, shape)
+
+
+def _count_elements(outputs: Sequence[Variable]) -> int:
+    """Numbers in one evaluation of a graph, where shapes are known; else one a variable."""
+    return sum(
+        math.prod(size or 1 for size in getattr(v.type, "shape", ()))
+        for v in ancestors(list(outputs))
+    )
 
 
 def _count(given: Mapping[Variable, Interval]) -> int:

@@ -11,6 +11,7 @@ from pytensor.raise_op import CheckAndRaise
 
 from pymc_private.analysis.interval import Interval
 from pymc_private.analysis.intervals import bound, has_rule
+from pymc_private.analysis.intervals.confine import is_confined
 from pymc_private.analysis.intervals.logic import truth
 from pymc_private.analysis.intervals.settle import has_lost_shape, settle
 from pymc_private.analysis.walk import leaves, name_of, walk
@@ -140,7 +141,8 @@ def _as_truth(variable: Variable, fact: Interval) -> Interval:
 
 
 def _rule(node: Apply, facts: Sequence[Interval]) -> Sequence[Interval]:
-    if any(has_lost_shape(v, fact) for v, fact in zip(node.inputs, facts, strict=True)):
+    lost = any(has_lost_shape(v, fact) for v, fact in zip(node.inputs, facts, strict=True))
+    if lost and not is_confined(node):  # its ends bring the shape
         return [Interval.everything() for _ in node.outputs]
     answer = bound(node.op, node, *facts)
     answers = answer if isinstance(answer, list) else [answer]

@@ -28,6 +28,7 @@ from pytensor.tensor.shape import SpecifyShape
 from pymc_private.analysis.bounds import Trail
 from pymc_private.analysis.composites import LogSumExp
 from pymc_private.analysis.interval import Interval
+from pymc_private.analysis.intervals.confine import Confine
 from pymc_private.analysis.intervals.indexing import PUT, TAKE
 from pymc_private.analysis.intervals.shape import MOVERS
 
@@ -144,7 +145,7 @@ def _live_inputs(node: Apply, trail: Trail, moving: Collection[Variable], batch_
     op = node.op.scalar_op
     if isinstance(op, ps.Switch):
         return _live_branches(node, trail, moving, batch_axes)
-    if isinstance(op, ps.Clip):  # with crossed ends a clip is a step
+    if isinstance(op, ps.Clip | Confine):  # with crossed ends a clip is a step
         _, low, high = (trail[v] for v in node.inputs)
         return ~_each(batch_axes, low.upper <= high.lower), everything
     # A cast to an integer never comes here: its output is no float.

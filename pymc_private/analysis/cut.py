@@ -81,3 +81,42 @@ def frontier(value: Variable, many: Collection[Variable]) -> list[Variable]:
     if reached & wide - cuts:
         return [value]
     return [cut for cut in cuts if cut in reached]
+
+
+def one_sided(value: Variable, *sides: Collection[Variable]) -> list[Variable]:
+    """The last variables that read one side alone, each computed from several numbers.
+
+    Parameters
+    ----------
+    value : Variable
+    *sides : collections of Variable
+        Inputs, disjoint.
+
+    Returns
+    -------
+    list of Variable
+        Floats that read inputs of one side only (and constants), while something they go into reads
+        more.
+    """
+    reads: dict[Variable, frozenset[int]] = {
+        v: frozenset([k]) for k, side in enumerate(sides) for v in side
+    }
+    last: set[Variable] = set()
+    for node in io_toposort([], [value]):
+        joined: frozenset[int] = frozenset()
+        for v in node.inputs:
+            if not isinstance(v, Constant):
+                # An input of no side keeps a node from being one-sided.
+                joined |= reads.get(v, frozenset([-1]) if v.owner is None else frozenset())
+        reads.update(dict.fromkeys(node.outputs, joined))
+        if len(joined) > 1:
+            last |= {v for v in node.inputs if len(reads.get(v, ())) == 1}
+    return [v for v in last if v.owner is not None and -1 not in reads[v] and _is_computed(v)]
+
+
+def _is_computed(variable: Variable) -> bool:
+    """Whether this is a float that more than one number went into."""
+    if not str(getattr(variable.type, "dtype", "")).startswith("float"):
+        return False
+    inputs = [v for v in ancestors([variable]) if v.owner is None and not isinstance(v, Constant)]
+    return sum(_size(v) for v in inputs) > _size(variable)

@@ -124,7 +124,7 @@ def refuse_joint_conditions(outputs: Sequence[Variable], trail: Mapping[Variable
         node = variable.owner
         if node is None or not isinstance(node.op, CheckAndRaise):
             continue
-        for leaf in _conjuncts(node.inputs[1:]):
+        for leaf in conjuncts(node.inputs[1:]):
             if leaf in trail and isinstance(trail[leaf], np.ndarray) and MIXED in trail[leaf]:
                 raise NotCertified(
                     "a condition of the model reads several records at once",
@@ -136,7 +136,7 @@ def refuse_joint_conditions(outputs: Sequence[Variable], trail: Mapping[Variable
 CONJOINING = (All, DimShuffle, MakeVector, ScalarFromTensor, TensorFromScalar)
 
 
-def _conjuncts(conditions: Sequence[Variable]) -> list[Variable]:
+def conjuncts(conditions: Sequence[Variable]) -> list[Variable]:
     """The parts of conditions below every "all" and "and"."""
     found, left = [], list(conditions)
     while left:

@@ -52,6 +52,7 @@ def assemble(
         "domain": model.domain,
         "trim": {k: _ends(b.lower, b.upper) for k, b in model.region.items()},
         "power": str(model.power),
+        "clip": None if model.graph.clip is None else list(model.graph.clip),
         "withheld": [*found.private, *found.failed],
         "grid": GRID,
         "model": model_fingerprint(model),

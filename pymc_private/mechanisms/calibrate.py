@@ -16,6 +16,7 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.temper import temper as temper_model
 from pymc_private.models.trim import trim
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.printing import number
 from pymc_private.samplers.choose import choose
 
@@ -31,6 +32,7 @@ def calibrate(
     delta: float = 0.0,
     draws: int = 1,
     temper: bool = True,
+    n: int | None = None,
 ) -> Plan:
     """Find a region and a power so that `draws` exact draws cost at most (epsilon, delta).
 
@@ -50,6 +52,9 @@ def calibrate(
         Number of draws released, at least 1.
     temper : bool
         Whether the likelihood may be tempered. If not, a budget too small is refused.
+    n : int, optional
+        Under add/remove: a public guess of the number of records, for the plan's words only. Under
+        substitution the number is public and known.
 
     Returns
     -------
@@ -67,7 +72,8 @@ def calibrate(
         No sampler with a proof fits the model.
     """
     _check(epsilon, delta, draws)
-    rows = list(_candidates(private, epsilon, delta, draws))
+    n = _public_count(private, n)
+    rows = list(_candidates(private, epsilon, delta, draws, n))
     if not rows:
         certify(trim(private, mass=DEFAULT_MASS))  # raises, naming what stays infinite
     if not any(row.chosen for row in rows):  # the usual mass is too large; the next below it is not
@@ -86,7 +92,24 @@ def calibrate(
         epsilon=float(epsilon),
         delta=float(delta),
         frontier=tuple(rows),
+        n=n,
     )
+
+
+def _public_count(private: PrivateModel, given: int | None) -> int | None:
+    """The number of records that plans may speak of."""
+    if private.neighbors != ADD_REMOVE:
+        if given is not None and given != private.n:
+            raise DomainError(
+                "n= is for add/remove neighbors; here the number of records is public",
+                got=given,
+                allowed=f"{private.n}, or nothing",
+            )
+        return private.n
+    whole = isinstance(given, int | np.integer) and not isinstance(given, bool) and given >= 1
+    if given is not None and not whole:
+        raise DomainError("n= is a public number of records", got=given, allowed="1, 2, ...")
+    return None if given is None else int(given)
 
 
 def _check(epsilon: float, delta: float, draws: int) -> None:
@@ -99,13 +122,13 @@ def _check(epsilon: float, delta: float, draws: int) -> None:
 
 
 def _candidates(
-    private: PrivateModel, epsilon: float, delta: float, draws: int
+    private: PrivateModel, epsilon: float, delta: float, draws: int, n: int | None
 ) -> Iterator[Frontier]:
     """Regions worth showing, with the power each affords; the chosen one is marked."""
     affordable = largest_range(epsilon, delta, draws)
     try:
         certificate = certify(private)
-        yield _row(private, certificate, affordable, None, chosen=True)
+        yield _row(private, certificate, affordable, None, chosen=True, n=n)
         return
     except NotCertified:
         pass
@@ -116,7 +139,7 @@ def _candidates(
             certificate = certify(trimmed)
         except NotCertified:
             continue
-        yield _row(trimmed, certificate, affordable, mass, chosen=mass == DEFAULT_MASS)
+        yield _row(trimmed, certificate, affordable, mass, chosen=mass == DEFAULT_MASS, n=n)
 
 
 def _row(
@@ -125,13 +148,14 @@ def _row(
     affordable: float,
     mass: float | None,
     chosen: bool,
+    n: int | None,
 ) -> Frontier:
     power = Fraction(1)
     if certificate.range > affordable:
         power = Fraction(affordable) / Fraction(certificate.range)
     # A short power is easier to read and to state; it is rounded towards more privacy.
     power = power if power == 1 else _shorter(power)
-    kept = float(power * private.power) * private.n
+    kept = float(power * private.power) * (math.nan if n is None else n)
     return Frontier(private, certificate, power, mass, kept, chosen)
 
 
@@ -197,6 +221,7 @@ def at_cost(private: PrivateModel, draws: int, delta: float) -> Plan:
         As `calibrate`.
     """
     _check(1.0, delta, draws)
+    public = _public_count(private, None)
     certificate = certify(private)
     guarantee = certificate.guarantee(int(draws))
     cost = guarantee.epsilon(delta)
@@ -208,5 +233,6 @@ def at_cost(private: PrivateModel, draws: int, delta: float) -> Plan:
         draws=int(draws),
         epsilon=cost,
         delta=float(delta),
-        frontier=(_row(private, certificate, math.inf, None, chosen=True),),
+        frontier=(_row(private, certificate, math.inf, None, chosen=True, n=public),),
+        n=public,
     )

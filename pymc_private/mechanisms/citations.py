@@ -111,6 +111,16 @@ _FILTER = """\
   booktitle = {International Conference on Machine Learning},
   year      = {2023}
 }"""
+_GIBBS = """\
+@article{bissiri2016general,
+  title   = {A General Framework for Updating Belief Distributions},
+  author  = {Bissiri, Pier Giovanni and Holmes, Chris C. and Walker, Stephen G.},
+  journal = {Journal of the Royal Statistical Society: Series B},
+  volume  = {78},
+  number  = {5},
+  pages   = {1103--1130},
+  year    = {2016}
+}"""
 
 THEOREMS: dict[str, tuple[str, ...]] = {
     "T1": (_POSTERIOR, _EXPONENTIAL, _BOUNDED_RANGE),
@@ -123,6 +133,7 @@ THEOREMS: dict[str, tuple[str, ...]] = {
     "T20": (_GDP,),
     "T21": (_PROXIMAL,),
     "T23": (_FILTER,),
+    "T25": (_GIBBS, _EXPONENTIAL),
 }
 
 

@@ -111,7 +111,17 @@ def attributes(release: Release) -> dict[str, str]:
         "claim": facts.get("claim", "") if release.private else NOT_PRIVATE,
         "versions": ", ".join(f"{k} {v}" for k, v in facts.get("versions", {}).items()),
     }
-    for key in ("name", "sampler", "records", "model", "grid", "power", "withheld", "ledger_head"):
+    for key in (
+        "name",
+        "sampler",
+        "records",
+        "model",
+        "grid",
+        "power",
+        "clip",
+        "withheld",
+        "ledger_head",
+    ):
         if facts.get(key):
             flat[key] = _flat(facts[key])
     return flat

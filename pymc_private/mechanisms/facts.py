@@ -140,6 +140,16 @@ def _is_charges(value: object) -> bool:
     )
 
 
+def _is_pair(value: object) -> bool:
+    if value is None:
+        return True
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(isinstance(end, float | int) and not isinstance(end, bool) for end in value)
+    )
+
+
 def _is_ranges(value: object) -> bool:
     if value is None:
         return True
@@ -166,6 +176,7 @@ ALLOWED: dict[str, tuple[Check, str]] = {
     "domain": _PLAIN,
     "trim": _PLAIN,
     "power": _NUMBER,
+    "clip": (_is_pair, "None or [lower, upper]"),
     "withheld": _TEXTS,
     "uncomputed": _TEXTS,
     "grid": _TEXT,

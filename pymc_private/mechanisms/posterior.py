@@ -28,7 +28,7 @@ MEANINGLESS = {
     "target_accept": "there is no step size; remove it",
     "idata_kwargs": "a release holds draws alone; see release.to_arviz()",
 }
-DECLARE = ("records", "domain", "neighbors", "public", "constants")
+DECLARE = ("records", "domain", "neighbors", "records_per_unit", "public", "constants")
 
 
 def sample(
@@ -77,7 +77,8 @@ def sample(
     progressbar : bool
         Show progress on this screen.
     **declaration
-        ``records=``, ``domain=``, ``neighbors=``, ``public=``, ``constants=``: see `privatize`.
+        ``records=``, ``domain=``, ``neighbors=``, ``records_per_unit=``, ``public=``,
+        ``constants=``: see `privatize`.
 
     Returns
     -------

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import Trail
-from pymc_private.analysis.branch import maximize
-from pymc_private.analysis.effort import Effort
 from pymc_private.errors import NotCertified
-from pymc_private.models import partition, search
+from pymc_private.models.clip import claims_of_clip, clipped_range
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.quadruples import Quadruples
+from pymc_private.models.progress import progress_bar
+from pymc_private.models.refine import refined
 from pymc_private.models.row_bounds import RowBounds
-from pymc_private.models.single_record import single_record
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.printing import number
 
-THEOREM = "T1-T3"
-SEARCH, REFINE_ROWS, EASY, REFINE = 1000.0, 2000.0, 500.0, 8000.0
-"""Effort, in walks: on points, on cells of all rows, on boxes to `FINE`, and on boxes at all."""
-FINE = 0.01
-"""Gap between bound and truth that is aimed at while it costs little."""
+THEOREM, CLIPPED = "T1-T3", "T1-T3, T25"
 ASSUMPTIONS = (
     "real arithmetic and ideal randomness: the draws are exact for real numbers, then rounded to a "
     "public grid",
@@ -44,7 +39,8 @@ class Certificate:
     ----------
     range : float, nats
         R: for any two records x, y the difference of their log-likelihoods varies by at most R over
-        the region of the parameters, at the model's power. Rounded up.
+        the region of the parameters, at the model's power; under add/remove the log-likelihood of
+        any one record does. For units of up to k records k times that. Rounded up.
     searched : float, nats
         The largest such variation a search found: R cannot be smaller than this.
     power : Fraction
@@ -58,6 +54,10 @@ class Certificate:
         Time the certificate took.
     model : str
         Fingerprint of the model it speaks of, whatever its power.
+    theorem : str
+        Numbers of the theorems it rests on.
+    where : dict of str to array
+        Records and parameters at which `searched` is attained, where branch and bound found it.
     """
 
     range: float
@@ -69,6 +69,8 @@ class Certificate:
     milliseconds: float
     tolerance: float = 0.05
     model: str = ""
+    theorem: str = THEOREM
+    where: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def tightness(self) -> float:
@@ -102,7 +104,7 @@ class Certificate:
             self.range,
             draws,
             neighbors=self.neighbors,
-            theorem=THEOREM,
+            theorem=self.theorem,
             assumptions=(*ASSUMPTIONS, *self.claims),
         )
 
@@ -114,7 +116,8 @@ class Certificate:
             f"  one record changes the log-likelihood by a range of at most R = {proved} nats "
             f"(power {float(self.power):.4g})",
             f"  a search found {found}: {reached} {self.tolerance:.0%} of the truth",
-            f"  one exact draw is {proved}-differentially private ({self.neighbors}); {THEOREM}",
+            f"  one exact draw is {proved}-differentially private ({self.neighbors}); "
+            f"{self.theorem}",
             *(f"  claimed: {claim}" for claim in self.claims),
         ]
         return "\n".join(lines)
@@ -124,12 +127,17 @@ class Certificate:
 
 
 def certify(
-    private: PrivateModel, *, tolerance: float = 0.05, seconds: float | None = None
+    private: PrivateModel,
+    *,
+    tolerance: float = 0.05,
+    seconds: float | None = None,
+    progressbar: bool = True,
 ) -> Certificate:
     """Bound the range of one record's log-likelihood by intervals over the model's graph.
 
-    Reads no data. Parameter cells are shared by both records of a pair, so that what a parameter
-    does to every record alike cancels.
+    Reads no data. R is a maximum over two records and two parameter points; branch and bound with
+    interval slopes brackets it (`models.quadruples`). What a parameter does to every record alike
+    cancels.
 
     Parameters
     ----------
@@ -140,6 +148,8 @@ def certify(
     seconds : float, optional
         Stop refining after this long. By default the effort is counted, not timed, so that the
         same model gives the same bound, and the same plan, at each run.
+    progressbar : bool
+        Show a bar if it takes more than a second.
 
     Returns
     -------
@@ -153,76 +163,34 @@ def certify(
     References
     ----------
     Theory T1 (Dimitrakakis et al. 2017, Theorem 8.1, sharpened; McSherry and Talwar 2007), T24 for
-    the cell bound; Moore (1966) for interval inclusion.
+    the cell bound, T25 for clipped models; Moore (1966) for interval inclusion.
     """
     start = time.perf_counter()
     deadline = math.inf if seconds is None else start + seconds
     rows = RowBounds(private.graph, private.sources, private.n)
     trail = rows.trail(private.box)
-    best = partition.coarse_range(rows, private.box)
-    if not math.isfinite(best) and _open_ended(private, trail):
+    clipped = clipped_range(private)
+    if clipped is None and _open_ended(private, trail):
         raise _not_certified(private, rows)  # no cutting of the other parameters would help
-    best, found = _refined(private, rows, best, tolerance, deadline)
-    if not math.isfinite(best):
+    with progress_bar(progressbar) as progress:
+        found = refined(private, rows, tolerance, deadline, progress)
+    upper = found.upper if clipped is None else min(found.upper, _up(clipped))  # T25
+    if not math.isfinite(upper):
         raise _not_certified(private, rows)
-    _check_against(found, best)
-    power = private.power
+    scale = private.power * private.records_per_unit
     return Certificate(
-        range=_times(best, power),
-        searched=min(_times(best, power), found * float(power)),
-        power=power,
+        range=_times(upper, scale),
+        searched=min(_times(upper, scale), found.found * float(scale)),
+        power=private.power,
         neighbors=private.neighbors,
         trail=tuple(trail.describe()),
-        claims=private.claims,
+        claims=(*private.claims, *claims_of_clip(private)),
+        where=found.where,
         milliseconds=(time.perf_counter() - start) * 1e3,
         tolerance=tolerance,
         model=_fingerprint(private),
+        theorem=THEOREM if clipped is None else CLIPPED,
     )
-
-
-def _refined(
-    private: PrivateModel, rows: RowBounds, best: float, tolerance: float, deadline: float
-) -> tuple[float, float]:
-    """A bound that is as near to what is found as the effort allows, and what is found."""
-    objective = _objective(private)
-    found = 0.0
-    if objective is not None:
-        bracket = maximize(
-            objective,
-            *objective.roots(),
-            goal=lambda effort: min(FINE, tolerance) if effort.spent < EASY else tolerance,
-            effort=Effort(REFINE, deadline),
-            known=best,
-        )
-        best = bracket.upper
-        found = 0.0 if objective.is_relaxed else bracket.lower
-    if best > found * (1.0 + tolerance):
-        rows.effort = Effort(SEARCH, deadline)
-        found = max(found, search.searched_range(rows, private.box))
-    if objective is None and best > found * (1.0 + tolerance):
-        _check_against(found, best)
-        rows.effort = Effort(REFINE_ROWS, deadline)
-        best = min(best, partition.refined_range(rows, private.box, found, tolerance))
-    return best, found
-
-
-def _objective(private: PrivateModel) -> Quadruples | None:
-    """The range as a maximum over boxes, where rows are alike and coordinates few."""
-    record = single_record(private.graph, private.sources, private.n, private.shapes)
-    if record is None:
-        return None
-    objective = Quadruples(record, private.sources, private.box)
-    return objective if objective.is_feasible else None
-
-
-def _check_against(found: float, best: float) -> None:
-    """Stop where a search beats the proof by more than rounding: then a rule is wrong."""
-    if found > best * (1.0 + 1e-9) + 1e-9:
-        raise NotCertified(
-            "the bound contradicts a search, so one of its rules is wrong",
-            blame=(f"proved {best:.9g} nats, found {found:.9g}",),
-            cure="do not use this model; please report it with the model's code",
-        )
 
 
 def _open_ended(private: PrivateModel, trail: Trail) -> list[str]:
@@ -240,9 +208,13 @@ def _times(value: float, power: Fraction) -> float:
     """value * power, rounded up."""
     if power == 1:
         return value
-    product = Fraction(value) * power
-    nearest = float(product)
-    return nearest if Fraction(nearest) >= product else math.nextafter(nearest, math.inf)
+    return _up(Fraction(value) * power)
+
+
+def _up(value: Fraction) -> float:
+    """The least double that is not smaller."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
 def _not_certified(private: PrivateModel, rows: RowBounds) -> NotCertified:

@@ -151,6 +151,11 @@ def copy_model(model: Any) -> tuple[Any, dict[str, Any]]:
     return copy, starts
 
 
+def copy_together(model: Any, variables: list[Any]) -> tuple[Any, list[Any]]:
+    """An independent copy of a PyMC model, and of some variables of its graph within the copy."""
+    return cloudpickle.loads(cloudpickle.dumps((model, variables)))
+
+
 def dumps(state: tuple[type, dict[str, Any]]) -> bytes:
     """Pickle a value that holds a PyMC model."""
     return cloudpickle.dumps(state)

@@ -1,4 +1,4 @@
-"""Coordinates of two records and two parameter points, and how each of four pairs reads them."""
+"""Coordinates of two records and two parameter points, and what each pair of them reads."""
 
 from __future__ import annotations
 
@@ -11,9 +11,27 @@ from pytensor.graph.basic import Variable
 
 from pymc_private.analysis import Interval as Bounds
 
-PAIRS = ((0, 0), (1, 0), (0, 1), (1, 1))
-"""(record, parameter point) of each term of the difference of differences."""
-SIGNS = (1.0, -1.0, -1.0, 1.0)
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A signed sum of log p(record | parameters) over pairs of a record and a parameter point.
+
+    Parameters
+    ----------
+    pairs : tuple of (record, parameter point)
+    signs : tuple of float
+    """
+
+    pairs: tuple[Pair, ...]
+    signs: tuple[float, ...]
+
+
+SUBSTITUTION = Contrast(((0, 0), (1, 0), (0, 1), (1, 1)), (1.0, -1.0, -1.0, 1.0))
+"""l(x, t) - l(y, t) - l(x, t') + l(y, t'): one record replaced (T1)."""
+ADDITION = Contrast(((0, 0), (0, 1)), (1.0, -1.0))
+"""l(x, t) - l(x, t'): one record added or removed (T24)."""
 
 
 class Role(Enum):
@@ -24,8 +42,9 @@ class Role(Enum):
     PAIR = "pair"
     SHARED = "shared"
 
-    def copy(self, record: int, point: int) -> tuple[int, ...]:
+    def copy(self, pair: Pair) -> tuple[int, ...]:
         """Which copy a pair reads."""
+        record, point = pair
         return {
             Role.RECORD: (record,),
             Role.POINT: (point,),
@@ -33,10 +52,9 @@ class Role(Enum):
             Role.SHARED: (),
         }[self]
 
-    @property
-    def copies(self) -> list[tuple[int, ...]]:
+    def copies(self, contrast: Contrast) -> list[tuple[int, ...]]:
         """All of them."""
-        return list(dict.fromkeys(self.copy(*pair) for pair in PAIRS))
+        return list(dict.fromkeys(map(self.copy, contrast.pairs)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,13 +112,13 @@ class Column:
 class Coordinates:
     """Where the copies of every column stand in one row of numbers."""
 
-    def __init__(self, columns: Sequence[Column]) -> None:
-        self.columns = list(columns)
+    def __init__(self, columns: Sequence[Column], contrast: Contrast) -> None:
+        self.columns, self.contrast = list(columns), contrast
         self.places: dict[tuple[Variable, tuple[int, ...]], slice] = {}
         lower, upper, whole = [np.empty(0)], [np.empty(0)], [np.empty(0, dtype=bool)]
         start = 0
         for column in self.columns:
-            for copy in column.role.copies:
+            for copy in column.role.copies(contrast):
                 self.places[column.variable, copy] = slice(start, start + column.size)
                 start += column.size
                 low, high = column.ends()
@@ -111,16 +129,16 @@ class Coordinates:
         self.lower, self.upper = np.concatenate(lower), np.concatenate(upper)
         self.whole = np.concatenate(whole)
 
-    def of(self, column: Column, pair: tuple[int, int]) -> slice:
+    def of(self, column: Column, pair: Pair) -> slice:
         """The places a pair reads a column at."""
-        return self.places[column.variable, column.role.copy(*pair)]
+        return self.places[column.variable, column.role.copy(pair)]
 
     def gather(self, lower: np.ndarray, upper: np.ndarray) -> dict[Variable, Bounds]:
-        """Inputs of the four pairs, one after the other: boxes (N, D) -> 4 N boxes."""
+        """Inputs of all pairs, one pair after the other: boxes (N, D) -> N boxes for each."""
         return {
             column.variable: column.interval(
-                np.concatenate([lower[:, self.of(column, pair)] for pair in PAIRS]),
-                np.concatenate([upper[:, self.of(column, pair)] for pair in PAIRS]),
+                np.concatenate([lower[:, self.of(column, pair)] for pair in self.contrast.pairs]),
+                np.concatenate([upper[:, self.of(column, pair)] for pair in self.contrast.pairs]),
             )
             for column in self.columns
         }

@@ -12,15 +12,19 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_private.models.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy.neighbors import ADD_REMOVE
 
 
 def describe_structure(private: PrivateModel) -> str:
-    """Text of the record's graph, priors, public constants, domain, region and power.
+    """Text of the record's graph, priors, public constants, domain, region, power and clip.
 
     Private variables are inputs of these graphs, so no private value can enter.
     """
     graph = private.graph
-    text = pytensor.dprint([graph.record, graph.prior], file="str", print_type=True)
+    # Under add/remove the number of records is protected: not even a digest may tell it, and the
+    # types of nodes hold it.
+    protected = private.neighbors == ADD_REMOVE
+    text = pytensor.dprint([graph.record, graph.prior], file="str", print_type=not protected)
     constants = [
         _digest(v.data)
         for v in ancestors([graph.record, graph.prior])
@@ -32,7 +36,10 @@ def describe_structure(private: PrivateModel) -> str:
         for part in (private.region, private.box)
         for name, b in sorted(part.items())
     ]
-    sources = [(s.name, s.axis, s.shape, _exact(s.domain)) for s in private.sources]
+    sources = [
+        (s.name, s.axis, s.row_shape if protected else s.shape, _exact(s.domain))
+        for s in private.sources
+    ]
     parts = (
         text,
         constants,
@@ -41,10 +48,12 @@ def describe_structure(private: PrivateModel) -> str:
         boxes,
         str(private.power),
         private.records,
-        private.n,
+        None if protected else private.n,
         private.neighbors,
+        private.records_per_unit,
         private.claims,
         private.shapes,
+        _exact(graph.clip),
     )
     return repr(parts)
 

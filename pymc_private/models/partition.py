@@ -16,9 +16,15 @@ MOST_ENTRIES = 2**24
 """Numbers in one table of bounds."""
 
 
-def coarse_range(rows: RowBounds, box: Mapping[str, Bounds]) -> float:
-    """R from one walk over the whole box: 2 (sup - inf) per record cell."""
+def coarse_range(rows: RowBounds, box: Mapping[str, Bounds], add_remove: bool = False) -> float:
+    """R from one walk over the whole box: 2 (sup - inf) per record cell; once under add/remove."""
     lower, upper = rows.table(box)
+    if add_remove:
+        with np.errstate(invalid="ignore"):
+            widths = upper - lower
+        scale = np.max(np.abs(np.nan_to_num(np.stack([lower, upper]), posinf=0, neginf=0)))
+        widest = float(np.where(np.isnan(widths), np.inf, widths).max())
+        return widest + (widest + 2.0 * float(scale)) * 2.0**-50
     return range_of_table(lower[None], upper[None])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -13,7 +14,7 @@ import pandas as pd
 from pymc_private.errors import Incompatible
 from pymc_private.models.certificate import Certificate
 from pymc_private.models.fingerprint import describe_structure
-from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.private_model import PrivateModel, clip_words
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.printing import number
 
@@ -48,6 +49,8 @@ class Plan:
     draws : int
     epsilon, delta : float
         The budget asked for.
+    n : int or None
+        Number of records, where it is public.
     """
 
     private: PrivateModel
@@ -58,6 +61,7 @@ class Plan:
     epsilon: float
     delta: float
     frontier: tuple[Frontier, ...] = ()
+    n: int | None = None
 
     def __post_init__(self) -> None:
         priced = self.certificate.guarantee(self.draws)
@@ -71,8 +75,8 @@ class Plan:
 
     @property
     def records_kept(self) -> float:
-        """Records' worth of information: power * n."""
-        return float(self.private.power) * self.private.n
+        """Records' worth of information: power * n; NaN where n is protected."""
+        return float(self.private.power) * (self.n if self.n is not None else math.nan)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -84,21 +88,27 @@ class Plan:
     def summary(self) -> str:
         """Say in plain words what the plan does."""
         spent = self.guarantee.epsilon(self.delta)
-        kept, n = self.records_kept, self.private.n
+        share = float(self.private.power)
+        kept = (
+            f"the information of {self.records_kept:.0f} of {self.n} records (power {share:.6g})"
+            if self.n is not None
+            else f"{share:.3g} of the information of each record (power {share:.6g})"
+        )
         lines = [
             f"{self.draws} proved draws ({self.sampler}) for epsilon = {number(spent, 6)} of "
             f"{self.epsilon:g}, delta = {self.delta:g}; {self.guarantee.road(self.delta)}",
-            f"keeps the information of {kept:.0f} of {n} records "
-            f"(power {float(self.private.power):.6g})",
+            f"keeps {kept}",
             f"one record changes the tempered log-likelihood by a range of at most "
             f"{number(self.certificate.range, 6)} nats",
         ]
         if self.private.region:
             region = ", ".join(_region_words(self.private))
             mass = next((row.mass for row in self.frontier if row.chosen), None)
-            share = f"; prior mass about {mass:g}" if mass else ""
-            lines.append(f"prior restricted to {region}{share}")
-        if kept < LITTLE * n:
+            held = f"; prior mass about {mass:g}" if mass else ""
+            lines.append(f"prior restricted to {region}{held}")
+        if self.private.graph.clip is not None:
+            lines.append(f"clipped: {clip_words(self.private.graph.clip)}")
+        if share < LITTLE:
             lines.append(
                 "WARNING: little information is kept; fewer draws, a smaller box, a narrower "
                 "domain or a larger budget would keep more"
@@ -130,12 +140,14 @@ class Plan:
         masses = [1.0 if mass is None or mass != mass else mass for mass in table["prior_mass"]]
         labels = ["as given" if m == 1.0 else f"{m:g}" for m in masses]
         positions = range(len(labels))
-        ax.plot(positions, table["records_kept"], color="0.6", zorder=1)
+        kept = table["power"] * (self.n if self.n is not None else 1)
+        ax.plot(positions, kept, color="0.6", zorder=1)
         colors = ["#b3462b" if chosen else "0.35" for chosen in table["chosen"]]
-        ax.scatter(positions, table["records_kept"], color=colors, zorder=2)
+        ax.scatter(positions, kept, color=colors, zorder=2)
         ax.set_xticks(list(positions), labels)
         ax.set_xlabel("prior mass kept by the trim")
-        ax.set_ylabel("records' worth of information kept")
+        of = "records' worth" if self.n is not None else "share"
+        ax.set_ylabel(f"{of} of information kept")
         ax.set_ylim(bottom=0)
         ax.set_title(f"{self.draws} draws at epsilon = {self.epsilon:g}, delta = {self.delta:g}")
         ax.spines[["top", "right"]].set_visible(False)

@@ -12,15 +12,17 @@ import numpy as np
 import pymc as pm
 
 from pymc_private.analysis import Interval as Bounds
-from pymc_private.errors import Unsupported
+from pymc_private.errors import DomainError
 from pymc_private.models import declare, intake
 from pymc_private.models.compat import copy_model, unpickle
 from pymc_private.models.compat import dumps as model_dumps
+from pymc_private.models.counted import refuse_counted
 from pymc_private.models.records import RecordGraph, build_record_graph
 from pymc_private.models.sources import Source
 from pymc_private.models.supports import support
-from pymc_private.models.transformed import restricted_model
+from pymc_private.models.transformed import SCORE, restricted_model, scored_model
 from pymc_private.models.unbake import unbake
+from pymc_private.privacy.neighbors import ADD_REMOVE, check_neighbors
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,8 @@ class PrivateModel:
         What is taken on trust.
     initvals : dict
         Starts the user gave in the model, in natural space.
+    records_per_unit : int
+        How many records one unit (a person) may own.
     """
 
     base: pm.Model
@@ -61,6 +65,7 @@ class PrivateModel:
     power: Fraction = Fraction(1)
     claims: tuple[str, ...] = ()
     initvals: Mapping[str, Any] = field(default_factory=dict)
+    records_per_unit: int = 1
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -82,9 +87,15 @@ class PrivateModel:
 
     @cached_property
     def model(self) -> pm.Model:
-        """A plain PyMC model: data clipped, prior restricted to the region, likelihood tempered."""
-        power = float(self.power)
-        return restricted_model(self.base, self.region, power, self.graph.factors, self.initvals)
+        """A plain PyMC model: data clipped, prior restricted to the region, likelihood tempered.
+
+        Where the log-likelihoods are clipped, a potential takes the place of the likelihood, and
+        observed variables become data.
+        """
+        base, factors = self.base, self.graph.factors
+        if self.graph.clip is not None:
+            base, factors = scored_model(base, self.graph, self.sources), (SCORE,)
+        return restricted_model(base, self.region, float(self.power), factors, self.initvals)
 
     @property
     def domain(self) -> dict[str, str]:
@@ -95,6 +106,10 @@ class PrivateModel:
         """The same model on a smaller region."""
         return replace(self, region=dict(self.region) | dict(region))
 
+    def with_graph(self, graph: RecordGraph) -> PrivateModel:
+        """The same model with another log-likelihood of each record."""
+        return replace(self, graph=graph)
+
     def with_power(self, power: Fraction) -> PrivateModel:
         """The same model with another power of the likelihood."""
         return replace(self, power=power)
@@ -102,11 +117,15 @@ class PrivateModel:
     def __repr__(self) -> str:
         data = ", ".join(f"{name} in {domain}" for name, domain in self.domain.items())
         region = ", ".join(f"{k} in {_ends(v)}" for k, v in self.region.items()) or "untrimmed"
+        # Under add/remove the number of records is protected.
+        count = "" if self.neighbors == ADD_REMOVE else f" of {self.n}"
+        units = f", in units of up to {self.records_per_unit}" if self.records_per_unit > 1 else ""
+        clip = f"\n  clip: {clip_words(self.graph.clip)}" if self.graph.clip else ""
         return (
             f"PrivateModel (holds confidential data)\n"
-            f"  one record: one {self.records} of {self.n}; neighbors: {self.neighbors}\n"
+            f"  one record: one {self.records}{count}; neighbors: {self.neighbors}{units}\n"
             f"  private: {data}\n  factors: {', '.join(self.graph.factors)}\n"
-            f"  region: {region}\n  power: {float(self.power):.6g}"
+            f"  region: {region}\n  power: {float(self.power):.6g}{clip}"
         )
 
     def _repr_html_(self) -> str:
@@ -119,6 +138,11 @@ class PrivateModel:
     def __deepcopy__(self, memo: dict) -> PrivateModel:
         rebuild, (payload,) = self.__reduce__()
         return rebuild(payload)
+
+
+def clip_words(ends: tuple[float, float]) -> str:
+    """Where the log-likelihood of each record is kept."""
+    return f"each record's log-likelihood in [{ends[0]:.12g}, {ends[1]:.12g}]"
 
 
 def _ends(bounds: Bounds) -> str:
@@ -135,6 +159,7 @@ def privatize(
     records: str | Mapping[str, int] | None = None,
     domain: Mapping[str, Any] | None = None,
     neighbors: str = "substitute",
+    records_per_unit: int = 1,
     public: Sequence[str] = (),
     constants: str = "private",
 ) -> PrivateModel:
@@ -154,8 +179,12 @@ def privatize(
         ``Interval(a, b)`` or ``(a, b)``, ``Ball(r)``, ``Categories([...])`` or a set,
         ``Simplex()``. Finite supports that the likelihood states (Bernoulli, Categorical, Binomial
         with constant n) need not be given.
-    neighbors : {"substitute"}
-        One record replaced by any other; the number of records is public.
+    neighbors : {"substitute", "add_remove"}
+        One record replaced by any other, where the number of records is public; or one record added
+        or removed, where it is protected.
+    records_per_unit : int
+        Protect units (persons) that own up to so many records, at that many times the price.
+        Under substitution the number of records each unit owns is public.
     public : sequence of str
         Variables along the records axis that are not secret; listed on the certificate.
     constants : {"private", "public"}
@@ -174,20 +203,16 @@ def privatize(
     NotCertified
         Some factor reads several records at once, or a prior reads the data.
     Unsupported
-        Imputed records, minibatches, parameters that belong to single records, add/remove.
+        Imputed records, minibatches, parameters that belong to single records; add/remove where
+        something public has one entry per record.
 
     References
     ----------
     Dimitrakakis, Nelson, Zhang, Mitrokotsa, Rubinstein (2017), Assumption 1; design: theory T1.
     """
     original = intake.resolve(model)
-    if neighbors != "substitute":
-        raise Unsupported(
-            "only substitution neighbors are proved so far",
-            got=repr(neighbors),
-            allowed="neighbors='substitute'",
-            do="declare the number of records public and use neighbors='substitute'",
-        )
+    check_neighbors(neighbors)
+    units = _whole(records_per_unit)
     intake.refuse_structures(original)
     copy, initvals = copy_model(original)
     sources, n, claims = declare.sources_of(copy, records, dict(domain or {}), public, constants)
@@ -195,6 +220,11 @@ def privatize(
     declare.clip_into_domain(sources, n)
     intake.refuse_record_latents(copy, records if isinstance(records, str) else None)
     graph = build_record_graph(copy, sources, n, constants)
+    if neighbors == ADD_REMOVE:
+        refuse_counted(graph, n)
+    if units > 1:
+        public_rows = "" if neighbors == ADD_REMOVE else "; how many each owns is public"
+        claims = [*claims, f"one unit owns at most {units} records{public_rows}"]
     word = records if isinstance(records, str) else "record"
     return PrivateModel(
         base=copy,
@@ -202,6 +232,21 @@ def privatize(
         graph=graph,
         records=word,
         n=n,
+        neighbors=neighbors,
         claims=tuple(claims),
         initvals=initvals,
+        records_per_unit=units,
     )
+
+
+def _whole(records_per_unit: Any) -> int:
+    """The number of records of a unit, if it is one."""
+    is_whole = isinstance(records_per_unit, int | np.integer)
+    if not is_whole or isinstance(records_per_unit, bool) or records_per_unit < 1:
+        raise DomainError(
+            "records_per_unit= says how many records a unit may own",
+            got=repr(records_per_unit),
+            allowed="a whole number, at least 1",
+            do="give a public cap; drop a unit's records beyond it before modeling",
+        )
+    return int(records_per_unit)

@@ -13,17 +13,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
-from pymc_private.analysis import Ellipsoid, SimplexRows, bounds
 from pymc_private.analysis import Interval as Bounds
+from pymc_private.analysis import SimplexRows
 from pymc_private.analysis.batch import Batch
 from pymc_private.analysis.branch import Enclosure
-from pymc_private.analysis.cut import MOST, frontier, picked_from
-from pymc_private.analysis.rebuild import rebuild
 from pymc_private.analysis.specialize import joint_terms, specialize
-from pymc_private.models.coordinates import PAIRS, SIGNS, Column, Coordinates, Role
+from pymc_private.models.coordinates import (
+    ADDITION,
+    SUBSTITUTION,
+    Column,
+    Contrast,
+    Coordinates,
+    Role,
+)
+from pymc_private.models.cuts import cut_where_many, cut_where_one_sided
 from pymc_private.models.domain import Categories
 from pymc_private.models.single_record import SingleRecord
 from pymc_private.models.sources import Source
@@ -32,6 +37,8 @@ MOST_COORDINATES = 160
 """Beyond this many coordinates halving them does not help."""
 MOST_ROWS = 4096
 """Distinct rows of public arrays that are bounded one by one; more are put into fewer boxes."""
+SMALL = 64.0
+"""Numbers in a small graph, in one walk over one box."""
 PAD = 2.0**-44
 """Relative slack that covers the rounding of a few dozen sums and products."""
 
@@ -45,6 +52,10 @@ class Quadruples:
     sources : sequence of Source
     box : mapping of str to Bounds
         Of the parameters.
+    contrast : Contrast
+        `SUBSTITUTION`, or `ADDITION` for R of add/remove: the maximum of l(x, t) - l(x, t').
+    together : bool
+        Take what reads records alone, or parameters alone, for few numbers with a range.
 
     Attributes
     ----------
@@ -54,7 +65,13 @@ class Quadruples:
     """
 
     def __init__(
-        self, record: SingleRecord, sources: Sequence[Source], box: Mapping[str, Bounds]
+        self,
+        record: SingleRecord,
+        sources: Sequence[Source],
+        box: Mapping[str, Bounds],
+        contrast: Contrast = SUBSTITUTION,
+        *,
+        together: bool = False,
     ) -> None:
         self._public = record.public
         columns = [
@@ -70,16 +87,22 @@ class Quadruples:
         ]
         whole = {column.variable: column.bounds for column in columns}
         value = specialize(record.value, whole)
-        value = joint_terms(
-            value,
-            [c.variable for c in columns if c.role is Role.RECORD],
-            [c.variable for c in columns if c.role is Role.POINT],
+        points = [c.variable for c in columns if c.role is Role.POINT]
+        # Under add/remove a term of the parameters alone does not cancel.
+        varying = (
+            [c.variable for c in columns]
+            if contrast is ADDITION
+            else [c.variable for c in columns if c.role is Role.RECORD]
         )
-        value, columns, cut = _cut(value, columns)
+        value = joint_terms(value, varying, points)
+        value, columns, cut = cut_where_many(value, columns)
+        if together:
+            value, columns, joined = cut_where_one_sided(value, columns)
+            cut = cut or joined
         read = set(ancestors([value]))
         columns = [column for column in columns if column.variable in read]
         self.value = value
-        self.coordinates = Coordinates(columns)
+        self.coordinates = Coordinates(columns, contrast)
         self.whole = self.coordinates.whole
         smooth = {c.variable for c in columns if not c.is_whole and c.bounds.within is None}
         self._batch = Batch(value, [c.variable for c in columns], smooth)
@@ -87,6 +110,23 @@ class Quadruples:
         for (variable, _), place in self.coordinates.places.items():
             self.smooth[place] = variable in self._batch.gradient
         self.is_relaxed = cut or any(c.bounds.within is not None for c in columns)
+
+    @property
+    def cost(self) -> float:
+        """How much dearer one walk is than that of a small graph."""
+        return max(1.0, self._batch.elements / SMALL)
+
+    def describe(self, point: np.ndarray | None) -> dict[str, np.ndarray]:
+        """Name the values at a point: ``y, y'`` for two records, ``b, b'`` for two parameters."""
+        if point is None:
+            return {}
+        named = {}
+        for column in self.coordinates.columns:
+            for copy in column.role.copies(self.coordinates.contrast):
+                place = self.coordinates.places[column.variable, copy]
+                value = column.interval(point[None, place], point[None, place]).lower[0]
+                named[column.variable.name + "'" * sum(copy)] = value
+        return named
 
     @property
     def is_feasible(self) -> bool:
@@ -106,7 +146,7 @@ class Quadruples:
         )
         low, high = _grouped(np.unique(rows, axis=0))
         places = np.concatenate(
-            [np.arange(self.coordinates.count)[self.coordinates.of(c, PAIRS[0])] for c in shared]
+            [np.arange(self.coordinates.count)[self.coordinates.of(c, (0, 0))] for c in shared]
         )
         lower, upper = lower.repeat(len(low), axis=0), upper.repeat(len(low), axis=0)
         lower[:, places], upper[:, places] = low, high
@@ -121,7 +161,7 @@ class Quadruples:
             if not isinstance(column.bounds.within, SimplexRows):
                 continue
             width = np.shape(column.bounds.lower)[-1]
-            for copy in column.role.copies:
+            for copy in column.role.copies(self.coordinates.contrast):
                 place = self.coordinates.places[column.variable, copy]
                 low = lower[:, place].reshape(len(lower), -1, width)
                 high = upper[:, place].reshape(len(upper), -1, width)
@@ -141,13 +181,13 @@ class Quadruples:
         """Bounds on boxes: the lesser of the natural one and the mean-value form."""
         count = len(lower)
         found = self._batch.slopes(self.coordinates.gather(lower, upper))
-        natural, scale = _difference(*found.value, count)
+        natural, scale = self._contrast(*found.value)
         low, high = self._slopes(found.slopes, count)
         center = np.where(self.smooth, lower / 2 + upper / 2, 0.0)
         at = np.where(self.smooth, center, lower), np.where(self.smooth, center, upper)
         values = self._batch.values(self.coordinates.gather(*at))
-        middle, near = _difference(*values, count)
-        lowest, _ = _difference(*values[::-1], count)
+        middle, near = self._contrast(*values)
+        lowest, _ = self._contrast(*values[::-1])
         with np.errstate(invalid="ignore", over="ignore"):
             half = np.where(self.smooth, np.maximum(upper - center, center - lower), 0.0)
             steep = np.maximum(abs(low), abs(high))
@@ -161,10 +201,18 @@ class Quadruples:
     def attained(self, points: np.ndarray) -> np.ndarray:
         """Lower ends of the difference of differences at points."""
         lower, upper = self._batch.values(self.coordinates.gather(points, points))
-        found, scale = _difference(upper, lower, len(points))
+        found, scale = self._contrast(upper, lower)
         with np.errstate(invalid="ignore"):
             value = found - PAD * scale
         return np.where(np.isfinite(value), value, -np.inf)
+
+    def _contrast(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Upper end of the contrast (with the ends exchanged, its lower end), and its scale."""
+        signs = self.coordinates.contrast.signs
+        low, high = lower.reshape(len(signs), -1), upper.reshape(len(signs), -1)
+        ends = [h if sign > 0 else -end for end, h, sign in zip(low, high, signs, strict=True)]
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.sum(ends, axis=0), np.sum(np.abs(ends), axis=0)
 
     def _slopes(self, slopes: dict, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Ends of the slopes of the difference of differences."""
@@ -173,8 +221,9 @@ class Quadruples:
         for column in self.coordinates.columns:
             if column.variable not in slopes:
                 continue
-            ends = [end.reshape(len(PAIRS), count, -1) for end in slopes[column.variable]]
-            for k, (pair, sign) in enumerate(zip(PAIRS, SIGNS, strict=True)):
+            contrast = self.coordinates.contrast
+            ends = [end.reshape(len(contrast.pairs), count, -1) for end in slopes[column.variable]]
+            for k, (pair, sign) in enumerate(zip(contrast.pairs, contrast.signs, strict=True)):
                 place = self.coordinates.of(column, pair)
                 down, up = (ends[0][k], ends[1][k]) if sign > 0 else (-ends[1][k], -ends[0][k])
                 with np.errstate(invalid="ignore", over="ignore"):
@@ -190,41 +239,8 @@ def _outward(total: np.ndarray, term: np.ndarray, far: float) -> np.ndarray:
     return np.where(np.isnan(value), far, moved)
 
 
-def _difference(lower: np.ndarray, upper: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Upper end of the difference of differences (of lower ends, its lower end), and its scale."""
-    lower, upper = lower.reshape(len(PAIRS), count), upper.reshape(len(PAIRS), count)
-    ends = [u if sign > 0 else -low for low, u, sign in zip(lower, upper, SIGNS, strict=True)]
-    with np.errstate(invalid="ignore", over="ignore"):
-        return np.sum(ends, axis=0), np.sum(np.abs(ends), axis=0)
-
-
 def _levels(domain: object) -> np.ndarray | None:
     return np.asarray(domain.values) if isinstance(domain, Categories) else None
-
-
-def _cut(value: Variable, columns: list[Column]) -> tuple[Variable, list[Column], bool]:
-    """Replace what many numbers amount to by few (`analysis.cut`)."""
-    many = {c.variable for c in columns if c.size > MOST or isinstance(c.bounds.within, Ellipsoid)}
-    many |= {c.variable for c in columns if c.role is Role.POINT} & picked_from(value)
-    read = set(ancestors([value]))
-    if not many & read:
-        return value, columns, False
-    cuts = frontier(value, many)
-    if value in cuts:
-        return value, columns, False
-    trail = bounds(cuts, {c.variable: c.bounds for c in columns})
-    fresh = {v: v.type(name=f"cut_{k}") for k, v in enumerate(cuts)}
-    roles = {c.variable: c.role for c in columns}
-    added = [Column(new, _role(v, roles), trail[v].forget()) for v, new in fresh.items()]
-    return rebuild([value], fresh)[0], columns + added, True
-
-
-def _role(variable: Variable, roles: Mapping[Variable, Role]) -> Role:
-    """The role of what is computed from several variables."""
-    read = {roles[v] for v in ancestors([variable]) if v in roles} - {Role.SHARED}
-    if {Role.RECORD, Role.POINT} <= read or Role.PAIR in read:
-        return Role.PAIR
-    return read.pop() if read else Role.SHARED
 
 
 def _grouped(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

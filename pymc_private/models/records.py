@@ -50,6 +50,8 @@ class RecordGraph:
         Names of the factors that make up the record.
     pinned : bool
         Whether rows differ in what they compute, so that the graph needs the model's own n rows.
+    clip : (float, float) or None
+        Public ends between which `record` is clipped (T25).
     """
 
     record: Variable
@@ -58,6 +60,7 @@ class RecordGraph:
     data: dict[str, Variable]
     factors: tuple[str, ...]
     pinned: bool
+    clip: tuple[float, float] | None = None
 
 
 def build_record_graph(
@@ -93,8 +96,8 @@ def build_record_graph(
     swaps = {s.variable: data[s.name] for s in sources} | {v: v for v in parameters.values()}
     raw = graph_replace([term for _, term in terms], swaps, strict=False)
     outs = simplify(raw)
-    values = _stand_ins(model, [*raw, *outs], parameters, data, sources)
-    trail = row_labels(outs, _labels(values, data, sources, n), values)
+    values = stand_ins(model, [*raw, *outs], parameters, data, sources)
+    trail = row_labels(outs, labels_of_records(values, data, sources, n), values)
     labels = [trail[out] for out in outs]
     record, prior, names, factors = [], [], [], []
     for (name, _), out, label, before in zip(terms, outs, labels, raw, strict=True):
@@ -165,7 +168,7 @@ def _replaced(potential: Variable, values: dict[Variable, Variable]) -> Variable
     return new.get(potential, potential)
 
 
-def _stand_ins(
+def stand_ins(
     model: pm.Model,
     outs: Sequence[Variable],
     parameters: dict[str, Variable],
@@ -179,7 +182,7 @@ def _stand_ins(
     return values | {v: v.get_value() for v in public_data(outs)}
 
 
-def _labels(
+def labels_of_records(
     values: dict[Variable, np.ndarray], data: dict[str, Variable], sources: Sequence[Source], n: int
 ) -> dict[Variable, np.ndarray]:
     """Label i for element i of each private variable along its records axis; NONE elsewhere."""

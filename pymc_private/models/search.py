@@ -25,7 +25,7 @@ FAR = 1e3
 """Stand-in for an infinite end while searching."""
 
 
-def searched_range(rows: RowBounds, box: Mapping[str, Bounds]) -> float:
+def searched_range(rows: RowBounds, box: Mapping[str, Bounds], add_remove: bool = False) -> float:
     """The greatest variation of log p(x) - log p(y) over points tried, in nats.
 
     Corners, centers and fixed pseudo-random points of the box and of the domain, then an ascent
@@ -40,6 +40,8 @@ def searched_range(rows: RowBounds, box: Mapping[str, Bounds]) -> float:
         if rows.effort.is_exhausted:
             break
     lower, upper = (np.stack(ends) for ends in zip(*tables, strict=True))
+    if add_remove:
+        return _widest(lower, upper)
     best, (x, y, _), (high, low) = _variation(lower, upper)
     if rows.graph.pinned or not best:
         return best
@@ -87,6 +89,14 @@ def _ascend(
             if rows.effort.is_exhausted:
                 return point
     return point
+
+
+def _widest(lower: np.ndarray, upper: np.ndarray) -> float:
+    """max_x [max_theta lo(x) - min_theta hi(x)]."""
+    with np.errstate(invalid="ignore"):
+        high = np.where(np.isfinite(lower), lower, -np.inf).max(axis=0)
+        low = np.where(np.isfinite(upper), upper, np.inf).min(axis=0)
+        return max(0.0, float(np.nan_to_num(high - low, nan=0.0, neginf=0.0).max()))
 
 
 def _variation(

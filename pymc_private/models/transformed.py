@@ -1,4 +1,4 @@
-"""The trimmed and tempered model as a plain PyMC model."""
+"""The trimmed, tempered and clipped model as a plain PyMC model."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.transforms import Interval as IntervalTransform
-from pymc.model.transform.conditioning import change_value_transforms
+from pymc.model.transform.conditioning import change_value_transforms, do
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_private.analysis import Interval as Bounds
-from pymc_private.models.compat import copy_model
-from pymc_private.models.records import factor_terms
+from pymc_private.models.clipped import in_plain_ops
+from pymc_private.models.compat import copy_model, copy_together
+from pymc_private.models.pinning import public_data
+from pymc_private.models.records import RecordGraph, factor_terms
 from pymc_private.models.simplex import onto_simplex
+from pymc_private.models.sources import Source
 
-TEMPER, REGION = "likelihood_power", "region"
+TEMPER, REGION, SCORE = "likelihood_power", "region", "clipped_likelihood"
 """Names of the potentials that are added."""
 
 
@@ -58,6 +61,28 @@ def restricted_model(
             terms = _factors(model, factors)
             pm.Potential(TEMPER, (power - 1.0) * pt.sum([term.sum() for term in terms]))
     return model
+
+
+def scored_model(base: pm.Model, graph: RecordGraph, sources: Sequence[Source]) -> pm.Model:
+    """A copy with one potential, the sum of the clipped log-likelihoods, as its whole likelihood.
+
+    The factors themselves are taken out: where one is -inf, nothing added to it would give the
+    lower end. Observed variables stay as data, under their names and dims.
+    """
+    public = public_data([graph.record])
+    model, variables = copy_together(base, [*(s.variable for s in sources), *public])
+    read = [*(graph.data[s.name] for s in sources), *public]
+    swaps = dict(zip(read, variables, strict=True))
+    swaps |= {graph.parameters[rv.name]: rv for rv in model.free_RVs}
+    score = graph_replace([in_plain_ops(graph)], swaps, strict=False)[0]
+    with model:
+        pm.Potential(SCORE, score.sum())
+    for name in graph.factors:
+        if model[name] in model.potentials:
+            model.potentials.remove(model.named_vars.pop(name))
+            model.named_vars_to_dims.pop(name, None)
+    observed = [rv for rv in model.observed_RVs if rv.name in graph.factors]
+    return do(model, {rv: model.rvs_to_values[rv] for rv in observed}) if observed else model
 
 
 def _factors(model: pm.Model, names: Sequence[str]) -> list[Variable]:

@@ -149,6 +149,7 @@ def _terms(release: Release) -> Section:
         ("domain", _flat(facts.get("domain"))),
         ("trim", _flat(facts.get("trim"))),
         ("power", _power(facts.get("power"))),
+        ("clip", _flat(facts.get("clip"))),
         ("grid", _flat(facts.get("grid"))),
         ("withheld", display.withheld(release) or "nothing"),
     ]

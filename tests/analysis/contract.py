@@ -19,7 +19,7 @@ from pymc.distributions import dist_math
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_private.analysis import Interval, bounds
-from pymc_private.analysis.intervals import bound_scalar, ruled_ops
+from pymc_private.analysis.intervals import bound_scalar, confine, ruled_ops
 from pymc_private.analysis.intervals.dispatch import perform
 from pymc_private.models import compat as compat  # registers the rule of PyMC's own Op
 from tests.analysis.truth import BITS, TRUE, is_above, is_below
@@ -81,7 +81,7 @@ REAL: dict[type, Callable[..., arb]] = {
 LOGIC = (ps.AND, ps.OR, ps.Invert)
 EXACT = (ps.Abs, ps.Cast, ps.Ceil, ps.Clip, ps.EQ, ps.Floor, ps.GE, ps.GT, ps.Identity, ps.IsInf)
 EXACT += (ps.IsNan, ps.LE, ps.LT, ps.NEQ, ps.Neg, ps.RoundHalfToEven, ps.ScalarMaximum)
-EXACT += (ps.ScalarMinimum, ps.Second, ps.Sign, ps.Switch, *LOGIC)
+EXACT += (ps.ScalarMinimum, ps.Second, ps.Sign, ps.Switch, confine.Confine, *LOGIC)
 
 POSITIVE = (ps.Log, ps.Log2, ps.Log10, ps.Sqrt, psm.GammaInc, psm.GammaIncC, psm.GammaLn, psm.Psi)
 POSITIVE += (psm.TriGamma, ps.Pow)
@@ -113,7 +113,10 @@ def scalar_cases() -> list[Case]:
     cases = []
     for kind in ruled_ops()[1][1:]:
         found = {
-            str(v): v for m in (ps, psm, dist_math) for v in vars(m).values() if type(v) is kind
+            str(v): v
+            for m in (ps, psm, dist_math, confine)
+            for v in vars(m).values()
+            if type(v) is kind
         }
         for scalar in found.values():
             if "complex" in str(scalar):

@@ -35,3 +35,22 @@ def own_logp(private):
 
 def by_record(term):
     return np.moveaxis(term, term.shape.index(N), 0).reshape(N, -1).sum(axis=1)
+
+
+def natural_logp(model, without=()):
+    """Log-density of a model in natural parameters: function of a dict."""
+    plain = remove_value_transforms(model)
+    terms = [v for v in (*plain.basic_RVs, *plain.potentials) if v.name not in without]
+    names = [rv.name for rv in plain.free_RVs]
+    inputs = [plain.rvs_to_values[plain[name]] for name in names]
+    function = pytensor.function(
+        inputs, plain.logp(vars=terms), mode="FAST_COMPILE", on_unused_input="ignore"
+    )
+    return lambda point: float(function(*(point[name] for name in names)))
+
+
+def stripped(model):
+    """The same model without starts, which PyMC's transforms refuse."""
+    for rv in model.rvs_to_initial_values:
+        model.rvs_to_initial_values[rv] = None
+    return model

@@ -13,7 +13,7 @@ from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import batch, specialize
 from pymc_private.analysis.branch import maximize
 from pymc_private.analysis.effort import Effort
-from pymc_private.models import certificate, quadruples
+from pymc_private.models import quadruples, refine
 from tests.models.zoo import BY_NAME, ZOO, N
 
 ALIKE = [e.name for e in ZOO]
@@ -43,8 +43,7 @@ def random_points(objective, rng, count=3000):
 
 @pytest.mark.parametrize("name", ALIKE)
 def test_no_quadruple_varies_by_more_than_the_bound(name):
-    objective = certificate._objective(private_of(name))
-    assert objective is not None
+    objective = next(refine._objectives(private_of(name)))
     bracket = solved(objective)
     assert np.isfinite(bracket.upper)
     if not objective.is_relaxed:
@@ -55,7 +54,7 @@ def test_no_quadruple_varies_by_more_than_the_bound(name):
 
 @pytest.mark.parametrize("name", ["normal", "poisson regression", "gamma", "hierarchical"])
 def test_random_boxes_are_enclosed(name):
-    objective = certificate._objective(private_of(name))
+    objective = next(refine._objectives(private_of(name)))
     rng = np.random.default_rng(3)
     low, high = objective.roots()
     for _ in range(30):
@@ -85,16 +84,15 @@ def _slopes_hold(objective, points, found):
 
 def planted(monkeypatch, name):
     """How much a quadruple exceeds the bound that a broken objective proves."""
-    objective = certificate._objective(private_of(name))
+    objective = next(refine._objectives(private_of(name)))
     bracket = solved(objective)
-    honest = certificate._objective(private_of(name))
+    honest = next(refine._objectives(private_of(name)))
     monkeypatch.undo()
     found = solved(honest).lower
     return found - bracket.upper
 
 
 def test_a_slope_with_the_wrong_sign_is_caught(monkeypatch):
-    monkeypatch.setattr(quadruples, "SIGNS", (1.0, -1.0, -1.0, 1.0))
     true = quadruples.Quadruples._slopes
 
     def flipped(self, slopes, count):
@@ -113,11 +111,11 @@ def test_slopes_across_a_jump_are_caught(monkeypatch):
             pm.Potential("loss", pt.switch(y > cut, 0.0, -3.0) + 0.0 * y * cut)
         return pmp.privatize(model, records={"y": 0}, domain={"y": (-1, 1)})
 
-    found = solved(certificate._objective(guarded()))
+    found = solved(next(refine._objectives(guarded())))
     assert found.upper == pytest.approx(6.0, rel=0.05)
     everywhere = lambda value, moving, trail, axes: np.asarray(True)  # noqa: E731
     monkeypatch.setattr(batch, "continuity", everywhere)
-    assert solved(certificate._objective(guarded())).upper < 5.0
+    assert solved(next(refine._objectives(guarded()))).upper < 5.0
 
 
 def test_a_switch_is_left_out_only_where_both_branches_agree():

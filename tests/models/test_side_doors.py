@@ -13,7 +13,7 @@ from pymc.distributions.dist_math import check_parameters
 from pytensor.compile.builders import OpFromGraph
 
 import pymc_private as pmp
-from pymc_private.models import certificate
+from pymc_private.models import refine
 
 N = 5
 
@@ -214,11 +214,11 @@ def test_several_potentials_may_read_different_things():
 
 
 def test_a_bound_that_a_search_contradicts_is_not_printed(monkeypatch):
-    true = certificate.maximize
+    true = refine.maximize
 
     def too_much_found(*arguments, **keywords):
         return dataclasses.replace(true(*arguments, **keywords), lower=1e6)
 
-    monkeypatch.setattr(certificate, "maximize", too_much_found)
+    monkeypatch.setattr(refine, "maximize", too_much_found)
     with pytest.raises(pmp.NotCertified, match="contradicts"):
         pmp.certify(pmp.privatize(small(lambda t, x: t * x), records="i", domain=SMALL))

@@ -9,11 +9,11 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytest
-from pymc.model.transform.conditioning import remove_value_transforms
 from scipy import stats
 
 import pymc_private as pmp
 from pymc_private.models.simplex import onto_simplex
+from tests.models.brute_force import natural_logp, stripped
 
 N = 20
 COORDS = {"i": range(N), "group": ["a", "b", "c"], "column": ["x", "z"]}
@@ -50,25 +50,6 @@ BOX = {
 def trimmed(private):
     """Give it in a box, its likelihood to the power of a quarter."""
     return pmp.temper(pmp.trim(private, box=BOX), 0.25)
-
-
-def natural_logp(model, without=()):
-    """Log-density of a model in natural parameters: function of a dict."""
-    plain = remove_value_transforms(model)
-    terms = [v for v in (*plain.basic_RVs, *plain.potentials) if v.name not in without]
-    names = [rv.name for rv in plain.free_RVs]
-    inputs = [plain.rvs_to_values[plain[name]] for name in names]
-    function = pytensor.function(
-        inputs, plain.logp(vars=terms), mode="FAST_COMPILE", on_unused_input="ignore"
-    )
-    return lambda point: float(function(*(point[name] for name in names)))
-
-
-def stripped(model):
-    """The same model without starts, which PyMC's transforms refuse."""
-    for rv in model.rvs_to_initial_values:
-        model.rvs_to_initial_values[rv] = None
-    return model
 
 
 def points(private, count, inside=True):

@@ -1,0 +1,94 @@
+"""The record's graph with its log-likelihood clipped, for the analysis and for plain PyMC (T25)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
+
+from pymc_private.analysis import NONE, confine, failing_as_impossible, is_confined, row_labels
+from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
+from pymc_private.errors import NotCertified
+from pymc_private.models.pinning import is_pinned
+from pymc_private.models.records import RecordGraph, labels_of_records, stand_ins
+from pymc_private.models.sources import Source
+
+Ends = tuple[float, float]
+
+
+def clipped_graph(
+    graph: RecordGraph, ends: Ends, model: pm.Model, sources: Sequence[Source], n: int
+) -> RecordGraph:
+    """The same graph with every record's total between two ends.
+
+    NaN counts as the lower end, and so does a record for which a condition of the model fails. A
+    graph that is clipped already is clipped to what both clips allow.
+
+    Parameters
+    ----------
+    graph : RecordGraph
+    ends : (float, float)
+        Lower and upper, in that order.
+    model : pymc.Model
+        For shapes.
+    sources : sequence of Source
+    n : int
+        Number of records.
+
+    Raises
+    ------
+    NotCertified
+        A condition of the model that cannot be told apart by records.
+    """
+    private = set(graph.data.values())
+    total = failing_as_impossible([unclipped(graph)], private)[0]
+    # The lower end brings the number of records, which an Op without a rule does not tell.
+    count = graph.data[sources[0].name].shape[sources[0].axis]
+    floor = pt.full((count,), np.float64(ends[0]))
+    record = confine(pt.cast(total, "float64"), floor, np.float64(ends[1]))
+    values = stand_ins(model, [record], graph.parameters, graph.data, sources)
+    _refuse_shared_conditions(graph, record, values, sources, n)
+    pinned = graph.pinned or is_pinned(record, {graph.data[s.name]: s for s in sources}, values, n)
+    return replace(graph, record=record, pinned=pinned, clip=ends)
+
+
+def unclipped(graph: RecordGraph) -> Variable:
+    """Log-likelihood of each record before any clip."""
+    node = graph.record.owner
+    return node.inputs[0] if graph.clip is not None and is_confined(node) else graph.record
+
+
+def in_plain_ops(graph: RecordGraph) -> Variable:
+    """The clipped log-likelihood of each record, in Ops that every back end compiles."""
+    if graph.clip is None:
+        return graph.record
+    total = unclipped(graph)
+    low, high = graph.clip
+    return pt.switch(pt.isnan(total), low, pt.clip(total, low, high))
+
+
+def _refuse_shared_conditions(
+    graph: RecordGraph,
+    record: Variable,
+    values: Mapping[Variable, np.ndarray],
+    sources: Sequence[Source],
+    n: int,
+) -> None:
+    """Refuse a condition that would make the value of one record hang on another."""
+    labels = labels_of_records(dict(values), graph.data, sources, n)
+    try:
+        rows = row_labels([record], labels, values)[record]
+        apart = np.shape(rows) == (n,) and bool(np.all((rows == np.arange(n)) | (rows == NONE)))
+    except UNCOMPUTABLE:
+        apart = False
+    if not apart:
+        raise NotCertified(
+            "a condition of the model cannot be told apart by records, so clipping would leave "
+            "them coupled",
+            blame=graph.factors,
+            cure="trim until the condition is certain, and leave the check out of the model",
+        )

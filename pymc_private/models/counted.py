@@ -1,0 +1,40 @@
+"""What a protected number of records rules out."""
+
+from __future__ import annotations
+
+import numpy as np
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import ancestors
+
+from pymc_private.errors import Unsupported
+from pymc_private.models.pinning import public_data
+from pymc_private.models.records import RecordGraph
+
+
+def refuse_counted(graph: RecordGraph, n: int) -> None:
+    """Refuse models in which something public tells how many records there are.
+
+    Parameters
+    ----------
+    graph : RecordGraph
+    n : int
+        Number of records.
+
+    Raises
+    ------
+    Unsupported
+        Rows differ by something public, or an array that is not private has n entries along an
+        axis.
+    """
+    outs = [graph.record, graph.prior]
+    arrays = [v.get_value() for v in public_data(outs)]
+    arrays += [v.data for v in ancestors(outs) if isinstance(v, Constant) and np.ndim(v.data) > 0]
+    counted = any(n in np.shape(array) for array in arrays)
+    if graph.pinned or counted:
+        raise Unsupported(
+            "add/remove protects the number of records, but something public counts them",
+            got="a public array with one entry per record, or a model that computes with their "
+            "number",
+            allowed="models whose records are private in all their entries",
+            do="declare domains instead of public=, or use neighbors='substitute'",
+        )

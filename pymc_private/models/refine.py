@@ -1,0 +1,138 @@
+"""From one walk over the whole box to a bound of R that is near the truth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_private.analysis.branch import Bracket, maximize
+from pymc_private.analysis.effort import Effort
+from pymc_private.errors import NotCertified
+from pymc_private.models import partition, search
+from pymc_private.models.coordinates import ADDITION, SUBSTITUTION
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.quadruples import Quadruples
+from pymc_private.models.row_bounds import RowBounds
+from pymc_private.models.single_record import single_record
+from pymc_private.privacy.neighbors import ADD_REMOVE
+
+SEARCH, REFINE_ROWS, EASY, REFINE = 1000.0, 2000.0, 500.0, 6000.0
+"""Effort, in walks: on points, on cells of all rows, on boxes to `FINE`, and on boxes at all."""
+FINE = 0.01
+"""Gap between bound and truth that is aimed at while it costs little."""
+
+Progress = Callable[[float, float], None]
+
+
+@dataclass(frozen=True)
+class Refined:
+    """What is known of R at power 1, for one record.
+
+    Parameters
+    ----------
+    upper : float
+        Proved.
+    found : float
+        The greatest variation that a search found.
+    where : dict of str to array
+        The records and parameters at which it was found by branch and bound: names as in the model,
+        with the copy they belong to. Empty if it was found otherwise.
+    """
+
+    upper: float
+    found: float
+    where: dict[str, np.ndarray]
+
+
+def refined(
+    private: PrivateModel,
+    rows: RowBounds,
+    tolerance: float,
+    deadline: float,
+    progress: Progress,
+) -> Refined:
+    """Bound R as tightly as the effort allows.
+
+    Parameters
+    ----------
+    private : PrivateModel
+    rows : RowBounds
+        Of the same model.
+    tolerance : float
+        Relative gap between bound and truth that is small enough.
+    deadline : float
+        Time by `time.perf_counter` after which the bound so far is the answer.
+    progress : callable
+        Called with the bound and what is found.
+
+    Raises
+    ------
+    NotCertified
+        What is found contradicts what is proved.
+    """
+    add_remove = private.neighbors == ADD_REMOVE
+    best = partition.coarse_range(rows, private.box, add_remove)
+    found, where, tried = 0.0, {}, False
+    for objective in _objectives(private):
+        tried = True
+        bracket = _bracket(objective, best, tolerance, deadline, progress)
+        best = bracket.upper
+        if not objective.is_relaxed and bracket.lower > found:
+            found, where = bracket.lower, objective.describe(bracket.point)
+        if best <= found * (1.0 + tolerance) or best <= bracket.lower * (1.0 + tolerance):
+            break
+    _check_against(found, best)
+    if best > found * (1.0 + tolerance):
+        rows.effort = Effort(SEARCH, deadline)
+        searched = search.searched_range(rows, private.box, add_remove)
+        found, where = (searched, {}) if searched > found else (found, where)
+        _check_against(found, best)
+    if not tried and best > found * (1.0 + tolerance) and not add_remove:
+        rows.effort = Effort(REFINE_ROWS, deadline)
+        best = min(best, partition.refined_range(rows, private.box, found, tolerance))
+        _check_against(found, best)
+    return Refined(best, found, where)
+
+
+def _bracket(
+    objective: Quadruples, best: float, tolerance: float, deadline: float, progress: Progress
+) -> Bracket:
+    """Branch and bound, finely while it is cheap."""
+    return maximize(
+        objective,
+        *objective.roots(),
+        goal=lambda effort: min(FINE, tolerance) if effort.spent < EASY else tolerance,
+        effort=Effort(REFINE / objective.cost, deadline),
+        known=best,
+        progress=progress,
+    )
+
+
+def _objectives(private: PrivateModel) -> Iterator[Quadruples]:
+    """The range as a maximum over boxes, where rows are alike and coordinates few.
+
+    First as it is, then with all that reads records alone, or parameters alone, taken together.
+    """
+    record = single_record(private.graph, private.sources, private.n, private.shapes)
+    if record is None:
+        return
+    contrast = ADDITION if private.neighbors == ADD_REMOVE else SUBSTITUTION
+    fewest = math.inf
+    for together in (False, True):
+        made = Quadruples(record, private.sources, private.box, contrast, together=together)
+        if made.is_feasible and made.coordinates.count < fewest:
+            fewest = made.coordinates.count
+            yield made
+
+
+def _check_against(found: float, best: float) -> None:
+    """Stop where a search beats the proof by more than rounding: then a rule is wrong."""
+    if math.isfinite(best) and found > best * (1.0 + 1e-9) + 1e-9:
+        raise NotCertified(
+            "the bound contradicts a search, so one of its rules is wrong",
+            blame=(f"proved {best:.9g} nats, found {found:.9g}",),
+            cure="do not use this model; please report it with the model's code",
+        )

@@ -1,4 +1,4 @@
-"""Build of the documentation: three pages; the API page is made from the public names."""
+"""Build of the documentation: four pages; the API page is made from the public names."""
 
 from __future__ import annotations
 

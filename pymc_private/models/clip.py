@@ -64,8 +64,8 @@ def clip(private: PrivateModel, lower: float, upper: float | None = None) -> Pri
 
     References
     ----------
-    Theory T25: c(x, theta) = clip(log p(x | theta), a, b) has |c(x, .) - c(y, .)| <= b - a, hence
-    R <= 2 (b - a) in T1. Bissiri, Holmes and Walker (2016) for the posterior of a score.
+    Theory T25: ``c(x, theta) = clip(log p(x | theta), a, b)`` has ``|c(x, .) - c(y, .)| <= b - a``,
+    hence R <= 2 (b - a) in T1. Bissiri, Holmes and Walker (2016) for the posterior of a score.
 
     Examples
     --------

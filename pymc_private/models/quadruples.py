@@ -226,15 +226,15 @@ class Quadruples:
             for k, (pair, sign) in enumerate(zip(contrast.pairs, contrast.signs, strict=True)):
                 place = self.coordinates.of(column, pair)
                 down, up = (ends[0][k], ends[1][k]) if sign > 0 else (-ends[1][k], -ends[0][k])
-                with np.errstate(invalid="ignore", over="ignore"):
-                    low[:, place] = _outward(low[:, place], down, -np.inf)
-                    high[:, place] = _outward(high[:, place], up, np.inf)
+                low[:, place] = _outward(low[:, place], down, -np.inf)
+                high[:, place] = _outward(high[:, place], up, np.inf)
         return low, high
 
 
 def _outward(total: np.ndarray, term: np.ndarray, far: float) -> np.ndarray:
     """total + term, moved outward unless it is exact; anything if it is no number."""
-    value = total + term
+    with np.errstate(invalid="ignore", over="ignore"):
+        value = total + term
     moved = np.where((total == 0.0) | (term == 0.0), value, np.nextafter(value, far))
     return np.where(np.isnan(value), far, moved)
 

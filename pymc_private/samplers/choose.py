@@ -21,8 +21,8 @@ from pymc_private.samplers.randomness import has_grid
 CLAIMS = {"boxes": "proved (real arithmetic)"}
 MOST_CELLS = 256
 """Most cells tried to bound the prior density, or a clipped record."""
-MOST_BLIND = 10.0
-"""Nats between envelope and density that no cutting of cells closes: about 22,000 trials a draw."""
+MOST_BLIND = 7.0
+"""Nats between envelope and density that no cutting of cells closes: about 1,100 trials a draw."""
 
 
 def choose(private: PrivateModel) -> str:

@@ -13,6 +13,7 @@ import pytest
 import pymc_private as pmp
 from pymc_private.analysis.rows import Concrete
 from pymc_private.models import certificate as certificate_module
+from pymc_private.models import refine
 from pymc_private.models.fingerprint import model_fingerprint
 from tests.models.brute_force import natural_logp, stripped
 from tests.models.scores import BY_NAME, N
@@ -24,8 +25,8 @@ RECORDS, POINTS = 150, 300
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     """Refine bounds only a little: how far is not what is tested here."""
-    monkeypatch.setattr(certificate_module, "REFINE", 60.0)
-    monkeypatch.setattr(certificate_module, "SEARCH", 60.0)
+    monkeypatch.setattr(refine, "REFINE", 60.0)
+    monkeypatch.setattr(refine, "SEARCH", 60.0)
 
 
 def library_score(private, point, data):

@@ -42,7 +42,7 @@ PRIORS = {
 
 def power_of(name):
     """A score without a rule is proposed from the prior, so its power is kept small."""
-    return 0.15 if "dark" in name else 0.5
+    return 0.1 if "dark" in name else 0.5
 
 
 def trimmed(name):
@@ -75,13 +75,16 @@ def test_the_density_never_escapes_its_envelope(name):
         finite += np.isfinite(envelope.constant)
         points = rng.uniform(low, high, (12, len(low)))
         for point, density in zip(points, value(*points.T) + shift, strict=True):
-            assert density <= height(envelope, point - (low + high) / 2) + 1e-9
+            top = height(envelope, point - (low + high) / 2)
+            assert target.at(point)[0] <= top + 1e-12
+            assert density <= top + 1e-7  # the two are written differently, by a constant
             assert target.value(point) == pytest.approx(density, rel=1e-7, abs=1e-7)
     assert finite == 40  # a clipped term is never above its upper end
 
 
-def distances(name, ends=None, seed=3, n=1200):
+def distances(name, ends=None, seed=3):
     """Distances of each marginal of box draws from the clipped posterior by hand."""
+    n = 100 if "dark" in name else 400
     score, private = trimmed(name)
     draws = boxes.sample_boxes(Target(private), n, SeededRandomness.from_seed(seed))
     sides = list(BOXES[name].values())
@@ -97,7 +100,7 @@ def test_box_draws_follow_the_clipped_posterior(name):
     assert max(found) < halfwidth(n, FALSE_ALARM) + QUADRATURE
 
 
-@pytest.mark.parametrize("name", ["student", "elementwise dark"])
+@pytest.mark.parametrize("name", ["student"])
 def test_draws_of_the_unclipped_posterior_are_told_apart(name):
     found, n = distances(name, ends=(-1e3, 1e3))
     assert max(found) > halfwidth(n, FALSE_ALARM) + QUADRATURE
@@ -134,7 +137,7 @@ def test_a_draw_that_might_never_end_is_refused_before_the_charge(name):
     many = pmp.trim(pmp.clip(score.privatize(n=300), -4, 0), box=BOXES[name])
     with pytest.raises(pmp.Unsupported, match="hardly ever accept"):
         pmp.calibrate(many, epsilon=1)
-    assert pmp.calibrate(many, epsilon=0.05).sampler == "boxes"
+    assert pmp.calibrate(many, epsilon=0.04).sampler == "boxes"
 
 
 def test_a_scale_of_zero_is_refused_and_a_small_one_is_not():

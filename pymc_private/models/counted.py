@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
@@ -9,16 +11,26 @@ from pytensor.graph.traversal import ancestors
 from pymc_private.errors import Unsupported
 from pymc_private.models.pinning import public_data
 from pymc_private.models.records import RecordGraph
+from pymc_private.models.single_record import single_record
+from pymc_private.models.sources import Source
 
 
-def refuse_counted(graph: RecordGraph, n: int) -> None:
+def refuse_counted(
+    graph: RecordGraph,
+    sources: Sequence[Source],
+    n: int,
+    shapes: Mapping[str, tuple[int, ...]],
+) -> None:
     """Refuse models in which something public tells how many records there are.
 
     Parameters
     ----------
     graph : RecordGraph
+    sources : sequence of Source
     n : int
         Number of records.
+    shapes : mapping of str to tuple of int
+        Of the parameters.
 
     Raises
     ------
@@ -30,7 +42,7 @@ def refuse_counted(graph: RecordGraph, n: int) -> None:
     arrays = [v.get_value() for v in public_data(outs)]
     arrays += [v.data for v in ancestors(outs) if isinstance(v, Constant) and np.ndim(v.data) > 0]
     counted = any(n in np.shape(array) for array in arrays)
-    if graph.pinned or counted:
+    if graph.pinned or counted or single_record(graph, sources, n, shapes) is None:
         raise Unsupported(
             "add/remove protects the number of records, but something public counts them",
             got="a public array with one entry per record, or a model that computes with their "

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytensor
-from pytensor.graph.basic import Constant
+from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 
+from pymc_private.errors import Incompatible
 from pymc_private.models.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.single_record import single_record
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
 
@@ -20,17 +22,17 @@ def describe_structure(private: PrivateModel) -> str:
 
     Private variables are inputs of these graphs, so no private value can enter.
     """
-    graph = private.graph
-    # Under add/remove the number of records is protected: not even a digest may tell it, and the
-    # types of nodes hold it.
-    protected = private.neighbors == ADD_REMOVE
-    text = pytensor.dprint([graph.record, graph.prior], file="str", print_type=not protected)
+    outputs, protected = [private.graph.record, private.graph.prior], False
+    if private.neighbors == ADD_REMOVE:
+        # The number of records is protected: not even a digest may tell it.
+        outputs, protected = [_single(private), private.graph.prior], True
+    text = pytensor.dprint(outputs, file="str", print_type=True)
     constants = [
         _digest(v.data)
-        for v in ancestors([graph.record, graph.prior])
+        for v in ancestors(outputs)
         if isinstance(v, Constant) and isinstance(v.data, np.ndarray)
     ]
-    shared = [_digest(v.get_value()) for v in public_data([graph.record, graph.prior])]
+    shared = [_digest(v.get_value()) for v in public_data(outputs)]
     boxes = [
         (name, _digest(b.lower), _digest(b.upper))
         for part in (private.region, private.box)
@@ -53,9 +55,20 @@ def describe_structure(private: PrivateModel) -> str:
         private.records_per_unit,
         private.claims,
         private.shapes,
-        _exact(graph.clip),
+        _exact(private.graph.clip),
     )
     return repr(parts)
+
+
+def _single(private: PrivateModel) -> Variable:
+    """One record's graph, which is the same for any number of records."""
+    record = single_record(private.graph, private.sources, private.n, private.shapes)
+    if record is None:  # `privatize` refuses such models
+        raise Incompatible(
+            "this model computes with the number of records, which add/remove protects",
+            do="privatize it anew",
+        )
+    return record.value
 
 
 def _digest(array: Any) -> tuple[str, tuple[int, ...], str]:

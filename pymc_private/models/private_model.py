@@ -220,13 +220,11 @@ def privatize(
     declare.clip_into_domain(sources, n)
     intake.refuse_record_latents(copy, records if isinstance(records, str) else None)
     graph = build_record_graph(copy, sources, n, constants)
-    if neighbors == ADD_REMOVE:
-        refuse_counted(graph, n)
     if units > 1:
         public_rows = "" if neighbors == ADD_REMOVE else "; how many each owns is public"
         claims = [*claims, f"one unit owns at most {units} records{public_rows}"]
     word = records if isinstance(records, str) else "record"
-    return PrivateModel(
+    private = PrivateModel(
         base=copy,
         sources=tuple(sources),
         graph=graph,
@@ -237,6 +235,9 @@ def privatize(
         initvals=initvals,
         records_per_unit=units,
     )
+    if neighbors == ADD_REMOVE:
+        refuse_counted(graph, sources, n, private.shapes)
+    return private
 
 
 def _whole(records_per_unit: Any) -> int:

@@ -131,6 +131,12 @@ GAMMAINCC = Function(
 )
 GAMMAINC_LARGEST = 1e4
 """Largest shape and argument for which the incomplete gamma functions are checked."""
+# Powers of x lose an ulp per unit of the exponent, for a, b <= 1e3; tiny results lose digits.
+BETAINC = Function(
+    "betainc", sc.betainc, pt.betainc, ulps=2.0**14, low=0.0, high=1.0, absolute=1e-280
+)
+BETAINC_LARGEST = 1e3
+"""Largest shapes for which the incomplete beta function is checked."""
 
 GAMMALN_MINIMUM = 1.4616321449683623
 """Where gammaln is least on the positive axis (a double next to the real minimizer)."""

@@ -29,8 +29,8 @@ from pymc_private.analysis.intervals.shape import MOVERS
 
 _BASIC = """Abs Add ArcSinh ArcTan ArcTanh Cos Cosh Exp Expm1 Identity Log Log10 Log1p Log2 Mul Neg
     Pow Reciprocal ScalarMaximum ScalarMinimum Second Sin Sinh Sqr Sqrt Sub Tanh TrueDiv"""
-_MATH = """Erf Erfc Erfcx Erfinv GammaInc GammaIncC GammaLn I0 I0e I1 Log1mexp Psi Sigmoid Softplus
-    TriGamma"""
+_MATH = """BetaInc Erf Erfc Erfcx Erfinv GammaInc GammaIncC GammaLn I0 I0e I1 Log1mexp Psi Sigmoid
+    Softplus TriGamma"""
 CONTINUOUS_SCALARS = tuple(
     getattr(module, name)
     for module, names in ((ps, _BASIC), (psm, _MATH))

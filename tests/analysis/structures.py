@@ -16,9 +16,10 @@ from pytensor.tensor.math import Min
 from pytensor.tensor.shape import Shape_i, SpecifyShape
 
 try:
-    from pytensor.tensor.linalg import solve_triangular
+    from pytensor.tensor.linalg import cholesky, inv, solve_triangular
 except ImportError:  # PyTensor 2
-    from pytensor.tensor.slinalg import solve_triangular
+    from pytensor.tensor.nlinalg import inv
+    from pytensor.tensor.slinalg import cholesky, solve_triangular
 
 X, Y = pt.matrix("X"), pt.matrix("Y")  # (3, 4) and (4, 2)
 T = pt.tensor3("T")  # (2, 3, 3)
@@ -119,6 +120,10 @@ ONE = [
     Structure("SolveTriangular", lambda: [solve(Z, x[:3], lower=low) for low in (True, False)]),
     Structure("SolveTriangular of many", lambda: [solve(Z, X, True), solve(T + 4, x[:3], True)]),
     Structure("SolveTriangular, unit", lambda: [solve(Z, x[:3], lower=True, unit=True)]),
+    Structure(
+        "Cholesky", lambda: [cholesky(Z + Z.T + 12 * pt.eye(3), lower=low) for low in (True, False)]
+    ),
+    Structure("MatrixInverse", lambda: [inv(Z + 8 * pt.eye(3)), inv(Z * s + 20 * pt.eye(3))]),
     Structure(
         "CheckAndRaise", lambda: [guarded(x, pt.constant(True)), guarded(x * 2, pt.all(Z > 0))]
     ),

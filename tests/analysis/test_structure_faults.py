@@ -11,9 +11,10 @@ from pytensor.tensor.special import LogSoftmax
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 
 from pymc_private.analysis import Interval, SimplexRows, bounds
+from pymc_private.analysis.intervals.linear import SOLVERS
 from pymc_private.analysis.intervals.special import _log_sum_exp
 from tests.analysis.graphs import escapes, evaluate, planted
-from tests.analysis.structures import X, Y, Z, boxes_for, index
+from tests.analysis.structures import X, Y, Z, boxes_for, cholesky, index, inv
 from tests.analysis.test_structure_rounding import exact_escapes
 
 
@@ -90,3 +91,25 @@ def test_the_contract_catches(name):
     assert not caught()
     with planted(kind, rule):
         assert caught()
+
+
+SOLVER_FAULTS = {
+    "Cholesky of the end matrices": (
+        "Cholesky",
+        lambda op, a: Interval(*(np.linalg.cholesky(end) for end in (a.lower, a.upper))),
+        lambda: composed_on(lambda: cholesky(Z + Z.T + 12 * pt.eye(3))),
+    ),
+    "MatrixInverse of the end matrices": (
+        "MatrixInverse",
+        lambda op, a: Interval(*(np.linalg.inv(end) for end in (a.upper, a.lower))),
+        lambda: composed_on(lambda: inv(Z + 8 * pt.eye(3))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOLVER_FAULTS)
+def test_the_contract_catches_a_wrong_solver(name, monkeypatch):
+    kind, rule, caught = SOLVER_FAULTS[name]
+    assert not caught()
+    monkeypatch.setitem(SOLVERS, kind, rule)
+    assert caught()

@@ -538,12 +538,16 @@ def mv_normal_of_free_chol(d: Data) -> None:
 
 @entry(PAIRS, {"y": (-2, 2)}, {"s": (0.5, 2)}, keywords=ROWS)
 def mv_normal_of_free_covariance(d: Data) -> None:
-    pm.MvNormal("y", np.zeros(2), cov=positive() * np.array([[1.0, 0.5], [0.5, 1.0]]), observed=d["y"])
+    pm.MvNormal(
+        "y", np.zeros(2), cov=positive() * np.array([[1.0, 0.5], [0.5, 1.0]]), observed=d["y"]
+    )
 
 
 @entry(PAIRS, {"y": (-2, 2)}, {"s": (0.5, 2)}, keywords=ROWS)
 def mv_normal_of_free_precision(d: Data) -> None:
-    pm.MvNormal("y", np.zeros(2), tau=positive() * np.array([[1.0, 0.5], [0.5, 1.0]]), observed=d["y"])
+    pm.MvNormal(
+        "y", np.zeros(2), tau=positive() * np.array([[1.0, 0.5], [0.5, 1.0]]), observed=d["y"]
+    )
 
 
 @entry(PAIRS, {"y": (-2, 2)}, {}, keywords=ROWS)

@@ -50,7 +50,8 @@ def _sum(op: Sum, node: Apply, x: Interval) -> Interval:
     """Sums of ends, with the summation error; a row of a simplex sums to one."""
     axis = op.axis
     last = node.inputs[0].type.ndim - 1
-    if isinstance(x.within, SimplexRows) and axis == (last,):
+    axes = tuple(range(last + 1)) if axis is None else tuple(axis)
+    if isinstance(x.within, SimplexRows) and axes == (last,):
         ones = x.lower.sum(axis=axis) * 0.0 + 1.0
         return Interval(ones * (1 - 4 * UNIT), ones * (1 + 4 * UNIT))
     number = x.as_float()

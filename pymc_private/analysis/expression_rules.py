@@ -18,6 +18,7 @@ from pytensor.tensor.math import All, Argmax, Dot, Max, Min
 from pytensor.tensor.math import Any as AnyOf
 from pytensor.tensor.shape import SpecifyShape
 
+from pymc_private.analysis.composites import OnSimplex
 from pymc_private.analysis.expressions import (
     Fact,
     Marks,
@@ -110,6 +111,7 @@ def _unsigned(moved: Any) -> np.ndarray:
     return np.asarray(moved, dtype=np.int64).view(np.uint64)
 
 
+@express.register(OnSimplex)
 @express.register(SpecifyShape)
 def _specify(op: SpecifyShape, node: Apply, reading: Reading, *facts: Fact) -> list[Marks]:
     """An identity."""

@@ -15,6 +15,8 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 
+from pymc_private.analysis import joining
+
 
 def simplify(outputs: Sequence[Variable]) -> list[Variable]:
     """Canonicalize, stabilize, and join what PyTensor leaves apart.
@@ -34,11 +36,14 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
         [v for v in ancestors(list(outputs)) if v.owner is None], outputs, False, False
     )
     exact = FunctionGraph(outputs=list(copies), clone=False)
+    for join in joining.RAW:
+        WalkingGraphRewriter(join).rewrite(exact)
     WalkingGraphRewriter(_numbers_as_floats).rewrite(exact)
     whole = list(exact.outputs)
     rewritten = rewrite_graph(whole, include=("canonicalize", "stabilize"), clone=False)
     graph = FunctionGraph(outputs=list(rewritten), clone=False)
-    WalkingGraphRewriter(_log_of_complement).rewrite(graph)
+    for join in (_log_of_complement, *joining.CANONICAL):
+        WalkingGraphRewriter(join).rewrite(graph)
     return list(graph.outputs)
 
 

@@ -23,13 +23,14 @@ from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.subtensor import Subtensor
 
+from pymc_private.analysis.composites import OnSimplex
 from pymc_private.analysis.intervals.indexing import PUT, TAKE
 from pymc_private.analysis.intervals.shape import MOVERS, parameters_of
 from pymc_private.errors import NotCertified
 
 BY_SHAPE = (
     Elemwise, CAReduce, DimShuffle, Argmax, Dot, CumOp, FillDiagonal, SortOp, ArgSortOp, Blockwise,
-    SpecifyShape, CheckAndRaise, Shape, Shape_i, MakeVector, ScalarFromTensor, TensorFromScalar,
+    SpecifyShape, OnSimplex, CheckAndRaise, Shape, Shape_i, MakeVector, ScalarFromTensor, TensorFromScalar,
     *PUT,
 )  # fmt: skip
 """Ops whose output sizes follow from those of their inputs alone."""

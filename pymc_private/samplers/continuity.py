@@ -23,7 +23,7 @@ from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Dot, Max, Min, Prod, Sum
 from pytensor.tensor.shape import SpecifyShape
 
-from pymc_private.analysis import Interval, Trail
+from pymc_private.analysis import Interval, Trail, composites
 from pymc_private.analysis.intervals.indexing import PUT, TAKE
 from pymc_private.analysis.intervals.shape import MOVERS
 
@@ -36,10 +36,10 @@ CONTINUOUS_SCALARS = tuple(
     for module, names in ((ps, _BASIC), (psm, _MATH))
     for name in names.split()
     if hasattr(module, name)  # PyTensor 3 has a few more
-)
+) + (composites.LogPhiGap, composites.LogSigmoidGap, composites.PowerStep)
 CONTINUOUS = (
     *MOVERS, *TAKE, *PUT, DimShuffle, SpecifyShape, Dot, Blockwise, Sum, Prod, Max, Min, CumOp,
-    ts.Softmax, ts.LogSoftmax, *([ts.LogSumExp] if hasattr(ts, "LogSumExp") else []),
+    ts.Softmax, ts.LogSoftmax, composites.OnSimplex, *([ts.LogSumExp] if hasattr(ts, "LogSumExp") else []),
 )  # fmt: skip
 
 

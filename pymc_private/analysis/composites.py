@@ -1,0 +1,116 @@
+"""Named composites: functions whose range is known exactly, for expressions whose parts move together.
+
+`joining` puts them into a graph; `intervals/composite.py` holds their rules.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytensor.scalar.basic as ps
+import pytensor.scalar.math as psm
+import scipy.special as sc
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.op import Op
+from pytensor.tensor.elemwise import Elemwise
+
+
+class _Composite(ps.BinaryScalarOp):
+    """A function of two numbers with its two partial derivatives."""
+
+    def slopes(self, x: Any, y: Any, out: Any) -> tuple[Any, Any]:
+        """Partial derivatives, as scalar variables."""
+        raise NotImplementedError
+
+    def pullback(self, inputs: Any, outputs: Any, gradients: Any) -> list[Any]:
+        """Chain rule."""
+        first, second = self.slopes(*inputs, *outputs)
+        return [gradients[0] * first, gradients[0] * second]
+
+    if not hasattr(Op, "pullback"):  # PyTensor 2
+        L_op = pullback
+
+
+class LogSigmoidGap(_Composite):
+    """log(sigmoid(z + g) - sigmoid(z)) for g > 0."""
+
+    def impl(self, z: float, g: float) -> float:
+        """log(1 - e^-g) + log sigmoid(z + g) + log(1 - sigmoid(z)): no term cancels another."""
+        if not g > 0:
+            return np.nan
+        return np.log(-np.expm1(-g)) - np.logaddexp(0.0, -(z + g)) - np.logaddexp(0.0, z)
+
+    def slopes(self, z: Any, g: Any, out: Any) -> tuple[Any, Any]:
+        """It is z + log(e^g - 1) - softplus(z + g) - softplus(z)."""
+        return (
+            psm.sigmoid(-z) - psm.sigmoid(z + g),
+            psm.sigmoid(-(z + g)) + ps.true_div(1.0, ps.expm1(g)),
+        )
+
+
+class LogPhiGap(_Composite):
+    """log(Phi(z + g) - Phi(z)) for g > 0, Phi the normal distribution function."""
+
+    def impl(self, z: float, g: float) -> float:
+        """On the side of the lower tail, where the larger term is no rounded one."""
+        if not g > 0:
+            return np.nan
+        low, high = (-z - g, -z) if z > -g / 2 else (z, z + g)
+        top = sc.log_ndtr(high)
+        return top + np.log(-np.expm1(sc.log_ndtr(low) - top))
+
+    def slopes(self, z: Any, g: Any, out: Any) -> tuple[Any, Any]:
+        """The densities at both ends, by the mass between them."""
+        above, below = (ps.exp(-0.5 * ps.sqr(x) - out) / np.sqrt(2 * np.pi) for x in (z + g, z))
+        return above - below, above
+
+
+class PowerStep(_Composite):
+    """(x + 1)^b - x^b for x >= 0, b > 0."""
+
+    def impl(self, x: float, b: float) -> float:
+        """As it is written."""
+        return (x + 1.0) ** b - x**b if x >= 0 and b > 0 else np.nan
+
+    def slopes(self, x: Any, b: Any, out: Any) -> tuple[Any, Any]:
+        """In the exponent x^b log x is 0 at x = 0."""
+        own = ps.switch(ps.gt(x, 0.0), x**b * ps.log(x), 0.0)
+        return b * ((x + 1.0) ** (b - 1.0) - x ** (b - 1.0)), (x + 1.0) ** b * ps.log1p(x) - own
+
+
+log_sigmoid_gap = Elemwise(LogSigmoidGap(ps.upgrade_to_float, name="log_sigmoid_gap"))
+log_phi_gap = Elemwise(LogPhiGap(ps.upgrade_to_float, name="log_phi_gap"))
+power_step = Elemwise(PowerStep(ps.upgrade_to_float, name="power_step"))
+
+
+class OnSimplex(Op):
+    """The identity on an array whose rows along the last axis sum to one, whatever its inputs are.
+
+    Who puts it into a graph has proved that in real arithmetic.
+    """
+
+    __props__ = ()
+    view_map = {0: [0]}  # noqa: RUF012  PyTensor's own way to say so
+
+    def make_node(self, x: Variable) -> Apply:
+        """One input, one output of its type."""
+        return Apply(self, [x], [x.type()])
+
+    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+        """The input."""
+        output_storage[0][0] = inputs[0]
+
+    def infer_shape(self, fgraph: Any, node: Apply, shapes: Any) -> Any:
+        """The input's."""
+        return shapes
+
+    def pullback(self, inputs: Any, outputs: Any, gradients: Any) -> Any:
+        """The identity's."""
+        return gradients
+
+    if not hasattr(Op, "pullback"):
+        L_op = pullback
+
+
+on_simplex = OnSimplex()

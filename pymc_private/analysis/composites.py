@@ -52,7 +52,8 @@ class LogSigmoidGap(_Composite):
 class LogPhiGap(_Composite):
     """log(Phi(z + g) - Phi(z)) for g > 0, Phi the normal distribution function."""
 
-    def impl(self, z: float, g: float) -> float:
+    @staticmethod
+    def value(z: float, g: float) -> float:
         """On the side of the lower tail, where the larger term is no rounded one."""
         if not g > 0:
             return np.nan
@@ -60,10 +61,39 @@ class LogPhiGap(_Composite):
         top = sc.log_ndtr(high)
         return top + np.log(-np.expm1(sc.log_ndtr(low) - top))
 
+    def impl(self, z: float, g: float) -> float:
+        """See `value`."""
+        return self.value(z, g)
+
     def slopes(self, z: Any, g: Any, out: Any) -> tuple[Any, Any]:
         """The densities at both ends, by the mass between them."""
         above, below = (ps.exp(-0.5 * ps.sqr(x) - out) / np.sqrt(2 * np.pi) for x in (z + g, z))
         return above - below, above
+
+
+class LogPhiBetween(_Composite):
+    """log(Phi(a) - Phi(b)) for a > b."""
+
+    def impl(self, a: float, b: float) -> float:
+        """By the gap."""
+        return LogPhiGap.value(b, a - b)
+
+    def slopes(self, a: Any, b: Any, out: Any) -> tuple[Any, Any]:
+        """The densities at both ends, by the mass between them."""
+        above, below = (ps.exp(-0.5 * ps.sqr(x) - out) / np.sqrt(2 * np.pi) for x in (a, b))
+        return above, -below
+
+
+class AlsoEqual(_Composite):
+    """The first argument, which is equal to the second: two ways to write one function."""
+
+    def impl(self, x: float, y: float) -> float:
+        """The first."""
+        return x
+
+    def slopes(self, x: Any, y: Any, out: Any) -> tuple[Any, Any]:
+        """All by the first."""
+        return ps.constant(1.0), ps.constant(0.0)
 
 
 class PowerStep(_Composite):
@@ -80,6 +110,8 @@ class PowerStep(_Composite):
 
 
 log_sigmoid_gap = Elemwise(LogSigmoidGap(ps.upgrade_to_float, name="log_sigmoid_gap"))
+also_equal = Elemwise(AlsoEqual(ps.upgrade_to_float, name="also_equal"))
+log_phi_between = Elemwise(LogPhiBetween(ps.upgrade_to_float, name="log_phi_between"))
 log_phi_gap = Elemwise(LogPhiGap(ps.upgrade_to_float, name="log_phi_gap"))
 power_step = Elemwise(PowerStep(ps.upgrade_to_float, name="power_step"))
 

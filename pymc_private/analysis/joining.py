@@ -6,6 +6,7 @@ Each replaces an expression by an equal one (in real arithmetic, where the expre
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -17,18 +18,29 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import node_rewriter
+from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.basic import Join, MakeVector
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.subtensor import Subtensor
 
 from pymc_private.analysis.composites import (
     OnSimplex,
+    also_equal,
+    log_phi_between,
     log_phi_gap,
     log_sigmoid_gap,
     on_simplex,
     power_step,
 )
-from pymc_private.analysis.matching import bare, joined_last, match, same, scalar_op, slice_of
+from pymc_private.analysis.matching import (
+    Multiple,
+    bare,
+    joined_last,
+    match,
+    same,
+    scalar_op,
+    slice_of,
+)
 
 Pattern = tuple[Variable, tuple[Variable, ...]]
 
@@ -45,7 +57,7 @@ def _fits(old: Variable, new: Variable) -> list[Variable] | None:
 @cache
 def _log_normal_difference() -> Pattern:
     """log(Phi(a) - Phi(b)) as PyMC's `log_diff_normal_cdf` spells it, for a > b."""
-    a, b = pt.dscalars("ab")
+    a, b = pt.dvectors("ab")
     x, y = a / pt.sqrt(2.0), b / pt.sqrt(2.0)
     above = -pt.square(y) + pt.log(
         pt.erfcx(y) - pt.exp(pt.square(y) - pt.square(x)) * pt.erfcx(x)
@@ -55,22 +67,27 @@ def _log_normal_difference() -> Pattern:
     )
     between = pt.log(pt.erf(x) - pt.erf(y))
     whole = pt.log(0.5) + pt.switch(pt.gt(y, 0), above, pt.switch(pt.lt(x, 0), below, between))
-    return whole, (a, b)
+    return _canonical(whole), (a, b)
 
 
 @cache
 def _log_normal_tail(sign: int) -> Pattern:
     """log Phi(z) for sign 1, log(1 - Phi(z)) for -1, as PyMC's `normal_lcdf`, `normal_lccdf`."""
-    z = pt.dscalar("z")
+    z = pt.dvector("z")
     tail, inner = (-z, z) if sign > 0 else (z, -z)
-    return pt.switch(
+    whole = pt.switch(
         pt.lt(z, -1.0) if sign > 0 else pt.gt(z, 1.0),
         pt.log(pt.erfcx(tail / pt.sqrt(2.0)) / 2.0) - pt.sqr(z) / 2.0,
         pt.log1p(-pt.erfc(inner / pt.sqrt(2.0)) / 2.0),
-    ), (z,)
+    )
+    return _canonical(whole), (z,)
 
 
-def _read(pattern: Pattern, graph: Variable) -> tuple[Variable, ...] | None:
+def _canonical(pattern: Variable) -> Variable:
+    return rewrite_graph(pattern, include=("canonicalize", "stabilize"), clone=False)
+
+
+def _read(pattern: Pattern, graph: Variable) -> tuple[Multiple, ...] | None:
     """What the free variables of a pattern stand for, in order."""
     found = match(pattern[0], graph, pattern[1])
     return None if found is None else tuple(found[v] for v in pattern[1])
@@ -85,57 +102,55 @@ def normal_differences(graph: FunctionGraph, node: Apply) -> list[Variable] | No
     return None if found is None else _fits(node.outputs[0], _phi_gap(*found))
 
 
-def _phi_gap(a: Variable, b: Variable) -> Variable:
-    return log_phi_gap(b, difference(a, b))
+def _phi_gap(a: Multiple, b: Multiple) -> Variable:
+    """By b and the gap; where a free scale is in both, by both ends as well."""
+    shared = len(a.above) == len(b.above) == 1 and replace(a, above=()) == replace(b, above=())
+    if not shared:
+        return log_phi_gap(b.variable(), a.variable() - b.variable())
+    width = replace(a, above=(difference(a.above[0], b.above[0]),)).variable()
+    found = log_phi_gap(b.variable(), width)
+    return also_equal(found, log_phi_between(a.variable(), b.variable())) if a.below else found
 
 
 @node_rewriter([Elemwise])
 def normal_categories(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     """The probabilities 1 - Phi(v_1), Phi(v_k) - Phi(v_k+1), Phi(v_K): their sum telescopes to 1."""
-    parts = joined_last(node.inputs[0]) if isinstance(node.op.scalar_op, ps.Exp) else None
+    if not isinstance(node.op.scalar_op, ps.Exp):
+        return None
+    logs = bare(node.inputs[0])
+    parts = joined_last(logs)
     if parts is None or len(parts) != 3:
         return None
-    first = _read(_log_normal_tail(-1), _unpadded(parts[0]))
-    last = _read(_log_normal_tail(1), _unpadded(parts[2]))
+    first = _read(_log_normal_tail(-1), parts[0])
+    last = _read(_log_normal_tail(1), parts[2])
     middle = _read(_log_normal_difference(), parts[1])
     if first is None or last is None or middle is None:
         return None
-    takes = [_standardized(v) for v in (*first, *middle, *last)]
-    if any(take is None for take in takes) or not _telescopes(takes):
+    if not _telescopes((*first, *middle, *last)):
         return None
-    logs = pt.concatenate([parts[0], _phi_gap(*middle), parts[2]], axis=-1)
-    return _fits(node.outputs[0], on_simplex(pt.exp(logs)))
+    new = on_simplex(pt.exp(pt.concatenate([parts[0], _phi_gap(*middle), parts[2]], axis=-1)))
+    return _padded(node.outputs[0], new)
 
 
-def _unpadded(variable: Variable) -> Variable:
-    """x of x[..., None]."""
-    node = variable.owner
-    if node is not None and isinstance(node.op, DimShuffle):
-        inner = node.inputs[0]
-        if tuple(node.op.new_order) == (*range(inner.type.ndim), "x"):
-            return inner
-    return variable
+def _padded(old: Variable, new: Variable) -> list[Variable] | None:
+    """The replacement, with axes in front as the old expression had."""
+    return _fits(old, pt.shape_padleft(new, old.type.ndim - new.type.ndim))
 
 
-def _standardized(variable: Variable) -> Any:
-    """(v[i] - m) / s with numbers m and s: v, what is taken of it, m and s."""
-    if not isinstance(scalar_op(variable), ps.TrueDiv):
-        return None
-    top, scale = variable.owner.inputs
-    if not isinstance(scalar_op(top), ps.Sub) or bare(scale).type.ndim:
-        return None
-    taken, shift = top.owner.inputs
-    found = slice_of(bare(taken))
-    return None if found is None or bare(shift).type.ndim else (*found, shift, scale)
-
-
-def _telescopes(takes: list[Any]) -> bool:
-    """Whether the four arguments are v[0]; v[:-1] and v[1:]; v[-1], alike scaled."""
-    base, numbers, _, shift, scale = takes[0]
-    wanted = (numbers[..., 0], numbers[..., :-1], numbers[..., 1:], numbers[..., -1])
+def _telescopes(ends: tuple[Multiple, ...]) -> bool:
+    """Whether the four arguments are v[:1]; v[:-1] and v[1:]; v[-1:], alike scaled by numbers."""
+    if any(len(end.above) != 1 or replace(end, above=ends[0].above) != ends[0] for end in ends):
+        return False
+    takes = [slice_of(end.above[0]) for end in ends]
+    if any(bare(scale).type.ndim > 0 and any(bare(scale).type.shape) for scale in ends[0].below):
+        return False
+    if takes[0] is None:
+        return False
+    base, numbers, _ = takes[0]
+    wanted = (numbers[..., :1], numbers[..., :-1], numbers[..., 1:], numbers[..., -1:])
     return all(
-        v is base and np.array_equal(taken, want) and same(m, shift) and same(s, scale)
-        for (v, _, taken, m, s), want in zip(takes, wanted, strict=True)
+        take is not None and take[0] is base and np.array_equal(np.atleast_1d(take[2]), want)
+        for take, want in zip(takes, wanted, strict=True)
     )
 
 
@@ -167,8 +182,7 @@ def logistic_categories(graph: FunctionGraph, node: Apply) -> list[Variable] | N
         v = varying(z)
         logs.insert(1, log_sigmoid_gap(z[..., :-1], v[..., 1:] - v[..., :-1]))
     new = on_simplex(pt.exp(pt.concatenate(logs, axis=-1)))
-    ndim = node.outputs[0].type.ndim
-    return _fits(node.outputs[0], pt.shape_padleft(new, ndim - new.type.ndim))
+    return _padded(node.outputs[0], new)
 
 
 def _is_all(variable: Variable, value: float) -> bool:
@@ -244,7 +258,7 @@ def power_steps(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     found = _read(_log_of_power_steps(), node.outputs[0])
     if found is None:
         return None
-    q, x, b = found
+    q, x, b = (part.variable() for part in found)
     rate = pt.log(q)
     return _fits(node.outputs[0], pt.power(x, b) * rate + pt.log1mexp(power_step(x, b) * rate))
 
@@ -296,7 +310,12 @@ def _one_shape(terms: list[Variable]) -> bool:
     return len(shapes) <= 1
 
 
-RAW: tuple[Callable, ...] = (normal_categories, normal_differences, power_steps)
+RAW: tuple[Callable, ...] = (power_steps,)
 """For graphs as they are written."""
-CANONICAL: tuple[Callable, ...] = (logistic_categories, complements)
+CANONICAL: tuple[Callable, ...] = (
+    normal_categories,
+    normal_differences,
+    logistic_categories,
+    complements,
+)
 """For graphs in PyTensor's canonical form."""

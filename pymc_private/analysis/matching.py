@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pytensor.scalar.basic as ps
+import pytensor.tensor as pt
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.tensor.basic import Join
@@ -12,6 +15,7 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.subtensor import Subtensor
 
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE, perform
+from pymc_private.analysis.rounding import UNIT
 
 MOST_ELEMENTS = 4096
 
@@ -30,27 +34,83 @@ def same(first: Variable, second: Variable) -> bool:
     """Whether two variables are one, or equal constants (up to axes put in front)."""
     first, second = bare(first), bare(second)
     if isinstance(first, Constant) and isinstance(second, Constant):
-        return bool(np.array_equal(first.data, second.data))
+        one, other = np.asarray(first.data), np.asarray(second.data)
+        return bool(one.size == other.size == 1 and one.item() == other.item()) or bool(
+            np.array_equal(one, other)
+        )
     return first is second
+
+
+@dataclass(frozen=True, eq=False)
+class Multiple:
+    """A number times a product of variables, divided by others."""
+
+    number: float
+    above: tuple[Variable, ...]
+    below: tuple[Variable, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Multiple)
+            and abs(self.number - other.number) <= 4 * UNIT * abs(self.number)
+            and len(self.above) == len(other.above)
+            and len(self.below) == len(other.below)
+            and all(map(same, self.above + self.below, other.above + other.below))
+        )
+
+    def times(self, number: float) -> Multiple:
+        """Scaled; a factor of one but for rounding is one."""
+        value = self.number * number
+        return replace(self, number=1.0 if abs(value - 1.0) <= 4 * UNIT else value)
+
+    def variable(self) -> Variable:
+        """Its graph."""
+        total = self.above[0] if len(self.above) == 1 else pt.mul(*self.above)
+        for factor in self.below:
+            total = total / factor
+        return total if self.number == 1.0 else self.number * total
+
+
+def multiple(variable: Variable) -> Multiple:
+    """A variable with its numeric factors taken out."""
+    variable, op = bare(variable), scalar_op(bare(variable))
+    if isinstance(variable, Constant) and np.size(variable.data) == 1:
+        return Multiple(float(np.asarray(variable.data).item()), (), ())
+    if not isinstance(op, ps.Mul | ps.Neg | ps.TrueDiv):
+        return Multiple(1.0, (variable,), ())
+    number, above, below = -1.0 if isinstance(op, ps.Neg) else 1.0, [], []
+    for place, factor in enumerate(variable.owner.inputs):
+        part = multiple(factor)
+        if isinstance(op, ps.TrueDiv) and place == 1:
+            if part.number == 0.0:
+                return Multiple(1.0, (variable,), ())
+            part = Multiple(1.0 / part.number, part.below, part.above)
+        number *= part.number
+        above += part.above
+        below += part.below
+    return Multiple(number, tuple(above), tuple(below))
 
 
 def match(
     pattern: Variable, graph: Variable, free: Sequence[Variable]
-) -> dict[Variable, Variable] | None:
+) -> dict[Variable, Multiple] | None:
     """What the free variables of a pattern stand for, if the graph has its form.
 
-    Axes put in front are looked through: elementwise functions put them back.
+    Axes put in front are looked through: elementwise functions put them back. Numeric factors next
+    to a free variable belong to it, for canonical forms merge them.
     """
-    found: dict[Variable, Variable] = {}
+    found: dict[Variable, Multiple] = {}
     return found if _match(pattern, graph, free, found) else None
 
 
 def _match(
-    pattern: Variable, graph: Variable, free: Sequence[Variable], found: dict[Variable, Variable]
+    pattern: Variable, graph: Variable, free: Sequence[Variable], found: dict[Variable, Multiple]
 ) -> bool:
     pattern, graph = bare(pattern), bare(graph)
-    if pattern in free:
-        return same(found.setdefault(pattern, graph), graph)
+    wanted = multiple(pattern)
+    if len(wanted.above) == 1 and not wanted.below and wanted.above[0] in free:
+        bound = multiple(graph).times(1.0 / wanted.number)
+        return bool(bound.above) and found.setdefault(wanted.above[0], bound) == bound
     if pattern.owner is None or graph.owner is None:
         return isinstance(pattern, Constant) and same(pattern, graph)
     one, other = pattern.owner, graph.owner
@@ -72,22 +132,27 @@ def slice_of(variable: Variable) -> tuple[Variable, np.ndarray, np.ndarray] | No
 
     The numbers stand for an x whose unknown axes have length two; the last must be known.
     """
+    shuffles = []
+    while variable.owner is not None and isinstance(variable.owner.op, DimShuffle):
+        shuffles.insert(0, variable.owner)
+        variable = variable.owner.inputs[0]
     node = variable.owner
     if node is None or not isinstance(node.op, Subtensor):
         return None
     x, indexes = node.inputs[0], node.inputs[1:]
     if x.type.ndim == 0 or x.type.shape[-1] is None:
         return None
-    if not all(isinstance(index, Constant) for index in indexes):
-        return None
     shape = [2 if size is None else size for size in x.type.shape]
-    if np.prod(shape) > MOST_ELEMENTS:
+    if not all(isinstance(index, Constant) for index in indexes) or np.prod(shape) > MOST_ELEMENTS:
         return None
     numbers = np.arange(np.prod(shape), dtype=x.type.dtype).reshape(shape)
     try:
-        return x, numbers, np.asarray(perform(node, [numbers, *(i.data for i in indexes)])[0])
+        taken = perform(node, [numbers, *(i.data for i in indexes)])[0]
+        for shuffle in shuffles:
+            taken = perform(shuffle, [np.asarray(taken)])[0]
     except UNCOMPUTABLE:
         return None
+    return x, numbers, np.asarray(taken)
 
 
 def joined_last(variable: Variable) -> list[Variable] | None:

@@ -36,7 +36,13 @@ CONTINUOUS_SCALARS = tuple(
     for module, names in ((ps, _BASIC), (psm, _MATH))
     for name in names.split()
     if hasattr(module, name)  # PyTensor 3 has a few more
-) + (composites.LogPhiGap, composites.LogSigmoidGap, composites.PowerStep)
+) + (
+    composites.AlsoEqual,
+    composites.LogPhiBetween,
+    composites.LogPhiGap,
+    composites.LogSigmoidGap,
+    composites.PowerStep,
+)
 CONTINUOUS = (
     *MOVERS, *TAKE, *PUT, DimShuffle, SpecifyShape, Dot, Blockwise, Sum, Prod, Max, Min, CumOp,
     ts.Softmax, ts.LogSoftmax, composites.OnSimplex, *([ts.LogSumExp] if hasattr(ts, "LogSumExp") else []),

@@ -31,6 +31,30 @@ def _log_phi_gap(op: composites.LogPhiGap, z: Interval, g: Interval) -> Interval
     return _gap(_phi_gap_at, z, g)
 
 
+@bound_scalar.register(composites.LogPhiBetween)
+def _log_phi_between(op: composites.LogPhiBetween, a: Interval, b: Interval) -> Interval:
+    """log(Phi(a) - Phi(b)) rises in a and falls in b: least at the least a and greatest b.
+
+    Where these cross there is no number.
+    """
+    gap = add_down(a.lower, -b.upper)
+    lower = _phi_gap_at(b.upper, gap).lower
+    upper = _phi_gap_at(b.lower, add_up(a.upper, -b.lower)).upper
+    return Interval(lower, upper).where(gap > 0.0)
+
+
+@bound_scalar.register(composites.AlsoEqual)
+def _also_equal(op: composites.AlsoEqual, x: Interval, y: Interval) -> Interval:
+    """Both hold the value; where nothing is known of one, the other is left."""
+    xp = library(x.lower, x.upper, y.lower, y.upper)
+    blind, mute = (xp.isnan(i.lower) | xp.isnan(i.upper) for i in (x, y))
+    both = x.intersect(y)
+    return Interval(
+        xp.where(blind, y.lower, xp.where(mute, x.lower, both.lower)),
+        xp.where(blind, y.upper, xp.where(mute, x.upper, both.upper)),
+    )
+
+
 def _gap(at: Enclosure, z: Interval, g: Interval) -> Interval:
     """log(F(z + g) - F(z)) rises in g; in z it rises up to -g/2 and falls after it.
 

@@ -1,4 +1,4 @@
-"""Named composites: functions whose range is known exactly, for expressions whose parts move together.
+"""Named composites: functions of known range, for expressions whose parts move together.
 
 `joining` puts them into a graph; `intervals/composite.py` holds their rules.
 """
@@ -49,21 +49,22 @@ class LogSigmoidGap(_Composite):
         )
 
 
+def _log_mass(a: float, b: float) -> float:
+    """log(Phi(a) - Phi(b)) on the side of the lower tail, where no digit is lost."""
+    low, high = (-a, -b) if b > -a else (b, a)
+    with np.errstate(all="ignore"):
+        top = sc.log_ndtr(high)
+        if not np.isfinite(top):
+            return -np.inf
+        return float(top + np.log(-np.expm1(sc.log_ndtr(low) - top)))
+
+
 class LogPhiGap(_Composite):
     """log(Phi(z + g) - Phi(z)) for g > 0, Phi the normal distribution function."""
 
-    @staticmethod
-    def value(z: float, g: float) -> float:
-        """On the side of the lower tail, where the larger term is no rounded one."""
-        if not g > 0:
-            return np.nan
-        low, high = (-z - g, -z) if z > -g / 2 else (z, z + g)
-        top = sc.log_ndtr(high)
-        return top + np.log(-np.expm1(sc.log_ndtr(low) - top))
-
     def impl(self, z: float, g: float) -> float:
-        """See `value`."""
-        return self.value(z, g)
+        """See `_log_mass`."""
+        return _log_mass(z + g, z) if g > 0 else np.nan
 
     def slopes(self, z: Any, g: Any, out: Any) -> tuple[Any, Any]:
         """The densities at both ends, by the mass between them."""
@@ -75,8 +76,8 @@ class LogPhiBetween(_Composite):
     """log(Phi(a) - Phi(b)) for a > b."""
 
     def impl(self, a: float, b: float) -> float:
-        """By the gap."""
-        return LogPhiGap.value(b, a - b)
+        """See `_log_mass`."""
+        return _log_mass(a, b) if a > b else np.nan
 
     def slopes(self, a: Any, b: Any, out: Any) -> tuple[Any, Any]:
         """The densities at both ends, by the mass between them."""
@@ -101,7 +102,9 @@ class PowerStep(_Composite):
 
     def impl(self, x: float, b: float) -> float:
         """As it is written."""
-        return (x + 1.0) ** b - x**b if x >= 0 and b > 0 else np.nan
+        with np.errstate(all="ignore"):
+            step = np.power(x + 1.0, float(b)) - np.power(float(x), float(b))
+        return float(step) if x >= 0 and b > 0 else np.nan
 
     def slopes(self, x: Any, b: Any, out: Any) -> tuple[Any, Any]:
         """In the exponent x^b log x is 0 at x = 0."""
@@ -109,11 +112,12 @@ class PowerStep(_Composite):
         return b * ((x + 1.0) ** (b - 1.0) - x ** (b - 1.0)), (x + 1.0) ** b * ps.log1p(x) - own
 
 
-log_sigmoid_gap = Elemwise(LogSigmoidGap(ps.upgrade_to_float, name="log_sigmoid_gap"))
-also_equal = Elemwise(AlsoEqual(ps.upgrade_to_float, name="also_equal"))
-log_phi_between = Elemwise(LogPhiBetween(ps.upgrade_to_float, name="log_phi_between"))
-log_phi_gap = Elemwise(LogPhiGap(ps.upgrade_to_float, name="log_phi_gap"))
-power_step = Elemwise(PowerStep(ps.upgrade_to_float, name="power_step"))
+_DOUBLE = ps.specific_out(ps.float64)
+log_sigmoid_gap = Elemwise(LogSigmoidGap(_DOUBLE, name="log_sigmoid_gap"))
+also_equal = Elemwise(AlsoEqual(_DOUBLE, name="also_equal"))
+log_phi_between = Elemwise(LogPhiBetween(_DOUBLE, name="log_phi_between"))
+log_phi_gap = Elemwise(LogPhiGap(_DOUBLE, name="log_phi_gap"))
+power_step = Elemwise(PowerStep(_DOUBLE, name="power_step"))
 
 
 class OnSimplex(Op):
@@ -133,9 +137,9 @@ class OnSimplex(Op):
         """The input."""
         output_storage[0][0] = inputs[0]
 
-    def infer_shape(self, fgraph: Any, node: Apply, shapes: Any) -> Any:
-        """The input's."""
-        return shapes
+    def infer_shape(self, *arguments: Any) -> Any:
+        """The input's, which PyTensor gives last."""
+        return arguments[-1]
 
     def pullback(self, inputs: Any, outputs: Any, gradients: Any) -> Any:
         """The identity's."""

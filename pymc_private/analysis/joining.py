@@ -59,9 +59,7 @@ def _log_normal_difference() -> Pattern:
     """log(Phi(a) - Phi(b)) as PyMC's `log_diff_normal_cdf` spells it, for a > b."""
     a, b = pt.dvectors("ab")
     x, y = a / pt.sqrt(2.0), b / pt.sqrt(2.0)
-    above = -pt.square(y) + pt.log(
-        pt.erfcx(y) - pt.exp(pt.square(y) - pt.square(x)) * pt.erfcx(x)
-    )
+    above = -pt.square(y) + pt.log(pt.erfcx(y) - pt.exp(pt.square(y) - pt.square(x)) * pt.erfcx(x))
     below = -pt.square(x) + pt.log(
         pt.erfcx(-x) - pt.exp(pt.square(x) - pt.square(y)) * pt.erfcx(-y)
     )
@@ -114,7 +112,7 @@ def _phi_gap(a: Multiple, b: Multiple) -> Variable:
 
 @node_rewriter([Elemwise])
 def normal_categories(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
-    """The probabilities 1 - Phi(v_1), Phi(v_k) - Phi(v_k+1), Phi(v_K): their sum telescopes to 1."""
+    """The probabilities 1 - Phi(v_1), Phi(v_k) - Phi(v_k+1), Phi(v_K): the sum telescopes."""
     if not isinstance(node.op.scalar_op, ps.Exp):
         return None
     logs = bare(node.inputs[0])
@@ -283,7 +281,9 @@ def complements(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     return [on_simplex(node.clone().outputs[0])]
 
 
-def _add_terms(variable: Variable, factor: Fraction, total: dict[Any, Fraction], axes: tuple) -> None:
+def _add_terms(
+    variable: Variable, factor: Fraction, total: dict[Any, Fraction], axes: tuple
+) -> None:
     """Add a linear form: numbers under the key 1, other terms under what they are."""
     op, inputs = scalar_op(variable), variable.owner.inputs if variable.owner is not None else []
     if isinstance(variable, Constant) and np.size(variable.data) == 1:

@@ -30,7 +30,8 @@ from pymc_private.errors import NotCertified
 
 BY_SHAPE = (
     Elemwise, CAReduce, DimShuffle, Argmax, Dot, CumOp, FillDiagonal, SortOp, ArgSortOp, Blockwise,
-    SpecifyShape, OnSimplex, CheckAndRaise, Shape, Shape_i, MakeVector, ScalarFromTensor, TensorFromScalar,
+    SpecifyShape, OnSimplex, CheckAndRaise, Shape, Shape_i, MakeVector, ScalarFromTensor,
+    TensorFromScalar,
     *PUT,
 )  # fmt: skip
 """Ops whose output sizes follow from those of their inputs alone."""

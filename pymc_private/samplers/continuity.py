@@ -31,12 +31,13 @@ _BASIC = """Abs Add ArcSinh ArcTan ArcTanh Cos Cosh Exp Expm1 Identity Log Log10
     Pow Reciprocal ScalarMaximum ScalarMinimum Second Sin Sinh Sqr Sqrt Sub Tanh TrueDiv"""
 _MATH = """BetaInc Erf Erfc Erfcx Erfinv GammaInc GammaIncC GammaLn I0 I0e I1 Log1mexp Psi Sigmoid
     Softplus TriGamma"""
-CONTINUOUS_SCALARS = tuple(
-    getattr(module, name)
-    for module, names in ((ps, _BASIC), (psm, _MATH))
-    for name in names.split()
-    if hasattr(module, name)  # PyTensor 3 has a few more
-) + (
+CONTINUOUS_SCALARS = (
+    *(
+        getattr(module, name)
+        for module, names in ((ps, _BASIC), (psm, _MATH))
+        for name in names.split()
+        if hasattr(module, name)  # PyTensor 3 has a few more
+    ),
     composites.AlsoEqual,
     composites.LogPhiBetween,
     composites.LogPhiGap,
@@ -45,7 +46,8 @@ CONTINUOUS_SCALARS = tuple(
 )
 CONTINUOUS = (
     *MOVERS, *TAKE, *PUT, DimShuffle, SpecifyShape, Dot, Blockwise, Sum, Prod, Max, Min, CumOp,
-    ts.Softmax, ts.LogSoftmax, composites.OnSimplex, *([ts.LogSumExp] if hasattr(ts, "LogSumExp") else []),
+    composites.OnSimplex, ts.Softmax, ts.LogSoftmax,
+    *([ts.LogSumExp] if hasattr(ts, "LogSumExp") else []),
 )  # fmt: skip
 
 

@@ -15,6 +15,8 @@ from pytensor.tensor.basic import ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.math import Min
 from pytensor.tensor.shape import Shape_i, SpecifyShape
 
+from pymc_private.analysis.composites import on_simplex
+
 try:
     from pytensor.tensor.linalg import cholesky, inv, solve_triangular
 except ImportError:  # PyTensor 2
@@ -78,6 +80,17 @@ def old(name: str, *arguments: Variable) -> Variable:
         return kind()(*arguments, known)
     first, *rest = arguments
     return pt.inc_subtensor(first[known], *rest) if rest else first[known]
+
+
+CUTS = pt.constant(np.array([-4.0, 0.0, 3.5]))
+U = pt.sigmoid(s)
+
+
+def categories(p: Variable) -> Variable:
+    """Differences of (0, p, 1) along the last axis."""
+    ends = p[..., :1]
+    steps = pt.concatenate([pt.zeros_like(ends), p, pt.ones_like(ends)], axis=-1)
+    return steps[..., 1:] - steps[..., :-1]
 
 
 def guarded(value: Variable, condition: Variable) -> Variable:
@@ -154,6 +167,25 @@ ONE = [
     Structure("LogSoftmax", lambda: [pt.special.log_softmax(X, axis=k) for k in (0, 1)]),
     Structure(
         "LogSumExp", lambda: [pt.logsumexp(X, axis=1), pt.logsumexp(X), pt.logsumexp(X, 0, True)]
+    ),
+    Structure("OnSimplex", lambda: [on_simplex(pt.special.softmax(X, axis=1)) * 2.0]),
+    Structure(
+        "ordered categories",
+        lambda: [
+            categories(pt.sigmoid(CUTS - v)) for v in (s, x[:, None], (X[:, 0] - x[0])[:, None])
+        ],
+    ),
+    Structure(
+        "ordered categories of free cutpoints",
+        lambda: [categories(pt.sigmoid(CUTS + pt.sigmoid(x[:3]) - s)).sum()],
+    ),
+    Structure(
+        "complements",
+        lambda: [pt.stack([s, x[0], 1 - s - x[0]]), pt.stack([x, 1 - x], axis=-1).sum(axis=1)],
+    ),
+    Structure(
+        "power steps",
+        lambda: [pt.log(q ** (k**p) - q ** ((k + 1) ** p)) for q, k, p in [(U, 3.0 * U, 1 + U)]],
     ),
     Structure("Second", lambda: [pt.second(x, s), pt.second(X, x)]),
     Structure("index arithmetic", lambda: [x[pt.arange(x.shape[0] - 1) + 1], X[index // 1, index]]),

@@ -85,6 +85,13 @@ def upper_gamma(k: arb, x: arb) -> arb:
         ctx.prec = before
 
 
+def log_phi(x: arb) -> arb:
+    """log Phi(x) for x <= 0; far out by its asymptotic series."""
+    if abs(x) > 1e5:
+        return -x * x / 2 - (-x * (2 * arb.pi()).sqrt()).log() + arb(0, 1e-10)
+    return ((-x / arb(2).sqrt()).erfc() / 2).log()
+
+
 def betainc(a: arb, b: arb, x: arb) -> arb:
     """I_x(a, b), with as many bits as the smaller tail needs."""
     if not (a > 0 and b > 0 and x >= 0 and x <= 1) or a > 2e3 or b > 2e3:
@@ -130,6 +137,7 @@ TRUE: dict[str, Callable[..., arb]] = {
     "i1": bessel_i(1),
     "i0e": i0e,
     "betainc": betainc,
+    "log_phi": log_phi,
     "gammainc": lower_gamma,
     "gammaincc": upper_gamma,
 }

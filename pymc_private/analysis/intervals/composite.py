@@ -37,10 +37,9 @@ def _log_phi_between(op: composites.LogPhiBetween, a: Interval, b: Interval) -> 
 
     Where these cross there is no number.
     """
-    gap = add_down(a.lower, -b.upper)
-    lower = _phi_gap_at(b.upper, gap).lower
-    upper = _phi_gap_at(b.lower, add_up(a.upper, -b.lower)).upper
-    return Interval(lower, upper).where(gap > 0.0)
+    lower = _phi_mass_at(Interval(a.lower, a.lower), b.upper).lower
+    upper = _phi_mass_at(Interval(a.upper, a.upper), b.lower).upper
+    return Interval(lower, upper).where(a.lower > b.upper)
 
 
 @bound_scalar.register(composites.AlsoEqual)
@@ -82,9 +81,14 @@ def _sigmoid_gap_at(z: Array, g: Array) -> Interval:
 
 
 def _phi_gap_at(z: Array, g: Array) -> Interval:
+    """By both ends, z + g and z."""
+    return _phi_mass_at(Interval(add_down(z, g), add_up(z, g)), z)
+
+
+def _phi_mass_at(end: Interval, z: Array) -> Interval:
     """log Phi(high) + log(1 - Phi(low) / Phi(high)), reflected to the side of the lower tail."""
-    xp = library(z, g)
-    end, flip = Interval(add_down(z, g), add_up(z, g)), z > -0.5 * g
+    xp = library(end.lower, z)
+    flip = z > -end.lower
     low = Interval(xp.where(flip, -end.upper, z), xp.where(flip, -end.lower, z))
     high = Interval(xp.where(flip, -z, end.lower), xp.where(flip, -z, end.upper))
     tail, top = _log_phi(low), _log_phi(high)
@@ -103,18 +107,22 @@ def _log_phi_at(x: Array) -> Interval:
     xp = library(x)
     tail = Interval(-abs(x), -abs(x)).increasing(f.LOG_PHI)
     body = tail.decreasing(f.LOG1MEXP)
-    return Interval(xp.where(x > 0.0, body.lower, tail.lower), xp.where(x > 0.0, body.upper, tail.upper))
+    return Interval(
+        xp.where(x > 0.0, body.lower, tail.lower), xp.where(x > 0.0, body.upper, tail.upper)
+    )
 
 
 @bound_scalar.register(composites.PowerStep)
 def _power_step(op: composites.PowerStep, x: Interval, b: Interval) -> Interval:
     """(x + 1)^b - x^b is monotone in x (rising iff b > 1) and rises in b: extremes at corners.
 
-    Its slope in b is (x + 1)^b log(x + 1) - x^b log x >= 0, for u^b log u rises from u = 1 on and is
-    negative before.
+    Its slope in b is (x + 1)^b log(x + 1) - x^b log x >= 0, for u^b log u rises from u = 1 on and
+    is negative before.
     """
     xp = library(x.lower, x.upper, b.lower, b.upper)
-    corners = [_power_step_at(end, power) for end in (x.lower, x.upper) for power in (b.lower, b.upper)]
+    corners = [
+        _power_step_at(end, power) for end in (x.lower, x.upper) for power in (b.lower, b.upper)
+    ]
     lower, upper = corners[0].lower, corners[0].upper
     for corner in corners[1:]:
         lower, upper = xp.minimum(lower, corner.lower), xp.maximum(upper, corner.upper)

@@ -28,6 +28,7 @@ from pymc_private.mechanisms.release import Release, load
 from pymc_private.models.ball import Ball
 from pymc_private.models.certificate import Certificate, certify
 from pymc_private.models.constants import constants
+from pymc_private.models.counts import Counts
 from pymc_private.models.domain import Categories, Interval, Simplex
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel, privatize
@@ -55,6 +56,7 @@ __all__ = [
     "Ball",
     "BudgetExceeded",
     "Categories",
+    "Counts",
     "Certificate",
     "DomainError",
     "Guarantee",

@@ -14,7 +14,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-from pymc_private import Interval, certify
+from pymc_private import Counts, Interval, certify
 from tests.models.zoo import Data, Entry, N, counts, numbers, records
 
 TABLE: list[Entry] = []
@@ -499,24 +499,29 @@ def dirichlet(d: Data) -> None:
     pm.Dirichlet("y", positive("a", shape=3), observed=d["y"])
 
 
-@entry(allotments, {"y": (0, 5)}, {"a": (1, 3)}, keywords=ROWS)
+@entry(allotments, {"y": Counts(5)}, {"a": (1, 3)}, keywords=ROWS)
 def dirichlet_multinomial(d: Data) -> None:
     pm.DirichletMultinomial("y", n=5, a=positive("a", shape=3), observed=d["y"])
 
 
-@entry(allotments, {"y": (0, 5)}, {"p": (0.1, 0.5)}, keywords=ROWS)
+@entry(allotments, {"y": Counts(5)}, {"p": (0.1, 0.5)}, keywords=ROWS)
 def multinomial(d: Data) -> None:
     pm.Multinomial("y", 5, pm.Dirichlet("p", np.ones(3)), observed=d["y"])
 
 
-@entry(allotments, {"y": (0, 5)}, {"m": (-1, 1)}, keywords=ROWS)
+@entry(allotments, {"y": Counts(5)}, {"m": (-1, 1)}, keywords=ROWS)
 def multinomial_softmax(d: Data) -> None:
     pm.Multinomial("y", 5, pm.math.softmax(normal(shape=3)), observed=d["y"])
 
 
-@entry(allotments, {"y": (0, 5)}, {"m": (-1, 1)}, keywords=ROWS)
+@entry(allotments, {"y": Counts(5)}, {"m": (-1, 1)}, keywords=ROWS)
 def ordered_multinomial(d: Data) -> None:
     pm.OrderedMultinomial("y", normal(), np.array([-1.0, 1.0]), 5, observed=d["y"])
+
+
+@entry(allotments, {"y": (0, 5)}, {"p": (0.1, 0.5)}, keywords=ROWS)
+def multinomial_of_any_counts(d: Data) -> None:
+    pm.Multinomial("y", 5, pm.Dirichlet("p", np.ones(3)), observed=d["y"])
 
 
 @entry(PAIRS, {"y": (-2, 2)}, {"m": (-1, 1)}, keywords=ROWS)

@@ -37,7 +37,7 @@ from pymc_private.analysis.row_rules import MOVERS
 
 
 @express.register(Elemwise)
-def _elemwise(op: Elemwise, node: Apply, reading: Reading, *facts: Fact) -> list[Marks]:
+def elementwise(op: Op, node: Apply, reading: Reading, *facts: Fact) -> list[Marks]:
     """The function of the elements that meet."""
     marks = [fact.marks for fact in facts]
     return [mix(mark_of(op), k, *marks) for k in range(len(node.outputs))]

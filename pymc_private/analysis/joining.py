@@ -163,7 +163,7 @@ def logistic_categories(graph: FunctionGraph, node: Apply) -> list[Variable] | N
     takes = [slice_of(bare(v)) for v in node.inputs]
     if takes[0] is None or takes[1] is None or takes[0][0] is not takes[1][0]:
         return None
-    (base, numbers, high), (_, _, low) = takes
+    (base, numbers, high), low = takes[0], takes[1][2]
     parts = joined_last(base)
     if not (np.array_equal(high, numbers[..., 1:]) and np.array_equal(low, numbers[..., :-1])):
         return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.tensor as pt
-from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.tensor.basic import Join
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
@@ -78,7 +78,9 @@ def multiple(variable: Variable) -> Multiple:
         return Multiple(float(np.asarray(variable.data).item()), (), ())
     if not isinstance(op, ps.Mul | ps.Neg | ps.TrueDiv):
         return Multiple(1.0, (variable,), ())
-    number, above, below = -1.0 if isinstance(op, ps.Neg) else 1.0, [], []
+    number = -1.0 if isinstance(op, ps.Neg) else 1.0
+    above: tuple[Variable, ...] = ()
+    below: tuple[Variable, ...] = ()
     for place, factor in enumerate(variable.owner.inputs):
         part = multiple(factor)
         if isinstance(op, ps.TrueDiv) and place == 1:
@@ -88,7 +90,7 @@ def multiple(variable: Variable) -> Multiple:
         number *= part.number
         above += part.above
         below += part.below
-    return Multiple(number, tuple(above), tuple(below))
+    return Multiple(number, above, below)
 
 
 def match(
@@ -132,7 +134,7 @@ def slice_of(variable: Variable) -> tuple[Variable, np.ndarray, np.ndarray] | No
 
     The numbers stand for an x whose unknown axes have length two; the last must be known.
     """
-    shuffles = []
+    shuffles: list[Apply] = []
     while variable.owner is not None and isinstance(variable.owner.op, DimShuffle):
         shuffles.insert(0, variable.owner)
         variable = variable.owner.inputs[0]

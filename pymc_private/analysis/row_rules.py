@@ -29,7 +29,7 @@ from pymc_private.analysis.rows import NONE, Concrete, Labels, is_labeled, join,
 
 
 @label.register(Elemwise)
-def _elemwise(op: Elemwise, node: Apply, concrete: Concrete, *facts: Labels) -> list[Labels]:
+def elementwise(op: Op, node: Apply, concrete: Concrete, *facts: Labels) -> list[Labels]:
     """Element meets element."""
     result = facts[0]
     for fact in facts[1:]:

@@ -35,6 +35,8 @@ BY_SHAPE = (
     *PUT,
 )  # fmt: skip
 """Ops whose output sizes follow from those of their inputs alone."""
+ELEMENTWISE: list[type] = []
+"""More of them, of libraries that this room does not know."""
 ALGEBRA = ("pytensor.tensor.linalg", "pytensor.tensor.slinalg", "pytensor.tensor.nlinalg")
 """Modules whose Ops are such, too."""
 SPECIAL = tuple(
@@ -75,7 +77,9 @@ def sizing_inputs(node: Apply) -> Sequence[Variable]:
         return _sizing_indexes(node)
     if isinstance(op, MOVERS) and not isinstance(op, MakeVector):
         return [node.inputs[k] for k in parameters_of(op, len(node.inputs))]
-    if isinstance(op, BY_SHAPE + SPECIAL) or type(op).__module__.startswith(ALGEBRA):
+    if isinstance(op, (*BY_SHAPE, *SPECIAL, *ELEMENTWISE)) or type(op).__module__.startswith(
+        ALGEBRA
+    ):
         return ()
     if isinstance(op, Scan) and not op.info.as_while:
         return node.inputs[:1]

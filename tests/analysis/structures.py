@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytensor.tensor as pt
+from pymc.distributions.dist_math import SplineWrapper
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
@@ -14,6 +15,7 @@ from pytensor.tensor import subtensor
 from pytensor.tensor.basic import ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.math import Min
 from pytensor.tensor.shape import Shape_i, SpecifyShape
+from scipy.interpolate import InterpolatedUnivariateSpline
 
 from pymc_private.analysis.composites import on_simplex
 
@@ -84,6 +86,7 @@ def old(name: str, *arguments: Variable) -> Variable:
 
 CUTS = pt.constant(np.array([-4.0, 0.0, 3.5]))
 U = pt.sigmoid(s)
+BROKEN_LINE = InterpolatedUnivariateSpline(np.linspace(-3, 3, 9), [0, 4, 1, 1, 5, 2, 9, 0, 3], k=1)
 
 
 def categories(p: Variable) -> Variable:
@@ -187,6 +190,7 @@ ONE = [
         "power steps",
         lambda: [pt.log(q ** (k**p) - q ** ((k + 1) ** p)) for q, k, p in [(U, 3.0 * U, 1 + U)]],
     ),
+    Structure("SplineWrapper", lambda: [SplineWrapper(BROKEN_LINE)(v) for v in (x, X[0] / 3)]),
     Structure("Second", lambda: [pt.second(x, s), pt.second(X, x)]),
     Structure("index arithmetic", lambda: [x[pt.arange(x.shape[0] - 1) + 1], X[index // 1, index]]),
     Structure("index beyond the array", lambda: [x[index + 1], x[index - 1], x[index * 2]]),

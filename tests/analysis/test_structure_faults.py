@@ -5,16 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytensor.tensor as pt
 import pytest
+from pymc.distributions.dist_math import SplineWrapper
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.math import Dot, Max, Sum
 from pytensor.tensor.special import LogSoftmax
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 
 from pymc_private.analysis import Interval, SimplexRows, bounds
+from pymc_private.analysis.composites import OnSimplex, on_simplex
 from pymc_private.analysis.intervals.linear import SOLVERS
 from pymc_private.analysis.intervals.special import _log_sum_exp
 from tests.analysis.graphs import escapes, evaluate, planted
-from tests.analysis.structures import X, Y, Z, boxes_for, cholesky, index, inv
+from tests.analysis.structures import BROKEN_LINE, X, Y, Z, boxes_for, cholesky, index, inv, x
 from tests.analysis.test_structure_rounding import exact_escapes
 
 
@@ -57,6 +59,16 @@ FAULTS = {
         AdvancedSubtensor,
         lambda op, node, a, i: Interval(a.lower[i.lower.astype(int)], a.upper[i.upper.astype(int)]),
         lambda: composed_on(lambda: X[index]),
+    ),
+    "spline of its ends": (
+        SplineWrapper,
+        lambda op, node, a: Interval(*np.sort([op.spline(a.lower), op.spline(a.upper)], axis=0)),
+        lambda: composed_on(lambda: SplineWrapper(BROKEN_LINE)(x)),
+    ),
+    "OnSimplex with an end moved inward": (
+        OnSimplex,
+        lambda op, node, a: Interval(a.lower, np.minimum(a.upper, 0.5)),
+        lambda: composed_on(lambda: on_simplex(pt.special.softmax(X, axis=1))),
     ),
     "increment without rounding": (
         AdvancedIncSubtensor,

@@ -519,6 +519,15 @@ def ordered_multinomial(d: Data) -> None:
     pm.OrderedMultinomial("y", normal(), np.array([-1.0, 1.0]), 5, observed=d["y"])
 
 
+def many(rng: np.random.Generator, n: int) -> Data:
+    return {"y": rng.multinomial(20, [0.3, 0.3, 0.4], n)}
+
+
+@entry(many, {"y": Counts(20)}, {"m": (-1, 1)}, keywords=ROWS)
+def multinomial_of_many(d: Data) -> None:
+    pm.Multinomial("y", 20, pm.math.softmax(normal(shape=3)), observed=d["y"])
+
+
 @entry(allotments, {"y": (0, 5)}, {"p": (0.1, 0.5)}, keywords=ROWS)
 def multinomial_of_any_counts(d: Data) -> None:
     pm.Multinomial("y", 5, pm.Dirichlet("p", np.ones(3)), observed=d["y"])

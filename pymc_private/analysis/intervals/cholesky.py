@@ -70,7 +70,7 @@ def _cell(a: Interval, i: int, j: int) -> Interval:
 def _matrix(cells: Cells, size: int) -> Interval:
     """One interval from its cells; nothing is known of any where one is unknown."""
     shape = np.broadcast_shapes(*(cell.shape for cell in cells.values()))
-    ends = [
+    lower, upper = (
         np.stack(
             [
                 np.stack([np.broadcast_to(end(cells[i, j]), shape) for j in range(size)], -1)
@@ -79,9 +79,9 @@ def _matrix(cells: Cells, size: int) -> Interval:
             -2,
         )
         for end in (lambda cell: cell.lower, lambda cell: cell.upper)
-    ]
-    known = ~np.isnan(ends[0] + ends[1]).any(axis=(-1, -2), keepdims=True)
-    return Interval(*ends).where(known)
+    )
+    known = ~(np.isnan(lower) | np.isnan(upper)).any(axis=(-1, -2), keepdims=True)
+    return Interval(lower, upper).where(known)
 
 
 def _less(x: Interval, y: Interval, square: bool = False) -> Interval:

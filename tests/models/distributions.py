@@ -606,6 +606,15 @@ def mixture_of_poissons(d: Data) -> None:
 
 BY_NAME = {one.name: one for one in TABLE}
 
+REFUSED = {
+    "polya gamma": "PolyaGamma",  # an Op without a rule: its series is computed in C
+    "uniform whose end crosses the data": "Switch reading u, y",  # -inf: true
+    "multinomial of any counts": "Switch reading p, y",  # -inf where the sum is not n: true
+    "mv normal of lkj": "l reading l",  # its box is open, and it cannot be trimmed
+    "zero sum prior": "z reading z",  # likewise
+}
+"""What each refusal names."""
+
 
 def line(one: Entry) -> str:
     """One model of the table."""

@@ -29,6 +29,7 @@ from pymc_private.models.ball import Ball
 from pymc_private.models.certificate import Certificate, certify
 from pymc_private.models.clip import clip
 from pymc_private.models.constants import constants
+from pymc_private.models.counts import Counts
 from pymc_private.models.domain import Categories, Interval, Simplex
 from pymc_private.models.lint import LintReport, lint
 from pymc_private.models.plan import Plan
@@ -58,6 +59,7 @@ __all__ = [
     "BudgetExceeded",
     "Categories",
     "Certificate",
+    "Counts",
     "DomainError",
     "Guarantee",
     "Incompatible",

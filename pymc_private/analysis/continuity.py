@@ -25,26 +25,34 @@ from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Dot, Max, Min, Prod, Sum
 from pytensor.tensor.shape import SpecifyShape
 
+from pymc_private.analysis import composites
 from pymc_private.analysis.bounds import Trail
-from pymc_private.analysis.composites import LogSumExp
 from pymc_private.analysis.interval import Interval
 from pymc_private.analysis.intervals.confine import Confine
 from pymc_private.analysis.intervals.indexing import PUT, TAKE
 from pymc_private.analysis.intervals.shape import MOVERS
+from pymc_private.analysis.logsumexp import LogSumExp
 
 _BASIC = """Abs Add ArcSinh ArcTan ArcTanh Cos Cosh Exp Expm1 Identity Log Log10 Log1p Log2 Mul Neg
     Pow Reciprocal ScalarMaximum ScalarMinimum Second Sin Sinh Sqr Sqrt Sub Tanh TrueDiv"""
-_MATH = """Erf Erfc Erfcx Erfinv GammaInc GammaIncC GammaLn I0 I0e I1 Log1mexp Psi Sigmoid Softplus
-    TriGamma"""
-CONTINUOUS_SCALARS = tuple(
-    getattr(module, name)
-    for module, names in ((ps, _BASIC), (psm, _MATH))
-    for name in names.split()
-    if hasattr(module, name)  # PyTensor 3 has a few more
+_MATH = """BetaInc Erf Erfc Erfcx Erfinv GammaInc GammaIncC GammaLn I0 I0e I1 Log1mexp Psi Sigmoid
+    Softplus TriGamma"""
+CONTINUOUS_SCALARS = (
+    *(
+        getattr(module, name)
+        for module, names in ((ps, _BASIC), (psm, _MATH))
+        for name in names.split()
+        if hasattr(module, name)  # PyTensor 3 has a few more
+    ),
+    composites.AlsoEqual,
+    composites.LogPhiBetween,
+    composites.LogPhiGap,
+    composites.LogSigmoidGap,
+    composites.PowerStep,
 )
 CONTINUOUS = (
     *MOVERS, *TAKE, *PUT, DimShuffle, SpecifyShape, Dot, Blockwise, Sum, Prod, Max, Min, CumOp,
-    ts.Softmax, ts.LogSoftmax, LogSumExp,
+    composites.OnSimplex, ts.Softmax, ts.LogSoftmax, LogSumExp,
 )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from pytensor.tensor.math import All, Argmax, Dot, Max, Min
 from pytensor.tensor.math import Any as AnyOf
 from pytensor.tensor.shape import SpecifyShape
 
-from pymc_private.analysis.composites import LogSumExp
+from pymc_private.analysis.composites import OnSimplex
 from pymc_private.analysis.expressions import (
     Fact,
     Marks,
@@ -32,12 +32,13 @@ from pymc_private.analysis.expressions import (
 from pymc_private.analysis.intervals.dispatch import perform
 from pymc_private.analysis.intervals.indexing import PUT, TAKE
 from pymc_private.analysis.intervals.shape import parameters_of
+from pymc_private.analysis.logsumexp import LogSumExp
 from pymc_private.analysis.row_indexing import index_layout
 from pymc_private.analysis.row_rules import MOVERS
 
 
 @express.register(Elemwise)
-def _elemwise(op: Elemwise, node: Apply, reading: Reading, *facts: Fact) -> list[Marks]:
+def elementwise(op: Op, node: Apply, reading: Reading, *facts: Fact) -> list[Marks]:
     """The function of the elements that meet."""
     marks = [fact.marks for fact in facts]
     return [mix(mark_of(op), k, *marks) for k in range(len(node.outputs))]
@@ -111,6 +112,7 @@ def _unsigned(moved: Any) -> np.ndarray:
     return np.asarray(moved, dtype=np.int64).view(np.uint64)
 
 
+@express.register(OnSimplex)
 @express.register(SpecifyShape)
 def _specify(op: SpecifyShape, node: Apply, reading: Reading, *facts: Fact) -> list[Marks]:
     """An identity."""

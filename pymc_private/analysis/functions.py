@@ -93,6 +93,12 @@ def _unscaled(scaled: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarra
     return face
 
 
+def _log_phi_tensor(x: Array) -> Array:
+    """log Phi(x) as `scipy.special.log_ndtr` computes it."""
+    far = pt.log(pt.erfcx(-x / np.sqrt(2.0)) / 2.0) - pt.sqr(x) / 2.0
+    return pt.switch(x < -1.0, far, pt.log1p(-pt.erfc(x / np.sqrt(2.0)) / 2.0))
+
+
 EXP = Function("exp", np.exp, pt.exp, low=0.0)
 EXPM1 = Function("expm1", np.expm1, pt.expm1, low=-1.0)
 LOG = Function("log", np.log, pt.log)
@@ -115,6 +121,8 @@ ERF = Function("erf", sc.erf, pt.erf, ulps=8.0, low=-1.0, high=1.0)
 # Both hold e^(x^2) or its inverse: the rounding of x^2 < 712 alone costs 256 ulps.
 ERFC = Function("erfc", sc.erfc, pt.erfc, ulps=320.0, low=0.0, high=2.0, absolute=1e-307)
 ERFCX = Function("erfcx", sc.erfcx, pt.erfcx, ulps=320.0, low=0.0)
+# log Phi on the lower half of the line, where its relative error is that of a few roundings.
+LOG_PHI = Function("log_phi", sc.log_ndtr, _log_phi_tensor, ulps=16.0, high=0.0)
 ERFINV = Function("erfinv", sc.erfinv, pt.erfinv, ulps=64.0)
 GAMMALN = Function("gammaln", _gammaln, pt.gammaln, ulps=16.0, absolute=2e-15)
 PSI = Function("psi", sc.psi, pt.psi, ulps=32.0, absolute=2e-15)
@@ -131,6 +139,12 @@ GAMMAINCC = Function(
 )
 GAMMAINC_LARGEST = 1e4
 """Largest shape and argument for which the incomplete gamma functions are checked."""
+# Powers of x lose an ulp per unit of the exponent, for a, b <= 1e3; tiny results lose digits.
+BETAINC = Function(
+    "betainc", sc.betainc, pt.betainc, ulps=2.0**14, low=0.0, high=1.0, absolute=1e-280
+)
+BETAINC_LARGEST = 1e3
+"""Largest shapes for which the incomplete beta function is checked."""
 
 GAMMALN_MINIMUM = 1.4616321449683623
 """Where gammaln is least on the positive axis (a double next to the real minimizer)."""

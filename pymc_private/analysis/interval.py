@@ -29,7 +29,9 @@ class Ellipsoid:
 
 @dataclass(frozen=True, eq=False)
 class SimplexRows:
-    """Each row along the last axis is non-negative and sums to one (in real arithmetic)."""
+    """Each row along the last axis is non-negative and has one sum (in real arithmetic)."""
+
+    total: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,8 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
 
-from pymc_private.analysis.composites import log_sum_exp
+from pymc_private.analysis import joining
+from pymc_private.analysis.logsumexp import log_sum_exp
 
 
 def simplify(outputs: Sequence[Variable]) -> list[Variable]:
@@ -39,11 +40,14 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
     )
     exact = FunctionGraph(outputs=list(copies), clone=False)
     WalkingGraphRewriter(_log_of_sum).rewrite(exact)
+    for join in joining.RAW:
+        WalkingGraphRewriter(join).rewrite(exact)
     WalkingGraphRewriter(_numbers_as_floats).rewrite(exact)
     whole = list(exact.outputs)
     rewritten = rewrite_graph(whole, include=("canonicalize", "stabilize"), clone=False)
     graph = FunctionGraph(outputs=list(rewritten), clone=False)
-    WalkingGraphRewriter(_log_of_complement).rewrite(graph)
+    for join in (_log_of_complement, *joining.CANONICAL):
+        WalkingGraphRewriter(join).rewrite(graph)
     return list(graph.outputs)
 
 

@@ -22,14 +22,15 @@ from pytensor.tensor.extra_ops import CumOp, Repeat
 from pytensor.tensor.math import Argmax, Dot
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 
-from pymc_private.analysis.composites import LogSumExp
+from pymc_private.analysis.composites import OnSimplex
 from pymc_private.analysis.intervals.dispatch import perform
 from pymc_private.analysis.intervals.shape import parameters_of
+from pymc_private.analysis.logsumexp import LogSumExp
 from pymc_private.analysis.rows import NONE, Concrete, Labels, is_labeled, join, join_over, label
 
 
 @label.register(Elemwise)
-def _elemwise(op: Elemwise, node: Apply, concrete: Concrete, *facts: Labels) -> list[Labels]:
+def elementwise(op: Op, node: Apply, concrete: Concrete, *facts: Labels) -> list[Labels]:
     """Element meets element."""
     result = facts[0]
     for fact in facts[1:]:
@@ -99,6 +100,7 @@ for _op in MOVERS:
     label.register(_op, _move)
 
 
+@label.register(OnSimplex)
 @label.register(SpecifyShape)
 @label.register(CheckAndRaise)
 def _first(op: Op, node: Apply, concrete: Concrete, *facts: Labels) -> list[Labels]:

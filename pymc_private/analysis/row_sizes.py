@@ -23,17 +23,20 @@ from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.subtensor import Subtensor
 
-from pymc_private.analysis.composites import LogSumExp
+from pymc_private.analysis.composites import OnSimplex
 from pymc_private.analysis.intervals.indexing import PUT, TAKE
 from pymc_private.analysis.intervals.shape import MOVERS, parameters_of
+from pymc_private.analysis.logsumexp import LogSumExp
 from pymc_private.errors import NotCertified
 
 BY_SHAPE = (
     Elemwise, CAReduce, DimShuffle, Argmax, Dot, CumOp, FillDiagonal, SortOp, ArgSortOp, Blockwise,
-    SpecifyShape, CheckAndRaise, Shape, Shape_i, MakeVector, ScalarFromTensor, TensorFromScalar,
-    LogSumExp, *PUT,
+    SpecifyShape, OnSimplex, CheckAndRaise, Shape, Shape_i, MakeVector, ScalarFromTensor,
+    TensorFromScalar, LogSumExp, *PUT,
 )  # fmt: skip
 """Ops whose output sizes follow from those of their inputs alone."""
+ELEMENTWISE: list[type] = []
+"""More of them, of libraries that this room does not know."""
 ALGEBRA = ("pytensor.tensor.linalg", "pytensor.tensor.slinalg", "pytensor.tensor.nlinalg")
 """Modules whose Ops are such, too."""
 SPECIAL = tuple(
@@ -74,7 +77,9 @@ def sizing_inputs(node: Apply) -> Sequence[Variable]:
         return _sizing_indexes(node)
     if isinstance(op, MOVERS) and not isinstance(op, MakeVector):
         return [node.inputs[k] for k in parameters_of(op, len(node.inputs))]
-    if isinstance(op, BY_SHAPE + SPECIAL) or type(op).__module__.startswith(ALGEBRA):
+    if isinstance(op, (*BY_SHAPE, *SPECIAL, *ELEMENTWISE)) or type(op).__module__.startswith(
+        ALGEBRA
+    ):
         return ()
     if isinstance(op, Scan) and not op.info.as_while:
         return node.inputs[:1]

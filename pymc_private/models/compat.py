@@ -15,10 +15,14 @@ import cloudpickle
 import numpy as np
 import pandas as pd
 import xarray as xr
-from pymc.distributions.dist_math import I0e
+from pymc.distributions.dist_math import I0e, SplineWrapper
 
-from pymc_private.analysis.intervals import bound_scalar
+from pymc_private.analysis import expression_rules, row_rules, row_sizes
+from pymc_private.analysis.expressions import express
+from pymc_private.analysis.intervals import bound, bound_scalar
 from pymc_private.analysis.intervals.special import i0e
+from pymc_private.analysis.intervals.spline import piecewise_linear
+from pymc_private.analysis.rows import label
 
 ARVIZ_GENERATION = 0 if az.__version__.startswith("0.") else 1
 SAMPLE_DIMS = ("chain", "draw")
@@ -98,8 +102,8 @@ def summary(dataset: xr.Dataset, *, prob: float = 0.9) -> pd.DataFrame:
             "lower": np.quantile(values, (1 - prob) / 2, axis=0),
             "upper": np.quantile(values, (1 + prob) / 2, axis=0),
         }
-        for i, label in enumerate(element_labels(array)):
-            rows[label] = {column: float(numbers[i]) for column, numbers in columns.items()}
+        for i, element in enumerate(element_labels(array)):
+            rows[element] = {column: float(numbers[i]) for column, numbers in columns.items()}
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
@@ -169,6 +173,10 @@ def unpickle(payload: bytes) -> Any:
     return value
 
 
-# The one scalar Op that PyMC itself defines; on PyMC 6 VonMises is written with it. The analysis
-# room does not know PyMC, so its rule is registered here.
+# Ops that PyMC itself defines. The analysis room does not know PyMC, so rules are registered here.
+# On PyMC 6 VonMises is written with I0e; Interpolated with an interpolating spline, elementwise.
 bound_scalar.register(I0e, i0e)
+bound.register(SplineWrapper, piecewise_linear)
+row_sizes.ELEMENTWISE.append(SplineWrapper)
+label.register(SplineWrapper, row_rules.elementwise)
+express.register(SplineWrapper, expression_rules.elementwise)

@@ -258,5 +258,6 @@ def as_domain(given: object) -> Domain:
     raise DomainError(
         "this is not a domain",
         got=type(given).__name__,
-        allowed="Interval(a, b) or (a, b), Ball(r), Categories([...]) or a set, Simplex()",
+        allowed="Interval(a, b) or (a, b), Ball(r), Categories([...]) or a set, Simplex(), "
+        "Counts(total)",
     )

@@ -18,10 +18,11 @@ from flint import arb, ctx
 from pymc.distributions import dist_math
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_private.analysis import Interval, bounds
+from pymc_private.analysis import Interval, bounds, composites
 from pymc_private.analysis.intervals import bound_scalar, confine, ruled_ops
 from pymc_private.analysis.intervals.dispatch import perform
 from pymc_private.models import compat as compat  # registers the rule of PyMC's own Op
+from tests.analysis import gaps
 from tests.analysis.truth import BITS, TRUE, is_above, is_below
 
 
@@ -62,6 +63,7 @@ REAL: dict[type, Callable[..., arb]] = {
     ps.Sub: lambda x, y: x - y,
     ps.Tanh: TRUE["tanh"],
     ps.TrueDiv: lambda x, y: x / y,
+    psm.BetaInc: TRUE["betainc"],
     psm.Erf: TRUE["erf"],
     psm.Erfc: TRUE["erfc"],
     psm.Erfcx: TRUE["erfcx"],
@@ -78,13 +80,29 @@ REAL: dict[type, Callable[..., arb]] = {
     psm.Softplus: TRUE["softplus"],
     psm.TriGamma: TRUE["trigamma"],
 }
+REAL |= gaps.REAL
+COMPOSITES = {k: v.scalar_op for k, v in vars(composites).items() if isinstance(v, Elemwise)}
+MODULES = (ps, psm, dist_math, confine, COMPOSITES)
 LOGIC = (ps.AND, ps.OR, ps.Invert)
-EXACT = (ps.Abs, ps.Cast, ps.Ceil, ps.Clip, ps.EQ, ps.Floor, ps.GE, ps.GT, ps.Identity, ps.IsInf)
+EXACT = (
+    composites.AlsoEqual,
+    ps.Abs,
+    ps.Cast,
+    ps.Ceil,
+    ps.Clip,
+    ps.EQ,
+    ps.Floor,
+    ps.GE,
+    ps.GT,
+    ps.Identity,
+    ps.IsInf,
+)
 EXACT += (ps.IsNan, ps.LE, ps.LT, ps.NEQ, ps.Neg, ps.RoundHalfToEven, ps.ScalarMaximum)
 EXACT += (ps.ScalarMinimum, ps.Second, ps.Sign, ps.Switch, confine.Confine, *LOGIC)
 
 POSITIVE = (ps.Log, ps.Log2, ps.Log10, ps.Sqrt, psm.GammaInc, psm.GammaIncC, psm.GammaLn, psm.Psi)
 POSITIVE += (psm.TriGamma, ps.Pow)
+POSITIVE += (psm.BetaInc,)
 UNIT = (ps.ArcTanh, psm.Erfinv)
 
 
@@ -114,8 +132,8 @@ def scalar_cases() -> list[Case]:
     for kind in ruled_ops()[1][1:]:
         found = {
             str(v): v
-            for m in (ps, psm, dist_math, confine)
-            for v in vars(m).values()
+            for m in MODULES
+            for v in (m if isinstance(m, dict) else vars(m)).values()
             if type(v) is kind
         }
         for scalar in found.values():
@@ -124,6 +142,8 @@ def scalar_cases() -> list[Case]:
             counts = (2, 3) if scalar.nin == -1 else (scalar.nin,)
             first = "bool" if kind in LOGIC else "float64"
             cases += [Case(scalar, first, count) for count in counts]
+            if kind is composites.AlsoEqual:
+                continue
             cases += [Case(scalar, d, counts[0]) for d in ("int8", "uint8", "bool") if d != first]
     return [case for case in cases if _takes(case)]
 
@@ -219,7 +239,22 @@ class Tally:
 
 def boxes_of(case: Case, rng: np.random.Generator, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
     make = float_boxes if case.dtype == "float64" else whole_boxes
-    return [make(rng, case, n) for _ in range(case.count)]
+    boxes = [make(rng, case, n) for _ in range(case.count)]
+    if case.kind is composites.AlsoEqual:  # two intervals of one value
+        (low, high), more = boxes[0], rng.integers(0, 3, (4, n, 1))
+        return [(low - more[k], high + more[k + 1]) for k in (0, 2)]
+    if case.dtype != "float64":
+        return boxes
+    return [gaps.fit(case.kind, place, *box) for place, box in enumerate(boxes)]
+
+
+def points_of(case: Case, rng: np.random.Generator, boxes: list, k: int) -> list[np.ndarray]:
+    """Points in each box; one and the same where both boxes are of one value."""
+    pick = float_points if case.dtype == "float64" else whole_points
+    if case.kind is composites.AlsoEqual:
+        low, high = np.fmax(boxes[0][0], boxes[1][0]), np.fmin(boxes[0][1], boxes[1][1])
+        return [pick(rng, low, high, k)] * 2
+    return [pick(rng, low, high, k).astype(case.dtype) for low, high in boxes]
 
 
 def enclose(node, boxes: list[tuple[np.ndarray, np.ndarray]]) -> Interval:
@@ -232,8 +267,7 @@ def attempt(case: Case, seed: int, n: int, k: int) -> Tally:
     """n boxes with k points each."""
     rng = np.random.default_rng(seed)
     node, boxes = case.node(), boxes_of(case, rng, n)
-    pick = float_points if case.dtype == "float64" else whole_points
-    points = [pick(rng, low, high, k).astype(case.dtype) for low, high in boxes]
+    points = points_of(case, rng, boxes, k)
     fact = enclose(node, boxes)
     with np.errstate(all="ignore"):
         values = perform(node, points)[0]

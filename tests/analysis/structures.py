@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytensor.tensor as pt
+from pymc.distributions.dist_math import SplineWrapper
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
@@ -14,11 +15,15 @@ from pytensor.tensor import subtensor
 from pytensor.tensor.basic import ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.math import Min
 from pytensor.tensor.shape import Shape_i, SpecifyShape
+from scipy.interpolate import InterpolatedUnivariateSpline
+
+from pymc_private.analysis.composites import on_simplex
 
 try:
-    from pytensor.tensor.linalg import solve_triangular
+    from pytensor.tensor.linalg import cholesky, inv, solve_triangular
 except ImportError:  # PyTensor 2
-    from pytensor.tensor.slinalg import solve_triangular
+    from pytensor.tensor.nlinalg import inv
+    from pytensor.tensor.slinalg import cholesky, solve_triangular
 
 X, Y = pt.matrix("X"), pt.matrix("Y")  # (3, 4) and (4, 2)
 T = pt.tensor3("T")  # (2, 3, 3)
@@ -79,6 +84,18 @@ def old(name: str, *arguments: Variable) -> Variable:
     return pt.inc_subtensor(first[known], *rest) if rest else first[known]
 
 
+CUTS = pt.constant(np.array([-4.0, 0.0, 3.5]))
+U = pt.sigmoid(s)
+BROKEN_LINE = InterpolatedUnivariateSpline(np.linspace(-3, 3, 9), [0, 4, 1, 1, 5, 2, 9, 0, 3], k=1)
+
+
+def categories(p: Variable) -> Variable:
+    """Differences of (0, p, 1) along the last axis."""
+    ends = p[..., :1]
+    steps = pt.concatenate([pt.zeros_like(ends), p, pt.ones_like(ends)], axis=-1)
+    return steps[..., 1:] - steps[..., :-1]
+
+
 def guarded(value: Variable, condition: Variable) -> Variable:
     return CheckAndRaise(ValueError, "a condition")(value, condition)
 
@@ -120,6 +137,10 @@ ONE = [
     Structure("SolveTriangular of many", lambda: [solve(Z, X, True), solve(T + 4, x[:3], True)]),
     Structure("SolveTriangular, unit", lambda: [solve(Z, x[:3], lower=True, unit=True)]),
     Structure(
+        "Cholesky", lambda: [cholesky(Z + Z.T + 12 * pt.eye(3), lower=low) for low in (True, False)]
+    ),
+    Structure("MatrixInverse", lambda: [inv(Z + 8 * pt.eye(3)), inv(Z * s + 20 * pt.eye(3))]),
+    Structure(
         "CheckAndRaise", lambda: [guarded(x, pt.constant(True)), guarded(x * 2, pt.all(Z > 0))]
     ),
     Structure(
@@ -150,6 +171,26 @@ ONE = [
     Structure(
         "LogSumExp", lambda: [pt.logsumexp(X, axis=1), pt.logsumexp(X), pt.logsumexp(X, 0, True)]
     ),
+    Structure("OnSimplex", lambda: [on_simplex(pt.special.softmax(X, axis=1)) * 2.0]),
+    Structure(
+        "ordered categories",
+        lambda: [
+            categories(pt.sigmoid(CUTS - v)) for v in (s, x[:, None], (X[:, 0] - x[0])[:, None])
+        ],
+    ),
+    Structure(
+        "ordered categories of free cutpoints",
+        lambda: [categories(pt.sigmoid(CUTS + pt.sigmoid(x[:3]) - s)).sum()],
+    ),
+    Structure(
+        "complements",
+        lambda: [pt.stack([s, x[0], 1 - s - x[0]]), pt.stack([x, 1 - x], axis=-1).sum(axis=1)],
+    ),
+    Structure(
+        "power steps",
+        lambda: [pt.log(q ** (k**p) - q ** ((k + 1) ** p)) for q, k, p in [(U, 3.0 * U, 1 + U)]],
+    ),
+    Structure("SplineWrapper", lambda: [SplineWrapper(BROKEN_LINE)(v) for v in (x, X[0] / 3)]),
     Structure("Second", lambda: [pt.second(x, s), pt.second(X, x)]),
     Structure("index arithmetic", lambda: [x[pt.arange(x.shape[0] - 1) + 1], X[index // 1, index]]),
     Structure("index beyond the array", lambda: [x[index + 1], x[index - 1], x[index * 2]]),

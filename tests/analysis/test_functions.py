@@ -29,11 +29,12 @@ DOMAINS: dict[str, tuple[float, float]] = dict.fromkeys(ALL, REAL) | {
     "arctanh": (np.nextafter(-1.0, 0.0), np.nextafter(1.0, 0.0)),
     "erfinv": (np.nextafter(-1.0, 0.0), np.nextafter(1.0, 0.0)),
     "cos": (-1e15, 1e15),
+    "log_phi": (-MOST, 0.0),
     "gammaln": (LEAST, MOST),
     "psi": (LEAST, MOST),
     "trigamma": (LEAST, MOST),
 }
-UNARY = sorted(set(ALL) - {"gammainc", "gammaincc"})
+UNARY = sorted(set(ALL) - {"betainc", "gammainc", "gammaincc"})
 LANDMARKS = [0.0, 1.0, -1.0, 2.0, 0.5, 1.4616321449683623, np.pi / 2, np.pi, np.log(2.0), 8.0]
 LANDMARKS += [26.5, 26.6, 26.7, -26.6, 36.7, 700.0, 709.7, 709.8, 712.4, 713.9, 745.1, -37.5]
 
@@ -108,6 +109,23 @@ def test_incomplete_gamma_holds_the_real_value_up_to_its_largest_shape(name, siz
     assert misses(ALL[name], *gamma_points(size)) == []
 
 
+def beta_points(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Shapes from 1e-3 to 1e3 with arguments in the body, in both tails and near both ends."""
+    rng = np.random.default_rng(9)
+    a, b = np.minimum(10.0 ** rng.uniform(-3, 3, (2, size)), f.BETAINC_LARGEST)
+    mean = a / (a + b)
+    spread = np.sqrt(mean * (1 - mean) / (a + b + 1))
+    body = mean + rng.normal(size=size) * rng.choice([0.3, 1, 5, 15], size) * spread
+    end = 10.0 ** rng.uniform(-12, 0, size)
+    x = np.choose(rng.integers(0, 4, size), [body, rng.random(size), end, 1 - end])
+    return a, b, np.clip(x, 1e-300, np.nextafter(1.0, 0.0))
+
+
+@pytest.mark.parametrize("size", [30, pytest.param(2000, marks=pytest.mark.audit)])
+def test_incomplete_beta_holds_the_real_value_up_to_its_largest_shapes(size):
+    assert misses(f.BETAINC, *beta_points(size)) == []
+
+
 @given(k=st.floats(1e-300, 50.0), x=st.floats(0.0, 900.0))
 def test_incomplete_gamma_holds_the_real_value_for_small_shapes(k, x):
     for name in ("gammainc", "gammaincc"):
@@ -143,7 +161,8 @@ def test_ranges_are_true_and_limits_are_reached(name):
 def test_both_faces_are_one_function(name):
     points = grid(name, 24) if name in UNARY else np.empty(0)
     usual = (np.abs(points) < 600) & (np.abs(points) > 1e-300)  # beyond, faces overflow differently
-    columns = (points[usual],) if name in UNARY else gamma_points(50)
+    many = beta_points(50) if name == "betainc" else gamma_points(50)
+    columns = (points[usual],) if name in UNARY else many
     variables = [pt.vector() for _ in columns]
     function = ALL[name]
     with np.errstate(all="ignore"):

@@ -8,10 +8,11 @@ import pytensor.scalar.math as psm
 import pytensor.tensor as pt
 import pytest
 
-from pymc_private.analysis import Interval
+from pymc_private.analysis import Interval, composites
 from pymc_private.analysis import functions as f
 from pymc_private.analysis.functions import Function
 from pymc_private.analysis.intervals import bound_scalar, ruled_ops
+from pymc_private.analysis.intervals import composite as rules
 from pymc_private.analysis.rounding import UNIT
 from tests.analysis.contract import (
     EXACT,
@@ -99,8 +100,11 @@ def test_at_a_point_an_interval_is_a_few_ulps_wide(case: Case):
     points = [rng.uniform(0.05, 0.9, (200, 1)) for _ in range(case.count)]
     if case.kind is psm.Log1mexp:
         points = [-p for p in points]
+    if case.kind is composites.LogPhiBetween:
+        points[0] += 1.0
     fact = enclose(case.node(), [(p, p.copy()) for p in points])
-    wide = 2e-10 if case.kind in (psm.GammaInc, psm.GammaIncC) else 1000 * UNIT
+    rough = (composites.PowerStep, psm.BetaInc, psm.GammaInc, psm.GammaIncC)
+    wide = 2e-10 if case.kind in rough else 1000 * UNIT
     assert np.all(fact.upper - fact.lower <= wide * np.maximum(abs(fact.upper), 0.05))
 
 
@@ -112,6 +116,8 @@ def test_an_exact_function_of_a_point_is_a_point(case: Case):
         points = [abs(p) for p in points]
     if case.kind is ps.Clip:
         points[1:] = [np.minimum(*points[1:]), np.maximum(*points[1:])]
+    if case.kind is composites.AlsoEqual:
+        points[1] = points[0]
     fact = enclose(case.node(), [(p, p.copy()) for p in points])
     np.testing.assert_array_equal(fact.lower, fact.upper)
 
@@ -167,6 +173,43 @@ FAULTS = {
         psm.GammaIncC,
         lambda op, k, x: Interval(
             f.GAMMAINCC.down(k.upper, x.upper), f.GAMMAINCC.up(k.lower, x.lower)
+        ),
+    ),
+    "LogSigmoidGap as if it rose in z": (
+        composites.LogSigmoidGap,
+        lambda op, z, g: Interval(
+            rules._sigmoid_gap_at(z.lower, g.lower).lower,
+            rules._sigmoid_gap_at(z.upper, g.upper).upper,
+        ),
+    ),
+    "LogPhiGap without its peak": (
+        composites.LogPhiGap,
+        lambda op, z, g: Interval(
+            rules._gap(rules._phi_gap_at, z, g).lower,
+            np.maximum(*(rules._phi_gap_at(end, g.upper).upper for end in (z.lower, z.upper))),
+        ),
+    ),
+    "LogPhiBetween of like ends": (
+        composites.LogPhiBetween,
+        lambda op, a, b: ends(
+            Interval(a.lower - b.lower, a.upper - b.upper), Function("", np.log, pt.log)
+        ),
+    ),
+    "PowerStep of like ends": (
+        composites.PowerStep,
+        lambda op, x, b: Interval(
+            rules._power_step_at(x.lower, b.lower).lower,
+            rules._power_step_at(x.upper, b.upper).upper,
+        ),
+    ),
+    "AlsoEqual of the second's ends moved inward": (
+        composites.AlsoEqual,
+        lambda op, x, y: Interval(x.lower, y.upper - 1e-6 * (1 + abs(y.upper))),
+    ),
+    "BetaInc as if it rose in a": (
+        psm.BetaInc,
+        lambda op, a, b, x: Interval(
+            f.BETAINC.down(a.lower, b.lower, x.lower), f.BETAINC.up(a.upper, b.upper, x.upper)
         ),
     ),
     "Reciprocal across zero": (ps.Reciprocal, lambda op, x: Interval(1 / x.upper, 1 / x.lower)),

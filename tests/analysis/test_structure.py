@@ -63,6 +63,7 @@ UNKNOWN |= {
     "Join of types",
     "index arithmetic",
     "index beyond the array",
+    "power steps",
 }
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytensor.tensor as pt
 import pytest
+from pymc.distributions.dist_math import SplineWrapper
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.math import Dot, Max, Sum
 from pytensor.tensor.special import LogSoftmax
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 
 from pymc_private.analysis import Interval, SimplexRows, bounds
+from pymc_private.analysis.composites import OnSimplex, on_simplex
+from pymc_private.analysis.intervals.linear import SOLVERS
 from pymc_private.analysis.intervals.special import _log_sum_exp
 from tests.analysis.graphs import escapes, evaluate, planted
-from tests.analysis.structures import X, Y, Z, boxes_for, index
+from tests.analysis.structures import BROKEN_LINE, X, Y, Z, boxes_for, cholesky, index, inv, x
 from tests.analysis.test_structure_rounding import exact_escapes
 
 
@@ -57,6 +60,16 @@ FAULTS = {
         lambda op, node, a, i: Interval(a.lower[i.lower.astype(int)], a.upper[i.upper.astype(int)]),
         lambda: composed_on(lambda: X[index]),
     ),
+    "spline of its ends": (
+        SplineWrapper,
+        lambda op, node, a: Interval(*np.sort([op.spline(a.lower), op.spline(a.upper)], axis=0)),
+        lambda: composed_on(lambda: SplineWrapper(BROKEN_LINE)(x)),
+    ),
+    "OnSimplex with an end moved inward": (
+        OnSimplex,
+        lambda op, node, a: Interval(a.lower, np.minimum(a.upper, 0.5)),
+        lambda: composed_on(lambda: on_simplex(pt.special.softmax(X, axis=1))),
+    ),
     "increment without rounding": (
         AdvancedIncSubtensor,
         lambda op, node, a, c, i: Interval(*[added(end, c, i) for end in (a.lower, a.upper)]),
@@ -90,3 +103,25 @@ def test_the_contract_catches(name):
     assert not caught()
     with planted(kind, rule):
         assert caught()
+
+
+SOLVER_FAULTS = {
+    "Cholesky of the end matrices": (
+        "Cholesky",
+        lambda op, a: Interval(*(np.linalg.cholesky(end) for end in (a.lower, a.upper))),
+        lambda: composed_on(lambda: cholesky(Z + Z.T + 12 * pt.eye(3))),
+    ),
+    "MatrixInverse of the end matrices": (
+        "MatrixInverse",
+        lambda op, a: Interval(*(np.linalg.inv(end) for end in (a.upper, a.lower))),
+        lambda: composed_on(lambda: inv(Z + 8 * pt.eye(3))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOLVER_FAULTS)
+def test_the_contract_catches_a_wrong_solver(name, monkeypatch):
+    kind, rule, caught = SOLVER_FAULTS[name]
+    assert not caught()
+    monkeypatch.setitem(SOLVERS, kind, rule)
+    assert caught()

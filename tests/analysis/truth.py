@@ -85,6 +85,29 @@ def upper_gamma(k: arb, x: arb) -> arb:
         ctx.prec = before
 
 
+def log_phi(x: arb) -> arb:
+    """log Phi(x) for x <= 0; far out by its asymptotic series."""
+    if abs(x) > 1e5:
+        return -x * x / 2 - (-x * (2 * arb.pi()).sqrt()).log() + arb(0, 1e-10)
+    return ((-x / arb(2).sqrt()).erfc() / 2).log()
+
+
+def betainc(a: arb, b: arb, x: arb) -> arb:
+    """I_x(a, b), with as many bits as the smaller tail needs."""
+    if not (a > 0 and b > 0 and x >= 0 and x <= 1) or a > 2e3 or b > 2e3:
+        return arb.nan()
+    if x.is_zero() or x == 1:
+        return arb(0) if x.is_zero() else arb(1)
+    before = ctx.prec
+    for bits in (before, 4 * before, 16 * before, 64 * before):
+        ctx.prec = bits
+        value = x.beta_lower(a, b, regularized=True)
+        if value.is_finite() and value.rel_accuracy_bits() > 80:
+            break
+    ctx.prec = before
+    return value
+
+
 TRUE: dict[str, Callable[..., arb]] = {
     "exp": exp,
     "expm1": expm1,
@@ -113,6 +136,8 @@ TRUE: dict[str, Callable[..., arb]] = {
     "i0": bessel_i(0),
     "i1": bessel_i(1),
     "i0e": i0e,
+    "betainc": betainc,
+    "log_phi": log_phi,
     "gammainc": lower_gamma,
     "gammaincc": upper_gamma,
 }

@@ -5,6 +5,7 @@ files, or a new file with an import line here.
 """
 
 from pymc_private.analysis.intervals import (
+    composite,
     confine,
     elementwise,
     indexing,
@@ -20,6 +21,7 @@ from pymc_private.analysis.intervals.dispatch import bound, bound_scalar, has_ru
 __all__ = [
     "bound",
     "bound_scalar",
+    "composite",
     "confine",
     "elementwise",
     "has_rule",

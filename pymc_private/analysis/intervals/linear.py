@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply
@@ -10,6 +12,7 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.math import Dot
 
 from pymc_private.analysis.interval import Ellipsoid, Interval
+from pymc_private.analysis.intervals.cholesky import cholesky, inverse
 from pymc_private.analysis.intervals.dispatch import Answer, bound, fold
 from pymc_private.analysis.intervals.elementwise import divide
 from pymc_private.analysis.intervals.reduce import sum_down, sum_up
@@ -69,9 +72,10 @@ def _blockwise(op: Blockwise, node: Apply, *inputs: Interval) -> Answer:
         return fold(node, inputs)
     if any(i.is_symbolic for i in inputs):
         return Interval.everything()
-    # By name: PyTensor 3 moved the class and warns at the old path.
-    if type(op.core_op).__name__ == "SolveTriangular":
-        return _solve_triangular(op.core_op, *inputs)
+    # By name: PyTensor 3 moved the classes and warns at the old path.
+    rule = SOLVERS.get(type(op.core_op).__name__)
+    if rule is not None:
+        return rule(op.core_op, *inputs)
     if isinstance(op.core_op, Dot):
         return _matmul(*(i.as_float() for i in inputs))
     return _each(op, node, *inputs)
@@ -148,6 +152,13 @@ def _solve_triangular(op: Op, a: Interval, b: Interval) -> Interval:
     lower = np.stack(np.broadcast_arrays(*(solved[i].lower for i in range(size))), axis=-2)
     upper = np.stack(np.broadcast_arrays(*(solved[i].upper for i in range(size))), axis=-2)
     return Interval(lower[..., 0], upper[..., 0]) if vector else Interval(lower, upper)
+
+
+SOLVERS: dict[str, Callable[..., Interval]] = {
+    "Cholesky": cholesky,
+    "MatrixInverse": inverse,
+    "SolveTriangular": _solve_triangular,
+}
 
 
 def _entry(a: Interval, i: int, j: int) -> Interval:

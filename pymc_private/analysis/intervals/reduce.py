@@ -47,12 +47,15 @@ def _exact(terms: np.ndarray) -> bool:
 
 @bound.register(Sum)
 def _sum(op: Sum, node: Apply, x: Interval) -> Interval:
-    """Sums of ends, with the summation error; a row of a simplex sums to one."""
+    """Sums of ends, with the summation error; a row of a simplex has its total."""
     axis = op.axis
     last = node.inputs[0].type.ndim - 1
-    if isinstance(x.within, SimplexRows) and axis == (last,):
-        ones = x.lower.sum(axis=axis) * 0.0 + 1.0
-        return Interval(ones * (1 - 4 * UNIT), ones * (1 + 4 * UNIT))
+    axes = tuple(range(last + 1)) if axis is None else tuple(axis)
+    if isinstance(x.within, SimplexRows) and axes == (last,):
+        sums = x.lower.sum(axis=axis) * 0.0 + x.within.total
+        if node.outputs[0].type.dtype.startswith("int"):
+            return Interval(sums, sums)
+        return Interval(sums * (1 - 4 * UNIT), sums * (1 + 4 * UNIT))
     number = x.as_float()
     if not x.is_symbolic and _exact(number.lower) and _exact(number.upper):
         return Interval(number.lower.sum(axis=axis), number.upper.sum(axis=axis))

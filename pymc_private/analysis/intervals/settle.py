@@ -81,7 +81,8 @@ def _whole(answer: Interval, dtype: str, from_finite: bool) -> Interval:
     fits_below = (lower >= float(info.min)) | (unbounded & np.isneginf(lower))
     fits_above = (upper < float(info.max) + 1.0) | (unbounded & np.isposinf(upper))
     whole = replace(answer, lower=lower, upper=upper)
-    return whole.where(fits_below & fits_above & (lower <= upper))
+    fits = fits_below & fits_above & (lower <= upper)
+    return whole if fits.all() else whole.where(fits)
 
 
 def _own_up(node: Apply, facts: Sequence[Interval], answer: Interval) -> Interval:

@@ -1,0 +1,86 @@
+"""Real values of the named composites, and the boxes on which their rules have something to say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytensor.scalar.math as psm
+from flint import arb, ctx
+
+from pymc_private.analysis import composites as c
+
+FAR = 130
+
+
+def with_bits(bits: int, value) -> arb:
+    before, ctx.prec = ctx.prec, bits
+    try:
+        return value()
+    finally:
+        ctx.prec = before
+
+
+def log_sigmoid_gap(z: arb, g: arb) -> arb:
+    """By its definition, with enough bits for the difference."""
+    if not g > 0 or abs(z) > 800 or g > 800:
+        return arb.nan()
+
+    def value() -> arb:
+        return (1 / (1 + (-z - g).exp()) - 1 / (1 + (-z).exp())).log()
+
+    return with_bits(4000, value)
+
+
+def log_phi_gap(z: arb, g: arb) -> arb:
+    """By its definition, with enough bits for the difference."""
+    if not g > 0 or abs(z) > FAR or g > FAR:
+        return arb.nan()
+
+    def value() -> arb:
+        root = arb(2).sqrt()
+        return (((-z - g) / root).erfc() / 2 - (-z / root).erfc() / 2).log()
+
+    return with_bits(4000, value)
+
+
+def log_phi_between(a: arb, b: arb) -> arb:
+    if not a > b or abs(a) > FAR or abs(b) > FAR:
+        return arb.nan()
+
+    def value() -> arb:
+        root = arb(2).sqrt()
+        return (((-a) / root).erfc() / 2 - ((-b) / root).erfc() / 2).log()
+
+    return with_bits(4000, value)
+
+
+def power_step(x: arb, b: arb) -> arb:
+    if not x > 0 or not b > 0:
+        return arb.nan()
+    return with_bits(2000, lambda: (x + 1) ** b - x**b)
+
+
+REAL = {
+    c.LogSigmoidGap: log_sigmoid_gap,
+    c.LogPhiGap: log_phi_gap,
+    c.LogPhiBetween: log_phi_between,
+    c.PowerStep: power_step,
+}
+
+
+def fit(kind: type, place: int, low: np.ndarray, high: np.ndarray) -> tuple:
+    """Where an argument has a domain of its own, most boxes lie in it."""
+    tops = low == low
+    if kind is psm.BetaInc and place < 2:  # Arb's answers are slow from here on
+        return tuple(np.where((end > 60) & (end < 3e3), 60, end) for end in (low, high))
+    if kind is psm.BetaInc:
+        inside = [np.where(end > 50, 1.0, -np.expm1(-np.clip(end, 0, 50))) for end in (low, high)]
+        return np.where(low >= 0, inside[0], low), np.where(low >= 0, inside[1], high)
+    usual = tops & (np.arange(len(low)) % 10 > 0)[:, None]
+    sides = {(c.LogSigmoidGap, 1): 1, (c.LogPhiGap, 1): 1}
+    sides |= {(c.LogPhiBetween, 0): 1, (c.LogPhiBetween, 1): -1}
+    sides |= {(c.PowerStep, 0): 1, (c.PowerStep, 1): 1}
+    side = sides.get((kind, place), 0)
+    if not side:
+        return low, high
+    ends = np.sort(side * np.abs(np.stack([low, high])), axis=0)
+    return np.where(usual, ends[0], low), np.where(usual, ends[1], high)

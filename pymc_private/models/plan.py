@@ -87,9 +87,9 @@ class Plan:
         kept, n = self.records_kept, self.private.n
         lines = [
             f"{self.draws} proved draws ({self.sampler}) for epsilon = {number(spent, 6)} of "
-            f"{self.epsilon:g}, delta = {self.delta:g}; {self.guarantee.road(self.delta)}",
+            f"{number(self.epsilon, 6)}, delta = {number(self.delta, 6)}; {self.guarantee.road(self.delta)}",
             f"keeps the information of {kept:.0f} of {n} records "
-            f"(power {float(self.private.power):.6g})",
+            f"(power {number(self.private.power, 6)})",
             f"one record changes the tempered log-likelihood by a range of at most "
             f"{number(self.certificate.range, 6)} nats",
         ]
@@ -137,7 +137,8 @@ class Plan:
         ax.set_xlabel("prior mass kept by the trim")
         ax.set_ylabel("records' worth of information kept")
         ax.set_ylim(bottom=0)
-        ax.set_title(f"{self.draws} draws at epsilon = {self.epsilon:g}, delta = {self.delta:g}")
+        budget = f"epsilon = {number(self.epsilon, 6)}, delta = {number(self.delta, 6)}"
+        ax.set_title(f"{self.draws} draws at {budget}")
         ax.spines[["top", "right"]].set_visible(False)
         return ax
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from flint import arb
 
-from pymc_private.privacy.arguments import not_negative, order_of, positive, vectorized
+from pymc_private.privacy.arguments import not_negative, order_of, positive, vectorized, whole
 from pymc_private.privacy.enclosure import real, upper
 
 
@@ -174,7 +174,8 @@ def normal_mean_mu(n: int, sigma: float, prior_sd: float, diameter: float) -> fl
     ----------
     Theory T8, T13; N draws have sqrt(N) times as much.
     """
-    positive(n=n, sigma=sigma, prior_sd=prior_sd)
+    n = whole(n, "the number of records")
+    positive(sigma=sigma, prior_sd=prior_sd)
     not_negative(diameter=diameter)
     s, p = Fraction(sigma), Fraction(prior_sd)
     precision = 1 / p**2 + Fraction(n) / s**2

@@ -14,7 +14,7 @@ from pymc_private.privacy.loss_grid import CELLS, Curve, end_of, on_grid
 from pymc_private.privacy.mollifier import moll_delta, moll_delta_k
 from pymc_private.privacy.pld import LONGEST, Composed, compose
 from pymc_private.privacy.renyi import pure_to_delta
-from pymc_private.privacy.rounding import least_epsilon
+from pymc_private.privacy.rounding import float_up, least_epsilon
 
 DIRECTIONS = ("more_first", "more_second")
 """The one record is in P's data set, or in Q's: all atoms see the same one."""
@@ -57,7 +57,7 @@ def exact_epsilon(atom: Atom, delta: float) -> float | None:
         return br_eps(delta, atom.count, atom.number)
     if atom.kind == "mollifier":
         return least_epsilon(
-            lambda eps: moll_delta_k(eps, atom.number, atom.count), delta, float(atom.pure)
+            lambda eps: moll_delta_k(eps, atom.number, atom.count), delta, float_up(atom.pure)
         )
     if atom.kind == "beta_pair" and atom.count == 1:
         return beta_pair_eps(delta, atom.number, atom.shape)

@@ -87,7 +87,8 @@ class Plan:
         kept, n = self.records_kept, self.private.n
         lines = [
             f"{self.draws} proved draws ({self.sampler}) for epsilon = {number(spent, 6)} of "
-            f"{number(self.epsilon, 6)}, delta = {number(self.delta, 6)}; {self.guarantee.road(self.delta)}",
+            f"{number(self.epsilon, 6)}, delta = {number(self.delta, 6)}; "
+            f"{self.guarantee.road(self.delta)}",
             f"keeps the information of {kept:.0f} of {n} records "
             f"(power {number(self.private.power, 6)})",
             f"one record changes the tempered log-likelihood by a range of at most "

@@ -53,6 +53,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, Real | Decimal) and not isinstance(value, bool)
 
 
+def is_double(value: Any) -> bool:
+    """Whether arithmetic in doubles takes this number as it is."""
+    return isinstance(value, float) or (type(value) is int and abs(value) < 2**53)
+
+
 def positive(**named: Any) -> None:
     """Refuse numbers that are not above zero, or infinite.
 
@@ -140,7 +145,10 @@ def number_up(value: Any, name: str) -> float:
 
 def exactly(value: Any) -> Fraction:
     """Give a finite number that was checked as the double or fraction it is."""
-    top, bottom = Fraction(value).as_integer_ratio()
+    if isinstance(value, np.ndarray):
+        value = value.item()
+    number = Fraction(value) if isinstance(value, Rational | Decimal) else value
+    top, bottom = number.as_integer_ratio()
     return Fraction(int(top), int(bottom))  # NumPy's integers would overflow
 
 

@@ -51,7 +51,8 @@ class Comparison:
 
     def __repr__(self) -> str:
         lines = [f"{n:>8d}" + "".join(f" {number(x, 5):>12}" for x in row) for n, *row in self.rows]
-        return "\n".join([self._head(), f"{'draws':>8} {'pure':>12} {'zCDP':>12} {'exact':>12}", *lines])
+        titles = f"{'draws':>8} {'pure':>12} {'zCDP':>12} {'exact':>12}"
+        return "\n".join([self._head(), titles, *lines])
 
     def _repr_html_(self) -> str:
         table: str = self.to_frame().to_html(index=False, float_format=lambda x: number(x, 5))

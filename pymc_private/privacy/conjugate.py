@@ -9,6 +9,7 @@ from flint import arb
 
 from pymc_private.privacy.arguments import not_negative, order_of, positive, vectorized, whole
 from pymc_private.privacy.enclosure import real, upper
+from pymc_private.privacy.gamma_pair import lower_gamma
 
 
 @vectorized
@@ -97,7 +98,7 @@ def gamma_rate_delta(eps: float, shape: float, rate1: float, rate2: float) -> fl
             return arb(0)
         e = real(eps).exp()
         if rate1 > rate2:
-            return (one * at).gamma_lower(a, 1) - e * (two * at).gamma_lower(a, 1)
+            return lower_gamma(one * at, a) - e * lower_gamma(two * at, a)
         return (one * at).gamma_upper(a, 1) - e * (two * at).gamma_upper(a, 1)
 
     return min(1.0, max(0.0, upper(formula)))

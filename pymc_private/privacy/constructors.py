@@ -135,11 +135,13 @@ class Constructors:
         return cls._of(Atom("bounded_range", number_up(epsilon, "epsilon")), **words)
 
     @classmethod
-    def randomized_response_of(cls, truth: float, levels: int = 2, **words: Any) -> Guarantee:
+    def randomized_response_of(
+        cls, truth: float | Fraction, levels: int = 2, **words: Any
+    ) -> Guarantee:
         """Promise of the true one of some levels with probability `truth`, else any other alike."""
         k = whole(levels, "the number of levels")
         inside_unit(truth=truth)
-        if k < 2 or truth < min(1.0 / k, Fraction(1, k)):  # 1/3 is below the third
+        if k < 2 or (truth < 1.0 / k and truth < Fraction(1, k)):  # 1/3 is below the third
             raise DomainError(
                 "truth is a probability from 1/levels on, of two levels or more",
                 got=f"truth={truth}, levels={levels}",

@@ -106,7 +106,7 @@ class Guarantee(Constructors):
         found = self._epsilons(delta)
         return min(found, key=lambda name: found[name])
 
-    def _epsilons(self, delta: float) -> dict[str, float]:
+    def _epsilons(self, delta: float | Fraction) -> dict[str, float]:
         probability(delta)
         return roads.epsilon_by_road(self.atoms, stated(delta, "delta"), planned=self.planned)
 
@@ -170,7 +170,8 @@ class Guarantee(Constructors):
         so close is an assumption unless a theorem says so.
         """
         far = Atom("distance", number_up(tv, "the total variation"), count=runs)
-        united = (*self.assumptions, f"each run is within total variation {number(far.value, 6)} of its law")
+        near = f"each run is within total variation {number(far.value, 6)} of its law"
+        united = (*self.assumptions, near)
         return replace(self, atoms=(*self.atoms, far), assumptions=united)
 
     # ---- carrying it around -----------------------------------------------------------------
@@ -202,7 +203,9 @@ class Guarantee(Constructors):
                 for kind, value, delta, count, *shape in stored["atoms"]
             )
             named = stored["assumptions"]
-            words = (stored["neighbors"], stored["theorem"], None if type(named) is str else named)
+            if isinstance(named, str):
+                raise TypeError(named)
+            words = (stored["neighbors"], stored["theorem"], tuple(named))
             return cls(atoms, *words, stored.get("planned", len(atoms) < 2))
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise Incompatible("this is not a stored guarantee") from error
@@ -221,10 +224,14 @@ class Guarantee(Constructors):
 
     def _approximate_row(self) -> list[str]:
         """Say epsilon at a small delta: the one already fixed, where that is larger."""
-        shown = max(DELTA_SHOWN, roads.split(self.atoms)[2])
-        if shown >= 1:
+        fixed = roads.split(self.atoms)[2]
+        if fixed >= 1:
             return ["  no epsilon: the deltas sum to 1 or more"]
+        shown = max(DELTA_SHOWN, fixed)
         found = self._epsilons(shown)
+        if not math.isfinite(min(found.values())) and fixed + DELTA_SHOWN < 1:
+            shown = fixed + DELTA_SHOWN  # what has no pure epsilon needs some for itself
+            found = self._epsilons(shown)
         name = min(found, key=lambda road: found[road])
         if name == roads.PURE or not math.isfinite(found[name]):
             return []

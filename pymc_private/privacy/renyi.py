@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 from flint import arb
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 
 from pymc_private.errors import DomainError
 from pymc_private.privacy.arguments import is_number, vectorized
@@ -208,6 +208,24 @@ def pure_to_eps(total: float, delta: float) -> float:
         return arb(0) if left <= 0 else real(total) + left.log()
 
     return max(0.0, min(total, upper(formula)))
+
+
+def delta_of_orders(divergence: Callable[[float], float], last: float, eps: float) -> float:
+    """Give a delta at `eps` from divergences of all orders in [1, last), rounded up.
+
+    Every order gives a bound; so does order 1, by Pinsker's inequality.
+    """
+
+    def at(log_excess: float) -> float:
+        order = 1.0 + math.exp(log_excess)
+        return rdp_to_delta(order, divergence(order), eps)
+
+    ends = (math.log(LEAST_EXCESS), math.log(min(last - 1.0, MOST_EXCESS)))
+    if not ends[0] < ends[1]:
+        return 1.0
+    found = minimize_scalar(lambda x: math.log(at(x) + LEAST), bounds=ends, method="bounded")
+    spread = upper(lambda: (real(divergence(1.0)) / 2).sqrt())
+    return min(1.0, spread, at(float(found.x)))
 
 
 def _log_delta(order: float, rdp: float, eps: float) -> tuple[float, float]:

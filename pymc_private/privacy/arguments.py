@@ -50,7 +50,9 @@ def is_number(value: Any) -> bool:
         return True
     if isinstance(value, np.ndarray) and value.ndim == 0:
         return is_number(value.item())
-    return isinstance(value, Real | Decimal) and not isinstance(value, bool)
+    if isinstance(value, Decimal):
+        return not value.is_nan()  # which refuses to be compared
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def is_double(value: Any) -> bool:

@@ -232,7 +232,9 @@ def test_what_is_no_number_is_refused(call):
         call()
 
 
-@pytest.mark.parametrize("value", [np.True_, True, b"0.5", "0.5", np.complex128(1), 1 + 0j, None])
+@pytest.mark.parametrize(
+    "value", [np.True_, True, b"0.5", "0.5", np.complex128(1), 1 + 0j, None, Decimal("nan")]
+)
 def test_only_real_numbers_state_a_promise(value):
     for make in (G.pure, G.zcdp_of, G.bounded_range_of, lambda v: G.laplace_of(v, 1)):
         with pytest.raises(DomainError):

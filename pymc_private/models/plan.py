@@ -88,15 +88,16 @@ class Plan:
     def summary(self) -> str:
         """Say in plain words what the plan does."""
         spent = self.guarantee.epsilon(self.delta)
-        share = float(self.private.power)
+        share, power = float(self.private.power), number(self.private.power, 6)
         kept = (
-            f"the information of {self.records_kept:.0f} of {self.n} records (power {share:.6g})"
+            f"the information of {self.records_kept:.0f} of {self.n} records (power {power})"
             if self.n is not None
-            else f"{share:.3g} of the information of each record (power {share:.6g})"
+            else f"{share:.3g} of the information of each record (power {power})"
         )
         lines = [
             f"{self.draws} proved draws ({self.sampler}) for epsilon = {number(spent, 6)} of "
-            f"{self.epsilon:g}, delta = {self.delta:g}; {self.guarantee.road(self.delta)}",
+            f"{number(self.epsilon, 6)}, delta = {number(self.delta, 6)}; "
+            f"{self.guarantee.road(self.delta)}",
             f"keeps {kept}",
             f"one record changes the tempered log-likelihood by a range of at most "
             f"{number(self.certificate.range, 6)} nats",
@@ -149,7 +150,8 @@ class Plan:
         of = "records' worth" if self.n is not None else "share"
         ax.set_ylabel(f"{of} of information kept")
         ax.set_ylim(bottom=0)
-        ax.set_title(f"{self.draws} draws at epsilon = {self.epsilon:g}, delta = {self.delta:g}")
+        budget = f"epsilon = {number(self.epsilon, 6)}, delta = {number(self.delta, 6)}"
+        ax.set_title(f"{self.draws} draws at {budget}")
         ax.spines[["top", "right"]].set_visible(False)
         return ax
 

@@ -155,11 +155,13 @@ class Quadruples:
     def tighten(
         self, lower: np.ndarray, upper: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows on a simplex sum to one: ends that cannot be reached move, empty boxes go."""
+        """Rows of one sum: ends that cannot be reached move, empty boxes go."""
         left = np.all(lower <= upper, axis=1)
         for column in self.coordinates.columns:
-            if not isinstance(column.bounds.within, SimplexRows):
+            if not isinstance(column.bounds.within, SimplexRows) or column.levels is not None:
                 continue
+            total = column.bounds.within.total
+            slack = 0.0 if column.is_whole else 1e-12 * max(total, 1.0)
             width = np.shape(column.bounds.lower)[-1]
             for copy in column.role.copies(self.coordinates.contrast):
                 place = self.coordinates.places[column.variable, copy]
@@ -168,8 +170,8 @@ class Quadruples:
                 rest_low = low.sum(axis=-1, keepdims=True) - low
                 rest_high = high.sum(axis=-1, keepdims=True) - high
                 low, high = (
-                    np.maximum(low, 1.0 - rest_high - 1e-12),
-                    np.minimum(high, 1.0 - rest_low + 1e-12),
+                    np.maximum(low, total - rest_high - slack),
+                    np.minimum(high, total - rest_low + slack),
                 )
                 left &= np.all(low <= high, axis=(1, 2))
                 lower, upper = lower.copy(), upper.copy()

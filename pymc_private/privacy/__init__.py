@@ -13,10 +13,10 @@ from pymc_private.privacy.approximate import (
 from pymc_private.privacy.beta_pair import (
     beta_pair_alpha,
     beta_pair_delta,
-    beta_pair_delta_two_draws,
     beta_pair_eps,
     beta_pair_rdp,
 )
+from pymc_private.privacy.beta_two_draws import beta_pair_delta_two_draws
 from pymc_private.privacy.bounded_range import br_delta, br_eps, br_tv, br_zcdp_tight
 from pymc_private.privacy.comparison import Comparison, compare
 from pymc_private.privacy.conjugate import (

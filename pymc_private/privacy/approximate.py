@@ -180,4 +180,6 @@ def proximal_steps(kl0: float, tv: float, eta_m: float) -> int:
     if kl0 == 0.0:
         return 0
     steps = upper(lambda: (real(kl0) / (2 * real(tv) ** 2)).log() / (2 * real(eta_m).log1p()))
+    if math.isinf(steps):
+        raise DomainError("eta_m is too small: no double counts the steps", got=eta_m)
     return max(0, math.ceil(steps))

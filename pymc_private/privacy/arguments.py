@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from numbers import Rational
+from numbers import Rational, Real
 from typing import Any, TypeVar
 
 import numpy as np
@@ -44,6 +44,22 @@ def _is_array(value: Any) -> bool:
     return np.ndim(value) > 0 and not isinstance(value, str)
 
 
+def is_number(value: Any) -> bool:
+    """Whether this is one real number: no truth value, no text, nothing complex, no vector."""
+    if type(value) is float or type(value) is int:
+        return True
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return is_number(value.item())
+    if isinstance(value, Decimal):
+        return not value.is_nan()  # which refuses to be compared
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_double(value: Any) -> bool:
+    """Whether arithmetic in doubles takes this number as it is."""
+    return isinstance(value, float) or (type(value) is int and abs(value) < 2**53)
+
+
 def positive(**named: Any) -> None:
     """Refuse numbers that are not above zero, or infinite.
 
@@ -53,7 +69,7 @@ def positive(**named: Any) -> None:
         Names the first of them.
     """
     for name, value in named.items():
-        if not 0.0 < value < float("inf"):
+        if not (is_number(value) and 0.0 < value < float("inf")):
             raise DomainError(f"{name} is positive", got=value, allowed=f"0 < {name} < inf")
 
 
@@ -66,7 +82,7 @@ def not_negative(**named: Any) -> None:
         Names the first of them.
     """
     for name, value in named.items():
-        if not value >= 0.0:
+        if not (is_number(value) and value >= 0.0):
             raise DomainError(f"{name} is not negative", got=value, allowed=f"{name} >= 0")
 
 
@@ -79,7 +95,7 @@ def inside_unit(**named: Any) -> None:
         Names the first of them.
     """
     for name, value in named.items():
-        if not 0.0 < value < 1.0:
+        if not (is_number(value) and 0.0 < value < 1.0):
             raise DomainError(f"{name} lies in (0, 1)", got=value, allowed=f"0 < {name} < 1")
 
 
@@ -91,7 +107,7 @@ def order_of(order: Any) -> None:
     DomainError
         It is below one, or no number.
     """
-    if not order >= 1.0:
+    if not (is_number(order) and order >= 1.0):
         raise DomainError("a Renyi order is at least 1", got=order, allowed="order >= 1")
 
 
@@ -103,32 +119,39 @@ def stated(value: Any, name: str) -> Fraction | float:
     DomainError
         Negative, or no number.
     """
-    number = number_up(value, name)
-    if math.isinf(number):
+    number_up(value, name)
+    if value == math.inf:
         return math.inf
     if isinstance(value, Rational | Decimal):
-        top, bottom = Fraction(value).as_integer_ratio()
-        return Fraction(int(top), int(bottom))  # NumPy's integers would overflow
+        return exactly(value)
     return Fraction(repr(float(value)))
 
 
 def number_up(value: Any, name: str) -> float:
-    """Take a number >= 0 as a double that is not below it; inf stands for no promise.
+    """Take a number >= 0 as a double that is not below it; inf stands for no promise, or too much.
 
     Raises
     ------
     DomainError
         Negative, or no number.
     """
-    exact = isinstance(value, Rational | Decimal) and not isinstance(value, bool)
-    try:
-        finite = exact and math.isfinite(value)
-        number = float_up(Fraction(value)) if finite else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if isinstance(value, bool | str) or not number >= 0.0:
-        raise DomainError(f"{name} is a number >= 0", got=value, allowed=f"{name} >= 0")
-    return number
+    if not (is_number(value) and value >= 0):
+        raise DomainError(f"{name} is a number >= 0", got=repr(value)[:80], allowed=f"{name} >= 0")
+    if value == math.inf:
+        return math.inf
+    if isinstance(value, Rational | Decimal):
+        return float_up(Fraction(value))
+    number = float(value)  # a longer float may exceed the double next to it
+    return number if number >= value else math.nextafter(number, math.inf)
+
+
+def exactly(value: Any) -> Fraction:
+    """Give a finite number that was checked as the double or fraction it is."""
+    if isinstance(value, np.ndarray):
+        value = value.item()
+    number = Fraction(value) if isinstance(value, Rational | Decimal) else value
+    top, bottom = number.as_integer_ratio()
+    return Fraction(int(top), int(bottom))  # NumPy's integers would overflow
 
 
 def probability(value: Any) -> float:
@@ -154,7 +177,7 @@ def whole(value: Any, name: str) -> int:
         It is not.
     """
     try:
-        number = 0 if isinstance(value, bool) else operator.index(value)
+        number = 0 if isinstance(value, bool | np.bool_) else operator.index(value)
     except TypeError:
         number = 0
     if number < 1:

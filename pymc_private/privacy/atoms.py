@@ -14,7 +14,7 @@ from pymc_private.privacy.bounded_range import br_zcdp_tight
 from pymc_private.privacy.gamma_pair import gamma_pair_rdp
 from pymc_private.privacy.gaussian import half_square
 from pymc_private.privacy.printing import number
-from pymc_private.privacy.rounding import float_up, root_up, times_up, widen
+from pymc_private.privacy.rounding import float_up, infinite, root_up, times_up, widen
 
 LETTERS = {
     "pure": "epsilon",
@@ -78,6 +78,8 @@ class Atom:
             raise DomainError(f"a {self.kind} promise has no delta", got=self.delta, allowed="0")
         if self.kind in SHAPED:
             positive(**{SHAPED[self.kind]: self.shape})
+        if self.kind in ("beta_pair", "gamma_pair"):
+            positive(r=self.value)
         if self.kind == "distance" and self.value > 1:
             raise DomainError("a total variation is at most 1", got=self.value, allowed="<= 1")
         if self.kind == "rdp" and not self.shape > 1.0:
@@ -91,7 +93,7 @@ class Atom:
     @property
     def pure(self) -> Fraction | float:
         """Pure epsilon of all runs, nats, exact where the value is; inf if there is none."""
-        if self.kind in ("pure", "bounded_range", "mollifier") and not math.isinf(self.value):
+        if self.kind in ("pure", "bounded_range", "mollifier") and not infinite(self.value):
             return self.count * Fraction(self.value)
         idle = self.value == 0 and self.delta == 0 and self.kind != "none"
         return 0.0 if idle else math.inf
@@ -150,7 +152,7 @@ class Atom:
             )
         if self.kind == "rdp":
             return self._renyi_group(k)
-        value = (k * k if self.kind == "zcdp" else k) * self.value
+        value = self._times(k * k if self.kind == "zcdp" else k)
         if self.kind != "approximate":
             return replace(self, value=value)
         # delta (1 + e^eps + ... + e^((k-1) eps))
@@ -160,13 +162,17 @@ class Atom:
         delta = widen(float_up(self.delta) * ratio, 1e-12)
         return replace(self, value=value, delta=delta) if delta < 1.0 else Atom("none", math.inf)
 
+    def _times(self, factor: int) -> Fraction | float:
+        """Give so many times the value, exactly."""
+        return math.inf if infinite(self.value) else factor * Fraction(self.value)
+
     def _renyi_group(self, k: int) -> Atom:
         """Halve the order and triple the divergence for each doubling (Mironov 2017, Prop. 2)."""
         doublings = (k - 1).bit_length()
         if self.shape < 2.0 ** (doublings + 1):
             return Atom("none", math.inf)
         order = self.shape / 2.0**doublings
-        return replace(self, value=3**doublings * self.value, shape=order)
+        return replace(self, value=self._times(3**doublings), shape=order)
 
     def __str__(self) -> str:
         value = number(self.value, 6)
@@ -190,7 +196,7 @@ class Atom:
 def total_pure(atoms: Iterable[Atom]) -> Fraction | float:
     """The sum of pure epsilons: exact, or inf."""
     parts = [atom.pure for atom in atoms]
-    if any(math.isinf(part) for part in parts):
+    if any(infinite(part) for part in parts):
         return math.inf
     return sum((Fraction(part) for part in parts), Fraction(0))
 
@@ -203,7 +209,7 @@ def total_mu(atoms: Iterable[Atom]) -> float:
     Dong, Roth and Su (2022), Corollary 3.3; adaptive.
     """
     together = list(atoms)
-    if any(atom.kind != "gdp" or math.isinf(atom.value) for atom in together):
+    if any(atom.kind != "gdp" or infinite(atom.value) for atom in together):
         return math.inf
     return root_up(sum((a.count * Fraction(a.value) ** 2 for a in together), Fraction(0)))
 
@@ -212,6 +218,6 @@ def total_pair(atoms: Iterable[Atom]) -> tuple[Fraction | float, Fraction]:
     """The exact sums of epsilon and of delta of approximate atoms (basic composition)."""
     together = list(atoms)
     delta = sum((a.count * Fraction(a.delta) for a in together), Fraction(0))
-    if any(math.isinf(atom.value) for atom in together):
+    if any(infinite(atom.value) for atom in together):
         return math.inf, delta
     return sum((a.count * Fraction(a.value) for a in together), Fraction(0)), delta

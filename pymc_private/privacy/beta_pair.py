@@ -10,12 +10,30 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
-from flint import acb, arb
+from flint import arb
 
-from pymc_private.privacy.arguments import inside_unit, not_negative, order_of, positive, vectorized
+from pymc_private.errors import DomainError
+from pymc_private.privacy.arguments import (
+    inside_unit,
+    is_double,
+    not_negative,
+    order_of,
+    positive,
+    vectorized,
+)
 from pymc_private.privacy.enclosure import real, upper
-from pymc_private.privacy.rounding import least_argument
+from pymc_private.privacy.pair_series import LARGEST, beta_curve
+from pymc_private.privacy.renyi import delta_of_orders
+from pymc_private.privacy.rounding import float_down, least_argument
+
+SMALL = 64.0
+"""Up to this prior parameter balls are quick; beyond it the series of `pair_series` is."""
+EXACT = 1000.0
+"""Up to this one balls serve where the series does not: fractions, and unequal parameters."""
+MOST_ALPHA = 1e15
+"""No prior parameter beyond this is looked for."""
 
 
 @vectorized
@@ -54,10 +72,14 @@ def beta_pair_delta(eps: float, r: float, alpha: float, beta: float | None = Non
     positive(r=r, alpha=alpha, beta=b)
     if math.isinf(eps):
         return 0.0
-    one = upper(lambda: _delta(real(eps), real(r), real(alpha), real(b)))
-    if b == alpha:
-        return _unit(one)
-    return _unit(max(one, upper(lambda: _delta(real(eps), real(r), real(b), real(alpha)))))
+    one = _one_way(eps, r, alpha, b)
+    return _unit(one if b == alpha else max(one, _one_way(eps, r, b, alpha)))
+
+
+def beta_pair_curve(eps: float, r: float, alpha: float) -> float:
+    """Give delta of a pair by its series, a little above `beta_pair_delta` and faster."""
+    found = beta_curve(eps, r, alpha, alpha)
+    return _unit(found) if math.isfinite(found) else beta_pair_delta(eps, r, alpha)
 
 
 @vectorized
@@ -122,7 +144,17 @@ def beta_pair_alpha(eps: float, delta: float, r: float) -> float:
     not_negative(eps=eps)
     inside_unit(delta=delta)
     positive(r=r)
-    return least_argument(lambda alpha: beta_pair_delta(eps, r, alpha), delta, 1.0)
+
+    def curve(alpha: float) -> float:
+        if alpha > MOST_ALPHA:
+            raise DomainError(
+                "no prior parameter up to 1e15 meets this budget",
+                got=f"epsilon={eps}, delta={delta}, r={r}",
+                do="take a smaller power r, or a larger budget",
+            )
+        return beta_pair_delta(eps, r, alpha)
+
+    return least_argument(curve, delta, 1.0)
 
 
 @vectorized
@@ -164,38 +196,22 @@ def beta_pair_rdp(order: float, r: float, alpha: float, beta: float | None = Non
     return max(one, upper(lambda: _renyi(real(order), real(r), real(b), real(alpha))))
 
 
-@vectorized
-def beta_pair_delta_two_draws(eps: float, r: float, alpha: float) -> float:
-    """Delta of two independent Dirichlet draws under substitution, rounded up.
-
-    The mean of `beta_pair_delta` at eps - L over the loss L of one draw, by rigorous quadrature.
-
-    Parameters
-    ----------
-    eps : float, nats
-        At least 0.
-    r, alpha : float
-        As in `beta_pair_delta`.
-
-    Returns
-    -------
-    float
-        In [0, 1].
-
-    Raises
-    ------
-    DomainError
-        An argument is out of its range.
-
-    References
-    ----------
-    Theory T9; Johansson (2018) for the quadrature.
-    """
-    not_negative(eps=eps)
-    positive(r=r, alpha=alpha)
-    if math.isinf(eps):
-        return 0.0
-    return _unit(upper(lambda: _two_draws(real(eps), real(r), real(alpha)), enough=34))
+@lru_cache(maxsize=4096)
+def _one_way(eps: float, r: float, a: float, b: float) -> float:
+    """Give delta of Beta(a + r, b) against Beta(a, b + r), rounded up, in bounded time."""
+    if max(a, b) >= SMALL and all(map(is_double, (eps, r, a, b))):
+        found = beta_curve(eps, r, a, b)
+        if math.isfinite(found):
+            return found
+    if max(a, b) <= EXACT or (a == b and a <= LARGEST):
+        return upper(lambda: _delta(real(eps), real(r), real(a), real(b)))
+    # Larger parameters are dominated by smaller ones (T9).
+    least = min(a, b)
+    known = min(float_down(least), LARGEST)
+    return min(
+        beta_pair_delta(eps, r, known),
+        delta_of_orders(lambda order: beta_pair_rdp(order, r, least), 1.0 + least / r, eps),
+    )
 
 
 def _unit(value: float) -> float:
@@ -206,7 +222,16 @@ def _delta(eps: arb, r: arb, a: arb, b: arb) -> arb:
     """Beta(a + r, b) against Beta(a, b + r)."""
     shift = a.lgamma() + (b + r).lgamma() - (a + r).lgamma() - b.lgamma()
     u = 1 / (1 + ((eps - shift) / r).exp())
-    return u.beta_lower(b, a + r, 1) - eps.exp() * u.beta_lower(b + r, a, 1)
+    return _lower_beta(u, b, a + r) - eps.exp() * _lower_beta(u, b + r, a)
+
+
+def _lower_beta(u: arb, a: arb, b: arb) -> arb:
+    """I_u(a, b); where the parameters are large by the series of positive terms (DLMF 8.17.8)."""
+    if not a.min(b) > SMALL:
+        return u.beta_lower(a, b, 1)
+    norm = a.lgamma() + b.lgamma() - (a + b).lgamma()
+    front = (a * u.log() + b * (-u).log1p() - norm).exp() / a
+    return front * u.hypgeom_2f1(a + b, 1, a + 1)
 
 
 def _renyi(order: arb, r: arb, a: arb, b: arb) -> arb:
@@ -215,34 +240,3 @@ def _renyi(order: arb, r: arb, a: arb, b: arb) -> arb:
         return r * ((a + r).digamma() - b.digamma()) - shift
     top = (a + order * r).lgamma() + (b - (order - 1) * r).lgamma()
     return (top - (a + r).lgamma() - b.lgamma()) / (order - 1) - shift
-
-
-def _two_draws(eps: arb, r: arb, alpha: arb) -> arb:
-    """Integrate over t = logit(Y): analytic where |Im t| < pi, so Arb's quadrature is rigorous."""
-    norm = (alpha + r).lgamma() + alpha.lgamma() - (2 * alpha + r).lgamma()
-
-    def integrand(t: acb, _: bool) -> acb:
-        if not float(t.imag.abs_upper()) < 3.0:
-            return acb("nan")
-        density = ((alpha + r) * _log_sigmoid(t) + alpha * _log_sigmoid(-t) - norm).exp()
-        at = t - eps / r
-        beyond = _below_sigmoid(at, alpha, alpha + r)
-        return density * (beyond - (eps - r * t).exp() * _below_sigmoid(at, alpha + r, alpha))
-
-    end = 20.0 + 40.0 / float(alpha.mid()) + abs(float((eps / r).mid()))
-    edge = 1 / (1 + arb(end).exp())
-    # Beyond the ends delta is at most 1; there is next to no mass.
-    left_out = edge.beta_lower(alpha + r, alpha, 1) + edge.beta_lower(alpha, alpha + r, 1)
-    inner = acb.integral(integrand, -end, end, rel_tol=arb(2) ** -38, abs_tol=arb(2) ** -4000)
-    return inner.real + left_out.union(arb(0))
-
-
-def _log_sigmoid(t: acb) -> acb:
-    return -(1 + (-t).exp()).log() if float(t.real.mid()) > 0.0 else t - (1 + t.exp()).log()
-
-
-def _below_sigmoid(t: acb, a: arb, b: arb) -> acb:
-    """I_u(a, b) at u = sigmoid(t), by its smaller tail."""
-    if float(t.real.mid()) < 0.0:
-        return (1 / (1 + (-t).exp())).beta_lower(a, b, 1)
-    return 1 - (1 / (1 + t.exp())).beta_lower(b, a, 1)

@@ -8,15 +8,13 @@ ratio (Durfee and Rogers 2019, Definition 3.1; Dimitrakakis et al. 2017, Theorem
 from __future__ import annotations
 
 import math
-import operator
 from fractions import Fraction
 from functools import lru_cache
 
-from pymc_private.errors import DomainError
-from pymc_private.privacy.arguments import vectorized
+from pymc_private.privacy.arguments import not_negative, number_up, probability, vectorized, whole
 from pymc_private.privacy.bounded_range_sum import worst_delta
 from pymc_private.privacy.renyi import pure_to_delta, zcdp_to_delta, zcdp_to_eps
-from pymc_private.privacy.rounding import least_epsilon, times_up, widen
+from pymc_private.privacy.rounding import float_down, least_epsilon, times_up, widen
 
 MOST_DRAWS_EXACT = 20_000
 """Beyond this many draws the exact curve gives way to the zCDP bound, valid but some 5% larger."""
@@ -117,13 +115,12 @@ def br_delta(eps: float, n_draws: int, R: float) -> float:
     Dong, Durfee and Rogers (2020), non-adaptive homogeneous composition; theory T3.
     """
     n, R = _draws(n_draws), _range(R)
-    if not eps >= 0.0:
-        raise DomainError("epsilon is not negative", got=eps, allowed="epsilon >= 0, nats")
+    not_negative(epsilon=eps)
     if math.isinf(eps) or (math.isfinite(R) and Fraction(eps) >= n * Fraction(R)):
         return 0.0
     if math.isinf(R):
         return 1.0
-    return _delta(float(eps), n, R)
+    return _delta(float_down(eps), n, R)
 
 
 @vectorized
@@ -153,10 +150,9 @@ def br_eps(delta: float, n_draws: int, R: float) -> float:
     Inverse of `br_delta` (T3).
     """
     n, R = _draws(n_draws), _range(R)
-    if not 0.0 <= delta < 1.0:
-        raise DomainError("delta is a probability below 1", got=delta, allowed="0 <= delta < 1")
+    probability(delta)
     pure = times_up(n, R)
-    return pure if delta == 0.0 or math.isinf(pure) else _eps(float(delta), n, R, pure)
+    return pure if delta == 0.0 or math.isinf(pure) else _eps(float_down(delta), n, R, pure)
 
 
 @lru_cache(maxsize=4096)
@@ -177,18 +173,8 @@ def _eps(delta: float, n: int, R: float, pure: float) -> float:
 
 
 def _draws(n_draws: int) -> int:
-    try:
-        n = 0 if isinstance(n_draws, bool) else operator.index(n_draws)
-    except TypeError:
-        n = 0
-    if n < 1:
-        raise DomainError(
-            "the number of draws is a whole number", got=n_draws, allowed="1, 2, 3, ..."
-        )
-    return n
+    return whole(n_draws, "the number of draws")
 
 
 def _range(R: float) -> float:
-    if not R >= 0.0:
-        raise DomainError("a range is not negative", got=R, allowed="R >= 0, nats")
-    return float(R)
+    return number_up(R, "a range")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pymc_private.privacy.arguments import inside_unit, not_negative, whole
 from pymc_private.privacy.bounded_range import br_eps, br_zcdp_tight
+from pymc_private.privacy.printing import number
 from pymc_private.privacy.renyi import zcdp_to_eps
 from pymc_private.privacy.rounding import times_up
 
@@ -49,13 +50,17 @@ class Comparison:
         return growth(self, ax)
 
     def __repr__(self) -> str:
-        head = f"epsilon at delta = {self.delta:g} of draws of range {self.R:g}"
-        lines = [f"{n:>8d} {p:>12.5g} {z:>12.5g} {e:>12.5g}" for n, p, z, e in self.rows]
-        return "\n".join([head, f"{'draws':>8} {'pure':>12} {'zCDP':>12} {'exact':>12}", *lines])
+        lines = [f"{n:>8d}" + "".join(f" {number(x, 5):>12}" for x in row) for n, *row in self.rows]
+        titles = f"{'draws':>8} {'pure':>12} {'zCDP':>12} {'exact':>12}"
+        return "\n".join([self._head(), titles, *lines])
 
     def _repr_html_(self) -> str:
-        table: str = self.to_frame().to_html(index=False, float_format="{:.5g}".format)
-        return f"<p>epsilon at delta = {self.delta:g} of draws of range {self.R:g}</p>{table}"
+        table: str = self.to_frame().to_html(index=False, float_format=lambda x: number(x, 5))
+        return f"<p>{self._head()}</p>{table}"
+
+    def _head(self) -> str:
+        of_all = f"at delta = {number(self.delta, 6)} of draws of range {number(self.R, 6)}"
+        return f"epsilon {of_all}"
 
 
 def compare(R: float, draws: Sequence[int] = DRAWS, delta: float = 1e-6) -> Comparison:
@@ -86,12 +91,12 @@ def compare(R: float, draws: Sequence[int] = DRAWS, delta: float = 1e-6) -> Comp
     Examples
     --------
     >>> compare(0.1)
-    epsilon at delta = 1e-06 of draws of range 0.1
+    epsilon at delta = 1e-6 of draws of range 0.1
        draws         pure         zCDP        exact
            1          0.1          0.1     0.099383
-          10            1      0.70015      0.62864
-         100           10       2.4189        2.246
-        1000          100       8.8452       8.3006
+          10            1      0.70016      0.62864
+         100           10        2.419       2.2461
+        1000          100       8.8452       8.3007
     """
     not_negative(R=R)
     inside_unit(delta=delta)

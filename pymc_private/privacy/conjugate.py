@@ -7,8 +7,9 @@ from fractions import Fraction
 
 from flint import arb
 
-from pymc_private.privacy.arguments import not_negative, order_of, positive, vectorized
+from pymc_private.privacy.arguments import not_negative, order_of, positive, vectorized, whole
 from pymc_private.privacy.enclosure import real, upper
+from pymc_private.privacy.gamma_pair import lower_gamma
 
 
 @vectorized
@@ -97,7 +98,7 @@ def gamma_rate_delta(eps: float, shape: float, rate1: float, rate2: float) -> fl
             return arb(0)
         e = real(eps).exp()
         if rate1 > rate2:
-            return (one * at).gamma_lower(a, 1) - e * (two * at).gamma_lower(a, 1)
+            return lower_gamma(one * at, a) - e * lower_gamma(two * at, a)
         return (one * at).gamma_upper(a, 1) - e * (two * at).gamma_upper(a, 1)
 
     return min(1.0, max(0.0, upper(formula)))
@@ -174,7 +175,8 @@ def normal_mean_mu(n: int, sigma: float, prior_sd: float, diameter: float) -> fl
     ----------
     Theory T8, T13; N draws have sqrt(N) times as much.
     """
-    positive(n=n, sigma=sigma, prior_sd=prior_sd)
+    n = whole(n, "the number of records")
+    positive(sigma=sigma, prior_sd=prior_sd)
     not_negative(diameter=diameter)
     s, p = Fraction(sigma), Fraction(prior_sd)
     precision = 1 / p**2 + Fraction(n) / s**2

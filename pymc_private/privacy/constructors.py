@@ -7,11 +7,21 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from pymc_private.errors import DomainError
-from pymc_private.privacy.arguments import number_up, positive, probability, stated, whole
+from pymc_private.privacy.arguments import (
+    exactly,
+    inside_unit,
+    not_negative,
+    number_up,
+    order_of,
+    positive,
+    probability,
+    stated,
+    whole,
+)
 from pymc_private.privacy.atoms import Atom
 from pymc_private.privacy.enclosure import real, upper
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
-from pymc_private.privacy.rounding import root_up
+from pymc_private.privacy.rounding import float_down, root_up
 
 if TYPE_CHECKING:
     from pymc_private.privacy.guarantee import Guarantee
@@ -21,7 +31,8 @@ class Constructors:
     """Class methods that build a guarantee; words are neighbors=, theorem= and assumptions=.
 
     A float that states epsilon or delta means the decimal it is written as (0.1 is 1/10): pass a
-    Fraction of it for the double itself. Every other number is the double or fraction it is.
+    Fraction of it for the double itself. Every other number is the double or fraction it is: noise
+    of scale 0.1 is made with the double, and its promise is rounded up from there.
     """
 
     @classmethod
@@ -54,7 +65,9 @@ class Constructors:
     @classmethod
     def rdp_of(cls, order: float, rdp: float, **words: Any) -> Guarantee:
         """Promise a Renyi divergence of at most `rdp` nats at one order > 1 (Mironov 2017)."""
-        return cls._of(Atom("rdp", number_up(rdp, "the divergence"), shape=float(order)), **words)
+        order_of(order)  # what holds at an order holds below it
+        shape = math.inf if order == math.inf else float_down(exactly(order))
+        return cls._of(Atom("rdp", number_up(rdp, "the divergence"), shape=shape), **words)
 
     @classmethod
     def none(cls, reason: str, **words: Any) -> Guarantee:
@@ -122,17 +135,20 @@ class Constructors:
         return cls._of(Atom("bounded_range", number_up(epsilon, "epsilon")), **words)
 
     @classmethod
-    def randomized_response_of(cls, truth: float, levels: int = 2, **words: Any) -> Guarantee:
+    def randomized_response_of(
+        cls, truth: float | Fraction, levels: int = 2, **words: Any
+    ) -> Guarantee:
         """Promise of the true one of some levels with probability `truth`, else any other alike."""
         k = whole(levels, "the number of levels")
-        if k < 2 or not 1.0 / k <= truth < 1.0:
+        inside_unit(truth=truth)
+        if k < 2 or (truth < 1.0 / k and truth < Fraction(1, k)):  # 1/3 is below the third
             raise DomainError(
                 "truth is a probability from 1/levels on, of two levels or more",
                 got=f"truth={truth}, levels={levels}",
                 allowed="1/levels <= truth < 1",
             )
-        odds = Fraction(truth) * (k - 1) / (1 - Fraction(truth))
-        return cls._of(Atom("pure", max(0.0, upper(lambda: real(odds).log()))), **words)
+        odds = exactly(truth) * (k - 1) / (1 - exactly(truth))
+        return cls._of(Atom("pure", upper(lambda: abs(real(odds).log()))), **words)
 
     @classmethod
     def noisy_counts_of(
@@ -169,9 +185,9 @@ class Constructors:
         Nothing about a later one may depend on what an earlier one gave. Then the losses of all
         exact pairs convolve (T23), which proves less epsilon than ``a + b``.
         """
-        if not parts:
-            return cls._of()
-        total = parts[0]
+        total = cls._of() if not parts else parts[0]
+        if not all(isinstance(part, Constructors) for part in parts):
+            raise DomainError("parts are guarantees", got=repr(parts)[:80], allowed="Guarantee")
         for part in parts[1:]:
             total = total._with(part, planned=True)
         return total
@@ -180,7 +196,7 @@ class Constructors:
 def _ratio(sensitivity: float, noise: float) -> Fraction:
     """Sensitivity over noise, exactly."""
     positive(noise=noise)
-    top = stated(sensitivity, "the sensitivity")
-    if math.isinf(top):
+    not_negative(sensitivity=sensitivity)
+    if sensitivity == math.inf:
         raise DomainError("the sensitivity is finite", got=sensitivity)
-    return Fraction(top) / Fraction(stated(noise, "the noise"))
+    return exactly(sensitivity) / exactly(noise)

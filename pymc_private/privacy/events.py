@@ -8,11 +8,13 @@ smaller on the way in or out.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 from flint import arb
 
 from pymc_private.errors import Unsupported
+from pymc_private.privacy.arguments import whole
 from pymc_private.privacy.atoms import Atom
 from pymc_private.privacy.enclosure import lower, real
 from pymc_private.privacy.guarantee import Guarantee
@@ -43,7 +45,7 @@ def from_event(event: Any, **words: Any) -> Guarantee:
     kind = type(event).__name__
     sensitivity = 2 if words.get("neighbors", SUBSTITUTE) == SUBSTITUTE else 1
     if kind == "SelfComposedDpEvent":
-        return int(event.count) * from_event(event.event, **words)
+        return whole(event.count, "the count") * from_event(event.event, **words)
     if kind == "ComposedDpEvent":
         parts = [from_event(part, **words) for part in event.events]
         return sum(parts, Guarantee((), **words))
@@ -52,8 +54,9 @@ def from_event(event: Any, **words: Any) -> Guarantee:
     if kind == "LaplaceDpEvent" and event.noise_multiplier > 0:
         return Guarantee.laplace_of(sensitivity, event.noise_multiplier, **words)
     if kind == "RandomizedResponseDpEvent" and 0 < event.noise_parameter <= 1:
-        truth = 1.0 - event.noise_parameter * (1.0 - 1.0 / event.num_buckets) * (1.0 - 1e-15)
-        return Guarantee.randomized_response_of(truth, event.num_buckets, **words)
+        levels = whole(event.num_buckets, "the number of buckets")
+        truth = 1 - Fraction(event.noise_parameter) * (1 - Fraction(1, levels))
+        return Guarantee.randomized_response_of(truth, levels, **words)
     if kind == "ZCDpEvent" and event.xi == 0:
         return Guarantee.zcdp_of(event.rho, **words)
     if kind == "NoOpDpEvent":
@@ -111,7 +114,10 @@ def _event(library: Any, atom: Atom) -> Any:
     if atom.kind == "zcdp":
         return library.ZCDpEvent(value)
     if atom.kind in ("pure", "bounded_range", "mollifier"):
-        return library.GaussianDpEvent(_multiplier(value))
+        multiplier = _multiplier(value)
+        if multiplier > 0.0:
+            return library.GaussianDpEvent(multiplier)
+        return library.NonPrivateDpEvent()  # a Gaussian that far apart hides nothing
     raise Unsupported(
         "dp-accounting has no event for this promise",
         got=str(atom),

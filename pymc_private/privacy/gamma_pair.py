@@ -8,14 +8,26 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 from flint import arb
 
 from pymc_private.errors import DomainError
-from pymc_private.privacy.arguments import inside_unit, not_negative, order_of, positive, vectorized
-from pymc_private.privacy.enclosure import real, upper
+from pymc_private.privacy.arguments import (
+    inside_unit,
+    is_double,
+    not_negative,
+    order_of,
+    positive,
+    vectorized,
+)
+from pymc_private.privacy.enclosure import ENOUGH, real, upper
+from pymc_private.privacy.pair_series import LARGEST, gamma_curve
+from pymc_private.privacy.renyi import delta_of_orders
 from pymc_private.privacy.rounding import least_argument
 
+SMALL = 64.0
+"""Beyond this prior parameter other ways than the lower incomplete Gamma function serve."""
 DIRECTIONS = ("both", "more_first", "more_second")
 
 
@@ -58,8 +70,59 @@ def gamma_pair_delta(eps: float, r: float, alpha: float, direction: str = "both"
         return max(gamma_pair_delta(eps, r, alpha, d) for d in DIRECTIONS[1:])
     if math.isinf(eps):
         return 0.0
+    return min(1.0, max(0.0, _one_way(eps, r, alpha, direction)))
+
+
+def gamma_pair_curve(eps: float, r: float, alpha: float, direction: str) -> float:
+    """Give delta of a pair by its series, a little above `gamma_pair_delta` and faster."""
+    found = gamma_curve(eps, r, alpha, first=direction == "more_first")
+    return min(1.0, found) if math.isfinite(found) else _few_digits(eps, r, alpha, direction)
+
+
+@lru_cache(maxsize=8192)
+def _few_digits(eps: float, r: float, alpha: float, direction: str) -> float:
+    if alpha > LARGEST:
+        return float(gamma_pair_delta(eps, r, alpha, direction))
+    return min(1.0, max(0.0, _by_balls(eps, r, alpha, direction, enough=40)))
+
+
+def _one_way(eps: float, r: float, alpha: float, direction: str) -> float:
+    """Give delta in one direction, rounded up, in bounded time."""
+    if alpha >= SMALL and all(map(is_double, (eps, r, alpha))):
+        found = gamma_curve(eps, r, alpha, first=direction == "more_first")
+        if math.isfinite(found):
+            return found
+    if alpha <= LARGEST:
+        return _by_balls(eps, r, alpha, direction)
+
+    # Larger parameters are dominated by smaller ones: add one Gamma variable to both sides.
+    def divergence(order: float) -> float:
+        return float(gamma_pair_rdp(order, r, alpha, direction))
+
+    return min(
+        gamma_pair_delta(eps, r, LARGEST, direction),
+        delta_of_orders(divergence, 1.0 + alpha / r, eps),
+    )
+
+
+def _by_balls(eps: float, r: float, alpha: float, direction: str, enough: int = ENOUGH) -> float:
     formula = _more_first if direction == "more_first" else _more_second
-    return min(1.0, max(0.0, upper(lambda: formula(real(eps), real(r), real(alpha)))))
+    return upper(lambda: formula(real(eps), real(r), real(alpha)), enough)
+
+
+def lower_gamma(x: arb, a: arb) -> arb:
+    """P(a, x); for large a by Q(a, x), whose computation takes no longer there.
+
+    Where P(a, x) <= x^a e^-x / (G(a + 1) (1 - x / (a + 1))) is beyond the smallest double, that
+    says enough: no one needs the digits that 1 - Q would lose.
+    """
+    if not a > SMALL:
+        return x.gamma_lower(a, 1)
+    if x < a:
+        log_most = a * x.log() - x - (a + 1).lgamma() - (-x / (a + 1)).log1p()
+        if log_most < -800:
+            return arb(0).union((arb(-800)).exp())
+    return 1 - x.gamma_upper(a, 1)
 
 
 @vectorized
@@ -149,7 +212,7 @@ def _more_first(eps: arb, r: arb, alpha: arb) -> arb:
 def _more_second(eps: arb, r: arb, alpha: arb) -> arb:
     shift = (alpha + r).lgamma() - alpha.lgamma()
     g = ((shift - eps) / r).exp()
-    return g.gamma_lower(alpha, 1) - eps.exp() * g.gamma_lower(alpha + r, 1)
+    return lower_gamma(g, alpha) - eps.exp() * lower_gamma(g, alpha + r)
 
 
 def _renyi(order: arb, r: arb, alpha: arb, *, first: bool) -> arb:

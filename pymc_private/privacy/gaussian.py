@@ -6,8 +6,7 @@ import math
 
 from scipy.special import log_ndtr
 
-from pymc_private.errors import DomainError
-from pymc_private.privacy.arguments import vectorized
+from pymc_private.privacy.arguments import inside_unit, not_negative, vectorized
 from pymc_private.privacy.renyi import zcdp_to_eps
 from pymc_private.privacy.rounding import LEAST, least_epsilon, times_up
 
@@ -38,9 +37,8 @@ def gdp_delta(eps: float, mu: float) -> float:
     ----------
     Balle and Wang (2018), Theorem 8; Dong, Roth and Su (2022), Corollary 2.13; theory T4.
     """
-    _check(mu)
-    if not eps >= 0.0:
-        raise DomainError("epsilon is not negative", got=eps, allowed="epsilon >= 0, nats")
+    not_negative(mu=mu)
+    not_negative(epsilon=eps)
     if mu == 0.0 or math.isinf(eps):
         return 0.0
     if math.isinf(mu):
@@ -82,9 +80,8 @@ def gdp_eps(delta: float, mu: float) -> float:
     ----------
     Inverse of `gdp_delta` (T4); Bun and Steinke (2016) for mu^2 / 2.
     """
-    _check(mu)
-    if not 0.0 < delta < 1.0:
-        raise DomainError("delta is a probability", got=delta, allowed="0 < delta < 1")
+    not_negative(mu=mu)
+    inside_unit(delta=delta)
     if mu == 0.0 or math.isinf(mu):
         return mu
     high = zcdp_to_eps(half_square(mu), delta)
@@ -94,8 +91,3 @@ def gdp_eps(delta: float, mu: float) -> float:
 def half_square(mu: float) -> float:
     """Give the zCDP of mu-GDP: rho = mu^2 / 2, rounded up (Bun and Steinke 2016)."""
     return times_up(0.5, times_up(mu, mu))
-
-
-def _check(mu: float) -> None:
-    if not mu >= 0.0:
-        raise DomainError("mu is not negative", got=mu, allowed="mu >= 0")

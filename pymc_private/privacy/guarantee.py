@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from pymc_private.errors import Incompatible
+from pymc_private.errors import DomainError, Incompatible
 from pymc_private.privacy import roads
 from pymc_private.privacy.arguments import number_up, order_of, probability, stated, whole
 from pymc_private.privacy.atoms import Atom, total_mu, total_pure
 from pymc_private.privacy.constructors import Constructors
 from pymc_private.privacy.neighbors import SUBSTITUTE, check_neighbors, in_words
+from pymc_private.privacy.printing import number
 from pymc_private.privacy.rounding import sum_up, written_up
 
-DELTA_SHOWN = 1e-6
+DELTA_SHOWN = Fraction(1, 10**6)
 
 
 @dataclass(frozen=True)
 class Guarantee(Constructors):
     """What releasing the output of some mechanisms reveals at most.
 
-    Build one with a class method. ``a + b`` is sequential composition where b may have been chosen
-    after seeing the output of a; ``n * a`` is n runs planned in advance, and ``jointly(a, b)`` a
-    list declared in advance: these keep the exact curves of their parts. Assumptions unite, so none
-    is lost; unlike neighbor relations refuse to add. No number read from it is below the truth.
+    Build one with a class method. ``a + b`` is sequential composition: the mechanism of b may be
+    chosen after seeing the output of a, but its promise is fixed before; where that depends on the
+    output too, use a `Ledger` (T23). ``n * a`` is n runs planned in advance, and ``jointly(a, b)``
+    a list declared in advance: these keep the exact curves of their parts. Assumptions unite, so
+    none is lost; unlike neighbor relations refuse to add. No number read from it is below the
+    truth.
 
     Attributes
     ----------
@@ -60,6 +64,10 @@ class Guarantee(Constructors):
     def __post_init__(self) -> None:
         check_neighbors(self.neighbors)
         named = (self.assumptions,) if isinstance(self.assumptions, str) else self.assumptions
+        _check_parts("atoms", self.atoms, Atom)
+        _check_parts("assumptions", named, str)
+        for name, kind in (("theorem", str), ("planned", bool)):
+            _check_parts(name, (getattr(self, name),), kind)
         object.__setattr__(self, "atoms", tuple(self.atoms))
         object.__setattr__(self, "assumptions", tuple(dict.fromkeys(named)))
 
@@ -98,7 +106,7 @@ class Guarantee(Constructors):
         found = self._epsilons(delta)
         return min(found, key=lambda name: found[name])
 
-    def _epsilons(self, delta: float) -> dict[str, float]:
+    def _epsilons(self, delta: float | Fraction) -> dict[str, float]:
         probability(delta)
         return roads.epsilon_by_road(self.atoms, stated(delta, "delta"), planned=self.planned)
 
@@ -162,7 +170,8 @@ class Guarantee(Constructors):
         so close is an assumption unless a theorem says so.
         """
         far = Atom("distance", number_up(tv, "the total variation"), count=runs)
-        united = (*self.assumptions, f"each run is within total variation {tv:g} of its law")
+        near = f"each run is within total variation {number(far.value, 6)} of its law"
+        united = (*self.assumptions, near)
         return replace(self, atoms=(*self.atoms, far), assumptions=united)
 
     # ---- carrying it around -----------------------------------------------------------------
@@ -190,12 +199,15 @@ class Guarantee(Constructors):
         """
         try:
             atoms = tuple(
-                Atom(kind, _read(value), _read(delta), count, *map(float.fromhex, shape))
+                Atom(kind, _read(value), _read(delta), count, *map(_read_double, shape))
                 for kind, value, delta, count, *shape in stored["atoms"]
             )
-            words = (stored["neighbors"], stored["theorem"], tuple(stored["assumptions"]))
+            named = stored["assumptions"]
+            if isinstance(named, str):
+                raise TypeError(named)
+            words = (stored["neighbors"], stored["theorem"], tuple(named))
             return cls(atoms, *words, stored.get("planned", len(atoms) < 2))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise Incompatible("this is not a stored guarantee") from error
 
     def __repr__(self) -> str:
@@ -206,23 +218,33 @@ class Guarantee(Constructors):
             f"  protects: {in_words(self.neighbors)}",
         ]
         if math.isfinite(self.pure_epsilon):
-            rows.append(f"  epsilon = {_short(self.pure_epsilon)} (pure)")
-        shown = max(DELTA_SHOWN, written_up(roads.split(self.atoms)[2]))
-        found = self._epsilons(shown)
-        name = min(found, key=lambda road: found[road])
-        if name != roads.PURE and math.isfinite(found[name]):
-            rows.append(f"  epsilon = {_short(found[name])} at delta = {_short(shown)}; {name}")
-        rows.append(f"  proved by: {self.theorem or 'nothing stated'}")
+            rows.append(f"  epsilon = {number(self.pure_epsilon, 6)} (pure)")
+        rows += [*self._approximate_row(), f"  proved by: {self.theorem or 'nothing stated'}"]
         return "\n".join(rows + [f"  assuming: {assumption}" for assumption in self.assumptions])
+
+    def _approximate_row(self) -> list[str]:
+        """Say epsilon at a small delta: the one already fixed, where that is larger."""
+        fixed = roads.split(self.atoms)[2]
+        if fixed >= 1:
+            return ["  no epsilon: the deltas sum to 1 or more"]
+        shown = max(DELTA_SHOWN, fixed)
+        found = self._epsilons(shown)
+        if not math.isfinite(min(found.values())) and fixed + DELTA_SHOWN < 1:
+            shown = fixed + DELTA_SHOWN  # what has no pure epsilon needs some for itself
+            found = self._epsilons(shown)
+        name = min(found, key=lambda road: found[road])
+        if name == roads.PURE or not math.isfinite(found[name]):
+            return []
+        at = f"{number(found[name], 6)} at delta = {number(shown, 6)}"
+        return [f"  epsilon = {at}; {name}"]
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}</pre>"
 
 
-def _short(value: float) -> str:
-    """Write six digits, rounded up unless they say the same."""
-    text = f"{value:.6g}"
-    return text if float(text) >= value * (1.0 - 1e-9) else f"{value * (1.0 + 5e-6):.6g}"
+def _check_parts(name: str, parts: Iterable[Any], kind: type) -> None:
+    if not all(isinstance(part, kind) for part in parts):
+        raise DomainError(f"{name}=", got=repr(parts)[:80], allowed=f"of type {kind.__name__}")
 
 
 def _write(value: Fraction | float) -> str:
@@ -233,4 +255,13 @@ def _write(value: Fraction | float) -> str:
 
 
 def _read(text: str) -> Fraction | float:
-    return Fraction(text) if "/" in text else float.fromhex(text)
+    """Read what `_write` wrote, and nothing else: "0.1" would be another number in hexadecimal."""
+    if re.fullmatch(r"[0-9]+/[0-9]+", text):
+        return Fraction(text)
+    return _read_double(text)
+
+
+def _read_double(text: str) -> float:
+    if text == "inf" or text.startswith("0x"):
+        return float.fromhex(text)
+    raise ValueError(text)

@@ -73,8 +73,9 @@ def on_grid(curve: Curve, reverse: Curve, step: float) -> Losses:
     -------
     Losses
     """
-    above, infinite = _upper_masses(curve, step)
-    below = _lower_masses(reverse, step)
+    points = _points(curve, step)
+    above, infinite = _upper_masses(points, step)
+    below = _lower_masses(points if reverse is curve else _points(reverse, step), step)
     rest = max(0.0, 1.0 - math.fsum(above) - math.fsum(below) - infinite)
     # Rounding in the sums of masses near one; too much mass is on the safe side.
     middle = rest + 1e-15
@@ -108,23 +109,22 @@ def _above_chord(x: np.ndarray, y: np.ndarray, a: int, b: int, c: int) -> bool:
     return bool((y[b] - y[a]) * (x[c] - x[a]) >= (y[c] - y[a]) * (x[b] - x[a]))
 
 
-def _upper_masses(curve: Curve, step: float) -> tuple[np.ndarray, float]:
+def _upper_masses(values: np.ndarray, step: float) -> tuple[np.ndarray, float]:
     """P-masses at step, 2 step, ..., and at infinity.
 
     In the cell (k, k+1) the curve falls with slope Q(L > k step), so Q(L = k step) is the change of
     the slope and P(L = k step) is e^(k step) as much. At the last point the curve becomes flat.
     """
-    values = _points(curve, step)
     falls = np.append(_slopes(values, step), 0.0)
     k = np.arange(1, len(values))
     mass = np.exp(k * step) * (falls[:-1] - falls[1:])
     return np.maximum(mass, 0.0) * (1.0 + 1e-13), float(values[-1])
 
 
-def _lower_masses(reverse: Curve, step: float) -> np.ndarray:
+def _lower_masses(values: np.ndarray, step: float) -> np.ndarray:
     """P-masses at -step, -2 step, ...: P(L < -k step) is the fall of the reversed curve.
 
     What lies below the last point is moved up to it.
     """
-    falls = np.append(_slopes(_points(reverse, step), step), 0.0)
+    falls = np.append(_slopes(values, step), 0.0)
     return np.maximum(falls[:-1] - falls[1:], 0.0) * (1.0 + 1e-13)

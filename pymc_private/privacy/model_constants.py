@@ -13,6 +13,9 @@ from pymc_private.errors import DomainError
 from pymc_private.privacy.arguments import not_negative, positive, vectorized, whole
 from pymc_private.privacy.enclosure import lower, real, upper
 
+MOST_TRIALS = 2_000_000
+"""Of a Beta-Bernoulli model, whose constant is found by enumeration."""
+
 
 @vectorized
 def beta_binomial_c(alpha: float) -> float:
@@ -68,6 +71,8 @@ def beta_bernoulli_C(alpha: float, n: int) -> float:
     """
     positive(alpha=alpha)
     count = whole(n, "the number of trials")
+    if count > MOST_TRIALS:
+        raise DomainError("every count is tried", got=count, allowed=f"n <= {MOST_TRIALS}")
     k = np.arange(count // 2 + 1, dtype=float)  # the ratio is symmetric in k
     rough = xlogy(k, k / count) + xlogy(count - k, 1 - k / count)
     rough -= gammaln(alpha + k) + gammaln(alpha + count - k)

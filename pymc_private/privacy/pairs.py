@@ -6,38 +6,45 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from pymc_private.privacy.atoms import Atom
-from pymc_private.privacy.beta_pair import beta_pair_delta, beta_pair_eps
+from pymc_private.privacy.beta_pair import beta_pair_curve, beta_pair_delta, beta_pair_eps
 from pymc_private.privacy.bounded_range import br_delta, br_eps
-from pymc_private.privacy.gamma_pair import gamma_pair_delta, gamma_pair_eps
+from pymc_private.privacy.gamma_pair import gamma_pair_curve, gamma_pair_delta, gamma_pair_eps
 from pymc_private.privacy.gaussian import gdp_delta
-from pymc_private.privacy.loss_grid import CELLS, Curve, end_of, on_grid
+from pymc_private.privacy.loss_grid import CELLS, FARTHEST, Curve, end_of, on_grid
 from pymc_private.privacy.mollifier import moll_delta, moll_delta_k
 from pymc_private.privacy.pld import LONGEST, Composed, compose
 from pymc_private.privacy.renyi import pure_to_delta
-from pymc_private.privacy.rounding import least_epsilon
+from pymc_private.privacy.rounding import float_up, least_epsilon
 
 DIRECTIONS = ("more_first", "more_second")
 """The one record is in P's data set, or in Q's: all atoms see the same one."""
 PAIRED = ("pure", "bounded_range", "gdp", "beta_pair", "gamma_pair", "mollifier")
+
+WIDEST = 1e6
+"""The largest prior parameter of a pair in a plan: the curves of larger ones take too long."""
 
 
 def curve_of(atom: Atom, direction: str) -> Curve:
     """Give the curve of one run of an atom; all but Gamma pairs have one in both directions."""
     value, shape = atom.number, atom.shape
     if atom.kind == "gamma_pair":
-        return lambda eps: gamma_pair_delta(eps, value, shape, direction)
+        return lambda eps: gamma_pair_curve(eps, value, shape, direction)
     return {
         "pure": lambda eps: pure_to_delta(value, eps),
         "bounded_range": lambda eps: br_delta(eps, 1, value),
         "gdp": lambda eps: gdp_delta(eps, value),
-        "beta_pair": lambda eps: beta_pair_delta(eps, value, shape),
+        "beta_pair": lambda eps: beta_pair_curve(eps, value, shape),
         "mollifier": lambda eps: moll_delta(eps, value),
     }[atom.kind]
 
 
 def has_curve(atoms: Sequence[Atom]) -> bool:
-    """Whether every atom is known by a pair of laws."""
-    return bool(atoms) and all(atom.kind in PAIRED for atom in atoms)
+    """Whether every atom is known by a pair of laws, and so few runs that their grid is short.
+
+    The step of `composed` makes at most 2 LONGEST points of LONGEST / 4 runs.
+    """
+    few = sum(atom.count for atom in atoms) <= LONGEST // 4
+    return bool(atoms) and few and all(a.kind in PAIRED and a.shape <= WIDEST for a in atoms)
 
 
 def exact_delta(atom: Atom, eps: float) -> float | None:
@@ -47,7 +54,8 @@ def exact_delta(atom: Atom, eps: float) -> float | None:
     if atom.kind == "mollifier":
         return moll_delta_k(eps, atom.number, atom.count)
     if atom.kind in ("beta_pair", "gamma_pair") and atom.count == 1:
-        return max(curve_of(atom, direction)(eps) for direction in DIRECTIONS)
+        found = beta_pair_delta if atom.kind == "beta_pair" else gamma_pair_delta
+        return float(found(eps, atom.number, atom.shape))
     return None
 
 
@@ -57,7 +65,7 @@ def exact_epsilon(atom: Atom, delta: float) -> float | None:
         return br_eps(delta, atom.count, atom.number)
     if atom.kind == "mollifier":
         return least_epsilon(
-            lambda eps: moll_delta_k(eps, atom.number, atom.count), delta, float(atom.pure)
+            lambda eps: moll_delta_k(eps, atom.number, atom.count), delta, float_up(atom.pure)
         )
     if atom.kind == "beta_pair" and atom.count == 1:
         return beta_pair_eps(delta, atom.number, atom.shape)
@@ -66,7 +74,7 @@ def exact_epsilon(atom: Atom, delta: float) -> float | None:
     return None
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=4)  # each may be as large as 64 MB
 def composed(atoms: tuple[Atom, ...], direction: str) -> Composed:
     """Convolve the losses of a plan of atoms, all of which have curves.
 
@@ -81,7 +89,10 @@ def composed(atoms: tuple[Atom, ...], direction: str) -> Composed:
     Composed
     """
     other = DIRECTIONS[1 - DIRECTIONS.index(direction)]
-    curves = [(curve_of(atom, direction), curve_of(atom, other), atom.count) for atom in atoms]
+    curves = [
+        (curve := curve_of(a, direction), curve_of(a, other) if _one_sided(a) else curve, a.count)
+        for a in atoms
+    ]
     ends = [(_end(atom), atom.count) for atom in atoms]
     step = max(max(end for end, _ in ends) / CELLS, 2.0 * sum(e * n for e, n in ends) / LONGEST)
     return compose([(on_grid(curve, reverse, step), n) for curve, reverse, n in curves])
@@ -90,13 +101,17 @@ def composed(atoms: tuple[Atom, ...], direction: str) -> Composed:
 def _end(atom: Atom) -> float:
     """The largest loss of an atom: a point of the grid, where losses are bounded."""
     if atom.kind in ("pure", "bounded_range", "mollifier"):
-        return max(atom.number, 1e-6)
-    return max(end_of(curve_of(atom, direction)) for direction in DIRECTIONS)
+        return min(max(atom.number, 1e-6), FARTHEST)
+    return max(end_of(curve_of(atom, direction)) for direction in directions([atom]))
+
+
+def _one_sided(atom: Atom) -> bool:
+    return atom.kind == "gamma_pair"
 
 
 def directions(atoms: Sequence[Atom]) -> tuple[str, ...]:
     """Give the directions that differ for these atoms."""
-    return DIRECTIONS if any(atom.kind == "gamma_pair" for atom in atoms) else DIRECTIONS[:1]
+    return DIRECTIONS if any(map(_one_sided, atoms)) else DIRECTIONS[:1]
 
 
 def plan_delta(atoms: Sequence[Atom], eps: float) -> float:

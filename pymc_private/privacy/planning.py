@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from scipy.optimize import brentq, minimize_scalar
 
+from pymc_private.errors import DomainError
 from pymc_private.privacy.arguments import inside_unit, not_negative, positive
 from pymc_private.privacy.beta_pair import beta_pair_alpha
 from pymc_private.privacy.bounded_range import br_eps
@@ -45,6 +46,8 @@ def draws_affordable(epsilon: float, delta: float, R: float) -> int:
     """
     not_negative(epsilon=epsilon)
     positive(R=R)
+    if math.isinf(epsilon):
+        raise DomainError("epsilon is finite", got=epsilon, do="any number of draws fits no limit")
 
     def fits(n: int) -> bool:
         return br_eps(delta, n, R) <= epsilon
@@ -86,6 +89,7 @@ def range_affordable(epsilon: float, delta: float, draws: int = 1) -> float:
     ----------
     Inverse of `br_eps` (T3).
     """
+    not_negative(epsilon=epsilon)
     return _largest(lambda R: br_eps(delta, draws, R), epsilon)
 
 
@@ -116,6 +120,7 @@ def power_affordable(epsilon: float, delta: float, draws: int, R: float) -> floa
     ----------
     Theory T1: a power w makes the range w R.
     """
+    not_negative(epsilon=epsilon)
     positive(R=R)
     if br_eps(delta, draws, R) <= epsilon:
         return 1.0

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import fft
 
+from pymc_private.errors import Unsupported
 from pymc_private.privacy.loss_grid import Losses
 from pymc_private.privacy.rounding import LEAST, least_epsilon, sum_up, times_up
 
 UNIT = 2.0**-53
 LONGEST = 2**22
-"""Points of the longest convolution; beyond it the grid must be coarser."""
+"""Points of the longest convolution, within a factor of two; beyond it the grid is coarser."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ def compose(parts: Sequence[tuple[Losses, int]]) -> Composed:
     """
     step = parts[0][0].step
     length = 1 + sum(count * (len(losses.mass) - 1) for losses, count in parts)
+    if length > 2 * LONGEST:
+        raise Unsupported("this plan is too long to convolve", got=f"{length} points")
     size = fft.next_fast_len(length, real=True)
     spectrum = np.ones(size // 2 + 1, dtype=complex)
     for losses, count in parts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from pymc_private.errors import DomainError
+from pymc_private.privacy.arguments import inside_unit, whole
 
 UP = 1.0 + 1e-14
 
@@ -36,11 +37,10 @@ def psaqr_loss(n_draws: int, delta: float, n_responses: int, n_queries: int) -> 
     ----------
     Hoeffding (1963) and the union bound; corrects Dimitrakakis et al. (2017), Lemma 11; theory T16.
     """
-    if not (n_draws >= 1 and n_responses >= 1 and n_queries >= 1 and 0.0 < delta < 1.0):
-        raise DomainError(
-            "numbers of draws, responses and queries are >= 1 and delta lies in (0, 1)",
-            got=f"N={n_draws}, |R|={n_responses}, |Q|={n_queries}, delta={delta}",
-        )
+    n_draws = whole(n_draws, "the number of draws")
+    n_responses = whole(n_responses, "the number of responses")
+    n_queries = whole(n_queries, "the number of queries")
+    inside_unit(delta=delta)
     log_cases = math.log(2.0) + math.log(n_responses) + math.log(n_queries) - math.log(delta)
     return 2.0 * math.sqrt(log_cases / (2.0 * n_draws)) * UP
 
@@ -69,6 +69,8 @@ def dkw_halfwidth(n: int, beta: float) -> float:
     ----------
     Massart (1990), whose constant needs beta <= 1/2; theory T17.
     """
-    if not (n >= 1 and 0.0 < beta <= 0.5):
-        raise DomainError("n >= 1 and beta lies in (0, 1/2]", got=f"n={n}, beta={beta}")
+    n = whole(n, "the sample size")
+    inside_unit(beta=beta)
+    if not beta <= 0.5:
+        raise DomainError("beta lies in (0, 1/2]", got=beta, allowed="0 < beta <= 1/2")
     return math.sqrt(-math.log(beta) / (2.0 * n)) * UP

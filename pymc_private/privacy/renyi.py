@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from scipy.optimize import brentq
+from flint import arb
+from scipy.optimize import brentq, minimize_scalar
 
 from pymc_private.errors import DomainError
-from pymc_private.privacy.arguments import vectorized
+from pymc_private.privacy.arguments import is_number, vectorized
+from pymc_private.privacy.enclosure import real, upper
 from pymc_private.privacy.rounding import LEAST, times_up
 
 UNIT = 2.0**-52
@@ -193,11 +195,37 @@ def pure_to_delta(total: float, eps: float) -> float:
 
 
 def pure_to_eps(total: float, delta: float) -> float:
-    """Give epsilon at `delta` of a pure epsilon: inverse of `pure_to_delta`, rounded up."""
+    """Give epsilon at `delta` of a pure epsilon: inverse of `pure_to_delta`, rounded up.
+
+    ln(e^total (1 - delta) - delta): what is left of it for delta near one needs many digits.
+    """
     if delta == 0.0 or total == 0.0 or math.isinf(total):
         return total
-    saved = -math.log1p(-min(delta * (1.0 + math.exp(-total)), 1.0 - UNIT))
-    return max(0.0, min(total, total - saved + ULPS * UNIT * (total + saved)))
+
+    def formula() -> arb:
+        left = 1 - real(delta) * (1 + (-real(total)).exp())
+        # The logarithm of nothing or less: epsilon is 0 or below.
+        return arb(0) if left <= 0 else real(total) + left.log()
+
+    return max(0.0, min(total, upper(formula)))
+
+
+def delta_of_orders(divergence: Callable[[float], float], last: float, eps: float) -> float:
+    """Give a delta at `eps` from divergences of all orders in [1, last), rounded up.
+
+    Every order gives a bound; so does order 1, by Pinsker's inequality.
+    """
+
+    def at(log_excess: float) -> float:
+        order = 1.0 + math.exp(log_excess)
+        return rdp_to_delta(order, divergence(order), eps)
+
+    ends = (math.log(LEAST_EXCESS), math.log(min(last - 1.0, MOST_EXCESS)))
+    if not ends[0] < ends[1]:
+        return 1.0
+    found = minimize_scalar(lambda x: math.log(at(x) + LEAST), bounds=ends, method="bounded")
+    spread = upper(lambda: (real(divergence(1.0)) / 2).sqrt())
+    return min(1.0, spread, at(float(found.x)))
 
 
 def _log_delta(order: float, rdp: float, eps: float) -> tuple[float, float]:
@@ -226,12 +254,12 @@ def _root_order(slope: Callable[[float], float], high: float) -> float:
 
 
 def _check(order: float, value: float, name: str) -> None:
-    if not order > 1.0:
+    if not (is_number(order) and order > 1.0):
         raise DomainError("a Renyi order must exceed 1", got=order, allowed="order > 1")
-    if not value >= 0.0:
+    if not (is_number(value) and value >= 0.0):
         raise DomainError(f"{name} is not negative", got=value, allowed=f"{name} >= 0")
 
 
 def _check_probability(delta: float) -> None:
-    if not 0.0 < delta < 1.0:
+    if not (is_number(delta) and 0.0 < delta < 1.0):
         raise DomainError("delta is a probability", got=delta, allowed="0 < delta < 1")

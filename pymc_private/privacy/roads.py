@@ -28,7 +28,7 @@ from pymc_private.privacy.renyi import (
     zcdp_to_delta,
     zcdp_to_eps,
 )
-from pymc_private.privacy.rounding import difference_down, float_up, sum_up
+from pymc_private.privacy.rounding import difference_down, float_up, infinite, sum_up
 
 PURE = "pure"
 ZCDP = "zCDP (T4)"
@@ -56,7 +56,8 @@ def apart(atoms: Sequence[Atom]) -> float:
     """Total variation between what runs and what is accounted for, rounded up."""
     distances = [atom for atom in atoms if atom.kind == "distance"]
     # At epsilon 0 the cost is twice the distance.
-    return sum_up(approx_delta_n(0.0, 0.0, a.number, a.count) / 2.0 for a in distances)
+    far = sum_up(approx_delta_n(0.0, 0.0, a.number, a.count) / 2.0 for a in distances)
+    return min(1.0, far)
 
 
 def epsilon_by_road(atoms: Sequence[Atom], delta: Exact, *, planned: bool) -> dict[str, float]:
@@ -79,7 +80,7 @@ def epsilon_by_road(atoms: Sequence[Atom], delta: Exact, *, planned: bool) -> di
 def delta_by_road(atoms: Sequence[Atom], epsilon: Exact, *, planned: bool) -> dict[str, float]:
     """Give delta at `epsilon` (nats) by each road that is open, rounded up."""
     rest, fixed_epsilon, fixed_delta = split(atoms)
-    if epsilon < fixed_epsilon or math.isinf(fixed_epsilon):
+    if epsilon < fixed_epsilon or infinite(fixed_epsilon):
         return {BASIC: 1.0}
     spare, far = difference_down(epsilon, fixed_epsilon), apart(atoms)
     found = {}
@@ -151,7 +152,7 @@ def _with_distance(road: Road, spare: float, far: float, fixed: Exact) -> float:
     """
     epsilon = road(spare)
     for _ in range(200):
-        cost = approx_delta(min(sum_up((epsilon, fixed)), 700.0), 0.0, far)
+        cost = approx_delta(sum_up((epsilon, fixed)), 0.0, far)
         left = difference_down(spare, cost)
         if left <= 0.0 or math.isinf(epsilon):
             return math.inf

@@ -23,6 +23,11 @@ def float_up(value: Fraction | float) -> float:
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
+def infinite(value: Fraction | float) -> bool:
+    """Whether a number is infinite; whole numbers and fractions beyond the doubles are not."""
+    return isinstance(value, float) and math.isinf(value)
+
+
 def written_up(value: Fraction | float) -> float:
     """Give the double that is written as an exact decimal if there is one, else as `float_up`.
 
@@ -43,15 +48,15 @@ def float_down(value: Fraction | float) -> float:
 def sum_up(values: Iterable[Fraction | float]) -> float:
     """Sum exactly, then round up; inf if any term is."""
     terms = list(values)
-    if any(math.isinf(term) for term in terms):
+    if any(infinite(term) for term in terms):
         return math.inf
     return written_up(sum((Fraction(term) for term in terms), Fraction(0)))
 
 
 def difference_down(value: Fraction | float, other: Fraction | float) -> float:
     """Subtract exactly, then round down."""
-    if math.isinf(value) or math.isinf(other):
-        return float(value) if math.isfinite(other) else -math.inf
+    if infinite(value) or infinite(other):
+        return -math.inf if infinite(other) else float(value)
     return float_down(Fraction(value) - Fraction(other))
 
 
@@ -59,7 +64,7 @@ def times_up(factor: float, value: float) -> float:
     """Multiply two numbers >= 0 exactly, then round up; 0 times inf is 0."""
     if factor == 0 or value == 0:
         return 0.0
-    if math.isinf(factor) or math.isinf(value):
+    if infinite(factor) or infinite(value):
         return math.inf
     return float_up(Fraction(factor) * Fraction(value))
 

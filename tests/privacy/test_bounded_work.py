@@ -1,0 +1,151 @@
+"""Questions that once took minutes or all memory: answered in seconds, or refused."""
+
+from __future__ import annotations
+
+import math
+import time
+from fractions import Fraction
+
+import mpmath
+import pytest
+
+from pymc_private.errors import DomainError, Unsupported
+from pymc_private.privacy import (
+    Guarantee,
+    beta_bernoulli_C,
+    beta_pair_alpha,
+    beta_pair_delta,
+    beta_pair_delta_two_draws,
+    dirichlet_plan,
+    gamma_pair_delta,
+    gamma_rate_delta,
+)
+from pymc_private.privacy.pair_series import beta_curve, gamma_curve
+from pymc_private.privacy.pairs import composed
+
+G = Guarantee
+SECONDS = 8.0
+"""Several times what it takes: a shared machine is slow at times."""
+
+
+@pytest.fixture(autouse=True)
+def in_time():
+    start = time.perf_counter()
+    yield
+    assert time.perf_counter() - start < SECONDS
+
+
+@pytest.mark.parametrize("r", [0.05, 1.0, 6.5])
+@pytest.mark.parametrize("alpha", [0.3, 1.0, 20.0, 60.0])
+@pytest.mark.parametrize("far", [0.0, 0.5, 3.0])
+def test_series_lie_just_above_the_curves(r, alpha, far):
+    eps = far * r
+    exact = beta_pair_delta(Fraction(eps), Fraction(r), Fraction(alpha))
+    assert exact <= beta_curve(eps, r, alpha, alpha) <= exact * (1 + 1e-11)
+    exact = gamma_pair_delta(Fraction(eps), Fraction(r), Fraction(alpha), "more_second")
+    assert exact <= gamma_curve(eps, r, alpha, first=False) <= exact * (1 + 1e-11)
+
+
+def true_gamma(eps, r, a, first):
+    """By 60 digits of mpmath."""
+    with mpmath.workdps(60):
+        eps, r, a = map(mpmath.mpf, (eps, r, a))
+        k = mpmath.loggamma(a + r) - mpmath.loggamma(a)
+        if first:
+            g = mpmath.exp((eps + k) / r)
+            more = mpmath.gammainc(a + r, g, mpmath.inf, regularized=True)
+            return more - mpmath.exp(eps) * mpmath.gammainc(a, g, mpmath.inf, regularized=True)
+        g = mpmath.exp((k - eps) / r)
+        less = mpmath.gammainc(a, 0, g, regularized=True)
+        return less - mpmath.exp(eps) * mpmath.gammainc(a + r, 0, g, regularized=True)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(
+    ("eps", "r", "alpha"), [(0.01, 1.0, 3000.0), (0.1, 1.0, 2000.0), (0.3, 2.5, 5000.0)]
+)
+def test_gamma_pairs_of_large_parameters(eps, r, alpha, first):
+    true = true_gamma(eps, r, alpha, first)
+    name = "more_first" if first else "more_second"
+    for got in (
+        gamma_curve(eps, r, alpha, first=first),
+        gamma_pair_delta(eps, r, alpha, name),
+        gamma_pair_delta(Fraction(eps), Fraction(r), Fraction(alpha), name),
+    ):
+        assert true <= mpmath.mpf(got) <= true * (1 + mpmath.mpf(10) ** -10)
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.02, 0.1])
+def test_beta_pairs_of_large_parameters(eps):
+    exact = beta_pair_delta(Fraction(eps), Fraction(1), Fraction(2000))
+    got = beta_pair_delta(eps, 1.0, 2000.0)
+    assert exact <= got <= exact * (1 + 1e-10)
+
+
+def test_unequal_beta_pairs_of_large_parameters():
+    exact = beta_pair_delta(0.05, Fraction(1), Fraction(200), Fraction(900))
+    got = beta_pair_delta(0.05, 1.0, 200.0, 900.0)
+    assert exact <= got <= exact * (1 + 1e-10)
+
+
+def test_huge_parameters_have_bounds():
+    r, alpha = 1.0, 1e13
+    mu = r * math.sqrt(2 / alpha)
+    total_variation = math.erf(mu / 2 / math.sqrt(2))
+    assert total_variation <= beta_pair_delta(0.0, r, alpha) <= 2 * total_variation
+    assert gamma_pair_delta(1.0, 1e7, 1e12) >= 0.9
+    assert gamma_pair_delta(10, 1e6, 1e12) <= 1e-20
+    assert beta_pair_delta(1e-6, 1, 1e13, 2e13) <= 1e-8
+
+
+def test_adding_a_record_to_a_large_prior():
+    assert gamma_pair_delta(0.1, 1, 1e5) < 1e-200
+    epsilon = G.dirichlet_of(1, 1000, neighbors="add_remove").epsilon(1e-6)
+    assert 0.11 < epsilon < 0.12
+    assert 0.878 < gamma_rate_delta(0.1, 1e5, 1.01, 1.0) < 0.879
+    assert gamma_rate_delta(0.1, 1e5, 1.0, 1.01) < 0.8785
+    assert gamma_rate_delta(3e4, 1e9, 1.2, 1.0) <= 1.0
+
+
+@pytest.mark.parametrize("neighbors", ["substitute", "add_remove"])
+@pytest.mark.parametrize("alpha", [1.0, 100.0, 1000.0, 1e6, 1e8])
+def test_plans_of_dirichlet_draws(alpha, neighbors):
+    one = G.dirichlet_of(1, alpha, neighbors=neighbors)
+    epsilon = (3 * one).epsilon(1e-6)
+    assert one.epsilon(1e-6) < epsilon
+    if alpha >= 100.0:
+        assert epsilon < 3 * one.epsilon(1e-6 / 3)
+
+
+def test_long_plans_take_another_road():
+    long = 10**8 * G.pure(1e-3)
+    assert long.road(1e-6) == "zCDP (T4)"
+    assert "convolution of a plan" not in long.roads(1.0)
+    with pytest.raises(Unsupported, match="too long"):
+        composed(long.atoms, "more_first")
+    assert composed.cache_info().maxsize <= 4
+
+
+@pytest.mark.parametrize("budget", [(0.0, 1e-10, 1.0), (0.0, 1e-300, 1.0), (1e-6, 1e-300, 100.0)])
+def test_no_prior_parameter_is_looked_for_forever(budget):
+    with pytest.raises(DomainError, match="1e15"):
+        beta_pair_alpha(*budget)
+
+
+@pytest.mark.parametrize(
+    ("eps", "r", "alpha"), [(1e-4, 0.001, 1000.0), (50.0, 1.0, 0.01), (0.1, 1.0, 50.0)]
+)
+def test_two_draws_have_a_bound(eps, r, alpha):
+    two = beta_pair_delta_two_draws(eps, r, alpha)
+    assert beta_pair_delta(eps, r, alpha) <= two <= 1.0
+    assert beta_pair_delta_two_draws(1.0, 0.001, 1000.0) <= 1e-300
+
+
+def test_enumeration_has_an_end():
+    with pytest.raises(DomainError):
+        beta_bernoulli_C(0.5, 10**9)
+
+
+def test_a_plan_for_a_small_budget():
+    plan = dirichlet_plan(1e-4, 1e-12, [10, 20, 30])
+    assert beta_pair_delta(1e-4, plan.r, plan.alpha) <= 1e-12

@@ -1,6 +1,8 @@
 """Rewrites that put named composites where a graph spells them out.
 
-Each replaces an expression by an equal one (in real arithmetic, where the expression is a number).
+Each replaces an expression by an equal one in real arithmetic, where the expression is a number.
+PyMC writes sqrt(2) in single precision: its normal distribution function is Phi to seven digits,
+and the composite is Phi. What is proved and what is drawn from is the graph with the composite.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from pytensor.tensor.subtensor import Subtensor
 from pymc_private.analysis.composites import (
     OnSimplex,
     also_equal,
+    log_phi,
     log_phi_between,
     log_phi_gap,
     log_sigmoid_gap,
@@ -126,7 +129,9 @@ def normal_categories(graph: FunctionGraph, node: Apply) -> list[Variable] | Non
         return None
     if not _telescopes((*first, *middle, *last)):
         return None
-    new = on_simplex(pt.exp(pt.concatenate([parts[0], _phi_gap(*middle), parts[2]], axis=-1)))
+    logs = [log_phi(-first[0].variable()), _phi_gap(*middle), log_phi(last[0].variable())]
+    logs = [pt.shape_padleft(part, logs[1].type.ndim - part.type.ndim) for part in logs]
+    new = on_simplex(pt.exp(pt.concatenate(logs, axis=-1)))
     return _padded(node.outputs[0], new)
 
 
@@ -140,7 +145,7 @@ def _telescopes(ends: tuple[Multiple, ...]) -> bool:
     if any(len(end.above) != 1 or replace(end, above=ends[0].above) != ends[0] for end in ends):
         return False
     takes = [slice_of(end.above[0]) for end in ends]
-    if any(bare(scale).type.ndim > 0 and any(bare(scale).type.shape) for scale in ends[0].below):
+    if any(size != 1 for scale in ends[0].below for size in bare(scale).type.shape):
         return False
     if takes[0] is None:
         return False

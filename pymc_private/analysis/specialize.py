@@ -172,5 +172,7 @@ def _joint(value: Variable, is_joint: Callable[[Variable], bool]) -> Variable:
     signs = [-1 if isinstance(op, ps.Sub) and k else 1 for k in range(len(node.inputs))]
     kept = [(s, v) for s, v in zip(signs, node.inputs, strict=True) if is_joint(v)]
     parts = [_joint(v, is_joint) if s > 0 else -_joint(v, is_joint) for s, v in kept]
+    if not parts:  # a term of records plus a term of parameters
+        return pt.zeros_like(value)
     total = parts[0] if len(parts) == 1 else pt.add(*parts)
     return total if total.type.broadcastable == value.type.broadcastable else value

@@ -98,6 +98,12 @@ def _phi_mass_at(end: Interval, z: Array) -> Interval:
     return Interval(add_down(top.lower, ratio.lower), add_up(top.upper, ratio.upper))
 
 
+@bound_scalar.register(composites.LogPhi)
+def _log_phi_rule(op: composites.LogPhi, x: Interval) -> Interval:
+    """Increasing."""
+    return _log_phi(x)
+
+
 def _log_phi(x: Interval) -> Interval:
     """log Phi, increasing: on the right log(1 - Phi(-x)), so that no digit is lost."""
     return Interval(_log_phi_at(x.lower).lower, _log_phi_at(x.upper).upper)

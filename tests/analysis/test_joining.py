@@ -1,0 +1,128 @@
+"""Named composites are put where they belong, keep the function, and go nowhere else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pymc.distributions.dist_math import log_diff_normal_cdf
+from pytensor.graph.traversal import ancestors
+
+from pymc_private.analysis import composites, simplify
+from tests.analysis.graphs import evaluate
+
+M, S, P = pt.dscalar("m"), pt.dscalar("s"), pt.dvector("p")
+C = pt.tensor("c", dtype="float64", shape=(3,))
+VALUES = {
+    M: np.array(0.3),
+    S: np.array(1.7),
+    P: np.array([0.2, 0.6]),
+    C: np.array([-1.0, 0.2, 1.5]),
+}
+CUTS = np.array([-1.0, 0.0, 1.0])
+
+
+def ordered(kind, **rest):
+    return kind.compute_p(**rest)
+
+
+def steps(p, first=0.0, last=1.0):
+    ends = p[..., :1]
+    whole = pt.concatenate([first * pt.ones_like(ends), p, last * pt.ones_like(ends)], axis=-1)
+    return whole[..., 1:] - whole[..., :-1]
+
+
+ON, GAP = composites.OnSimplex, composites.LogPhiGap
+LOGIT, BETWEEN, STEP = composites.LogSigmoidGap, composites.LogPhiBetween, composites.PowerStep
+
+JOINED = {
+    "normal difference": (lambda: log_diff_normal_cdf(M, 2.0, S + 3.0, S), {GAP}),
+    "normal difference of a free scale": (
+        lambda: log_diff_normal_cdf(M, S, 1.0, -0.5),
+        {GAP, BETWEEN},
+    ),
+    "normal difference of free ends": (lambda: log_diff_normal_cdf(0.0, 1.0, C[1:], C[:-1]), {GAP}),
+    "ordered probit": (
+        lambda: ordered(pm.OrderedProbit, eta=M, cutpoints=CUTS, sigma=1),
+        {ON, GAP},
+    ),
+    "ordered probit of free cutpoints and scale": (
+        lambda: ordered(pm.OrderedProbit, eta=P, cutpoints=C, sigma=S),
+        {ON, GAP},
+    ),
+    "ordered logistic": (lambda: steps(pt.sigmoid(CUTS - M)), {ON, LOGIT}),
+    "ordered logistic of many": (lambda: steps(pt.sigmoid(C - 2.0 * P[:, None])), {ON, LOGIT}),
+    "discrete Weibull": (
+        lambda: pt.log(pt.power(P, pt.power(M, S)) - pt.power(P, pt.power(M + 1, S))),
+        {STEP},
+    ),
+    "complement": (lambda: pt.stack([P[0], 1 - P[0]]) * 2.0, {ON}),
+    "complements": (lambda: pt.stack([P / 2, P / 4, 1 - P / 2 - P / 4], axis=-1) + 1.0, {ON}),
+}
+APART = {
+    "steps that do not start at zero": lambda: steps(pt.sigmoid(CUTS - M), first=0.1),
+    "steps that do not end at one": lambda: steps(pt.sigmoid(CUTS - M), last=0.9),
+    "steps of another function": lambda: steps(pt.tanh(CUTS - M)),
+    "complement of another": lambda: pt.stack([P[0], 1 - P[1]]) * 2.0,
+    "complement of two": lambda: pt.stack([P[0], 2 - P[0]]) * 2.0,
+    "complement along the records": lambda: pt.concatenate([P, 1 - P]) * 2.0,
+    "normal difference of another scale": lambda: (
+        log_diff_normal_cdf(0.0, 1.0, 1.0 + M, M) + pt.erf(M / 3.0)
+    ),
+}
+
+
+def kinds(graph) -> set:
+    nodes = [v.owner for v in ancestors([graph]) if v.owner is not None]
+    return {type(getattr(n.op, "scalar_op", n.op)) for n in nodes}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_a_composite_replaces_its_expression(name):
+    build, wanted = JOINED[name]
+    out = build()
+    (simple,) = simplify([out])
+    assert wanted <= kinds(simple)
+    before, after = evaluate([out, simple], {v: VALUES[v] for v in given([out])})
+    # PyMC's sqrt(2) has single precision.
+    close = 1e-7 if wanted & {GAP, BETWEEN} else 1e-11
+    np.testing.assert_allclose(after, before, rtol=close)
+
+
+@pytest.mark.parametrize("name", APART)
+def test_what_is_no_simplex_is_left_alone(name):
+    out = APART[name]()
+    (simple,) = simplify([out])
+    assert composites.OnSimplex not in kinds(simple)
+    before, after = evaluate([out, simple], {v: VALUES[v] for v in given([out])})
+    np.testing.assert_allclose(after, before, rtol=1e-11)
+
+
+def given(outputs) -> list:
+    return [v for v in ancestors(outputs) if v in VALUES]
+
+
+SLOPES = {
+    "log_sigmoid_gap": (composites.log_sigmoid_gap, 0.4, 0.7),
+    "log_phi_gap": (composites.log_phi_gap, 0.4, 0.7),
+    "log_phi_between": (composites.log_phi_between, 0.9, -0.3),
+    "power_step": (composites.power_step, 1.4, 0.7),
+    "power_step at 0": (composites.power_step, 1e-9, 0.7),
+}
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_gradients_are_the_slopes(name):
+    op, x, y = SLOPES[name]
+    a, b = pt.dscalars("ab")
+    slopes = pytensor.grad(op(a, b), [a, b])
+    found = [float(v) for v in evaluate(slopes, {a: np.float64(x), b: np.float64(y)})]
+    h = 1e-5 if x > 1e-5 else 1e-12
+
+    def value(x, y):
+        return float(evaluate([op(a, b)], {a: np.float64(x), b: np.float64(y)})[0])
+
+    assert found[1] == pytest.approx((value(x, y + 1e-5) - value(x, y - 1e-5)) / 2e-5, rel=1e-5)
+    assert found[0] == pytest.approx((value(x + h, y) - value(x - h, y)) / (2 * h), rel=1e-3)

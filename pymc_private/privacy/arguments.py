@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pymc_private.errors import DomainError
-from pymc_private.privacy.rounding import float_up
+from pymc_private.privacy.rounding import LEAST, float_down, float_up
 
+MOST = 10**18
 Formula = TypeVar("Formula", bound=Callable[..., Any])
 
 
@@ -106,6 +107,8 @@ def stated(value: Any, name: str) -> Fraction | float:
     number = number_up(value, name)
     if math.isinf(number):
         return math.inf
+    if isinstance(value, Decimal) and number == LEAST:
+        return number
     if isinstance(value, Rational | Decimal):
         top, bottom = Fraction(value).as_integer_ratio()
         return Fraction(int(top), int(bottom))  # NumPy's integers would overflow
@@ -122,6 +125,9 @@ def number_up(value: Any, name: str) -> float:
     """
     exact = isinstance(value, Rational | Decimal) and not isinstance(value, bool)
     try:
+        far = isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > 1000
+        if far and value > 0:  # its digits might fill the memory
+            return math.inf if value > 1 else LEAST
         finite = exact and math.isfinite(value)
         number = float_up(Fraction(value)) if finite else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -129,6 +135,13 @@ def number_up(value: Any, name: str) -> float:
     if isinstance(value, bool | str) or not number >= 0.0:
         raise DomainError(f"{name} is a number >= 0", got=value, allowed=f"{name} >= 0")
     return number
+
+
+def number_down(value: Any) -> float:
+    """Take a number as a double that is not above it."""
+    if isinstance(value, Rational | Decimal) and math.isfinite(value):
+        return float_down(Fraction(value))
+    return float(value)
 
 
 def probability(value: Any) -> float:
@@ -151,7 +164,7 @@ def whole(value: Any, name: str) -> int:
     Raises
     ------
     DomainError
-        It is not.
+        It is not, or too large.
     """
     try:
         number = 0 if isinstance(value, bool) else operator.index(value)
@@ -159,4 +172,6 @@ def whole(value: Any, name: str) -> int:
         number = 0
     if number < 1:
         raise DomainError(f"{name} is a whole number >= 1", got=value, allowed="1, 2, 3, ...")
+    if number > MOST:
+        raise DomainError(f"{name} is too large", got=value, allowed=f"1, 2, 3, ..., {MOST}")
     return number

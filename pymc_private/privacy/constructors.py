@@ -54,7 +54,7 @@ class Constructors:
     @classmethod
     def rdp_of(cls, order: float, rdp: float, **words: Any) -> Guarantee:
         """Promise a Renyi divergence of at most `rdp` nats at one order > 1 (Mironov 2017)."""
-        return cls._of(Atom("rdp", number_up(rdp, "the divergence"), shape=float(order)), **words)
+        return cls._of(Atom("rdp", number_up(rdp, "the divergence"), shape=order), **words)
 
     @classmethod
     def none(cls, reason: str, **words: Any) -> Guarantee:
@@ -83,7 +83,7 @@ class Constructors:
         count = whole(tables, "the number of tables") * whole(draws, "the number of draws")
         added = words.get("neighbors", SUBSTITUTE) == ADD_REMOVE
         positive(r=r, alpha=alpha)
-        pair = Atom("gamma_pair" if added else "beta_pair", float(r), 0.0, count, float(alpha))
+        pair = Atom("gamma_pair" if added else "beta_pair", number_up(r, "r"), 0.0, count, alpha)
         return cls._of(pair, **words)
 
     @classmethod

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from pymc_private.errors import Incompatible
+from pymc_private.errors import DomainError, Incompatible
 from pymc_private.privacy import roads
 from pymc_private.privacy.arguments import number_up, order_of, probability, stated, whole
 from pymc_private.privacy.atoms import Atom, total_mu, total_pure
@@ -61,6 +61,15 @@ class Guarantee(Constructors):
         check_neighbors(self.neighbors)
         named = (self.assumptions,) if isinstance(self.assumptions, str) else self.assumptions
         object.__setattr__(self, "atoms", tuple(self.atoms))
+        words = (self.theorem, *named)
+        if not all(isinstance(atom, Atom) for atom in self.atoms) or not all(
+            isinstance(word, str) for word in words
+        ):
+            raise DomainError(
+                "a guarantee has atoms, and words as text",
+                got=", ".join(type(part).__name__ for part in (*self.atoms, *words)),
+                do="build it with a class method, Guarantee.pure(epsilon) for example",
+            )
         object.__setattr__(self, "assumptions", tuple(dict.fromkeys(named)))
 
     # ---- questions --------------------------------------------------------------------------
@@ -98,9 +107,17 @@ class Guarantee(Constructors):
         found = self._epsilons(delta)
         return min(found, key=lambda name: found[name])
 
+    def exact_epsilon(self, delta: Fraction | float = 0.0) -> Fraction | float:
+        """Give `epsilon(delta)` before it is rounded: what was stated adds up exactly."""
+        probability(delta)
+        at = stated(delta, "delta")
+        return min(roads.epsilon_by_road(self.atoms, at, planned=self.planned).values())
+
     def _epsilons(self, delta: float) -> dict[str, float]:
         probability(delta)
-        return roads.epsilon_by_road(self.atoms, stated(delta, "delta"), planned=self.planned)
+        at = stated(delta, "delta")
+        found = roads.epsilon_by_road(self.atoms, at, planned=self.planned)
+        return {name: written_up(epsilon) for name, epsilon in found.items()}
 
     def delta(self, epsilon: float) -> float:
         """Smallest delta that a road proves at `epsilon` (nats); rounded up."""
@@ -195,7 +212,7 @@ class Guarantee(Constructors):
             )
             words = (stored["neighbors"], stored["theorem"], tuple(stored["assumptions"]))
             return cls(atoms, *words, stored.get("planned", len(atoms) < 2))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise Incompatible("this is not a stored guarantee") from error
 
     def __repr__(self) -> str:

@@ -73,10 +73,14 @@ class FileStore:
     @contextlib.contextmanager
     def transact(self, write: bool) -> Iterator[sqlite3.Connection]:
         """Open the file for one transaction, which ends with the block."""
-        with one_at_a_time:
-            with explained(self.path), _once(self), self._connected() as connection:
-                with transaction(connection, write):
-                    yield connection
+        with (
+            one_at_a_time,
+            explained(self.path),
+            _once(self),
+            self._connected() as connection,
+            transaction(connection, write),
+        ):
+            yield connection
 
     def keep(self) -> None:
         """Keep the file open between calls, until :meth:`let_go`; calls nest."""
@@ -228,9 +232,13 @@ class MemoryStore:
                 "A ledger in memory cannot follow into another process.",
                 do="give the ledger a path; then every process charges the same file",
             )
-        with one_at_a_time, explained(self.place), _once(self):
-            with transaction(self._connection, write):
-                yield self._connection
+        with (
+            one_at_a_time,
+            explained(self.place),
+            _once(self),
+            transaction(self._connection, write),
+        ):
+            yield self._connection
 
     def keep(self) -> None:
         """Do nothing: there is no file to keep open."""

@@ -179,4 +179,6 @@ def test_the_largest_doubles_overflow_nowhere():
     large = np.full(1000, 8e307)
     assert mean_envelope(large, 7.9e307, bounds=(0, 1.7e308)).passes
     least = [-np.finfo(float).max, 0.0]
-    assert cdf_envelope(least, lambda x: np.where(x >= 0, 1.0, np.where(x < -1e308, 0.5, 0.5))).passes
+    assert cdf_envelope(
+        least, lambda x: np.where(x >= 0, 1.0, np.where(x < -1e308, 0.5, 0.5))
+    ).passes

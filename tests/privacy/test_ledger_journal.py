@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -14,7 +15,7 @@ from contextlib import closing
 
 import pytest
 
-from pymc_private.errors import Incompatible, PymcPrivateError
+from pymc_private.errors import BudgetExceeded, Incompatible, PymcPrivateError
 from pymc_private.privacy import ledger_medium, ledger_sqlite
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.ledger import Ledger
@@ -315,15 +316,13 @@ print(count)
 
 @pytest.mark.parametrize("look", ["str", "view"])
 def test_a_look_inside_with_admits_nobody_beyond_the_budget(look, path, root):
-    from pymc_private.errors import BudgetExceeded
-
     mine = 0
     with Ledger(path, epsilon=1) as ledger:
         ledger.charge(TENTH, "A")
         LOOKS[look](ledger)
         others = int(elsewhere(CHARGES, path, root=root)[0])
-        with pytest.raises(BudgetExceeded):
-            while True:
+        for _ in range(12):
+            with contextlib.suppress(BudgetExceeded):
                 ledger.charge(TENTH, "A")
                 mine += 1
         assert elsewhere(CHARGES, path, root=root) == ["0"]

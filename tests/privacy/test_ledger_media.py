@@ -104,9 +104,7 @@ print(json.dumps(told))
 
 @pytest.mark.skipif(not hasattr(os, "setuid"), reason="this system has no such rights")
 @pytest.mark.parametrize("mode", ["WAL", "DELETE"])
-def test_on_a_medium_that_cannot_be_written_a_ledger_is_read_and_not_charged(
-    mode, root
-):
+def test_on_a_medium_that_cannot_be_written_a_ledger_is_read_and_not_charged(mode, root):
     folder = Path(tempfile.mkdtemp())  # pytest's own folders are closed to other users
     Ledger(folder / "study.sqlite", epsilon=2).charge(SMALL, "draw")
     with closing(sqlite3.connect(folder / "study.sqlite")) as connection:

@@ -11,7 +11,7 @@ charge and all later ones for never made, without a word; a copy of the file alo
 to it, is a second budget. A rollback journal holds what was before the transaction under way. It
 is deleted, and with synchronous=EXTRA its folder synced, before a charge is reported; so nothing
 reported stands in a journal, and a damaged one erases no reported charge that the chain would not
-miss. Of the three kinds DELETE leaves the least behind, and TRUNCATE and PERSIST are hardly quicker.
+miss. Of its kinds DELETE leaves the least behind; TRUNCATE and PERSIST are hardly quicker.
 
 Nobody but SQLite opens the file of a ledger: on POSIX, closing any other handle of it drops all
 locks that this process has on it, and then two processes write at once.

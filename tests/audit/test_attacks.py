@@ -21,6 +21,13 @@ from pymc_private.errors import DomainError
 RNG = np.random.default_rng(11)
 
 
+@pytest.fixture(autouse=True)
+def simulated():
+    """Rates and attacks are simulated here: the allowance of the session does not pay for them."""
+    with Allowance(math.inf):
+        yield
+
+
 # ---- means at a bound --------------------------------------------------------------------------
 def test_a_mean_that_no_draw_can_exceed_never_alarms():
     """One or two draws at a bound: the exact distance equals what is tolerated."""

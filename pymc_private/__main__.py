@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from pathlib import Path
@@ -49,6 +50,8 @@ def _ledger(chosen: argparse.Namespace) -> int:
     from pymc_private.errors import PymcPrivateError
     from pymc_private.privacy.ledger import Ledger
 
+    if isinstance(sys.stdout, io.TextIOWrapper):  # labels may hold what a terminal cannot show
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         ledger = Ledger.open(chosen.file, read_only=True)
         ledger.verify(chosen.head)

@@ -25,11 +25,18 @@ class PymcPrivateError(Exception):
     ) -> None:
         self.problem, self.got, self.allowed, self.do = problem, got, allowed, do
         rows = (("got", got), ("allowed", allowed), ("what to do", do))
-        lines = [problem, *(f"  {title}: {text}" for title, text in rows if text is not None)]
+        lines = [problem, *(f"  {title}: {_text(row)}" for title, row in rows if row is not None)]
         super().__init__("\n".join(lines))
 
     def __reduce__(self) -> Any:
         return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _text(row: object) -> str:
+    try:
+        return str(row)
+    except ValueError:  # Python refuses to write very long integers
+        return f"{type(row).__name__}, too long to write"
 
 
 def _rebuild(kind: type[PymcPrivateError], args: tuple, state: dict) -> PymcPrivateError:

@@ -39,7 +39,7 @@ class Allowance:
     Raises
     ------
     DomainError
-        `limit` is no positive number.
+        `limit` is no positive number, or `spent` is no list of probabilities within it.
 
     Examples
     --------
@@ -56,7 +56,10 @@ class Allowance:
     def __post_init__(self) -> None:
         if not self.limit > 0.0:
             raise DomainError("an allowance is positive", got=self.limit, allowed="limit > 0")
-        self._total = sum(map(_decimal, self.spent), Fraction(0))
+        self._total = Fraction(0)
+        spent, self.spent = self.spent, []
+        for probability in spent:
+            self.spend(probability)
 
     def spend(self, probability: float) -> None:
         """Pay for one test, or refuse it whole.

@@ -86,7 +86,8 @@ def bin_frequencies(p: np.ndarray, q: np.ndarray) -> Score:
     # Equal quantiles are an atom; its bin starts there and ends at the double above it.
     cuts = [np.unique(np.quantile(c, np.linspace(0, 1, BINS + 1)[1:-1], method="lower"))
             for c in pooled.T]  # fmt: skip
-    edges = [np.unique([cut, np.nextafter(cut, np.inf)]) for cut in cuts]
+    with np.errstate(over="ignore"):
+        edges = [np.unique([cut, np.nextafter(cut, np.inf)]) for cut in cuts]
 
     def bins(x: np.ndarray) -> np.ndarray:
         places = [np.searchsorted(e, x[:, k], side="right") for k, e in enumerate(edges)]
@@ -112,12 +113,14 @@ def logistic(p: np.ndarray, q: np.ndarray) -> Score:
     their quartiles, then clipped: the log ratio of a private mechanism is bounded as well.
     """
     pooled = np.concatenate([p, q])
-    low, center, high = np.quantile(pooled, [0.25, 0.5, 0.75], axis=0)
-    scale = np.where(high > low, high - low, 1.0)
+    # Halves, since a difference of large doubles may overflow.
+    low, center, high = np.quantile(pooled / 2.0, [0.25, 0.5, 0.75], axis=0)
+    scale = np.where(high > low, high - low, 0.5)
     products = np.triu_indices(p.shape[1]) if p.shape[1] <= PRODUCTS else None
 
     def features(x: np.ndarray) -> np.ndarray:
-        z = np.clip((x - center) / scale, -CLIPPED, CLIPPED)
+        with np.errstate(over="ignore"):
+            z = np.clip((x / 2.0 - center) / scale, -CLIPPED, CLIPPED)
         squares = z * z if products is None else z[:, products[0]] * z[:, products[1]]
         return np.column_stack([np.ones(len(x)), z, squares])
 

@@ -65,7 +65,8 @@ def cdf_envelope(
     places, counts = np.unique(numbers(draws, "draws"), return_counts=True)
     n = int(counts.sum())
     pay(false_alarm)
-    below = _probabilities(cdf, np.nextafter(places, -np.inf))
+    with np.errstate(over="ignore"):
+        below = _probabilities(cdf, np.nextafter(places, -np.inf))
     at = _probabilities(cdf, places)
     steps = np.cumsum(counts)
     seen = max(np.max(steps / n - at), np.max(below - (steps - counts) / n))
@@ -123,7 +124,7 @@ def mean_envelope(
     (True, 0.019, 0.038)
     """
     _check_rates(power)
-    x, (low, high) = numbers(draws, "draws"), bounds
+    x, (low, high) = numbers(draws, "draws"), map(float, bounds)
     width = high - low
     if not low < expected < high or not math.isfinite(width):
         raise DomainError("a mean lies inside its bounds", got=expected, allowed=f"({low}, {high})")
@@ -139,11 +140,15 @@ def mean_envelope(
     n, mean = x.size, (expected - low) / width
     spread = math.inf if deviation is None else (deviation / width) ** 2
     need = math.log(2.0 / false_alarm) / n
-    tolerated = max(_reach(mean, spread, need), _reach(1.0 - mean, spread, need))
+    tolerated = max(_reach(mean, spread, need), _reach(1.0 - mean, spread, need)) * width
+    # What is seen is rounded, and may lie at a bound that no draw exceeds.
+    tolerated = tolerated * (1.0 + 1e-12) + 4.0 * math.ulp(max(abs(low), abs(high)))
     miss = -math.log1p(-power) / n
-    detects = max(_visible(mean, tolerated, miss), _visible(1.0 - mean, tolerated, miss))
-    seen = abs(math.fsum(x - expected)) / n
-    return Verdict(seen, tolerated * width, detects * width, false_alarm, power)
+    band = tolerated / width
+    detects = max(_visible(mean, band, miss), _visible(1.0 - mean, band, miss))
+    scale = math.frexp(width)[1]  # a power of two, so that no sum of large draws overflows
+    seen = math.ldexp(abs(math.fsum(np.ldexp(x - expected, -scale))) / n, scale)
+    return Verdict(seen, tolerated, detects * width, false_alarm, power)
 
 
 def _relative_entropy(p: float, q: float) -> float:

@@ -11,7 +11,7 @@ from scipy import stats
 
 from pymc_private.audit.allowance import FALSE_ALARM, POWER, pay
 from pymc_private.audit.classifiers import Classifier, Score, own_scores, probability_score
-from pymc_private.audit.events import Event, choose_event, epsilon_of
+from pymc_private.audit.events import Event, choose_event, epsilon_of, joint_scores
 from pymc_private.audit.samples import Sample, halves, take_both
 from pymc_private.errors import DomainError
 from pymc_private.privacy import Guarantee
@@ -138,7 +138,10 @@ def epsilon_lower_bound(
     If a mechanism is (epsilon, delta)-private, P(B) <= e^epsilon Q(B) + delta for every event B,
     and with P and Q exchanged. Half of the draws choose B and the direction; the other half give
     exact binomial limits of P(B) and Q(B), each wrong with probability `false_alarm` / 2 at most.
-    The truth of the bound rests on independent draws alone, never on the score or the classifier.
+    The truth of the bound rests on independent draws, and on a score that is a function of one draw
+    at a time; how good the score or the classifier is does not matter. A score that looks at its
+    whole batch (a batch mean, a batch normalization, a counter) would break the bound, so the
+    draws of both laws are scored together in a random order, and each half of them once more.
 
     Parameters
     ----------
@@ -168,8 +171,9 @@ def epsilon_lower_bound(
     Raises
     ------
     DomainError
-        Samples of other shapes, too small or holding NaN; a score that gives no numbers; delta or
-        `false_alarm` impossible; both a score and a classifier.
+        Samples of other shapes, too small or holding NaN; a score that gives no numbers, or other
+        numbers for the same draws among others; delta or `false_alarm` impossible; both a score and
+        a classifier.
 
     References
     ----------
@@ -188,12 +192,14 @@ def epsilon_lower_bound(
         raise DomainError("two ways to choose an event", do="give a score or a classifier")
     samples = take_both(p, q, draws)
     if score is not None:
+        pay(false_alarm)
         return bound_over([("score", score)], samples, delta, false_alarm, random_seed)
     if not all(np.isfinite(sample).all() for sample in samples):
         raise DomainError(
             "an output is not finite, and a classifier wants numbers",
             do="give a score, or map such outputs to a number of their own",
         )
+    pay(false_alarm)
     learner = own_scores if classifier is None else _learner(classifier)
     return bound_over(learner, samples, delta, false_alarm, random_seed)
 
@@ -205,7 +211,7 @@ def bound_over(
     false_alarm: float,
     random_seed: int,
 ) -> EpsilonBound:
-    """Choose an event on one half of the draws, test it on the other.
+    """Choose an event on one half of the draws, test it on the other; the caller pays.
 
     Parameters
     ----------
@@ -221,7 +227,6 @@ def bound_over(
     DomainError
         As `epsilon_lower_bound`.
     """
-    pay(false_alarm)
     rng = np.random.default_rng(random_seed)
     # Shuffled, since draws that come sorted would make the halves two different laws.
     (p, test_p), (q, test_q) = (halves(rng.permutation(sample)) for sample in samples)
@@ -230,7 +235,8 @@ def bound_over(
         candidates = candidates(learn_p, learn_q)
     tested = len(test_p), len(test_q)
     event = choose_event(candidates, p, q, tested, delta, false_alarm)
-    inside = int(event.contains(test_p).sum()), int(event.contains(test_q).sum())
+    of_p, of_q = joint_scores(event.score, test_p, test_q, rng)
+    inside = int(event.holds(of_p).sum()), int(event.holds(of_q).sum())
     one, two = (0, 1) if event.likelier == "P" else (1, 0)
     found = epsilon_of(inside[one], tested[one], inside[two], tested[two], delta, false_alarm)
     return EpsilonBound(max(0.0, float(found)), delta, event, inside, tested, false_alarm)

@@ -55,7 +55,11 @@ class Event:
         DomainError
             The score gives no number, or not one for each draw.
         """
-        return (scores(self.score, draws) >= self.threshold) == self.above
+        return self.holds(scores(self.score, draws))
+
+    def holds(self, found: np.ndarray) -> np.ndarray:
+        """Whether each score lies in the event."""
+        return (found >= self.threshold) == self.above
 
     def __str__(self) -> str:
         return f"{{{self.name} {'>=' if self.above else '<'} {self.threshold:.6g}}}"
@@ -77,6 +81,40 @@ def scores(score: Score, draws: np.ndarray) -> np.ndarray:
             allowed=f"shape ({len(draws)},); infinite values may stand in it",
         )
     return found
+
+
+def joint_scores(
+    score: Score, p: np.ndarray, q: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Evaluate a score on draws of two laws together, in a random order.
+
+    Raises
+    ------
+    DomainError
+        It gives no numbers, or other numbers for the halves of the same draws: then it is no
+        function of one draw, and its events prove nothing.
+    """
+    pooled = np.concatenate([p, q])
+    order = rng.permutation(len(pooled))
+    found = np.empty(len(pooled))
+    found[order] = scores(score, pooled[order])
+    order = rng.permutation(len(pooled))
+    again = np.empty(len(pooled))
+    for half in np.array_split(order, 2):
+        again[half] = scores(score, pooled[half])
+    finite = found[np.isfinite(found)]
+    largest = float(np.max(np.abs(finite), initial=0.0))
+    # The last bits of a matrix product depend on its shape.
+    with np.errstate(over="ignore", invalid="ignore"):
+        differ = (found != again) & ~(np.abs(found - again) <= 1e-9 * largest)
+    if differ.any():
+        raise DomainError(
+            "a score is a function of one draw at a time",
+            got=f"{int(differ.sum()):,} of {len(found):,} draws had another score among others",
+            do="take out what depends on the batch (its mean or order, a batch normalization, a "
+            "counter, a random number)",
+        )
+    return found[: len(p)], found[len(p) :]
 
 
 def epsilon_of(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_private.audit.allowance import FALSE_ALARM
+from pymc_private.audit.allowance import FALSE_ALARM, pay
 from pymc_private.audit.classifiers import column_frequencies
 from pymc_private.audit.epsilon import Candidates, EpsilonBound, bound_over, check_delta, claimed
 from pymc_private.audit.samples import Sample, take, take_both
@@ -158,6 +158,7 @@ def lattice_leak(
     off_grid = None if width is None else sum(_off_grid(x, width) for x in samples)
     low = lowest = None
     if len(samples) == 2:
+        pay(false_alarm)
         error = false_alarm / 2.0
         last = _both(samples, lambda x: _last_bits(x, width, bits))
         low = bound_over(_learn, last, slack, error, random_seed)
@@ -196,7 +197,9 @@ def _steps(values: np.ndarray, width: Any) -> np.ndarray:
 
 def _off_grid(values: np.ndarray, width: Any) -> int:
     with np.errstate(invalid="ignore"):
-        on_grid = _steps(values, width) * width == values
+        # A quotient of 2^51 and more may round to the step next to it.
+        steps = _steps(values, width)
+        on_grid = np.any([(steps + near) * width == values for near in (-1.0, 0.0, 1.0)], axis=0)
     # The sign of a zero is one bit finer than any grid; a Release drops it.
     return int(np.sum(~on_grid | ((values == 0.0) & np.signbit(values))))
 

@@ -15,6 +15,9 @@ from pymc_private.audit.verdict import Verdict
 from pymc_private.errors import DomainError
 from pymc_private.privacy.arguments import inside_unit, whole
 
+MOST_TRIALS = 10**12
+"""Beyond it doubles round counts too much, and a quantile of SciPy may never come back."""
+
 
 def proportion(
     successes: int,
@@ -41,7 +44,7 @@ def proportion(
     Raises
     ------
     DomainError
-        No trials, more successes than trials, or an impossible probability.
+        No trials or too many, more successes than trials, or an impossible probability.
 
     References
     ----------
@@ -55,6 +58,8 @@ def proportion(
     """
     inside_unit(expected=expected, power=power)
     trials = whole(trials, "trials")
+    if trials > MOST_TRIALS:
+        raise DomainError("too many trials to count", got=trials, allowed=f"1 ... {MOST_TRIALS}")
     if not 0 <= successes <= trials:
         raise DomainError("a count of successes", got=successes, allowed=f"0 ... {trials}")
     pay(false_alarm)
@@ -100,7 +105,7 @@ def neighbors_agree(
     Raises
     ------
     DomainError
-        Fewer than two draws, one that is no number, or an impossible rate.
+        Fewer than two draws, one that is no number, a median that is none, or an impossible rate.
 
     References
     ----------
@@ -113,6 +118,8 @@ def neighbors_agree(
     >>> neighbors_agree(np.linspace(0, 1, 10_000), 0.5).passes
     False
     """
+    if not math.isfinite(median):
+        raise DomainError("a median is a finite number", got=median)
     sides = numbers(draws, "draws") > median
     agreements = int(np.sum(sides[1:] == sides[:-1]))
     return proportion(agreements, len(sides) - 1, 0.5, false_alarm=false_alarm, power=power)

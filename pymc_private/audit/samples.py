@@ -89,6 +89,10 @@ def halves(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _doubles(values: Any, name: str) -> np.ndarray:
+    if isinstance(values, np.ma.MaskedArray):
+        raise DomainError(
+            f"{name}: an array without a mask", got="a masked array", do="fill or compress it"
+        )
     array = np.asarray(values)
     if array.dtype.kind not in "buif" or array.dtype.itemsize > 8:
         raise DomainError(
@@ -97,4 +101,15 @@ def _doubles(values: Any, name: str) -> np.ndarray:
             allowed="booleans, integers, floats of at most 64 bits",
             do="number the labels",
         )
+    if array.dtype.kind in "ui" and array.size and _farthest(array) >= 2**53:
+        raise DomainError(
+            f"{name}: integers that doubles tell apart",
+            got=f"{_farthest(array)}",
+            allowed="below 2^53 in size",
+            do="number the labels",
+        )
     return array.astype(np.float64)
+
+
+def _farthest(array: np.ndarray) -> int:
+    return max(-int(array.min()), int(array.max()))

@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pymc_private.errors import DomainError
-from pymc_private.privacy.rounding import float_up
+from pymc_private.privacy.rounding import LEAST, float_down, float_up
 
+MOST = 10**18
 Formula = TypeVar("Formula", bound=Callable[..., Any])
 
 
@@ -119,9 +120,11 @@ def stated(value: Any, name: str) -> Fraction | float:
     DomainError
         Negative, or no number.
     """
-    number_up(value, name)
-    if value == math.inf:
+    number = number_up(value, name)
+    if math.isinf(number):
         return math.inf
+    if isinstance(value, Decimal) and number == LEAST:
+        return number
     if isinstance(value, Rational | Decimal):
         return exactly(value)
     return Fraction(repr(float(value)))
@@ -139,6 +142,8 @@ def number_up(value: Any, name: str) -> float:
         raise DomainError(f"{name} is a number >= 0", got=repr(value)[:80], allowed=f"{name} >= 0")
     if value == math.inf:
         return math.inf
+    if isinstance(value, Decimal) and abs(value.adjusted()) > 1000 and value > 0:
+        return math.inf if value > 1 else LEAST  # its digits might fill the memory
     if isinstance(value, Rational | Decimal):
         return float_up(Fraction(value))
     number = float(value)  # a longer float may exceed the double next to it
@@ -152,6 +157,13 @@ def exactly(value: Any) -> Fraction:
     number = Fraction(value) if isinstance(value, Rational | Decimal) else value
     top, bottom = number.as_integer_ratio()
     return Fraction(int(top), int(bottom))  # NumPy's integers would overflow
+
+
+def number_down(value: Any) -> float:
+    """Take a number as a double that is not above it."""
+    if isinstance(value, Rational | Decimal) and math.isfinite(value):
+        return float_down(Fraction(value))
+    return float(value)
 
 
 def probability(value: Any) -> float:
@@ -174,7 +186,7 @@ def whole(value: Any, name: str) -> int:
     Raises
     ------
     DomainError
-        It is not.
+        It is not, or too large.
     """
     try:
         number = 0 if isinstance(value, bool | np.bool_) else operator.index(value)
@@ -182,4 +194,6 @@ def whole(value: Any, name: str) -> int:
         number = 0
     if number < 1:
         raise DomainError(f"{name} is a whole number >= 1", got=value, allowed="1, 2, 3, ...")
+    if number > MOST:
+        raise DomainError(f"{name} is too large", got=value, allowed=f"1, 2, 3, ..., {MOST}")
     return number

@@ -8,13 +8,20 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from pymc_private.errors import DomainError, Unsupported
-from pymc_private.privacy.arguments import number_up, positive, probability, whole
+from pymc_private.privacy.arguments import number_down, number_up, positive, probability, whole
 from pymc_private.privacy.beta_pair import beta_pair_rdp
 from pymc_private.privacy.bounded_range import br_zcdp_tight
 from pymc_private.privacy.gamma_pair import gamma_pair_rdp
 from pymc_private.privacy.gaussian import half_square
 from pymc_private.privacy.printing import number
-from pymc_private.privacy.rounding import float_up, infinite, root_up, times_up, widen
+from pymc_private.privacy.rounding import (
+    float_down,
+    float_up,
+    infinite,
+    root_up,
+    times_up,
+    widen,
+)
 
 LETTERS = {
     "pure": "epsilon",
@@ -32,6 +39,7 @@ LETTERS = {
 """Kinds of promise, and what the value of each is called."""
 SHAPED = {"beta_pair": "alpha", "gamma_pair": "alpha", "rdp": "order"}
 """Kinds with a second number, and its name."""
+MOST_BITS = 3322  # a thousand digits
 
 
 @dataclass(frozen=True)
@@ -43,12 +51,13 @@ class Atom:
     kind : str
         A key of `LETTERS`.
     value : Fraction or float
-        epsilon, R, rho, mu, ... by kind. A Fraction is exact, a float was rounded up.
+        epsilon, R, rho, mu, ... by kind. A Fraction of at most 1000 digits is exact; a float was
+        rounded up, and all else is.
     delta : Fraction or float
         Of one run; above 0 for an approximate atom only.
     count : int
         Runs fixed in advance.
-    shape : float
+    shape : float, rounded down
         Prior parameter of a pair, or the order at which a Renyi divergence is known.
 
     Raises
@@ -68,11 +77,13 @@ class Atom:
             raise DomainError(
                 "this is no kind of promise", got=self.kind, allowed=", ".join(LETTERS)
             )
-        number_up(self.value, LETTERS[self.kind])
-        probability(self.delta)
-        for name in ("value", "delta"):
-            if not isinstance(getattr(self, name), Fraction):
-                object.__setattr__(self, name, float(getattr(self, name)))
+        rounded = {
+            "value": number_up(self.value, LETTERS[self.kind]),
+            "delta": probability(self.delta),
+        }
+        for name, up in rounded.items():
+            if not _is_short(getattr(self, name)):
+                object.__setattr__(self, name, up)
         object.__setattr__(self, "count", whole(self.count, "the number of draws or runs"))
         if self.delta > 0 and self.kind != "approximate":
             raise DomainError(f"a {self.kind} promise has no delta", got=self.delta, allowed="0")
@@ -80,6 +91,7 @@ class Atom:
             positive(**{SHAPED[self.kind]: self.shape})
         if self.kind in ("beta_pair", "gamma_pair"):
             positive(r=self.value)
+        object.__setattr__(self, "shape", number_down(self.shape))  # less of it promises less
         if self.kind == "distance" and self.value > 1:
             raise DomainError("a total variation is at most 1", got=self.value, allowed="<= 1")
         if self.kind == "rdp" and not self.shape > 1.0:
@@ -156,9 +168,12 @@ class Atom:
         if self.kind != "approximate":
             return replace(self, value=value)
         # delta (1 + e^eps + ... + e^((k-1) eps))
-        epsilon, ratio = self.number, float(k) if self.value == 0 else math.inf
-        if self.value > 0 and value < 700:
-            ratio = math.expm1(float_up(value)) / math.expm1(epsilon)
+        ratio, least = math.inf, float_down(self.value)
+        if value < 700:  # each bound is safe; the first is the sharp one where epsilon is tiny
+            ratio = float_up(Fraction(k)) * math.exp(float_up((k - 1) * Fraction(self.value)))
+            if least > 0:
+                ratio = min(ratio, math.expm1(float_up(value)) / math.expm1(least))
+            ratio = max(ratio, float_up(Fraction(k)))
         delta = widen(float_up(self.delta) * ratio, 1e-12)
         return replace(self, value=value, delta=delta) if delta < 1.0 else Atom("none", math.inf)
 
@@ -191,6 +206,16 @@ class Atom:
             "none": "not private",
         }[self.kind]
         return words if self.count == 1 else f"{self.count} x {words}"
+
+
+def _is_short(value: object) -> bool:
+    """Whether a Fraction can be kept and written as it is."""
+    bits = (
+        max(abs(value.numerator), value.denominator).bit_length()
+        if isinstance(value, Fraction)
+        else math.inf
+    )
+    return bits <= MOST_BITS
 
 
 def total_pure(atoms: Iterable[Atom]) -> Fraction | float:

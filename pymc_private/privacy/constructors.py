@@ -21,7 +21,7 @@ from pymc_private.privacy.arguments import (
 from pymc_private.privacy.atoms import Atom
 from pymc_private.privacy.enclosure import real, upper
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
-from pymc_private.privacy.rounding import float_down, root_up
+from pymc_private.privacy.rounding import root_up
 
 if TYPE_CHECKING:
     from pymc_private.privacy.guarantee import Guarantee
@@ -66,8 +66,7 @@ class Constructors:
     def rdp_of(cls, order: float, rdp: float, **words: Any) -> Guarantee:
         """Promise a Renyi divergence of at most `rdp` nats at one order > 1 (Mironov 2017)."""
         order_of(order)  # what holds at an order holds below it
-        shape = math.inf if order == math.inf else float_down(exactly(order))
-        return cls._of(Atom("rdp", number_up(rdp, "the divergence"), shape=shape), **words)
+        return cls._of(Atom("rdp", number_up(rdp, "the divergence"), shape=order), **words)
 
     @classmethod
     def none(cls, reason: str, **words: Any) -> Guarantee:
@@ -96,7 +95,7 @@ class Constructors:
         count = whole(tables, "the number of tables") * whole(draws, "the number of draws")
         added = words.get("neighbors", SUBSTITUTE) == ADD_REMOVE
         positive(r=r, alpha=alpha)
-        pair = Atom("gamma_pair" if added else "beta_pair", float(r), 0.0, count, float(alpha))
+        pair = Atom("gamma_pair" if added else "beta_pair", number_up(r, "r"), 0.0, count, alpha)
         return cls._of(pair, **words)
 
     @classmethod

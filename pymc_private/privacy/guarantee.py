@@ -106,9 +106,17 @@ class Guarantee(Constructors):
         found = self._epsilons(delta)
         return min(found, key=lambda name: found[name])
 
+    def exact_epsilon(self, delta: Fraction | float = 0.0) -> Fraction | float:
+        """Give `epsilon(delta)` before it is rounded: what was stated adds up exactly."""
+        probability(delta)
+        at = stated(delta, "delta")
+        return min(roads.epsilon_by_road(self.atoms, at, planned=self.planned).values())
+
     def _epsilons(self, delta: float | Fraction) -> dict[str, float]:
         probability(delta)
-        return roads.epsilon_by_road(self.atoms, stated(delta, "delta"), planned=self.planned)
+        at = stated(delta, "delta")
+        found = roads.epsilon_by_road(self.atoms, at, planned=self.planned)
+        return {name: written_up(epsilon) for name, epsilon in found.items()}
 
     def delta(self, epsilon: float) -> float:
         """Smallest delta that a road proves at `epsilon` (nats); rounded up."""

@@ -39,7 +39,8 @@ class Ledger:
 
     A charge is on disk before any data are touched: whatever happens next, budget can be wasted
     (a charge without a release is shown) but not overspent. Several processes may charge one file;
-    a network folder, which may lock badly, warns. Copies and pickles refer to the same file.
+    a network folder, which may lock badly, warns. Copies and pickles refer to the same file; a hard
+    link is refused. Open it with SQLite only: other handles may drop its locks.
 
     Parameters
     ----------
@@ -68,10 +69,8 @@ class Ledger:
     Notes
     -----
     A charge is admitted if afterwards some road still proves the budget (T23; the proof is in
-    ``ledger_filter``). The public claim after adaptive work is the budget.
-
-    Inside ``with ledger:`` it is the default ledger. Its file stays open, so charges are several
-    times as quick; do not copy or move the file meanwhile.
+    ``ledger_filter``). The public claim after adaptive work is the budget. Inside ``with ledger:``
+    it is the default ledger, and its file stays open.
 
     The chain of hashes finds accidents and naive edits. Who can write the file can write a new
     chain: keep :attr:`head` elsewhere and hand it to :meth:`verify`.
@@ -194,7 +193,7 @@ class Ledger:
         DomainError
             ``delta`` is missing or impossible, or a text is too long.
         """
-        cost = filters.price(guarantee, delta, self._book.header)
+        cost = filters.price(guarantee := filters.plain(guarantee), delta, self._book.header)
         check_texts(label, name, key)
         with self._book.opened(write=True) as (connection, state):
             if not state.totals.plus(cost).prove(self._book.header):
@@ -262,7 +261,9 @@ class Ledger:
         return self
 
     def __exit__(self, *error: object) -> None:
-        _entered.set(_entered.get()[:-1])
+        inside = _entered.get()  # blocks of generators need not nest
+        last = max((i for i, ledger in enumerate(inside) if ledger is self), default=len(inside))
+        _entered.set(inside[:last] + inside[last + 1 :])
         self._book.store.let_go()
 
     def __copy__(self, memo: object = None) -> Ledger:
@@ -295,6 +296,5 @@ class Ledger:
 def _refer(path: str, header: Header | None, read_only: bool = False) -> Ledger:
     """Refer to a ledger file; with a header, nothing is read before it is used."""
     ledger = Ledger.__new__(Ledger)
-    store = stores.FileView(path) if read_only else stores.FileStore(path)
-    ledger._book = Book(store, header)
+    ledger._book = Book((stores.FileView if read_only else stores.FileStore)(path), header)
     return ledger

@@ -72,13 +72,17 @@ class Header:
         """Read :meth:`to_json` back."""
         said = json.loads(text)
         shares = {road: from_text(share) for road, share in said["shares"].items()}
+        words = [said[word] for word in ("neighbors", "data", "day", "token")]
+        epsilon, delta = from_text(said["epsilon"]), from_text(said["delta"])
+        sound = epsilon > 0 and 0 <= delta < 1 and sum(shares.values()) <= delta
+        sound = sound and set(shares) <= set(SHARED) and min(shares.values(), default=0) >= 0
+        if not sound or not all(isinstance(word, str) for word in words):
+            raise ValueError("no header that a ledger writes")
+        check_neighbors(said["neighbors"])
         return cls(
-            Budget(from_text(said["epsilon"]), from_text(said["delta"])),
+            Budget(epsilon, delta),
             tuple((road, shares[road]) for road in SHARED if road in shares),
-            said["neighbors"],
-            said["data"],
-            said["day"],
-            said["token"],
+            *words,
         )
 
 
@@ -223,8 +227,15 @@ def read_charge(body: str, head: str) -> Entry:
     cost = Cost(
         None if said["pure"] is None else from_text(said["pure"]),
         None if said["zcdp"] is None else from_text(said["zcdp"]),
-        None if pair is None else Budget(from_text(pair[0]), from_text(pair[1])),
+        None if pair is None else Budget(*map(from_text, pair)),
     )
+    sums = (cost.pure, cost.zcdp, *(cost.approximate or ()))
+    words = [said["label"], said["day"], *(said[w] for w in ("name", "key") if said[w] is not None)]
+    odd = not all(isinstance(word, str) for word in words) or not isinstance(
+        said["guarantee"], dict
+    )
+    if odd or type(said["number"]) is not int or any(part < 0 for part in sums if part is not None):
+        raise ValueError("no charge that a ledger writes")
     return Entry(
         number=said["number"],
         label=said["label"],

@@ -14,6 +14,7 @@ from numbers import Rational, Real
 from typing import Any, NamedTuple
 
 from pymc_private.errors import DomainError
+from pymc_private.privacy.rounding import float_up
 
 LONGEST_TEXT = 200
 MOST_DIGITS = 400
@@ -85,12 +86,13 @@ def _parse(value: object) -> Fraction | None:
             return None
     else:
         return None
-    short = max(abs(number.numerator), number.denominator) < 10**MOST_DIGITS
-    return number if short else None
+    return number if _short(number) else None
 
 
 def proved(value: Any, what: str) -> Fraction | None:
     """Take a proved cost (a float already rounded up, or a rational) exactly; None if infinite.
+
+    What has more than 400 digits is rounded up to a double.
 
     Raises
     ------
@@ -103,7 +105,15 @@ def proved(value: Any, what: str) -> Fraction | None:
             return None
     if not value >= 0:
         raise DomainError(f"A guarantee states an impossible {what}.", got=value, allowed=">= 0")
-    return _plain(value)
+    number = _plain(value)
+    if _short(number):
+        return number
+    rounded = float_up(number)
+    return None if math.isinf(rounded) else Fraction(rounded)
+
+
+def _short(number: Fraction) -> bool:
+    return max(abs(number.numerator), number.denominator) < 10**MOST_DIGITS
 
 
 def _plain(value: Any) -> Fraction:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.privacy import ledger_schema as schema
-from pymc_private.privacy.ledger_medium import has_log, journal, logs
+from pymc_private.privacy.ledger_medium import DRAFT, beside, check_alone, warn_of_network
 from pymc_private.privacy.ledger_sqlite import (
     CREATE,
     READ,
@@ -60,19 +60,17 @@ def create(path: str, header: str, head: str) -> None:
         raise Incompatible(
             "The folder of the ledger does not exist.", got=str(folder), do="create it first"
         )
-    draft = f"{path}.new-{secrets.token_hex(8)}"
+    draft = f"{path}{DRAFT}{secrets.token_hex(8)}"
+    warn_of_network(path)
     try:
         with one_at_a_time, explained(path):
-            with opened(draft, CREATE) as connection:
-                # Where there is no WAL, SQLite keeps its rollback journal and goes on.
-                connection.execute(f"PRAGMA journal_mode={journal(path)}")
-                with transaction(connection, write=True):
-                    schema.lay_out(connection, header, head)
+            with opened(draft, CREATE) as connection, transaction(connection, write=True):
+                schema.lay_out(connection, header, head)
             with contextlib.suppress(FileExistsError):
                 _put_in_place(draft, path)
             _sync_folder(folder)
     finally:
-        for end in ("", "-wal", "-shm", "-journal"):
+        for end in ("", "-journal"):
             with contextlib.suppress(OSError):
                 Path(draft + end).unlink(missing_ok=True)
 
@@ -99,7 +97,7 @@ def inspect(path: str, *, read_only: bool = False) -> None:
     Raises
     ------
     Incompatible
-        No such file, not SQLite, another program's, too new, or damaged.
+        No such file, not SQLite, another program's, too new, damaged, or under two names.
     """
     if not os.path.isfile(path):  # Path's own would raise where rights are missing
         raise Incompatible(
@@ -108,6 +106,7 @@ def inspect(path: str, *, read_only: bool = False) -> None:
             do="Ledger(path, epsilon=..., delta=...) makes one; a moved ledger has a new path",
         )
     with one_at_a_time:
+        check_alone(path)
         application, version = _identify(path)
         if application != schema.APPLICATION:
             raise Incompatible(
@@ -133,9 +132,9 @@ def view(path: str) -> sqlite3.Connection:
     Incompatible
         The file is damaged, or charges stand in a log that cannot be read from this medium.
     """
-    # A reader of a WAL file would leave two files in the folder. While there is no log, the file
-    # alone is the ledger. With a rollback journal readers leave nothing.
-    mode = SNAPSHOT if logs(path) and not has_log(path) else READ
+    # With a rollback journal readers leave nothing. A reader of an older file in WAL mode would
+    # leave two files in the folder; while there is no log, the file alone is the ledger.
+    mode = SNAPSHOT if not beside(path, "-wal") and _logs(path) else READ
     memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     try:
         with explained(path):
@@ -149,6 +148,12 @@ def view(path: str) -> sqlite3.Connection:
         memory.close()
         raise
     return memory
+
+
+def _logs(path: str) -> bool:
+    """Whether the file is in WAL mode: bytes 18 and 19 of its header, read by SQLite."""
+    with opened(path, SNAPSHOT) as connection:
+        return bytes(connection.serialize()[18:20]) == b"\x02\x02"
 
 
 def _identify(path: str) -> tuple[int, int]:

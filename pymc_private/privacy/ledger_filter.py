@@ -59,6 +59,23 @@ class Road:
     closed_by: int | None
 
 
+def plain(guarantee: Guarantee) -> Guarantee:
+    """Copy a guarantee as it will be written down: what a subclass says of itself does not count.
+
+    Raises
+    ------
+    DomainError
+        It is no guarantee.
+    """
+    if not isinstance(guarantee, Guarantee):
+        raise DomainError(
+            "A ledger charges guarantees.",
+            got=type(guarantee).__name__,
+            do="Guarantee.pure(epsilon), for example",
+        )
+    return Guarantee.from_dict(Guarantee.to_dict(guarantee))
+
+
 def price(guarantee: Guarantee, delta: object, header: Header) -> Cost:
     """Fix what a charge adds to each road of a ledger.
 
@@ -94,12 +111,6 @@ def price(guarantee: Guarantee, delta: object, header: Header) -> Cost:
 
 
 def _check_kind(guarantee: Guarantee, header: Header) -> None:
-    if not isinstance(guarantee, Guarantee):
-        raise DomainError(
-            "A ledger charges guarantees.",
-            got=type(guarantee).__name__,
-            do="Guarantee.pure(epsilon), for example",
-        )
     if guarantee.neighbors != header.neighbors:
         raise Incompatible(
             "The charge and the ledger speak of different neighbors.",
@@ -119,7 +130,7 @@ def _one_pair(
     if share is None:
         return None
     if at is None and pure is None:
-        if guarantee.epsilon(float_down(share)) == math.inf:
+        if guarantee.exact_epsilon(share) == math.inf:
             return None
         raise DomainError(
             "This guarantee has no pure epsilon, so the ledger must be told at which delta to "
@@ -130,12 +141,12 @@ def _one_pair(
         )
     if at is None or at == 0:
         return None if pure is None else Budget(pure, Fraction(0))
-    # Less delta costs more epsilon, so the double below the stated delta is the safe one. But a
-    # guarantee made for the double next to it may need that one: then that much is charged.
-    for double in (float_down(at), float(at)):
-        epsilon = proved(guarantee.epsilon(double), "epsilon")
+    # A guarantee made for the double next to the stated delta may need that one: then that much is
+    # charged.
+    for delta_i in (at, max(at, Fraction(float(at)))):
+        epsilon = proved(guarantee.exact_epsilon(delta_i), "epsilon")
         if epsilon is not None:
-            return Budget(epsilon, max(at, Fraction(double)))
+            return Budget(epsilon, delta_i)
     return None
 
 

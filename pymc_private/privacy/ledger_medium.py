@@ -1,20 +1,21 @@
-"""What a ledger's file stands on: a local disk, a network, a medium without shared memory.
+"""What a ledger's file stands on: a local disk or a network, and under how many names.
 
-SQLite's write-ahead log (WAL) needs memory that all who open the file share, so it works on one
-computer only; and locks over a network are often no locks. There a ledger keeps a rollback
-journal instead, which is as durable, and says that one computer at a time should use it.
+Locks over a network are often no locks: there a ledger says that one computer at a time should use
+it. The journal of a file is named after it, so under a second name (a hard link) an interrupted
+charge would never be undone: a ledger has one name.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
+import glob
 import sys
 import warnings
 from pathlib import Path, PurePosixPath
 
-from pymc_private.errors import PrivacyWarning
+from pymc_private.errors import Incompatible, PrivacyWarning
 
+DRAFT = ".new-"
 MOUNTS = "/proc/self/mountinfo"
 NETWORK = frozenset(
     {
@@ -55,39 +56,53 @@ def network(path: str, mounts: str | None = None) -> str | None:
     return found if found in NETWORK else None
 
 
-def journal(path: str) -> str:
-    """Choose the journal for a new ledger, and warn where locks cannot be trusted."""
+def warn_of_network(path: str) -> None:
+    """Warn where locks cannot be trusted."""
     kind = network(path)
-    if kind is None:
-        return "WAL"
-    warnings.warn(
-        f"the ledger {path} is on a network file system ({kind}), whose locks may fail: let one "
-        "computer at a time charge it, or keep it on a local disk",
-        PrivacyWarning,
-        stacklevel=2,
-    )
-    return "DELETE"
+    if kind is not None:
+        warnings.warn(
+            f"the ledger {path} is on a network file system ({kind}), whose locks may fail: let "
+            "one computer at a time charge it, or keep it on a local disk",
+            PrivacyWarning,
+            stacklevel=2,
+        )
 
 
-def has_log(path: str) -> bool:
-    """Whether charges may stand in a write-ahead log beside the file."""
+def beside(path: str, end: str) -> bool:
+    """Whether there is a journal ("-journal") or a log ("-wal") beside the file, not empty."""
     with contextlib.suppress(OSError):
-        return Path(f"{path}-wal").stat().st_size > 0
+        return Path(path + end).stat().st_size > 0
     return False
 
 
-def logs(path: str) -> bool:
-    """Whether the file is in WAL mode: bytes 18 and 19 of SQLite's header."""
-    with contextlib.suppress(OSError), open(path, "rb") as file:
-        return file.read(20)[18:20] == b"\x02\x02"
-    return False
+def check_alone(path: str) -> None:
+    """Make sure that a file has one name; a draft that a killed process left of it is removed.
+
+    Raises
+    ------
+    Incompatible
+        There is a hard link to it.
+    """
+    file = Path(path)
+    with contextlib.suppress(OSError):
+        if file.stat().st_nlink < 2:
+            return
+        for draft in file.parent.glob(f"{glob.escape(file.name)}{DRAFT}*"):
+            with contextlib.suppress(OSError):
+                if draft.samefile(file):
+                    draft.unlink()
+        if file.stat().st_nlink > 1:
+            raise Incompatible(
+                "There is a hard link to this ledger, so it has two names, and would have two "
+                "budgets.",
+                got=f"{path}, {file.stat().st_nlink} names",
+                do="remove all names but one (find -samefile); the file itself stays",
+            )
 
 
 def notes(path: str) -> str:
     """Say in words what is unusual about the place of a ledger; empty if nothing is."""
-    kind, told = network(path), []
-    if kind is not None:
-        told.append(f"network file system ({kind}): let one computer at a time charge it")
-    if os.path.isfile(path) and not logs(path):
-        told.append("rollback journal: readers and writers wait for each other")
-    return "; ".join(told)
+    kind = network(path)
+    if kind is None:
+        return ""
+    return f"network file system ({kind}): let one computer at a time charge it"

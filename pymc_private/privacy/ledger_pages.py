@@ -13,12 +13,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from pymc_private.errors import Incompatible
+from pymc_private.errors import DomainError, Incompatible
 from pymc_private.privacy.ledger_chain import Row, check_rows, check_start, link, tampered
+from pymc_private.privacy.ledger_doubt import check_costs
 from pymc_private.privacy.ledger_entry import Entry, Header, read_charge
 from pymc_private.privacy.ledger_filter import Totals, add_up
 
 Parsed = TypeVar("Parsed")
+NONSENSE = (
+    *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
+    DomainError,
+)
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,9 @@ def _extended(known: State, rows: Sequence[Row], heads: tuple[str, ...]) -> Stat
     new = tuple(
         _parsed(read_charge, body, head) for (_, body, _), head in zip(rows, heads, strict=True)
     )
+    for number, entry in enumerate(new, start=len(known.entries) + 1):
+        if entry.number != number:
+            raise tampered(f"charge {number} says that it is another")
     return State(
         known.header,
         known.text,
@@ -145,7 +153,7 @@ def _parsed(parse: Callable[..., Parsed], text: str, *more: object) -> Parsed:
     """Parse what the chain vouches for; a chain that was forged may vouch for nonsense."""
     try:
         return parse(text, *more)
-    except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+    except NONSENSE as error:
         raise tampered("it holds a line that no ledger writes") from error
 
 
@@ -260,7 +268,8 @@ def check_releases(connection: sqlite3.Connection, entries: Sequence[Entry]) -> 
 
 
 def check_history(state: State, within: bool, head: str | None) -> None:
-    """Check that the charges are within the budget and continue the history the user knows."""
+    """Check that charges cost enough, are within the budget, and continue what the user knows."""
+    check_costs(state.entries, state.header)
     if not within:
         raise tampered("the charges are beyond the budget, so something else wrote them")
     if head is not None and head not in state.heads:

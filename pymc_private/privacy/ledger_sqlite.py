@@ -4,6 +4,17 @@ No connection outlives a call, but for one inside ``with ledger:``. So copies of
 share anything but the path, and between calls the ledger is a single file. SQLite connections do
 not survive a fork, so what is open is closed before one. A kill at any moment leaves either the
 whole transaction or none of it: a transaction is on disk before it is reported.
+
+There is a rollback journal and never a write-ahead log (WAL). A WAL holds what was reported, for as
+long as the file is kept open and after a crash: one flipped byte in it, and SQLite takes that
+charge and all later ones for never made, without a word; a copy of the file alone, or a hard link
+to it, is a second budget. A rollback journal holds what was before the transaction under way. It
+is deleted, and with synchronous=EXTRA its folder synced, before a charge is reported; so nothing
+reported stands in a journal, and a damaged one erases no reported charge that the chain would not
+miss. Of its kinds DELETE leaves the least behind; TRUNCATE and PERSIST are hardly quicker.
+
+Nobody but SQLite opens the file of a ledger: on POSIX, closing any other handle of it drops all
+locks that this process has on it, and then two processes write at once.
 """
 
 from __future__ import annotations
@@ -11,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +32,7 @@ BUSY_SECONDS = 60.0
 WRITE = "mode=rw"
 CREATE = "mode=rwc"
 READ = "mode=ro"
-SNAPSHOT = "mode=ro&immutable=1"  # neither locks nor looks for a WAL, so it creates no file
+SNAPSHOT = "mode=ro&immutable=1"  # neither locks nor looks for a journal, so it creates no file
 
 # Held while any connection is used, and while the process forks: a fork in another thread's
 # transaction would leave the child believing in locks that nobody holds.
@@ -41,10 +53,35 @@ def connect(path: str, mode: str) -> sqlite3.Connection:
         # could bring the journal back, and with it undo a charge that was reported.
         connection.execute("PRAGMA synchronous=EXTRA")
         connection.execute("PRAGMA fullfsync=1")  # macOS; elsewhere without effect
+        if mode.startswith((WRITE, CREATE)):
+            _without_log(connection, path)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _without_log(connection: sqlite3.Connection, path: str) -> None:
+    """Move what stands in a write-ahead log into the file, and go on without one.
+
+    Raises
+    ------
+    PymcPrivateError
+        Another program keeps the log open.
+    """
+    patience = time.monotonic() + BUSY_SECONDS
+    while connection.execute("PRAGMA journal_mode").fetchone() != ("delete",):
+        with contextlib.suppress(sqlite3.OperationalError):  # SQLite does not wait for this one
+            connection.execute("PRAGMA journal_mode=DELETE")
+            continue
+        if time.monotonic() > patience:
+            raise Incompatible(
+                "This ledger has a write-ahead log, which could not be ended.",
+                got=path,
+                do="close every program that has it open, and open it where file and folder can be "
+                "written; Ledger.open(path, read_only=True) shows it",
+            )
+        time.sleep(0.05)
 
 
 @contextlib.contextmanager
@@ -56,9 +93,14 @@ def opened(path: str, mode: str) -> Iterator[sqlite3.Connection]:
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection, write: bool) -> Iterator[None]:
-    """Commit when the block ends; leave no trace if it fails."""
-    connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+    """Commit when the block ends; leave no trace if it fails.
+
+    A Ctrl-C falls anywhere: what one between two lines left open is undone by the next.
+    """
     try:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
         yield
         connection.execute("COMMIT")
     except BaseException:
@@ -100,19 +142,25 @@ def _in_words(place: str, name: str, error: sqlite3.Error) -> PymcPrivateError:
     )
     if broken:
         return damaged(place, str(error))
+    if name == "SQLITE_READONLY_ROLLBACK":
+        return Incompatible(
+            "A charge was interrupted here, and has not been undone yet.",
+            got=f"{place}: {error}",
+            do="Ledger.open(path), where file and folder can be written, undoes it; no charge that "
+            "was reported is touched",
+        )
     if name.startswith("SQLITE_READONLY"):
         return Incompatible(
             "The ledger cannot be written here, so nothing can be charged.",
             got=f"{place}: {error}",
-            do="Ledger.open(path, read_only=True) shows it; to charge, move it (with its -wal "
-            "file, if there is one) to a folder that can be written",
+            do="Ledger.open(path, read_only=True) shows it; to charge, move it (with its "
+            "-journal file, if there is one) to a folder that can be written",
         )
     if name.startswith("SQLITE_CANTOPEN"):
         return Incompatible(
             "The ledger cannot be opened.",
             got=f"{place}: {error}",
-            do="check path and rights; a file system without shared memory cannot open a ledger "
-            "made elsewhere, so keep it on a local disk",
+            do="check path and rights, and keep it on a local disk",
         )
     return PymcPrivateError(
         "The ledger could not be read or written.",

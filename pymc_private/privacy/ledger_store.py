@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
-from pymc_private.errors import Incompatible
+from pymc_private.errors import Incompatible, PymcPrivateError
 from pymc_private.privacy import ledger_medium as medium
 from pymc_private.privacy import ledger_schema as schema
 from pymc_private.privacy.ledger_file import absolute, create, inspect, view
@@ -19,11 +19,32 @@ from pymc_private.privacy.ledger_sqlite import (
     connect,
     explained,
     one_at_a_time,
-    opened,
     transaction,
 )
 
 LOOKS = 5  # at a file that others change while it is copied
+
+
+@contextlib.contextmanager
+def _once(store: FileStore | MemoryStore) -> Iterator[None]:
+    """Enter a store, which only this thread can have entered before.
+
+    Raises
+    ------
+    PymcPrivateError
+        It has: something charges the ledger from inside a charge.
+    """
+    if store.entered:
+        raise PymcPrivateError(
+            "The ledger is being read or written by this very thread.",
+            got=f"{store.place}, from inside a call of its own",
+            do="charge from outside; nothing was charged",
+        )
+    try:
+        store.entered = True
+        yield
+    finally:
+        store.entered = False
 
 
 class FileStore:
@@ -34,6 +55,7 @@ class FileStore:
     def __init__(self, path: str) -> None:
         self.path = path
         self._inspected = False
+        self.entered = False
         self._keepers = 0
         self._kept: tuple[sqlite3.Connection, object] | None = None
         _stores.add(self)
@@ -51,16 +73,14 @@ class FileStore:
     @contextlib.contextmanager
     def transact(self, write: bool) -> Iterator[sqlite3.Connection]:
         """Open the file for one transaction, which ends with the block."""
-        with one_at_a_time:
-            if not self._inspected:
-                inspect(self.path)
-                self._inspected = True
-            with (
-                explained(self.path),
-                self._connected() as connection,
-                transaction(connection, write),
-            ):
-                yield connection
+        with (
+            one_at_a_time,
+            explained(self.path),
+            _once(self),
+            self._connected() as connection,
+            transaction(connection, write),
+        ):
+            yield connection
 
     def keep(self) -> None:
         """Keep the file open between calls, until :meth:`let_go`; calls nest."""
@@ -82,16 +102,21 @@ class FileStore:
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        if self._keepers == 0:
-            with opened(self.path, WRITE) as connection:
-                yield connection
-            return
-        # A connection goes on writing to a file that was moved away, where nobody reads it.
-        if self._kept is not None and self._kept[1] != identity(self.path):
+        # What a Ctrl-C left open would go on holding its locks. And a connection goes on writing to
+        # a file that was moved away, where nobody reads it.
+        if self._kept is not None and (not self._keepers or self._kept[1] != identity(self.path)):
             self.close()
-        if self._kept is None:
-            self._kept = connect(self.path, WRITE), identity(self.path)
-        yield self._kept[0]
+        if not self._inspected:
+            inspect(self.path)
+            self._inspected = True
+        medium.check_alone(self.path)
+        try:
+            if self._kept is None:
+                self._kept = connect(self.path, WRITE), identity(self.path)
+            yield self._kept[0]
+        finally:
+            if not self._keepers:
+                self.close()
 
 
 _stores: weakref.WeakSet[FileStore] = weakref.WeakSet()
@@ -168,7 +193,7 @@ class FileView(FileStore):
         """Give what changes when another process writes."""
         with contextlib.suppress(OSError):
             seen = Path(self.path).stat()
-            return seen.st_ino, seen.st_size, seen.st_mtime_ns, medium.has_log(self.path)
+            return seen.st_ino, seen.st_size, seen.st_mtime_ns, medium.beside(self.path, "-journal")
         return None
 
     def keep(self) -> None:
@@ -190,6 +215,7 @@ class MemoryStore:
         )
         weakref.finalize(self, self._connection.close)
         self._process = os.getpid()
+        self.entered = False
         schema.lay_out(self._connection, header, head)
 
     @contextlib.contextmanager
@@ -206,7 +232,12 @@ class MemoryStore:
                 "A ledger in memory cannot follow into another process.",
                 do="give the ledger a path; then every process charges the same file",
             )
-        with one_at_a_time, explained(self.place), transaction(self._connection, write):
+        with (
+            one_at_a_time,
+            explained(self.place),
+            _once(self),
+            transaction(self._connection, write),
+        ):
             yield self._connection
 
     def keep(self) -> None:

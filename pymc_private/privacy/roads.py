@@ -60,8 +60,15 @@ def apart(atoms: Sequence[Atom]) -> float:
     return min(1.0, far)
 
 
-def epsilon_by_road(atoms: Sequence[Atom], delta: Exact, *, planned: bool) -> dict[str, float]:
-    """Give epsilon (nats) at `delta` by each road that is open, rounded up."""
+def _added(*terms: Exact) -> Exact:
+    """Add exactly; inf if any term is."""
+    if any(isinstance(term, float) and math.isinf(term) for term in terms):
+        return math.inf
+    return sum((Fraction(term) for term in terms), Fraction(0))
+
+
+def epsilon_by_road(atoms: Sequence[Atom], delta: Exact, *, planned: bool) -> dict[str, Exact]:
+    """Give epsilon (nats) at `delta` by each road that is open; computed parts are rounded up."""
     rest, fixed_epsilon, fixed_delta = split(atoms)
     far = apart(atoms)
     if delta < fixed_delta or (far > 0.0 and delta <= fixed_delta + 2 * Fraction(far)):
@@ -69,11 +76,13 @@ def epsilon_by_road(atoms: Sequence[Atom], delta: Exact, *, planned: bool) -> di
     spare = difference_down(delta, fixed_delta)
     if spare == 0.0 or (atoms and not rest and far == 0.0):
         name = PURE if rest or not atoms else BASIC
-        return {name: sum_up((total_pure(rest), fixed_epsilon))}
-    found = {}
+        return {name: _added(total_pure(rest), fixed_epsilon)}
+    found: dict[str, Exact] = {}
     for name, road in _epsilon_roads(rest, planned).items():
         epsilon = road(spare) if far == 0.0 else _with_distance(road, spare, far, fixed_epsilon)
-        found[name] = sum_up((epsilon, fixed_epsilon))
+        found[name] = _added(epsilon, fixed_epsilon)
+        if name == PURE and far == 0.0:
+            found[name] = min(found[name], _added(total_pure(rest), fixed_epsilon))
     return found if rest or not atoms else {BASIC: min(found.values())}
 
 

@@ -185,7 +185,7 @@ def test_a_head_that_was_kept_detects_a_careful_cut(ledger, path):
 
 def test_a_head_that_was_kept_detects_a_rewritten_history(ledger, path):
     head = ledger.head
-    rewrite(path, '"pure":"1/4"', '"pure":"1/8"')
+    rewrite(path, '"label":"', '"label":"not ')
     fresh = Ledger.open(path)
     assert fresh.verify()
     with pytest.raises(Incompatible, match="head you kept"):

@@ -1,4 +1,4 @@
-"""Where a ledger's file stands: read-only media, full disks, networks, no shared memory."""
+"""Where a ledger's file stands: read-only media, full disks, networks."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import json
 import os
 import pickle
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import warnings
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from pymc_private.errors import Incompatible, PrivacyWarning, PymcPrivateError
-from pymc_private.privacy import ledger_file, ledger_medium, ledger_sqlite
+from pymc_private.privacy import ledger_file, ledger_medium, ledger_sqlite, ledger_store
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.ledger import Ledger
 
@@ -65,11 +67,10 @@ def test_a_view_shows_all_and_charges_nothing(path):
     assert len(view.entries) == 2
 
 
-def test_a_view_sees_charges_that_are_still_in_the_log(path):
+def test_a_view_sees_charges_of_a_ledger_that_is_kept_open(path):
     ledger, view = Ledger(path, epsilon=2), Ledger.open(path, read_only=True)
     with ledger:
         ledger.charge(SMALL, "draw")
-        assert ledger_medium.has_log(str(path))
         assert len(view.entries) == 1
     assert len(view.entries) == 1
 
@@ -103,12 +104,11 @@ print(json.dumps(told))
 
 @pytest.mark.skipif(not hasattr(os, "setuid"), reason="this system has no such rights")
 @pytest.mark.parametrize("mode", ["WAL", "DELETE"])
-def test_on_a_medium_that_cannot_be_written_a_ledger_is_read_and_not_charged(
-    mode, root, monkeypatch
-):
+def test_on_a_medium_that_cannot_be_written_a_ledger_is_read_and_not_charged(mode, root):
     folder = Path(tempfile.mkdtemp())  # pytest's own folders are closed to other users
-    monkeypatch.setattr(ledger_file, "journal", lambda path: mode)
     Ledger(folder / "study.sqlite", epsilon=2).charge(SMALL, "draw")
+    with closing(sqlite3.connect(folder / "study.sqlite")) as connection:
+        connection.execute(f"PRAGMA journal_mode={mode}")
     os.chmod(folder / "study.sqlite", 0o444)
     os.chmod(folder, 0o555)
     try:
@@ -131,12 +131,12 @@ def test_a_full_medium_refuses_the_charge_and_keeps_what_there_was(path, monkeyp
     ledger.charge(SMALL, "before")
     connect = ledger_sqlite.connect
 
-    def small(*arguments):
-        connection = connect(*arguments)
+    def small(path, mode):
+        connection = connect(path, mode)
         connection.execute("PRAGMA max_page_count=1")  # becomes as many as there are
         return connection
 
-    monkeypatch.setattr(ledger_sqlite, "connect", small)
+    monkeypatch.setattr(ledger_store, "connect", small)
     drawn = []
     with pytest.raises(PymcPrivateError, match="full disk"):
         drawn.extend(ledger.charge(SMALL, f"{i} {'x' * 190}") for i in range(100))
@@ -184,26 +184,23 @@ def test_a_process_that_may_not_write_more_reports_no_charge_that_is_not_there(p
     assert not list(path.parent.glob("*.new*"))
 
 
-# ---- media without shared memory, and networks -------------------------------------------------
-def test_without_wal_a_ledger_keeps_a_rollback_journal_and_says_so(path, monkeypatch):
-    for mode in ("WRITE", "CREATE", "READ"):  # a way to open files that has no shared memory
-        here = f"{getattr(ledger_sqlite, mode)}&vfs=unix-dotfile"
+# ---- media without byte locks, and networks -------------------------------------------------
+def test_where_no_part_of_a_file_can_be_locked_a_ledger_works_as_well(path, monkeypatch):
+    for mode in ("WRITE", "CREATE", "READ"):
+        here = f"{getattr(ledger_sqlite, mode)}&vfs=unix-dotfile"  # locks by a file
         for module in (ledger_sqlite, ledger_file, sys.modules[Ledger.__module__]):
             monkeypatch.setattr(module, mode, here, raising=False)
-    monkeypatch.setattr("pymc_private.privacy.ledger_store.WRITE", ledger_sqlite.WRITE)
+    monkeypatch.setattr(ledger_store, "WRITE", ledger_sqlite.WRITE)
     ledger = Ledger(path, epsilon=1)
     ledger.store(ledger.charge(SMALL, "draw"), b"draws")
     with ledger:
         ledger.charge(SMALL, "draw")
-    assert not ledger_medium.logs(str(path))
-    assert "rollback journal" in repr(ledger)
     assert len(Ledger.open(path).entries) == 2
     assert len(Ledger.open(path, read_only=True).entries) == 2
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 def test_a_journal_syncs_its_folder_before_a_charge_is_reported(path, monkeypatch):
-    monkeypatch.setattr(ledger_file, "journal", lambda path: "DELETE")
     Ledger(path, epsilon=1).charge(SMALL, "draw")
     with ledger_sqlite.opened(str(path), ledger_sqlite.WRITE) as connection:
         assert connection.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
@@ -235,14 +232,13 @@ def test_network_file_systems_are_known_by_their_mount(path, kind):
     assert ledger_medium.network(path, MOUNTS) == kind
 
 
-def test_on_a_network_a_ledger_warns_and_keeps_a_rollback_journal(path, monkeypatch):
+def test_on_a_network_a_ledger_warns_and_says_so(path, monkeypatch):
     mounts = path.parent / "mounts"
     mounts.write_text("22 1 0:21 / / rw - nfs4 server:/ rw\n")
     monkeypatch.setattr(ledger_medium, "MOUNTS", str(mounts))
     with pytest.warns(PrivacyWarning, match="network file system"):
         ledger = Ledger(path, epsilon=1)
     ledger.charge(SMALL, "draw")
-    assert not ledger_medium.logs(str(path))
     assert "network file system (nfs4)" in repr(ledger)
     monkeypatch.setattr(ledger_medium, "MOUNTS", str(path.parent / "missing"))
     with warnings.catch_warnings():

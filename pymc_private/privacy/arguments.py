@@ -139,7 +139,7 @@ def number_up(value: Any, name: str) -> float:
         Negative, or no number.
     """
     if not (is_number(value) and value >= 0):
-        raise DomainError(f"{name} is a number >= 0", got=repr(value)[:80], allowed=f"{name} >= 0")
+        raise DomainError(f"{name} is a number >= 0", got=_shown(value), allowed=f"{name} >= 0")
     if value == math.inf:
         return math.inf
     if isinstance(value, Decimal) and abs(value.adjusted()) > 1000 and value > 0:
@@ -148,6 +148,14 @@ def number_up(value: Any, name: str) -> float:
         return float_up(Fraction(value))
     number = float(value)  # a longer float may exceed the double next to it
     return number if number >= value else math.nextafter(number, math.inf)
+
+
+def _shown(value: Any) -> str:
+    """What was got, in short."""
+    try:
+        return repr(value)[:80]
+    except ValueError:  # Python writes no integer of many thousand digits
+        return f"{type(value).__name__} of very many digits"
 
 
 def exactly(value: Any) -> Fraction:

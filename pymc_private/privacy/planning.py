@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from scipy.optimize import brentq, minimize_scalar
 
 from pymc_private.errors import DomainError
-from pymc_private.privacy.arguments import inside_unit, not_negative, positive
+from pymc_private.privacy.arguments import MOST, inside_unit, not_negative, positive
 from pymc_private.privacy.beta_pair import beta_pair_alpha
 from pymc_private.privacy.bounded_range import br_eps
 from pymc_private.privacy.dirichlet import dirichlet_expected_kl
@@ -33,7 +33,7 @@ def draws_affordable(epsilon: float, delta: float, R: float) -> int:
     Returns
     -------
     int
-        0 if not even one fits.
+        0 if not even one fits; at most 10**18, though more may fit.
 
     Raises
     ------
@@ -55,9 +55,9 @@ def draws_affordable(epsilon: float, delta: float, R: float) -> int:
     if not fits(1):
         return 0
     low = 1
-    while fits(2 * low):
+    while 2 * low <= MOST and fits(2 * low):
         low *= 2
-    high = 2 * low
+    high = min(2 * low, MOST + 1)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)

@@ -9,7 +9,7 @@ import pytest
 import pymc_private as pmp
 from pymc_private.mechanisms.assembly import rehearse
 from pymc_private.mechanisms.calibrate import at_cost
-from pymc_private.models import certificate
+from pymc_private.models import refine
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.samplers.choose import choose
 from tests.models.zoo import BY_NAME, N
@@ -31,8 +31,8 @@ NAMES = [
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     """Refine bounds only a little: how far is not what is tested here."""
-    monkeypatch.setattr(certificate, "REFINE", 60.0)
-    monkeypatch.setattr(certificate, "SEARCH", 60.0)
+    monkeypatch.setattr(refine, "REFINE", 60.0)
+    monkeypatch.setattr(refine, "SEARCH", 60.0)
 
 
 def overwrite(private):

@@ -174,11 +174,6 @@ def test_constants_along_the_records_want_a_domain_or_a_claim():
     assert any("constant_0" in claim for claim in public.claims)
 
 
-def test_adding_and_removing_records_is_not_proved_yet():
-    action = lambda: pmp.privatize(normal(), records="i", domain=DOMAIN, neighbors="add_remove")  # noqa: E731
-    refused(Unsupported, action, "add_remove", "substitute")
-
-
 @pytest.mark.parametrize("what", [3, "model", pm.Model])
 def test_what_is_no_model_is_refused(what):
     refused(DomainError, lambda: pmp.privatize(what, records="i"), "pymc.Model", complete=False)

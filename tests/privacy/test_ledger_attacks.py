@@ -158,7 +158,7 @@ def test_a_subclass_is_charged_by_its_atoms_and_not_by_what_it_says():
     ],
 )
 def test_a_guarantee_is_made_of_atoms_and_text(words):
-    with pytest.raises(DomainError, match="atoms=|assumptions=|theorem="):
+    with pytest.raises(DomainError, match=r"atoms=|assumptions=|theorem="):
         Guarantee(**words)
 
 

@@ -39,7 +39,6 @@ CONTINUOUS_SCALARS = (
         if hasattr(module, name)  # PyTensor 3 has a few more
     ),
     composites.AlsoEqual,
-    composites.LogPhi,
     composites.LogPhiBetween,
     composites.LogPhiGap,
     composites.LogSigmoidGap,

@@ -59,22 +59,6 @@ def _log_mass(a: float, b: float) -> float:
         return float(top + np.log(-np.expm1(sc.log_ndtr(low) - top)))
 
 
-class LogPhi(ps.UnaryScalarOp):
-    """log Phi(x), Phi the normal distribution function."""
-
-    def impl(self, x: float) -> float:
-        """As SciPy has it."""
-        return float(sc.log_ndtr(x))
-
-    def pullback(self, inputs: Any, outputs: Any, gradients: Any) -> list[Any]:
-        """The density by the mass."""
-        slope = ps.exp(-0.5 * ps.sqr(inputs[0]) - outputs[0]) / np.sqrt(2 * np.pi)
-        return [gradients[0] * slope]
-
-    if not hasattr(Op, "pullback"):  # PyTensor 2
-        L_op = pullback
-
-
 class LogPhiGap(_Composite):
     """log(Phi(z + g) - Phi(z)) for g > 0, Phi the normal distribution function."""
 
@@ -131,7 +115,6 @@ class PowerStep(_Composite):
 _DOUBLE = ps.specific_out(ps.float64)
 log_sigmoid_gap = Elemwise(LogSigmoidGap(_DOUBLE, name="log_sigmoid_gap"))
 also_equal = Elemwise(AlsoEqual(_DOUBLE, name="also_equal"))
-log_phi = Elemwise(LogPhi(_DOUBLE, name="log_phi"))
 log_phi_between = Elemwise(LogPhiBetween(_DOUBLE, name="log_phi_between"))
 log_phi_gap = Elemwise(LogPhiGap(_DOUBLE, name="log_phi_gap"))
 power_step = Elemwise(PowerStep(_DOUBLE, name="power_step"))
@@ -141,10 +124,18 @@ class OnSimplex(Op):
     """The identity on an array whose rows along the last axis sum to one, whatever its inputs are.
 
     Who puts it into a graph has proved that in real arithmetic.
+
+    Parameters
+    ----------
+    slack : float
+        Most by which a sum may miss one.
     """
 
-    __props__ = ()
+    __props__ = ("slack",)
     view_map = {0: [0]}  # noqa: RUF012  PyTensor's own way to say so
+
+    def __init__(self, slack: float = 0.0) -> None:
+        self.slack = slack
 
     def make_node(self, x: Variable) -> Apply:
         """One input, one output of its type."""

@@ -29,9 +29,10 @@ class Ellipsoid:
 
 @dataclass(frozen=True, eq=False)
 class SimplexRows:
-    """Each row along the last axis is non-negative and has one sum (in real arithmetic)."""
+    """Each row along the last axis is non-negative and sums to `total`, give or take `slack`."""
 
     total: float = 1.0
+    slack: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,17 +1,15 @@
 """Rewrites that put named composites where a graph spells them out.
 
-Each replaces an expression by an equal one in real arithmetic, where the expression is a number.
-PyMC writes sqrt(2) in single precision: its normal distribution function is Phi to seven digits,
-and the composite is Phi. What is proved and what is drawn from is the graph with the composite.
+Each replaces an expression by an equal one (in real arithmetic, where the expression is a number).
+PyMC writes sqrt(2) in single precision. Its function of z is then Phi of z times a number near one,
+which is kept; so its categories sum to one but for 1e-6.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from fractions import Fraction
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytensor.scalar.basic as ps
@@ -21,14 +19,13 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.tensor.basic import Join, MakeVector
-from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.subtensor import Subtensor
 
+from pymc_private.analysis.complements import complements, is_on_simplex
 from pymc_private.analysis.composites import (
     OnSimplex,
     also_equal,
-    log_phi,
     log_phi_between,
     log_phi_gap,
     log_sigmoid_gap,
@@ -40,6 +37,7 @@ from pymc_private.analysis.matching import (
     bare,
     joined_last,
     match,
+    multiple,
     same,
     scalar_op,
     slice_of,
@@ -58,16 +56,17 @@ def _fits(old: Variable, new: Variable) -> list[Variable] | None:
 
 
 @cache
-def _log_normal_difference() -> Pattern:
-    """log(Phi(a) - Phi(b)) as PyMC's `log_diff_normal_cdf` spells it, for a > b."""
+def _log_normal_difference(exact: bool = True) -> Pattern:
+    """log(2 Phi(a) - 2 Phi(b)) as PyMC's `log_diff_normal_cdf` spells it, for a > b."""
     a, b = pt.dvectors("ab")
-    x, y = a / pt.sqrt(2.0), b / pt.sqrt(2.0)
+    root = pt.constant(np.sqrt(2.0)) if exact else pt.sqrt(2.0)
+    x, y = a / root, b / root
     above = -pt.square(y) + pt.log(pt.erfcx(y) - pt.exp(pt.square(y) - pt.square(x)) * pt.erfcx(x))
     below = -pt.square(x) + pt.log(
         pt.erfcx(-x) - pt.exp(pt.square(x) - pt.square(y)) * pt.erfcx(-y)
     )
     between = pt.log(pt.erf(x) - pt.erf(y))
-    whole = pt.log(0.5) + pt.switch(pt.gt(y, 0), above, pt.switch(pt.lt(x, 0), below, between))
+    whole = pt.switch(pt.gt(y, 0), above, pt.switch(pt.lt(x, 0), below, between))
     return _canonical(whole), (a, b)
 
 
@@ -97,10 +96,10 @@ def _read(pattern: Pattern, graph: Variable) -> tuple[Multiple, ...] | None:
 @node_rewriter([Elemwise])
 def normal_differences(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     """log(Phi(a) - Phi(b)), of which only the gap a - b and b are left."""
-    if not isinstance(node.op.scalar_op, ps.Add):
+    if not isinstance(node.op.scalar_op, ps.Switch):
         return None
     found = _read(_log_normal_difference(), node.outputs[0])
-    return None if found is None else _fits(node.outputs[0], _phi_gap(*found))
+    return None if found is None else _fits(node.outputs[0], _phi_gap(*found) + np.log(2.0))
 
 
 def _phi_gap(a: Multiple, b: Multiple) -> Variable:
@@ -115,24 +114,39 @@ def _phi_gap(a: Multiple, b: Multiple) -> Variable:
 
 @node_rewriter([Elemwise])
 def normal_categories(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
-    """The probabilities 1 - Phi(v_1), Phi(v_k) - Phi(v_k+1), Phi(v_K): the sum telescopes."""
-    if not isinstance(node.op.scalar_op, ps.Exp):
+    """The probabilities 1 - Phi(v_1), Phi(v_k) - Phi(v_k+1), Phi(v_K): the sum telescopes.
+
+    A factor 1 + d of z, |d| < 2e-8, moves Phi(z) by less than |z| phi(z) d < 5e-9, or in PyMC's
+    tails by less than 2e-8; so does the rounding of log(1/2).
+    """
+    if not isinstance(node.op.scalar_op, ps.Exp) or is_on_simplex(graph, node):
         return None
-    logs = bare(node.inputs[0])
-    parts = joined_last(logs)
-    if parts is None or len(parts) != 3:
+    parts = joined_last(bare(node.inputs[0]))
+    if parts is None or len(parts) != 3 or (parts[1].type.shape[-1] or MOST + 1) > MOST:
         return None
     first = _read(_log_normal_tail(-1), parts[0])
     last = _read(_log_normal_tail(1), parts[2])
-    middle = _read(_log_normal_difference(), parts[1])
+    middle = _halved_difference(parts[1])
     if first is None or last is None or middle is None:
         return None
     if not _telescopes((*first, *middle, *last)):
         return None
-    logs = [log_phi(-first[0].variable()), _phi_gap(*middle), log_phi(last[0].variable())]
-    logs = [pt.shape_padleft(part, logs[1].type.ndim - part.type.ndim) for part in logs]
-    new = on_simplex(pt.exp(pt.concatenate(logs, axis=-1)))
-    return _padded(node.outputs[0], new)
+    return [OnSimplex(1e-6)(node.clone().outputs[0])]
+
+
+MOST = 32
+"""Categories, less two, whose errors were added up."""
+
+
+def _halved_difference(variable: Variable) -> tuple[Multiple, ...] | None:
+    """a and b of log(1/2) + log(2 Phi(a) - 2 Phi(b))."""
+    if not isinstance(scalar_op(variable), ps.Add) or len(variable.owner.inputs) != 2:
+        return None
+    half, difference = variable.owner.inputs
+    number = multiple(half)
+    if number.above or abs(number.number + np.log(2.0)) > 1e-8:
+        return None
+    return _read(_log_normal_difference(exact=False), difference)
 
 
 def _padded(old: Variable, new: Variable) -> list[Variable] | None:
@@ -243,7 +257,7 @@ def _take_varying(taken: Variable) -> Variable:
     return moving[..., first : first + count]
 
 
-# ---- powers, and weights that sum to one ----------------------------------------------------
+# ---- powers ------------------------------ ----------------------------------------------------
 
 
 @cache
@@ -264,55 +278,6 @@ def power_steps(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     q, x, b = (part.variable() for part in found)
     rate = pt.log(q)
     return _fits(node.outputs[0], pt.power(x, b) * rate + pt.log1mexp(power_step(x, b) * rate))
-
-
-@node_rewriter([MakeVector, Join])
-def complements(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
-    """A vector (s, ..., 1 - s - ...) whose entries sum to one by what they are."""
-    out = node.outputs[0]
-    clients = graph.clients[out]
-    if any(isinstance(getattr(client, "op", None), OnSimplex) for client, _ in clients):
-        return None
-    parts = node.inputs if isinstance(node.op, MakeVector) else joined_last(out)
-    if not out.type.dtype.startswith("float") or parts is None or len(parts) < 2:
-        return None
-    if isinstance(node.op, Join) and any(part.type.shape[-1] != 1 for part in parts):
-        return None
-    total: dict[Any, Fraction] = {}
-    for part in parts:
-        _add_terms(part, Fraction(1), total, ())
-    if total.pop(1, 0) != 1 or any(total.values()):
-        return None
-    return [on_simplex(node.clone().outputs[0])]
-
-
-def _add_terms(
-    variable: Variable, factor: Fraction, total: dict[Any, Fraction], axes: tuple
-) -> None:
-    """Add a linear form: numbers under the key 1, other terms under what they are."""
-    op, inputs = scalar_op(variable), variable.owner.inputs if variable.owner is not None else []
-    if isinstance(variable, Constant) and np.size(variable.data) == 1:
-        number = float(variable.data.item())
-        if np.isfinite(number):
-            total[1] = total.get(1, Fraction(0)) + factor * Fraction(number)
-            return
-    if variable.owner is not None and isinstance(variable.owner.op, DimShuffle):
-        axes = (tuple(variable.owner.op.new_order), *axes) if inputs[0].type.ndim else ()
-        return _add_terms(inputs[0], factor, total, axes)
-    if isinstance(op, ps.Add | ps.Neg | ps.Sub) and _one_shape(inputs):
-        signs = (1, -1) if isinstance(op, ps.Sub) else (-1,) if isinstance(op, ps.Neg) else (1,)
-        for k, term in enumerate(inputs):
-            _add_terms(term, factor * (signs[k] if k < len(signs) else 1), total, axes)
-        return None
-    key = (variable, axes)
-    total[key] = total.get(key, Fraction(0)) + factor
-    return None
-
-
-def _one_shape(terms: list[Variable]) -> bool:
-    """Whether no term but numbers is stretched to the shape of another."""
-    shapes = {t.type.broadcastable for t in terms if not isinstance(bare(t), Constant)}
-    return len(shapes) <= 1
 
 
 RAW: tuple[Callable, ...] = (power_steps,)

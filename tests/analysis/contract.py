@@ -23,21 +23,7 @@ from pymc_private.analysis.intervals import bound_scalar, confine, ruled_ops
 from pymc_private.analysis.intervals.dispatch import perform
 from pymc_private.models import compat as compat  # registers the rule of PyMC's own Op
 from tests.analysis import gaps
-from tests.analysis.truth import BITS, TRUE, is_above, is_below
-
-
-def product(*factors: arb) -> arb:
-    total = arb(1)
-    for factor in factors:
-        total = total * factor
-    return total
-
-
-def power(x: arb, y: arb) -> arb:
-    whole = y.is_integer()
-    if x.is_zero() or (whole and abs(y) > 1e9):
-        return arb.nan()  # left to the Op: 0^0, 1/0
-    return x ** y.unique_fmpz() if whole else x**y
+from tests.analysis.truth import BITS, TRUE, is_above, is_below, power, product
 
 
 REAL: dict[type, Callable[..., arb]] = {

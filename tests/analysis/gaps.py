@@ -59,14 +59,7 @@ def power_step(x: arb, b: arb) -> arb:
     return with_bits(2000, lambda: (x + 1) ** b - x**b)
 
 
-def log_phi(x: arb) -> arb:
-    if abs(x) > FAR:
-        return arb.nan()
-    return with_bits(600, lambda: ((-x / arb(2).sqrt()).erfc() / 2).log())
-
-
 REAL = {
-    c.LogPhi: log_phi,
     c.LogSigmoidGap: log_sigmoid_gap,
     c.LogPhiGap: log_phi_gap,
     c.LogPhiBetween: log_phi_between,

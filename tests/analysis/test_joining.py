@@ -86,9 +86,7 @@ def test_a_composite_replaces_its_expression(name):
     (simple,) = simplify([out])
     assert wanted <= kinds(simple)
     before, after = evaluate([out, simple], {v: VALUES[v] for v in given([out])})
-    # PyMC's sqrt(2) has single precision.
-    close = 1e-7 if wanted & {GAP, BETWEEN} else 1e-11
-    np.testing.assert_allclose(after, before, rtol=close)
+    np.testing.assert_allclose(after, before, rtol=1e-11)
 
 
 @pytest.mark.parametrize("name", APART)

@@ -108,6 +108,20 @@ def betainc(a: arb, b: arb, x: arb) -> arb:
     return value
 
 
+def product(*factors: arb) -> arb:
+    total = arb(1)
+    for factor in factors:
+        total = total * factor
+    return total
+
+
+def power(x: arb, y: arb) -> arb:
+    whole = y.is_integer()
+    if x.is_zero() or (whole and abs(y) > 1e9):
+        return arb.nan()  # left to the Op: 0^0, 1/0
+    return x ** y.unique_fmpz() if whole else x**y
+
+
 TRUE: dict[str, Callable[..., arb]] = {
     "exp": exp,
     "expm1": expm1,

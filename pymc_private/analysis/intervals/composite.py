@@ -98,12 +98,6 @@ def _phi_mass_at(end: Interval, z: Array) -> Interval:
     return Interval(add_down(top.lower, ratio.lower), add_up(top.upper, ratio.upper))
 
 
-@bound_scalar.register(composites.LogPhi)
-def _log_phi_rule(op: composites.LogPhi, x: Interval) -> Interval:
-    """Increasing."""
-    return _log_phi(x)
-
-
 def _log_phi(x: Interval) -> Interval:
     """log Phi, increasing: on the right log(1 - Phi(-x)), so that no digit is lost."""
     return Interval(_log_phi_at(x.lower).lower, _log_phi_at(x.upper).upper)
@@ -144,7 +138,8 @@ def _power_step_at(x: Array, b: Array) -> Interval:
 
 @bound.register(composites.OnSimplex)
 def _on_simplex(op: composites.OnSimplex, node: Apply, x: Interval) -> Interval:
-    """The same interval; rows that are not negative lie on the simplex, so no entry exceeds one."""
+    """The same interval; rows that are not negative lie on the simplex, and no entry exceeds it."""
     if x.is_symbolic or not np.all(x.lower >= 0.0):
         return x
-    return replace(x, upper=np.minimum(x.upper, 1.0), within=SimplexRows())
+    most = 1.0 + op.slack
+    return replace(x, upper=np.minimum(x.upper, most), within=SimplexRows(slack=op.slack))

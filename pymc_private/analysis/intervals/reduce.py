@@ -55,7 +55,8 @@ def _sum(op: Sum, node: Apply, x: Interval) -> Interval:
         sums = x.lower.sum(axis=axis) * 0.0 + x.within.total
         if node.outputs[0].type.dtype.startswith("int"):
             return Interval(sums, sums)
-        return Interval(sums * (1 - 4 * UNIT), sums * (1 + 4 * UNIT))
+        slack = x.within.slack + 4 * UNIT * x.within.total
+        return Interval(sums - slack, sums + slack)
     number = x.as_float()
     if not x.is_symbolic and _exact(number.lower) and _exact(number.upper):
         return Interval(number.lower.sum(axis=axis), number.upper.sum(axis=axis))

@@ -138,7 +138,8 @@ def explained(place: str) -> Iterator[None]:
 def _in_words(place: str, name: str, error: sqlite3.Error) -> PymcPrivateError:
     # Text that is no UTF-8, or a missing table, comes as an error without a name of its own.
     broken = name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")) or any(
-        words in str(error) for words in ("no such", "malformed", "Could not decode", "UTF-8")
+        words in str(error)
+        for words in ("no such", "malformed", "unsupported file", "Could not decode", "UTF-8")
     )
     if broken:
         return damaged(place, str(error))

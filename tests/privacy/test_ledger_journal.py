@@ -159,10 +159,23 @@ def test_a_flipped_bit_in_a_leftover_journal_erases_no_reported_charge(charged):
 
 
 @pytest.mark.audit
-def test_every_byte_of_a_leftover_journal_flipped(charged):
-    size = len(charged[2][2])
-    found = flips(charged, range(size), random.Random(9))
-    print(f"{size} bytes of a journal: {found} flips found, the others erase nothing")
+def test_bits_flipped_all_over_a_leftover_journal(charged):
+    positions = range(0, len(charged[2][2]), 7)
+    found = flips(charged, positions, random.Random(9))
+    print(f"{len(positions)} bytes of a journal: {found} flips found, the others erase nothing")
+
+
+def test_a_leftover_journal_that_makes_the_header_unreadable_is_damage(charged):
+    path, _, (_, after, journal, size) = charged
+    # SQLite's checksum of a page adds up every 200th byte only; the rest is the chain's to find.
+    first = SECTOR + 4  # of page 1, wherever it stands in the journal
+    while journal[first : first + 6] != b"SQLite":
+        first += size + 8
+    flipped = bytearray(journal)
+    flipped[first + 47] ^= 64  # the schema format
+    left(path, after, bytes(flipped))
+    with pytest.raises(Incompatible, match="damaged"):
+        labels(path)
 
 
 def test_a_journal_cut_short_erases_no_reported_charge(charged):

@@ -61,7 +61,7 @@ class Batch:
     ) -> None:
         self.inputs = list(inputs)
         self.boxes = {
-            v: pt.tensor(v.name, dtype=v.type.dtype, shape=(None, *v.type.shape)) for v in inputs
+            v: pt.TensorType(v.type.dtype, shape=(None, *v.type.shape))(name=v.name) for v in inputs
         }
         wanted = [v for v in inputs if v in smooth]
         gradient = _gradient(value, wanted)

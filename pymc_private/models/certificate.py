@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from pymc_private.analysis import Trail
 from pymc_private.errors import NotCertified
 from pymc_private.models.clip import claims_of_clip, clipped_range
 from pymc_private.models.fingerprint import model_fingerprint
+from pymc_private.models.places import Place, picture
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.progress import progress_bar
 from pymc_private.models.refine import refined
@@ -56,8 +57,10 @@ class Certificate:
         Fingerprint of the model it speaks of, whatever its power.
     theorem : str
         Numbers of the theorems it rests on.
-    where : dict of str to array
-        Records and parameters at which `searched` is attained, where branch and bound found it.
+    where : tuple of Place
+        Records and parameters at which branch and bound found the most.
+    is_relaxed : bool
+        Whether `where` is of the bound alone: no such records and parameters need exist.
     """
 
     range: float
@@ -70,11 +73,14 @@ class Certificate:
     tolerance: float = 0.05
     model: str = ""
     theorem: str = THEOREM
-    where: Mapping[str, np.ndarray] = field(default_factory=dict)
+    where: tuple[Place, ...] = ()
+    is_relaxed: bool = False
 
     @property
     def tightness(self) -> float:
         """range / searched, at least 1; 1 means that the bound is exact."""
+        if self.range == 0.0:
+            return 1.0
         return self.range / self.searched if self.searched > 0 else math.inf
 
     @property
@@ -107,6 +113,19 @@ class Certificate:
             theorem=self.theorem,
             assumptions=(*ASSUMPTIONS, *self.claims),
         )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw where in (record, parameters) the bound is attained, and the slack.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        return picture(self.where, self.range, self.searched, self.is_relaxed, ax)
 
     def __repr__(self) -> str:
         proved, found = number(self.range, 6), number(self.searched, 6, up=False)
@@ -186,6 +205,7 @@ def certify(
         trail=tuple(trail.describe()),
         claims=(*private.claims, *claims_of_clip(private)),
         where=found.where,
+        is_relaxed=found.is_relaxed,
         milliseconds=(time.perf_counter() - start) * 1e3,
         tolerance=tolerance,
         model=_fingerprint(private),

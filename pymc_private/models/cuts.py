@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
@@ -61,10 +61,17 @@ def _replaced(value: Variable, columns: list[Column], cuts: Sequence[Variable]) 
     if not cuts or value in cuts:
         return value, columns, False
     trail = bounds(cuts, {c.variable: c.bounds for c in columns})
-    fresh = {v: v.type(name=f"part_{k}") for k, v in enumerate(cuts)}
+    named = {c.variable for c in columns}
+    fresh = {v: v.type(name=_name(v, named)) for v in cuts}
     roles = {c.variable: c.role for c in columns}
     added = [Column(new, _role(v, roles), trail[v].forget()) for v, new in fresh.items()]
     return rebuild([value], fresh)[0], columns + added, True
+
+
+def _name(variable: Variable, inputs: Collection[Variable]) -> str:
+    """What a cut variable is computed from."""
+    read = sorted(str(v.name) for v in ancestors([variable]) if v in inputs)
+    return f"from {', '.join(read)}"
 
 
 def _role(variable: Variable, roles: Mapping[Variable, Role]) -> Role:

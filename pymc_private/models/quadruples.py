@@ -30,6 +30,7 @@ from pymc_private.models.coordinates import (
 )
 from pymc_private.models.cuts import cut_where_many, cut_where_one_sided
 from pymc_private.models.domain import Categories
+from pymc_private.models.places import Place
 from pymc_private.models.single_record import SingleRecord
 from pymc_private.models.sources import Source
 
@@ -116,17 +117,30 @@ class Quadruples:
         """How much dearer one walk is than that of a small graph."""
         return max(1.0, self._batch.elements / SMALL)
 
-    def describe(self, point: np.ndarray | None) -> dict[str, np.ndarray]:
-        """Name the values at a point: ``y, y'`` for two records, ``b, b'`` for two parameters."""
+    def places(self, point: np.ndarray | None) -> tuple[Place, ...]:
+        """Name the values at a point, entry by entry."""
         if point is None:
-            return {}
-        named = {}
+            return ()
+        found = []
         for column in self.coordinates.columns:
-            for copy in column.role.copies(self.coordinates.contrast):
-                place = self.coordinates.places[column.variable, copy]
-                value = column.interval(point[None, place], point[None, place]).lower[0]
-                named[column.variable.name + "'" * sum(copy)] = value
-        return named
+            values = [
+                np.ravel(column.interval(point[None, place], point[None, place]).lower)
+                for place in (
+                    self.coordinates.places[column.variable, copy]
+                    for copy in column.role.copies(self.coordinates.contrast)
+                )
+            ]
+            ends = [np.ravel(end) for end in (column.bounds.lower, column.bounds.upper)]
+            for k, name in enumerate(_entries(column)):
+                each = tuple(float(value[k]) for value in values)
+                low, high = float(ends[0][k]), float(ends[1][k])
+                found.append(Place(name, column.role.value, low, high, each))
+        return tuple(found)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether nothing is left that reads both a record and a parameter: R is zero."""
+        return self.coordinates.count == 0
 
     @property
     def is_feasible(self) -> bool:
@@ -243,6 +257,14 @@ def _outward(total: np.ndarray, term: np.ndarray, far: float) -> np.ndarray:
 
 def _levels(domain: object) -> np.ndarray | None:
     return np.asarray(domain.values) if isinstance(domain, Categories) else None
+
+
+def _entries(column: Column) -> list[str]:
+    """A name for each entry of a column."""
+    name, shape = str(column.variable.name), np.shape(column.bounds.lower)
+    if column.size == 1:
+        return [name]
+    return [f"{name}[{', '.join(map(str, index))}]" for index in np.ndindex(shape)]
 
 
 def _grouped(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,13 +6,12 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from pymc_private.analysis.branch import Bracket, maximize
 from pymc_private.analysis.effort import Effort
 from pymc_private.errors import NotCertified
 from pymc_private.models import partition, search
 from pymc_private.models.coordinates import ADDITION, SUBSTITUTION
+from pymc_private.models.places import Place
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.quadruples import Quadruples
 from pymc_private.models.row_bounds import RowBounds
@@ -37,14 +36,16 @@ class Refined:
         Proved.
     found : float
         The greatest variation that a search found.
-    where : dict of str to array
-        The records and parameters at which it was found by branch and bound: names as in the model,
-        with the copy they belong to. Empty if it was found otherwise.
+    where : tuple of Place
+        The records and parameters at which branch and bound found it, or found the bound.
+    is_relaxed : bool
+        Whether `where` is of the bound alone.
     """
 
     upper: float
     found: float
-    where: dict[str, np.ndarray]
+    where: tuple[Place, ...] = ()
+    is_relaxed: bool = False
 
 
 def refined(
@@ -75,26 +76,31 @@ def refined(
     """
     add_remove = private.neighbors == ADD_REMOVE
     best = partition.coarse_range(rows, private.box, add_remove)
-    found, where, tried = 0.0, {}, False
+    found, tried = 0.0, False
+    where: tuple[Place, ...] = ()
+    is_relaxed = False
     for objective in _objectives(private):
         tried = True
+        if objective.is_constant:  # all that reads a record cancels
+            return Refined(0.0, 0.0)
         bracket = _bracket(objective, best, tolerance, deadline, progress)
         best = bracket.upper
-        if not objective.is_relaxed and bracket.lower > found:
-            found, where = bracket.lower, objective.describe(bracket.point)
+        if not objective.is_relaxed:
+            found = max(found, bracket.lower)
+        if not where or not objective.is_relaxed:
+            where, is_relaxed = objective.places(bracket.point), objective.is_relaxed
         if best <= found * (1.0 + tolerance) or best <= bracket.lower * (1.0 + tolerance):
             break
     _check_against(found, best)
     if best > found * (1.0 + tolerance):
         rows.effort = Effort(SEARCH, deadline)
-        searched = search.searched_range(rows, private.box, add_remove)
-        found, where = (searched, {}) if searched > found else (found, where)
+        found = max(found, search.searched_range(rows, private.box, add_remove))
         _check_against(found, best)
     if not tried and best > found * (1.0 + tolerance) and not add_remove:
         rows.effort = Effort(REFINE_ROWS, deadline)
         best = min(best, partition.refined_range(rows, private.box, found, tolerance))
         _check_against(found, best)
-    return Refined(best, found, where)
+    return Refined(best, found, where, is_relaxed)
 
 
 def _bracket(
@@ -123,7 +129,7 @@ def _objectives(private: PrivateModel) -> Iterator[Quadruples]:
     fewest = math.inf
     for together in (False, True):
         made = Quadruples(record, private.sources, private.box, contrast, together=together)
-        if made.is_feasible and made.coordinates.count < fewest:
+        if made.is_constant or (made.is_feasible and made.coordinates.count < fewest):
             fewest = made.coordinates.count
             yield made
 

@@ -149,12 +149,13 @@ def _one_row(
     arrays: Sequence[_RowArray],
 ) -> SingleRecord:
     """The graph with every row array one row long, and that axis made inside."""
-    data = {s.name: pt.tensor(s.name, dtype=s.dtype, shape=s.row_shape) for s in sources}
+    data = {s.name: pt.TensorType(s.dtype, shape=s.row_shape)(name=s.name) for s in sources}
     swaps = {graph.data[s.name]: pt.expand_dims(data[s.name], s.axis) for s in sources}
     public = {}
     for a in arrays:
         values = np.moveaxis(a.values, a.axis, 0)
-        entry = pt.tensor(a.variable.name, dtype=a.variable.type.dtype, shape=values.shape[1:])
+        kind = pt.TensorType(a.variable.type.dtype, shape=values.shape[1:])
+        entry = kind(name=a.variable.name)
         public[entry] = values
         swaps[a.variable] = pt.expand_dims(entry, a.axis)
     parameters = {

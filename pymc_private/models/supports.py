@@ -17,6 +17,12 @@ BOXABLE = {"NoneType", "LogTransform", "LogOddsTransform", "LogOddsInterval", "I
 """Transforms whose variable is free in each coordinate, so that a box may replace its support."""
 
 
+WALLED = {"SimplexTransform", "CholeskyCovPacked"}
+"""Transforms that a trim keeps: a potential of -inf outside restricts the box."""
+ORDERED = "Ordered"
+"""The transform of increasing vectors: boxes that do not overlap keep the order by themselves."""
+
+
 def transform_name(model: pm.Model, rv: Variable) -> str:
     """Class name of the value transform."""
     name = type(model.rvs_to_transforms[rv]).__name__
@@ -45,6 +51,8 @@ def support(model: pm.Model, rv: Variable, shape: tuple[int, ...]) -> Bounds:
         return _box(0.0, 1.0, shape)
     if kind == "SimplexTransform":
         return Bounds(np.zeros(shape), np.ones(shape), SimplexRows())
+    if kind == "CholeskyCovPacked":
+        return _packed_support(shape)
     if kind == "Interval":
         return _interval_support(model.rvs_to_transforms[rv], rv, shape)
     if str(rv.type.dtype).startswith(("int", "uint", "bool")):
@@ -54,6 +62,14 @@ def support(model: pm.Model, rv: Variable, shape: tuple[int, ...]) -> Bounds:
 
 def _box(low: float, high: float, shape: tuple[int, ...]) -> Bounds:
     return Bounds(np.full(shape, low), np.full(shape, high))
+
+
+def _packed_support(shape: tuple[int, ...]) -> Bounds:
+    """A lower triangle, row by row: its diagonal is positive, the rest is free."""
+    lower = np.full(shape, -INF)
+    diagonal = np.cumsum(np.arange(1, shape[-1] + 1)) - 1
+    lower[..., diagonal[diagonal < shape[-1]]] = 0.0
+    return Bounds(lower, np.full(shape, INF))
 
 
 def _interval_support(transform: Any, rv: Variable, shape: tuple[int, ...]) -> Bounds:

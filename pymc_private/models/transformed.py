@@ -20,6 +20,7 @@ from pymc_private.models.pinning import public_data
 from pymc_private.models.records import RecordGraph, factor_terms
 from pymc_private.models.simplex import onto_simplex
 from pymc_private.models.sources import Source
+from pymc_private.models.supports import WALLED, transform_name
 
 TEMPER, REGION, SCORE = "likelihood_power", "region", "clipped_likelihood"
 """Names of the potentials that are added."""
@@ -36,10 +37,10 @@ def restricted_model(
 
     The prior terms stay as they are: restricting the joint prior only needs a new normalizer, which
     no sampler reads. Interval transforms keep gradient samplers inside without a wall; rows of a
-    simplex keep their transform and get a potential of -inf outside. `pm.sample_prior_predictive`
-    knows nothing of either; it draws from the untrimmed prior.
+    simplex and packed Cholesky factors keep their transform and get a potential of -inf outside.
+    `pm.sample_prior_predictive` knows nothing of either; it draws from the untrimmed prior.
     """
-    walled = [name for name, bounds in region.items() if bounds.within is not None]
+    walled = [name for name in region if transform_name(base, base[name]) in WALLED]
     transforms = {
         name: _interval(bounds)
         for name, bounds in region.items()

@@ -14,7 +14,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.supports import BOXABLE, transform_name
+from pymc_private.models.supports import BOXABLE, ORDERED, WALLED, transform_name
 
 PRIOR_DRAWS = 4000
 PRIOR_SEED = 20260103
@@ -71,11 +71,12 @@ def _cut(private: PrivateModel, name: str, ends: Any) -> Bounds:
     """The given ends met with what the variable allows already."""
     rv = private.base[name]
     kind = transform_name(private.base, rv)
-    if not (kind in BOXABLE or kind == "SimplexTransform") or "int" in str(rv.type.dtype):
+    if kind not in BOXABLE | WALLED | {ORDERED} or "int" in str(rv.type.dtype):
         raise Unsupported(
             f"'{name}' cannot be trimmed by a box",
             got=f"a variable with {kind}, dtype {rv.type.dtype}",
-            allowed="continuous variables that are free in each coordinate, or simplex rows",
+            allowed="continuous variables that are free in each coordinate, simplex rows, ordered "
+            "vectors, packed Cholesky factors",
             do="trim other variables, or write the prior with free coordinates",
         )
     now, shape = private.box[name], private.shapes[name]
@@ -91,6 +92,13 @@ def _cut(private: PrivateModel, name: str, ends: Any) -> Bounds:
             f"the box of '{name}' is empty",
             got=f"({ends[0]}, {ends[1]})",
             allowed=f"ends that meet [{np.min(now.lower):.4g}, {np.max(now.upper):.4g}]",
+        )
+    if kind == ORDERED and not np.all(upper[..., :-1] <= lower[..., 1:]):
+        raise DomainError(
+            f"the boxes of the ordered entries of '{name}' overlap",
+            got=f"({ends[0]}, {ends[1]})",
+            allowed="upper ends that are not above the next entry's lower end",
+            do="give each entry an interval of its own: (lower, upper) as arrays",
         )
     if any(np.isinf(end).any() and not np.isinf(end).all() for end in (lower, upper)):
         raise DomainError(

@@ -15,6 +15,7 @@ import pymc_private as pmp
 from pymc_private.models.simplex import onto_simplex
 from tests.models.brute_force import natural_logp, stripped
 
+PYMC_6 = not pm.__version__.startswith("5.")
 N = 20
 COORDS = {"i": range(N), "group": ["a", "b", "c"], "column": ["x", "z"]}
 
@@ -250,3 +251,46 @@ def test_points_are_moved_onto_the_simplex_inside_a_box(target):
     moved = onto_simplex(np.array(target), lower, upper)
     assert moved.sum() == pytest.approx(1.0)
     assert np.all((lower <= moved) & (moved <= upper))
+
+
+def ordinal():
+    with pm.Model(coords={"i": range(6)}) as model:
+        x = pm.Data("x", np.linspace(-1, 1, 6), dims="i")
+        cut = pm.Normal(
+            "cut", [-1.0, 1.0], 1, transform=pm.distributions.transforms.ordered, initval=[-1, 1]
+        )
+        pm.OrderedLogistic(
+            "y", eta=pm.Normal("b", 0, 1) * x, cutpoints=cut, observed=[0, 1, 2, 0, 1, 2], dims="i"
+        )
+    return pmp.privatize(model, records="i", domain={"x": (-1, 1), "y": {0, 1, 2}})
+
+
+def test_ordered_cutpoints_are_trimmed_to_boxes_that_keep_their_order():
+    box = {"b": (-1, 1), "cut": ([-2.0, 0.5], [-0.5, 2.0])}
+    private = pmp.trim(ordinal(), box=box)
+    assert np.isfinite(pmp.certify(private).range)
+    plain = private.model
+    start = plain.initial_point()
+    assert np.isfinite(plain.compile_logp(mode="FAST_COMPILE")(start))
+    with pytest.raises(pmp.errors.DomainError, match="overlap"):
+        pmp.trim(ordinal(), box={"cut": (-2, 2)})
+
+
+def test_a_packed_cholesky_factor_is_trimmed_where_it_is_packed():
+    with pm.Model() as model:
+        chol, _, _ = pm.LKJCholeskyCov("c", n=2, eta=2, sd_dist=pm.HalfNormal.dist(1, size=2))
+        pm.MvNormal("y", pm.Normal("mu", 0, 1, shape=2), chol=chol, observed=np.zeros((5, 2)))
+    private = pmp.privatize(model, records={"y": 0}, domain={"y": (-2, 2)})
+    assert private.box["c"].lower.tolist() == [0.0, -np.inf, 0.0]
+    box = {"mu": (-1, 1), "c": ([0.5, -0.5, 0.5], [1.5, 0.5, 1.5])}
+    trimmed = pmp.trim(private, box=box)
+    if PYMC_6:
+        assert np.isfinite(pmp.certify(trimmed).range)
+    else:  # the graph of PyMC 5 factors L L^T again, which intervals cannot follow
+        with pytest.raises(pmp.NotCertified, match="Cholesky"):
+            pmp.certify(trimmed)
+    logp = trimmed.model.compile_logp(mode="FAST_COMPILE")
+    inside = trimmed.model.initial_point()
+    assert np.isfinite(logp(inside))
+    outside = dict(inside) | {"c_cholesky-cov-packed__": np.array([3.0, 0.0, 0.0])}
+    assert logp(outside) == -np.inf

@@ -14,12 +14,16 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.logprob.basic import conditional_logp
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import graph_replace
-from pytensor.graph.traversal import ancestors, io_toposort
+from pytensor.graph.traversal import ancestors
+from pytensor.graph.utils import MethodNotDefined
 from pytensor.tensor.random.type import RandomType
+from pytensor.tensor.shape import SpecifyShape
 
 from pymc_private.analysis import MIXED, NONE, refuse_joint_conditions, row_labels, simplify
+from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
+from pymc_private.analysis.rebuild import rebuild
 from pymc_private.errors import DomainError, NotCertified
 from pymc_private.models.intake import record_latent
 from pymc_private.models.pinning import (
@@ -94,7 +98,7 @@ def build_record_graph(
     terms = factor_terms(model, parameters)
     # Parameters stand in for themselves: PyTensor 2 copies every input that is not replaced.
     swaps = {s.variable: data[s.name] for s in sources} | {v: v for v in parameters.values()}
-    raw = graph_replace([term for _, term in terms], swaps, strict=False)
+    raw = _of_any_length([term for _, term in terms], swaps)
     outs = simplify(raw)
     values = stand_ins(model, [*raw, *outs], parameters, data, sources)
     trail = row_labels(outs, labels_of_records(values, data, sources, n), values)
@@ -137,7 +141,7 @@ def factor_terms(model: pm.Model, parameters: dict[str, Variable]) -> list[tuple
     values |= {rv: model.rvs_to_values[rv] for rv in model.observed_RVs}
     logps = conditional_logp(values)
     named = [(rv.name, logps[value]) for rv, value in values.items()]
-    potentials = [(p.name, _replaced(p, values)) for p in model.potentials]
+    potentials = [(p.name, rebuild([p], values)[0]) for p in model.potentials]
     terms = named + potentials
     for name, term in terms:
         drawn = [v for v in ancestors([term]) if isinstance(v.type, RandomType)]
@@ -150,22 +154,19 @@ def factor_terms(model: pm.Model, parameters: dict[str, Variable]) -> list[tuple
     return terms
 
 
-def _replaced(potential: Variable, values: dict[Variable, Variable]) -> Variable:
-    """A potential may read an observed variable, which stands for its data.
+def _of_any_length(terms: Sequence[Variable], swaps: dict[Variable, Variable]) -> list[Variable]:
+    """The terms on new inputs, without the model's own number of records in their types.
 
-    Node by node: `graph_replace` of PyTensor 2 fails where one replaced variable reads another.
+    A number in a type comes back as a constant when the graph is simplified.
     """
-    new = dict(values)
-    for node in io_toposort(list(values), [potential]):
-        inputs = [new.get(v, v) for v in node.inputs]
-        if inputs != node.inputs:
-            copy = node.clone_with_new_inputs(inputs)
-            new.update(
-                (old, out)
-                for old, out in zip(node.outputs, copy.outputs, strict=True)
-                if old not in values
-            )
-    return new.get(potential, potential)
+
+    def unsized(node: Apply, inputs: list[Variable]) -> Variable | None:
+        return inputs[0] if isinstance(node.op, SpecifyShape) else None
+
+    try:
+        return rebuild(terms, swaps, unsized)
+    except (*UNCOMPUTABLE, MethodNotDefined):  # an Op that holds on to its types
+        return graph_replace(list(terms), swaps, strict=False)
 
 
 def stand_ins(

@@ -96,7 +96,8 @@ def refined(
         rows.effort = Effort(SEARCH, deadline)
         found = max(found, search.searched_range(rows, private.box, add_remove))
         _check_against(found, best)
-    if not tried and best > found * (1.0 + tolerance) and not add_remove:
+    loose = best > found * (1.0 + tolerance) and not add_remove
+    if loose and (not tried or not math.isfinite(best)):
         rows.effort = Effort(REFINE_ROWS, deadline)
         best = min(best, partition.refined_range(rows, private.box, found, tolerance))
         _check_against(found, best)

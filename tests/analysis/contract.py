@@ -25,7 +25,6 @@ from pymc_private.models import compat as compat  # registers the rule of PyMC's
 from tests.analysis import gaps
 from tests.analysis.truth import BITS, TRUE, is_above, is_below, power, product
 
-
 REAL: dict[type, Callable[..., arb]] = {
     ps.Add: lambda *x: sum(x, arb(0)),
     ps.ArcSinh: TRUE["arcsinh"],

@@ -75,17 +75,7 @@ class Quadruples:
         together: bool = False,
     ) -> None:
         self._public = record.public
-        columns = [
-            Column(
-                record.data[s.name], Role.RECORD, s.domain.bounds(s.row_shape), _levels(s.domain)
-            )
-            for s in sources
-        ]
-        columns += [Column(record.parameters[n], Role.POINT, b) for n, b in box.items()]
-        columns += [
-            Column(v, Role.SHARED, Bounds(rows.min(axis=0), rows.max(axis=0)))
-            for v, rows in record.public.items()
-        ]
+        columns = _columns(record, sources, box)
         whole = {column.variable: column.bounds for column in columns}
         value = specialize(record.value, whole)
         points = [c.variable for c in columns if c.role is Role.POINT]
@@ -245,6 +235,21 @@ class Quadruples:
                 low[:, place] = _outward(low[:, place], down, -np.inf)
                 high[:, place] = _outward(high[:, place], up, np.inf)
         return low, high
+
+
+def _columns(
+    record: SingleRecord, sources: Sequence[Source], box: Mapping[str, Bounds]
+) -> list[Column]:
+    """All inputs: a record's entries, the parameters, and what is public row by row."""
+    columns = [
+        Column(record.data[s.name], Role.RECORD, s.domain.bounds(s.row_shape), _levels(s.domain))
+        for s in sources
+    ]
+    columns += [Column(record.parameters[n], Role.POINT, b) for n, b in box.items()]
+    return columns + [
+        Column(v, Role.SHARED, Bounds(rows.min(axis=0), rows.max(axis=0)))
+        for v, rows in record.public.items()
+    ]
 
 
 def _outward(total: np.ndarray, term: np.ndarray, far: float) -> np.ndarray:

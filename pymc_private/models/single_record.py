@@ -88,7 +88,8 @@ def single_record(
         and _alike(record, values, stand_ins, axes, n)
     ):
         return None
-    return _one_row(record, graph, sources, shapes, arrays)
+    known = {v: pt.constant(v.get_value(), name=v.name) for v in fixed}
+    return _one_row(rebuild([record], known)[0], graph, sources, shapes, arrays)
 
 
 def _row_arrays(record: Variable, n: int) -> list[_RowArray]:

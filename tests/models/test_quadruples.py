@@ -152,3 +152,49 @@ def test_the_bound_does_not_move_with_the_number_of_records():
     few = one.privatize(one.data(np.random.default_rng(1), 8))
     many = one.privatize(one.data(np.random.default_rng(1), 501))
     assert pmp.certify(few).range == pmp.certify(many).range
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        lambda y, t: pt.log(pt.exp(y) + pt.exp(t)),
+        lambda y, t: pt.logaddexp(y, t),
+        lambda y, t: pt.log(pt.exp(y) + (pt.exp(t) + pt.exp(y * t))),
+        lambda y, t: pt.logsumexp(pt.stack([y, t + 0 * y], axis=1), axis=1),
+    ],
+)
+def test_a_sum_of_exponentials_written_out_is_one_composite(term):
+    with pm.Model(coords={"i": range(3)}) as model:
+        y, t = pm.Data("y", np.zeros(3), dims="i"), pm.Uniform("t", 0, 1)
+        pm.Potential("f", term(y, t), dims="i")
+    found = pmp.certify(pmp.privatize(model, records="i", domain={"y": (0, 1)}))
+    assert found.searched > 0.05
+    assert found.tightness < 1.1
+
+
+def test_public_numbers_without_a_records_axis_are_constants():
+    with pm.Model(coords={"i": range(4)}) as model:
+        w = pm.Data("w", np.array([1.0, 2.0]))
+        y, t = pm.Data("y", np.zeros(4), dims="i"), pm.Uniform("t", 0, 1)
+        pm.Potential("f", -w[1] * y * t, dims="i")
+    found = pmp.certify(pmp.privatize(model, records="i", domain={"y": (0, 1)}, public=["w"]))
+    assert found.range == pytest.approx(2.0)
+
+
+def test_the_places_are_where_the_range_is_attained():
+    found = pmp.certify(private_of("normal"))
+    by_name = {place.name: place for place in found.where}
+    assert sorted(by_name["y"].values) == [-2.0, 2.0]
+    assert by_name["s"].values == (0.5, 0.5)
+    assert not found.is_relaxed
+    labels = [label.get_text() for label in found.plot().get_yticklabels()]
+    assert labels == ["y", "mu", "s"]
+    assert pmp.certify(private_of("logistic")).is_relaxed
+
+
+def test_terms_that_all_cancel_have_range_zero():
+    with pm.Model(coords={"i": range(4)}) as model:
+        u = pm.Uniform("u", 1, 2)
+        pm.Uniform("y", 0, u, observed=np.full(4, 0.5), dims="i")
+    found = pmp.certify(pmp.privatize(model, records="i", domain={"y": (0.1, 0.9)}))
+    assert (found.range, found.tightness) == (0.0, 1.0)

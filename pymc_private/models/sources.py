@@ -161,24 +161,39 @@ def _shape(variable: Any) -> tuple[int, ...]:
     return tuple(np.shape(variable.data))
 
 
+MOST_IMPLIED = 1000
+"""Values of a uniform law that are taken for categories."""
+
+
 def implied_support(rv: Variable) -> Domain | None:
     """A finite support that the likelihood itself states."""
     name = type(rv.owner.op).__name__
     if name == "BernoulliRV":
         return Categories([0, 1])
-    if name not in ("CategoricalRV", "BinomialRV", "BetaBinomialRV"):
+    if name not in ("CategoricalRV", "BinomialRV", "BetaBinomialRV", "DiscreteUniformRV"):
         return None
     parameters = rv.owner.op.dist_params(rv.owner)
+    if name == "DiscreteUniformRV":
+        first, last = (_public_number(end) for end in parameters)
+        if first is None or last is None or not 0 <= last - first <= MOST_IMPLIED:
+            return None
+        return Categories(range(int(first), int(last) + 1))
     if name == "CategoricalRV":
         levels = parameters[0].type.shape[-1]
         return None if levels is None else Categories(range(levels))
     if name in ("BinomialRV", "BetaBinomialRV"):
-        # An array of trials may belong to the records, so what it holds must imply nothing.
-        arrays = [v for v in ancestors([parameters[0]]) if isinstance(v, TensorConstant)]
-        public = all(v.data.size == 1 for v in arrays)
-        trials = constant_value(parameters[0]) if public else None
+        trials = _public_number(parameters[0])
         return None if trials is None else Categories(range(int(trials) + 1))
     return None
+
+
+def _public_number(variable: Variable) -> float | None:
+    """The one number that single constants amount to, or None.
+
+    An array may belong to the records, so what it holds must imply nothing.
+    """
+    arrays = [v for v in ancestors([variable]) if isinstance(v, TensorConstant)]
+    return constant_value(variable) if all(v.data.size == 1 for v in arrays) else None
 
 
 def constant_value(variable: Variable) -> float | None:

@@ -198,3 +198,11 @@ def test_terms_that_all_cancel_have_range_zero():
         pm.Uniform("y", 0, u, observed=np.full(4, 0.5), dims="i")
     found = pmp.certify(pmp.privatize(model, records="i", domain={"y": (0.1, 0.9)}))
     assert (found.range, found.tightness) == (0.0, 1.0)
+
+
+def test_a_discrete_uniform_parameter_has_the_support_it_states():
+    with pm.Model(coords={"i": range(5)}) as model:
+        y, d = pm.Data("y", np.zeros(5), dims="i"), pm.DiscreteUniform("d", 0, 2)
+        pm.Potential("f", y * d, dims="i")
+    private = pmp.privatize(model, records="i", domain={"y": (-1, 1)})
+    assert pmp.certify(private).range == pytest.approx(4.0, rel=0.011)

@@ -31,13 +31,12 @@ from pymc_private.models.coordinates import (
 from pymc_private.models.cuts import cut_where_many, cut_where_one_sided
 from pymc_private.models.domain import Categories
 from pymc_private.models.places import Place
+from pymc_private.models.public_rows import MOST_ROWS, boxes_around, distinct_rows
 from pymc_private.models.single_record import SingleRecord
 from pymc_private.models.sources import Source
 
 MOST_COORDINATES = 160
 """Beyond this many coordinates halving them does not help."""
-MOST_ROWS = 4096
-"""Distinct rows of public arrays that are bounded one by one; more are put into fewer boxes."""
 SMALL = 64.0
 """Numbers in a small graph, in one walk over one box."""
 PAD = 2.0**-44
@@ -100,7 +99,10 @@ class Quadruples:
         self.smooth = np.zeros(self.coordinates.count, dtype=bool)
         for (variable, _), place in self.coordinates.places.items():
             self.smooth[place] = variable in self._batch.gradient
-        self.is_relaxed = cut or any(c.bounds.within is not None for c in columns)
+        self._rows = distinct_rows([record.public[c.variable] for c in self._shared()])
+        odd = any(c.bounds.within is not None for c in columns)
+        # Boxes around rows hold what is no row.
+        self.is_relaxed = cut or odd or len(self._rows) > MOST_ROWS
 
     @property
     def cost(self) -> float:
@@ -142,19 +144,24 @@ class Quadruples:
     def roots(self) -> tuple[np.ndarray, np.ndarray]:
         """Boxes that hold all records and parameters: one for each distinct public row."""
         lower, upper = self.coordinates.lower[None], self.coordinates.upper[None]
-        shared = [c for c in self.coordinates.columns if c.role is Role.SHARED]
+        shared = self._shared()
         if not shared:
             return lower, upper
-        rows = np.concatenate(
-            [self._public[c.variable].reshape(-1, c.size).astype(float) for c in shared], axis=1
-        )
-        low, high = _grouped(np.unique(rows, axis=0))
+        low, high = boxes_around(self._rows)
         places = np.concatenate(
             [np.arange(self.coordinates.count)[self.coordinates.of(c, (0, 0))] for c in shared]
         )
         lower, upper = lower.repeat(len(low), axis=0), upper.repeat(len(low), axis=0)
         lower[:, places], upper[:, places] = low, high
         return lower, upper
+
+    def _shared(self) -> list[Column]:
+        """What is public and differs from row to row."""
+        return [
+            c
+            for c in self.coordinates.columns
+            if c.role is Role.SHARED and c.variable in self._public
+        ]
 
     def tighten(
         self, lower: np.ndarray, upper: np.ndarray
@@ -270,25 +277,3 @@ def _entries(column: Column) -> list[str]:
     if column.size == 1:
         return [name]
     return [f"{name}[{', '.join(map(str, index))}]" for index in np.ndindex(shape)]
-
-
-def _grouped(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Boxes around rows: one for each, or around neighbors if there are too many."""
-    groups = [rows]
-    while len(rows) > MOST_ROWS and len(groups) < MOST_ROWS:
-        groups = [half for group in groups for half in _halved(group)]
-    if len(rows) <= MOST_ROWS:
-        return rows, rows
-    return (
-        np.stack([group.min(axis=0) for group in groups]),
-        np.stack([group.max(axis=0) for group in groups]),
-    )
-
-
-def _halved(rows: np.ndarray) -> list[np.ndarray]:
-    """Both halves across the widest column."""
-    if len(rows) == 1:
-        return [rows]
-    axis = int(np.argmax(np.ptp(rows, axis=0)))
-    ordered = rows[np.argsort(rows[:, axis], kind="stable")]
-    return [ordered[: len(rows) // 2], ordered[len(rows) // 2 :]]

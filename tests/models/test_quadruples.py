@@ -13,7 +13,7 @@ from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import batch, specialize
 from pymc_private.analysis.branch import maximize
 from pymc_private.analysis.effort import Effort
-from pymc_private.models import quadruples, refine
+from pymc_private.models import public_rows, quadruples, refine
 from tests.models.zoo import BY_NAME, ZOO, N
 
 ALIKE = [e.name for e in ZOO]
@@ -206,3 +206,22 @@ def test_a_discrete_uniform_parameter_has_the_support_it_states():
         pm.Potential("f", y * d, dims="i")
     private = pmp.privatize(model, records="i", domain={"y": (-1, 1)})
     assert pmp.certify(private).range == pytest.approx(4.0, rel=0.011)
+
+
+def test_more_public_rows_than_boxes_are_bounded_all_the_same(monkeypatch):
+    def private():
+        rng = np.random.default_rng(6)
+        with pm.Model(coords={"i": range(60)}) as model:
+            x = pm.Data("x", rng.uniform(-1, 1, 60), dims="i")
+            b = pm.Normal("b", 0, 1)
+            pm.Normal("y", b * x, 1.0, observed=rng.normal(size=60).clip(-2, 2), dims="i")
+        made = pmp.privatize(model, records="i", domain={"y": (-2, 2)}, public=["x"])
+        return pmp.trim(made, box={"b": (-1, 1)})
+
+    exact = pmp.certify(private())
+    monkeypatch.setattr(public_rows, "MOST_ROWS", 4)
+    monkeypatch.setattr(quadruples, "MOST_ROWS", 4)
+    boxed = pmp.certify(private())
+    assert boxed.is_relaxed
+    assert not exact.is_relaxed
+    assert exact.searched <= exact.range * 1.0 + 1e-9 <= boxed.range * 1.011

@@ -225,3 +225,13 @@ def test_more_public_rows_than_boxes_are_bounded_all_the_same(monkeypatch):
     assert boxed.is_relaxed
     assert not exact.is_relaxed
     assert exact.searched <= exact.range * 1.0 + 1e-9 <= boxed.range * 1.011
+
+
+def test_a_power_that_jumps_at_zero_has_no_slopes():
+    # y^t is 0 at y = 0 for t > 0, and 1 at t = 0.
+    with pm.Model(coords={"i": range(3)}) as model:
+        y, t = pm.Data("y", np.zeros(3), dims="i"), pm.Uniform("t", 0, 1)
+        pm.Potential("f", y**t, dims="i")
+    private = pmp.privatize(model, records="i", domain={"y": (0, 1)})
+    with pytest.raises(pmp.NotCertified):
+        pmp.certify(private)

@@ -54,9 +54,6 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
 @node_rewriter(None)
 def _log_of_sum(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     """log sum e^x as one composite: an Op of PyTensor 3, three Ops of PyTensor 2."""
-    terms = _terms(node)
-    if terms is not None:
-        return _stacked(terms, node.outputs[0])
     if type(node.op).__name__ == "LogSumExp" and hasattr(node.op, "axis"):
         return _composite(node.inputs[0], node.op.axis, [], node.outputs[0])
     if not (isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, ps.Log)):
@@ -69,46 +66,6 @@ def _log_of_sum(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     if terms is None or not isinstance(getattr(terms.op, "scalar_op", None), ps.Exp):
         return None
     return _composite(terms.inputs[0], total.op.axis, moves, node.outputs[0])
-
-
-def _terms(node: Apply) -> list[Variable] | None:
-    """The x_k of log(e^x_1 + e^x_2 + ...), where the sum is written out."""
-    if type(node.op).__name__ == "LogAddExp":
-        return list(node.inputs)
-    if not (isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, ps.Log)):
-        return None
-    total = node.inputs[0].owner
-    if not isinstance(getattr(getattr(total, "op", None), "scalar_op", None), ps.Add):
-        return None
-    exponents = [_exponent(v) for v in _summands(total.outputs[0])]
-    return None if any(x is None for x in exponents) else exponents
-
-
-def _summands(variable: Variable) -> list[Variable]:
-    """The terms of a sum of sums."""
-    node = variable.owner
-    if not isinstance(getattr(getattr(node, "op", None), "scalar_op", None), ps.Add):
-        return [variable]
-    return [term for part in node.inputs for term in _summands(part)]
-
-
-def _exponent(variable: Variable) -> Variable | None:
-    """x if this is e^x, whatever axes it was given."""
-    node = variable.owner
-    if node is None:
-        return None
-    if isinstance(node.op, DimShuffle):
-        inner = _exponent(node.inputs[0])
-        return None if inner is None else node.op(inner)
-    return node.inputs[0] if isinstance(getattr(node.op, "scalar_op", None), ps.Exp) else None
-
-
-def _stacked(terms: Sequence[Variable], out: Variable) -> list[Variable] | None:
-    """The composite of terms that broadcast."""
-    if any(v.type.dtype != out.type.dtype for v in terms):
-        return None
-    joined = log_sum_exp(pt.stack(pt.broadcast_arrays(*terms), axis=-1), (out.type.ndim,))
-    return [joined] if joined.type.ndim == out.type.ndim else None
 
 
 def _composite(

@@ -154,24 +154,6 @@ def test_the_bound_does_not_move_with_the_number_of_records():
     assert pmp.certify(few).range == pmp.certify(many).range
 
 
-@pytest.mark.parametrize(
-    "term",
-    [
-        lambda y, t: pt.log(pt.exp(y) + pt.exp(t)),
-        lambda y, t: pt.logaddexp(y, t),
-        lambda y, t: pt.log(pt.exp(y) + (pt.exp(t) + pt.exp(y * t))),
-        lambda y, t: pt.logsumexp(pt.stack([y, t + 0 * y], axis=1), axis=1),
-    ],
-)
-def test_a_sum_of_exponentials_written_out_is_one_composite(term):
-    with pm.Model(coords={"i": range(3)}) as model:
-        y, t = pm.Data("y", np.zeros(3), dims="i"), pm.Uniform("t", 0, 1)
-        pm.Potential("f", term(y, t), dims="i")
-    found = pmp.certify(pmp.privatize(model, records="i", domain={"y": (0, 1)}))
-    assert found.searched > 0.05
-    assert found.tightness < 1.1
-
-
 def test_public_numbers_without_a_records_axis_are_constants():
     with pm.Model(coords={"i": range(4)}) as model:
         w = pm.Data("w", np.array([1.0, 2.0]))

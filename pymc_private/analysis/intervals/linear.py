@@ -13,7 +13,7 @@ from pytensor.tensor.math import Dot
 
 from pymc_private.analysis.interval import Ellipsoid, Interval
 from pymc_private.analysis.intervals.cholesky import cholesky, inverse
-from pymc_private.analysis.intervals.dispatch import Answer, bound, fold
+from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE, Answer, bound, fold
 from pymc_private.analysis.intervals.elementwise import divide
 from pymc_private.analysis.intervals.reduce import sum_down, sum_up
 from pymc_private.analysis.rounding import UNIT, Array, library, up
@@ -97,8 +97,8 @@ def _each(op: Blockwise, node: Apply, *inputs: Interval) -> Answer:
         return [Interval.everything() for _ in node.outputs]
     batch = np.broadcast_shapes(*(i.shape[: i.lower.ndim - core] for i, core in pairs))
     kinds = [
-        pt.TensorType(v.type.dtype, shape=(None,) * core)()
-        for v, core in zip(node.inputs, cores, strict=True)
+        pt.TensorType(v.type.dtype, shape=tuple(1 if k == 1 else None for k in _core(i, core)))()
+        for v, i, core in zip(node.inputs, inputs, cores, strict=True)
     ]
     inner = op.core_op.make_node(*kinds)
     whole = [
@@ -109,9 +109,17 @@ def _each(op: Blockwise, node: Apply, *inputs: Interval) -> Answer:
     found: list[list[Interval]] = []
     for place in np.ndindex(*batch):
         parts = [_part(low[place], high[place], i) for low, high, i in whole]
-        answer = bound(op.core_op, inner, *parts)
+        try:
+            answer = bound(op.core_op, inner, *parts)
+        except UNCOMPUTABLE:  # the core Op's own checks of shapes
+            return [Interval.everything() for _ in node.outputs]
         found.append(answer if isinstance(answer, list) else [answer])
     return [_stacked([each[k] for each in found], batch) for k in range(len(node.outputs))]
+
+
+def _core(whole: Interval, core: int) -> tuple[int, ...]:
+    """Shape of one batch element."""
+    return whole.shape[whole.lower.ndim - core :]
 
 
 def _part(lower: np.ndarray, upper: np.ndarray, whole: Interval) -> Interval:

@@ -16,7 +16,12 @@ from tests.models.brute_force import by_record, random_points
 from tests.models.distributions import BY_NAME, REFUSED
 from tests.models.zoo import N
 
-FINITE = [name for name in BY_NAME if name not in REFUSED]
+SLOW = {f"mv normal of free {part}" for part in ("chol", "covariance", "precision")}
+FINITE = [
+    pytest.param(name, marks=pytest.mark.audit) if name in SLOW else name
+    for name in BY_NAME
+    if name not in REFUSED
+]
 ANY, SOON, POINTS = 1e9, 0.1, 24
 """Refine only what is not finite, search but briefly; points of the box to try."""
 # PyMC 5 builds truncated discrete distributions by a Scan of the old signature.

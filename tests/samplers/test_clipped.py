@@ -131,7 +131,9 @@ def test_an_unbounded_parameter_is_refused_as_ever():
         pmp.calibrate(clipped, epsilon=1)
 
 
-@pytest.mark.parametrize("name", ["elementwise dark", "blockwise dark"])
+@pytest.mark.parametrize(
+    "name", ["elementwise dark", pytest.param("blockwise dark", marks=pytest.mark.audit)]
+)
 def test_a_draw_that_might_never_end_is_refused_before_the_charge(name):
     score = BY_NAME[name]
     many = pmp.trim(pmp.clip(score.privatize(n=300), -4, 0), box=BOXES[name])

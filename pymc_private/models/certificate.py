@@ -133,7 +133,7 @@ class Certificate:
         lines = [
             "Certificate",
             f"  one record changes the log-likelihood by a range of at most R = {proved} nats "
-            f"(power {float(self.power):.4g})",
+            f"(power {number(self.power, 6)})",
             f"  a search found {found}: {reached} {self.tolerance:.0%} of the truth",
             f"  one exact draw is {proved}-differentially private ({self.neighbors}); "
             f"{self.theorem}",

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_private.privacy.printing import number
+
 MOST_LINES = 14
 """Coordinates in a picture."""
 RECORD, POINT = "#2b6298", "#b3462b"
@@ -72,7 +74,7 @@ def picture(
         ax.text(1.03, k, f"{place.high:.3g}", ha="left", va="center", fontsize="small")
         _marks(ax, place, k)
     slack = proved / found - 1.0 if found > 0 else np.inf
-    words = f"proved R = {proved:.5g}, found {found:.5g}: "
+    words = f"proved R = {number(proved, 5)}, found {number(found, 5, up=False)}: "
     words += f"at most {slack:.1%} above the truth" if np.isfinite(slack) else "nothing found"
     ax.set_title(words, fontsize="medium", loc="left")
     left_out = f"; {len(places) - len(shown)} more not shown" if len(places) > len(shown) else ""

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from pymc_private.privacy.printing import number
+
 PATIENCE = 1.0
 """Seconds before a bar is shown: most bounds take less."""
 
@@ -37,7 +39,7 @@ def progress_bar(shown: bool) -> Iterator[Callable[[float, float], None]]:
             return
         bar.start()
         share = found / proved if proved > 0 else 1.0
-        words = f"Bounding R: proved {proved:.4g}, found {found:.4g}"
+        words = f"Bounding R: proved {number(proved)}, found {number(found, up=False)}"
         bar.update(task, completed=share, description=words)
 
     try:

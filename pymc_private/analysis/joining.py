@@ -194,12 +194,16 @@ def logistic_categories(graph: FunctionGraph, node: Apply) -> list[Variable] | N
     size = z.type.shape[-1]
     if size is None or any(p.type.shape[-1] != 1 for p in (parts[0], parts[2])):
         return None
+    return _padded(node.outputs[0], sigmoid_steps(z))
+
+
+def sigmoid_steps(z: Variable) -> Variable:
+    """1 / (1 + e^-z_1), the steps of the sigmoid from z_k to z_k+1, and what is left of one."""
     logs = [-pt.softplus(-z[..., :1]), -pt.softplus(z[..., -1:])]
-    if size > 1:
+    if z.type.shape[-1] != 1:
         v = varying(z)
         logs.insert(1, log_sigmoid_gap(z[..., :-1], v[..., 1:] - v[..., :-1]))
-    new = on_simplex(pt.exp(pt.concatenate(logs, axis=-1)))
-    return _padded(node.outputs[0], new)
+    return on_simplex(pt.exp(pt.concatenate(logs, axis=-1)))
 
 
 def _is_all(variable: Variable, value: float) -> bool:

@@ -17,7 +17,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
 
-from pymc_private.analysis import joining
+from pymc_private.analysis import cumulative, joining
 from pymc_private.analysis.logsumexp import log_sum_exp
 
 
@@ -40,7 +40,7 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
     )
     exact = FunctionGraph(outputs=list(copies), clone=False)
     WalkingGraphRewriter(_log_of_sum).rewrite(exact)
-    for join in joining.RAW:
+    for join in (*joining.RAW, *cumulative.RAW):
         WalkingGraphRewriter(join).rewrite(exact)
     WalkingGraphRewriter(_numbers_as_floats).rewrite(exact)
     whole = list(exact.outputs)

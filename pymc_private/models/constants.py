@@ -9,15 +9,16 @@ import numpy as np
 import pandas as pd
 
 from pymc_private.models import declare, intake
+from pymc_private.models.bambi_terms import is_bambi, named_terms
 from pymc_private.models.sources import candidates, constants_with_axis
 
 
 def constants(model: Any = None, *, records: str | Mapping[str, int] | None = None) -> pd.DataFrame:
     """List anonymous arrays that may hold records, under the names `privatize` knows them by.
 
-    A NumPy predictor used without `pm.Data`, Bambi's design matrix, a lag or a z-score computed
-    before the model existed: all are constants of the graph. Each wants a domain, or
-    ``constants="public"`` claims them all public.
+    A NumPy predictor used without `pm.Data`, a lag or a z-score computed before the model existed:
+    all are constants of the graph. Each wants a domain, or ``constants="public"`` claims them all
+    public. Of a Bambi model the variables of the formula are listed under their own names.
 
     Parameters
     ----------
@@ -38,7 +39,11 @@ def constants(model: Any = None, *, records: str | Mapping[str, int] | None = No
     DomainError
         `records` names no dim, array or axis of the model.
     """
-    model = intake.resolve(model)
+    given, model = model, intake.resolve(model)
+    named: dict[str, str] = {}
+    if is_bambi(given):
+        terms = named_terms(given, model)
+        model, named = terms.model, {data: name for name, data in terms.names.items()}
     found = candidates(model)
     if records is not None:
         axes = declare._axes(found, records, model)
@@ -46,7 +51,9 @@ def constants(model: Any = None, *, records: str | Mapping[str, int] | None = No
     else:
         lengths = sorted({size for c in found for size in c.shape[:1]}, reverse=True)
     outs = [*model.observed_RVs, *model.potentials, *model.free_RVs]
-    rows = []
+    rows = [
+        (named[c.name], c.shape, 0, str(c.variable.type.dtype)) for c in found if c.name in named
+    ]
     for n in lengths[:1]:
         for name, (variable, axis) in constants_with_axis(
             outs, n, [c.variable for c in found]

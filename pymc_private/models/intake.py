@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pymc as pm
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.errors import DomainError, Unsupported
+from pymc_private.models.bambi_terms import is_bambi, named_terms
+from pymc_private.models.compat import copy_model
+from pymc_private.models.sources import candidates
 
 
 def resolve(model: Any) -> pm.Model:
@@ -22,11 +27,39 @@ def resolve(model: Any) -> pm.Model:
             ) from error
     if isinstance(model, pm.Model):
         return model
-    if type(model).__module__.split(".")[0] == "bambi":
+    if is_bambi(model):
         if not model.built:
             model.build()
         return model.backend.model
     raise DomainError("this is not a model", got=type(model).__name__, allowed="pymc.Model")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A copy of a model, its starts, and what was declared, in the names of its data variables."""
+
+    copy: pm.Model
+    initvals: Mapping[str, Any]
+    domain: dict[str, Any]
+    public: tuple[str, ...]
+    claims: list[str]
+
+
+def take(
+    model: Any, resolved: pm.Model, domain: Mapping[str, Any], public: Sequence[str], constants: str
+) -> Taken:
+    """Copy a model; of a Bambi one, the variables of its formula become data variables."""
+    if not is_bambi(model) or constants == "public":
+        copy, initvals = copy_model(resolved)
+        return Taken(copy, initvals, dict(domain), tuple(public), [])
+    terms = named_terms(model, resolved)
+    known = set(terms.model.named_vars) & {c.name for c in candidates(terms.model)}
+    names = {k: v for k, v in terms.names.items() if k not in known}
+    renamed = {names.get(key, key): value for key, value in domain.items()}
+    secret = {d: v for d, v in terms.domains.items() if d not in renamed}
+    given = tuple(names.get(key, key) for key in public)
+    implied = {d: v for d, v in secret.items() if d not in given}
+    return Taken(terms.model, terms.initvals, implied | renamed, given, terms.claims)
 
 
 def refuse_structures(model: pm.Model) -> None:

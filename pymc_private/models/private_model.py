@@ -14,8 +14,8 @@ import pymc as pm
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.errors import DomainError
 from pymc_private.models import declare, intake
-from pymc_private.models.compat import copy_model, unpickle
 from pymc_private.models.compat import dumps as model_dumps
+from pymc_private.models.compat import unpickle
 from pymc_private.models.counted import refuse_counted
 from pymc_private.models.records import RecordGraph, build_record_graph
 from pymc_private.models.sources import Source
@@ -189,7 +189,9 @@ def privatize(
         Variables along the records axis that are not secret; listed on the certificate.
     constants : {"private", "public"}
         Arrays with the records axis that were baked into the graph as constants: each wants a
-        domain (see `constants`), or all are claimed public.
+        domain (see `constants`), or all are claimed public. Of a Bambi model the variables of the
+        formula are data again: give domains by their names; categorical ones need none, but the
+        claim that their levels are public stands on the certificate.
 
     Returns
     -------
@@ -214,8 +216,9 @@ def privatize(
     check_neighbors(neighbors)
     units = _whole(records_per_unit)
     intake.refuse_structures(original)
-    copy, initvals = copy_model(original)
-    sources, n, claims = declare.sources_of(copy, records, dict(domain or {}), public, constants)
+    taken = intake.take(model, original, domain or {}, public, constants)
+    copy = taken.copy
+    sources, n, claims = declare.sources_of(copy, records, taken.domain, taken.public, constants)
     sources = unbake(copy, sources)
     declare.clip_into_domain(sources, n)
     intake.refuse_record_latents(copy, records if isinstance(records, str) else None)
@@ -231,8 +234,8 @@ def privatize(
         records=word,
         n=n,
         neighbors=neighbors,
-        claims=tuple(claims),
-        initvals=initvals,
+        claims=(*claims, *taken.claims),
+        initvals=taken.initvals,
         records_per_unit=units,
     )
     if neighbors == ADD_REMOVE:

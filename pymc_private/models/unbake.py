@@ -7,7 +7,7 @@ never folded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,21 +36,33 @@ def unbake(model: pm.Model, sources: Sequence[Source]) -> list[Source]:
         The same private variables, none of them a constant.
     """
     baked = {s.variable: _shared(s) for s in sources if isinstance(s.variable, TensorConstant)}
-    if not baked:
-        return list(sources)
+    replace_constants(model, baked)
+    return [replace(s, variable=baked.get(s.variable, s.variable)) for s in sources]
+
+
+def replace_constants(model: pm.Model, swaps: Mapping[Variable, Variable]) -> None:
+    """Make every node of a model that reads a constant read another variable, in place.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    swaps : mapping of Variable to Variable
+        What to read instead, of the same type and value.
+    """
+    if not swaps:
+        return
     roots = [*model.basic_RVs, *model.potentials, *model.deterministics]
     roots += list(model.rvs_to_values.values())
     for variable in ancestors(roots):
         node = variable.owner
         if node is not None:
             for position, read in enumerate(node.inputs):
-                if read in baked:
-                    node.inputs[position] = baked[read]
+                if read in swaps:
+                    node.inputs[position] = swaps[read]
     for rv, value in list(model.rvs_to_values.items()):
-        if value in baked:
-            model.rvs_to_values[rv] = baked[value]
-            model.values_to_rvs[baked[value]] = model.values_to_rvs.pop(value)
-    return [replace(s, variable=baked.get(s.variable, s.variable)) for s in sources]
+        if value in swaps:
+            model.rvs_to_values[rv] = swaps[value]
+            model.values_to_rvs[swaps[value]] = model.values_to_rvs.pop(value)
 
 
 def _shared(source: Source) -> Variable:

@@ -53,6 +53,7 @@ REAL: dict[type, Callable[..., arb]] = {
     psm.Erfc: TRUE["erfc"],
     psm.Erfcx: TRUE["erfcx"],
     psm.Erfinv: TRUE["erfinv"],
+    psm.Gamma: TRUE["gamma"],
     psm.GammaInc: TRUE["gammainc"],
     psm.GammaIncC: TRUE["gammaincc"],
     psm.GammaLn: TRUE["gammaln"],
@@ -86,6 +87,7 @@ EXACT += (ps.IsNan, ps.LE, ps.LT, ps.NEQ, ps.Neg, ps.RoundHalfToEven, ps.ScalarM
 EXACT += (ps.ScalarMinimum, ps.Second, ps.Sign, ps.Switch, confine.Confine, *LOGIC)
 
 POSITIVE = (ps.Log, ps.Log2, ps.Log10, ps.Sqrt, psm.GammaInc, psm.GammaIncC, psm.GammaLn, psm.Psi)
+POSITIVE += (psm.Gamma,)
 POSITIVE += (psm.TriGamma, ps.Pow)
 POSITIVE += (psm.BetaInc,)
 UNIT = (ps.ArcTanh, psm.Erfinv)

@@ -30,6 +30,7 @@ DOMAINS: dict[str, tuple[float, float]] = dict.fromkeys(ALL, REAL) | {
     "erfinv": (np.nextafter(-1.0, 0.0), np.nextafter(1.0, 0.0)),
     "cos": (-1e15, 1e15),
     "log_phi": (-MOST, 0.0),
+    "gamma": (LEAST, MOST),
     "gammaln": (LEAST, MOST),
     "psi": (LEAST, MOST),
     "trigamma": (LEAST, MOST),

@@ -34,6 +34,16 @@ def steps(p, first=0.0, last=1.0):
     return whole[..., 1:] - whole[..., :-1]
 
 
+def piecewise(p, last=1.0):
+    parts = [p[..., 0][..., None], p[..., 1:] - p[..., :-1], (last - p[..., -1])[..., None]]
+    return pt.concatenate(parts, axis=-1)
+
+
+def guarded(p):
+    p = pt.switch(pt.eq(p, 0), 2.0**-52, p)
+    return pt.switch(pt.eq(p, 1), 1.0 - 2.0**-52, p)
+
+
 ON, GAP = composites.OnSimplex, composites.LogPhiGap
 LOGIT, BETWEEN, STEP = composites.LogSigmoidGap, composites.LogPhiBetween, composites.PowerStep
 
@@ -54,6 +64,11 @@ JOINED = {
     ),
     "ordered logistic": (lambda: steps(pt.sigmoid(CUTS - M)), {ON, LOGIT}),
     "ordered logistic of many": (lambda: steps(pt.sigmoid(C - 2.0 * P[:, None])), {ON, LOGIT}),
+    "ordinal of Bambi": (lambda: piecewise(pt.sigmoid(C - 2.0 * P[:, None])), {ON, LOGIT}),
+    "ordinal of Bambi with guards": (
+        lambda: piecewise(guarded(pt.sigmoid(C - 2.0 * P[:, None]))),
+        {ON, LOGIT},
+    ),
     "discrete Weibull": (
         lambda: pt.log(pt.power(P, pt.power(M, S)) - pt.power(P, pt.power(M + 1, S))),
         {STEP},
@@ -64,6 +79,9 @@ JOINED = {
 APART = {
     "steps that do not start at zero": lambda: steps(pt.sigmoid(CUTS - M), first=0.1),
     "steps that do not end at one": lambda: steps(pt.sigmoid(CUTS - M), last=0.9),
+    "pieces that do not end at one": lambda: piecewise(pt.sigmoid(C - 2 * P[:, None]), last=0.9),
+    "pieces of another function": lambda: piecewise(pt.tanh(C - 2 * P[:, None])),
+    "pieces out of order": lambda: piecewise(pt.sigmoid(C - 2 * P[:, None])[:, ::-1]),
     "steps of another function": lambda: steps(pt.tanh(CUTS - M)),
     "complement of another": lambda: pt.stack([P[0], 1 - P[1]]) * 2.0,
     "complement of two": lambda: pt.stack([P[0], 2 - P[0]]) * 2.0,

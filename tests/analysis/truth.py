@@ -55,6 +55,10 @@ def i0e(x: arb) -> arb:
     return x.bessel_i(0) * (-abs(x)).exp()
 
 
+def gamma(x: arb) -> arb:
+    return exp(arb(FAR)) if x > 1e4 else x.gamma()  # beyond every double, as the value is
+
+
 def lower_gamma(k: arb, x: arb) -> arb:
     """P(k, x) = x^k e^-x sum_n x^n / Gamma(k + n + 1): all terms are positive."""
     if not (k > 0 and x >= 0) or k > 2e4 or x > 2e4:
@@ -144,6 +148,7 @@ TRUE: dict[str, Callable[..., arb]] = {
     "erfc": arb.erfc,
     "erfcx": erfcx,
     "erfinv": arb.erfinv,
+    "gamma": gamma,
     "gammaln": arb.lgamma,
     "psi": arb.digamma,
     "trigamma": lambda x: arb(2).zeta(x),

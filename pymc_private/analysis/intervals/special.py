@@ -24,6 +24,12 @@ def _gammaln(op: psm.GammaLn, x: Interval) -> Interval:
     return x.valley(f.GAMMALN, f.GAMMALN_MINIMUM).where(x.lower > 0.0)
 
 
+@bound_scalar.register(psm.Gamma)
+def _gamma(op: psm.Gamma, x: Interval) -> Interval:
+    """Falls, then rises, on the positive axis; poles elsewhere."""
+    return x.valley(f.GAMMA, f.GAMMALN_MINIMUM).where(x.lower > 0.0)
+
+
 @bound_scalar.register(psm.Psi)
 def _psi(op: psm.Psi, x: Interval) -> Interval:
     """Increasing on the positive axis."""

@@ -1,17 +1,20 @@
-"""Ordinal probabilities written as sigmoid(z)_1, its steps, and one minus the last."""
+"""Ordinal probabilities written as what they are: steps of a sigmoid, or a stick that is broken."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.scalar.math as psm
+import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import node_rewriter
 from pytensor.tensor.basic import Join
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import Prod
 
 from pymc_private.analysis.complements import is_on_simplex
+from pymc_private.analysis.composites import on_simplex
 from pymc_private.analysis.joining import sigmoid_steps
 from pymc_private.analysis.matching import bare, joined_last, scalar_op, slice_of
 
@@ -40,8 +43,7 @@ def cumulative_categories(graph: FunctionGraph, node: Apply) -> list[Variable] |
 
 def _difference(variable: Variable) -> tuple[Variable, Variable] | None:
     """a and b of a - b, which may have been given an axis."""
-    while variable.owner is not None and isinstance(variable.owner.op, DimShuffle):
-        variable = variable.owner.inputs[0]
+    variable = _without_axes(variable)
     if not isinstance(scalar_op(variable), ps.Sub):
         return None
     return variable.owner.inputs[0], variable.owner.inputs[1]
@@ -78,5 +80,61 @@ def inside_the_unit_interval(graph: FunctionGraph, node: Apply) -> list[Variable
     return None
 
 
-RAW = (inside_the_unit_interval, cumulative_categories)
+@node_rewriter([Join])
+def sequential_categories(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """(s_1, s_2 (1 - s_1), ..., prod_k (1 - s_k)) of s = sigmoid(z): a stick broken K times."""
+    parts = joined_last(node.outputs[0])
+    first = slice_of(parts[0]) if parts else None
+    if parts is None or first is None or is_on_simplex(graph, node):
+        return None
+    base, numbers, _ = first
+    size = numbers.shape[-1]
+    if not isinstance(scalar_op(base), psm.Sigmoid) or len(parts) != size + 1:
+        return None
+    if not _takes(parts[0], base, numbers[..., 0]) or not _is_left(parts[-1], base, numbers):
+        return None
+    if not all(_is_broken(parts[k], base, numbers, k) for k in range(1, size)):
+        return None
+    z = base.owner.inputs[0]
+    kept, left = -pt.softplus(-z), -pt.softplus(z)
+    logs = [kept[..., k : k + 1] + left[..., :k].sum(-1, keepdims=True) for k in range(1, size)]
+    logs = [kept[..., :1], *logs, left.sum(-1, keepdims=True)]
+    new, out = on_simplex(pt.exp(pt.concatenate(logs, axis=-1))), node.outputs[0]
+    alike = new.type.dtype == out.type.dtype and new.type.ndim == out.type.ndim
+    return [new] if alike else None
+
+
+def _is_broken(part: Variable, base: Variable, numbers: np.ndarray, k: int) -> bool:
+    """Whether a part is s_k times what the first k pieces left."""
+    factors = _without_axes(part)
+    if not isinstance(scalar_op(factors), ps.Mul) or len(factors.owner.inputs) != 2:
+        return False
+    return any(
+        _takes(one, base, numbers[..., k]) and _is_left(other, base, numbers[..., :k])
+        for one, other in (factors.owner.inputs, factors.owner.inputs[::-1])
+    )
+
+
+def _is_left(part: Variable, base: Variable, entries: np.ndarray) -> bool:
+    """Whether a part is the product over the last axis of 1 - s at these entries."""
+    product = _without_axes(part)
+    node = product.owner
+    if node is None or not isinstance(node.op, Prod):
+        return False
+    axis = node.op.axis if isinstance(node.op.axis, tuple | list) else (node.op.axis,)
+    pair = _difference(node.inputs[0])
+    if pair is None or tuple(axis) not in ((base.type.ndim - 1,), (-1,)) or not _is_one(pair[0]):
+        return False
+    whole = pair[1] is base and entries.shape[-1] == base.type.shape[-1]
+    return whole or _takes(pair[1], base, entries)
+
+
+def _without_axes(variable: Variable) -> Variable:
+    """The variable before axes of length one were put anywhere."""
+    while variable.owner is not None and isinstance(variable.owner.op, DimShuffle):
+        variable = variable.owner.inputs[0]
+    return variable
+
+
+RAW = (inside_the_unit_interval, cumulative_categories, sequential_categories)
 """For graphs as they are written: PyTensor splits the sum of a concatenation."""

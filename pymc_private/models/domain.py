@@ -184,6 +184,14 @@ class Categories:
 
     def clip(self, data: np.ndarray, axis: int) -> np.ndarray:
         """Unchanged, or `DomainError` (without quoting the value)."""
+        whole = np.asarray(self.values) == np.floor(self.values)
+        if data.dtype.kind in "iub" and not whole.all():
+            raise DomainError(
+                "a category that a variable of whole numbers cannot take",
+                got=f"{self.values} for {data.dtype}",
+                allowed="whole numbers",
+                do="leave it out, or give the variable as floats",
+            )
         if not np.isin(data, self.values).all():
             raise DomainError(
                 "the data contain a value that is not among the declared categories",

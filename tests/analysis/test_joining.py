@@ -39,6 +39,12 @@ def piecewise(p, last=1.0):
     return pt.concatenate(parts, axis=-1)
 
 
+def stick(p, first=1.0):
+    left = [p[..., j] * pt.prod(1 - p[..., :j], axis=-1) for j in (1, 2)]
+    parts = [p[..., 0] if first == 1.0 else first * p[..., 0], *left, pt.prod(1 - p, axis=-1)]
+    return pt.concatenate([part[..., None] for part in parts], axis=-1)
+
+
 def guarded(p):
     p = pt.switch(pt.eq(p, 0), 2.0**-52, p)
     return pt.switch(pt.eq(p, 1), 1.0 - 2.0**-52, p)
@@ -69,6 +75,7 @@ JOINED = {
         lambda: piecewise(guarded(pt.sigmoid(C - 2.0 * P[:, None]))),
         {ON, LOGIT},
     ),
+    "stick": (lambda: stick(guarded(pt.sigmoid(C - 2.0 * P[:, None]))), {ON}),
     "discrete Weibull": (
         lambda: pt.log(pt.power(P, pt.power(M, S)) - pt.power(P, pt.power(M + 1, S))),
         {STEP},
@@ -82,6 +89,8 @@ APART = {
     "pieces that do not end at one": lambda: piecewise(pt.sigmoid(C - 2 * P[:, None]), last=0.9),
     "pieces of another function": lambda: piecewise(pt.tanh(C - 2 * P[:, None])),
     "pieces out of order": lambda: piecewise(pt.sigmoid(C - 2 * P[:, None])[:, ::-1]),
+    "stick of another start": lambda: stick(pt.sigmoid(C - 2 * P[:, None]), first=0.5),
+    "stick of another function": lambda: stick(pt.tanh(C - 2 * P[:, None])),
     "steps of another function": lambda: steps(pt.tanh(CUTS - M)),
     "complement of another": lambda: pt.stack([P[0], 1 - P[1]]) * 2.0,
     "complement of two": lambda: pt.stack([P[0], 2 - P[0]]) * 2.0,

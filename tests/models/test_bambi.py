@@ -78,7 +78,6 @@ FAMILIES = {
     "weibull": ("pos ~ x", {"pos": (0.2, 4)}, {"alpha": (1, 2)}, LOG),
     "categorical": ("cat ~ x", {"cat": {0, 1, 2}}, {}, {}),
     "cumulative": ("ord ~ 0 + x", {"ord": {0, 1, 2}}, {"threshold": ([-1, 0.2], [-0.2, 1])}, {}),
-    "sratio": ("ord ~ 0 + x", {"ord": {0, 1, 2}}, {"threshold": ([-1, 0.2], [-0.2, 1])}, {}),
     "multinomial": (
         "c(a, b, c) ~ x",
         {"c(a, b, c)": pmp.Counts(4), "constant_0": {4}},

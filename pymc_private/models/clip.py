@@ -86,15 +86,16 @@ def clip(private: PrivateModel, lower: float, upper: float | None = None) -> Pri
     return private.with_graph(graph)
 
 
-def clipped_range(private: PrivateModel) -> Fraction | None:
+def clipped_range(private: PrivateModel, readers: int = 1) -> Fraction | None:
     """2 (upper - lower), which bounds R at power 1 (T25); None if nothing is clipped.
 
-    Under add/remove it is upper - lower.
+    Under add/remove it is upper - lower. Where several factor rows read a record, each of them is
+    clipped, and their ranges add (T24).
     """
     if private.graph.clip is None:
         return None
     low, high = private.graph.clip
-    width = Fraction(high) - Fraction(low)
+    width = readers * (Fraction(high) - Fraction(low))
     return width if private.neighbors == ADD_REMOVE else 2 * width
 
 

@@ -253,6 +253,10 @@ def _columns(
         for s in sources
     ]
     columns += [Column(record.parameters[n], Role.POINT, b) for n, b in box.items()]
+    columns += [
+        Column(v, Role.SHARED, s.domain.bounds(s.row_shape), _levels(s.domain))
+        for v, s in record.neighbors.items()
+    ]
     return columns + [
         Column(v, Role.SHARED, Bounds(rows.min(axis=0), rows.max(axis=0)))
         for v, rows in record.public.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pymc_private.analysis.branch import Bracket, maximize
 from pymc_private.analysis.effort import Effort
@@ -14,8 +14,7 @@ from pymc_private.models.coordinates import ADDITION, SUBSTITUTION
 from pymc_private.models.places import Place
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.quadruples import Quadruples
-from pymc_private.models.row_bounds import RowBounds
-from pymc_private.models.single_record import single_record
+from pymc_private.models.single_record import SingleRecord
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
 SEARCH, REFINE_ROWS, EASY, REFINE = 1000.0, 2000.0, 500.0, 6000.0
@@ -47,10 +46,16 @@ class Refined:
     where: tuple[Place, ...] = ()
     is_relaxed: bool = False
 
+    def greater(self, other: Refined) -> Refined:
+        """What is known of the greater of two ranges."""
+        found = max(self.found, other.found)
+        return replace(self if self.upper >= other.upper else other, found=found)
+
 
 def refined(
     private: PrivateModel,
-    rows: RowBounds,
+    rows: partition.Rows,
+    record: SingleRecord | None,
     tolerance: float,
     deadline: float,
     progress: Progress,
@@ -60,8 +65,10 @@ def refined(
     Parameters
     ----------
     private : PrivateModel
-    rows : RowBounds
+    rows : RowBounds or NeighborRows
         Of the same model.
+    record : SingleRecord or None
+        The same as a function of one record, where all records are alike.
     tolerance : float
         Relative gap between bound and truth that is small enough.
     deadline : float
@@ -79,7 +86,7 @@ def refined(
     found, tried = 0.0, False
     where: tuple[Place, ...] = ()
     is_relaxed = False
-    for objective in _objectives(private):
+    for objective in _objectives(private, record):
         tried = True
         if objective.is_constant:  # all that reads a record cancels
             return Refined(0.0, 0.0)
@@ -118,12 +125,11 @@ def _bracket(
     )
 
 
-def _objectives(private: PrivateModel) -> Iterator[Quadruples]:
+def _objectives(private: PrivateModel, record: SingleRecord | None) -> Iterator[Quadruples]:
     """The range as a maximum over boxes, where rows are alike and coordinates few.
 
     First as it is, then with all that reads records alone, or parameters alone, taken together.
     """
-    record = single_record(private.graph, private.sources, private.n, private.shapes)
     if record is None:
         return
     contrast = ADDITION if private.neighbors == ADD_REMOVE else SUBSTITUTION

@@ -9,7 +9,7 @@ the graph; that the result is the same function is proved by marks of every elem
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytensor
@@ -46,7 +46,9 @@ class Window:
         These inputs. Row j of each is record j + offset's entry.
     count : int
     values : dict of Variable to array
-        Public stand-ins for every input of both graphs.
+        Public stand-ins for every input of `shifted`.
+    pinned : bool
+        Whether its rows differ in what they compute.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Window:
     data: Mapping[tuple[str, int], Variable]
     count: int
     values: Mapping[Variable, np.ndarray] = field(repr=False)
+    pinned: bool = False
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -65,16 +68,9 @@ class Window:
         """The private variable behind each input, with as many records as there are rows."""
         named = {s.name: s for s in sources}
         return {
-            variable: shortened(named[name], self.count, f"{name}[{offset:+d}]")
+            variable: named[name].of_length(self.count, f"{name}[{offset:+d}]")
             for (name, offset), variable in self.data.items()
         }
-
-
-def shortened(source: Source, count: int, name: str) -> Source:
-    """The same private variable with another number of records."""
-    shape = list(source.shape)
-    shape[source.axis] = count
-    return replace(source, name=name, shape=tuple(shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +86,7 @@ class _Leaf:
         part = values.take(range(offset, offset + count), axis=self.axis)
         if self.source is None:
             return pytensor.shared(part, name=self.variable.name), part
-        return shortened(self.source, count, f"{self.source.name}[{offset:+d}]").input(), part
+        return self.source.of_length(count, f"{self.source.name}[{offset:+d}]").input(), part
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +170,7 @@ class Cutter:
             if parts is None:
                 raise uncut(name, bool(np.any(trail[part] == MIXED)))
             queue = [*parts, *queue]
-        return found, public
+        return found, [part.sum() for part in public]
 
     def _tried(self, name: str, part: Variable) -> Iterator[Window | None]:
         """The part as a window, with its rows along each axis in turn."""
@@ -198,7 +194,9 @@ class Cutter:
         if not self._same(part, shifted, values, cut):
             return None
         others = () if axis is None else tuple(k for k in range(part.type.ndim) if k != axis)
-        rows, own = ((v.reshape((1,)) if axis is None else v.sum(axis=others)) for v in (part, shifted))
+        rows, own = (
+            v.reshape((1,)) if axis is None else v.sum(axis=others) for v in (part, shifted)
+        )
         data = {
             (leaf.source.name, offset): variable
             for (leaf, offset), variable in cut.inputs.items()

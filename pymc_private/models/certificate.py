@@ -193,7 +193,7 @@ def certify(
         for kind in kinds_of_records(private):
             trail = kind.rows.trail(private.box)
             lines += [*kind.words, *trail.describe()]
-            own = _of_one_kind(private, kind, trail, tolerance, deadline, progress)
+            own = _of_one_kind(private, kind, trail, tolerance, deadline, progress, found.upper)
             found = own.greater(found)
     upper = found.upper
     coupling = coupling_words(private)
@@ -223,12 +223,15 @@ def _of_one_kind(
     tolerance: float,
     deadline: float,
     progress: Progress,
+    floor: float,
 ) -> Refined:
     """The range of records that are read in one way, or why none is proved."""
     clipped = clipped_range(private, len(kind.readers))
     if clipped is None and open_ended(private, trail, kind.rows.output):
         raise not_certified(private, kind.rows)  # no cutting of the other parameters would help
-    found = refined(private, kind.rows, kind.record, tolerance, deadline, progress)
+    found = refined(
+        private, kind.rows, kind.record, tolerance, deadline, progress, floor
+    )
     if clipped is not None:
         found = replace(found, upper=min(found.upper, _up(clipped)))  # T25
     if not math.isfinite(found.upper):

@@ -59,6 +59,7 @@ def refined(
     tolerance: float,
     deadline: float,
     progress: Progress,
+    floor: float = 0.0,
 ) -> Refined:
     """Bound R as tightly as the effort allows.
 
@@ -75,6 +76,8 @@ def refined(
         Time by `time.perf_counter` after which the bound so far is the answer.
     progress : callable
         Called with the bound and what is found.
+    floor : float
+        What R is known to be at most elsewhere: to show that it is no more here is enough.
 
     Raises
     ------
@@ -90,7 +93,7 @@ def refined(
         tried = True
         if objective.is_constant:  # all that reads a record cancels
             return Refined(0.0, 0.0)
-        bracket = _bracket(objective, best, tolerance, deadline, progress)
+        bracket = _bracket(objective, best, tolerance, deadline, progress, floor)
         best = bracket.upper
         if not objective.is_relaxed:
             found = max(found, bracket.lower)
@@ -98,7 +101,11 @@ def refined(
             where, is_relaxed = objective.places(bracket.point), objective.is_relaxed
         if best <= found * (1.0 + tolerance) or best <= bracket.lower * (1.0 + tolerance):
             break
+        if best <= floor:
+            break
     _check_against(found, best)
+    if best <= floor:
+        return Refined(best, found, where, is_relaxed)
     if best > found * (1.0 + tolerance):
         rows.effort = Effort(SEARCH, deadline)
         found = max(found, search.searched_range(rows, private.box, add_remove))
@@ -112,7 +119,12 @@ def refined(
 
 
 def _bracket(
-    objective: Quadruples, best: float, tolerance: float, deadline: float, progress: Progress
+    objective: Quadruples,
+    best: float,
+    tolerance: float,
+    deadline: float,
+    progress: Progress,
+    floor: float,
 ) -> Bracket:
     """Branch and bound, finely while it is cheap."""
     return maximize(
@@ -121,6 +133,7 @@ def _bracket(
         goal=lambda effort: min(FINE, tolerance) if effort.spent < EASY else tolerance,
         effort=Effort(REFINE / objective.cost, deadline),
         known=best,
+        floor=floor,
         progress=progress,
     )
 

@@ -6,12 +6,18 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pymc_private.analysis.effort import Effort
 from pymc_private.models.neighbor_rows import NeighborRows
 from pymc_private.models.neighborhoods import Neighborhood, neighborhoods
 from pymc_private.models.partition import Rows
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.row_bounds import RowBounds
+from pymc_private.models.search import searched_range
 from pymc_private.models.single_record import SingleRecord, single_record
+
+
+FIRST_LOOK = 40.0
+"""Effort of a first search, in walks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +48,14 @@ def kinds_of_records(private: PrivateModel) -> Iterator[Kind]:
         record = single_record(graph, sources, private.n, private.shapes)
         yield Kind(RowBounds(graph, sources, private.n), record, ("",))
         return
+    kinds = []
     for kind in neighborhoods(graph, sources, private.n, private.shapes):
         rows = NeighborRows(kind.record, sources)
-        yield Kind(rows, kind.record, kind.readers, (_words(kind),))
+        rows.effort = Effort(FIRST_LOOK)
+        seen = searched_range(rows, private.box)
+        kinds.append((seen, Kind(rows, kind.record, kind.readers, (_words(kind),))))
+    # The greatest first: of the others it is enough to prove that they are no greater.
+    yield from (kind for _, kind in sorted(kinds, key=lambda pair: -pair[0]))
 
 
 def _words(kind: Neighborhood) -> str:
@@ -67,4 +78,6 @@ def coupling_words(private: PrivateModel) -> str:
         return ""
     kinds = neighborhoods(private.graph, private.sources, private.n, private.shapes)
     most = max((kind.readers for kind in kinds), key=len)
+    if len(most) == 1:
+        return ""
     return f"each record is read by up to {_rows(most)}; what these read besides is any, the same"

@@ -90,11 +90,9 @@ def neighborhoods(
     for stretch in _stretches(readers, n):
         key = tuple(k for k, r in enumerate(readers) if r.reads(stretch.start))
         members.setdefault(key, []).append(stretch)
-    # Those that are read most often come first: the others are shown to have no greater range.
-    order = sorted(members, key=lambda key: (len(key), sum(map(len, members[key]))), reverse=True)
     return [
         _neighborhood([readers[k] for k in key], members[key], graph, sources, shapes)
-        for key in order
+        for key in members
         if key
     ]
 

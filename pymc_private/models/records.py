@@ -123,8 +123,11 @@ def build_record_graph(
             factors.append(before)
             continue
         found, public = cutter.windows(name, before)
-        windows, prior = windows + found, prior + public
+        prior += public
         factors += [window.rows for window in found]
+        # A sum over all records was written out, or some factor row reads several records.
+        record += [simplify([w.rows])[0] for w in found if w.is_row_wise(n)]
+        windows += [window for window in found if not window.is_row_wise(n)]
     if not (record or windows):
         raise NotCertified(
             "no factor of the model reads a private variable",

@@ -64,6 +64,10 @@ class Window:
         """All of them, in order."""
         return tuple(sorted({offset for _, offset in self.data}))
 
+    def is_row_wise(self, n: int) -> bool:
+        """Whether row j reads record j of all n, and no other."""
+        return self.offsets == (0,) and self.count == n
+
     def sources(self, sources: Sequence[Source]) -> dict[Variable, Source]:
         """The private variable behind each input, with as many records as there are rows."""
         named = {s.name: s for s in sources}

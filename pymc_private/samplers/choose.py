@@ -113,7 +113,8 @@ def _refuse_blind_envelope(private: PrivateModel) -> None:
     clip = private.graph.clip
     if clip is None:
         return
-    gap = float(private.power) * private.n * (clip[1] - clip[0])
+    rows_there = sum(w.count for w in private.graph.windows) or private.n
+    gap = float(private.power) * rows_there * (clip[1] - clip[0])
     if gap <= MOST_BLIND:
         return
     graph = replace(private.graph, record=unclipped(private.graph), clip=None)

@@ -34,10 +34,11 @@ def refuse_many_ends(windows: Sequence[Window], n: int) -> None:
 
     A sequence needs a start; a list of terms, one for each record, may say which record is which.
     """
+    reach = max(max(window.offsets) - min(window.offsets) for window in windows)
+    if max(window.count for window in windows) <= reach:
+        raise untold_rows(sorted({window.name for window in windows}))
     for name in sorted({window.name for window in windows}):
-        own = [window for window in windows if window.name == name]
-        reach = max(max(window.offsets) - min(window.offsets) for window in windows)
-        short = sum(window.count for window in own if window.count < n - reach)
+        short = sum(w.count for w in windows if w.name == name and w.count < n - reach)
         if short > max(reach, 1):
             raise untold_rows([name])
 

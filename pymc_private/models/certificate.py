@@ -190,13 +190,14 @@ def certify(
     lines: list[str] = []
     found = Refined(0.0, 0.0)
     with progress_bar(progressbar) as progress:
-        for kind in kinds_of_records(private):
+        kinds = kinds_of_records(private)
+        for kind in kinds:
             trail = kind.rows.trail(private.box)
             lines += [*kind.words, *trail.describe()]
             own = _of_one_kind(private, kind, trail, tolerance, deadline, progress, found.upper)
             found = own.greater(found)
     upper = found.upper
-    coupling = coupling_words(private)
+    coupling = coupling_words(kinds)
     theorems = [THEOREM, *(["T24"] if coupling else []), *(["T25"] if private.graph.clip else [])]
     scale = private.power * private.records_per_unit
     return Certificate(

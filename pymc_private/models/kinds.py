@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pymc_private.analysis.effort import Effort
@@ -16,7 +16,7 @@ from pymc_private.models.search import searched_range
 from pymc_private.models.single_record import SingleRecord, single_record
 
 
-FIRST_LOOK = 40.0
+FIRST_LOOK = 12.0
 """Effort of a first search, in walks."""
 
 
@@ -41,13 +41,12 @@ class Kind:
     words: tuple[str, ...] = ()
 
 
-def kinds_of_records(private: PrivateModel) -> Iterator[Kind]:
+def kinds_of_records(private: PrivateModel) -> list[Kind]:
     """Each way in which some record of a model is read."""
     graph, sources = private.graph, private.sources
     if not graph.windows:
         record = single_record(graph, sources, private.n, private.shapes)
-        yield Kind(RowBounds(graph, sources, private.n), record, ("",))
-        return
+        return [Kind(RowBounds(graph, sources, private.n), record, ("",))]
     kinds = []
     for kind in neighborhoods(graph, sources, private.n, private.shapes):
         rows = NeighborRows(kind.record, sources)
@@ -55,7 +54,7 @@ def kinds_of_records(private: PrivateModel) -> Iterator[Kind]:
         seen = searched_range(rows, private.box)
         kinds.append((seen, Kind(rows, kind.record, kind.readers, (_words(kind),))))
     # The greatest first: of the others it is enough to prove that they are no greater.
-    yield from (kind for _, kind in sorted(kinds, key=lambda pair: -pair[0]))
+    return [kind for _, kind in sorted(kinds, key=lambda pair: -pair[0])]
 
 
 def _words(kind: Neighborhood) -> str:
@@ -71,12 +70,8 @@ def _rows(readers: tuple[str, ...]) -> str:
     return f"{len(readers)} factor row{'s' if len(readers) > 1 else ''} ({parts})"
 
 
-def coupling_words(private: PrivateModel) -> str:
-    """How many factor rows read each record, if they read several records."""
-    windows = private.graph.windows
-    if not windows:
-        return ""
-    kinds = neighborhoods(private.graph, private.sources, private.n, private.shapes)
+def coupling_words(kinds: Sequence[Kind]) -> str:
+    """How many factor rows read a record, if it is more than its own."""
     most = max((kind.readers for kind in kinds), key=len)
     if len(most) == 1:
         return ""

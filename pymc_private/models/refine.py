@@ -142,13 +142,17 @@ def _objectives(private: PrivateModel, record: SingleRecord | None) -> Iterator[
     """The range as a maximum over boxes, where rows are alike and coordinates few.
 
     First as it is, then with all that reads records alone, or parameters alone, taken together.
+    Products are written out first where a record has neighbors.
     """
     if record is None:
         return
     contrast = ADDITION if private.neighbors == ADD_REMOVE else SUBSTITUTION
     fewest = math.inf
-    for together in (False, True):
-        made = Quadruples(record, private.sources, private.box, contrast, together=together)
+    forms: list[dict[str, bool]] = [{}, {"together": True}]
+    if record.neighbors:
+        forms = [{"expanded": True}, *forms]
+    for form in forms:
+        made = Quadruples(record, private.sources, private.box, contrast, **form)
         if made.is_constant or (made.is_feasible and made.coordinates.count < fewest):
             fewest = made.coordinates.count
             yield made

@@ -97,7 +97,7 @@ def ar_one(y: np.ndarray) -> None:
 
 def ar_two(y: np.ndarray) -> None:
     rho = pm.Normal("rho", 0, 0.3, shape=2)
-    pm.AR("y", rho, sigma=1.0, init_dist=pm.Normal.dist(0, 1, shape=2), observed=data(y), dims="t")
+    pm.AR("y", rho, sigma=1.0, init_dist=pm.Normal.dist(0, 1, shape=2), observed=y, dims="t")
 
 
 def random_walk(y: np.ndarray) -> None:
@@ -175,7 +175,7 @@ def random_point(private: Any, rng: np.random.Generator) -> dict:
     """Parameters of the box, often at its ends."""
     point = {}
     for name, box in private.box.items():
-        share = rng.integers(0, 2, np.shape(box.lower)) if rng.random() < 0.5 else rng.random()
+        share = rng.integers(0, 2, np.shape(box.lower)) if rng.random() < 0.75 else rng.random()
         value = box.lower + share * (box.upper - box.lower)
         point[name] = value if box.within is None else onto_simplex(value, box.lower, box.upper)
     return point

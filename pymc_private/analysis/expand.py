@@ -1,4 +1,4 @@
-"""Products of sums written out, so that what cancels in a difference of differences can be left out.
+"""Products of sums written out, so that what cancels in a difference can be left out.
 
 In -(b - rho x)^2 / (2 s^2) the square of b reads no record x and cancels; interval arithmetic would
 count it. Real arithmetic throughout.

@@ -230,9 +230,7 @@ def _of_one_kind(
     clipped = clipped_range(private, len(kind.readers))
     if clipped is None and open_ended(private, trail, kind.rows.output):
         raise not_certified(private, kind.rows)  # no cutting of the other parameters would help
-    found = refined(
-        private, kind.rows, kind.record, tolerance, deadline, progress, floor
-    )
+    found = refined(private, kind.rows, kind.record, tolerance, deadline, progress, floor)
     if clipped is not None:
         found = replace(found, upper=min(found.upper, _up(clipped)))  # T25
     if not math.isfinite(found.upper):

@@ -58,8 +58,8 @@ def clip(private: PrivateModel, lower: float, upper: float | None = None) -> Pri
     the unit of continuous data (in centimeters a log density is 4.6 less than in meters). Which
     factors stand inside the clip is a public choice; the certificate names them.
 
-    Where factor rows read several records (a Markov chain, an AR), each factor row is clipped, and R
-    is at most 2 (upper - lower) times the greatest number of factor rows that read one record.
+    Where factor rows read several records (a Markov chain, an AR), each factor row is clipped, and
+    R is at most 2 (upper - lower) times the greatest number of factor rows that read one record.
 
     The posterior is that of the clipped score (a Gibbs, or generalized, posterior). The prior must
     be proper, since a clipped likelihood vanishes nowhere. Flat priors are refused; that the prior

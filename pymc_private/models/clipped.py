@@ -59,9 +59,7 @@ def clipped_graph(
     return replace(graph, record=record, pinned=pinned, clip=ends)
 
 
-def _with_clipped_windows(
-    graph: RecordGraph, ends: Ends, sources: Sequence[Source]
-) -> RecordGraph:
+def _with_clipped_windows(graph: RecordGraph, ends: Ends, sources: Sequence[Source]) -> RecordGraph:
     """Every factor row between two ends, where some read several records."""
     windows = tuple(_clipped_window(w, ends, graph, sources) for w in graph.windows)
     bare = pt.concatenate([window.rows.owner.inputs[0] for window in windows])

@@ -15,7 +15,6 @@ from pymc_private.models.row_bounds import RowBounds
 from pymc_private.models.search import searched_range
 from pymc_private.models.single_record import SingleRecord, single_record
 
-
 FIRST_LOOK = 12.0
 """Effort of a first search, in walks."""
 

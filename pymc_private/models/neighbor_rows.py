@@ -1,8 +1,8 @@
 """Interval bounds of a neighborhood: log p of the factor rows around one record.
 
-The same face as `row_bounds.RowBounds`, so that tables, the search and T24's inequalities serve both.
-What stands there for a row (something public, the same for both records) is here a cell of the
-neighbors and of what is public: R is the greatest over rows.
+The same face as `row_bounds.RowBounds`, so that tables, the search and T24's inequalities serve
+both. What stands there for a row (something public, the same for both records) is here a cell of
+the neighbors and of what is public: R is the greatest over rows.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class NeighborRows:
     def __init__(self, record: SingleRecord, sources: Sequence[Source]) -> None:
         self.record, self.sources = record, tuple(sources)
         self.effort = Effort()
-        self.cells: list[Record] = cells_of(self.sources, int(math.isqrt(MOST_AT_ONCE)))
+        self.cells: list[Record] = cells_of(self.sources, math.isqrt(MOST_AT_ONCE))
         room = MOST_AT_ONCE // len(self.cells)
         self._contexts = self._with_public(cells_of(tuple(record.neighbors.values()), room))
         inputs = [*record.data.values(), *record.parameters.values()]

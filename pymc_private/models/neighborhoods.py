@@ -8,6 +8,7 @@ any (T1). It is at most the sum of the ranges of the factor rows one by one (T24
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -101,7 +102,7 @@ def _stretches(readers: Sequence[_Reader], n: int) -> Iterator[range]:
     """Runs of records that the same readers read."""
     ends = {end for r in readers for end in (r.offset, r.offset + r.window.count)}
     edges = sorted({0, n, *(end for end in ends if end < n)})
-    return (range(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True))
+    return (range(a, b) for a, b in itertools.pairwise(edges))
 
 
 def _one_row(

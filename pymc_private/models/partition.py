@@ -68,9 +68,7 @@ def _by_pairs(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     return worst
 
 
-def refined_range(
-    rows: Rows, box: Mapping[str, Bounds], found: float, tolerance: float
-) -> float:
+def refined_range(rows: Rows, box: Mapping[str, Bounds], found: float, tolerance: float) -> float:
     """R from ever finer cells of the parameters, until it is near `found` or the effort is spent.
 
     Cells double along the axis that has the widest interval effect; every level is a valid bound.

@@ -2,7 +2,7 @@
 
 Every factor of the model (likelihood, potential, prior) that reads a private variable is labeled
 element by element (`analysis.rows`). It belongs to the record graph iff element i reads record i
-only.
+only, or if it is a sum of windows: rows that read a few neighboring records each.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pymc_private.analysis import NONE, refuse_joint_conditions, row_labels, sim
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.errors import DomainError, NotCertified
+from pymc_private.models.alike import proved_alike, refuse_many_ends, untold_rows
 from pymc_private.models.intake import record_latent
 from pymc_private.models.pinning import (
     is_pinned,
@@ -33,7 +34,6 @@ from pymc_private.models.pinning import (
     row_arrays,
     tells_rows_apart,
 )
-from pymc_private.models.alike import proved_alike, refuse_many_ends, untold_rows
 from pymc_private.models.sources import Source
 from pymc_private.models.windows import Cutter, Window
 
@@ -257,7 +257,9 @@ def _refuse_row_parameters(
 ) -> None:
     """Refuse a parameter of which each row reads its own entry."""
     for name, variable in parameters.items():
-        if not counts.isdisjoint(np.shape(values[variable])) and tells_rows_apart(factors, variable, values):
+        if not counts.isdisjoint(np.shape(values[variable])) and tells_rows_apart(
+            factors, variable, values
+        ):
             raise record_latent(name, f"shape {np.shape(values[variable])}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -67,11 +67,6 @@ class Source:
         static = [1 if size == 1 and i != self.axis else None for i, size in enumerate(self.shape)]
         kind = self.variable.type.clone(shape=tuple(static))
         return kind(name=self.name)
-
-    def of_length(self, count: int, name: str) -> Source:
-        """The same private variable with another number of records: holds no data."""
-        shape = (*self.shape[: self.axis], count, *self.shape[self.axis + 1 :])
-        return replace(self, name=name, shape=shape)
 
     def stand_in(self, rows: int | None = None) -> np.ndarray:
         """Any array inside the domain, of so many rows (default: the model's); holds no data."""

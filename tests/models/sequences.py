@@ -120,7 +120,9 @@ def correlated_errors(y: np.ndarray) -> None:
     time = pm.Data("time", np.linspace(0, 1, len(y)), dims="t")
     residual = data(y) - pm.Normal("slope") * time
     rho = pm.Normal("rho", 0, 0.3)
-    pm.Potential("fit", -0.5 * (((residual[1:] - rho * residual[:-1]) ** 2).sum() + residual[0] ** 2))
+    pm.Potential(
+        "fit", -0.5 * (((residual[1:] - rho * residual[:-1]) ** 2).sum() + residual[0] ** 2)
+    )
 
 
 def by_positions(y: np.ndarray) -> None:

@@ -147,6 +147,8 @@ class Cutter:
         shape = self.concrete.shape(part)
         for axis in range(len(shape)) if shape else (None,):
             count = 1 if axis is None else shape[axis]
+            if axis and shape.count(count) > 1:
+                continue  # it comes of broadcasting (n, 1) with (n,): see `records`
             try:
                 yield self._window(name, part, axis, count)
             except (NotCertified, *UNCOMPUTABLE):

@@ -230,6 +230,7 @@ def maximize(
     goal: Callable[[Effort], float],
     effort: Effort,
     known: float = np.inf,
+    floor: float = 0.0,
     progress: Callable[[float, float], None] = lambda bound, found: None,
 ) -> Bracket:
     """Bound the maximum of a non-negative function over boxes.
@@ -245,6 +246,8 @@ def maximize(
     effort : Effort
     known : float
         An upper bound that is proved already.
+    floor : float
+        Bounds at or below it are small enough.
     progress : callable
         Called with the bound and the value found, after each step.
 
@@ -255,7 +258,7 @@ def maximize(
     search = _Search(objective, (upper - lower).max(axis=0), effort)
     pool = search.bounded(lower, upper)
     while len(pool):
-        enough = search.best * (1.0 + goal(effort)) + 1e-12
+        enough = max(search.best * (1.0 + goal(effort)) + 1e-12, floor)
         pool = search.close(pool, pool.bound <= enough)
         if known <= enough or effort.is_exhausted or len(pool) > MOST_BOXES or not len(pool):
             break

@@ -8,22 +8,19 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
-from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import Trail
-from pymc_private.errors import NotCertified
 from pymc_private.models.clip import claims_of_clip, clipped_range
 from pymc_private.models.fingerprint import model_fingerprint
+from pymc_private.models.kinds import Kind, coupling_words, kinds_of_records
 from pymc_private.models.places import Place, picture
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.progress import progress_bar
-from pymc_private.models.refine import refined
-from pymc_private.models.row_bounds import RowBounds
+from pymc_private.models.refine import Progress, Refined, refined
+from pymc_private.models.unbounded import not_certified, open_ended
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.printing import number
 
-THEOREM, CLIPPED = "T1-T3", "T1-T3, T25"
+THEOREM = "T1-T3"
 ASSUMPTIONS = (
     "real arithmetic and ideal randomness: the draws are exact for real numbers, then rounded to a "
     "public grid",
@@ -61,6 +58,8 @@ class Certificate:
         Records and parameters at which branch and bound found the most.
     is_relaxed : bool
         Whether `where` is of the bound alone: no such records and parameters need exist.
+    coupling : str
+        How many factor rows read each record, where that is more than its own.
     """
 
     range: float
@@ -75,6 +74,7 @@ class Certificate:
     theorem: str = THEOREM
     where: tuple[Place, ...] = ()
     is_relaxed: bool = False
+    coupling: str = ""
 
     @property
     def tightness(self) -> float:
@@ -137,6 +137,7 @@ class Certificate:
             f"  a search found {found}: {reached} {self.tolerance:.0%} of the truth",
             f"  one exact draw is {proved}-differentially private ({self.neighbors}); "
             f"{self.theorem}",
+            *([f"  {self.coupling}"] if self.coupling else []),
             *(f"  claimed: {claim}" for claim in self.claims),
         ]
         return "\n".join(lines)
@@ -186,37 +187,55 @@ def certify(
     """
     start = time.perf_counter()
     deadline = math.inf if seconds is None else start + seconds
-    rows = RowBounds(private.graph, private.sources, private.n)
-    trail = rows.trail(private.box)
-    clipped = clipped_range(private)
-    if clipped is None and _open_ended(private, trail):
-        raise _not_certified(private, rows)  # no cutting of the other parameters would help
+    lines: list[str] = []
+    found = Refined(0.0, 0.0)
     with progress_bar(progressbar) as progress:
-        found = refined(private, rows, tolerance, deadline, progress)
-    upper = found.upper if clipped is None else min(found.upper, _up(clipped))  # T25
-    if not math.isfinite(upper):
-        raise _not_certified(private, rows)
+        kinds = kinds_of_records(private)
+        for kind in kinds:
+            trail = kind.rows.trail(private.box)
+            lines += [*kind.words, *trail.describe()]
+            own = _of_one_kind(private, kind, trail, tolerance, deadline, progress, found.upper)
+            found = own.greater(found)
+    upper = found.upper
+    coupling = coupling_words(kinds)
+    theorems = [THEOREM, *(["T24"] if coupling else []), *(["T25"] if private.graph.clip else [])]
     scale = private.power * private.records_per_unit
     return Certificate(
         range=_times(upper, scale),
         searched=min(_times(upper, scale), found.found * float(scale)),
         power=private.power,
         neighbors=private.neighbors,
-        trail=tuple(trail.describe()),
+        trail=tuple(lines),
         claims=(*private.claims, *claims_of_clip(private)),
         where=found.where,
         is_relaxed=found.is_relaxed,
         milliseconds=(time.perf_counter() - start) * 1e3,
         tolerance=tolerance,
         model=_fingerprint(private),
-        theorem=THEOREM if clipped is None else CLIPPED,
+        theorem=", ".join(theorems),
+        coupling=coupling,
     )
 
 
-def _open_ended(private: PrivateModel, trail: Trail) -> list[str]:
-    """Parameters without ends that by themselves make the likelihood infinite."""
-    names = {culprit.op for culprit in trail.culprits(private.graph.record)}
-    return [name for name, box in private.box.items() if name in names and not box.is_finite]
+def _of_one_kind(
+    private: PrivateModel,
+    kind: Kind,
+    trail: Trail,
+    tolerance: float,
+    deadline: float,
+    progress: Progress,
+    floor: float,
+) -> Refined:
+    """The range of records that are read in one way, or why none is proved."""
+    clipped = clipped_range(private, len(kind.readers))
+    if clipped is None and open_ended(private, trail, kind.rows.output):
+        raise not_certified(private, kind.rows)  # no cutting of the other parameters would help
+    found = refined(private, kind.rows, kind.record, tolerance, deadline, progress, floor)
+    if clipped is not None:
+        found = replace(found, upper=min(found.upper, _up(clipped)))  # T25
+    if not math.isfinite(found.upper):
+        raise not_certified(private, kind.rows)
+    return found
 
 
 def _fingerprint(private: PrivateModel) -> str:
@@ -235,30 +254,3 @@ def _up(value: Fraction) -> float:
     """The least double that is not smaller."""
     nearest = float(value)
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
-
-
-def _not_certified(private: PrivateModel, rows: RowBounds) -> NotCertified:
-    """Name what made the bound infinite, and what would cure it."""
-    trail = rows.trail(private.box)
-    culprits = trail.culprits(private.graph.record)
-    names = sorted({name for culprit in culprits for name in culprit.reads})
-    parameters = [name for name in names if name in private.box]
-    open_ended = [name for name in parameters if not private.box[name].is_finite]
-    data = [name for name in names if name not in private.box]
-    cures = []
-    if open_ended:
-        cures.append(f"bound {', '.join(open_ended)}: pmp.trim(private, mass=0.99) or box={{...}}")
-    elif parameters:
-        box = ", ".join(f"{name} in {_ends(private.box[name])}" for name in parameters)
-        cures.append(f"trim further away from the edge ({box})")
-    if data:
-        cures.append(f"declare a smaller domain for {', '.join(data)}")
-    return NotCertified(
-        "no finite bound on one record's log-likelihood is proved",
-        blame=tuple(str(culprit) for culprit in culprits),
-        cure="; or ".join(cures) or "write this part of the likelihood with Ops that have a rule",
-    )
-
-
-def _ends(bounds: Bounds) -> str:
-    return f"[{np.min(bounds.lower):.4g}, {np.max(bounds.upper):.4g}]"

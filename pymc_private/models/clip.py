@@ -58,6 +58,9 @@ def clip(private: PrivateModel, lower: float, upper: float | None = None) -> Pri
     the unit of continuous data (in centimeters a log density is 4.6 less than in meters). Which
     factors stand inside the clip is a public choice; the certificate names them.
 
+    Where factor rows read several records (a Markov chain, an AR), each factor row is clipped, and
+    R is at most 2 (upper - lower) times the greatest number of factor rows that read one record.
+
     The posterior is that of the clipped score (a Gibbs, or generalized, posterior). The prior must
     be proper, since a clipped likelihood vanishes nowhere. Flat priors are refused; that the prior
     is proper otherwise is a claim on the certificate.
@@ -86,15 +89,16 @@ def clip(private: PrivateModel, lower: float, upper: float | None = None) -> Pri
     return private.with_graph(graph)
 
 
-def clipped_range(private: PrivateModel) -> Fraction | None:
+def clipped_range(private: PrivateModel, readers: int = 1) -> Fraction | None:
     """2 (upper - lower), which bounds R at power 1 (T25); None if nothing is clipped.
 
-    Under add/remove it is upper - lower.
+    Under add/remove it is upper - lower. Where several factor rows read a record, each of them is
+    clipped, and their ranges add (T24).
     """
     if private.graph.clip is None:
         return None
     low, high = private.graph.clip
-    width = Fraction(high) - Fraction(low)
+    width = readers * (Fraction(high) - Fraction(low))
     return width if private.neighbors == ADD_REMOVE else 2 * width
 
 
@@ -103,8 +107,9 @@ def claims_of_clip(private: PrivateModel) -> tuple[str, ...]:
     if private.graph.clip is None:
         return ()
     factors = ", ".join(private.graph.factors)
+    whole = "a part of" if private.graph.windows else "the sum of its factors"
     return (
-        f"{clip_words(private.graph.clip)}: the sum of its factors {factors}, constants (binomial "
+        f"{clip_words(private.graph)}: {whole} {factors}, constants (binomial "
         "coefficients, the unit of continuous data) included; chosen without looking at the data",
         "the prior is proper on the region, as the posterior of a clipped score needs",
     )
@@ -172,10 +177,13 @@ def _proved_upper(private: PrivateModel) -> float:
         name in observed and not observed[name].type.dtype.startswith(("float", "complex"))
         for name in private.graph.factors
     ]
-    if all(discrete):
+    if all(discrete) and not private.graph.windows:
         return 0.0  # a probability is at most 1
     rows = RowBounds(private.graph, private.sources, private.n)
-    proved = float(np.max(rows.table(private.box)[1]))
+    if private.graph.windows:  # parts of a factor; their records need not lie in one cell
+        proved = float(np.max(rows.trail(private.box)[private.graph.record].upper))
+    else:
+        proved = float(np.max(rows.table(private.box)[1]))
     if not math.isfinite(proved):
         raise DomainError(
             "no finite upper bound of one record's log-likelihood is proved",

@@ -16,6 +16,7 @@ from pymc_private.errors import NotCertified
 from pymc_private.models.pinning import is_pinned
 from pymc_private.models.records import RecordGraph, labels_of_records, stand_ins
 from pymc_private.models.sources import Source
+from pymc_private.models.windows import Window
 
 Ends = tuple[float, float]
 
@@ -44,6 +45,8 @@ def clipped_graph(
     NotCertified
         A condition of the model that cannot be told apart by records.
     """
+    if graph.windows:
+        return _with_clipped_windows(graph, ends, sources)
     private = set(graph.data.values())
     total = failing_as_impossible([unclipped(graph)], private)[0]
     # The lower end brings the number of records, which an Op without a rule does not tell.
@@ -54,6 +57,38 @@ def clipped_graph(
     _refuse_shared_conditions(graph, record, values, sources, n)
     pinned = graph.pinned or is_pinned(record, {graph.data[s.name]: s for s in sources}, values, n)
     return replace(graph, record=record, pinned=pinned, clip=ends)
+
+
+def _with_clipped_windows(graph: RecordGraph, ends: Ends, sources: Sequence[Source]) -> RecordGraph:
+    """Every factor row between two ends, where some read several records."""
+    windows = tuple(_clipped_window(w, ends, graph, sources) for w in graph.windows)
+    bare = pt.concatenate([window.rows.owner.inputs[0] for window in windows])
+    count = sum(window.count for window in windows)
+    record = confine(bare, pt.full((count,), np.float64(ends[0])), np.float64(ends[1]))
+    return replace(graph, record=record, windows=windows, clip=ends)
+
+
+def _clipped_window(
+    window: Window, ends: Ends, graph: RecordGraph, sources: Sequence[Source]
+) -> Window:
+    """A window with its rows clipped; each row must still stand for itself."""
+    inputs = window.sources(sources)
+    variable, source = next(iter(inputs.items()))
+    own = failing_as_impossible([_bare(window.shifted, graph)], set(inputs))[0]
+    floor = pt.full((variable.shape[source.axis],), np.float64(ends[0]))
+    shifted = confine(pt.cast(own, "float64"), floor, np.float64(ends[1]))
+    rows = failing_as_impossible([_bare(window.rows, graph)], set(graph.data.values()))[0]
+    rows = confine(pt.cast(rows, "float64"), np.float64(ends[0]), np.float64(ends[1]))
+    data = {s.name: v for v, s in inputs.items()}
+    alone = replace(graph, data=data, factors=(window.name,))
+    _refuse_shared_conditions(alone, shifted, window.values, list(inputs.values()), window.count)
+    pinned = window.pinned or is_pinned(shifted, inputs, window.values, window.count)
+    return replace(window, rows=rows, shifted=shifted, pinned=pinned and window.count > 1)
+
+
+def _bare(rows: Variable, graph: RecordGraph) -> Variable:
+    """Factor rows before any clip."""
+    return rows.owner.inputs[0] if graph.clip is not None and is_confined(rows.owner) else rows
 
 
 def unclipped(graph: RecordGraph) -> Variable:

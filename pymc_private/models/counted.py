@@ -15,6 +15,26 @@ from pymc_private.models.single_record import single_record
 from pymc_private.models.sources import Source
 
 
+def refuse_sequences(graph: RecordGraph) -> None:
+    """Refuse records that stand in a sequence.
+
+    Raises
+    ------
+    Unsupported
+        Some factor row reads several records: without one of them its neighbors would meet, and
+        every later record would have another place.
+    """
+    if graph.windows:
+        raise Unsupported(
+            "a record cannot be added to a sequence or removed from it without changing what the "
+            "records around it are read with",
+            got=f"neighbors='add_remove' with {', '.join(sorted({w.name for w in graph.windows}))}",
+            allowed="add/remove where every factor row reads one record",
+            do="use neighbors='substitute' (the length is public), or let a whole sequence be one "
+            "record (records='person', with time on another axis)",
+        )
+
+
 def refuse_counted(
     graph: RecordGraph,
     sources: Sequence[Source],

@@ -9,14 +9,17 @@ from collections.abc import Mapping
 import numpy as np
 
 from pymc_private.analysis import Interval as Bounds
+from pymc_private.models.neighbor_rows import NeighborRows
 from pymc_private.models.row_bounds import RowBounds
+
+Rows = RowBounds | NeighborRows
 
 MOST_PARAMETER_CELLS = 4096
 MOST_ENTRIES = 2**24
 """Numbers in one table of bounds."""
 
 
-def coarse_range(rows: RowBounds, box: Mapping[str, Bounds], add_remove: bool = False) -> float:
+def coarse_range(rows: Rows, box: Mapping[str, Bounds], add_remove: bool = False) -> float:
     """R from one walk over the whole box: 2 (sup - inf) per record cell; once under add/remove."""
     lower, upper = rows.table(box)
     if add_remove:
@@ -65,9 +68,7 @@ def _by_pairs(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     return worst
 
 
-def refined_range(
-    rows: RowBounds, box: Mapping[str, Bounds], found: float, tolerance: float
-) -> float:
+def refined_range(rows: Rows, box: Mapping[str, Bounds], found: float, tolerance: float) -> float:
     """R from ever finer cells of the parameters, until it is near `found` or the effort is spent.
 
     Cells double along the axis that has the widest interval effect; every level is a valid bound.
@@ -96,9 +97,8 @@ def refined_range(
     return float(best)
 
 
-def _most_cells(rows: RowBounds) -> int:
-    width = rows.n if rows.graph.pinned else 1
-    return min(MOST_PARAMETER_CELLS, MOST_ENTRIES // (len(rows.cells) * width))
+def _most_cells(rows: Rows) -> int:
+    return min(MOST_PARAMETER_CELLS, MOST_ENTRIES // (len(rows.cells) * rows.width))
 
 
 def _axes(box: Mapping[str, Bounds]) -> list[tuple[str, tuple[int, ...]]]:
@@ -113,7 +113,7 @@ def _axes(box: Mapping[str, Bounds]) -> list[tuple[str, tuple[int, ...]]]:
 
 
 def range_on(
-    rows: RowBounds,
+    rows: Rows,
     box: Mapping[str, Bounds],
     counts: Mapping[tuple[str, tuple], int],
 ) -> float:

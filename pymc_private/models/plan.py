@@ -108,7 +108,7 @@ class Plan:
             held = f"; prior mass about {mass:g}" if mass else ""
             lines.append(f"prior restricted to {region}{held}")
         if self.private.graph.clip is not None:
-            lines.append(f"clipped: {clip_words(self.private.graph.clip)}")
+            lines.append(f"clipped: {clip_words(self.private.graph)}")
         if share < LITTLE:
             lines.append(
                 "WARNING: little information is kept; fewer draws, a smaller box, a narrower "

@@ -16,7 +16,7 @@ from pymc_private.errors import DomainError
 from pymc_private.models import declare, intake
 from pymc_private.models.compat import dumps as model_dumps
 from pymc_private.models.compat import unpickle
-from pymc_private.models.counted import refuse_counted
+from pymc_private.models.counted import refuse_counted, refuse_sequences
 from pymc_private.models.records import RecordGraph, build_record_graph
 from pymc_private.models.sources import Source
 from pymc_private.models.supports import support
@@ -120,11 +120,12 @@ class PrivateModel:
         # Under add/remove the number of records is protected.
         count = "" if self.neighbors == ADD_REMOVE else f" of {self.n}"
         units = f", in units of up to {self.records_per_unit}" if self.records_per_unit > 1 else ""
-        clip = f"\n  clip: {clip_words(self.graph.clip)}" if self.graph.clip else ""
+        clip = f"\n  clip: {clip_words(self.graph)}" if self.graph.clip else ""
+        coupled = "; some factor rows read several records" if self.graph.windows else ""
         return (
             f"PrivateModel (holds confidential data)\n"
             f"  one record: one {self.records}{count}; neighbors: {self.neighbors}{units}\n"
-            f"  private: {data}\n  factors: {', '.join(self.graph.factors)}\n"
+            f"  private: {data}\n  factors: {', '.join(self.graph.factors)}{coupled}\n"
             f"  region: {region}\n  power: {float(self.power):.6g}{clip}"
         )
 
@@ -140,9 +141,11 @@ class PrivateModel:
         return rebuild(payload)
 
 
-def clip_words(ends: tuple[float, float]) -> str:
-    """Where the log-likelihood of each record is kept."""
-    return f"each record's log-likelihood in [{ends[0]:.12g}, {ends[1]:.12g}]"
+def clip_words(graph: RecordGraph) -> str:
+    """Where the log-likelihood of each record, or of each factor row, is kept."""
+    low, high = graph.clip or (-np.inf, np.inf)
+    each = "factor row" if graph.windows else "record"
+    return f"each {each}'s log-likelihood in [{low:.12g}, {high:.12g}]"
 
 
 def _ends(bounds: Bounds) -> str:
@@ -239,6 +242,7 @@ def privatize(
         records_per_unit=units,
     )
     if neighbors == ADD_REMOVE:
+        refuse_sequences(graph)
         refuse_counted(graph, sources, n, private.shapes)
     return private
 

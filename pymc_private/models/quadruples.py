@@ -16,9 +16,10 @@ import numpy as np
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis import SimplexRows
+from pymc_private.analysis import SimplexRows, simplify
 from pymc_private.analysis.batch import Batch
 from pymc_private.analysis.branch import Enclosure
+from pymc_private.analysis.expand import expand
 from pymc_private.analysis.specialize import joint_terms, specialize
 from pymc_private.models.coordinates import (
     ADDITION,
@@ -56,6 +57,8 @@ class Quadruples:
         `SUBSTITUTION`, or `ADDITION` for R of add/remove: the maximum of l(x, t) - l(x, t').
     together : bool
         Take what reads records alone, or parameters alone, for few numbers with a range.
+    expanded : bool
+        Write products of sums out: what reads neighbors alone then cancels.
 
     Attributes
     ----------
@@ -72,11 +75,14 @@ class Quadruples:
         contrast: Contrast = SUBSTITUTION,
         *,
         together: bool = False,
+        expanded: bool = False,
     ) -> None:
         self._public = record.public
         columns = _columns(record, sources, box)
         whole = {column.variable: column.bounds for column in columns}
         value = specialize(record.value, whole)
+        if expanded:
+            value = simplify([expand(value)])[0]
         points = [c.variable for c in columns if c.role is Role.POINT]
         # Under add/remove a term of the parameters alone does not cancel.
         varying = (
@@ -253,6 +259,10 @@ def _columns(
         for s in sources
     ]
     columns += [Column(record.parameters[n], Role.POINT, b) for n, b in box.items()]
+    columns += [
+        Column(v, Role.SHARED, s.domain.bounds(s.row_shape), _levels(s.domain))
+        for v, s in record.neighbors.items()
+    ]
     return columns + [
         Column(v, Role.SHARED, Bounds(rows.min(axis=0), rows.max(axis=0)))
         for v, rows in record.public.items()

@@ -2,7 +2,7 @@
 
 Every factor of the model (likelihood, potential, prior) that reads a private variable is labeled
 element by element (`analysis.rows`). It belongs to the record graph iff element i reads record i
-only.
+only, or if it is a sum of windows: rows that read a few neighboring records each.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from pytensor.graph.utils import MethodNotDefined
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.shape import SpecifyShape
 
-from pymc_private.analysis import MIXED, NONE, refuse_joint_conditions, row_labels, simplify
+from pymc_private.analysis import NONE, refuse_joint_conditions, row_labels, simplify
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.errors import DomainError, NotCertified
+from pymc_private.models.alike import proved_alike, refuse_many_ends, untold_rows
 from pymc_private.models.intake import record_latent
 from pymc_private.models.pinning import (
     is_pinned,
@@ -34,6 +35,7 @@ from pymc_private.models.pinning import (
     tells_rows_apart,
 )
 from pymc_private.models.sources import Source
+from pymc_private.models.windows import Cutter, Window
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +58,9 @@ class RecordGraph:
         Whether rows differ in what they compute, so that the graph needs the model's own n rows.
     clip : (float, float) or None
         Public ends between which `record` is clipped (T25).
+    windows : tuple of Window
+        Where some factor rows read several records: all factor rows, by kind. Then `record` has one
+        entry for each factor row, in this order, instead of one for each record.
     """
 
     record: Variable
@@ -65,6 +70,7 @@ class RecordGraph:
     factors: tuple[str, ...]
     pinned: bool
     clip: tuple[float, float] | None = None
+    windows: tuple[Window, ...] = ()
 
 
 def build_record_graph(
@@ -104,29 +110,58 @@ def build_record_graph(
     trail = row_labels(outs, labels_of_records(values, data, sources, n), values)
     labels = [trail[out] for out in outs]
     record, prior, names, factors = [], [], [], []
+    windows: list[Window] = []
+    cutter = Cutter(data, sources, values, labels_of_records(values, data, sources, n), n)
     for (name, _), out, label, before in zip(terms, outs, labels, raw, strict=True):
         if not np.any(label != NONE):
             prior.append(out.sum())
             continue
-        record.append(_rows_of(name, out, label, n, is_prior=name in parameters))
+        rows = _rows_of(name, out, label, n, is_prior=name in parameters)
         names.append(name)
-        factors.append(before)
-    if not record:
+        if rows is not None:
+            record.append(rows)
+            factors.append(before)
+            continue
+        found, public = cutter.windows(name, before)
+        prior += public
+        factors += [window.rows for window in found]
+        # A sum over all records was written out, or some factor row reads several records.
+        record += [simplify([w.rows])[0] for w in found if w.is_row_wise(n)]
+        windows += [window for window in found if not window.is_row_wise(n)]
+    if not (record or windows):
         raise NotCertified(
             "no factor of the model reads a private variable",
             cure="name the records dim (or {data variable: axis}) of the likelihood's data",
         )
-    refuse_joint_conditions(outs, trail)
-    _refuse_row_parameters(factors, parameters, values, n)
+    apart = [out for (name, _), out in zip(terms, outs, strict=True) if name not in _names(windows)]
+    refuse_joint_conditions(apart, trail)
+    _refuse_row_parameters(factors, parameters, values, {n, *(w.count for w in windows)})
     if constants == "private":
         _refuse_row_arrays(row_arrays(factors, values, n), names)
-    total = pt.add(*record) if len(record) > 1 else record[0]
     base = pt.add(*prior) if len(prior) > 1 else (prior[0] if prior else pt.constant(0.0))
     inputs = {data[s.name]: s for s in sources}
+    total = pt.add(*record) if len(record) > 1 else (record[0] if record else None)
+    if windows:
+        if total is not None:
+            own = {(s.name, 0): data[s.name] for s in sources}
+            plain = [name for name in names if name not in _names(windows)]
+            windows = [Window(", ".join(plain), total, total, own, n, values), *windows]
+        windows = [proved_alike(w, sources, constants) for w in windows]
+        if constants == "private":
+            refuse_many_ends(windows, n)
+        total = simplify([pt.concatenate([w.rows for w in windows])])[0]
+        return RecordGraph(
+            total, base, parameters, data, tuple(names), True, windows=tuple(windows)
+        )
     pinned = is_pinned(total, inputs, values, n)
     if constants == "private" and pinned and not is_told(total, inputs, values, n):
         raise untold_rows(names)
     return RecordGraph(total, base, parameters, data, tuple(names), pinned)
+
+
+def _names(windows: Sequence[Window]) -> set[str]:
+    """The factors that windows were cut from."""
+    return {window.name for window in windows}
 
 
 def factor_terms(model: pm.Model, parameters: dict[str, Variable]) -> list[tuple[str, Variable]]:
@@ -194,8 +229,10 @@ def labels_of_records(
     return labels
 
 
-def _rows_of(name: str, out: Variable, label: np.ndarray, n: int, is_prior: bool) -> Variable:
-    """The factor summed over every axis but that of the records, if it is row-wise."""
+def _rows_of(
+    name: str, out: Variable, label: np.ndarray, n: int, is_prior: bool
+) -> Variable | None:
+    """The factor summed over every axis but that of the records; None if it is not row-wise."""
     if is_prior:
         raise NotCertified(
             f"the prior of '{name}' reads the private data",
@@ -209,39 +246,21 @@ def _rows_of(name: str, out: Variable, label: np.ndarray, n: int, is_prior: bool
         own = np.arange(len(rows))[:, None]
         if len(rows) == n and np.all((rows == own) | (rows == NONE)):
             return out.sum(axis=tuple(a for a in range(label.ndim) if a != axis))
-    several = (
-        "reads several records at once" if np.any(label == MIXED) else "is not aligned with them"
-    )
-    raise NotCertified(
-        f"the factor '{name}' {several}, so one record has no log-likelihood of its own",
-        blame=(name,),
-        cure="factors must be row-wise along the records axis: no AR, random walk or Gaussian "
-        "process over records, no mean or z-score of the data inside the graph; scale by public "
-        "constants; a potential must keep one term per record (no sum)",
-    )
+    return None
 
 
 def _refuse_row_parameters(
     factors: Sequence[Variable],
     parameters: dict[str, Variable],
     values: dict[Variable, np.ndarray],
-    n: int,
+    counts: set[int],
 ) -> None:
     """Refuse a parameter of which each row reads its own entry."""
     for name, variable in parameters.items():
-        if n in np.shape(values[variable]) and tells_rows_apart(factors, variable, values):
+        if not counts.isdisjoint(np.shape(values[variable])) and tells_rows_apart(
+            factors, variable, values
+        ):
             raise record_latent(name, f"shape {np.shape(values[variable])}")
-
-
-def untold_rows(factors: Sequence[str]) -> DomainError:
-    """The refusal of rows that differ by how the model was written."""
-    return DomainError(
-        "different records are computed differently, by structure written into the model",
-        got=f"blocks, subsets, repeats, lists of terms or positions in {', '.join(factors)}",
-        allowed="rows that differ by data variables only",
-        do="hold what tells the records apart (a group, a time) in pm.Data and declare its domain "
-        "or name it in public=, or claim constants='public' if it is no secret",
-    )
 
 
 def _refuse_row_arrays(arrays: Sequence[Variable], factors: Sequence[str]) -> None:

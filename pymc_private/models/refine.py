@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pymc_private.analysis.branch import Bracket, maximize
 from pymc_private.analysis.effort import Effort
@@ -14,8 +14,7 @@ from pymc_private.models.coordinates import ADDITION, SUBSTITUTION
 from pymc_private.models.places import Place
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.quadruples import Quadruples
-from pymc_private.models.row_bounds import RowBounds
-from pymc_private.models.single_record import single_record
+from pymc_private.models.single_record import SingleRecord
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
 SEARCH, REFINE_ROWS, EASY, REFINE = 1000.0, 2000.0, 500.0, 6000.0
@@ -47,27 +46,38 @@ class Refined:
     where: tuple[Place, ...] = ()
     is_relaxed: bool = False
 
+    def greater(self, other: Refined) -> Refined:
+        """What is known of the greater of two ranges."""
+        found = max(self.found, other.found)
+        return replace(self if self.upper >= other.upper else other, found=found)
+
 
 def refined(
     private: PrivateModel,
-    rows: RowBounds,
+    rows: partition.Rows,
+    record: SingleRecord | None,
     tolerance: float,
     deadline: float,
     progress: Progress,
+    floor: float = 0.0,
 ) -> Refined:
     """Bound R as tightly as the effort allows.
 
     Parameters
     ----------
     private : PrivateModel
-    rows : RowBounds
+    rows : RowBounds or NeighborRows
         Of the same model.
+    record : SingleRecord or None
+        The same as a function of one record, where all records are alike.
     tolerance : float
         Relative gap between bound and truth that is small enough.
     deadline : float
         Time by `time.perf_counter` after which the bound so far is the answer.
     progress : callable
         Called with the bound and what is found.
+    floor : float
+        What R is known to be at most elsewhere: to show that it is no more here is enough.
 
     Raises
     ------
@@ -79,11 +89,11 @@ def refined(
     found, tried = 0.0, False
     where: tuple[Place, ...] = ()
     is_relaxed = False
-    for objective in _objectives(private):
+    for objective in _objectives(private, record):
         tried = True
         if objective.is_constant:  # all that reads a record cancels
             return Refined(0.0, 0.0)
-        bracket = _bracket(objective, best, tolerance, deadline, progress)
+        bracket = _bracket(objective, best, tolerance, deadline, progress, floor)
         best = bracket.upper
         if not objective.is_relaxed:
             found = max(found, bracket.lower)
@@ -91,7 +101,11 @@ def refined(
             where, is_relaxed = objective.places(bracket.point), objective.is_relaxed
         if best <= found * (1.0 + tolerance) or best <= bracket.lower * (1.0 + tolerance):
             break
+        if best <= floor:
+            break
     _check_against(found, best)
+    if best <= floor:
+        return Refined(best, found, where, is_relaxed)
     if best > found * (1.0 + tolerance):
         rows.effort = Effort(SEARCH, deadline)
         found = max(found, search.searched_range(rows, private.box, add_remove))
@@ -105,7 +119,12 @@ def refined(
 
 
 def _bracket(
-    objective: Quadruples, best: float, tolerance: float, deadline: float, progress: Progress
+    objective: Quadruples,
+    best: float,
+    tolerance: float,
+    deadline: float,
+    progress: Progress,
+    floor: float,
 ) -> Bracket:
     """Branch and bound, finely while it is cheap."""
     return maximize(
@@ -114,22 +133,26 @@ def _bracket(
         goal=lambda effort: min(FINE, tolerance) if effort.spent < EASY else tolerance,
         effort=Effort(REFINE / objective.cost, deadline),
         known=best,
+        floor=floor,
         progress=progress,
     )
 
 
-def _objectives(private: PrivateModel) -> Iterator[Quadruples]:
+def _objectives(private: PrivateModel, record: SingleRecord | None) -> Iterator[Quadruples]:
     """The range as a maximum over boxes, where rows are alike and coordinates few.
 
     First as it is, then with all that reads records alone, or parameters alone, taken together.
+    Products are written out first where a record has neighbors.
     """
-    record = single_record(private.graph, private.sources, private.n, private.shapes)
     if record is None:
         return
     contrast = ADDITION if private.neighbors == ADD_REMOVE else SUBSTITUTION
     fewest = math.inf
-    for together in (False, True):
-        made = Quadruples(record, private.sources, private.box, contrast, together=together)
+    forms: list[dict[str, bool]] = [{}, {"together": True}]
+    if record.neighbors:
+        forms = [{"expanded": True}, *forms]
+    for form in forms:
+        made = Quadruples(record, private.sources, private.box, contrast, **form)
         if made.is_constant or (made.is_feasible and made.coordinates.count < fewest):
             fewest = made.coordinates.count
             yield made

@@ -39,6 +39,25 @@ class RowBounds:
         self.effort = Effort()
         self._stacks: dict[tuple[int, ...], tuple[tuple[Record, ...], dict[Variable, Bounds]]] = {}
 
+    @property
+    def output(self) -> Variable:
+        """What the trail ends in."""
+        return self.graph.record
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether each record costs a walk of its own."""
+        return self.graph.pinned
+
+    @property
+    def width(self) -> int:
+        """Rows of a table."""
+        return self.n if self.graph.pinned else 1
+
+    def only(self, row: int) -> RowBounds:
+        """The same: rows are not chosen from."""
+        return self
+
     def _record_cells(self) -> list[Record]:
         """The product of every source's cells: fewer of each, or left whole, if too many."""
         most = MOST_CELLS
@@ -67,6 +86,8 @@ class RowBounds:
 
         Rows has length 1 unless something public makes rows differ.
         """
+        if self.graph.windows:
+            raise ValueError("factor rows that read several records have no table of one record")
         records = self.cells if records is None else records
         if not self.graph.pinned:
             # Always the number of rows for which rows were proved alike.

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import SimplexRows
 from pymc_private.errors import DomainError
-from pymc_private.models.row_bounds import Record, RowBounds
+from pymc_private.models.neighbor_rows import NeighborRows
+from pymc_private.models.partition import Rows
+from pymc_private.models.row_bounds import Record
 from pymc_private.models.simplex import onto_simplex
 from pymc_private.models.sources import Source
 
 MOST_POINTS = 96
 FEW = 16
 """Records tried where each costs a walk over all rows."""
+MOST_NEIGHBORS = 24
+"""Records tried with each of so many neighborhoods."""
 MANY = 64
 """Coordinates of one parameter that are moved one by one."""
 ROUNDS = 3
@@ -25,14 +29,18 @@ FAR = 1e3
 """Stand-in for an infinite end while searching."""
 
 
-def searched_range(rows: RowBounds, box: Mapping[str, Bounds], add_remove: bool = False) -> float:
+def searched_range(rows: Rows, box: Mapping[str, Bounds], add_remove: bool = False) -> float:
     """The greatest variation of log p(x) - log p(y) over points tried, in nats.
 
     Corners, centers and fixed pseudo-random points of the box and of the domain, then an ascent
     that moves one coordinate of a parameter, or one record, at a time. The search reads no data. It
     stops when `rows.effort` is exhausted: any part of it gives a bound.
     """
-    records = _record_points(rows)[: FEW if rows.graph.pinned else MOST_POINTS]
+    records = _record_points(rows.sources)[: FEW if rows.is_slow else MOST_POINTS]
+    if isinstance(rows, NeighborRows):
+        records = records[:MOST_NEIGHBORS]
+        neighbors = _record_points(tuple(rows.record.neighbors.values()))
+        rows = rows.at_points(neighbors[:MOST_NEIGHBORS])
     points = _parameter_points(box)
     tables = []
     for point in points:
@@ -42,9 +50,10 @@ def searched_range(rows: RowBounds, box: Mapping[str, Bounds], add_remove: bool 
     lower, upper = (np.stack(ends) for ends in zip(*tables, strict=True))
     if add_remove:
         return _widest(lower, upper)
-    best, (x, y, _), (high, low) = _variation(lower, upper)
-    if rows.graph.pinned or not best:
+    best, (x, y, row), (high, low) = _variation(lower, upper)
+    if rows.is_slow or not best:
         return best
+    rows = rows.only(row)
     ends = [points[high], points[low]]
     for _ in range(ROUNDS):
         before = best
@@ -60,7 +69,7 @@ def searched_range(rows: RowBounds, box: Mapping[str, Bounds], add_remove: bool 
 
 
 def _ascend(
-    rows: RowBounds,
+    rows: Rows,
     box: Mapping[str, Bounds],
     point: dict[str, Bounds],
     records: list[Record],
@@ -121,10 +130,10 @@ def _variation(
     return best, pair, at
 
 
-def _record_points(rows: RowBounds) -> list[Record]:
+def _record_points(sources: Sequence[Source]) -> list[Record]:
     """Corners of each variable's domain, combined; a fixed sample of the combinations."""
     choices = []
-    for source in rows.sources:
+    for source in sources:
         corners = source.domain.corners(source.row_shape)
         if source.is_whole:
             corners = [f(c) for c in corners for f in (np.ceil, np.floor)]

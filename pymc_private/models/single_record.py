@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytensor.tensor as pt
@@ -34,12 +34,16 @@ class SingleRecord:
     parameters : dict of str to Variable
     public : dict of Variable to array, shape (n, *shape of the variable)
         What is public and differs from row to row, with its values in all rows.
+    neighbors : dict of Variable to Source
+        Entries of other records that the same factor rows read. Any in their domain, the same for
+        both records that are compared.
     """
 
     value: Variable
     data: dict[str, Variable]
     parameters: dict[str, Variable]
     public: dict[Variable, np.ndarray]
+    neighbors: Mapping[Variable, Source] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

@@ -113,7 +113,8 @@ def _refuse_blind_envelope(private: PrivateModel) -> None:
     clip = private.graph.clip
     if clip is None:
         return
-    gap = float(private.power) * private.n * (clip[1] - clip[0])
+    clipped = sum(w.count for w in private.graph.windows) or private.n
+    gap = float(private.power) * clipped * (clip[1] - clip[0])
     if gap <= MOST_BLIND:
         return
     graph = replace(private.graph, record=unclipped(private.graph), clip=None)
@@ -126,7 +127,7 @@ def _refuse_blind_envelope(private: PrivateModel) -> None:
         raise Unsupported(
             "the box sampler would hardly ever accept a draw of this clipped likelihood",
             got=f"somewhere on the region nothing but the clip is known of a record: {gap:.4g} "
-            f"nats for {private.n} records at power {float(private.power):.4g}",
+            f"nats for {clipped} of them at power {float(private.power):.4g}",
             allowed=f"log-likelihoods that intervals bound, or at most {MOST_BLIND:g} nats",
             do="trim away from the edge (a scale of zero), write the likelihood with Ops that have "
             "an interval rule, or narrow the clip; a smaller budget per draw tempers more",

@@ -14,6 +14,7 @@ from pymc_private.analysis import batch, specialize
 from pymc_private.analysis.branch import maximize
 from pymc_private.analysis.effort import Effort
 from pymc_private.models import public_rows, quadruples, refine
+from pymc_private.models.single_record import single_record
 from tests.models.zoo import BY_NAME, ZOO, N
 
 ALIKE = [e.name for e in ZOO]
@@ -41,9 +42,15 @@ def random_points(objective, rng, count=3000):
     return np.where(objective.whole, np.round(points), points)
 
 
+def objectives(private):
+    """The range of one record's log-likelihood, in each of its forms."""
+    record = single_record(private.graph, private.sources, private.n, private.shapes)
+    return refine._objectives(private, record)
+
+
 @pytest.mark.parametrize("name", ALIKE)
 def test_no_quadruple_varies_by_more_than_the_bound(name):
-    objective = next(refine._objectives(private_of(name)))
+    objective = next(objectives(private_of(name)))
     bracket = solved(objective)
     assert np.isfinite(bracket.upper)
     if not objective.is_relaxed:
@@ -54,7 +61,7 @@ def test_no_quadruple_varies_by_more_than_the_bound(name):
 
 @pytest.mark.parametrize("name", ["normal", "poisson regression", "gamma", "hierarchical"])
 def test_random_boxes_are_enclosed(name):
-    objective = next(refine._objectives(private_of(name)))
+    objective = next(objectives(private_of(name)))
     rng = np.random.default_rng(3)
     low, high = objective.roots()
     for _ in range(30):
@@ -84,9 +91,9 @@ def _slopes_hold(objective, points, found):
 
 def planted(monkeypatch, name):
     """How much a quadruple exceeds the bound that a broken objective proves."""
-    objective = next(refine._objectives(private_of(name)))
+    objective = next(objectives(private_of(name)))
     bracket = solved(objective)
-    honest = next(refine._objectives(private_of(name)))
+    honest = next(objectives(private_of(name)))
     monkeypatch.undo()
     found = solved(honest).lower
     return found - bracket.upper
@@ -111,11 +118,11 @@ def test_slopes_across_a_jump_are_caught(monkeypatch):
             pm.Potential("loss", pt.switch(y > cut, 0.0, -3.0) + 0.0 * y * cut)
         return pmp.privatize(model, records={"y": 0}, domain={"y": (-1, 1)})
 
-    found = solved(next(refine._objectives(guarded())))
+    found = solved(next(objectives(guarded())))
     assert found.upper == pytest.approx(6.0, rel=0.05)
     everywhere = lambda value, moving, trail, axes: np.asarray(True)  # noqa: E731
     monkeypatch.setattr(batch, "continuity", everywhere)
-    assert solved(next(refine._objectives(guarded()))).upper < 5.0
+    assert solved(next(objectives(guarded()))).upper < 5.0
 
 
 def test_a_switch_is_left_out_only_where_both_branches_agree():

@@ -288,16 +288,6 @@ def test_simulators_are_refused():
 # ---- records that are not apart ----------------------------------------------------------
 
 
-def autoregression():
-    start = pm.Normal.dist(0, 1, shape=1)
-    pm.AR("y", rho=[pm.Normal("rho", 0, 0.3)], sigma=1.0, init_dist=start, observed=Y, dims="i")
-
-
-def random_walk():
-    walk = {"init_dist": pm.Normal.dist(0, 1), "mu": pm.Normal("mu"), "sigma": 1.0}
-    pm.GaussianRandomWalk("y", **walk, observed=Y, dims="i")
-
-
 def gaussian_process():
     process = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.Gamma("length", 2, 1)))
     process.marginal_likelihood("y", X=np.arange(N)[:, None], y=Y, sigma=1.0)
@@ -333,11 +323,6 @@ def sorted_rows():
 def cumulated():
     y = pm.Data("y", Y, dims="i")
     pm.Potential("fit", -((pt.cumsum(y) - pm.Normal("mu")) ** 2))
-
-
-def summed_potential():
-    y = pm.Data("y", Y, dims="i")
-    pm.Potential("fit", -((y - pm.Normal("mu")) ** 2).sum())
 
 
 def observed_mean_in_a_potential():
@@ -384,8 +369,6 @@ def own_index_of_another_row():
 
 
 COUPLED = [
-    autoregression,
-    random_walk,
     gaussian_process,
     mean_inside,
     z_score_inside,
@@ -393,7 +376,6 @@ COUPLED = [
     reversed_rows,
     sorted_rows,
     cumulated,
-    summed_potential,
     observed_mean_in_a_potential,
     column_against_row,
     public_column_against_row,

@@ -118,7 +118,29 @@ def logistic():
     return private, log_density, [(-2, 2), (-2, 3), (-2, 3)], 80, 1000
 
 
-MODELS = {"bernoulli": bernoulli, "normal": normal, "logistic": logistic}
+def autoregression():
+    """Two parameters of a sequence whose factor rows read two records each."""
+    with pm.Model(coords={"t": range(len(HEIGHTS))}) as model:
+        rho, sigma = pm.Normal("rho", 0, 0.5, shape=1), pm.HalfNormal("sigma", 1)
+        start = pm.Normal.dist(0, 2, shape=1)
+        pm.AR("y", rho, sigma=sigma, init_dist=start, observed=HEIGHTS, dims="t")
+    private = pmp.privatize(model, records="t", domain={"y": (-2, 2)})
+    private = pmp.trim(private, box={"rho": (-0.9, 0.9), "sigma": (0.3, 2.0)})
+
+    def log_density(rho, sigma):
+        z = (HEIGHTS[1:] - rho[..., None] * HEIGHTS[:-1]) / sigma[..., None]
+        likelihood = (-0.5 * z**2).sum(axis=-1) - (len(HEIGHTS) - 1) * np.log(sigma)
+        return POWER * likelihood - rho**2 / (2 * 0.5**2) - sigma**2 / 2
+
+    return private, log_density, [(-0.9, 0.9), (0.3, 2.0)], 400, 600
+
+
+MODELS = {
+    "bernoulli": bernoulli,
+    "normal": normal,
+    "logistic": logistic,
+    "autoregression": autoregression,
+}
 
 
 def distances(name: str, seed: int, power: float = POWER) -> tuple[list[float], int]:
@@ -172,4 +194,5 @@ def test_what_these_tests_can_see_is_stated():
         "bernoulli": 0.094,
         "normal": 0.132,
         "logistic": 0.161,
+        "autoregression": 0.207,
     }

@@ -7,7 +7,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.tensor import subtensor as ts
 
-from pymc_private.analysis.interval import Interval
+from pymc_private.analysis.interval import Interval, SimplexRows
 from pymc_private.analysis.intervals.dispatch import Answer, apply, bound, exact, is_exact
 from pymc_private.analysis.rounding import TINY, UNIT, down, up
 
@@ -34,7 +34,13 @@ def _take(op: Op, node: Apply, x: Interval, *indexes: Interval) -> Answer:
         upper = lower if x.is_point else apply(node, [x.upper, *index])[0]
     except IndexError:  # a record of the domain would leave the array
         return _somewhere(node, x, indexes)
-    return Interval(lower, upper)
+    return Interval(lower, upper, _rows_of(node, x))
+
+
+def _rows_of(node: Apply, x: Interval) -> SimplexRows | None:
+    """What is known of rows along the last axis, where whole rows are taken."""
+    whole = _single_leading(node) and node.inputs[0].type.ndim > 1
+    return x.within if whole and isinstance(x.within, SimplexRows) else None
 
 
 def _take_any(node: Apply, x: Interval, indexes: tuple[Interval, ...]) -> Interval:
@@ -56,7 +62,7 @@ def _take_any(node: Apply, x: Interval, indexes: tuple[Interval, ...]) -> Interv
         mask = named.reshape(named.shape + (1,) * (len(x.shape) - 1))
         lower = np.where(mask, np.minimum(lower, x.lower[entry]), lower)
         upper = np.where(mask, np.maximum(upper, x.upper[entry]), upper)
-    return Interval(lower, upper)
+    return Interval(lower, upper, _rows_of(node, x))
 
 
 def _take_filled(node: Apply, x: Interval, indexes: tuple[Interval, ...]) -> Interval:

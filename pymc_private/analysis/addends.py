@@ -1,0 +1,141 @@
+"""The parts that a sum is made of: a log-likelihood whose sum was written by the model.
+
+Distributions over a sequence (AR, a random walk) give one number, the sum over their factor rows.
+`addends` takes one step from such a number towards the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytensor.scalar.basic as ps
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.basic import Alloc, Join, MakeVector, ScalarFromTensor, Split, TensorFromScalar
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import Sum
+from pytensor.tensor.shape import Reshape, SpecifyShape
+
+from pymc_private.analysis.intervals.shape import parameters_of
+from pymc_private.analysis.rebuild import rebuild
+from pymc_private.analysis.rows import Concrete
+
+Reads = Callable[[Variable], bool]
+"""Whether a variable reads a record."""
+
+SAME = (DimShuffle, Reshape, ScalarFromTensor, SpecifyShape, Sum, TensorFromScalar)
+"""Ops after which the sum of all elements is what it was."""
+
+
+def addends(variable: Variable, reads: Reads, concrete: Concrete) -> list[Variable] | None:
+    """Variables whose elements, all added up, give the sum of the elements of another.
+
+    Parameters
+    ----------
+    variable : Variable
+        Of any shape.
+    reads : callable
+        Whether a variable reads a record: a factor that does is not drawn into the parts.
+    concrete : Concrete
+        For shapes.
+
+    Returns
+    -------
+    list of Variable or None
+        One step down, or None where `variable` is no sum.
+    """
+    node = variable.owner
+    if node is None:
+        return None
+    op = node.op
+    if isinstance(op, SAME):
+        return [node.inputs[0]]
+    if isinstance(op, MakeVector):
+        return list(node.inputs)
+    if isinstance(op, Join):
+        return list(joined(node))
+    if isinstance(op, CheckAndRaise):
+        if any(reads(condition) for condition in node.inputs[1:]):
+            return None
+        inner = addends(node.inputs[0], reads, concrete)
+        return None if inner is None else [op(part, *node.inputs[1:]) for part in inner]
+    if isinstance(op, Elemwise):
+        return _of_elementwise(node, reads, concrete)
+    return None
+
+
+def _of_elementwise(node: Apply, reads: Reads, concrete: Concrete) -> list[Variable] | None:
+    """Terms of a sum, and of a sum times a number that reads no record."""
+    kind, first = node.op.scalar_op, node.inputs[0]
+    if isinstance(kind, ps.Add | ps.Sub):
+        terms = [-v if k and isinstance(kind, ps.Sub) else v for k, v in enumerate(node.inputs)]
+        whole = int(np.prod(concrete.shape(node.outputs[0])))
+        # Broadcasting repeats each element of a term equally often.
+        times = [whole // max(int(np.prod(concrete.shape(v))), 1) for v in node.inputs]
+        return [v * float(k) if k > 1 else v for v, k in zip(terms, times, strict=True)]
+    if isinstance(kind, ps.Neg):
+        inner = addends(first, reads, concrete)
+        return None if inner is None else [-part for part in inner]
+    if isinstance(kind, ps.Mul | ps.TrueDiv):
+        return _scaled(node, reads, concrete)
+    return None
+
+
+def _scaled(node: Apply, reads: Reads, concrete: Concrete) -> list[Variable] | None:
+    """(a + b) c and (a + b) / c, for a single number c that reads no record."""
+    read = [v for v in node.inputs if reads(v)]
+    others = [v for v in node.inputs if v not in read]
+    whole = concrete.shape(node.outputs[0])
+    divides = isinstance(node.op.scalar_op, ps.TrueDiv)
+    if len(read) != 1 or concrete.shape(read[0]) != whole or (divides and node.inputs[1] in read):
+        return None
+    if any(int(np.prod(concrete.shape(v))) != 1 for v in others):
+        return None
+    inner = addends(read[0], reads, concrete)
+    if inner is None:
+        return None
+    numbers = [v.sum() for v in others]
+    return [part / numbers[0] if divides else pt.mul(part, *numbers) for part in inner]
+
+
+def joined(node: Apply) -> list[Variable]:
+    """The arrays that a Join puts one after the other."""
+    known = parameters_of(node.op, len(node.inputs))
+    return [v for k, v in enumerate(node.inputs) if k not in known]
+
+
+def direct(terms: Sequence[Variable], concrete: Concrete) -> list[Variable]:
+    """The same graphs without repeats of nothing and without splitting what was just joined.
+
+    PyMC's sequences repeat terms to the shape they have, by sizes that speak of the whole sequence,
+    and join differences to a start only to split them off again.
+    """
+    parts = {v: _rejoined(v, concrete) for v in ancestors(list(terms))}
+    splits = {v: part for v, part in parts.items() if part is not None}
+
+    def unrepeated(node: Apply, inputs: list[Variable]) -> Variable | None:
+        if not isinstance(node.op, Alloc):
+            return None
+        same = inputs[0].type.ndim == node.outputs[0].type.ndim
+        shapes = (concrete.shape(v) for v in (node.inputs[0], node.outputs[0]))
+        return inputs[0] if same and len(set(shapes)) == 1 else None
+
+    kept = rebuild(terms, splits)
+    leaves = {v: v for v in ancestors(kept) if v.owner is None}
+    return rebuild(kept, leaves, unrepeated)
+
+
+def _rejoined(variable: Variable, concrete: Concrete) -> Variable | None:
+    """The joined array that an output of Split is, if it is one of them."""
+    node = variable.owner
+    if node is None or not isinstance(node.op, Split):
+        return None
+    source = node.inputs[0].owner
+    if source is None or not isinstance(source.op, Join):
+        return None
+    parts, place = joined(source), node.outputs.index(variable)
+    fits = [concrete.shape(p) for p in parts] == [concrete.shape(v) for v in node.outputs]
+    return parts[place] if fits else None

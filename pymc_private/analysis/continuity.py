@@ -46,6 +46,7 @@ CONTINUOUS_SCALARS = (
         if hasattr(module, name)  # PyTensor 3 has a few more
     ),
     composites.AlsoEqual,
+    composites.LogAddExp,
     composites.LogPhiBetween,
     composites.LogPhiGap,
     composites.LogSigmoidGap,

@@ -241,11 +241,14 @@ def _not_certified(private: PrivateModel, rows: RowBounds) -> NotCertified:
     """Name what made the bound infinite, and what would cure it."""
     trail = rows.trail(private.box)
     culprits = trail.culprits(private.graph.record)
-    names = sorted({name for culprit in culprits for name in culprit.reads})
+    known = [culprit for culprit in culprits if culprit.reason != "no rule"]
+    names = sorted({name for culprit in known for name in culprit.reads})
     parameters = [name for name in names if name in private.box]
     open_ended = [name for name in parameters if not private.box[name].is_finite]
     data = [name for name in names if name not in private.box]
     cures = []
+    if len(known) < len(culprits):
+        cures.append("clip each record's log-likelihood: pmp.clip(private, lower, upper)")
     if open_ended:
         cures.append(f"bound {', '.join(open_ended)}: pmp.trim(private, mass=0.99) or box={{...}}")
     elif parameters:

@@ -15,6 +15,7 @@ import cloudpickle
 import numpy as np
 import pandas as pd
 import xarray as xr
+from pymc.distributions.continuous import _PolyaGammaLogDistFunc
 from pymc.distributions.dist_math import I0e, SplineWrapper
 
 from pymc_private.analysis import expression_rules, row_rules, row_sizes
@@ -177,6 +178,8 @@ def unpickle(payload: bytes) -> Any:
 # On PyMC 6 VonMises is written with I0e; Interpolated with an interpolating spline, elementwise.
 bound_scalar.register(I0e, i0e)
 bound.register(SplineWrapper, piecewise_linear)
-row_sizes.ELEMENTWISE.append(SplineWrapper)
-label.register(SplineWrapper, row_rules.elementwise)
-express.register(SplineWrapper, expression_rules.elementwise)
+# The density of PolyaGamma is a black box in C without a rule; but it keeps records apart.
+for _op in (SplineWrapper, _PolyaGammaLogDistFunc):
+    row_sizes.ELEMENTWISE.append(_op)
+    label.register(_op, row_rules.elementwise)
+    express.register(_op, expression_rules.elementwise)

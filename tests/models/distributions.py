@@ -604,6 +604,31 @@ def mixture_of_poissons(d: Data) -> None:
     observe(pm.Mixture, d, pt.stack([p, 1 - p]), pm.Poisson.dist(s))
 
 
+def two_normals(d: Data) -> list[Any]:
+    """Their weighted log-densities."""
+    y, p, m = pm.Data("y", d["y"], dims="person"), share(), normal(shape=2)
+    each = [pm.logp(pm.Normal.dist(m[k], 1), y) for k in (0, 1)]
+    return [pt.log(p) + each[0], pt.log1p(-p) + each[1]]
+
+
+@real(-2, 2, p=(0.2, 0.8), m=(-1, 1))
+def mixture_by_logaddexp(d: Data) -> None:
+    pm.Potential("mixture", pt.logaddexp(*two_normals(d)), dims="person")
+
+
+@real(-2, 2, p=(0.2, 0.8), m=(-1, 1))
+def mixture_by_hand(d: Data) -> None:
+    first, second = two_normals(d)
+    pm.Potential("mixture", pt.log(pt.exp(first) + pt.exp(second)), dims="person")
+
+
+@real(-2, 2, m=(-1, 1))
+def mixture_of_three_by_hand(d: Data) -> None:
+    y, m = pm.Data("y", d["y"], dims="person"), normal(shape=3)
+    terms = [pt.exp(pm.logp(pm.Normal.dist(m[k], 1), y)) for k in range(3)]
+    pm.Potential("mixture", pt.log(terms[0] + terms[1] + terms[2]), dims="person")
+
+
 BY_NAME = {one.name: one for one in TABLE}
 
 REFUSED = {

@@ -69,7 +69,10 @@ def _rows_in_ball(rows: Ellipsoid, y: Interval, many: bool) -> Interval:
 def _blockwise(op: Blockwise, node: Apply, *inputs: Interval) -> Answer:
     """The rule of the core Op on each batch element."""
     if all(i.is_point and not i.is_symbolic for i in inputs):
-        return fold(node, inputs)
+        try:
+            return fold(node, inputs)
+        except UNCOMPUTABLE:
+            return [Interval.everything() for _ in node.outputs]
     if any(i.is_symbolic for i in inputs):
         return Interval.everything()
     # By name: PyTensor 3 moved the classes and warns at the old path.

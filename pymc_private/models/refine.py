@@ -129,7 +129,10 @@ def _objectives(private: PrivateModel) -> Iterator[Quadruples]:
     contrast = ADDITION if private.neighbors == ADD_REMOVE else SUBSTITUTION
     fewest = math.inf
     for together in (False, True):
-        made = Quadruples(record, private.sources, private.box, contrast, together=together)
+        try:
+            made = Quadruples(record, private.sources, private.box, contrast, together=together)
+        except NotImplementedError:  # an Op that PyTensor cannot batch
+            return
         if made.is_constant or (made.is_feasible and made.coordinates.count < fewest):
             fewest = made.coordinates.count
             yield made

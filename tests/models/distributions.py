@@ -564,6 +564,28 @@ def mv_normal_of_free_precision(d: Data) -> None:
     )
 
 
+@entry(PAIRS, {"y": (-2, 2)}, {"s": (0.5, 2), "r": (-0.5, 0.5)}, keywords=ROWS)
+def mv_normal_of_free_correlation(d: Data) -> None:
+    s, r = positive(shape=2), pm.Uniform("r", -0.9, 0.9)
+    cov = pt.stack([pt.stack([s[0] ** 2, r * s[0] * s[1]]), pt.stack([r * s[0] * s[1], s[1] ** 2])])
+    pm.MvNormal("y", np.zeros(2), cov=cov, observed=d["y"])
+
+
+PACKED = (np.array([0.5, -0.5, 0.5]), np.array([2.0, 0.5, 2.0]))
+
+
+@entry(PAIRS, {"y": (-2, 2)}, {"l": PACKED}, keywords=ROWS)
+def mv_normal_of_trimmed_lkj(d: Data) -> None:
+    chol, _, _ = pm.LKJCholeskyCov("l", n=2, eta=2.0, sd_dist=pm.Exponential.dist(1.0))
+    pm.MvNormal("y", np.zeros(2), chol=chol, observed=d["y"])
+
+
+@entry(PAIRS, {"y": (-2, 2)}, {"l": PACKED}, keywords=ROWS)
+def mv_normal_of_trimmed_lkj_covariance(d: Data) -> None:
+    chol, _, _ = pm.LKJCholeskyCov("l", n=2, eta=2.0, sd_dist=pm.Exponential.dist(1.0))
+    pm.MvNormal("y", np.zeros(2), cov=chol @ chol.T, observed=d["y"])
+
+
 @entry(PAIRS, {"y": (-2, 2)}, {}, keywords=ROWS)
 def mv_normal_of_lkj(d: Data) -> None:
     chol, _, _ = pm.LKJCholeskyCov("l", n=2, eta=2.0, sd_dist=pm.Exponential.dist(1.0))

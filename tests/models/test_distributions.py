@@ -16,7 +16,8 @@ from tests.models.brute_force import by_record, random_points
 from tests.models.distributions import BY_NAME, REFUSED
 from tests.models.zoo import N
 
-SLOW = {f"mv normal of free {part}" for part in ("chol", "covariance", "precision")}
+SLOW = {f"mv normal of free {part}" for part in ("chol", "covariance", "correlation", "precision")}
+SLOW |= {"mv normal of trimmed lkj", "mv normal of trimmed lkj covariance"}
 FINITE = [
     pytest.param(name, marks=pytest.mark.audit) if name in SLOW else name
     for name in BY_NAME

@@ -22,6 +22,7 @@ from pymc_private.analysis import joining
 from pymc_private.analysis.exponentials import log_of_exponentials
 from pymc_private.analysis.intervals import has_rule
 from pymc_private.analysis.logsumexp import log_sum_exp
+from pymc_private.analysis.matching import scalar_op
 from pymc_private.analysis.rebuild import rebuild
 
 
@@ -51,7 +52,12 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
     whole = list(exact.outputs)
     rewritten = rewrite_graph(whole, include=("canonicalize", "stabilize"), clone=False)
     graph = FunctionGraph(outputs=list(rewritten), clone=False)
-    for join in (_log_of_complement, log_of_exponentials, *joining.CANONICAL):
+    for join in (
+        _log_of_complement,
+        _complement_of_complement,
+        log_of_exponentials,
+        *joining.CANONICAL,
+    ):
         WalkingGraphRewriter(join).rewrite(graph)
     return list(graph.outputs)
 
@@ -142,6 +148,16 @@ def _log_of_complement(graph: FunctionGraph, node: Apply) -> list[Variable] | No
         return None
     joined = -pt.softplus(argument)
     return [joined] if joined.type.dtype == node.outputs[0].type.dtype else None
+
+
+@node_rewriter([Elemwise])
+def _complement_of_complement(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """log(1 - e^log(1 - e^x)) = x."""
+    outer, inner = node.op.scalar_op, node.inputs[0]
+    if not (isinstance(outer, psm.Log1mexp) and isinstance(scalar_op(inner), psm.Log1mexp)):
+        return None
+    x = inner.owner.inputs[0]
+    return [x] if x.type.dtype == node.outputs[0].type.dtype else None
 
 
 def _negated_sigmoid(variable: Variable) -> Variable | None:

@@ -20,6 +20,7 @@ from pymc_private.analysis import SimplexRows
 from pymc_private.analysis.batch import Batch
 from pymc_private.analysis.branch import Enclosure
 from pymc_private.analysis.specialize import joint_terms, specialize
+from pymc_private.models.atoms import beside, split_at_atoms
 from pymc_private.models.coordinates import (
     ADDITION,
     SUBSTITUTION,
@@ -77,6 +78,7 @@ class Quadruples:
         columns = _columns(record, sources, box)
         whole = {column.variable: column.bounds for column in columns}
         value = specialize(record.value, whole)
+        value, columns, self._atoms = split_at_atoms(value, columns)
         points = [c.variable for c in columns if c.role is Role.POINT]
         # Under add/remove a term of the parameters alone does not cancel.
         varying = (
@@ -213,11 +215,25 @@ class Quadruples:
 
     def attained(self, points: np.ndarray) -> np.ndarray:
         """Lower ends of the difference of differences at points."""
+        points = self._beside_atoms(points)
         lower, upper = self._batch.values(self.coordinates.gather(points, points))
         found, scale = self._contrast(upper, lower)
         with np.errstate(invalid="ignore"):
             value = found - PAD * scale
         return np.where(np.isfinite(value), value, -np.inf)
+
+    def _beside_atoms(self, points: np.ndarray) -> np.ndarray:
+        """Points at which every entry is what it is said to be; see `atoms`."""
+        points = points.copy()
+        places = self.coordinates.places
+        for x, (which, levels) in self._atoms.items():
+            for (variable, copy), place in places.items():
+                if variable is not x or (which, copy) not in places:
+                    continue
+                middle = self.coordinates.lower[place] / 2 + self.coordinates.upper[place] / 2
+                kind = points[:, places[which, copy]]
+                points[:, place] = beside(levels, kind, points[:, place], float(middle[0]))
+        return points
 
     def _contrast(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Upper end of the contrast (with the ends exchanged, its lower end), and its scale."""

@@ -20,7 +20,8 @@ from pymc_private.analysis import SimplexRows
 from pymc_private.analysis.batch import Batch
 from pymc_private.analysis.branch import Enclosure
 from pymc_private.analysis.specialize import joint_terms, specialize
-from pymc_private.models.atoms import beside, split_at_atoms
+from pymc_private.models.allowed import allowed, has_sums
+from pymc_private.models.atoms import split_at_atoms
 from pymc_private.models.coordinates import (
     ADDITION,
     SUBSTITUTION,
@@ -61,7 +62,7 @@ class Quadruples:
     Attributes
     ----------
     is_relaxed : bool
-        Whether more is allowed than records and parameters can be (a cut, a simplex): then a value
+        Whether more is allowed than records and parameters can be (a cut, a ball): then a value
         that is found is no lower bound of R.
     """
 
@@ -102,7 +103,7 @@ class Quadruples:
         for (variable, _), place in self.coordinates.places.items():
             self.smooth[place] = variable in self._batch.gradient
         self._rows = distinct_rows([record.public[c.variable] for c in self._shared()])
-        odd = any(c.bounds.within is not None for c in columns)
+        odd = any(c.bounds.within is not None and not has_sums(c) for c in columns)
         # Boxes around rows hold what is no row.
         self.is_relaxed = cut or odd or len(self._rows) > MOST_ROWS
 
@@ -115,7 +116,7 @@ class Quadruples:
         """Name the values at a point, entry by entry."""
         if point is None:
             return ()
-        found = []
+        found, point = [], allowed(point[None], self.coordinates, self._atoms)[0]
         for column in self.coordinates.columns:
             values = [
                 np.ravel(column.interval(point[None, place], point[None, place]).lower)
@@ -215,25 +216,12 @@ class Quadruples:
 
     def attained(self, points: np.ndarray) -> np.ndarray:
         """Lower ends of the difference of differences at points."""
-        points = self._beside_atoms(points)
+        points = allowed(points, self.coordinates, self._atoms)
         lower, upper = self._batch.values(self.coordinates.gather(points, points))
         found, scale = self._contrast(upper, lower)
         with np.errstate(invalid="ignore"):
             value = found - PAD * scale
         return np.where(np.isfinite(value), value, -np.inf)
-
-    def _beside_atoms(self, points: np.ndarray) -> np.ndarray:
-        """Points at which every entry is what it is said to be; see `atoms`."""
-        points = points.copy()
-        places = self.coordinates.places
-        for x, (which, levels) in self._atoms.items():
-            for (variable, copy), place in places.items():
-                if variable is not x or (which, copy) not in places:
-                    continue
-                middle = self.coordinates.lower[place] / 2 + self.coordinates.upper[place] / 2
-                kind = points[:, places[which, copy]]
-                points[:, place] = beside(levels, kind, points[:, place], float(middle[0]))
-        return points
 
     def _contrast(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Upper end of the contrast (with the ends exchanged, its lower end), and its scale."""

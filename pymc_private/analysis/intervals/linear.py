@@ -68,6 +68,8 @@ def _rows_in_ball(rows: Ellipsoid, y: Interval, many: bool) -> Interval:
 @bound.register(Blockwise)
 def _blockwise(op: Blockwise, node: Apply, *inputs: Interval) -> Answer:
     """The rule of the core Op on each batch element."""
+    if isinstance(op.core_op, tuple(OF_ANY_SHAPE)):
+        return bound(op.core_op, node, *inputs)
     if all(i.is_point and not i.is_symbolic for i in inputs):
         try:
             return fold(node, inputs)
@@ -82,6 +84,10 @@ def _blockwise(op: Blockwise, node: Apply, *inputs: Interval) -> Answer:
     if isinstance(op.core_op, Dot):
         return _matmul(*(i.as_float() for i in inputs))
     return _each(op, node, *inputs)
+
+
+OF_ANY_SHAPE: list[type] = []
+"""Ops whose rule takes a batch as it takes one element."""
 
 
 def _matmul(x: Interval, y: Interval) -> Interval:

@@ -85,6 +85,18 @@ class LogPhiBetween(_Composite):
         return above, -below
 
 
+class LogAddExp(_Composite):
+    """log(e^x + e^y)."""
+
+    def impl(self, x: float, y: float) -> float:
+        """Without overflow."""
+        return float(np.logaddexp(x, y))
+
+    def slopes(self, x: Any, y: Any, out: Any) -> tuple[Any, Any]:
+        """The share of each term."""
+        return psm.sigmoid(x - y), psm.sigmoid(y - x)
+
+
 class AlsoEqual(_Composite):
     """The first argument, which is equal to the second: two ways to write one function."""
 
@@ -113,6 +125,7 @@ class PowerStep(_Composite):
 
 
 _DOUBLE = ps.specific_out(ps.float64)
+log_add_exp = Elemwise(LogAddExp(_DOUBLE, name="log_add_exp"))
 log_sigmoid_gap = Elemwise(LogSigmoidGap(_DOUBLE, name="log_sigmoid_gap"))
 also_equal = Elemwise(AlsoEqual(_DOUBLE, name="also_equal"))
 log_phi_between = Elemwise(LogPhiBetween(_DOUBLE, name="log_phi_between"))

@@ -9,7 +9,7 @@ question is asked for each value of it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,7 @@ CONTINUOUS_SCALARS = (
         if hasattr(module, name)  # PyTensor 3 has a few more
     ),
     composites.AlsoEqual,
+    composites.LogAddExp,
     composites.LogPhiBetween,
     composites.LogPhiGap,
     composites.LogSigmoidGap,
@@ -55,6 +56,10 @@ CONTINUOUS = (
     *MOVERS, *TAKE, *PUT, DimShuffle, SpecifyShape, Dot, Blockwise, Sum, Prod, Max, Min, CumOp,
     composites.OnSimplex, ts.Softmax, ts.LogSoftmax, LogSumExp,
 )  # fmt: skip
+
+
+STEPPED: list[Callable[[Any], bool]] = []
+"""Tests of Ops of other libraries that jump although their interval is finite."""
 
 
 def moving_variables(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> set[Variable]:
@@ -150,7 +155,9 @@ def _live_inputs(node: Apply, trail: Trail, moving: Collection[Variable], batch_
     if isinstance(node.op, CheckAndRaise):
         return no, everything[:1]  # a finite interval means that the conditions are proved
     if not isinstance(node.op, Elemwise):
-        return ~np.asarray(isinstance(node.op, CONTINUOUS)), everything
+        core = getattr(node.op, "core_op", node.op)
+        jumps = not isinstance(node.op, CONTINUOUS) or any(test(core) for test in STEPPED)
+        return np.asarray(jumps), everything
     op = node.op.scalar_op
     if isinstance(op, ps.Switch):
         return _live_branches(node, trail, moving, batch_axes)

@@ -159,6 +159,11 @@ def slice_of(variable: Variable) -> tuple[Variable, np.ndarray, np.ndarray] | No
 
 def joined_last(variable: Variable) -> list[Variable] | None:
     """The parts of a concatenation along the last axis."""
+    return joined_along(variable, variable.type.ndim - 1)
+
+
+def joined_along(variable: Variable, wanted: int) -> list[Variable] | None:
+    """The parts of a concatenation along an axis."""
     node = variable.owner
     if node is None or not isinstance(node.op, Join):
         return None
@@ -168,4 +173,4 @@ def joined_last(variable: Variable) -> list[Variable] | None:
         axis, parts = int(node.inputs[0].data), node.inputs[1:]
     else:
         return None
-    return list(parts) if axis in (-1, variable.type.ndim - 1) else None
+    return list(parts) if axis % variable.type.ndim == wanted else None

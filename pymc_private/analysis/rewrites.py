@@ -9,6 +9,7 @@ import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.scalar.math as psm
 import pytensor.tensor as pt
+from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Constant, Variable, clone
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import WalkingGraphRewriter, node_rewriter
@@ -18,7 +19,11 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
 
 from pymc_private.analysis import cumulative, joining
+from pymc_private.analysis.exponentials import log_of_exponentials
+from pymc_private.analysis.intervals import has_rule
 from pymc_private.analysis.logsumexp import log_sum_exp
+from pymc_private.analysis.matching import scalar_op
+from pymc_private.analysis.rebuild import rebuild
 
 
 def simplify(outputs: Sequence[Variable]) -> list[Variable]:
@@ -39,16 +44,32 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
         [v for v in ancestors(list(outputs)) if v.owner is None], outputs, False, False
     )
     exact = FunctionGraph(outputs=list(copies), clone=False)
-    WalkingGraphRewriter(_log_of_sum).rewrite(exact)
+    for join in (_unfolded, _log_of_sum, log_of_exponentials):
+        WalkingGraphRewriter(join).rewrite(exact)
     for join in (*joining.RAW, *cumulative.RAW):
         WalkingGraphRewriter(join).rewrite(exact)
     WalkingGraphRewriter(_numbers_as_floats).rewrite(exact)
     whole = list(exact.outputs)
     rewritten = rewrite_graph(whole, include=("canonicalize", "stabilize"), clone=False)
     graph = FunctionGraph(outputs=list(rewritten), clone=False)
-    for join in (_log_of_complement, *joining.CANONICAL):
+    for join in (
+        _log_of_complement,
+        _complement_of_complement,
+        log_of_exponentials,
+        *joining.CANONICAL,
+    ):
         WalkingGraphRewriter(join).rewrite(graph)
     return list(graph.outputs)
+
+
+@node_rewriter([OpFromGraph])
+def _unfolded(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """The graph inside one of PyTensor's own Ops that is made of others and has no rule."""
+    is_own = type(node.op).__module__.startswith("pytensor.tensor")
+    if not is_own or has_rule(node) or type(node.op).__name__ == "LogAddExp":
+        return None
+    inside = node.op.fgraph
+    return rebuild(inside.outputs, dict(zip(inside.inputs, node.inputs, strict=True)))
 
 
 @node_rewriter(None)
@@ -127,6 +148,16 @@ def _log_of_complement(graph: FunctionGraph, node: Apply) -> list[Variable] | No
         return None
     joined = -pt.softplus(argument)
     return [joined] if joined.type.dtype == node.outputs[0].type.dtype else None
+
+
+@node_rewriter([Elemwise])
+def _complement_of_complement(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """log(1 - e^log(1 - e^x)) = x."""
+    outer, inner = node.op.scalar_op, node.inputs[0]
+    if not (isinstance(outer, psm.Log1mexp) and isinstance(scalar_op(inner), psm.Log1mexp)):
+        return None
+    x = inner.owner.inputs[0]
+    return [x] if x.type.dtype == node.outputs[0].type.dtype else None
 
 
 def _negated_sigmoid(variable: Variable) -> Variable | None:

@@ -19,6 +19,9 @@ from pytensor.tensor.math import Sum
 
 from pymc_private.analysis.bounds import Trail, bounds
 from pymc_private.analysis.interval import Interval
+from pymc_private.analysis.matching import scalar_op
+from pymc_private.analysis.matrices import written_out
+from pymc_private.analysis.pieces import holds_in_pieces
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.analysis.rewrites import simplify
 
@@ -37,21 +40,76 @@ def specialize(value: Variable, box: Mapping[Variable, Interval]) -> Variable:
     Variable
         Equal to `value` wherever the inputs lie in the box (real arithmetic).
     """
+    plain = written_out(value, list(box))
+    value = value if plain is value else simplify([plain])[0]
     trail = bounds([value], box)
 
     def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
         if isinstance(node.op, CheckAndRaise):
-            return inputs[0] if _all_true(trail, node.inputs[1:]) else None
+            return inputs[0] if _all_true(trail, node.inputs[1:], box) else None
         if isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, ps.Switch):
             return _fitting(_branch(node, inputs, trail), node.outputs[0])
         return None
 
+    return _by_sign(simplify(rebuild([value], {v: v for v in box}, rule))[0], box)
+
+
+def _all_true(trail: Trail, conditions: list[Variable], box: Mapping[Variable, Interval]) -> bool:
+    """Whether every condition is certain, on the box or on pieces that cover it."""
+    return all(
+        bool(np.all(np.equal(trail[c].lower, True))) or holds_in_pieces(c, box) for c in conditions
+    )
+
+
+def _by_sign(value: Variable, box: Mapping[Variable, Interval]) -> Variable:
+    """The same function where factors are known to be positive, each number once.
+
+    log(a b / c) is log a + log b - log c, and sqrt(a^2) is a.
+    """
+    found = [v for v in ancestors([value]) if _parted(v) is not None]
+    if not found:
+        return value
+    trail = bounds([value], box)
+
+    def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
+        out = node.outputs[0]
+        if out not in found or inputs != node.inputs:
+            return None
+        parts, form = _parted(out)  # type: ignore[misc]
+        if not all(np.all(trail[v].lower > 0.0) for v in parts):
+            return None
+        return _fitting(form, out)
+
     return simplify(rebuild([value], {v: v for v in box}, rule))[0]
 
 
-def _all_true(trail: Trail, conditions: list[Variable]) -> bool:
-    """Whether every condition is certain."""
-    return all(bool(np.all(np.equal(trail[c].lower, True))) for c in conditions)
+def _parted(variable: Variable) -> tuple[list[Variable], Variable] | None:
+    """What must be positive for another form of a logarithm or a root, and that form."""
+    op = scalar_op(variable)
+    if isinstance(op, ps.Log):
+        factors = _signed_factors(variable.owner.inputs[0], 1)
+        terms = [pt.log(v) if sign > 0 else -pt.log(v) for v, sign in factors]
+        return ([v for v, _ in factors], pt.add(*terms)) if len(terms) > 1 else None
+    if not isinstance(op, ps.Sqrt):
+        return None
+    square = variable.owner.inputs[0]
+    inner = scalar_op(square)
+    if isinstance(inner, ps.Sqr) or (
+        isinstance(inner, ps.Pow) and _constant(square.owner.inputs[1]) == 2.0
+    ):
+        return [square.owner.inputs[0]], square.owner.inputs[0]
+    return None
+
+
+def _signed_factors(variable: Variable, sign: int) -> list[tuple[Variable, int]]:
+    """The factors of a product, and with -1 those it is divided by."""
+    op = scalar_op(variable)
+    if not isinstance(op, ps.Mul | ps.TrueDiv):
+        return [(variable, sign)]
+    signs = [-sign if isinstance(op, ps.TrueDiv) and k else sign for k in range(2)]
+    inputs = variable.owner.inputs
+    signs += [sign] * (len(inputs) - 2)
+    return [pair for v, s in zip(inputs, signs, strict=True) for pair in _signed_factors(v, s)]
 
 
 def _branch(node: Apply, inputs: list[Variable], trail: Trail) -> Variable | None:

@@ -15,13 +15,14 @@ import cloudpickle
 import numpy as np
 import pandas as pd
 import xarray as xr
+from pymc.distributions.continuous import _PolyaGammaLogDistFunc
 from pymc.distributions.dist_math import I0e, SplineWrapper
 
-from pymc_private.analysis import expression_rules, row_rules, row_sizes
+from pymc_private.analysis import continuity, expression_rules, row_rules, row_sizes
 from pymc_private.analysis.expressions import express
-from pymc_private.analysis.intervals import bound, bound_scalar
+from pymc_private.analysis.intervals import bound, bound_scalar, linear
 from pymc_private.analysis.intervals.special import i0e
-from pymc_private.analysis.intervals.spline import piecewise_linear
+from pymc_private.analysis.intervals.spline import is_stepped, of_spline
 from pymc_private.analysis.rows import label
 
 ARVIZ_GENERATION = 0 if az.__version__.startswith("0.") else 1
@@ -176,7 +177,11 @@ def unpickle(payload: bytes) -> Any:
 # Ops that PyMC itself defines. The analysis room does not know PyMC, so rules are registered here.
 # On PyMC 6 VonMises is written with I0e; Interpolated with an interpolating spline, elementwise.
 bound_scalar.register(I0e, i0e)
-bound.register(SplineWrapper, piecewise_linear)
-row_sizes.ELEMENTWISE.append(SplineWrapper)
-label.register(SplineWrapper, row_rules.elementwise)
-express.register(SplineWrapper, expression_rules.elementwise)
+bound.register(SplineWrapper, of_spline)
+linear.OF_ANY_SHAPE.append(SplineWrapper)
+continuity.STEPPED.append(is_stepped)
+# The density of PolyaGamma is a black box in C without a rule; but it keeps records apart.
+for _op in (SplineWrapper, _PolyaGammaLogDistFunc):
+    row_sizes.ELEMENTWISE.append(_op)
+    label.register(_op, row_rules.elementwise)
+    express.register(_op, expression_rules.elementwise)

@@ -21,6 +21,8 @@ from pymc_private.analysis.batch import Batch
 from pymc_private.analysis.branch import Enclosure
 from pymc_private.analysis.expand import expand
 from pymc_private.analysis.specialize import joint_terms, specialize
+from pymc_private.models.allowed import allowed, has_sums
+from pymc_private.models.atoms import split_at_atoms
 from pymc_private.models.coordinates import (
     ADDITION,
     SUBSTITUTION,
@@ -63,7 +65,7 @@ class Quadruples:
     Attributes
     ----------
     is_relaxed : bool
-        Whether more is allowed than records and parameters can be (a cut, a simplex): then a value
+        Whether more is allowed than records and parameters can be (a cut, a ball): then a value
         that is found is no lower bound of R.
     """
 
@@ -83,6 +85,7 @@ class Quadruples:
         value = specialize(record.value, whole)
         if expanded:
             value = simplify([expand(value)])[0]
+        value, columns, self._atoms = split_at_atoms(value, columns)
         points = [c.variable for c in columns if c.role is Role.POINT]
         # Under add/remove a term of the parameters alone does not cancel.
         varying = (
@@ -106,7 +109,7 @@ class Quadruples:
         for (variable, _), place in self.coordinates.places.items():
             self.smooth[place] = variable in self._batch.gradient
         self._rows = distinct_rows([record.public[c.variable] for c in self._shared()])
-        odd = any(c.bounds.within is not None for c in columns)
+        odd = any(c.bounds.within is not None and not has_sums(c) for c in columns)
         # Boxes around rows hold what is no row.
         self.is_relaxed = cut or odd or len(self._rows) > MOST_ROWS
 
@@ -119,7 +122,7 @@ class Quadruples:
         """Name the values at a point, entry by entry."""
         if point is None:
             return ()
-        found = []
+        found, point = [], allowed(point[None], self.coordinates, self._atoms)[0]
         for column in self.coordinates.columns:
             values = [
                 np.ravel(column.interval(point[None, place], point[None, place]).lower)
@@ -219,6 +222,7 @@ class Quadruples:
 
     def attained(self, points: np.ndarray) -> np.ndarray:
         """Lower ends of the difference of differences at points."""
+        points = allowed(points, self.coordinates, self._atoms)
         lower, upper = self._batch.values(self.coordinates.gather(points, points))
         found, scale = self._contrast(upper, lower)
         with np.errstate(invalid="ignore"):

@@ -152,7 +152,10 @@ def _objectives(private: PrivateModel, record: SingleRecord | None) -> Iterator[
     if record.neighbors:
         forms = [{"expanded": True}, *forms]
     for form in forms:
-        made = Quadruples(record, private.sources, private.box, contrast, **form)
+        try:
+            made = Quadruples(record, private.sources, private.box, contrast, **form)
+        except NotImplementedError:  # an Op that PyTensor cannot batch
+            return
         if made.is_constant or (made.is_feasible and made.coordinates.count < fewest):
             fewest = made.coordinates.count
             yield made

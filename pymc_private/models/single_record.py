@@ -9,7 +9,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.shape import SpecifyShape
+from pytensor.tensor.shape import Shape, SpecifyShape
 from pytensor.tensor.variable import TensorConstant
 
 from pymc_private.analysis import MIXED, NONE, row_labels, simplify
@@ -169,6 +169,8 @@ def _one_row(
     swaps |= {graph.parameters[name]: v for name, v in parameters.items()}
 
     def sized(node: Apply, inputs: list[Variable]) -> Variable | None:
+        if isinstance(node.op, Shape) and None not in inputs[0].type.shape:
+            return pt.constant(np.array(inputs[0].type.shape, dtype="int64"))
         return inputs[0] if isinstance(node.op, SpecifyShape) else None
 
     row = rebuild([record], swaps, sized)[0]

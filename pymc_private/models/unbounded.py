@@ -22,7 +22,8 @@ def not_certified(private: PrivateModel, rows: Rows) -> NotCertified:
     """Name what made the bound infinite, and what would cure it."""
     trail = rows.trail(private.box)
     culprits = trail.culprits(rows.output)
-    names = sorted({name for culprit in culprits for name in culprit.reads})
+    known = [culprit for culprit in culprits if culprit.reason != "no rule"]
+    names = sorted({name for culprit in known for name in culprit.reads})
     parameters = [name for name in names if name in private.box]
     open_ended = [name for name in parameters if not private.box[name].is_finite]
     # A neighbor of a record is one more entry of the same variable: "y[-1]" is of y.
@@ -30,6 +31,8 @@ def not_certified(private: PrivateModel, rows: Rows) -> NotCertified:
     read = [name for name in names if name not in private.box]
     data = sorted({v if v in sources else v.rsplit("[", 1)[0] for v in read})
     cures = []
+    if len(known) < len(culprits):
+        cures.append("clip each record's log-likelihood: pmp.clip(private, lower, upper)")
     if open_ended:
         cures.append(f"bound {', '.join(open_ended)}: pmp.trim(private, mass=0.99) or box={{...}}")
     elif parameters:

@@ -7,6 +7,7 @@ import pytensor.scalar.math as psm
 from flint import arb, ctx
 
 from pymc_private.analysis import composites as c
+from tests.analysis.truth import softplus
 
 FAR = 130
 
@@ -53,6 +54,11 @@ def log_phi_between(a: arb, b: arb) -> arb:
     return with_bits(4000, value)
 
 
+def log_add_exp(x: arb, y: arb) -> arb:
+    top, least = (x, y) if x > y else (y, x)
+    return top + softplus(least - top)
+
+
 def power_step(x: arb, b: arb) -> arb:
     if not x > 0 or not b > 0:
         return arb.nan()
@@ -60,6 +66,7 @@ def power_step(x: arb, b: arb) -> arb:
 
 
 REAL = {
+    c.LogAddExp: log_add_exp,
     c.LogSigmoidGap: log_sigmoid_gap,
     c.LogPhiGap: log_phi_gap,
     c.LogPhiBetween: log_phi_between,

@@ -87,6 +87,7 @@ def old(name: str, *arguments: Variable) -> Variable:
 CUTS = pt.constant(np.array([-4.0, 0.0, 3.5]))
 U = pt.sigmoid(s)
 BROKEN_LINE = InterpolatedUnivariateSpline(np.linspace(-3, 3, 9), [0, 4, 1, 1, 5, 2, 9, 0, 3], k=1)
+STAIRS = BROKEN_LINE.derivative()
 
 
 def categories(p: Variable) -> Variable:
@@ -191,6 +192,7 @@ ONE = [
         lambda: [pt.log(q ** (k**p) - q ** ((k + 1) ** p)) for q, k, p in [(U, 3.0 * U, 1 + U)]],
     ),
     Structure("SplineWrapper", lambda: [SplineWrapper(BROKEN_LINE)(v) for v in (x, X[0] / 3)]),
+    Structure("SplineWrapper of steps", lambda: [SplineWrapper(STAIRS)(v) for v in (x, X / 3)]),
     Structure("Second", lambda: [pt.second(x, s), pt.second(X, x)]),
     Structure("index arithmetic", lambda: [x[pt.arange(x.shape[0] - 1) + 1], X[index // 1, index]]),
     Structure("index beyond the array", lambda: [x[index + 1], x[index - 1], x[index * 2]]),

@@ -53,7 +53,13 @@ def guarded(p):
 ON, GAP = composites.OnSimplex, composites.LogPhiGap
 LOGIT, BETWEEN, STEP = composites.LogSigmoidGap, composites.LogPhiBetween, composites.PowerStep
 
+SUM = composites.LogAddExp
 JOINED = {
+    "exponentials": (lambda: pt.log(pt.exp(M) + pt.exp(P)) * 2.0, {SUM}),
+    "exponentials and a number": (lambda: pt.log(pt.exp(M) + 2.0 + pt.exp(P)), {SUM}),
+    "exponentials and one": (lambda: pt.log1p(pt.exp(-M) + pt.exp(P - S)), {SUM}),
+    "logaddexp": (lambda: pt.logaddexp(pt.logaddexp(M, P), S), {SUM}),
+    "logaddexp of three": (lambda: pt.logaddexp(M, P, S), {SUM}),
     "normal difference": (lambda: log_diff_normal_cdf(M, 2.0, S + 3.0, S), {GAP}),
     "normal difference of a free scale": (
         lambda: log_diff_normal_cdf(M, S, 1.0, -0.5),
@@ -82,6 +88,11 @@ JOINED = {
     ),
     "complement": (lambda: pt.stack([P[0], 1 - P[0]]) * 2.0, {ON}),
     "complements": (lambda: pt.stack([P / 2, P / 4, 1 - P / 2 - P / 4], axis=-1) + 1.0, {ON}),
+}
+ALONE = {
+    "softplus": lambda: pt.log(1.0 + pt.exp(M)),
+    "differences of exponentials": lambda: pt.log(pt.exp(S) - pt.exp(M)),
+    "exponentials less a number": lambda: pt.log(pt.exp(S) + pt.exp(M) - 0.5),
 }
 APART = {
     "steps that do not start at zero": lambda: steps(pt.sigmoid(CUTS - M), first=0.1),
@@ -125,11 +136,21 @@ def test_what_is_no_simplex_is_left_alone(name):
     np.testing.assert_allclose(after, before, rtol=1e-11)
 
 
+@pytest.mark.parametrize("name", ALONE)
+def test_what_is_no_sum_of_exponentials_is_left_alone(name):
+    out = ALONE[name]()
+    (simple,) = simplify([out])
+    assert composites.LogAddExp not in kinds(simple)
+    before, after = evaluate([out, simple], {v: VALUES[v] for v in given([out])})
+    np.testing.assert_allclose(after, before, rtol=1e-11)
+
+
 def given(outputs) -> list:
     return [v for v in ancestors(outputs) if v in VALUES]
 
 
 SLOPES = {
+    "log_add_exp": (composites.log_add_exp, 0.4, 1.7),
     "log_sigmoid_gap": (composites.log_sigmoid_gap, 0.4, 0.7),
     "log_phi_gap": (composites.log_phi_gap, 0.4, 0.7),
     "log_phi_between": (composites.log_phi_between, 0.9, -0.3),

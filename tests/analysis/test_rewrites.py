@@ -6,8 +6,10 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis import simplify
+from pymc_private.analysis.intervals import has_rule
 
 X, SMALL = pt.dvector("x"), pt.vector("k", dtype="int8")
 PLAIN = pytensor.compile.mode.Mode(linker="py", optimizer=None)
@@ -28,6 +30,9 @@ CASES = {
     "baked conditions": lambda: (
         2.0 * (1.0 - np.array([True, False])) * X + (1.0 - np.array([True]))
     ),
+    "an Op made of others": lambda: pt.diag(X) @ X,
+    "another one": lambda: getattr(pt, "xlogy", lambda a, b: a * pt.log(b))(X**2, X**2),
+    "complement of a complement": lambda: pt.log1mexp(pt.log1mexp(-(X**2))) * 2.0,
     "small integers": lambda: (2.0 - SMALL) + (2.0 - SMALL) - SMALL * 2.0,
     "small integers squared": lambda: (1.0 - SMALL) * (1.0 - SMALL) * X,
 }
@@ -45,6 +50,12 @@ def test_simplify_keeps_the_function(name):
     for x in (np.array([-0.5, 0.7]), np.array([3.0, -2.0])):
         k = np.array([100, -100], "int8")
         np.testing.assert_allclose(after(x, k), before(x, k), rtol=1e-12)
+
+
+def test_ops_made_of_others_are_unfolded():
+    for name in ("an Op made of others", "another one"):
+        nodes = [v.owner for v in ancestors(simplify([CASES[name]()])) if v.owner is not None]
+        assert all(has_rule(node) for node in nodes)
 
 
 def test_the_rewrites_of_pytensor_alone_do_not(monkeypatch):

@@ -182,6 +182,17 @@ FAULTS = {
             rules._sigmoid_gap_at(z.upper, g.upper).upper,
         ),
     ),
+    "LogAddExp as if the second fell": (
+        composites.LogAddExp,
+        lambda op, x, y: Interval(
+            rules._log_add_exp_at(x.lower, y.upper).lower,
+            rules._log_add_exp_at(x.upper, y.lower).upper,
+        ),
+    ),
+    "LogAddExp without rounding": (
+        composites.LogAddExp,
+        lambda op, x, y: Interval(np.logaddexp(x.lower, y.lower), np.logaddexp(x.upper, y.upper)),
+    ),
     "LogPhiGap without its peak": (
         composites.LogPhiGap,
         lambda op, z, g: Interval(

@@ -7,12 +7,15 @@ import pytensor.tensor as pt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pymc.distributions.dist_math import SplineWrapper
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.blockwise import Blockwise
 
 from pymc_private.analysis import Interval, bounds, simplify
+from pymc_private.analysis.continuity import is_continuous, moving_variables
 from pymc_private.analysis.intervals import ruled_ops
 from tests.analysis.graphs import escapes, evaluate, random_box, random_inside
-from tests.analysis.structures import ONE, T, X, boxes_for, x
+from tests.analysis.structures import BROKEN_LINE, ONE, STAIRS, T, X, boxes_for, x
 
 BOXES, POINTS = 12, 12
 
@@ -116,6 +119,15 @@ def composed(seed: int, length: int) -> list:
 @given(seed=st.integers(0, 2**32 - 1), length=st.integers(1, 6))
 def test_no_value_leaves_the_interval_of_a_random_graph(seed, length):
     assert composed(seed, length) == []
+
+
+def test_a_line_with_kinks_is_continuous_and_its_slope_is_not():
+    box = {x: Interval(np.full(4, -1.0), np.full(4, 1.0))}
+    for spline, wanted in ((BROKEN_LINE, True), (STAIRS, False)):
+        out = Blockwise(SplineWrapper(spline), signature="()->()")(x).sum()
+        trail = bounds([out], box)
+        assert trail[out].is_finite
+        assert is_continuous(out, moving_variables([out], [x]), trail) == wanted
 
 
 def test_batched_ops_without_a_rule_are_refused():

@@ -16,7 +16,18 @@ from pymc_private.analysis.composites import OnSimplex, on_simplex
 from pymc_private.analysis.intervals.linear import SOLVERS
 from pymc_private.analysis.intervals.special import _log_sum_exp
 from tests.analysis.graphs import escapes, evaluate, planted
-from tests.analysis.structures import BROKEN_LINE, X, Y, Z, boxes_for, cholesky, index, inv, x
+from tests.analysis.structures import (
+    BROKEN_LINE,
+    STAIRS,
+    X,
+    Y,
+    Z,
+    boxes_for,
+    cholesky,
+    index,
+    inv,
+    x,
+)
 from tests.analysis.test_structure_rounding import exact_escapes
 
 
@@ -59,6 +70,14 @@ FAULTS = {
         AdvancedSubtensor,
         lambda op, node, a, i: Interval(a.lower[i.lower.astype(int)], a.upper[i.upper.astype(int)]),
         lambda: composed_on(lambda: X[index]),
+    ),
+    "steps of a spline at the ends alone": (
+        SplineWrapper,
+        lambda op, node, a: Interval(
+            np.minimum(op.spline(a.lower), op.spline(a.upper)),
+            np.maximum(op.spline(a.lower), op.spline(a.upper)),
+        ),
+        lambda: composed_on(lambda: SplineWrapper(STAIRS)(x)),
     ),
     "spline of its ends": (
         SplineWrapper,

@@ -564,6 +564,28 @@ def mv_normal_of_free_precision(d: Data) -> None:
     )
 
 
+@entry(PAIRS, {"y": (-2, 2)}, {"s": (0.5, 2), "r": (-0.5, 0.5)}, keywords=ROWS)
+def mv_normal_of_free_correlation(d: Data) -> None:
+    s, r = positive(shape=2), pm.Uniform("r", -0.9, 0.9)
+    cov = pt.stack([pt.stack([s[0] ** 2, r * s[0] * s[1]]), pt.stack([r * s[0] * s[1], s[1] ** 2])])
+    pm.MvNormal("y", np.zeros(2), cov=cov, observed=d["y"])
+
+
+PACKED = (np.array([0.5, -0.5, 0.5]), np.array([2.0, 0.5, 2.0]))
+
+
+@entry(PAIRS, {"y": (-2, 2)}, {"l": PACKED}, keywords=ROWS)
+def mv_normal_of_trimmed_lkj(d: Data) -> None:
+    chol, _, _ = pm.LKJCholeskyCov("l", n=2, eta=2.0, sd_dist=pm.Exponential.dist(1.0))
+    pm.MvNormal("y", np.zeros(2), chol=chol, observed=d["y"])
+
+
+@entry(PAIRS, {"y": (-2, 2)}, {"l": PACKED}, keywords=ROWS)
+def mv_normal_of_trimmed_lkj_covariance(d: Data) -> None:
+    chol, _, _ = pm.LKJCholeskyCov("l", n=2, eta=2.0, sd_dist=pm.Exponential.dist(1.0))
+    pm.MvNormal("y", np.zeros(2), cov=chol @ chol.T, observed=d["y"])
+
+
 @entry(PAIRS, {"y": (-2, 2)}, {}, keywords=ROWS)
 def mv_normal_of_lkj(d: Data) -> None:
     chol, _, _ = pm.LKJCholeskyCov("l", n=2, eta=2.0, sd_dist=pm.Exponential.dist(1.0))
@@ -602,6 +624,31 @@ def normal_mixture(d: Data) -> None:
 def mixture_of_poissons(d: Data) -> None:
     p, s = share(), positive(shape=2)
     observe(pm.Mixture, d, pt.stack([p, 1 - p]), pm.Poisson.dist(s))
+
+
+def two_normals(d: Data) -> list[Any]:
+    """Their weighted log-densities."""
+    y, p, m = pm.Data("y", d["y"], dims="person"), share(), normal(shape=2)
+    each = [pm.logp(pm.Normal.dist(m[k], 1), y) for k in (0, 1)]
+    return [pt.log(p) + each[0], pt.log1p(-p) + each[1]]
+
+
+@real(-2, 2, p=(0.2, 0.8), m=(-1, 1))
+def mixture_by_logaddexp(d: Data) -> None:
+    pm.Potential("mixture", pt.logaddexp(*two_normals(d)), dims="person")
+
+
+@real(-2, 2, p=(0.2, 0.8), m=(-1, 1))
+def mixture_by_hand(d: Data) -> None:
+    first, second = two_normals(d)
+    pm.Potential("mixture", pt.log(pt.exp(first) + pt.exp(second)), dims="person")
+
+
+@real(-2, 2, m=(-1, 1))
+def mixture_of_three_by_hand(d: Data) -> None:
+    y, m = pm.Data("y", d["y"], dims="person"), normal(shape=3)
+    terms = [pt.exp(pm.logp(pm.Normal.dist(m[k], 1), y)) for k in range(3)]
+    pm.Potential("mixture", pt.log(terms[0] + terms[1] + terms[2]), dims="person")
 
 
 BY_NAME = {one.name: one for one in TABLE}

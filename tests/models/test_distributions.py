@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from pymc_private import certify
+from pymc_private import certify, clip
 from pymc_private.errors import NotCertified
 from pymc_private.models.pinning import public_data
 from pymc_private.models.records import factor_terms
@@ -16,7 +16,8 @@ from tests.models.brute_force import by_record, random_points
 from tests.models.distributions import BY_NAME, REFUSED
 from tests.models.zoo import N
 
-SLOW = {f"mv normal of free {part}" for part in ("chol", "covariance", "precision")}
+SLOW = {f"mv normal of free {part}" for part in ("chol", "covariance", "correlation", "precision")}
+SLOW |= {"mv normal of trimmed lkj", "mv normal of trimmed lkj covariance"}
 FINITE = [
     pytest.param(name, marks=pytest.mark.audit) if name in SLOW else name
     for name in BY_NAME
@@ -85,6 +86,15 @@ def test_a_distribution_without_a_bound_is_refused_with_its_reason(name):
     text = str(refusal.value)
     assert REFUSED[name] in text
     assert "what to do" in text
+
+
+def test_a_black_box_is_cured_by_a_clip():
+    private = private_of("polya gamma", 1)
+    with pytest.raises(NotCertified, match="no rule") as refusal:
+        certify(private)
+    assert "pmp.clip(private, lower, upper)" in str(refusal.value)
+    assert "trim" not in str(refusal.value)
+    assert certify(clip(private, -5, 2)).range == 14.0  # T25: 2 (upper - lower)
 
 
 def test_a_planted_escape_is_caught():

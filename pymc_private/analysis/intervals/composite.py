@@ -42,6 +42,26 @@ def _log_phi_between(op: composites.LogPhiBetween, a: Interval, b: Interval) -> 
     return Interval(lower, upper).where(a.lower > b.upper)
 
 
+@bound_scalar.register(composites.LogAddExp)
+def _log_add_exp(op: composites.LogAddExp, x: Interval, y: Interval) -> Interval:
+    """log(e^x + e^y) rises in both."""
+    return Interval(
+        _log_add_exp_at(x.lower, y.lower).lower, _log_add_exp_at(x.upper, y.upper).upper
+    )
+
+
+def _log_add_exp_at(x: Array, y: Array) -> Interval:
+    """max + softplus(min - max); the greater one where it is infinite."""
+    xp = library(x, y)
+    top, least = xp.maximum(x, y), xp.minimum(x, y)
+    more = Interval(add_down(least, -top), add_up(least, -top)).increasing(f.SOFTPLUS)
+    endless = xp.isinf(top)
+    return Interval(
+        xp.where(endless, top, add_down(top, more.lower)),
+        xp.where(endless, top, add_up(top, more.upper)),
+    )
+
+
 @bound_scalar.register(composites.AlsoEqual)
 def _also_equal(op: composites.AlsoEqual, x: Interval, y: Interval) -> Interval:
     """Both hold the value; where nothing is known of one, the other is left."""

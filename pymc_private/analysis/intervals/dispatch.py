@@ -20,11 +20,12 @@ UNCOMPUTABLE = (
     AttributeError,
     IndexError,
     NotImplementedError,
+    RuntimeError,
     TypeError,
     ValueError,
     np.linalg.LinAlgError,
 )
-"""What Ops raise when values, or the number of rows, do not suit them."""
+"""What Ops raise when values, or the number of rows, do not suit them, or a library is missing."""
 
 
 @singledispatch

@@ -68,8 +68,13 @@ def _rows_in_ball(rows: Ellipsoid, y: Interval, many: bool) -> Interval:
 @bound.register(Blockwise)
 def _blockwise(op: Blockwise, node: Apply, *inputs: Interval) -> Answer:
     """The rule of the core Op on each batch element."""
+    if isinstance(op.core_op, tuple(OF_ANY_SHAPE)):
+        return bound(op.core_op, node, *inputs)
     if all(i.is_point and not i.is_symbolic for i in inputs):
-        return fold(node, inputs)
+        try:
+            return fold(node, inputs)
+        except UNCOMPUTABLE:
+            return [Interval.everything() for _ in node.outputs]
     if any(i.is_symbolic for i in inputs):
         return Interval.everything()
     # By name: PyTensor 3 moved the classes and warns at the old path.
@@ -79,6 +84,10 @@ def _blockwise(op: Blockwise, node: Apply, *inputs: Interval) -> Answer:
     if isinstance(op.core_op, Dot):
         return _matmul(*(i.as_float() for i in inputs))
     return _each(op, node, *inputs)
+
+
+OF_ANY_SHAPE: list[type] = []
+"""Ops whose rule takes a batch as it takes one element."""
 
 
 def _matmul(x: Interval, y: Interval) -> Interval:

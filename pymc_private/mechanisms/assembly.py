@@ -112,6 +112,7 @@ def _ends(lower: np.ndarray, upper: np.ndarray) -> list[Any]:
 
 
 def version_of(package: str) -> str:
+    """Give the version of an installed package, as text."""
     try:
         return version(package)
     except PackageNotFoundError:

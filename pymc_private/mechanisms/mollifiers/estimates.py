@@ -1,5 +1,6 @@
-"""Estimates of log P/Q0 from rows of data. They may be as bad as they like; privacy never rests
-on them, and they never leave the curator.
+"""Estimates of log P/Q0 from rows of data.
+
+They may be as bad as they like: privacy never rests on them. They never leave the curator.
 """
 
 from __future__ import annotations

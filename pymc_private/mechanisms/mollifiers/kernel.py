@@ -88,9 +88,7 @@ def _bin(rows: np.ndarray, axes: list[np.ndarray]) -> np.ndarray:
     shape = tuple(len(axis) for axis in axes)
     grid = np.zeros(int(np.prod(shape)))
     place = [(rows[:, j] - axis[0]) / (axis[1] - axis[0]) for j, axis in enumerate(axes)]
-    floor = [
-        np.clip(p.astype(np.int64), 0, size - 2) for p, size in zip(place, shape, strict=True)
-    ]
+    floor = [np.clip(p.astype(np.int64), 0, size - 2) for p, size in zip(place, shape, strict=True)]
     for corner in np.ndindex((2,) * len(axes)):
         weight = np.ones(len(rows))
         for p, f, up in zip(place, floor, corner, strict=True):

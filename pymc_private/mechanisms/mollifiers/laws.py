@@ -73,6 +73,10 @@ class Table:
         """Look up."""
         return self.weights[proposals]
 
+    def values(self, accepted: np.ndarray, randomness: Uniform) -> np.ndarray:
+        """Positions."""
+        return accepted[:, None]
+
 
 class Categories(Table):
     """A finite reference."""

@@ -214,9 +214,7 @@ class Mollified:
 
     def _finite(self, what: str) -> Finite:
         if not isinstance(self.reference, Finite):
-            raise Unsupported(
-                f"a continuous law has no {what}", do="use logpdf(x) or log_ratio(x)"
-            )
+            raise Unsupported(f"a continuous law has no {what}", do="use logpdf(x) or log_ratio(x)")
         return self.reference
 
     def _sample_values(self, draws: int, randomness: Uniform) -> np.ndarray:

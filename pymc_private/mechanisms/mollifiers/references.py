@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -112,10 +112,11 @@ class Marginals:
         text: str = "",
     ) -> None:
         self.laws = tuple(laws)
+        self.shapes: dict[str, tuple[int, ...]]
         self.shift, self.matrix = shift, matrix
         d = len(self.laws)
         self.shapes = {"x": () if d == 1 else (d,)}
-        self.text = text or ", ".join(_describe(law) for law in self.laws)
+        self.text = text or ", ".join(describe(law) for law in self.laws)
 
     @property
     def dimension(self) -> int:
@@ -181,6 +182,7 @@ class BlackBox:
 
     def __init__(self, law: Any) -> None:
         self._law = law
+        self.shapes: dict[str, tuple[int, ...]]
         first = self.pool(2)
         if not np.isfinite(first).all():
             raise DomainError("the reference draws numbers that are not finite")
@@ -212,44 +214,6 @@ class BlackBox:
             drawn = law.sample(count)
             drawn = drawn[0] if isinstance(drawn, tuple) else drawn
         return np.asarray(drawn, float).reshape(count, -1)
-
-
-def as_reference(given: Any) -> Reference | Finite:
-    """Read a reference law.
-
-    Parameters
-    ----------
-    given : object
-        Probabilities (array, or dict by label), a frozen SciPy law or a list of them, a public
-        `Box`, a PyMC model (its prior) or variable, or whatever has ``logpdf`` (or
-        ``score_samples``) and ``sample`` (or ``rvs``, ``resample``): a density fitted to public
-        data, for example.
-
-    Raises
-    ------
-    DomainError
-        It is none of these.
-    """
-    if isinstance(given, Finite | Marginals | BlackBox) or hasattr(given, "shapes"):
-        return given
-    if isinstance(given, Mapping):
-        return Finite(list(given.values()), list(given.keys()))
-    if type(given).__module__.split(".")[0] in ("pymc", "pytensor"):
-        from pymc_private.mechanisms.mollifiers.reference_pymc import of_pymc
-
-        return of_pymc(given)
-    if isinstance(given, Sequence) and len(given) and all(map(_has_quantiles, given)):
-        return Marginals(given)
-    if hasattr(getattr(given, "dist", None), "pmf"):
-        return _from_discrete(given)
-    if _has_quantiles(given):
-        return Marginals([given])
-    if type(given).__name__ == "multivariate_normal_frozen":
-        return _from_normal(given)
-    samples = any(hasattr(given, name) for name in ("sample", "rvs", "resample"))
-    if samples and (hasattr(given, "logpdf") or hasattr(given, "score_samples")):
-        return BlackBox(given)
-    return Finite(given)
 
 
 def probabilities(given: Any, name: str) -> np.ndarray:
@@ -285,36 +249,16 @@ def entropy() -> int:
     return int.from_bytes(os.urandom(32), "little")
 
 
-def _has_quantiles(law: Any) -> bool:
-    inverse = hasattr(law, "ppf") or hasattr(law, "icdf")
-    return inverse and hasattr(law, "cdf") and hasattr(law, "logpdf")
-
-
 def _ppf(law: Any, u: np.ndarray) -> np.ndarray:
     return np.asarray(law.ppf(u) if hasattr(law, "ppf") else law.icdf(u), float)
 
 
-def _describe(law: Any) -> str:
+def describe(law: Any) -> str:
+    """Write a SciPy law as text."""
     if hasattr(law, "dist"):
         numbers = [f"{value:g}" for value in (*law.args, *law.kwds.values()) if np.ndim(value) == 0]
         return f"{law.dist.name}({', '.join(numbers)})"
     return str(law)
-
-
-def _from_discrete(law: Any) -> Finite:
-    """Take the support between the 2**-53 quantiles; beyond them the law is cut."""
-    first, last = (int(law.ppf(q)) for q in (2.0**-53, 1.0 - 2.0**-53))
-    values = np.arange(first, last + 1)
-    finite = Finite(law.pmf(values) / law.pmf(values).sum(), values.tolist())
-    finite.text = _describe(law)
-    return finite
-
-
-def _from_normal(law: Any) -> Marginals:
-    covariance = np.atleast_2d(law.cov)
-    laws = [stats.norm()] * len(covariance)
-    text = f"multivariate normal of dimension {len(covariance)}"
-    return Marginals(laws, np.asarray(law.mean, float), np.linalg.cholesky(covariance), text)
 
 
 def _as_numbers(labels: Sequence[Any]) -> np.ndarray | None:

@@ -27,12 +27,12 @@ from pymc_private.mechanisms.mollifiers.laws import (
     half_range,
 )
 from pymc_private.mechanisms.mollifiers.mollified import Mollified
+from pymc_private.mechanisms.mollifiers.reading import as_reference
 from pymc_private.mechanisms.mollifiers.references import (
     CELLS,
     Finite,
     Marginals,
     Reference,
-    as_reference,
     probabilities,
 )
 from pymc_private.mechanisms.mollifiers.window import Window, check_width, window_of
@@ -277,7 +277,8 @@ def _projected(
             do=f"hull.shrunk({epsilon:g}) mixes its laws with their mean until it fits",
         )
     mean = Finite(hull.laws.mean(axis=0), hull.labels)
-    cells, base = hull.cells, mean if hull.cells is None else hull.cells.reference
+    cells = hull.cells
+    base: Finite | Marginals = mean if cells is None else cells.reference
     if cells is None:
         mass = mean.mass * np.exp(_finite_ratio(target, mean))
     else:

@@ -115,7 +115,8 @@ def mollifier_affordable(epsilon: float, delta: float, draws: int = 1) -> float:
     not_negative(epsilon=epsilon)
     pure = float_down(exactly(epsilon) / whole(draws, "the number of draws"))
     probability(delta)
-    return max(pure, _largest(lambda width: moll_delta_k(epsilon, width, draws), delta))
+    below = (1 - 1e-11) * float_down(exactly(epsilon))  # epsilons are found to 12 digits, and up
+    return max(pure, _largest(lambda width: moll_delta_k(below, width, draws), delta))
 
 
 def power_affordable(epsilon: float, delta: float, draws: int, R: float) -> float:

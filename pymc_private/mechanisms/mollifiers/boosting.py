@@ -83,6 +83,8 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         What one draw costs.
     rounds_ : tuple of Round
         Edges and gains, for the curator's eyes.
+    gain_ : float, nats
+        KL(P, Q0) - KL(P, Q), estimated on rows that did not train; for the curator's eyes.
     mollified_ : Mollified
         The law.
 
@@ -157,27 +159,30 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         if isinstance(base, Marginals):
             check_support(rows, base)
         self.reference_, self.n_features_in_ = base, rows.shape[1]
-        self.score_, self.rounds_ = self._boost(rows, base, count)
+        rows = np.random.default_rng(self.random_state).permutation(rows)
+        judge = np.arange(len(rows)) % JUDGED == JUDGED - 1
+        judge = judge if len(rows) >= 2 * JUDGED else np.ones(len(rows), bool)
+        self.score_, self.rounds_ = self._boost(rows, judge, count)
         self.mollified_ = self._law()
+        self.gain_ = math.fsum(r.gain for r in self.rounds_)
+        if self.stretch:
+            self.gain_ = float(self.mollified_.log_ratio(rows[judge]).mean())
         return self
 
     def _boost(
-        self, rows: np.ndarray, base: Reference, count: int
+        self, rows: np.ndarray, judge: np.ndarray, count: int
     ) -> tuple[boosting.BoostedScore, tuple[boosting.Round, ...]]:
         generator = np.random.default_rng(self.random_state)
-        rows = generator.permutation(rows)
-        randomness = SeededRandomness(generator)
-        judge = np.arange(len(rows)) % JUDGED == JUDGED - 1 if len(rows) >= 2 * JUDGED else None
+        randomness, base = SeededRandomness(generator), self.reference_
+        train = ~judge if not judge.all() else judge
         score, found = boosting.BoostedScore(), []
         with drawing.bar(count, self.progressbar) as progress:
             for t in range(1, count + 1):
                 theta = boosting.theta(self.epsilon_, t)
                 drawn = draw(_tilt(base, score, score.half), len(rows), randomness)
-                train = slice(None) if judge is None else ~judge
                 learner = self._new_learner(generator)
                 classifier_ratio(learner, rows[train], drawn[train])
-                test = slice(None) if judge is None else judge
-                values = [boosting.clipped_odds(learner, x[test]) for x in (rows, drawn)]
+                values = [boosting.clipped_odds(learner, x[judge]) for x in (rows, drawn)]
                 found.append(boosting.round_of(theta, *values))
                 score = score.plus(learner, theta)
                 progress(t)
@@ -209,12 +214,6 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         ends = float(weights.min()), float(weights.max())
         ratio = boosting.Stretched(self.score_, factor, level, ends)
         return Mollified(points, base, epsilon, window, "clip", ratio, *planned)
-
-    @property
-    def gain_(self) -> float:
-        """KL(P, Q0) - KL(P, Q_T) in nats, estimated on rows that did not train."""
-        check_is_fitted(self)
-        return math.fsum(r.gain for r in self.rounds_)
 
     def log_ratio(self, X: Any) -> np.ndarray:
         """Log weight of the law against the reference; for the curator's eyes."""

@@ -14,7 +14,8 @@ from pymc_private.mechanisms.mollifiers.window import Window
 SLACK = 1e-12
 """nats by which the clip keeps inside its window, so that what rounding does stays inside too."""
 FEW = 20_000
-HUGE = 1e300
+FARTHEST = 1e4
+"""nats. Log ratios of an estimate beyond it are not told apart."""
 
 
 def slack(window: Window) -> float:
@@ -61,8 +62,7 @@ def clip_to_window(
     low, high = window.lower + slack(window), window.upper - slack(window)
     if low >= 0.0 or high <= 0.0:
         return np.zeros(len(mass)), 0.0
-    ratio = np.asarray(log_ratio, float)
-    ratio = np.clip(np.where(np.isnan(ratio), -np.inf, ratio), -np.inf, HUGE)
+    ratio = _tamed(log_ratio)
     support = ratio > -np.inf
     inside = float(mass[support].sum())
     outside = float(mass[~support].sum())
@@ -78,6 +78,13 @@ def clip_to_window(
 def log_total(log_weight: np.ndarray, mass: np.ndarray) -> float:
     """log of the sum of mass exp(log_weight): correctly rounded terms, exactly summed."""
     return math.log(math.fsum((mass * np.exp(log_weight)).tolist()))
+
+
+def _tamed(log_ratio: np.ndarray) -> np.ndarray:
+    """NaN and -inf are no mass; what is finite, or infinite, stays within `FARTHEST`."""
+    ratio = np.asarray(log_ratio, float)
+    none = np.isnan(ratio) | (ratio == -np.inf)
+    return np.where(none, -np.inf, np.clip(ratio, -FARTHEST, FARTHEST))
 
 
 def _law(mass: np.ndarray) -> np.ndarray:
@@ -159,7 +166,7 @@ def best_level(log_ratio: np.ndarray, mass: np.ndarray, width: float) -> float:
     The tilt is clip(log_ratio - level, -width / 2, width / 2). Its gain on the estimated target is
     E_P[tilt] - log E_Q0[e^tilt].
     """
-    ratio = np.where(np.isnan(log_ratio), -np.inf, np.minimum(log_ratio, HUGE))
+    ratio = _tamed(log_ratio)
     finite = ratio > -np.inf
     if not finite.any():
         return 0.0

@@ -188,13 +188,13 @@ class Mollified:
             delta=self.delta,
             draws=count,
             shapes=self.reference.shapes,
-            facts=self._facts(count, neighbors),
+            facts=self._facts(),
             values=lambda randomness, progress: draw(self._law, count, randomness, progress),
         )
         where = publish.Where(ledger, name, data_version, save, again)
         return publish.publish(plan, where, random_seed, progressbar)
 
-    def _facts(self, draws: int, neighbors: str) -> dict[str, Any]:
+    def _facts(self) -> dict[str, Any]:
         """What is public: nothing here was computed from the data."""
         labels = self.reference.labels if isinstance(self.reference, Finite) else None
         names = labels is not None and "category" in self.reference.shapes
@@ -204,7 +204,6 @@ class Mollified:
             "grid": "none: draws are the reference's own numbers, all of which stay possible",
             "model": f"{self.kind} of width {number(self.epsilon)} around {self.reference.text}",
             "domain": {"category": [str(label) for label in labels or ()]} if names else {},
-            "records": "whole data set" if neighbors == ANY else "record",
         }
 
     def _rows(self, x: Any) -> np.ndarray:

@@ -51,7 +51,7 @@ class Plan:
     @property
     def key(self) -> str:
         """What belongs to a name: everything public that a draw depends on."""
-        shown = {k: v for k, v in self.facts.items() if k in ("model", "domain", "records")}
+        shown = {k: v for k, v in self.facts.items() if k in ("model", "domain")}
         return repr((self.guarantee.to_dict(), self.draws, dict(self.shapes), shown))
 
 

@@ -54,7 +54,8 @@ def test_a_release_holds_draws_and_public_facts_and_nothing_else():
     assert said == before  # two data sets, the same facts
     assert release.facts["draws"] == 5
     assert pmp.Release.from_bytes(release.to_bytes()) == release
-    assert "whole data set" in str(pmp.report(release))
+    assert "the whole data set is replaced by any other" in str(pmp.report(release))
+    assert "husain2020local" in release.cite()
 
 
 def test_the_ledger_is_charged_before_the_law_is_drawn_from(monkeypatch):

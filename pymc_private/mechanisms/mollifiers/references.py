@@ -15,7 +15,7 @@ from pymc_private.errors import DomainError
 LIMIT = 27.0
 """Cells end at quantiles 1 / (1 + e^27) from either side: 2e-12 of the reference."""
 CELLS = {1: 2**16, 2: 400, 3: 64}
-"""Cells along each axis by dimension."""
+"""Cells along each axis by dimension, but for one or two."""
 
 
 class Reference(Protocol):
@@ -146,9 +146,10 @@ class Marginals:
         return self.transport(np.clip(u, 2.0**-53, 1.0 - 2.0**-53))
 
     def levels(self) -> np.ndarray:
-        """Ends of cells along an axis, as quantiles: fine in the middle and far into the tails."""
-        inner = special.expit(np.linspace(-LIMIT, LIMIT, CELLS[self.dimension] - 1))
-        return np.concatenate([[0.0], inner, [1.0]])
+        """Ends of cells along an axis, as quantiles: half of them even, half far into the tails."""
+        half = CELLS[self.dimension] // 2
+        even = np.linspace(0.0, 1.0, half + 1)
+        return np.union1d(even, special.expit(np.linspace(-LIMIT, LIMIT, half)))
 
     def _standard(self, x: np.ndarray) -> np.ndarray:
         if self.matrix is None:

@@ -42,6 +42,12 @@ from pymc_private.privacy.planning import mollifier_affordable, range_affordable
 POOL = 2**17
 """Public draws that stand for a reference without quantiles, or of many dimensions."""
 KINDS = ("clip", "tilt")
+WIDER = 1.5
+"""A clip must be so much wider than a tilt to be preferred.
+
+For narrow windows a symmetric clip of width w gains w (P(A) - 1/2), A of reference mass 1/2, and a
+tilt of range w gains w (P(A) - Q0(A)) for the best A: up to twice as much, and never less.
+"""
 
 Total = tuple[float, float, int]
 LogRatio = Callable[[np.ndarray], np.ndarray]
@@ -81,8 +87,8 @@ def mollify(
     total : tuple of (epsilon, delta, draws), optional
         Instead of `epsilon`: what so many draws may cost together.
     kind : {"clip", "tilt"}, optional
-        Default: whichever leaves the wider range, a clip for few draws and a tilt for many. See
-        `Mollified`.
+        Default: a clip for few draws, where it is at least `WIDER` than what a tilt may range over,
+        and a tilt for many. See `Mollified`.
     window : {"symmetric"}, float or Window
         Of a clip. A float in (0, 1) is the public share s of the reference where the target is
         thought to live: [a, a e^epsilon], a = 1 / (1 + s (e^epsilon - 1)).
@@ -158,7 +164,7 @@ def settle(
     check_width(budget)
     count = whole(draws, "the number of draws")
     clip, tilt = (f(budget, delta, count) for f in (mollifier_affordable, range_affordable))
-    kind = kind or ("clip" if clip >= tilt / 2.0 else "tilt")
+    kind = kind or ("clip" if clip >= WIDER * tilt / 2.0 else "tilt")
     return check_width(clip if kind == "clip" else tilt), kind, count, float(delta)
 
 

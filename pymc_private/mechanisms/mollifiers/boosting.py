@@ -165,6 +165,8 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         self.score_, self.rounds_ = self._boost(rows, judge, count)
         self.mollified_ = self._law()
         self.gain_ = math.fsum(r.gain for r in self.rounds_)
+        pool = base.pool(2**15)
+        self._log_total = float(np.log(np.mean(np.exp(self.mollified_.log_ratio(pool)))))
         if self.stretch:
             self.gain_ = float(self.mollified_.log_ratio(rows[judge]).mean())
         return self
@@ -192,6 +194,12 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         seed = int(generator.integers(2**31))
         if self.learner is None:
             return network(seed)
+        if not hasattr(self.learner, "fit") or not hasattr(self.learner, "predict_proba"):
+            raise DomainError(
+                "a learner gives probabilities",
+                got=f"{type(self.learner).__name__}, which has no fit or no predict_proba",
+                do="wrap it in sklearn.calibration.CalibratedClassifierCV",
+            )
         learner = clone(self.learner)
         if "random_state" in learner.get_params():
             learner.set_params(random_state=seed)
@@ -224,9 +232,7 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         """Log density, its normalizer by 2^15 public draws; for the curator's eyes."""
         check_is_fitted(self)
         rows = check_rows(X, self.n_features_in_)
-        pool = self.reference_.pool(2**15)
-        total = np.log(np.mean(np.exp(self.mollified_.log_ratio(pool))))
-        return self.reference_.logpdf(rows) + self.mollified_.log_ratio(rows) - total
+        return self.reference_.logpdf(rows) + self.mollified_.log_ratio(rows) - self._log_total
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log density of rows; for the curator's eyes."""

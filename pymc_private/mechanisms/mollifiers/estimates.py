@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from pymc_private.errors import DomainError
 from pymc_private.mechanisms.mollifiers.kernel import kernel_density
@@ -59,6 +60,12 @@ def check_rows(data: Any, dimension: int | None = None) -> np.ndarray:
     DomainError
         No rows, not numbers, NaN or infinite, or another dimension than the reference's.
     """
+    if sparse.issparse(data) or np.iscomplexobj(data):
+        raise DomainError(
+            "sparse and complex data are not supported",
+            got=type(data).__name__,
+            allowed="an array of real numbers",
+        )
     try:
         rows = np.asarray(data, float)
     except (TypeError, ValueError):

@@ -17,9 +17,16 @@ from pymc_private.privacy.arguments import whole
 from pymc_private.samplers.randomness import Uniform
 
 MARGIN = 1e-11
-"""nats added to what the doubles of the laws say, for the rounding of sums and of proposals."""
 ROUNDS = 20_000
 CLOSE = 1e-9
+
+
+def margin(widest: float, categories: int) -> float:
+    """What rounding may add to what the doubles of the laws say, nats.
+
+    Sums and exponentials, proposals that are multiples of 2^-52, and acceptance by 52 bits.
+    """
+    return MARGIN + 2.0**-51 * (categories + 2) * math.exp(widest)
 
 
 class Hull:
@@ -59,7 +66,8 @@ class Hull:
             )
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(self.laws[:, possible.all(axis=0)])
-        self.epsilon = float((logs.max(axis=0) - logs.min(axis=0)).max()) + MARGIN
+        widest = float((logs.max(axis=0) - logs.min(axis=0)).max())
+        self.epsilon = widest + margin(widest, self.laws.shape[1])
         self.labels = labels
         self.cells: EqualCells | None = None
 
@@ -67,7 +75,7 @@ class Hull:
     def response(cls, categories: int, epsilon: float) -> Hull:
         """Give the hull of k-ary randomized response: each law favors one category by e^epsilon."""
         k = whole(categories, "the number of categories")
-        odds = math.exp(check_width(epsilon) - 2.0 * MARGIN)
+        odds = math.exp(check_width(epsilon) - 2.0 * margin(epsilon, k))
         laws = (np.ones((k, k)) + (odds - 1.0) * np.eye(k)) / (k - 1.0 + odds)
         return cls(laws)
 

@@ -94,6 +94,7 @@ class LocalSampler:
         self.window = window_of(epsilon, window)
         self.epsilon, self.kind, self.estimate = float(epsilon), kind, estimate
         self.local_draws = whole(local_draws, "local_draws")
+        self._known: dict[int, Mollified] = {}
         self._channel = _channel(self.reference, self.window) if finite else None
 
     @property
@@ -116,12 +117,19 @@ class LocalSampler:
             if self.kind == "response":
                 source = randomness if randomness is not None else SystemRandomness()
                 picked = np.searchsorted(np.cumsum(held), source.uniform(1)[0] * held.sum())
-                held = np.eye(len(held))[min(int(picked), len(held) - 1)]
+                return self._of_category(min(int(picked), len(held) - 1))
             return mollify(held, self.reference, self.epsilon, window=self.window)
         if callable(holding):
             holding = holding(self.local_draws)
         words: dict[str, Any] = {"window": self.window, "estimate": self.estimate}
         return mollify(holding, self.reference, self.epsilon, **words)
+
+    def _of_category(self, category: int) -> Mollified:
+        """The law of a user who holds one category only; public, so it is kept."""
+        if category not in self._known:
+            held = np.eye(len(self.reference.mass))[category]  # type: ignore[union-attr]
+            self._known[category] = mollify(held, self.reference, self.epsilon, window=self.window)
+        return self._known[category]
 
     def release(self, holding: Any, **options: Any) -> Release:
         """Charge one user's own ledger, then draw; options as those of `Mollified.sample`."""

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import sparse, stats
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from pymc_private import DomainError, Ledger, MollifiedBoosting
@@ -68,8 +68,10 @@ def test_the_sharper_bound_of_the_paper_would_be_violated():
     assert made.gain < 0.22048
 
 
-@pytest.mark.parametrize("learner", [LOGISTIC, DecisionTreeClassifier(max_depth=3), Wild()])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize(
+    ("learner", "epsilon"),
+    [(LOGISTIC, 0.1), (DecisionTreeClassifier(max_depth=3), 1.0), (Wild(), 5)],
+)
 def test_the_log_weight_keeps_its_range_whatever_the_learner_says(learner, epsilon):
     model = fitted(learner=learner, epsilon=epsilon, rounds=4)
     weight = model.log_ratio(np.linspace(-30, 30, 4001))
@@ -166,6 +168,10 @@ BAD = [
     ({"reference": stats.uniform(5, 1)}, ROWS, "no support where"),
     ({"reference": [0.5, 0.5]}, ROWS, "vectors of numbers"),
     ({"learner": Speechless()}, ROWS, "gives NaN"),
+    ({"learner": RidgeClassifier()}, ROWS, "no predict_proba"),
+    ({"learner": stats.norm()}, ROWS, "no predict_proba"),
+    ({}, sparse.eye(5), "sparse"),
+    ({}, np.array([[1j], [2.0]]), "complex"),
 ]
 
 

@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from pymc_private.errors import DomainError
 from pymc_private.mechanisms import drawing
 from pymc_private.mechanisms.mollifiers import rounds as boosting
-from pymc_private.mechanisms.mollifiers.clip import clip_to_window, log_total, slack
+from pymc_private.mechanisms.mollifiers.budget import Total, settle
+from pymc_private.mechanisms.mollifiers.clip import clip_to_window
 from pymc_private.mechanisms.mollifiers.estimates import (
     check_rows,
     check_support,
@@ -37,7 +38,6 @@ from pymc_private.mechanisms.mollifiers.references import (
     Marginals,
     Reference,
 )
-from pymc_private.mechanisms.mollifiers.verb import Total, settle
 from pymc_private.mechanisms.mollifiers.window import Window
 from pymc_private.mechanisms.release import Release
 from pymc_private.privacy import mode_capture_bound
@@ -216,7 +216,7 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         cells = isinstance(base, Marginals) and base.dimension in CELLS
         points = Cells(base) if cells else Pool(base.pool(2**15))  # type: ignore[arg-type]
         score = self.score_(points.centers() if isinstance(points, Cells) else points.points)
-        factor = _stretch(score, points.mass, window)
+        factor = boosting.stretch_factor(score, points.mass, window)
         weights, level = clip_to_window(factor * score, points.mass, window)
         points.weigh(weights, window.upper, math.exp(window.upper))
         ends = float(weights.min()), float(weights.max())
@@ -280,23 +280,3 @@ def _tilt(base: Reference, score: boosting.BoostedScore, half: float) -> Law:
     pool = Pool(base.pool(2**15))
     pool.weigh(bounded(score(pool.points), half), half, math.exp(2.0 * half))
     return pool
-
-
-def _stretch(score: np.ndarray, mass: np.ndarray, window: Window) -> float:
-    """Largest factor at which the normalized score touches the window, by bisection."""
-    reach = window.upper - 2.0 * slack(window)
-
-    def farthest(factor: float) -> float:
-        used = mass > 0.0
-        total = log_total(factor * (score - score.max()), mass) + factor * score.max()
-        return float(np.abs(factor * score[used] - total).max())
-
-    if np.ptp(score) <= 0.0 or reach <= 0.0:
-        return 1.0
-    low, high = 0.0, 1.0
-    while farthest(high) < reach and high < 1e6:
-        low, high = high, 2.0 * high
-    for _ in range(50):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if farthest(middle) < reach else (low, middle)
-    return low

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_private.mechanisms.mollifiers.clip import log_total, slack
+from pymc_private.mechanisms.mollifiers.window import Window
 from pymc_private.privacy.mollifier import mbde_drop_bound
 
 LOG2 = math.log(2.0)
@@ -120,3 +122,23 @@ def table(rounds: Sequence[Round]) -> str:
         )
     lines.append(f"gain in all {math.fsum(r.gain for r in rounds):.4f} nats")
     return "\n".join(lines)
+
+
+def stretch_factor(score: np.ndarray, mass: np.ndarray, window: Window) -> float:
+    """Largest factor at which the normalized score touches the window, by bisection."""
+    reach = window.upper - 2.0 * slack(window)
+
+    def farthest(factor: float) -> float:
+        used = mass > 0.0
+        total = log_total(factor * (score - score.max()), mass) + factor * score.max()
+        return float(np.abs(factor * score[used] - total).max())
+
+    if np.ptp(score) <= 0.0 or reach <= 0.0:
+        return 1.0
+    low, high = 0.0, 1.0
+    while farthest(high) < reach and high < 1e6:
+        low, high = high, 2.0 * high
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if farthest(middle) < reach else (low, middle)
+    return low

@@ -11,10 +11,11 @@ import pymc as pm
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.errors import DomainError, NotCertified, Unsupported
+from pymc_private.mechanisms.mollifiers.budget import Total
 from pymc_private.mechanisms.mollifiers.mollified import Mollified
 from pymc_private.mechanisms.mollifiers.reference_pymc import PriorPredictive
 from pymc_private.mechanisms.mollifiers.references import entropy
-from pymc_private.mechanisms.mollifiers.verb import Total, mollify
+from pymc_private.mechanisms.mollifiers.verb import mollify
 from pymc_private.mechanisms.release import Release
 from pymc_private.models import intake
 from pymc_private.models.sources import written_arrays

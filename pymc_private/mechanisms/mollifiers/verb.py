@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pymc_private.errors import DomainError
+from pymc_private.mechanisms.mollifiers.budget import Total, settle
 from pymc_private.mechanisms.mollifiers.clip import best_level, clip_to_window
 from pymc_private.mechanisms.mollifiers.estimates import (
     check_rows,
@@ -35,21 +36,11 @@ from pymc_private.mechanisms.mollifiers.references import (
     Reference,
     probabilities,
 )
-from pymc_private.mechanisms.mollifiers.window import Window, check_width, window_of
+from pymc_private.mechanisms.mollifiers.window import Window, window_of
 from pymc_private.privacy.arguments import whole
-from pymc_private.privacy.planning import mollifier_affordable, range_affordable
 
 POOL = 2**17
 """Public draws that stand for a reference without quantiles, or of many dimensions."""
-KINDS = ("clip", "tilt")
-WIDER = 1.5
-"""A clip must be so much wider than a tilt to be preferred.
-
-For narrow windows a symmetric clip of width w gains w (P(A) - 1/2), A of reference mass 1/2, and a
-tilt of range w gains w (P(A) - Q0(A)) for the best A: up to twice as much, and never less.
-"""
-
-Total = tuple[float, float, int]
 LogRatio = Callable[[np.ndarray], np.ndarray]
 
 
@@ -120,7 +111,8 @@ def mollify(
     >>> law.guarantee(draws=1).pure_epsilon
     1.0
     """
-    epsilon, kind, planned, delta = settle(epsilon, total, kind)
+    plain = isinstance(reference, Hull) or window != "symmetric"
+    epsilon, kind, planned, delta = settle(epsilon, total, kind, plain=plain)
     if isinstance(reference, Hull):
         return _projected(target, reference, epsilon, planned, delta)
     base = as_reference(reference)
@@ -138,34 +130,6 @@ def mollify(
         return _tilted(law, base, ratio, function, (epsilon, planned, delta))
     chosen = window_of(epsilon, window)
     return _clipped(law, base, ratio, function, (chosen, planned, delta))
-
-
-def settle(
-    epsilon: float | None, total: Total | None, kind: str | None
-) -> tuple[float, str, int | None, float]:
-    """Fix epsilon per draw, the kind of law, the draws planned and delta, from public numbers.
-
-    Raises
-    ------
-    DomainError
-        Neither or both of epsilon and total, or a kind that is none.
-    """
-    if kind is not None and kind not in KINDS:
-        raise DomainError("kind=", got=repr(kind), allowed=", ".join(map(repr, KINDS)))
-    if (epsilon is None) == (total is None):
-        raise DomainError(
-            "say what one draw may cost, or what all of them may",
-            got=f"epsilon={epsilon}, total={total}",
-            allowed="epsilon=, or total=(epsilon, delta, draws)",
-        )
-    if total is None:
-        return check_width(epsilon), kind or "clip", None, 0.0  # type: ignore[arg-type]
-    budget, delta, draws = total
-    check_width(budget)
-    count = whole(draws, "the number of draws")
-    clip, tilt = (f(budget, delta, count) for f in (mollifier_affordable, range_affordable))
-    kind = kind or ("clip" if clip >= WIDER * tilt / 2.0 else "tilt")
-    return check_width(clip if kind == "clip" else tilt), kind, count, float(delta)
 
 
 def _finite_ratio(target: Any, base: Finite) -> np.ndarray:

@@ -124,7 +124,7 @@ def window_of(epsilon: float, window: Window | float | str) -> Window:
         None of these, or a Window of another epsilon.
     """
     if isinstance(window, Window):
-        if window.epsilon > epsilon:
+        if window.epsilon > epsilon * (1 + 1e-12):
             raise DomainError(
                 "the window costs more than epsilon", got=window.epsilon, allowed=f"<= {epsilon}"
             )

@@ -16,7 +16,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pymc_private import DomainError, Ledger, MollifiedBoosting
 from pymc_private.mechanisms.mollifiers import rounds
-from pymc_private.mechanisms.mollifiers.boosting import _stretch
 from pymc_private.mechanisms.mollifiers.clip import log_total
 from pymc_private.mechanisms.mollifiers.window import Window
 
@@ -107,7 +106,7 @@ def test_it_gains_and_stretching_gains_more():
 
 def test_a_stretched_score_touches_the_window():
     score, mass = np.array([-0.2, 0.0, 0.1]), np.array([0.2, 0.5, 0.3])
-    factor = _stretch(score, mass, Window.symmetric(2.0))
+    factor = rounds.stretch_factor(score, mass, Window.symmetric(2.0))
     ratio = factor * score - log_total(factor * score, mass)
     assert np.abs(ratio).max() == pytest.approx(1.0, abs=1e-9)
 

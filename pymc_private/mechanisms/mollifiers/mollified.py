@@ -19,7 +19,6 @@ from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.ledger import Ledger
 from pymc_private.privacy.neighbors import ANY
 from pymc_private.privacy.printing import number
-from pymc_private.samplers.randomness import Uniform
 
 FIXED = "the reference law, the window and the number of draws are fixed without the data"
 TIMED = "nobody learns how long a draw took, for the number of its trials depends on the data"
@@ -215,9 +214,6 @@ class Mollified:
         if not isinstance(self.reference, Finite):
             raise Unsupported(f"a continuous law has no {what}", do="use logpdf(x) or log_ratio(x)")
         return self.reference
-
-    def _sample_values(self, draws: int, randomness: Uniform) -> np.ndarray:
-        return draw(self._law, draws, randomness)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw reference and mollified law, for the curator's eyes; see `plots.laws`."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -199,12 +201,15 @@ def _predicted(model: pm.Model, samples: Any, n: int, reads_rows: bool) -> np.nd
     return np.concatenate(parts, axis=1)
 
 
-class _quiet:  # noqa: N801
+@contextmanager
+def _quiet() -> Iterator[None]:
     """Keep PyMC's log of a chain off the screen: it is about the data."""
-
-    def __enter__(self) -> None:
-        self._level = logging.getLogger("pymc").level
-        logging.getLogger("pymc").setLevel(logging.CRITICAL)
-
-    def __exit__(self, *error: object) -> None:
-        logging.getLogger("pymc").setLevel(self._level)
+    logger = logging.getLogger("pymc")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

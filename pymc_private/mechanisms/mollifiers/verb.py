@@ -66,8 +66,8 @@ def mollify(
     Parameters
     ----------
     target : object
-        On finitely many categories: probabilities (array, or dict by label, which may hold counts).
-        Else data, shape (n,) or (n, d), or a law with ``logpdf``.
+        On finitely many categories: probabilities (array, or dict by label, which may hold counts),
+        or rows of text, each a label. Else data, shape (n,) or (n, d), or a law with ``logpdf``.
     reference : object
         Q0, fixed without the data: probabilities, a frozen SciPy law or a list of independent ones,
         `Box`, a PyMC model (its prior), anything with ``logpdf`` and ``sample``, such as a density
@@ -140,6 +140,9 @@ def _finite_ratio(target: Any, base: Finite) -> np.ndarray:
         mass[base.positions(list(target.keys()))] = values / values.sum()
     elif hasattr(target, "pmf") and base.numbers is not None:
         mass = np.asarray(target.pmf(base.numbers), float)
+    elif np.asarray(target).dtype.kind == "U":
+        places = base.positions(np.asarray(target).ravel())
+        mass = np.bincount(places, minlength=len(base.mass)) / len(places)
     else:
         mass = probabilities(target, "the target")
     if mass.shape != base.mass.shape:

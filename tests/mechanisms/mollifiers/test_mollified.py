@@ -147,7 +147,7 @@ def test_a_planned_total_is_charged_at_its_delta():
     assert release.facts["epsilon"] <= 1.0
 
 
-def test_the_table_of_many_draws(shared):
+def test_the_table_of_many_draws():
     """T15: epsilon at delta 1e-6 of 100 draws, mollifier and tilt."""
     for width, clip, tilt in ((0.1, 4.71, 2.25), (0.5, 31.3, 14.3), (1.0, 74.9, 34.8)):
         assert Guarantee.mollifier_of(width, 100).epsilon(1e-6) == pytest.approx(clip, rel=2e-3)
@@ -216,6 +216,8 @@ def test_densities_integrate_to_one_and_agree_with_the_closed_form():
 def test_categories_keep_their_labels():
     law = mollify({"no": 3, "yes": 7}, {"yes": 0.5, "no": 0.5}, 2.0)
     assert law.probabilities == pytest.approx([0.7, 0.3])
+    rows = mollify(["yes"] * 7 + ["no"] * 3, {"yes": 0.5, "no": 0.5}, 2.0)
+    assert rows.probabilities == pytest.approx([0.7, 0.3])
     release = law.sample(3, ledger=ledger(), progressbar=False)
     assert release.facts["domain"] == {"category": ["yes", "no"]}
     numbers = mollify(stats.binom(4, 0.3), stats.randint(0, 5), 1.0)

@@ -107,7 +107,7 @@ def mollify(
     --------
     >>> law = mollify([0.7, 0.2, 0.1], [0.25, 0.25, 0.5], epsilon=1.0)
     >>> law.probabilities.round(4)
-    array([0.4122, 0.2845, 0.3033])
+    array([0.4122, 0.2846, 0.3033])
     >>> law.guarantee(draws=1).pure_epsilon
     1.0
     """

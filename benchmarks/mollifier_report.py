@@ -49,12 +49,12 @@ NAMES = {
 
 def read(file: Path) -> Table:
     """All values by domain, method, epsilon and metric, with the share of the possible gain."""
-    found: dict[Key, list[float]] = defaultdict(list)
+    found: dict[Key, dict[str, float]] = defaultdict(dict)
     with file.open() as stored:
         for row in csv.reader(stored):
-            if row and row[0] not in ("done", "domain"):
-                found[row[0], row[1], float(row[2]), row[4]].append(float(row[5]))
-    table = {key: np.array(values) for key, values in found.items()}
+            if len(row) == 6 and row[0] not in ("done", "domain"):
+                found[row[0], row[1], float(row[2]), row[4]][row[3]] = float(row[5])
+    table = {key: np.array(list(by_rep.values())) for key, by_rep in found.items()}
     for (domain, method, eps, metric), values in list(table.items()):
         ends = [table.get((domain, name, eps, "kl")) for name in ("q0", "optimum")]
         if metric == "kl" and all(end is not None for end in ends) and "boxQ0" not in method:

@@ -37,6 +37,7 @@ from pymc_private.mechanisms.mollifiers.references import (
     Finite,
     Marginals,
     Reference,
+    pool_size,
 )
 from pymc_private.mechanisms.mollifiers.window import Window
 from pymc_private.mechanisms.release import Release
@@ -162,11 +163,12 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         rows = np.random.default_rng(self.random_state).permutation(rows)
         judge = np.arange(len(rows)) % JUDGED == JUDGED - 1
         judge = judge if len(rows) >= 2 * JUDGED else np.ones(len(rows), bool)
+        self._pool = base.pool(min(pool_size(base, None), 2**15))
         self.score_, self.rounds_ = self._boost(rows, judge, count)
         self.mollified_ = self._law()
         self.gain_ = math.fsum(r.gain for r in self.rounds_)
-        pool = base.pool(2**15)
-        self._log_total = float(np.log(np.mean(np.exp(self.mollified_.log_ratio(pool)))))
+        ratio = self.mollified_.log_ratio(self._pool)
+        self._log_total = float(np.log(np.mean(np.exp(ratio))))
         if self.stretch:
             self.gain_ = float(self.mollified_.log_ratio(rows[judge]).mean())
         return self
@@ -181,7 +183,8 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         with drawing.bar(count, self.progressbar) as progress:
             for t in range(1, count + 1):
                 theta = boosting.theta(self.epsilon_, t)
-                drawn = draw(_tilt(base, score, score.half), len(rows), randomness)
+                law = _tilt(base, score, score.half, self._pool)
+                drawn = draw(law, len(rows), randomness)
                 learner = self._new_learner(generator)
                 classifier_ratio(learner, rows[train], drawn[train])
                 values = [boosting.clipped_odds(learner, x[judge]) for x in (rows, drawn)]
@@ -210,11 +213,11 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         if not self.stretch:
             half = min(self.score_.half, half_range(epsilon))
             window = Window(-epsilon / 4.0, epsilon / 4.0, epsilon)
-            law = _tilt(base, self.score_, half)
+            law = _tilt(base, self.score_, half, self._pool)
             return Mollified(law, base, epsilon, window, "tilt", self.score_, *planned)
         window = Window.symmetric(epsilon)
         cells = isinstance(base, Marginals) and base.dimension in CELLS
-        points = Cells(base) if cells else Pool(base.pool(2**15))  # type: ignore[arg-type]
+        points = Cells(base) if cells else Pool(self._pool)  # type: ignore[arg-type]
         score = self.score_(points.centers() if isinstance(points, Cells) else points.points)
         factor = boosting.stretch_factor(score, points.mass, window)
         weights, level = clip_to_window(factor * score, points.mass, window)
@@ -229,7 +232,7 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         return self.mollified_.log_ratio(check_rows(X, self.n_features_in_))
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Log density, its normalizer by 2^15 public draws; for the curator's eyes."""
+        """Log density, its normalizer by public draws; for the curator's eyes."""
         check_is_fitted(self)
         rows = check_rows(X, self.n_features_in_)
         return self.reference_.logpdf(rows) + self.mollified_.log_ratio(rows) - self._log_total
@@ -273,10 +276,10 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         return rounds(self.rounds_, ax)
 
 
-def _tilt(base: Reference, score: boosting.BoostedScore, half: float) -> Law:
+def _tilt(base: Reference, score: boosting.BoostedScore, half: float, public: np.ndarray) -> Law:
     """Draw from the reference times e^score: directly, or from a public pool."""
     if isinstance(base, Marginals):
         return Tilted(base, score, half)
-    pool = Pool(base.pool(2**15))
-    pool.weigh(bounded(score(pool.points), half), half, math.exp(2.0 * half))
+    pool = Pool(public)
+    pool.weigh(bounded(score(public), half), half, math.exp(2.0 * half))
     return pool

@@ -25,6 +25,8 @@ class PyMCLaw:
     text : str
     """
 
+    pool_size = 2**14  # PyMC draws one after the other
+
     def __init__(self, variables: list[Any], names: list[str], text: str) -> None:
         self._variables, self.text = variables, text
         first = self._draw(2)

@@ -11,11 +11,16 @@ import numpy as np
 from scipy import special, stats
 
 from pymc_private.errors import DomainError
+from pymc_private.privacy.arguments import whole
 
 LIMIT = 27.0
 """Cells end at quantiles 1 / (1 + e^27) from either side: 2e-12 of the reference."""
 CELLS = {1: 2**16, 2: 400, 3: 64}
 """Cells along each axis by dimension, but for one or two."""
+
+
+POOL = 2**17
+"""Public draws that stand for a reference without quantiles, or of many dimensions."""
 
 
 class Reference(Protocol):
@@ -215,6 +220,18 @@ class BlackBox:
             drawn = law.sample(count)
             drawn = drawn[0] if isinstance(drawn, tuple) else drawn
         return np.asarray(drawn, float).reshape(count, -1)
+
+
+def pool_size(base: Any, asked: int | None) -> int:
+    """How many public draws to take: a power of two, so that each is drawn with exactly its share.
+
+    Raises
+    ------
+    DomainError
+        What was asked for is no whole number.
+    """
+    wanted = getattr(base, "pool_size", POOL) if asked is None else whole(asked, "pool")
+    return 1 << (wanted.bit_length() - 1)
 
 
 def probabilities(given: Any, name: str) -> np.ndarray:

@@ -22,7 +22,6 @@ from pymc_private.mechanisms.release import Release
 from pymc_private.models import intake
 from pymc_private.models.sources import written_arrays
 
-POOL = 2**13
 TARGET = 10_000
 """Rows of the posterior predictive that the estimate learns from."""
 
@@ -37,7 +36,7 @@ def synthesize(
     constants: str = "private",
     idata: Any = None,
     estimate: Any = "trees",
-    pool: int = POOL,
+    pool: int | None = None,
     sampling: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Release:
@@ -67,7 +66,7 @@ def synthesize(
     estimate : str or classifier
         As in `mollify`; a density is not needed.
     pool : int
-        Records of the prior predictive to choose from.
+        Records of the prior predictive to choose from. Default: 2^14.
     sampling : mapping, optional
         Keywords of ``pm.sample``.
     **options
@@ -114,7 +113,7 @@ def posterior_predictive_law(
     constants: str = "private",
     idata: Any = None,
     estimate: Any = "trees",
-    pool: int = POOL,
+    pool: int | None = None,
     sampling: Mapping[str, Any] | None = None,
 ) -> Mollified:
     """Do the first half of `synthesize`: the law to draw from, for the curator's eyes."""

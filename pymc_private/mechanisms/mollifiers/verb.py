@@ -34,13 +34,11 @@ from pymc_private.mechanisms.mollifiers.references import (
     Finite,
     Marginals,
     Reference,
+    pool_size,
     probabilities,
 )
 from pymc_private.mechanisms.mollifiers.window import Window, window_of
-from pymc_private.privacy.arguments import whole
 
-POOL = 2**17
-"""Public draws that stand for a reference without quantiles, or of many dimensions."""
 LogRatio = Callable[[np.ndarray], np.ndarray]
 
 
@@ -53,7 +51,7 @@ def mollify(
     kind: str | None = None,
     window: Window | float | str = "symmetric",
     estimate: Any = None,
-    pool: int = POOL,
+    pool: int | None = None,
 ) -> Mollified:
     """Give the law nearest to a target among those that any data set could nearly have had.
 
@@ -87,7 +85,8 @@ def mollify(
         Of log P/Q0 from data: "kde", "histogram", "network", "trees", a scikit-learn classifier,
         or a function. Default: "kde" up to two dimensions, then "trees".
     pool : int
-        How many public draws stand for a reference that is not normalized on cells.
+        How many public draws stand for a reference that is not normalized on cells. Default:
+        2^17, of a PyMC law 2^14.
 
     Returns
     -------
@@ -175,11 +174,11 @@ def _ratio(target: Any, base: Reference, estimate: Any) -> LogRatio:
     return estimate_ratio(rows, base, default_estimate(base) if estimate is None else estimate)
 
 
-def _points(base: Reference, kind: str, pool: int) -> Table:
+def _points(base: Reference, kind: str, pool: int | None) -> Table:
     """Cells of a reference with quantiles; else a public pool of its draws."""
     if isinstance(base, Marginals) and base.dimension in CELLS:
         return Cells(base)
-    size = 2 ** (whole(pool, "pool").bit_length() - 1)  # a power of two is drawn from exactly
+    size = pool_size(base, pool)
     return Pool(base.pool(min(size, 2**14) if kind == "tilt" and _direct(base) else size))
 
 

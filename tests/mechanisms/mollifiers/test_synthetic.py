@@ -7,6 +7,7 @@ import logging
 import numpy as np
 import pymc as pm
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import pymc_private as pmp
 from pymc_private.mechanisms.mollifiers import mollify
@@ -91,6 +92,19 @@ def test_a_model_without_a_predictive_is_refused():
         pmp.synthesize(penalized, epsilon=1.0)
     with pytest.raises(pmp.DomainError, match="potentials"):
         mollify(np.zeros((3, 1)), penalized, 1.0)
+
+
+@pytest.mark.audit
+def test_boosting_takes_a_prior_as_reference():
+    with pm.Model() as prior:
+        pm.Normal("a", 0, 1)
+        pm.HalfNormal("b", 1)
+    rows = np.column_stack([RNG.normal(1, 0.3, 300), np.abs(RNG.normal(1, 0.2, 300))])
+    model = pmp.MollifiedBoosting(2.0, 2, LogisticRegression(), prior, progressbar=False)
+    assert model.fit(rows).gain_ > 0.1
+    release = model.sample(10, random_seed=1)
+    assert list(release.posterior.data_vars) == ["a", "b"]
+    assert (release.posterior.b.values >= 0).all()
 
 
 def test_a_prior_is_a_reference_with_its_own_density():

@@ -182,6 +182,10 @@ class Box(Marginals):
         laws = [stats.uniform(a, b - a) for a, b in zip(low, high, strict=True)]
         super().__init__(laws, text=f"uniform on {ends}")
 
+    def levels(self) -> np.ndarray:
+        """Even cells: a box has no tails."""
+        return np.linspace(0.0, 1.0, CELLS[self.dimension] + 1)
+
 
 class BlackBox:
     """Any object with a log density and a sampler (scikit-learn, `gaussian_kde`, one's own)."""

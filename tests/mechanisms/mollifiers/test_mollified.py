@@ -6,8 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KernelDensity
@@ -181,12 +179,10 @@ def test_laws_of_other_libraries_are_references_too():
         np.testing.assert_allclose(*(law.log_ratio([0.0, 3.0]) for law in laws), atol=1e-6)
 
 
-@settings(max_examples=2)
-@given(seed=st.integers(0, 1000))
 @pytest.mark.parametrize("name", REFERENCES)
-def test_any_reference_keeps_the_window_whatever_the_estimate_says(name, seed):
+def test_any_reference_keeps_the_window_whatever_the_estimate_says(name):
     base = REFERENCES[name]
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(len(name))
 
     def adversarial(x: np.ndarray) -> np.ndarray:
         wild = rng.normal(size=len(x)) * 100

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+BESIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+
 Key = tuple[str, str, float, str]
 Table = dict[Key, np.ndarray]
 
@@ -27,6 +29,7 @@ WHOLE = (
     "q0",
     "optimum",
     "plugin_kde",
+    "plugin_kde_boxQ0",
     "plugin_kde_tilt",
     "mbde_T3",
     "mbde_T3_stretch",
@@ -38,11 +41,13 @@ WHOLE = (
 RECORD = ("dpb_k10", "laplace_hist_record", "gan_record")
 NAMES = {
     "q0": "reference law", "optimum": "optimum (target known)", "plugin_kde": "plug-in clip (KDE)",
+    "plugin_kde_boxQ0": "plug-in clip around the box",
     "plugin_kde_tilt": "plug-in tilt (KDE)", "mbde_T3": "MBDE, 3 rounds",
     "mbde_T3_stretch": "MBDE, stretched", "scale_shift": "scale and shift",
     "krr_projected_16": "16-cell RR hull, projected",
-    "laplace_hist_integral": "Laplace histogram", "dpb_k10_integral": "Bernstein, degree 10",
-    "dpb_k10": "Bernstein, degree 10", "laplace_hist_record": "Laplace histogram",
+    "laplace_hist_integral": "Laplace histogram on the box",
+    "dpb_k10_integral": "Bernstein on the box",
+    "dpb_k10": "Bernstein on the box", "laplace_hist_record": "Laplace histogram on the box",
     "gan_record": "DP-SGD GAN, delta = .1",
 }  # fmt: skip
 
@@ -138,21 +143,21 @@ def _by_epsilon(table: Table, domain: str, file: Path) -> None:
     """NLL and mode coverage against epsilon; two promises in two rows."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, 2, figsize=(10, 7.5), layout="constrained", sharex=True)
+    figure, axes = plt.subplots(2, 2, figsize=(11.5, 7), layout="constrained", sharex=True)
     promises = (("the whole sample, one draw", WHOLE), ("one record, any number of draws", RECORD))
     for row, (promise, methods) in zip(axes, promises, strict=True):
         for ax, metric in zip(row, ("nll", "coverage"), strict=True):
             for i, method in enumerate(methods):
                 eps, values = curve(table, domain, method, metric)
                 if len(eps) and np.nanmin(values) < 1e3:
-                    style = "--" if method in ("q0", "optimum") else "-"
-                    ax.plot(eps, values, style, marker=".", color=f"C{i}", label=NAMES[method])
+                    style = "--" if method in ("q0", "optimum") else "-" if i < 10 else ":"
+                    ax.plot(eps, values, style, marker=".", color=f"C{i % 10}", label=NAMES[method])
             ax.set_xscale("log")
             if metric == "nll":  # a histogram with noise for all records would hide the rest
                 ax.set_ylim(top=1.15 * table[domain, "q0", 1.0, "nll"].mean())
             ax.set_ylabel({"nll": "-E log Q (nats)", "coverage": "mode coverage"}[metric])
             ax.set_title(f"protects {promise}", fontsize=9)
-        row[0].legend(fontsize=7, frameon=False)
+        row[1].legend(*row[0].get_legend_handles_labels(), fontsize=8, frameon=False, **BESIDE)
     for ax in axes[1]:
         ax.set_xlabel("epsilon")
     figure.suptitle(domain)

@@ -10,7 +10,7 @@ An existing model in, private draws and an honest report out::
 
 import importlib
 import logging
-from types import ModuleType
+from typing import Any
 
 from pymc_private import errors, privacy
 from pymc_private.errors import (
@@ -23,6 +23,15 @@ from pymc_private.errors import (
 )
 from pymc_private.mechanisms.answers import Answer, answer
 from pymc_private.mechanisms.calibrate import calibrate
+from pymc_private.mechanisms.mollifiers import (
+    Box,
+    Hull,
+    LocalDraws,
+    LocalSampler,
+    Mollified,
+    Window,
+    mollify,
+)
 from pymc_private.mechanisms.posterior import sample
 from pymc_private.mechanisms.release import Release, load
 from pymc_private.models.ball import Ball
@@ -46,26 +55,38 @@ __version__ = "0.1.0"
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
-def __getattr__(name: str) -> ModuleType:
-    """Load the audits when they are first asked for: nothing else rests on them."""
+_LAZY = {"MollifiedBoosting": "boosting", "synthesize": "synthetic"}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what takes a while, or what nothing else rests on, when it is first asked for."""
     if name == "audit":
         return importlib.import_module("pymc_private.audit")
+    if name in _LAZY:
+        room = importlib.import_module(f"pymc_private.mechanisms.mollifiers.{_LAZY[name]}")
+        return getattr(room, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [
     "Answer",
     "Ball",
+    "Box",
     "BudgetExceeded",
     "Categories",
     "Certificate",
     "Counts",
     "DomainError",
     "Guarantee",
+    "Hull",
     "Incompatible",
     "Interval",
     "Ledger",
     "LintReport",
+    "LocalDraws",
+    "LocalSampler",
+    "Mollified",
+    "MollifiedBoosting",
     "NotCertified",
     "Plan",
     "PrivacyWarning",
@@ -75,6 +96,7 @@ __all__ = [
     "Scale",
     "Simplex",
     "Unsupported",
+    "Window",
     "answer",
     "calibrate",
     "certify",
@@ -84,10 +106,12 @@ __all__ = [
     "errors",
     "lint",
     "load",
+    "mollify",
     "privacy",
     "privatize",
     "report",
     "sample",
+    "synthesize",
     "temper",
     "trim",
 ]

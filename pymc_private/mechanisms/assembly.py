@@ -56,7 +56,7 @@ def assemble(
         "withheld": [*found.private, *found.failed],
         "grid": GRID,
         "model": model_fingerprint(model),
-        "versions": {package: _version(package) for package in PACKAGES},
+        "versions": {package: version_of(package) for package in PACKAGES},
         "name": name,
         "certificate": repr(plan.certificate),
         "charges": [],
@@ -111,7 +111,8 @@ def _ends(lower: np.ndarray, upper: np.ndarray) -> list[Any]:
     return [np.asarray(lower, float).tolist(), np.asarray(upper, float).tolist()]
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """Give the version of an installed package, as text."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -122,6 +122,23 @@ _GIBBS = """\
   year    = {2016}
 }"""
 
+_INTEGRAL = """\
+@article{husain2019integral,
+  title   = {Integral Privacy for Sampling},
+  author  = {Husain, Hisham and Cranko, Zac and Nock, Richard},
+  journal = {arXiv preprint arXiv:1806.04819},
+  year    = {2019}
+}"""
+_LOCAL = """\
+@inproceedings{husain2020local,
+  title     = {Local Differential Privacy for Sampling},
+  author    = {Husain, Hisham and Balle, Borja and Cranko, Zac and Nock, Richard},
+  booktitle = {Artificial Intelligence and Statistics},
+  series    = {Proceedings of Machine Learning Research},
+  volume    = {108},
+  year      = {2020}
+}"""
+
 THEOREMS: dict[str, tuple[str, ...]] = {
     "T1": (_POSTERIOR, _EXPONENTIAL, _BOUNDED_RANGE),
     "T2": (_UNIFYING, _OPTIMAL, _EXACT_ZCDP),
@@ -129,6 +146,8 @@ THEOREMS: dict[str, tuple[str, ...]] = {
     "T4": (_DISCRETE_GAUSSIAN, _ZCDP),
     "T7": (_CONVEX, _GDP),
     "T8": (_CONVEX, _GDP),
+    "T14": (_INTEGRAL,),
+    "T15": (_INTEGRAL, _LOCAL),
     "T16": (_POSTERIOR,),
     "T20": (_GDP,),
     "T21": (_PROXIMAL,),
@@ -154,7 +173,7 @@ def cite(theorem: str, more: Iterable[str] = ()) -> str:
 
 def _named(theorem: str) -> Iterator[str]:
     """List the T-numbers in a text; ``T1-T3`` names three."""
-    for first, last in re.findall(r"\bT(\d+)(?:\s*[-–]\s*T?(\d+))?\b", theorem):
+    for first, last in re.findall(r"\bT(\d+)[a-d]?(?:\s*[-–]\s*T?(\d+)[a-d]?)?\b", theorem):
         yield from (f"T{number}" for number in range(int(first), int(last or first) + 1))
 
 

@@ -89,7 +89,7 @@ def seeded_draw(plan: Plan, seed: int, progressbar: bool) -> dict[str, np.ndarra
 
 
 def _draw(plan: Plan, randomness: Uniform, progressbar: bool) -> dict[str, np.ndarray]:
-    with _silence(), _bar(plan.draws, progressbar) as progress:
+    with silence(), bar(plan.draws, progressbar) as progress:
         clip_again(plan.private)
         target = Target(plan.private)
         points = sample_boxes(target, plan.draws, randomness, progress)
@@ -97,7 +97,7 @@ def _draw(plan: Plan, randomness: Uniform, progressbar: bool) -> dict[str, np.nd
 
 
 @contextlib.contextmanager
-def _silence() -> Iterator[None]:
+def silence() -> Iterator[None]:
     """No warning, of NumPy's or of anybody's, may tell what the data made overflow."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -105,7 +105,7 @@ def _silence() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _bar(total: int, show: bool) -> Iterator[Callable[[int], None]]:
+def bar(total: int, show: bool) -> Iterator[Callable[[int], None]]:
     """A progress bar on the curator's screen."""
     if not show:
         yield lambda done: None

@@ -22,7 +22,7 @@ from pymc_private.models.sources import Source
 from pymc_private.models.supports import support
 from pymc_private.models.transformed import SCORE, restricted_model, scored_model
 from pymc_private.models.unbake import unbake
-from pymc_private.privacy.neighbors import ADD_REMOVE, check_neighbors
+from pymc_private.privacy.neighbors import ADD_REMOVE, check_records
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +216,7 @@ def privatize(
     Dimitrakakis, Nelson, Zhang, Mitrokotsa, Rubinstein (2017), Assumption 1; design: theory T1.
     """
     original = intake.resolve(model)
-    check_neighbors(neighbors)
+    check_records(neighbors)
     units = _whole(records_per_unit)
     intake.refuse_structures(original)
     taken = intake.take(model, original, domain or {}, public, constants)

@@ -48,11 +48,18 @@ from pymc_private.privacy.model_constants import (
     normal_var_C,
 )
 from pymc_private.privacy.mollified import mollify, mollify_gain
-from pymc_private.privacy.mollifier import mbde_drop_bound, mbde_theta_sum, moll_delta, moll_delta_k
+from pymc_private.privacy.mollifier import (
+    mbde_drop_bound,
+    mbde_theta_sum,
+    mode_capture_bound,
+    moll_delta,
+    moll_delta_k,
+)
 from pymc_private.privacy.planning import (
     DirichletPlan,
     dirichlet_plan,
     draws_affordable,
+    mollifier_affordable,
     mu_affordable,
     power_affordable,
     range_affordable,
@@ -102,8 +109,10 @@ __all__ = [
     "laplace_C",
     "mbde_drop_bound",
     "mbde_theta_sum",
+    "mode_capture_bound",
     "moll_delta",
     "moll_delta_k",
+    "mollifier_affordable",
     "mollify",
     "mollify_gain",
     "mu_affordable",

@@ -20,7 +20,7 @@ from pymc_private.privacy.arguments import (
 )
 from pymc_private.privacy.atoms import Atom
 from pymc_private.privacy.enclosure import real, upper
-from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
+from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE, check_records
 from pymc_private.privacy.rounding import root_up
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Constructors:
         lower bound b on every count adds r b to it. There is no pure epsilon and no zCDP.
         """
         count = whole(tables, "the number of tables") * whole(draws, "the number of draws")
-        added = words.get("neighbors", SUBSTITUTE) == ADD_REMOVE
+        added = check_records(words.get("neighbors", SUBSTITUTE)) == ADD_REMOVE
         positive(r=r, alpha=alpha)
         pair = Atom("gamma_pair" if added else "beta_pair", number_up(r, "r"), 0.0, count, alpha)
         return cls._of(pair, **words)
@@ -166,7 +166,7 @@ class Constructors:
             Standard deviation, or scale of the (discrete) Laplace law.
         law : {"discrete_gaussian", "gaussian", "laplace"}
         """
-        each = 1 if words.get("neighbors", SUBSTITUTE) == ADD_REMOVE else 2
+        each = 1 if check_records(words.get("neighbors", SUBSTITUTE)) == ADD_REMOVE else 2
         cells = each * whole(tables, "the number of tables")
         if law == "laplace":
             return cls.laplace_of(cells, noise, **words)

@@ -18,7 +18,7 @@ from pymc_private.privacy.arguments import whole
 from pymc_private.privacy.atoms import Atom
 from pymc_private.privacy.enclosure import lower, real
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.neighbors import SUBSTITUTE
+from pymc_private.privacy.neighbors import SUBSTITUTE, check_records
 
 
 def from_event(event: Any, **words: Any) -> Guarantee:
@@ -43,7 +43,7 @@ def from_event(event: Any, **words: Any) -> Guarantee:
         Sampled, tree and other events; zCDP with xi > 0.
     """
     kind = type(event).__name__
-    sensitivity = 2 if words.get("neighbors", SUBSTITUTE) == SUBSTITUTE else 1
+    sensitivity = 2 if check_records(words.get("neighbors", SUBSTITUTE)) == SUBSTITUTE else 1
     if kind == "SelfComposedDpEvent":
         return whole(event.count, "the count") * from_event(event.event, **words)
     if kind == "ComposedDpEvent":

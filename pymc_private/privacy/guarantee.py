@@ -15,7 +15,7 @@ from pymc_private.privacy import roads
 from pymc_private.privacy.arguments import number_up, order_of, probability, stated, whole
 from pymc_private.privacy.atoms import Atom, total_mu, total_pure
 from pymc_private.privacy.constructors import Constructors
-from pymc_private.privacy.neighbors import SUBSTITUTE, check_neighbors, in_words
+from pymc_private.privacy.neighbors import ANY, SUBSTITUTE, check_neighbors, in_words
 from pymc_private.privacy.printing import number
 from pymc_private.privacy.rounding import sum_up, written_up
 
@@ -38,7 +38,7 @@ class Guarantee(Constructors):
     atoms : tuple of Atom
         The mechanisms.
     neighbors : str
-        ``"substitute"`` or ``"add_remove"``.
+        ``"substitute"``, ``"add_remove"`` or, of the whole data set, ``"any"``.
     theorem : str
         Where the promise comes from; empty if nothing is proved.
     assumptions : tuple of str
@@ -143,7 +143,8 @@ class Guarantee(Constructors):
                 "promises about different neighbors do not add",
                 got=f"{self.neighbors} and {other.neighbors}",
                 allowed="one neighbor relation",
-                do="state both promises for the same relation",
+                do="state both promises for the same relation; one about any two data sets holds "
+                "for every relation: .restated(neighbors)",
             )
         theorem = "; ".join(dict.fromkeys(t for t in (self.theorem, other.theorem) if t))
         united = (*self.assumptions, *other.assumptions)
@@ -165,11 +166,29 @@ class Guarantee(Constructors):
         epsilon -> k epsilon, R -> k R, mu -> k mu, rho -> k^2 rho,
         (e, d) -> (k e, d (e^(k e) - 1) / (e^e - 1)).
         """
-        if whole(k, "the number of records of a unit") == 1:
+        if whole(k, "the number of records of a unit") == 1 or self.neighbors == ANY:
             return self
         united = (*self.assumptions, f"a unit owns at most {k} records")
         atoms = tuple(atom.group(int(k)) for atom in self.atoms)
         return replace(self, atoms=atoms, assumptions=united)
+
+    def restated(self, neighbors: str) -> Guarantee:
+        """Promise the same for a narrower relation: what holds for any two data sets holds there.
+
+        Raises
+        ------
+        Incompatible
+            The promise is about another relation than ``"any"``.
+        """
+        if check_neighbors(neighbors) == self.neighbors:
+            return self
+        if self.neighbors != ANY:
+            raise Incompatible(
+                "a promise about one record says nothing of another relation",
+                got=f"{self.neighbors}, to be restated for {neighbors}",
+                allowed=f"a promise for {ANY}",
+            )
+        return replace(self, neighbors=neighbors)
 
     def within(self, tv: float, runs: int = 1) -> Guarantee:
         """Promise the same of samplers that are only within `tv` of the laws accounted for (T18).

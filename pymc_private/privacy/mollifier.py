@@ -177,6 +177,49 @@ def mbde_drop_bound(theta: float, cstar: float, gP: float, gQ: float) -> float:
     return 0.0 if theta == 0.0 else lower(formula)
 
 
+@vectorized
+def mode_capture_bound(mass: float, kl_inside: float, gain: float, eps: float) -> float:
+    """Least mass that a member of a mollifier puts on a set: P(B) - KL_B + gain - eps/2 (1 - P(B)).
+
+    Parameters
+    ----------
+    mass : float
+        P(B), in [0, 1].
+    kl_inside : float, nats
+        KL_B = integral over B of log(dP/dQ0) dP.
+    gain : float, nats
+        KL(P, Q0) - KL(P, Q), as realized.
+    eps : float, nats
+        Width of the mollifier, at least 0: log Q/Q0 is at most eps / 2 off B.
+
+    Returns
+    -------
+    float
+        Rounded down, and at least 0.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory T28, which replaces the unproved theorem of Husain, Cranko and Nock (2019).
+    """
+    not_negative(eps=eps)
+    if not (0.0 <= mass <= 1.0 and math.isfinite(kl_inside) and math.isfinite(gain)):
+        raise DomainError(
+            "a mass lies in [0, 1], and divergences are finite",
+            got=f"mass={mass}, kl_inside={kl_inside}, gain={gain}",
+        )
+
+    def formula() -> arb:
+        outside = 1 - real(mass)
+        return real(mass) - real(kl_inside) + real(gain) - real(eps) / 2 * outside
+
+    return max(0.0, lower(formula))
+
+
 def _trinomial_delta(eps: arb, e: arb, k: int) -> arb:
     """Sum the coefficients of (up x^2 + stay x + down)^k against 1 - e^(eps - loss)."""
     h = e / 2

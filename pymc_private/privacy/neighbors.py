@@ -6,13 +6,19 @@ from pymc_private.errors import DomainError
 
 SUBSTITUTE = "substitute"
 ADD_REMOVE = "add_remove"
+ANY = "any"
 
 WORDS = {
     SUBSTITUTE: "one record replaced by any other within the domain; the number of records is "
     "public",
     ADD_REMOVE: "one record added or removed; the number of records is protected too",
+    ANY: "the whole data set replaced by any other, of any size (integral privacy)",
 }
-"""What each relation protects. Groups of k records: `Guarantee.group` (T24)."""
+"""What each relation protects. Groups of k records: `Guarantee.group` (T24).
+
+`ANY` implies the other two, and is a promise of its own kind: it adds to theirs only after
+`Guarantee.restated` says so. Nothing with sensitivity per record can promise it.
+"""
 
 
 def check_neighbors(neighbors: str) -> str:
@@ -26,6 +32,24 @@ def check_neighbors(neighbors: str) -> str:
     if not isinstance(neighbors, str) or neighbors not in WORDS:
         raise DomainError(
             "this is no neighbor relation", got=repr(neighbors), allowed=", ".join(WORDS)
+        )
+    return neighbors
+
+
+def check_records(neighbors: str) -> str:
+    """Return the relation if it changes one record, as sensitivities presuppose.
+
+    Raises
+    ------
+    DomainError
+        It is `ANY`, or none.
+    """
+    if check_neighbors(neighbors) == ANY:
+        raise DomainError(
+            "a bound per record promises nothing about whole data sets",
+            got=f"neighbors={neighbors!r}",
+            allowed=f"{SUBSTITUTE}, {ADD_REMOVE}",
+            do="mollifiers promise that much: see pymc_private.mollify",
         )
     return neighbors
 

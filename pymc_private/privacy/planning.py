@@ -9,13 +9,22 @@ from dataclasses import dataclass
 from scipy.optimize import brentq, minimize_scalar
 
 from pymc_private.errors import DomainError
-from pymc_private.privacy.arguments import MOST, inside_unit, not_negative, positive
+from pymc_private.privacy.arguments import (
+    MOST,
+    exactly,
+    inside_unit,
+    not_negative,
+    positive,
+    probability,
+    whole,
+)
 from pymc_private.privacy.beta_pair import beta_pair_alpha
 from pymc_private.privacy.bounded_range import br_eps
 from pymc_private.privacy.dirichlet import dirichlet_expected_kl
 from pymc_private.privacy.gaussian import gdp_delta
+from pymc_private.privacy.mollifier import moll_delta_k
 from pymc_private.privacy.renyi import zcdp_to_eps
-from pymc_private.privacy.rounding import times_up
+from pymc_private.privacy.rounding import float_down, times_up
 
 
 def draws_affordable(epsilon: float, delta: float, R: float) -> int:
@@ -91,6 +100,23 @@ def range_affordable(epsilon: float, delta: float, draws: int = 1) -> float:
     """
     not_negative(epsilon=epsilon)
     return _largest(lambda R: br_eps(delta, draws, R), epsilon)
+
+
+def mollifier_affordable(epsilon: float, delta: float, draws: int = 1) -> float:
+    """Give the widest mollifier (nats) of which so many draws fit (epsilon, delta).
+
+    Arguments and errors as those of `range_affordable`. Rounded down: `moll_delta_k` was evaluated
+    at it and found at most delta.
+
+    References
+    ----------
+    Inverse of `moll_delta_k` (T15b), of draws times epsilon at delta = 0.
+    """
+    not_negative(epsilon=epsilon)
+    pure = float_down(exactly(epsilon) / whole(draws, "the number of draws"))
+    probability(delta)
+    below = (1 - 1e-11) * float_down(exactly(epsilon))  # epsilons are found to 12 digits, and up
+    return max(pure, _largest(lambda width: moll_delta_k(below, width, draws), delta))
 
 
 def power_affordable(epsilon: float, delta: float, draws: int, R: float) -> float:

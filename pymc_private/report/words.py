@@ -10,6 +10,7 @@ from pymc_private.mechanisms.release import Release
 NEIGHBORS = {
     "substitute": "one {unit} is replaced by any other that the domain allows; "
     "how many there are is public",
+    "any": "the whole data set is replaced by any other, of any size",
     "add_remove": "one {unit} is added or removed; how many there are is protected too",
 }
 NOT_COVERED = (

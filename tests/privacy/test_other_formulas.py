@@ -27,6 +27,7 @@ from pymc_private.privacy import (
     laplace_C,
     mbde_drop_bound,
     mbde_theta_sum,
+    mode_capture_bound,
     moll_delta,
     moll_delta_k,
     mollify,
@@ -286,3 +287,13 @@ def test_a_logistic_row_is_one_draw_of_its_range():
 def test_bad_arguments_are_refused(call):
     with pytest.raises(DomainError):
         call()
+
+
+def test_mode_capture_is_rounded_down_and_refuses_what_is_no_mass():
+    """T28: P(B) - KL_B + gain - (eps / 2) (1 - P(B))."""
+    found = mode_capture_bound(0.5, 0.1, 0.2, 0.1)
+    assert found <= 0.575
+    assert found == pytest.approx(0.575)
+    assert mode_capture_bound(0.1, 5.0, 0.0, 1.0) == 0.0
+    with pytest.raises(DomainError, match="a mass lies in"):
+        mode_capture_bound(1.5, 0.1, 0.2, 0.1)

@@ -178,3 +178,13 @@ def test_pictures_show_every_road(name):
         assert axes.get_legend_handles_labels()[1] == ["pure", "zCDP (T4)", "exact (T3)"]
         assert "<table" in compare(0.1)._repr_html_()
     plt.close(axes.figure)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "draws"), [(1.0, 0.0, 7), (1.0, 1e-6, 100), (3, 0.01, 2)]
+)
+def test_mollifier_affordable_is_the_widest_whose_draws_fit(epsilon, delta, draws):
+    width = privacy.mollifier_affordable(epsilon, delta, draws)
+    price = lambda w: Guarantee.mollifier_of(w, draws).epsilon(delta)  # noqa: E731
+    assert price(width) <= epsilon
+    assert price(width * 1.001) > epsilon

@@ -1,0 +1,118 @@
+"""T15's tables, windows under bad estimates, and privacy audits; all in one run.
+
+``python -m benchmarks.mollifier_tables``
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+from scipy import stats
+
+from pymc_private import Guarantee, MollifiedBoosting, mollify
+from pymc_private.audit import epsilon_lower_bound
+from pymc_private.mechanisms.mollifiers.clip import best_level, clip_to_window, log_total
+from pymc_private.mechanisms.mollifiers.estimates import network
+from pymc_private.mechanisms.mollifiers.laws import draw
+from pymc_private.mechanisms.mollifiers.window import Window
+from pymc_private.samplers.randomness import SystemRandomness
+
+X = np.linspace(-9, 9, 20_001)
+STEP = X[1] - X[0]
+
+
+def gains() -> None:
+    """KL(P, Q0) - KL(P, Q) for P = N(1, .25), Q0 = N(0, 1): theory T15d."""
+    target = stats.norm(1, 0.5).pdf(X) * STEP
+    mass = stats.norm.pdf(X) * STEP
+    mass /= mass.sum()
+    ratio = np.log(target / mass)
+    rows = stats.norm(1, 0.5).rvs((10_000, 1), random_state=0)
+    print("gain: eps, clip optimum, tilt of range eps/2, MBDE T=3 (network), tilt of range eps")
+    for eps in (0.25, 0.5, 1.0, 2.0, 4.0):
+        clip, _ = clip_to_window(ratio, mass, Window.symmetric(eps))
+        tilts = []
+        for width in (eps / 2, eps):
+            tilt = np.clip(ratio - best_level(ratio, mass, width), -width / 2, width / 2)
+            tilts.append(target @ tilt - math.log(mass @ np.exp(tilt)))
+        model = MollifiedBoosting(eps, 3, random_state=0, progressbar=False).fit(rows)
+        score = model.log_ratio(X)
+        mbde = target @ score - math.log(mass @ np.exp(score))
+        print(f"  {eps:5g} {target @ clip:8.4f} {tilts[0]:8.4f} {mbde:8.4f} {tilts[1]:8.4f}")
+
+
+def costs() -> None:
+    """Epsilon at delta = 1e-6 of k draws."""
+    print("cost of k draws at delta 1e-6: eps, k, pure (randomized response), clip, tilt")
+    for eps in (0.1, 0.5, 1.0):
+        for k in (1, 10, 100):
+            made = k * Guarantee.pure(eps), Guarantee.mollifier_of(eps, k)
+            made = (*made, Guarantee.bounded_range_of(eps, k))
+            print(f"  {eps:4g} {k:5d}", *(f"{g.epsilon(1e-6):9.4f}" for g in made))
+
+
+def windows() -> None:
+    """How far each law stays inside its window, whatever the estimate."""
+    rows = stats.norm(1, 0.5).rvs((500, 1), random_state=0)
+    rng = np.random.default_rng(0)
+    untrained = network().set_params(max_iter=1, learning_rate_init=1e-9)
+    estimates = {
+        "kernel": "kde",
+        "untrained network": untrained,
+        "adversarial": lambda x: rng.choice([-1e300, -5.0, 0.0, 7.0, 1e300, math.nan], len(x)),
+        "all NaN": lambda x: np.full(len(x), np.nan),
+        "one point": lambda x: np.where(np.abs(x[:, 0] - 1) < 1e-3, 0.0, -np.inf),
+    }
+    print("least room left in the window, nats, and |log Z|: estimate, eps, clip, tilt")
+    for name, how in estimates.items():
+        for eps in (0.1, 1.0, 5.0):
+            law = mollify(rows, stats.norm(), eps, estimate=how)
+            total = log_total(law._law.weights, law._law.mass)
+            room = eps / 2 - np.abs(law._law.weights - total).max()
+            tilt = mollify(rows, stats.norm(), eps, estimate=how, kind="tilt")
+            left = eps / 2 - np.ptp(tilt.log_ratio(X))
+            print(f"  {name:20s} {eps:4g} {room:10.2e} {abs(total):9.1e} {left:10.2e}")
+
+
+def audits(n: int = 200_000) -> None:
+    """Lower bounds from draws of the worst pair of T15b, and planted faults."""
+    print("audit of k draws: k, delta, claim, proved lower bound, share")
+    eps = 1.0
+    q = 1 / (1 + math.exp(eps / 2))
+    reference = np.array([q, q, 1 - 2 * q])
+    laws = [mollify(t, reference, eps)._law for t in ([1, 0, 0], [0, 1, 0])]
+    for k in (1, 3, 10):
+        pair = [draw(law, k * n, SystemRandomness()).reshape(n, k) for law in laws]
+        for delta in (0.0, 1e-3, 1e-2):
+            claim = Guarantee.mollifier_of(eps, k).epsilon(delta)
+            score = lambda x: (x == 0).sum(1) - (x == 1).sum(1).astype(float)  # noqa: E731
+            found = epsilon_lower_bound(*pair, delta=delta, score=score).epsilon
+            print(f"  {k:3d} {delta:6g} {claim:8.4f} {found:8.4f} {found / claim:6.1%}")
+    print("planted faults at epsilon = 1 (proved lower bound; caught if above the claim)")
+    base = np.array([0.05, 0.05, 0.9])
+    targets = np.array([0.98, 0.01, 0.01]), np.array([0.01, 0.01, 0.98])
+    rng = np.random.default_rng(1)
+
+    def renormalized(target: np.ndarray) -> np.ndarray:
+        made = base * np.exp(np.clip(np.log(target / base), -0.5, 0.5))
+        return made / made.sum()
+
+    faults = {
+        "none": lambda t: mollify(t, base, eps).probabilities,
+        "missing clip": lambda t: t,
+        "clip, then renormalize": renormalized,
+    }
+    for name, law in faults.items():
+        pair = [rng.choice(3, size=n, p=law(t))[:, None] for t in targets]
+        bound = epsilon_lower_bound(*pair, score=lambda x: -x[:, 0].astype(float))
+        print(f"  {name:24s} {bound.epsilon:.4f} {'caught' if bound.refutes(eps) else ''}")
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    gains()
+    costs()
+    windows()
+    audits()

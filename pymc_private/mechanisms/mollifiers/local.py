@@ -1,0 +1,285 @@
+"""The local model: every user draws at home from a law near their own, and sends one draw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_private.errors import DomainError
+from pymc_private.mechanisms import drawing
+from pymc_private.mechanisms.mollifiers.clip import clip_to_window
+from pymc_private.mechanisms.mollifiers.estimates import LogRatio, check_rows
+from pymc_private.mechanisms.mollifiers.hull import Hull, project
+from pymc_private.mechanisms.mollifiers.kernel import kernel_density
+from pymc_private.mechanisms.mollifiers.laws import draw
+from pymc_private.mechanisms.mollifiers.mollified import Mollified
+from pymc_private.mechanisms.mollifiers.reading import as_reference
+from pymc_private.mechanisms.mollifiers.references import Finite, Reference
+from pymc_private.mechanisms.mollifiers.verb import mollify
+from pymc_private.mechanisms.mollifiers.window import Window, window_of
+from pymc_private.mechanisms.release import Release
+from pymc_private.privacy.arguments import inside_unit, whole
+from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.neighbors import ANY
+from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness, Uniform
+
+KINDS = ("clip", "response")
+ASSUMED = "each user draws at home, once, and trusts nobody"
+
+
+class LocalSampler:
+    """How each of many users turns what they hold into one private draw.
+
+    Parameters
+    ----------
+    reference : object
+        As in `mollify`; public and the same for all.
+    epsilon : float, nats
+        Of each user's draw.
+    kind : {"clip", "response"}
+        ``"clip"``: the law in the window nearest to the user's own, the closest draw there is.
+        ``"response"``: the user draws one category of their law and sends it through a fixed
+        channel, as in randomized response. Linear, so that an average over users can be undone;
+        for finite references.
+    window : {"symmetric", "minimax"}, float or Window
+        "minimax": best for the worst user, who holds one category only; for finite references.
+    estimate : str, classifier or callable, optional
+        For users who hold rows; as in `mollify`.
+    local_draws : int
+        How many draws are taken of a user who holds a callable.
+
+    Notes
+    -----
+    *Promise.* Whatever a user holds, and whatever the others do, the draw is `epsilon`-private
+    between any two holdings (T15d). The user's law never leaves the user.
+
+    References
+    ----------
+    Husain, Balle, Cranko and Nock (2020); Park, Asoodeh and Lee (2024) for the minimax window.
+
+    Examples
+    --------
+    >>> sampler = LocalSampler([0.25] * 4, epsilon=2.0, window="minimax")
+    >>> draws = sampler.collect([[0.7, 0.1, 0.1, 0.1]] * 50, progressbar=False)
+    >>> len(draws), draws.guarantee.pure_epsilon
+    (50, 2.0)
+    """
+
+    def __init__(
+        self,
+        reference: Any,
+        epsilon: float,
+        *,
+        kind: str = "clip",
+        window: Window | float | str = "symmetric",
+        estimate: Any = None,
+        local_draws: int = 1000,
+    ) -> None:
+        self.reference = as_reference(reference)
+        if kind not in KINDS:
+            raise DomainError("kind=", got=repr(kind), allowed=", ".join(map(repr, KINDS)))
+        finite = isinstance(self.reference, Finite)
+        if not finite and (kind == "response" or window == "minimax"):
+            raise DomainError(
+                "randomized response and the minimax window are for finite references",
+                got=self.reference.text,
+                do="cut the line into public cells and use their probabilities as reference",
+            )
+        if isinstance(self.reference, Finite) and window == "minimax":
+            window = minimax_window(self.reference, epsilon)
+        self.window = window_of(epsilon, window)
+        self.epsilon, self.kind, self.estimate = float(epsilon), kind, estimate
+        self.local_draws = whole(local_draws, "local_draws")
+        self._known: dict[int, Mollified] = {}
+        self._channel = _channel(self.reference, self.window) if finite else None
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What one user's draw reveals about that user."""
+        return Guarantee.pure(self.epsilon, neighbors=ANY, theorem="T15d", assumptions=(ASSUMED,))
+
+    def law(self, holding: Any, randomness: Uniform | None = None) -> Mollified:
+        """Give the law that one user draws from; it stays with the user.
+
+        Parameters
+        ----------
+        holding : object
+            A law (probabilities, dict by label, anything with ``logpdf``), rows, or a callable
+            ``draw(n)``. Of a finite reference a list or array of labels counts as rows if it is no
+            vector of probabilities.
+        """
+        if isinstance(self.reference, Finite):
+            held = self._shares(holding)
+            if self.kind == "response":
+                source = randomness if randomness is not None else SystemRandomness()
+                picked = np.searchsorted(np.cumsum(held), source.uniform(1)[0] * held.sum())
+                return self._of_category(min(int(picked), len(held) - 1))
+            return mollify(held, self.reference, self.epsilon, window=self.window)
+        if callable(holding):
+            holding = holding(self.local_draws)
+        words: dict[str, Any] = {"window": self.window, "estimate": self.estimate}
+        return mollify(holding, self.reference, self.epsilon, **words)
+
+    def _of_category(self, category: int) -> Mollified:
+        """The law of a user who holds one category only; public, so it is kept."""
+        if category not in self._known:
+            held = np.eye(len(self.reference.mass))[category]  # type: ignore[union-attr]
+            self._known[category] = mollify(held, self.reference, self.epsilon, window=self.window)
+        return self._known[category]
+
+    def release(self, holding: Any, **options: Any) -> Release:
+        """Charge one user's own ledger, then draw; options as those of `Mollified.sample`."""
+        return self.law(holding).sample(1, **options)
+
+    def collect(
+        self, holdings: Iterable[Any], *, progressbar: bool = True, random_seed: int | None = None
+    ) -> LocalDraws:
+        """Let every user draw once; what comes back is what a server would receive.
+
+        With a `random_seed` the outcome is reproducible and marked not private.
+        """
+        users = list(holdings)
+        if not users:
+            raise DomainError("no users", allowed="one or more")
+        source: Uniform = SystemRandomness()
+        if random_seed is not None:
+            source = SeededRandomness.from_seed(random_seed)
+        drawn = []
+        with drawing.bar(len(users), progressbar) as progress:
+            for i, holding in enumerate(users):
+                law = self.law(holding, source)
+                drawn.append(draw(law._law, 1, source)[0])
+                if i % 100 == 99 or i + 1 == len(users):
+                    progress(i + 1)
+        return LocalDraws(np.array(drawn), self, random_seed is None)
+
+    def _shares(self, holding: Any) -> np.ndarray:
+        """What a user holds, as probabilities of the categories."""
+        base = check_finite(self.reference)
+        if callable(holding):
+            holding = holding(self.local_draws)
+        if isinstance(holding, dict):
+            mass = np.zeros(len(base.mass))
+            mass[base.positions(list(holding))] = np.asarray(list(holding.values()), float)
+            return mass / mass.sum()
+        array = np.asarray(holding)
+        looks = array.dtype.kind == "f" and array.shape == base.mass.shape
+        if looks and abs(array.sum() - 1.0) < 1e-6:
+            return array
+        places = base.positions(array.ravel())
+        return np.bincount(places, minlength=len(base.mass)) / len(places)
+
+
+@dataclass(frozen=True)
+class LocalDraws:
+    """One private draw of each user, and what may be concluded from them at no cost.
+
+    Attributes
+    ----------
+    values : array, shape (n, d)
+    sampler : LocalSampler
+    private : bool
+        False if a seed made them.
+    """
+
+    values: np.ndarray
+    sampler: LocalSampler
+    private: bool = True
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What each user reveals, however many others there are."""
+        if not self.private:
+            return Guarantee.none("random_seed: anyone can recompute the draws", neighbors=ANY)
+        return self.sampler.guarantee
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def frequencies(self) -> np.ndarray:
+        """Shares of the categories among the draws: they estimate the mean released law."""
+        places = self._places()
+        return np.bincount(places, minlength=len(self._base().mass)) / len(places)
+
+    def aggregate(self, method: str = "auto") -> np.ndarray:
+        """Estimate the mean of the users' laws over the categories of a finite reference.
+
+        Parameters
+        ----------
+        method : {"auto", "plain", "unmix"}
+            ``"plain"``: frequencies of the draws; shrunk toward the reference by the window, with
+            little variance. ``"unmix"``: the mixture of channels under which the draws are most
+            likely. Consistent for ``kind="response"``, and for users who hold one category each.
+            ``"auto"``: unmix for ``"response"``, else plain.
+
+        Returns
+        -------
+        array, shape (k,)
+        """
+        if method == "auto":
+            method = "unmix" if self.sampler.kind == "response" else "plain"
+        if method == "plain":
+            return self.frequencies()
+        if method != "unmix":
+            raise DomainError("method=", got=repr(method), allowed="'auto', 'plain', 'unmix'")
+        channel = self.sampler._channel
+        return project(self.frequencies(), Hull(channel))
+
+    def density(self) -> LogRatio:
+        """Estimate the log density of continuous draws: their mean law, near the reference's."""
+        return kernel_density(check_rows(self.values))
+
+    def margin(self, beta: float = 0.05) -> float:
+        """Give what every frequency is within of the mean released law, with probability 1 - beta.
+
+        Hoeffding's inequality, over all k categories.
+        """
+        inside_unit(beta=beta)
+        k = len(self._base().mass)
+        return math.sqrt(math.log(2.0 * k / beta) / (2.0 * len(self)))
+
+    def _base(self) -> Finite:
+        return check_finite(self.sampler.reference)
+
+    def _places(self) -> np.ndarray:
+        base, column = self._base(), self.values[:, 0]
+        return column.astype(np.int64) if base.numbers is None else base.positions(column)
+
+
+def minimax_window(reference: Finite, epsilon: float) -> Window:
+    """Give the window that is best for the user whose law is the worst to follow.
+
+    That is a point mass on the rarest category.
+    """
+    return Window.minimax(epsilon, 0.0, 1.0 / float(reference.mass[reference.mass > 0.0].min()))
+
+
+def check_finite(reference: Reference | Finite) -> Finite:
+    """Return a reference if it is finite.
+
+    Raises
+    ------
+    DomainError
+        It is not.
+    """
+    if not isinstance(reference, Finite):
+        raise DomainError(
+            "categories belong to a finite reference",
+            got=reference.text,
+            do="density() estimates the law of continuous draws",
+        )
+    return reference
+
+
+def _channel(reference: Any, window: Window) -> np.ndarray:
+    """Row x: the law of the draw of a user who holds category x only."""
+    rows: Sequence[np.ndarray] = [
+        np.exp(clip_to_window(np.where(point, 0.0, -np.inf), reference.mass, window)[0])
+        for point in np.eye(len(reference.mass), dtype=bool)
+    ]
+    channel = reference.mass * np.array(rows)
+    return channel / channel.sum(axis=1, keepdims=True)

@@ -1,0 +1,262 @@
+"""mollify: the nearest law to a target that stays near a public one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from pymc_private.errors import DomainError
+from pymc_private.mechanisms.mollifiers.budget import Total, settle
+from pymc_private.mechanisms.mollifiers.clip import best_level, clip_to_window
+from pymc_private.mechanisms.mollifiers.estimates import (
+    check_rows,
+    default_estimate,
+    estimate_ratio,
+)
+from pymc_private.mechanisms.mollifiers.hull import Hull, Mixture, project
+from pymc_private.mechanisms.mollifiers.laws import (
+    Categories,
+    Cells,
+    Law,
+    Pool,
+    Table,
+    Tilted,
+    bounded,
+    half_range,
+)
+from pymc_private.mechanisms.mollifiers.mollified import Mollified
+from pymc_private.mechanisms.mollifiers.reading import as_reference
+from pymc_private.mechanisms.mollifiers.references import (
+    CELLS,
+    Finite,
+    Marginals,
+    Reference,
+    pool_size,
+    probabilities,
+)
+from pymc_private.mechanisms.mollifiers.window import Window, window_of
+
+LogRatio = Callable[[np.ndarray], np.ndarray]
+
+
+def mollify(
+    target: Any,
+    reference: Any,
+    epsilon: float | None = None,
+    *,
+    total: Total | None = None,
+    kind: str | None = None,
+    window: Window | float | str = "symmetric",
+    estimate: Any = None,
+    pool: int | None = None,
+) -> Mollified:
+    """Give the law nearest to a target among those that any data set could nearly have had.
+
+    Of all laws Q with log Q/Q0 in a window of width epsilon it is the one with the least KL(P, Q):
+    clip(P / C, ...) with C such that Q has unit mass. P is the target, or an estimate of it from
+    data; C is solved for the estimate, so that a bad one costs closeness and never privacy.
+
+    Reads the data and charges nothing: what comes back is the curator's, and its `sample` charges.
+
+    Parameters
+    ----------
+    target : object
+        On finitely many categories: probabilities (array, or dict by label, which may hold counts),
+        or rows of text, each a label. Else data, shape (n,) or (n, d), or a law with ``logpdf``.
+    reference : object
+        Q0, fixed without the data: probabilities, a frozen SciPy law or a list of independent ones,
+        `Box`, a PyMC model (its prior), anything with ``logpdf`` and ``sample``, such as a density
+        fitted to public data; or a `Hull`. It matters more than anything else here: no draw is
+        more than e^(epsilon/2) times as likely as under it.
+    epsilon : float, nats
+        Of one draw.
+    total : tuple of (epsilon, delta, draws), optional
+        Instead of `epsilon`: what so many draws may cost together.
+    kind : {"clip", "tilt"}, optional
+        Default: a clip for few draws, where it is at least `WIDER` than what a tilt may range over,
+        and a tilt for many. See `Mollified`.
+    window : {"symmetric"}, float or Window
+        Of a clip. A float in (0, 1) is the public share s of the reference where the target is
+        thought to live: [a, a e^epsilon], a = 1 / (1 + s (e^epsilon - 1)).
+    estimate : str, classifier or callable, optional
+        Of log P/Q0 from data: "kde", "histogram", "network", "trees", a scikit-learn classifier,
+        or a function. Default: "kde" up to two dimensions, then "trees".
+    pool : int
+        How many public draws stand for a reference that is not normalized on cells. Default:
+        2^17, of a PyMC law 2^14.
+
+    Returns
+    -------
+    Mollified
+
+    Raises
+    ------
+    DomainError
+        epsilon <= 0; empty, constant or infinite data; another dimension; a reference without
+        support where the target has mass; a learner without probabilities.
+
+    References
+    ----------
+    Theory T15d; Husain, Balle, Cranko and Nock (2020), Local differential privacy for sampling.
+
+    Examples
+    --------
+    >>> law = mollify([0.7, 0.2, 0.1], [0.25, 0.25, 0.5], epsilon=1.0)
+    >>> law.probabilities.round(4)
+    array([0.4122, 0.2846, 0.3033])
+    >>> law.guarantee(draws=1).pure_epsilon
+    1.0
+    """
+    plain = isinstance(reference, Hull) or window != "symmetric"
+    epsilon, kind, planned, delta = settle(epsilon, total, kind, plain=plain)
+    if isinstance(reference, Hull):
+        return _projected(target, reference, epsilon, planned, delta)
+    base = as_reference(reference)
+    if isinstance(base, Finite):
+        with np.errstate(divide="ignore"):
+            ratio = _finite_ratio(target, base)
+        law: Table = Categories(base)
+        function = None
+    else:
+        function = _ratio(target, base, estimate)
+        law = _points(base, kind, pool)
+        with np.errstate(all="ignore"):
+            ratio = function(_places(law))
+    if kind == "tilt":
+        return _tilted(law, base, ratio, function, (epsilon, planned, delta))
+    chosen = window_of(epsilon, window)
+    return _clipped(law, base, ratio, function, (chosen, planned, delta))
+
+
+def _finite_ratio(target: Any, base: Finite) -> np.ndarray:
+    """log P/Q0 on categories."""
+    if isinstance(target, Mapping):
+        mass = np.zeros(len(base.mass))
+        values = np.asarray(list(target.values()), float)
+        mass[base.positions(list(target.keys()))] = values / values.sum()
+    elif hasattr(target, "pmf") and base.numbers is not None:
+        mass = np.asarray(target.pmf(base.numbers), float)
+    elif np.asarray(target).dtype.kind == "U":
+        places = base.positions(np.asarray(target).ravel())
+        mass = np.bincount(places, minlength=len(base.mass)) / len(places)
+    else:
+        mass = probabilities(target, "the target")
+    if mass.shape != base.mass.shape:
+        raise DomainError(
+            "target and reference have as many categories",
+            got=f"{len(mass)} and {len(base.mass)}",
+        )
+    mass = probabilities(mass, "the target")
+    if ((mass > 0.0) & (base.mass == 0.0)).any():
+        raise DomainError(
+            "the reference has no support where the target has mass",
+            do="give every category that may occur a positive reference probability",
+        )
+    return np.log(mass) - np.log(np.where(base.mass > 0.0, base.mass, 1.0))
+
+
+def _ratio(target: Any, base: Reference, estimate: Any) -> LogRatio:
+    """log P/Q0 as a function of rows."""
+    if any(hasattr(target, name) for name in ("logpdf", "score_samples")):
+        law = as_reference(target)
+        if law.dimension != base.dimension:
+            raise DomainError(
+                "target and reference differ in dimension",
+                got=f"{law.dimension} and {base.dimension}",
+            )
+        return lambda x: law.logpdf(x) - base.logpdf(x)  # type: ignore[union-attr]
+    if callable(target):
+        return lambda x: np.asarray(target(x), float) - base.logpdf(x)
+    rows = check_rows(target, base.dimension)
+    return estimate_ratio(rows, base, default_estimate(base) if estimate is None else estimate)
+
+
+def _points(base: Reference, kind: str, pool: int | None) -> Table:
+    """Cells of a reference with quantiles; else a public pool of its draws."""
+    if isinstance(base, Marginals) and base.dimension in CELLS:
+        return Cells(base)
+    size = pool_size(base, pool)
+    return Pool(base.pool(min(size, 2**14) if kind == "tilt" and _direct(base) else size))
+
+
+def _places(law: Table) -> np.ndarray:
+    return law.centers() if isinstance(law, Cells) else law.points  # type: ignore[attr-defined]
+
+
+def _direct(base: Any) -> bool:
+    return isinstance(base, Marginals)
+
+
+def _clipped(
+    law: Table, base: Any, ratio: np.ndarray, function: LogRatio | None, numbers: tuple
+) -> Mollified:
+    window, planned, delta = numbers
+    weights, level = clip_to_window(ratio, law.mass, window)
+    law.weigh(weights, window.upper, math.exp(window.upper))
+    found: LogRatio | None = None
+    if isinstance(law, Cells):
+        cells = law
+        found = lambda x: cells.weights[cells.find(x)]  # noqa: E731
+    elif function is not None:
+        found = _at_level(function, level, float(weights.min()), float(weights.max()))
+    return Mollified(law, base, window.epsilon, window, "clip", found, planned, delta)
+
+
+def _at_level(function: LogRatio, level: float, least: float, most: float) -> LogRatio:
+    def clipped(x: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            ratio = function(x)
+            return np.clip(np.where(np.isfinite(ratio), ratio - level, -np.inf), least, most)
+
+    return clipped
+
+
+def _tilted(
+    law: Table, base: Any, ratio: np.ndarray, function: LogRatio | None, numbers: tuple
+) -> Mollified:
+    epsilon, planned, delta = numbers
+    half = half_range(epsilon)
+    level = best_level(ratio, law.mass, 2.0 * half)
+    window = Window(-epsilon / 4.0, epsilon / 4.0, epsilon)
+    shifted = None if function is None else _shifted(function, level, half)
+    if shifted is not None and _direct(base):
+        drawn: Law = Tilted(base, shifted, half)
+    else:
+        law.weigh(bounded(ratio - level, half), half, math.exp(2.0 * half))
+        drawn = law
+    return Mollified(drawn, base, epsilon, window, "tilt", shifted, planned, delta)
+
+
+def _shifted(function: LogRatio, level: float, half: float) -> LogRatio:
+    def shifted(x: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return bounded(function(x) - level, half)
+
+    return shifted
+
+
+def _projected(
+    target: Any, hull: Hull, epsilon: float, planned: int | None, delta: float
+) -> Mollified:
+    if hull.epsilon > epsilon:
+        raise DomainError(
+            "two laws in this hull differ by more than epsilon",
+            got=f"{hull.epsilon:.4g} nats",
+            allowed=f"at most {epsilon:g}",
+            do=f"hull.shrunk({epsilon:g}) mixes its laws with their mean until it fits",
+        )
+    mean = Finite(hull.laws.mean(axis=0), hull.labels)
+    cells = hull.cells
+    base: Finite | Marginals = mean if cells is None else cells.reference
+    if cells is None:
+        mass = mean.mass * np.exp(_finite_ratio(target, mean))
+    else:
+        rows = check_rows(target, base.dimension)
+        mass = np.bincount(cells.find(rows), minlength=len(mean.mass)) / len(rows)
+    law = Mixture(hull, project(mass, hull))
+    found = None if cells is None else (lambda x: law.weights[cells.find(x)])
+    window = Window(-epsilon, epsilon, 2.0 * epsilon)
+    return Mollified(law, base, epsilon, window, "hull", found, planned, delta)

@@ -1,0 +1,71 @@
+"""Windows: what they cost, and the minimax one by brute force."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from pymc_private.errors import DomainError
+from pymc_private.mechanisms.mollifiers.clip import clip_to_window
+from pymc_private.mechanisms.mollifiers.window import Window, window_of
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.5, 0.99])
+def test_an_asymmetric_window_is_as_wide_as_its_epsilon(share):
+    window = Window.asymmetric(1.5, share)
+    assert window.upper - window.lower == pytest.approx(1.5)
+    assert math.exp(window.lower) == pytest.approx(1 / (1 + share * math.expm1(1.5)))
+    assert not window.is_symmetric
+
+
+def test_the_minimax_window_of_k_categories_is_that_of_randomized_response():
+    k, epsilon = 6, 1.2
+    window = Window.minimax(epsilon, 0.0, k)
+    assert math.exp(window.upper) / k == pytest.approx(
+        math.exp(epsilon) / (math.exp(epsilon) + k - 1)
+    )
+
+
+def test_no_window_of_equal_width_does_better_for_the_worst_target():
+    """Brute force over windows: the worst KL over point masses and pairs is least at minimax."""
+    k, epsilon = 5, 1.0
+    mass = np.full(k, 1 / k)
+    targets = [np.eye(k)[0], (np.eye(k)[0] + np.eye(k)[1]) / 2, np.array([0.6, 0.1, 0.1, 0.1, 0.1])]
+
+    def worst(window: Window) -> float:
+        losses = []
+        for target in targets:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = np.log(target / mass)
+                weights, _ = clip_to_window(ratio, mass, window)
+                terms = np.where(target > 0, target * (ratio - weights), 0.0)
+            losses.append(terms.sum())
+        return max(losses)
+
+    best = worst(Window.minimax(epsilon, 0.0, k))
+    others = [worst(Window.asymmetric(epsilon, s)) for s in np.linspace(0.02, 0.98, 49)]
+    assert best <= min(others) + 1e-9
+    assert worst(Window.symmetric(epsilon)) > best + 0.01
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 51.0, "1", True])
+def test_an_epsilon_that_makes_no_window_is_refused(epsilon):
+    with pytest.raises(DomainError, match="epsilon"):
+        Window.symmetric(epsilon)
+
+
+def test_windows_that_promise_too_much_are_refused():
+    with pytest.raises(DomainError, match="wider than its epsilon"):
+        Window(-1.0, 1.0, 1.5)
+    with pytest.raises(DomainError, match="strictly inside"):
+        Window(0.0, 1.0, 1.0)
+    with pytest.raises(DomainError, match="costs more"):
+        window_of(1.0, Window.symmetric(2.0))
+    with pytest.raises(DomainError, match="window="):
+        window_of(1.0, "narrow")
+    with pytest.raises(DomainError, match="share"):
+        window_of(1.0, 1.0)
+    with pytest.raises(DomainError, match="density ratios"):
+        Window.minimax(1.0, 0.0, 0.5)

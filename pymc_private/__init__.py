@@ -21,10 +21,13 @@ from pymc_private.errors import (
     PrivacyWarning,
     Unsupported,
 )
-from pymc_private.mechanisms.answers import Answer, answer
+from pymc_private.mechanisms.answers import Answer, Answers, answer
 from pymc_private.mechanisms.calibrate import calibrate
+from pymc_private.mechanisms.dialogue import Dialogue
+from pymc_private.mechanisms.hypotheses import choose
 from pymc_private.mechanisms.posterior import sample
 from pymc_private.mechanisms.release import Release, load
+from pymc_private.mechanisms.responses import Subsets
 from pymc_private.models.ball import Ball
 from pymc_private.models.certificate import Certificate, certify
 from pymc_private.models.clip import clip
@@ -55,11 +58,13 @@ def __getattr__(name: str) -> ModuleType:
 
 __all__ = [
     "Answer",
+    "Answers",
     "Ball",
     "BudgetExceeded",
     "Categories",
     "Certificate",
     "Counts",
+    "Dialogue",
     "DomainError",
     "Guarantee",
     "Incompatible",
@@ -74,10 +79,12 @@ __all__ = [
     "Report",
     "Scale",
     "Simplex",
+    "Subsets",
     "Unsupported",
     "answer",
     "calibrate",
     "certify",
+    "choose",
     "clip",
     "compare",
     "constants",

@@ -41,7 +41,7 @@ def speed() -> None:
             release, lambda t, r, q: (t["x"][:, 0] > q) == r, [True, False], queries
         ),
         "function, 10 responses": lambda: pmp.answer(
-            release, lambda t, r, q: np.abs(t["x"][:, 1] - r) < q, list(np.linspace(0, 1, 10)), queries
+            release, lambda t, r, q: np.abs(t["x"][:, 1] - r) < q, np.linspace(0, 1, 10), queries
         ),
         "expression, 2 responses": lambda: pmp.answer(
             release, "(x[0] > query) == response", [True, False], queries

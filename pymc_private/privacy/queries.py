@@ -111,8 +111,8 @@ def psaqr_net_loss(
 def psaqr_dialogue_loss(n_draws: int, delta: float, responses: Sequence[int]) -> list[float]:
     """Losses of a dialogue: each question may depend on the responses given before it.
 
-    Question k of as many as one likes, with |R_k| responses: at most
-    ``2 sqrt(ln(2 |R_1| ... |R_k| k (k + 1) / delta) / (2 N))``, all of them together.
+    Question k of as many as one likes, with R_k responses: at most
+    ``2 sqrt(ln(2 R_1 ... R_k k (k + 1) / delta) / (2 N))``, all of them together.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def psaqr_dialogue_loss(n_draws: int, delta: float, responses: Sequence[int]) ->
 
     References
     ----------
-    Theory T16: before question k there were at most |R_1| ... |R_(k-1)| histories, so that many
+    Theory T16: before question k there were at most R_1 ... R_(k-1) histories, so that many
     queries are possible; question k may fail with probability delta / (k (k + 1)), which sum to
     delta.
     """

@@ -221,9 +221,12 @@ def multivariate_normal(c1: float = 0.5, c2: float = 1.0, m: float = 0.5) -> Fam
         outer = np.outer(x, x) - np.outer(y, y)
         return float(np.linalg.norm(outer) + 2 * np.linalg.norm(x - y))
 
+    square = 2 * (1 + m) ** 2  # the mean's entries lie in [-m, m], so |A mu| < |A|_F
+    largest = c2 / min(t * math.exp(-t * square / 2) for t in (c1, c2))
     return Family(
         "Multivariate Normal", "23", model, {"y": (-1, 1)}, {"mu": (-m, m), "t": (c1, c2)},
-        _normal_range(c1, c2, m), distance, math.nan, math.nan, math.nan, records, theta,
+        _normal_range(c1, c2, m), distance,
+        c1 / math.sqrt(2), RATE * math.sqrt(2), largest, records, theta,
         -(theta[:, :2] ** 2).sum(axis=1) / 2 - RATE * theta[:, 2], log_density,
         lambda p: p[:, 2] * np.maximum(np.sqrt(2), np.hypot(p[:, 0], p[:, 1])) / 2,
     )  # fmt: skip
@@ -357,12 +360,13 @@ FAMILIES: dict[str, Callable[[], Family]] = {
 
 def largest_kl(family: Family) -> tuple[float, float]:
     """Largest symmetrized divergence of two posteriors after one record, and T6(i)'s bound."""
-    logs, best = family.log_posteriors(), (0.0, 0.0)
+    logs, best = family.log_posteriors(), (0.0, math.nan)
     for i, j in itertools.combinations(range(len(logs)), 2):
         kl = float(np.sum((np.exp(logs[i]) - np.exp(logs[j])) * (logs[i] - logs[j])))
-        if kl > best[0] and math.isfinite(family.C):
+        if kl > best[0]:
             rho = family.distance(family.records[i], family.records[j])
-            best = kl, float(sl_kl_bound(family.L0, family.c, family.C, rho))
+            known = math.isfinite(family.C)
+            best = kl, float(sl_kl_bound(family.L0, family.c, family.C, rho)) if known else math.nan
     return best
 
 
@@ -388,7 +392,10 @@ def table() -> None:
         iii = float(sl_eps(f.L0, f.c, f.C, far, 1e-6)) if math.isfinite(f.C) else math.nan
         cells = (f.R, f.searched_range(), certified, f.worst_pair(), f.L0, f.c, f.C, kl, bound, iii)
         widths = (9, 9, 11, 8, 7, 8, 9, 9, 9, 9)
-        line = "".join(f"{x:{w}.4g}" for x, w in zip(cells, widths, strict=True))
+        line = "".join(
+            f"{x:{w}.4g}" if math.isfinite(x) else "-".rjust(w)
+            for x, w in zip(cells, widths, strict=True)
+        )
         print(f"{f.name[:21]:22}{f.lemma:>10}{line}{f.R:8.4g}")
 
 

@@ -24,7 +24,7 @@ def outputs(
     draws: int,
     *,
     executor: Executor | None = None,
-    chunks: int = 8,
+    chunks: int | None = None,
     random_seed: int = 0,
 ) -> np.ndarray:
     """Run a mechanism many times on one data set.
@@ -39,8 +39,9 @@ def outputs(
     draws : int
     executor : concurrent.futures.Executor, optional
         Runs the chunks: processes, Dask, ... Default: this process.
-    chunks : int
-        Pieces of work, each with a seed of its own.
+    chunks : int, optional
+        Pieces of work, each with a seed of its own; default one for each worker, where that is
+        known, else 8.
     random_seed : int
 
     Returns
@@ -52,8 +53,9 @@ def outputs(
     DomainError
         The mechanism gave another number of outputs.
     """
-    count, pieces = whole(draws, "draws"), min(whole(chunks, "chunks"), whole(draws, "draws"))
-    pieces = pieces if executor is not None else 1
+    count = whole(draws, "draws")
+    wanted = getattr(executor, "_max_workers", 8) if chunks is None else whole(chunks, "chunks")
+    pieces = min(wanted, count) if executor is not None else 1
     sizes = [count // pieces + (k < count % pieces) for k in range(pieces)]
     children = np.random.SeedSequence(random_seed).spawn(pieces)
     seeds = [int(child.generate_state(1)[0]) for child in children]

@@ -54,8 +54,7 @@ def mean(release: Release, name: str, *, delta: float = 0.05) -> Estimate:
     Hoeffding (1963), theorem 2.
     """
     array, values = draws_of(release, name)
-    ends = box_of(release, array, values)
-    return _mean(release, f"mean of {name}", array, values, ends, delta)
+    return _mean(release, f"mean of {name}", array, values, box_of(release, array, values), delta)
 
 
 def mean_of(
@@ -81,7 +80,7 @@ def mean_of(
     Raises
     ------
     DomainError
-        A value outside the ends; `delta` outside (0, 1).
+        A value outside the ends; an impossible `delta`.
     """
     values = array.values[0].reshape(array.sizes["draw"], -1).astype(float)
     low, high = (

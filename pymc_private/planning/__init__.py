@@ -18,16 +18,15 @@ from pymc_private.planning.adversary import (
     advantage,
     adversary,
     draws_to_distinguish,
-    partition_radius,
     reconstruction_floor,
     records_to_distinguish,
-    separable_records,
 )
 from pymc_private.planning.pairs import (
     beta_bernoulli_pair,
     gamma_exponential_pair,
     grid_pair,
 )
+from pymc_private.planning.partition import partition_radius, separable_records
 from pymc_private.planning.robustness import Robustness, posterior_kl, posterior_tv, robustness
 from pymc_private.planning.study import Study, study
 from pymc_private.planning.trade_off import TradeOff, epsilon_for_accuracy, trade_off

@@ -10,7 +10,7 @@ import pytest
 from scipy import optimize, special
 
 import pymc_private as pmp
-from benchmarks import families
+from benchmarks import families, gallery
 from pymc_private.privacy import (
     bayes_net_row_eps,
     beta_bernoulli_C,
@@ -104,7 +104,7 @@ def test_the_certifier_finds_the_exact_range(name):
 @pytest.mark.audit
 @each
 def test_the_certifier_finds_the_exact_range_of_every_family(family):
-    if family.name == "Markov chain" and math.isnan(families.certified_range(family)):
+    if family.name == "Markov chain" and math.isnan(gallery.certified_range(family)):
         pytest.skip("factors that join neighboring records are refused by this version")
     _certified(family)
 
@@ -159,5 +159,5 @@ def test_lemma_24_a_row_costs_every_factor():
 
 
 def test_the_pictures_are_drawn():
-    assert families.figure_1()[1].get_yscale() == "log"
-    assert len(families.trade_off_picture()[0].lines) >= 3
+    assert gallery.figure_1()[1].get_yscale() == "log"
+    assert len(gallery.trade_off_picture()[0].lines) >= 3

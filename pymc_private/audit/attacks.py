@@ -106,9 +106,10 @@ def attack(
 
     Examples
     --------
-    >>> attack(lambda output: "secret" in output, ["a secret"] * 50, ["nothing"] * 50,
-    ...        claim=0.1, false_alarm=0.05).breaks
-    True
+    >>> found = attack(lambda output: "secret" in output, ["a secret"] * 50, ["nothing"] * 50,
+    ...                claim=0.1)
+    >>> found.advantage, found.breaks
+    (1.0, True)
     """
     if not len(members) or not len(others):
         raise DomainError("an attack is tried on outputs of both worlds", got="none of one")

@@ -99,7 +99,7 @@ def predict(
     swaps = _swaps(model, covariates)
     parameters = _parameters(release, model, variable)
     _refuse_private(model, variable, set(swaps))
-    graph = graph_replace([_free_size(variable)], {**swaps, **parameters[0]}, strict=False)[0]
+    graph = _replaced(_free_size(variable), {**swaps, **parameters[0]})
     found = _evaluated(graph, list(parameters[0].values()), parameters[1], release)
     dims = model.named_vars_to_dims.get(variable.name) or ()
     draws = _labeled(variable.name, found, dims)
@@ -204,6 +204,13 @@ def _free_size(variable: Any) -> Any:
         return variable
     fresh = node.op.make_node(node.op.rng_param(node), None, *node.op.dist_params(node))
     return fresh.outputs[1]
+
+
+def _replaced(variable: Variable, swaps: Mapping[Variable, Variable]) -> Variable:
+    """The variable's graph with what it reads replaced."""
+    above = set(ancestors([variable], blockers=set(swaps)))  # nothing above what is replaced
+    inside = {old: new for old, new in swaps.items() if old in above}
+    return graph_replace([variable], inside, strict=False)[0]
 
 
 def _evaluated(

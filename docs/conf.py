@@ -5,8 +5,12 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import sys
 from importlib.metadata import version as installed_version
+from pathlib import Path
 from types import ModuleType
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the gallery draws what benchmarks/ computes
 
 # Importing the package imports PyMC; nothing here needs compiled code or a window.
 os.environ.setdefault("PYTENSOR_FLAGS", "mode=FAST_COMPILE")
@@ -17,7 +21,15 @@ author = "The pymc_private developers"
 project_copyright = author
 version = release = installed_version("pymc-private")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
+extensions = [
+    "matplotlib.sphinxext.plot_directive",
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+]
+plot_formats = ["png"]
+plot_html_show_formats = plot_html_show_source_link = False
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 html_title = f"{project} {version}"

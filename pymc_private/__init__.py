@@ -21,8 +21,10 @@ from pymc_private.errors import (
     PrivacyWarning,
     Unsupported,
 )
-from pymc_private.mechanisms.answers import Answer, answer
+from pymc_private.mechanisms.answers import Answer, Answers, answer
 from pymc_private.mechanisms.calibrate import calibrate
+from pymc_private.mechanisms.dialogue import Dialogue
+from pymc_private.mechanisms.hypotheses import choose
 from pymc_private.mechanisms.mollifiers import (
     Box,
     Hull,
@@ -34,6 +36,7 @@ from pymc_private.mechanisms.mollifiers import (
 )
 from pymc_private.mechanisms.posterior import sample
 from pymc_private.mechanisms.release import Release, load
+from pymc_private.mechanisms.responses import Subsets
 from pymc_private.models.ball import Ball
 from pymc_private.models.certificate import Certificate, certify
 from pymc_private.models.clip import clip
@@ -60,8 +63,8 @@ _LAZY = {"MollifiedBoosting": "boosting", "synthesize": "synthetic"}
 
 def __getattr__(name: str) -> Any:
     """Load what takes a while, or what nothing else rests on, when it is first asked for."""
-    if name == "audit":
-        return importlib.import_module("pymc_private.audit")
+    if name in ("audit", "planning"):
+        return importlib.import_module(f"pymc_private.{name}")
     if name in _LAZY:
         room = importlib.import_module(f"pymc_private.mechanisms.mollifiers.{_LAZY[name]}")
         return getattr(room, name)
@@ -70,12 +73,14 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Answer",
+    "Answers",
     "Ball",
     "Box",
     "BudgetExceeded",
     "Categories",
     "Certificate",
     "Counts",
+    "Dialogue",
     "DomainError",
     "Guarantee",
     "Hull",
@@ -95,11 +100,13 @@ __all__ = [
     "Report",
     "Scale",
     "Simplex",
+    "Subsets",
     "Unsupported",
     "Window",
     "answer",
     "calibrate",
     "certify",
+    "choose",
     "clip",
     "compare",
     "constants",

@@ -14,8 +14,10 @@ from pymc_private.audit import (
     epsilon_lower_bound,
     lattice_leak,
     mean_envelope,
+    membership,
     neighbors_agree,
     proportion,
+    reconstruction,
 )
 
 __all__ = [
@@ -26,8 +28,10 @@ __all__ = [
     "epsilon_lower_bound",
     "lattice_leak",
     "mean_envelope",
+    "membership",
     "neighbors_agree",
     "proportion",
+    "reconstruction",
 ]
 
 # Parallel workers cannot see each other's ledger: each gets its share.

@@ -18,6 +18,10 @@ def test_each_statistical_test_of_the_suite_pays_from_its_allowance():
         lambda: audit.neighbors_agree(uniform, 0.5),
         lambda: audit.epsilon_lower_bound(uniform, uniform),
         lambda: audit.lattice_leak(uniform, uniform),
+        lambda: audit.delta_lower_bound(uniform, uniform),
+        lambda: audit.membership(uniform, uniform),
+        lambda: audit.attack(bool, [True], [False]),
+        lambda: audit.reconstruction(lambda output: 0, {0: [1.0], 1: [1.0]}),
     ]
     for test in tests:
         before = len(SESSION.spent)

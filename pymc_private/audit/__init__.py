@@ -1,16 +1,29 @@
 """Attacks and statistical tests: whether draws keep what the guarantee says.
 
-Imports: errors, privacy; NumPy, SciPy. Nothing imports this room, and it knows no model and no
-sampler: it judges draws, whoever made them. What it finds is proved but for a stated probability;
-what it does not find proves nothing.
+Imports: errors, privacy, planning; NumPy, SciPy. Nothing imports this room, and it knows no model
+and no sampler: it judges draws, whoever made them. What it finds is proved but for a stated
+probability; what it does not find proves nothing.
 """
 
 from pymc_private.audit.allowance import ALLOWANCE, FALSE_ALARM, POWER, Allowance
+from pymc_private.audit.attacks import (
+    Attack,
+    Reconstruction,
+    attack,
+    membership,
+    reconstruction,
+)
+from pymc_private.audit.delta import DeltaBound, delta_lower_bound
 from pymc_private.audit.envelopes import cdf_envelope, mean_envelope
 from pymc_private.audit.epsilon import EpsilonBound, epsilon_lower_bound
 from pymc_private.audit.events import Event
 from pymc_private.audit.lattice import LatticeLeak, lattice_leak
+from pymc_private.audit.leaks import Leak, ReleaseLeaks, release_leaks
+from pymc_private.audit.neighbors import Neighbors, attaining_records, worst_neighbors
+from pymc_private.audit.partition import PartitionGuess, partition_adversary
 from pymc_private.audit.proportions import neighbors_agree, proportion
+from pymc_private.audit.seeds import SeedReuse, seed_reuse
+from pymc_private.audit.trials import outputs
 from pymc_private.audit.verdict import Verdict
 
 __all__ = [
@@ -18,14 +31,32 @@ __all__ = [
     "FALSE_ALARM",
     "POWER",
     "Allowance",
+    "Attack",
+    "DeltaBound",
     "EpsilonBound",
     "Event",
     "LatticeLeak",
+    "Leak",
+    "Neighbors",
+    "PartitionGuess",
+    "Reconstruction",
+    "ReleaseLeaks",
+    "SeedReuse",
     "Verdict",
+    "attack",
+    "attaining_records",
     "cdf_envelope",
+    "delta_lower_bound",
     "epsilon_lower_bound",
     "lattice_leak",
     "mean_envelope",
+    "membership",
     "neighbors_agree",
+    "outputs",
+    "partition_adversary",
     "proportion",
+    "reconstruction",
+    "release_leaks",
+    "seed_reuse",
+    "worst_neighbors",
 ]

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from pymc_private.audit.allowance import FALSE_ALARM, POWER, pay
+from pymc_private.audit.claims import check_delta, claimed
 from pymc_private.audit.classifiers import Classifier, Score, own_scores, probability_score
-from pymc_private.audit.events import Event, choose_event, epsilon_of, joint_scores
+from pymc_private.audit.events import Event, Value, choose_event, epsilon_of, joint_scores
 from pymc_private.audit.samples import Sample, halves, take_both
 from pymc_private.errors import DomainError
 from pymc_private.privacy import Guarantee
-from pymc_private.privacy.arguments import inside_unit, not_negative
+from pymc_private.privacy.arguments import inside_unit
 from pymc_private.privacy.printing import number
 
 Candidates = Sequence[tuple[str, Score]]
@@ -188,20 +190,32 @@ def epsilon_lower_bound(
     (0.8, False, True)
     """
     check_delta(delta, "delta")
+    samples, candidates = prepared(p, q, draws, score, classifier)
+    pay(false_alarm)
+    return bound_over(candidates, samples, delta, false_alarm, random_seed)
+
+
+def prepared(
+    p: Sample, q: Sample, draws: int | None, score: Score | None, classifier: Classifier | None
+) -> tuple[tuple[np.ndarray, np.ndarray], Candidates | Learner]:
+    """Take two samples, and what chooses an event on them.
+
+    Raises
+    ------
+    DomainError
+        As `epsilon_lower_bound`.
+    """
     if score is not None and classifier is not None:
         raise DomainError("two ways to choose an event", do="give a score or a classifier")
     samples = take_both(p, q, draws)
     if score is not None:
-        pay(false_alarm)
-        return bound_over([("score", score)], samples, delta, false_alarm, random_seed)
+        return samples, [("score", score)]
     if not all(np.isfinite(sample).all() for sample in samples):
         raise DomainError(
             "an output is not finite, and a classifier wants numbers",
             do="give a score, or map such outputs to a number of their own",
         )
-    pay(false_alarm)
-    learner = own_scores if classifier is None else _learner(classifier)
-    return bound_over(learner, samples, delta, false_alarm, random_seed)
+    return samples, own_scores if classifier is None else _learner(classifier)
 
 
 def bound_over(
@@ -227,6 +241,34 @@ def bound_over(
     DomainError
         As `epsilon_lower_bound`.
     """
+
+    def value(inside: Any, tested: Any, other: Any, others: Any) -> Any:
+        return epsilon_of(inside, tested, other, others, delta, false_alarm)
+
+    found, event, inside, tested = tested_event(candidates, samples, value, random_seed)
+    return EpsilonBound(max(0.0, found), delta, event, inside, tested, false_alarm)
+
+
+def tested_event(
+    candidates: Candidates | Learner,
+    samples: tuple[np.ndarray, np.ndarray],
+    value: Value,
+    random_seed: int,
+) -> tuple[float, Event, tuple[int, int], tuple[int, int]]:
+    """Choose an event on one half of the draws, and evaluate it on the other.
+
+    Parameters
+    ----------
+    candidates, samples, random_seed
+        As of `bound_over`.
+    value : callable
+        The bound, from counts.
+
+    Returns
+    -------
+    tuple
+        The bound, the event, and for P and Q the draws in it and the draws looked at.
+    """
     rng = np.random.default_rng(random_seed)
     # Shuffled, since draws that come sorted would make the halves two different laws.
     (p, test_p), (q, test_q) = (halves(rng.permutation(sample)) for sample in samples)
@@ -234,39 +276,13 @@ def bound_over(
         (learn_p, p), (learn_q, q) = halves(p), halves(q)
         candidates = candidates(learn_p, learn_q)
     tested = len(test_p), len(test_q)
-    event = choose_event(candidates, p, q, tested, delta, false_alarm)
+    event = choose_event(candidates, p, q, tested, value)
     of_p, of_q = joint_scores(event.score, test_p, test_q, rng)
     inside = int(event.holds(of_p).sum()), int(event.holds(of_q).sum())
     one, two = (0, 1) if event.likelier == "P" else (1, 0)
-    found = epsilon_of(inside[one], tested[one], inside[two], tested[two], delta, false_alarm)
-    return EpsilonBound(max(0.0, float(found)), delta, event, inside, tested, false_alarm)
+    found = value(inside[one], tested[one], inside[two], tested[two])
+    return float(found), event, inside, tested
 
 
 def _learner(classifier: Classifier) -> Learner:
     return lambda p, q: [("probability", probability_score(classifier, p, q))]
-
-
-def claimed(claim: float | Guarantee, delta: float) -> float:
-    """Epsilon of a claim, nats: the number itself, or that of a guarantee at `delta`.
-
-    Raises
-    ------
-    DomainError
-        A number below zero.
-    """
-    if isinstance(claim, Guarantee):
-        return float(claim.epsilon(delta))
-    not_negative(claim=claim)
-    return float(claim)
-
-
-def check_delta(delta: float, name: str) -> None:
-    """Refuse what is no probability below 1.
-
-    Raises
-    ------
-    DomainError
-        It is none.
-    """
-    if not 0.0 <= delta < 1.0:
-        raise DomainError(f"{name} is a probability below 1", got=delta, allowed=f"0 <= {name} < 1")

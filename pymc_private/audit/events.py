@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -14,6 +14,8 @@ from pymc_private.audit.classifiers import Score
 from pymc_private.errors import DomainError
 
 THRESHOLDS = 200
+Value = Callable[[Any, Any, Any, Any], Any]
+"""A bound from two counts, each in the event and in all; vectorized."""
 
 
 @dataclass(frozen=True)
@@ -142,13 +144,25 @@ def epsilon_of(
         return np.log(excess) - np.log(upper_limit(other, others, error / 2.0))
 
 
+def delta_of(
+    inside: Any, tested: Any, other: Any, others: Any, epsilon: float, error: float
+) -> Any:
+    """Lower bound of p - e^epsilon q from two counts; below 0 it shows nothing.
+
+    Fails with probability `error` at most, as `epsilon_of`.
+    """
+    scale = float(np.exp(epsilon))
+    return lower_limit(inside, tested, error / 2.0) - scale * upper_limit(
+        other, others, error / 2.0
+    )
+
+
 def choose_event(
     candidates: Sequence[tuple[str, Score]],
     p: np.ndarray,
     q: np.ndarray,
     tested: tuple[int, int],
-    delta: float,
-    error: float,
+    value: Value,
 ) -> Event:
     """Find the event that promises the largest bound, in both directions.
 
@@ -160,8 +174,9 @@ def choose_event(
         Training draws.
     tested : tuple of int
         How many draws of P and of Q will test the event: few of them make rare events useless.
-    delta, error : float
-        Of the bound to come.
+    value : callable
+        The bound to come, from the counts in the event and in all, of the likelier law and the
+        other: `epsilon_of`, or `delta_of`.
     """
     best: tuple[float, Event] | None = None
     for (name, score), above in product(candidates, (True, False)):
@@ -172,7 +187,7 @@ def choose_event(
             shares = [1.0 - share for share in shares]
         counts = [share * n for share, n in zip(shares, tested, strict=True)]
         for likelier, (one, two) in {"P": (0, 1), "Q": (1, 0)}.items():
-            found = epsilon_of(counts[one], tested[one], counts[two], tested[two], delta, error)
+            found = value(counts[one], tested[one], counts[two], tested[two])
             k = int(np.argmax(found))
             if best is None or found[k] > best[0]:
                 event = Event(name, score, float(places[k]), above, likelier)

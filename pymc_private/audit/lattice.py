@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from pymc_private.audit.allowance import FALSE_ALARM, pay
+from pymc_private.audit.claims import check_delta, claimed
 from pymc_private.audit.classifiers import column_frequencies
-from pymc_private.audit.epsilon import Candidates, EpsilonBound, bound_over, check_delta, claimed
+from pymc_private.audit.epsilon import Candidates, EpsilonBound, bound_over
 from pymc_private.audit.samples import Sample, take, take_both
 from pymc_private.errors import DomainError
 from pymc_private.privacy import Guarantee

@@ -53,6 +53,12 @@ class Estimate:
     def __float__(self) -> float:
         return float(self.value)
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the estimate with the interval that holds the truth, element by element."""
+        from pymc_private.mechanisms.pictures import estimates
+
+        return estimates(self, ax)
+
     def _rows(self) -> list[display.Row]:
         rows = [("bound", self.method), ("draws", str(self.draws)), ("note", self.note)]
         if not isinstance(self.value, xr.DataArray):
@@ -62,13 +68,11 @@ class Estimate:
     def _table(self) -> str:
         if not isinstance(self.value, xr.DataArray):
             return ""
-        from pymc_private.models.compat import element_labels
-
         columns = [
             np.ravel(np.asarray(part))
             for part in (self.value, self.error, self.lower, self.upper, self.mcse)
         ]
-        rows = display.element_rows(element_labels(self.value), *columns)
+        rows = display.element_rows(labels_of(self), *columns)
         return display.table(("", "estimate", "error", "lower", "upper", "mcse"), rows)
 
     def __repr__(self) -> str:
@@ -121,6 +125,15 @@ def shaped(
         method=_method(inequality, 1 - delta, elements),
         note=note,
     )
+
+
+def labels_of(estimate: Estimate) -> list[str]:
+    """Name the elements of an estimate."""
+    if not isinstance(estimate.value, xr.DataArray):
+        return [estimate.what]
+    from pymc_private.models.compat import element_labels
+
+    return list(element_labels(estimate.value))
 
 
 def _method(inequality: str, confidence: float, elements: int) -> str:

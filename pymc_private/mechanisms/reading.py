@@ -14,9 +14,34 @@ if TYPE_CHECKING:
     from pymc_private.mechanisms.release import Release
 
 
+class Draws(dict[str, np.ndarray]):
+    """Draws by variable name; a name that is not there is answered with those that are."""
+
+    def __init__(self, release: Release) -> None:
+        arrays = release.posterior.data_vars.items()
+        super().__init__({str(name): array.values[0] for name, array in arrays})
+        self._release = release
+
+    def __missing__(self, name: str) -> np.ndarray:
+        raise DomainError(
+            f"{name!r} was not released{not_released(self._release, name)}",
+            got=repr(name),
+            allowed=", ".join(self),
+        )
+
+
 def draws_dict(release: Release) -> dict[str, np.ndarray]:
     """Give the draws as plain read-only arrays, shape (draws, ...), by variable name."""
-    return {str(name): array.values[0] for name, array in release.posterior.data_vars.items()}
+    return Draws(release)
+
+
+def not_released(release: Release, name: str) -> str:
+    """Say why a variable is not there, where that is known: ", since ..."."""
+    if name in release.facts.get("uncomputed", []):
+        return ": it could not be computed at every draw"
+    if name in release.facts.get("withheld", []):
+        return ": it is computed from private data"
+    return ""
 
 
 def draws_of(release: Release, name: str) -> tuple[xr.DataArray, np.ndarray]:

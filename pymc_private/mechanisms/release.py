@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from pymc_private.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from pymc_private.mechanisms.estimates import Estimate
+    from pymc_private.mechanisms.predict import Prediction
+    from pymc_private.mechanisms.utilities import Function
 
 # Two platforms may differ in the last digits of a logarithm; a lie is larger than this.
 SAME_NUMBER = 1e-9
@@ -163,9 +165,26 @@ class Release:
         """Give the ends of the central interval, with bounds: see ``summaries.interval``."""
         return summaries.interval(self, name, prob, delta=delta)
 
-    def prob(self, event: Callable[[dict[str, Any]], Any], *, delta: float = 0.05) -> Estimate:
-        """Posterior probability of an event, with exact bounds: see ``summaries.prob``."""
+    def prob(self, event: Function, *, delta: float = 0.05) -> Estimate:
+        """Posterior probability of an event, a function of the draws or an expression.
+
+        With exact bounds: see ``summaries.prob``.
+        """
         return summaries.prob(self, event, delta=delta)
+
+    def predict(
+        self,
+        what: str | None = None,
+        *,
+        model: Any = None,
+        bounds: tuple[float, float] | None = None,
+        delta: float = 0.05,
+        **covariates: Any,
+    ) -> Prediction:
+        """Predict at public covariates, from the model or a skeleton: see ``predict.predict``."""
+        from pymc_private.mechanisms.predict import predict
+
+        return predict(self, what, model=model, bounds=bounds, delta=delta, **covariates)
 
     def __setattr__(self, field: str, value: object) -> None:
         raise AttributeError(f"a Release is frozen: cannot set {field!r}")

@@ -1,14 +1,13 @@
 """Means, quantiles and probabilities from released draws, each with a bound on its error.
 
-The bounds hold for independent exact draws, at every number of draws, one included. They speak
-of the *private* posterior (trimmed, tempered or clipped as the certificate says), not of the
-world, and cost no privacy (post-processing).
+The bounds hold for independent exact draws, one included. They speak of the *private* posterior,
+not of the world, and cost no privacy (post-processing).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,8 @@ from scipy import stats
 from pymc_private.errors import DomainError
 from pymc_private.mechanisms import display
 from pymc_private.mechanisms.estimates import SAMPLE_DIMS, Estimate, shaped
-from pymc_private.mechanisms.reading import box_of, draws_dict, draws_of
+from pymc_private.mechanisms.reading import box_of, draws_of
+from pymc_private.mechanisms.utilities import Function, event_of
 from pymc_private.privacy import dkw_halfwidth
 
 if TYPE_CHECKING:
@@ -54,7 +54,58 @@ def mean(release: Release, name: str, *, delta: float = 0.05) -> Estimate:
     Hoeffding (1963), theorem 2.
     """
     array, values = draws_of(release, name)
-    low, high, note = box_of(release, array, values)
+    return _mean(release, f"mean of {name}", array, values, box_of(release, array, values), delta)
+
+
+def mean_of(
+    release: Release,
+    what: str,
+    array: xr.DataArray,
+    ends: tuple[Any, Any] | None,
+    delta: float,
+) -> Estimate:
+    """Bound the mean of something computed from each draw, as `mean` does.
+
+    Parameters
+    ----------
+    release : Release
+    what : str
+        In words.
+    array : xarray.DataArray
+        Dims ``chain`` (size 1), ``draw``, ...; one independent value per released draw.
+    ends : tuple, or None
+        Public lower and upper end of it.
+    delta : float
+
+    Raises
+    ------
+    DomainError
+        A value outside the ends; an impossible `delta`.
+    """
+    values = array.values[0].reshape(array.sizes["draw"], -1).astype(float)
+    low, high = (
+        np.broadcast_to(np.asarray(end, float), array.shape[2:]).ravel()
+        for end in (ends if ends is not None else (-math.inf, math.inf))
+    )
+    if np.any(values < low) or np.any(values > high) or np.isnan(values).any():
+        raise DomainError(
+            f"The {what} leaves its bounds, or is not a number.",
+            got=f"values from {values.min():g} to {values.max():g}",
+            do="pass the true bounds=(lower, upper)",
+        )
+    note = "" if np.isfinite(high - low).all() else "no public range is stated: pass bounds="
+    return _mean(release, what, array, values, (low, high, note), delta)
+
+
+def _mean(
+    release: Release,
+    what: str,
+    array: xr.DataArray,
+    values: np.ndarray,
+    ends: tuple[np.ndarray, np.ndarray, str],
+    delta: float,
+) -> Estimate:
+    low, high, note = ends
     count, elements = values.shape
     center = values.mean(axis=0)
     half = _half_width(count, elements, delta) * (high - low)
@@ -62,7 +113,7 @@ def mean(release: Release, name: str, *, delta: float = 0.05) -> Estimate:
     spread = values.std(axis=0, ddof=1) if count > 1 else (high - low) / 2
     return shaped(
         release,
-        f"mean of {name}",
+        what,
         array,
         (center, lower, upper, spread / math.sqrt(count)),
         delta=delta,
@@ -144,17 +195,15 @@ def interval(release: Release, name: str, prob: float = 0.9, *, delta: float = 0
     return quantile(release, name, ends, delta=delta)
 
 
-def prob(
-    release: Release, event: Callable[[dict[str, Any]], Any], *, delta: float = 0.05
-) -> Estimate:
+def prob(release: Release, event: Function, *, delta: float = 0.05) -> Estimate:
     """Posterior probability of an event, with exact binomial (Clopper-Pearson) bounds.
 
     Parameters
     ----------
     release : Release
-    event : callable
+    event : callable or str
         Takes a dict of arrays, shape (draws, ...), and returns booleans, shape (draws,) or, for
-        several events at once, (draws, ...).
+        several events at once, (draws, ...); or an expression such as ``"beta['age'] > 0"``.
     delta : float
         The bounds fail with at most this probability, all events together (Bonferroni).
 
@@ -172,9 +221,8 @@ def prob(
     ----------
     Clopper and Pearson (1934).
     """
-    draws = draws_dict(release)
     count = release.posterior.sizes["draw"]
-    answer = np.asarray(event(draws))
+    answer = np.asarray(event_of(release, event))
     if answer.dtype != bool or answer.ndim == 0 or answer.shape[0] != count:
         raise DomainError(
             "An event answers true or false for every draw.",

@@ -65,7 +65,12 @@ from pymc_private.privacy.planning import (
     range_affordable,
     rho_affordable,
 )
-from pymc_private.privacy.queries import dkw_halfwidth, psaqr_loss
+from pymc_private.privacy.queries import (
+    dkw_halfwidth,
+    psaqr_dialogue_loss,
+    psaqr_loss,
+    psaqr_net_loss,
+)
 from pymc_private.privacy.renyi import rdp_to_delta, rdp_to_eps, zcdp_to_delta, zcdp_to_eps
 from pymc_private.privacy.stochastic_lipschitz import sl_eps, sl_kl_bound, sl_tv_bound
 
@@ -123,7 +128,9 @@ __all__ = [
     "ponnoprat_rdp",
     "power_affordable",
     "proximal_steps",
+    "psaqr_dialogue_loss",
     "psaqr_loss",
+    "psaqr_net_loss",
     "range_affordable",
     "rdp_to_delta",
     "rdp_to_eps",

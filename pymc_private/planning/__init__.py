@@ -1,0 +1,61 @@
+"""What a study will cost and tell, answered before any data are seen.
+
+Imports: errors, privacy; NumPy, SciPy. Nothing here reads a record: every number follows from the
+range R of one record (a certificate's, or of `pymc_private.privacy`), from epsilon and delta, and
+from public reference data.
+"""
+
+from pymc_private.planning.accuracy import (
+    draws_needed,
+    epsilon_needed,
+    misspecification_kl,
+    misspecification_tv,
+    records_needed,
+    trimming_loss,
+)
+from pymc_private.planning.adversary import (
+    Adversary,
+    advantage,
+    adversary,
+    draws_to_distinguish,
+    reconstruction_floor,
+    records_to_distinguish,
+)
+from pymc_private.planning.pairs import (
+    beta_bernoulli_pair,
+    gamma_exponential_pair,
+    grid_pair,
+)
+from pymc_private.planning.partition import partition_radius, separable_records
+from pymc_private.planning.robustness import Robustness, posterior_kl, posterior_tv, robustness
+from pymc_private.planning.study import Study, study
+from pymc_private.planning.trade_off import TradeOff, epsilon_for_accuracy, trade_off
+
+__all__ = [
+    "Adversary",
+    "Robustness",
+    "Study",
+    "TradeOff",
+    "advantage",
+    "adversary",
+    "beta_bernoulli_pair",
+    "draws_needed",
+    "draws_to_distinguish",
+    "epsilon_for_accuracy",
+    "epsilon_needed",
+    "gamma_exponential_pair",
+    "grid_pair",
+    "misspecification_kl",
+    "misspecification_tv",
+    "partition_radius",
+    "posterior_kl",
+    "posterior_tv",
+    "reconstruction_floor",
+    "records_needed",
+    "records_to_distinguish",
+    "robustness",
+    "separable_records",
+    "study",
+    "trade_off",
+    "trimming_loss",
+]

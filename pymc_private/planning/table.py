@@ -1,0 +1,85 @@
+"""Tables of bounds: text, HTML and data frames from one list of rows."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pymc_private.privacy.printing import number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Cell = Any
+ACCENT, OTHER, INK, FAINT = "#2b6298", "#b3462b", "#1f2328", "#9aa3ac"
+
+
+class Table:
+    """What all results of this room share: a title, columns, rows, and a picture.
+
+    A subclass gives `title`, `columns` and `rows`; numbers are upper bounds unless the column's
+    name is in `lower`.
+    """
+
+    lower: frozenset[str] = frozenset()
+
+    @property
+    def title(self) -> str:
+        """One line above the table."""
+        raise NotImplementedError
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        raise NotImplementedError
+
+    @property
+    def cells(self) -> Sequence[Sequence[Cell]]:
+        """Rows of numbers and words."""
+        raise NotImplementedError
+
+    def to_frame(self) -> pd.DataFrame:
+        """Give the table as a data frame."""
+        import pandas as pd
+
+        return pd.DataFrame([list(row) for row in self.cells], columns=list(self.columns))
+
+    def _text(self) -> list[list[str]]:
+        up = [name not in self.lower for name in self.columns]
+        return [list(map(_written, row, up)) for row in self.cells]
+
+    def __repr__(self) -> str:
+        rows = [list(self.columns), *self._text()]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(self.columns))]
+        lines = ["  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join([self.title, *(line.rstrip() for line in lines)])
+
+    def _repr_html_(self) -> str:
+        cell = "padding:.1rem .8rem;text-align:right"
+        head = "".join(f'<th style="{cell}">{html.escape(name)}</th>' for name in self.columns)
+        body = "".join(
+            "<tr>" + "".join(f'<td style="{cell}">{html.escape(c)}</td>' for c in row) + "</tr>"
+            for row in self._text()
+        )
+        return f"<div><b>{html.escape(self.title)}</b><table><tr>{head}</tr>{body}</table></div>"
+
+
+def axes(ax: Any, width: float = 6.0, height: float = 3.6) -> Any:
+    """The axes given, or new ones without pyplot; bare but for two spines."""
+    if ax is None:
+        from matplotlib.figure import Figure
+
+        ax = Figure(figsize=(width, height), layout="constrained").add_subplot()
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    ax.grid(alpha=0.25)
+    return ax
+
+
+def _written(cell: Cell, up: bool) -> str:
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    return number(cell, 4, up=up)

@@ -23,6 +23,7 @@ from pymc_private.errors import (
 )
 from pymc_private.mechanisms.answers import Answer, answer
 from pymc_private.mechanisms.calibrate import calibrate
+from pymc_private.mechanisms.dirichlet import count_posterior, dirichlet, noisy_counts
 from pymc_private.mechanisms.posterior import sample
 from pymc_private.mechanisms.release import Release, load
 from pymc_private.models.ball import Ball
@@ -81,9 +82,12 @@ __all__ = [
     "clip",
     "compare",
     "constants",
+    "count_posterior",
+    "dirichlet",
     "errors",
     "lint",
     "load",
+    "noisy_counts",
     "privacy",
     "privatize",
     "report",

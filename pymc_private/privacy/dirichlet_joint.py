@@ -114,18 +114,18 @@ def joint_plan(
     ----------
     Theory T9-T12.
     """
-    _refuse(budget)
+    refuse_other(budget)
     if budget.order is not None and touched.families == len(profiles):
         parts = [_renyi_part(budget, profile, touched) for profile in profiles]
         return _several(parts, profiles, touched)
     least_of = _least_of(budget, touched)
     size = budget.epsilon if budget.epsilon is not None else math.sqrt(budget.rdp or 1.0)
-    r, _ = _search(
-        lambda r: _above(least_of(r), r, touched.minimum),
+    r, _ = search_power(
+        lambda r: above_minimum(least_of(r), r, touched.minimum),
         lambda r, alpha: sum(p.dirichlet_kl(r, alpha) for p in profiles),
         (math.log(size) - 7.0, math.log(size) + 4.0),
     )
-    alpha = _above(_proved(budget, touched, r, least_of(r)), r, touched.minimum)
+    alpha = above_minimum(_proved(budget, touched, r, least_of(r)), r, touched.minimum)
     return _several([(r, alpha)] * len(profiles), profiles, touched)
 
 
@@ -153,7 +153,7 @@ def algorithm1_plan(
     ----------
     Ponnoprat (2023), Algorithm 1 and Remark 2 (a public minimum).
     """
-    _refuse(budget)
+    refuse_other(budget)
     cells = 1.0 if touched.neighbors == ADD_REMOVE else 2.0
 
     def at(order: float, divergence: float) -> tuple[float, float]:
@@ -164,11 +164,12 @@ def algorithm1_plan(
     if budget.order is not None and budget.rdp is not None:
         found = at(budget.order, budget.rdp)
     else:
-        found = _best_order(budget, at, profiles)
+        found = order_and(budget, at, profiles)[1]
     return _several([found] * len(profiles), profiles, touched)
 
 
-def _refuse(budget: CountBudget) -> None:
+def refuse_other(budget: CountBudget) -> None:
+    """Refuse the budgets that no Dirichlet draw can keep."""
     if budget.pure or budget.zcdp is not None:
         raise Unsupported(
             "a Dirichlet draw is neither pure nor concentrated: its divergences end at the order "
@@ -194,14 +195,19 @@ def _one_family(
     pair = gamma_pair_rdp if neighbors == ADD_REMOVE else beta_pair_rdp
 
     def alpha_of(r: float) -> float:
-        least = least_argument(lambda a: min(1e9 * share, pair(order, r, a)), share, 2.0 * order * r)
-        return _above(least, r, minimum)
+        least = least_argument(
+            lambda a: min(1e9 * share, pair(order, r, a)), share, 2.0 * order * r
+        )
+        return above_minimum(least, r, minimum)
 
     scale = math.sqrt(share)
-    return _search(alpha_of, profile.dirichlet_kl, (math.log(scale) - 5.0, math.log(scale) + 6.0))
+    return search_power(
+        alpha_of, profile.dirichlet_kl, (math.log(scale) - 5.0, math.log(scale) + 6.0)
+    )
 
 
-def _above(least: float, r: float, minimum: float) -> float:
+def above_minimum(least: float, r: float, minimum: float) -> float:
+    """Give the prior parameter to draw with, where a public minimum pays for some of it."""
     return max(least * (1 + 1e-13) - r * minimum, LEAST_ALPHA) if minimum else least
 
 
@@ -227,11 +233,12 @@ def _least_of(budget: CountBudget, touched: Touched) -> Callable[[float], float]
     return least
 
 
-def _search(
+def search_power(
     alpha_of: Callable[[float], float],
     cost: Callable[[float, float], float],
     ends: tuple[float, float],
 ) -> tuple[float, float]:
+    """Search the power between two logarithms; the cost is judged in public."""
     found = minimize_scalar(
         lambda x: cost(math.exp(x), alpha_of(math.exp(x))),
         bounds=ends, method="bounded", options={"xatol": 2e-3},
@@ -254,15 +261,17 @@ def _proved(budget: CountBudget, touched: Touched, r: float, least: float) -> fl
     )
 
 
-def _best_order(
+def order_and(
     budget: CountBudget,
     at: Callable[[float, float], tuple[float, float]],
     profiles: Sequence[CountProfile],
-) -> tuple[float, float]:
+) -> tuple[float, tuple[float, float]]:
+    """Give the Renyi order that is best at the profile, and (r, alpha) there."""
+
     def divergence(order: float) -> float:
         """The divergence at which this order proves exactly (epsilon, delta)."""
         overhead = float(rdp_to_eps(order, 0.0, budget.delta)) if order > 1 else math.inf
-        return float(budget.epsilon or 0.0) - overhead
+        return (float(budget.epsilon or 0.0) - overhead) * (1.0 - 1e-12)
 
     def cost(log_excess: float) -> float:
         order = 1.0 + math.exp(log_excess)
@@ -274,7 +283,7 @@ def _best_order(
     order = 1.0 + math.exp(float(found.x))
     if not divergence(order) > 0.0:
         raise DomainError("no Renyi order proves this budget", got=str(budget))
-    return at(order, divergence(order))
+    return order, at(order, divergence(order))
 
 
 def _several(
@@ -315,7 +324,7 @@ def posterior_power(budget: CountBudget, least: float, touched: Touched) -> tupl
     ----------
     Theory T9-T11.
     """
-    _refuse(budget)
+    refuse_other(budget)
     full = touched.promise(1.0, least)
     if budget.fits(full):
         return 1.0, full

@@ -71,7 +71,7 @@ def _summed(eps: float, sigma: float) -> float:
 
 
 def _integral(eps: float, sigma: float) -> float:
-    """Add the largest term to the integral: f(z) (z - z0) / sigma^2 at most, z0 = eps sigma^2 - 1/2."""
+    """Add the largest term, at most f(z) (z - z0) / sigma^2 with z0 = eps sigma^2 - 1/2."""
     start = max(0.0, eps * sigma - 0.5 / sigma)
     largest = 0.62 * math.exp(-0.5 * start**2 * (1.0 - 1e-12)) / sigma
     return float(gdp_delta(eps, math.nextafter(1.0 / sigma, 1.0))) + largest / (2.5066 * sigma)
@@ -79,7 +79,7 @@ def _integral(eps: float, sigma: float) -> float:
 
 @lru_cache(maxsize=64)
 def _norm(sigma: float) -> float:
-    """Give a lower bound of the sum of f over all integers: it exceeds sqrt(2 pi) sigma (Poisson)."""
+    """Give a lower bound of the sum of f, which exceeds sqrt(2 pi) sigma (Poisson summation)."""
     z = np.arange(1.0, 2.0 + math.ceil(8.0 * sigma))
     direct = 1.0 + 2.0 * float(np.exp(-z * z / (2.0 * sigma * sigma)).sum())
     return max(math.sqrt(2.0 * math.pi) * sigma, direct) * (1.0 - 1e-12)

@@ -94,7 +94,9 @@ def _first_sigma(budget: CountBudget, cells: int) -> float:
     return math.sqrt(cells) / mu_affordable(float(budget.epsilon or 0.0), budget.delta)
 
 
-def _plan(law: str, start: float, promise: Callable[[float], Guarantee], budget: CountBudget) -> NoisePlan:
+def _plan(
+    law: str, start: float, promise: Callable[[float], Guarantee], budget: CountBudget
+) -> NoisePlan:
     """Raise the scale until the proved price fits; it starts where theory says."""
     scale = start
     for _ in range(60):

@@ -1,8 +1,8 @@
 """Dirichlet draws in log space, and the public grid on which probabilities leave.
 
 Small parameters make doubles that are exactly 0 or 1, whose logarithms are infinite: NumPy's
-Beta(0.01, 0.01) is exactly 1 in a third of all draws. Here log G(a) = log G(a + 1) + log(U) / a, and
-what is rounded is the logarithm of a probability.
+Beta(0.01, 0.01) is exactly 1 in a third of all draws. Here log G(a) = log G(a + 1) + log(U) / a,
+and what is rounded is the logarithm of a probability.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from scipy import special
 from pymc_private.privacy.noisy_counts import LAPLACE
 
 FINE = 12.0
-"""Standard deviations up to this one are resolved count by count; beyond, bins keep 6 to 12 each."""
+"""Scales up to this one are resolved count by count; beyond, a scale is 6 to 12 bins."""
 BELOW, ABOVE = 14.0, 10.0
 """How far from the noisy count a true one is looked for, in scales of Gaussian noise."""
 FAR = 60.0
@@ -71,9 +71,7 @@ class Cells:
         return weights, mean, variance, (np.log(total) + top)[..., 0]
 
 
-def cells(
-    noisy: np.ndarray, law: str, scale: float, prior: float, minimum: float = 0.0
-) -> Cells:
+def cells(noisy: np.ndarray, law: str, scale: float, prior: float, minimum: float = 0.0) -> Cells:
     """Lay out the law of each cell.
 
     Parameters
@@ -108,7 +106,9 @@ def _log_prior(first: np.ndarray, step: int, a: float) -> np.ndarray:
     n = first.astype(float)
     if step == 1:
         return np.asarray(special.gammaln(n + a) - special.gammaln(n + 1.0) - special.gammaln(a))
-    log_below = special.gammaln(n + a) - special.gammaln(np.maximum(n, 1.0)) - special.gammaln(a + 1)
+    log_below = (
+        special.gammaln(n + a) - special.gammaln(np.maximum(n, 1.0)) - special.gammaln(a + 1)
+    )
     m = n + step
     log_upto = special.gammaln(m + a) - special.gammaln(m) - special.gammaln(a + 1.0)
     ratio = np.where(n > 0, np.exp(log_below - log_upto), 0.0)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy import fft
 
-from pymc_private.mechanisms.noisy_cells import Cells
+from pymc_private.mechanisms.tables.cells import Cells
 
 LARGEST = 2**24
-"""Most numbers kept for the partial sums of a row; beyond, the sum says next to nothing of a cell."""
+"""Most numbers kept for the partial sums of a row; beyond, a sum says little of one cell."""
 REACH = 9.0
 
 

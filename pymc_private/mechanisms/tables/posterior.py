@@ -3,7 +3,7 @@
 Three things are known of the rows of a family besides its own noisy cells: the public total N of
 all of them; the same rows' sums in any other family that counts the attributes of these rows (the
 class table and the other features of naive Bayes); that no count is negative. Margins of other
-families enter as Gaussians of the right variance; the rest is exact on the grid of `noisy_cells`.
+families enter as Gaussians of the right variance; the rest is exact on the grid of `cells`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_private.mechanisms.noisy_cells import (
+from pymc_private.mechanisms.tables.cells import (
     Cells,
     cells,
     log_evidence,
     match_sum,
     match_totals,
 )
-from pymc_private.mechanisms.noisy_sums import draw_given_sums
+from pymc_private.mechanisms.tables.sums import draw_given_sums
 
 PRIORS = (0.01, 0.03, 0.1, 0.3, 1.0)
 """Prior parameters of a cell tried; that of the most likely noisy counts is taken."""
@@ -162,7 +162,7 @@ def _one(
 def _best_prior(
     rows: np.ndarray, noise: tuple[str, float, float], total: float | None, priors: Sequence[float]
 ) -> float:
-    """Choose the prior parameter under which the noisy counts are most likely; 1 without a total."""
+    """Take the prior parameter that makes the noisy counts most likely; 1 without a total."""
     if total is None or len(priors) == 1:
         return priors[-1]
     scores = []
@@ -173,9 +173,7 @@ def _best_prior(
     return priors[int(np.argmax(scores))]
 
 
-def _told(
-    name: str, tables: Mapping[str, NoisyTable], sd: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _told(name: str, tables: Mapping[str, NoisyTable], sd: float) -> tuple[np.ndarray, np.ndarray]:
     """What other families say of the sums of a family's rows: mean and variance of a Gaussian."""
     table = tables[name]
     parents, shape = table.dims[:-1], table.noisy.shape[:-1]

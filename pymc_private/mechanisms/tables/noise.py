@@ -1,4 +1,4 @@
-"""Integer noise. The only file that knows OpenDP, whose samplers are exact and take system entropy."""
+"""Integer noise. The only file that knows OpenDP: its samplers are exact, on system entropy."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def noisy(counts: np.ndarray, law: str, scale: float) -> np.ndarray:
     return np.asarray(answers, dtype=np.int64).reshape(whole.shape)
 
 
-def seeded(counts: np.ndarray, law: str, scale: float, generator: np.random.Generator) -> np.ndarray:
+def seeded(
+    counts: np.ndarray, law: str, scale: float, generator: np.random.Generator
+) -> np.ndarray:
     """Add noise that anybody can repeat: nothing made with it is private."""
     whole = as_whole(counts)
     if law == LAPLACE:

@@ -48,9 +48,9 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Load the audits when they are first asked for: nothing else rests on them."""
-    if name == "audit":
-        return importlib.import_module("pymc_private.audit")
+    """Load audits and estimators when they are first asked for: nothing else rests on them."""
+    if name in ("audit", "estimators"):
+        return importlib.import_module(f"pymc_private.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

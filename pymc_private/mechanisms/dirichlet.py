@@ -128,7 +128,7 @@ def dirichlet(
     plan = plan_for(tables, budget, method, check_neighbors(neighbors), unit, *given)
     where = Where(ledger, name, data_version, save, again, random_seed)
     if plan.method != "noisy":
-        return publish(plan, _drawn(plan, tables), where)
+        return publish(plan, drawn_content(plan, tables), where)
     whole_numbers(tables)
     return publish(plan, _denoised(plan, tables), where)
 
@@ -207,7 +207,7 @@ def count_posterior(
     whole(draws, "draws")
     found = posterior_of(release, minimum=minimum, consistent=consistent)
     generator = np.random.default_rng()
-    return {name: _simplices(table, draws, generator) for name, table in found.items()}
+    return {name: simplices(table, draws, generator) for name, table in found.items()}
 
 
 def posterior_of(
@@ -304,7 +304,7 @@ def _priors(prior: Any, families: tuple[Family, ...]) -> tuple[np.ndarray, ...] 
     return tuple(found)
 
 
-def _drawn(plan: CountPlan, tables: Tables) -> Content:
+def drawn_content(plan: CountPlan, tables: Tables) -> Content:
     """Say how Dirichlet draws are made."""
 
     def make(seed: int | None) -> Arrays:
@@ -331,7 +331,7 @@ def _denoised(plan: CountPlan, tables: Tables) -> Content:
             noisy, found.law, found.scale, found.sd, plan.design.total, plan.design.minimum
         )
         generator = np.random.default_rng(seed)
-        return {n: _simplices(t, plan.draws, generator) for n, t in posterior.items()}
+        return {n: simplices(t, plan.draws, generator) for n, t in posterior.items()}
 
     sampler = f"posterior given {OPENDP[found.law]}"
     return Content(tables.families, plan.draws, sampler, GRID, float, (0.0, 1.0), make)
@@ -347,7 +347,8 @@ def _noisy(plan: CountPlan, tables: Tables, seed: int | None) -> Arrays:
     return {n: noise.seeded(a, found.law, found.scale, generator) for n, a in tables.counts.items()}
 
 
-def _simplices(table: TablePosterior, draws: int, generator: np.random.Generator) -> np.ndarray:
+def simplices(table: TablePosterior, draws: int, generator: np.random.Generator) -> np.ndarray:
+    """Draw probabilities from a posterior given noisy counts."""
     parameters = table.draw(draws, generator)
     logs = dirichlet_draws(parameters, 1, SeededRandomness(generator))[0]
     return probabilities(logs)

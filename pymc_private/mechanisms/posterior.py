@@ -12,11 +12,11 @@ from pymc_private.errors import BudgetExceeded, DomainError, Incompatible, Priva
 from pymc_private.mechanisms import assembly, drawing
 from pymc_private.mechanisms.calibrate import at_cost, calibrate
 from pymc_private.mechanisms.guards import check_unchanged
+from pymc_private.mechanisms.refusals import explained
 from pymc_private.mechanisms.release import Release
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel, privatize
 from pymc_private.privacy import Entry, Guarantee, Ledger
-from pymc_private.privacy.printing import number
 
 MEANINGLESS = {
     "tune": "exact draws need no warm-up; remove it",
@@ -126,7 +126,7 @@ def sample(
     try:
         entry = ledger.charge(plan.guarantee, label, delta=at, name=name, key=key)
     except BudgetExceeded as error:
-        raise _explained(error, plan, ledger) from None
+        raise explained(error, plan.delta, ledger) from None
     release = drawing.stoppable(lambda: _paid(plan, ledger, entry, progressbar))
     drawing.stoppable(lambda: ledger.store(entry, release.to_bytes()), drawing.STOPPED_LATE)
     return assembly.save_as(release, save, overwrite=again)
@@ -207,27 +207,6 @@ def _ledger(ledger: Ledger | None, plan: Plan) -> tuple[Ledger, float | Fraction
     epsilon, delta = Fraction(plan.epsilon), Fraction(plan.delta)
     shares = {"approximate": delta} if delta else None
     return Ledger(epsilon=epsilon, delta=delta, shares=shares), delta
-
-
-def _explained(error: BudgetExceeded, plan: Plan, ledger: Ledger) -> BudgetExceeded:
-    """The ledger's refusal; where the share of delta is what was short, it says so."""
-    road, budget = ledger.roads.get("approximate"), ledger.budget
-    delta = Fraction(repr(plan.delta))
-    if road is None or not road.share < delta <= budget.delta:
-        return error
-    share, whole, wanted = (number(d, up=False) for d in (road.share, budget.delta, delta))
-    return BudgetExceeded(
-        error.problem,
-        asked=error.asked,
-        spent=error.spent,
-        left=error.left,
-        got=error.got,
-        allowed=error.allowed,
-        do=f"this plan is priced at delta = {wanted}, but of its delta = {whole} this ledger keeps "
-        f"{share} for such plans and the rest for the other road (half each, unless shares= says "
-        f"otherwise). Calibrate at delta = {share}; or make a ledger, if the study is yet to "
-        f"begin, with delta = {number(2 * delta)} or with shares={{'approximate': {wanted}}}",
-    )
 
 
 def _stored(ledger: Ledger, name: str, key: str) -> Release | None:

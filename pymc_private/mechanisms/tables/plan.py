@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -19,6 +19,7 @@ from pymc_private.privacy import Guarantee
 from pymc_private.privacy.count_budget import CountBudget
 from pymc_private.privacy.count_profile import CountProfile
 from pymc_private.privacy.dirichlet_joint import (
+    JointPlan,
     Touched,
     algorithm1_plan,
     joint_plan,
@@ -31,6 +32,10 @@ from pymc_private.privacy.noisy_counts import NoisePlan, noise_plan
 METHODS = ("auto", "exact", "algorithm1", "noisy")
 FREE_DRAWS = 500
 """Draws from the posterior given noisy counts cost nothing: so many unless told otherwise."""
+# Plans depend on public numbers alone: the next fit of such tables finds them.
+_joint: Callable[..., JointPlan] = lru_cache(64)(joint_plan)
+_algorithm1: Callable[..., JointPlan] = lru_cache(64)(algorithm1_plan)
+_noise: Callable[..., NoisePlan] = lru_cache(64)(noise_plan)
 JUDGED = 24
 """Tables by which noise is judged."""
 
@@ -170,7 +175,7 @@ def _told(plan: CountPlan, expected: dict[str, float]) -> CountPlan:
 
 
 def _exact(budget: CountBudget, design: Design, method: str) -> CountPlan:
-    make = joint_plan if method == "exact" else algorithm1_plan
+    make = _joint if method == "exact" else _algorithm1
     found = make(budget, design.profiles, design.touched)
     expected = {method: float(sum(found.expected_kl))}
     guarantee = _assuming(found.guarantee, design)
@@ -178,7 +183,7 @@ def _exact(budget: CountBudget, design: Design, method: str) -> CountPlan:
 
 
 def _noisy(budget: CountBudget, design: Design) -> CountPlan:
-    found = noise_plan(budget, design.touched.families, design.neighbors)
+    found = _noise(budget, design.touched.families, design.neighbors)
     cost = sum(_noisy_kl(p, found.law, found.scale, design.minimum) for p in design.profiles)
     guarantee = _assuming(found.guarantee, design)
     return CountPlan(design, budget, "noisy", guarantee, (), (), found, {"noisy": cost})

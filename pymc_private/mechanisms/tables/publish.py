@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_private.errors import Incompatible, PrivacyWarning, PymcPrivateError
+from pymc_private.errors import BudgetExceeded, Incompatible, PrivacyWarning, PymcPrivateError
 from pymc_private.mechanisms import assembly, drawing
 from pymc_private.mechanisms.guards import check_names
+from pymc_private.mechanisms.refusals import explained
 from pymc_private.mechanisms.release import Release
 from pymc_private.mechanisms.tables.families import Family
 from pymc_private.mechanisms.tables.plan import CountPlan
@@ -39,6 +40,9 @@ class Where:
     again : bool
     random_seed : int or None
         Makes a release that is not private and charges nothing.
+    parallel : bool
+        Whether the records are others than those of an earlier charge of this very promise, which
+        then covers them: no record is in both, so each is protected by one promise.
     """
 
     ledger: Ledger | None = None
@@ -47,6 +51,7 @@ class Where:
     save: str | os.PathLike[str] | None = None
     again: bool = False
     random_seed: int | None = None
+    parallel: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,13 @@ def publish(plan: CountPlan, content: Content, where: Where) -> Release:
     assembly.check_destination(where.save, overwrite=where.again)
     _rehearse(plan, content, where.name)
     label = where.name or f"tables of counts ({plan.method})"
-    entry = ledger.charge(plan.guarantee, label, delta=at, name=where.name, key=key)
+    cost = plan.guarantee
+    if where.parallel:
+        cost, label = Guarantee((), cost.neighbors), f"{label}: other records, priced in parallel"
+    try:
+        entry = ledger.charge(cost, label, delta=at, name=where.name, key=key)
+    except BudgetExceeded as error:
+        raise explained(error, plan.budget.delta, ledger) from None
     release = drawing.stoppable(lambda: _paid(plan, content, ledger, entry))
     drawing.stoppable(lambda: ledger.store(entry, release.to_bytes()), drawing.STOPPED_LATE)
     return assembly.save_as(release, where.save, overwrite=where.again)

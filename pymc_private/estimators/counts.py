@@ -163,9 +163,9 @@ def _together(queries: list[nw.LazyFrame[Any]]) -> list[nw.DataFrame[Any]]:
 
         return [nw.from_native(answer) for answer in polars.collect_all(native)]
     if queries[0].implementation.is_dask():
-        import dask
+        from dask.base import compute
 
-        return [nw.from_native(answer) for answer in dask.compute(*native)]
+        return [nw.from_native(answer) for answer in compute(*native)]
     return [query.collect() for query in queries]
 
 

@@ -113,7 +113,9 @@ class CountEstimator(BaseEstimator):
         name = self.name if not parts or self.name is None else f"{self.name}, {len(parts) + 1}"
         seed = _seed(self.random_state, len(parts))
         parallel = records == "new"
-        where = Where(self.ledger, name, self.data_version, None, False, seed, parallel)
+        where = Where(
+            self.ledger, name, self.data_version, random_seed=seed, parallel=parallel, keep=False
+        )
         release = publish(plan, content, where)
         before = parts[-1].so_far if parts else None
         so_far = release.guarantee if before is None else before

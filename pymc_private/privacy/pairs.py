@@ -137,9 +137,20 @@ def directions(atoms: Sequence[Atom]) -> tuple[str, ...]:
 
 def plan_delta(atoms: Sequence[Atom], eps: float) -> float:
     """Give delta of a plan by convolution, rounded up."""
-    return max(composed(tuple(atoms), d).delta(eps) for d in directions(atoms))
+    return _plan_delta(tuple(atoms), eps)
 
 
 def plan_epsilon(atoms: Sequence[Atom], delta: float) -> float:
     """Give epsilon of a plan by convolution, rounded up."""
-    return max(composed(tuple(atoms), d).epsilon(delta) for d in directions(atoms))
+    return _plan_epsilon(tuple(atoms), delta)
+
+
+# One charge asks for the same few numbers many times.
+@lru_cache(maxsize=1024)
+def _plan_delta(atoms: tuple[Atom, ...], eps: float) -> float:
+    return max(composed(atoms, d).delta(eps) for d in directions(atoms))
+
+
+@lru_cache(maxsize=1024)
+def _plan_epsilon(atoms: tuple[Atom, ...], delta: float) -> float:
+    return max(composed(atoms, d).epsilon(delta) for d in directions(atoms))

@@ -10,6 +10,7 @@ is post-processing of noisy counts (T26).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from scipy import special
@@ -20,6 +21,8 @@ FINE = 12.0
 """Scales up to this one are resolved count by count; beyond, a scale is 6 to 12 bins."""
 BELOW, ABOVE = 14.0, 10.0
 """How far from the noisy count a true one is looked for, in scales of Gaussian noise."""
+TABLED = 2**18
+"""Counts up to this one find their prior in a table."""
 FAR = 60.0
 """The same for Laplace noise."""
 MOST_TILT = {LAPLACE: 0.7}
@@ -99,20 +102,28 @@ def cells(noisy: np.ndarray, law: str, scale: float, prior: float, minimum: floa
 
 
 def _log_prior(first: np.ndarray, step: int, a: float) -> np.ndarray:
-    """Logarithm of the sum of Gamma(n + a) / (n! Gamma(a)) over a bin.
+    """Logarithm of the sum of Gamma(n + a) / (n! Gamma(a)) over bins that begin at `first`."""
+    most = int(first.max()) + 1
+    if most > TABLED:
+        return _bins(first, step, a)
+    return np.asarray(_table(a, step, 1 << most.bit_length())[first])
 
-    Summed from 0 to x - 1 this is Gamma(x + a) / (Gamma(a + 1) Gamma(x)).
-    """
-    n = first.astype(float)
-    if step == 1:
-        return np.asarray(special.gammaln(n + a) - special.gammaln(n + 1.0) - special.gammaln(a))
-    log_below = (
-        special.gammaln(n + a) - special.gammaln(np.maximum(n, 1.0)) - special.gammaln(a + 1)
-    )
-    m = n + step
-    log_upto = special.gammaln(m + a) - special.gammaln(m) - special.gammaln(a + 1.0)
-    ratio = np.where(n > 0, np.exp(log_below - log_upto), 0.0)
-    return np.asarray(log_upto + np.log1p(-np.minimum(ratio, 1.0 - 1e-15)))
+
+@lru_cache(maxsize=64)
+def _table(a: float, step: int, size: int) -> np.ndarray:
+    return _bins(np.arange(size), step, a)
+
+
+def _bins(first: np.ndarray, step: int, a: float) -> np.ndarray:
+    below, upto = _log_upto(first, a), _log_upto(first + step, a)
+    return np.asarray(upto + np.log1p(-np.minimum(np.exp(below - upto), 1.0 - 1e-15)))
+
+
+def _log_upto(x: np.ndarray, a: float) -> np.ndarray:
+    """Logarithm of the sum from 0 to x - 1: Gamma(x + a) / (Gamma(a + 1) Gamma(x))."""
+    at = np.maximum(x.astype(float), 1.0)
+    found = special.gammaln(at + a) - special.gammaln(at) - special.gammaln(a + 1.0)
+    return np.asarray(np.where(x > 0, found, -np.inf))
 
 
 def match_sum(laws: Cells, total: float) -> np.ndarray:

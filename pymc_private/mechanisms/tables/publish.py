@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -26,6 +27,7 @@ from pymc_private.privacy.neighbors import ADD_REMOVE
 PACKAGES = ("pymc-private", "numpy", "scipy", "opendp")
 CLAIM = "proved (real arithmetic, ideal randomness)"
 Arrays = dict[str, np.ndarray]
+_REHEARSED: set[tuple[object, ...]] = set()
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Where:
     parallel : bool
         Whether the records are others than those of an earlier charge of this very promise, which
         then covers them: no record is in both, so each is protected by one promise.
+    keep : bool
+        Whether the ledger keeps a release without a name, too; else it notes that there was one.
     """
 
     ledger: Ledger | None = None
@@ -52,6 +56,12 @@ class Where:
     again: bool = False
     random_seed: int | None = None
     parallel: bool = False
+    keep: bool = True
+
+    @property
+    def stored(self) -> bool:
+        """Whether the release will be written anywhere."""
+        return self.keep or self.name is not None or self.save is not None
 
 
 @dataclass(frozen=True)
@@ -101,7 +111,7 @@ def publish(plan: CountPlan, content: Content, where: Where) -> Release:
         if stored is not None:
             return assembly.save_as(stored, where.save)
     assembly.check_destination(where.save, overwrite=where.again)
-    _rehearse(plan, content, where.name)
+    _rehearse(plan, content, where)
     label = where.name or f"tables of counts ({plan.method})"
     cost = plan.guarantee
     if where.parallel:
@@ -111,7 +121,8 @@ def publish(plan: CountPlan, content: Content, where: Where) -> Release:
     except BudgetExceeded as error:
         raise explained(error, plan.budget.delta, ledger) from None
     release = drawing.stoppable(lambda: _paid(plan, content, ledger, entry))
-    drawing.stoppable(lambda: ledger.store(entry, release.to_bytes()), drawing.STOPPED_LATE)
+    kept = release.to_bytes if where.stored else lambda: None
+    drawing.stoppable(lambda: ledger.store(entry, kept()), drawing.STOPPED_LATE)
     return assembly.save_as(release, where.save, overwrite=where.again)
 
 
@@ -147,15 +158,23 @@ def _stored(ledger: Ledger, name: str, key: str) -> Release | None:
     return None
 
 
-def _rehearse(plan: CountPlan, content: Content, name: str | None) -> None:
-    """Build the release on made-up numbers: what would fail after the charge fails here."""
+def _rehearse(plan: CountPlan, content: Content, where: Where) -> None:
+    """Build the release on made-up numbers: what would fail after the charge fails here.
+
+    It depends on what is public alone, so once is enough.
+    """
+    known = (plan.fingerprint, content.sampler, where.name, where.stored)
+    if known in _REHEARSED:
+        return
     middle = {
         f.name: np.full((content.draws, *f.shape), 1 if content.dtype is int else 0.5)
         for f in content.families
     }
-    release = _build(plan, content, middle, name, {})
+    release = _build(plan, content, middle, where.name, {})
     check_names(release.posterior)
-    release.to_bytes()
+    if where.stored:
+        release.to_bytes()
+    _REHEARSED.add(known)
 
 
 def _paid(plan: CountPlan, content: Content, ledger: Ledger, entry: Entry) -> Release:
@@ -232,6 +251,7 @@ def _dataset(content: Content, values: Mapping[str, np.ndarray]) -> xr.Dataset:
     return xr.Dataset(variables, coords=coords)
 
 
+@lru_cache(maxsize=16)
 def _version(package: str) -> str:
     try:
         return version(package)

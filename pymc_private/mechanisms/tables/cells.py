@@ -10,7 +10,7 @@ is post-processing of noisy counts (T26).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy import special
@@ -49,7 +49,7 @@ class Cells:
     logs: np.ndarray
     most_tilt: float
 
-    @property
+    @cached_property
     def middle(self) -> np.ndarray:
         """Middles of the bins, shape (rows, d, w)."""
         bins = self.step * np.arange(self.logs.shape[-1])
@@ -126,10 +126,25 @@ def _log_upto(x: np.ndarray, a: float) -> np.ndarray:
     return np.asarray(np.where(x > 0, found, -np.inf))
 
 
-def match_sum(laws: Cells, total: float) -> np.ndarray:
-    """Give the tilt of each row at which its mean sum is `total`, or comes as near as it can."""
-    tilt = np.zeros(len(laws.low))
-    return _newton(laws, tilt, lambda mean, variance, at: (mean - total, variance))
+def match_sum(laws: Cells, total: float, start: float = 0.0) -> np.ndarray:
+    """Give the tilt of each row at which its mean sum is `total`, or comes as near as it can.
+
+    Newton steps, in every row at once, between bounds: the mean rises with the tilt.
+    """
+    tilt = np.full(len(laws.low), start)
+    low, high = np.full_like(tilt, -laws.most_tilt), np.full_like(tilt, laws.most_tilt)
+    for _ in range(60):
+        _, means, variances, _ = laws.tilted(tilt)
+        excess = means.sum(axis=1) - total
+        low, high = np.where(excess < 0, tilt, low), np.where(excess > 0, tilt, high)
+        step = tilt - excess / np.maximum(variances.sum(axis=1), 1e-300)
+        inside = (step > low) & (step < high)
+        moved = np.where(inside, step, 0.5 * (low + high))
+        change = np.abs(moved - tilt).max()
+        tilt = moved
+        if change < 1e-8 * laws.most_tilt:
+            break
+    return tilt
 
 
 def match_totals(
@@ -167,23 +182,6 @@ def match_totals(
         change = np.abs(moved - tilt).max()
         tilt = moved
         if change < 1e-7 * laws.most_tilt:
-            break
-    return tilt
-
-
-def _newton(laws: Cells, tilt: np.ndarray, gap: object) -> np.ndarray:
-    """Safeguarded Newton steps in every row at once: the mean rises with the tilt."""
-    low, high = np.full_like(tilt, -laws.most_tilt), np.full_like(tilt, laws.most_tilt)
-    for _ in range(60):
-        _, means, variances, _ = laws.tilted(tilt)
-        excess, slope = gap(means.sum(axis=1), variances.sum(axis=1), tilt)  # type: ignore[operator]
-        low, high = np.where(excess < 0, tilt, low), np.where(excess > 0, tilt, high)
-        step = tilt - excess / np.maximum(slope, 1e-300)
-        inside = (step > low) & (step < high)
-        moved = np.where(inside, step, 0.5 * (low + high))
-        change = np.abs(moved - tilt).max()
-        tilt = moved
-        if change < 1e-9 * laws.most_tilt:
             break
     return tilt
 

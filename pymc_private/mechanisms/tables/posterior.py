@@ -165,10 +165,10 @@ def _best_prior(
     """Take the prior parameter that makes the noisy counts most likely; 1 without a total."""
     if total is None or len(priors) == 1:
         return priors[-1]
-    scores = []
+    scores, tilt = [], 0.0
     for prior in priors:
         one = cells(rows, noise[0], noise[1], prior, noise[2]).flat()
-        tilt = float(match_sum(one, total)[0])
+        tilt = float(match_sum(one, total, tilt)[0])
         scores.append(log_evidence(one, tilt, total, prior))
     return priors[int(np.argmax(scores))]
 

@@ -28,6 +28,8 @@ from pymc_private.privacy.renyi import rdp_to_eps
 from pymc_private.privacy.rounding import least_argument
 
 THEOREM = "T9-T11"
+SPARE = 1.0 - 1e-10
+"""Of a divergence that is divided: sums and products of its parts are rounded up later."""
 LEAST_ALPHA = 1e-3
 """A public minimum of the counts may pay for all privacy; a prior parameter is positive still."""
 
@@ -182,7 +184,7 @@ def refuse_other(budget: CountBudget) -> None:
 def _renyi_part(
     budget: CountBudget, profile: CountProfile, touched: Touched
 ) -> tuple[float, float]:
-    share = float(budget.rdp or 0.0) / touched.pairs * (1.0 - 1e-12)
+    share = float(budget.rdp or 0.0) / touched.pairs * SPARE
     order = float(budget.order or 0.0)
     return _one_family(order, share, profile, touched.neighbors, touched.minimum)
 
@@ -214,7 +216,7 @@ def above_minimum(least: float, r: float, minimum: float) -> float:
 def _least_of(budget: CountBudget, touched: Touched) -> Callable[[float], float]:
     """Give the least parameter of a pair for a power: exact for one pair, else a close guess."""
     if budget.order is not None:
-        order, share = budget.order, float(budget.rdp or 0.0) / touched.pairs * (1.0 - 1e-12)
+        order, share = budget.order, float(budget.rdp or 0.0) / touched.pairs * SPARE
         pair = gamma_pair_rdp if touched.neighbors == ADD_REMOVE else beta_pair_rdp
 
         def least(r: float) -> float:
@@ -250,7 +252,7 @@ def search_power(
 def _proved(budget: CountBudget, touched: Touched, r: float, least: float) -> float:
     """Raise the parameter until the proved price fits; it starts a few parts in 10,000 too low."""
     for _ in range(60):
-        promise = touched.priced(r, least)
+        promise = touched.promise(r, above_minimum(least, r, touched.minimum))
         if budget.fits(promise):
             return least
         least *= 1.0 + max(1e-9, 2.0 * min(budget.cost(promise) - 1.0, 0.5) + 1e-6)

@@ -12,6 +12,7 @@ from pymc_private.privacy.arguments import positive
 from pymc_private.privacy.count_budget import CountBudget
 from pymc_private.privacy.count_profile import CountProfile
 from pymc_private.privacy.dirichlet_joint import (
+    SPARE,
     THEOREM,
     JointPlan,
     Touched,
@@ -91,7 +92,7 @@ def vector_plan(
     positive(d2sq=d2sq, dinf=dinf)
 
     def at(order: float, divergence: float) -> tuple[float, float]:
-        share = divergence / touched.pairs * (1.0 - 1e-12)
+        share = divergence / touched.pairs * SPARE
 
         def alpha_of(r: float) -> float:
             def price(a: float) -> float:

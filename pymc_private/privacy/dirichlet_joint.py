@@ -22,7 +22,7 @@ from pymc_private.privacy.count_profile import CountProfile
 from pymc_private.privacy.dirichlet import ponnoprat_r
 from pymc_private.privacy.gamma_pair import gamma_pair_rdp
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.joint_pairs import guess_alpha
+from pymc_private.privacy.joint_pairs import guess_alpha, guess_delta
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 from pymc_private.privacy.renyi import rdp_to_eps
 from pymc_private.privacy.rounding import least_argument
@@ -327,11 +327,8 @@ def posterior_power(budget: CountBudget, least: float, touched: Touched) -> tupl
     Theory T9-T11.
     """
     refuse_other(budget)
-    full = touched.promise(1.0, least)
-    if budget.fits(full):
-        return 1.0, full
-    low, high = 0.0, 0.0  # logarithms
-    while not budget.fits(touched.promise(math.exp(low), least)):
+    high, low = 0.0, 0.0  # logarithms; the quick curve finds the way, the proved one decides
+    while not _seems_to_fit(budget, touched, math.exp(low), least):
         low, high = low - 1.0, low
         if low < -20.0:
             raise DomainError(
@@ -341,6 +338,17 @@ def posterior_power(budget: CountBudget, least: float, touched: Touched) -> tupl
             )
     while high - low > 1e-4:
         middle = 0.5 * (low + high)
-        fits = budget.fits(touched.promise(math.exp(middle), least))
+        fits = _seems_to_fit(budget, touched, math.exp(middle), least)
         low, high = (middle, high) if fits else (low, middle)
-    return math.exp(low), touched.promise(math.exp(low), least)
+    power = math.exp(low)
+    while not budget.fits(promise := touched.promise(power, least)):
+        power *= 1.0 - 1e-4
+    return power, promise
+
+
+def _seems_to_fit(budget: CountBudget, touched: Touched, r: float, least: float) -> bool:
+    if budget.epsilon is None:
+        return budget.fits(touched.promise(r, least))
+    alpha = least + r * touched.minimum
+    found = guess_delta(budget.epsilon, r, alpha, touched.pairs, touched.neighbors)
+    return found <= budget.delta

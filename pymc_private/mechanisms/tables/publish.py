@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -78,6 +78,8 @@ class Content:
         Ends of every number.
     make : callable
         ``(seed or None)`` to arrays by family name, shape (draws, ...). Reads the data.
+    told : mapping
+        More public facts.
     """
 
     families: tuple[Family, ...]
@@ -87,6 +89,7 @@ class Content:
     dtype: type
     ranges: tuple[float, float] | None
     make: Callable[[int | None], Arrays]
+    told: Mapping[str, Any] = field(default_factory=dict)
 
 
 def publish(plan: CountPlan, content: Content, where: Where) -> Release:
@@ -231,7 +234,8 @@ def _build(
         "charges": [],
         "budget": None,
         "citations": [],
-    } | dict(told or {})
+    }
+    facts |= dict(content.told) | dict(told or {})
     return Release(_dataset(content, values), guarantee, facts, private=private)
 
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import optimize, special
 
+from pymc_private.mechanisms.tables.plan import _noisy_kl
 from pymc_private.mechanisms.tables.posterior import NoisyTable, noisy_posterior
 from pymc_private.privacy import (
     beta_pair_delta,
@@ -29,7 +30,6 @@ from pymc_private.privacy.dirichlet_joint import (
 )
 from pymc_private.privacy.joint_pairs import guess_delta
 from pymc_private.privacy.noisy_counts import noise_plan, noise_sd
-from pymc_private.mechanisms.tables.plan import _noisy_kl
 
 ORDER, DELTA, FLOOR = 5.0, 1e-5, 1e-6
 Counts = dict[str, np.ndarray]
@@ -99,8 +99,11 @@ def same_alpha_power(eps: float, m: int, privacy: str, alpha: float | None) -> f
 
         def over(log_r: float) -> float:
             r = math.exp(log_r)
-            found = guess_delta(eps, r, alpha, m, "substitute") if m > 1 else beta_pair_delta(
-                eps, r, alpha)
+            found = (
+                guess_delta(eps, r, alpha, m, "substitute")
+                if m > 1
+                else beta_pair_delta(eps, r, alpha)
+            )
             return math.log(max(found, 1e-300) / DELTA)
 
     return math.exp(optimize.brentq(over, -18, 4, xtol=1e-8))
@@ -193,8 +196,11 @@ def laplace_composed(eps: float, cells: int) -> float:
         def height(c):
             return float(np.real(log_moment(c + 0j)) - c * eps - math.log(c) - math.log1p(c))
 
-        c = math.exp(optimize.minimize_scalar(
-            lambda x: height(math.exp(x)), bounds=(-10, 14), method="bounded").x)
+        c = math.exp(
+            optimize.minimize_scalar(
+                lambda x: height(math.exp(x)), bounds=(-10, 14), method="bounded"
+            ).x
+        )
         h = 1e-3 * c
         w = 1 / math.sqrt(max((height(c + h) + height(c - h) - 2 * height(c)) / h**2, 1e-12))
         t = c + 1j * w * np.sinh(u)
@@ -202,9 +208,18 @@ def laplace_composed(eps: float, cells: int) -> float:
         return float(np.trapezoid(f * w * np.cosh(u), u) / math.pi)
 
     most = cells / eps
-    return math.exp(optimize.brentq(
-        lambda x: math.log(max(delta(math.exp(x)), 1e-300) / DELTA), math.log(most) - 9,
-        math.log(most) + 1e-9, xtol=1e-7)) if delta(most * 0.999) < DELTA else most
+    return (
+        math.exp(
+            optimize.brentq(
+                lambda x: math.log(max(delta(math.exp(x)), 1e-300) / DELTA),
+                math.log(most) - 9,
+                math.log(most) + 1e-9,
+                xtol=1e-7,
+            )
+        )
+        if delta(most * 0.999) < DELTA
+        else most
+    )
 
 
 def _noise(law: str, scale: float, shape, rng: Rng):

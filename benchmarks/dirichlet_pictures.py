@@ -50,7 +50,7 @@ def _figure(part, task, privacy, shown, metric, out) -> Path:
         if metric == "ce":
             ax.set(yscale="log")
         ax.grid(alpha=0.25)
-    for ax in axes.ravel()[len(sets):]:
+    for ax in axes.ravel()[len(sets) :]:
         ax.axis("off")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)

@@ -58,7 +58,9 @@ def load(name: str) -> pd.DataFrame:
         return pd.read_csv(file, keep_default_na=False)
     from sklearn.datasets import fetch_openml
 
-    print(f"{name}: no file, so OpenML's version is downloaded; the reference was made from another")
+    print(
+        f"{name}: no file, so OpenML's version is downloaded; the reference was made from another"
+    )
     known, version = OPENML[name]
     bunch = fetch_openml(known, version=version, as_frame=True, parser="auto")
     return bunch.data.assign(target=bunch.target.astype(str))

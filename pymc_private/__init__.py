@@ -24,6 +24,7 @@ from pymc_private.errors import (
 from pymc_private.mechanisms.answers import Answer, Answers, answer
 from pymc_private.mechanisms.calibrate import calibrate
 from pymc_private.mechanisms.dialogue import Dialogue
+from pymc_private.mechanisms.dirichlet import count_posterior, dirichlet, noisy_counts
 from pymc_private.mechanisms.hypotheses import choose
 from pymc_private.mechanisms.mollifiers import (
     Box,
@@ -63,7 +64,7 @@ _LAZY = {"MollifiedBoosting": "boosting", "synthesize": "synthetic"}
 
 def __getattr__(name: str) -> Any:
     """Load what takes a while, or what nothing else rests on, when it is first asked for."""
-    if name in ("audit", "planning"):
+    if name in ("audit", "estimators", "planning"):
         return importlib.import_module(f"pymc_private.{name}")
     if name in _LAZY:
         room = importlib.import_module(f"pymc_private.mechanisms.mollifiers.{_LAZY[name]}")
@@ -110,10 +111,13 @@ __all__ = [
     "clip",
     "compare",
     "constants",
+    "count_posterior",
+    "dirichlet",
     "errors",
     "lint",
     "load",
     "mollify",
+    "noisy_counts",
     "privacy",
     "privatize",
     "report",

@@ -138,6 +138,26 @@ _LOCAL = """\
   volume    = {108},
   year      = {2020}
 }"""
+_DIRICHLET = """\
+@article{ponnoprat2023dirichlet,
+  title   = {{D}irichlet Mechanism for Differentially Private {KL} Divergence Minimization},
+  author  = {Ponnoprat, Donlapark},
+  journal = {Transactions on Machine Learning Research},
+  year    = {2023}
+}"""
+_RENYI_POSTERIOR = """\
+@inproceedings{geumlek2017renyi,
+  title     = {{R}\\'enyi Differential Privacy Mechanisms for Posterior Sampling},
+  author    = {Geumlek, Joseph and Song, Shuang and Chaudhuri, Kamalika},
+  booktitle = {Advances in Neural Information Processing Systems 30},
+  year      = {2017}
+}"""
+_OPENDP = """\
+@misc{opendp,
+  title  = {The {OpenDP} Library},
+  author = {{The OpenDP Team}},
+  url    = {https://opendp.org}
+}"""
 
 THEOREMS: dict[str, tuple[str, ...]] = {
     "T1": (_POSTERIOR, _EXPONENTIAL, _BOUNDED_RANGE),
@@ -146,12 +166,17 @@ THEOREMS: dict[str, tuple[str, ...]] = {
     "T4": (_DISCRETE_GAUSSIAN, _ZCDP),
     "T7": (_CONVEX, _GDP),
     "T8": (_CONVEX, _GDP),
+    "T9": (_DIRICHLET, _RENYI_POSTERIOR),
+    "T10": (_DIRICHLET, _RENYI_POSTERIOR),
+    "T11": (_DIRICHLET,),
+    "T12": (_DIRICHLET,),
     "T14": (_INTEGRAL,),
     "T15": (_INTEGRAL, _LOCAL),
     "T16": (_POSTERIOR,),
     "T20": (_GDP,),
     "T21": (_PROXIMAL,),
     "T23": (_FILTER,),
+    "T26": (_DISCRETE_GAUSSIAN, _OPENDP),
     "T25": (_GIBBS, _EXPONENTIAL),
 }
 

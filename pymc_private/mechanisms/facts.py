@@ -158,6 +158,29 @@ def _is_ranges(value: object) -> bool:
     )
 
 
+COUNTS = {
+    "method": str,
+    "budget": str,
+    "unit": str,
+    "minimum": float,
+    "families": dict,
+    "expected_kl": dict,
+    "r": dict,
+    "alpha": dict,
+    "noise": str,
+    "scale": float,
+    "total": float,
+}
+"""What may be told of a mechanism for counts: all of it fixed before the counts are looked at, but
+the total, which is public under substitution."""
+
+
+def _is_counts(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        key in COUNTS and isinstance(item, COUNTS[key]) for key, item in value.items()
+    )
+
+
 Check = Callable[[object], bool]
 _TEXT: tuple[Check, str] = (_is_text, "text")
 _TEXTS: tuple[Check, str] = (_is_texts, "a list of texts")
@@ -182,6 +205,7 @@ ALLOWED: dict[str, tuple[Check, str]] = {
     "grid": _TEXT,
     "model": _TEXT,
     "certificate": _TEXT,
+    "counts": (_is_counts, "what a release of counts tells: see `COUNTS`"),
     "charges": (_is_charges, "a list of {'label': text, 'guarantee': text or dict}"),
     "budget": (_is_budget, "None or {'epsilon': number, 'delta': number}"),
     "ledger_head": _TEXT,

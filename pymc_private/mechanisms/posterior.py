@@ -11,12 +11,13 @@ from typing import Any
 from pymc_private.errors import BudgetExceeded, DomainError, Incompatible, PrivacyWarning
 from pymc_private.mechanisms import assembly, drawing
 from pymc_private.mechanisms.calibrate import at_cost, calibrate
+from pymc_private.mechanisms.conjugate import sample_conjugate
 from pymc_private.mechanisms.guards import check_unchanged
+from pymc_private.mechanisms.refusals import explained
 from pymc_private.mechanisms.release import Release
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel, privatize
 from pymc_private.privacy import Entry, Guarantee, Ledger
-from pymc_private.privacy.printing import number
 
 MEANINGLESS = {
     "tune": "exact draws need no warm-up; remove it",
@@ -99,6 +100,9 @@ def sample(
 
     Notes
     -----
+    A Beta-Bernoulli or Dirichlet-categorical model with delta > 0 is drawn from its exact
+    posterior, at the exact price of Dirichlet draws (T9), if that keeps more of the likelihood.
+
     Once charged, a draw runs to its end. Interrupted (Ctrl-C), nothing is released, the charge
     stays, and publishing the fact that it was interrupted is outside the guarantee. A
     Deterministic that fails at some of the draws is withheld; the draws are released all the same.
@@ -108,6 +112,15 @@ def sample(
     Dimitrakakis et al. (2017), Algorithm 1; theory T1-T3.
     """
     _refuse_keywords(declaration)
+    if not isinstance(what, Plan | PrivateModel) and epsilon is not None and draws is not None:
+        what, declaration = privatize(what, **declaration), {}
+    if isinstance(what, PrivateModel) and epsilon is not None and draws is not None:
+        direct = sample_conjugate(
+            what, draws=draws, epsilon=epsilon, delta=delta, ledger=ledger, name=name,
+            data_version=data_version, save=save, again=again, random_seed=random_seed,
+        )  # fmt: skip
+        if direct is not None:
+            return direct
     plan = _plan(what, draws, epsilon, delta, declaration)
     check_unchanged(plan)
     if random_seed is not None:
@@ -126,7 +139,7 @@ def sample(
     try:
         entry = ledger.charge(plan.guarantee, label, delta=at, name=name, key=key)
     except BudgetExceeded as error:
-        raise _explained(error, plan, ledger) from None
+        raise explained(error, plan.delta, ledger) from None
     release = drawing.stoppable(lambda: _paid(plan, ledger, entry, progressbar))
     drawing.stoppable(lambda: ledger.store(entry, release.to_bytes()), drawing.STOPPED_LATE)
     return assembly.save_as(release, save, overwrite=again)
@@ -207,27 +220,6 @@ def _ledger(ledger: Ledger | None, plan: Plan) -> tuple[Ledger, float | Fraction
     epsilon, delta = Fraction(plan.epsilon), Fraction(plan.delta)
     shares = {"approximate": delta} if delta else None
     return Ledger(epsilon=epsilon, delta=delta, shares=shares), delta
-
-
-def _explained(error: BudgetExceeded, plan: Plan, ledger: Ledger) -> BudgetExceeded:
-    """The ledger's refusal; where the share of delta is what was short, it says so."""
-    road, budget = ledger.roads.get("approximate"), ledger.budget
-    delta = Fraction(repr(plan.delta))
-    if road is None or not road.share < delta <= budget.delta:
-        return error
-    share, whole, wanted = (number(d, up=False) for d in (road.share, budget.delta, delta))
-    return BudgetExceeded(
-        error.problem,
-        asked=error.asked,
-        spent=error.spent,
-        left=error.left,
-        got=error.got,
-        allowed=error.allowed,
-        do=f"this plan is priced at delta = {wanted}, but of its delta = {whole} this ledger keeps "
-        f"{share} for such plans and the rest for the other road (half each, unless shares= says "
-        f"otherwise). Calibrate at delta = {share}; or make a ledger, if the study is yet to "
-        f"begin, with delta = {number(2 * delta)} or with shares={{'approximate': {wanted}}}",
-    )
 
 
 def _stored(ledger: Ledger, name: str, key: str) -> Release | None:

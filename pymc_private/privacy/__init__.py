@@ -32,6 +32,12 @@ from pymc_private.privacy.dirichlet import (
     ponnoprat_r,
     ponnoprat_rdp,
 )
+from pymc_private.privacy.dirichlet_size import (
+    dirichlet_population_tv,
+    dirichlet_sample_size,
+    plot_sample_size,
+)
+from pymc_private.privacy.discrete_gaussian import discrete_gaussian_delta
 from pymc_private.privacy.events import from_event, to_event
 from pymc_private.privacy.gamma_pair import gamma_pair_delta, gamma_pair_eps, gamma_pair_rdp
 from pymc_private.privacy.gaussian import gdp_delta, gdp_eps
@@ -99,7 +105,10 @@ __all__ = [
     "dirichlet_expected_kl",
     "dirichlet_kl_tail_bound",
     "dirichlet_plan",
+    "dirichlet_population_tv",
     "dirichlet_rdp",
+    "dirichlet_sample_size",
+    "discrete_gaussian_delta",
     "dkw_halfwidth",
     "draws_affordable",
     "exp_exp_C",
@@ -124,6 +133,7 @@ __all__ = [
     "normal_gamma_rdp",
     "normal_mean_mu",
     "normal_var_C",
+    "plot_sample_size",
     "ponnoprat_r",
     "ponnoprat_rdp",
     "power_affordable",

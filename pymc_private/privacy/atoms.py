@@ -28,6 +28,7 @@ LETTERS = {
     "bounded_range": "R",
     "zcdp": "rho",
     "gdp": "mu",
+    "discrete_gaussian": "1 / sigma",
     "approximate": "epsilon",
     "beta_pair": "r",
     "gamma_pair": "r",
@@ -122,7 +123,7 @@ class Atom:
             each = br_zcdp_tight(value)
         elif self.kind in ("pure", "mollifier"):
             each = br_zcdp_tight(times_up(2.0, value))
-        elif self.kind == "gdp":
+        elif self.kind in ("gdp", "discrete_gaussian"):
             each = half_square(value)
         else:
             each = value if self.kind == "zcdp" or self.pure == 0.0 else math.inf
@@ -164,6 +165,8 @@ class Atom:
             )
         if self.kind == "rdp":
             return self._renyi_group(k)
+        if self.kind == "discrete_gaussian":  # its curve is that of one unit, its rho of any number
+            return Atom("zcdp", (self._times(k)) ** 2 / 2, count=self.count)
         value = self._times(k * k if self.kind == "zcdp" else k)
         if self.kind != "approximate":
             return replace(self, value=value)
@@ -197,6 +200,7 @@ class Atom:
             "bounded_range": f"exact posterior draw of range {value}",
             "zcdp": f"{value}-zCDP",
             "gdp": f"{value}-GDP",
+            "discrete_gaussian": f"count with discrete Gaussian noise (1 / sigma = {value})",
             "approximate": f"({value}, {number(self.delta, 3)})-DP",
             "beta_pair": f"Dirichlet draw (r = {value}, alpha = {shape})",
             "gamma_pair": f"Dirichlet draw (r = {value}, alpha = {shape})",

@@ -156,7 +156,7 @@ class Constructors:
         """Promise of all counts of some tables with independent noise in every cell (T26).
 
         A substituted record moves one unit between two cells of each table, an added one changes
-        one cell.
+        one cell. Discrete Gaussian noise has the exact curve of its cells, and their zCDP.
 
         Parameters
         ----------
@@ -174,7 +174,8 @@ class Constructors:
         if law == "gaussian":
             return cls._of(Atom("gdp", root_up(cells * ratio)), **words)
         if law == "discrete_gaussian":
-            return cls._of(Atom("zcdp", cells * ratio / 2), **words)
+            cell = Atom("discrete_gaussian", root_up(ratio), count=cells)
+            return cls._of(cell, **words)
         raise DomainError("law=", got=repr(law), allowed="discrete_gaussian, gaussian, laplace")
 
     @classmethod

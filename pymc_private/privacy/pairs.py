@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
 from pymc_private.privacy.atoms import Atom
 from pymc_private.privacy.beta_pair import beta_pair_curve, beta_pair_delta, beta_pair_eps
 from pymc_private.privacy.bounded_range import br_delta, br_eps
+from pymc_private.privacy.discrete_gaussian import discrete_gaussian_delta
 from pymc_private.privacy.gamma_pair import gamma_pair_curve, gamma_pair_delta, gamma_pair_eps
 from pymc_private.privacy.gaussian import gdp_delta
 from pymc_private.privacy.loss_grid import CELLS, FARTHEST, Curve, end_of, on_grid
@@ -18,7 +20,15 @@ from pymc_private.privacy.rounding import float_up, least_epsilon
 
 DIRECTIONS = ("more_first", "more_second")
 """The one record is in P's data set, or in Q's: all atoms see the same one."""
-PAIRED = ("pure", "bounded_range", "gdp", "beta_pair", "gamma_pair", "mollifier")
+PAIRED = (
+    "pure",
+    "bounded_range",
+    "gdp",
+    "discrete_gaussian",
+    "beta_pair",
+    "gamma_pair",
+    "mollifier",
+)
 
 WIDEST = 1e6
 """The largest prior parameter of a pair in a plan: the curves of larger ones take too long."""
@@ -35,6 +45,7 @@ def curve_of(atom: Atom, direction: str) -> Curve:
         "gdp": lambda eps: gdp_delta(eps, value),
         "beta_pair": lambda eps: beta_pair_curve(eps, value, shape),
         "mollifier": lambda eps: moll_delta(eps, value),
+        "discrete_gaussian": lambda eps: discrete_gaussian_delta(eps, _sigma(value)),
     }[atom.kind]
 
 
@@ -53,6 +64,8 @@ def exact_delta(atom: Atom, eps: float) -> float | None:
         return br_delta(eps, atom.count, atom.number)
     if atom.kind == "mollifier":
         return moll_delta_k(eps, atom.number, atom.count)
+    if atom.kind == "discrete_gaussian" and atom.count == 1:
+        return float(discrete_gaussian_delta(eps, _sigma(atom.number)))
     if atom.kind in ("beta_pair", "gamma_pair") and atom.count == 1:
         found = beta_pair_delta if atom.kind == "beta_pair" else gamma_pair_delta
         return float(found(eps, atom.number, atom.shape))
@@ -67,6 +80,9 @@ def exact_epsilon(atom: Atom, delta: float) -> float | None:
         return least_epsilon(
             lambda eps: moll_delta_k(eps, atom.number, atom.count), delta, float_up(atom.pure)
         )
+    if atom.kind == "discrete_gaussian" and atom.count == 1:
+        sigma = _sigma(atom.number)
+        return least_epsilon(lambda eps: discrete_gaussian_delta(eps, sigma), delta, 60.0 / sigma)
     if atom.kind == "beta_pair" and atom.count == 1:
         return beta_pair_eps(delta, atom.number, atom.shape)
     if atom.kind == "gamma_pair" and atom.count == 1:
@@ -98,6 +114,11 @@ def composed(atoms: tuple[Atom, ...], direction: str) -> Composed:
     return compose([(on_grid(curve, reverse, step), n) for curve, reverse, n in curves])
 
 
+def _sigma(value: float) -> float:
+    """Give a sigma that is not above the reciprocal: less noise promises less."""
+    return math.nextafter(1.0 / value, 0.0)
+
+
 def _end(atom: Atom) -> float:
     """The largest loss of an atom: a point of the grid, where losses are bounded."""
     if atom.kind in ("pure", "bounded_range", "mollifier"):
@@ -116,9 +137,20 @@ def directions(atoms: Sequence[Atom]) -> tuple[str, ...]:
 
 def plan_delta(atoms: Sequence[Atom], eps: float) -> float:
     """Give delta of a plan by convolution, rounded up."""
-    return max(composed(tuple(atoms), d).delta(eps) for d in directions(atoms))
+    return _plan_delta(tuple(atoms), eps)
 
 
 def plan_epsilon(atoms: Sequence[Atom], delta: float) -> float:
     """Give epsilon of a plan by convolution, rounded up."""
-    return max(composed(tuple(atoms), d).epsilon(delta) for d in directions(atoms))
+    return _plan_epsilon(tuple(atoms), delta)
+
+
+# One charge asks for the same few numbers many times.
+@lru_cache(maxsize=1024)
+def _plan_delta(atoms: tuple[Atom, ...], eps: float) -> float:
+    return max(composed(atoms, d).delta(eps) for d in directions(atoms))
+
+
+@lru_cache(maxsize=1024)
+def _plan_epsilon(atoms: tuple[Atom, ...], delta: float) -> float:
+    return max(composed(atoms, d).epsilon(delta) for d in directions(atoms))

@@ -75,6 +75,25 @@ def growth(comparison: Comparison, ax: Any = None) -> Any:
     return ax
 
 
+def sizes(
+    cells: int, r: float, alpha: float, ax: Any = None, *, betas: Sequence[float] = (0.05, 0.001)
+) -> Any:
+    """Draw the records that a Dirichlet draw needs; see `dirichlet_size.plot_sample_size`."""
+    from pymc_private.privacy.dirichlet_size import dirichlet_sample_size
+
+    ax = ax or _axes()
+    etas = np.geomspace(0.003, 3.0, 60)
+    for beta, color in zip(betas, COLORS * len(betas), strict=False):
+        needed = [dirichlet_sample_size(float(e), beta, cells, r, alpha) for e in etas]
+        ax.plot(etas, needed, color=color, label=f"all but {beta:g} of the draws")
+    ax.set(xlabel="KL divergence from the data (nats)", ylabel="records", xscale="log")
+    ax.set(yscale="log")
+    ax.set_title(f"{cells} categories, r = {r:g}, alpha = {alpha:g}", fontsize="medium")
+    ax.legend(frameon=False, fontsize="small")
+    ax.grid(alpha=0.25)
+    return ax
+
+
 def _axes() -> Any:
     import matplotlib.pyplot as plt
 

@@ -1,0 +1,220 @@
+"""What naive Bayes and Bayesian networks share: declared tables, one charge, updates."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import xarray as xr
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from pymc_private.errors import DomainError, Incompatible, PrivacyWarning
+from pymc_private.estimators.columns import Column
+from pymc_private.estimators.counts import Families, count_tables
+from pymc_private.estimators.parts import Part, together
+from pymc_private.mechanisms.dirichlet import drawn_content, noise_content, plan_for
+from pymc_private.mechanisms.release import Release
+from pymc_private.mechanisms.tables.families import Tables, same_total, tables_of
+from pymc_private.mechanisms.tables.plan import CountPlan
+from pymc_private.mechanisms.tables.publish import Where, publish
+from pymc_private.privacy import Guarantee, Ledger
+from pymc_private.privacy.count_budget import CountBudget
+from pymc_private.privacy.neighbors import SUBSTITUTE, check_neighbors
+
+CROSS_VALIDATION = (
+    "cross-validation fits the same records again and again, and its scores look at private rows"
+)
+
+
+class CountEstimator(BaseEstimator):
+    """Tables of probabilities from one charge; see the classes built on it."""
+
+    epsilon: float | None
+    delta: float
+    rdp: tuple[float, float] | None
+    zcdp: float | None
+    method: str
+    neighbors: str
+    unit: str
+    draws: int | None
+    profile: Any
+    ledger: Ledger | None
+    name: str | None
+    data_version: str
+    random_state: int | None
+
+    @property
+    def guarantee_(self) -> Guarantee:
+        """What the fitted tables reveal at most, updates included."""
+        return self._fitted()[-1].so_far
+
+    @property
+    def release_(self) -> Release:
+        """The last release: noisy counts, or probabilities."""
+        return self._fitted()[-1].release
+
+    @property
+    def private_(self) -> bool:
+        """False after a fit with ``random_state``."""
+        return all(part.release.private for part in self._fitted())
+
+    @property
+    def method_(self) -> str:
+        """What was chosen: "exact", "algorithm1" or "noisy"."""
+        return self._fitted()[-1].plan.method
+
+    def posterior_draws(self, draws: int = 100) -> dict[str, np.ndarray]:
+        """Draw tables from the posterior, at no cost.
+
+        Of noisy counts: any number. Of Dirichlet draws: those that were paid for, whatever `draws`.
+
+        Parameters
+        ----------
+        draws : int
+
+        Returns
+        -------
+        dict of str to array, shape (draws, ...)
+        """
+        return together(self._fitted()).draw(draws)
+
+    def _fitted(self) -> list[Part]:
+        parts: list[Part] | None = getattr(self, "parts_", None)
+        if parts is None:
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        return parts
+
+    def _fit_tables(
+        self, frame: Any, families: Families, columns: Mapping[str, Column], records: str
+    ) -> None:
+        """Count, charge, release, and keep the tables; `records` is "first", "new" or "same"."""
+        parts = [] if records == "first" else list(self._fitted())
+        _refuse_cross_validation(self.ledger, self.random_state)
+        budget = CountBudget.of(
+            None if self.rdp or self.zcdp else self.epsilon, self.delta, self.rdp, self.zcdp
+        )
+        check_neighbors(self.neighbors)
+        tables = self._tables(count_tables(frame, families, columns), families, columns)
+        if records == "new":
+            plan = _again(parts[-1].plan, tables)
+        else:
+            plan = plan_for(
+                tables, budget, self.method, self.neighbors, self.unit,
+                draws=self.draws, profile=self.profile,
+            )  # fmt: skip
+        content = (noise_content if plan.method == "noisy" else drawn_content)(plan, tables)
+        name = self.name if not parts or self.name is None else f"{self.name}, {len(parts) + 1}"
+        seed = _seed(self.random_state, len(parts))
+        parallel = records == "new"
+        where = Where(
+            self.ledger, name, self.data_version, random_seed=seed, parallel=parallel, keep=False
+        )
+        release = publish(plan, content, where)
+        before = parts[-1].so_far if parts else None
+        so_far = release.guarantee if before is None else before
+        if records == "same" and before is not None:
+            so_far = before + release.guarantee
+        self.parts_ = [*parts, Part(release, plan, records, so_far)]
+        self.tables_ = together(self.parts_).mean()
+
+    def _tables(
+        self, counts: Mapping[str, np.ndarray], families: Families, columns: Mapping[str, Column]
+    ) -> Tables:
+        return tables_of(
+            {
+                family: xr.DataArray(
+                    counts[family],
+                    dims=names,
+                    coords={name: _labels(columns[name]) for name in names},
+                )
+                for family, names in families.items()
+            }
+        )
+
+
+def _labels(column: Column) -> list[Any]:
+    kinds = {type(value) for value in column.values}
+    plain = kinds <= {str} or kinds <= {int} or kinds <= {float}
+    return list(column.values) if plain else [str(value) for value in column.values]
+
+
+def _again(plan: CountPlan, tables: Tables) -> CountPlan:
+    """Keep the numbers of a plan for other records: then one promise covers both."""
+    total = same_total(tables) if plan.design.neighbors == SUBSTITUTE else None
+    return replace(plan, design=replace(plan.design, total=total))
+
+
+def _seed(random_state: Any, part: int) -> int | None:
+    if random_state is None:
+        return None
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    return int(random_state) + part
+
+
+def _refuse_cross_validation(ledger: Ledger | None, random_state: Any) -> None:
+    """Inside scikit-learn's cross-validation every fit is charged, or refused without a ledger."""
+    if random_state is not None or not _inside("_fit_and_score", "sklearn.model_selection"):
+        return
+    if ledger is None and Ledger.current() is None:
+        raise Incompatible(
+            CROSS_VALIDATION,
+            got="a fit inside cross-validation, without a ledger",
+            do="choose parameters on public data or by prior knowledge; or pass a ledger with a "
+            "path, which is charged for every fit, and keep the scores to yourself",
+        )
+    warnings.warn(
+        f"{CROSS_VALIDATION}: each fit is charged; scores, and what is chosen by them, are not "
+        "covered by the guarantee",
+        PrivacyWarning,
+        stacklevel=4,
+    )
+
+
+def _inside(function: str, package: str) -> bool:
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if frame.f_code.co_name == function and module.startswith(package):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def as_pandas(frame: Any) -> pd.DataFrame:
+    """Collect a frame of any engine."""
+    if isinstance(frame, pd.DataFrame):
+        return frame
+    found = nw.from_native(frame)
+    eager = found.collect() if isinstance(found, nw.LazyFrame) else found
+    return eager.to_pandas()
+
+
+def is_frame(data: Any) -> bool:
+    """Whether data are a frame of an engine that narwhals knows."""
+    return isinstance(nw.from_native(data, pass_through=True), nw.DataFrame | nw.LazyFrame)
+
+
+def other_records(records: str) -> str:
+    """Check what an update says of its records.
+
+    Raises
+    ------
+    DomainError
+        It says nothing.
+    """
+    if records not in ("new", "same"):
+        raise DomainError(
+            "an update says whose records it brings",
+            got=repr(records),
+            allowed='"new" if no record was in an earlier fit (one promise covers each record), '
+            '"same" if some were (charged again)',
+        )
+    return records

@@ -1,0 +1,126 @@
+"""Several releases of the same tables, taken together: all of it post-processing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_private.errors import Incompatible
+from pymc_private.mechanisms.dirichlet import simplices
+from pymc_private.mechanisms.release import Release
+from pymc_private.mechanisms.tables.plan import CountPlan
+from pymc_private.mechanisms.tables.posterior import NoisyTable, TablePosterior, noisy_posterior
+from pymc_private.privacy import Guarantee
+from pymc_private.privacy.neighbors import SUBSTITUTE
+from pymc_private.privacy.noisy_counts import GAUSSIAN
+
+
+@dataclass(frozen=True)
+class Part:
+    """One release.
+
+    Attributes
+    ----------
+    release : Release
+    plan : CountPlan
+    records : {"first", "new", "same"}
+    so_far : Guarantee
+        Of all parts up to this one.
+    """
+
+    release: Release
+    plan: CountPlan
+    records: str
+    so_far: Guarantee
+
+
+class Noisy:
+    """Noisy counts of several parts: those of new records add, of the same records average."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        sums: list[tuple[dict[str, np.ndarray], float, float | None]] = []
+        for part in parts:
+            values = {
+                f.name: part.release.posterior[f.variable].values[0, 0].astype(float)
+                for f in part.plan.design.families
+            }
+            variance = part.plan.noise.sd**2 if part.plan.noise is not None else 0.0
+            total = part.plan.design.total
+            if not sums:
+                sums = [(values, variance, total)]
+                continue
+            before, spread, size = sums[-1]
+            if part.records == "same":
+                weight = spread / (spread + variance)
+                mixed = {k: (1 - weight) * before[k] + weight * v for k, v in values.items()}
+                sums[-1] = (mixed, spread * variance / (spread + variance), size)
+            else:
+                added = {k: before[k] + v for k, v in values.items()}
+                both = None if size is None or total is None else size + total
+                sums[-1] = (added, spread + variance, both)
+        values, variance, total = sums[-1]
+        first = parts[0].plan
+        law, scale = GAUSSIAN, variance**0.5
+        if len(parts) == 1 and first.noise is not None:
+            law, scale = first.noise.law, first.noise.scale
+        noisy = {
+            f.name: NoisyTable(np.round(values[f.name]).astype(np.int64), f.dims)
+            for f in first.design.families
+        }
+        known = total if first.design.neighbors == SUBSTITUTE else None
+        self.posterior: dict[str, TablePosterior] = noisy_posterior(
+            noisy, law, scale, variance**0.5, known, first.design.minimum
+        )
+
+    def mean(self) -> dict[str, np.ndarray]:
+        """Posterior means."""
+        return {name: table.mean() for name, table in self.posterior.items()}
+
+    def draw(self, draws: int) -> dict[str, np.ndarray]:
+        """Posterior draws."""
+        generator = np.random.default_rng()
+        return {n: simplices(t, draws, generator) for n, t in self.posterior.items()}
+
+
+class Drawn:
+    """Dirichlet draws of several parts, averaged by their number of records."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        sizes = [1.0 if p.records == "same" else p.plan.design.total or 1.0 for p in parts]
+        if any(p.records == "same" for p in parts):
+            sizes = [1.0] * len(parts)
+        weights = np.array(sizes) / sum(sizes)
+        self.draws = {
+            f.name: sum(
+                w * p.release.posterior[f.variable].values[0]
+                for w, p in zip(weights, parts, strict=True)
+            )
+            for f in parts[0].plan.design.families
+        }
+
+    def mean(self) -> dict[str, np.ndarray]:
+        """Means over the draws."""
+        return {name: np.asarray(draws).mean(axis=0) for name, draws in self.draws.items()}
+
+    def draw(self, draws: int) -> dict[str, np.ndarray]:
+        """The draws there are."""
+        return {name: np.asarray(drawn) for name, drawn in self.draws.items()}
+
+
+def together(parts: Sequence[Part]) -> Noisy | Drawn:
+    """Take all parts as one.
+
+    Raises
+    ------
+    Incompatible
+        Noise and Dirichlet draws do not mix.
+    """
+    noisy = {part.plan.method == "noisy" for part in parts}
+    if len(noisy) > 1:
+        raise Incompatible(
+            "an update of another method does not fit the tables there are",
+            do="name one method= for all fits",
+        )
+    return Noisy(parts) if noisy.pop() else Drawn(parts)

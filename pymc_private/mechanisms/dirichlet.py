@@ -1,0 +1,354 @@
+"""dirichlet: private probability vectors from counts, exactly priced (T9-T12, T26)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pymc_private.errors import DomainError, Incompatible
+from pymc_private.mechanisms.release import Release
+from pymc_private.mechanisms.tables import noise
+from pymc_private.mechanisms.tables.families import Family, Tables, same_total, tables_of
+from pymc_private.mechanisms.tables.plan import (
+    FREE_DRAWS,
+    CountPlan,
+    Design,
+    plan_counts,
+    profiles_of,
+)
+from pymc_private.mechanisms.tables.posterior import NoisyTable, TablePosterior, noisy_posterior
+from pymc_private.mechanisms.tables.publish import Arrays, Content, Where, publish
+from pymc_private.privacy import Ledger
+from pymc_private.privacy.arguments import not_negative, positive, whole
+from pymc_private.privacy.count_budget import CountBudget
+from pymc_private.privacy.neighbors import SUBSTITUTE, check_neighbors
+from pymc_private.privacy.noisy_counts import GAUSSIAN, noise_sd
+from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
+from pymc_private.samplers.simplex import GRID, dirichlet_draws, probabilities
+
+LOG_GAMMA = "Dirichlet draws by log-Gamma inversion"
+OPENDP = {
+    "discrete_gaussian": "discrete Gaussian noise on every count (OpenDP)",
+    "laplace": "discrete Laplace noise on every count (OpenDP)",
+}
+INTEGERS = "whole numbers"
+
+
+def dirichlet(
+    counts: Any,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rdp: tuple[float, float] | None = None,
+    zcdp: float | None = None,
+    method: str = "auto",
+    prior: Any = None,
+    neighbors: str = SUBSTITUTE,
+    unit: str = "row",
+    sensitivity: tuple[float, float] | None = None,
+    minimum: float = 0.0,
+    draws: int | None = None,
+    profile: Any = None,
+    ledger: Ledger | None = None,
+    name: str | None = None,
+    data_version: str = "",
+    save: str | os.PathLike[str] | None = None,
+    again: bool = False,
+    random_seed: int | None = None,
+) -> Release:
+    """Draw probability vectors from counts, privately.
+
+    One record is counted in one cell of each family of tables. The budget pays for all families
+    and all draws together: a family costs one pair of Beta laws (Gamma laws under
+    ``neighbors="add_remove"``), whatever its number of tables (T11).
+
+    Parameters
+    ----------
+    counts : array, DataArray, Series, or mapping of names to these
+        Shape (..., d): counts >= 0, the simplex last. ``{"age": ..., "region": ...}`` are two
+        families. Integers for ``method="noisy"``.
+    epsilon, delta : float
+        Budget in nats; delta = 0 leaves pure noise only.
+    rdp : tuple of float
+        Budget (order, divergence) instead; `delta` says where the ledger takes it.
+    zcdp : float
+        Budget rho instead, likewise; noise only.
+    method : {"auto", "exact", "algorithm1", "noisy"}
+        "exact" draws from Dir(r f + alpha) with exact price; "algorithm1" is Ponnoprat's
+        calibration; "noisy" adds integer noise and draws from the posterior of the probabilities
+        given the noisy counts, with the public total and shared margins taken into account. "auto"
+        takes the one that is expected to cost less accuracy at the public profile.
+    prior : float or array, optional
+        Prior parameters: then draws are from the posterior itself (r = 1) if the budget allows,
+        else from the one whose likelihood has the largest power that fits.
+    neighbors : {"substitute", "add_remove"}
+    unit : {"row", "attribute"}
+        What is protected: a row, or one attribute of a row; the latter wants named axes.
+    sensitivity : tuple of float, optional
+        (squared Euclidean, largest) change of a vector statistic that is no histogram.
+    minimum : float
+        Public lower bound of every count in every data set of the domain.
+    draws : int, optional
+        Default 1 for Dirichlet draws, each of which is paid for; 500 for noise, whose posterior
+        draws are free.
+    profile : float, array or mapping, optional
+        Public guess to judge accuracy by: a number of records, or counts of the same shape.
+        Default: the public number of records. Never the private counts.
+    ledger, name, data_version, save, again, random_seed
+        As in `sample`.
+
+    Returns
+    -------
+    Release
+        ``.posterior`` holds probabilities strictly inside (0, 1), dims chain, draw, ...
+
+    Raises
+    ------
+    DomainError, Incompatible, Unsupported, BudgetExceeded
+        Nothing was charged.
+
+    References
+    ----------
+    Ponnoprat (2023); theory T9-T12, T26.
+
+    Examples
+    --------
+    >>> import pymc_private as pmp
+    >>> ledger = pmp.Ledger(epsilon=1, delta="1e-5", shares={"approximate": "1e-5"})
+    >>> release = pmp.dirichlet([119, 74, 618, 272], epsilon=1, delta=1e-5, ledger=ledger)
+    >>> release.facts["counts"]["method"], release.posterior["p"].dims
+    ('noisy', ('chain', 'draw', 'p_dim_0'))
+    """
+    tables = tables_of(counts)
+    budget = CountBudget.of(epsilon, delta, rdp, zcdp)
+    given = (prior, sensitivity, minimum, draws, profile)
+    plan = plan_for(tables, budget, method, check_neighbors(neighbors), unit, *given)
+    where = Where(ledger, name, data_version, save, again, random_seed)
+    if plan.method != "noisy":
+        return publish(plan, drawn_content(plan, tables), where)
+    whole_numbers(tables)
+    return publish(plan, _denoised(plan, tables), where)
+
+
+def noisy_counts(
+    counts: Any,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rdp: tuple[float, float] | None = None,
+    zcdp: float | None = None,
+    neighbors: str = SUBSTITUTE,
+    unit: str = "row",
+    ledger: Ledger | None = None,
+    name: str | None = None,
+    data_version: str = "",
+    save: str | os.PathLike[str] | None = None,
+    again: bool = False,
+    random_seed: int | None = None,
+) -> Release:
+    """Release counts with integer noise of a law that is known, for models of one's own.
+
+    Parameters
+    ----------
+    counts : array, DataArray, Series, or mapping of names to these
+        Whole numbers.
+    epsilon, delta, rdp, zcdp, neighbors, unit
+        As in `dirichlet`; the noise with the least standard deviation that fits is taken.
+    ledger, name, data_version, save, again, random_seed
+        As in `sample`.
+
+    Returns
+    -------
+    Release
+        One draw of integers, some of them negative; ``.facts["counts"]`` tells noise and scale.
+        `count_posterior` makes probabilities of them, at no cost.
+
+    Raises
+    ------
+    DomainError, Incompatible, BudgetExceeded
+        Nothing was charged.
+    """
+    tables = tables_of(counts)
+    budget = CountBudget.of(epsilon, delta, rdp, zcdp)
+    given = (None, None, 0.0, None, 1.0 if neighbors != SUBSTITUTE else None)
+    plan = plan_for(tables, budget, "noisy", check_neighbors(neighbors), unit, *given)
+    whole_numbers(tables)
+    where = Where(ledger, name, data_version, save, again, random_seed)
+    return publish(plan, noise_content(plan, tables), where)
+
+
+def count_posterior(
+    release: Release, *, draws: int = FREE_DRAWS, minimum: float = 0.0, consistent: bool = True
+) -> dict[str, np.ndarray]:
+    """Draw probabilities given released noisy counts: post-processing, which costs nothing.
+
+    Parameters
+    ----------
+    release : Release
+        Of `noisy_counts`.
+    draws : int
+    minimum : float
+        Public lower bound of every count.
+    consistent : bool
+        Whether tables learn from each other and from the public total.
+
+    Returns
+    -------
+    dict of str to array, shape (draws, ...)
+
+    Raises
+    ------
+    Incompatible
+        The release holds no noisy counts.
+    """
+    whole(draws, "draws")
+    found = posterior_of(release, minimum=minimum, consistent=consistent)
+    generator = np.random.default_rng()
+    return {name: simplices(table, draws, generator) for name, table in found.items()}
+
+
+def posterior_of(
+    release: Release, *, minimum: float = 0.0, consistent: bool = True
+) -> dict[str, TablePosterior]:
+    """Give the posterior itself: see `count_posterior`."""
+    told = release.facts.get("counts", {})
+    if "noise" not in told or release.facts.get("grid") != INTEGERS:
+        raise Incompatible(
+            "this release holds no noisy counts", do="make one with pymc_private.noisy_counts"
+        )
+    tables = {
+        str(name): NoisyTable(array.values[0, 0], tuple(map(str, array.dims[2:])))
+        for name, array in release.posterior.data_vars.items()
+    }
+    law, scale = told["noise"], float(told["scale"])
+    sd = scale if law == GAUSSIAN else noise_sd(scale)
+    return noisy_posterior(tables, law, scale, sd, told.get("total"), minimum, consistent)
+
+
+def plan_for(
+    tables: Tables,
+    budget: CountBudget,
+    method: str,
+    neighbors: str,
+    unit: str,
+    prior: Any = None,
+    sensitivity: tuple[float, float] | None = None,
+    minimum: float = 0.0,
+    draws: int | None = None,
+    profile: Any = None,
+) -> CountPlan:
+    """Decide from what is public; of the data, the number of records under substitution alone."""
+    families = tables.families
+    not_negative(minimum=minimum)
+    if unit == "attribute" and neighbors != SUBSTITUTE:
+        raise DomainError(
+            "an attribute is replaced, not added", got=neighbors, allowed='neighbors="substitute"'
+        )
+    if sensitivity is not None and (len(families) > 1 or families[0].tables > 1):
+        raise DomainError("a sensitivity is declared for one vector", got=f"{len(families)} tables")
+    total = None
+    if neighbors == SUBSTITUTE and sensitivity is None:
+        total = same_total(tables)
+    if sensitivity is not None and profile is None:
+        raise DomainError(
+            "the total of a vector statistic is private",
+            got="profile=None",
+            do="profile=1000 for a public guess of its sum",
+        )
+    design = Design(
+        families, neighbors, unit, float(minimum),
+        None if draws is None else whole(draws, "draws"), total,
+        profiles_of(families, profile, total, neighbors), _priors(prior, families), sensitivity,
+    )  # fmt: skip
+    return plan_counts(budget, design, method)
+
+
+def whole_numbers(tables: Tables) -> None:
+    """Refuse counts that integer noise is not for; before anything is charged."""
+    for array in tables.counts.values():
+        noise.as_whole(array)
+
+
+def noise_content(plan: CountPlan, tables: Tables) -> Content:
+    """Say how noisy counts are made."""
+    found = plan.noise
+    if found is None:
+        raise Incompatible("this plan adds no noise", got=plan.method)
+
+    def make(seed: int | None) -> Arrays:
+        return {name: array[None] for name, array in _noisy(plan, tables, seed).items()}
+
+    return Content(tables.families, 1, OPENDP[found.law], INTEGERS, int, None, make)
+
+
+def _priors(prior: Any, families: tuple[Family, ...]) -> tuple[np.ndarray, ...] | None:
+    if prior is None:
+        return None
+    named = (
+        prior if isinstance(prior, Mapping) else dict.fromkeys((f.name for f in families), prior)
+    )
+    found = []
+    for family in families:
+        try:
+            array = np.broadcast_to(np.asarray(named[family.name], float), family.shape)
+        except (KeyError, ValueError, TypeError) as cause:
+            raise DomainError(
+                f"the prior of {family.name!r} is missing or has another shape",
+                allowed=f"a number, or shape {family.shape}",
+            ) from cause
+        positive(**{"the least prior parameter": float(array.min())})
+        found.append(np.array(array))
+    return tuple(found)
+
+
+def drawn_content(plan: CountPlan, tables: Tables) -> Content:
+    """Say how Dirichlet draws are made."""
+
+    def make(seed: int | None) -> Arrays:
+        randomness = SystemRandomness() if seed is None else SeededRandomness.from_seed(seed)
+        found = {}
+        for family, r, alpha in zip(tables.families, plan.r, plan.alpha, strict=True):
+            logs = dirichlet_draws(r * tables.counts[family.name] + alpha, plan.draws, randomness)
+            found[family.name] = probabilities(logs)
+        return found
+
+    return Content(tables.families, plan.draws, LOG_GAMMA, GRID, float, (0.0, 1.0), make)
+
+
+def _denoised(plan: CountPlan, tables: Tables) -> Content:
+    """Say how draws from the posterior given noisy counts are made."""
+    found = plan.noise
+    if found is None:
+        raise Incompatible("this plan adds no noise", got=plan.method)
+
+    def make(seed: int | None) -> Arrays:
+        counts = _noisy(plan, tables, seed)
+        noisy = {f.name: NoisyTable(counts[f.name], f.dims) for f in tables.families}
+        posterior = noisy_posterior(
+            noisy, found.law, found.scale, found.sd, plan.design.total, plan.design.minimum
+        )
+        generator = np.random.default_rng(seed)
+        return {n: simplices(t, plan.draws, generator) for n, t in posterior.items()}
+
+    sampler = f"posterior given {OPENDP[found.law]}"
+    return Content(tables.families, plan.draws, sampler, GRID, float, (0.0, 1.0), make)
+
+
+def _noisy(plan: CountPlan, tables: Tables, seed: int | None) -> Arrays:
+    found = plan.noise
+    if found is None:
+        raise Incompatible("this plan adds no noise", got=plan.method)
+    if seed is None:
+        return {n: noise.noisy(a, found.law, found.scale) for n, a in tables.counts.items()}
+    generator = np.random.default_rng(seed)
+    return {n: noise.seeded(a, found.law, found.scale, generator) for n, a in tables.counts.items()}
+
+
+def simplices(table: TablePosterior, draws: int, generator: np.random.Generator) -> np.ndarray:
+    """Draw probabilities from a posterior given noisy counts."""
+    parameters = table.draw(draws, generator)
+    logs = dirichlet_draws(parameters, 1, SeededRandomness(generator))[0]
+    return probabilities(logs)

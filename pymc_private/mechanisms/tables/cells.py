@@ -1,0 +1,197 @@
+"""True counts given noisy ones: the law of each cell on a grid, tilted until cells agree on a sum.
+
+Cells of a family are a priori Dirichlet-multinomial, n! Gamma(A) / Gamma(A + n) times a product of
+Gamma(n_i + a) / (n_i! Gamma(a)); noise multiplies each factor by its density. Given the sum, cells
+are independent up to that condition, so an exponential tilt e^(lambda n) that gives them the right
+mean sum gives nearly the right marginals, and is removed exactly where draws are made. All of this
+is post-processing of noisy counts (T26).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+import numpy as np
+from scipy import special
+
+from pymc_private.privacy.noisy_counts import LAPLACE
+
+FINE = 12.0
+"""Scales up to this one are resolved count by count; beyond, a scale is 6 to 12 bins."""
+BELOW, ABOVE = 14.0, 10.0
+"""How far from the noisy count a true one is looked for, in scales of Gaussian noise."""
+TABLED = 2**18
+"""Counts up to this one find their prior in a table."""
+FAR = 60.0
+"""The same for Laplace noise."""
+MOST_TILT = {LAPLACE: 0.7}
+"""Largest tilt, in reciprocal scales, that the windows above are made for; Gaussian noise has 6."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Laws of cells on their grids.
+
+    Attributes
+    ----------
+    low : array, shape (rows, d)
+        First count of each grid.
+    step : int
+        Counts in a bin; bin j of a cell holds low + step j, ..., low + step (j + 1) - 1.
+    logs : array, shape (rows, d, w)
+        Logarithms of weights, prior times noise.
+    most_tilt : float
+    """
+
+    low: np.ndarray
+    step: int
+    logs: np.ndarray
+    most_tilt: float
+
+    @cached_property
+    def middle(self) -> np.ndarray:
+        """Middles of the bins, shape (rows, d, w)."""
+        bins = self.step * np.arange(self.logs.shape[-1])
+        return np.asarray(self.low[..., None] + bins + 0.5 * (self.step - 1))
+
+    def flat(self) -> Cells:
+        """Take all cells as one row."""
+        return replace(
+            self, low=self.low.reshape(1, -1), logs=self.logs.reshape(1, -1, self.logs.shape[-1])
+        )
+
+    def tilted(self, tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Give probabilities, means, variances and log sums of the laws times e^(tilt n)."""
+        middle = self.middle
+        logs = self.logs + tilt[:, None, None] * middle
+        top = logs.max(axis=-1, keepdims=True)
+        weights = np.exp(logs - top)
+        total = weights.sum(axis=-1, keepdims=True)
+        weights /= total
+        mean = (weights * middle).sum(axis=-1)
+        variance = (weights * (middle - mean[..., None]) ** 2).sum(axis=-1)
+        return weights, mean, variance, (np.log(total) + top)[..., 0]
+
+
+def cells(noisy: np.ndarray, law: str, scale: float, prior: float, minimum: float = 0.0) -> Cells:
+    """Lay out the law of each cell.
+
+    Parameters
+    ----------
+    noisy : array of int, shape (rows, d)
+    law : {"discrete_gaussian", "laplace"}
+    scale : float
+    prior : float
+        a, the prior parameter of each cell.
+    minimum : float
+        Public lower bound of every count.
+    """
+    step = 1 if scale <= FINE else int(2 ** np.floor(np.log2(scale / 6.0)))
+    down, up = (FAR, FAR) if law == LAPLACE else (BELOW, ABOVE)
+    least = int(np.ceil(minimum))
+    low = np.maximum(least, np.floor(noisy - down * scale)).astype(np.int64)
+    high = np.maximum(noisy, least) + up * scale
+    width = int(np.ceil((high - low).max() / step)) + 1
+    first = low[..., None] + step * np.arange(width)
+    middle = first + 0.5 * (step - 1)
+    away = np.abs(middle - noisy[..., None]) / scale
+    noise = -away if law == LAPLACE else -0.5 * away**2
+    logs = noise + _log_prior(first, step, prior)
+    return Cells(low, step, logs, MOST_TILT.get(law, 6.0) / scale)
+
+
+def _log_prior(first: np.ndarray, step: int, a: float) -> np.ndarray:
+    """Logarithm of the sum of Gamma(n + a) / (n! Gamma(a)) over bins that begin at `first`."""
+    most = int(first.max()) + 1
+    if most > TABLED:
+        return _bins(first, step, a)
+    return np.asarray(_table(a, step, 1 << most.bit_length())[first])
+
+
+@lru_cache(maxsize=64)
+def _table(a: float, step: int, size: int) -> np.ndarray:
+    return _bins(np.arange(size), step, a)
+
+
+def _bins(first: np.ndarray, step: int, a: float) -> np.ndarray:
+    below, upto = _log_upto(first, a), _log_upto(first + step, a)
+    return np.asarray(upto + np.log1p(-np.minimum(np.exp(below - upto), 1.0 - 1e-15)))
+
+
+def _log_upto(x: np.ndarray, a: float) -> np.ndarray:
+    """Logarithm of the sum from 0 to x - 1: Gamma(x + a) / (Gamma(a + 1) Gamma(x))."""
+    at = np.maximum(x.astype(float), 1.0)
+    found = special.gammaln(at + a) - special.gammaln(at) - special.gammaln(a + 1.0)
+    return np.asarray(np.where(x > 0, found, -np.inf))
+
+
+def match_sum(laws: Cells, total: float, start: float = 0.0) -> np.ndarray:
+    """Give the tilt of each row at which its mean sum is `total`, or comes as near as it can.
+
+    Newton steps, in every row at once, between bounds: the mean rises with the tilt.
+    """
+    tilt = np.full(len(laws.low), start)
+    low, high = np.full_like(tilt, -laws.most_tilt), np.full_like(tilt, laws.most_tilt)
+    for _ in range(60):
+        _, means, variances, _ = laws.tilted(tilt)
+        excess = means.sum(axis=1) - total
+        low, high = np.where(excess < 0, tilt, low), np.where(excess > 0, tilt, high)
+        step = tilt - excess / np.maximum(variances.sum(axis=1), 1e-300)
+        inside = (step > low) & (step < high)
+        moved = np.where(inside, step, 0.5 * (low + high))
+        change = np.abs(moved - tilt).max()
+        tilt = moved
+        if change < 1e-8 * laws.most_tilt:
+            break
+    return tilt
+
+
+def match_totals(
+    laws: Cells, center: np.ndarray, variance: np.ndarray, total: float | None
+) -> np.ndarray:
+    """Give tilts where each row knows its sum up to a Gaussian, and all rows that of all sums.
+
+    tilt_j = tau + (center_j - mean_j(tilt_j)) / variance_j, with tau such that the mean sums add up
+    to `total` (0 if that is not public).
+
+    Parameters
+    ----------
+    laws : Cells
+    center, variance : array, shape (rows,)
+        What is known of the sums from elsewhere; an infinite variance says nothing.
+    total : float or None
+    """
+    weight = 1.0 / variance
+    tau = 0.0
+    tilt = np.zeros(len(laws.low))
+    for _ in range(40):
+        _, means, variances, _ = laws.tilted(tilt)
+        mean, spread = means.sum(axis=1), variances.sum(axis=1)
+        gap = tilt - tau - (center - mean) * np.where(np.isfinite(variance), weight, 0.0)
+        slope = 1.0 + weight * spread
+        move = -gap / slope
+        if total is not None:
+            # How the sums answer to tau, and what is missing after the rows' own move.
+            answer = float((spread / slope).sum())
+            missing = total - float(mean.sum() + (spread * move).sum())
+            shift = np.clip(missing / max(answer, 1e-12), -laws.most_tilt, laws.most_tilt)
+            tau += shift
+            move = move + shift / slope
+        moved = np.clip(tilt + move, -laws.most_tilt, laws.most_tilt)
+        change = np.abs(moved - tilt).max()
+        tilt = moved
+        if change < 1e-7 * laws.most_tilt:
+            break
+    return tilt
+
+
+def log_evidence(laws: Cells, tilt: float, total: float, a: float) -> float:
+    """Log probability of the noisy counts given the sum of all cells, by saddle point."""
+    one = laws.flat()
+    _, _, variances, logs = one.tilted(np.array([tilt]))
+    count = one.low.size
+    prior = special.gammaln(total + 1.0) + special.gammaln(count * a)
+    prior -= special.gammaln(count * a + total)
+    spread = max(float(variances.sum()), 1e-6)
+    return float(prior + logs.sum() - tilt * total - 0.5 * np.log(2.0 * np.pi * spread))

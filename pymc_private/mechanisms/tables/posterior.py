@@ -1,0 +1,194 @@
+"""The posterior of probabilities given noisy counts, with what tables tell each other: T26.
+
+Three things are known of the rows of a family besides its own noisy cells: the public total N of
+all of them; the same rows' sums in any other family that counts the attributes of these rows (the
+class table and the other features of naive Bayes); that no count is negative. Margins of other
+families enter as Gaussians of the right variance; the rest is exact on the grid of `cells`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_private.mechanisms.tables.cells import (
+    Cells,
+    cells,
+    log_evidence,
+    match_sum,
+    match_totals,
+)
+from pymc_private.mechanisms.tables.sums import draw_given_sums
+
+PRIORS = (0.01, 0.03, 0.1, 0.3, 1.0)
+"""Prior parameters of a cell tried; that of the most likely noisy counts is taken."""
+
+
+@dataclass(frozen=True)
+class NoisyTable:
+    """One family of tables after noise.
+
+    Attributes
+    ----------
+    noisy : array of int, shape (..., d)
+        The last axis is the simplex; the others are the attributes a row is known by.
+    dims : tuple of str
+        One name per axis. Axes of several families that have one name count the same attribute.
+    """
+
+    noisy: np.ndarray
+    dims: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TablePosterior:
+    """The posterior of one family.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    laws : Cells
+        Of its rows; of one row if the rows know nothing but their common total.
+    tilt : array, shape (rows of laws,)
+    center, variance : array, shape (rows of laws,)
+        What is known of the rows' sums; variance 0 is exact, inf is nothing.
+    prior : float
+        Parameter of each cell.
+    """
+
+    shape: tuple[int, ...]
+    laws: Cells
+    tilt: np.ndarray
+    center: np.ndarray
+    variance: np.ndarray
+    prior: float
+
+    def counts(self) -> np.ndarray:
+        """Posterior means of the true counts."""
+        return np.asarray(self.laws.tilted(self.tilt)[1].reshape(self.shape))
+
+    def mean(self) -> np.ndarray:
+        """Posterior means of the probabilities, strictly inside (0, 1)."""
+        smooth = self.counts() + self.prior
+        return np.asarray(smooth / smooth.sum(axis=-1, keepdims=True))
+
+    def draw(self, draws: int, generator: np.random.Generator) -> np.ndarray:
+        """Draw tables of Dirichlet parameters n + a, n the true counts: shape (draws, ...)."""
+        counts = draw_given_sums(self.laws, self.tilt, self._log_sum, draws, generator)
+        return np.asarray(counts.reshape(draws, *self.shape) + self.prior)
+
+    def _log_sum(self, row: int, sums: np.ndarray) -> np.ndarray:
+        """Log weight of a row's sums. A tilt common to all rows stands for their total."""
+        center, variance = float(self.center[row]), float(self.variance[row])
+        if variance == 0.0:
+            off = np.abs(sums - center)
+            return np.where(off <= off.min() + 1e-9, self.tilt[row] * sums, -np.inf)
+        if math.isinf(variance):
+            return np.asarray(self.tilt[row] * sums)
+        mean = float(self.laws.tilted(self.tilt)[1][row].sum())
+        common = self.tilt[row] - (center - mean) / variance
+        return np.asarray(common * sums - 0.5 * (sums - center) ** 2 / variance)
+
+
+def noisy_posterior(
+    tables: Mapping[str, NoisyTable],
+    law: str,
+    scale: float,
+    sd: float,
+    total: float | None,
+    minimum: float = 0.0,
+    consistent: bool = True,
+    priors: Sequence[float] = PRIORS,
+) -> dict[str, TablePosterior]:
+    """Give the posterior of every family.
+
+    Parameters
+    ----------
+    tables : mapping of str to NoisyTable
+    law, scale, sd
+        The noise, and its standard deviation.
+    total : float or None
+        Public number of records; None where it is protected.
+    minimum : float
+        Public lower bound of every count.
+    consistent : bool
+        False: each cell by itself, as a baseline.
+    priors : sequence of float
+        Prior parameters of a cell to choose from, by the probability of the noisy counts.
+    """
+    found = {}
+    for name, table in tables.items():
+        rows = table.noisy.reshape(-1, table.noisy.shape[-1])
+        if not consistent:
+            found[name] = _apart(table, rows, law, scale, minimum, priors[-1])
+            continue
+        center, variance = _told(name, tables, sd)
+        found[name] = _one(table, rows, (law, scale, minimum), total, (center, variance), priors)
+    return found
+
+
+def _apart(
+    table: NoisyTable, rows: np.ndarray, law: str, scale: float, minimum: float, prior: float
+) -> TablePosterior:
+    laws = cells(rows, law, scale, prior, minimum)
+    none = np.zeros(len(rows))
+    return TablePosterior(table.noisy.shape, laws, none, none, none + np.inf, prior)
+
+
+def _one(
+    table: NoisyTable,
+    rows: np.ndarray,
+    noise: tuple[str, float, float],
+    total: float | None,
+    told: tuple[np.ndarray, np.ndarray],
+    priors: Sequence[float],
+) -> TablePosterior:
+    center, variance = told
+    prior = _best_prior(rows, noise, total, priors)
+    laws = cells(rows, noise[0], noise[1], prior, noise[2])
+    alone = len(rows) == 1 or not np.isfinite(variance).any()
+    if alone and total is not None:
+        laws = laws.flat()
+        tilt = match_sum(laws, total)
+        center, variance = np.array([total]), np.zeros(1)
+    else:
+        tilt = match_totals(laws, center, variance, total)
+    return TablePosterior(table.noisy.shape, laws, tilt, center, variance, prior)
+
+
+def _best_prior(
+    rows: np.ndarray, noise: tuple[str, float, float], total: float | None, priors: Sequence[float]
+) -> float:
+    """Take the prior parameter that makes the noisy counts most likely; 1 without a total."""
+    if total is None or len(priors) == 1:
+        return priors[-1]
+    scores, tilt = [], 0.0
+    for prior in priors:
+        one = cells(rows, noise[0], noise[1], prior, noise[2]).flat()
+        tilt = float(match_sum(one, total, tilt)[0])
+        scores.append(log_evidence(one, tilt, total, prior))
+    return priors[int(np.argmax(scores))]
+
+
+def _told(name: str, tables: Mapping[str, NoisyTable], sd: float) -> tuple[np.ndarray, np.ndarray]:
+    """What other families say of the sums of a family's rows: mean and variance of a Gaussian."""
+    table = tables[name]
+    parents, shape = table.dims[:-1], table.noisy.shape[:-1]
+    size = int(np.prod(shape))
+    precision, weighted = np.zeros(size), np.zeros(size)
+    for other_name, other in tables.items():
+        if other_name == name or not parents or not set(parents) <= set(other.dims):
+            continue
+        axes = tuple(i for i, dim in enumerate(other.dims) if dim not in parents)
+        margin = other.noisy.sum(axis=axes)
+        kept = [dim for dim in other.dims if dim in parents]
+        margin = np.transpose(margin, [kept.index(dim) for dim in parents]).ravel()
+        summed = other.noisy.size // size
+        precision += 1.0 / (summed * sd**2)
+        weighted += margin / (summed * sd**2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        center = np.where(precision > 0, weighted / precision, 0.0)
+        return center, np.where(precision > 0, 1.0 / precision, np.inf)

@@ -1,0 +1,114 @@
+"""Exact draws of integer cells whose sum is known: forward convolution, backward sampling."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import fft
+
+from pymc_private.mechanisms.tables.cells import Cells
+
+LARGEST = 2**24
+"""Most numbers kept for the partial sums of a row; beyond, a sum says little of one cell."""
+REACH = 9.0
+
+
+def draw_given_sums(
+    laws: Cells,
+    tilt: np.ndarray,
+    log_sum: object,
+    draws: int,
+    generator: np.random.Generator,
+) -> np.ndarray:
+    """Draw the counts of every row from their laws times a weight of the row's sum.
+
+    Parameters
+    ----------
+    laws : Cells
+    tilt : array, shape (rows,)
+        Where the laws are centered for the computation; the draws do not depend on it.
+    log_sum : callable
+        ``(row, sums)`` to the logarithm of the weight of these sums.
+    draws : int
+    generator : numpy.random.Generator
+        What is drawn from is private already: any generator serves.
+
+    Returns
+    -------
+    array of int, shape (draws, rows, d)
+    """
+    weights, _, variances, _ = laws.tilted(tilt)
+    rows, cells, width = weights.shape
+    out = np.empty((draws, rows, cells), dtype=np.int64)
+    for row in range(rows):
+        length = _length(variances[row].sum() / laws.step**2, cells, width)
+        if length * cells > LARGEST or cells == 1:
+            out[:, row] = _apart(weights[row], draws, generator)
+            continue
+        partial = _partial_sums(weights[row], length)
+        sums = _sums(laws, tilt, log_sum, row, weights[row], partial[-1], draws, generator)
+        out[:, row] = _backward(weights[row], partial, sums, generator)
+    inside = generator.integers(0, laws.step, size=out.shape) if laws.step > 1 else 0
+    return np.asarray(laws.low + laws.step * out + inside)
+
+
+def _length(variance: float, cells: int, width: int) -> int:
+    """Length of a circle on which sums that matter do not meet."""
+    full = cells * (width - 1) + 1
+    return int(fft.next_fast_len(min(full, int(2 * REACH * np.sqrt(variance)) + width + 1)))
+
+
+def _partial_sums(weights: np.ndarray, length: int) -> np.ndarray:
+    """Laws of the sums of the first 1, 2, ... cells on the circle, shape (cells, length)."""
+    partial = np.empty((len(weights), length))
+    product = np.ones(length // 2 + 1, dtype=complex)
+    for i, law in enumerate(weights):
+        wrapped = np.zeros(length)
+        np.add.at(wrapped, np.arange(len(law)) % length, law)
+        product = product * fft.rfft(wrapped)
+        partial[i] = np.maximum(fft.irfft(product, length), 0.0)
+    return partial
+
+
+def _sums(
+    laws: Cells, tilt: np.ndarray, log_sum: object, row: int, weights: np.ndarray,
+    law: np.ndarray, draws: int, generator: np.random.Generator,
+) -> np.ndarray:  # fmt: skip
+    """Draw the sum of the bins of a row."""
+    length, cells = len(law), len(weights)
+    center = int((weights @ np.arange(weights.shape[1])).sum())
+    bins = np.arange(center - length // 2, center - length // 2 + length)
+    bins = bins[(bins >= 0) & (bins <= cells * (weights.shape[1] - 1))]
+    sums = laws.low[row].sum() + laws.step * bins + 0.5 * cells * (laws.step - 1)
+    with np.errstate(divide="ignore"):
+        logs = np.log(law[bins % length]) + log_sum(row, sums) - tilt[row] * sums  # type: ignore[operator]
+    if not np.isfinite(logs).any():  # a sum out of reach: the nearest that is not
+        logs = -np.abs(bins - center).astype(float)
+    chance = np.exp(logs - logs[np.isfinite(logs)].max())
+    return np.asarray(generator.choice(bins, size=draws, p=chance / chance.sum()))
+
+
+def _backward(
+    weights: np.ndarray, partial: np.ndarray, sums: np.ndarray, generator: np.random.Generator
+) -> np.ndarray:
+    cells, width = weights.shape
+    length = partial.shape[1]
+    out = np.empty((len(sums), cells), dtype=np.int64)
+    left, bins = sums.astype(np.int64), np.arange(width)
+    for i in range(cells - 1, 0, -1):
+        chance = weights[i] * partial[i - 1][(left[:, None] - bins) % length]
+        out[:, i] = _pick(chance, generator)
+        left = left - out[:, i]
+    out[:, 0] = np.clip(left, 0, width - 1)
+    return out
+
+
+def _apart(weights: np.ndarray, draws: int, generator: np.random.Generator) -> np.ndarray:
+    """Draw cells without regard to each other."""
+    return np.stack([_pick(np.broadcast_to(w, (draws, len(w))), generator) for w in weights], 1)
+
+
+def _pick(chance: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Draw one index per row of weights."""
+    upto = np.cumsum(chance, axis=1)
+    target = generator.random((len(chance), 1)) * upto[:, -1:]
+    return np.asarray(np.minimum((upto < target).sum(axis=1), chance.shape[1] - 1))

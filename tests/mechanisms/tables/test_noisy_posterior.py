@@ -1,0 +1,151 @@
+"""What noisy counts say: against enumeration, and tables that help each other."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import special
+
+from pymc_private.errors import DomainError
+from pymc_private.mechanisms.tables import noise
+from pymc_private.mechanisms.tables.cells import cells, match_sum
+from pymc_private.mechanisms.tables.posterior import NoisyTable, noisy_posterior
+from tests.statistics import proportion
+
+
+def enumerated(noisy, law, scale, total, a):
+    """Posterior means of true counts by adding up all tables with this total."""
+    found, weights = [], []
+    for n in itertools.product(range(total + 1), repeat=len(noisy)):
+        if sum(n) == total:
+            n = np.array(n)
+            away = np.abs(n - noisy) / scale
+            prior = (special.gammaln(n + a) - special.gammaln(n + 1)).sum()
+            weights.append(prior - (away if law == "laplace" else 0.5 * away**2).sum())
+            found.append(n)
+    chance = special.softmax(weights)
+    return np.array(found), chance
+
+
+CASES = [
+    ([12, 6, -3], "discrete_gaussian", 4.0, 20, 0.5),
+    ([12, 6, -3], "laplace", 3.0, 20, 0.5),
+    ([-6, -4, 30, 2], "discrete_gaussian", 6.0, 12, 0.1),
+    ([5, 4], "laplace", 2.0, 15, 1.0),
+]
+
+
+@pytest.mark.parametrize(("noisy", "law", "scale", "total", "a"), CASES)
+def test_draws_follow_the_posterior_over_all_tables(noisy, law, scale, total, a):
+    tables, chance = enumerated(np.array(noisy), law, scale, total, a)
+    sd = scale if law != "laplace" else scale * 2**0.5
+    found = noisy_posterior(
+        {"p": NoisyTable(np.array(noisy), ("k",))}, law, scale, sd, total, priors=(a,)
+    )["p"]
+    draws = found.draw(4000, np.random.default_rng(5)) - a
+    assert np.all(np.round(draws).sum(axis=1) == total)
+    assert np.allclose(draws, np.round(draws))
+    for cell in range(len(noisy)):
+        for at in (0, total // 3):
+            expected = float(chance[tables[:, cell] <= at].sum())
+            hits = int((draws[:, cell] <= at + 0.5).sum())
+            if 1e-6 < expected < 1 - 1e-6:
+                assert proportion(hits, 4000, expected).passes
+    mean = chance @ tables
+    assert np.abs(found.counts() - mean).max() < 0.06 * total
+    assert found.counts().sum() == pytest.approx(total, rel=1e-6)
+
+
+def test_a_coarse_grid_tells_the_same():
+    """Bins instead of counts: scale 40 on a grid of 4, against the grid of 1."""
+    noisy = np.array([[150, 60, -20, 500]])
+    coarse = cells(noisy, "discrete_gaussian", 40.0, 0.3)
+    assert coarse.step == 4
+    n = np.arange(0, 1200)
+    for i in range(4):
+        logs = (
+            special.gammaln(n + 0.3) - special.gammaln(n + 1) - 0.5 * ((n - noisy[0, i]) / 40) ** 2
+        )
+        exact = special.softmax(logs) @ n
+        assert coarse.tilted(np.zeros(1))[1][0, i] == pytest.approx(exact, rel=0.02, abs=0.6)
+    tilt = match_sum(coarse, 690.0)
+    assert coarse.tilted(tilt)[1].sum() == pytest.approx(690.0, rel=1e-6)
+
+
+def simulated(seed, scale, features=8, values=6, classes=2, n=3000):
+    """Naive Bayes tables of random data, and the same with noise."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.multinomial(n, rng.dirichlet(np.full(classes, 3.0)))
+    tables = {"class": sizes.astype(float)}
+    for k in range(features):
+        rows = [rng.multinomial(m, rng.dirichlet(np.full(values, 0.5))) for m in sizes]
+        tables[f"x{k}"] = np.array(rows, float)
+    noisy = {
+        name: NoisyTable(
+            table.astype(int) + np.round(rng.normal(0, scale, table.shape)).astype(int),
+            ("class",) if table.ndim == 1 else ("class", name),
+        )
+        for name, table in tables.items()
+    }
+    return tables, noisy, n
+
+
+def divergence(tables, posterior):
+    total = 0.0
+    for name, table in tables.items():
+        shares = table / np.maximum(table.sum(axis=-1, keepdims=True), 1)
+        gain = special.xlogy(shares, shares) - special.xlogy(shares, posterior[name].mean())
+        total += float((gain.sum(axis=-1) * table.sum(axis=-1)).sum() / table.sum())
+    return total
+
+
+@pytest.mark.parametrize("scale", [5.0, 20.0, 60.0])
+def test_tables_that_learn_from_each_other_are_closer(scale):
+    better = []
+    for seed in range(6):
+        tables, noisy, n = simulated(seed, scale)
+        words = ("discrete_gaussian", scale, scale, n)
+        together = divergence(tables, noisy_posterior(noisy, *words))
+        apart = divergence(tables, noisy_posterior(noisy, *words, consistent=False))
+        better.append(together / apart)
+    assert np.mean(better) < 0.97
+
+
+def test_margins_of_the_other_families_correct_the_rows():
+    """A row whose own cells came out too high is pulled to what nine other families say."""
+    tables, noisy, n = simulated(3, 1.0, features=10)
+    off = noisy["x0"].noisy + np.array([[60], [0]])
+    noisy["x0"] = NoisyTable(off, noisy["x0"].dims)
+    found = noisy_posterior(noisy, "discrete_gaussian", 20.0, 20.0, n)["x0"].counts()
+    assert found.sum(axis=1)[0] == pytest.approx(tables["class"][0], abs=70)
+    assert off.sum(axis=1)[0] > tables["class"][0] + 250
+
+
+def test_protected_totals_are_not_used():
+    _, noisy, _ = simulated(4, 5.0)
+    found = noisy_posterior(noisy, "discrete_gaussian", 5.0, 5.0, None)
+    assert all(np.isfinite(table.mean()).all() for table in found.values())
+    assert found["class"].counts().sum() == pytest.approx(noisy["class"].noisy.sum(), rel=0.01)
+
+
+def test_a_public_minimum_bounds_the_counts():
+    table = NoisyTable(np.array([3, 40, 8]), ("k",))
+    found = noisy_posterior({"p": table}, "laplace", 2.0, 2.8, 60, 5.0)["p"]
+    assert (found.draw(200, np.random.default_rng(0)) - found.prior >= 5.0 - 1e-9).all()
+
+
+def test_noise_is_whole_and_of_its_scale():
+    zeros = np.zeros((40, 50))
+    for law, scale, variance in (("discrete_gaussian", 7.0, 49.0), ("laplace", 3.0, 17.85)):
+        drawn = noise.noisy(zeros, law, scale)
+        assert drawn.dtype == np.int64
+        assert drawn.shape == zeros.shape
+        assert drawn.var() == pytest.approx(variance, rel=0.35)
+        again = noise.seeded(zeros, law, scale, np.random.default_rng(1))
+        assert again.var() == pytest.approx(variance, rel=0.35)
+    assert noise.noisy(np.array([2.0**40]), "laplace", 0.1)[0] > 2**39
+    for bad in (np.array([0.5]), np.array([np.nan]), np.array([2.0**60])):
+        with pytest.raises(DomainError):
+            noise.noisy(bad, "laplace", 1.0)

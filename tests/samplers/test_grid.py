@@ -101,10 +101,12 @@ def test_a_record_that_intervals_do_not_know_counts_as_a_public_one(monkeypatch)
     private = logistic()
     scores = Scores(private, make_lattice(private, 5))
     true = scores._ends
-    monkeypatch.setattr(
-        scores, "_ends", lambda record, row: [e * (np.inf if record[1] == 0.5 else 1) for e in
-                                              true(record, row)],
-    )  # fmt: skip
+
+    def blurred(record, row):
+        low, high = true(record, row)
+        return low, high + (record[1] == 0.5)
+
+    monkeypatch.setattr(scores, "_ends", blurred)
     assert np.array_equal(scores.of((np.array(1), np.array(0.5)), 0), scores.of(scores.stand_in, 0))
 
 

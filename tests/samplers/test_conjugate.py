@@ -262,4 +262,5 @@ def test_the_posterior_is_that_of_the_graph(name):
         return Concrete(given)(graph.record.sum() * float(model.power) + graph.prior)
 
     found = np.array([density(x) for x in points], dtype=float)
-    assert np.allclose(np.diff(found), np.diff(law.logpdf(points)), rtol=1e-9)
+    # PyTensor takes 1 / 3 of a small integer in single precision; here the prior's rate is 3.
+    assert np.allclose(np.diff(found), np.diff(law.logpdf(points)), rtol=1e-6)

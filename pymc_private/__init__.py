@@ -39,6 +39,7 @@ from pymc_private.models.temper import temper
 from pymc_private.models.trim import trim
 from pymc_private.privacy import Guarantee, Ledger
 from pymc_private.report import Report, compare, report
+from pymc_private.samplers.method import Boxes, Conjugate, Grid
 
 __version__ = "0.1.0"
 
@@ -56,11 +57,14 @@ def __getattr__(name: str) -> ModuleType:
 __all__ = [
     "Answer",
     "Ball",
+    "Boxes",
     "BudgetExceeded",
     "Categories",
     "Certificate",
+    "Conjugate",
     "Counts",
     "DomainError",
+    "Grid",
     "Guarantee",
     "Incompatible",
     "Interval",

@@ -39,7 +39,8 @@ from pymc_private.models.temper import temper
 from pymc_private.models.trim import trim
 from pymc_private.privacy import Guarantee, Ledger
 from pymc_private.report import Report, compare, report
-from pymc_private.samplers.method import Boxes, Conjugate, Grid
+from pymc_private.samplers.diagnostics import CuratorDiagnostics, diagnose
+from pymc_private.samplers.method import Boxes, Conjugate, Grid, Nuts
 
 __version__ = "0.1.0"
 
@@ -63,6 +64,7 @@ __all__ = [
     "Certificate",
     "Conjugate",
     "Counts",
+    "CuratorDiagnostics",
     "DomainError",
     "Grid",
     "Guarantee",
@@ -71,6 +73,7 @@ __all__ = [
     "Ledger",
     "LintReport",
     "NotCertified",
+    "Nuts",
     "Plan",
     "PrivacyWarning",
     "PrivateModel",
@@ -85,6 +88,7 @@ __all__ = [
     "clip",
     "compare",
     "constants",
+    "diagnose",
     "errors",
     "lint",
     "load",

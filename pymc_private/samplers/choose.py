@@ -7,10 +7,10 @@ from typing import Any
 
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.samplers.method import Boxes, Conjugate, Grid, Method
+from pymc_private.samplers.method import Boxes, Conjugate, Grid, Method, Nuts
 
 AUTO = "auto"
-BY_NAME: dict[str, Any] = {"conjugate": Conjugate, "boxes": Boxes, "grid": Grid}
+BY_NAME: dict[str, Any] = {"conjugate": Conjugate, "boxes": Boxes, "grid": Grid, "nuts": Nuts}
 """Samplers a user may name."""
 ORDER: tuple[Method, ...] = (Conjugate(), Boxes())
 """Tried in this order: proved in floating point, exact in real arithmetic."""
@@ -88,7 +88,7 @@ def candidates(private: PrivateModel, draws: int) -> tuple[Candidate, ...]:
             found.append(
                 Candidate(method.name, method.claim(private), method.seconds(private, draws))
             )
-        except Unsupported as error:
+        except (Unsupported, DomainError) as error:
             found.append(Candidate(method.name, "", float("nan"), error.problem))
     return tuple(found)
 

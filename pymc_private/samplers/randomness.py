@@ -150,7 +150,7 @@ def round_open(values: np.ndarray, scale: np.ndarray) -> np.ndarray:
     ----------
     values : array, shape (draws, d)
     scale : array, shape (d,)
-        Of the prior, > 0.
+        Of the prior; zero keeps digits alone.
 
     Returns
     -------
@@ -158,5 +158,5 @@ def round_open(values: np.ndarray, scale: np.ndarray) -> np.ndarray:
         On a grid that is even near zero, and of a constant number of digits far out.
     """
     reach = np.maximum(np.ldexp(scale, 8 - GRID_BITS), np.ldexp(abs(values), 4 - MAGNITUDE_BITS))
-    width = 2.0 ** np.floor(np.log2(reach))
+    width = 2.0 ** np.floor(np.log2(np.maximum(reach, np.finfo(float).tiny)))
     return np.round(values / width) * width

@@ -52,6 +52,8 @@ from pymc_private.models.temper import temper
 from pymc_private.models.trim import trim
 from pymc_private.privacy import Guarantee, Ledger
 from pymc_private.report import Report, compare, report
+from pymc_private.samplers.diagnostics import CuratorDiagnostics, diagnose
+from pymc_private.samplers.method import Boxes, Conjugate, Grid, Nuts
 
 __version__ = "0.1.0"
 
@@ -77,12 +79,16 @@ __all__ = [
     "Answers",
     "Ball",
     "Box",
+    "Boxes",
     "BudgetExceeded",
     "Categories",
     "Certificate",
+    "Conjugate",
     "Counts",
+    "CuratorDiagnostics",
     "Dialogue",
     "DomainError",
+    "Grid",
     "Guarantee",
     "Hull",
     "Incompatible",
@@ -94,6 +100,7 @@ __all__ = [
     "Mollified",
     "MollifiedBoosting",
     "NotCertified",
+    "Nuts",
     "Plan",
     "PrivacyWarning",
     "PrivateModel",
@@ -112,6 +119,7 @@ __all__ = [
     "compare",
     "constants",
     "count_posterior",
+    "diagnose",
     "dirichlet",
     "errors",
     "lint",

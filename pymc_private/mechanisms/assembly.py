@@ -20,8 +20,7 @@ from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy import Guarantee
-from pymc_private.samplers.choose import CLAIMS
-from pymc_private.samplers.randomness import GRID
+from pymc_private.samplers.randomness import GRID, OPEN_GRID
 
 PACKAGES = ("pymc-private", "pymc", "pytensor", "arviz", "numpy", "scipy")
 
@@ -43,7 +42,7 @@ def assemble(
     posterior = _dataset(model, dict(values) | found.values)
     facts = {
         "sampler": plan.sampler,
-        "claim": CLAIMS[plan.sampler],
+        "claim": plan.method.claim(model),
         "draws": plan.draws,
         "epsilon": plan.guarantee.epsilon(plan.delta) if private else float("inf"),
         "delta": plan.delta,
@@ -54,7 +53,7 @@ def assemble(
         "power": str(model.power),
         "clip": None if model.graph.clip is None else list(model.graph.clip),
         "withheld": [*found.private, *found.failed],
-        "grid": GRID,
+        "grid": f"{GRID}; {OPEN_GRID}",
         "model": model_fingerprint(model),
         "versions": {package: version_of(package) for package in PACKAGES},
         "name": name,
@@ -81,10 +80,9 @@ def rehearse(plan: Plan, name: str | None) -> None:
     Unsupported
         A Deterministic that cannot be computed.
     """
-    box = plan.private.box
     middle = {
-        key: np.repeat(((b.lower + b.upper) / 2.0)[None], plan.draws, axis=0)
-        for key, b in box.items()
+        key: np.repeat(_inside(b.lower, b.upper)[None], plan.draws, axis=0)
+        for key, b in plan.private.box.items()
     }
     try:
         release = assemble(plan, middle, plan.guarantee, True, name)
@@ -105,6 +103,12 @@ def rehearse(plan: Plan, name: str | None) -> None:
             got=", ".join(failed),
             do="leave it out of the model and compute it from the released draws: that is free",
         )
+
+
+def _inside(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """A point of a box: the middle, or one next to its only end."""
+    low = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper - 2.0, -1.0))
+    return (low + np.where(np.isfinite(upper), upper, low + 2.0)) / 2.0
 
 
 def _ends(lower: np.ndarray, upper: np.ndarray) -> list[Any]:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from pymc_private.errors import BudgetExceeded, DomainError, NotCertified
+from pymc_private.errors import BudgetExceeded, DomainError, NotCertified, Unsupported
 from pymc_private.models.certificate import Certificate, certify
 from pymc_private.models.plan import Frontier, Plan
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.temper import temper as temper_model
+from pymc_private.models.terms import Terms
 from pymc_private.models.trim import trim
-from pymc_private.privacy import Guarantee
+from pymc_private.privacy import Guarantee, approx_delta_n
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.printing import number
-from pymc_private.samplers.choose import choose
+from pymc_private.samplers.choose import AUTO, choose
+from pymc_private.samplers.method import Method
 
 MASSES = (0.8, 0.9, 0.95, 0.99, 0.999)
 DEFAULT_MASS = 0.95
@@ -33,6 +37,8 @@ def calibrate(
     draws: int = 1,
     temper: bool = True,
     n: int | None = None,
+    sampler: Any = AUTO,
+    strict: bool = False,
 ) -> Plan:
     """Find a region and a power so that `draws` exact draws cost at most (epsilon, delta).
 
@@ -55,6 +61,11 @@ def calibrate(
     n : int, optional
         Under add/remove: a public guess of the number of records, for the plan's words only. Under
         substitution the number is public and known.
+    sampler : str or sampler
+        ``"auto"`` takes the strongest claim that fits; or ``"conjugate"``, ``"boxes"``, ``"grid"``,
+        or one with its options, such as ``pmp.Grid(points=64)``. What it costs is in the price.
+    strict : bool
+        Ask for a promise that holds in floating point, not only in real arithmetic.
 
     Returns
     -------
@@ -73,7 +84,8 @@ def calibrate(
     """
     _check(epsilon, delta, draws)
     n = _public_count(private, n)
-    rows = list(_candidates(private, epsilon, delta, draws, n))
+    pick = partial(choose, sampler=sampler, strict=strict)
+    rows = list(_candidates(private, epsilon, delta, draws, n, pick))
     if not rows:
         certify(trim(private, mass=DEFAULT_MASS))  # raises, naming what stays infinite
     if not any(row.chosen for row in rows):  # the usual mass is too large; the next below it is not
@@ -82,12 +94,26 @@ def calibrate(
     if chosen.power < 1 and not temper:
         _refuse(chosen, epsilon, delta, draws)
     final = _tempered(chosen.private, chosen.power)
+    method = pick(final)
+    terms = method.terms(final)
+    if terms != chosen.certificate.terms:  # what the sampler adds to the price is known only now
+        again = _row(
+            chosen.private,
+            chosen.certificate.on(terms),
+            largest_range(epsilon, exact_delta(terms, epsilon, delta, draws), draws),
+            chosen.mass,
+            chosen=True,
+            n=n,
+        )
+        rows[rows.index(chosen)] = chosen = again
+        final = _tempered(chosen.private, chosen.power)
     certificate = chosen.certificate.tempered(final.power)
     return Plan(
         private=final,
         certificate=certificate,
         guarantee=certificate.guarantee(int(draws)),
-        sampler=choose(final),
+        sampler=method.name,
+        method=method,
         draws=int(draws),
         epsilon=float(epsilon),
         delta=float(delta),
@@ -122,7 +148,12 @@ def _check(epsilon: float, delta: float, draws: int) -> None:
 
 
 def _candidates(
-    private: PrivateModel, epsilon: float, delta: float, draws: int, n: int | None
+    private: PrivateModel,
+    epsilon: float,
+    delta: float,
+    draws: int,
+    n: int | None,
+    pick: Callable[[PrivateModel], Method],
 ) -> Iterator[Frontier]:
     """Regions worth showing, with the power each affords; the chosen one is marked."""
     affordable = largest_range(epsilon, delta, draws)
@@ -135,7 +166,7 @@ def _candidates(
     for mass in MASSES:
         try:
             trimmed = trim(private, mass=mass)
-            choose(trimmed)  # a model that nothing can draw from is refused before the long work
+            pick(trimmed)  # a model that nothing can draw from is refused before the long work
             certificate = certify(trimmed)
         except NotCertified:
             continue
@@ -150,9 +181,9 @@ def _row(
     chosen: bool,
     n: int | None,
 ) -> Frontier:
-    power = Fraction(1)
-    if certificate.range > affordable:
-        power = Fraction(affordable) / Fraction(certificate.range)
+    power, cost = Fraction(1), certificate.charged_range
+    if cost > affordable:
+        power = Fraction(affordable) / Fraction(cost)
     # A short power is easier to read and to state; it is rounded towards more privacy.
     power = power if power == 1 else _shorter(power)
     kept = float(power * private.power) * (math.nan if n is None else n)
@@ -192,6 +223,30 @@ def _fits(candidate: float, epsilon: float, delta: float, draws: int) -> bool:
     return Guarantee.bounded_range_of(candidate, draws).delta(epsilon) <= delta
 
 
+def exact_delta(terms: Terms, epsilon: float, delta: float, draws: int) -> float:
+    """What a sampler's distance from its law leaves of delta, rounded down (T18).
+
+    Raises
+    ------
+    Unsupported
+        Nothing is left.
+    """
+    if terms.tv == 0.0:
+        return delta
+    far = approx_delta_n(epsilon, 0.0, terms.tv, draws)
+    left = math.nextafter((delta - far) * (1.0 - 1e-12), 0.0)
+    if left <= 0.0:
+        raise Unsupported(
+            "the sampler's distance from the posterior costs more delta than there is",
+            got=f"{draws} draws within {terms.tv:.3g} each: delta {number(far)} at epsilon "
+            f"{number(epsilon)}",
+            allowed=f"less than delta = {number(delta, up=False)}",
+            do="a larger delta, fewer draws, a smaller tv= of the sampler, or a sampler of exact "
+            "draws (trim to a box of few parameters)",
+        )
+    return left
+
+
 def _tempered(private: PrivateModel, power: Fraction) -> PrivateModel:
     return private if power == 1 else temper_model(private, power)
 
@@ -212,7 +267,9 @@ def _refuse(chosen: Frontier, epsilon: float, delta: float, draws: int) -> None:
     )
 
 
-def at_cost(private: PrivateModel, draws: int, delta: float) -> Plan:
+def at_cost(
+    private: PrivateModel, draws: int, delta: float, sampler: Any = AUTO, strict: bool = False
+) -> Plan:
     """Plan `draws` draws of a model as it stands, at whatever they cost.
 
     Raises
@@ -223,13 +280,16 @@ def at_cost(private: PrivateModel, draws: int, delta: float) -> Plan:
     _check(1.0, delta, draws)
     public = _public_count(private, None)
     certificate = certify(private)
+    method = choose(private, sampler, strict=strict)
+    certificate = certificate.on(method.terms(private))
     guarantee = certificate.guarantee(int(draws))
     cost = guarantee.epsilon(delta)
     return Plan(
         private=private,
         certificate=certificate,
         guarantee=guarantee,
-        sampler=choose(private),
+        sampler=method.name,
+        method=method,
         draws=int(draws),
         epsilon=cost,
         delta=float(delta),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from typing import TypeVar
 
 import numpy as np
@@ -12,14 +13,7 @@ import numpy as np
 from pymc_private.errors import PymcPrivateError
 from pymc_private.mechanisms.guards import clip_again
 from pymc_private.models.plan import Plan
-from pymc_private.samplers.boxes import sample_boxes
-from pymc_private.samplers.randomness import (
-    SeededRandomness,
-    SystemRandomness,
-    Uniform,
-    round_to_grid,
-)
-from pymc_private.samplers.target import Target
+from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness, Uniform
 
 STOPPED = (
     "The draw was stopped. It is charged, nothing is released, and the ledger keeps the charge. "
@@ -52,7 +46,9 @@ def stoppable(work: Callable[[], Result], message: str = STOPPED) -> Result:
     raise StoppedDraw(message) from None
 
 
-def charged_draw(plan: Plan, progressbar: bool) -> dict[str, np.ndarray]:
+def charged_draw(
+    plan: Plan, progressbar: bool, executor: Executor | None = None
+) -> dict[str, np.ndarray]:
     """Draw what a plan says, by randomness that nobody can repeat.
 
     Parameters
@@ -60,6 +56,8 @@ def charged_draw(plan: Plan, progressbar: bool) -> dict[str, np.ndarray]:
     plan : Plan
         Already charged.
     progressbar : bool
+    executor : Executor, optional
+        Where independent chains may run.
 
     Returns
     -------
@@ -72,7 +70,7 @@ def charged_draw(plan: Plan, progressbar: bool) -> dict[str, np.ndarray]:
         The draw failed; the cause is withheld, since it may depend on the data.
     """
     try:
-        return _draw(plan, SystemRandomness(), progressbar)
+        return _draw(plan, SystemRandomness(), progressbar, executor)
     except Exception as error:
         cause = type(error).__name__
     raise PymcPrivateError(
@@ -88,12 +86,12 @@ def seeded_draw(plan: Plan, seed: int, progressbar: bool) -> dict[str, np.ndarra
     return _draw(plan, SeededRandomness.from_seed(seed), progressbar)
 
 
-def _draw(plan: Plan, randomness: Uniform, progressbar: bool) -> dict[str, np.ndarray]:
+def _draw(
+    plan: Plan, randomness: Uniform, progressbar: bool, executor: Executor | None = None
+) -> dict[str, np.ndarray]:
     with silence(), bar(plan.draws, progressbar) as progress:
         clip_again(plan.private)
-        target = Target(plan.private)
-        points = sample_boxes(target, plan.draws, randomness, progress)
-        return target.unpack(round_to_grid(points, target.lower, target.upper))
+        return plan.method.sample(plan.private, plan.draws, randomness, progress, executor)
 
 
 @contextlib.contextmanager

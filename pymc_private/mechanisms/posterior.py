@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from concurrent.futures import Executor
 from fractions import Fraction
 from typing import Any
 
@@ -18,6 +19,7 @@ from pymc_private.mechanisms.release import Release
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel, privatize
 from pymc_private.privacy import Entry, Guarantee, Ledger
+from pymc_private.samplers.choose import AUTO
 
 MEANINGLESS = {
     "tune": "exact draws need no warm-up; remove it",
@@ -25,7 +27,7 @@ MEANINGLESS = {
     "cores": "the draw runs in this process; remove it",
     "initvals": "exact draws have no start; remove it",
     "step": "the sampler is chosen by the plan; see calibrate",
-    "nuts_sampler": "MCMC draws are not exact; see the claims in the documentation",
+    "nuts_sampler": "say sampler=pmp.Nuts(backend=..., tv=...): its claim is conditional",
     "target_accept": "there is no step size; remove it",
     "idata_kwargs": "a release holds draws alone; see release.to_arviz()",
 }
@@ -45,6 +47,9 @@ def sample(
     again: bool = False,
     random_seed: int | None = None,
     progressbar: bool = True,
+    sampler: Any = AUTO,
+    strict: bool = False,
+    executor: Executor | None = None,
     **declaration: Any,
 ) -> Release:
     """Draw from the posterior once and release the draws.
@@ -77,6 +82,13 @@ def sample(
         Makes a reproducible release that is marked NOT PRIVATE and charges nothing.
     progressbar : bool
         Show progress on this screen.
+    sampler : str or sampler
+        As in `calibrate`. Of a plan: may be left out.
+    strict : bool
+        As in `calibrate`.
+    executor : concurrent.futures.Executor, optional
+        Where independent chains run: a `ProcessPoolExecutor`, or ``client.get_executor()`` of Dask.
+        Samplers that share work between draws run here all the same.
     **declaration
         ``records=``, ``domain=``, ``neighbors=``, ``records_per_unit=``, ``public=``,
         ``constants=``: see `privatize`.
@@ -114,14 +126,15 @@ def sample(
     _refuse_keywords(declaration)
     if not isinstance(what, Plan | PrivateModel) and epsilon is not None and draws is not None:
         what, declaration = privatize(what, **declaration), {}
-    if isinstance(what, PrivateModel) and epsilon is not None and draws is not None:
+    automatic = isinstance(sampler, str) and sampler == AUTO and not strict
+    if isinstance(what, PrivateModel) and None not in (epsilon, draws) and automatic:
         direct = sample_conjugate(
             what, draws=draws, epsilon=epsilon, delta=delta, ledger=ledger, name=name,
             data_version=data_version, save=save, again=again, random_seed=random_seed,
         )  # fmt: skip
         if direct is not None:
             return direct
-    plan = _plan(what, draws, epsilon, delta, declaration)
+    plan = _plan(what, draws, epsilon, delta, declaration, sampler, strict)
     check_unchanged(plan)
     if random_seed is not None:
         assembly.check_destination(save, overwrite=again)
@@ -140,7 +153,7 @@ def sample(
         entry = ledger.charge(plan.guarantee, label, delta=at, name=name, key=key)
     except BudgetExceeded as error:
         raise explained(error, plan.delta, ledger) from None
-    release = drawing.stoppable(lambda: _paid(plan, ledger, entry, progressbar))
+    release = drawing.stoppable(lambda: _paid(plan, ledger, entry, progressbar, executor))
     drawing.stoppable(lambda: ledger.store(entry, release.to_bytes()), drawing.STOPPED_LATE)
     return assembly.save_as(release, save, overwrite=again)
 
@@ -159,6 +172,8 @@ def _plan(
     epsilon: float | None,
     delta: float,
     declaration: Mapping[str, Any],
+    sampler: Any,
+    strict: bool,
 ) -> Plan:
     """Whatever was given, as a plan."""
     if isinstance(what, Plan | PrivateModel) and declaration:
@@ -170,6 +185,7 @@ def _plan(
         )
     if isinstance(what, Plan):
         _refuse_other_numbers(what, draws, epsilon, delta)
+        _refuse_other_sampler(what, sampler, strict)
         return what
     if draws is None:
         raise DomainError("how many draws?", got="draws=None", allowed="draws=1, 2, ...")
@@ -182,8 +198,23 @@ def _plan(
                 allowed="epsilon > 0, in nats",
                 do="pass epsilon= (and delta=), or calibrate a plan",
             )
-        return at_cost(private, draws, delta)
-    return calibrate(private, epsilon=epsilon, delta=delta, draws=draws)
+        return at_cost(private, draws, delta, sampler, strict)
+    return calibrate(
+        private, epsilon=epsilon, delta=delta, draws=draws, sampler=sampler, strict=strict
+    )
+
+
+def _refuse_other_sampler(plan: Plan, sampler: Any, strict: bool) -> None:
+    """A sampler named beside a plan must be the plan's own."""
+    named = sampler if isinstance(sampler, str) else sampler.name
+    same = named in (AUTO, plan.sampler) and (isinstance(sampler, str) or sampler == plan.method)
+    if not same or (strict and not plan.certificate.terms.strict):
+        raise DomainError(
+            "a plan fixes its sampler",
+            got=f"sampler={named!r}" if not same else "strict=True",
+            allowed=f"{plan.method}",
+            do="calibrate another plan with sampler= or strict=",
+        )
 
 
 def _refuse_other_numbers(
@@ -237,14 +268,16 @@ def _stored(ledger: Ledger, name: str, key: str) -> Release | None:
     return None
 
 
-def _paid(plan: Plan, ledger: Ledger, entry: Entry, progressbar: bool) -> Release:
+def _paid(
+    plan: Plan, ledger: Ledger, entry: Entry, progressbar: bool, executor: Executor | None
+) -> Release:
     """What a charge paid for. What may fail without the data fails before they are read."""
     told = {
         "charges": [{"label": e.label, "guarantee": e.guarantee.to_dict()} for e in ledger.entries],
         "budget": {"epsilon": str(ledger.budget.epsilon), "delta": str(ledger.budget.delta)},
         "ledger_head": entry.head,
     }
-    values = drawing.charged_draw(plan, progressbar)
+    values = drawing.charged_draw(plan, progressbar, executor)
     return assembly.assemble(plan, values, plan.guarantee, True, entry.name, told)
 
 

@@ -16,14 +16,13 @@ from pymc_private.models.places import Place, picture
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.progress import progress_bar
 from pymc_private.models.refine import Progress, Refined, refined
+from pymc_private.models.terms import EXACT, Terms
 from pymc_private.models.unbounded import not_certified, open_ended
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.printing import number
 
 THEOREM = "T1-T3"
 ASSUMPTIONS = (
-    "real arithmetic and ideal randomness: the draws are exact for real numbers, then rounded to a "
-    "public grid",
     "prior, domain, region, power, number of draws, every other constant of the model and every "
     "label were fixed without looking at the data",
 )
@@ -60,6 +59,8 @@ class Certificate:
         Whether `where` is of the bound alone: no such records and parameters need exist.
     coupling : str
         How many factor rows read each record, where that is more than its own.
+    terms : Terms
+        Of the sampler that is to draw; by default of exact draws.
     """
 
     range: float
@@ -75,6 +76,7 @@ class Certificate:
     where: tuple[Place, ...] = ()
     is_relaxed: bool = False
     coupling: str = ""
+    terms: Terms = EXACT
 
     @property
     def tightness(self) -> float:
@@ -104,15 +106,27 @@ class Certificate:
         """Whether this is a certificate of that very model, region and power."""
         return self.power == private.power and self.model == _fingerprint(private)
 
+    def on(self, terms: Terms) -> Certificate:
+        """The same certificate for draws on a sampler's terms."""
+        return replace(self, terms=terms)
+
+    @property
+    def charged_range(self) -> float:
+        """R with what the sampler's terms add to it, rounded up."""
+        slack = self.terms.slack * self.power
+        return _up(Fraction(self.range) + slack) if slack else self.range
+
     def guarantee(self, draws: int = 1) -> Guarantee:
-        """What `draws` exact draws from one posterior cost (T1-T3)."""
-        return Guarantee.bounded_range_of(
-            self.range,
+        """What `draws` draws from one posterior cost, on these terms (T1-T3, T18)."""
+        terms = self.terms
+        exact = Guarantee.bounded_range_of(
+            self.charged_range,
             draws,
             neighbors=self.neighbors,
-            theorem=self.theorem,
-            assumptions=(*ASSUMPTIONS, *self.claims),
+            theorem=", ".join(filter(None, (self.theorem, terms.theorem))),
+            assumptions=(*terms.words, *ASSUMPTIONS, *self.claims),
         )
+        return exact.within(terms.tv, draws) if terms.tv else exact
 
     def plot(self, ax: Any = None) -> Any:
         """Draw where in (record, parameters) the bound is attained, and the slack.

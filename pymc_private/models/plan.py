@@ -51,6 +51,8 @@ class Plan:
         The budget asked for.
     n : int or None
         Number of records, where it is public.
+    method : Method
+        The sampler with its options.
     """
 
     private: PrivateModel
@@ -62,6 +64,7 @@ class Plan:
     delta: float
     frontier: tuple[Frontier, ...] = ()
     n: int | None = None
+    method: Any = None
 
     def __post_init__(self) -> None:
         priced = self.certificate.guarantee(self.draws)
@@ -81,9 +84,14 @@ class Plan:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of structure, priors, domain, region, power and draws; not of private values."""
-        numbers = (self.sampler, self.draws, self.epsilon, self.delta)
+        numbers = (self.sampler, self.draws, self.epsilon, self.delta, self.method)
         text = f"{describe_structure(self.private)}|{numbers!r}"
         return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def _kind(self) -> str:
+        """Whether the law of the draws is proved, or partly a claim."""
+        return "conditional" if self.certificate.terms.claimed else "proved"
 
     def summary(self) -> str:
         """Say in plain words what the plan does."""
@@ -95,13 +103,15 @@ class Plan:
             else f"{share:.3g} of the information of each record (power {power})"
         )
         lines = [
-            f"{self.draws} proved draws ({self.sampler}) for epsilon = {number(spent, 6)} of "
+            f"{self.draws} {self._kind} draws ({self.sampler}) for epsilon = {number(spent, 6)} of "
             f"{number(self.epsilon, 6)}, delta = {number(self.delta, 6)}; "
             f"{self.guarantee.road(self.delta)}",
             f"keeps {kept}",
             f"one record changes the tempered log-likelihood by a range of at most "
             f"{number(self.certificate.range, 6)} nats",
         ]
+        if str(self.certificate.terms) != "exact":
+            lines.append(f"sampler: {self.certificate.terms}")
         if self.private.region:
             region = ", ".join(_region_words(self.private))
             mass = next((row.mass for row in self.frontier if row.chosen), None)

@@ -7,6 +7,7 @@ from pymc_private.privacy.approximate import (
     approx_delta,
     approx_delta_n,
     proximal_steps,
+    rounding_tv,
     winf_gdp_mu,
     winf_pure_eps,
 )
@@ -145,6 +146,7 @@ __all__ = [
     "rdp_to_delta",
     "rdp_to_eps",
     "rho_affordable",
+    "rounding_tv",
     "sl_eps",
     "sl_kl_bound",
     "sl_tv_bound",

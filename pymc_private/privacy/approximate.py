@@ -1,4 +1,4 @@
-"""What an approximate draw costs on top of an exact one: T18, T20 and T21."""
+"""What an approximate draw costs on top of an exact one: T18, T20, T21, and rounding."""
 
 from __future__ import annotations
 
@@ -183,3 +183,44 @@ def proximal_steps(kl0: float, tv: float, eta_m: float) -> int:
     if math.isinf(steps):
         raise DomainError("eta_m is too small: no double counts the steps", got=eta_m)
     return max(0, math.ceil(steps))
+
+
+@vectorized
+def rounding_tv(omega: float, width: float, f_max: float, coordinates: int = 1) -> float:
+    """Total variation that a grid leaves between a computed draw and an ideal one.
+
+    2 omega (1 / width + 3 f_max) for each coordinate. An ideal draw is rounded for nothing. One
+    that is computed within omega of it falls on another multiple only if the ideal one lies within
+    omega of the border of a cell. Charge the sum over draws by `approx_delta_n`.
+
+    Parameters
+    ----------
+    omega : float
+        Proved distance of the computed coordinate from an ideal one, at most width / 2.
+    width : float
+        Of the grid, > 0.
+    f_max : float
+        Largest density of the coordinate, which is unimodal.
+    coordinates : int
+        How many of them, at least 1.
+
+    Returns
+    -------
+    float
+        In [0, 1], rounded up.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory, section 8.
+    """
+    not_negative(omega=omega, f_max=f_max)
+    positive(width=width)
+    if not 2.0 * omega <= width:
+        raise DomainError("omega is at most half the width", got=f"{omega} of {width}")
+    count = whole(coordinates, "the number of coordinates")
+    return min(1.0, upper(lambda: 2 * count * real(omega) * (1 / real(width) + 3 * real(f_max))))

@@ -2,164 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-from pytensor.graph.basic import Variable
-
-from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis import bounds
-from pymc_private.errors import Unsupported
-from pymc_private.models.clipped import unclipped
-from pymc_private.models.pinning import public_data
+from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.row_bounds import RowBounds
-from pymc_private.samplers.boxes import LARGEST_DIMENSION
-from pymc_private.samplers.randomness import has_grid
+from pymc_private.samplers.method import Boxes, Conjugate, Grid, Method, Nuts
 
-CLAIMS = {"boxes": "proved (real arithmetic)"}
-MOST_CELLS = 256
-"""Most cells tried to bound the prior density, or a clipped record."""
-MOST_BLIND = 7.0
-"""Nats between envelope and density that no cutting of cells closes: about 1,100 trials a draw."""
+AUTO = "auto"
+BY_NAME: dict[str, Any] = {"conjugate": Conjugate, "boxes": Boxes, "grid": Grid, "nuts": Nuts}
+"""Samplers a user may name."""
+ORDER: tuple[Method, ...] = (Conjugate(), Boxes())
+"""Tried in this order: proved in floating point, exact in real arithmetic."""
 
 
-def choose(private: PrivateModel) -> str:
-    """Name the sampler for a model. Reads no data.
+@dataclass(frozen=True)
+class Candidate:
+    """A sampler and how it would do for one model.
+
+    Parameters
+    ----------
+    name : str
+    claim : str
+        Empty where it does not fit.
+    seconds : float
+        Rough estimate; NaN where it does not fit.
+    why_not : str
+    """
+
+    name: str
+    claim: str
+    seconds: float
+    why_not: str = ""
+
+
+def choose(private: PrivateModel, sampler: Any = AUTO, *, strict: bool = False) -> Method:
+    """Take the named sampler, or the one with the strongest claim that fits. Reads no data.
 
     Parameters
     ----------
     private : PrivateModel
+    sampler : str or Method
+        ``"auto"``, a name, or a sampler with its options, such as ``pmp.Grid(points=64)``.
+    strict : bool
+        Whether the claim must hold in floating point.
 
     Returns
     -------
-    str
-        ``"boxes"``: exact rejection from interval envelopes.
+    Method
 
     Raises
     ------
     Unsupported
-        Too many parameters, discrete or simplex parameters, an infinite box, or a clipped
-        likelihood of which intervals know too little for a draw ever to end.
+        None fits, or the named one does not; says why.
+    DomainError
+        No such sampler.
     """
-    size = sum(int(np.prod(shape)) for shape in private.shapes.values())
-    if size > LARGEST_DIMENSION:
-        raise Unsupported(
-            "no sampler with a proof covers this many parameters yet",
-            got=f"{size} scalar parameters",
-            allowed=f"at most {LARGEST_DIMENSION} for the box sampler",
-            do="fix or merge some parameters",
-        )
-    for rv in private.base.free_RVs:
-        _refuse_odd_box(private, rv)
-    _refuse_odd_prior(private)
-    _refuse_blind_envelope(private)
-    return "boxes"
+    if sampler != AUTO:
+        named = _named(sampler)
+        named.check(private)
+        if strict and not named.terms(private).strict:
+            raise _not_strict(named.name)
+        return named
+    reasons = []
+    for method in (*ORDER, Grid()) if strict or _has_discrete(private) else ORDER:
+        try:
+            method.check(private)
+            if not strict or method.terms(private).strict:
+                return method
+        except Unsupported as error:
+            reasons.append((method.name, error))
+    if strict:
+        raise _not_strict("any sampler")
+    # The most general sampler's refusal is the one to act on.
+    raise next(error for name, error in reasons if name == ORDER[-1].name)
 
 
-def _refuse_odd_box(private: PrivateModel, rv: Variable) -> None:
-    """Continuous variables only, each in a box of many doubles."""
-    box = private.box[rv.name]
-    if not str(rv.type.dtype).startswith("float") or box.within is not None:
-        raise Unsupported(
-            f"the box sampler cannot draw '{rv.name}'",
-            got="a discrete or simplex-valued parameter",
-            allowed="continuous parameters with an interval each",
-            do="write the model with free continuous parameters (a Beta probability instead of "
-            "a two-cell Dirichlet; marginalize discrete ones)",
-        )
-    if not box.is_finite:
-        raise Unsupported(
-            f"the box sampler needs ends for '{rv.name}'",
-            got="an unbounded parameter",
-            allowed="every parameter within a finite box",
-            do="pmp.trim(private, mass=0.99), or box={...}",
-        )
-    if not has_grid(box.lower, box.upper):
-        raise Unsupported(
-            f"the box of '{rv.name}' is too narrow or too wide for double precision",
-            got=f"[{np.min(box.lower):.6g}, {np.max(box.upper):.6g}]",
-            allowed="finite width, more than about 2**-42 of the largest end",
-            do="shift or scale the parameter in the model",
-        )
+def candidates(private: PrivateModel, draws: int) -> tuple[Candidate, ...]:
+    """Every sampler, with its claim and a rough time, or why it does not fit. Reads no data."""
+    found = []
+    for kind in BY_NAME.values():
+        method = kind()
+        try:
+            method.check(private)
+            found.append(
+                Candidate(method.name, method.claim(private), method.seconds(private, draws))
+            )
+        except (Unsupported, DomainError) as error:
+            found.append(Candidate(method.name, "", float("nan"), error.problem))
+    return tuple(found)
 
 
-def _refuse_odd_prior(private: PrivateModel) -> None:
-    """Intervals must bound the prior on fine enough cells, or the envelope would never close.
-
-    Nor would a draw ever end where the prior is zero on the whole region.
-    """
-    prior, parameters = private.graph.prior, private.graph.parameters
-    shared = {v: Bounds.point(v.get_value()) for v in public_data([prior])}
-
-    def upper(box: dict[str, Bounds]) -> float:
-        given = {parameters[name]: b for name, b in box.items()} | shared
-        return float(bounds([prior], given)[prior].upper)
-
-    bounded, zero = _is_bounded(private.box, upper)
-    if zero or not bounded:
-        raise Unsupported(
-            f"the prior density is {'zero' if bounded else 'not bounded'} on the region",
-            got=", ".join(private.box),
-            allowed="regions where intervals bound the prior density from above, not all zero",
-            do="trim away from the edge where the prior density is infinite, to where it is not "
-            "zero",
-        )
+def _named(sampler: Any) -> Method:
+    if isinstance(sampler, str) and sampler in BY_NAME:
+        return BY_NAME[sampler]()
+    if isinstance(sampler, Method):
+        return sampler
+    raise DomainError(
+        "no such sampler",
+        got=repr(sampler)[:60],
+        allowed=", ".join([AUTO, *BY_NAME]) + ", or one with its options, as pmp.Grid(points=64)",
+    )
 
 
-def _refuse_blind_envelope(private: PrivateModel) -> None:
-    """Where intervals know of a record no more than its clip, cutting cells closes nothing."""
-    clip = private.graph.clip
-    if clip is None:
-        return
-    clipped = sum(w.count for w in private.graph.windows) or private.n
-    gap = float(private.power) * clipped * (clip[1] - clip[0])
-    if gap <= MOST_BLIND:
-        return
-    graph = replace(private.graph, record=unclipped(private.graph), clip=None)
-    rows = RowBounds(graph, private.sources, private.n)
-
-    def upper(box: dict[str, Bounds]) -> float:
-        return float(np.max(rows.trail(box)[graph.record].upper))
-
-    if not _is_bounded(private.box, upper)[0]:
-        raise Unsupported(
-            "the box sampler would hardly ever accept a draw of this clipped likelihood",
-            got=f"somewhere on the region nothing but the clip is known of a record: {gap:.4g} "
-            f"nats for {clipped} of them at power {float(private.power):.4g}",
-            allowed=f"log-likelihoods that intervals bound, or at most {MOST_BLIND:g} nats",
-            do="trim away from the edge (a scale of zero), write the likelihood with Ops that have "
-            "an interval rule, or narrow the clip; a smaller budget per draw tempers more",
-        )
+def _has_discrete(private: PrivateModel) -> bool:
+    return any(not str(v.type.dtype).startswith("float") for v in private.graph.parameters.values())
 
 
-def _is_bounded(
-    whole: Mapping[str, Bounds], upper: Callable[[dict[str, Bounds]], float]
-) -> tuple[bool, bool]:
-    """Whether upper ends are finite on fine enough cells of a box, and whether all are -inf."""
-    queue, zero = [dict(whole)], True
-    for _ in range(MOST_CELLS):
-        if not queue:
-            break
-        box = queue.pop()
-        top = upper(box)
-        zero = zero and top == -np.inf
-        if not top < np.inf:
-            queue += _halves(box, whole)
-    return not queue, zero
-
-
-def _halves(box: dict[str, Bounds], whole: Mapping[str, Bounds]) -> list[dict[str, Bounds]]:
-    """Two halves of a box, across the coordinate that is widest as a share of the whole."""
-    widths = {
-        (name, i): (b.upper[i] - b.lower[i]) / (whole[name].upper[i] - whole[name].lower[i])
-        for name, b in box.items()
-        for i in np.ndindex(np.shape(b.lower))
-    }
-    name, index = max(widths, key=lambda key: widths[key])
-    lower, upper = np.array(box[name].lower), np.array(box[name].upper)
-    middle = (lower[index] + upper[index]) / 2.0
-    left, right = upper.copy(), lower.copy()
-    left[index], right[index] = middle, middle
-    return [box | {name: Bounds(lower, left)}, box | {name: Bounds(right, upper)}]
+def _not_strict(name: str) -> Unsupported:
+    return Unsupported(
+        "no claim in floating point is proved here",
+        got=f"strict=True with {name}",
+        allowed="conjugate models drawn one coordinate at a time; sampler='grid' in few dimensions",
+        do="sampler='grid', or strict=False and its assumption of real arithmetic",
+    )

@@ -1,12 +1,15 @@
-"""Randomness from the operating system, and the public grid that draws are rounded to."""
+"""Randomness from the operating system, exact coins, and the public grid that draws end on."""
 
 from __future__ import annotations
 
 import os
+import secrets
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
+from scipy.special import ndtri
 
 GRID_BITS, MAGNITUDE_BITS = 40, 44
 GRID = (
@@ -17,10 +20,13 @@ GRID = (
 
 
 class Uniform(Protocol):
-    """A source of independent uniform numbers in (0, 1)."""
+    """A source of independent uniform numbers: doubles in (0, 1), and exact integers."""
 
     def uniform(self, size: int) -> np.ndarray:
         """`size` numbers, strictly inside (0, 1)."""
+
+    def below(self, end: int) -> int:
+        """One of 0, ..., end - 1, each with probability exactly 1 / end, however large end is."""
 
 
 class SystemRandomness:
@@ -33,6 +39,10 @@ class SystemRandomness:
         """Numbers (k + 1/2) / 2**52 with k uniform: strictly inside (0, 1)."""
         words = np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
         return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+
+    def below(self, end: int) -> int:
+        """Rejection from the least number of bits."""
+        return secrets.randbelow(end)
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,49 @@ class SeededRandomness:
         """As `SystemRandomness`."""
         words = self.generator.integers(0, 2**52, size=size)
         return (words.astype(np.float64) + 0.5) * 2.0**-52
+
+    def below(self, end: int) -> int:
+        """As `SystemRandomness`."""
+        bits = (end - 1).bit_length()
+        while True:
+            word = int.from_bytes(self.generator.bytes(bits // 8 + 1), "little")
+            found = word & ((1 << bits) - 1)
+            if found < end:
+                return found
+
+
+def normal(randomness: Uniform, *shape: int) -> np.ndarray:
+    """Standard normal numbers by the inverse CDF, 52 bits each: none beyond 8.2."""
+    return ndtri(randomness.uniform(int(np.prod(shape)))).reshape(shape)
+
+
+def coin(randomness: Uniform, p: Fraction) -> bool:
+    """True with probability exactly p, a rational in [0, 1]."""
+    return randomness.below(p.denominator) < p.numerator
+
+
+def exp_coin(randomness: Uniform, gamma: Fraction) -> bool:
+    """True with probability exactly e^-gamma, for a rational gamma >= 0.
+
+    No floating-point number is made: the series of e^-x as a race of rational coins.
+
+    References
+    ----------
+    Canonne, Kamath and Steinke (2020), Algorithm 1.
+    """
+    whole, rest = divmod(gamma.numerator, gamma.denominator)
+    for _ in range(whole):
+        if not _short_exp_coin(randomness, 1, 1):
+            return False
+    return _short_exp_coin(randomness, rest, gamma.denominator)
+
+
+def _short_exp_coin(randomness: Uniform, p: int, q: int) -> bool:
+    """e^-x for x = p / q in [0, 1]: the first k whose coin x / k fails is odd."""
+    k = 1
+    while randomness.below(q * k) < p:
+        k += 1
+    return k % 2 == 1
 
 
 def grid_width(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
@@ -76,8 +129,34 @@ def has_grid(lower: np.ndarray, upper: np.ndarray) -> bool:
 def round_to_grid(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Round to the multiples of the grid's width inside the box, ends included if they are some.
 
-    Post-processing of an ideal draw.
+    Post-processing of an ideal draw. Coordinates without ends: see `round_open`.
     """
     width = grid_width(lower, upper)
     steps = np.clip(np.round(values / width), np.ceil(lower / width), np.floor(upper / width))
     return steps * width
+
+
+OPEN_GRID = (
+    "coordinates without ends rounded to a multiple of a power of two: about "
+    f"2**-{GRID_BITS - 8} of the prior's scale, or 2**-{MAGNITUDE_BITS - 4} of the value itself if "
+    "that is more"
+)
+
+
+def round_open(values: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Round where there is no box: a public map of the value and of the prior's scale alone.
+
+    Parameters
+    ----------
+    values : array, shape (draws, d)
+    scale : array, shape (d,)
+        Of the prior; zero keeps digits alone.
+
+    Returns
+    -------
+    array
+        On a grid that is even near zero, and of a constant number of digits far out.
+    """
+    reach = np.maximum(np.ldexp(scale, 8 - GRID_BITS), np.ldexp(abs(values), 4 - MAGNITUDE_BITS))
+    width = 2.0 ** np.floor(np.log2(np.maximum(reach, np.finfo(float).tiny)))
+    return np.round(values / width) * width

@@ -13,6 +13,7 @@ import xarray as xr
 import pymc_private as pmp
 from pymc_private.mechanisms import drawing
 from pymc_private.mechanisms.guards import check_names, check_unchanged
+from pymc_private.samplers import method
 
 N = 6
 ANSWERS = np.array([0, 1, 0, 1, 1, 1])
@@ -155,13 +156,13 @@ def test_a_stop_while_storing_says_that_the_release_may_be_there(monkeypatch, st
 
 
 def test_no_warning_of_a_charged_draw_reaches_the_cell(monkeypatch):
-    original = drawing.sample_boxes
+    original = method.sample_conjugate
 
     def loud(*arguments):
         warnings.warn("the data overflow", RuntimeWarning, stacklevel=1)
         return original(*arguments)
 
-    monkeypatch.setattr(drawing, "sample_boxes", loud)
+    monkeypatch.setattr(method, "sample_conjugate", loud)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         draw(plan_of(coins()))

@@ -101,7 +101,7 @@ def test_a_tempered_model_is_tempered_further(private):
 def test_the_summary_says_what_is_kept_and_what_is_restricted(private):
     plan = pmp.calibrate(private, epsilon=1.0, delta=1e-6, draws=4)
     text = plan.summary()
-    assert text.startswith("4 proved draws (boxes) for epsilon = ")
+    assert text.startswith("4 proved draws (conjugate) for epsilon = ")
     assert "of 1, delta = 1e-6" in text
     kept = plan.records_kept
     assert f"keeps the information of {kept:.0f} of 200 records" in text

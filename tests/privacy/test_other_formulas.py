@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
+from scipy.special import ndtr
 
 from pymc_private.errors import DomainError
 from pymc_private.privacy import (
@@ -36,6 +37,7 @@ from pymc_private.privacy import (
     normal_mean_mu,
     normal_var_C,
     proximal_steps,
+    rounding_tv,
     sl_eps,
     sl_kl_bound,
     sl_tv_bound,
@@ -189,6 +191,22 @@ def test_noise_pays_for_a_distance_twice():
     # Two normal laws of sd 1 whose means are moved by w towards each other's far side.
     moved = gdp_delta(0.5, winf_gdp_mu(0.5, 0.2, 1.0))
     assert moved >= gdp_delta(0.5, 0.5 + 0.4) * (1 - 1e-12)
+
+
+@settings(max_examples=50)
+@given(omega=st.floats(1e-4, 0.05), shift=st.floats(-1.0, 1.0), sd=st.floats(0.2, 3.0))
+def test_a_grid_leaves_no_more_distance_than_is_charged(omega, shift, sd):
+    # The worst computed draw: the ideal normal one, always omega too far to the right.
+    width, edges = 0.25, 0.25 * (np.arange(-200, 201) + 0.5) + shift
+    ideal, computed = (np.diff(ndtr((edges - move) / sd)) for move in (0.0, omega))
+    distance = 0.5 * np.abs(ideal - computed).sum()
+    assert distance <= rounding_tv(omega, width, 1.0 / (sd * math.sqrt(2 * math.pi)))
+
+
+def test_the_charge_for_a_grid_grows_with_the_coordinates():
+    assert rounding_tv(1e-12, 0.5, 0.0, 3) == pytest.approx(3 * rounding_tv(1e-12, 0.5, 0.0))
+    with pytest.raises(DomainError, match="half the width"):
+        rounding_tv(0.3, 0.5, 1.0)
 
 
 def test_proximal_steps_reach_their_distance():

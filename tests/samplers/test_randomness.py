@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from scipy.special import ndtr
 
 from pymc_private.samplers import randomness
 from pymc_private.samplers.randomness import (
     GRID_BITS,
     SeededRandomness,
     SystemRandomness,
+    coin,
+    exp_coin,
     grid_width,
     has_grid,
+    normal,
+    round_open,
     round_to_grid,
 )
-from tests.statistics import SESSION, cdf_envelope, neighbors_agree
+from tests.statistics import SESSION, cdf_envelope, neighbors_agree, proportion
 
 # The children write whole lines of numbers; the source comes from the command line.
 FORKS = """
@@ -155,3 +162,65 @@ def test_an_ordinary_box_has_a_grid(lower, upper):
 def test_the_words_name_the_bits():
     assert f"2**-{GRID_BITS}" in randomness.GRID
     assert f"2**-{randomness.MAGNITUDE_BITS}" in randomness.GRID
+
+
+@pytest.mark.parametrize("source", [SystemRandomness(), SeededRandomness.from_seed(8)])
+@pytest.mark.parametrize("end", [1, 2, 3, 5, 2**61 + 7])
+def test_integers_below_an_end_are_uniform(source, end):
+    found = [source.below(end) for _ in range(2000)]
+    assert min(found) >= 0
+    assert max(found) < end
+    if end > 1:
+        assert cdf_envelope((np.array(found) + source.uniform(2000)) / end, lambda x: x).passes
+
+
+@pytest.mark.parametrize("gamma", [Fraction(1, 7), Fraction(1), Fraction(5, 2)])
+def test_exact_coins_of_exponentials(gamma):
+    source = SeededRandomness.from_seed(31)
+    hits = [exp_coin(source, gamma) for _ in range(20_000)]
+    assert proportion(sum(hits), len(hits), math.exp(-gamma)).passes
+
+
+def test_a_coin_of_the_wrong_exponent_is_caught():
+    source = SeededRandomness.from_seed(32)
+    hits = [exp_coin(source, Fraction(11, 10)) for _ in range(20_000)]
+    assert not proportion(sum(hits), len(hits), math.exp(-1.0)).passes
+
+
+class Tape:
+    """Gives prescribed integers, and tells what it was asked."""
+
+    def __init__(self, *words: int) -> None:
+        self.words, self.asked = list(words), []
+
+    def below(self, end: int) -> int:
+        self.asked.append(end)
+        return self.words.pop(0)
+
+
+def test_the_race_of_coins_is_algorithm_1():
+    tape = Tape(1, 1, 8)  # coins 2/5 and 2/10 come up, 2/15 does not: k = 3 is odd
+    assert exp_coin(tape, Fraction(2, 5))
+    assert tape.asked == [5, 10, 15]
+    tape = Tape(1, 9)
+    assert not exp_coin(tape, Fraction(2, 5))  # k = 2 is even
+
+
+def test_a_rational_coin_is_exact():
+    assert coin(Tape(2), Fraction(3, 7))
+    assert not coin(Tape(3), Fraction(3, 7))
+
+
+def test_normal_numbers_follow_their_law():
+    found = normal(SeededRandomness.from_seed(5), 50, 1000).ravel()
+    assert cdf_envelope(found, ndtr).passes
+
+
+@given(value=st.floats(-1e12, 1e12), scale=st.floats(1e-6, 1e6))
+def test_the_open_grid_is_public_and_keeps_few_digits(value, scale):
+    found = round_open(np.array([[value]]), np.array([scale]))
+    again = round_open(found, np.array([scale]))
+    assert abs(found - value) <= max(2.0**-32 * scale, 2.0**-40 * abs(value))
+    assert np.array_equal(again, found) or abs(again - found) <= 2.0**-39 * abs(value)
+    mantissa = np.frexp(found)[0] * 2.0**53
+    assert found == 0.0 or mantissa % 2**12 == 0  # the last twelve bits are gone

@@ -1,0 +1,256 @@
+"""Samplers as values: a name, a claim, terms, and the draw itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.terms import EXACT, Terms
+from pymc_private.samplers.boxes import sample_boxes
+from pymc_private.samplers.conjugate import STRICT, conjugate_of, sample_conjugate
+from pymc_private.samplers.engine import spread
+from pymc_private.samplers.fitness import refuse_boxes
+from pymc_private.samplers.grid import Scores, sample_grid
+from pymc_private.samplers.lattice import TAU_BITS, make_lattice
+from pymc_private.samplers.nuts import check_nuts, sample_nuts
+from pymc_private.samplers.randomness import Uniform, round_to_grid
+from pymc_private.samplers.target import Target
+
+Draws = dict[str, np.ndarray]
+Progress = Callable[[int], None]
+REAL, PROVED = "proved (real arithmetic)", "proved"
+
+
+@runtime_checkable
+class Method(Protocol):
+    """How draws are made. A frozen value: it belongs to a plan and to its fingerprint."""
+
+    @property
+    def name(self) -> str:
+        """One word."""
+
+    def claim(self, private: PrivateModel) -> str:
+        """What is known of the draws."""
+
+    def check(self, private: PrivateModel) -> None:
+        """Refuse a model that cannot be drawn from, with `Unsupported`. Reads no data."""
+
+    def terms(self, private: PrivateModel) -> Terms:
+        """What its law costs beyond that of exact draws. Reads no data."""
+
+    def seconds(self, private: PrivateModel, draws: int) -> float:
+        """A rough estimate from what is public, on one core."""
+
+    def sample(
+        self,
+        private: PrivateModel,
+        draws: int,
+        randomness: Uniform,
+        progress: Progress,
+        executor: Executor | None = None,
+    ) -> Draws:
+        """Independent draws by name, shape (draws, *shape), on a public grid. Reads the data."""
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Exact rejection from interval envelopes: any certified model of few parameters."""
+
+    name = "boxes"
+
+    def claim(self, private: PrivateModel) -> str:
+        """Exact in real arithmetic."""
+        return REAL
+
+    def check(self, private: PrivateModel) -> None:
+        """See `fitness.refuse_boxes`."""
+        refuse_boxes(private)
+
+    def terms(self, private: PrivateModel) -> Terms:
+        """Exact."""
+        return EXACT
+
+    def seconds(self, private: PrivateModel, draws: int) -> float:
+        """Cells to a power of the dimension, walks linear in n (benchmarks/samplers.py)."""
+        size = sum(int(np.prod(shape)) for shape in private.shapes.values())
+        walk = 2e-3 + 2e-7 * private.n
+        return walk * (30.0 * 8.0**size + 3.0 * draws)
+
+    def sample(
+        self,
+        private: PrivateModel,
+        draws: int,
+        randomness: Uniform,
+        progress: Progress,
+        executor: Executor | None = None,
+    ) -> Draws:
+        """See `boxes.sample_boxes`. In parts, each refines an envelope of its own."""
+        if executor is not None:
+            return spread(_box_draws, private, draws, randomness, progress, executor)
+        return _box_draws(private, draws, randomness, progress)
+
+
+def _box_draws(
+    private: PrivateModel,
+    draws: int,
+    randomness: Uniform,
+    progress: Progress = lambda done: None,
+) -> Draws:
+    target = Target(private)
+    points = sample_boxes(target, draws, randomness, progress)
+    return target.unpack(round_to_grid(points, target.lower, target.upper))
+
+
+@dataclass(frozen=True)
+class Conjugate:
+    """Closed-form posteriors: proved in floating point where one coordinate is drawn at a time."""
+
+    name = "conjugate"
+
+    def claim(self, private: PrivateModel) -> str:
+        """Proved; for normal-gamma and multivariate normal posteriors in real arithmetic."""
+        return PROVED if conjugate_of(private).family in STRICT else REAL
+
+    def check(self, private: PrivateModel) -> None:
+        """See `conjugate.conjugate_of`."""
+        conjugate_of(private)
+
+    def terms(self, private: PrivateModel) -> Terms:
+        """Exact."""
+        return Terms(strict=conjugate_of(private).family in STRICT)
+
+    def seconds(self, private: PrivateModel, draws: int) -> float:
+        """Half a millisecond per coordinate, more where there are many records."""
+        size = sum(int(np.prod(shape)) for shape in private.shapes.values())
+        return 1e-6 * private.n + 5e-4 * draws * size * max(1.0, (private.n / 100) ** 0.5)
+
+    def sample(
+        self,
+        private: PrivateModel,
+        draws: int,
+        randomness: Uniform,
+        progress: Progress,
+        executor: Executor | None = None,
+    ) -> Draws:
+        """See `conjugate.sample_conjugate`."""
+        return sample_conjugate(private, draws, randomness, progress)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The posterior on a public grid of points: proved in floating point, a pure promise.
+
+    Parameters
+    ----------
+    points : int, optional
+        Per continuous coordinate. Default: as many as make about 4,096 in all.
+    """
+
+    points: int | None = None
+    name = "grid"
+
+    def claim(self, private: PrivateModel) -> str:
+        """Proved as it is."""
+        return PROVED
+
+    def check(self, private: PrivateModel) -> None:
+        """See `lattice.make_lattice` and `grid.Scores`."""
+        Scores(private, make_lattice(private, self.points))
+
+    def terms(self, private: PrivateModel) -> Terms:
+        """Four times tau per record of a unit (theory, section 8)."""
+        slack = 4 * Fraction(1, 2**TAU_BITS) * private.records_per_unit
+        lattice = make_lattice(private, self.points)
+        return Terms(
+            slack=slack,
+            discrete=True,
+            strict=True,
+            theorem="T15c",
+            assumption=f"the prior lives on a public grid of {len(lattice.points)} points",
+        )
+
+    def seconds(self, private: PrivateModel, draws: int) -> float:
+        """A walk over the points for each distinct record."""
+        count = len(make_lattice(private, self.points).points)
+        return (1e-3 + 1e-6 * count) * private.n + 1e-6 * count * draws
+
+    def sample(
+        self,
+        private: PrivateModel,
+        draws: int,
+        randomness: Uniform,
+        progress: Progress,
+        executor: Executor | None = None,
+    ) -> Draws:
+        """See `grid.sample_grid`."""
+        return dict(sample_grid(private, draws, randomness, progress, self.points))
+
+
+@dataclass(frozen=True)
+class Nuts:
+    """One fresh run of NUTS per draw; the promise is conditional on a distance you state.
+
+    Parameters
+    ----------
+    tv : float
+        Total variation t between the end of each run and the posterior. Nobody can prove it; it
+        costs delta (1 + e^epsilon) t per draw.
+    backend : {"pymc", "nutpie", "numpyro", "blackjax"}
+    tune : int
+        Length of a run.
+    states_per_run : int
+        1; several states of one chain are refused.
+
+    References
+    ----------
+    Theory T18 and T19.
+    """
+
+    tv: float | None = None
+    backend: str = "pymc"
+    tune: int = 1000
+    states_per_run: int = 1
+    name = "nuts"
+
+    def claim(self, private: PrivateModel) -> str:
+        """Never proved."""
+        return f"conditional on t = {self.tv:g}, which is stated and not proved"
+
+    def check(self, private: PrivateModel) -> None:
+        """See `nuts.check_nuts`."""
+        check_nuts(private, self.tv, self.backend, self.states_per_run)
+
+    def terms(self, private: PrivateModel) -> Terms:
+        """T18."""
+        return Terms(
+            tv=float(self.tv or 1.0),
+            claimed=True,
+            theorem="T18",
+            assumption=f"each draw is the last state of a fresh run of NUTS ({self.backend}, "
+            f"{self.tune} steps) and within t = {self.tv:g} of the posterior in total variation: "
+            "stated, not proved; the back end's own generator is seeded by the operating system",
+        )
+
+    def seconds(self, private: PrivateModel, draws: int) -> float:
+        """Some gradients per step."""
+        size = sum(int(np.prod(shape)) for shape in private.shapes.values())
+        return 10.0 + draws * self.tune * 10 * (2e-5 + 1e-9 * private.n * size)
+
+    def sample(
+        self,
+        private: PrivateModel,
+        draws: int,
+        randomness: Uniform,
+        progress: Progress,
+        executor: Executor | None = None,
+    ) -> Draws:
+        """See `nuts.sample_nuts`."""
+        work = partial(sample_nuts, backend=self.backend, tune=self.tune)
+        return spread(work, private, draws, randomness, progress, executor)

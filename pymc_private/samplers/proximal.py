@@ -1,0 +1,237 @@
+"""proximal: draws from log-concave posteriors with a proved distance from their law (T21).
+
+pi ~ exp(-|z|^2 / 2 + sum_i h_i(x_i'z + b_i)) on a box or on all of R^d, h_i concave: a posterior in
+coordinates in which its Gaussian prior is standard. One iteration adds noise, y = z + sqrt(eta) e,
+and then draws z' ~ pi(z') exp(-|z' - y|^2 / 2 eta) *exactly*, by rejection. pi is 1-strongly
+log-concave, so it has a log-Sobolev constant of 1, walls or not (Bakry and Emery), and
+
+    KL_k <= KL_0 (1 + eta)^(-2k)                  (Chen, Chewi, Salim and Wibisono 2022)
+
+for every eta > 0; Pinsker's inequality turns that into a total variation. The chain starts with a
+draw of the prior, and the number of iterations is public. Every draw is a chain of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from pymc_private.samplers.randomness import Uniform, normal
+from pymc_private.samplers.truncated import truncated_normal
+
+LOOSENESS = 4.0
+"""c of eta = c / tr(A - P) on R^d: acceptance at the mode is at least e^(-c/2)."""
+WALLED = 2.0
+"""c of eta = c / (d lambda_max(A - P)) on a box: acceptance is at least e^(-c/2) everywhere."""
+DESCENTS, NEAR = 40, 0.25
+"""Most steps towards the mode, and nats of acceptance from which on it is near enough: any point
+is correct, a nearer one is cheaper."""
+MOST_NUMBERS = 4_000_000
+"""Numbers in one matrix of predictors: chains go in blocks."""
+
+Progress = Callable[[int], None]
+
+
+class Curve(Protocol):
+    """h, the log-likelihood of one number per row, at its power; concave."""
+
+    def slope(self, u: np.ndarray) -> np.ndarray:
+        """h'(u), rows first."""
+
+    def bend(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
+        """h(u) + h'(u) du - h(u + du), at least 0: computed without cancellation."""
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """A posterior in coordinates in which its prior is standard normal.
+
+    Parameters
+    ----------
+    rows : array, shape (N, d)
+        Coefficients of the predictors.
+    offset : array, shape (N,)
+    curve : Curve
+    smooth : float or array, shape (N,)
+        beta >= -h''. Sets the cost alone.
+    lower, upper : array, shape (d,)
+        Ends of the box; infinite on R^d.
+    """
+
+    rows: np.ndarray
+    offset: np.ndarray
+    curve: Curve
+    smooth: float | np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates."""
+        return self.rows.shape[1]
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether there is a wall anywhere."""
+        return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Step size and number of steps: public, fixed before the data are read.
+
+    Parameters
+    ----------
+    eta : float
+    steps : int
+    tv : float
+        Distance of each draw from its law, in total variation: proved in real arithmetic.
+    """
+
+    eta: float
+    steps: int
+    tv: float
+
+
+def step_size(trace: float, dimension: int, *, bounded: bool) -> float:
+    """Eta for a public bound of tr(A - P) in the coordinates of the prior.
+
+    Any eta > 0 is correct. This one makes a trial succeed with at least a public probability.
+    """
+    if trace <= 0.0:
+        return 1.0
+    return WALLED / (dimension * trace) if bounded else LOOSENESS / trace
+
+
+def sample_proximal(
+    structure: Structure,
+    schedule: Schedule,
+    draws: int,
+    randomness: Uniform,
+    progress: Progress = lambda done: None,
+) -> np.ndarray:
+    """Independent draws, each the end of a chain of its own.
+
+    Parameters
+    ----------
+    structure : Structure
+    schedule : Schedule
+    draws : int
+    randomness : Uniform
+    progress : callable
+        Called with the number of finished draws (parts of one count).
+
+    Returns
+    -------
+    array, shape (draws, d)
+    """
+    block = max(1, MOST_NUMBERS // max(len(structure.rows), 1))
+    kernel = _Kernel(structure, schedule.eta)
+    found = []
+    for start in range(0, draws, block):
+        count = min(block, draws - start)
+        z = _prior(structure, count, randomness)
+        for step in range(schedule.steps):
+            z = kernel.step(z, randomness)
+            progress(start + count * (step + 1) // schedule.steps)
+        found.append(z)
+    return np.concatenate(found) if found else np.empty((0, structure.dimension))
+
+
+def _prior(structure: Structure, count: int, randomness: Uniform) -> np.ndarray:
+    """Exact draws of the prior on the box."""
+    shape = (count, structure.dimension)
+    if not structure.is_bounded:
+        return normal(randomness, *shape)
+    uniforms = randomness.uniform(count * structure.dimension).reshape(shape)
+    return truncated_normal(uniforms, structure.lower, structure.upper)
+
+
+class _Kernel:
+    """One iteration for many chains at once, a chain per row."""
+
+    def __init__(self, structure: Structure, eta: float) -> None:
+        self.s, self.eta = structure, eta
+        self.tight = 1.0 + 1.0 / eta  # strong convexity of F(x) = f(x) + |x - y|^2 / 2 eta
+        beta = np.broadcast_to(structure.smooth, len(structure.rows))
+        d = structure.dimension
+        if structure.is_bounded:
+            # An upper bound of the greatest eigenvalue, by the largest sum of a row.
+            curvature = (structure.rows.T * beta) @ structure.rows
+            self.descent = None
+            self.rate = 1.0 / (self.tight + float(np.abs(curvature).sum(axis=1).max(initial=0.0)))
+        else:
+            curvature = (structure.rows.T * beta) @ structure.rows + self.tight * np.eye(d)
+            self.descent = np.linalg.inv(curvature)
+            self.rate = 0.0
+
+    def step(self, z: np.ndarray, randomness: Uniform) -> np.ndarray:
+        """Noise, then the exact draw."""
+        y = z + math.sqrt(self.eta) * normal(randomness, *z.shape)
+        mode, u, slope = self._descend(y)
+        found, open_chains = np.empty_like(z), np.arange(len(z))
+        while len(open_chains):
+            k = open_chains
+            delta = self._propose(mode[k], slope[k], randomness)
+            at = u if len(k) == u.shape[1] else u[:, k]
+            bend = self.s.curve.bend(at, self.s.rows @ delta.T)
+            log_accept = -bend.sum(axis=0)
+            with np.errstate(invalid="ignore"):
+                accepted = np.log(randomness.uniform(len(k))) < np.minimum(log_accept, 0.0)
+            found[k[accepted]] = mode[k[accepted]] + delta[accepted]
+            open_chains = k[~accepted]
+        return found
+
+    def _descend(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A point near the minimum of F, its predictors (N, chains), and the slope of F there."""
+        x = np.array(self._inside(y))
+        u, slope = self._slope(x, y)
+        far = np.arange(len(y))
+        for _ in range(DESCENTS):
+            moved = self._inside(x[far] - self._newton(slope[far]))
+            lost = self._lost(slope[far], x[far] - moved)
+            far, moved = far[lost > NEAR], moved[lost > NEAR]
+            if not len(far):
+                break
+            new_u, new_slope = self._slope(moved, y[far])
+            better = np.sum(new_slope**2, axis=1) < np.sum(slope[far] ** 2, axis=1)
+            better |= self.s.is_bounded & np.isfinite(new_slope).all(axis=1)
+            far = far[better]
+            x[far], u[:, far], slope[far] = moved[better], new_u[:, better], new_slope[better]
+        return x, u, slope
+
+    def _newton(self, slope: np.ndarray) -> np.ndarray:
+        return slope * self.rate if self.descent is None else slope @ self.descent
+
+    def _lost(self, slope: np.ndarray, move: np.ndarray) -> np.ndarray:
+        """Nats of acceptance that a slope other than zero costs, where no wall is in the way."""
+        if self.descent is None:
+            return 0.5 * (1.0 / (self.tight * self.rate) - 1.0) * np.sum(slope * move, axis=1)
+        return 0.5 * (np.sum(slope**2, axis=1) / self.tight - np.sum(slope * move, axis=1))
+
+    def _inside(self, x: np.ndarray) -> np.ndarray:
+        return np.clip(x, self.s.lower, self.s.upper) if self.s.is_bounded else x
+
+    def _slope(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        u = self.s.rows @ x.T + self.s.offset[:, None]
+        gradient = x + (x - y) / self.eta - self.s.curve.slope(u).T @ self.s.rows
+        return u, gradient
+
+    def _propose(self, mode: np.ndarray, slope: np.ndarray, randomness: Uniform) -> np.ndarray:
+        """Draw delta ~ exp(-<slope, delta> - tight |delta|^2 / 2) on the box about the mode.
+
+        By strong convexity F(mode + delta) is at least F(mode) plus this exponent, at every point
+        that is taken for the mode.
+        """
+        center, sd = -slope / self.tight, 1.0 / math.sqrt(self.tight)
+        if not self.s.is_bounded:
+            return center + sd * normal(randomness, *mode.shape)
+        uniforms = randomness.uniform(mode.size).reshape(mode.shape)
+        low = (self.s.lower - mode - center) / sd
+        high = (self.s.upper - mode - center) / sd
+        delta = center + sd * truncated_normal(uniforms, low, high)
+        return np.clip(mode + delta, self.s.lower, self.s.upper) - mode

@@ -1,0 +1,122 @@
+"""Parts of a draw on executors: order, entropy, and failures that say nothing."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_private as pmp
+from pymc_private.models import refine
+from pymc_private.samplers.engine import PARTS, spread
+from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
+
+SECRET = 123456
+
+
+def uniform_work(private, count, randomness):
+    return {"x": randomness.uniform(count)}
+
+
+def failing_work(private, count, randomness):
+    raise ValueError(f"the data hold {SECRET}")
+
+
+def quiet(done):
+    pass
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick():
+    """Refine bounds only a little: how far is not what is tested here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refine, "REFINE", 60.0)
+        patch.setattr(refine, "SEARCH", 60.0)
+        yield
+
+
+@pytest.fixture(scope="module")
+def plan():
+    with pm.Model(coords={"i": range(5)}) as model:
+        pm.Bernoulli("y", pm.Beta("p", 2, 2) ** 2, observed=np.array([0, 1, 1, 0, 1]), dims="i")
+    private = pmp.trim(pmp.privatize(model, records="i"), box={"p": (0.2, 0.8)})
+    return pmp.calibrate(private, epsilon=1, draws=4)
+
+
+def test_parts_come_back_in_order_and_in_full():
+    with ThreadPoolExecutor(3) as pool:
+        one, two = (
+            spread(uniform_work, None, 21, SeededRandomness.from_seed(2), quiet, pool)["x"]
+            for _ in range(2)
+        )
+    assert one.shape == (21,)
+    assert np.array_equal(one, two)
+    assert len(set(one)) == 21
+
+
+def test_parts_of_a_private_draw_share_no_number():
+    with ProcessPoolExecutor(2) as pool:
+        found = spread(uniform_work, None, 40, SystemRandomness(), quiet, pool)["x"]
+    assert len(set(found)) == 40
+
+
+def test_how_many_parts_there_are_does_not_depend_on_the_workers():
+    class Counting(ThreadPoolExecutor):
+        jobs = 0
+
+        def submit(self, *arguments, **keywords):
+            Counting.jobs += 1
+            return super().submit(*arguments, **keywords)
+
+    with Counting(1) as pool:
+        spread(uniform_work, None, 40, SystemRandomness(), quiet, pool)
+    assert Counting.jobs == PARTS
+
+
+def test_a_failure_travels_without_its_words():
+    with ThreadPoolExecutor(2) as pool, pytest.raises(pmp.errors.PymcPrivateError) as caught:
+        spread(failing_work, None, 4, SystemRandomness(), quiet, pool)
+    assert str(SECRET) not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "kind", [ThreadPoolExecutor, pytest.param(ProcessPoolExecutor, marks=pytest.mark.audit)]
+)
+def test_a_plan_is_drawn_by_an_executor(plan, kind):
+    with kind(2) as pool:
+        release = pmp.sample(plan, ledger=pmp.Ledger(epsilon=2), executor=pool, progressbar=False)
+    assert release.posterior.sizes["draw"] == 4
+
+
+class Dead:
+    """An executor whose workers die."""
+
+    def submit(self, *arguments):
+        future: Future = Future()
+        future.set_exception(MemoryError(f"record {SECRET}"))
+        return future
+
+
+def test_dead_workers_charge_once_and_say_nothing(plan):
+    book = pmp.Ledger(epsilon=2)
+    with pytest.raises(pmp.errors.PymcPrivateError, match="after it was charged") as caught:
+        pmp.sample(plan, ledger=book, executor=Dead(), progressbar=False)
+    assert str(SECRET) not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert len(book.entries) == 1
+
+
+@pytest.mark.audit
+def test_a_plan_is_drawn_by_a_dask_cluster(plan):
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as one,
+        distributed.Client(one) as client,
+    ):
+        release = pmp.sample(
+            plan, ledger=pmp.Ledger(epsilon=2), executor=client.get_executor(), progressbar=False
+        )
+    assert release.posterior.sizes["draw"] == 4

@@ -1,0 +1,134 @@
+"""NUTS: a conditional claim, fresh runs, and nothing but last states."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import stats
+
+import pymc_private as pmp
+from pymc_private.models import refine
+from pymc_private.samplers import nuts
+from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
+from tests.statistics import cdf_envelope
+
+Y = np.array([0.3, -0.2, 1.1, 0.6])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick():
+    """Refine bounds only a little: how far is not what is tested here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refine, "REFINE", 60.0)
+        patch.setattr(refine, "SEARCH", 60.0)
+        yield
+
+
+@pytest.fixture(scope="module")
+def private():
+    with pm.Model(coords={"i": range(4)}) as model:
+        mu = pm.Normal("mu", 0, 1)
+        s = pm.HalfNormal("s", 1)
+        pm.Normal("y", mu, s, observed=Y, dims="i")
+    declared = pmp.privatize(model, records="i", domain={"y": (-1, 2)})
+    return pmp.trim(declared, box={"mu": (-1, 1.5), "s": (0.2, 2)})
+
+
+def test_the_distance_is_stated_or_nothing_is_drawn(private):
+    for tv in (None, 0.0, 1.0):
+        with pytest.raises(pmp.DomainError, match="nobody can prove"):
+            pmp.calibrate(private, epsilon=1, delta=1e-3, sampler=pmp.Nuts(tv=tv))
+    with pytest.raises(pmp.DomainError, match="nobody can prove"):
+        pmp.calibrate(private, epsilon=1, delta=1e-3, sampler="nuts")
+
+
+def test_states_of_one_chain_are_refused_with_the_reason(private):
+    with pytest.raises(pmp.DomainError, match="T19"):
+        pmp.calibrate(private, epsilon=1, delta=1e-3, sampler=pmp.Nuts(tv=1e-6, states_per_run=5))
+
+
+def test_it_is_never_chosen_by_itself(private):
+    assert pmp.calibrate(private, epsilon=1, delta=1e-3).sampler != "nuts"
+
+
+def test_it_is_never_pure_and_never_a_bare_epsilon(private):
+    plan = pmp.calibrate(private, epsilon=1, delta=1e-4, draws=2, sampler=pmp.Nuts(tv=1e-6))
+    assert plan.guarantee.pure_epsilon == np.inf
+    assert plan.guarantee.epsilon(1e-4) <= 1
+    assert "conditional draws (nuts)" in plan.summary()
+    assert "total variation" in plan.summary()
+    assert any("not proved" in a for a in plan.guarantee.assumptions)
+    with pytest.raises(pmp.Unsupported, match="more delta"):
+        pmp.calibrate(private, epsilon=1, delta=1e-4, draws=100, sampler=pmp.Nuts(tv=1e-6))
+
+
+def test_a_release_holds_last_states_on_the_public_grid(private, monkeypatch):
+    seen = {}
+
+    def runner(model, runs, tune, seed):
+        seen.update(runs=runs, tune=tune, seed=seed)
+        states = np.linspace(-0.9, 1.4, runs)[:, None] + np.pi * 1e-13
+        return {"mu": np.hstack([states * 0, states]), "s": np.full((runs, 2), 0.7)}
+
+    monkeypatch.setitem(nuts._RUNNERS, "pymc", runner)
+    monkeypatch.setattr(nuts, "to_dataset", lambda d: {k: _Values(v) for k, v in d.items()})
+    plan = pmp.calibrate(private, epsilon=1, delta=1e-3, draws=3, sampler=pmp.Nuts(tv=1e-6, tune=7))
+    release = pmp.sample(plan, ledger=pmp.Ledger(epsilon=2, delta=1e-2), progressbar=False)
+    assert seen == {"runs": 3, "tune": 7, "seed": None}
+    mu = release.posterior["mu"].values[0]
+    assert np.allclose(mu, [-0.9, 0.25, 1.4])
+    assert np.array_equal(mu * 2**39, np.round(mu * 2**39))
+    assert release.facts["claim"].startswith("conditional on t")
+
+
+class _Values:
+    def __init__(self, values):
+        self.values = values
+
+
+def test_unknown_and_absent_back_ends_are_refused(private):
+    with pytest.raises(pmp.DomainError, match="no such back end"):
+        pmp.calibrate(private, epsilon=1, delta=1e-3, sampler=pmp.Nuts(tv=1e-6, backend="stan"))
+    absent = [b for b, p in nuts.BACKENDS.items() if importlib.util.find_spec(p) is None]
+    for backend in absent:
+        with pytest.raises(pmp.Unsupported, match="not installed"):
+            pmp.calibrate(
+                private, epsilon=1, delta=1e-3, sampler=pmp.Nuts(tv=1e-6, backend=backend)
+            )
+
+
+def test_a_seed_repeats_and_a_private_run_has_none(private):
+    found = [
+        nuts.sample_nuts(private, 2, source, backend="pymc", tune=5)["mu"]
+        for source in (SeededRandomness.from_seed(1), SeededRandomness.from_seed(1),
+                       SystemRandomness())
+    ]  # fmt: skip
+    assert np.array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], found[2])
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("backend", nuts.BACKENDS)
+def test_fresh_runs_end_in_the_posterior(backend):
+    if importlib.util.find_spec(nuts.BACKENDS[backend]) is None:
+        pytest.skip(f"{backend} is not installed")
+    with pm.Model(coords={"i": range(4)}) as model:
+        pm.Normal("y", pm.Normal("mu", 0, 1), 0.5, observed=Y, dims="i")
+    private = pmp.privatize(model, records="i", domain={"y": (-1, 2)})
+    found = nuts.sample_nuts(
+        private, 300, SeededRandomness.from_seed(5), backend=backend, tune=300
+    )["mu"]
+    variance = 1 / (1 + 4 * 4)
+    law = stats.norm(variance * 4 * Y.sum(), np.sqrt(variance))
+    assert cdf_envelope(found, law.cdf).passes
+
+
+@pytest.mark.audit
+def test_diagnostics_stay_with_the_curator(private):
+    found = pmp.diagnose(private, tune=200, draws=300, chains=2, fresh=50, random_seed=1)
+    assert "Not to be published" in repr(found)
+    assert found.table.loc["mu", "r_hat"] < 1.1
+    assert found.gap < 3 * found.noise

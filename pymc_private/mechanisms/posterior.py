@@ -127,7 +127,7 @@ def sample(
     if not isinstance(what, Plan | PrivateModel) and epsilon is not None and draws is not None:
         what, declaration = privatize(what, **declaration), {}
     automatic = isinstance(sampler, str) and sampler == AUTO and not strict
-    if isinstance(what, PrivateModel) and None not in (epsilon, draws) and automatic:
+    if isinstance(what, PrivateModel) and automatic and draws is not None and epsilon is not None:
         direct = sample_conjugate(
             what, draws=draws, epsilon=epsilon, delta=delta, ledger=ledger, name=name,
             data_version=data_version, save=save, again=again, random_seed=random_seed,

@@ -58,7 +58,9 @@ def _rows_in_ball(rows: Ellipsoid, y: Interval, many: bool) -> Interval:
     axis = 0
     squares = (scale[index] * y.magnitude()) ** 2
     slack = 1.0 + 4.0 * (len(center) + 4) * UNIT
-    reach: Array = up(rows.radius * xp.sqrt(squares.sum(axis=axis) * slack), 8.0)
+    # Where the graph of this is bounded in turn, a sum of squares rounds to below zero.
+    total = xp.maximum(squares.sum(axis=axis) * slack, 0.0)
+    reach: Array = up(rows.radius * xp.sqrt(total), 8.0)
     return Interval(
         middle.lower - up(reach + abs(middle.lower) * UNIT, 2.0),
         middle.upper + up(reach + abs(middle.upper) * UNIT, 2.0),

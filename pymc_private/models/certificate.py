@@ -20,7 +20,10 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.progress import progress_bar
 from pymc_private.models.refine import refined
 from pymc_private.models.row_bounds import RowBounds
+from pymc_private.models.search import range_at
+from pymc_private.models.theta_l import points_of
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.printing import number
 
 THEOREM, CLIPPED = "T1-T3", "T1-T3, T25"
@@ -189,17 +192,18 @@ def certify(
     rows = RowBounds(private.graph, private.sources, private.n)
     trail = rows.trail(private.box)
     clipped = clipped_range(private)
-    if clipped is None and _open_ended(private, trail):
+    capped = _capped(private, clipped)
+    if capped is None and _open_ended(private, trail):
         raise _not_certified(private, rows)  # no cutting of the other parameters would help
     with progress_bar(progressbar) as progress:
         found = refined(private, rows, tolerance, deadline, progress)
-    upper = found.upper if clipped is None else min(found.upper, _up(clipped))  # T25
+    upper = found.upper if capped is None else min(found.upper, _up(capped))  # T25, T24
     if not math.isfinite(upper):
         raise _not_certified(private, rows)
     scale = private.power * private.records_per_unit
     return Certificate(
         range=_times(upper, scale),
-        searched=min(_times(upper, scale), found.found * float(scale)),
+        searched=min(_times(upper, scale), _found(private, rows, found.found) * float(scale)),
         power=private.power,
         neighbors=private.neighbors,
         trail=tuple(trail.describe()),
@@ -209,8 +213,30 @@ def certify(
         milliseconds=(time.perf_counter() - start) * 1e3,
         tolerance=tolerance,
         model=_fingerprint(private),
-        theorem=THEOREM if clipped is None else CLIPPED,
+        theorem=_theorem(private, clipped),
     )
+
+
+def _capped(private: PrivateModel, clipped: Fraction | None) -> Fraction | None:
+    """What a clip or Theta_L bounds R by, whatever intervals prove; None without either."""
+    theta = private.theta_l
+    limited = None if theta is None else theta.range_of(private.graph.record)
+    caps = [cap for cap in (clipped, limited) if cap is not None]
+    return min(caps) if caps else None
+
+
+def _found(private: PrivateModel, rows: RowBounds, in_box: float) -> float:
+    """What a search found in the box, or on Theta_L where that is the region."""
+    if private.theta_l is None:
+        return in_box
+    points = points_of(private, private.theta_l)
+    return range_at(rows, points, private.neighbors == ADD_REMOVE)
+
+
+def _theorem(private: PrivateModel, clipped: Fraction | None) -> str:
+    theta = private.theta_l
+    limited = theta is not None and theta.range_of(private.graph.record) is not None
+    return (THEOREM if clipped is None else CLIPPED) + (", T24" if limited else "")
 
 
 def _open_ended(private: PrivateModel, trail: Trail) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pymc as pm
@@ -23,6 +23,10 @@ from pymc_private.models.supports import support
 from pymc_private.models.transformed import SCORE, restricted_model, scored_model
 from pymc_private.models.unbake import unbake
 from pymc_private.privacy.neighbors import ADD_REMOVE, check_neighbors
+
+if TYPE_CHECKING:
+    from pymc_private.models.prior_draws import PriorMass
+    from pymc_private.models.theta_l import ThetaL
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +57,8 @@ class PrivateModel:
         Starts the user gave in the model, in natural space.
     records_per_unit : int
         How many records one unit (a person) may own.
+    theta_l : ThetaL or None
+        The set of parameters that `trim(lipschitz=)` restricts the prior to, within the region.
     """
 
     base: pm.Model
@@ -66,6 +72,7 @@ class PrivateModel:
     claims: tuple[str, ...] = ()
     initvals: Mapping[str, Any] = field(default_factory=dict)
     records_per_unit: int = 1
+    theta_l: ThetaL | None = None
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -95,7 +102,21 @@ class PrivateModel:
         base, factors = self.base, self.graph.factors
         if self.graph.clip is not None:
             base, factors = scored_model(base, self.graph, self.sources), (SCORE,)
-        return restricted_model(base, self.region, float(self.power), factors, self.initvals)
+        power = float(self.power)
+        return restricted_model(base, self.region, power, factors, self.initvals, self.theta_l)
+
+    @cached_property
+    def prior_mass(self) -> PriorMass:
+        """How much of the prior the region keeps: see `pymc_private.models.prior_draws`.
+
+        Raises
+        ------
+        DomainError, Unsupported
+            The prior is improper or holds a potential: it cannot be drawn from.
+        """
+        from pymc_private.models.prior_draws import prior_mass
+
+        return prior_mass(self)
 
     @property
     def domain(self) -> dict[str, str]:
@@ -116,7 +137,12 @@ class PrivateModel:
 
     def __repr__(self) -> str:
         data = ", ".join(f"{name} in {domain}" for name, domain in self.domain.items())
-        region = ", ".join(f"{k} in {_ends(v)}" for k, v in self.region.items()) or "untrimmed"
+        boxes = [f"{k} in {_ends(v)}" for k, v in self.region.items()]
+        if self.theta_l is not None:
+            boxes.append(lipschitz_words(self.theta_l.limit))
+        region = ", ".join(boxes) or "untrimmed"
+        if "prior_mass" in self.__dict__:  # counted already
+            region += f"; keeps {self.prior_mass}"
         # Under add/remove the number of records is protected.
         count = "" if self.neighbors == ADD_REMOVE else f" of {self.n}"
         units = f", in units of up to {self.records_per_unit}" if self.records_per_unit > 1 else ""
@@ -143,6 +169,11 @@ class PrivateModel:
 def clip_words(ends: tuple[float, float]) -> str:
     """Where the log-likelihood of each record is kept."""
     return f"each record's log-likelihood in [{ends[0]:.12g}, {ends[1]:.12g}]"
+
+
+def lipschitz_words(limit: float) -> str:
+    """What the set of `trim(lipschitz=)` is."""
+    return f"where one record changes the log-likelihood by at most L = {limit:.6g} nats"
 
 
 def _ends(bounds: Bounds) -> str:

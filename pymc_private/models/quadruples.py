@@ -21,7 +21,6 @@ from pymc_private.analysis.batch import Batch
 from pymc_private.analysis.branch import Enclosure
 from pymc_private.analysis.specialize import joint_terms, specialize
 from pymc_private.models.coordinates import (
-    ADDITION,
     SUBSTITUTION,
     Column,
     Contrast,
@@ -53,12 +52,15 @@ class Quadruples:
     box : mapping of str to Bounds
         Of the parameters.
     contrast : Contrast
-        `SUBSTITUTION`, or `ADDITION` for R of add/remove: the maximum of l(x, t) - l(x, t').
+        `SUBSTITUTION`; or `ADDITION` for R of add/remove, the maximum of l(x, t) - l(x, t'); or
+        those at one parameter point, `AT_ONE_POINT` and `ALONE`.
     together : bool
         Take what reads records alone, or parameters alone, for few numbers with a range.
 
     Attributes
     ----------
+    is_cut : bool
+        Whether some coordinates stand for what others amount to within `box`.
     is_relaxed : bool
         Whether more is allowed than records and parameters can be (a cut, a simplex): then a value
         that is found is no lower bound of R.
@@ -81,7 +83,7 @@ class Quadruples:
         # Under add/remove a term of the parameters alone does not cancel.
         varying = (
             [c.variable for c in columns]
-            if contrast is ADDITION
+            if contrast.keeps_parameters
             else [c.variable for c in columns if c.role is Role.RECORD]
         )
         value = joint_terms(value, varying, points)
@@ -102,6 +104,7 @@ class Quadruples:
         self._rows = distinct_rows([record.public[c.variable] for c in self._shared()])
         odd = any(c.bounds.within is not None for c in columns)
         # Boxes around rows hold what is no row.
+        self.is_cut = cut
         self.is_relaxed = cut or odd or len(self._rows) > MOST_ROWS
 
     @property

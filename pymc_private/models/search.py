@@ -59,6 +59,14 @@ def searched_range(rows: RowBounds, box: Mapping[str, Bounds], add_remove: bool 
     return best
 
 
+def range_at(rows: RowBounds, points: list[dict[str, Bounds]], add_remove: bool = False) -> float:
+    """The greatest variation over pairs of given parameter points, in nats."""
+    records = _record_points(rows)[: FEW if rows.graph.pinned else MOST_POINTS]
+    tables = [rows.table(point, records) for point in points]
+    lower, upper = (np.stack(ends) for ends in zip(*tables, strict=True))
+    return _widest(lower, upper) if add_remove else _variation(lower, upper)[0]
+
+
 def _ascend(
     rows: RowBounds,
     box: Mapping[str, Bounds],

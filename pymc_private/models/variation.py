@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
+from pytensor.raise_op import CheckAndRaise
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import bounds, simplify
@@ -156,7 +157,23 @@ def joint_value(private: PrivateModel, record: SingleRecord) -> Variable:
     whole |= {v: Bounds(r.min(axis=0), r.max(axis=0)) for v, r in record.public.items()}
     parameters = list(record.parameters.values())
     varying = data + parameters if private.neighbors == ADD_REMOVE else data
-    return joint_terms(specialize(record.value, whole), varying, parameters)
+    value = specialize(_unchecked(record.value, set(data)), whole)
+    return joint_terms(value, varying, parameters)
+
+
+def _unchecked(value: Variable, data: set[Variable]) -> Variable:
+    """The value without conditions on parameters alone.
+
+    Where one of them fails, the posterior density is zero whatever the data.
+    """
+
+    def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
+        if isinstance(node.op, CheckAndRaise) and data.isdisjoint(ancestors(node.inputs[1:])):
+            return inputs[0]
+        return None
+
+    leaves = {v: v for v in ancestors([value]) if v.owner is None}
+    return rebuild([value], leaves, rule)[0]
 
 
 def _public_rows(public: Mapping[Variable, np.ndarray]) -> list[Cell]:
@@ -202,7 +219,7 @@ def _record_cells(sources: Sequence[tuple[Variable, Source]], most: int) -> list
         pieces //= 2
     while math.prod(map(len, choices)) > most:
         widest = int(np.argmax([len(c) for c in choices]))
-        variable, source = sources[widest]
+        source = sources[widest][1]
         choices[widest] = [source.domain.bounds(source.row_shape)]
     names = [v for v, _ in sources]
     return [dict(zip(names, cell, strict=True)) for cell in itertools.product(*choices)]
@@ -264,7 +281,7 @@ def _known(upper: np.ndarray) -> np.ndarray:
 
 def _unsupported(got: str) -> Unsupported:
     return Unsupported(
-        "how much one record can change the likelihood is not known as a function of the parameters",
+        "how much one record can change the likelihood is not known as a function of parameters",
         got=got,
         allowed="likelihoods whose operations have a rule for symbolic ends, row by row alike",
         do="pmp.trim(private, lipschitz=L, shape='box'), mass= or box= need no such function",

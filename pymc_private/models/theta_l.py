@@ -1,0 +1,291 @@
+"""Theta_L: the parameters at which one record changes the log-likelihood by at most L nats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
+
+from pymc_private.analysis import Interval as Bounds
+from pymc_private.errors import DomainError, Unsupported
+from pymc_private.models.prior_draws import DRAWS, SEED, in_region, mass_of, prior_draws
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.supports import BOXABLE, transform_name
+from pymc_private.models.variation import Variation, variation
+
+MARGIN = 2.0**-26
+"""Share of L given up, so that ell evaluated in floats is never too low."""
+HALVINGS = 50
+"""Bisections of each end of the box around Theta_L."""
+RAYS = 48
+"""Rays along which the edge of the set is looked for."""
+FAR, FARTHEST = 64.0, 1e100
+"""An infinite end is looked for up to 2**FAR from the start; nothing beyond FARTHEST is kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class ThetaL:
+    """A set of parameters, as a graph.
+
+    Parameters
+    ----------
+    limit : float
+        L, in nats per record, at power 1.
+    variation : Variation
+        ell(theta), an upper bound.
+    record : Variable
+        The record's graph it speaks of.
+    prior : Variable
+        The log prior density without the wall around the set.
+    start : dict of str to array
+        A point of the set, from the prior alone.
+    """
+
+    limit: float
+    variation: Variation
+    record: Variable
+    prior: Variable
+    start: Mapping[str, np.ndarray]
+
+    @property
+    def inner(self) -> float:
+        """The limit that ell is held to: a hair below L, for evaluation in floats."""
+        return self.limit * (1.0 - MARGIN)
+
+    def wall(self, inputs: Mapping[str, Variable]) -> Variable:
+        """0 on the set, -inf elsewhere."""
+        return pt.switch(pt.le(self.variation.on(inputs), self.inner), 0.0, -np.inf)
+
+    def range_of(self, record: Variable) -> Fraction | None:
+        """2 L, which bounds R of that record's graph (T24); None for another graph."""
+        return 2 * Fraction(self.limit) if record is self.record else None
+
+
+def restrict(
+    private: PrivateModel, limit: Any, outermost: Mapping[str, tuple[np.ndarray, np.ndarray]]
+) -> PrivateModel:
+    """Restrict the joint prior to {ell <= L}. Reads no data.
+
+    Parameters
+    ----------
+    private : PrivateModel
+    limit : float
+        L, in nats per record at power 1.
+    outermost : mapping of str to (lower, upper)
+        A box beyond which nothing is kept, chosen from the prior.
+
+    Raises
+    ------
+    DomainError
+        L is no positive number, or no parameters were found with ell <= L.
+    Unsupported
+        ell(theta) is not known as a graph.
+    """
+    bound = checked_limit(limit)
+    if private.theta_l is not None and private.theta_l.limit <= bound:
+        return private
+    ell, inner = variation(private), bound * (1.0 - MARGIN)
+    drawn = _prior(private)
+    points = _candidates(private, drawn)
+    values = ell.at(points)
+    best = int(np.argmin(values))
+    if not values[best] <= inner:
+        raise _empty(bound, float(values[best]), len(values))
+    start = {name: np.array(value[best]) for name, value in points.items()}
+    bare = private.graph.prior if private.theta_l is None else private.theta_l.prior
+    theta = ThetaL(bound, ell, private.graph.record, bare, start)
+    walled = replace(private.graph, prior=bare + theta.wall(private.graph.parameters))
+    made = replace(private, graph=walled, theta_l=theta)
+    made = made.with_region(_within(made, outermost, start))
+    made = made.with_region(_around(made, theta))
+    if drawn is not None:
+        made.__dict__["prior_mass"] = mass_of(made, drawn)  # what the property would count anew
+    return made
+
+
+def _empty(bound: float, least: float, count: int) -> DomainError:
+    found = f"L above {least:.4g} nats, the least found at {count} points"
+    return DomainError(
+        "no parameters were found at which one record changes the log-likelihood so little",
+        got=f"L = {bound:g}",
+        allowed=found if math.isfinite(least) else "a likelihood with a finite bound somewhere",
+        do="choose a larger L, a smaller domain, or trim to where the likelihood is flat",
+    )
+
+
+def checked_limit(limit: Any) -> float:
+    """A positive finite number of nats."""
+    real = isinstance(limit, Real | np.number) and not isinstance(limit, bool | np.bool_)
+    if not real or not (math.isfinite(limit) and limit > 0):
+        raise DomainError(
+            "lipschitz= is how much one record may change the log-likelihood",
+            got=repr(limit),
+            allowed="a positive number of nats; the range is then at most twice that",
+        )
+    return float(limit)
+
+
+def _prior(private: PrivateModel) -> dict[str, np.ndarray] | None:
+    """Prior draws; None where the prior cannot be drawn from."""
+    try:
+        return prior_draws(private)
+    except (DomainError, Unsupported):
+        return None
+
+
+def _candidates(
+    private: PrivateModel, drawn: dict[str, np.ndarray] | None
+) -> dict[str, np.ndarray]:
+    """Points of the box where the set may be: prior draws in it, else points of a finite box."""
+    if drawn is None:
+        return _uniform(private)
+    inside = in_region(private, drawn)
+    return {k: v[inside] for k, v in drawn.items()} if inside.any() else _uniform(private)
+
+
+def _uniform(private: PrivateModel) -> dict[str, np.ndarray]:
+    """Points of a finite box, the same each time."""
+    loose = [name for name, b in private.box.items() if not b.is_finite or b.within is not None]
+    if loose:
+        raise DomainError(
+            "Theta_L is looked for where the prior is, and this prior cannot be drawn from",
+            got=", ".join(loose),
+            allowed="proper priors without potentials, or a finite box for every parameter",
+            do="trim by box={...} first",
+        )
+    rng = np.random.default_rng(SEED)
+    return {
+        name: b.lower + rng.random((DRAWS, *np.shape(b.lower))) * (b.upper - b.lower)
+        for name, b in private.box.items()
+    }
+
+
+def _around(private: PrivateModel, theta: ThetaL) -> dict[str, Bounds]:
+    """A box around the set: slabs in which intervals prove ell > L are cut off.
+
+    All ends are bisected at once. A slab beyond the start is cut where the graph of ell is proved
+    to exceed the limit on it, whatever the other parameters are within their box. (Any box that
+    is chosen without the data is a sound region: this one leaves out nothing of the set but what
+    lies beyond `FARTHEST`.)
+    """
+    box, start = private.box, theta.start
+    sides = [
+        (name, index, sign)
+        for name in theta.variation.parameters
+        if _may_be_cut(private, name)
+        for index in np.ndindex(private.shapes[name])
+        for sign in (-1, 1)
+    ]
+    if not sides:
+        return {}
+    kept, cut = np.zeros(len(sides)), np.ones(len(sides))
+    for _ in range(HALVINGS):
+        share = (kept + cut) / 2.0
+        slabs = _slabs(box, start, sides, share)
+        outside = theta.variation.within(*slabs)[0] > theta.inner
+        cut, kept = np.where(outside, share, cut), np.where(outside, kept, share)
+    ends = {name: (np.array(box[name].lower), np.array(box[name].upper)) for name, _, _ in sides}
+    for (name, index, sign), share in zip(sides, cut, strict=True):
+        if share < 1.0:
+            low, high = float(box[name].lower[index]), float(box[name].upper[index])
+            at = float(start[name][index])
+            ends[name][sign > 0][index] = _place(at, low, high, sign, float(share))
+    return {name: _closed(box[name], low, high) for name, (low, high) in ends.items()}
+
+
+def _closed(before: Bounds, low: np.ndarray, high: np.ndarray) -> Bounds:
+    """The ends, each finite for every entry of a variable or for none, as transforms want them."""
+    ends = [
+        old if np.isinf(new).any() and not np.isinf(new).all() else new
+        for new, old in ((low, before.lower), (high, before.upper))
+    ]
+    return replace(before, lower=ends[0], upper=ends[1])
+
+
+def _within(
+    private: PrivateModel,
+    outermost: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    start: Mapping[str, np.ndarray],
+) -> dict[str, Bounds]:
+    """The model's box met with another one around the start."""
+    met = {}
+    for name, (low, high) in outermost.items():
+        box = private.box[name]
+        low, high = np.maximum(low, box.lower), np.minimum(high, box.upper)
+        if np.all((low < start[name]) & (start[name] < high)):
+            met[name] = replace(box, lower=low, upper=high)
+    return met
+
+
+def _may_be_cut(private: PrivateModel, name: str) -> bool:
+    """Whether a box may replace the support of a variable."""
+    rv = private.base[name]
+    return transform_name(private.base, rv) in BOXABLE and str(rv.type.dtype).startswith("float")
+
+
+def _place(at: float, low: float, high: float, sign: int, share: float) -> float:
+    """The point a share of the way from a start to an end; an infinite end is 2**FAR away."""
+    end = high if sign > 0 else low
+    if math.isinf(end):
+        return at + sign * math.expm1(share * FAR * math.log(2.0))
+    return at + share * (end - at)
+
+
+def _slabs(
+    box: Mapping[str, Bounds],
+    start: Mapping[str, np.ndarray],
+    sides: list[tuple[str, tuple[int, ...], int]],
+    shares: np.ndarray,
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """For each side the part of the box beyond a share of the way to its end."""
+    lower, upper = (
+        {
+            name: np.repeat(np.clip(end, -FARTHEST, FARTHEST)[None].astype(float), len(sides), 0)
+            for name, end in ends.items()
+        }
+        for ends in (
+            {name: b.lower for name, b in box.items()},
+            {name: b.upper for name, b in box.items()},
+        )
+    )
+    for k, ((name, index, sign), share) in enumerate(zip(sides, shares, strict=True)):
+        low, high = float(box[name].lower[index]), float(box[name].upper[index])
+        at = _place(float(start[name][index]), low, high, sign, float(share))
+        (lower if sign > 0 else upper)[name][(k, *index)] = at
+    return lower, upper
+
+
+def points_of(private: PrivateModel, theta: ThetaL) -> list[dict[str, Bounds]]:
+    """Points on the edge of the set, along rays from its start, for a search. Reads no data."""
+    drawn = _candidates(private, _prior(private))
+    names = list(drawn)
+    rays = {name: drawn[name][:RAYS] - theta.start[name] for name in names}
+    count = len(rays[names[0]])
+    near, far = np.zeros(count), np.full(count, 64.0)
+    for _ in range(24):
+        share = (near + far) / 2.0
+        inside = in_region(private, _along(theta.start, rays, share))
+        near, far = np.where(inside, share, near), np.where(inside, far, share)
+    edge = _along(theta.start, rays, near)
+    rows = [{name: edge[name][k] for name in names} for k in range(count)]
+    rows.append(dict(theta.start))
+    return [
+        {name: Bounds.point(np.asarray(value, dtype=float)) for name, value in row.items()}
+        for row in rows
+    ]
+
+
+def _along(
+    start: Mapping[str, np.ndarray], rays: Mapping[str, np.ndarray], share: np.ndarray
+) -> dict[str, np.ndarray]:
+    return {
+        name: start[name] + ray * share.reshape(-1, *(1,) * (ray.ndim - 1))
+        for name, ray in rays.items()
+    }

@@ -59,9 +59,9 @@ def describe_structure(private: PrivateModel) -> str:
         private.shapes,
         _exact(private.graph.clip),
     )
-    if theta is not None:
-        parts += (_exact(theta.limit), theta.record is private.graph.record)
-    return repr(parts)
+    if theta is None:
+        return repr(parts)
+    return repr((parts, _exact(theta.limit), theta.record is private.graph.record))
 
 
 def _single(private: PrivateModel) -> Variable:

@@ -14,7 +14,7 @@ import pandas as pd
 from pymc_private.errors import Incompatible
 from pymc_private.models.certificate import Certificate
 from pymc_private.models.fingerprint import describe_structure
-from pymc_private.models.private_model import PrivateModel, clip_words
+from pymc_private.models.private_model import PrivateModel, clip_words, lipschitz_words
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.printing import number
 
@@ -107,6 +107,8 @@ class Plan:
             mass = next((row.mass for row in self.frontier if row.chosen), None)
             held = f"; prior mass about {mass:g}" if mass else ""
             lines.append(f"prior restricted to {region}{held}")
+        if self.private.theta_l is not None:
+            lines.append(f"and to {lipschitz_words(self.private.theta_l.limit)}")
         if self.private.graph.clip is not None:
             lines.append(f"clipped: {clip_words(self.private.graph.clip)}")
         if share < LITTLE:

@@ -22,8 +22,8 @@ from pymc_private.models.variation import Variation, variation
 
 MARGIN = 2.0**-26
 """Share of L given up, so that ell evaluated in floats is never too low."""
-HALVINGS = 50
-"""Bisections of each end of the box around Theta_L."""
+SLABS, FINEST = 80, 1e-7
+"""Most slabs tried at each side of the box around Theta_L, and the thinnest, as a share."""
 RAYS = 48
 """Rays along which the edge of the set is looked for."""
 FAR, FARTHEST = 64.0, 1e100
@@ -46,6 +46,8 @@ class ThetaL:
         The log prior density without the wall around the set.
     start : dict of str to array
         A point of the set, from the prior alone.
+    others : dict of str to array, shape (k, ...)
+        Points of the box, towards which a search looks.
     """
 
     limit: float
@@ -53,6 +55,7 @@ class ThetaL:
     record: Variable
     prior: Variable
     start: Mapping[str, np.ndarray]
+    others: Mapping[str, np.ndarray]
 
     @property
     def inner(self) -> float:
@@ -100,7 +103,8 @@ def restrict(
         raise _empty(bound, float(values[best]), len(values))
     start = {name: np.array(value[best]) for name, value in points.items()}
     bare = private.graph.prior if private.theta_l is None else private.theta_l.prior
-    theta = ThetaL(bound, ell, private.graph.record, bare, start)
+    others = {name: value[:RAYS] for name, value in points.items()}
+    theta = ThetaL(bound, ell, private.graph.record, bare, start, others)
     walled = replace(private.graph, prior=bare + theta.wall(private.graph.parameters))
     made = replace(private, graph=walled, theta_l=theta)
     made = made.with_region(_within(made, outermost, start))
@@ -170,8 +174,8 @@ def _uniform(private: PrivateModel) -> dict[str, np.ndarray]:
 def _around(private: PrivateModel, theta: ThetaL) -> dict[str, Bounds]:
     """A box around the set: slabs in which intervals prove ell > L are cut off.
 
-    All ends are bisected at once. A slab beyond the start is cut where the graph of ell is proved
-    to exceed the limit on it, whatever the other parameters are within their box. (Any box that
+    All sides move inward at once, slab by slab. A slab is cut where the graph of ell is proved to
+    exceed the limit on it, whatever the other parameters are within their box. (Any box that
     is chosen without the data is a sound region: this one leaves out nothing of the set but what
     lies beyond `FARTHEST`.)
     """
@@ -185,12 +189,14 @@ def _around(private: PrivateModel, theta: ThetaL) -> dict[str, Bounds]:
     ]
     if not sides:
         return {}
-    kept, cut = np.zeros(len(sides)), np.ones(len(sides))
-    for _ in range(HALVINGS):
-        share = (kept + cut) / 2.0
-        slabs = _slabs(box, start, sides, share)
+    cut, step = np.ones(len(sides)), np.full(len(sides), 0.5)
+    for _ in range(SLABS):
+        share = np.maximum(cut - step, 0.0)
+        slabs = _slabs(box, start, sides, share, cut)
         outside = theta.variation.within(*slabs)[0] > theta.inner
-        cut, kept = np.where(outside, share, cut), np.where(outside, kept, share)
+        cut, step = np.where(outside, share, cut), np.where(outside, 1.5 * step, step / 2.0)
+        if np.all((step < FINEST) | (cut == 0.0)):
+            break
     ends = {name: (np.array(box[name].lower), np.array(box[name].upper)) for name, _, _ in sides}
     for (name, index, sign), share in zip(sides, cut, strict=True):
         if share < 1.0:
@@ -243,8 +249,9 @@ def _slabs(
     start: Mapping[str, np.ndarray],
     sides: list[tuple[str, tuple[int, ...], int]],
     shares: np.ndarray,
+    cuts: np.ndarray,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """For each side the part of the box beyond a share of the way to its end."""
+    """For each side the part of the box between two shares of the way to its end."""
     lower, upper = (
         {
             name: np.repeat(np.clip(end, -FARTHEST, FARTHEST)[None].astype(float), len(sides), 0)
@@ -255,18 +262,28 @@ def _slabs(
             {name: b.upper for name, b in box.items()},
         )
     )
-    for k, ((name, index, sign), share) in enumerate(zip(sides, shares, strict=True)):
-        low, high = float(box[name].lower[index]), float(box[name].upper[index])
-        at = _place(float(start[name][index]), low, high, sign, float(share))
-        (lower if sign > 0 else upper)[name][(k, *index)] = at
+    for k, (name, index, sign) in enumerate(sides):
+        at, far = (
+            _place(
+                float(start[name][index]),
+                float(box[name].lower[index]),
+                float(box[name].upper[index]),
+                sign,
+                float(shares_of[k]),
+            )
+            for shares_of in (shares, cuts)
+        )
+        near_side, far_side = (lower, upper) if sign > 0 else (upper, lower)
+        near_side[name][(k, *index)] = at
+        if cuts[k] < 1.0:
+            far_side[name][(k, *index)] = far
     return lower, upper
 
 
 def points_of(private: PrivateModel, theta: ThetaL) -> list[dict[str, Bounds]]:
     """Points on the edge of the set, along rays from its start, for a search. Reads no data."""
-    drawn = _candidates(private, _prior(private))
-    names = list(drawn)
-    rays = {name: drawn[name][:RAYS] - theta.start[name] for name in names}
+    names = list(theta.others)
+    rays = {name: theta.others[name] - theta.start[name] for name in names}
     count = len(rays[names[0]])
     near, far = np.zeros(count), np.full(count, 64.0)
     for _ in range(24):

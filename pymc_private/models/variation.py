@@ -83,7 +83,7 @@ class Variation:
         if not self.parameters:
             fact = bounds([self.value], {})[self.value]
             count = len(next(iter(lower.values())))
-            return np.full(count, float(fact.lower)), np.full(count, _known(float(fact.upper)))
+            return np.full(count, float(fact.lower)), np.full(count, _known(np.asarray(fact.upper)))
         count = len(lower[next(iter(self.parameters))])
         chunk = max(1, AT_ONCE // max(1, self._batch.elements))
         parts = [self._ends(lower, upper, slice(k, k + chunk)) for k in range(0, count, chunk)]

@@ -35,6 +35,7 @@ from pymc_private.models.lint import LintReport, lint
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel, privatize
 from pymc_private.models.scale import Scale
+from pymc_private.models.stochastic import LipschitzTail, lipschitz_tail
 from pymc_private.models.temper import temper
 from pymc_private.models.trim import trim
 from pymc_private.privacy import Guarantee, Ledger
@@ -66,6 +67,7 @@ __all__ = [
     "Interval",
     "Ledger",
     "LintReport",
+    "LipschitzTail",
     "NotCertified",
     "Plan",
     "PrivacyWarning",
@@ -83,6 +85,7 @@ __all__ = [
     "constants",
     "errors",
     "lint",
+    "lipschitz_tail",
     "load",
     "privacy",
     "privatize",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +13,9 @@ import numpy as np
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import Trail
 from pymc_private.errors import NotCertified
+from pymc_private.models.assumptions import ASSUMPTIONS
 from pymc_private.models.clip import claims_of_clip, clipped_range
+from pymc_private.models.edge import points_of
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.models.places import Place, picture
 from pymc_private.models.private_model import PrivateModel
@@ -21,18 +23,12 @@ from pymc_private.models.progress import progress_bar
 from pymc_private.models.refine import refined
 from pymc_private.models.row_bounds import RowBounds
 from pymc_private.models.search import range_at
-from pymc_private.models.theta_l import points_of
+from pymc_private.models.stochastic import LipschitzTail, proved_tail
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.printing import number
 
 THEOREM, CLIPPED = "T1-T3", "T1-T3, T25"
-ASSUMPTIONS = (
-    "real arithmetic and ideal randomness: the draws are exact for real numbers, then rounded to a "
-    "public grid",
-    "prior, domain, region, power, number of draws, every other constant of the model and every "
-    "label were fixed without looking at the data",
-)
 
 
 @dataclass(frozen=True)
@@ -64,6 +60,9 @@ class Certificate:
         Records and parameters at which branch and bound found the most.
     is_relaxed : bool
         Whether `where` is of the bound alone: no such records and parameters need exist.
+    lipschitz : LipschitzTail or None
+        The tail of what one record can change over the prior (T6), where a lemma gives it. For any
+        other model: `lipschitz_tail`.
     """
 
     range: float
@@ -78,6 +77,7 @@ class Certificate:
     theorem: str = THEOREM
     where: tuple[Place, ...] = ()
     is_relaxed: bool = False
+    lipschitz: LipschitzTail | None = field(default=None, compare=False)
 
     @property
     def tightness(self) -> float:
@@ -101,6 +101,7 @@ class Certificate:
             range=_times(self.range, ratio),
             searched=self.searched * float(ratio),
             power=power,
+            lipschitz=self.lipschitz and replace(self.lipschitz, power=float(power)),
         )
 
     def covers(self, private: PrivateModel) -> bool:
@@ -214,6 +215,7 @@ def certify(
         tolerance=tolerance,
         model=_fingerprint(private),
         theorem=_theorem(private, clipped),
+        lipschitz=proved_tail(private),
     )
 
 

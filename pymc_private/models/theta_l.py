@@ -278,31 +278,3 @@ def _slabs(
         if cuts[k] < 1.0:
             far_side[name][(k, *index)] = far
     return lower, upper
-
-
-def points_of(private: PrivateModel, theta: ThetaL) -> list[dict[str, Bounds]]:
-    """Points on the edge of the set, along rays from its start, for a search. Reads no data."""
-    names = list(theta.others)
-    rays = {name: theta.others[name] - theta.start[name] for name in names}
-    count = len(rays[names[0]])
-    near, far = np.zeros(count), np.full(count, 64.0)
-    for _ in range(24):
-        share = (near + far) / 2.0
-        inside = in_region(private, _along(theta.start, rays, share))
-        near, far = np.where(inside, share, near), np.where(inside, far, share)
-    edge = _along(theta.start, rays, near)
-    rows = [{name: edge[name][k] for name in names} for k in range(count)]
-    rows.append(dict(theta.start))
-    return [
-        {name: Bounds.point(np.asarray(value, dtype=float)) for name, value in row.items()}
-        for row in rows
-    ]
-
-
-def _along(
-    start: Mapping[str, np.ndarray], rays: Mapping[str, np.ndarray], share: np.ndarray
-) -> dict[str, np.ndarray]:
-    return {
-        name: start[name] + ray * share.reshape(-1, *(1,) * (ray.ndim - 1))
-        for name, ray in rays.items()
-    }

@@ -13,9 +13,9 @@ import pytest
 from scipy import stats
 
 import pymc_private as pmp
+from pymc_private.models.edge import points_of
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.models.prior_draws import prior_mass
-from pymc_private.models.theta_l import points_of
 from pymc_private.models.variation import variation
 from tests.models.brute_force import natural_logp, own_logp, random_points, stripped
 from tests.models.zoo import BY_NAME

@@ -32,6 +32,7 @@ from pymc_private.models.constants import constants
 from pymc_private.models.counts import Counts
 from pymc_private.models.domain import Categories, Interval, Simplex
 from pymc_private.models.lint import LintReport, lint
+from pymc_private.models.metric import Metric
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel, privatize
 from pymc_private.models.scale import Scale
@@ -68,6 +69,7 @@ __all__ = [
     "Ledger",
     "LintReport",
     "LipschitzTail",
+    "Metric",
     "NotCertified",
     "Plan",
     "PrivacyWarning",

@@ -12,19 +12,22 @@ import numpy as np
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import Trail
+from pymc_private.analysis.effort import Effort
 from pymc_private.errors import NotCertified
 from pymc_private.models.assumptions import ASSUMPTIONS
 from pymc_private.models.clip import claims_of_clip, clipped_range
 from pymc_private.models.edge import points_of
 from pymc_private.models.fingerprint import model_fingerprint
+from pymc_private.models.metric_range import metric_range
 from pymc_private.models.places import Place, picture
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.progress import progress_bar
-from pymc_private.models.refine import refined
+from pymc_private.models.refine import SEARCH, Progress, Refined, refined
 from pymc_private.models.row_bounds import RowBounds
-from pymc_private.models.search import range_at
+from pymc_private.models.search import range_at, searched_steepness
 from pymc_private.models.stochastic import LipschitzTail, proved_tail
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.distances import changed
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.printing import number
 
@@ -136,8 +139,8 @@ class Certificate:
         reached = "within" if self.tolerance_reached else "not within"
         lines = [
             "Certificate",
-            f"  one record changes the log-likelihood by a range of at most R = {proved} nats "
-            f"(power {number(self.power, 6)})",
+            f"  {changed(self.neighbors)} the log-likelihood by a range of at most R = {proved} "
+            f"nats (power {number(self.power, 6)})",
             f"  a search found {found}: {reached} {self.tolerance:.0%} of the truth",
             f"  one exact draw is {proved}-differentially private ({self.neighbors}); "
             f"{self.theorem}",
@@ -194,10 +197,10 @@ def certify(
     trail = rows.trail(private.box)
     clipped = clipped_range(private)
     capped = _capped(private, clipped)
-    if capped is None and _open_ended(private, trail):
+    if capped is None and private.metric is None and _open_ended(private, trail):
         raise _not_certified(private, rows)  # no cutting of the other parameters would help
     with progress_bar(progressbar) as progress:
-        found = refined(private, rows, tolerance, deadline, progress)
+        found = _refined(private, rows, tolerance, deadline, progress)
     upper = found.upper if capped is None else min(found.upper, _up(capped))  # T25, T24
     if not math.isfinite(upper):
         raise _not_certified(private, rows)
@@ -219,8 +222,22 @@ def certify(
     )
 
 
+def _refined(
+    private: PrivateModel, rows: RowBounds, tolerance: float, deadline: float, progress: Progress
+) -> Refined:
+    """R for one record, or per unit of distance where there is a metric."""
+    if private.metric is None:
+        return refined(private, rows, tolerance, deadline, progress)
+    found = metric_range(private, private.metric, tolerance, deadline, progress)
+    rows.effort = Effort(SEARCH, deadline)
+    tried = searched_steepness(rows, private.box, private.metric.between)
+    return Refined(found.upper, min(found.upper, max(found.found, tried)))
+
+
 def _capped(private: PrivateModel, clipped: Fraction | None) -> Fraction | None:
     """What a clip or Theta_L bounds R by, whatever intervals prove; None without either."""
+    if private.metric is not None:  # neither speaks of distances
+        return None
     theta = private.theta_l
     limited = None if theta is None else theta.range_of(private.graph.record)
     caps = [cap for cap in (clipped, limited) if cap is not None]

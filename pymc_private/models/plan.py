@@ -16,6 +16,7 @@ from pymc_private.models.certificate import Certificate
 from pymc_private.models.fingerprint import describe_structure
 from pymc_private.models.private_model import PrivateModel, clip_words, lipschitz_words
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.distances import changed
 from pymc_private.privacy.printing import number
 
 LITTLE = 0.05
@@ -99,7 +100,7 @@ class Plan:
             f"{number(self.epsilon, 6)}, delta = {number(self.delta, 6)}; "
             f"{self.guarantee.road(self.delta)}",
             f"keeps {kept}",
-            f"one record changes the tempered log-likelihood by a range of at most "
+            f"{changed(self.private.neighbors)} the tempered log-likelihood by a range of at most "
             f"{number(self.certificate.range, 6)} nats",
         ]
         if self.private.region:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pymc as pm
+from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.errors import DomainError
@@ -17,6 +18,7 @@ from pymc_private.models import declare, intake
 from pymc_private.models.compat import copy_model, unpickle
 from pymc_private.models.compat import dumps as model_dumps
 from pymc_private.models.counted import refuse_counted
+from pymc_private.models.metric import Metric, check_metric
 from pymc_private.models.records import RecordGraph, build_record_graph
 from pymc_private.models.sources import Source
 from pymc_private.models.supports import support
@@ -59,6 +61,8 @@ class PrivateModel:
         How many records one unit (a person) may own.
     theta_l : ThetaL or None
         The set of parameters that `trim(lipschitz=)` restricts the prior to, within the region.
+    metric : Metric or None
+        Where neighbors are data sets at a distance.
     """
 
     base: pm.Model
@@ -73,6 +77,7 @@ class PrivateModel:
     initvals: Mapping[str, Any] = field(default_factory=dict)
     records_per_unit: int = 1
     theta_l: ThetaL | None = None
+    metric: Metric | None = None
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -189,7 +194,7 @@ def privatize(
     *,
     records: str | Mapping[str, int] | None = None,
     domain: Mapping[str, Any] | None = None,
-    neighbors: str = "substitute",
+    neighbors: str | Metric = "substitute",
     records_per_unit: int = 1,
     public: Sequence[str] = (),
     constants: str = "private",
@@ -210,9 +215,9 @@ def privatize(
         ``Interval(a, b)`` or ``(a, b)``, ``Ball(r)``, ``Categories([...])`` or a set,
         ``Simplex()``. Finite supports that the likelihood states (Bernoulli, Categorical, Binomial
         with constant n) need not be given.
-    neighbors : {"substitute", "add_remove"}
+    neighbors : {"substitute", "add_remove"} or Metric
         One record replaced by any other, where the number of records is public; or one record added
-        or removed, where it is protected.
+        or removed, where it is protected; or data sets one unit of a metric apart.
     records_per_unit : int
         Protect units (persons) that own up to so many records, at that many times the price.
         Under substitution the number of records each unit owns is public.
@@ -242,8 +247,9 @@ def privatize(
     Dimitrakakis, Nelson, Zhang, Mitrokotsa, Rubinstein (2017), Assumption 1; design: theory T1.
     """
     original = intake.resolve(model)
-    check_neighbors(neighbors)
-    units = _whole(records_per_unit)
+    metric = neighbors if isinstance(neighbors, Metric) else None
+    relation = neighbors.relation if isinstance(neighbors, Metric) else check_neighbors(neighbors)
+    units = _whole(records_per_unit, metric)
     intake.refuse_structures(original)
     copy, initvals = copy_model(original)
     sources, n, claims = declare.sources_of(copy, records, dict(domain or {}), public, constants)
@@ -251,8 +257,12 @@ def privatize(
     declare.clip_into_domain(sources, n)
     intake.refuse_record_latents(copy, records if isinstance(records, str) else None)
     graph = build_record_graph(copy, sources, n, constants)
+    if metric is not None:
+        read = set(ancestors([graph.record]))
+        check_metric(metric, sources, {s.name for s in sources if graph.data[s.name] in read})
+        claims = [*claims, "distances are between data within the domain, after clipping"]
     if units > 1:
-        public_rows = "" if neighbors == ADD_REMOVE else "; how many each owns is public"
+        public_rows = "" if relation == ADD_REMOVE else "; how many each owns is public"
         claims = [*claims, f"one unit owns at most {units} records{public_rows}"]
     word = records if isinstance(records, str) else "record"
     private = PrivateModel(
@@ -261,18 +271,19 @@ def privatize(
         graph=graph,
         records=word,
         n=n,
-        neighbors=neighbors,
+        neighbors=relation,
+        metric=metric,
         claims=tuple(claims),
         initvals=initvals,
         records_per_unit=units,
     )
-    if neighbors == ADD_REMOVE:
+    if relation == ADD_REMOVE:
         refuse_counted(graph, sources, n, private.shapes)
     return private
 
 
-def _whole(records_per_unit: Any) -> int:
-    """The number of records of a unit, if it is one."""
+def _whole(records_per_unit: Any, metric: Metric | None) -> int:
+    """The number of records of a unit, if it is one; distances know of no units."""
     is_whole = isinstance(records_per_unit, int | np.integer)
     if not is_whole or isinstance(records_per_unit, bool) or records_per_unit < 1:
         raise DomainError(
@@ -280,5 +291,12 @@ def _whole(records_per_unit: Any) -> int:
             got=repr(records_per_unit),
             allowed="a whole number, at least 1",
             do="give a public cap; drop a unit's records beyond it before modeling",
+        )
+    if metric is not None and records_per_unit > 1:
+        raise DomainError(
+            "a metric measures whole data sets, whoever owns the records",
+            got=f"records_per_unit={records_per_unit} with {metric}",
+            allowed="records_per_unit=1",
+            do="read the promise at a unit's distance: guarantee.at(distance)",
         )
     return int(records_per_unit)

@@ -10,7 +10,7 @@ in which what a parameter does to every record alike cancels from the slopes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from pytensor.graph.traversal import ancestors
@@ -56,6 +56,8 @@ class Quadruples:
         those at one parameter point, `AT_ONE_POINT` and `ALONE`.
     together : bool
         Take what reads records alone, or parameters alone, for few numbers with a range.
+    held : collection of str
+        Variables that both records share.
 
     Attributes
     ----------
@@ -74,9 +76,10 @@ class Quadruples:
         contrast: Contrast = SUBSTITUTION,
         *,
         together: bool = False,
+        held: Collection[str] = (),
     ) -> None:
         self._public = record.public
-        columns = _columns(record, sources, box)
+        columns = _columns(record, sources, box, held)
         whole = {column.variable: column.bounds for column in columns}
         value = specialize(record.value, whole)
         points = [c.variable for c in columns if c.role is Role.POINT]
@@ -248,12 +251,21 @@ class Quadruples:
 
 
 def _columns(
-    record: SingleRecord, sources: Sequence[Source], box: Mapping[str, Bounds]
+    record: SingleRecord,
+    sources: Sequence[Source],
+    box: Mapping[str, Bounds],
+    held: Collection[str],
 ) -> list[Column]:
     """All inputs: a record's entries, the parameters, and what is public row by row."""
     columns = [
-        Column(record.data[s.name], Role.RECORD, s.domain.bounds(s.row_shape), _levels(s.domain))
+        Column(
+            record.data[s.name],
+            Role.SHARED if s.name in held else Role.RECORD,
+            s.domain.bounds(s.row_shape),
+            _levels(s.domain),
+        )
         for s in sources
+        if s.name in record.data
     ]
     columns += [Column(record.parameters[n], Role.POINT, b) for n, b in box.items()]
     return columns + [

@@ -79,6 +79,13 @@ def trim(
         raise DomainError("trim wants one region", allowed="exactly one of box=, mass=, lipschitz=")
     if shape not in ("set", "box"):
         raise DomainError("shape= is of lipschitz=", got=repr(shape), allowed="'set' or 'box'")
+    if lipschitz is not None and private.metric is not None:
+        raise Unsupported(
+            "L is of replaced records, and this model's neighbors are at a distance",
+            got=private.neighbors,
+            allowed="neighbors='substitute' or 'add_remove'",
+            do="trim by mass= or box=",
+        )
     if lipschitz is not None and shape == "set":
         return restrict(private, lipschitz, _exact_ends(private, OUTERMOST))
     if lipschitz is not None:

@@ -66,7 +66,13 @@ FORMULAS = {
 }
 
 
-@pytest.mark.parametrize("name", FORMULAS)
+SLOW = {"normal precision", "normal mean", "counts, any change", "a weight"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.audit] if n in SLOW else []) for n in FORMULAS],
+)
 def test_the_range_per_unit_is_the_formula(name):
     kind, metric, exact = FORMULAS[name]
     found = pmp.certify(build(kind, metric))
@@ -82,7 +88,10 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("kind", LAWS)
+@pytest.mark.parametrize(
+    "kind",
+    ["poisson", *(pytest.param(k, marks=pytest.mark.audit) for k in ("exponential", "normal"))],
+)
 def test_no_pair_of_records_is_steeper_than_the_certificate(kind):
     metric = {"poisson": Metric({"y": "absolute"})}.get(kind, ABSOLUTE)
     found = pmp.certify(build(kind, metric))
@@ -148,6 +157,7 @@ def test_one_formula_is_one_relation_and_two_are_two():
     assert len(prints) == 3
 
 
+@pytest.mark.audit
 def test_a_private_model_with_a_metric_survives_pickling():
     private = build("normal", Metric({"y": square}))
     copy = pickle.loads(pickle.dumps(private))

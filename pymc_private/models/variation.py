@@ -19,6 +19,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.shape import Shape, Shape_i
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import bounds, simplify
@@ -263,7 +264,7 @@ def _written_ends(
     ends = []
     for cell in cells:
         known = {v: pt.constant(b.lower, name=v.name) for v, b in cell.items() if b.is_point}
-        written = simplify(rebuild([value], known))[0]
+        written = simplify(rebuild([value], known, _sized))[0]
         given = {v: b for v, b in cell.items() if not b.is_point}
         with real_symbols():
             fact = bounds([written], given | dict(theta))[written]
@@ -272,6 +273,15 @@ def _written_ends(
         ends.append((fact.lower, fact.upper))
     low, high = (pt.stack([pt.as_tensor(end) for end in side]) for side in zip(*ends, strict=True))
     return low, high
+
+
+def _sized(node: Apply, inputs: list[Variable]) -> Variable | None:
+    """The known sizes of an array, which PyTensor 2 leaves to be computed."""
+    if not isinstance(node.op, Shape | Shape_i):
+        return None
+    shape = inputs[0].type.shape
+    sizes = shape if isinstance(node.op, Shape) else shape[node.op.i]
+    return None if sizes is None or None in np.ravel(sizes) else pt.constant(sizes, dtype="int64")
 
 
 def _known(upper: np.ndarray) -> np.ndarray:

@@ -14,8 +14,9 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
 from pymc_private.analysis import Interval as Bounds
-from pymc_private.errors import DomainError, Unsupported
-from pymc_private.models.prior_draws import DRAWS, SEED, in_region, mass_of, prior_draws
+from pymc_private.errors import DomainError
+from pymc_private.models.candidates import candidates, drawn_or_none
+from pymc_private.models.prior_draws import mass_of
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.supports import BOXABLE, transform_name
 from pymc_private.models.variation import Variation, variation
@@ -24,6 +25,8 @@ MARGIN = 2.0**-26
 """Share of L given up, so that ell evaluated in floats is never too low."""
 SLABS, FINEST = 80, 1e-7
 """Most slabs tried at each side of the box around Theta_L, and the thinnest, as a share."""
+PASSES = 3
+"""Times that the box around Theta_L is tightened."""
 RAYS = 48
 """Rays along which the edge of the set is looked for."""
 FAR, FARTHEST = 64.0, 1e100
@@ -95,8 +98,8 @@ def restrict(
     if private.theta_l is not None and private.theta_l.limit <= bound:
         return private
     ell, inner = variation(private), bound * (1.0 - MARGIN)
-    drawn = _prior(private)
-    points = _candidates(private, drawn)
+    drawn = drawn_or_none(private)
+    points = candidates(private, drawn, ell)
     values = ell.at(points)
     best = int(np.argmin(values))
     if not values[best] <= inner:
@@ -108,7 +111,15 @@ def restrict(
     walled = replace(private.graph, prior=bare + theta.wall(private.graph.parameters))
     made = replace(private, graph=walled, theta_l=theta)
     made = made.with_region(_within(made, outermost, start))
-    made = made.with_region(_around(made, theta))
+    for _ in range(PASSES):  # a tighter end here lets another there be proved
+        region = _around(made, theta)
+        moved = any(
+            np.any(b.lower > made.box[k].lower) or np.any(b.upper < made.box[k].upper)
+            for k, b in region.items()
+        )
+        made = made.with_region(region)
+        if not moved:
+            break
     if drawn is not None:
         made.__dict__["prior_mass"] = mass_of(made, drawn)  # what the property would count anew
     return made
@@ -134,41 +145,6 @@ def checked_limit(limit: Any) -> float:
             allowed="a positive number of nats; the range is then at most twice that",
         )
     return float(limit)
-
-
-def _prior(private: PrivateModel) -> dict[str, np.ndarray] | None:
-    """Prior draws; None where the prior cannot be drawn from."""
-    try:
-        return prior_draws(private)
-    except (DomainError, Unsupported):
-        return None
-
-
-def _candidates(
-    private: PrivateModel, drawn: dict[str, np.ndarray] | None
-) -> dict[str, np.ndarray]:
-    """Points of the box where the set may be: prior draws in it, else points of a finite box."""
-    if drawn is None:
-        return _uniform(private)
-    inside = in_region(private, drawn)
-    return {k: v[inside] for k, v in drawn.items()} if inside.any() else _uniform(private)
-
-
-def _uniform(private: PrivateModel) -> dict[str, np.ndarray]:
-    """Points of a finite box, the same each time."""
-    loose = [name for name, b in private.box.items() if not b.is_finite or b.within is not None]
-    if loose:
-        raise DomainError(
-            "Theta_L is looked for where the prior is, and this prior cannot be drawn from",
-            got=", ".join(loose),
-            allowed="proper priors without potentials, or a finite box for every parameter",
-            do="trim by box={...} first",
-        )
-    rng = np.random.default_rng(SEED)
-    return {
-        name: b.lower + rng.random((DRAWS, *np.shape(b.lower))) * (b.upper - b.lower)
-        for name, b in private.box.items()
-    }
 
 
 def _around(private: PrivateModel, theta: ThetaL) -> dict[str, Bounds]:

@@ -66,7 +66,13 @@ FORMULAS = {
 }
 
 
-SLOW = {"normal precision", "normal mean", "counts, any change", "a weight"}
+SLOW = {
+    "normal mean by a monotone statistic",
+    "normal precision",
+    "normal mean",
+    "counts, any change",
+    "a weight",
+}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -23,8 +24,16 @@ from tests.statistics import cdf_envelope
 
 N = 12
 KNOWN, MORE = (
-    ["logistic", "categorical"],
-    ["linear", "poisson", "negative binomial", "student t", "public offset", "two outcomes"],
+    ["logistic"],
+    [
+        "categorical",
+        "linear",
+        "poisson",
+        "negative binomial",
+        "student t",
+        "public offset",
+        "two outcomes",
+    ],
 )
 
 
@@ -45,6 +54,11 @@ def logistic(width: int = 2):
         beta = pm.Normal("beta", 0, 1, shape=width)
         pm.Bernoulli("y", logit_p=x @ beta, observed=rng.integers(0, 2, N), dims="p")
     return pmp.privatize(model, records="p", domain={"X": pmp.Ball(1.0)})
+
+
+@cache
+def up_to_four():
+    return pmp.trim(exponential(), lipschitz=4.0)
 
 
 @cache
@@ -82,7 +96,7 @@ def test_ell_of_the_exponential_family_is_rate_times_diameter():
 
 
 def test_theta_l_of_the_exponential_family_is_the_interval_up_to_l_over_the_diameter():
-    trimmed = pmp.trim(exponential(), lipschitz=4.0)
+    trimmed = up_to_four()
     box = trimmed.box["rate"]
     assert float(box.upper) == pytest.approx(0.8, rel=1e-4)
     exact = -np.expm1(-2.0 * 0.8)
@@ -148,7 +162,7 @@ def test_draws_from_theta_l_follow_the_posterior_restricted_to_it():
     """Against the closed form."""
     private = exponential()
     trimmed = pmp.trim(private, lipschitz=1.0)  # cuts where the posterior is
-    drawn = pmp.sample(trimmed, draws=200, random_seed=4, progressbar=False)
+    drawn = pmp.sample(trimmed, draws=120, random_seed=4, progressbar=False)
     values = np.ravel(drawn.posterior["rate"].values)
     y = private.sources[0].values()
     law = stats.gamma(1 + N, scale=1 / (2.0 + y.sum()))
@@ -172,7 +186,7 @@ def test_a_second_limit_meets_the_first():
 
 @pytest.mark.audit
 def test_a_clip_takes_the_bound_away_but_not_the_region():
-    trimmed = pmp.trim(exponential(), lipschitz=4.0)
+    trimmed = up_to_four()
     clipped = pmp.clip(trimmed, -60.0, 5.0)
     assert "T24" not in pmp.certify(clipped).theorem
     wall = natural_logp(stripped(clipped.model))
@@ -195,9 +209,9 @@ def test_nothing_reads_the_data():
     private = exponential()
     for source in private.sources:
         source.variable.set_value(np.full(N, np.nan))
-    trimmed, other = pmp.trim(private, lipschitz=4.0), pmp.trim(exponential(1), lipschitz=4.0)
-    assert pmp.certify(trimmed).range == pmp.certify(other).range
+    trimmed, other = pmp.trim(private, lipschitz=4.0), up_to_four()
     assert trimmed.theta_l.start == other.theta_l.start
+    assert trimmed.box["rate"].upper == other.box["rate"].upper
 
 
 @pytest.mark.parametrize("limit", [0.0, -1.0, np.inf, np.nan, True, "2", None])
@@ -208,11 +222,10 @@ def test_an_impossible_l_is_refused(limit):
 
 def test_l_below_the_infimum_of_ell_is_refused_and_tells_the_least_found():
     private = pmp.trim(exponential(), box={"rate": (1.0, 2.0)})  # ell >= 5
-    for shape in ("set", "box"):
-        with pytest.raises(pmp.DomainError, match="L = 4"):
+    for shape, words in (("set", r"L above 5\."), ("box", "no box")):
+        with pytest.raises(pmp.DomainError, match="L = 4") as refusal:
             pmp.trim(private, lipschitz=4.0, shape=shape)
-    with pytest.raises(pmp.DomainError, match=r"L above 5\."):
-        pmp.trim(private, lipschitz=4.0)
+        assert re.search(words, str(refusal.value))
 
 
 @pytest.mark.parametrize(
@@ -236,13 +249,12 @@ def test_improper_priors_have_no_mass_but_a_box_can_be_looked_in():
     boxed = pmp.trim(private, box={"mean": (-9, 9)})
     with pytest.raises(pmp.DomainError, match="improper"):
         _ = boxed.prior_mass
-    for shape in ("set", "box"):
-        found = pmp.trim(boxed, lipschitz=2.0, shape=shape)  # sup - inf = (1 + |mean|)^2 / 2
-        np.testing.assert_allclose(found.box["mean"].upper, 1.0, rtol=1e-2)
+    found = pmp.trim(boxed, lipschitz=2.0)  # sup - inf = (1 + |mean|)^2 / 2
+    np.testing.assert_allclose(found.box["mean"].upper, 1.0, rtol=1e-2)
 
 
 def test_a_plan_says_the_limit_and_draws():
-    trimmed = pmp.trim(exponential(), lipschitz=4.0)
+    trimmed = up_to_four()
     plan = pmp.calibrate(trimmed, epsilon=2.0, delta=1e-6, draws=2)
     assert "at most L = 4 nats" in plan.summary()
     assert "at most L = 4 nats" in repr(trimmed)

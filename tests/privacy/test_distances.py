@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pymc_private.errors import DomainError, Incompatible, Unsupported
@@ -20,6 +20,7 @@ def promise(R: float, draws: int = 1, relation: str = ONE) -> Guarantee:
     return Guarantee.bounded_range_of(R, draws, neighbors=relation)
 
 
+@settings(max_examples=20)
 @given(st.floats(0.01, 100.0), st.integers(1, 20))
 def test_the_range_scales_with_the_distance_and_is_rounded_up(distance, draws):
     moved = promise(0.1, draws).at(distance)

@@ -144,6 +144,7 @@ class Certificate:
             f"  a search found {found}: {reached} {self.tolerance:.0%} of the truth",
             f"  one exact draw is {proved}-differentially private ({self.neighbors}); "
             f"{self.theorem}",
+            *([] if self.lipschitz is None else [f"  over the prior: {self.lipschitz.words}"]),
             *(f"  claimed: {claim}" for claim in self.claims),
         ]
         return "\n".join(lines)

@@ -109,7 +109,9 @@ class Plan:
             held = f"; prior mass about {mass:g}" if mass else ""
             lines.append(f"prior restricted to {region}{held}")
         if self.private.theta_l is not None:
-            lines.append(f"and to {lipschitz_words(self.private.theta_l.limit)}")
+            counted = self.private.__dict__.get("prior_mass")  # when it was trimmed
+            keeps = f"; keeps {counted}" if counted is not None else ""
+            lines.append(f"and to {lipschitz_words(self.private.theta_l.limit)}{keeps}")
         if self.private.graph.clip is not None:
             lines.append(f"clipped: {clip_words(self.private.graph.clip)}")
         if share < LITTLE:

@@ -138,7 +138,10 @@ class PrivateModel:
 
     def with_power(self, power: Fraction) -> PrivateModel:
         """The same model with another power of the likelihood."""
-        return replace(self, power=power)
+        made = replace(self, power=power)
+        if "prior_mass" in self.__dict__:  # the region is the same
+            made.__dict__["prior_mass"] = self.prior_mass
+        return made
 
     def __repr__(self) -> str:
         data = ", ".join(f"{name} in {domain}" for name, domain in self.domain.items())

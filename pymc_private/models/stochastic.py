@@ -72,6 +72,13 @@ class LipschitzTail:
         """Whether a lemma proves (L0, c)."""
         return bool(self.lemma)
 
+    @property
+    def words(self) -> str:
+        """The exponential bound of the tail."""
+        L0, c = number(self.L0, 5), number(self.c, 5, up=False)
+        proved = f"proved by {self.lemma}" if self.is_proved else "fitted, a diagnostic"
+        return f"P(ell > L) <= exp(-c (L - L0)), L0 = {L0} nats, c = {c}: {proved}"
+
     def survival(self, L: Any) -> np.ndarray:
         """Bound of P(ell > L): a lemma's, or the upper DKW envelope of the draws (T17)."""
         at = np.asarray(L, dtype=float)
@@ -143,20 +150,19 @@ class LipschitzTail:
         return ax
 
     def __repr__(self) -> str:
-        L0, c = number(self.L0, 5), number(self.c, 5, up=False)
         lines = ["LipschitzTail: how much one record can change the log-likelihood, over the prior"]
         if self.is_proved:
             lines += [
                 f"  ell(theta) is {self.formula}; {self.lemma}, corrected",
-                f"  P(ell > L) <= exp(-c (L - L0)), L0 = {L0} nats, c = {c}: proved",
+                f"  {self.words}",
             ]
         elif len(self.values):
             most = number(float(self.values[-1]), 4)
             lines += [
                 f"  median {number(float(np.median(self.values)), 4)}, largest {most} nats in "
                 f"{len(self.values)} prior draws",
-                f"  P(ell > L) <= exp(-c (L - L0)), L0 = {L0} nats, c = {c}: fitted up to the "
-                f"largest draw, with probability {1.0 - self.beta:g}",
+                f"  {self.words}; it holds up to the largest draw with probability "
+                f"{1.0 - self.beta:g}",
                 "  a diagnostic, not a privacy claim: pmp.trim(private, lipschitz=L) makes one",
             ]
         return "\n".join(lines)

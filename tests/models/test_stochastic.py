@@ -147,6 +147,7 @@ def test_power_and_units_scale_ell_in_the_price():
 def test_a_certificate_carries_the_tail_of_its_lemma():
     found = pmp.certify(build("exponential", (0.5, 3.0)))
     assert found.lipschitz.lemma == "Lemma 19"
+    assert "proved by Lemma 19" in repr(found)
     assert pytest.approx(1.0) == found.lipschitz.L0
     assert found.lipschitz.c == pytest.approx(1.0)
     assert found.range == pytest.approx(2.5 * 2, rel=1e-6)  # the pure price is what is charged

@@ -257,5 +257,6 @@ def test_a_plan_says_the_limit_and_draws():
     trimmed = up_to_four()
     plan = pmp.calibrate(trimmed, epsilon=2.0, delta=1e-6, draws=2)
     assert "at most L = 4 nats" in plan.summary()
+    assert "of the prior's mass" in plan.summary()  # tempering keeps the region
     assert "at most L = 4 nats" in repr(trimmed)
     assert plan.guarantee.epsilon(1e-6) <= 2.0

@@ -45,9 +45,11 @@ from pymc_private.models.constants import constants
 from pymc_private.models.counts import Counts
 from pymc_private.models.domain import Categories, Interval, Simplex
 from pymc_private.models.lint import LintReport, lint
+from pymc_private.models.metric import Metric
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel, privatize
 from pymc_private.models.scale import Scale
+from pymc_private.models.stochastic import LipschitzTail, lipschitz_tail
 from pymc_private.models.temper import temper
 from pymc_private.models.trim import trim
 from pymc_private.privacy import Guarantee, Ledger
@@ -95,8 +97,10 @@ __all__ = [
     "Interval",
     "Ledger",
     "LintReport",
+    "LipschitzTail",
     "LocalDraws",
     "LocalSampler",
+    "Metric",
     "Mollified",
     "MollifiedBoosting",
     "NotCertified",
@@ -123,6 +127,7 @@ __all__ = [
     "dirichlet",
     "errors",
     "lint",
+    "lipschitz_tail",
     "load",
     "mollify",
     "noisy_counts",

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from pymc_private.analysis import Trail
-from pymc_private.models.clip import claims_of_clip, clipped_range
+from pymc_private.models.assumptions import ASSUMPTIONS
+from pymc_private.models.clip import claims_of_clip
 from pymc_private.models.fingerprint import model_fingerprint
-from pymc_private.models.kinds import Kind, coupling_words, kinds_of_records
+from pymc_private.models.kinds import coupling_words, kinds_of_records
+from pymc_private.models.one_kind import range_of_kind, round_up
 from pymc_private.models.places import Place, picture
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.progress import progress_bar
-from pymc_private.models.refine import Progress, Refined, refined
+from pymc_private.models.refine import Refined
+from pymc_private.models.stochastic import LipschitzTail, proved_tail
 from pymc_private.models.terms import EXACT, Terms
-from pymc_private.models.unbounded import not_certified, open_ended
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.distances import changed
 from pymc_private.privacy.printing import number
 
 THEOREM = "T1-T3"
-ASSUMPTIONS = (
-    "prior, domain, region, power, number of draws, every other constant of the model and every "
-    "label were fixed without looking at the data",
-)
 
 
 @dataclass(frozen=True)
@@ -61,6 +59,9 @@ class Certificate:
         How many factor rows read each record, where that is more than its own.
     terms : Terms
         Of the sampler that is to draw; by default of exact draws.
+    lipschitz : LipschitzTail or None
+        The tail of what one record can change over the prior (T6), where a lemma gives it. For any
+        other model: `lipschitz_tail`.
     """
 
     range: float
@@ -77,6 +78,7 @@ class Certificate:
     is_relaxed: bool = False
     coupling: str = ""
     terms: Terms = EXACT
+    lipschitz: LipschitzTail | None = field(default=None, compare=False)
 
     @property
     def tightness(self) -> float:
@@ -100,6 +102,7 @@ class Certificate:
             range=_times(self.range, ratio),
             searched=self.searched * float(ratio),
             power=power,
+            lipschitz=self.lipschitz and replace(self.lipschitz, power=float(power)),
         )
 
     def covers(self, private: PrivateModel) -> bool:
@@ -114,7 +117,7 @@ class Certificate:
     def charged_range(self) -> float:
         """R with what the sampler's terms add to it, rounded up."""
         slack = self.terms.slack * self.power
-        return _up(Fraction(self.range) + slack) if slack else self.range
+        return round_up(Fraction(self.range) + slack) if slack else self.range
 
     def guarantee(self, draws: int = 1) -> Guarantee:
         """What `draws` draws from one posterior cost, on these terms (T1-T3, T18)."""
@@ -146,12 +149,13 @@ class Certificate:
         reached = "within" if self.tolerance_reached else "not within"
         lines = [
             "Certificate",
-            f"  one record changes the log-likelihood by a range of at most R = {proved} nats "
-            f"(power {number(self.power, 6)})",
+            f"  {changed(self.neighbors)} the log-likelihood by a range of at most R = {proved} "
+            f"nats (power {number(self.power, 6)})",
             f"  a search found {found}: {reached} {self.tolerance:.0%} of the truth",
             f"  one exact draw is {proved}-differentially private ({self.neighbors}); "
             f"{self.theorem}",
             *([f"  {self.coupling}"] if self.coupling else []),
+            *([] if self.lipschitz is None else [f"  over the prior: {self.lipschitz.words}"]),
             *(f"  claimed: {claim}" for claim in self.claims),
         ]
         return "\n".join(lines)
@@ -208,15 +212,13 @@ def certify(
         for kind in kinds:
             trail = kind.rows.trail(private.box)
             lines += [*kind.words, *trail.describe()]
-            own = _of_one_kind(private, kind, trail, tolerance, deadline, progress, found.upper)
+            own = range_of_kind(private, kind, trail, tolerance, deadline, progress, found.upper)
             found = own.greater(found)
-    upper = found.upper
     coupling = coupling_words(kinds)
-    theorems = [THEOREM, *(["T24"] if coupling else []), *(["T25"] if private.graph.clip else [])]
     scale = private.power * private.records_per_unit
     return Certificate(
-        range=_times(upper, scale),
-        searched=min(_times(upper, scale), found.found * float(scale)),
+        range=_times(found.upper, scale),
+        searched=min(_times(found.upper, scale), found.found * float(scale)),
         power=private.power,
         neighbors=private.neighbors,
         trail=tuple(lines),
@@ -226,30 +228,18 @@ def certify(
         milliseconds=(time.perf_counter() - start) * 1e3,
         tolerance=tolerance,
         model=_fingerprint(private),
-        theorem=", ".join(theorems),
+        theorem=_theorem(private, coupling),
         coupling=coupling,
+        lipschitz=None if private.graph.windows else proved_tail(private),
     )
 
 
-def _of_one_kind(
-    private: PrivateModel,
-    kind: Kind,
-    trail: Trail,
-    tolerance: float,
-    deadline: float,
-    progress: Progress,
-    floor: float,
-) -> Refined:
-    """The range of records that are read in one way, or why none is proved."""
-    clipped = clipped_range(private, len(kind.readers))
-    if clipped is None and open_ended(private, trail, kind.rows.output):
-        raise not_certified(private, kind.rows)  # no cutting of the other parameters would help
-    found = refined(private, kind.rows, kind.record, tolerance, deadline, progress, floor)
-    if clipped is not None:
-        found = replace(found, upper=min(found.upper, _up(clipped)))  # T25
-    if not math.isfinite(found.upper):
-        raise not_certified(private, kind.rows)
-    return found
+def _theorem(private: PrivateModel, coupling: str) -> str:
+    """Numbers of the theorems a range rests on."""
+    theta = private.theta_l
+    limited = theta is not None and theta.range_of(private.graph.record) is not None
+    more = [*(["T24"] if coupling or limited else []), *(["T25"] if private.graph.clip else [])]
+    return ", ".join([THEOREM, *more])
 
 
 def _fingerprint(private: PrivateModel) -> str:
@@ -261,10 +251,4 @@ def _times(value: float, power: Fraction) -> float:
     """value * power, rounded up."""
     if power == 1:
         return value
-    return _up(Fraction(value) * power)
-
-
-def _up(value: Fraction) -> float:
-    """The least double that is not smaller."""
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+    return round_up(Fraction(value) * power)

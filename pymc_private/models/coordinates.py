@@ -22,16 +22,23 @@ class Contrast:
     ----------
     pairs : tuple of (record, parameter point)
     signs : tuple of float
+    keeps_parameters : bool
+        Whether terms of the parameters alone stay in the sum; otherwise they cancel.
     """
 
     pairs: tuple[Pair, ...]
     signs: tuple[float, ...]
+    keeps_parameters: bool = False
 
 
 SUBSTITUTION = Contrast(((0, 0), (1, 0), (0, 1), (1, 1)), (1.0, -1.0, -1.0, 1.0))
 """l(x, t) - l(y, t) - l(x, t') + l(y, t'): one record replaced (T1)."""
-ADDITION = Contrast(((0, 0), (0, 1)), (1.0, -1.0))
+ADDITION = Contrast(((0, 0), (0, 1)), (1.0, -1.0), True)
 """l(x, t) - l(x, t'): one record added or removed (T24)."""
+AT_ONE_POINT = (Contrast(((0, 0), (1, 0)), (1.0, -1.0)),)
+"""l(x, t) - l(y, t): one record replaced, at given parameters (T24)."""
+ALONE = (Contrast(((0, 0),), (1.0,), True), Contrast(((0, 0),), (-1.0,), True))
+"""l(x, t) and -l(x, t): one record added or removed, at given parameters."""
 
 
 class Role(Enum):

@@ -35,6 +35,23 @@ def refuse_sequences(graph: RecordGraph) -> None:
         )
 
 
+def refuse_in_sequences(graph: RecordGraph, what: str) -> None:
+    """Refuse what is of one record's own row where several factor rows read each record.
+
+    Raises
+    ------
+    Unsupported
+    """
+    if graph.windows:
+        raise Unsupported(
+            "this reads one factor row, and several factor rows read each record of a sequence",
+            got=f"{what} with {', '.join(sorted({w.name for w in graph.windows}))}",
+            allowed="models whose factor rows read one record each",
+            do="use neighbors='substitute' and trim by box= or mass=, or let a whole sequence be "
+            "one record (records='person', with time on another axis)",
+        )
+
+
 def refuse_counted(
     graph: RecordGraph,
     sources: Sequence[Source],

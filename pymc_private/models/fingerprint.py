@@ -22,10 +22,12 @@ def describe_structure(private: PrivateModel) -> str:
 
     Private variables are inputs of these graphs, so no private value can enter.
     """
-    outputs, protected = [private.graph.record, private.graph.prior], False
+    theta = private.theta_l  # the set is known by its limit, the rest follows from the record
+    prior = private.graph.prior if theta is None else theta.prior
+    outputs, protected = [private.graph.record, prior], False
     if private.neighbors == ADD_REMOVE:
         # The number of records is protected: not even a digest may tell it.
-        outputs, protected = [_single(private), private.graph.prior], True
+        outputs, protected = [_single(private), prior], True
     text = pytensor.dprint(outputs, file="str", print_type=True)
     constants = [
         _digest(v.data)
@@ -57,7 +59,9 @@ def describe_structure(private: PrivateModel) -> str:
         private.shapes,
         _exact(private.graph.clip),
     )
-    return repr(parts)
+    if theta is None:
+        return repr(parts)
+    return repr((parts, _exact(theta.limit), theta.record is private.graph.record))
 
 
 def _single(private: PrivateModel) -> Variable:

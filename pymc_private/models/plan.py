@@ -14,8 +14,9 @@ import pandas as pd
 from pymc_private.errors import Incompatible
 from pymc_private.models.certificate import Certificate
 from pymc_private.models.fingerprint import describe_structure
-from pymc_private.models.private_model import PrivateModel, clip_words
+from pymc_private.models.private_model import PrivateModel, clip_words, lipschitz_words
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.distances import changed
 from pymc_private.privacy.printing import number
 
 LITTLE = 0.05
@@ -107,7 +108,7 @@ class Plan:
             f"{number(self.epsilon, 6)}, delta = {number(self.delta, 6)}; "
             f"{self.guarantee.road(self.delta)}",
             f"keeps {kept}",
-            f"one record changes the tempered log-likelihood by a range of at most "
+            f"{changed(self.private.neighbors)} the tempered log-likelihood by a range of at most "
             f"{number(self.certificate.range, 6)} nats",
         ]
         if str(self.certificate.terms) != "exact":
@@ -117,6 +118,10 @@ class Plan:
             mass = next((row.mass for row in self.frontier if row.chosen), None)
             held = f"; prior mass about {mass:g}" if mass else ""
             lines.append(f"prior restricted to {region}{held}")
+        if self.private.theta_l is not None:
+            counted = self.private.__dict__.get("prior_mass")  # when it was trimmed
+            keeps = f"; keeps {counted}" if counted is not None else ""
+            lines.append(f"and to {lipschitz_words(self.private.theta_l.limit)}{keeps}")
         if self.private.graph.clip is not None:
             lines.append(f"clipped: {clip_words(self.private.graph)}")
         if share < LITTLE:

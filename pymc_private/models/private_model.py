@@ -6,23 +6,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pymc as pm
+from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.errors import DomainError
 from pymc_private.models import declare, intake
 from pymc_private.models.compat import dumps as model_dumps
 from pymc_private.models.compat import unpickle
-from pymc_private.models.counted import refuse_counted, refuse_sequences
+from pymc_private.models.counted import refuse_counted, refuse_in_sequences, refuse_sequences
+from pymc_private.models.metric import Metric, check_metric
 from pymc_private.models.records import RecordGraph, build_record_graph
 from pymc_private.models.sources import Source
 from pymc_private.models.supports import support
 from pymc_private.models.transformed import SCORE, restricted_model, scored_model
 from pymc_private.models.unbake import unbake
 from pymc_private.privacy.neighbors import ADD_REMOVE, check_records
+
+if TYPE_CHECKING:
+    from pymc_private.models.prior_draws import PriorMass
+    from pymc_private.models.theta_l import ThetaL
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +59,10 @@ class PrivateModel:
         Starts the user gave in the model, in natural space.
     records_per_unit : int
         How many records one unit (a person) may own.
+    theta_l : ThetaL or None
+        The set of parameters that `trim(lipschitz=)` restricts the prior to, within the region.
+    metric : Metric or None
+        Where neighbors are data sets at a distance.
     """
 
     base: pm.Model
@@ -66,6 +76,8 @@ class PrivateModel:
     claims: tuple[str, ...] = ()
     initvals: Mapping[str, Any] = field(default_factory=dict)
     records_per_unit: int = 1
+    theta_l: ThetaL | None = None
+    metric: Metric | None = None
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -95,7 +107,21 @@ class PrivateModel:
         base, factors = self.base, self.graph.factors
         if self.graph.clip is not None:
             base, factors = scored_model(base, self.graph, self.sources), (SCORE,)
-        return restricted_model(base, self.region, float(self.power), factors, self.initvals)
+        power = float(self.power)
+        return restricted_model(base, self.region, power, factors, self.initvals, self.theta_l)
+
+    @cached_property
+    def prior_mass(self) -> PriorMass:
+        """How much of the prior the region keeps: see `pymc_private.models.prior_draws`.
+
+        Raises
+        ------
+        DomainError, Unsupported
+            The prior is improper or holds a potential: it cannot be drawn from.
+        """
+        from pymc_private.models.prior_draws import prior_mass
+
+        return prior_mass(self)
 
     @property
     def domain(self) -> dict[str, str]:
@@ -112,11 +138,19 @@ class PrivateModel:
 
     def with_power(self, power: Fraction) -> PrivateModel:
         """The same model with another power of the likelihood."""
-        return replace(self, power=power)
+        made = replace(self, power=power)
+        if "prior_mass" in self.__dict__:  # the region is the same
+            made.__dict__["prior_mass"] = self.prior_mass
+        return made
 
     def __repr__(self) -> str:
         data = ", ".join(f"{name} in {domain}" for name, domain in self.domain.items())
-        region = ", ".join(f"{k} in {_ends(v)}" for k, v in self.region.items()) or "untrimmed"
+        boxes = [f"{k} in {_ends(v)}" for k, v in self.region.items()]
+        if self.theta_l is not None:
+            boxes.append(lipschitz_words(self.theta_l.limit))
+        region = ", ".join(boxes) or "untrimmed"
+        if "prior_mass" in self.__dict__:  # counted already
+            region += f"; keeps {self.prior_mass}"
         # Under add/remove the number of records is protected.
         count = "" if self.neighbors == ADD_REMOVE else f" of {self.n}"
         units = f", in units of up to {self.records_per_unit}" if self.records_per_unit > 1 else ""
@@ -148,6 +182,11 @@ def clip_words(graph: RecordGraph) -> str:
     return f"each {each}'s log-likelihood in [{low:.12g}, {high:.12g}]"
 
 
+def lipschitz_words(limit: float) -> str:
+    """What the set of `trim(lipschitz=)` is."""
+    return f"where one record changes the log-likelihood by at most L = {limit:.6g} nats"
+
+
 def _ends(bounds: Bounds) -> str:
     return f"[{np.min(bounds.lower):.4g}, {np.max(bounds.upper):.4g}]"
 
@@ -161,7 +200,7 @@ def privatize(
     *,
     records: str | Mapping[str, int] | None = None,
     domain: Mapping[str, Any] | None = None,
-    neighbors: str = "substitute",
+    neighbors: str | Metric = "substitute",
     records_per_unit: int = 1,
     public: Sequence[str] = (),
     constants: str = "private",
@@ -182,9 +221,9 @@ def privatize(
         ``Interval(a, b)`` or ``(a, b)``, ``Ball(r)``, ``Categories([...])`` or a set,
         ``Simplex()``. Finite supports that the likelihood states (Bernoulli, Categorical, Binomial
         with constant n) need not be given.
-    neighbors : {"substitute", "add_remove"}
+    neighbors : {"substitute", "add_remove"} or Metric
         One record replaced by any other, where the number of records is public; or one record added
-        or removed, where it is protected.
+        or removed, where it is protected; or data sets one unit of a metric apart.
     records_per_unit : int
         Protect units (persons) that own up to so many records, at that many times the price.
         Under substitution the number of records each unit owns is public.
@@ -216,8 +255,9 @@ def privatize(
     Dimitrakakis, Nelson, Zhang, Mitrokotsa, Rubinstein (2017), Assumption 1; design: theory T1.
     """
     original = intake.resolve(model)
-    check_records(neighbors)
-    units = _whole(records_per_unit)
+    metric = neighbors if isinstance(neighbors, Metric) else None
+    relation = neighbors.relation if isinstance(neighbors, Metric) else check_records(neighbors)
+    units = _whole(records_per_unit, metric)
     intake.refuse_structures(original)
     taken = intake.take(model, original, domain or {}, public, constants)
     copy = taken.copy
@@ -226,8 +266,13 @@ def privatize(
     declare.clip_into_domain(sources, n)
     intake.refuse_record_latents(copy, records if isinstance(records, str) else None)
     graph = build_record_graph(copy, sources, n, constants)
+    if metric is not None:
+        refuse_in_sequences(graph, str(metric))
+        read = set(ancestors([graph.record]))
+        check_metric(metric, sources, {s.name for s in sources if graph.data[s.name] in read})
+        claims = [*claims, "distances are between data within the domain, after clipping"]
     if units > 1:
-        public_rows = "" if neighbors == ADD_REMOVE else "; how many each owns is public"
+        public_rows = "" if relation == ADD_REMOVE else "; how many each owns is public"
         claims = [*claims, f"one unit owns at most {units} records{public_rows}"]
     word = records if isinstance(records, str) else "record"
     private = PrivateModel(
@@ -236,19 +281,20 @@ def privatize(
         graph=graph,
         records=word,
         n=n,
-        neighbors=neighbors,
+        neighbors=relation,
+        metric=metric,
         claims=(*claims, *taken.claims),
         initvals=taken.initvals,
         records_per_unit=units,
     )
-    if neighbors == ADD_REMOVE:
+    if relation == ADD_REMOVE:
         refuse_sequences(graph)
         refuse_counted(graph, sources, n, private.shapes)
     return private
 
 
-def _whole(records_per_unit: Any) -> int:
-    """The number of records of a unit, if it is one."""
+def _whole(records_per_unit: Any, metric: Metric | None) -> int:
+    """The number of records of a unit, if it is one; distances know of no units."""
     is_whole = isinstance(records_per_unit, int | np.integer)
     if not is_whole or isinstance(records_per_unit, bool) or records_per_unit < 1:
         raise DomainError(
@@ -256,5 +302,12 @@ def _whole(records_per_unit: Any) -> int:
             got=repr(records_per_unit),
             allowed="a whole number, at least 1",
             do="give a public cap; drop a unit's records beyond it before modeling",
+        )
+    if metric is not None and records_per_unit > 1:
+        raise DomainError(
+            "a metric measures whole data sets, whoever owns the records",
+            got=f"records_per_unit={records_per_unit} with {metric}",
+            allowed="records_per_unit=1",
+            do="read the promise at a unit's distance: guarantee.at(distance)",
         )
     return int(records_per_unit)

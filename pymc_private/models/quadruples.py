@@ -10,7 +10,7 @@ in which what a parameter does to every record alike cancels from the slopes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from pytensor.graph.traversal import ancestors
@@ -24,7 +24,6 @@ from pymc_private.analysis.specialize import joint_terms, specialize
 from pymc_private.models.allowed import allowed, has_sums
 from pymc_private.models.atoms import split_at_atoms
 from pymc_private.models.coordinates import (
-    ADDITION,
     SUBSTITUTION,
     Column,
     Contrast,
@@ -56,14 +55,19 @@ class Quadruples:
     box : mapping of str to Bounds
         Of the parameters.
     contrast : Contrast
-        `SUBSTITUTION`, or `ADDITION` for R of add/remove: the maximum of l(x, t) - l(x, t').
+        `SUBSTITUTION`; or `ADDITION` for R of add/remove, the maximum of l(x, t) - l(x, t'); or
+        those at one parameter point, `AT_ONE_POINT` and `ALONE`.
     together : bool
         Take what reads records alone, or parameters alone, for few numbers with a range.
     expanded : bool
         Write products of sums out: what reads neighbors alone then cancels.
+    held : collection of str
+        Variables that both records share.
 
     Attributes
     ----------
+    is_cut : bool
+        Whether some coordinates stand for what others amount to within `box`.
     is_relaxed : bool
         Whether more is allowed than records and parameters can be (a cut, a ball): then a value
         that is found is no lower bound of R.
@@ -78,9 +82,10 @@ class Quadruples:
         *,
         together: bool = False,
         expanded: bool = False,
+        held: Collection[str] = (),
     ) -> None:
         self._public = record.public
-        columns = _columns(record, sources, box)
+        columns = _columns(record, sources, box, held)
         whole = {column.variable: column.bounds for column in columns}
         value = specialize(record.value, whole)
         if expanded:
@@ -90,7 +95,7 @@ class Quadruples:
         # Under add/remove a term of the parameters alone does not cancel.
         varying = (
             [c.variable for c in columns]
-            if contrast is ADDITION
+            if contrast.keeps_parameters
             else [c.variable for c in columns if c.role is Role.RECORD]
         )
         value = joint_terms(value, varying, points)
@@ -111,6 +116,7 @@ class Quadruples:
         self._rows = distinct_rows([record.public[c.variable] for c in self._shared()])
         odd = any(c.bounds.within is not None and not has_sums(c) for c in columns)
         # Boxes around rows hold what is no row.
+        self.is_cut = cut
         self.is_relaxed = cut or odd or len(self._rows) > MOST_ROWS
 
     @property
@@ -255,12 +261,21 @@ class Quadruples:
 
 
 def _columns(
-    record: SingleRecord, sources: Sequence[Source], box: Mapping[str, Bounds]
+    record: SingleRecord,
+    sources: Sequence[Source],
+    box: Mapping[str, Bounds],
+    held: Collection[str],
 ) -> list[Column]:
     """All inputs: a record's entries, the parameters, and what is public row by row."""
     columns = [
-        Column(record.data[s.name], Role.RECORD, s.domain.bounds(s.row_shape), _levels(s.domain))
+        Column(
+            record.data[s.name],
+            Role.SHARED if s.name in held else Role.RECORD,
+            s.domain.bounds(s.row_shape),
+            _levels(s.domain),
+        )
         for s in sources
+        if s.name in record.data
     ]
     columns += [Column(record.parameters[n], Role.POINT, b) for n, b in box.items()]
     columns += [

@@ -148,7 +148,7 @@ def _objectives(private: PrivateModel, record: SingleRecord | None) -> Iterator[
         return
     contrast = ADDITION if private.neighbors == ADD_REMOVE else SUBSTITUTION
     fewest = math.inf
-    forms: list[dict[str, bool]] = [{}, {"together": True}]
+    forms: list[dict[str, Any]] = [{}, {"together": True}]
     if record.neighbors:
         forms = [{"expanded": True}, *forms]
     for form in forms:

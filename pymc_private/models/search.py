@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -65,6 +66,44 @@ def searched_range(rows: Rows, box: Mapping[str, Bounds], add_remove: bool = Fal
         best = max(best, found)
         if best <= before * (1.0 + 1e-6) or rows.effort.is_exhausted:
             break
+    return best
+
+
+def range_at(rows: Rows, points: list[dict[str, Bounds]], add_remove: bool = False) -> float:
+    """The greatest variation over pairs of given parameter points, in nats."""
+    records = _record_points(rows.sources)[: FEW if rows.is_slow else MOST_POINTS]
+    tables = [rows.table(point, records) for point in points]
+    lower, upper = (np.stack(ends) for ends in zip(*tables, strict=True))
+    return _widest(lower, upper) if add_remove else _variation(lower, upper)[0]
+
+
+def searched_steepness(
+    rows: Rows,
+    box: Mapping[str, Bounds],
+    between: Callable[[Mapping[str, Any], Mapping[str, Any]], float],
+) -> float:
+    """The greatest variation per unit of distance over records and parameter points tried."""
+    records = _record_points(rows.sources)[: FEW if rows.is_slow else MOST_POINTS]
+    tables = []
+    for point in _parameter_points(box):
+        tables.append(rows.table(point, records))
+        if rows.effort.is_exhausted:
+            break
+    lower, upper = (np.stack(ends) for ends in zip(*tables, strict=True))
+    lower, upper = (np.where(np.isfinite(end), end, np.nan) for end in (lower, upper))
+    named = [
+        {s.name: cell.lower for s, cell in zip(rows.sources, record, strict=True)}
+        for record in records
+    ]
+    best = 0.0
+    for x, y in itertools.combinations(range(len(records)), 2):
+        distance = between(named[x], named[y])
+        with np.errstate(all="ignore"):
+            rise = np.nanmax(lower[:, x] - upper[:, y], axis=0)
+            fall = np.nanmin(upper[:, x] - lower[:, y], axis=0)
+            gap = float(np.nan_to_num((rise - fall).max(), nan=0.0))
+        if distance > 0:
+            best = max(best, gap / distance * (1.0 - 1e-12))
     return best
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pymc as pm
@@ -22,7 +22,11 @@ from pymc_private.models.simplex import onto_simplex
 from pymc_private.models.sources import Source
 from pymc_private.models.supports import WALLED, transform_name
 
+if TYPE_CHECKING:
+    from pymc_private.models.theta_l import ThetaL
+
 TEMPER, REGION, SCORE = "likelihood_power", "region", "clipped_likelihood"
+LIPSCHITZ = "region_lipschitz"
 """Names of the potentials that are added."""
 
 
@@ -32,6 +36,7 @@ def restricted_model(
     power: float,
     factors: Sequence[str],
     initvals: Mapping[str, Any],
+    theta_l: ThetaL | None = None,
 ) -> pm.Model:
     """Joint prior restricted to a box, likelihood to a power.
 
@@ -53,11 +58,16 @@ def restricted_model(
     for name, bounds in region.items():
         # The default start would be the prior's center, which may lie outside the box.
         model.rvs_to_initial_values[model[name]] = _start(bounds)
+    for name, start in _starts_inside(theta_l, region).items():
+        model.rvs_to_initial_values[model[name]] = start
     with model:
         for name in walled:
             low, high = np.asarray(region[name].lower), np.asarray(region[name].upper)
             inside = pt.all(pt.and_(model[name] >= low, model[name] <= high))
             pm.Potential(f"{REGION}_{name}", pt.switch(inside, 0.0, -np.inf))
+        if theta_l is not None:
+            inputs = {rv.name: rv for rv in model.free_RVs}
+            pm.Potential(LIPSCHITZ, theta_l.wall(inputs))
         if power != 1.0:
             terms = _factors(model, factors)
             pm.Potential(TEMPER, (power - 1.0) * pt.sum([term.sum() for term in terms]))
@@ -96,6 +106,17 @@ def _factors(model: pm.Model, names: Sequence[str]) -> list[Variable]:
     terms = dict(factor_terms(model, inputs))
     swaps = {variable: model[name] for name, variable in inputs.items()}
     return graph_replace([terms[name] for name in names], swaps, strict=False)
+
+
+def _starts_inside(
+    theta_l: ThetaL | None, region: Mapping[str, Bounds]
+) -> Mapping[str, np.ndarray]:
+    """A start inside Theta_L, unless a later trim has cut it off."""
+    if theta_l is None:
+        return {}
+    start = theta_l.start
+    held = all(np.all((b.lower < start[k]) & (start[k] < b.upper)) for k, b in region.items())
+    return start if held else {}
 
 
 def _is_open(bounds: Bounds) -> bool:

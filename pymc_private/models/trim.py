@@ -1,4 +1,4 @@
-"""trim: restrict the joint prior to a box, so that the likelihood is bounded on it."""
+"""trim: restrict the joint prior to a region on which the likelihood is bounded."""
 
 from __future__ import annotations
 
@@ -13,9 +13,15 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.errors import DomainError, Unsupported
+from pymc_private.models.counted import refuse_in_sequences
+from pymc_private.models.inner_box import box_within
+from pymc_private.models.prior_draws import refuse_improper
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.supports import BOXABLE, ORDERED, WALLED, transform_name
+from pymc_private.models.theta_l import restrict
 
+OUTERMOST = 1e-9
+"""Share of a coordinate's prior on each side that Theta_L is looked for without."""
 PRIOR_DRAWS = 4000
 PRIOR_SEED = 20260103
 """Prior draws choose a region, from the model alone; the seed makes it the same each time."""
@@ -26,11 +32,13 @@ def trim(
     *,
     box: Mapping[str, Any] | None = None,
     mass: float | None = None,
+    lipschitz: float | None = None,
+    shape: str = "set",
 ) -> PrivateModel:
-    """Restrict the joint prior to a box of the parameters.
+    """Restrict the joint prior to a box of the parameters, or to Theta_L.
 
-    Reads no data. The prior inside the box keeps its shape (it is not `pm.Truncated`, which would
-    renormalize each conditional and so be another prior).
+    Reads no data. The prior inside the region keeps its shape (it is not `pm.Truncated`, which
+    would renormalize each conditional and so be another prior).
 
     Parameters
     ----------
@@ -40,21 +48,51 @@ def trim(
         natural (untransformed) units. Intersected with the support and with earlier trims.
     mass : float
         Instead: a central box of every free variable that holds about this much prior probability.
+    lipschitz : float, nats
+        Instead: the parameters at which replacing one record by any other changes its
+        log-likelihood by at most L (under add/remove: at which it is at most L in absolute value),
+        at power 1. Then R is at most 2 L (T24). The outermost 1e-9 of each coordinate's prior are
+        left out too, so that the set lies in a finite box.
+    shape : {"set", "box"}
+        Of the region of `lipschitz=`: the whole set, for exact samplers, which reject what lies
+        outside; or a box within it, for samplers that follow gradients, which a wall stops.
 
     Returns
     -------
     PrivateModel
-        `.model` is a plain PyMC model with interval transforms.
+        `.model` is a plain PyMC model with interval transforms; around Theta_L as a set it has a
+        potential of -inf. `.prior_mass` counts how much of the prior is kept.
 
     Raises
     ------
     DomainError
-        Unknown names, empty boxes, mass outside (0, 1), or both or neither of box and mass.
+        Unknown names, empty regions, mass outside (0, 1), an improper prior where a mass is asked
+        for, L that is not positive or below every value found, or not exactly one region.
     Unsupported
-        A discrete, ordered or Cholesky-valued variable, whose region is no box.
+        A discrete, ordered or Cholesky-valued variable, whose region is no box. A likelihood for
+        which intervals do not tell L as a function of the parameters.
+
+    References
+    ----------
+    Theory T24; Dimitrakakis et al. (2017), Theorem 17, corrected.
     """
-    if (box is None) == (mass is None):
-        raise DomainError("trim wants a box or a mass", allowed="exactly one of box=, mass=")
+    if sum(given is not None for given in (box, mass, lipschitz)) != 1:
+        raise DomainError("trim wants one region", allowed="exactly one of box=, mass=, lipschitz=")
+    if shape not in ("set", "box"):
+        raise DomainError("shape= is of lipschitz=", got=repr(shape), allowed="'set' or 'box'")
+    if lipschitz is not None and private.metric is not None:
+        raise Unsupported(
+            "L is of replaced records, and this model's neighbors are at a distance",
+            got=private.neighbors,
+            allowed="neighbors='substitute' or 'add_remove'",
+            do="trim by mass= or box=",
+        )
+    if lipschitz is not None:
+        refuse_in_sequences(private.graph, f"lipschitz={lipschitz:.6g}")
+    if lipschitz is not None and shape == "set":
+        return restrict(private, lipschitz, _exact_ends(private, OUTERMOST))
+    if lipschitz is not None:
+        box = box_within(private, lipschitz, central_ends)
     if box is None:
         box = central_box(private, mass)  # type: ignore[arg-type]
     unknown = [name for name in box if name not in private.box]
@@ -137,12 +175,25 @@ def central_box(private: PrivateModel, mass: float) -> dict[str, tuple[np.ndarra
         raise DomainError("mass is a probability", got=mass, allowed="0 < mass < 1")
     boxable = [rv for rv in private.base.free_RVs if _boxable(private.base, rv)]
     size = sum(int(np.prod(private.shapes[rv.name])) for rv in boxable)
-    tail = (1.0 - mass) / max(size, 1) / 2.0
+    return central_ends(private, (1.0 - mass) / max(size, 1) / 2.0)
+
+
+def central_ends(private: PrivateModel, tail: float) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """A box that leaves out a share `tail` of each coordinate's prior on each side."""
+    refuse_improper(private)
+    boxable = [rv for rv in private.base.free_RVs if _boxable(private.base, rv)]
     exact = {rv.name: _quantiles(rv, tail, private.shapes[rv.name]) for rv in boxable}
     drawn = [rv for rv in boxable if exact[rv.name] is None]
     if drawn:
         exact |= _drawn_quantiles(drawn, tail)
     return {name: ends for name, ends in exact.items() if ends is not None}
+
+
+def _exact_ends(private: PrivateModel, tail: float) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """As `central_ends`, of the variables whose prior has an inverse CDF."""
+    boxable = [rv for rv in private.base.free_RVs if _boxable(private.base, rv)]
+    found = {rv.name: _quantiles(rv, tail, private.shapes[rv.name]) for rv in boxable}
+    return {name: ends for name, ends in found.items() if ends is not None}
 
 
 def _boxable(model: pm.Model, rv: Variable) -> bool:

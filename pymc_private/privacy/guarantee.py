@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.privacy import roads
+from pymc_private.privacy import distances, roads
 from pymc_private.privacy.arguments import number_up, order_of, probability, stated, whole
 from pymc_private.privacy.atoms import Atom, total_mu, total_pure
 from pymc_private.privacy.constructors import Constructors
@@ -38,7 +38,8 @@ class Guarantee(Constructors):
     atoms : tuple of Atom
         The mechanisms.
     neighbors : str
-        ``"substitute"``, ``"add_remove"`` or, of the whole data set, ``"any"``.
+        ``"substitute"``, ``"add_remove"``; of the whole data set, ``"any"``; or a distance in a
+        metric.
     theorem : str
         Where the promise comes from; empty if nothing is proved.
     assumptions : tuple of str
@@ -189,6 +190,11 @@ class Guarantee(Constructors):
                 allowed=f"a promise for {ANY}",
             )
         return replace(self, neighbors=neighbors)
+
+    def at(self, distance: float | Fraction) -> Guarantee:
+        """Promise the same to data sets this far apart: see `distances.scaled`."""
+        atoms, relation = distances.scaled(self.atoms, self.neighbors, distance)
+        return replace(self, atoms=atoms, neighbors=relation)
 
     def within(self, tv: float, runs: int = 1) -> Guarantee:
         """Promise the same of samplers that are only within `tv` of the laws accounted for (T18).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pymc_private.errors import DomainError
+from pymc_private.privacy import distances
 
 SUBSTITUTE = "substitute"
 ADD_REMOVE = "add_remove"
@@ -29,9 +30,14 @@ def check_neighbors(neighbors: str) -> str:
     DomainError
         It is not.
     """
-    if not isinstance(neighbors, str) or neighbors not in WORDS:
+    known = isinstance(neighbors, str) and (
+        neighbors in WORDS or distances.parts(neighbors) is not None
+    )
+    if not known:
         raise DomainError(
-            "this is no neighbor relation", got=repr(neighbors), allowed=", ".join(WORDS)
+            "this is no neighbor relation",
+            got=repr(neighbors),
+            allowed=f"{', '.join(WORDS)}, or a distance in a metric",
         )
     return neighbors
 
@@ -62,4 +68,5 @@ def in_words(neighbors: str) -> str:
     DomainError
         There is no such relation.
     """
-    return WORDS[check_neighbors(neighbors)]
+    check_neighbors(neighbors)
+    return WORDS[neighbors] if neighbors in WORDS else distances.in_words(neighbors)

@@ -6,6 +6,7 @@ import math
 
 from pymc_private.mechanisms import display
 from pymc_private.mechanisms.release import Release
+from pymc_private.privacy.neighbors import in_words
 
 NEIGHBORS = {
     "substitute": "one {unit} is replaced by any other that the domain allows; "
@@ -33,7 +34,8 @@ def protected(release: Release) -> str:
     """Say between which datasets the draws cannot tell."""
     records = release.facts.get("records")
     unit = f"record ({records})" if isinstance(records, str) and records else "record"
-    change = NEIGHBORS.get(release.guarantee.neighbors, release.guarantee.neighbors)
+    neighbors = release.guarantee.neighbors
+    change = NEIGHBORS.get(neighbors) or in_words(neighbors)
     return f"Neighbors: {change.format(unit=unit)}."
 
 

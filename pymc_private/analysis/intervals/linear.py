@@ -25,11 +25,18 @@ def _dot(op: Dot, node: Apply, x: Interval, y: Interval) -> Answer:
     x, y = x.as_float(), y.as_float()
     if x.lower.ndim < 1 or y.lower.ndim < 1:
         return x.times(y)
-    product = _contract(x, y)
-    if isinstance(x.within, Ellipsoid):
-        ball = _rows_in_ball(x.within, y, many=x.lower.ndim == 2)
-        product = product.intersect(ball)
-    return product
+    if not isinstance(x.within, Ellipsoid):
+        return _contract(x, y)
+    ball = _rows_in_ball(x.within, y, many=x.lower.ndim == 2)
+    if y.is_symbolic and _is_whole_ball(x.within, x):
+        return ball  # the corners lie outside: they would make a larger graph, no tighter one
+    return _contract(x, y).intersect(ball)
+
+
+def _is_whole_ball(ball: Ellipsoid, x: Interval) -> bool:
+    """Whether the ends of x cut nothing off the ball."""
+    reach = ball.radius * np.asarray(ball.scale)
+    return bool(np.all(x.lower <= ball.center - reach) and np.all(x.upper >= ball.center + reach))
 
 
 def _contract(x: Interval, y: Interval) -> Interval:
@@ -58,7 +65,9 @@ def _rows_in_ball(rows: Ellipsoid, y: Interval, many: bool) -> Interval:
     axis = 0
     squares = (scale[index] * y.magnitude()) ** 2
     slack = 1.0 + 4.0 * (len(center) + 4) * UNIT
-    reach: Array = up(rows.radius * xp.sqrt(squares.sum(axis=axis) * slack), 8.0)
+    # Where the graph of this is bounded in turn, a sum of squares rounds to below zero.
+    total = xp.maximum(squares.sum(axis=axis) * slack, 0.0)
+    reach: Array = up(rows.radius * xp.sqrt(total), 8.0)
     return Interval(
         middle.lower - up(reach + abs(middle.lower) * UNIT, 2.0),
         middle.upper + up(reach + abs(middle.upper) * UNIT, 2.0),

@@ -1,0 +1,255 @@
+"""The lemma families of stochastic Lipschitz models: our (L0, c, C, R) against brute force.
+
+``python -m benchmarks.lipschitz`` prints the table; with a folder as its argument it also draws the
+pictures of ``docs/lipschitz.md`` there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from matplotlib.figure import Figure
+from scipy import special, stats
+
+import pymc_private as pmp
+from pymc_private.models.families import recognize
+from pymc_private.models.stochastic import lipschitz_tail
+from pymc_private.models.variation import variation
+
+N = 10
+BLUE, RED = "#2b6298", "#b3462b"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One family: a model, SciPy's log-density of a record, its records and prior."""
+
+    name: str
+    build: Callable[[], Any]
+    domain: dict
+    box: tuple[float, float] | None
+    logp: Callable[[Any, Any], np.ndarray]
+    records: np.ndarray
+    prior: Any
+    metric: Any = None
+
+
+def _exponential() -> None:
+    pm.Exponential("y", pm.Exponential("t", 2.0), observed=np.zeros(N), dims="p")
+
+
+def _laplace() -> None:
+    pm.Laplace("y", 0.2, 1 / pm.Exponential("t", 2.0), observed=np.zeros(N), dims="p")
+
+
+def _normal() -> None:
+    pm.Normal("y", 0.2, tau=pm.Exponential("t", 2.0), observed=np.zeros(N), dims="p")
+
+
+def _bernoulli() -> None:
+    pm.Bernoulli("y", pm.Beta("t", 5, 5), observed=np.zeros(N, int), dims="p")
+
+
+def _binomial() -> None:
+    pm.Binomial("y", 3, pm.Beta("t", 4, 4), observed=np.zeros(N, int), dims="p")
+
+
+LINE = np.append(np.linspace(-1, 1, 81), 0.2)
+CASES = (
+    Case(
+        "19 Exponential", _exponential, {"y": (0, 1)}, (0.5, 3.0),
+        lambda y, t: stats.expon.logpdf(y, scale=1 / t), np.linspace(0, 1, 41),
+        stats.expon(scale=0.5), pmp.Metric({"y": "absolute"}),
+    ),
+    Case(
+        "20 Laplace", _laplace, {"y": (-1, 1)}, (0.5, 3.0),
+        lambda y, t: stats.laplace.logpdf(y, 0.2, 1 / t), LINE, stats.expon(scale=0.5),
+        pmp.Metric({"y": "absolute"}),
+    ),
+    Case(
+        "21 Bernoulli", _bernoulli, {}, None,
+        lambda y, t: stats.bernoulli.logpmf(y, t), np.arange(2), stats.beta(5, 5),
+    ),
+    Case(
+        "21 Binomial(3)", _binomial, {}, None,
+        lambda y, t: stats.binom.logpmf(y, 3, t) - np.log(special.comb(3, y)), np.arange(4),
+        stats.beta(4, 4),
+    ),
+    Case(
+        "22 Normal", _normal, {"y": (-1, 1)}, (0.5, 3.0),
+        lambda y, t: stats.norm.logpdf(y, 0.2, t**-0.5), LINE, stats.expon(scale=0.5),
+        pmp.Metric({"y": lambda y: (y - 0.2) ** 2}),
+    ),
+)  # fmt: skip
+
+
+def private_of(case: Case, neighbors: Any = "substitute") -> pmp.PrivateModel:
+    """The private model of a family."""
+    with pm.Model(coords={"p": range(N)}) as model:
+        case.build()
+    private = pmp.privatize(model, records="p", domain=case.domain, neighbors=neighbors)
+    return pmp.trim(private, box={"t": case.box}) if case.box else private
+
+
+def brute_force(case: Case) -> tuple[float, float, float]:
+    """(largest rate c that the prior's tail obeys on a grid from our L0, R, log C)."""
+    low, high = case.box or (1e-4, 1 - 1e-4)
+    grid = np.linspace(low, high, 40_001)
+    table = np.array([case.logp(y, grid) for y in case.records])
+    gaps = table[:, None, :] - table[None, :, :] if len(table) < 60 else _gaps(table)
+    R = float((gaps.max(axis=-1) - gaps.min(axis=-1)).max()) if case.box else math.inf
+    ell = table.max(axis=0) - table.min(axis=0)
+    weights = np.gradient(case.prior.cdf(grid))
+    weights /= weights.sum()
+    order = np.argsort(ell)
+    above = 1.0 - np.cumsum(weights[order])
+    family = recognize(private_of(case))
+    held = (ell[order] > family.L0 * (1 + 1e-6) + 1e-6) & (above > 1e-9)
+    rate = float(np.min(-np.log(above[held]) / (ell[order][held] - family.L0)))
+    log_C = _log_constant(table, np.log(weights + 1e-300))
+    return rate, R, log_C
+
+
+def _gaps(table: np.ndarray) -> np.ndarray:
+    """Differences of the extreme records alone: enough for one-parameter families."""
+    ends = [0, len(table) // 2, len(table) - 2, len(table) - 1]
+    return table[ends][:, None, :] - table[ends][None, :, :]
+
+
+def _log_constant(table: np.ndarray, log_prior: np.ndarray) -> float:
+    """max over equal and mixed data sets of log sup p - log marginal."""
+    worst = 0.0
+    for first in range(0, len(table), max(1, len(table) // 8)):
+        for second in range(0, len(table), max(1, len(table) // 8)):
+            for k in range(0, N + 1):
+                logs = k * table[first] + (N - k) * table[second]
+                worst = max(worst, logs.max() - special.logsumexp(logs + log_prior))
+    return float(worst)
+
+
+def table() -> None:
+    """Print ours beside brute force."""
+    print(f"{N} records; theta ~ Exponential(2) on [0.5, 3], or Beta(5, 5), Beta(4, 4)")
+    head = ("lemma", "L0", "c", "c brute", "log C", "brute", "R", "brute", "R/rho", "eps T6")
+    print(("{:16s}" + "{:>10s}" * 9).format(*head))
+    for case in CASES:
+        private = private_of(case)
+        family = recognize(private)
+        rate, R, log_C = brute_force(case)
+        ours = pmp.certify(private).range if case.box else math.inf
+        steep = pmp.certify(private_of(case, case.metric)).range if case.metric else math.nan
+        price = lipschitz_tail(private, draws=10).guarantee(1e-6).epsilon(1e-6)
+        numbers = (family.L0, family.c, rate, family.log_constant, log_C, ours, R, steep, price)
+        print(("{:16s}" + "{:10.4f}" * 9).format(case.name, *numbers))
+        if family.c > rate * (1 + 1e-3) or log_C > family.log_constant or ours * (1 + 1e-9) < R:
+            raise SystemExit(f"{case.name}: brute force contradicts the lemma")
+
+
+def bounded() -> None:
+    """Print the families whose ell is bounded: Lemmas 23 and 24."""
+    with pm.Model(coords={"p": range(N), "k": range(2)}) as spherical:
+        pm.Normal("y", 0, tau=pm.Exponential("t", 2), observed=np.zeros((N, 2)), dims=("p", "k"))
+    private = pmp.privatize(spherical, records="p", domain={"y": pmp.Ball(1.0)})
+    found = pmp.certify(pmp.trim(private, box={"t": (0.5, 3.0)})).range
+    print(f"23 MVN, precision t I, |y| <= 1:  R {found:.4f}, formula (c2 - c1) / 2 = 1.2500")
+    with pm.Model(coords={"p": range(N)}) as net:
+        parent = pm.Data("a", np.zeros(N, int), dims="p")
+        first, second = pm.Beta("q", 1, 1), pm.Beta("r", 1, 1, shape=2)
+        pm.Bernoulli("A", first, observed=parent, dims="p")
+        pm.Bernoulli("B", second[parent], observed=np.zeros(N, int), dims="p")
+    private = pmp.privatize(net, records="p", domain={"a": {0, 1}})
+    least = 0.1
+    found = pmp.certify(
+        pmp.trim(private, box={"q": (least, 1 - least), "r": (least, 1 - least)})
+    ).range
+    formula = float(pmp.privacy.bayes_net_row_eps(2, least))
+    ends = np.array(list(itertools.product((least, 1 - least), repeat=3)))  # q, r0, r1
+    rows = [(a, b) for a in (0, 1) for b in (0, 1)]
+    logs = np.array(
+        [
+            np.log(np.where(a, ends[:, 0], 1 - ends[:, 0]))
+            + np.log(np.where(b, ends[:, 1 + a], 1 - ends[:, 1 + a]))
+            for a, b in rows
+        ]
+    )
+    gaps = logs[:, None] - logs[None, :]
+    brute = float((gaps.max(axis=-1) - gaps.min(axis=-1)).max())
+    print(f"24 Bayes net, K = 2, a = {least}:     R {found:.4f}, formula {formula:.4f}, ", end="")
+    print(f"brute force {brute:.4f}")
+
+
+def tails(folder: Path) -> None:
+    """Picture: a proved tail and an estimated one."""
+    figure = Figure(figsize=(10.2, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    lipschitz_tail(private_of(CASES[2])).plot(left)
+    left.set_title("theta ~ Beta(5, 5), one Bernoulli record", fontsize="medium", loc="left")
+    with pm.Model(coords={"p": range(N)}) as model:
+        pm.Poisson("y", pm.Gamma("t", 2, 1), observed=np.zeros(N, int), dims="p")
+    private = pmp.privatize(model, records="p", domain={"y": (0, 6)})
+    lipschitz_tail(private).plot(right)
+    right.set_title(
+        "theta ~ Gamma(2, 1), one Poisson record in 0..6", fontsize="medium", loc="left"
+    )
+    figure.savefig(folder / "lipschitz-tails.png", dpi=110)
+
+
+def region(folder: Path) -> None:
+    """Picture: Theta_L of a logistic regression, the box within it, and draws."""
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(60, 2))
+    rows /= np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))
+    labels = (rng.random(60) < special.expit(rows @ np.array([3.0, -2.0]))).astype(int)
+    with pm.Model(coords={"p": range(60), "k": range(2)}) as model:
+        beta = pm.Normal("beta", 0, 2, dims="k")
+        x = pm.Data("X", rows, dims=("p", "k"))
+        pm.Bernoulli("y", logit_p=x @ beta, observed=labels, dims="p")
+    private = pmp.privatize(model, records="p", domain={"X": pmp.Ball(1.0)})
+    inside, box = (pmp.trim(private, lipschitz=2.0, shape=shape) for shape in ("set", "box"))
+    draws = pmp.sample(
+        pmp.temper(inside, Fraction(1, 2)), draws=300, random_seed=2, progressbar=False
+    )
+    axis = np.linspace(-3, 3, 121)
+    mesh = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    ell = variation(private).at({"beta": mesh}).reshape(121, 121)
+    ax = Figure(figsize=(7.4, 4.6), layout="constrained").add_subplot()
+    lines = ax.contour(axis, axis, ell, levels=[0.5, 1, 1.5, 2, 2.5, 3, 3.5], colors="0.6")
+    ax.clabel(lines, levels=[0.5, 1, 1.5, 2.5, 3, 3.5], fontsize=8)
+    ax.contour(axis, axis, ell, levels=[2.0], colors=[BLUE], linewidths=2.2)
+    low, high = box.box["beta"].lower, box.box["beta"].upper
+    ax.plot(
+        [low[0], high[0], high[0], low[0], low[0]], [low[1], low[1], high[1], high[1], low[1]],
+        color=RED, lw=1.8, label="box within it (for gradients)",
+    )  # fmt: skip
+    points = draws.posterior["beta"].values.reshape(-1, 2)
+    ax.scatter(*points.T, s=7, color=BLUE, alpha=0.6, lw=0, label="exact draws (for show)")
+    ax.plot([], [], color=BLUE, lw=2.2, label="Theta_L, L = 2 nats")
+    ax.plot([], [], color="0.6", label="ell(theta), nats")
+    ax.set(xlabel="beta[0]", ylabel="beta[1]", aspect="equal")
+    ax.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.02, 0.5))
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.figure.savefig(folder / "lipschitz-region.png", dpi=110)
+    print("prior mass: set", inside.prior_mass, "| box", box.prior_mass)
+
+
+def main() -> None:
+    """Print the table; draw the pictures if a folder is given."""
+    table()
+    bounded()
+    if len(sys.argv) > 1:
+        folder = Path(sys.argv[1])
+        tails(folder)
+        region(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,8 @@
+"""What every promise about draws from a posterior assumes, whatever draws them."""
+
+from __future__ import annotations
+
+ASSUMPTIONS = (
+    "prior, domain, region, power, number of draws, every other constant of the model and every "
+    "label were fixed without looking at the data",
+)

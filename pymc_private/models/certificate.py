@@ -12,26 +12,25 @@ import numpy as np
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import Trail
-from pymc_private.analysis.effort import Effort
 from pymc_private.errors import NotCertified
 from pymc_private.models.assumptions import ASSUMPTIONS
 from pymc_private.models.clip import claims_of_clip, clipped_range
-from pymc_private.models.edge import points_of
 from pymc_private.models.fingerprint import model_fingerprint
-from pymc_private.models.metric_range import metric_range
 from pymc_private.models.places import Place, picture
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.progress import progress_bar
-from pymc_private.models.refine import SEARCH, Progress, Refined, refined
+from pymc_private.models.record_range import (
+    THEOREM,
+    capped,
+    found_on,
+    record_range,
+    theorem_of,
+)
 from pymc_private.models.row_bounds import RowBounds
-from pymc_private.models.search import range_at, searched_steepness
 from pymc_private.models.stochastic import LipschitzTail, proved_tail
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.distances import changed
-from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.printing import number
-
-THEOREM, CLIPPED = "T1-T3", "T1-T3, T25"
 
 
 @dataclass(frozen=True)
@@ -197,18 +196,18 @@ def certify(
     rows = RowBounds(private.graph, private.sources, private.n)
     trail = rows.trail(private.box)
     clipped = clipped_range(private)
-    capped = _capped(private, clipped)
-    if capped is None and private.metric is None and _open_ended(private, trail):
+    cap = capped(private, clipped)
+    if cap is None and private.metric is None and _open_ended(private, trail):
         raise _not_certified(private, rows)  # no cutting of the other parameters would help
     with progress_bar(progressbar) as progress:
-        found = _refined(private, rows, tolerance, deadline, progress)
-    upper = found.upper if capped is None else min(found.upper, _up(capped))  # T25, T24
+        found = record_range(private, rows, tolerance, deadline, progress)
+    upper = found.upper if cap is None else min(found.upper, _up(cap))  # T25, T24
     if not math.isfinite(upper):
         raise _not_certified(private, rows)
     scale = private.power * private.records_per_unit
     return Certificate(
         range=_times(upper, scale),
-        searched=min(_times(upper, scale), _found(private, rows, found.found) * float(scale)),
+        searched=min(_times(upper, scale), found_on(private, rows, found.found) * float(scale)),
         power=private.power,
         neighbors=private.neighbors,
         trail=tuple(trail.describe()),
@@ -218,45 +217,9 @@ def certify(
         milliseconds=(time.perf_counter() - start) * 1e3,
         tolerance=tolerance,
         model=_fingerprint(private),
-        theorem=_theorem(private, clipped),
+        theorem=theorem_of(private, clipped),
         lipschitz=proved_tail(private),
     )
-
-
-def _refined(
-    private: PrivateModel, rows: RowBounds, tolerance: float, deadline: float, progress: Progress
-) -> Refined:
-    """R for one record, or per unit of distance where there is a metric."""
-    if private.metric is None:
-        return refined(private, rows, tolerance, deadline, progress)
-    found = metric_range(private, private.metric, tolerance, deadline, progress)
-    rows.effort = Effort(SEARCH, deadline)
-    tried = searched_steepness(rows, private.box, private.metric.between)
-    return Refined(found.upper, min(found.upper, max(found.found, tried)))
-
-
-def _capped(private: PrivateModel, clipped: Fraction | None) -> Fraction | None:
-    """What a clip or Theta_L bounds R by, whatever intervals prove; None without either."""
-    if private.metric is not None:  # neither speaks of distances
-        return None
-    theta = private.theta_l
-    limited = None if theta is None else theta.range_of(private.graph.record)
-    caps = [cap for cap in (clipped, limited) if cap is not None]
-    return min(caps) if caps else None
-
-
-def _found(private: PrivateModel, rows: RowBounds, in_box: float) -> float:
-    """What a search found in the box, or on Theta_L where that is the region."""
-    if private.theta_l is None:
-        return in_box
-    points = points_of(private, private.theta_l)
-    return range_at(rows, points, private.neighbors == ADD_REMOVE)
-
-
-def _theorem(private: PrivateModel, clipped: Fraction | None) -> str:
-    theta = private.theta_l
-    limited = theta is not None and theta.range_of(private.graph.record) is not None
-    return (THEOREM if clipped is None else CLIPPED) + (", T24" if limited else "")
 
 
 def _open_ended(private: PrivateModel, trail: Trail) -> list[str]:

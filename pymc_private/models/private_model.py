@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pymc as pm
-from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.errors import DomainError
@@ -18,13 +17,13 @@ from pymc_private.models import declare, intake
 from pymc_private.models.compat import copy_model, unpickle
 from pymc_private.models.compat import dumps as model_dumps
 from pymc_private.models.counted import refuse_counted
-from pymc_private.models.metric import Metric, check_metric
+from pymc_private.models.metric import Metric, check_metric, relation_of
 from pymc_private.models.records import RecordGraph, build_record_graph
 from pymc_private.models.sources import Source
 from pymc_private.models.supports import support
 from pymc_private.models.transformed import SCORE, restricted_model, scored_model
 from pymc_private.models.unbake import unbake
-from pymc_private.privacy.neighbors import ADD_REMOVE, check_neighbors
+from pymc_private.privacy.neighbors import ADD_REMOVE
 
 if TYPE_CHECKING:
     from pymc_private.models.prior_draws import PriorMass
@@ -112,12 +111,12 @@ class PrivateModel:
 
     @cached_property
     def prior_mass(self) -> PriorMass:
-        """How much of the prior the region keeps: see `pymc_private.models.prior_draws`.
+        """How much of the prior the region keeps, counted on prior draws.
 
         Raises
         ------
         DomainError, Unsupported
-            The prior is improper or holds a potential: it cannot be drawn from.
+            The prior is improper or holds a potential.
         """
         from pymc_private.models.prior_draws import prior_mass
 
@@ -147,7 +146,7 @@ class PrivateModel:
         data = ", ".join(f"{name} in {domain}" for name, domain in self.domain.items())
         boxes = [f"{k} in {_ends(v)}" for k, v in self.region.items()]
         if self.theta_l is not None:
-            boxes.append(lipschitz_words(self.theta_l.limit))
+            boxes.append(self.theta_l.words)
         region = ", ".join(boxes) or "untrimmed"
         if "prior_mass" in self.__dict__:  # counted already
             region += f"; keeps {self.prior_mass}"
@@ -177,11 +176,6 @@ class PrivateModel:
 def clip_words(ends: tuple[float, float]) -> str:
     """Where the log-likelihood of each record is kept."""
     return f"each record's log-likelihood in [{ends[0]:.12g}, {ends[1]:.12g}]"
-
-
-def lipschitz_words(limit: float) -> str:
-    """What the set of `trim(lipschitz=)` is."""
-    return f"where one record changes the log-likelihood by at most L = {limit:.6g} nats"
 
 
 def _ends(bounds: Bounds) -> str:
@@ -251,7 +245,7 @@ def privatize(
     """
     original = intake.resolve(model)
     metric = neighbors if isinstance(neighbors, Metric) else None
-    relation = neighbors.relation if isinstance(neighbors, Metric) else check_neighbors(neighbors)
+    relation = relation_of(neighbors)
     units = _whole(records_per_unit, metric)
     intake.refuse_structures(original)
     copy, initvals = copy_model(original)
@@ -261,18 +255,13 @@ def privatize(
     intake.refuse_record_latents(copy, records if isinstance(records, str) else None)
     graph = build_record_graph(copy, sources, n, constants)
     if metric is not None:
-        read = set(ancestors([graph.record]))
-        check_metric(metric, sources, {s.name for s in sources if graph.data[s.name] in read})
-        claims = [*claims, "distances are between data within the domain, after clipping"]
-    if units > 1:
-        public_rows = "" if relation == ADD_REMOVE else "; how many each owns is public"
-        claims = [*claims, f"one unit owns at most {units} records{public_rows}"]
-    word = records if isinstance(records, str) else "record"
+        claims = [*claims, check_metric(metric, sources, graph)]
+    claims = [*claims, *_claims_of_units(units, relation)]
     private = PrivateModel(
         base=copy,
         sources=tuple(sources),
         graph=graph,
-        records=word,
+        records=records if isinstance(records, str) else "record",
         n=n,
         neighbors=relation,
         metric=metric,
@@ -283,6 +272,12 @@ def privatize(
     if relation == ADD_REMOVE:
         refuse_counted(graph, sources, n, private.shapes)
     return private
+
+
+def _claims_of_units(units: int, relation: str) -> list[str]:
+    """What is taken on trust where a unit may own several records."""
+    public_rows = "" if relation == ADD_REMOVE else "; how many each owns is public"
+    return [f"one unit owns at most {units} records{public_rows}"] if units > 1 else []
 
 
 def _whole(records_per_unit: Any, metric: Metric | None) -> int:

@@ -84,11 +84,8 @@ class Quadruples:
         value = specialize(record.value, whole)
         points = [c.variable for c in columns if c.role is Role.POINT]
         # Under add/remove a term of the parameters alone does not cancel.
-        varying = (
-            [c.variable for c in columns]
-            if contrast.keeps_parameters
-            else [c.variable for c in columns if c.role is Role.RECORD]
-        )
+        every = contrast.keeps_parameters
+        varying = [c.variable for c in columns if every or c.role is Role.RECORD]
         value = joint_terms(value, varying, points)
         value, columns, cut = cut_where_many(value, columns)
         if together:

@@ -24,6 +24,7 @@ def describe_structure(private: PrivateModel) -> str:
     """
     theta = private.theta_l  # the set is known by its limit, the rest follows from the record
     prior = private.graph.prior if theta is None else theta.prior
+    limit = None if theta is None else (theta.limit, theta.record is private.graph.record)
     outputs, protected = [private.graph.record, prior], False
     if private.neighbors == ADD_REMOVE:
         # The number of records is protected: not even a digest may tell it.
@@ -59,9 +60,7 @@ def describe_structure(private: PrivateModel) -> str:
         private.shapes,
         _exact(private.graph.clip),
     )
-    if theta is None:
-        return repr(parts)
-    return repr((parts, _exact(theta.limit), theta.record is private.graph.record))
+    return repr(parts if limit is None else (parts, _exact(limit)))
 
 
 def _single(private: PrivateModel) -> Variable:

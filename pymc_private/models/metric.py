@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -18,8 +18,10 @@ from pytensor.graph.traversal import ancestors
 from pytensor.printing import pprint
 
 from pymc_private.errors import DomainError
+from pymc_private.models.records import RecordGraph
 from pymc_private.models.sources import Source
 from pymc_private.privacy.distances import distance_relation
+from pymc_private.privacy.neighbors import check_records
 
 NORMS = ("absolute", "l1", "l2", "linf")
 HAMMING = "hamming"
@@ -128,15 +130,21 @@ def compiled(kind: Callable[[Variable], Variable]) -> Callable[[float], float]:
     return lambda value: float(function(value))
 
 
-def check_metric(metric: Metric, sources: list[Source], record_reads: set[str]) -> None:
-    """Refuse a metric that does not fit the private variables.
+def relation_of(neighbors: Any) -> str:
+    """The relation of a metric; of anything else, the refusal."""
+    return neighbors.relation if isinstance(neighbors, Metric) else check_records(neighbors)
+
+
+def check_metric(metric: Metric, sources: Sequence[Source], graph: RecordGraph) -> str:
+    """Refuse a metric that does not fit the private variables; return what it claims.
 
     Raises
     ------
     DomainError
         It names what is not private, or leaves out what the likelihood reads; a norm of text.
     """
-    private = {s.name for s in sources}
+    private, read = {s.name for s in sources}, set(ancestors([graph.record]))
+    record_reads = {s.name for s in sources if graph.data[s.name] in read}
     aliases = {alias: s.name for s in sources for alias in (s.name, *s.aliases)}
     unknown = [name for name in metric.distances if name not in aliases]
     if unknown:
@@ -166,6 +174,7 @@ def check_metric(metric: Metric, sources: list[Source], record_reads: set[str]) 
                 got=f"an entry of shape {source.row_shape}",
                 allowed="l1, l2, linf or hamming",
             )
+    return "distances are between data within the domain, after clipping"
 
 
 def _distance(kind: str | Callable[[Variable], Variable], x: np.ndarray, y: np.ndarray) -> float:

@@ -28,8 +28,8 @@ from pymc_private.analysis.rounding import up
 from pymc_private.analysis.specialize import joint_terms, specialize
 from pymc_private.errors import NotCertified, Unsupported
 from pymc_private.models.coordinates import ADDITION, SUBSTITUTION, Contrast
-from pymc_private.models.domain import Categories, Interval
-from pymc_private.models.metric import HAMMING, Metric, compiled, statistic_of
+from pymc_private.models.levels import distances, is_discrete, levels
+from pymc_private.models.metric import HAMMING, Metric, statistic_of
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.quadruples import Quadruples
 from pymc_private.models.single_record import single_record
@@ -37,8 +37,6 @@ from pymc_private.models.sources import Source
 
 EFFORT, FINE = 3000.0, 0.01
 """Walks for one number, and the gap to the truth at which it is near enough."""
-MOST_LEVELS = 256
-"""Whole numbers between which a discrete variable moves step by step."""
 
 Progress = Callable[[float, float], None]
 
@@ -90,7 +88,7 @@ class _Steepest:
         if kind == HAMMING:
             others = [s.name for s in self.private.sources if s.name != source.name]
             return self._largest(self.record.value, SUBSTITUTION, others)
-        if _is_discrete(source):
+        if is_discrete(source):
             return self._step_by_step(source, kind)
         self._refuse_jumps(source)
         if callable(kind):
@@ -193,11 +191,11 @@ class _Steepest:
 
     def _step_by_step(self, source: Source, kind: object) -> Steepness:
         """From one level to the next, over their distance."""
-        levels = _levels(source)
+        values = levels(source)
         data = self.record.data[source.name]
-        apart = _distances(levels, kind, data)
+        apart = distances(values, kind, data)
         best, found = 0.0, 0.0
-        for low, high, distance in zip(levels[:-1], levels[1:], apart, strict=True):
+        for low, high, distance in zip(values[:-1], values[1:], apart, strict=True):
             ends = [
                 rebuild([self.record.value], {data: pt.constant(np.asarray(x, data.type.dtype))})[0]
                 for x in (high, low)
@@ -256,44 +254,6 @@ def _measured(private: PrivateModel, metric: Metric) -> Iterator[tuple[Source, s
             if name in metric.distances:
                 yield source, name, metric.distances[name]
                 break
-
-
-def _is_discrete(source: Source) -> bool:
-    return source.is_whole or isinstance(source.domain, Categories)
-
-
-def _levels(source: Source) -> list[float]:
-    """All values of a discrete variable, in order."""
-    domain = source.domain
-    if isinstance(domain, Categories) and source.row_shape == ():
-        return list(domain.values)
-    if isinstance(domain, Interval) and source.row_shape == ():
-        ends = domain.bounds(())
-        low, high = math.ceil(float(ends.lower)), math.floor(float(ends.upper))
-        if high - low < MOST_LEVELS:
-            return [float(k) for k in range(low, high + 1)]
-    raise Unsupported(
-        f"no norm of '{source.name}' is bounded: it is discrete",
-        got="a row of whole numbers, or too many values",
-        allowed=f"single whole numbers, at most {MOST_LEVELS} of them",
-        do="measure it by 'hamming'",
-    )
-
-
-def _distances(levels: list[float], kind: object, data: Variable) -> list[float]:
-    """The distance from each level to the next, rounded down."""
-    values = np.asarray(levels)
-    if callable(kind):
-        values = np.array([compiled(kind)(v) for v in levels])
-        steps = np.diff(values)
-        if not (np.all(steps > 0) or np.all(steps < 0)):
-            raise NotCertified(
-                "a statistic of a discrete variable must rise or fall with it",
-                blame=(str(data.name),),
-                cure="a strictly monotone statistic, or 'hamming'",
-            )
-    return [abs(float(step)) * (1.0 - 2.0**-40) if callable(kind) else float(step)
-            for step in np.diff(values)]  # fmt: skip
 
 
 def _gradient(value: Variable, data: Variable) -> Variable:

@@ -14,7 +14,7 @@ import pandas as pd
 from pymc_private.errors import Incompatible
 from pymc_private.models.certificate import Certificate
 from pymc_private.models.fingerprint import describe_structure
-from pymc_private.models.private_model import PrivateModel, clip_words, lipschitz_words
+from pymc_private.models.private_model import PrivateModel, clip_words
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.distances import changed
 from pymc_private.privacy.printing import number
@@ -121,7 +121,7 @@ class Plan:
         if self.private.theta_l is not None:
             counted = self.private.__dict__.get("prior_mass")  # when it was trimmed
             keeps = f"; keeps {counted}" if counted is not None else ""
-            lines.append(f"and to {lipschitz_words(self.private.theta_l.limit)}{keeps}")
+            lines.append(f"and to {self.private.theta_l.words}{keeps}")
         if self.private.graph.clip is not None:
             lines.append(f"clipped: {clip_words(self.private.graph)}")
         if share < LITTLE:

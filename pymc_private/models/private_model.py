@@ -10,21 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pymc as pm
-from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis import Interval as Bounds
-from pymc_private.errors import DomainError
 from pymc_private.models import declare, intake
 from pymc_private.models.compat import dumps as model_dumps
 from pymc_private.models.compat import unpickle
 from pymc_private.models.counted import refuse_counted, refuse_in_sequences, refuse_sequences
-from pymc_private.models.metric import Metric, check_metric
+from pymc_private.models.metric import Metric, check_metric, relation_of
 from pymc_private.models.records import RecordGraph, build_record_graph
 from pymc_private.models.sources import Source
 from pymc_private.models.supports import support
 from pymc_private.models.transformed import SCORE, restricted_model, scored_model
 from pymc_private.models.unbake import unbake
-from pymc_private.privacy.neighbors import ADD_REMOVE, check_records
+from pymc_private.models.units import claims_of_units, whole_units
+from pymc_private.privacy.neighbors import ADD_REMOVE
 
 if TYPE_CHECKING:
     from pymc_private.models.prior_draws import PriorMass
@@ -112,12 +111,12 @@ class PrivateModel:
 
     @cached_property
     def prior_mass(self) -> PriorMass:
-        """How much of the prior the region keeps: see `pymc_private.models.prior_draws`.
+        """How much of the prior the region keeps, counted on prior draws.
 
         Raises
         ------
         DomainError, Unsupported
-            The prior is improper or holds a potential: it cannot be drawn from.
+            The prior is improper or holds a potential.
         """
         from pymc_private.models.prior_draws import prior_mass
 
@@ -147,7 +146,7 @@ class PrivateModel:
         data = ", ".join(f"{name} in {domain}" for name, domain in self.domain.items())
         boxes = [f"{k} in {_ends(v)}" for k, v in self.region.items()]
         if self.theta_l is not None:
-            boxes.append(lipschitz_words(self.theta_l.limit))
+            boxes.append(self.theta_l.words)
         region = ", ".join(boxes) or "untrimmed"
         if "prior_mass" in self.__dict__:  # counted already
             region += f"; keeps {self.prior_mass}"
@@ -180,11 +179,6 @@ def clip_words(graph: RecordGraph) -> str:
     low, high = graph.clip or (-np.inf, np.inf)
     each = "factor row" if graph.windows else "record"
     return f"each {each}'s log-likelihood in [{low:.12g}, {high:.12g}]"
-
-
-def lipschitz_words(limit: float) -> str:
-    """What the set of `trim(lipschitz=)` is."""
-    return f"where one record changes the log-likelihood by at most L = {limit:.6g} nats"
 
 
 def _ends(bounds: Bounds) -> str:
@@ -256,8 +250,8 @@ def privatize(
     """
     original = intake.resolve(model)
     metric = neighbors if isinstance(neighbors, Metric) else None
-    relation = neighbors.relation if isinstance(neighbors, Metric) else check_records(neighbors)
-    units = _whole(records_per_unit, metric)
+    relation = relation_of(neighbors)
+    units = whole_units(records_per_unit, metric)
     intake.refuse_structures(original)
     taken = intake.take(model, original, domain or {}, public, constants)
     copy = taken.copy
@@ -268,18 +262,13 @@ def privatize(
     graph = build_record_graph(copy, sources, n, constants)
     if metric is not None:
         refuse_in_sequences(graph, str(metric))
-        read = set(ancestors([graph.record]))
-        check_metric(metric, sources, {s.name for s in sources if graph.data[s.name] in read})
-        claims = [*claims, "distances are between data within the domain, after clipping"]
-    if units > 1:
-        public_rows = "" if relation == ADD_REMOVE else "; how many each owns is public"
-        claims = [*claims, f"one unit owns at most {units} records{public_rows}"]
-    word = records if isinstance(records, str) else "record"
+        claims = [*claims, check_metric(metric, sources, graph)]
+    claims = [*claims, *claims_of_units(units, relation)]
     private = PrivateModel(
         base=copy,
         sources=tuple(sources),
         graph=graph,
-        records=word,
+        records=records if isinstance(records, str) else "record",
         n=n,
         neighbors=relation,
         metric=metric,
@@ -291,23 +280,3 @@ def privatize(
         refuse_sequences(graph)
         refuse_counted(graph, sources, n, private.shapes)
     return private
-
-
-def _whole(records_per_unit: Any, metric: Metric | None) -> int:
-    """The number of records of a unit, if it is one; distances know of no units."""
-    is_whole = isinstance(records_per_unit, int | np.integer)
-    if not is_whole or isinstance(records_per_unit, bool) or records_per_unit < 1:
-        raise DomainError(
-            "records_per_unit= says how many records a unit may own",
-            got=repr(records_per_unit),
-            allowed="a whole number, at least 1",
-            do="give a public cap; drop a unit's records beyond it before modeling",
-        )
-    if metric is not None and records_per_unit > 1:
-        raise DomainError(
-            "a metric measures whole data sets, whoever owns the records",
-            got=f"records_per_unit={records_per_unit} with {metric}",
-            allowed="records_per_unit=1",
-            do="read the promise at a unit's distance: guarantee.at(distance)",
-        )
-    return int(records_per_unit)

@@ -23,6 +23,7 @@ from pymc_private.analysis.expand import expand
 from pymc_private.analysis.specialize import joint_terms, specialize
 from pymc_private.models.allowed import allowed, has_sums
 from pymc_private.models.atoms import split_at_atoms
+from pymc_private.models.columns import columns_of
 from pymc_private.models.coordinates import (
     SUBSTITUTION,
     Column,
@@ -31,7 +32,6 @@ from pymc_private.models.coordinates import (
     Role,
 )
 from pymc_private.models.cuts import cut_where_many, cut_where_one_sided
-from pymc_private.models.domain import Categories
 from pymc_private.models.places import Place
 from pymc_private.models.public_rows import MOST_ROWS, boxes_around, distinct_rows
 from pymc_private.models.single_record import SingleRecord
@@ -85,7 +85,7 @@ class Quadruples:
         held: Collection[str] = (),
     ) -> None:
         self._public = record.public
-        columns = _columns(record, sources, box, held)
+        columns = columns_of(record, sources, box, held)
         whole = {column.variable: column.bounds for column in columns}
         value = specialize(record.value, whole)
         if expanded:
@@ -93,11 +93,8 @@ class Quadruples:
         value, columns, self._atoms = split_at_atoms(value, columns)
         points = [c.variable for c in columns if c.role is Role.POINT]
         # Under add/remove a term of the parameters alone does not cancel.
-        varying = (
-            [c.variable for c in columns]
-            if contrast.keeps_parameters
-            else [c.variable for c in columns if c.role is Role.RECORD]
-        )
+        every = contrast.keeps_parameters
+        varying = [c.variable for c in columns if every or c.role is Role.RECORD]
         value = joint_terms(value, varying, points)
         value, columns, cut = cut_where_many(value, columns)
         if together:
@@ -260,44 +257,12 @@ class Quadruples:
         return low, high
 
 
-def _columns(
-    record: SingleRecord,
-    sources: Sequence[Source],
-    box: Mapping[str, Bounds],
-    held: Collection[str],
-) -> list[Column]:
-    """All inputs: a record's entries, the parameters, and what is public row by row."""
-    columns = [
-        Column(
-            record.data[s.name],
-            Role.SHARED if s.name in held else Role.RECORD,
-            s.domain.bounds(s.row_shape),
-            _levels(s.domain),
-        )
-        for s in sources
-        if s.name in record.data
-    ]
-    columns += [Column(record.parameters[n], Role.POINT, b) for n, b in box.items()]
-    columns += [
-        Column(v, Role.SHARED, s.domain.bounds(s.row_shape), _levels(s.domain))
-        for v, s in record.neighbors.items()
-    ]
-    return columns + [
-        Column(v, Role.SHARED, Bounds(rows.min(axis=0), rows.max(axis=0)))
-        for v, rows in record.public.items()
-    ]
-
-
 def _outward(total: np.ndarray, term: np.ndarray, far: float) -> np.ndarray:
     """total + term, moved outward unless it is exact; anything if it is no number."""
     with np.errstate(invalid="ignore", over="ignore"):
         value = total + term
     moved = np.where((total == 0.0) | (term == 0.0), value, np.nextafter(value, far))
     return np.where(np.isnan(value), far, moved)
-
-
-def _levels(domain: object) -> np.ndarray | None:
-    return np.asarray(domain.values) if isinstance(domain, Categories) else None
 
 
 def _entries(column: Column) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pymc_private.analysis.branch import Bracket, maximize
 from pymc_private.analysis.effort import Effort

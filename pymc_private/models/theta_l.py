@@ -65,6 +65,11 @@ class ThetaL:
         """The limit that ell is held to: a hair below L, for evaluation in floats."""
         return self.limit * (1.0 - MARGIN)
 
+    @property
+    def words(self) -> str:
+        """What the set is."""
+        return f"where one record changes the log-likelihood by at most L = {self.limit:.6g} nats"
+
     def wall(self, inputs: Mapping[str, Variable]) -> Variable:
         """0 on the set, -inf elsewhere."""
         return pt.switch(pt.le(self.variation.on(inputs), self.inner), 0.0, -np.inf)

@@ -88,7 +88,7 @@ def trim(
             do="trim by mass= or box=",
         )
     if lipschitz is not None:
-        refuse_in_sequences(private.graph, f"lipschitz={lipschitz:.6g}")
+        refuse_in_sequences(private.graph, f"lipschitz={lipschitz}")
     if lipschitz is not None and shape == "set":
         return restrict(private, lipschitz, _exact_ends(private, OUTERMOST))
     if lipschitz is not None:

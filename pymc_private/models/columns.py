@@ -1,0 +1,45 @@
+"""The inputs of one record's log-likelihood, and what each belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from pymc_private.analysis import Interval as Bounds
+from pymc_private.models.coordinates import Column, Role
+from pymc_private.models.domain import Categories
+from pymc_private.models.single_record import SingleRecord
+from pymc_private.models.sources import Source
+
+
+def columns_of(
+    record: SingleRecord,
+    sources: Sequence[Source],
+    box: Mapping[str, Bounds],
+    held: Collection[str],
+) -> list[Column]:
+    """All inputs: a record's entries, the parameters, and what is public row by row."""
+    columns = [
+        Column(
+            record.data[s.name],
+            Role.SHARED if s.name in held else Role.RECORD,
+            s.domain.bounds(s.row_shape),
+            _levels(s.domain),
+        )
+        for s in sources
+        if s.name in record.data
+    ]
+    columns += [Column(record.parameters[n], Role.POINT, b) for n, b in box.items()]
+    columns += [
+        Column(v, Role.SHARED, s.domain.bounds(s.row_shape), _levels(s.domain))
+        for v, s in record.neighbors.items()
+    ]
+    return columns + [
+        Column(v, Role.SHARED, Bounds(rows.min(axis=0), rows.max(axis=0)))
+        for v, rows in record.public.items()
+    ]
+
+
+def _levels(domain: object) -> np.ndarray | None:
+    return np.asarray(domain.values) if isinstance(domain, Categories) else None

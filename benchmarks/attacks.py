@@ -173,11 +173,12 @@ def mollifier(epsilon: float, k: int) -> Callable[[np.random.Generator, int], tu
     p = [q * np.exp(h), q * np.exp(-h), (1 - 2 * q) * np.exp(-h)]
     p_law, q_law = [*p, 1 - sum(p)], [p[1], p[0], p[2], 1 - sum(p)]
 
+    def shares(rng: np.random.Generator, n: int, law: list[float]) -> np.ndarray:
+        cells = rng.choice(4, (n, k), p=law)
+        return np.stack([np.sum(cells == c, axis=1) for c in (0, 1)], axis=1)
+
     def draw(rng: np.random.Generator, n: int) -> tuple:
-        return tuple(
-            np.stack([np.sum(rng.choice(4, (n, k), p=law) == c, axis=1) for c in (0, 1)], axis=1)
-            for law in (p_law, q_law)
-        )
+        return shares(rng, n, p_law), shares(rng, n, q_law)
 
     return draw
 

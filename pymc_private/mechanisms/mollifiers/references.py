@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from collections.abc import Sequence
@@ -77,6 +78,12 @@ class Finite:
     def dimension(self) -> int:
         """One category."""
         return 1
+
+    @property
+    def fingerprint(self) -> str:
+        """Tell two references apart: SHA-256 of labels and probabilities, hex."""
+        content = repr((self.labels, self.mass.tolist()))
+        return hashlib.sha256(content.encode()).hexdigest()
 
     def positions(self, values: Sequence[Any] | np.ndarray) -> np.ndarray:
         """Where values stand among the labels.

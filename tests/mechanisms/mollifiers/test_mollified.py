@@ -95,8 +95,15 @@ def test_the_same_name_returns_the_same_release_free():
     first = law.sample(2, ledger=budget, name="a", progressbar=False)
     assert law.sample(2, ledger=budget, name="a", progressbar=False) == first
     assert len(budget.entries) == 1
-    with pytest.raises(Incompatible, match="belongs to another charge"):
-        law.sample(3, ledger=budget, name="a", progressbar=False)
+    others = (
+        lambda: law.sample(3, ledger=budget, name="a", progressbar=False),
+        lambda: mollify(ROWS, stats.norm(0, 2), 1.0).sample(2, ledger=budget, name="a"),
+        lambda: mollify(ROWS, stats.norm(), 1.0, window=0.1).sample(2, ledger=budget, name="a"),
+        lambda: law.sample(2, ledger=budget, name="a", delta=0.1),
+    )
+    for other in others:
+        with pytest.raises(Incompatible, match="belongs to another charge"):
+            other()
 
 
 def test_a_seed_makes_what_is_marked_not_private_and_charges_nothing():
@@ -135,6 +142,14 @@ def test_other_windows_and_hulls_meet_a_total_as_well(delta):
         assert law.guarantee(20).epsilon(delta) <= 1.0
     with pytest.raises(DomainError, match="no window of its own"):
         mollify(ROWS, stats.norm(), 1.0, kind="tilt", window=0.05)
+
+
+def test_a_promise_may_be_stated_at_a_delta():
+    law = mollify([0.9, 0.1], [0.5, 0.5], 0.1)
+    release = law.sample(100, ledger=ledger(20), delta=1e-6, progressbar=False)
+    assert release.facts["epsilon"] == pytest.approx(4.712, abs=1e-3)
+    with pytest.raises(DomainError, match="delta"):
+        law.sample(ledger=ledger(), delta=2.0)
 
 
 def test_a_planned_total_is_charged_at_its_delta():

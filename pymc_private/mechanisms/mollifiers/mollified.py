@@ -211,6 +211,7 @@ class Mollified:
             "grid": "none: draws are the reference's own numbers, all of which stay possible",
             "model": f"{self.kind} of width {number(self.epsilon)} around {self.reference.text}, "
             f"log ratio in {self.window}",
+            "ranges": getattr(self.reference, "ranges", None),
             "domain": {"category": [str(label) for label in labels or ()]} if names else {},
         }
 

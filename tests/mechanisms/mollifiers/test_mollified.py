@@ -144,6 +144,16 @@ def test_other_windows_and_hulls_meet_a_total_as_well(delta):
         mollify(ROWS, stats.norm(), 1.0, kind="tilt", window=0.05)
 
 
+def test_public_ends_of_a_reference_bound_what_is_read_from_its_draws():
+    for law, name in (
+        (mollify([0.9, 0.1], [0.5, 0.5], 1.0), "x"),
+        (mollify({"a": 1.0}, {"a": 0.5, "b": 0.5}, 1.0), "category"),
+        (mollify(np.random.default_rng(0).random((50, 2)), Box([0, 0], [1, 1]), 1.0), "x"),
+    ):
+        found = law.sample(50, random_seed=1, progressbar=False).mean(name)
+        assert np.isfinite(found.error).all()
+
+
 def test_a_promise_may_be_stated_at_a_delta():
     law = mollify([0.9, 0.1], [0.5, 0.5], 0.1)
     release = law.sample(100, ledger=ledger(20), delta=1e-6, progressbar=False)

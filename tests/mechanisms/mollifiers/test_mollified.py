@@ -12,6 +12,7 @@ from sklearn.neighbors import KernelDensity
 
 import pymc_private as pmp
 from pymc_private import DomainError, Guarantee, Hull, Incompatible, Ledger, mollify
+from pymc_private.mechanisms.mollifiers import references
 from pymc_private.mechanisms.mollifiers.references import Box
 
 ROWS = np.random.default_rng(0).normal(0.4, 0.5, size=(300, 1))
@@ -114,7 +115,7 @@ def test_a_seed_makes_what_is_marked_not_private_and_charges_nothing():
     assert budget.entries == ()
 
 
-@pytest.mark.parametrize("draws", [1, 10, 200])
+@pytest.mark.parametrize("draws", [1, 60])
 def test_a_total_is_met_by_either_kind_and_few_draws_are_clipped(draws):
     delta = 1e-6
     laws = {
@@ -205,7 +206,9 @@ def test_laws_of_other_libraries_are_references_too():
 
 
 @pytest.mark.parametrize("name", REFERENCES)
-def test_any_reference_keeps_the_window_whatever_the_estimate_says(name):
+def test_any_reference_keeps_the_window_whatever_the_estimate_says(name, monkeypatch):
+    monkeypatch.setitem(references.CELLS, 1, 500)
+    monkeypatch.setitem(references.CELLS, 2, 50)
     base = REFERENCES[name]
     rng = np.random.default_rng(len(name))
 

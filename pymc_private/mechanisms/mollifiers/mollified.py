@@ -14,7 +14,7 @@ from pymc_private.mechanisms.mollifiers.laws import Law, check_effort, draw
 from pymc_private.mechanisms.mollifiers.references import Finite, Reference
 from pymc_private.mechanisms.mollifiers.window import Window
 from pymc_private.mechanisms.release import Release
-from pymc_private.privacy.arguments import whole
+from pymc_private.privacy.arguments import probability, whole
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.ledger import Ledger
 from pymc_private.privacy.neighbors import ANY
@@ -138,6 +138,7 @@ class Mollified:
         *,
         ledger: Ledger | None = None,
         neighbors: str = ANY,
+        delta: float | None = None,
         name: str | None = None,
         data_version: str = "",
         save: str | os.PathLike[str] | None = None,
@@ -157,6 +158,9 @@ class Mollified:
             single records.
         neighbors : str
             As in `guarantee`.
+        delta : float, optional
+            At which the promise is stated, and enters a ledger's road "approximate". Default: that
+            of `total`, else 0.
         name, data_version, save, again, random_seed, progressbar
             As in `pymc_private.sample`.
 
@@ -182,10 +186,14 @@ class Mollified:
                 do="mollify again with total=(epsilon, delta, draws)",
             )
         check_effort(self._law, count)
+        stated = self.delta if delta is None else probability(delta)
         plan = publish.Plan(
             guarantee=self.guarantee(count, neighbors),
-            delta=self.delta,
+            delta=stated,
             draws=count,
+            reference=self.reference.fingerprint
+            if isinstance(self.reference, Finite)
+            else self.reference.text,
             shapes=self.reference.shapes,
             facts=self._facts(),
             values=lambda randomness, progress: draw(self._law, count, randomness, progress),
@@ -201,7 +209,9 @@ class Mollified:
             "sampler": "rejection from the reference law",
             "claim": "exact",
             "grid": "none: draws are the reference's own numbers, all of which stay possible",
-            "model": f"{self.kind} of width {number(self.epsilon)} around {self.reference.text}",
+            "model": f"{self.kind} of width {number(self.epsilon)} around {self.reference.text}, "
+            f"log ratio in {self.window}",
+            "ranges": getattr(self.reference, "ranges", None),
             "domain": {"category": [str(label) for label in labels or ()]} if names else {},
         }
 

@@ -33,6 +33,8 @@ class Plan:
     delta : float
         At which the ledger enters it, where it has no pure epsilon there.
     draws : int
+    reference : str
+        Tells one reference law from another.
     shapes : mapping of str to tuple of int
         The variables of one draw.
     facts : mapping
@@ -44,6 +46,7 @@ class Plan:
     guarantee: Guarantee
     delta: float
     draws: int
+    reference: str
     shapes: Mapping[str, tuple[int, ...]]
     facts: Mapping[str, Any]
     values: Callable[[Uniform, Progress], np.ndarray] = field(repr=False)
@@ -52,7 +55,8 @@ class Plan:
     def key(self) -> str:
         """What belongs to a name: everything public that a draw depends on."""
         shown = {k: v for k, v in self.facts.items() if k in ("model", "domain")}
-        return repr((self.guarantee.to_dict(), self.draws, dict(self.shapes), shown))
+        promise = self.guarantee.to_dict(), self.delta, self.draws
+        return repr((promise, self.reference, dict(self.shapes), shown))
 
 
 @dataclass(frozen=True)

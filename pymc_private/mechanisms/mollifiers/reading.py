@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from pymc_private.mechanisms.mollifiers.black_box import BlackBox
 from pymc_private.mechanisms.mollifiers.references import (
-    BlackBox,
     Finite,
     Marginals,
     Reference,

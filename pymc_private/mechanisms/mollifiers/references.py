@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import hashlib
 import os
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -72,11 +72,19 @@ class Finite:
         self.numbers = _as_numbers(self.labels)
         self.shapes = {"category" if self.numbers is None else "x": ()}
         self.text = f"probabilities of {len(self.mass)} categories"
+        ends = [0, len(self.mass) - 1] if self.numbers is None else _ends(self.numbers)
+        self.ranges = dict.fromkeys(self.shapes, ends)
 
     @property
     def dimension(self) -> int:
         """One category."""
         return 1
+
+    @property
+    def fingerprint(self) -> str:
+        """Tell two references apart: SHA-256 of labels and probabilities, hex."""
+        content = repr((self.labels, self.mass.tolist()))
+        return hashlib.sha256(content.encode()).hexdigest()
 
     def positions(self, values: Sequence[Any] | np.ndarray) -> np.ndarray:
         """Where values stand among the labels.
@@ -181,49 +189,12 @@ class Box(Marginals):
         ends = ", ".join(f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True))
         laws = [stats.uniform(a, b - a) for a, b in zip(low, high, strict=True)]
         super().__init__(laws, text=f"uniform on {ends}")
+        shape = self.shapes["x"]
+        self.ranges = {"x": [low.reshape(shape).tolist(), high.reshape(shape).tolist()]}
 
     def levels(self) -> np.ndarray:
         """Even cells: a box has no tails."""
         return np.linspace(0.0, 1.0, CELLS[self.dimension] + 1)
-
-
-class BlackBox:
-    """Any object with a log density and a sampler (scikit-learn, `gaussian_kde`, one's own)."""
-
-    def __init__(self, law: Any) -> None:
-        self._law = law
-        self.shapes: dict[str, tuple[int, ...]]
-        first = self.pool(2)
-        if not np.isfinite(first).all():
-            raise DomainError("the reference draws numbers that are not finite")
-        self.shapes = {"x": () if first.shape[1] == 1 else (first.shape[1],)}
-        self.text = type(law).__name__
-
-    @property
-    def dimension(self) -> int:
-        """Coordinates."""
-        return math.prod(self.shapes["x"])
-
-    def logpdf(self, x: np.ndarray) -> np.ndarray:
-        """Log density of rows."""
-        if hasattr(self._law, "score_samples"):
-            return np.asarray(self._law.score_samples(x), float).reshape(len(x))
-        if isinstance(self._law, stats.gaussian_kde):
-            return np.asarray(self._law.logpdf(x.T), float)
-        flat = x[:, 0] if self.dimension == 1 else x
-        return np.asarray(self._law.logpdf(flat), float).reshape(len(x))
-
-    def pool(self, count: int) -> np.ndarray:
-        """Public draws, by the object's own sampler."""
-        law, seed = self._law, int.from_bytes(os.urandom(4), "little")
-        if hasattr(law, "resample"):
-            return np.asarray(law.resample(count, seed=seed), float).T
-        if hasattr(law, "rvs"):
-            drawn = law.rvs(size=count, random_state=seed)
-        else:
-            drawn = law.sample(count)
-            drawn = drawn[0] if isinstance(drawn, tuple) else drawn
-        return np.asarray(drawn, float).reshape(count, -1)
 
 
 def pool_size(base: Any, asked: int | None) -> int:
@@ -281,6 +252,10 @@ def describe(law: Any) -> str:
         numbers = [f"{value:g}" for value in (*law.args, *law.kwds.values()) if np.ndim(value) == 0]
         return f"{law.dist.name}({', '.join(numbers)})"
     return str(law)
+
+
+def _ends(numbers: np.ndarray) -> list[float]:
+    return [float(numbers.min()), float(numbers.max())]
 
 
 def _as_numbers(labels: Sequence[Any]) -> np.ndarray | None:

@@ -7,7 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse, stats
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -48,6 +48,7 @@ class Speechless(Wild):
         return np.full((len(x), 2), np.nan)
 
 
+@settings(max_examples=30)
 @given(
     epsilon=st.floats(0.01, 5.0),
     data=st.lists(st.floats(-rounds.LOG2, rounds.LOG2), min_size=1, max_size=9),

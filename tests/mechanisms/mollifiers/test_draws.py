@@ -94,6 +94,18 @@ def test_k_draws_cost_what_is_promised_and_hardly_less(k, delta):
     assert bound.epsilon >= 0.85 * promised.epsilon(delta)
 
 
+@pytest.mark.parametrize(("k", "delta"), [(1, 0.0), (5, 0.01)])
+def test_k_draws_of_a_tilt_cost_at_most_what_is_promised(k, delta):
+    """On a skewed reference the normalizers differ, and nearly all of epsilon shows."""
+    promised = Guarantee.bounded_range_of(1.0, k, neighbors="any")
+    targets, n = ([1.0, 0.0], [0.0, 1.0]), 100_000
+    laws = [mollify(target, [0.2, 0.8], 1.0, kind="tilt")._law for target in targets]
+    pair = [draw(law, k * n, seeded(11)).reshape(n, k) for law in laws]
+    bound = epsilon_lower_bound(*pair, delta=delta, score=lambda x: (x == 0).sum(axis=1) * 1.0)
+    assert not bound.refutes(promised)
+    assert bound.epsilon >= 0.55 * promised.epsilon(delta)
+
+
 def test_the_audit_catches_a_missing_clip_and_a_clip_that_is_renormalized():
     reference = np.array([0.05, 0.05, 0.9])
     rng = np.random.default_rng(2)

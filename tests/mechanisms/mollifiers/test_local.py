@@ -44,8 +44,8 @@ def test_a_user_may_hold_a_law_rows_counts_or_a_sampler():
 def test_aggregation_undoes_the_response_of_many_users():
     truth = np.array([0.5, 0.3, 0.1, 0.1, 0.0])
     sampler = LocalSampler(UNIFORM, 2.0, kind="response", window="minimax")
-    draws = sampler.collect([truth] * 6000, progressbar=False, random_seed=1)
-    assert np.abs(draws.aggregate() - truth).sum() < 0.12
+    draws = sampler.collect([truth] * 4000, progressbar=False, random_seed=1)
+    assert np.abs(draws.aggregate() - truth).sum() < 0.2
     assert np.abs(draws.aggregate("plain") - truth).sum() > 0.3  # shrunk toward the reference
     released = truth @ sampler._channel
     assert np.abs(draws.frequencies() - released).max() <= draws.margin(1e-9)

@@ -12,6 +12,7 @@ from sklearn.neighbors import KernelDensity
 
 import pymc_private as pmp
 from pymc_private import DomainError, Guarantee, Hull, Incompatible, Ledger, mollify
+from pymc_private.mechanisms.mollifiers import references
 from pymc_private.mechanisms.mollifiers.references import Box
 
 ROWS = np.random.default_rng(0).normal(0.4, 0.5, size=(300, 1))
@@ -95,8 +96,15 @@ def test_the_same_name_returns_the_same_release_free():
     first = law.sample(2, ledger=budget, name="a", progressbar=False)
     assert law.sample(2, ledger=budget, name="a", progressbar=False) == first
     assert len(budget.entries) == 1
-    with pytest.raises(Incompatible, match="belongs to another charge"):
-        law.sample(3, ledger=budget, name="a", progressbar=False)
+    others = (
+        lambda: law.sample(3, ledger=budget, name="a", progressbar=False),
+        lambda: mollify(ROWS, stats.norm(0, 2), 1.0).sample(2, ledger=budget, name="a"),
+        lambda: mollify(ROWS, stats.norm(), 1.0, window=0.1).sample(2, ledger=budget, name="a"),
+        lambda: law.sample(2, ledger=budget, name="a", delta=0.1),
+    )
+    for other in others:
+        with pytest.raises(Incompatible, match="belongs to another charge"):
+            other()
 
 
 def test_a_seed_makes_what_is_marked_not_private_and_charges_nothing():
@@ -107,7 +115,7 @@ def test_a_seed_makes_what_is_marked_not_private_and_charges_nothing():
     assert budget.entries == ()
 
 
-@pytest.mark.parametrize("draws", [1, 10, 200])
+@pytest.mark.parametrize("draws", [1, 60])
 def test_a_total_is_met_by_either_kind_and_few_draws_are_clipped(draws):
     delta = 1e-6
     laws = {
@@ -135,6 +143,24 @@ def test_other_windows_and_hulls_meet_a_total_as_well(delta):
         assert law.guarantee(20).epsilon(delta) <= 1.0
     with pytest.raises(DomainError, match="no window of its own"):
         mollify(ROWS, stats.norm(), 1.0, kind="tilt", window=0.05)
+
+
+def test_public_ends_of_a_reference_bound_what_is_read_from_its_draws():
+    for law, name in (
+        (mollify([0.9, 0.1], [0.5, 0.5], 1.0), "x"),
+        (mollify({"a": 1.0}, {"a": 0.5, "b": 0.5}, 1.0), "category"),
+        (mollify(np.random.default_rng(0).random((50, 2)), Box([0, 0], [1, 1]), 1.0), "x"),
+    ):
+        found = law.sample(50, random_seed=1, progressbar=False).mean(name)
+        assert np.isfinite(found.error).all()
+
+
+def test_a_promise_may_be_stated_at_a_delta():
+    law = mollify([0.9, 0.1], [0.5, 0.5], 0.1)
+    release = law.sample(100, ledger=ledger(20), delta=1e-6, progressbar=False)
+    assert release.facts["epsilon"] == pytest.approx(4.712, abs=1e-3)
+    with pytest.raises(DomainError, match="delta"):
+        law.sample(ledger=ledger(), delta=2.0)
 
 
 def test_a_planned_total_is_charged_at_its_delta():
@@ -180,7 +206,9 @@ def test_laws_of_other_libraries_are_references_too():
 
 
 @pytest.mark.parametrize("name", REFERENCES)
-def test_any_reference_keeps_the_window_whatever_the_estimate_says(name):
+def test_any_reference_keeps_the_window_whatever_the_estimate_says(name, monkeypatch):
+    monkeypatch.setitem(references.CELLS, 1, 500)
+    monkeypatch.setitem(references.CELLS, 2, 50)
     base = REFERENCES[name]
     rng = np.random.default_rng(len(name))
 

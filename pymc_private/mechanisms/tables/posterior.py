@@ -21,6 +21,7 @@ from pymc_private.mechanisms.tables.cells import (
     log_evidence,
     match_sum,
     match_totals,
+    noise_cells,
 )
 from pymc_private.mechanisms.tables.sums import draw_given_sums
 
@@ -172,8 +173,9 @@ def _prior_mean(
     if len(priors) == 1:
         return priors[0]
     scores, tilt = [], 0.0
+    flat = noise_cells(rows, *noise).flat()
     for prior in priors:
-        one = cells(rows, noise[0], noise[1], prior, noise[2]).flat()
+        one = flat.with_prior(prior)
         tilt = float(match_sum(one, total, tilt)[0])
         scores.append(log_evidence(one, tilt, total, prior))
     return round(float(special.softmax(scores) @ np.array(priors)), 3)

@@ -14,8 +14,11 @@ SHOWN = {
                     "gaussian_adv_clip", "gaussian_clip", "gaussian_truncmean", "noisy", "auto"),
 }  # fmt: skip
 COLORS = ("#c0652b", "#3b6ea8", "#8a8a8a", "#b9a13b", "#8b5aa8", "#4f8f4f", "black", "#d07fa8")
-WORDS = {"ce": "test cross-entropy (nats)", "acc": "test accuracy",
-         "ll": "test log-likelihood per record (nats)"}  # fmt: skip
+WORDS = {
+    "ce": "test cross-entropy (nats)",
+    "acc": "test accuracy",
+    "ll": "test log-likelihood lost to privacy (nats per record)",
+}
 
 
 def pictures(table: pd.DataFrame, out: Path) -> list[Path]:
@@ -39,22 +42,24 @@ def _figure(part, task, privacy, shown, metric, out) -> Path:
     figure, axes = plt.subplots(down, across, figsize=size, squeeze=False, layout="constrained")
     for ax, name in zip(axes.ravel(), sets, strict=False):
         here = part[part["dataset"] == name]
+        best = float(here[here["method"] == "nonprivate"]["mean"].iloc[0])
         for method, color in zip(shown, COLORS, strict=False):
             line = here[(here["method"] == method) & (here["privacy"] == privacy)].sort_values("at")
             style = {"lw": 2.2, "ls": "--"} if method == "auto" else {"lw": 1.4}
-            ax.errorbar(line["at"], line["mean"], line["std"], color=color, label=method, **style)
-        bound = here[here["method"] == "nonprivate"]["mean"]
-        if len(bound):
-            ax.axhline(float(bound.iloc[0]), color="black", lw=0.8, ls=":", label="nonprivate")
-        ax.set(xscale="log", title=name)
-        if metric == "ce":
+            value = line["mean"]
+            if metric == "ll":  # of log-likelihoods it is the loss that can be seen
+                value = (best - value).clip(lower=1e-3)
+            ax.errorbar(line["at"], value, line["std"], color=color, label=method, **style)
+        if metric != "ll":
+            ax.axhline(best, color="black", lw=0.8, ls=":", label="nonprivate")
+        ax.set(xscale="log", title=name, xlabel="epsilon")
+        if metric != "acc":
             ax.set(yscale="log")
         ax.grid(alpha=0.25)
     for ax in axes.ravel()[len(sets) :]:
         ax.axis("off")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
-    figure.supxlabel("epsilon", fontsize="medium")
     figure.suptitle(f"{WORDS[metric]}: {'naive Bayes' if task == 'nb' else 'Bayesian networks'}, "
                     f"{privacy}", fontsize="medium")  # fmt: skip
     file = out / f"{task}_{metric}_{'rdp' if privacy == 'RDP' else 'approximate'}.png"

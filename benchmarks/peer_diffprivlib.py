@@ -1,7 +1,7 @@
-"""diffprivlib's GaussianNB in an environment of its own: it does not import beside scikit-learn 1.9.
+"""diffprivlib's GaussianNB, in an environment of its own: it needs an older scikit-learn.
 
 ``python -m venv dpl; dpl/bin/pip install diffprivlib==0.6.6 scikit-learn==1.5.2`` and then
-``python -m benchmarks.classification --diffprivlib dpl/bin/python``. Reads a file of arrays, writes one.
+``python -m benchmarks.classification --diffprivlib dpl/bin/python``. Arrays in, arrays out.
 """
 
 import sys

@@ -38,7 +38,21 @@ html_theme_options = {"show_prev_next": False, "secondary_sidebar_items": ["page
 html_sidebars: dict[str, list[str]] = {"**": []}
 html_show_sourcelink = False
 
-autodoc_default_options = {"members": True, "show-inheritance": True}
+# scikit-learn adds methods of its own to every estimator; their words link to its glossary.
+REQUESTS = (
+    "fit",
+    "partial_fit",
+    "predict",
+    "predict_proba",
+    "predict_log_proba",
+    "score",
+    "update",
+)
+autodoc_default_options = {
+    "members": True,
+    "show-inheritance": True,
+    "exclude-members": ", ".join(f"set_{name}_request" for name in REQUESTS),
+}
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autosummary_generate = False

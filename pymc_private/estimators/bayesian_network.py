@@ -49,8 +49,13 @@ class DirichletBayesianNetwork(CountEstimator):
         Probabilities of each node, axes (parents..., node).
     network_ : dict of str to tuple of str
         Parents first.
-    guarantee_, release_, method_, private_
-        As in `DirichletNaiveBayes`.
+    guarantee_ : Guarantee
+        Of all fits and updates.
+    release_ : Release
+        The last one.
+    method_ : str
+    private_ : bool
+        False after a fit with ``random_state``.
 
     Examples
     --------

@@ -23,7 +23,7 @@ BELOW, ABOVE = 14.0, 10.0
 """How far from the noisy count a true one is looked for, in scales of Gaussian noise."""
 TABLED = 2**18
 """Counts up to this one find their prior in a table."""
-FAR = 60.0
+FAR = 45.0
 """The same for Laplace noise."""
 MOST_TILT = {LAPLACE: 0.7}
 """Largest tilt, in reciprocal scales, that the windows above are made for; Gaussian noise has 6."""
@@ -54,6 +54,11 @@ class Cells:
         """Middles of the bins, shape (rows, d, w)."""
         bins = self.step * np.arange(self.logs.shape[-1])
         return np.asarray(self.low[..., None] + bins + 0.5 * (self.step - 1))
+
+    def with_prior(self, a: float) -> Cells:
+        """Multiply by the prior of each cell."""
+        first = self.low[..., None] + self.step * np.arange(self.logs.shape[-1])
+        return replace(self, logs=self.logs + _log_prior(first, self.step, a))
 
     def flat(self) -> Cells:
         """Take all cells as one row."""
@@ -87,18 +92,21 @@ def cells(noisy: np.ndarray, law: str, scale: float, prior: float, minimum: floa
     minimum : float
         Public lower bound of every count.
     """
+    return noise_cells(noisy, law, scale, minimum).with_prior(prior)
+
+
+def noise_cells(noisy: np.ndarray, law: str, scale: float, minimum: float = 0.0) -> Cells:
+    """Lay out the noise alone: see `cells`."""
     step = 1 if scale <= FINE else int(2 ** np.floor(np.log2(scale / 6.0)))
     down, up = (FAR, FAR) if law == LAPLACE else (BELOW, ABOVE)
     least = int(np.ceil(minimum))
     low = np.maximum(least, np.floor(noisy - down * scale)).astype(np.int64)
     high = np.maximum(noisy, least) + up * scale
     width = int(np.ceil((high - low).max() / step)) + 1
-    first = low[..., None] + step * np.arange(width)
-    middle = first + 0.5 * (step - 1)
+    middle = low[..., None] + step * np.arange(width) + 0.5 * (step - 1)
     away = np.abs(middle - noisy[..., None]) / scale
     noise = -away if law == LAPLACE else -0.5 * away**2
-    logs = noise + _log_prior(first, step, prior)
-    return Cells(low, step, logs, MOST_TILT.get(law, 6.0) / scale)
+    return Cells(low, step, noise, MOST_TILT.get(law, 6.0) / scale)
 
 
 def _log_prior(first: np.ndarray, step: int, a: float) -> np.ndarray:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 
 from pymc_private.mechanisms.tables.cells import (
     Cells,
@@ -20,11 +21,12 @@ from pymc_private.mechanisms.tables.cells import (
     log_evidence,
     match_sum,
     match_totals,
+    noise_cells,
 )
 from pymc_private.mechanisms.tables.sums import draw_given_sums
 
-PRIORS = (0.01, 0.03, 0.1, 0.3, 1.0)
-"""Prior parameters of a cell tried; that of the most likely noisy counts is taken."""
+PRIORS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+"""Prior parameters of a cell, equally likely at first; their posterior mean is taken."""
 
 
 @dataclass(frozen=True)
@@ -117,13 +119,13 @@ def noisy_posterior(
     consistent : bool
         False: each cell by itself, as a baseline.
     priors : sequence of float
-        Prior parameters of a cell to choose from, by the probability of the noisy counts.
+        Prior parameters of a cell to weigh by the probability of the noisy counts.
     """
     found = {}
     for name, table in tables.items():
         rows = table.noisy.reshape(-1, table.noisy.shape[-1])
         if not consistent:
-            found[name] = _apart(table, rows, law, scale, minimum, priors[-1])
+            found[name] = _apart(table, rows, law, scale, minimum, 1.0)
             continue
         center, variance = _told(name, tables, sd)
         found[name] = _one(table, rows, (law, scale, minimum), total, (center, variance), priors)
@@ -147,7 +149,7 @@ def _one(
     priors: Sequence[float],
 ) -> TablePosterior:
     center, variance = told
-    prior = _best_prior(rows, noise, total, priors)
+    prior = _prior_mean(rows, noise, total, priors)
     laws = cells(rows, noise[0], noise[1], prior, noise[2])
     alone = len(rows) == 1 or not np.isfinite(variance).any()
     if alone and total is not None:
@@ -159,18 +161,24 @@ def _one(
     return TablePosterior(table.noisy.shape, laws, tilt, center, variance, prior)
 
 
-def _best_prior(
+def _prior_mean(
     rows: np.ndarray, noise: tuple[str, float, float], total: float | None, priors: Sequence[float]
 ) -> float:
-    """Take the prior parameter that makes the noisy counts most likely; 1 without a total."""
-    if total is None or len(priors) == 1:
-        return priors[-1]
+    """Posterior mean of the prior parameter of a cell, given the noisy counts; 1 without a total.
+
+    A mean, not the most likely one: where noise hides everything, that would be a lucky guess.
+    """
+    if total is None:
+        return 1.0
+    if len(priors) == 1:
+        return priors[0]
     scores, tilt = [], 0.0
+    flat = noise_cells(rows, *noise).flat()
     for prior in priors:
-        one = cells(rows, noise[0], noise[1], prior, noise[2]).flat()
+        one = flat.with_prior(prior)
         tilt = float(match_sum(one, total, tilt)[0])
         scores.append(log_evidence(one, tilt, total, prior))
-    return priors[int(np.argmax(scores))]
+    return round(float(special.softmax(scores) @ np.array(priors)), 3)
 
 
 def _told(name: str, tables: Mapping[str, NoisyTable], sd: float) -> tuple[np.ndarray, np.ndarray]:

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from pymc_private.errors import BudgetExceeded, DomainError, NotCertified, Unsupported
+from pymc_private.errors import BudgetExceeded, DomainError, NotCertified
+from pymc_private.mechanisms.affordable import exact_delta, largest_range, shorter
 from pymc_private.models.certificate import Certificate, certify
 from pymc_private.models.plan import Frontier, Plan
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.temper import temper as temper_model
 from pymc_private.models.terms import Terms
 from pymc_private.models.trim import trim
-from pymc_private.privacy import Guarantee, approx_delta_n
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.printing import number
 from pymc_private.samplers.choose import AUTO, choose
@@ -88,23 +88,14 @@ def calibrate(
     rows = list(_candidates(private, epsilon, delta, draws, n, pick))
     if not rows:
         certify(trim(private, mass=DEFAULT_MASS))  # raises, naming what stays infinite
-    if not any(row.chosen for row in rows):  # the usual mass is too large; the next below it is not
-        rows[-1] = replace(rows[-1], chosen=True)
-    chosen = next(row for row in rows if row.chosen)
+    chosen = _choice(rows)
     if chosen.power < 1 and not temper:
         _refuse(chosen, epsilon, delta, draws)
     final = _tempered(chosen.private, chosen.power)
     method = pick(final)
     terms = method.terms(final)
     if terms != chosen.certificate.terms:  # what the sampler adds to the price is known only now
-        again = _row(
-            chosen.private,
-            chosen.certificate.on(terms),
-            largest_range(epsilon, exact_delta(terms, epsilon, delta, draws), draws),
-            chosen.mass,
-            chosen=True,
-            n=n,
-        )
+        again = _repriced(chosen, terms, epsilon, delta, draws, n)
         rows[rows.index(chosen)] = chosen = again
         final = _tempered(chosen.private, chosen.power)
     certificate = chosen.certificate.tempered(final.power)
@@ -136,6 +127,27 @@ def _public_count(private: PrivateModel, given: int | None) -> int | None:
     if given is not None and not whole:
         raise DomainError("n= is a public number of records", got=given, allowed="1, 2, ...")
     return None if given is None else int(given)
+
+
+def _choice(rows: list[Frontier]) -> Frontier:
+    """The chosen row: if the usual mass is too large, the next below it."""
+    if not any(row.chosen for row in rows):
+        rows[-1] = replace(rows[-1], chosen=True)
+    return next(row for row in rows if row.chosen)
+
+
+def _repriced(
+    chosen: Frontier, terms: Terms, epsilon: float, delta: float, draws: int, n: int | None
+) -> Frontier:
+    """The same region on a sampler's terms."""
+    return _row(
+        chosen.private,
+        chosen.certificate.on(terms),
+        largest_range(epsilon, exact_delta(terms, epsilon, delta, draws), draws),
+        chosen.mass,
+        chosen=True,
+        n=n,
+    )
 
 
 def _check(epsilon: float, delta: float, draws: int) -> None:
@@ -185,66 +197,9 @@ def _row(
     if cost > affordable:
         power = Fraction(affordable) / Fraction(cost)
     # A short power is easier to read and to state; it is rounded towards more privacy.
-    power = power if power == 1 else _shorter(power)
+    power = power if power == 1 else shorter(power)
     kept = float(power * private.power) * (math.nan if n is None else n)
     return Frontier(private, certificate, power, mass, kept, chosen)
-
-
-def _shorter(power: Fraction) -> Fraction:
-    """The power cut to six significant digits."""
-    digits = 6 - math.floor(math.log10(power)) - 1
-    return Fraction(math.floor(power * 10**digits), 10**digits)
-
-
-def largest_range(epsilon: float, delta: float, draws: int) -> float:
-    """The largest R for which `draws` draws are (epsilon, delta)-DP (T1-T4), in nats, rounded down.
-
-    Bisection on a non-increasing predicate; the returned end satisfies it, which is checked.
-    """
-    low = epsilon / draws * (1.0 - 2.0**-50)
-    if delta == 0.0:
-        return low
-    high = low
-    while _fits(high * 2.0, epsilon, delta, draws):
-        low, high = high * 2.0, high * 2.0
-    high = high * 2.0
-    for _ in range(40):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if _fits(middle, epsilon, delta, draws) else (low, middle)
-        if high - low < 1e-7 * low:
-            break
-    # The ledger asks for epsilon at delta, whose own root finder errs upward by a hair.
-    while Guarantee.bounded_range_of(low, draws).epsilon(delta) > epsilon:
-        low *= 1.0 - 1e-8
-    return low
-
-
-def _fits(candidate: float, epsilon: float, delta: float, draws: int) -> bool:
-    return Guarantee.bounded_range_of(candidate, draws).delta(epsilon) <= delta
-
-
-def exact_delta(terms: Terms, epsilon: float, delta: float, draws: int) -> float:
-    """What a sampler's distance from its law leaves of delta, rounded down (T18).
-
-    Raises
-    ------
-    Unsupported
-        Nothing is left.
-    """
-    if terms.tv == 0.0:
-        return delta
-    far = approx_delta_n(epsilon, 0.0, terms.tv, draws)
-    left = math.nextafter((delta - far) * (1.0 - 1e-12), 0.0)
-    if left <= 0.0:
-        raise Unsupported(
-            "the sampler's distance from the posterior costs more delta than there is",
-            got=f"{draws} draws within {terms.tv:.3g} each: delta {number(far)} at epsilon "
-            f"{number(epsilon)}",
-            allowed=f"less than delta = {number(delta, up=False)}",
-            do="a larger delta, fewer draws, a smaller tv= of the sampler, or a sampler of exact "
-            "draws (trim to a box of few parameters)",
-        )
-    return left
 
 
 def _tempered(private: PrivateModel, power: Fraction) -> PrivateModel:

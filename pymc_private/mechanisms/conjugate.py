@@ -170,3 +170,12 @@ def _content(found: Conjugate, plan: CountPlan, tables: Tables, private: Private
         return {found.name: content.make(seed)[found.name][..., 1]}
 
     return replace(content, families=(Family(found.name, (), ()),), make=second, told=told)
+
+
+def if_better(
+    what: PrivateModel, draws: int | None, epsilon: float | None, strict: bool, **rest: Any
+) -> Release | None:
+    """A draw at the exact price of Dirichlet draws, where that is the better road."""
+    if draws is None or epsilon is None or strict:
+        return None
+    return sample_conjugate(what, draws=draws, epsilon=epsilon, **rest)

@@ -9,12 +9,12 @@ from concurrent.futures import Executor
 from fractions import Fraction
 from typing import Any
 
-from pymc_private.errors import BudgetExceeded, DomainError, Incompatible, PrivacyWarning
+from pymc_private.errors import DomainError, Incompatible, PrivacyWarning
 from pymc_private.mechanisms import assembly, drawing
 from pymc_private.mechanisms.calibrate import at_cost, calibrate
-from pymc_private.mechanisms.conjugate import sample_conjugate
+from pymc_private.mechanisms.conjugate import if_better
 from pymc_private.mechanisms.guards import check_unchanged
-from pymc_private.mechanisms.refusals import explained
+from pymc_private.mechanisms.refusals import charged
 from pymc_private.mechanisms.release import Release
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel, privatize
@@ -126,10 +126,9 @@ def sample(
     _refuse_keywords(declaration)
     if not isinstance(what, Plan | PrivateModel) and epsilon is not None and draws is not None:
         what, declaration = privatize(what, **declaration), {}
-    automatic = isinstance(sampler, str) and sampler == AUTO and not strict
-    if isinstance(what, PrivateModel) and automatic and draws is not None and epsilon is not None:
-        direct = sample_conjugate(
-            what, draws=draws, epsilon=epsilon, delta=delta, ledger=ledger, name=name,
+    if isinstance(what, PrivateModel) and isinstance(sampler, str) and sampler == AUTO:
+        direct = if_better(
+            what, draws, epsilon, strict, delta=delta, ledger=ledger, name=name,
             data_version=data_version, save=save, again=again, random_seed=random_seed,
         )  # fmt: skip
         if direct is not None:
@@ -140,19 +139,28 @@ def sample(
         assembly.check_destination(save, overwrite=again)
         seeded = _seeded(plan, random_seed, name, progressbar)
         return assembly.save_as(seeded, save, overwrite=again)
-    ledger, at = _ledger(ledger, plan)
     key = f"{plan.fingerprint}|{data_version}"
-    if not again and name is not None:
-        stored = _stored(ledger, name, key)
-        if stored is not None:
-            return assembly.save_as(stored, save)
+    return _bought(plan, ledger, name, key, save, again, progressbar, executor)
+
+
+def _bought(
+    plan: Plan,
+    ledger: Ledger | None,
+    name: str | None,
+    key: str,
+    save: str | os.PathLike[str] | None,
+    again: bool,
+    progressbar: bool,
+    executor: Executor | None,
+) -> Release:
+    """The release of this name and plan: the stored one, or charge, then draw."""
+    ledger, at = _ledger(ledger, plan)
+    stored = None if again or name is None else _stored(ledger, name, key)
+    if stored is not None:
+        return assembly.save_as(stored, save)
     assembly.check_destination(save, overwrite=again)
     assembly.rehearse(plan, name)
-    label = name or f"{plan.draws} draws"
-    try:
-        entry = ledger.charge(plan.guarantee, label, delta=at, name=name, key=key)
-    except BudgetExceeded as error:
-        raise explained(error, plan.delta, ledger) from None
+    entry = charged(plan, ledger, at, name, key)
     release = drawing.stoppable(lambda: _paid(plan, ledger, entry, progressbar, executor))
     drawing.stoppable(lambda: ledger.store(entry, release.to_bytes()), drawing.STOPPED_LATE)
     return assembly.save_as(release, save, overwrite=again)

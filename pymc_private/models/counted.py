@@ -72,9 +72,10 @@ def refuse_counted(
     Raises
     ------
     Unsupported
-        Rows differ by something public, or an array that is not private has n entries along an
-        axis.
+        Records stand in a sequence, rows differ by something public, or an array that is not
+        private has n entries along an axis.
     """
+    refuse_sequences(graph)
     outs = [graph.record, graph.prior]
     arrays = [v.get_value() for v in public_data(outs)]
     arrays += [v.data for v in ancestors(outs) if isinstance(v, Constant) and np.ndim(v.data) > 0]

@@ -15,7 +15,7 @@ from pymc_private.analysis import Interval as Bounds
 from pymc_private.models import declare, intake
 from pymc_private.models.compat import dumps as model_dumps
 from pymc_private.models.compat import unpickle
-from pymc_private.models.counted import refuse_counted, refuse_in_sequences, refuse_sequences
+from pymc_private.models.counted import refuse_counted, refuse_in_sequences
 from pymc_private.models.metric import Metric, check_metric, relation_of
 from pymc_private.models.records import RecordGraph, build_record_graph
 from pymc_private.models.sources import Source
@@ -263,7 +263,6 @@ def privatize(
     if metric is not None:
         refuse_in_sequences(graph, str(metric))
         claims = [*claims, check_metric(metric, sources, graph)]
-    claims = [*claims, *claims_of_units(units, relation)]
     private = PrivateModel(
         base=copy,
         sources=tuple(sources),
@@ -272,11 +271,10 @@ def privatize(
         n=n,
         neighbors=relation,
         metric=metric,
-        claims=(*claims, *taken.claims),
+        claims=(*claims, *claims_of_units(units, relation), *taken.claims),
         initvals=taken.initvals,
         records_per_unit=units,
     )
     if relation == ADD_REMOVE:
-        refuse_sequences(graph)
         refuse_counted(graph, sources, n, private.shapes)
     return private

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
+from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis import Interval as Bounds
@@ -22,7 +23,7 @@ from pymc_private.analysis.branch import Enclosure
 from pymc_private.analysis.expand import expand
 from pymc_private.analysis.specialize import joint_terms, specialize
 from pymc_private.models.allowed import allowed, has_sums
-from pymc_private.models.atoms import split_at_atoms
+from pymc_private.models.atoms import Atoms, split_at_atoms
 from pymc_private.models.columns import columns_of
 from pymc_private.models.coordinates import (
     SUBSTITUTION,
@@ -86,11 +87,7 @@ class Quadruples:
     ) -> None:
         self._public = record.public
         columns = columns_of(record, sources, box, held)
-        whole = {column.variable: column.bounds for column in columns}
-        value = specialize(record.value, whole)
-        if expanded:
-            value = simplify([expand(value)])[0]
-        value, columns, self._atoms = split_at_atoms(value, columns)
+        value, columns, self._atoms = _split(record.value, columns, expanded)
         points = [c.variable for c in columns if c.role is Role.POINT]
         # Under add/remove a term of the parameters alone does not cancel.
         every = contrast.keeps_parameters
@@ -255,6 +252,16 @@ class Quadruples:
                 low[:, place] = _outward(low[:, place], down, -np.inf)
                 high[:, place] = _outward(high[:, place], up, np.inf)
         return low, high
+
+
+def _split(
+    value: Variable, columns: list[Column], expanded: bool
+) -> tuple[Variable, list[Column], Atoms]:
+    """The form of the function on the whole box, with atoms apart."""
+    value = specialize(value, {column.variable: column.bounds for column in columns})
+    if expanded:
+        value = simplify([expand(value)])[0]
+    return split_at_atoms(value, columns)
 
 
 def _outward(total: np.ndarray, term: np.ndarray, far: float) -> np.ndarray:

@@ -26,6 +26,7 @@ from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.errors import DomainError, NotCertified
 from pymc_private.models.alike import proved_alike, refuse_many_ends, untold_rows
+from pymc_private.models.factor_parts import FactorParts
 from pymc_private.models.intake import record_latent
 from pymc_private.models.pinning import (
     is_pinned,
@@ -108,55 +109,47 @@ def build_record_graph(
     outs = simplify(raw)
     values = stand_ins(model, [*raw, *outs], parameters, data, sources)
     trail = row_labels(outs, labels_of_records(values, data, sources, n), values)
-    labels = [trail[out] for out in outs]
-    record, prior, names, factors = [], [], [], []
-    windows: list[Window] = []
     cutter = Cutter(data, sources, values, labels_of_records(values, data, sources, n), n)
-    for (name, _), out, label, before in zip(terms, outs, labels, raw, strict=True):
-        if not np.any(label != NONE):
-            prior.append(out.sum())
-            continue
-        rows = _rows_of(name, out, label, n, is_prior=name in parameters)
-        names.append(name)
-        if rows is not None:
-            record.append(rows)
-            factors.append(before)
-            continue
-        found, public = cutter.windows(name, before)
-        prior += public
-        factors += [window.rows for window in found]
-        # A sum over all records was written out, or some factor row reads several records.
-        record += [simplify([w.rows])[0] for w in found if w.is_row_wise(n)]
-        windows += [window for window in found if not window.is_row_wise(n)]
-    if not (record or windows):
-        raise NotCertified(
-            "no factor of the model reads a private variable",
-            cure="name the records dim (or {data variable: axis}) of the likelihood's data",
-        )
+    parts = FactorParts()
+    for (name, _), out, before in zip(terms, outs, raw, strict=True):
+        parts.add(name, out, before, trail[out], cutter, n, is_prior=name in parameters)
+    record, prior, windows, names = parts.record, parts.prior, parts.windows, parts.names
+    parts.refuse_nothing_private()
     apart = [out for (name, _), out in zip(terms, outs, strict=True) if name not in _names(windows)]
     refuse_joint_conditions(apart, trail)
-    _refuse_row_parameters(factors, parameters, values, {n, *(w.count for w in windows)})
+    _refuse_row_parameters(parts.factors, parameters, values, {n, *(w.count for w in windows)})
     if constants == "private":
-        _refuse_row_arrays(row_arrays(factors, values, n), names)
-    base = pt.add(*prior) if len(prior) > 1 else (prior[0] if prior else pt.constant(0.0))
+        _refuse_row_arrays(row_arrays(parts.factors, values, n), names)
+    base = _sum(prior) if prior else pt.constant(0.0)
     inputs = {data[s.name]: s for s in sources}
-    total = pt.add(*record) if len(record) > 1 else (record[0] if record else None)
     if windows:
-        if total is not None:
+        if record:
             own = {(s.name, 0): data[s.name] for s in sources}
-            plain = [name for name in names if name not in _names(windows)]
-            windows = [Window(", ".join(plain), total, total, own, n, values), *windows]
-        windows = [proved_alike(w, sources, constants) for w in windows]
-        if constants == "private":
-            refuse_many_ends(windows, n)
-        total = simplify([pt.concatenate([w.rows for w in windows])])[0]
-        return RecordGraph(
-            total, base, parameters, data, tuple(names), True, windows=tuple(windows)
-        )
+            plain = ", ".join(name for name in names if name not in _names(windows))
+            windows = [Window(plain, _sum(record), _sum(record), own, n, values), *windows]
+        windows = _alike_windows(windows, sources, n, constants)
+        rows = simplify([pt.concatenate([w.rows for w in windows])])[0]
+        return RecordGraph(rows, base, parameters, data, tuple(names), True, windows=tuple(windows))
+    total = _sum(record)
     pinned = is_pinned(total, inputs, values, n)
     if constants == "private" and pinned and not is_told(total, inputs, values, n):
         raise untold_rows(names)
     return RecordGraph(total, base, parameters, data, tuple(names), pinned)
+
+
+def _sum(terms: Sequence[Variable]) -> Variable:
+    """Their sum."""
+    return pt.add(*terms) if len(terms) > 1 else terms[0]
+
+
+def _alike_windows(
+    windows: Sequence[Window], sources: Sequence[Source], n: int, constants: str
+) -> list[Window]:
+    """Windows whose rows are proved to be one function."""
+    alike = [proved_alike(w, sources, constants) for w in windows]
+    if constants == "private":
+        refuse_many_ends(alike, n)
+    return alike
 
 
 def _names(windows: Sequence[Window]) -> set[str]:
@@ -227,26 +220,6 @@ def labels_of_records(
         row = np.expand_dims(np.arange(n), tuple(a for a in range(len(s.shape)) if a != s.axis))
         labels[data[s.name]] = np.broadcast_to(row, s.shape)
     return labels
-
-
-def _rows_of(
-    name: str, out: Variable, label: np.ndarray, n: int, is_prior: bool
-) -> Variable | None:
-    """The factor summed over every axis but that of the records; None if it is not row-wise."""
-    if is_prior:
-        raise NotCertified(
-            f"the prior of '{name}' reads the private data",
-            blame=(name,),
-            cure="priors must be public: write its parameters as numbers fixed without the data",
-        )
-    # A square factor comes of broadcasting (n, 1) with (n,): its axes cannot be told apart.
-    square = label.shape.count(n) > 1
-    for axis in range(label.ndim if not square else 1):
-        rows = np.moveaxis(label, axis, 0).reshape(label.shape[axis], -1)
-        own = np.arange(len(rows))[:, None]
-        if len(rows) == n and np.all((rows == own) | (rows == NONE)):
-            return out.sum(axis=tuple(a for a in range(label.ndim) if a != axis))
-    return None
 
 
 def _refuse_row_parameters(

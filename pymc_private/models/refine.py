@@ -100,9 +100,7 @@ def refined(
             found = max(found, bracket.lower)
         if not where or not objective.is_relaxed:
             where, is_relaxed = objective.places(bracket.point), objective.is_relaxed
-        if best <= found * (1.0 + tolerance) or best <= bracket.lower * (1.0 + tolerance):
-            break
-        if best <= floor:
+        if best <= max(floor, found * (1.0 + tolerance), bracket.lower * (1.0 + tolerance)):
             break
     _check_against(found, best)
     if best <= floor:

@@ -1,0 +1,79 @@
+"""The factors of a joint density by what they read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from pytensor.graph.basic import Variable
+
+from pymc_private.analysis import NONE, simplify
+from pymc_private.errors import NotCertified
+from pymc_private.models.windows import Cutter, Window
+
+
+@dataclass
+class FactorParts:
+    """Factors by what they read: the terms of single records, windows, and the prior."""
+
+    record: list[Variable] = field(default_factory=list)
+    prior: list[Variable] = field(default_factory=list)
+    windows: list[Window] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    factors: list[Variable] = field(default_factory=list)
+
+    def refuse_nothing_private(self) -> None:
+        """Refuse a model whose factors read no private variable."""
+        if not (self.record or self.windows):
+            raise NotCertified(
+                "no factor of the model reads a private variable",
+                cure="name the records dim (or {data variable: axis}) of the likelihood's data",
+            )
+
+    def add(
+        self,
+        name: str,
+        out: Variable,
+        before: Variable,
+        label: np.ndarray,
+        cutter: Cutter,
+        n: int,
+        *,
+        is_prior: bool,
+    ) -> None:
+        """Take one factor in, simplified and as it was before."""
+        if not np.any(label != NONE):
+            self.prior.append(out.sum())
+            return
+        rows = _rows_of(name, out, label, n, is_prior=is_prior)
+        self.names.append(name)
+        if rows is not None:
+            self.record.append(rows)
+            self.factors.append(before)
+            return
+        found, public = cutter.windows(name, before)
+        self.prior += public
+        self.factors += [window.rows for window in found]
+        # A sum over all records was written out, or some factor row reads several records.
+        self.record += [simplify([w.rows])[0] for w in found if w.is_row_wise(n)]
+        self.windows += [window for window in found if not window.is_row_wise(n)]
+
+
+def _rows_of(
+    name: str, out: Variable, label: np.ndarray, n: int, is_prior: bool
+) -> Variable | None:
+    """The factor summed over every axis but that of the records; None if it is not row-wise."""
+    if is_prior:
+        raise NotCertified(
+            f"the prior of '{name}' reads the private data",
+            blame=(name,),
+            cure="priors must be public: write its parameters as numbers fixed without the data",
+        )
+    # A square factor comes of broadcasting (n, 1) with (n,): its axes cannot be told apart.
+    square = label.shape.count(n) > 1
+    for axis in range(label.ndim if not square else 1):
+        rows = np.moveaxis(label, axis, 0).reshape(label.shape[axis], -1)
+        own = np.arange(len(rows))[:, None]
+        if len(rows) == n and np.all((rows == own) | (rows == NONE)):
+            return out.sum(axis=tuple(a for a in range(label.ndim) if a != axis))
+    return None

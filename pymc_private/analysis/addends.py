@@ -19,6 +19,7 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
 from pytensor.tensor.shape import Reshape, SpecifyShape
 
+from pymc_private.analysis.expand import SUMMED
 from pymc_private.analysis.intervals.shape import parameters_of
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.analysis.rows import Concrete
@@ -69,6 +70,8 @@ def addends(variable: Variable, reads: Reads, concrete: Concrete) -> list[Variab
 
 def _of_elementwise(node: Apply, reads: Reads, concrete: Concrete) -> list[Variable] | None:
     """Terms of a sum, and of a sum times a number that reads no record."""
+    if node.outputs[0].type.dtype not in SUMMED:
+        return None
     kind, first = node.op.scalar_op, node.inputs[0]
     if isinstance(kind, ps.Add | ps.Sub):
         terms = [-v if k and isinstance(kind, ps.Sub) else v for k, v in enumerate(node.inputs)]

@@ -219,3 +219,11 @@ def test_the_users_model_is_left_as_it_was():
     before = set(model.backend.model.named_vars)
     pmp.privatize(model, records="__obs__", domain={"x": X})
     assert set(model.backend.model.named_vars) == before
+
+
+def test_a_term_of_several_columns_makes_a_model_that_pymc_copies():
+    model = build("bin ~ poly(x, 2)", "bernoulli")
+    private = pmp.privatize(model, records="__obs__", domain={"poly(x, 2)": X})
+    assert {s.name: s.shape for s in private.sources}["data[poly(x, 2)]"] == (N, 2)
+    trimmed = pmp.trim(private, box={"Intercept": (-1, 1), "poly(x, 2)": (-1, 1)})
+    assert trimmed.model.named_vars_to_dims["data[poly(x, 2)]"][0] == "__obs__"

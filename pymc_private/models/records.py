@@ -109,7 +109,7 @@ def build_record_graph(
     values = stand_ins(model, [*raw, *outs], parameters, data, sources)
     trail = row_labels(outs, labels_of_records(values, data, sources, n), values)
     labels = [trail[out] for out in outs]
-    record, prior, names, factors = [], [], [], []
+    record, prior, names, plain, factors = [], [], [], [], []
     windows: list[Window] = []
     cutter = Cutter(data, sources, values, labels_of_records(values, data, sources, n), n)
     for (name, _), out, label, before in zip(terms, outs, labels, raw, strict=True):
@@ -120,13 +120,16 @@ def build_record_graph(
         names.append(name)
         if rows is not None:
             record.append(rows)
+            plain.append(name)
             factors.append(before)
             continue
         found, public = cutter.windows(name, before)
         prior += public
         factors += [window.rows for window in found]
         # A sum over all records was written out, or some factor row reads several records.
-        record += [simplify([w.rows])[0] for w in found if w.is_row_wise(n)]
+        alone = [w for w in found if w.is_row_wise(n)]
+        record += [simplify([w.rows])[0] for w in alone]
+        plain += [name] if alone else []
         windows += [window for window in found if not window.is_row_wise(n)]
     if not (record or windows):
         raise NotCertified(
@@ -144,7 +147,6 @@ def build_record_graph(
     if windows:
         if total is not None:
             own = {(s.name, 0): data[s.name] for s in sources}
-            plain = [name for name in names if name not in _names(windows)]
             windows = [Window(", ".join(plain), total, total, own, n, values), *windows]
         windows = [proved_alike(w, sources, constants) for w in windows]
         if constants == "private":

@@ -154,6 +154,15 @@ def test_an_exponent_that_repeats_a_row_counts_each_time():
     assert pmp.certify(private, tolerance=0.3, progressbar=False).range >= 48.0
 
 
+def test_a_part_of_a_factor_that_reads_one_record_has_its_name():
+    with pm.Model(coords={"t": range(N)}) as model:
+        y, mu = pm.Data("y", np.zeros(N), dims="t"), pm.Normal("mu")
+        pm.Potential("fit", (mu * y[1:] * y[:-1]).sum() - (mu * y).sum())
+    private = pmp.privatize(model, records="t", domain={"y": (-1, 1)})
+    found = pmp.certify(pmp.trim(private, box={"mu": (-1, 1)}), progressbar=False)
+    assert "3 factor rows (3 of fit)" in found.coupling
+
+
 # ---- planted faults ----------------------------------------------------------------------
 
 

@@ -49,7 +49,7 @@ def addends(variable: Variable, reads: Reads, concrete: Concrete) -> list[Variab
         One step down, or None where `variable` is no sum.
     """
     node = variable.owner
-    if node is None:
+    if node is None or variable.type.dtype not in SUMMED:
         return None
     op = node.op
     if isinstance(op, SAME):
@@ -70,8 +70,6 @@ def addends(variable: Variable, reads: Reads, concrete: Concrete) -> list[Variab
 
 def _of_elementwise(node: Apply, reads: Reads, concrete: Concrete) -> list[Variable] | None:
     """Terms of a sum, and of a sum times a number that reads no record."""
-    if node.outputs[0].type.dtype not in SUMMED:
-        return None
     kind, first = node.op.scalar_op, node.inputs[0]
     if isinstance(kind, ps.Add | ps.Sub):
         terms = [-v if k and isinstance(kind, ps.Sub) else v for k, v in enumerate(node.inputs)]

@@ -36,7 +36,9 @@ def test_a_product_written_out_is_the_same_function(name):
     assert value(expand(CASES[name])) == pytest.approx(value(CASES[name]))
 
 
-@pytest.mark.parametrize("graph", [A + B, A - B, -A, pt.gt(A, 0) + pt.gt(B, 0)])
+@pytest.mark.parametrize(
+    "graph", [A + B, A - B, -A, A.sum(dtype="int8"), pt.gt(A, 0) + pt.gt(B, 0)]
+)
 def test_sums_that_wrap_around_have_no_addends(graph):
     """In eight bits 100 + 100 is -56."""
     assert addends(graph, lambda v: False, Concrete(GIVEN)) is None

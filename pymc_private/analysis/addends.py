@@ -19,6 +19,7 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
 from pytensor.tensor.shape import Reshape, SpecifyShape
 
+from pymc_private.analysis.expand import SUMMED
 from pymc_private.analysis.intervals.shape import parameters_of
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.analysis.rows import Concrete
@@ -48,7 +49,7 @@ def addends(variable: Variable, reads: Reads, concrete: Concrete) -> list[Variab
         One step down, or None where `variable` is no sum.
     """
     node = variable.owner
-    if node is None:
+    if node is None or variable.type.dtype not in SUMMED:
         return None
     op = node.op
     if isinstance(op, SAME):

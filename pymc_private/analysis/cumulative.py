@@ -15,6 +15,7 @@ from pytensor.tensor.math import Prod
 
 from pymc_private.analysis.complements import is_on_simplex
 from pymc_private.analysis.composites import on_simplex
+from pymc_private.analysis.finite import never_infinite
 from pymc_private.analysis.joining import sigmoid_steps
 from pymc_private.analysis.matching import bare, joined_last, scalar_op, slice_of
 
@@ -35,18 +36,23 @@ def cumulative_categories(graph: FunctionGraph, node: Apply) -> list[Variable] |
     wanted = (numbers[..., 0], numbers[..., 1:], numbers[..., :-1], numbers[..., -1])
     if not all(_takes(end, base, entries) for end, entries in zip(ends, wanted, strict=True)):
         return None
-    new = sigmoid_steps(base.owner.inputs[0])
-    out = node.outputs[0]
+    return _in_place(sigmoid_steps(base.owner.inputs[0]), node.outputs[0])
+
+
+def _in_place(new: Variable, out: Variable) -> list[Variable] | None:
+    """A graph in place of another, if they can have one type."""
+    sizes = zip(new.type.shape, out.type.shape, strict=False)
     alike = new.type.dtype == out.type.dtype and new.type.ndim == out.type.ndim
-    return [new] if alike else None
+    return [new] if alike and all(a == b or None in (a, b) for a, b in sizes) else None
 
 
 def _difference(variable: Variable) -> tuple[Variable, Variable] | None:
-    """a and b of a - b, which may have been given an axis."""
+    """a and b of a - b, which may have been given an axis; b is as large as the difference."""
     variable = _without_axes(variable)
     if not isinstance(scalar_op(variable), ps.Sub):
         return None
-    return variable.owner.inputs[0], variable.owner.inputs[1]
+    first, second = variable.owner.inputs
+    return (first, second) if second.type.broadcastable == variable.type.broadcastable else None
 
 
 def _is_one(variable: Variable) -> bool:
@@ -75,8 +81,10 @@ def inside_the_unit_interval(graph: FunctionGraph, node: Apply) -> list[Variable
     for one, end in (condition.owner.inputs, condition.owner.inputs[::-1]):
         number = bare(end)
         at_end = isinstance(number, Constant) and bool(np.isin(number.data, (0.0, 1.0)).all())
-        if at_end and isinstance(scalar_op(bare(one)), psm.Sigmoid):
-            return [other]
+        sigmoid = bare(one)
+        if at_end and isinstance(scalar_op(sigmoid), psm.Sigmoid):
+            # At an infinite z, as log(0) is, the guard is no guard but a case of its own.
+            return [other] if never_infinite(sigmoid.owner.inputs[0]) else None
     return None
 
 
@@ -99,9 +107,7 @@ def sequential_categories(graph: FunctionGraph, node: Apply) -> list[Variable] |
     kept, left = -pt.softplus(-z), -pt.softplus(z)
     logs = [kept[..., k : k + 1] + left[..., :k].sum(-1, keepdims=True) for k in range(1, size)]
     logs = [kept[..., :1], *logs, left.sum(-1, keepdims=True)]
-    new, out = on_simplex(pt.exp(pt.concatenate(logs, axis=-1))), node.outputs[0]
-    alike = new.type.dtype == out.type.dtype and new.type.ndim == out.type.ndim
-    return [new] if alike else None
+    return _in_place(on_simplex(pt.exp(pt.concatenate(logs, axis=-1))), node.outputs[0])
 
 
 def _is_broken(part: Variable, base: Variable, numbers: np.ndarray, k: int) -> bool:

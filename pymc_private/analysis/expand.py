@@ -15,6 +15,8 @@ from pytensor.tensor.variable import TensorConstant
 
 MOST_TERMS = 64
 """Terms of a product that is written out; one of more stays as it is."""
+SUMMED = ("float64", "float32", "int64")
+"""Numbers of which sums are taken as sums of real numbers."""
 
 
 def expand(value: Variable) -> Variable:
@@ -39,18 +41,20 @@ def _terms(value: Variable) -> list[Variable]:
         return [value]
     if isinstance(node.op, DimShuffle | Sum):
         return [node.op(term) for term in _terms(node.inputs[0])]
-    if not isinstance(node.op, Elemwise):
+    # Sums of narrow integers wrap around, and sums of truth values are no sums.
+    if not isinstance(node.op, Elemwise) or value.type.dtype not in SUMMED:
         return [value]
-    found = _of_elementwise(node.op.scalar_op, node.inputs, value)
-    return found if found is not None and len(found) <= MOST_TERMS else [value]
+    found = _of_elementwise(node.op.scalar_op, node.inputs)
+    if found is None or len(found) > MOST_TERMS:
+        return [value]
+    # A term that is broadcast would be counted once where it counts for many: s ** [2, 2].
+    alike = all(term.type.broadcastable == value.type.broadcastable for term in found)
+    return found if alike else [value]
 
 
-def _of_elementwise(op: ps.ScalarOp, inputs: list[Variable], value: Variable) -> list | None:
+def _of_elementwise(op: ps.ScalarOp, inputs: list[Variable]) -> list | None:
     """Of a sum, a product, a square, or a quotient."""
     if isinstance(op, ps.Add | ps.Sub | ps.Neg):
-        # A term that is broadcast would be counted once where it counts for many.
-        if any(v.type.broadcastable != value.type.broadcastable for v in inputs):
-            return None
         turned = isinstance(op, ps.Neg)
         signs = [turned or (k > 0 and isinstance(op, ps.Sub)) for k in range(len(inputs))]
         parts = zip(signs, inputs, strict=True)

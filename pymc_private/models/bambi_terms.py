@@ -97,13 +97,21 @@ def named_terms(bambi_model: Any, given: pm.Model) -> NamedTerms:
     read = set(ancestors(roots(copy)))
     used = {name: v for name, v in known.shared.items() if v in read}
     for variable in used.values():
-        copy.register_data_var(variable, dims=(DIM,) + (None,) * (variable.type.ndim - 1))
+        copy.register_data_var(variable, dims=_dims(copy, variable))
     domains = {
         data_name(name): Categories(range(known.levels[name]))
         for name in used
         if name in known.levels
     }
     return NamedTerms(copy, initvals, {name: data_name(name) for name in used}, domains)
+
+
+def _dims(model: pm.Model, variable: Variable) -> tuple[str, ...]:
+    """The records dim, and one for each further axis: PyMC copies no model with a nameless dim."""
+    sizes = {f"{variable.name}_dim_{k}": size for k, size in enumerate(variable.type.shape) if k}
+    for name, size in sizes.items():
+        model.add_coord(name, length=size)
+    return (DIM, *sizes)
 
 
 def _fitted(written: Variable, constant: Any) -> Variable | None:

@@ -20,6 +20,7 @@ class FactorParts:
     prior: list[Variable] = field(default_factory=list)
     windows: list[Window] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
+    plain: list[str] = field(default_factory=list)
     factors: list[Variable] = field(default_factory=list)
 
     def refuse_nothing_private(self) -> None:
@@ -49,13 +50,16 @@ class FactorParts:
         self.names.append(name)
         if rows is not None:
             self.record.append(rows)
+            self.plain.append(name)
             self.factors.append(before)
             return
         found, public = cutter.windows(name, before)
         self.prior += public
         self.factors += [window.rows for window in found]
         # A sum over all records was written out, or some factor row reads several records.
-        self.record += [simplify([w.rows])[0] for w in found if w.is_row_wise(n)]
+        alone = [w for w in found if w.is_row_wise(n)]
+        self.record += [simplify([w.rows])[0] for w in alone]
+        self.plain += [name] if alone else []
         self.windows += [window for window in found if not window.is_row_wise(n)]
 
 

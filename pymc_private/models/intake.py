@@ -10,6 +10,7 @@ import pymc as pm
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.errors import DomainError, Unsupported
+from pymc_private.models.bambi_formula import fitted_terms
 from pymc_private.models.bambi_terms import is_bambi, named_terms
 from pymc_private.models.compat import copy_model
 from pymc_private.models.sources import candidates
@@ -49,9 +50,13 @@ def take(
     model: Any, resolved: pm.Model, domain: Mapping[str, Any], public: Sequence[str], constants: str
 ) -> Taken:
     """Copy a model; of a Bambi one, the variables of its formula become data variables."""
+    fitted = dict.fromkeys(fitted_terms(model)) if is_bambi(model) else ()
+    claims = [
+        f"what '{term}' computes with was fixed without looking at the data" for term in fitted
+    ]
     if not is_bambi(model) or constants == "public":
         copy, initvals = copy_model(resolved)
-        return Taken(copy, initvals, dict(domain), tuple(public), [])
+        return Taken(copy, initvals, dict(domain), tuple(public), claims)
     terms = named_terms(model, resolved)
     known = set(terms.model.named_vars) & {c.name for c in candidates(terms.model)}
     names = {k: v for k, v in terms.names.items() if k not in known}
@@ -59,7 +64,7 @@ def take(
     secret = {d: v for d, v in terms.domains.items() if d not in renamed}
     given = tuple(names.get(key, key) for key in public)
     implied = {d: v for d, v in secret.items() if d not in given}
-    return Taken(terms.model, terms.initvals, implied | renamed, given, terms.claims)
+    return Taken(terms.model, terms.initvals, implied | renamed, given, terms.claims + claims)
 
 
 def refuse_structures(model: pm.Model) -> None:

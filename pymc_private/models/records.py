@@ -125,7 +125,7 @@ def build_record_graph(
     if windows:
         if record:
             own = {(s.name, 0): data[s.name] for s in sources}
-            plain = ", ".join(name for name in names if name not in _names(windows))
+            plain = ", ".join(parts.plain)
             windows = [Window(plain, _sum(record), _sum(record), own, n, values), *windows]
         windows = _alike_windows(windows, sources, n, constants)
         rows = simplify([pt.concatenate([w.rows for w in windows])])[0]

@@ -220,7 +220,15 @@ def _is_random(variable: Variable) -> bool:
 
 def _drawn_quantiles(rvs: list[Variable], tail: float) -> dict[str, Any]:
     """Quantiles of prior draws, widened to the extremes where the tail holds too few draws."""
-    draws = pm.draw(rvs, draws=PRIOR_DRAWS, random_seed=PRIOR_SEED, mode="FAST_COMPILE")
+    try:
+        draws = pm.draw(rvs, draws=PRIOR_DRAWS, random_seed=PRIOR_SEED, mode="FAST_COMPILE")
+    except NotImplementedError as error:  # Flat, HalfFlat, or a density without a generator
+        raise Unsupported(
+            "a prior that cannot be drawn from has no central box",
+            got=", ".join(rv.name for rv in rvs),
+            allowed="proper priors with a quantile function or a generator",
+            do="write proper priors (Bambi: priors={...}), or give the region by box={...}",
+        ) from error
     draws = draws if isinstance(draws, list) else [draws]
     found = {}
     for rv, sample in zip(rvs, draws, strict=True):

@@ -103,6 +103,9 @@ APART = {
     "stick of another start": lambda: stick(pt.sigmoid(C - 2 * P[:, None]), first=0.5),
     "stick of another function": lambda: stick(pt.tanh(C - 2 * P[:, None])),
     "steps of another function": lambda: steps(pt.tanh(CUTS - M)),
+    "pieces with a broadcast end": lambda: pt.concatenate(
+        [pt.sigmoid(C)[:1], pt.sigmoid(C)[1:] - pt.sigmoid(C)[:-1], np.ones(4) - pt.sigmoid(C)[-1:]]
+    ),
     "complement of another": lambda: pt.stack([P[0], 1 - P[1]]) * 2.0,
     "complement of two": lambda: pt.stack([P[0], 2 - P[0]]) * 2.0,
     "complement along the records": lambda: pt.concatenate([P, 1 - P]) * 2.0,
@@ -143,6 +146,24 @@ def test_what_is_no_sum_of_exponentials_is_left_alone(name):
     assert composites.LogAddExp not in kinds(simple)
     before, after = evaluate([out, simple], {v: VALUES[v] for v in given([out])})
     np.testing.assert_allclose(after, before, rtol=1e-11)
+
+
+INFINITE = {
+    "log": lambda x: pt.log(x),
+    "negative power": lambda x: -pt.pow(x, -1.0),
+    "quotient": lambda x: -1.0 / x,
+    "case": lambda x: pt.switch(pt.eq(x, 0.0), -np.inf, x),
+}
+
+
+@pytest.mark.parametrize("name", INFINITE)
+def test_a_guard_that_a_point_reaches_stays(name):
+    """sigmoid(-inf) is 0 without any rounding."""
+    x = pt.dscalar("x")
+    s = pt.sigmoid(INFINITE[name](x))
+    out = pt.switch(pt.eq(s, 0.0), 10.0, s)
+    (simple,) = simplify([out])
+    assert evaluate([simple], {x: np.float64(0.0)}) == [10.0]
 
 
 def given(outputs) -> list:

@@ -219,3 +219,23 @@ def test_the_users_model_is_left_as_it_was():
     before = set(model.backend.model.named_vars)
     pmp.privatize(model, records="__obs__", domain={"x": X})
     assert set(model.backend.model.named_vars) == before
+
+
+def test_a_term_of_several_columns_makes_a_model_that_pymc_copies():
+    model = build("bin ~ poly(x, 2)", "bernoulli")
+    private = pmp.privatize(model, records="__obs__", domain={"poly(x, 2)": X})
+    assert {s.name: s.shape for s in private.sources}["data[poly(x, 2)]"] == (N, 2)
+    trimmed = pmp.trim(private, box={"Intercept": (-1, 1), "poly(x, 2)": (-1, 1)})
+    assert trimmed.model.named_vars_to_dims["data[poly(x, 2)]"][0] == "__obs__"
+
+
+@pytest.mark.parametrize("constants", ["private", "public"])
+def test_a_transform_that_reads_all_records_is_a_claim(constants):
+    """One outlier changes every row of scale(x), which the bound of one record does not count."""
+    domain = {"scale(x)": (-2, 2)} if constants == "private" else {}
+    words = {"records": "__obs__", "domain": domain, "constants": constants}
+    fitted = pmp.privatize(build("bin ~ scale(x)", "bernoulli"), **words)
+    assert any("'scale(x)'" in c and "without looking" in c for c in fitted.claims)
+    words["domain"] = {"x": X} if constants == "private" else {}
+    plain = pmp.privatize(build("bin ~ x", "bernoulli"), **words)
+    assert not any("without looking" in claim for claim in plain.claims)

@@ -139,6 +139,30 @@ def test_the_certificate_tells_how_many_rows_read_a_record(name, certified):
     assert "some factor rows read several records" in repr(private)
 
 
+def test_an_exponent_that_repeats_a_row_counts_each_time():
+    """-(x - mu b)^2 three times over: written out, the squares counted once."""
+
+    def build(y):
+        y, mu = pm.Data("y", y, dims="t"), pm.Normal("mu")
+        pm.Potential("fit", -((y[1:, None] - mu * y[:-1, None]) ** np.array([2.0, 2.0, 2.0])))
+
+    with pm.Model(coords={"t": range(N)}) as model:
+        build(np.zeros(N))
+    private = pmp.privatize(model, records="t", domain={"y": (-1, 1)})
+    private = pmp.trim(private, box={"mu": (-1, 1)})
+    # 3 (4 |mu x (before + after)| and mu^2 x^2) at x = 1, y = -1, neighbors 1, mu = 1 and -1.
+    assert pmp.certify(private, tolerance=0.3, progressbar=False).range >= 48.0
+
+
+def test_a_part_of_a_factor_that_reads_one_record_has_its_name():
+    with pm.Model(coords={"t": range(N)}) as model:
+        y, mu = pm.Data("y", np.zeros(N), dims="t"), pm.Normal("mu")
+        pm.Potential("fit", (mu * y[1:] * y[:-1]).sum() - (mu * y).sum())
+    private = pmp.privatize(model, records="t", domain={"y": (-1, 1)})
+    found = pmp.certify(pmp.trim(private, box={"mu": (-1, 1)}), progressbar=False)
+    assert "3 factor rows (3 of fit)" in found.coupling
+
+
 # ---- planted faults ----------------------------------------------------------------------
 
 

@@ -297,3 +297,11 @@ def test_a_packed_cholesky_factor_is_trimmed_where_it_is_packed(monkeypatch):
     assert np.isfinite(logp(inside))
     outside = dict(inside) | {"c_cholesky-cov-packed__": np.array([3.0, 0.0, 0.0])}
     assert logp(outside) == -np.inf
+
+
+def test_a_flat_prior_has_no_central_box():
+    with pm.Model(coords={"t": range(3)}) as model:
+        pm.Bernoulli("y", logit_p=pm.Flat("mu"), observed=[0, 1, 1], dims="t")
+    private = pmp.privatize(model, records="t")
+    with pytest.raises(pmp.Unsupported, match="box="):
+        pmp.trim(private, mass=0.9)

@@ -141,7 +141,7 @@ def test_an_update_with_new_records_halves_the_error():
     """Two parts of noisy counts, added: closer to the truth than one."""
     truth = np.array([0.9, 0.1])
     errors = {1: [], 2: []}
-    for seed in range(12):
+    for seed in range(6):
         nb = naive_bayes(random_state=seed, epsilon=0.1).fit(*patients(1000, seed))
         errors[1].append(np.abs(nb.tables_["fever"][0] - truth).max())
         nb.update(*patients(1000, seed + 100), records="new")

@@ -58,17 +58,17 @@ def test_a_release_holds_probabilities_and_what_they_cost(words):
 
 def test_it_is_drawn_with_the_numbers_it_states():
     """Draws of a seeded release have the mean of Dir(r f + alpha), and are not private."""
-    release = pmp.dirichlet(COUNTS, epsilon=1, delta=1e-5, method="exact", draws=40, random_seed=1)
+    release = pmp.dirichlet(COUNTS, epsilon=1, delta=1e-5, method="exact", draws=20, random_seed=1)
     told = release.facts["counts"]
     shape = told["r"]["p"] * np.array(COUNTS) + told["alpha"]["p"]
     mean = release.posterior["p"].values[0].mean(axis=0)
-    sd = np.sqrt(shape * (shape.sum() - shape) / shape.sum() ** 2 / (shape.sum() + 1) / 40)
+    sd = np.sqrt(shape * (shape.sum() - shape) / shape.sum() ** 2 / (shape.sum() + 1) / 20)
     assert np.abs(mean - shape / shape.sum()).max() < (6 * sd).max()
     assert not release.private
     assert "NOT PRIVATE" in repr(release)
     one = release.facts["counts"]
     delta = beta_pair_delta(1.0, one["r"]["p"], one["alpha"]["p"])
-    assert 40 * float(delta) <= 1e-2  # each draw alone costs far less than the whole
+    assert 20 * float(delta) <= 1e-2  # each draw alone costs far less than the whole
 
 
 def test_what_auto_takes_is_expected_to_cost_less():

@@ -25,8 +25,11 @@ TABLED = 2**18
 """Counts up to this one find their prior in a table."""
 FAR = 45.0
 """The same for Laplace noise."""
-MOST_TILT = {LAPLACE: 0.7}
-"""Largest tilt, in reciprocal scales, that the windows above are made for; Gaussian noise has 6."""
+MOST_TILT, LEAST_TILT = {LAPLACE: 0.7}, -60.0
+"""Ends of the tilt, in reciprocal scales: upward those the windows are made for (6 for Gaussian
+noise); downward there is the end at 0 where noise is large, and elsewhere no reason to go far."""
+WIDE = 512
+"""Bins of a cell at most, so that small counts are still told apart where noise is large."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +44,14 @@ class Cells:
         Counts in a bin; bin j of a cell holds low + step j, ..., low + step (j + 1) - 1.
     logs : array, shape (rows, d, w)
         Logarithms of weights, prior times noise.
-    most_tilt : float
+    most_tilt, least_tilt : float
     """
 
     low: np.ndarray
     step: int
     logs: np.ndarray
     most_tilt: float
+    least_tilt: float
 
     @cached_property
     def middle(self) -> np.ndarray:
@@ -79,7 +83,10 @@ class Cells:
         return weights, mean, variance, (np.log(total) + top)[..., 0]
 
 
-def cells(noisy: np.ndarray, law: str, scale: float, prior: float, minimum: float = 0.0) -> Cells:
+def cells(
+    noisy: np.ndarray, law: str, scale: float, prior: float, minimum: float = 0.0,
+    total: float | None = None,
+) -> Cells:  # fmt: skip
     """Lay out the law of each cell.
 
     Parameters
@@ -91,22 +98,40 @@ def cells(noisy: np.ndarray, law: str, scale: float, prior: float, minimum: floa
         a, the prior parameter of each cell.
     minimum : float
         Public lower bound of every count.
+    total : float, optional
+        Public sum of all counts.
     """
-    return noise_cells(noisy, law, scale, minimum).with_prior(prior)
+    return noise_cells(noisy, law, scale, minimum, total).with_prior(prior)
 
 
-def noise_cells(noisy: np.ndarray, law: str, scale: float, minimum: float = 0.0) -> Cells:
+def noise_cells(
+    noisy: np.ndarray, law: str, scale: float, minimum: float = 0.0, total: float | None = None
+) -> Cells:
     """Lay out the noise alone: see `cells`."""
-    step = 1 if scale <= FINE else int(2 ** np.floor(np.log2(scale / 6.0)))
     down, up = (FAR, FAR) if law == LAPLACE else (BELOW, ABOVE)
     least = int(np.ceil(minimum))
     low = np.maximum(least, np.floor(noisy - down * scale)).astype(np.int64)
     high = np.maximum(noisy, least) + up * scale
+    if total is not None:
+        # Beyond the total is room for the tilt to work: cut at it, means would be cruder.
+        low = np.minimum(low, max(least, int(total)))
+        high = np.maximum(np.minimum(high, 5.0 * total + 10.0), low + 1)
+    step = _step(scale, float((high - low).max()), noisy.size, total)
     width = int(np.ceil((high - low).max() / step)) + 1
     middle = low[..., None] + step * np.arange(width) + 0.5 * (step - 1)
     away = np.abs(middle - noisy[..., None]) / scale
     noise = -away if law == LAPLACE else -0.5 * away**2
-    return Cells(low, step, noise, MOST_TILT.get(law, 6.0) / scale)
+    return Cells(low, step, noise, MOST_TILT.get(law, 6.0) / scale, LEAST_TILT / scale)
+
+
+def _step(scale: float, reach: float, count: int, total: float | None) -> int:
+    """Counts in a bin: what noise cannot tell apart, nor a fair share of the total hide."""
+    if scale <= FINE:
+        return 1
+    coarse = scale / 6.0
+    if total is not None:
+        coarse = max(1.0, min(coarse, total / (2.0 * count)), reach / WIDE)
+    return int(2 ** np.floor(np.log2(coarse)))
 
 
 def _log_prior(first: np.ndarray, step: int, a: float) -> np.ndarray:
@@ -140,7 +165,7 @@ def match_sum(laws: Cells, total: float, start: float = 0.0) -> np.ndarray:
     Newton steps, in every row at once, between bounds: the mean rises with the tilt.
     """
     tilt = np.full(len(laws.low), start)
-    low, high = np.full_like(tilt, -laws.most_tilt), np.full_like(tilt, laws.most_tilt)
+    low, high = np.full_like(tilt, laws.least_tilt), np.full_like(tilt, laws.most_tilt)
     for _ in range(60):
         _, means, variances, _ = laws.tilted(tilt)
         excess = means.sum(axis=1) - total
@@ -186,7 +211,7 @@ def match_totals(
             shift = np.clip(missing / max(answer, 1e-12), -laws.most_tilt, laws.most_tilt)
             tau += shift
             move = move + shift / slope
-        moved = np.clip(tilt + move, -laws.most_tilt, laws.most_tilt)
+        moved = np.clip(tilt + move, laws.least_tilt, laws.most_tilt)
         change = np.abs(moved - tilt).max()
         tilt = moved
         if change < 1e-7 * laws.most_tilt:

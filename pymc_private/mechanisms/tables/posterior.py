@@ -150,7 +150,7 @@ def _one(
 ) -> TablePosterior:
     center, variance = told
     prior = _prior_mean(rows, noise, total, priors)
-    laws = cells(rows, noise[0], noise[1], prior, noise[2])
+    laws = cells(rows, noise[0], noise[1], prior, noise[2], total)
     alone = len(rows) == 1 or not np.isfinite(variance).any()
     if alone and total is not None:
         laws = laws.flat()
@@ -173,7 +173,7 @@ def _prior_mean(
     if len(priors) == 1:
         return priors[0]
     scores, tilt = [], 0.0
-    flat = noise_cells(rows, *noise).flat()
+    flat = noise_cells(rows, *noise, total).flat()
     for prior in priors:
         one = flat.with_prior(prior)
         tilt = float(match_sum(one, total, tilt)[0])

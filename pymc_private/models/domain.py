@@ -123,7 +123,7 @@ class Interval:
                 return [Bounds.point(np.full(shape, float(k))) for k in range(first, last + 1)]
             edges = np.unique(np.linspace(first, last, most + 1).round())
         else:
-            edges = np.linspace(low.item(), high.item(), min(most, MOST_PIECES) + 1)
+            edges = evenly(low.item(), high.item(), min(most, MOST_PIECES))
         pairs = itertools.pairwise(edges)
         return [Bounds(np.full(shape, a), np.full(shape, b)) for a, b in pairs]
 
@@ -139,6 +139,14 @@ class Interval:
             if len(found) > MOST_CELLS:
                 break
         return found
+
+
+def evenly(low: float, high: float, pieces: int) -> np.ndarray:
+    """Ends of so many pieces that cover [low, high]; high - low may overflow."""
+    share = np.arange(pieces + 1) / pieces
+    edges = low * (1.0 - share) + high * share
+    edges[[0, -1]] = low, high
+    return np.maximum.accumulate(np.clip(edges, low, high))
 
 
 def _shorter_ends(

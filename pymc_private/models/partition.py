@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from pymc_private.analysis import Interval as Bounds
+from pymc_private.models.domain import evenly
 from pymc_private.models.neighbor_rows import NeighborRows
 from pymc_private.models.row_bounds import RowBounds
 
@@ -120,7 +121,7 @@ def range_on(
     """R with each coordinate cut into so many equal parts; inf if the effort runs out."""
     cut = [axis for axis, count in counts.items() if count > 1]
     edges = {
-        (name, i): np.linspace(box[name].lower[i], box[name].upper[i], counts[name, i] + 1)
+        (name, i): evenly(box[name].lower[i], box[name].upper[i], counts[name, i])
         for name, i in cut
     }
     lowers, uppers = [], []

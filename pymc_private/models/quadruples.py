@@ -145,9 +145,10 @@ class Quadruples:
 
     @property
     def is_feasible(self) -> bool:
-        """Whether halving boxes can help: finite ends, not too many coordinates."""
+        """Whether halving boxes can help: finite widths, not too many coordinates."""
         c = self.coordinates
-        finite = bool(np.isfinite(c.lower).all() and np.isfinite(c.upper).all())
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = bool(np.isfinite(c.upper - c.lower).all())
         return 0 < c.count <= MOST_COORDINATES and finite
 
     def roots(self) -> tuple[np.ndarray, np.ndarray]:

@@ -22,7 +22,8 @@ from pymc_private import audit
 from pymc_private.privacy import Guarantee
 
 FAILURE = 1e-3
-PILOT = 400
+PILOT = 300
+Draw = Callable[[Any, int, int], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -42,18 +43,22 @@ class Posterior:
         Records, and draws of one release.
     delta : float
         At which the claim is read.
+    sampler : str
+        Left to the package where "auto".
     """
 
     private: Callable[[dict[str, np.ndarray]], pmp.PrivateModel]
     parameter: str
     score: Callable[[np.ndarray], np.ndarray]
     records: Any = None
-    n: int = 6
+    n: int = 2
     draws: int = 1
     delta: float = 0.0
+    sampler: str = "auto"
 
     def mechanism(self, data: dict[str, np.ndarray], draws: int, seed: int) -> np.ndarray:
         """Releases of `self.draws` draws each, by the sampler of every release."""
+        options = {} if self.sampler == "auto" else {"sampler": self.sampler}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             release = pmp.sample(
@@ -61,15 +66,16 @@ class Posterior:
                 draws=draws * self.draws,
                 random_seed=seed,
                 progressbar=False,
+                **options,
             )
         return release.posterior[self.parameter].values[0].reshape(draws, -1)
 
 
-def coins(data: dict[str, np.ndarray], **keywords: Any) -> pmp.PrivateModel:
+def coins(data: dict[str, np.ndarray]) -> pmp.PrivateModel:
     with pm.Model(coords={"row": range(len(data["y"]))}) as model:
-        p = pm.Uniform("p", 0.1, 0.9)
+        p = pm.Beta("p", 1, 1)
         pm.Bernoulli("y", p=p, observed=data["y"].astype(int), dims="row")
-    return pmp.privatize(model, records="row", **keywords)
+    return pmp.trim(pmp.privatize(model, records="row"), box={"p": (0.1, 0.9)})
 
 
 def rates(data: dict[str, np.ndarray]) -> pmp.PrivateModel:
@@ -108,9 +114,11 @@ def total(p: np.ndarray) -> np.ndarray:
 ONE, ZERO = {"y": np.array(1.0)}, {"y": np.array(0.0)}
 UP, DOWN = {"y": np.array(1.0), "X": np.array(1.0)}, {"y": np.array(0.0), "X": np.array(1.0)}
 POSTERIORS = {
-    "coin, one draw": Posterior(coins, "p", logit),
-    "coin, three rows": Posterior(coins, "p", logit, n=3),
-    "coin, ten draws, delta .01": Posterior(coins, "p", logit, draws=10, delta=0.01),
+    "coin": Posterior(coins, "p", logit),
+    "coin, by boxes": Posterior(coins, "p", logit, sampler="boxes"),
+    "coin, on a grid": Posterior(coins, "p", logit, sampler="grid"),
+    "coin, six rows": Posterior(coins, "p", logit, n=6),
+    "coin, ten draws": Posterior(coins, "p", logit, draws=10, delta=0.01),
     "coin, power .25": Posterior(lambda d: pmp.temper(coins(d), 0.25), "p", logit),
     "coin, clipped at -1": Posterior(
         lambda d: pmp.clip(coins(d), lower=-1), "p", logit, records=(ONE, ZERO)
@@ -118,6 +126,36 @@ POSTERIORS = {
     "exponential rate": Posterior(rates, "rate", total),
     "normal mean": Posterior(means, "mu", total),
     "logistic slope": Posterior(slopes, "slope", total, records=(UP, DOWN)),
+}
+
+
+def dirichlet(counts: list[int], draws: int, seed: int) -> np.ndarray:
+    """Draws of one posterior: r = 1, alpha = 2; the budget of all of them is large."""
+    release = pmp.dirichlet(
+        counts, prior=2.0, epsilon=1e5, delta=0.01, method="exact", draws=draws, random_seed=seed
+    )
+    return release.posterior["p"].values[0][:, 0]
+
+
+def mollified(kind: str) -> Draw:
+    def draw(law: list[float], draws: int, seed: int) -> np.ndarray:
+        made = pmp.mollify(law, [0.5, 0.5], 1.0, kind=kind)
+        return made.sample(draws, random_seed=seed, progressbar=False).posterior["x"].values[0]
+
+    return draw
+
+
+# Name: mechanism, two inputs, claim, delta. Parts of the package that this version may lack.
+OTHERS: dict[str, tuple[Draw, Any, Any, Guarantee, float]] = {
+    "dirichlet": (dirichlet, [1, 0], [0, 1], Guarantee.dirichlet_of(1.0, 2.0), 0.01),
+    "mollify, clip": (
+        mollified("clip"),
+        [0.95, 0.05],
+        [0.05, 0.95],
+        Guarantee.mollifier_of(1.0),
+        0.0,
+    ),
+    "mollify, tilt": (mollified("tilt"), [0.95, 0.05], [0.05, 0.95], Guarantee.pure(1.0), 0.0),
 }
 
 
@@ -135,11 +173,12 @@ def mollifier(epsilon: float, k: int) -> Callable[[np.random.Generator, int], tu
     p = [q * np.exp(h), q * np.exp(-h), (1 - 2 * q) * np.exp(-h)]
     p_law, q_law = [*p, 1 - sum(p)], [p[1], p[0], p[2], 1 - sum(p)]
 
+    def shares(rng: np.random.Generator, n: int, law: list[float]) -> np.ndarray:
+        cells = rng.choice(4, (n, k), p=law)
+        return np.stack([np.sum(cells == c, axis=1) for c in (0, 1)], axis=1)
+
     def draw(rng: np.random.Generator, n: int) -> tuple:
-        return tuple(
-            np.stack([np.sum(rng.choice(4, (n, k), p=law) == c, axis=1) for c in (0, 1)], axis=1)
-            for law in (p_law, q_law)
-        )
+        return shares(rng, n, p_law), shares(rng, n, q_law)
 
     return draw
 
@@ -166,6 +205,8 @@ def main(draws: int) -> None:
     print(f"{'mechanism':30}{'delta':>7}{'claimed':>10}{'proved least':>13}")
     with ProcessPoolExecutor(2) as pool:
         for name, case in POSTERIORS.items():
+            if case.sampler != "auto" and not hasattr(pmp, case.sampler.capitalize()):
+                continue
             probe = {k: np.stack([v] * case.n) for k, v in (case.records or (ONE, ZERO))[0].items()}
             certificate = pmp.certify(case.private(probe), progressbar=False)
             found = audit.worst_neighbors(
@@ -181,6 +222,14 @@ def main(draws: int) -> None:
             )
             claim = certificate.guarantee(case.draws).epsilon(case.delta)
             line(name, claim, bound, case.delta, f"the others are {found.pattern}")
+    for name, (mechanism, one, other, guarantee, delta) in OTHERS.items():
+        if not hasattr(pmp, name.split(",")[0]):
+            continue
+        x, y = (
+            audit.outputs(mechanism, d, draws, random_seed=k) for k, d in ((1, one), (2, other))
+        )
+        bound = audit.epsilon_lower_bound(x, y, delta=delta, false_alarm=FAILURE)
+        line(name, guarantee.epsilon(delta), bound, delta)
     rng = np.random.default_rng(1)
     for name, (law, guarantee, delta) in LAWS.items():
         bound = audit.epsilon_lower_bound(*law(rng, 25 * draws), delta=delta, false_alarm=FAILURE)

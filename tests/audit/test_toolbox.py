@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -324,3 +324,15 @@ def test_outputs_are_the_same_whoever_runs_them_and_seeds_differ():
 def test_findings_are_values():
     found = audit.attack(bool, [True] * 9, [False] * 9)
     assert pickle.loads(pickle.dumps(found)) == found
+
+
+@pytest.mark.audit
+def test_processes_run_what_was_defined_on_the_spot():
+    shift = 3.0
+
+    def noise(data, draws, seed):
+        return np.random.default_rng(seed).random(draws) + data + shift
+
+    with ProcessPoolExecutor(2) as pool, ThreadPoolExecutor(2) as threads:
+        found = audit.outputs(noise, 1.0, 101, executor=pool, chunks=3)
+        assert np.array_equal(found, audit.outputs(noise, 1.0, 101, executor=threads, chunks=3))

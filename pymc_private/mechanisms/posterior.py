@@ -18,6 +18,7 @@ from pymc_private.mechanisms.refusals import explained
 from pymc_private.mechanisms.release import Release
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel, privatize
+from pymc_private.models.progress import bars
 from pymc_private.privacy import Entry, Guarantee, Ledger
 from pymc_private.samplers.choose import AUTO
 
@@ -128,13 +129,15 @@ def sample(
         what, declaration = privatize(what, **declaration), {}
     automatic = isinstance(sampler, str) and sampler == AUTO and not strict
     if isinstance(what, PrivateModel) and automatic and draws is not None and epsilon is not None:
-        direct = sample_conjugate(
-            what, draws=draws, epsilon=epsilon, delta=delta, ledger=ledger, name=name,
-            data_version=data_version, save=save, again=again, random_seed=random_seed,
-        )  # fmt: skip
+        with bars(progressbar):
+            direct = sample_conjugate(
+                what, draws=draws, epsilon=epsilon, delta=delta, ledger=ledger, name=name,
+                data_version=data_version, save=save, again=again, random_seed=random_seed,
+            )  # fmt: skip
         if direct is not None:
             return direct
-    plan = _plan(what, draws, epsilon, delta, declaration, sampler, strict)
+    with bars(progressbar):
+        plan = _plan(what, draws, epsilon, delta, declaration, sampler, strict)
     check_unchanged(plan)
     if random_seed is not None:
         assembly.check_destination(save, overwrite=again)

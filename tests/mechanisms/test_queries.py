@@ -386,3 +386,16 @@ def test_a_prediction_without_what_it_needs_is_refused(
 ) -> None:
     with pytest.raises(DomainError, match=message):
         loaded.predict(what, model=skeleton, **more)
+
+
+@pytest.mark.parametrize("what", ["y", "p"])
+def test_covariates_of_the_records_written_into_the_model_are_never_predicted_at(
+    loaded, what
+) -> None:
+    rows = RNG.normal(size=(7, 2))
+    with pm.Model(coords={"f": ["age", "sex"]}) as model:
+        eta = rows @ pm.Normal("beta", 0, 1, dims="f")
+        pm.Deterministic("p", pm.math.sigmoid(eta))
+        pm.Bernoulli("y", logit_p=eta, observed=np.zeros(7, int))
+    with pytest.raises(DomainError, match="written into it"):
+        loaded.predict(what, model=model)

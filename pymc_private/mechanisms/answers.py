@@ -202,8 +202,8 @@ def answer(
     Raises
     ------
     DomainError
-        No responses or queries; a utility of the wrong shape, not a number or out of bounds, or
-        reading a variable that was not released.
+        No responses or queries; a utility of the wrong shape, not a number, out of bounds,
+        steeper than ``lipschitz``, or reading a variable that was not released.
 
     Notes
     -----
@@ -224,7 +224,7 @@ def answer(
     answers = Answers()
     for query in asked:
         if isinstance(space, Box):
-            chosen = best_in_box(made, theta, space, query)
+            chosen = best_in_box(made, theta, space, query, lipschitz)
             loss, reason = _net_loss(made, space, chosen, delta, number, lipschitz)
             cases = (
                 f"for all responses of the box and {_count(number, 'query', 'queries')} together"

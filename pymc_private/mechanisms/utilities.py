@@ -118,7 +118,7 @@ class Utility:
                 allowed=f"[{low:g}, {high:g}]",
                 do="pass the true bounds=(lower, upper), or np.clip inside the utility",
             )
-        return values
+        return values.astype(float)  # half precision would overflow in the sum of squares
 
 
 def event_of(release: Release, event: Function) -> Any:

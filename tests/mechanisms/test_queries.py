@@ -310,6 +310,23 @@ def test_hypotheses_that_cannot_be_judged_are_refused(hypotheses, losses, messag
         pmp.choose(RELEASE, hypotheses, losses)
 
 
+@pytest.mark.parametrize("lipschitz", [0, 0.4])
+@pytest.mark.parametrize("box", [pmp.Interval(0, 1), pmp.Interval([0, 0], [1, 1])])
+def test_a_lipschitz_constant_that_the_draws_refute_is_refused(lipschitz, box) -> None:
+    def utility(theta, response):
+        return 1 - np.abs(np.mean(response) * 0.5 + 0.001 * theta["x"])
+
+    with pytest.raises(DomainError, match="steeper than its Lipschitz"):
+        pmp.answer(RELEASE, utility, box, lipschitz=lipschitz)
+    assert pmp.answer(RELEASE, utility, box, lipschitz=0.5).loss_bound < 1
+
+
+def test_utilities_of_half_precision_are_averaged_as_doubles() -> None:
+    got = pmp.answer(RELEASE, lambda theta, r: np.full(N, 0.1, np.float16), [0])
+    assert got.expected_utility == pytest.approx(float(np.float16(0.1)), abs=1e-15)
+    assert math.isfinite(got.mcse)
+
+
 # ---- predictions -------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def skeleton() -> pm.Model:

@@ -327,6 +327,19 @@ def test_utilities_of_half_precision_are_averaged_as_doubles() -> None:
     assert math.isfinite(got.mcse)
 
 
+def test_draws_that_are_nearly_exact_lose_twice_their_distance_more() -> None:
+    guarantee = Guarantee.pure(1.0).within(0.01)
+    near = Release(RELEASE.posterior, guarantee, {"ranges": {"x": [0, 1]}, "delta": 0.1}, True)
+    event, lipschitz = "x > response", {"lipschitz": 1.0}
+    smooth = "1 - abs(x - response)"
+    for ask in (
+        lambda release: pmp.answer(release, event, [0, 0.5]),
+        lambda release: pmp.answer(release, smooth, pmp.Interval(0, 1), **lipschitz),
+        lambda release: pmp.Dialogue(release).ask(event, [0, 0.5]),
+    ):
+        assert ask(near).loss_bound == pytest.approx(ask(RELEASE).loss_bound + 0.02, rel=1e-12)
+
+
 # ---- predictions -------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def skeleton() -> pm.Model:

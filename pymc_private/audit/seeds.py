@@ -73,7 +73,8 @@ def seed_reuse(
         The one that was printed, or all that are likely: 0, 42, 1234, dates.
     coincidence : float
         Largest probability of any one output under fresh randomness: 0 of real numbers, 1/2 of a
-        fair coin.
+        fair coin. Outputs that are whole numbers, or the same for two seeds, are not taken to
+        have none.
 
     Returns
     -------
@@ -82,7 +83,7 @@ def seed_reuse(
     Raises
     ------
     DomainError
-        Nothing to try, or `coincidence` is no probability.
+        Nothing to try; `coincidence` is no probability, or 0 of outputs that do coincide.
 
     Examples
     --------
@@ -91,17 +92,28 @@ def seed_reuse(
     >>> seed_reuse(draw([0, 1], seed=42), draw, [[0, 0], [0, 1]], seeds=range(100)).data
     1
     """
-    guesses = list(seeds)
+    guesses = list(dict.fromkeys(map(int, seeds)))
     if not guesses or not len(candidates):
         raise DomainError("there is nothing to try", allowed="one data set and one seed, or more")
     if not 0.0 <= coincidence <= 1.0:
         raise DomainError("coincidence is a probability", got=coincidence)
     truth = np.asarray(released)
-    matches = tuple(
-        (place, int(seed))
-        for place, data in enumerate(candidates)
-        for seed in guesses
-        if np.array_equal(np.asarray(replay(data, seed)), truth)
-    )
+    whole = truth.dtype.kind in "iub" or (truth.dtype.kind == "f" and np.all(truth == truth // 1))
+    matches, again = [], bool(whole)
+    for place, data in enumerate(candidates):
+        seen: set[bytes] = set()
+        for seed in guesses:
+            replayed = np.asarray(replay(data, seed))
+            again |= replayed.tobytes() in seen
+            seen.add(replayed.tobytes())
+            if np.array_equal(replayed, truth):
+                matches.append((place, seed))
+    if again and coincidence == 0.0:
+        raise DomainError(
+            "these outputs coincide by chance",
+            got="coincidence=0 of " + ("whole numbers" if whole else "outputs seen twice"),
+            allowed="0 < coincidence <= 1",
+            do="state the largest probability of any one output, such as 0.5 of a fair coin",
+        )
     tried = len(candidates) * len(guesses)
-    return SeedReuse(matches, tried, min(1.0, tried * coincidence))
+    return SeedReuse(tuple(matches), tried, min(1.0, tried * coincidence))

@@ -48,7 +48,7 @@ class Answer:
     bounds : tuple of float
         Public bounds of the utility.
     draws, confidence, private
-        Number of draws, probability that the loss bounds hold, whether the release was private.
+        Their number, the probability that the loss bounds hold, whether the release was private.
     mcse : float
         Monte Carlo standard error of the expected utility, the usual estimate; no bound.
     cases : str
@@ -202,15 +202,15 @@ def answer(
     Raises
     ------
     DomainError
-        No responses or queries; a utility of the wrong shape, not a number or out of bounds, or
-        reading a variable that was not released.
+        No responses or queries; a utility of the wrong shape, not a number, out of bounds,
+        steeper than ``lipschitz``, or reading a variable that was not released.
 
     Notes
     -----
     *Promise* (T16; Dimitrakakis et al., corrected): with probability at least 1 - delta over N
     independent exact draws, for every query the loss against the optimal response under the
-    private posterior is at most ``2 (upper - lower) sqrt(log(2 |R| |Q| / delta) / (2 N))``; for
-    a box of responses as in `pymc_private.privacy.psaqr_net_loss`.
+    private posterior is at most ``2 (upper - lower) sqrt(log(2 |R| |Q| / delta) / (2 N))``; of
+    a box as `psaqr_net_loss`. Draws within total variation t: ``2 t (upper - lower)`` more.
     """
     made = Utility.of(release, utility, bounds, queries)
     space = space_of(responses)
@@ -224,7 +224,7 @@ def answer(
     answers = Answers()
     for query in asked:
         if isinstance(space, Box):
-            chosen = best_in_box(made, theta, space, query)
+            chosen = best_in_box(made, theta, space, query, lipschitz)
             loss, reason = _net_loss(made, space, chosen, delta, number, lipschitz)
             cases = (
                 f"for all responses of the box and {_count(number, 'query', 'queries')} together"
@@ -283,7 +283,7 @@ def _finite_loss(utility: Utility, count: int, delta: float, queries: int) -> tu
         return math.inf, UNBOUNDED
     draws = utility.posterior.sizes["draw"]
     share = psaqr_loss(draws, delta, count, queries)
-    return min(utility.width, utility.width * share), ""
+    return min(utility.width, utility.width * share + utility.drift), ""
 
 
 def _net_loss(
@@ -297,4 +297,4 @@ def _net_loss(
     gap = max(0.0, chosen.shortfall + lipschitz * box.radius) / utility.width
     draws = utility.posterior.sizes["draw"]
     share = psaqr_net_loss(draws, delta, steep, tuple(box.widths), queries, gap)
-    return min(utility.width, utility.width * share), ""
+    return min(utility.width, utility.width * share + utility.drift), ""

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
+from pymc_private.errors import DomainError
 from pymc_private.mechanisms.responses import Box
 from pymc_private.mechanisms.utilities import Moments, Utility
+from pymc_private.privacy.arguments import not_negative
 
 POLISH = 200
 """Evaluations beyond the net, per coordinate."""
@@ -46,12 +48,25 @@ def best_of(
     return Chosen(responses[k], found[k], scores)
 
 
-def best_in_box(utility: Utility, theta: dict[str, np.ndarray], box: Box, query: Any) -> Chosen:
+def best_in_box(
+    utility: Utility,
+    theta: dict[str, np.ndarray],
+    box: Box,
+    query: Any,
+    lipschitz: float | None = None,
+) -> Chosen:
     """Choose the best of a net of responses, then improve it within its cell's neighborhood.
 
     Neither a wrong gradient nor a local optimum does harm: the polished response counts only if
     it is better than every point of the net, and by how much enters the bound.
+
+    Raises
+    ------
+    DomainError
+        As `Utility.at`; the mean utilities found contradict the Lipschitz constant.
     """
+    if lipschitz is not None:
+        not_negative(lipschitz=lipschitz)
     net = best_of(utility, theta, list(box.points()), query)
     best = [net.moments.mean, net.response]
 
@@ -78,4 +93,24 @@ def best_in_box(utility: Utility, theta: dict[str, np.ndarray], box: Box, query:
             options={"maxfev": POLISH * len(start)},
         )
     moments = utility.at(theta, best[1], query)
+    if lipschitz is not None and np.isfinite(lipschitz):
+        _check_lipschitz(lipschitz, net.scores, (best[1], moments.mean))
     return Chosen(best[1], moments, net.scores, net.moments.mean - moments.mean)
+
+
+def _check_lipschitz(
+    lipschitz: float, scores: Sequence[tuple[Any, float]], best: tuple[Any, float]
+) -> None:
+    """Refuse a constant that successive points of the net, or the best and the net, refute."""
+    places = np.array([np.atleast_1d(response) for response, _ in scores], float)
+    means = np.array([mean for _, mean in scores])
+    apart = np.abs(np.r_[np.diff(places, axis=0), places - best[0]]).max(axis=1)
+    moved = np.abs(np.r_[np.diff(means), means - best[1]])
+    rounding = 1e-9 * (1e-300 + np.abs(means).max())
+    if np.any(moved > lipschitz * apart * (1 + 1e-9) + rounding):
+        far = apart > 0
+        raise DomainError(
+            "The utility is steeper than its Lipschitz constant.",
+            got=f"lipschitz={lipschitz:g}; means move by {np.max(moved[far] / apart[far]):g}",
+            do="state how far the utility moves at most, at any theta, per unit of the response",
+        )

@@ -101,7 +101,7 @@ class Dialogue:
         draws = made.posterior.sizes["draw"]
         if math.isfinite(made.width):
             share = psaqr_dialogue_loss(draws, self.delta, counts)[-1]
-            loss, reason = min(made.width, made.width * share), ""
+            loss, reason = min(made.width, made.width * share + made.drift), ""
         self._counts = counts
         said = Answer(
             chosen.response, math.nan, loss, (), query, made.bounds, draws, 1 - self.delta,

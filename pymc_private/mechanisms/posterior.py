@@ -18,6 +18,7 @@ from pymc_private.mechanisms.refusals import charged
 from pymc_private.mechanisms.release import Release
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel, privatize
+from pymc_private.models.progress import bars
 from pymc_private.privacy import Entry, Guarantee, Ledger
 from pymc_private.samplers.choose import AUTO
 
@@ -127,13 +128,15 @@ def sample(
     if not isinstance(what, Plan | PrivateModel) and epsilon is not None and draws is not None:
         what, declaration = privatize(what, **declaration), {}
     if isinstance(what, PrivateModel) and isinstance(sampler, str) and sampler == AUTO:
-        direct = if_better(
-            what, draws, epsilon, strict, delta=delta, ledger=ledger, name=name,
-            data_version=data_version, save=save, again=again, random_seed=random_seed,
-        )  # fmt: skip
+        with bars(progressbar):
+            direct = if_better(
+                what, draws, epsilon, strict, delta=delta, ledger=ledger, name=name,
+                data_version=data_version, save=save, again=again, random_seed=random_seed,
+            )  # fmt: skip
         if direct is not None:
             return direct
-    plan = _plan(what, draws, epsilon, delta, declaration, sampler, strict)
+    with bars(progressbar):
+        plan = _plan(what, draws, epsilon, delta, declaration, sampler, strict)
     check_unchanged(plan)
     if random_seed is not None:
         assembly.check_destination(save, overwrite=again)

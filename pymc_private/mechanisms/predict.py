@@ -181,6 +181,8 @@ def _refuse_private(model: Any, variable: Variable, given: set[Variable]) -> Non
         )
     size = variable.owner.op.size_param(variable.owner) if _is_plain(variable) else None
     lengths = {int(np.shape(v.get_value())[0]) for v in given if hasattr(v, "get_value") and v.ndim}
+    # Without covariates the observed variables alone know how many records there are.
+    lengths |= {rows for v in model.observed_RVs if (rows := _rows(model.rvs_to_values[v]))}
     for rows in lengths:
         baked = [c for c, _ in constants_with_axis([variable], rows, skip=[size]).values()]
         if baked:
@@ -189,6 +191,12 @@ def _refuse_private(model: Any, variable: Variable, given: set[Variable]) -> Non
                 got=", ".join(f"shape {np.shape(c.data)}" for c in baked),
                 do="write it as pm.Data in the skeleton and pass its public value",
             )
+
+
+def _rows(value: Any) -> int:
+    """Length of an observed variable's data: a constant, or shared."""
+    data = value.get_value() if hasattr(value, "get_value") else getattr(value, "data", 0)
+    return int(np.shape(data)[0]) if np.ndim(data) else 0
 
 
 def _is_plain(variable: Variable) -> bool:

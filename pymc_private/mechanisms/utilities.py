@@ -76,6 +76,15 @@ class Utility:
         """Length of the bounds; infinite without."""
         return self.bounds[1] - self.bounds[0]
 
+    @property
+    def drift(self) -> float:
+        """What all expected utilities may differ by, twice, if the draws are only nearly exact.
+
+        A sampler within total variation t moves each by at most t times the width.
+        """
+        far = sum(float(a.value) for a in self.release.guarantee.atoms if a.kind == "distance")
+        return 2.0 * far * self.width if far else 0.0
+
     def at(self, theta: dict[str, np.ndarray], response: Any, query: Any) -> Moments:
         """Mean utility of a response.
 
@@ -118,7 +127,7 @@ class Utility:
                 allowed=f"[{low:g}, {high:g}]",
                 do="pass the true bounds=(lower, upper), or np.clip inside the utility",
             )
-        return values
+        return values.astype(float)  # half precision would overflow in the sum of squares
 
 
 def event_of(release: Release, event: Function) -> Any:

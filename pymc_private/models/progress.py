@@ -5,11 +5,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from pymc_private.privacy.printing import number
 
 PATIENCE = 1.0
 """Seconds before a bar is shown: most bounds take less."""
+_WANTED = ContextVar("_WANTED", default=True)
+
+
+@contextmanager
+def bars(shown: bool) -> Iterator[None]:
+    """Let no bar be shown inside, unless bars are wanted: for what plans before it draws.
+
+    Parameters
+    ----------
+    shown : bool
+    """
+    before = _WANTED.set(_WANTED.get() and shown)
+    try:
+        yield
+    finally:
+        _WANTED.reset(before)
 
 
 @contextmanager
@@ -25,7 +42,7 @@ def progress_bar(shown: bool) -> Iterator[Callable[[float, float], None]]:
     callable
         ``(proved, found)``; both are about the model, not about data.
     """
-    if not shown:
+    if not (shown and _WANTED.get()):
         yield lambda proved, found: None
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -45,4 +62,5 @@ def progress_bar(shown: bool) -> Iterator[Callable[[float, float], None]]:
     try:
         yield tell
     finally:
-        bar.stop()
+        if bar.live.is_started:  # one that never started would print an empty line
+            bar.stop()

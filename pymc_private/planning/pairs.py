@@ -81,7 +81,7 @@ def beta_bernoulli_pair(
     Raises
     ------
     DomainError
-        An argument is out of its range.
+        An argument is out of its range, or a posterior has no mass there that doubles can hold.
 
     References
     ----------
@@ -126,7 +126,7 @@ def gamma_exponential_pair(
     Raises
     ------
     DomainError
-        An argument is out of its range.
+        An argument is out of its range, or a posterior has no mass there that doubles can hold.
 
     References
     ----------
@@ -144,6 +144,11 @@ def gamma_exponential_pair(
 
 
 def _epsilon(greatest: float, least: float, log_evidence: float) -> float:
+    if not math.isfinite(log_evidence):
+        raise DomainError(
+            "the posterior has too little mass between these ends for doubles",
+            do="use grid_pair on a grid between the ends",
+        )
     return max(greatest - log_evidence, log_evidence - least)
 
 
@@ -153,7 +158,8 @@ def _log_beta_mass(a: float, b: float, lower: float, upper: float) -> float:
         mass = special.betainc(a, b, upper) - special.betainc(a, b, lower)
     else:
         mass = special.betaincc(a, b, lower) - special.betaincc(a, b, upper)
-    return float(np.log(mass) + special.betaln(a, b))
+    with np.errstate(divide="ignore"):
+        return float(np.log(mass) + special.betaln(a, b))
 
 
 def _log_gamma_mass(a: float, b: float, lower: float, upper: float) -> float:
@@ -162,4 +168,5 @@ def _log_gamma_mass(a: float, b: float, lower: float, upper: float) -> float:
         mass = special.gammainc(a, b * upper) - special.gammainc(a, b * lower)
     else:
         mass = special.gammaincc(a, b * lower) - special.gammaincc(a, b * upper)
-    return float(np.log(mass) + special.gammaln(a) - a * math.log(b))
+    with np.errstate(divide="ignore"):
+        return float(np.log(mass) + special.gammaln(a) - a * math.log(b))

@@ -43,17 +43,19 @@ def partition_radius(draws: int, cells: int, failure: float) -> float:
 
 
 def separable_records(R: float, draws: int, failure: float, cells: int = 2) -> int:
-    """Fewest records in which data sets must differ for the partition adversary to succeed.
+    """Fewest records in which data sets must differ for the partition adversary to be sure.
 
     He compares the shares of N draws in m cells with the two posteriors. Their laws on the cells
-    are at most 2 tanh(k R / 4) apart, and he needs them to be `partition_radius` apart at least.
+    are at most 2 tanh(k R / 4) apart, and to be sure he needs them more than two radii apart
+    (`partition_radius`). He may be right more often than he is sure; what no test can do with
+    fewer records is `records_to_distinguish`.
 
     Parameters
     ----------
     R : float, nats
     draws : int
     failure : float
-        Probability with which he may err, in (0, 1).
+        Probability with which a sure answer is wrong, in (0, 1).
     cells : int
 
     Returns
@@ -69,11 +71,11 @@ def separable_records(R: float, draws: int, failure: float, cells: int = 2) -> i
     References
     ----------
     Dimitrakakis et al. (2017), Lemma 12 and Theorem 13, corrected and sharpened: the theorem's
-    k >= 3 ln(1 / failure) / (4 L N) is necessary as well, and weaker.
+    k >= 3 ln(1 / failure) / (4 L N) is necessary for it as well, and weaker.
     """
     positive(R=R)
     radius = partition_radius(draws, cells, failure)
-    return least(lambda k: 2.0 * float(posterior_tv(R, k)) >= radius)
+    return least(lambda k: float(posterior_tv(R, k)) >= radius)
 
 
 def least(reached: Callable[[int], bool]) -> int:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 import pickle
+from collections import deque
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
+from scipy import stats
 
 from pymc_private import audit, planning
 from pymc_private.audit import Allowance
@@ -187,6 +191,19 @@ def test_a_coincidence_is_counted():
     assert found.false_alarm == 1.0
 
 
+@pytest.mark.parametrize("released", [1, [True, False], [2.0, 3.0]])
+def test_outputs_in_steps_need_the_chance_of_a_coincidence(released):
+    with pytest.raises(DomainError, match="coincide"):
+        audit.seed_reuse(released, lambda d, s: released, [0, 1], [0])
+
+
+def test_seeds_that_agree_refute_a_coincidence_of_zero():
+    with pytest.raises(DomainError, match="coincide"):
+        audit.seed_reuse(0.25, lambda d, s: 0.25 + 0.5 * (s % 2), [0], [0, 1, 2])
+    twice = audit.seed_reuse(draw([1.0], 3), draw, [[1.0]], [3, 3])
+    assert (twice.tried, twice.leaks) == (1, True)
+
+
 # ---- what a release holds ----------------------------------------------------------------------
 SECRET = np.random.default_rng(4).normal(size=30).round(3)
 
@@ -217,7 +234,75 @@ def test_what_holds_the_data_is_found(thing, what):
     found = audit.release_leaks(thing, {"y": SECRET})
     assert found.leaks
     assert any(what in leak.what for leak in found.found)
-    assert all(leak.coincidence < 1e-6 for leak in found.found)
+    assert all(leak.coincidence < 0.05 for leak in found.found)
+
+
+ORDER = np.random.default_rng(8).permutation(30)
+TABLE = np.random.default_rng(9).normal(size=(30, 3)).round(3)
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        SECRET.astype(np.float32),
+        SECRET.astype(np.float16)[ORDER],
+        SECRET.round(1),
+        5 - 2 * SECRET[ORDER],
+        np.r_[SECRET, 0.0],
+        np.c_[np.random.default_rng(1).normal(size=(30, 80)), SECRET],
+        np.float32(SECRET.mean()),
+        SECRET.var(),
+        str(SECRET.tolist()),
+        f'{{"y": {SECRET.tolist()}}}'.encode(),
+        [{"y": value, "z": 0.0} for value in SECRET],
+        deque(SECRET),
+        SECRET + 0j,
+        SECRET.astype(object),
+        np.array([(value, 0) for value in SECRET], dtype=[("a", float), ("b", int)]),
+        xr.DataArray(np.zeros(30), dims="r", coords={"r": SECRET}),
+        pd.Series(SECRET),
+        pd.DataFrame({"x": np.zeros(30)}, index=SECRET),
+        TABLE[ORDER],
+        TABLE[ORDER].T.tolist(),
+        TABLE[ORDER].ravel(),
+        TABLE.mean(axis=0),
+    ],
+    ids=range(22),
+)
+def test_a_copy_is_found_in_another_order_type_or_container(thing):
+    secrets = {"y": SECRET, "X": TABLE}
+    assert audit.release_leaks({"part": thing}, secrets).leaks
+
+
+def test_a_secret_with_gaps_is_found():
+    gaps = np.r_[np.nan, SECRET]
+    assert audit.release_leaks({"x": gaps}, {"y": gaps}).leaks
+    assert audit.release_leaks({"x": 1 + 2 * gaps}, {"y": gaps}).leaks
+
+
+@pytest.mark.parametrize("name", ["lp__", "log_prob", "log_lik", "seeds", "n_leapfrog__"])
+@pytest.mark.parametrize("part", [[[1.0], [2.0, 3.0]], xr.DataArray(np.zeros(3))])
+def test_a_telltale_name_covers_all_that_is_in_it(name, part):
+    assert audit.release_leaks({name: part}, {"y": SECRET}).leaks
+
+
+def test_the_name_of_a_file_inside_is_a_text():
+    assert not audit.release_leaks({"saved": "main.nc", "to": Path("b.json")}, {"y": SECRET}).leaks
+
+
+@pytest.mark.parametrize(
+    ("published", "n", "levels"),
+    [([0.0, 1.0, 2.0], 3, 1000), ([0.0, 1.0, 5.0, 2.0], 4, 50), (0.53, 100, 2), (2.25, 4, 11)],
+)
+def test_a_coincidence_is_no_likelier_than_stated(monkeypatch, published, n, levels):
+    # Rate of findings whose stated chance is at most 0.3: at most 0.3, but for 1e-9.
+    monkeypatch.setattr("pymc_private.audit.copies.LIKELY", 0.3)
+    rng, runs, alarms = np.random.default_rng(2), 400, 0
+    for _ in range(runs):
+        secret = rng.integers(0, levels, n) / (10.0 ** np.ceil(np.log10(levels)) if n < 100 else 1)
+        found = audit.release_leaks({"x": published}, {"y": secret}).found
+        alarms += any(leak.coincidence <= 0.3 for leak in found)
+    assert alarms <= stats.binom.isf(1e-9, runs, 0.3)
 
 
 @pytest.mark.parametrize(

@@ -207,3 +207,17 @@ def test_a_refused_plan_prints_its_price_rounded_up():
         pmp.calibrate(private, epsilon=0.5, draws=5, temper=False)
     printed = float(str(caught.value).split("got: epsilon ")[1].split()[0])
     assert price <= printed <= price * 1.001
+
+
+@pytest.mark.parametrize("keywords", [{}, {"epsilon": 1.0}])
+@pytest.mark.parametrize("patience", [-1.0, 1e9])
+def test_without_a_progress_bar_sampling_prints_nothing(monkeypatch, capsys, keywords, patience):
+    monkeypatch.setattr("pymc_private.models.progress.PATIENCE", patience)
+    private = pmp.privatize(coins(), records="i")
+    pmp.sample(private, draws=1, ledger=pmp.Ledger(epsilon=50), progressbar=False, **keywords)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_bar_that_never_started_prints_no_empty_line(capsys):
+    pmp.certify(pmp.privatize(coins(), records="i"))
+    assert capsys.readouterr() == ("", "")

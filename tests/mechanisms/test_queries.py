@@ -310,6 +310,36 @@ def test_hypotheses_that_cannot_be_judged_are_refused(hypotheses, losses, messag
         pmp.choose(RELEASE, hypotheses, losses)
 
 
+@pytest.mark.parametrize("lipschitz", [0, 0.4])
+@pytest.mark.parametrize("box", [pmp.Interval(0, 1), pmp.Interval([0, 0], [1, 1])])
+def test_a_lipschitz_constant_that_the_draws_refute_is_refused(lipschitz, box) -> None:
+    def utility(theta, response):
+        return 1 - np.abs(np.mean(response) * 0.5 + 0.001 * theta["x"])
+
+    with pytest.raises(DomainError, match="steeper than its Lipschitz"):
+        pmp.answer(RELEASE, utility, box, lipschitz=lipschitz)
+    assert pmp.answer(RELEASE, utility, box, lipschitz=0.5).loss_bound < 1
+
+
+def test_utilities_of_half_precision_are_averaged_as_doubles() -> None:
+    got = pmp.answer(RELEASE, lambda theta, r: np.full(N, 0.1, np.float16), [0])
+    assert got.expected_utility == pytest.approx(float(np.float16(0.1)), abs=1e-15)
+    assert math.isfinite(got.mcse)
+
+
+def test_draws_that_are_nearly_exact_lose_twice_their_distance_more() -> None:
+    guarantee = Guarantee.pure(1.0).within(0.01)
+    near = Release(RELEASE.posterior, guarantee, {"ranges": {"x": [0, 1]}, "delta": 0.1}, True)
+    event, lipschitz = "x > response", {"lipschitz": 1.0}
+    smooth = "1 - abs(x - response)"
+    for ask in (
+        lambda release: pmp.answer(release, event, [0, 0.5]),
+        lambda release: pmp.answer(release, smooth, pmp.Interval(0, 1), **lipschitz),
+        lambda release: pmp.Dialogue(release).ask(event, [0, 0.5]),
+    ):
+        assert ask(near).loss_bound == pytest.approx(ask(RELEASE).loss_bound + 0.02, rel=1e-12)
+
+
 # ---- predictions -------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def skeleton() -> pm.Model:
@@ -386,3 +416,16 @@ def test_a_prediction_without_what_it_needs_is_refused(
 ) -> None:
     with pytest.raises(DomainError, match=message):
         loaded.predict(what, model=skeleton, **more)
+
+
+@pytest.mark.parametrize("what", ["y", "p"])
+def test_covariates_of_the_records_written_into_the_model_are_never_predicted_at(
+    loaded, what
+) -> None:
+    rows = RNG.normal(size=(7, 2))
+    with pm.Model(coords={"f": ["age", "sex"]}) as model:
+        eta = rows @ pm.Normal("beta", 0, 1, dims="f")
+        pm.Deterministic("p", pm.math.sigmoid(eta))
+        pm.Bernoulli("y", logit_p=eta, observed=np.zeros(7, int))
+    with pytest.raises(DomainError, match="written into it"):
+        loaded.predict(what, model=model)

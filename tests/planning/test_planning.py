@@ -102,6 +102,17 @@ def test_theorem_13_is_necessary_and_never_sufficient():
     assert planning.separable_records(R, n, failure) >= 3 * math.log(1 / failure) / (4 * L * n)
 
 
+def test_the_partition_adversary_is_never_sure_with_fewer_records_but_may_well_be_right():
+    R, n, failure = 0.05, 2000, 0.25
+    k = planning.separable_records(R, n, failure)
+    assert 2 * math.tanh((k - 1) * R / 4) < 2 * planning.partition_radius(n, 2, failure)
+    assert 2 * math.tanh(k * R / 4) >= 2 * planning.partition_radius(n, 2, failure)
+    # Two points of range k R, half as many records: the nearer shares are right almost always.
+    shift = math.tanh(k // 2 * R / 4) / 2
+    assert stats.binom.cdf(n // 2, n, 0.5 + shift) < failure
+    assert planning.records_to_distinguish(R, n, 1 - 2 * failure) <= k // 2
+
+
 def test_lemma_12_the_shares_of_a_partition_lie_within_their_radius():
     rng, n, m, failure = np.random.default_rng(3), 200, 4, 0.1
     law = np.array([0.1, 0.2, 0.3, 0.4])
@@ -318,6 +329,8 @@ def test_a_pair_of_exponential_samples_by_incomplete_gamma_functions_and_by_quad
         lambda: planning.grid_pair(np.full(2, -np.inf), np.zeros(2), np.zeros(2)),
         lambda: planning.beta_bernoulli_pair(1, 1, 5, 6, 1),
         lambda: planning.gamma_exponential_pair(1, 1, 5, 1, 2, 3, 2),
+        lambda: planning.beta_bernoulli_pair(1, 1, 1000, 0, 1, 0.9, 0.95),
+        lambda: planning.gamma_exponential_pair(1, 1, 5, 1e4, 1e4 + 1, 1.0, 3.0),
     ],
 )
 def test_impossible_plans_are_refused(call):

@@ -27,8 +27,9 @@ from pytensor.tensor.random.basic import (
 
 from pymc_private.errors import BudgetExceeded, NotCertified, PymcPrivateError, Unsupported
 from pymc_private.mechanisms.calibrate import calibrate
-from pymc_private.mechanisms.dirichlet import drawn_content, plan_for
+from pymc_private.mechanisms.dirichlet import plan_for
 from pymc_private.mechanisms.release import Release
+from pymc_private.mechanisms.tables.contents import drawn_content
 from pymc_private.mechanisms.tables.families import Family, Tables, tables_of
 from pymc_private.mechanisms.tables.plan import CountPlan
 from pymc_private.mechanisms.tables.publish import Arrays, Content, Where, publish

@@ -10,7 +10,14 @@ import numpy as np
 
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.mechanisms.release import Release
-from pymc_private.mechanisms.tables import noise
+from pymc_private.mechanisms.tables.contents import (
+    INTEGERS,
+    denoised_content,
+    drawn_content,
+    noise_content,
+    simplices,
+    whole_numbers,
+)
 from pymc_private.mechanisms.tables.families import Family, Tables, same_total, tables_of
 from pymc_private.mechanisms.tables.plan import (
     FREE_DRAWS,
@@ -20,21 +27,12 @@ from pymc_private.mechanisms.tables.plan import (
     profiles_of,
 )
 from pymc_private.mechanisms.tables.posterior import NoisyTable, TablePosterior, noisy_posterior
-from pymc_private.mechanisms.tables.publish import Arrays, Content, Where, publish
+from pymc_private.mechanisms.tables.publish import Where, publish
 from pymc_private.privacy import Ledger
 from pymc_private.privacy.arguments import not_negative, positive, whole
 from pymc_private.privacy.count_budget import CountBudget
 from pymc_private.privacy.neighbors import SUBSTITUTE, check_neighbors
 from pymc_private.privacy.noisy_counts import GAUSSIAN, noise_sd
-from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
-from pymc_private.samplers.simplex import GRID, dirichlet_draws, probabilities
-
-LOG_GAMMA = "Dirichlet draws by log-Gamma inversion"
-OPENDP = {
-    "discrete_gaussian": "discrete Gaussian noise on every count (OpenDP)",
-    "laplace": "discrete Laplace noise on every count (OpenDP)",
-}
-INTEGERS = "whole numbers"
 
 
 def dirichlet(
@@ -130,7 +128,7 @@ def dirichlet(
     if plan.method != "noisy":
         return publish(plan, drawn_content(plan, tables), where)
     whole_numbers(tables)
-    return publish(plan, _denoised(plan, tables), where)
+    return publish(plan, denoised_content(plan, tables), where)
 
 
 def noisy_counts(
@@ -266,24 +264,6 @@ def plan_for(
     return plan_counts(budget, design, method)
 
 
-def whole_numbers(tables: Tables) -> None:
-    """Refuse counts that integer noise is not for; before anything is charged."""
-    for array in tables.counts.values():
-        noise.as_whole(array)
-
-
-def noise_content(plan: CountPlan, tables: Tables) -> Content:
-    """Say how noisy counts are made."""
-    found = plan.noise
-    if found is None:
-        raise Incompatible("this plan adds no noise", got=plan.method)
-
-    def make(seed: int | None) -> Arrays:
-        return {name: array[None] for name, array in _noisy(plan, tables, seed).items()}
-
-    return Content(tables.families, 1, OPENDP[found.law], INTEGERS, int, None, make)
-
-
 def _priors(prior: Any, families: tuple[Family, ...]) -> tuple[np.ndarray, ...] | None:
     if prior is None:
         return None
@@ -302,53 +282,3 @@ def _priors(prior: Any, families: tuple[Family, ...]) -> tuple[np.ndarray, ...] 
         positive(**{"the least prior parameter": float(array.min())})
         found.append(np.array(array))
     return tuple(found)
-
-
-def drawn_content(plan: CountPlan, tables: Tables) -> Content:
-    """Say how Dirichlet draws are made."""
-
-    def make(seed: int | None) -> Arrays:
-        randomness = SystemRandomness() if seed is None else SeededRandomness.from_seed(seed)
-        found = {}
-        for family, r, alpha in zip(tables.families, plan.r, plan.alpha, strict=True):
-            logs = dirichlet_draws(r * tables.counts[family.name] + alpha, plan.draws, randomness)
-            found[family.name] = probabilities(logs)
-        return found
-
-    return Content(tables.families, plan.draws, LOG_GAMMA, GRID, float, (0.0, 1.0), make)
-
-
-def _denoised(plan: CountPlan, tables: Tables) -> Content:
-    """Say how draws from the posterior given noisy counts are made."""
-    found = plan.noise
-    if found is None:
-        raise Incompatible("this plan adds no noise", got=plan.method)
-
-    def make(seed: int | None) -> Arrays:
-        counts = _noisy(plan, tables, seed)
-        noisy = {f.name: NoisyTable(counts[f.name], f.dims) for f in tables.families}
-        posterior = noisy_posterior(
-            noisy, found.law, found.scale, found.sd, plan.design.total, plan.design.minimum
-        )
-        generator = np.random.default_rng(seed)
-        return {n: simplices(t, plan.draws, generator) for n, t in posterior.items()}
-
-    sampler = f"posterior given {OPENDP[found.law]}"
-    return Content(tables.families, plan.draws, sampler, GRID, float, (0.0, 1.0), make)
-
-
-def _noisy(plan: CountPlan, tables: Tables, seed: int | None) -> Arrays:
-    found = plan.noise
-    if found is None:
-        raise Incompatible("this plan adds no noise", got=plan.method)
-    if seed is None:
-        return {n: noise.noisy(a, found.law, found.scale) for n, a in tables.counts.items()}
-    generator = np.random.default_rng(seed)
-    return {n: noise.seeded(a, found.law, found.scale, generator) for n, a in tables.counts.items()}
-
-
-def simplices(table: TablePosterior, draws: int, generator: np.random.Generator) -> np.ndarray:
-    """Draw probabilities from a posterior given noisy counts."""
-    parameters = table.draw(draws, generator)
-    logs = dirichlet_draws(parameters, 1, SeededRandomness(generator))[0]
-    return probabilities(logs)

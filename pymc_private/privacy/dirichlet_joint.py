@@ -22,7 +22,7 @@ from pymc_private.privacy.count_profile import CountProfile
 from pymc_private.privacy.dirichlet import ponnoprat_r
 from pymc_private.privacy.gamma_pair import gamma_pair_rdp
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.joint_pairs import guess_alpha, guess_delta
+from pymc_private.privacy.joint_pairs import guess_alpha
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 from pymc_private.privacy.renyi import rdp_to_eps
 from pymc_private.privacy.rounding import least_argument
@@ -298,57 +298,3 @@ def _several(
         guarantee = Guarantee.jointly(*(touched.promise(*p, touched.draws) for p in parts))
     kl = tuple(p.dirichlet_kl(*part) for p, part in zip(profiles, parts, strict=True))
     return JointPlan(tuple(p[0] for p in parts), tuple(p[1] for p in parts), guarantee, kl)
-
-
-def posterior_power(budget: CountBudget, least: float, touched: Touched) -> tuple[float, Guarantee]:
-    """Give the largest power r <= 1 at which a stated prior meets the budget; 1 is the posterior.
-
-    Parameters
-    ----------
-    budget : CountBudget
-    least : float
-        Least prior parameter of any cell.
-    touched : Touched
-
-    Returns
-    -------
-    tuple of float and Guarantee
-        Evaluated, and within the budget.
-
-    Raises
-    ------
-    Unsupported
-        Pure epsilon or zCDP.
-    DomainError
-        No power down to 1e-9 fits.
-
-    References
-    ----------
-    Theory T9-T11.
-    """
-    refuse_other(budget)
-    high, low = 0.0, 0.0  # logarithms; the quick curve finds the way, the proved one decides
-    while not _seems_to_fit(budget, touched, math.exp(low), least):
-        low, high = low - 1.0, low
-        if low < -20.0:
-            raise DomainError(
-                "no power of the counts meets this budget with this prior; nothing was charged",
-                got=str(budget),
-                do="take larger prior parameters, or a larger budget",
-            )
-    while high - low > 1e-4:
-        middle = 0.5 * (low + high)
-        fits = _seems_to_fit(budget, touched, math.exp(middle), least)
-        low, high = (middle, high) if fits else (low, middle)
-    power = math.exp(low)
-    while not budget.fits(promise := touched.promise(power, least)):
-        power *= 1.0 - 1e-4
-    return power, promise
-
-
-def _seems_to_fit(budget: CountBudget, touched: Touched, r: float, least: float) -> bool:
-    if budget.epsilon is None:
-        return budget.fits(touched.promise(r, least))
-    alpha = least + r * touched.minimum
-    found = guess_delta(budget.epsilon, r, alpha, touched.pairs, touched.neighbors)
-    return found <= budget.delta

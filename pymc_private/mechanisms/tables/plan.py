@@ -23,8 +23,8 @@ from pymc_private.privacy.dirichlet_joint import (
     Touched,
     algorithm1_plan,
     joint_plan,
-    posterior_power,
 )
+from pymc_private.privacy.dirichlet_power import posterior_power
 from pymc_private.privacy.dirichlet_vector import vector_plan
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.noisy_counts import NoisePlan, noise_plan

@@ -15,6 +15,7 @@ from pymc_private.mechanisms.conjugate import sample_conjugate
 from pymc_private.mechanisms.guards import check_unchanged
 from pymc_private.mechanisms.refusals import explained
 from pymc_private.mechanisms.release import Release
+from pymc_private.mechanisms.tables.publish import Where
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel, privatize
 from pymc_private.privacy import Entry, Guarantee, Ledger
@@ -112,15 +113,10 @@ def sample(
     Dimitrakakis et al. (2017), Algorithm 1; theory T1-T3.
     """
     _refuse_keywords(declaration)
-    if not isinstance(what, Plan | PrivateModel) and epsilon is not None and draws is not None:
-        what, declaration = privatize(what, **declaration), {}
-    if isinstance(what, PrivateModel) and epsilon is not None and draws is not None:
-        direct = sample_conjugate(
-            what, draws=draws, epsilon=epsilon, delta=delta, ledger=ledger, name=name,
-            data_version=data_version, save=save, again=again, random_seed=random_seed,
-        )  # fmt: skip
-        if direct is not None:
-            return direct
+    what, declaration = _declared(what, draws, epsilon, declaration)
+    where = Where(ledger, name, data_version, save, again, random_seed)
+    if (direct := sample_conjugate(what, draws, epsilon, delta, where)) is not None:
+        return direct
     plan = _plan(what, draws, epsilon, delta, declaration)
     check_unchanged(plan)
     if random_seed is not None:
@@ -151,6 +147,15 @@ def _refuse_keywords(declaration: Mapping[str, Any]) -> None:
             raise TypeError(f"sample() has no '{keyword}': {MEANINGLESS[keyword]}")
         if keyword not in DECLARE:
             raise TypeError(f"sample() got an unexpected keyword '{keyword}'")
+
+
+def _declared(
+    what: Any, draws: int | None, epsilon: float | None, declaration: Mapping[str, Any]
+) -> tuple[Any, Mapping[str, Any]]:
+    """A model with a budget as a private model; anything else as it is."""
+    if isinstance(what, Plan | PrivateModel) or epsilon is None or draws is None:
+        return what, declaration
+    return privatize(what, **declaration), {}
 
 
 def _plan(

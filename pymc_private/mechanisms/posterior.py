@@ -121,13 +121,13 @@ def sample(
     check_unchanged(plan)
     if random_seed is not None:
         assembly.check_destination(save, overwrite=again)
-        seeded = _seeded(plan, random_seed, name, progressbar)
-        return assembly.save_as(seeded, save, overwrite=again)
+        return assembly.save_as(
+            _seeded(plan, random_seed, name, progressbar), save, overwrite=again
+        )
     ledger, at = _ledger(ledger, plan)
     key = f"{plan.fingerprint}|{data_version}"
     if not again and name is not None:
-        stored = _stored(ledger, name, key)
-        if stored is not None:
+        if (stored := _stored(ledger, name, key)) is not None:
             return assembly.save_as(stored, save)
     assembly.check_destination(save, overwrite=again)
     assembly.rehearse(plan, name)
@@ -150,8 +150,8 @@ def _refuse_keywords(declaration: Mapping[str, Any]) -> None:
 
 
 def _declared(
-    what: Any, draws: int | None, epsilon: float | None, declaration: Mapping[str, Any]
-) -> tuple[Any, Mapping[str, Any]]:
+    what: Any, draws: int | None, epsilon: float | None, declaration: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
     """A model with a budget as a private model; anything else as it is."""
     if isinstance(what, Plan | PrivateModel) or epsilon is None or draws is None:
         return what, declaration

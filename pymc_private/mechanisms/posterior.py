@@ -121,14 +121,12 @@ def sample(
     check_unchanged(plan)
     if random_seed is not None:
         assembly.check_destination(save, overwrite=again)
-        return assembly.save_as(
-            _seeded(plan, random_seed, name, progressbar), save, overwrite=again
-        )
+        seeded = _seeded(plan, random_seed, name, progressbar)
+        return assembly.save_as(seeded, save, overwrite=again)
     ledger, at = _ledger(ledger, plan)
     key = f"{plan.fingerprint}|{data_version}"
-    if not again and name is not None:
-        if (stored := _stored(ledger, name, key)) is not None:
-            return assembly.save_as(stored, save)
+    if not again and name is not None and (stored := _stored(ledger, name, key)) is not None:
+        return assembly.save_as(stored, save)
     assembly.check_destination(save, overwrite=again)
     assembly.rehearse(plan, name)
     label = name or f"{plan.draws} draws"

@@ -26,8 +26,8 @@ from pymc_private.privacy.dirichlet_joint import (
     Touched,
     algorithm1_plan,
     joint_plan,
-    posterior_power,
 )
+from pymc_private.privacy.dirichlet_power import posterior_power
 from pymc_private.privacy.joint_pairs import guess_delta
 from pymc_private.privacy.noisy_counts import noise_plan, noise_sd
 

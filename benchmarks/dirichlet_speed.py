@@ -20,8 +20,7 @@ from pymc_private.privacy import (
 )
 from pymc_private.privacy.count_budget import CountBudget
 from pymc_private.privacy.count_profile import CountProfile
-from pymc_private.privacy.dirichlet_joint import algorithm1_plan, joint_plan
-from pymc_private.privacy.dirichlet_power import Touched
+from pymc_private.privacy.dirichlet_joint import Touched, algorithm1_plan, joint_plan
 from pymc_private.privacy.noisy_counts import noise_plan
 
 N, COLUMNS = 1_000_000, 20

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_private.errors import Incompatible
-from pymc_private.mechanisms.count_contents import simplices
 from pymc_private.mechanisms.release import Release
+from pymc_private.mechanisms.tables.contents import simplices
 from pymc_private.mechanisms.tables.plan import CountPlan
 from pymc_private.mechanisms.tables.posterior import NoisyTable, TablePosterior, noisy_posterior
 from pymc_private.privacy import Guarantee

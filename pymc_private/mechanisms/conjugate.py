@@ -7,7 +7,6 @@ likelihood to the largest power that fits; nothing is trimmed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,14 +26,13 @@ from pytensor.tensor.random.basic import (
 
 from pymc_private.errors import BudgetExceeded, NotCertified, PymcPrivateError, Unsupported
 from pymc_private.mechanisms.calibrate import calibrate
-from pymc_private.mechanisms.count_contents import drawn_content
 from pymc_private.mechanisms.dirichlet import plan_for
 from pymc_private.mechanisms.release import Release
+from pymc_private.mechanisms.tables.contents import drawn_content
 from pymc_private.mechanisms.tables.families import Family, Tables, tables_of
 from pymc_private.mechanisms.tables.plan import CountPlan
 from pymc_private.mechanisms.tables.publish import Arrays, Content, Where, publish
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.privacy import Ledger
 from pymc_private.privacy.count_budget import CountBudget
 
 
@@ -96,19 +94,11 @@ def recognize(private: PrivateModel) -> Conjugate | None:
 
 
 def sample_conjugate(
-    private: PrivateModel,
-    *,
-    draws: int,
-    epsilon: float,
-    delta: float,
-    ledger: Ledger | None,
-    name: str | None,
-    data_version: str,
-    save: str | os.PathLike[str] | None,
-    again: bool,
-    random_seed: int | None,
+    private: Any, draws: int | None, epsilon: float | None, delta: float, where: Where
 ) -> Release | None:
     """Answer a recognized model where this is the better road; else None, and nothing happened."""
+    if not isinstance(private, PrivateModel) or draws is None or epsilon is None:
+        return None
     found = recognize(private)
     if found is None or not delta > 0.0:
         return None
@@ -123,7 +113,6 @@ def sample_conjugate(
     # No sampler takes a simplex, so only the one probability has another road.
     if found.scalar and not _better(plan.r[0], private, draws, epsilon, delta):
         return None
-    where = Where(ledger, name, data_version, save, again, random_seed)
     return publish(plan, _content(found, plan, tables, private), where)
 
 
@@ -171,12 +160,3 @@ def _content(found: Conjugate, plan: CountPlan, tables: Tables, private: Private
         return {found.name: content.make(seed)[found.name][..., 1]}
 
     return replace(content, families=(Family(found.name, (), ()),), make=second, told=told)
-
-
-def if_better(
-    what: PrivateModel, draws: int | None, epsilon: float | None, strict: bool, **rest: Any
-) -> Release | None:
-    """A draw at the exact price of Dirichlet draws, where that is the better road."""
-    if draws is None or epsilon is None or strict:
-        return None
-    return sample_conjugate(what, draws=draws, epsilon=epsilon, **rest)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.mechanisms.count_contents import (
+from pymc_private.mechanisms.release import Release
+from pymc_private.mechanisms.tables.contents import (
     INTEGERS,
     denoised_content,
     drawn_content,
     noise_content,
-    priors_of,
     simplices,
     whole_numbers,
 )
-from pymc_private.mechanisms.release import Release
-from pymc_private.mechanisms.tables.families import Tables, same_total, tables_of
+from pymc_private.mechanisms.tables.families import Family, Tables, same_total, tables_of
 from pymc_private.mechanisms.tables.plan import (
     FREE_DRAWS,
     CountPlan,
@@ -29,7 +29,7 @@ from pymc_private.mechanisms.tables.plan import (
 from pymc_private.mechanisms.tables.posterior import NoisyTable, TablePosterior, noisy_posterior
 from pymc_private.mechanisms.tables.publish import Where, publish
 from pymc_private.privacy import Ledger
-from pymc_private.privacy.arguments import not_negative, whole
+from pymc_private.privacy.arguments import not_negative, positive, whole
 from pymc_private.privacy.count_budget import CountBudget
 from pymc_private.privacy.neighbors import SUBSTITUTE, check_neighbors
 from pymc_private.privacy.noisy_counts import GAUSSIAN, noise_sd
@@ -259,6 +259,26 @@ def plan_for(
     design = Design(
         families, neighbors, unit, float(minimum),
         None if draws is None else whole(draws, "draws"), total,
-        profiles_of(families, profile, total, neighbors), priors_of(prior, families), sensitivity,
+        profiles_of(families, profile, total, neighbors), _priors(prior, families), sensitivity,
     )  # fmt: skip
     return plan_counts(budget, design, method)
+
+
+def _priors(prior: Any, families: tuple[Family, ...]) -> tuple[np.ndarray, ...] | None:
+    if prior is None:
+        return None
+    named = (
+        prior if isinstance(prior, Mapping) else dict.fromkeys((f.name for f in families), prior)
+    )
+    found = []
+    for family in families:
+        try:
+            array = np.broadcast_to(np.asarray(named[family.name], float), family.shape)
+        except (KeyError, ValueError, TypeError) as cause:
+            raise DomainError(
+                f"the prior of {family.name!r} is missing or has another shape",
+                allowed=f"a number, or shape {family.shape}",
+            ) from cause
+        positive(**{"the least prior parameter": float(array.min())})
+        found.append(np.array(array))
+    return tuple(found)

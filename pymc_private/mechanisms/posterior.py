@@ -12,10 +12,11 @@ from typing import Any
 from pymc_private.errors import DomainError, Incompatible, PrivacyWarning
 from pymc_private.mechanisms import assembly, drawing
 from pymc_private.mechanisms.calibrate import at_cost, calibrate
-from pymc_private.mechanisms.conjugate import if_better
+from pymc_private.mechanisms.conjugate import sample_conjugate
 from pymc_private.mechanisms.guards import check_unchanged
 from pymc_private.mechanisms.refusals import charged
 from pymc_private.mechanisms.release import Release
+from pymc_private.mechanisms.tables.publish import Where
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel, privatize
 from pymc_private.models.progress import bars
@@ -125,17 +126,12 @@ def sample(
     Dimitrakakis et al. (2017), Algorithm 1; theory T1-T3.
     """
     _refuse_keywords(declaration)
-    if not isinstance(what, Plan | PrivateModel) and epsilon is not None and draws is not None:
-        what, declaration = privatize(what, **declaration), {}
-    if isinstance(what, PrivateModel) and isinstance(sampler, str) and sampler == AUTO:
-        with bars(progressbar):
-            direct = if_better(
-                what, draws, epsilon, strict, delta=delta, ledger=ledger, name=name,
-                data_version=data_version, save=save, again=again, random_seed=random_seed,
-            )  # fmt: skip
+    what, declaration = _declared(what, draws, epsilon, declaration)
+    where = Where(ledger, name, data_version, save, again, random_seed)
+    with bars(progressbar):
+        direct = _counted(what, draws, epsilon, delta, where, sampler, strict)
         if direct is not None:
             return direct
-    with bars(progressbar):
         plan = _plan(what, draws, epsilon, delta, declaration, sampler, strict)
     check_unchanged(plan)
     if random_seed is not None:
@@ -169,12 +165,36 @@ def _bought(
     return assembly.save_as(release, save, overwrite=again)
 
 
+def _counted(
+    what: Any,
+    draws: int | None,
+    epsilon: float | None,
+    delta: float,
+    where: Where,
+    sampler: Any,
+    strict: bool,
+) -> Release | None:
+    """A draw at the exact price of Dirichlet draws, unless another sampler is asked for."""
+    if strict or not (isinstance(sampler, str) and sampler == AUTO):
+        return None
+    return sample_conjugate(what, draws, epsilon, delta, where)
+
+
 def _refuse_keywords(declaration: Mapping[str, Any]) -> None:
     for keyword in declaration:
         if keyword in MEANINGLESS:
             raise TypeError(f"sample() has no '{keyword}': {MEANINGLESS[keyword]}")
         if keyword not in DECLARE:
             raise TypeError(f"sample() got an unexpected keyword '{keyword}'")
+
+
+def _declared(
+    what: Any, draws: int | None, epsilon: float | None, declaration: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """A model with a budget as a private model; anything else as it is."""
+    if isinstance(what, Plan | PrivateModel) or epsilon is None or draws is None:
+        return what, declaration
+    return privatize(what, **declaration), {}
 
 
 def _plan(

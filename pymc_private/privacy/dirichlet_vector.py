@@ -11,7 +11,7 @@ from pymc_private.errors import DomainError
 from pymc_private.privacy.arguments import positive
 from pymc_private.privacy.count_budget import CountBudget
 from pymc_private.privacy.count_profile import CountProfile
-from pymc_private.privacy.dirichlet_power import (
+from pymc_private.privacy.dirichlet_joint import (
     SPARE,
     THEOREM,
     JointPlan,

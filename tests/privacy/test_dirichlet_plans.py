@@ -32,8 +32,12 @@ from pymc_private.privacy import (
 )
 from pymc_private.privacy.count_budget import CountBudget
 from pymc_private.privacy.count_profile import CountProfile
-from pymc_private.privacy.dirichlet_joint import algorithm1_plan, joint_plan
-from pymc_private.privacy.dirichlet_power import Touched, posterior_power
+from pymc_private.privacy.dirichlet_joint import (
+    Touched,
+    algorithm1_plan,
+    joint_plan,
+)
+from pymc_private.privacy.dirichlet_power import posterior_power
 from pymc_private.privacy.dirichlet_vector import vector_plan, vector_rdp
 from pymc_private.privacy.joint_pairs import guess_delta
 from pymc_private.privacy.noisy_counts import noise_plan

@@ -18,8 +18,13 @@ from pymc_private.mechanisms.tables.families import Family, most_touched
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.count_budget import CountBudget
 from pymc_private.privacy.count_profile import CountProfile
-from pymc_private.privacy.dirichlet_joint import algorithm1_plan, joint_plan
-from pymc_private.privacy.dirichlet_power import JointPlan, Touched, posterior_power
+from pymc_private.privacy.dirichlet_joint import (
+    JointPlan,
+    Touched,
+    algorithm1_plan,
+    joint_plan,
+)
+from pymc_private.privacy.dirichlet_power import posterior_power
 from pymc_private.privacy.dirichlet_vector import vector_plan
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.noisy_counts import NoisePlan, noise_plan

@@ -25,7 +25,7 @@ from pymc_private.mechanisms.tables.cells import (
 )
 from pymc_private.mechanisms.tables.sums import draw_given_sums
 
-PRIORS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+PRIORS = (0.01, 0.03, 0.1, 0.3, 1.0)
 """Prior parameters of a cell, equally likely at first; their posterior mean is taken."""
 
 

@@ -1,21 +1,15 @@
-"""What a release of counts holds: drawn, denoised or noisy tables."""
+"""What a release of counts will hold, and how each kind is made."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
-from pymc_private.errors import DomainError, Incompatible
+from pymc_private.errors import Incompatible
 from pymc_private.mechanisms.tables import noise
-from pymc_private.mechanisms.tables.families import Family, Tables
-from pymc_private.mechanisms.tables.plan import (
-    CountPlan,
-)
+from pymc_private.mechanisms.tables.families import Tables
+from pymc_private.mechanisms.tables.plan import CountPlan
 from pymc_private.mechanisms.tables.posterior import NoisyTable, TablePosterior, noisy_posterior
 from pymc_private.mechanisms.tables.publish import Arrays, Content
-from pymc_private.privacy.arguments import positive
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
 from pymc_private.samplers.simplex import GRID, dirichlet_draws, probabilities
 
@@ -43,27 +37,6 @@ def noise_content(plan: CountPlan, tables: Tables) -> Content:
         return {name: array[None] for name, array in _noisy(plan, tables, seed).items()}
 
     return Content(tables.families, 1, OPENDP[found.law], INTEGERS, int, None, make)
-
-
-def priors_of(prior: Any, families: tuple[Family, ...]) -> tuple[np.ndarray, ...] | None:
-    """The prior of each family, as given."""
-    if prior is None:
-        return None
-    named = (
-        prior if isinstance(prior, Mapping) else dict.fromkeys((f.name for f in families), prior)
-    )
-    found = []
-    for family in families:
-        try:
-            array = np.broadcast_to(np.asarray(named[family.name], float), family.shape)
-        except (KeyError, ValueError, TypeError) as cause:
-            raise DomainError(
-                f"the prior of {family.name!r} is missing or has another shape",
-                allowed=f"a number, or shape {family.shape}",
-            ) from cause
-        positive(**{"the least prior parameter": float(array.min())})
-        found.append(np.array(array))
-    return tuple(found)
 
 
 def drawn_content(plan: CountPlan, tables: Tables) -> Content:

@@ -61,6 +61,8 @@ class Family:
         (records, parameters) to an array, shape (records, parameters).
     lipschitz : callable
         ell of the parameters.
+    is_finite : bool
+        Whether the grid's points are all parameters there are; else they carry Simpson's rule.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Family:
     log_prior: np.ndarray
     log_density: Callable[[np.ndarray, np.ndarray], np.ndarray]
     lipschitz: Callable[[np.ndarray], np.ndarray]
+    is_finite: bool = False
 
     def private(self) -> pmp.PrivateModel:
         """The private model, trimmed to the box."""
@@ -93,17 +96,25 @@ class Family:
         table = self.table()
         return max(float(np.ptp(x - y)) for x, y in itertools.combinations(table, 2))
 
+    def log_weights(self) -> np.ndarray:
+        """Log prior weights of the points: integrals over the box are sums of them."""
+        log_weights = self.log_prior.copy()
+        for column in () if self.is_finite else self.grid.reshape(len(self.grid), -1).T:
+            points, places = np.unique(column, return_inverse=True)
+            simpson = np.where(np.arange(len(points)) % 2, 4.0, 2.0)
+            simpson[[0, -1]] = 1.0
+            log_weights += np.log(simpson[places])
+        return log_weights
+
     def log_posteriors(self) -> np.ndarray:
         """Log posterior weights after one record, shape (records, parameters)."""
-        joint = self.log_prior + self.table()
+        joint = self.log_weights() + self.table()
         return joint - special.logsumexp(joint, axis=1, keepdims=True)
 
     def worst_pair(self) -> float:
         """Exact epsilon of one draw after one record: the largest over all pairs."""
-        table = self.table()
-        return max(
-            planning.grid_pair(self.log_prior, x, y) for x, y in itertools.combinations(table, 2)
-        )
+        pairs, weights = itertools.combinations(self.table(), 2), self.log_weights()
+        return max(planning.grid_pair(weights, x, y) for x, y in pairs)
 
 
 def rows(**arrays: Any) -> pm.Model:
@@ -206,8 +217,8 @@ def multivariate_normal(c1: float = 0.5, c2: float = 1.0, m: float = 0.5) -> Fam
             pm.Normal("y", mu, tau=t, observed=np.zeros((ROWS, 2)), dims=("row", "axis"))
         return made
 
-    sides = steps(-m, m, 9)
-    theta = np.array([(a, b, t) for a in sides for b in sides for t in steps(c1, c2, 9)])
+    sides = steps(-m, m, 17)
+    theta = np.array([(a, b, t) for a in sides for b in sides for t in steps(c1, c2, 17)])
     records = np.array(list(itertools.product(steps(-1, 1, 5), repeat=2)))
 
     def log_density(x: np.ndarray, p: np.ndarray) -> np.ndarray:
@@ -263,7 +274,7 @@ def bayes_net(a: float = 0.1) -> Family:
             pm.Bernoulli("b", second[parent], observed=np.arange(ROWS) // 2 % 2, dims="row")
         return made
 
-    theta = np.array(list(itertools.product(steps(a, 1 - a, 11), repeat=3)))
+    theta = np.array(list(itertools.product(steps(a, 1 - a, 31), repeat=3)))
     records = np.array(list(itertools.product((0, 1), repeat=2)))
 
     def log_density(x: np.ndarray, p: np.ndarray) -> np.ndarray:
@@ -330,7 +341,7 @@ def finite_coin(step: float = 0.1, decay: float = 0.0) -> Family:
         {}, {}, 2 * math.log((1 - step) / step), lambda x, y: float(x != y),
         0.0, _steepest(theta, log_prior), 2 * (1 - step), np.array([0.0, 1.0]), theta, log_prior,
         lambda x, t: np.outer(x, np.log(t)) + np.outer(1 - x, np.log1p(-t)),
-        lambda t: np.abs(special.logit(t)),
+        lambda t: np.abs(special.logit(t)), is_finite=True,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import optimize, special
+from scipy import integrate, optimize, special
 
 import pymc_private as pmp
 from benchmarks import families, gallery
@@ -42,6 +42,22 @@ def test_one_draw_of_any_pair_costs_no_more_than_the_range_and_not_much_less(fam
     exact = family.worst_pair()
     assert exact <= family.R + 1e-12
     assert exact >= family.R / 2 - 1e-12  # a loss interval of length R that holds 0
+
+
+def test_worst_pairs_of_families_with_known_evidences():
+    exponential = pmp.planning.gamma_exponential_pair(1, families.RATE, 1, 0, 1, 0.5, 3)
+    assert MADE["exponential"].worst_pair() == pytest.approx(exponential, rel=1e-9)
+    # Between equal states: p(0|0)^2 against (1 - p(0|0)) (1 - p(1|1)), both uniform on [.1, .9].
+    chain = 2 * math.log(9) + math.log((0.9**3 - 0.1**3) / (3 * 0.8)) - math.log(0.25)
+    assert MADE["markov chain"].worst_pair() == pytest.approx(chain, rel=1e-9)
+
+
+def test_the_divergence_of_two_coins_is_the_integral():
+    def part(t, sign):
+        return (t * (1 - t)) ** 4 * (2 * t - 1 if sign else 1) * (special.logit(t) if sign else 1)
+
+    top, below = (integrate.quad(part, 0.1, 0.9, args=(sign,))[0] for sign in (1, 0))
+    assert gallery.largest_kl(MADE["coin"])[0] == pytest.approx(2 * top / below, rel=1e-8)
 
 
 @each

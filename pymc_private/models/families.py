@@ -104,6 +104,9 @@ def _parts(private: PrivateModel) -> _Parts | None:
         return None
     if model.potentials or source.row_shape != ():
         return None
+    likelihood, prior = type(outcomes[0].owner.op).__name__, type(theta.owner.op).__name__
+    if (likelihood, prior) not in RULES:
+        return None
     hyper = [constant_value(v) for v in theta.owner.op.dist_params(theta.owner)]
     if any(value is None for value in hyper) or not isinstance(
         source.domain, Interval | Categories
@@ -112,12 +115,12 @@ def _parts(private: PrivateModel) -> _Parts | None:
     (outcome,), box, ends = outcomes, private.box[theta.name], source.domain.bounds(())
     return _Parts(
         n=private.n,
-        likelihood=type(outcome.owner.op).__name__,
+        likelihood=likelihood,
         parameters=list(outcome.owner.op.dist_params(outcome.owner)),
         theta=theta,
         low=float(box.lower),
         high=float(box.upper),
-        prior=type(theta.owner.op).__name__,
+        prior=prior,
         hyper=[float(value) for value in hyper if value is not None],
         least=float(ends.lower),
         greatest=float(ends.upper),

@@ -7,8 +7,9 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.models import allowed as rule
-from pymc_private.models import quadruples, refine
+from pymc_private.models import quadruples
 from tests.models.distributions import BY_NAME
+from tests.models.objectives import first_objective
 from tests.models.zoo import N
 
 
@@ -18,7 +19,7 @@ def private_of(name):
 
 
 def objective(name):
-    return next(refine._objectives(private_of(name)))
+    return first_objective(private_of(name))
 
 
 def rows_of(made, points, column):

@@ -8,9 +8,10 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_private as pmp
-from pymc_private.models import atoms, quadruples, refine
+from pymc_private.models import atoms, quadruples
 from pymc_private.models.coordinates import Role
 from tests.analysis.graphs import evaluate
+from tests.models.objectives import first_objective
 
 N = 7
 
@@ -25,7 +26,7 @@ def private(jump: float = 3.0):
 
 
 def objective():
-    return next(refine._objectives(private()))
+    return first_objective(private())
 
 
 def test_a_range_is_attained_at_its_atoms():
@@ -82,5 +83,5 @@ def test_levels_and_single_numbers_have_no_atoms():
         y, t = pm.Data("y", np.zeros(N), dims="i"), pm.Uniform("t", 0, 1)
         pm.Potential("loss", pt.switch(pt.eq(y, 1.0), 2.0 * t, y * t), dims="i")
     made = pmp.privatize(model, records="i", domain={"y": {0.0, 0.5, 1.0}})
-    assert next(refine._objectives(made))._atoms == {}
+    assert first_objective(made)._atoms == {}
     assert pmp.certify(made).range == pytest.approx(2.0, rel=0.011)

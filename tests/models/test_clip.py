@@ -12,8 +12,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.analysis.rows import Concrete
-from pymc_private.models import certificate as certificate_module
-from pymc_private.models import refine
+from pymc_private.models import one_kind, refine
 from pymc_private.models.fingerprint import model_fingerprint
 from tests.models.brute_force import natural_logp, stripped
 from tests.models.scores import BY_NAME, N
@@ -145,7 +144,7 @@ def test_a_range_of_half_the_size_is_caught(name, monkeypatch):
     low, high = score.ends
     assert variation(tables(score, score.ends)) > 1.5 * (high - low)
     monkeypatch.setattr(
-        certificate_module, "clipped_range", lambda private, readers: Fraction(high) - Fraction(low)
+        one_kind, "clipped_range", lambda private, readers: Fraction(high) - Fraction(low)
     )
     found = pmp.certify(pmp.clip(score.privatize(), low, high))
     assert variation(tables(score, score.ends)) > found.range

@@ -18,6 +18,14 @@ from tests.models.zoo import N
 
 SLOW = {f"mv normal of free {part}" for part in ("chol", "covariance", "correlation", "precision")}
 SLOW |= {"mv normal of trimmed lkj", "mv normal of trimmed lkj covariance"}
+LONG = {"polya gamma", "multinomial of any counts"}
+
+
+def later(name: str):
+    """A case for the audits."""
+    return pytest.param(name, marks=pytest.mark.audit)
+
+
 FINITE = [
     pytest.param(name, marks=pytest.mark.audit) if name in SLOW else name
     for name in BY_NAME
@@ -70,7 +78,7 @@ def test_a_distribution_has_a_finite_range_that_no_pair_escapes(name):
     assert np.isfinite(logp).all()
     pairs = logp[:, :, None] - logp[:, None, :]
     variation = (pairs.max(axis=0) - pairs.min(axis=0)).max()
-    assert variation <= bound
+    assert variation <= bound + 1e-12  # PyMC's own rounding, where R is 0
     if name not in LITTLE:
         assert variation > 0.02 * bound  # not vacuous
 
@@ -79,7 +87,7 @@ LITTLE = {"triangular of free end", "uniform", "discrete uniform"}
 """Distributions in which records and parameters hardly meet."""
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", [later(n) if n in LONG else n for n in REFUSED])
 def test_a_distribution_without_a_bound_is_refused_with_its_reason(name):
     with pytest.raises(NotCertified) as refusal:
         certify(private_of(name, 1))
@@ -88,6 +96,7 @@ def test_a_distribution_without_a_bound_is_refused_with_its_reason(name):
     assert "what to do" in text
 
 
+@pytest.mark.audit
 def test_a_black_box_is_cured_by_a_clip():
     private = private_of("polya gamma", 1)
     with pytest.raises(NotCertified, match="no rule") as refusal:

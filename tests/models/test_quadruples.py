@@ -13,8 +13,8 @@ from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import batch, specialize
 from pymc_private.analysis.branch import maximize
 from pymc_private.analysis.effort import Effort
-from pymc_private.models import public_rows, quadruples, refine
-from pymc_private.models.single_record import single_record
+from pymc_private.models import public_rows, quadruples
+from tests.models.objectives import objectives
 from tests.models.zoo import BY_NAME, ZOO, N
 
 ALIKE = [e.name for e in ZOO]
@@ -40,12 +40,6 @@ def random_points(objective, rng, count=3000):
     ends = rng.random(points.shape) < 0.5
     points = np.where(ends, np.where(rng.random(points.shape) < 0.5, lower, upper), points)
     return np.where(objective.whole, np.round(points), points)
-
-
-def objectives(private):
-    """The range of one record's log-likelihood, in each of its forms."""
-    record = single_record(private.graph, private.sources, private.n, private.shapes)
-    return refine._objectives(private, record)
 
 
 @pytest.mark.parametrize("name", ALIKE)

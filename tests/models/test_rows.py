@@ -217,6 +217,7 @@ def test_structure_that_tells_records_apart_is_refused_or_claimed(structure):
     assert any("public" in claim for claim in private.claims)
 
 
+@pytest.mark.audit
 def test_only_what_is_public_row_by_row_pins_the_rows_of_the_zoo(private):
     pinned = {name for name in BY_NAME if private(name).graph.pinned}
     assert pinned == {"public offset", "public predictor"}

@@ -286,12 +286,37 @@ def test_bad_input_gets_a_clear_error(case):
         ({"kind": "mean"}, "kind="),
         ({"estimate": "magic"}, "estimate="),
         ({"window": "wide"}, "window="),
+        ({"estimate": lambda x: x**2}, "one number for each row"),
+        ({"estimate": lambda x: x**2, "kind": "tilt"}, "one number for each row"),
+        ({"estimate": lambda x: 0.0}, "one number for each row"),
         ({"estimate": type("Learner", (), {"fit": lambda self, x, y: self})()}, "predict_proba"),
     ],
 )
 def test_words_that_mean_nothing_are_refused(words, message):
     with pytest.raises(DomainError, match=message):
         mollify(ROWS, stats.norm(), 1.0, **words)
+
+
+def test_a_target_function_gives_one_number_for_each_row():
+    with pytest.raises(DomainError, match="one number for each row"):
+        mollify(lambda x: x**2, stats.norm(), 1.0)
+
+
+def test_trees_too_need_a_reference_with_support_at_the_data():
+    with pytest.raises(DomainError, match="no support"):
+        mollify(ROWS - 10.0, stats.gamma(2), 1.0, estimate="trees")
+
+
+@pytest.mark.parametrize("delta", [-1.0, float("nan")])
+def test_a_total_for_any_window_has_a_delta_that_is_a_probability(delta):
+    with pytest.raises(DomainError, match="delta"):
+        mollify([0.5, 0.5], [0.5, 0.5], total=(1.0, delta, 3), window=0.3)
+
+
+def test_a_column_of_text_counts_as_rows_whatever_holds_it():
+    held = np.array(["a", "b", "a"], dtype=object)
+    laws = [mollify(rows, {"a": 0.5, "b": 0.5}, 1.0) for rows in (held, held.tolist())]
+    np.testing.assert_array_equal(laws[0].probabilities, laws[1].probabilities)
 
 
 def test_what_is_printed_shows_no_data():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pymc_private.errors import DomainError
 from pymc_private.mechanisms.mollifiers.window import check_width
-from pymc_private.privacy.arguments import whole
+from pymc_private.privacy.arguments import probability, whole
 from pymc_private.privacy.bounded_range import br_zcdp_tight
 from pymc_private.privacy.planning import mollifier_affordable, range_affordable, rho_affordable
 
@@ -54,9 +54,11 @@ def settle(
     budget, delta, draws = total
     check_width(budget)
     count = whole(draws, "the number of draws")
+    probability(delta)
     if plain:
         return check_width(_pure_affordable(budget, delta, count)), "clip", count, float(delta)
-    clip, tilt = (f(budget, delta, count) for f in (mollifier_affordable, range_affordable))
+    clip = mollifier_affordable(budget, delta, count)
+    tilt = range_affordable(budget * (1 - 1e-11), delta, count)  # a ledger rounds up: leave it room
     kind = kind or ("clip" if clip >= WIDER * tilt / 2.0 else "tilt")
     return check_width(clip if kind == "clip" else tilt), kind, count, float(delta)
 

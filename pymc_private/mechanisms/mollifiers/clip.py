@@ -67,7 +67,7 @@ def clip_to_window(
     inside = float(mass[support].sum())
     outside = float(mass[~support].sum())
     if math.exp(high) * inside + math.exp(low) * outside <= 1.0:
-        weight, level = _left_over(support, inside, outside, high), -math.inf
+        weight, level = _left_over(support, inside, outside, (low, high)), -math.inf
     else:
         weight, level = _centered(ratio, mass, low, high)
     if not abs(log_total(weight, mass)) <= SLACK / 2:
@@ -98,12 +98,19 @@ def _law(mass: np.ndarray) -> np.ndarray:
     return mass if total == 1.0 else mass / total
 
 
-def _left_over(support: np.ndarray, inside: float, outside: float, high: float) -> np.ndarray:
-    """The upper end on the support, the rest spread over what is off it."""
+def _left_over(
+    support: np.ndarray, inside: float, outside: float, ends: tuple[float, float]
+) -> np.ndarray:
+    """The upper end on the support, the rest spread over what is off it.
+
+    Where little is off it, the rest is a difference of near equals, and rounding alone could take
+    its share below the lower end: it is clipped, and the total checked by the caller.
+    """
+    low, high = ends
     if outside <= 0.0:
         return np.zeros(len(support))
     share = math.log1p(-math.exp(high) * inside) - math.log(outside)
-    return np.where(support, high, share)
+    return np.where(support, high, min(max(share, low), high))
 
 
 def _centered(

@@ -106,6 +106,22 @@ def check_support(rows: np.ndarray, reference: Reference) -> None:
         )
 
 
+def check_ratio(ratio: np.ndarray, count: int) -> None:
+    """Refuse what is not one number for each row.
+
+    Raises
+    ------
+    DomainError
+        It has another shape.
+    """
+    if ratio.shape != (count,):
+        raise DomainError(
+            "an estimate gives one number for each row",
+            got=f"shape {ratio.shape} for {count} rows",
+            allowed=f"({count},)",
+        )
+
+
 def estimate_ratio(rows: np.ndarray, reference: Reference, how: Any) -> LogRatio:
     """Fit log P/Q0.
 
@@ -133,6 +149,8 @@ def estimate_ratio(rows: np.ndarray, reference: Reference, how: Any) -> LogRatio
         return _histogram(rows, reference)
     if how in ("network", "trees") or hasattr(how, "fit"):
         learner = {"network": network, "trees": trees}[how]() if isinstance(how, str) else how
+        if isinstance(reference, Marginals):
+            check_support(rows, reference)
         drawn = reference.pool(len(rows))
         return classifier_ratio(learner, rows, drawn)
     if callable(how):

@@ -18,7 +18,7 @@ from pymc_private.mechanisms.mollifiers.kernel import kernel_density
 from pymc_private.mechanisms.mollifiers.laws import draw
 from pymc_private.mechanisms.mollifiers.mollified import Mollified
 from pymc_private.mechanisms.mollifiers.reading import as_reference
-from pymc_private.mechanisms.mollifiers.references import Finite, Reference
+from pymc_private.mechanisms.mollifiers.references import Finite, Reference, probabilities
 from pymc_private.mechanisms.mollifiers.verb import mollify
 from pymc_private.mechanisms.mollifiers.window import Window, window_of
 from pymc_private.mechanisms.release import Release
@@ -92,7 +92,8 @@ class LocalSampler:
         if isinstance(self.reference, Finite) and window == "minimax":
             window = minimax_window(self.reference, epsilon)
         self.window = window_of(epsilon, window)
-        self.epsilon, self.kind, self.estimate = float(epsilon), kind, estimate
+        self.epsilon = max(float(epsilon), self.window.epsilon)
+        self.kind, self.estimate = kind, estimate
         self.local_draws = whole(local_draws, "local_draws")
         self._known: dict[int, Mollified] = {}
         self._channel = _channel(self.reference, self.window) if finite else None
@@ -113,13 +114,13 @@ class LocalSampler:
             vector of probabilities.
         """
         if isinstance(self.reference, Finite):
-            held = self._shares(holding)
+            held = probabilities(self._shares(holding), "what a user holds")
             if self.kind == "response":
                 source = randomness if randomness is not None else SystemRandomness()
                 picked = np.searchsorted(np.cumsum(held), source.uniform(1)[0] * held.sum())
                 return self._of_category(min(int(picked), len(held) - 1))
             return mollify(held, self.reference, self.epsilon, window=self.window)
-        if callable(holding):
+        if callable(holding) and not _has_density(holding):
             holding = holding(self.local_draws)
         words: dict[str, Any] = {"window": self.window, "estimate": self.estimate}
         return mollify(holding, self.reference, self.epsilon, **words)
@@ -165,11 +166,14 @@ class LocalSampler:
         if isinstance(holding, dict):
             mass = np.zeros(len(base.mass))
             mass[base.positions(list(holding))] = np.asarray(list(holding.values()), float)
-            return mass / mass.sum()
+            with np.errstate(invalid="ignore"):
+                return mass / mass.sum()
         array = np.asarray(holding)
         looks = array.dtype.kind == "f" and array.shape == base.mass.shape
         if looks and abs(array.sum() - 1.0) < 1e-6:
             return array
+        if not array.size:
+            raise DomainError("a user holds nothing", allowed="one category or more")
         places = base.positions(array.ravel())
         return np.bincount(places, minlength=len(base.mass)) / len(places)
 
@@ -273,6 +277,11 @@ def check_finite(reference: Reference | Finite) -> Finite:
             do="density() estimates the law of continuous draws",
         )
     return reference
+
+
+def _has_density(holding: Any) -> bool:
+    """Whether it is a law: SciPy's `gaussian_kde` may be called, but not to draw."""
+    return hasattr(holding, "logpdf") or hasattr(holding, "score_samples")
 
 
 def _channel(reference: Any, window: Window) -> np.ndarray:

@@ -191,9 +191,7 @@ class Mollified:
             guarantee=self.guarantee(count, neighbors),
             delta=stated,
             draws=count,
-            reference=self.reference.fingerprint
-            if isinstance(self.reference, Finite)
-            else self.reference.text,
+            reference=getattr(self.reference, "fingerprint", self.reference.text),
             shapes=self.reference.shapes,
             facts=self._facts(),
             values=lambda randomness, progress: draw(self._law, count, randomness, progress),

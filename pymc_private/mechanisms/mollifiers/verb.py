@@ -12,6 +12,7 @@ from pymc_private.errors import DomainError
 from pymc_private.mechanisms.mollifiers.budget import Total, settle
 from pymc_private.mechanisms.mollifiers.clip import best_level, clip_to_window
 from pymc_private.mechanisms.mollifiers.estimates import (
+    check_ratio,
     check_rows,
     default_estimate,
     estimate_ratio,
@@ -124,7 +125,7 @@ def mollify(
         function = _ratio(target, base, estimate)
         law = _points(base, kind, pool)
         with np.errstate(all="ignore"):
-            ratio = function(_places(law))
+            ratio = _one_each(function, _places(law))
     if kind == "tilt":
         return _tilted(law, base, ratio, function, (epsilon, planned, delta))
     chosen = window_of(epsilon, window)
@@ -139,7 +140,7 @@ def _finite_ratio(target: Any, base: Finite) -> np.ndarray:
         mass[base.positions(list(target.keys()))] = values / values.sum()
     elif hasattr(target, "pmf") and base.numbers is not None:
         mass = np.asarray(target.pmf(base.numbers), float)
-    elif np.asarray(target).dtype.kind == "U":
+    elif all(isinstance(value, str) for value in np.asarray(target).flat):
         places = base.positions(np.asarray(target).ravel())
         mass = np.bincount(places, minlength=len(base.mass)) / len(places)
     else:
@@ -169,9 +170,16 @@ def _ratio(target: Any, base: Reference, estimate: Any) -> LogRatio:
             )
         return lambda x: law.logpdf(x) - base.logpdf(x)  # type: ignore[union-attr]
     if callable(target):
-        return lambda x: np.asarray(target(x), float) - base.logpdf(x)
+        return lambda x: _one_each(target, x) - base.logpdf(x)
     rows = check_rows(target, base.dimension)
     return estimate_ratio(rows, base, default_estimate(base) if estimate is None else estimate)
+
+
+def _one_each(function: LogRatio, x: np.ndarray) -> np.ndarray:
+    """What a function says of rows: a number for each."""
+    found = np.asarray(function(x), float)
+    check_ratio(found, len(x))
+    return found
 
 
 def _points(base: Reference, kind: str, pool: int | None) -> Table:

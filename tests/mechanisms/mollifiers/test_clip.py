@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 
 from pymc_private import privacy
 from pymc_private.errors import DomainError
-from pymc_private.mechanisms.mollifiers.clip import SLACK, best_level, clip_to_window, log_total
+from pymc_private.mechanisms.mollifiers.clip import (
+    SLACK,
+    best_level,
+    clip_to_window,
+    log_total,
+    slack,
+)
 from pymc_private.mechanisms.mollifiers.window import Window
 
 RATIOS = st.one_of(
@@ -77,6 +83,23 @@ def test_a_support_too_small_takes_the_upper_end_and_leaves_the_rest_to_the_refe
     assert weights[0] == pytest.approx(0.15, abs=1e-10)
     assert weights[1] == weights[2]
     assert abs(log_total(weights, mass)) <= SLACK
+
+
+@pytest.mark.parametrize("short", [1e-6, 1e-8, 1e-10])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+def test_a_support_that_barely_fits_stays_in_a_window_with_little_room_above(epsilon, short):
+    """The rest is then a difference of near equals, off by up to 1e-6 before it was clipped."""
+    window = Window.asymmetric(epsilon, 1.0 - short)
+    inward = slack(window)
+    high, low = math.exp(window.upper - inward), math.exp(window.lower + inward)
+    rest = (high - 1.0) / (high - low)
+    for step in range(-8, 9):
+        off = rest * (1.0 + step * 2e-16)
+        mass = np.array([1.0 - off, off])
+        weights, _ = clip_to_window(np.array([0.0, -np.inf]), mass, window)
+        for value in exact_log_ratios(weights, mass):
+            assert arb(window.lower) <= value
+            assert value <= arb(window.upper)
 
 
 def test_no_other_law_in_the_window_is_nearer():

@@ -15,6 +15,7 @@ from tests.statistics import proportion
 
 K = 5
 UNIFORM = np.full(K, 1 / K)
+RESPONSE = LocalSampler(UNIFORM, 1.0, kind="response")
 
 
 @pytest.mark.parametrize("window", ["symmetric", "minimax", 0.3])
@@ -39,6 +40,13 @@ def test_a_user_may_hold_a_law_rows_counts_or_a_sampler():
     laws = [sampler.law(holding).probabilities for holding in held]
     for law in laws[1:]:
         np.testing.assert_allclose(law, laws[0], atol=1e-12)
+
+
+def test_a_law_that_may_be_called_is_a_law_and_no_sampler():
+    kernel = stats.gaussian_kde(np.random.default_rng(3).normal(1, 0.5, 200))
+    law = LocalSampler(stats.norm(), 2.0).law(kernel)
+    assert law.log_ratio(1.0) > 0.5
+    assert law.log_ratio(-2.0) < -0.9
 
 
 def test_aggregation_undoes_the_response_of_many_users():
@@ -89,6 +97,12 @@ def test_the_baselines_tell_the_truth_as_often_as_they_say():
         (lambda: LocalSampler(stats.norm(), 1.0, kind="response"), "finite references"),
         (lambda: LocalSampler(UNIFORM, 1.0).collect([]), "no users"),
         (lambda: LocalSampler(UNIFORM, 1.0).law([7, 8]), "no such category"),
+        (lambda: RESPONSE.law([1.5, -0.5, 0.0, 0.0, 0.0]), "holds probabilities"),
+        (lambda: RESPONSE.law({0: math.nan, 1: 1.0}), "holds probabilities"),
+        (lambda: RESPONSE.law({0: -1, 1: 2}), "holds probabilities"),
+        (lambda: RESPONSE.law({0: 0}), "holds probabilities"),
+        (lambda: RESPONSE.law([]), "holds nothing"),
+        (lambda: RESPONSE.law(lambda n: np.zeros(0)), "holds nothing"),
     ],
 )
 def test_bad_input_gets_a_clear_error(make, message):

@@ -286,6 +286,9 @@ def test_bad_input_gets_a_clear_error(case):
         ({"kind": "mean"}, "kind="),
         ({"estimate": "magic"}, "estimate="),
         ({"window": "wide"}, "window="),
+        ({"estimate": lambda x: x**2}, "one number for each row"),
+        ({"estimate": lambda x: x**2, "kind": "tilt"}, "one number for each row"),
+        ({"estimate": lambda x: 0.0}, "one number for each row"),
         ({"estimate": type("Learner", (), {"fit": lambda self, x, y: self})()}, "predict_proba"),
     ],
 )

@@ -173,7 +173,7 @@ OTHERS = {
         [1, 1], [0, 1], lambda: chains([1, 1], 1, None).guarantee, 0.05, logit, 0.1,
     ),
     "dirichlet": Mechanism(
-        dirichlet, [1, 0], [0, 1], lambda: Guarantee.dirichlet_of(1.0, 2.0), 0.01
+        dirichlet, [1, 0], [0, 1], lambda: Guarantee.dirichlet_of(1.0, 2.0), 0.01, logit
     ),
     "noisy_counts, Gaussian": of_releases(noisy(delta=0.01), [1, 0], [0, 1], 0.01, apart),
     "noisy_counts, Laplace": of_releases(noisy(delta=0.0), [1, 0], [0, 1], 0.0, apart),

@@ -14,7 +14,8 @@ import numpy as np
 from scipy import special
 
 import pymc_private as pmp
-from benchmarks.families import FAMILIES, Family, finite_coin
+from benchmarks.families import FAMILIES, finite_coin
+from benchmarks.family import Family
 from pymc_private import planning
 from pymc_private.errors import PymcPrivateError
 from pymc_private.privacy import sl_eps, sl_kl_bound

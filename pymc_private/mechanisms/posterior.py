@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from concurrent.futures import Executor
 from fractions import Fraction
 from typing import Any
 
-from pymc_private.errors import Incompatible, PrivacyWarning
+from pymc_private.errors import DomainError, Incompatible, PrivacyWarning
 from pymc_private.mechanisms import assembly, drawing
 from pymc_private.mechanisms.asked import as_declared, as_plan, refuse_keywords
 from pymc_private.mechanisms.conjugate import sample_conjugate
@@ -175,6 +176,12 @@ def _ledger(ledger: Ledger | None, plan: Plan) -> tuple[Ledger, float | Fraction
     ledger = ledger if ledger is not None else Ledger.current()
     if ledger is not None:
         return ledger, plan.delta
+    if not math.isfinite(plan.epsilon):
+        raise DomainError(
+            "these draws have no finite epsilon at this delta, so nothing was charged",
+            got=f"delta = {plan.delta:g}, sampler {plan.sampler}",
+            do="pass a larger delta: a sampler that is only near the posterior costs one",
+        )
     warnings.warn(
         "no ledger: this charge is forgotten when the session ends, and two such releases of the "
         "same data add up unseen; pass ledger=Ledger('study.sqlite', epsilon=..., delta=...)",
@@ -183,7 +190,8 @@ def _ledger(ledger: Ledger | None, plan: Plan) -> tuple[Ledger, float | Fraction
     )
     epsilon, delta = Fraction(plan.epsilon), Fraction(plan.delta)
     shares = {"approximate": delta} if delta else None
-    return Ledger(epsilon=epsilon, delta=delta, shares=shares), delta
+    neighbors = plan.guarantee.neighbors
+    return Ledger(epsilon=epsilon, delta=delta, neighbors=neighbors, shares=shares), delta
 
 
 def _stored(ledger: Ledger, name: str, key: str) -> Release | None:
@@ -218,6 +226,7 @@ def _seeded(plan: Plan, seed: int, name: str | None, progressbar: bool) -> Relea
     """A release for tests and demonstrations: not private, and says so everywhere."""
     values = drawing.seeded_draw(plan, seed, progressbar)
     guarantee = Guarantee.none(
-        "random_seed makes the draws a function of the data that anyone can recompute"
+        "random_seed makes the draws a function of the data that anyone can recompute",
+        neighbors=plan.guarantee.neighbors,
     )
     return assembly.assemble(plan, values, guarantee, False, name)

@@ -11,6 +11,7 @@ from scipy import integrate, optimize, special
 
 import pymc_private as pmp
 from benchmarks import families, gallery
+from benchmarks.family import ROWS
 from pymc_private.privacy import (
     bayes_net_row_eps,
     beta_bernoulli_C,
@@ -20,6 +21,7 @@ from pymc_private.privacy import (
     sl_kl_bound,
     sl_tv_bound,
 )
+from tests import statistics
 
 MADE = {name: make() for name, make in families.FAMILIES.items()}
 each = pytest.mark.parametrize("family", MADE.values(), ids=MADE)
@@ -177,3 +179,31 @@ def test_lemma_24_a_row_costs_every_factor():
 def test_the_pictures_are_drawn():
     assert gallery.figure_1()[1].get_yscale() == "log"
     assert len(gallery.trade_off_picture()[0].lines) >= 3
+
+
+# ---- Example 1 on the grid sampler --------------------------------------------------------------
+ALARM = 1e-9
+"""Of each weight: 18 checks together pay 1.8e-8 of the suite's allowance."""
+
+
+@pytest.mark.parametrize("name", ["finite, uniform prior", "finite, steep prior"])
+def test_draws_on_the_grid_have_the_exact_weights(name):
+    """A weight off by 0.1 is missed with probability 1e-3 at most; a toss too many is found."""
+    family, draws = MADE[name], 4000
+    tosses = np.arange(ROWS) % 2
+    logs = family.log_prior + family.table()[tosses].sum(axis=0)
+    release = pmp.sample(
+        family.private(), draws=draws, sampler=pmp.Grid(), random_seed=5, progressbar=False
+    )
+    places = release.posterior["place"].values.ravel().astype(int)
+    counts = np.bincount(places, minlength=len(logs)).tolist()
+    for count, weight in zip(counts, special.softmax(logs), strict=True):
+        verdict = statistics.proportion(count, draws, float(weight), false_alarm=ALARM, power=0.999)
+        assert verdict.passes
+        assert verdict.tolerated < 0.06
+    planted = special.softmax(logs + family.table()[1])
+    with statistics.Allowance(1.0):  # to reject what is wrong is no false alarm
+        assert not all(
+            statistics.proportion(count, draws, float(weight), false_alarm=ALARM).passes
+            for count, weight in zip(counts, planted, strict=True)
+        )

@@ -231,3 +231,28 @@ def test_a_release_names_the_head_of_the_ledger_that_paid(plan, tmp_path):
     again = pmp.load(tmp_path / "first.nc")
     assert again.to_arviz().posterior.attrs["ledger_head"] == book.entries[0].head
     assert book.verify(again.facts["ledger_head"])
+
+
+# ---- neighbors that add or remove a record ------------------------------------------------------
+def tosses(**words):
+    with pm.Model(coords={"toss": range(4)}) as model:
+        p = pm.Beta("p", 1, 1)
+        pm.Bernoulli("y", p, observed=[0, 1, 1, 1], dims="toss")
+    return pmp.trim(pmp.privatize(model, records="toss", **words), box={"p": (0.1, 0.9)})
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_draws_that_protect_the_number_of_records_speak_of_their_own_neighbors(seed):
+    """Without a ledger, and seeded: what was promised was substitution, or refused as such."""
+    private = tosses(neighbors="add_remove")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pmp.PrivacyWarning)
+        release = pmp.sample(private, draws=2, random_seed=seed, progressbar=False)
+    assert release.guarantee.neighbors == "add_remove"
+    assert release.private == (seed is None)
+
+
+def test_draws_without_a_finite_epsilon_say_so_and_charge_nothing():
+    """A sampler that is near the posterior promises nothing at delta = 0."""
+    with pytest.raises(pmp.DomainError, match="no finite epsilon"):
+        pmp.sample(tosses(), draws=1, sampler=pmp.Nuts(tv=1e-4), progressbar=False)

@@ -36,8 +36,8 @@ class Subsets:
 
     Examples
     --------
-    >>> list(Subsets("ab"))
-    [frozenset(), frozenset({'a'}), frozenset({'b'}), frozenset({'a', 'b'})]
+    >>> [sorted(subset) for subset in Subsets("ab")]
+    [[], ['a'], ['b'], ['a', 'b']]
     >>> len(Subsets(range(10), sizes=3))
     120
     """

@@ -143,8 +143,7 @@ def _abs(op: ps.ScalarOp, x: Interval) -> Interval:
 def _sign(op: ps.ScalarOp, x: Interval) -> Interval:
     """Non-decreasing and exact."""
     xp = library(x.lower, x.upper)
-    sign = np.sign if xp is np else xp.sgn
-    return Interval(sign(x.lower), sign(x.upper))
+    return Interval(xp.sign(x.lower), xp.sign(x.upper))
 
 
 @bound_scalar.register(ps.Cosh)

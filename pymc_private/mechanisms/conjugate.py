@@ -62,6 +62,7 @@ def recognize(private: PrivateModel) -> Conjugate | None:
     """Say whether a model's posterior is a Dirichlet law; looks at its graph, never at data."""
     model = private.base
     plain = not private.region and private.power == 1 and private.graph.clip is None
+    plain = plain and private.theta_l is None and private.metric is None
     alone = len(model.free_RVs) == len(model.observed_RVs) == len(private.sources) == 1
     if not (plain and alone and private.records_per_unit == 1) or model.potentials:
         return None

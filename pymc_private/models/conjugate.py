@@ -51,6 +51,8 @@ def recognize(private: PrivateModel) -> Conjugate | None:
     """
     model, graph = private.base, private.graph
     alone = len(private.sources) == 1 and len(graph.factors) == 1 and graph.clip is None
+    if private.theta_l is not None or graph.windows:  # a set is no box: no inverse CDF stays in it
+        return None
     if not alone or model.potentials or len(model.observed_RVs) != 1:
         return None
     rv = model.observed_RVs[0]

@@ -260,3 +260,26 @@ def test_a_plan_says_the_limit_and_draws():
     assert "of the prior's mass" in plan.summary()  # tempering keeps the region
     assert "at most L = 4 nats" in repr(trimmed)
     assert plan.guarantee.epsilon(1e-6) <= 2.0
+
+
+def two_rates():
+    with pm.Model(coords={"i": range(20), "k": range(2)}) as model:
+        rate = pm.Gamma("rate", 2, 2, dims="k")
+        pm.Exponential("y", rate, observed=np.full((20, 2), 0.5), dims=("i", "k"))
+    return pmp.privatize(model, records="i", domain={"y": (0.1, 3)})
+
+
+def test_no_sampler_draws_from_the_box_around_the_set():
+    """An inverse CDF for each coordinate would know the box alone, and R of the set is smaller."""
+    trimmed = pmp.trim(two_rates(), lipschitz=2.0)
+    with pytest.raises(pmp.Unsupported):
+        pmp.calibrate(trimmed, epsilon=100, sampler="conjugate")
+    assert pmp.calibrate(two_rates_in_a_box(), epsilon=100, sampler="conjugate").sampler
+    plan = pmp.calibrate(trimmed, epsilon=100, draws=40, sampler="grid")
+    drawn = pmp.sample(plan, random_seed=1, progressbar=False).posterior["rate"].values[0]
+    # |x - y| <= 2.9 in each outcome: one record changes the log-likelihood by 2.9 (r_1 + r_2).
+    assert (2.9 * drawn.sum(axis=1)).max() <= 2.0 + 0.05
+
+
+def two_rates_in_a_box():
+    return pmp.trim(two_rates(), box={"rate": (0.1, 0.6)})

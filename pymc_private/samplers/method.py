@@ -162,6 +162,14 @@ class Grid:
 
     def check(self, private: PrivateModel) -> None:
         """See `lattice.make_lattice` and `grid.Scores`."""
+        if private.metric is not None or private.graph.windows:
+            raise Unsupported(
+                "the grid rounds the score of each factor row, which is priced per replaced record "
+                "that one row reads",
+                got=private.neighbors if private.metric is not None else "a sequence",
+                allowed="neighbors='substitute' or 'add_remove', rows of one record each",
+                do="sampler='boxes'",
+            )
         Scores(private, make_lattice(private, self.points))
 
     def terms(self, private: PrivateModel) -> Terms:

@@ -233,3 +233,16 @@ def test_units_and_theta_l_are_not_of_a_metric():
         build("exponential", ABSOLUTE, records_per_unit=2)
     with pytest.raises(pmp.Unsupported, match="at a distance"):
         pmp.trim(build("exponential", ABSOLUTE), lipschitz=1.0)
+
+
+def test_the_grid_whose_rounding_is_priced_per_record_takes_no_metric():
+    """Two records however near may be rounded apart: that is no price per unit of distance."""
+    with pm.Model(coords={"i": range(9)}) as model:
+        rate = pm.Gamma("rate", 2, 2)
+        pm.Exponential("y", rate, observed=np.full(9, 0.5), dims="i")
+    private = pmp.privatize(
+        model, records="i", domain={"y": (0.1, 3)}, neighbors=pmp.Metric({"y": "absolute"})
+    )
+    private = pmp.trim(private, box={"rate": (0.5, 2)})
+    with pytest.raises(pmp.Unsupported, match="grid"):
+        pmp.calibrate(private, epsilon=1, sampler="grid")

@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from pymc_private.errors import Unsupported
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.terms import EXACT, Terms
 from pymc_private.samplers.boxes import sample_boxes

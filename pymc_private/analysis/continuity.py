@@ -203,7 +203,7 @@ def is_continuous_on_line(
             fact = trail[out]
             real = not fact.poles and not np.isnan(fact.lower).any()
             jumps, _ = _live_inputs(node, trail, moving, 0)
-            if not (real or is_total(node)) or np.any(jumps):
+            if not (real or is_total(node) or _is_inside(node, trail)) or np.any(jumps):
                 return False
             if not str(out.type.dtype).startswith("float"):
                 return False
@@ -221,6 +221,23 @@ _ANYWHERE = (
     *MOVERS, *TAKE, *PUT, DimShuffle, SpecifyShape, Dot, Sum, Prod, Max, Min, CumOp,
     composites.OnSimplex, ts.Softmax, ts.LogSoftmax, LogSumExp,
 )  # fmt: skip
+
+
+def _is_inside(node: Apply, trail: Trail) -> bool:
+    """Whether the inputs are proved to lie where the function is finite."""
+    op = getattr(node.op, "scalar_op", None)
+    facts = [trail[v] for v in node.inputs]
+    if isinstance(op, ps.Log | ps.Log1p):
+        return bool(np.all(facts[0].lower > (0.0 if isinstance(op, ps.Log) else -1.0)))
+    if isinstance(op, psm.Log1mexp):
+        return bool(np.all(facts[0].upper < 0.0))
+    if isinstance(op, ps.TrueDiv | ps.Reciprocal):
+        return bool(np.all((facts[-1].lower > 0.0) | (facts[-1].upper < 0.0)))
+    if isinstance(op, ps.Pow):
+        exponent, positive = facts[1], bool(np.all(facts[0].lower > 0.0))
+        whole = exponent.is_finite and np.all(_same_ends(exponent) & (exponent.lower >= 1.0))
+        return positive or bool(whole and np.all(np.equal(np.rint(exponent.lower), exponent.lower)))
+    return False
 
 
 def is_total(node: Apply) -> bool:

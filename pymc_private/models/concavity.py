@@ -28,6 +28,8 @@ from pymc_private.models.softmax import Softmax
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
 MOST_PARAMETERS = 2000
+HUGE = 1e150
+"""Slopes beyond this, whose squares overflow, are taken for infinite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +69,8 @@ class Predictor:
         else:
             slopes = self.gap if shared else np.maximum(self.high, -self.low)
             each = _times(slopes, self.coefficients.norms(whitener))
+        if not np.all(each < HUGE):
+            return math.inf
         size = np.linalg.norm(each, axis=1) if apart else each.sum(axis=1)
         return float(size.max()) * (1.0 + SHRINK)
 
@@ -81,10 +85,11 @@ class Predictor:
             self.coefficients.norms(whitener[rows]).max(axis=0) for rows in (fixed, ~fixed)
         )
         ends = np.stack([self.low, self.high])
-        corners = [
-            np.hypot(_times(np.abs(s - t), same), _times(np.abs(s) + np.abs(t), other))
-            for s, t in ((ends[0], ends[0]), (ends[0], ends[1]), (ends[1], ends[1]))
-        ]
+        with np.errstate(invalid="ignore"):  # inf - inf: nothing is known of the difference
+            corners = [
+                np.hypot(_times(np.abs(s - t), same), _times(np.abs(s) + np.abs(t), other))
+                for s, t in ((ends[0], ends[0]), (ends[0], ends[1]), (ends[1], ends[1]))
+            ]
         return np.max(np.nan_to_num(corners, nan=np.inf), axis=0)[None]
 
     def trace(self, whitener: np.ndarray) -> float:

@@ -20,7 +20,7 @@ from pytensor.tensor.elemwise import Elemwise
 
 from pymc_private.analysis import NONE, bounds, row_labels, simplify
 from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis.affine import Kind, kinds, linear_predictors
+from pymc_private.analysis.affine import Kind, kinds, linear_predictors, numbers_apart
 from pymc_private.analysis.continuity import is_continuous_on_line, moving_variables
 from pymc_private.analysis.exponents import tidy
 from pymc_private.analysis.normal_tail import name_normal_tails
@@ -120,7 +120,9 @@ class _Factor:
         self.parameters, self.columns = parameters, list(columns)
         given = {parameters[name]: b for name, b in box.items()}
         given |= {c.variable: c.bounds for c in columns}
-        self.cores = linear_predictors(value, list(parameters.values()))
+        self.records = [c.variable for c in columns if c.role is Role.RECORD]
+        value = numbers_apart(value)
+        self.cores = linear_predictors(value, list(parameters.values()), self.records)
         self.inputs = [core.type(name=f"u{k}") for k, core in enumerate(self.cores)]
         self.sizes = [int(np.prod(u.type.shape)) for u in self.inputs]
         self.size = sum(self.sizes)
@@ -136,7 +138,6 @@ class _Factor:
         if left:
             raise NotConcave(f"{', '.join(map(str, left))}: discrete, or read in another way")
         self.h = simplify([name_normal_tails(specialize_on_line(cut, self.box))])[0]
-        _refuse_conditions(self.h)
         self.slopes = _gradient(self.h, self.inputs)
 
     @cached_property
@@ -175,6 +176,7 @@ class _Factor:
 
     def bounded(self, rows: np.ndarray | None) -> Curves:
         """All bounds, in one search."""
+        _refuse_conditions(self.h)
         moving = moving_variables([self.h, *self.slopes], self.inputs)
         trail = bounds([self.h, *self.slopes], self.box)
         if not is_continuous_on_line([self.h], moving, trail):
@@ -197,7 +199,7 @@ class _Factor:
             predictors=tuple(self.cores),
             low=-low,
             high=high,
-            gap=self._gaps(second if smooth else None, rows, low + high),
+            gap=self.gaps(second if smooth else None, rows, low + high),
             smooth=np.maximum(bend, 0.0) if smooth else np.full(self.size, np.inf),
             sure=np.maximum(-rise, 0.0),
             ends=self.ends,
@@ -206,7 +208,7 @@ class _Factor:
     def _all_names(self) -> str:
         return ", ".join(dict.fromkeys(self.names(core) for core in self.cores))
 
-    def _gaps(
+    def gaps(
         self, second: Sequence[Variable] | None, rows: np.ndarray | None, known: np.ndarray
     ) -> np.ndarray:
         """sup over u, x, y of h'(u; x) - h'(u; y), where the predictors read no record.
@@ -214,10 +216,9 @@ class _Factor:
         Where h' is the integral of h'' and h'' reads no record, the difference does not depend on
         u, and one u is enough.
         """
-        records = [c.variable for c in self.columns if c.role is Role.RECORD]
-        if not set(ancestors(self.cores)).isdisjoint(records):
+        if not set(ancestors(self.cores)).isdisjoint(self.records):
             return known
-        others = {v: v.type(name=f"{v.name}'") for v in records}
+        others = {v: v.type(name=f"{v.name}'") for v in self.records}
         copies = [Column(others[c.variable], c.role, c.bounds, c.levels)
                   for c in self.columns if c.variable in others]  # fmt: skip
         difference = [
@@ -225,7 +226,7 @@ class _Factor:
             for a, b in zip(self.slopes, rebuild(self.slopes, others), strict=True)
         ]
         twice = Extremes(self.line, [*self.columns, *copies], difference, rows)
-        if second is not None and set(ancestors(list(second))).isdisjoint(records):
+        if second is not None and set(ancestors(list(second))).isdisjoint(self.records):
             twice.at_one_point()
         return np.minimum(twice.magnitudes(), known)
 

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from pymc_private.errors import BudgetExceeded, DomainError, NotCertified, Unsupported
+from pymc_private.mechanisms.affordable import Affordable
 from pymc_private.models.certificate import Certificate, certify
 from pymc_private.models.plan import Frontier, Plan
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.temper import temper as temper_model
 from pymc_private.models.terms import Terms
 from pymc_private.models.trim import trim
-from pymc_private.privacy import Guarantee, approx_delta_n
+from pymc_private.privacy import approx_delta_n
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.printing import number
 from pymc_private.samplers.choose import AUTO, choose
@@ -87,7 +88,9 @@ def calibrate(
     pick = partial(choose, sampler=sampler, strict=strict)
     rows = list(_candidates(private, epsilon, delta, draws, n, pick))
     if not rows:
-        certify(trim(private, mass=DEFAULT_MASS))  # raises, naming what stays infinite
+        trimmed = trim(private, mass=DEFAULT_MASS)
+        certify(trimmed)  # raises, naming what stays infinite
+        pick(trimmed)  # or this, naming what nothing can draw
     if not any(row.chosen for row in rows):  # the usual mass is too large; the next below it is not
         rows[-1] = replace(rows[-1], chosen=True)
     chosen = next(row for row in rows if row.chosen)
@@ -100,7 +103,7 @@ def calibrate(
         again = _row(
             chosen.private,
             chosen.certificate.on(terms),
-            largest_range(epsilon, exact_delta(terms, epsilon, delta, draws), draws),
+            Affordable(epsilon, delta, draws, exact=exact_delta(terms, epsilon, delta, draws)),
             chosen.mass,
             chosen=True,
             n=n,
@@ -156,12 +159,13 @@ def _candidates(
     pick: Callable[[PrivateModel], Method],
 ) -> Iterator[Frontier]:
     """Regions worth showing, with the power each affords; the chosen one is marked."""
-    affordable = largest_range(epsilon, delta, draws)
+    affordable = Affordable(epsilon, delta, draws)
     try:
         certificate = certify(private)
+        pick(private)
         yield _row(private, certificate, affordable, None, chosen=True, n=n)
         return
-    except NotCertified:
+    except (NotCertified, Unsupported):  # no price, or nothing that draws: a box may cure both
         pass
     for mass in MASSES:
         try:
@@ -176,51 +180,14 @@ def _candidates(
 def _row(
     private: PrivateModel,
     certificate: Certificate,
-    affordable: float,
+    affordable: Affordable | None,
     mass: float | None,
     chosen: bool,
     n: int | None,
 ) -> Frontier:
-    power, cost = Fraction(1), certificate.charged_range
-    if cost > affordable:
-        power = Fraction(affordable) / Fraction(cost)
-    # A short power is easier to read and to state; it is rounded towards more privacy.
-    power = power if power == 1 else _shorter(power)
+    power = Fraction(1) if affordable is None else affordable.power(certificate)
     kept = float(power * private.power) * (math.nan if n is None else n)
     return Frontier(private, certificate, power, mass, kept, chosen)
-
-
-def _shorter(power: Fraction) -> Fraction:
-    """The power cut to six significant digits."""
-    digits = 6 - math.floor(math.log10(power)) - 1
-    return Fraction(math.floor(power * 10**digits), 10**digits)
-
-
-def largest_range(epsilon: float, delta: float, draws: int) -> float:
-    """The largest R for which `draws` draws are (epsilon, delta)-DP (T1-T4), in nats, rounded down.
-
-    Bisection on a non-increasing predicate; the returned end satisfies it, which is checked.
-    """
-    low = epsilon / draws * (1.0 - 2.0**-50)
-    if delta == 0.0:
-        return low
-    high = low
-    while _fits(high * 2.0, epsilon, delta, draws):
-        low, high = high * 2.0, high * 2.0
-    high = high * 2.0
-    for _ in range(40):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if _fits(middle, epsilon, delta, draws) else (low, middle)
-        if high - low < 1e-7 * low:
-            break
-    # The ledger asks for epsilon at delta, whose own root finder errs upward by a hair.
-    while Guarantee.bounded_range_of(low, draws).epsilon(delta) > epsilon:
-        low *= 1.0 - 1e-8
-    return low
-
-
-def _fits(candidate: float, epsilon: float, delta: float, draws: int) -> bool:
-    return Guarantee.bounded_range_of(candidate, draws).delta(epsilon) <= delta
 
 
 def exact_delta(terms: Terms, epsilon: float, delta: float, draws: int) -> float:
@@ -293,6 +260,6 @@ def at_cost(
         draws=int(draws),
         epsilon=cost,
         delta=float(delta),
-        frontier=(_row(private, certificate, math.inf, None, chosen=True, n=public),),
+        frontier=(_row(private, certificate, None, None, chosen=True, n=public),),
         n=public,
     )

@@ -6,19 +6,18 @@ import math
 import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis import Trail
-from pymc_private.errors import NotCertified
 from pymc_private.models.clip import claims_of_clip, clipped_range
+from pymc_private.models.concavity import Concavity, concavity
+from pymc_private.models.curvature import NotConcave
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.models.places import Place, picture
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.progress import progress_bar
-from pymc_private.models.refine import refined
+from pymc_private.models.refine import Refined, refined
+from pymc_private.models.refusal import not_certified, open_ended
 from pymc_private.models.row_bounds import RowBounds
 from pymc_private.models.terms import EXACT, Terms
 from pymc_private.privacy import Guarantee
@@ -62,6 +61,10 @@ class Certificate:
         Whether `where` is of the bound alone: no such records and parameters need exist.
     terms : Terms
         Of the sampler that is to draw; by default of exact draws.
+    concavity : Concavity or None
+        What is proved of a log-concave posterior (T7, T22); for samplers too.
+    not_concave : str
+        If nothing is: why not.
     """
 
     range: float
@@ -77,6 +80,23 @@ class Certificate:
     where: tuple[Place, ...] = ()
     is_relaxed: bool = False
     terms: Terms = EXACT
+    concavity: Concavity | None = None
+    not_concave: str = ""
+
+    @property
+    def gdp(self) -> tuple[float, float] | None:
+        """(m, G) of T7 at this power, or None: see `mu` for the sharper price they stand for."""
+        if self.concavity is None or not math.isfinite(self.mu):
+            return None
+        return self.concavity.strength(self.power), self.concavity.gradient(self.power)
+
+    @cached_property
+    def mu(self) -> float:
+        """One exact draw is mu-GDP (T7, T22), for units of so many records; inf if none is proved.
+
+        At most G / sqrt(m): what one record changes is measured in units of the prior.
+        """
+        return math.inf if self.concavity is None else self.concavity.mu(self.power)
 
     @property
     def tightness(self) -> float:
@@ -114,19 +134,29 @@ class Certificate:
     def charged_range(self) -> float:
         """R with what the sampler's terms add to it, rounded up."""
         slack = self.terms.slack * self.power
-        return _up(Fraction(self.range) + slack) if slack else self.range
+        return _up(Fraction(self.range) + slack) if slack and self.range < math.inf else self.range
+
+    @property
+    def charged_mu(self) -> float:
+        """mu, where the law of the sampler has one: on a grid nothing is convex (T7)."""
+        return math.inf if self.terms.discrete else self.mu
 
     def guarantee(self, draws: int = 1) -> Guarantee:
-        """What `draws` draws from one posterior cost, on these terms (T1-T3, T18)."""
+        """What `draws` draws from one posterior cost, on these terms (T1-T3, T7, T18)."""
         terms = self.terms
-        exact = Guarantee.bounded_range_of(
+        exact = Guarantee.posterior_of(
             self.charged_range,
+            self.charged_mu,
             draws,
             neighbors=self.neighbors,
-            theorem=", ".join(filter(None, (self.theorem, terms.theorem))),
+            theorem=", ".join(filter(None, (self._theorems(), terms.theorem))),
             assumptions=(*terms.words, *ASSUMPTIONS, *self.claims),
         )
         return exact.within(terms.tv, draws) if terms.tv else exact
+
+    def _theorems(self) -> str:
+        proved = [self.theorem] if math.isfinite(self.range) else []
+        return ", ".join([*proved, *(["T7"] if math.isfinite(self.charged_mu) else [])])
 
     def plot(self, ax: Any = None) -> Any:
         """Draw where in (record, parameters) the bound is attained, and the slack.
@@ -142,18 +172,34 @@ class Certificate:
         return picture(self.where, self.range, self.searched, self.is_relaxed, ax)
 
     def __repr__(self) -> str:
+        lines = ["Certificate", *self._range_lines(), *self._gaussian_lines()]
+        return "\n".join([*lines, *(f"  claimed: {claim}" for claim in self.claims)])
+
+    def _range_lines(self) -> list[str]:
+        if math.isinf(self.range):
+            return ["  one record may change the log-likelihood without bound: no range is proved"]
         proved, found = number(self.range, 6), number(self.searched, 6, up=False)
         reached = "within" if self.tolerance_reached else "not within"
-        lines = [
-            "Certificate",
+        return [
             f"  one record changes the log-likelihood by a range of at most R = {proved} nats "
             f"(power {number(self.power, 6)})",
             f"  a search found {found}: {reached} {self.tolerance:.0%} of the truth",
             f"  one exact draw is {proved}-differentially private ({self.neighbors}); "
             f"{self.theorem}",
-            *(f"  claimed: {claim}" for claim in self.claims),
         ]
-        return "\n".join(lines)
+
+    def _gaussian_lines(self) -> list[str]:
+        if self.concavity is None:
+            return [f"  no Gaussian road: {self.not_concave}"] if self.not_concave else []
+        if self.gdp is None:
+            return [
+                "  log-concave, but one record's gradient is unbounded: trim for a Gaussian road"
+            ]
+        strength, gradient = self.gdp
+        return [
+            f"  log-concave (m = {number(strength, 6, up=False)}, G = {number(gradient, 6)}): one "
+            f"exact draw is {number(self.mu, 6)}-GDP ({self.neighbors}); T7"
+        ]
 
     def _repr_html_(self) -> str:
         return f"<pre>{repr(self).replace('&', '&amp;').replace('<', '&lt;')}</pre>"
@@ -191,7 +237,7 @@ def certify(
     Raises
     ------
     NotCertified
-        No finite bound: `.blame` names the Op and the variables, `.cure` what would help.
+        No finite bound on any road: `.blame` names Op and variables, `.cure` what would help.
 
     References
     ----------
@@ -202,14 +248,16 @@ def certify(
     deadline = math.inf if seconds is None else start + seconds
     rows = RowBounds(private.graph, private.sources, private.n)
     trail = rows.trail(private.box)
+    concave, not_concave = _concavity(private)
     clipped = clipped_range(private)
-    if clipped is None and _open_ended(private, trail):
-        raise _not_certified(private, rows)  # no cutting of the other parameters would help
-    with progress_bar(progressbar) as progress:
-        found = refined(private, rows, tolerance, deadline, progress)
+    if clipped is None and open_ended(private, trail):
+        found = Refined(math.inf, 0.0)  # no cutting of the other parameters would help
+    else:
+        with progress_bar(progressbar) as progress:
+            found = refined(private, rows, tolerance, deadline, progress)
     upper = found.upper if clipped is None else min(found.upper, _up(clipped))  # T25
-    if not math.isfinite(upper):
-        raise _not_certified(private, rows)
+    if not (math.isfinite(upper) or (concave and math.isfinite(concave.mu(private.power)))):
+        raise not_certified(private, rows, not_concave or "it is unbounded")
     scale = private.power * private.records_per_unit
     return Certificate(
         range=_times(upper, scale),
@@ -224,13 +272,17 @@ def certify(
         tolerance=tolerance,
         model=_fingerprint(private),
         theorem=THEOREM if clipped is None else CLIPPED,
+        concavity=concave,
+        not_concave=not_concave,
     )
 
 
-def _open_ended(private: PrivateModel, trail: Trail) -> list[str]:
-    """Parameters without ends that by themselves make the likelihood infinite."""
-    names = {culprit.op for culprit in trail.culprits(private.graph.record)}
-    return [name for name, box in private.box.items() if name in names and not box.is_finite]
+def _concavity(private: PrivateModel) -> tuple[Concavity | None, str]:
+    """The constants of a log-concave posterior, or why there are none."""
+    try:
+        return concavity(private), ""
+    except NotConcave as reason:
+        return None, str(reason)
 
 
 def _fingerprint(private: PrivateModel) -> str:
@@ -240,7 +292,7 @@ def _fingerprint(private: PrivateModel) -> str:
 
 def _times(value: float, power: Fraction) -> float:
     """value * power, rounded up."""
-    if power == 1:
+    if power == 1 or math.isinf(value):
         return value
     return _up(Fraction(value) * power)
 
@@ -249,30 +301,3 @@ def _up(value: Fraction) -> float:
     """The least double that is not smaller."""
     nearest = float(value)
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
-
-
-def _not_certified(private: PrivateModel, rows: RowBounds) -> NotCertified:
-    """Name what made the bound infinite, and what would cure it."""
-    trail = rows.trail(private.box)
-    culprits = trail.culprits(private.graph.record)
-    names = sorted({name for culprit in culprits for name in culprit.reads})
-    parameters = [name for name in names if name in private.box]
-    open_ended = [name for name in parameters if not private.box[name].is_finite]
-    data = [name for name in names if name not in private.box]
-    cures = []
-    if open_ended:
-        cures.append(f"bound {', '.join(open_ended)}: pmp.trim(private, mass=0.99) or box={{...}}")
-    elif parameters:
-        box = ", ".join(f"{name} in {_ends(private.box[name])}" for name in parameters)
-        cures.append(f"trim further away from the edge ({box})")
-    if data:
-        cures.append(f"declare a smaller domain for {', '.join(data)}")
-    return NotCertified(
-        "no finite bound on one record's log-likelihood is proved",
-        blame=tuple(str(culprit) for culprit in culprits),
-        cure="; or ".join(cures) or "write this part of the likelihood with Ops that have a rule",
-    )
-
-
-def _ends(bounds: Bounds) -> str:
-    return f"[{np.min(bounds.lower):.4g}, {np.max(bounds.upper):.4g}]"

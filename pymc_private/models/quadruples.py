@@ -74,7 +74,7 @@ class Quadruples:
         together: bool = False,
     ) -> None:
         self._public = record.public
-        columns = _columns(record, sources, box)
+        columns = columns_of(record, sources, box)
         whole = {column.variable: column.bounds for column in columns}
         value = specialize(record.value, whole)
         points = [c.variable for c in columns if c.role is Role.POINT]
@@ -244,7 +244,7 @@ class Quadruples:
         return low, high
 
 
-def _columns(
+def columns_of(
     record: SingleRecord, sources: Sequence[Source], box: Mapping[str, Bounds]
 ) -> list[Column]:
     """All inputs: a record's entries, the parameters, and what is public row by row."""

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 
 import pymc_private as pmp
-from pymc_private.mechanisms.calibrate import at_cost, largest_range
+from pymc_private.mechanisms.affordable import largest_range
+from pymc_private.mechanisms.calibrate import at_cost
 from pymc_private.models import certificate as certificate_module
 from pymc_private.privacy import Guarantee
 

@@ -1,0 +1,309 @@
+"""Log-concave posteriors: the constants of T7 (Gaussian privacy) and T21 (proximal sampling).
+
+-log posterior = -log prior - w sum_i log p(x_i | theta), over a convex region. If the prior is
+strongly log-concave with precision P, and every record's log-likelihood concave, then -log
+posterior is P-strongly convex for every dataset, and one exact draw is mu-GDP with
+mu = w sup |P^(-1/2)(grad log p(x|.) - grad log p(y|.))| (Gopi, Lee and Liu 2022; T7, T22).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from pymc_private.models.coefficients import Coefficients
+from pymc_private.models.coordinates import Column, Role
+from pymc_private.models.curvature import Curves, NotConcave, curves
+from pymc_private.models.jacobian import coefficients
+from pymc_private.models.prior_curvature import SHRINK, least_eigenvalue, prior_curvature
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.public_rows import boxes_around, distinct_rows
+from pymc_private.models.quadruples import columns_of
+from pymc_private.models.single_record import SingleRecord, single_record
+from pymc_private.models.softmax import Softmax
+from pymc_private.privacy.neighbors import ADD_REMOVE
+
+MOST_PARAMETERS = 2000
+HUGE = 1e150
+"""Slopes beyond this, whose squares overflow, are taken for infinite."""
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """One linear predictor u = a(x)'theta + b(x) of a record, of k elements.
+
+    Attributes
+    ----------
+    coefficients : Coefficients
+        a(x) for all records, shape (k, parameters).
+    low, high, gap, smooth, sure : array, shape (k,)
+        See `curvature.Curves`.
+    softmax : Softmax or None
+    """
+
+    coefficients: Coefficients
+    low: np.ndarray
+    high: np.ndarray
+    gap: np.ndarray
+    smooth: np.ndarray
+    sure: np.ndarray
+    softmax: Softmax | None
+
+    def reach(self, whitener: np.ndarray, *, of_difference: bool) -> float:
+        """sup |W grad log p(x)| of this predictor's part, or of its difference for two records."""
+        apart = _are_disjoint(self.coefficients.touched(whitener))
+        # Two records that share a(x) share the predictor too.
+        shared = of_difference and self.coefficients.is_public
+        if self.softmax is not None:
+            norms = self.coefficients.norms(whitener)
+            size = norms.max(axis=1) if apart else np.linalg.norm(norms, axis=1)
+            slope = self.softmax.gap if shared else self.softmax.slope
+            factor = 2.0 if of_difference and not shared else 1.0
+            return float(factor * slope * size.max()) * (1.0 + SHRINK)
+        if of_difference and not shared:
+            each = self._apart(whitener)
+        else:
+            slopes = self.gap if shared else np.maximum(self.high, -self.low)
+            each = _times(slopes, self.coefficients.norms(whitener))
+        if not np.all(each < HUGE):
+            return math.inf
+        size = np.linalg.norm(each, axis=1) if apart else each.sum(axis=1)
+        return float(size.max()) * (1.0 + SHRINK)
+
+    def _apart(self, whitener: np.ndarray) -> np.ndarray:
+        """sup |s W a(x) - t W a(y)| for slopes s, t between `low` and `high`, shape (1, k).
+
+        Where W a is (c, v) with c the same for all records, its square is at most
+        (s - t)^2 |c|^2 + (|s| + |t|)^2 sup |v|^2: convex in s and t, hence greatest at their ends.
+        """
+        fixed = self.coefficients.fixed(whitener)
+        same, other = (
+            self.coefficients.norms(whitener[rows]).max(axis=0) for rows in (fixed, ~fixed)
+        )
+        ends = np.stack([self.low, self.high])
+        with np.errstate(invalid="ignore"):  # inf - inf: nothing is known of the difference
+            corners = [
+                np.hypot(_times(np.abs(s - t), same), _times(np.abs(s) + np.abs(t), other))
+                for s, t in ((ends[0], ends[0]), (ends[0], ends[1]), (ends[1], ends[1]))
+            ]
+        return np.max(np.nan_to_num(corners, nan=np.inf), axis=0)[None]
+
+    def trace(self, whitener: np.ndarray) -> float:
+        """sup over records of tr(W H W') for a bound H of minus the Hessian."""
+        norms = self.coefficients.norms(whitener) ** 2
+        if self.softmax is not None:
+            share = self.softmax.weight * 0.5 * (1.0 - 1.0 / self.softmax.classes)
+            return float((share * norms).sum(axis=1).max()) * (1.0 + SHRINK)
+        return float(_times(self.smooth, norms).sum(axis=1).max()) * (1.0 + SHRINK)
+
+
+@dataclass(frozen=True, eq=False)
+class Concavity:
+    """What is proved of a log-concave posterior, for every dataset of the domain.
+
+    Attributes
+    ----------
+    shapes : dict of str to tuple of int
+        Of the parameters, in the order in which theta holds them, raveled, in natural units.
+    prior_precision : array, shape (d, d)
+        Minus the Hessian of the log prior is at least this.
+    prior_smoothness : array, shape (d, d), or None
+        And at most this; None where there is no bound.
+    sure : array, shape (d, d)
+        What all n records together add to the precision, whatever they are, at power one.
+    predictors : tuple of Predictor
+    neighbors : str
+    records_per_unit : int
+    n : int or None
+        Number of records, where it is public.
+    """
+
+    shapes: Mapping[str, tuple[int, ...]]
+    prior_precision: np.ndarray
+    prior_smoothness: np.ndarray | None
+    sure: np.ndarray
+    predictors: tuple[Predictor, ...]
+    neighbors: str
+    records_per_unit: int
+    n: int | None
+
+    def precision(self, power: float | Fraction = 1) -> np.ndarray:
+        """P: minus the Hessian of the log posterior is at least this."""
+        return self.prior_precision + float(power) * self.sure
+
+    def strength(self, power: float | Fraction = 1) -> float:
+        """m: the least eigenvalue of P, rounded down."""
+        return least_eigenvalue(self.precision(power))
+
+    def gradient(self, power: float | Fraction = 1) -> float:
+        """G: sup of the l2 norm of the gradient that one unit can change; maybe infinite."""
+        return self._reach(np.eye(len(self.prior_precision)), power)
+
+    def mu(self, power: float | Fraction = 1) -> float:
+        """mu of one exact draw (T7): sup |P^(-1/2) grad|, at most G / sqrt(m); maybe infinite."""
+        return self._reach(whitener(self.precision(power)), power) * (1.0 + SHRINK)
+
+    def smoothness(self, power: float | Fraction = 1) -> float:
+        """beta of one record: an upper bound of minus its Hessian; infinite at kinks."""
+        eye = np.eye(len(self.prior_precision))
+        return float(power) * sum(p.trace(eye) for p in self.predictors)
+
+    def trace(self, metric: np.ndarray, n: int, power: float | Fraction = 1) -> float:
+        """Bound of tr(M^-1 (A - P)) for P <= Hessian <= A, whatever the n records are (T21).
+
+        Parameters
+        ----------
+        metric : array, shape (d, d)
+            M, positive definite.
+        n : int
+            Number of records.
+        power : float
+        """
+        if self.prior_smoothness is None:
+            return math.inf
+        w = whitener(metric)
+        excess = self.prior_smoothness - self.prior_precision
+        prior = float(np.sum((w @ excess) * w))
+        return max(prior, 0.0) + float(power) * n * sum(p.trace(w) for p in self.predictors)
+
+    def prior_gap(self, slack: float, power: float | Fraction, n: int) -> float:
+        """Bound of KL(prior || posterior) for the start of a proximal sampler (T21).
+
+        E l - inf l <= n w (slack + sup |W grad log p| E |theta - mode|_P), and the last factor is
+        at most sqrt(d) for a P-strongly log-concave prior.
+
+        Parameters
+        ----------
+        slack : float
+            sup over x of [sup over theta of log p(x|theta) - log p(x|mode of the prior)].
+        power : float
+        n : int
+        """
+        w = whitener(self.prior_precision)
+        steep = sum(p.reach(w, of_difference=False) for p in self.predictors)
+        return float(power) * n * (slack + steep * math.sqrt(len(self.prior_precision)))
+
+    def _reach(self, w: np.ndarray, power: float | Fraction) -> float:
+        """sup |W (change of the gradient)| over neighbors."""
+        substitute = self.neighbors != ADD_REMOVE
+        parts = [p.reach(w, of_difference=substitute) for p in self.predictors]
+        touched = [p.coefficients.touched(w).any(axis=0) for p in self.predictors]
+        total = math.hypot(*parts) if _are_disjoint(np.array(touched)) else sum(parts)
+        return total * self.records_per_unit * _up(power) * (1.0 + SHRINK)
+
+
+def whitener(matrix: np.ndarray) -> np.ndarray:
+    """W with W'W = M^-1, slightly too large."""
+    if np.count_nonzero(matrix - np.diag(np.diag(matrix))) == 0:
+        return np.diag(1.0 / np.sqrt(np.diag(matrix)))
+    return np.linalg.inv(np.linalg.cholesky(matrix)) * (1.0 + SHRINK)
+
+
+def _times(slopes: np.ndarray, norms: np.ndarray) -> np.ndarray:
+    """Their product; what a predictor does not read is zero, however steep it is."""
+    with np.errstate(invalid="ignore"):
+        return np.where(norms == 0.0, 0.0, slopes * norms)
+
+
+def _are_disjoint(used: np.ndarray) -> bool:
+    """Whether no column is used by two rows."""
+    return bool(np.all(used.sum(axis=0) <= 1))
+
+
+def _up(power: float | Fraction) -> float:
+    nearest = float(power)
+    return nearest if Fraction(nearest) >= power else math.nextafter(nearest, math.inf)
+
+
+def concavity(private: PrivateModel) -> Concavity:
+    """Prove that the posterior is strongly log-concave, whatever the records, and how strongly.
+
+    Reads no data.
+
+    Parameters
+    ----------
+    private : PrivateModel
+
+    Returns
+    -------
+    Concavity
+        Of the untempered likelihood.
+
+    Raises
+    ------
+    NotConcave
+        Saying which parameters, and why.
+    """
+    _refuse_forms(private)
+    record = single_record(private.graph, private.sources, private.n, private.shapes)
+    if record is None:
+        raise NotConcave("records are computed differently, by more than public rows of data")
+    box = private.box
+    columns = columns_of(record, private.sources, box)
+    columns = [c for c in columns if c.role is not Role.POINT]
+    rows = _public_rows(record, columns)
+    prior = prior_curvature(private, record)
+    found = curves(record.value, record.parameters, box, columns, rows)
+    predictors = _predictors(found, record, columns, rows)
+    known = private.n if private.neighbors != ADD_REMOVE else None
+    return Concavity(
+        shapes=dict(private.shapes),
+        prior_precision=prior[0],
+        prior_smoothness=prior[1],
+        sure=_sure(predictors, len(prior[0]), known),
+        predictors=predictors,
+        neighbors=private.neighbors,
+        records_per_unit=private.records_per_unit,
+        n=known,
+    )
+
+
+def _refuse_forms(private: PrivateModel) -> None:
+    """Regions that are no boxes, clipped likelihoods, more parameters than a matrix should have."""
+    if private.graph.clip is not None:
+        raise NotConcave("a clipped log-likelihood is not concave")
+    for name, bounds in private.box.items():
+        if bounds.within is not None:
+            raise NotConcave(f"'{name}' lies on a simplex")
+    size = sum(int(np.prod(shape)) for shape in private.shapes.values())
+    if size > MOST_PARAMETERS:
+        raise NotConcave(f"{size} parameters are more than {MOST_PARAMETERS}")
+
+
+def _public_rows(record: SingleRecord, columns: Sequence[Column]) -> np.ndarray | None:
+    """Distinct values of what is public row by row; none if boxes around them would be needed."""
+    shared = [c for c in columns if c.role is Role.SHARED]
+    if not shared:
+        return None
+    rows = distinct_rows([record.public[c.variable] for c in shared])
+    low, high = boxes_around(rows)
+    return rows if low is high else None
+
+
+def _predictors(
+    found: Curves, record: SingleRecord, columns: Sequence[Column], rows: np.ndarray | None
+) -> tuple[Predictor, ...]:
+    made, start = [], 0
+    for core in found.predictors:
+        part = slice(start, start + int(np.prod(core.type.shape)))
+        start = part.stop
+        a = coefficients([core], record.parameters, columns, rows)
+        low, high, gap, smooth, sure = (
+            array[part] for array in (found.low, found.high, found.gap, found.smooth, found.sure)
+        )
+        made.append(Predictor(a, low, high, gap, smooth, sure, found.softmax))
+    return tuple(made)
+
+
+def _sure(predictors: Sequence[Predictor], size: int, n: int | None) -> np.ndarray:
+    """What n records add to the precision for certain: where a is the same for each of them."""
+    total = np.zeros((size, size))
+    for p in predictors if n is not None else ():
+        a = p.coefficients
+        if a.is_constant and p.softmax is None and np.max(a.radius, initial=0.0) <= SHRINK:
+            total += n * a.outer(p.sure) * (1.0 - SHRINK)
+    return total

@@ -40,7 +40,7 @@ from pymc_private.models.trim import trim
 from pymc_private.privacy import Guarantee, Ledger
 from pymc_private.report import Report, compare, report
 from pymc_private.samplers.diagnostics import CuratorDiagnostics, diagnose
-from pymc_private.samplers.method import Boxes, Conjugate, Grid, Nuts
+from pymc_private.samplers.method import Boxes, Conjugate, Grid, Nuts, Proximal
 
 __version__ = "0.1.0"
 
@@ -77,6 +77,7 @@ __all__ = [
     "Plan",
     "PrivacyWarning",
     "PrivateModel",
+    "Proximal",
     "Release",
     "Report",
     "Scale",

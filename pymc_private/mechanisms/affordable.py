@@ -59,7 +59,7 @@ class Affordable:
         powers = [Fraction(0)]
         if math.isfinite(certificate.range):
             powers.append(Fraction(self.range) / Fraction(certificate.charged_range))
-        if math.isfinite(certificate.charged_mu):
+        if math.isfinite(certificate.charged_mu) and self.mu > 0.0:
             powers.append(self._power_by_mu(certificate))
         power = min(_shorter(max(powers)), Fraction(1))
         while power and not self.fits(certificate.tempered(certificate.power * power)):

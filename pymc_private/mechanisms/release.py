@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -100,6 +101,32 @@ class Release:
     def fingerprint(self) -> str:
         """SHA-256 of the content, hex; it tells copies apart and is not a signature."""
         return self._fingerprint
+
+    def predict(self, model: Any = None, *, random_seed: int | None = None, **data: Any) -> Any:
+        """Draw new responses for fresh, public covariates: post-processing, free.
+
+        Parameters
+        ----------
+        model : pymc.Model
+            The model, or a skeleton of it: a release does not hold one.
+        random_seed : int, optional
+        **data
+            New values of the model's data variables, by name: ``release.predict(model, X=...)``.
+
+        Returns
+        -------
+        xarray.Dataset
+            Dims ``chain, draw, ...``; see `pymc_private.mechanisms.predict.predict`.
+        """
+        if model is None:
+            raise DomainError(
+                "a release holds draws and no model",
+                got="model=None",
+                allowed="the PyMC model that was privatized, or its skeleton",
+                do="release.predict(model, X=...)",
+            )
+        room = importlib.import_module("pymc_private.mechanisms.predict")
+        return room.predict(self, data, model, random_seed=random_seed)
 
     def to_arviz(self, chains: int = 1) -> Any:
         """Give a plain InferenceData (ArviZ 0.x) or DataTree (1.x): the group ``posterior`` only.

@@ -22,7 +22,7 @@ from pymc_private.models.trim import trim
 from pymc_private.privacy import approx_delta_n
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.printing import number
-from pymc_private.samplers.choose import AUTO, choose
+from pymc_private.samplers.choose import AUTO, candidates, choose
 from pymc_private.samplers.method import Method
 
 MASSES = (0.8, 0.9, 0.95, 0.99, 0.999)
@@ -117,6 +117,7 @@ def calibrate(
         guarantee=certificate.guarantee(int(draws)),
         sampler=method.name,
         method=method,
+        alternatives=partial(candidates, final, int(draws)),
         draws=int(draws),
         epsilon=float(epsilon),
         delta=float(delta),

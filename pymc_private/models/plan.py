@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -53,6 +54,9 @@ class Plan:
         Number of records, where it is public.
     method : Method
         The sampler with its options.
+    alternatives : callable
+        ``plan.alternatives()`` tells every sampler with its claim and a rough time, or why it does
+        not fit.
     """
 
     private: PrivateModel
@@ -65,6 +69,7 @@ class Plan:
     frontier: tuple[Frontier, ...] = ()
     n: int | None = None
     method: Any = None
+    alternatives: Callable[[], tuple[Any, ...]] = tuple
 
     def __post_init__(self) -> None:
         priced = self.certificate.guarantee(self.draws)

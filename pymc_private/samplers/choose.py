@@ -43,6 +43,11 @@ class Candidate:
     seconds: float
     why_not: str = ""
 
+    def __str__(self) -> str:
+        if self.why_not:
+            return f"{self.name}: {self.why_not}"
+        return f"{self.name}, {self.claim}, {_about(self.seconds)}"
+
 
 def choose(private: PrivateModel, sampler: Any = AUTO, *, strict: bool = False) -> Method:
     """Take the named sampler, or the one with the strongest claim that fits. Reads no data.
@@ -119,6 +124,14 @@ def _row(error: Unsupported, name: str) -> str:
     title = {"got": "  got: ", "do": "  what to do: "}[name]
     lines = [line for line in str(error).splitlines() if line.startswith(title)]
     return lines[0].removeprefix(title) if lines else ""
+
+
+def _about(seconds: float) -> str:
+    """A rough time in words, as rough as it is known."""
+    for most, words in ((2, "seconds"), (60, "under a minute"), (3600, "under an hour")):
+        if seconds <= most:
+            return words
+    return f"about {seconds / 3600:.0f} hours"
 
 
 def _named(sampler: Any) -> Method:

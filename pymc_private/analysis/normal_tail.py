@@ -35,7 +35,8 @@ def mills(z: Any) -> Any:
 def mills_slope(z: Any) -> Any:
     """-m (z + m), for z >= FAR with a relative error of about 400 (4 + z^2) units."""
     m = mills(z)
-    return np.where(m == 0.0, 0.0, -m * (z + m))
+    with np.errstate(invalid="ignore"):
+        return np.where(m == 0.0, 0.0, -m * (z + m))
 
 
 class _Unary(ps.UnaryScalarOp):
@@ -93,7 +94,8 @@ class LogPhi(_Unary):
 _FLOAT = ps.upgrade_to_float
 _mills_slope = MillsSlope(_FLOAT, name="mills_slope")
 _mills = Mills(_FLOAT, name="mills")
-log_phi = Elemwise(LogPhi(_FLOAT, name="log_phi"))
+_log_phi = LogPhi(_FLOAT, name="log_phi")
+log_phi = Elemwise(_log_phi)
 
 
 def name_normal_tails(value: Variable) -> Variable:

@@ -95,7 +95,7 @@ def curves(
     ------
     NotConcave
     """
-    factor = _Factor(value, parameters, box, columns)
+    factor = Factor(value, parameters, box, columns)
     found = softmax_of(factor.h, factor.inputs, columns) if factor.coupled else None
     if found is not None:
         none = np.full(factor.size, np.inf)
@@ -107,8 +107,20 @@ def curves(
     return factor.bounded(rows)
 
 
-class _Factor:
-    """h with its predictors as inputs."""
+class Factor:
+    """h with its predictors as inputs.
+
+    Attributes
+    ----------
+    cores : list of Variable
+        The predictors u, graphs of parameters and record.
+    inputs : list of Variable
+        They stand for u in `h`.
+    h : Variable, scalar
+        The log density as a function of u and the record, on the box.
+    slopes : list of Variable
+        dh/du.
+    """
 
     def __init__(
         self,

@@ -21,6 +21,18 @@ SHRINK = 1e-9
 """Relative slack of eigenvalues and outer products, far above their rounding."""
 
 
+def prior_value(private: PrivateModel, record: SingleRecord) -> Variable:
+    """The log prior as a function of a record's parameters, which have known shapes."""
+    graph = private.graph
+    swaps = {graph.parameters[name]: v for name, v in record.parameters.items()}
+    swaps |= {v: pt.constant(v.get_value(), name=v.name) for v in public_data([graph.prior])}
+
+    def sized(node: Apply, inputs: list[Variable]) -> Variable | None:
+        return inputs[0] if isinstance(node.op, SpecifyShape) else None
+
+    return simplify([rebuild([graph.prior], swaps, sized)[0].sum()])[0]
+
+
 def prior_curvature(
     private: PrivateModel, record: SingleRecord
 ) -> tuple[np.ndarray, np.ndarray | None]:
@@ -42,14 +54,7 @@ def prior_curvature(
     NotConcave
         The prior is not strongly log-concave on its region.
     """
-    graph = private.graph
-    swaps = {graph.parameters[name]: v for name, v in record.parameters.items()}
-    swaps |= {v: pt.constant(v.get_value(), name=v.name) for v in public_data([graph.prior])}
-
-    def sized(node: Apply, inputs: list[Variable]) -> Variable | None:
-        return inputs[0] if isinstance(node.op, SpecifyShape) else None
-
-    value = simplify([rebuild([graph.prior], swaps, sized)[0].sum()])[0]
+    value = prior_value(private, record)
     try:
         found = curves(value, record.parameters, private.box, [])
     except NotConcave as error:

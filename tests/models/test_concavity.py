@@ -256,7 +256,14 @@ def test_the_better_of_two_proofs_of_one_draw_counts():
 
 
 def test_the_start_of_a_proximal_sampler_is_bounded():
-    proved: Concavity = concavity(private_of(slopes_only(2), {"X": pmp.Ball(1.0)}))
-    bound = proved.prior_gap(math.log(2), 1, 100)
-    exact = 100 * (math.log(2) + 0.25 / math.sqrt(2 * math.pi))  # T21, logistic
-    assert exact <= bound <= 2 * exact
+    def build(rng):
+        pm.Bernoulli("y", logit_p=pm.Normal("a", 0, 2), observed=np.ones(N), dims="i")
+
+    proved: Concavity = concavity(private_of(build, {}))
+    theta = np.linspace(-30, 30, 20_001)
+    prior = np.exp(-(theta**2) / 8) / math.sqrt(8 * math.pi)
+    loglik = -N * np.logaddexp(0.0, -theta)  # the worst records are all alike
+    evidence = np.trapezoid(prior * np.exp(loglik), theta)
+    exact = np.trapezoid(prior * (math.log(evidence) - loglik), theta)
+    assert exact <= proved.prior_gap(N)
+    assert proved.prior_gap(N, 0.5) == pytest.approx(proved.prior_gap(N) / 4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytensor.scalar.basic as ps
@@ -88,11 +87,9 @@ def _exponent_taken(variable: Variable) -> Variable | None:
         return node.inputs[0]
     if isinstance(node.op, OnSimplex):
         return _exponent_taken(node.inputs[0])
-    op: Any = node.op
-    if not isinstance(op, (DimShuffle, *TAKE)):
-        return None
-    inner = _exponent_taken(node.inputs[0])
-    return None if inner is None else op.make_node(inner, *node.inputs[1:]).outputs[0]
+    takes = isinstance(node.op, (DimShuffle, *TAKE))
+    inner = _exponent_taken(node.inputs[0]) if takes else None
+    return None if inner is None else node.op.make_node(inner, *node.inputs[1:]).outputs[0]
 
 
 def _exponents(variable: Variable) -> tuple[list[Variable], list[Variable]]:

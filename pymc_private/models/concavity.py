@@ -17,8 +17,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from pymc_private.models.coordinates import Column, Role
-from pymc_private.models.curvature import Curves, NotConcave, curves
+from pymc_private.models.curvature import Curves, curves
 from pymc_private.models.jacobian import coefficients
+from pymc_private.models.kinks import NotConcave
 from pymc_private.models.predictor import Predictor, are_disjoint
 from pymc_private.models.prior_curvature import SHRINK, least_eigenvalue, prior_curvature
 from pymc_private.models.private_model import PrivateModel

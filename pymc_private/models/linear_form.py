@@ -17,7 +17,8 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.models.coordinates import Column, Role
-from pymc_private.models.curvature import Factor, NotConcave
+from pymc_private.models.curvature import Factor
+from pymc_private.models.kinks import NotConcave
 from pymc_private.models.prior_curvature import prior_value
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.quadruples import columns_of

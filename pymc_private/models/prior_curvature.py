@@ -11,8 +11,9 @@ from pytensor.tensor.shape import SpecifyShape
 
 from pymc_private.analysis import simplify
 from pymc_private.analysis.rebuild import rebuild
-from pymc_private.models.curvature import NotConcave, curves
+from pymc_private.models.curvature import curves
 from pymc_private.models.jacobian import coefficients
+from pymc_private.models.kinks import NotConcave
 from pymc_private.models.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.single_record import SingleRecord

@@ -11,7 +11,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.models.concavity import Concavity, concavity
-from pymc_private.models.curvature import NotConcave
+from pymc_private.models.kinks import NotConcave
 from pymc_private.privacy import Guarantee, normal_mean_mu
 from tests.models.glms import BY_NAME, GLMS, softmax_searched
 
@@ -225,6 +225,23 @@ def test_a_box_makes_a_weak_prior_strong():
     least = 2 * math.exp(1) / (1 + math.exp(1)) ** 2  # of the logistic density at the ends
     found = np.diag(concavity(private).precision()).min()
     assert 0.98 * least <= found <= least
+
+
+def test_a_record_of_density_zero_is_refused():
+    def build(rng):
+        pm.Gamma("y", alpha=2, beta=pm.HalfNormal("b", 1), observed=np.ones(N), dims="i")
+
+    with pytest.raises(NotConcave, match="not finite for every record"):
+        concavity(pmp.trim(private_of(build, {"y": (0, 5)}), box={"b": (0.5, 2)}))
+
+
+def test_a_group_that_has_no_effect_is_refused():
+    def build(rng):
+        group = pm.Data("g", rng.integers(0, 4, N), dims="i")
+        bernoulli(pm.Normal("a", 0, 1, shape=4)[group], rng)
+
+    with pytest.raises(NotConcave, match="not bounded for every record"):
+        concavity(private_of(build, {"g": range(6)}))
 
 
 def test_a_clipped_likelihood_has_no_gaussian_road():

@@ -87,9 +87,8 @@ def _exponent_taken(variable: Variable) -> Variable | None:
         return node.inputs[0]
     if isinstance(node.op, OnSimplex):
         return _exponent_taken(node.inputs[0])
-    if not isinstance(node.op, (DimShuffle, *TAKE)):
-        return None
-    inner = _exponent_taken(node.inputs[0])
+    takes = isinstance(node.op, (DimShuffle, *TAKE))
+    inner = _exponent_taken(node.inputs[0]) if takes else None
     return None if inner is None else node.op.make_node(inner, *node.inputs[1:]).outputs[0]
 
 

@@ -35,7 +35,8 @@ def mills(z: Any) -> Any:
 def mills_slope(z: Any) -> Any:
     """-m (z + m), for z >= FAR with a relative error of about 400 (4 + z^2) units."""
     m = mills(z)
-    return np.where(m == 0.0, 0.0, -m * (z + m))
+    with np.errstate(invalid="ignore"):
+        return np.where(m == 0.0, 0.0, -m * (z + m))
 
 
 class _Unary(ps.UnaryScalarOp):
@@ -93,7 +94,8 @@ class LogPhi(_Unary):
 _FLOAT = ps.upgrade_to_float
 _mills_slope = MillsSlope(_FLOAT, name="mills_slope")
 _mills = Mills(_FLOAT, name="mills")
-log_phi = Elemwise(LogPhi(_FLOAT, name="log_phi"))
+_log_phi = LogPhi(_FLOAT, name="log_phi")
+log_phi = Elemwise(_log_phi)
 
 
 def name_normal_tails(value: Variable) -> Variable:
@@ -109,25 +111,27 @@ def _named(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     op, out = node.op.scalar_op, node.outputs[0]
     if not isinstance(op, ps.Log | ps.Log1p):
         return None
-    found = _upper_tail(node.inputs[0], whole=isinstance(op, ps.Log))
+    found = _argument(node.inputs[0], 1.0 if isinstance(op, ps.Log) else -1.0)
     if found is None or found.type.broadcastable != out.type.broadcastable:
         return None
     return [log_phi(found)] if out.type.dtype == found.type.dtype == "float64" else None
 
 
-def _upper_tail(variable: Variable, whole: bool) -> Variable | None:
-    """The z of Phi(z), if `variable` is Phi(z) (whole) or -Phi(-z)."""
+def _argument(variable: Variable, sign: float) -> Variable | None:
+    """The z of Phi(z) if `variable` is Phi(z) (sign 1) or -Phi(-z), hence 1 - Phi(-z) (sign -1)."""
     part, number = _single(variable)
-    if part is not None and number == (0.5 if whole else -0.5):
-        argument = part.owner.inputs[0]
-        if isinstance(scalar_op(part), psm.Erfc):
-            return (-ROOT2 if whole else ROOT2) * argument
-    if whole and isinstance(scalar_op(variable), ps.Add) and len(bare(variable).owner.inputs) == 2:
-        for half, other in (bare(variable).owner.inputs, bare(variable).owner.inputs[::-1]):
-            part, number = _single(other)
-            halved = _number(half) == 0.5 and abs(number) == 0.5
-            if halved and part is not None and isinstance(scalar_op(part), psm.Erf):
-                return (np.sign(number) * ROOT2) * part.owner.inputs[0]
+    if part is not None and number == 0.5 * sign and isinstance(scalar_op(part), psm.Erfc):
+        return (-sign * ROOT2) * part.owner.inputs[0]
+    if sign < 0:  # -(1/2 + erf(w) / 2)
+        inner = _argument(part, 1.0) if part is not None and number == -1.0 else None
+        return None if inner is None else -inner
+    if not isinstance(scalar_op(variable), ps.Add) or len(bare(variable).owner.inputs) != 2:
+        return None
+    for half, other in (bare(variable).owner.inputs, bare(variable).owner.inputs[::-1]):
+        part, number = _single(other)
+        halved = _number(half) == 0.5 and abs(number) == 0.5
+        if halved and part is not None and isinstance(scalar_op(part), psm.Erf):
+            return (np.sign(number) * ROOT2) * part.owner.inputs[0]
     return None
 
 

@@ -29,6 +29,16 @@ from pymc_private.analysis.specialize import specialize
 
 RISING = (ps.Exp, ps.Expm1, psm.Sigmoid, psm.Softplus, psm.Erf, ps.Tanh, ps.ArcTan)
 FALLING = (psm.Erfc, psm.Erfcx)
+LIMITS: dict[type, tuple[float, float]] = {
+    ps.Exp: (0.0, np.inf),
+    psm.Sigmoid: (0.0, 1.0),
+    psm.Softplus: (0.0, np.inf),
+    psm.Erf: (-1.0, 1.0),
+    ps.Tanh: (-1.0, 1.0),
+    psm.Erfc: (0.0, 2.0),
+    psm.Erfcx: (0.0, np.inf),
+}
+"""What no real number attains; an end that rounding has moved there is not attained either."""
 
 
 def specialize_on_line(value: Variable, box: Mapping[Variable, Interval]) -> Variable:
@@ -45,18 +55,32 @@ def specialize_on_line(value: Variable, box: Mapping[Variable, Interval]) -> Var
     Variable
         Equal to `value` for all real inputs in the box (real arithmetic).
     """
-    known = dict(box) | _softmax_facts(value)
-    trail = bounds([value], known)
-    edges = _Edges(trail, box)
+    for _ in range(NESTED):
+        before, value = value, _decided(value, box)
+        if value is before:
+            break
+    return by_exponents(specialize(value, box))
+
+
+NESTED = 4
+"""Choices in choices that are looked at: what one decides may decide the next."""
+
+
+def _decided(value: Variable, box: Mapping[Variable, Interval]) -> Variable:
+    """The graph without comparisons that always come out alike, or the graph itself."""
+    trail = bounds([value], dict(box) | _softmax_facts(value))
+    edges = _Edges(trail)
+    found = []
 
     def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
-        decided = edges.decide(node)
-        if decided is None:
+        answer = edges.decide(node)
+        if answer is None:
             return None
-        return pt.zeros_like(node.outputs[0]) if not decided else pt.ones_like(node.outputs[0])
+        found.append(answer)
+        return pt.ones_like(node.outputs[0]) if answer else pt.zeros_like(node.outputs[0])
 
     decided = rebuild([value], {v: v for v in box}, rule)[0]
-    return by_exponents(specialize(decided, box))
+    return specialize(decided, box) if found else value
 
 
 def _softmax_facts(value: Variable) -> dict[Variable, Interval]:
@@ -77,8 +101,8 @@ def _softmax_facts(value: Variable) -> dict[Variable, Interval]:
 class _Edges:
     """Whether the ends of intervals are attained."""
 
-    def __init__(self, trail: Trail, box: Mapping[Variable, Interval]) -> None:
-        self.trail, self.box = trail, box
+    def __init__(self, trail: Trail) -> None:
+        self.trail = trail
 
     def decide(self, node: Apply) -> bool | None:
         """The truth of a comparison with a number, if it is the same everywhere."""
@@ -146,6 +170,9 @@ class _Edges:
         if isinstance(node.op, DimShuffle):
             return self.open(node.inputs[0], side)
         op = getattr(node.op, "scalar_op", None)
+        low, high = LIMITS.get(type(op), (-np.inf, np.inf))
+        if np.all(fact.lower <= low) if side < 0 else np.all(fact.upper >= high):
+            return True
         if isinstance(op, RISING):
             return self.open(node.inputs[0], side)
         if isinstance(op, (*FALLING, ps.Neg)):

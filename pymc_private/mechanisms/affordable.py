@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from pymc_private.models.certificate import Certificate
-from pymc_private.privacy import Guarantee
+from pymc_private.privacy import Guarantee, gdp_delta
 
 DIGITS = 6
 """Of a power: a short one is easier to read and to state."""
@@ -43,7 +43,7 @@ class Affordable:
             return 0.0
 
         def fits(mu: float) -> bool:
-            return Guarantee.gdp_of(mu).epsilon(self.exact) <= self.epsilon
+            return gdp_delta(self.epsilon, mu) <= self.exact
 
         return _largest(fits, 1e-3 * self.epsilon) / math.sqrt(self.draws) * (1.0 - 1e-12)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from pymc_private.models.clip import claims_of_clip, clipped_range
 from pymc_private.models.concavity import Concavity, concavity
-from pymc_private.models.curvature import NotConcave
 from pymc_private.models.fingerprint import model_fingerprint
+from pymc_private.models.kinks import NotConcave
 from pymc_private.models.places import Place, picture
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.progress import progress_bar

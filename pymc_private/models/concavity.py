@@ -12,93 +12,24 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from pymc_private.models.coefficients import Coefficients
 from pymc_private.models.coordinates import Column, Role
-from pymc_private.models.curvature import Curves, NotConcave, curves
+from pymc_private.models.curvature import Curves, curves
 from pymc_private.models.jacobian import coefficients
+from pymc_private.models.kinks import NotConcave
+from pymc_private.models.predictor import Predictor, are_disjoint
 from pymc_private.models.prior_curvature import SHRINK, least_eigenvalue, prior_curvature
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.public_rows import boxes_around, distinct_rows
 from pymc_private.models.quadruples import columns_of
+from pymc_private.models.records import RecordGraph
 from pymc_private.models.single_record import SingleRecord, single_record
-from pymc_private.models.softmax import Softmax
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
 MOST_PARAMETERS = 2000
-HUGE = 1e150
-"""Slopes beyond this, whose squares overflow, are taken for infinite."""
-
-
-@dataclass(frozen=True, eq=False)
-class Predictor:
-    """One linear predictor u = a(x)'theta + b(x) of a record, of k elements.
-
-    Attributes
-    ----------
-    coefficients : Coefficients
-        a(x) for all records, shape (k, parameters).
-    low, high, gap, smooth, sure : array, shape (k,)
-        See `curvature.Curves`.
-    softmax : Softmax or None
-    """
-
-    coefficients: Coefficients
-    low: np.ndarray
-    high: np.ndarray
-    gap: np.ndarray
-    smooth: np.ndarray
-    sure: np.ndarray
-    softmax: Softmax | None
-
-    def reach(self, whitener: np.ndarray, *, of_difference: bool) -> float:
-        """sup |W grad log p(x)| of this predictor's part, or of its difference for two records."""
-        apart = _are_disjoint(self.coefficients.touched(whitener))
-        # Two records that share a(x) share the predictor too.
-        shared = of_difference and self.coefficients.is_public
-        if self.softmax is not None:
-            norms = self.coefficients.norms(whitener)
-            size = norms.max(axis=1) if apart else np.linalg.norm(norms, axis=1)
-            slope = self.softmax.gap if shared else self.softmax.slope
-            factor = 2.0 if of_difference and not shared else 1.0
-            return float(factor * slope * size.max()) * (1.0 + SHRINK)
-        if of_difference and not shared:
-            each = self._apart(whitener)
-        else:
-            slopes = self.gap if shared else np.maximum(self.high, -self.low)
-            each = _times(slopes, self.coefficients.norms(whitener))
-        if not np.all(each < HUGE):
-            return math.inf
-        size = np.linalg.norm(each, axis=1) if apart else each.sum(axis=1)
-        return float(size.max()) * (1.0 + SHRINK)
-
-    def _apart(self, whitener: np.ndarray) -> np.ndarray:
-        """sup |s W a(x) - t W a(y)| for slopes s, t between `low` and `high`, shape (1, k).
-
-        Where W a is (c, v) with c the same for all records, its square is at most
-        (s - t)^2 |c|^2 + (|s| + |t|)^2 sup |v|^2: convex in s and t, hence greatest at their ends.
-        """
-        fixed = self.coefficients.fixed(whitener)
-        same, other = (
-            self.coefficients.norms(whitener[rows]).max(axis=0) for rows in (fixed, ~fixed)
-        )
-        ends = np.stack([self.low, self.high])
-        with np.errstate(invalid="ignore"):  # inf - inf: nothing is known of the difference
-            corners = [
-                np.hypot(_times(np.abs(s - t), same), _times(np.abs(s) + np.abs(t), other))
-                for s, t in ((ends[0], ends[0]), (ends[0], ends[1]), (ends[1], ends[1]))
-            ]
-        return np.max(np.nan_to_num(corners, nan=np.inf), axis=0)[None]
-
-    def trace(self, whitener: np.ndarray) -> float:
-        """sup over records of tr(W H W') for a bound H of minus the Hessian."""
-        norms = self.coefficients.norms(whitener) ** 2
-        if self.softmax is not None:
-            share = self.softmax.weight * 0.5 * (1.0 - 1.0 / self.softmax.classes)
-            return float((share * norms).sum(axis=1).max()) * (1.0 + SHRINK)
-        return float(_times(self.smooth, norms).sum(axis=1).max()) * (1.0 + SHRINK)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,29 +101,23 @@ class Concavity:
         prior = float(np.sum((w @ excess) * w))
         return max(prior, 0.0) + float(power) * n * sum(p.trace(w) for p in self.predictors)
 
-    def prior_gap(self, slack: float, power: float | Fraction, n: int) -> float:
-        """Bound of KL(prior || posterior) for the start of a proximal sampler (T21).
+    def prior_gap(self, n: int, power: float | Fraction = 1) -> float:
+        """Bound of KL(prior || posterior) for n records, whatever they are (T21).
 
-        E l - inf l <= n w (slack + sup |W grad log p| E |theta - mode|_P), and the last factor is
-        at most sqrt(d) for a P-strongly log-concave prior.
-
-        Parameters
-        ----------
-        slack : float
-            sup over x of [sup over theta of log p(x|theta) - log p(x|mode of the prior)].
-        power : float
-        n : int
+        The start of a proximal sampler: one exact draw of the prior on the region. The posterior
+        has a log-Sobolev inequality in the metric P of the prior (Bakry and Emery), so the
+        divergence is at most E |P^(-1/2) w sum_i grad log p(x_i)|^2 / 2 under the prior.
         """
         w = whitener(self.prior_precision)
         steep = sum(p.reach(w, of_difference=False) for p in self.predictors)
-        return float(power) * n * (slack + steep * math.sqrt(len(self.prior_precision)))
+        return 0.5 * (_up(power) * n * steep) ** 2 * (1.0 + SHRINK)
 
     def _reach(self, w: np.ndarray, power: float | Fraction) -> float:
         """sup |W (change of the gradient)| over neighbors."""
         substitute = self.neighbors != ADD_REMOVE
         parts = [p.reach(w, of_difference=substitute) for p in self.predictors]
         touched = [p.coefficients.touched(w).any(axis=0) for p in self.predictors]
-        total = math.hypot(*parts) if _are_disjoint(np.array(touched)) else sum(parts)
+        total = math.hypot(*parts) if are_disjoint(np.array(touched)) else sum(parts)
         return total * self.records_per_unit * _up(power) * (1.0 + SHRINK)
 
 
@@ -201,17 +126,6 @@ def whitener(matrix: np.ndarray) -> np.ndarray:
     if np.count_nonzero(matrix - np.diag(np.diag(matrix))) == 0:
         return np.diag(1.0 / np.sqrt(np.diag(matrix)))
     return np.linalg.inv(np.linalg.cholesky(matrix)) * (1.0 + SHRINK)
-
-
-def _times(slopes: np.ndarray, norms: np.ndarray) -> np.ndarray:
-    """Their product; what a predictor does not read is zero, however steep it is."""
-    with np.errstate(invalid="ignore"):
-        return np.where(norms == 0.0, 0.0, slopes * norms)
-
-
-def _are_disjoint(used: np.ndarray) -> bool:
-    """Whether no column is used by two rows."""
-    return bool(np.all(used.sum(axis=0) <= 1))
 
 
 def _up(power: float | Fraction) -> float:
@@ -238,6 +152,35 @@ def concavity(private: PrivateModel) -> Concavity:
     NotConcave
         Saying which parameters, and why.
     """
+    found = _PROVED.setdefault(private.graph, {})
+    key = _question(private)
+    if key not in found:
+        try:
+            found[key] = _proved(private)
+        except NotConcave as reason:
+            found[key] = reason
+    answer = found[key]
+    if isinstance(answer, NotConcave):
+        raise NotConcave(str(answer))
+    return answer
+
+
+_PROVED: WeakKeyDictionary[RecordGraph, dict[tuple, Concavity | NotConcave]] = WeakKeyDictionary()
+"""Answers of models that are still around: `certify` is asked for each power and sampler anew."""
+
+
+def _question(private: PrivateModel) -> tuple:
+    """All that an answer rests on besides the record's graph."""
+    ends = [
+        (name, np.asarray(end, float).tobytes())
+        for name, b in private.box.items()
+        for end in (b.lower, b.upper)
+    ]
+    return (tuple(ends), private.n, private.neighbors, private.records_per_unit)
+
+
+def _proved(private: PrivateModel) -> Concavity:
+    """See `concavity`."""
     _refuse_forms(private)
     record = single_record(private.graph, private.sources, private.n, private.shapes)
     if record is None:

@@ -11,23 +11,20 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import pytensor
-import pytensor.scalar.basic as ps
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
-from pytensor.tensor.elemwise import Elemwise
 
 from pymc_private.analysis import NONE, bounds, row_labels, simplify
 from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis.affine import Kind, kinds, linear_predictors, numbers_apart
+from pymc_private.analysis.affine import linear_predictors, numbers_apart
 from pymc_private.analysis.continuity import is_continuous_on_line, moving_variables
-from pymc_private.analysis.exponents import tidy
 from pymc_private.analysis.normal_tail import name_normal_tails
 from pymc_private.analysis.real_line import specialize_on_line
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.models.coordinates import Column, Role
 from pymc_private.models.extremes import Extremes, Line
+from pymc_private.models.kinks import NotConcave, gradient_of, without_kinks
 from pymc_private.models.softmax import Softmax, softmax_of
 
 
@@ -63,10 +60,6 @@ class Curves:
     softmax: Softmax | None = None
 
 
-class NotConcave(Exception):
-    """Why a factor is not shown to be log-concave in the parameters, in words."""
-
-
 def curves(
     value: Variable,
     parameters: Mapping[str, Variable],
@@ -95,20 +88,21 @@ def curves(
     ------
     NotConcave
     """
-    factor = _Factor(value, parameters, box, columns)
+    factor = Factor(value, parameters, box, columns)
     found = softmax_of(factor.h, factor.inputs, columns) if factor.coupled else None
+    if factor.coupled and found is None:
+        raise NotConcave(factor.coupling())
+    factor.refuse_undefined()
     if found is not None:
         none = np.full(factor.size, np.inf)
         return Curves(
             tuple(factor.cores), -none, none, none, none, factor.zeros, factor.ends, found
         )
-    if factor.coupled:
-        raise NotConcave(factor.coupling())
     return factor.bounded(rows)
 
 
-class _Factor:
-    """h with its predictors as inputs."""
+class Factor:
+    """h as a function of `inputs`, which stand for the predictors `cores`; `slopes` are dh/du."""
 
     def __init__(
         self,
@@ -127,6 +121,7 @@ class _Factor:
         self.sizes = [int(np.prod(u.type.shape)) for u in self.inputs]
         self.size = sum(self.sizes)
         self.zeros = np.zeros(self.size)
+        self._refuse_undefined(box)
         trail = bounds(self.cores, given)
         lows, highs = zip(*(_real_ends(trail[core], core) for core in self.cores), strict=True)
         self.ends = np.concatenate(lows), np.concatenate(highs)
@@ -138,7 +133,21 @@ class _Factor:
         if left:
             raise NotConcave(f"{', '.join(map(str, left))}: discrete, or read in another way")
         self.h = simplify([name_normal_tails(specialize_on_line(cut, self.box))])[0]
-        self.slopes = _gradient(self.h, self.inputs)
+        self.slopes = gradient_of(self.h, self.inputs)
+
+    def _refuse_undefined(self, box: Mapping[str, Bounds]) -> None:
+        """A predictor must be a number for every record; it is, if it is one at some parameters."""
+        given = {c.variable: c.bounds for c in self.columns}
+        for name, b in box.items():
+            at = _inside(b.lower, b.upper).astype(self.parameters[name].type.dtype)
+            given[self.parameters[name]] = Bounds.point(at)
+        trail = bounds(self.cores, given)
+        for core in self.cores:
+            if not trail[core].is_finite:
+                raise NotConcave(
+                    f"what multiplies {self.names(core)} is not bounded for every record of the "
+                    "domain"
+                )
 
     @cached_property
     def coupled(self) -> list[Variable]:
@@ -174,18 +183,29 @@ class _Factor:
             return f"{', '.join(groups)} meet in a function that is not affine in them together"
         return f"entries of {groups[0]} meet in a function that is neither affine nor a softmax"
 
+    def refuse_undefined(self) -> None:
+        """A density must be a finite number for every record, at some parameters and hence at all.
+
+        What reads no parameter is no part of any slope: a record of density zero would not show.
+        """
+        _refuse_conditions(self.h)
+        given = {c.variable: c.bounds for c in self.columns}
+        points = self.line.shaped(*[_inside(*self.ends)] * 2)
+        given |= dict(zip(self.inputs, points, strict=True))
+        if not bounds([self.h], given)[self.h].is_finite:
+            raise NotConcave("the density is not finite for every record of the domain")
+
     def bounded(self, rows: np.ndarray | None) -> Curves:
         """All bounds, in one search."""
-        _refuse_conditions(self.h)
         moving = moving_variables([self.h, *self.slopes], self.inputs)
         trail = bounds([self.h, *self.slopes], self.box)
         if not is_continuous_on_line([self.h], moving, trail):
             raise NotConcave(f"the density is not shown to be continuous in {self._all_names()}")
         smooth = is_continuous_on_line(self.slopes, moving, trail)
-        steady = self.slopes if smooth else _without_kinks(self.h, self.inputs, self.box)
+        steady = self.slopes if smooth else without_kinks(self.h, self.inputs, self.box)
         if steady is None:
             raise NotConcave(f"the slope of the density may jump in {self._all_names()}")
-        second = [_gradient(g.sum(), [u])[0] for g, u in zip(steady, self.inputs, strict=True)]
+        second = [gradient_of(g.sum(), [u])[0] for g, u in zip(steady, self.inputs, strict=True)]
         search = Extremes(self.line, self.columns, [*self.slopes, *second], rows)
         high, low, bend, rise = np.split(search.extremes(), 4)
         if np.any(rise > 1e-290):
@@ -231,6 +251,13 @@ class _Factor:
         return np.minimum(twice.magnitudes(), known)
 
 
+def _inside(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """A point between ends that may be infinite, at neither of them."""
+    low = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper - 2.0, -1.0))
+    high = np.where(np.isfinite(upper), upper, low + 2.0)
+    return np.asarray((low + high) / 2.0)
+
+
 def _real_ends(fact: Bounds, core: Variable) -> tuple[np.ndarray, np.ndarray]:
     """Ends of a predictor, which is a real number: where nothing is known, the whole line."""
     shape = core.type.shape
@@ -239,49 +266,8 @@ def _real_ends(fact: Bounds, core: Variable) -> tuple[np.ndarray, np.ndarray]:
     return np.ravel(low), np.ravel(high)
 
 
-def _gradient(value: Variable, inputs: Sequence[Variable]) -> list[Variable]:
-    """Gradient graphs of a scalar."""
-    try:
-        found = pytensor.grad(value, list(inputs), disconnected_inputs="ignore")
-    except Exception as error:  # of an Op that is not ours
-        raise NotConcave(f"{type(error).__name__}: an Op of the density has no gradient") from error
-    return tidy(found)
-
-
 def _refuse_conditions(h: Variable) -> None:
     """A density that PyMC refuses somewhere is no density of every parameter."""
     for variable in ancestors([h]):
         if variable.owner is not None and isinstance(variable.owner.op, CheckAndRaise):
             raise NotConcave(f"the condition '{variable.owner.op.msg}' is not proved; trim")
-
-
-def _without_kinks(
-    h: Variable, inputs: Sequence[Variable], box: Mapping[Variable, Bounds]
-) -> list[Variable] | None:
-    """Slopes of the rest, if all kinks of h are terms -c |v| with c >= 0 and v affine."""
-    found = kinds([h], inputs)
-    kinks = {
-        v: v.type(name=f"kink{k}")
-        for k, v in enumerate(dict.fromkeys(ancestors([h])))
-        if v.owner is not None
-        and isinstance(v.owner.op, Elemwise)
-        and isinstance(v.owner.op.scalar_op, ps.Abs)
-        and found.get(v.owner.inputs[0], Kind.CONSTANT) is Kind.AFFINE
-    }
-    if not kinks:
-        return None
-    rest = rebuild([h], kinks)[0]
-    fresh = list(kinks.values())
-    if kinds([rest], fresh).get(rest) is not Kind.AFFINE:
-        return None
-    weights = _gradient(rest, fresh)
-    if not set(ancestors(weights)).isdisjoint([*inputs, *fresh]):
-        return None
-    trail = bounds(weights, box)
-    if not all(np.all(trail[w].upper <= 0.0) for w in weights):
-        return None
-    slopes = _gradient(rest, inputs)
-    if not set(ancestors(slopes)).isdisjoint(fresh):
-        return None
-    moving = moving_variables(slopes, inputs)
-    return slopes if is_continuous_on_line(slopes, moving, bounds(slopes, box)) else None

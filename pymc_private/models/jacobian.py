@@ -18,6 +18,7 @@ from pymc_private.analysis.affine import Kind, kinds
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.models.coefficients import Coefficients, Part
 from pymc_private.models.coordinates import Column, Role
+from pymc_private.models.kinks import NotConcave
 
 MOST_CELLS = 4096
 """Choices of categories, or public rows, that are looked at one by one."""
@@ -56,6 +57,8 @@ def coefficients(
     points, parts = _points(moving)
     values = _evaluated(graph, cells, moving, points)
     center, radius = values[0]
+    if not all(np.isfinite(r).all() for _, r in values):
+        raise NotConcave("the coefficients of a linear predictor are not bounded")
     matrices = []
     start = 1
     for column, _ in parts:

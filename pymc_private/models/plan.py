@@ -94,6 +94,16 @@ class Plan:
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
+    def _bound(self) -> str:
+        """What is proved of one record."""
+        if math.isinf(self.certificate.range):
+            return f"one exact draw is {number(self.certificate.mu, 6)}-GDP (T7)"
+        return (
+            "one record changes the tempered log-likelihood by a range of at most "
+            f"{number(self.certificate.range, 6)} nats"
+        )
+
+    @property
     def _kind(self) -> str:
         """Whether the law of the draws is proved, or partly a claim."""
         return "conditional" if self.certificate.terms.claimed else "proved"
@@ -112,8 +122,7 @@ class Plan:
             f"{number(self.epsilon, 6)}, delta = {number(self.delta, 6)}; "
             f"{self.guarantee.road(self.delta)}",
             f"keeps {kept}",
-            f"one record changes the tempered log-likelihood by a range of at most "
-            f"{number(self.certificate.range, 6)} nats",
+            self._bound,
         ]
         if str(self.certificate.terms) != "exact":
             lines.append(f"sampler: {self.certificate.terms}")

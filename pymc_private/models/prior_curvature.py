@@ -11,14 +11,27 @@ from pytensor.tensor.shape import SpecifyShape
 
 from pymc_private.analysis import simplify
 from pymc_private.analysis.rebuild import rebuild
-from pymc_private.models.curvature import NotConcave, curves
+from pymc_private.models.curvature import curves
 from pymc_private.models.jacobian import coefficients
+from pymc_private.models.kinks import NotConcave
 from pymc_private.models.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.single_record import SingleRecord
 
 SHRINK = 1e-9
 """Relative slack of eigenvalues and outer products, far above their rounding."""
+
+
+def prior_value(private: PrivateModel, record: SingleRecord) -> Variable:
+    """The log prior as a function of a record's parameters, which have known shapes."""
+    graph = private.graph
+    swaps = {graph.parameters[name]: v for name, v in record.parameters.items()}
+    swaps |= {v: pt.constant(v.get_value(), name=v.name) for v in public_data([graph.prior])}
+
+    def sized(node: Apply, inputs: list[Variable]) -> Variable | None:
+        return inputs[0] if isinstance(node.op, SpecifyShape) else None
+
+    return simplify([rebuild([graph.prior], swaps, sized)[0].sum()])[0]
 
 
 def prior_curvature(
@@ -42,14 +55,7 @@ def prior_curvature(
     NotConcave
         The prior is not strongly log-concave on its region.
     """
-    graph = private.graph
-    swaps = {graph.parameters[name]: v for name, v in record.parameters.items()}
-    swaps |= {v: pt.constant(v.get_value(), name=v.name) for v in public_data([graph.prior])}
-
-    def sized(node: Apply, inputs: list[Variable]) -> Variable | None:
-        return inputs[0] if isinstance(node.op, SpecifyShape) else None
-
-    value = simplify([rebuild([graph.prior], swaps, sized)[0].sum()])[0]
+    value = prior_value(private, record)
     try:
         found = curves(value, record.parameters, private.box, [])
     except NotConcave as error:

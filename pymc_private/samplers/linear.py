@@ -17,16 +17,15 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import vectorize_graph
 
 from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis import bounds, simplify
+from pymc_private.analysis import simplify
 from pymc_private.analysis.affine import linear_predictors
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.analysis.rows import Concrete
 from pymc_private.errors import Unsupported
 from pymc_private.models.concavity import Concavity, concavity, whitener
-from pymc_private.models.curvature import NotConcave
+from pymc_private.models.kinks import NotConcave
 from pymc_private.models.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.row_bounds import RowBounds
 from pymc_private.models.single_record import SingleRecord, single_record
 from pymc_private.privacy import proximal_steps
 from pymc_private.privacy.neighbors import ADD_REMOVE
@@ -170,7 +169,7 @@ def plan_schedule(private: PrivateModel, tv: float) -> Schedule:
     found, white = concave(private), whiten(private)
     dimension = len(white.center)
     trace = found.trace(found.prior_precision, private.n, private.power)
-    gap = found.prior_gap(_slack(private, white), private.power, private.n)
+    gap = found.prior_gap(private.n, private.power)
     if not (math.isfinite(trace) and math.isfinite(gap)):
         raise Unsupported(
             "the number of steps of the proximal sampler has no public bound",
@@ -190,49 +189,6 @@ def plan_schedule(private: PrivateModel, tv: float) -> Schedule:
             "no box",
         )
     return Schedule(eta, steps, tv)
-
-
-def _slack(private: PrivateModel, white: Whitening) -> float:
-    """sup over x of [sup over theta of log p(x|theta) - log p(x|mode of the prior)]."""
-    mode = np.clip(white.center, *(_flat(private, end) for end in ("lower", "upper")))
-    at, start = {}, 0
-    for name, shape in private.shapes.items():
-        size = math.prod(shape)
-        at[name] = Bounds.point(mode[start : start + size].reshape(shape))
-        start += size
-    rows = RowBounds(private.graph, private.sources, private.n)
-    low = rows.trail(at)[private.graph.record].lower
-    slack = _highest(private) - float(np.min(low))
-    return slack if slack == slack else math.inf
-
-
-def _highest(private: PrivateModel) -> float:
-    """sup of one record's log-likelihood over the box and the domain, by its predictors."""
-    record = single_record(private.graph, private.sources, private.n, private.shapes)
-    if record is None:
-        return math.inf
-    inputs = list(record.parameters.values())
-    cores = linear_predictors(record.value, inputs, list(record.data.values()))
-    lines = [core.type(name=f"u{k}") for k, core in enumerate(cores)]
-    h = rebuild([record.value], dict(zip(cores, lines, strict=True)))[0]
-    data = {record.data[s.name]: s.domain.bounds(s.row_shape) for s in private.sources}
-    data |= {v: Bounds(rows.min(axis=0), rows.max(axis=0)) for v, rows in record.public.items()}
-    box = {record.parameters[name]: b for name, b in private.box.items()}
-    trail = bounds(cores, data | box)
-    ends = {}
-    for line, core in zip(lines, cores, strict=True):
-        low = np.nan_to_num(trail[core].lower, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
-        high = np.nan_to_num(trail[core].upper, nan=np.inf, posinf=np.inf, neginf=-np.inf)
-        shape = core.type.shape
-        ends[line] = Bounds(np.broadcast_to(low, shape), np.broadcast_to(high, shape))
-    top = float(np.max(bounds([h], data | ends)[h].upper))
-    return top if top == top else math.inf
-
-
-def _flat(private: PrivateModel, end: str) -> np.ndarray:
-    return np.concatenate(
-        [np.ravel(np.asarray(getattr(private.box[n], end), float)) for n in private.shapes]
-    )
 
 
 def make_structure(private: PrivateModel) -> tuple[Structure, Whitening]:

@@ -11,7 +11,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.models.concavity import Concavity, concavity
-from pymc_private.models.curvature import NotConcave
+from pymc_private.models.kinks import NotConcave
 from pymc_private.privacy import Guarantee, normal_mean_mu
 from tests.models.glms import BY_NAME, GLMS, softmax_searched
 
@@ -227,6 +227,23 @@ def test_a_box_makes_a_weak_prior_strong():
     assert 0.98 * least <= found <= least
 
 
+def test_a_record_of_density_zero_is_refused():
+    def build(rng):
+        pm.Gamma("y", alpha=2, beta=pm.HalfNormal("b", 1), observed=np.ones(N), dims="i")
+
+    with pytest.raises(NotConcave, match="not finite for every record"):
+        concavity(pmp.trim(private_of(build, {"y": (0, 5)}), box={"b": (0.5, 2)}))
+
+
+def test_a_group_that_has_no_effect_is_refused():
+    def build(rng):
+        group = pm.Data("g", rng.integers(0, 4, N), dims="i")
+        bernoulli(pm.Normal("a", 0, 1, shape=4)[group], rng)
+
+    with pytest.raises(NotConcave, match="not bounded for every record"):
+        concavity(private_of(build, {"g": range(6)}))
+
+
 def test_a_clipped_likelihood_has_no_gaussian_road():
     private = pmp.clip(private_of(slopes_only(2), {"X": pmp.Ball(1.0)}), lower=-2.0)
     certificate = pmp.certify(private)
@@ -256,7 +273,14 @@ def test_the_better_of_two_proofs_of_one_draw_counts():
 
 
 def test_the_start_of_a_proximal_sampler_is_bounded():
-    proved: Concavity = concavity(private_of(slopes_only(2), {"X": pmp.Ball(1.0)}))
-    bound = proved.prior_gap(math.log(2), 1, 100)
-    exact = 100 * (math.log(2) + 0.25 / math.sqrt(2 * math.pi))  # T21, logistic
-    assert exact <= bound <= 2 * exact
+    def build(rng):
+        pm.Bernoulli("y", logit_p=pm.Normal("a", 0, 2), observed=np.ones(N), dims="i")
+
+    proved: Concavity = concavity(private_of(build, {}))
+    theta = np.linspace(-30, 30, 20_001)
+    prior = np.exp(-(theta**2) / 8) / math.sqrt(8 * math.pi)
+    loglik = -N * np.logaddexp(0.0, -theta)  # the worst records are all alike
+    evidence = np.trapezoid(prior * np.exp(loglik), theta)
+    exact = np.trapezoid(prior * (math.log(evidence) - loglik), theta)
+    assert exact <= proved.prior_gap(N)
+    assert proved.prior_gap(N, 0.5) == pytest.approx(proved.prior_gap(N) / 4)

@@ -72,7 +72,7 @@ BOX = {"beta": (-1, 2), "a": (-1, 1)}
 CASES = {
     "logistic": (logistic, {}, None, Logistic),
     "logistic in a box": (logistic, {}, BOX, Logistic),
-    "Poisson in a box": (poisson, {"y": (0, 8)}, BOX, General),
+    "Poisson in a box": (poisson, {"y": (0, 8)}, BOX, None),
     "linear in a box": (linear, {"y": (-1, 1)}, BOX, Quadratic),
     "probit": (probit, {}, None, General),
     "twice a predictor": (doubled, {}, None, None),

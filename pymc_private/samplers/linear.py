@@ -18,14 +18,16 @@ from pytensor.graph.replace import vectorize_graph
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import simplify
-from pymc_private.analysis.affine import linear_predictors
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.analysis.rows import Concrete
 from pymc_private.errors import Unsupported
 from pymc_private.models.concavity import Concavity, concavity, whitener
+from pymc_private.models.coordinates import Role
+from pymc_private.models.curvature import Factor
 from pymc_private.models.kinks import NotConcave
 from pymc_private.models.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.quadruples import columns_of
 from pymc_private.models.single_record import SingleRecord, single_record
 from pymc_private.privacy import proximal_steps
 from pymc_private.privacy.neighbors import ADD_REMOVE
@@ -198,10 +200,11 @@ def make_structure(private: PrivateModel) -> tuple[Structure, Whitening]:
     if record is None:
         raise Unsupported("records are computed differently")  # `concavity` refused it
     data = _entries(private, record)
-    inputs = list(record.parameters.values())
-    cores = linear_predictors(record.value, inputs, list(record.data.values()))
-    rows, offset = _coefficients(cores, record, data, white, private.n)
-    curve, smooth = _curve(private, record, cores, data, found)
+    columns = columns_of(record, private.sources, private.box)
+    columns = [c for c in columns if c.role is not Role.POINT]
+    factor = Factor(record.value, record.parameters, private.box, columns)
+    rows, offset = _coefficients(factor.cores, record, data, white, private.n)
+    curve, smooth = _curve(private, record, factor, data, found)
     structure = Structure(rows, offset, curve, smooth, white.lower, white.upper)
     return structure, white
 
@@ -250,24 +253,21 @@ def _over_records(
 def _curve(
     private: PrivateModel,
     record: SingleRecord,
-    cores: list[Variable],
+    factor: Factor,
     data: dict[Variable, np.ndarray],
     found: Concavity,
 ) -> tuple[Curve, np.ndarray]:
     """h of the predictors, at the model's power, and a bound of its curvature for each row."""
-    power = float(private.power)
-    inputs = [core.type(name=f"u{k}") for k, core in enumerate(cores)]
-    h = rebuild([record.value], dict(zip(cores, inputs, strict=True)))[0]
-    sizes = [int(np.prod(core.type.shape)) for core in cores]
+    power, h, inputs = float(private.power), factor.h, factor.inputs
     bends = []
-    for predictor, size in zip(found.predictors, sizes, strict=True):
+    for predictor, size in zip(found.predictors, factor.sizes, strict=True):
         soft = predictor.softmax
         bends.append(np.full(size, 0.5 * soft.weight) if soft else predictor.smooth)
     smooth = power * np.tile(np.concatenate(bends), private.n)
     special = special_curve(private, h, inputs, record, data)
     if special is not None:
         return special, smooth
-    return General(*_compiled(h, inputs, sizes, data, private.n, power)), smooth
+    return General(*_compiled(h, inputs, factor.sizes, data, private.n, power)), smooth
 
 
 def _compiled(

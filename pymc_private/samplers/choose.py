@@ -97,6 +97,7 @@ def candidates(private: PrivateModel, draws: int) -> tuple[Candidate, ...]:
         method = kind()
         try:
             method.check(private)
+            method.terms(private)
             found.append(
                 Candidate(method.name, method.claim(private), method.seconds(private, draws))
             )

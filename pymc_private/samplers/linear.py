@@ -159,17 +159,18 @@ def _inside(box: Bounds) -> np.ndarray:
     return (low + np.where(np.isfinite(high), high, low + 2.0)) / 2.0
 
 
-@lru_cache(maxsize=16)
-def plan_schedule(private: PrivateModel, tv: float) -> Schedule:
-    """Step size and number of steps, from n, the domain, the prior, the power and t alone (T21).
+def public_constants(private: PrivateModel) -> tuple[float, float]:
+    """Bounds of tr(A - P) and of the start's divergence, whatever the records. Reads no data.
+
+    They say whether the model fits; how many steps it takes is known with its power.
 
     Raises
     ------
     Unsupported
-        No finite bound on the start's divergence, or more steps than anybody would wait for.
+        One of them is infinite, or the model has another form.
     """
-    found, white = concave(private), whiten(private)
-    dimension = len(white.center)
+    found = concave(private)
+    whiten(private)
     trace = found.trace(found.prior_precision, private.n, private.power)
     gap = found.prior_gap(private.n, private.power)
     if not (math.isfinite(trace) and math.isfinite(gap)):
@@ -179,6 +180,21 @@ def plan_schedule(private: PrivateModel, tv: float) -> Schedule:
             allowed="records and parameters on which both are bounded",
             do="pmp.trim(private, mass=0.99) or box={...}",
         )
+    return trace, gap
+
+
+@lru_cache(maxsize=16)
+def plan_schedule(private: PrivateModel, tv: float) -> Schedule:
+    """Step size and number of steps, from n, the domain, the prior, the power and t alone (T21).
+
+    Raises
+    ------
+    Unsupported
+        No finite bound on the start's divergence, or more steps than anybody would wait for.
+    """
+    trace, gap = public_constants(private)
+    white = whiten(private)
+    dimension = len(white.center)
     eta = step_size(trace, dimension, bounded=white.is_bounded)
     steps = proximal_steps(gap, tv, eta)
     if steps > MOST_STEPS:

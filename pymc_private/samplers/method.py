@@ -20,7 +20,7 @@ from pymc_private.samplers.engine import spread
 from pymc_private.samplers.fitness import refuse_boxes
 from pymc_private.samplers.grid import Scores, sample_grid
 from pymc_private.samplers.lattice import TAU_BITS, make_lattice
-from pymc_private.samplers.linear import make_structure, plan_schedule
+from pymc_private.samplers.linear import make_structure, plan_schedule, public_constants
 from pymc_private.samplers.nuts import check_nuts, sample_nuts
 from pymc_private.samplers.proximal import sample_proximal
 from pymc_private.samplers.randomness import Uniform, round_open, round_to_grid
@@ -46,7 +46,7 @@ class Method(Protocol):
         """Refuse a model that cannot be drawn from, with `Unsupported`. Reads no data."""
 
     def terms(self, private: PrivateModel) -> Terms:
-        """What its law costs beyond that of exact draws. Reads no data."""
+        """What its law costs beyond that of exact draws, or `Unsupported`. Reads no data."""
 
     def seconds(self, private: PrivateModel, draws: int) -> float:
         """A rough estimate from what is public, on one core."""
@@ -219,10 +219,10 @@ class Proximal:
         return f"{REAL}, each draw within t = {self.tv:g} of the posterior in total variation"
 
     def check(self, private: PrivateModel) -> None:
-        """See `linear.plan_schedule`."""
+        """See `linear.public_constants`; steps are counted with the power, in `terms`."""
         if not 0.0 < self.tv < 1.0:
             raise DomainError("tv is a total variation", got=self.tv, allowed="0 < tv < 1")
-        plan_schedule(private, self.tv)
+        public_constants(private)
 
     def terms(self, private: PrivateModel) -> Terms:
         """T18 and T21: the number of steps is public."""

@@ -210,7 +210,8 @@ def test_steps_without_end_are_refused():
         pmp.Proximal(tv=0.0).check(private)
     huge = pmp.trim(private, box={"beta": (-12, 12), "a": (-12, 12)})
     with pytest.raises(pmp.Unsupported, match="too many steps"):
-        pmp.Proximal().check(huge)
+        pmp.Proximal().terms(huge)
+    pmp.Proximal().check(huge)  # with a smaller power it may well do
 
 
 def test_add_remove_is_refused_because_steps_depend_on_n():

@@ -39,7 +39,8 @@ from pymc_private.mechanisms.posterior import sample
 from pymc_private.mechanisms.release import Release, load
 from pymc_private.mechanisms.responses import Subsets
 from pymc_private.models.ball import Ball
-from pymc_private.models.certificate import Certificate, certify
+from pymc_private.models.certificate import Certificate
+from pymc_private.models.certify import certify
 from pymc_private.models.clip import clip
 from pymc_private.models.constants import constants
 from pymc_private.models.counts import Counts
@@ -54,8 +55,9 @@ from pymc_private.models.temper import temper
 from pymc_private.models.trim import trim
 from pymc_private.privacy import Guarantee, Ledger
 from pymc_private.report import Report, compare, report
+from pymc_private.samplers.approximate import Nuts, Proximal
 from pymc_private.samplers.diagnostics import CuratorDiagnostics, diagnose
-from pymc_private.samplers.method import Boxes, Conjugate, Grid, Nuts
+from pymc_private.samplers.method import Boxes, Conjugate, Grid
 
 __version__ = "0.1.0"
 
@@ -108,6 +110,7 @@ __all__ = [
     "Plan",
     "PrivacyWarning",
     "PrivateModel",
+    "Proximal",
     "Release",
     "Report",
     "Scale",

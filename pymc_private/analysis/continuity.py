@@ -25,7 +25,7 @@ from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Dot, Max, Min, Prod, Sum
 from pytensor.tensor.shape import SpecifyShape
 
-from pymc_private.analysis import composites
+from pymc_private.analysis import composites, normal_tail
 from pymc_private.analysis.bounds import Trail
 from pymc_private.analysis.interval import Interval
 from pymc_private.analysis.intervals.confine import Confine
@@ -51,6 +51,9 @@ CONTINUOUS_SCALARS = (
     composites.LogPhiGap,
     composites.LogSigmoidGap,
     composites.PowerStep,
+    normal_tail.LogPhi,
+    normal_tail.Mills,
+    normal_tail.MillsSlope,
 )
 CONTINUOUS = (
     *MOVERS, *TAKE, *PUT, DimShuffle, SpecifyShape, Dot, Blockwise, Sum, Prod, Max, Min, CumOp,
@@ -181,3 +184,71 @@ def _live_branches(
     true, false = (lower > 0) | (upper < 0), (lower == 0) & (upper == 0)
     jumps = ~_each(batch_axes, true | false) & (condition in moving)
     return jumps, [(yes, ~_each(batch_axes, false)), (no, ~_each(batch_axes, true))]
+
+
+def is_continuous_on_line(
+    outputs: Sequence[Variable], moving: Collection[Variable], trail: Trail
+) -> bool:
+    """Whether graphs are continuous wherever their inputs are finite numbers.
+
+    Unlike for `is_continuous` the box may be infinite, where an interval may know nothing of 0 inf.
+    A sum or product of real numbers is one all the same, and so is every value of a function that
+    is defined on the whole line; other values must have an interval without NaN or pole.
+
+    Parameters
+    ----------
+    outputs : sequence of Variable
+    moving : collection of Variable
+        See `moving_variables`.
+    trail : Trail
+        Intervals of the graphs; infinite ends of inputs are limits that no input attains.
+    """
+    for node in io_toposort([], list(outputs)):
+        for out in node.outputs:
+            if out not in moving or np.all(_same_ends(trail[out])):
+                continue
+            fact = trail[out]
+            real = not fact.poles and not np.isnan(fact.lower).any()
+            jumps, _ = _live_inputs(node, trail, moving, 0)
+            if not (real or is_total(node) or _is_inside(node, trail)) or np.any(jumps):
+                return False
+            if not str(out.type.dtype).startswith("float"):
+                return False
+    return True
+
+
+_LINE = """Abs Add ArcSinh ArcTan Cos Cosh Exp Expm1 Identity Mul Neg ScalarMaximum ScalarMinimum
+    Second Sin Sinh Sqr Sub Switch Tanh"""
+_ON_THE_LINE = (
+    *(getattr(ps, name) for name in _LINE.split()),
+    psm.Erf, psm.Erfc, psm.Erfcx, psm.Sigmoid, psm.Softplus,
+    normal_tail.LogPhi, normal_tail.Mills, normal_tail.MillsSlope,
+)  # fmt: skip
+_ANYWHERE = (
+    *MOVERS, *TAKE, *PUT, DimShuffle, SpecifyShape, Dot, Sum, Prod, Max, Min, CumOp,
+    composites.OnSimplex, ts.Softmax, ts.LogSoftmax, LogSumExp,
+)  # fmt: skip
+
+
+def _is_inside(node: Apply, trail: Trail) -> bool:
+    """Whether the inputs are proved to lie where the function is finite."""
+    op = getattr(node.op, "scalar_op", None)
+    facts = [trail[v] for v in node.inputs]
+    if isinstance(op, ps.Log | ps.Log1p):
+        return bool(np.all(facts[0].lower > (0.0 if isinstance(op, ps.Log) else -1.0)))
+    if isinstance(op, psm.Log1mexp):
+        return bool(np.all(facts[0].upper < 0.0))
+    if isinstance(op, ps.TrueDiv | ps.Reciprocal):
+        return bool(np.all((facts[-1].lower > 0.0) | (facts[-1].upper < 0.0)))
+    if isinstance(op, ps.Pow):
+        exponent, positive = facts[1], bool(np.all(facts[0].lower > 0.0))
+        whole = exponent.is_finite and np.all(_same_ends(exponent) & (exponent.lower >= 1.0))
+        return positive or bool(whole and np.all(np.equal(np.rint(exponent.lower), exponent.lower)))
+    return False
+
+
+def is_total(node: Apply) -> bool:
+    """Whether real inputs always give a real output (real arithmetic)."""
+    if isinstance(node.op, Elemwise):
+        return isinstance(node.op.scalar_op, _ON_THE_LINE)
+    return isinstance(node.op, _ANYWHERE)

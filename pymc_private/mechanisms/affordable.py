@@ -1,20 +1,105 @@
-"""What a budget affords: the largest range, and what a sampler leaves of delta."""
+"""What a budget affords: the largest range, mu and power, and what a sampler leaves of delta."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from functools import cached_property
 
 from pymc_private.errors import Unsupported
+from pymc_private.models.certificate import Certificate
 from pymc_private.models.terms import Terms
-from pymc_private.privacy import Guarantee, approx_delta_n
+from pymc_private.privacy import Guarantee, approx_delta_n, gdp_delta
 from pymc_private.privacy.printing import number
 
+DIGITS = 6
+"""Of a power: a short one is easier to read and to state."""
 
-def shorter(power: Fraction) -> Fraction:
+
+class Affordable:
+    """The budget (epsilon, delta) of so many draws.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+    draws : int
+    exact : float, optional
+        What a sampler's distance from its law leaves of delta.
+    """
+
+    def __init__(
+        self, epsilon: float, delta: float, draws: int, exact: float | None = None
+    ) -> None:
+        self.epsilon, self.delta, self.draws = epsilon, delta, draws
+        self.exact = delta if exact is None else exact
+
+    @cached_property
+    def range(self) -> float:
+        """See `largest_range`."""
+        return largest_range(self.epsilon, self.exact, self.draws)
+
+    @cached_property
+    def mu(self) -> float:
+        """The largest mu of one draw that fits (T7), rounded down; 0 at delta = 0."""
+        if self.exact == 0.0:
+            return 0.0
+
+        def fits(mu: float) -> bool:
+            return gdp_delta(self.epsilon, mu) <= self.exact
+
+        return _largest(fits, 1e-3 * self.epsilon) / math.sqrt(self.draws) * (1.0 - 1e-12)
+
+    def fits(self, certificate: Certificate) -> bool:
+        """Whether draws at the certificate's power keep to the budget."""
+        guarantee = certificate.guarantee(self.draws)
+        return guarantee.epsilon(self.delta) <= self.epsilon
+
+    def power(self, certificate: Certificate) -> Fraction:
+        """The largest power, at most one, by which an untempered certificate fits, rounded down."""
+        if self.fits(certificate):
+            return Fraction(1)
+        powers = [Fraction(0)]
+        if math.isfinite(certificate.range):
+            powers.append(Fraction(self.range) / Fraction(certificate.charged_range))
+        if math.isfinite(certificate.charged_mu) and self.mu > 0.0:
+            powers.append(self._power_by_mu(certificate))
+        power = min(_shorter(max(powers)), Fraction(1))
+        while power and not self.fits(certificate.tempered(certificate.power * power)):
+            power = _shorter(power * (1 - Fraction(1, 10**DIGITS)))
+        return power
+
+    def _power_by_mu(self, certificate: Certificate) -> Fraction:
+        """mu is concave in the power where data add precision, else proportional to it."""
+
+        def fits(power: float) -> bool:
+            return certificate.tempered(certificate.power * Fraction(power)).mu <= self.mu
+
+        return Fraction(_largest(fits, min(1.0, self.mu / certificate.mu) * (1.0 - 1e-9)))
+
+
+def _shorter(power: Fraction) -> Fraction:
     """The power cut to six significant digits."""
-    digits = 6 - math.floor(math.log10(power)) - 1
-    return Fraction(math.floor(power * 10**digits), 10**digits)
+    if power == 0:
+        return power
+    digits = DIGITS - math.floor(math.log10(power)) - 1
+    return Fraction(math.floor(power * Fraction(10) ** digits), 1) / Fraction(10) ** digits
+
+
+def _largest(fits: Callable[[float], bool], start: float) -> float:
+    """The largest number that fits, within 1e-9; bisection, and the end returned was tried."""
+    low = start
+    while low > 0.0 and not fits(low):
+        low /= 2.0
+    high = 2.0 * low
+    while fits(high) and high < 1e300:
+        low, high = high, 2.0 * high
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if fits(middle) else (low, middle)
+        if high - low < 1e-9 * low:
+            break
+    return low
 
 
 def largest_range(epsilon: float, delta: float, draws: int) -> float:

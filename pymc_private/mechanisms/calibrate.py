@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from pymc_private.errors import BudgetExceeded, DomainError, NotCertified
-from pymc_private.mechanisms.affordable import exact_delta, largest_range, shorter
-from pymc_private.models.certificate import Certificate, certify
+from pymc_private.errors import BudgetExceeded, DomainError, NotCertified, Unsupported
+from pymc_private.mechanisms.affordable import Affordable, exact_delta
+from pymc_private.models.certificate import Certificate
+from pymc_private.models.certify import certify
 from pymc_private.models.plan import Frontier, Plan
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.temper import temper as temper_model
@@ -21,7 +22,7 @@ from pymc_private.models.terms import Terms
 from pymc_private.models.trim import trim
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.printing import number
-from pymc_private.samplers.choose import AUTO, choose
+from pymc_private.samplers.choose import AUTO, candidates, choose
 from pymc_private.samplers.method import Method
 
 MASSES = (0.8, 0.9, 0.95, 0.99, 0.999)
@@ -46,7 +47,9 @@ def calibrate(
     already finite keeps its region; otherwise the prior is trimmed to a central box of mass 0.95
     (the frontier shows other masses; trim yourself to choose another). Then the likelihood is
     tempered by the largest power that fits. The roads tried are pure (N R), the exact curve of N
-    draws (T3), and zCDP (T4); the best one counts.
+    draws (T3), zCDP (T4), and Gaussian privacy where the posterior is log-concave (T7, T22); the
+    best one counts. A model that a Gaussian road alone certifies keeps its region if a sampler
+    fits.
 
     Parameters
     ----------
@@ -87,7 +90,9 @@ def calibrate(
     pick = partial(choose, sampler=sampler, strict=strict)
     rows = list(_candidates(private, epsilon, delta, draws, n, pick))
     if not rows:
-        certify(trim(private, mass=DEFAULT_MASS))  # raises, naming what stays infinite
+        trimmed = trim(private, mass=DEFAULT_MASS)
+        certify(trimmed)  # raises, naming what stays infinite
+        pick(trimmed)  # or this, naming what nothing can draw
     chosen = _choice(rows)
     if chosen.power < 1 and not temper:
         _refuse(chosen, epsilon, delta, draws)
@@ -110,6 +115,7 @@ def calibrate(
         delta=float(delta),
         frontier=tuple(rows),
         n=n,
+        alternatives=partial(candidates, final, int(draws)),
     )
 
 
@@ -143,7 +149,7 @@ def _repriced(
     return _row(
         chosen.private,
         chosen.certificate.on(terms),
-        largest_range(epsilon, exact_delta(terms, epsilon, delta, draws), draws),
+        Affordable(epsilon, delta, draws, exact=exact_delta(terms, epsilon, delta, draws)),
         chosen.mass,
         chosen=True,
         n=n,
@@ -168,12 +174,14 @@ def _candidates(
     pick: Callable[[PrivateModel], Method],
 ) -> Iterator[Frontier]:
     """Regions worth showing, with the power each affords; the chosen one is marked."""
-    affordable = largest_range(epsilon, delta, draws)
+    affordable = Affordable(epsilon, delta, draws)
     try:
         certificate = certify(private)
+        if math.isinf(certificate.range):
+            pick(private)
         yield _row(private, certificate, affordable, None, chosen=True, n=n)
         return
-    except NotCertified:
+    except (NotCertified, Unsupported):  # no price, or nothing that draws: a box may cure both
         pass
     for mass in MASSES:
         try:
@@ -188,16 +196,12 @@ def _candidates(
 def _row(
     private: PrivateModel,
     certificate: Certificate,
-    affordable: float,
+    affordable: Affordable | None,
     mass: float | None,
     chosen: bool,
     n: int | None,
 ) -> Frontier:
-    power, cost = Fraction(1), certificate.charged_range
-    if cost > affordable:
-        power = Fraction(affordable) / Fraction(cost)
-    # A short power is easier to read and to state; it is rounded towards more privacy.
-    power = power if power == 1 else shorter(power)
+    power = Fraction(1) if affordable is None else affordable.power(certificate)
     kept = float(power * private.power) * (math.nan if n is None else n)
     return Frontier(private, certificate, power, mass, kept, chosen)
 
@@ -248,6 +252,7 @@ def at_cost(
         draws=int(draws),
         epsilon=cost,
         delta=float(delta),
-        frontier=(_row(private, certificate, math.inf, None, chosen=True, n=public),),
+        frontier=(_row(private, certificate, None, None, chosen=True, n=public),),
         n=public,
+        alternatives=partial(candidates, private, int(draws)),
     )

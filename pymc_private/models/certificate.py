@@ -1,23 +1,20 @@
-"""certify: a proved bound on how much one record can change the log-likelihood."""
+"""Certificate: what is proved about one record of a model, and what draws cost by it."""
 
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from pymc_private.models.assumptions import ASSUMPTIONS
-from pymc_private.models.clip import claims_of_clip
+from pymc_private.models.concavity import Concavity
 from pymc_private.models.fingerprint import model_fingerprint
-from pymc_private.models.kinds import coupling_words, kinds_of_records
-from pymc_private.models.one_kind import range_of_kind, round_up
+from pymc_private.models.one_kind import round_up
 from pymc_private.models.places import Place, picture
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.progress import progress_bar
-from pymc_private.models.refine import Refined
-from pymc_private.models.stochastic import LipschitzTail, proved_tail
+from pymc_private.models.stochastic import LipschitzTail
 from pymc_private.models.terms import EXACT, Terms
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.distances import changed
@@ -62,6 +59,10 @@ class Certificate:
     lipschitz : LipschitzTail or None
         The tail of what one record can change over the prior (T6), where a lemma gives it. For any
         other model: `lipschitz_tail`.
+    concavity : Concavity or None
+        What is proved of a log-concave posterior (T7, T22); for samplers too.
+    not_concave : str
+        If nothing is: why not.
     """
 
     range: float
@@ -79,6 +80,23 @@ class Certificate:
     coupling: str = ""
     terms: Terms = EXACT
     lipschitz: LipschitzTail | None = field(default=None, compare=False)
+    concavity: Concavity | None = field(default=None, compare=False)
+    not_concave: str = ""
+
+    @property
+    def gdp(self) -> tuple[float, float] | None:
+        """(m, G) of T7 at this power, or None: see `mu` for the sharper price they stand for."""
+        if self.concavity is None or not math.isfinite(self.mu):
+            return None
+        return self.concavity.strength(self.power), self.concavity.gradient(self.power)
+
+    @cached_property
+    def mu(self) -> float:
+        """One exact draw is mu-GDP (T7, T22), for units of so many records; inf if none is proved.
+
+        At most G / sqrt(m): what one record changes is measured in units of the prior.
+        """
+        return math.inf if self.concavity is None else self.concavity.mu(self.power)
 
     @property
     def tightness(self) -> float:
@@ -99,7 +117,7 @@ class Certificate:
         ratio = power / self.power
         return replace(
             self,
-            range=_times(self.range, ratio),
+            range=times(self.range, ratio),
             searched=self.searched * float(ratio),
             power=power,
             lipschitz=self.lipschitz and replace(self.lipschitz, power=float(power)),
@@ -107,7 +125,7 @@ class Certificate:
 
     def covers(self, private: PrivateModel) -> bool:
         """Whether this is a certificate of that very model, region and power."""
-        return self.power == private.power and self.model == _fingerprint(private)
+        return self.power == private.power and self.model == fingerprint_of(private)
 
     def on(self, terms: Terms) -> Certificate:
         """The same certificate for draws on a sampler's terms."""
@@ -117,19 +135,30 @@ class Certificate:
     def charged_range(self) -> float:
         """R with what the sampler's terms add to it, rounded up."""
         slack = self.terms.slack * self.power
-        return round_up(Fraction(self.range) + slack) if slack else self.range
+        finite = slack and math.isfinite(self.range)
+        return round_up(Fraction(self.range) + slack) if finite else self.range
+
+    @property
+    def charged_mu(self) -> float:
+        """mu, where the law of the sampler has one: on a grid nothing is convex (T7)."""
+        return math.inf if self.terms.discrete else self.mu
 
     def guarantee(self, draws: int = 1) -> Guarantee:
-        """What `draws` draws from one posterior cost, on these terms (T1-T3, T18)."""
+        """What `draws` draws from one posterior cost, on these terms (T1-T3, T7, T18)."""
         terms = self.terms
-        exact = Guarantee.bounded_range_of(
+        exact = Guarantee.posterior_of(
             self.charged_range,
+            self.charged_mu,
             draws,
             neighbors=self.neighbors,
-            theorem=", ".join(filter(None, (self.theorem, terms.theorem))),
+            theorem=", ".join(filter(None, (self._theorems(), terms.theorem))),
             assumptions=(*terms.words, *ASSUMPTIONS, *self.claims),
         )
         return exact.within(terms.tv, draws) if terms.tv else exact
+
+    def _theorems(self) -> str:
+        proved = [self.theorem] if math.isfinite(self.charged_range) else []
+        return ", ".join([*proved, *(["T7"] if math.isfinite(self.charged_mu) else [])])
 
     def plot(self, ax: Any = None) -> Any:
         """Draw where in (record, parameters) the bound is attained, and the slack.
@@ -145,110 +174,51 @@ class Certificate:
         return picture(self.where, self.range, self.searched, self.is_relaxed, ax)
 
     def __repr__(self) -> str:
+        lines = ["Certificate", *self._range_lines(), *self._gaussian_lines()]
+        if self.lipschitz is not None:
+            lines.append(f"  over the prior: {self.lipschitz.words}")
+        return "\n".join([*lines, *(f"  claimed: {claim}" for claim in self.claims)])
+
+    def _range_lines(self) -> list[str]:
+        if math.isinf(self.range):
+            return [
+                f"  {changed(self.neighbors)} the log-likelihood without bound: no range is proved"
+            ]
         proved, found = number(self.range, 6), number(self.searched, 6, up=False)
         reached = "within" if self.tolerance_reached else "not within"
-        lines = [
-            "Certificate",
+        return [
             f"  {changed(self.neighbors)} the log-likelihood by a range of at most R = {proved} "
             f"nats (power {number(self.power, 6)})",
             f"  a search found {found}: {reached} {self.tolerance:.0%} of the truth",
             f"  one exact draw is {proved}-differentially private ({self.neighbors}); "
             f"{self.theorem}",
             *([f"  {self.coupling}"] if self.coupling else []),
-            *([] if self.lipschitz is None else [f"  over the prior: {self.lipschitz.words}"]),
-            *(f"  claimed: {claim}" for claim in self.claims),
         ]
-        return "\n".join(lines)
+
+    def _gaussian_lines(self) -> list[str]:
+        if self.concavity is None:
+            return [f"  no Gaussian road: {self.not_concave}"] if self.not_concave else []
+        if self.gdp is None:
+            return [
+                "  log-concave, but one record's gradient is unbounded: trim for a Gaussian road"
+            ]
+        strength, gradient = self.gdp
+        return [
+            f"  log-concave (m = {number(strength, 6, up=False)}, G = {number(gradient, 6)}): one "
+            f"exact draw is {number(self.mu, 6)}-GDP ({self.neighbors}); T7"
+        ]
 
     def _repr_html_(self) -> str:
         return f"<pre>{repr(self).replace('&', '&amp;').replace('<', '&lt;')}</pre>"
 
 
-def certify(
-    private: PrivateModel,
-    *,
-    tolerance: float = 0.05,
-    seconds: float | None = None,
-    progressbar: bool = True,
-) -> Certificate:
-    """Bound the range of one record's log-likelihood by intervals over the model's graph.
-
-    Reads no data. R is a maximum over two records and two parameter points; branch and bound with
-    interval slopes brackets it (`models.quadruples`). What a parameter does to every record alike
-    cancels.
-
-    Parameters
-    ----------
-    private : PrivateModel
-        Trimmed or not.
-    tolerance : float
-        Stop refining once the bound is within this fraction of the searched lower bound.
-    seconds : float, optional
-        Stop refining after this long. By default the effort is counted, not timed, so that the
-        same model gives the same bound, and the same plan, at each run.
-    progressbar : bool
-        Show a bar if it takes more than a second.
-
-    Returns
-    -------
-    Certificate
-
-    Raises
-    ------
-    NotCertified
-        No finite bound: `.blame` names the Op and the variables, `.cure` what would help.
-
-    References
-    ----------
-    Theory T1 (Dimitrakakis et al. 2017, Theorem 8.1, sharpened; McSherry and Talwar 2007), T24 for
-    the cell bound, T25 for clipped models; Moore (1966) for interval inclusion.
-    """
-    start = time.perf_counter()
-    deadline = math.inf if seconds is None else start + seconds
-    lines: list[str] = []
-    found = Refined(0.0, 0.0)
-    with progress_bar(progressbar) as progress:
-        kinds = kinds_of_records(private)
-        for kind in kinds:
-            trail = kind.rows.trail(private.box)
-            lines += [*kind.words, *trail.describe()]
-            own = range_of_kind(private, kind, trail, tolerance, deadline, progress, found.upper)
-            found = own.greater(found)
-    coupling = coupling_words(kinds)
-    scale = private.power * private.records_per_unit
-    return Certificate(
-        range=_times(found.upper, scale),
-        searched=min(_times(found.upper, scale), found.found * float(scale)),
-        power=private.power,
-        neighbors=private.neighbors,
-        trail=tuple(lines),
-        claims=(*private.claims, *claims_of_clip(private)),
-        where=found.where,
-        is_relaxed=found.is_relaxed,
-        milliseconds=(time.perf_counter() - start) * 1e3,
-        tolerance=tolerance,
-        model=_fingerprint(private),
-        theorem=_theorem(private, coupling),
-        coupling=coupling,
-        lipschitz=None if private.graph.windows else proved_tail(private),
-    )
-
-
-def _theorem(private: PrivateModel, coupling: str) -> str:
-    """Numbers of the theorems a range rests on."""
-    theta = private.theta_l
-    limited = theta is not None and theta.range_of(private.graph.record) is not None
-    more = [*(["T24"] if coupling or limited else []), *(["T25"] if private.graph.clip else [])]
-    return ", ".join([THEOREM, *more])
-
-
-def _fingerprint(private: PrivateModel) -> str:
+def fingerprint_of(private: PrivateModel) -> str:
     """Of the model with its likelihood untempered."""
     return model_fingerprint(private.with_power(Fraction(1)))
 
 
-def _times(value: float, power: Fraction) -> float:
+def times(value: float, power: Fraction) -> float:
     """value * power, rounded up."""
-    if power == 1:
+    if power == 1 or math.isinf(value):
         return value
     return round_up(Fraction(value) * power)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -54,6 +55,9 @@ class Plan:
         Number of records, where it is public.
     method : Method
         The sampler with its options.
+    alternatives : callable
+        ``plan.alternatives()`` tells every sampler with its claim and a rough time, or why it does
+        not fit.
     """
 
     private: PrivateModel
@@ -66,6 +70,7 @@ class Plan:
     frontier: tuple[Frontier, ...] = ()
     n: int | None = None
     method: Any = None
+    alternatives: Callable[[], tuple[Any, ...]] = tuple
 
     def __post_init__(self) -> None:
         priced = self.certificate.guarantee(self.draws)
@@ -90,6 +95,16 @@ class Plan:
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
+    def _bound(self) -> str:
+        """What is proved of one record."""
+        if math.isinf(self.certificate.range):
+            return f"one exact draw is {number(self.certificate.mu, 6)}-GDP (T7)"
+        return (
+            f"{changed(self.private.neighbors)} the tempered log-likelihood by a range of at most "
+            f"{number(self.certificate.range, 6)} nats"
+        )
+
+    @property
     def _kind(self) -> str:
         """Whether the law of the draws is proved, or partly a claim."""
         return "conditional" if self.certificate.terms.claimed else "proved"
@@ -108,8 +123,7 @@ class Plan:
             f"{number(self.epsilon, 6)}, delta = {number(self.delta, 6)}; "
             f"{self.guarantee.road(self.delta)}",
             f"keeps {kept}",
-            f"{changed(self.private.neighbors)} the tempered log-likelihood by a range of at most "
-            f"{number(self.certificate.range, 6)} nats",
+            self._bound,
         ]
         if str(self.certificate.terms) != "exact":
             lines.append(f"sampler: {self.certificate.terms}")

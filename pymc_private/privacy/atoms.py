@@ -60,6 +60,9 @@ class Atom:
         Runs fixed in advance.
     shape : float, rounded down
         Prior parameter of a pair, or the order at which a Renyi divergence is known.
+    mu : Fraction or float
+        Of a draw of bounded range: its Gaussian privacy, proved besides (T7); inf where there is
+        none. Both proofs hold for the same draw, and so does the better one.
 
     Raises
     ------
@@ -72,6 +75,7 @@ class Atom:
     delta: Fraction | float = 0.0
     count: int = 1
     shape: float = 0.0
+    mu: Fraction | float = math.inf
 
     def __post_init__(self) -> None:
         if self.kind not in LETTERS:
@@ -81,6 +85,7 @@ class Atom:
         rounded = {
             "value": number_up(self.value, LETTERS[self.kind]),
             "delta": probability(self.delta),
+            "mu": number_up(self.mu, "mu"),
         }
         for name, up in rounded.items():
             if not _is_short(getattr(self, name)):
@@ -88,6 +93,10 @@ class Atom:
         object.__setattr__(self, "count", whole(self.count, "the number of draws or runs"))
         if self.delta > 0 and self.kind != "approximate":
             raise DomainError(f"a {self.kind} promise has no delta", got=self.delta, allowed="0")
+        if self.kind != "bounded_range" and not infinite(self.mu):
+            raise DomainError(
+                f"a {self.kind} promise has no mu besides", got=self.mu, allowed="inf"
+            )
         if self.kind in SHAPED:
             positive(**{SHAPED[self.kind]: self.shape})
         if self.kind in ("beta_pair", "gamma_pair"):
@@ -112,15 +121,21 @@ class Atom:
         return 0.0 if idle else math.inf
 
     @property
+    def gaussian(self) -> Fraction | float:
+        """The mu of one run; inf if there is none."""
+        return self.value if self.kind == "gdp" else self.mu
+
+    @property
     def zcdp(self) -> float:
         """The rho of all runs; inf if there is none.
 
-        A bounded range has that of T2. Pure epsilon is a bounded range of 2 epsilon, which gives
-        at most the epsilon^2 / 2 of Bun and Steinke (2016, Proposition 3.3); mu-GDP has mu^2 / 2.
+        A bounded range has that of T2, or of its mu. Pure epsilon is a bounded range of 2 epsilon,
+        which gives at most the epsilon^2 / 2 of Bun and Steinke (2016, Proposition 3.3); mu-GDP has
+        mu^2 / 2.
         """
         value = self.number
         if self.kind == "bounded_range":
-            each = br_zcdp_tight(value)
+            each = min(br_zcdp_tight(value), half_square(float_up(self.mu)))
         elif self.kind in ("pure", "mollifier"):
             each = br_zcdp_tight(times_up(2.0, value))
         elif self.kind in ("gdp", "discrete_gaussian"):
@@ -169,7 +184,8 @@ class Atom:
             return Atom("zcdp", (self._times(k)) ** 2 / 2, count=self.count)
         value = self._times(k * k if self.kind == "zcdp" else k)
         if self.kind != "approximate":
-            return replace(self, value=value)
+            mu = math.inf if infinite(self.mu) else k * Fraction(self.mu)
+            return replace(self, value=value, mu=mu)
         # delta (1 + e^eps + ... + e^((k-1) eps))
         ratio, least = math.inf, float_down(self.value)
         if value < 700:  # each bound is safe; the first is the sharp one where epsilon is tiny
@@ -195,9 +211,10 @@ class Atom:
     def __str__(self) -> str:
         value = number(self.value, 6)
         shape = number(self.shape, 6, up=False)  # less of it promises less
+        besides = "" if infinite(self.mu) else f", {number(self.mu, 6)}-GDP"
         words = {
             "pure": f"{value}-DP",
-            "bounded_range": f"exact posterior draw of range {value}",
+            "bounded_range": f"exact posterior draw of range {value}{besides}",
             "zcdp": f"{value}-zCDP",
             "gdp": f"{value}-GDP",
             "discrete_gaussian": f"count with discrete Gaussian noise (1 / sigma = {value})",
@@ -231,16 +248,16 @@ def total_pure(atoms: Iterable[Atom]) -> Fraction | float:
 
 
 def total_mu(atoms: Iterable[Atom]) -> float:
-    """The mu of Gaussian atoms together, sqrt(sum of mu^2), rounded up; inf if any is another kind.
+    """The mu of Gaussian atoms together, sqrt(sum of mu^2), rounded up; inf if any has none.
 
     References
     ----------
     Dong, Roth and Su (2022), Corollary 3.3; adaptive.
     """
     together = list(atoms)
-    if any(atom.kind != "gdp" or infinite(atom.value) for atom in together):
+    if any(infinite(atom.gaussian) for atom in together):
         return math.inf
-    return root_up(sum((a.count * Fraction(a.value) ** 2 for a in together), Fraction(0)))
+    return root_up(sum((a.count * Fraction(a.gaussian) ** 2 for a in together), Fraction(0)))
 
 
 def total_pair(atoms: Iterable[Atom]) -> tuple[Fraction | float, Fraction]:

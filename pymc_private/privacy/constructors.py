@@ -83,6 +83,19 @@ class Constructors:
         return cls._of(Atom("bounded_range", number_up(R, "R"), 0.0, draws), **words)
 
     @classmethod
+    def posterior_of(cls, R: float, mu: float, draws: int = 1, **words: Any) -> Guarantee:
+        """Promise for `draws` exact draws of which a range R (T1), a mu (T7), or both are proved.
+
+        What is not proved is infinite. Roads: those of `bounded_range_of`, and sqrt(N) mu-GDP.
+        """
+        if math.isinf(mu):
+            return cls.bounded_range_of(R, draws, **words)
+        up = number_up(mu, "mu")
+        if math.isinf(R):
+            return cls._of(Atom("gdp", up, 0.0, draws), **words)
+        return cls._of(Atom("bounded_range", number_up(R, "R"), 0.0, draws, mu=up), **words)
+
+    @classmethod
     def dirichlet_of(
         cls, r: float, alpha: float, tables: int = 1, draws: int = 1, **words: Any
     ) -> Guarantee:

@@ -211,7 +211,9 @@ class Guarantee(Constructors):
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; `from_dict` restores it exactly."""
         atoms = [
-            [a.kind, _write(a.value), _write(a.delta), a.count, a.shape.hex()] for a in self.atoms
+            [a.kind, _write(a.value), _write(a.delta), a.count, a.shape.hex()]
+            + ([] if a.mu == math.inf else [_write(a.mu)])
+            for a in self.atoms
         ]
         return {
             "atoms": atoms,
@@ -232,8 +234,15 @@ class Guarantee(Constructors):
         """
         try:
             atoms = tuple(
-                Atom(kind, _read(value), _read(delta), count, *map(_read_double, shape))
-                for kind, value, delta, count, *shape in stored["atoms"]
+                Atom(
+                    kind,
+                    _read(value),
+                    _read(delta),
+                    count,
+                    *map(_read_double, rest[:1]),
+                    *map(_read, rest[1:]),
+                )
+                for kind, value, delta, count, *rest in stored["atoms"]
             )
             named = stored["assumptions"]
             if isinstance(named, str):

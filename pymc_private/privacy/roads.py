@@ -149,9 +149,8 @@ def _convolves(rest: Sequence[Atom], planned: bool) -> bool:
     """Whether convolution says more than the other roads: not for Gaussians or one pure atom."""
     alone = len(rest) == 1  # runs of one atom are a plan by themselves
     several = rest[0].count > 1 if alone else len(rest) > 1
-    return bool(
-        (planned or alone) and several and pairs.has_curve(rest) and math.isinf(total_mu(rest))
-    )
+    gaussian = all(a.kind == "gdp" for a in rest)
+    return bool((planned or alone) and several and pairs.has_curve(rest) and not gaussian)
 
 
 def _with_distance(road: Road, spare: float, far: float, fixed: Exact) -> float:

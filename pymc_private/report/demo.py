@@ -13,7 +13,7 @@ from pymc_private.mechanisms.answers import answer
 from pymc_private.mechanisms.calibrate import calibrate
 from pymc_private.mechanisms.posterior import sample
 from pymc_private.mechanisms.release import Release
-from pymc_private.models.certificate import certify
+from pymc_private.models.certify import certify
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel, privatize
 from pymc_private.models.scale import Scale

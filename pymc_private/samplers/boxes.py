@@ -19,6 +19,8 @@ from pymc_private.samplers.target import Target
 
 LARGEST_DIMENSION = 4
 """Cells grow like a power of the dimension: beyond this a draw may take hours."""
+MOST_CELLS = 200_000
+"""A cap on memory, some 200 MB: from there on the envelope stays as it is, and draws stay exact."""
 FIRST_CELLS = 32
 """Cells cut before the first trial; more come with each rejection."""
 
@@ -53,6 +55,8 @@ class Cells:
 
     def cut(self, place: int) -> None:
         """Halve a cell across the coordinate whose slopes leave the envelope loosest."""
+        if len(self) >= MOST_CELLS:
+            return
         lower, upper = self.lower[place], self.upper[place]
         envelope = self.envelopes[place]
         spread = (envelope.high - envelope.low) * (upper - lower)

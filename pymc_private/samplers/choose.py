@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.samplers.method import Boxes, Conjugate, Grid, Method, Nuts
+from pymc_private.samplers.approximate import Nuts, Proximal
+from pymc_private.samplers.boxes import LARGEST_DIMENSION
+from pymc_private.samplers.method import Boxes, Conjugate, Grid, Method
 
 AUTO = "auto"
-BY_NAME: dict[str, Any] = {"conjugate": Conjugate, "boxes": Boxes, "grid": Grid, "nuts": Nuts}
+BY_NAME: dict[str, Any] = {
+    "conjugate": Conjugate,
+    "boxes": Boxes,
+    "proximal": Proximal,
+    "grid": Grid,
+    "nuts": Nuts,
+}
 """Samplers a user may name."""
-ORDER: tuple[Method, ...] = (Conjugate(), Boxes())
-"""Tried in this order: proved in floating point, exact in real arithmetic."""
+ORDER: tuple[Method, ...] = (Conjugate(), Boxes(), Proximal())
+"""Tried in this order: proved in floating point, exact in real arithmetic, at a proved distance."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,11 @@ class Candidate:
     claim: str
     seconds: float
     why_not: str = ""
+
+    def __str__(self) -> str:
+        if self.why_not:
+            return f"{self.name}: {self.why_not}"
+        return f"{self.name}, {self.claim}, {_about(self.seconds)}"
 
 
 def choose(private: PrivateModel, sampler: Any = AUTO, *, strict: bool = False) -> Method:
@@ -74,8 +88,7 @@ def choose(private: PrivateModel, sampler: Any = AUTO, *, strict: bool = False) 
             reasons.append((method.name, error))
     if strict:
         raise _not_strict("any sampler")
-    # The most general sampler's refusal is the one to act on.
-    raise next(error for name, error in reasons if name == ORDER[-1].name)
+    raise _none_fits(private, dict(reasons))
 
 
 def candidates(private: PrivateModel, draws: int) -> tuple[Candidate, ...]:
@@ -85,12 +98,42 @@ def candidates(private: PrivateModel, draws: int) -> tuple[Candidate, ...]:
         method = kind()
         try:
             method.check(private)
+            method.terms(private)
             found.append(
                 Candidate(method.name, method.claim(private), method.seconds(private, draws))
             )
         except (Unsupported, DomainError) as error:
             found.append(Candidate(method.name, "", float("nan"), error.problem))
     return tuple(found)
+
+
+def _none_fits(private: PrivateModel, reasons: dict[str, Unsupported]) -> Unsupported:
+    """The refusal to act on: that of the boxes for few parameters, else why not proximal."""
+    boxes, proximal = reasons[Boxes.name], reasons[Proximal.name]
+    size = sum(math.prod(shape) for shape in private.shapes.values())
+    if size <= LARGEST_DIMENSION:
+        return boxes
+    return Unsupported(
+        "no sampler with a proof fits this model",
+        got=f"{size} scalar parameters; {proximal.problem}: {_row(proximal, 'got')}",
+        allowed=f"at most {LARGEST_DIMENSION} parameters (boxes), conjugate models, or log-concave "
+        "posteriors (proximal)",
+        do=_row(proximal, "do") + "; or pmp.Nuts(tv=...), whose claim is conditional",
+    )
+
+
+def _row(error: Unsupported, name: str) -> str:
+    title = {"got": "  got: ", "do": "  what to do: "}[name]
+    lines = [line for line in str(error).splitlines() if line.startswith(title)]
+    return lines[0].removeprefix(title) if lines else ""
+
+
+def _about(seconds: float) -> str:
+    """A rough time in words, as rough as it is known."""
+    for most, words in ((2, "seconds"), (60, "under a minute"), (3600, "under an hour")):
+        if seconds <= most:
+            return words
+    return f"about {seconds / 3600:.0f} hours"
 
 
 def _named(sampler: Any) -> Method:

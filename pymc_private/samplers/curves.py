@@ -8,9 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.special import expit
+
+
+class Curve(Protocol):
+    """h, the log-likelihood of each row or record, at its power; concave."""
+
+    def slope(self, u: np.ndarray) -> np.ndarray:
+        """h'(u), rows first."""
+
+    def bend(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
+        """h(u) + h'(u) du - h(u + du), at least 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,12 +80,14 @@ class Exponential:
 
 @dataclass(frozen=True, eq=False)
 class General:
-    """Any concave h, elementwise: its rest is a difference of three numbers of one row.
+    """Any concave h: its rest is a difference of three numbers of one record.
 
     Parameters
     ----------
-    value, derivative : callable
-        h and h', at the power, of an array of predictors with rows first.
+    value : callable
+        h at the power, one number per record, from predictors (records times elements, chains).
+    derivative : callable
+        Its slope in every predictor.
     """
 
     value: Callable[[np.ndarray], np.ndarray]
@@ -85,9 +98,10 @@ class General:
         return self.derivative(u)
 
     def bend(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
-        """h(u) + h'(u) du - h(u + du), at least 0."""
-        rest = self.value(u) + self.derivative(u) * du - self.value(u + du)
-        return np.maximum(rest, 0.0)
+        """h(u) + h'(u) du - h(u + du) for each record, at least 0."""
+        first = self.value(u)
+        tangent = (self.derivative(u) * du).reshape(len(first), -1, u.shape[1]).sum(axis=1)
+        return np.maximum(first + tangent - self.value(u + du), 0.0)
 
 
 def _second_order(x: np.ndarray) -> np.ndarray:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -20,7 +19,6 @@ from pymc_private.samplers.engine import spread
 from pymc_private.samplers.fitness import refuse_boxes
 from pymc_private.samplers.grid import Scores, sample_grid
 from pymc_private.samplers.lattice import TAU_BITS, make_lattice
-from pymc_private.samplers.nuts import check_nuts, sample_nuts
 from pymc_private.samplers.randomness import Uniform, round_to_grid
 from pymc_private.samplers.target import Target
 
@@ -44,7 +42,7 @@ class Method(Protocol):
         """Refuse a model that cannot be drawn from, with `Unsupported`. Reads no data."""
 
     def terms(self, private: PrivateModel) -> Terms:
-        """What its law costs beyond that of exact draws. Reads no data."""
+        """What its law costs beyond that of exact draws, or `Unsupported`. Reads no data."""
 
     def seconds(self, private: PrivateModel, draws: int) -> float:
         """A rough estimate from what is public, on one core."""
@@ -200,66 +198,3 @@ class Grid:
     ) -> Draws:
         """See `grid.sample_grid`."""
         return dict(sample_grid(private, draws, randomness, progress, self.points))
-
-
-@dataclass(frozen=True)
-class Nuts:
-    """One fresh run of NUTS per draw; the promise is conditional on a distance you state.
-
-    Parameters
-    ----------
-    tv : float
-        Total variation t between the end of each run and the posterior. Nobody can prove it; it
-        costs delta (1 + e^epsilon) t per draw.
-    backend : {"pymc", "nutpie", "numpyro", "blackjax"}
-    tune : int
-        Length of a run.
-    states_per_run : int
-        1; several states of one chain are refused.
-
-    References
-    ----------
-    Theory T18 and T19.
-    """
-
-    tv: float | None = None
-    backend: str = "pymc"
-    tune: int = 1000
-    states_per_run: int = 1
-    name = "nuts"
-
-    def claim(self, private: PrivateModel) -> str:
-        """Never proved."""
-        return f"conditional on t = {self.tv:g}, which is stated and not proved"
-
-    def check(self, private: PrivateModel) -> None:
-        """See `nuts.check_nuts`."""
-        check_nuts(private, self.tv, self.backend, self.states_per_run)
-
-    def terms(self, private: PrivateModel) -> Terms:
-        """T18."""
-        return Terms(
-            tv=float(self.tv or 1.0),
-            claimed=True,
-            theorem="T18",
-            assumption=f"each draw is the last state of a fresh run of NUTS ({self.backend}, "
-            f"{self.tune} steps) and within t = {self.tv:g} of the posterior in total variation: "
-            "stated, not proved; the back end's own generator is seeded by the operating system",
-        )
-
-    def seconds(self, private: PrivateModel, draws: int) -> float:
-        """Some gradients per step."""
-        size = sum(int(np.prod(shape)) for shape in private.shapes.values())
-        return 10.0 + draws * self.tune * 10 * (2e-5 + 1e-9 * private.n * size)
-
-    def sample(
-        self,
-        private: PrivateModel,
-        draws: int,
-        randomness: Uniform,
-        progress: Progress,
-        executor: Executor | None = None,
-    ) -> Draws:
-        """See `nuts.sample_nuts`."""
-        work = partial(sample_nuts, backend=self.backend, tune=self.tune)
-        return spread(work, private, draws, randomness, progress, executor)

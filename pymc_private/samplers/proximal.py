@@ -16,10 +16,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
+from pymc_private.samplers.curves import Curve
 from pymc_private.samplers.randomness import Uniform, normal
 from pymc_private.samplers.truncated import truncated_normal
 
@@ -34,16 +34,6 @@ MOST_NUMBERS = 4_000_000
 """Numbers in one matrix of predictors: chains go in blocks."""
 
 Progress = Callable[[int], None]
-
-
-class Curve(Protocol):
-    """h, the log-likelihood of one number per row, at its power; concave."""
-
-    def slope(self, u: np.ndarray) -> np.ndarray:
-        """h'(u), rows first."""
-
-    def bend(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
-        """h(u) + h'(u) du - h(u + du), at least 0: computed without cancellation."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -204,8 +204,12 @@ def test_the_bound_is_exact_and_the_power_scales_it():
 
 def test_the_range_without_a_clip_is_infinite():
     for name in NAMES:
-        with pytest.raises(pmp.NotCertified):
-            pmp.certify(BY_NAME[name].privatize())
+        try:
+            certificate = pmp.certify(BY_NAME[name].privatize())
+        except pmp.NotCertified:
+            continue
+        assert certificate.range == np.inf  # the Gaussian road alone is open
+        assert certificate.gdp is not None
 
 
 # ---- composition --------------------------------------------------------------------------

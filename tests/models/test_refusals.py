@@ -505,7 +505,10 @@ def test_a_random_draw_inside_the_likelihood_is_refused():
 
 
 def test_an_unbounded_likelihood_names_what_to_bound():
-    private = pmp.privatize(normal(), records="i", domain=DOMAIN)
+    def build():
+        pm.StudentT("y", nu=4, mu=pm.Normal("mu", 0, 1), sigma=1, observed=np.zeros(N), dims="i")
+
+    private = pmp.privatize(model_of(build), records="i", domain=DOMAIN)
     text = refused(NotCertified, lambda: pmp.certify(private), "mu", "trim")
     assert "bound mu" in text
 

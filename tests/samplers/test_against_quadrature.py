@@ -174,6 +174,12 @@ def test_an_envelope_that_cuts_off_the_top_is_caught(monkeypatch):
     assert max(found) > halfwidth(n, FALSE_ALARM) + QUADRATURE
 
 
+def test_draws_stay_exact_when_no_more_cells_are_kept(monkeypatch):
+    monkeypatch.setattr(boxes, "MOST_CELLS", 12)
+    found, n = distances("bernoulli", seed=15)
+    assert max(found) < halfwidth(n, FALSE_ALARM) + QUADRATURE
+
+
 def test_a_cell_forgotten_when_cutting_is_caught(monkeypatch):
     true_cut = boxes.Cells.cut
 

@@ -136,6 +136,12 @@ def test_every_sampler_tells_its_time_or_why_not(beta, square):
     assert all(c.claim for c in candidates(beta, 10) if not c.why_not)
 
 
+def test_a_plan_tells_its_alternatives(beta):
+    found = {c.name: str(c) for c in pmp.calibrate(beta, epsilon=1, draws=2).alternatives()}
+    assert "proved (real arithmetic), seconds" in found["boxes"]
+    assert "nobody can prove" in found["nuts"]
+
+
 def test_at_cost_takes_a_sampler_too(beta):
     release = pmp.sample(
         beta, draws=1, sampler="grid", ledger=pmp.Ledger(epsilon=9), progressbar=False

@@ -153,8 +153,8 @@ def test_an_open_parameter_is_refused():
 
 def test_the_expected_number_of_trials_is_public():
     # The most likely point is always accepted, so K trials suffice on average: even when the
-    # posterior is one point in 4,096.
-    on = make_lattice(logistic(), 64)
+    # posterior is one point in 256.
+    on = make_lattice(logistic(), 16)
     totals = [0] + [-(10**12)] * (len(on.points) - 1)
     drawn = draw_points(on, totals, Fraction(1), 2, SeededRandomness.from_seed(5))
     assert np.array_equal(drawn, on.points[[0, 0]])

@@ -1,0 +1,89 @@
+"""Likelihoods of one linear predictor that have a stable form: logistic, Poisson, normal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from pytensor.graph.basic import Variable
+from pytensor.scalar.basic import Exp
+from pytensor.scalar.math import Sigmoid
+
+from pymc_private.analysis.rows import Concrete
+from pymc_private.models.patterns import arguments_of, elementwise_of, kind_of, numbers_of
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.single_record import SingleRecord
+from pymc_private.models.sources import root
+from pymc_private.samplers.curves import Curve, Exponential, Logistic, Quadratic
+
+PROBES = (-2.0, -0.5, 0.7, 3.0)
+Reference = Callable[[float, float], float]
+
+
+def special_curve(
+    private: PrivateModel,
+    h: Variable,
+    inputs: list[Variable],
+    record: SingleRecord,
+    data: dict[Variable, np.ndarray],
+) -> Curve | None:
+    """The stable form of a likelihood, if its distribution and link say so, else None.
+
+    The graph says that h is that of a known likelihood at c u + e, whose c and e the values at a
+    few points of u then tell to be 1 and 0.
+    """
+    model = private.base
+    plain = len(private.graph.factors) == 1 and len(model.observed_RVs) == 1
+    if not plain or len(inputs) != 1 or int(np.prod(inputs[0].type.shape)) != 1:
+        return None
+    rv = model.observed_RVs[0]
+    known = _known(rv)
+    observed = _observed(private, rv, record)
+    if known is None or observed is None or observed.type.ndim:
+        return None
+    kind, reference, weight, levels = known
+    if not _agrees(h, inputs[0], observed, reference, levels):
+        return None
+    return kind(np.asarray(data[observed], dtype=float), weight * float(private.power))
+
+
+def _observed(private: PrivateModel, rv: Variable, record: SingleRecord) -> Variable | None:
+    """The record's entry that a likelihood observes."""
+    value = root(private.base.rvs_to_values[rv])
+    for source in private.sources:
+        if source.variable is value:
+            return record.data[source.name]
+    return None
+
+
+def _known(rv: Variable) -> tuple[type, Reference, float, tuple[float, ...]] | None:
+    name, arguments = kind_of(rv), arguments_of(rv)
+    if name == "bernoulli" and elementwise_of(arguments[0])[0] is Sigmoid:
+        return Logistic, lambda u, y: y * u - float(np.logaddexp(0.0, u)), 1.0, (0.0, 1.0)
+    if name == "poisson" and elementwise_of(arguments[0])[0] is Exp:
+        return Exponential, lambda u, y: y * u - float(np.exp(u)), 1.0, (0.0, 3.0)
+    if name == "normal":
+        sigma = numbers_of(arguments[1])
+        if sigma is not None and sigma.size == 1:
+            weight = 1.0 / float(sigma.ravel()[0]) ** 2
+            return Quadratic, lambda u, y: -0.5 * weight * (u - y) ** 2, weight, (-1.0, 2.0)
+    return None
+
+
+def _agrees(
+    h: Variable, u: Variable, y: Variable, reference: Reference, levels: tuple[float, ...]
+) -> bool:
+    """Whether h, up to what no predictor moves, is the reference at the points tried."""
+    try:
+        for level in levels:
+            held = np.array(level).astype(y.type.dtype)
+            found = []
+            for probe in (0.0, *PROBES):
+                at = {u: np.full(u.type.shape, probe), y: held}
+                found.append(float(np.sum(Concrete(at)(h))))
+            exact = [reference(probe, level) for probe in (0.0, *PROBES)]
+            if not np.allclose(np.diff(found), np.diff(exact), rtol=1e-9, atol=1e-12):
+                return False
+    except Exception:  # another input than these: some other likelihood
+        return False
+    return True

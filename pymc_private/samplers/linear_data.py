@@ -1,0 +1,142 @@
+"""The posterior of a log-concave model with its data, in whitened coordinates (T21)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import vectorize_graph
+
+from pymc_private.analysis import simplify
+from pymc_private.analysis.rebuild import rebuild
+from pymc_private.analysis.rows import Concrete
+from pymc_private.errors import Unsupported
+from pymc_private.models.columns import columns_of
+from pymc_private.models.concavity import Concavity
+from pymc_private.models.coordinates import Role
+from pymc_private.models.curvature import Factor
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.single_record import SingleRecord, single_record
+from pymc_private.samplers.curves import Curve, General
+from pymc_private.samplers.likelihoods import special_curve
+from pymc_private.samplers.linear import Whitening, concave, whiten
+from pymc_private.samplers.proximal import Structure
+
+
+def make_structure(private: PrivateModel) -> tuple[Structure, Whitening]:
+    """The posterior with its data in whitened coordinates. Reads the data."""
+    found, white = concave(private), whiten(private)
+    record = single_record(private.graph, private.sources, private.n, private.shapes)
+    if record is None:
+        raise Unsupported("records are computed differently")  # `concavity` refused it
+    data = _entries(private, record)
+    columns = columns_of(record, private.sources, private.box, ())
+    columns = [c for c in columns if c.role is not Role.POINT]
+    factor = Factor(record.value, record.parameters, private.box, columns)
+    rows, offset = _coefficients(factor.cores, record, data, white, private.n)
+    curve, smooth = _curve(private, record, factor, data, found)
+    structure = Structure(rows, offset, curve, smooth, white.lower, white.upper)
+    return structure, white
+
+
+def _entries(private: PrivateModel, record: SingleRecord) -> dict[Variable, np.ndarray]:
+    """Every input of a single record, with all records along the first axis."""
+    data = {record.data[s.name]: np.moveaxis(s.values(), s.axis, 0) for s in private.sources}
+    return data | dict(record.public)
+
+
+def _coefficients(
+    cores: list[Variable],
+    record: SingleRecord,
+    data: dict[Variable, np.ndarray],
+    white: Whitening,
+    n: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and offsets of all predictors in whitened coordinates: records first, then elements."""
+    inputs = list(record.parameters.values())
+    flat = pt.concatenate([core.ravel() for core in cores])
+    jacobian = pytensor.gradient.jacobian(flat, inputs, disconnected_inputs="ignore")
+    size = int(np.sum([np.prod(core.type.shape) for core in cores]))
+    slopes = pt.concatenate([j.reshape((size, -1)) for j in jacobian], axis=1)
+    zero = {v: pt.zeros(v.type.shape) for v in inputs}
+    at_zero = rebuild([flat, slopes], zero)
+    values = _over_records(at_zero, data, n)
+    offset, raw = values[0].reshape(n * size), values[1].reshape(n * size, -1)
+    return raw @ white.matrix.T, offset + raw @ white.center
+
+
+def _over_records(
+    outputs: list[Variable], data: dict[Variable, np.ndarray], n: int
+) -> list[np.ndarray]:
+    """Evaluate graphs of one record for all of them; what reads no record is repeated."""
+    batched = {v: pt.TensorType(v.type.dtype, (None, *v.type.shape))() for v in data}
+    graphs = simplify(vectorize_graph(outputs, replace=batched))
+    concrete = Concrete({batched[v]: values for v, values in data.items()})
+    found = []
+    for graph, single in zip(graphs, outputs, strict=True):
+        value = np.asarray(concrete(graph), dtype=float)
+        missing = value.ndim == single.type.ndim
+        found.append(np.broadcast_to(value, (n, *value.shape)) if missing else value)
+    return found
+
+
+def _curve(
+    private: PrivateModel,
+    record: SingleRecord,
+    factor: Factor,
+    data: dict[Variable, np.ndarray],
+    found: Concavity,
+) -> tuple[Curve, np.ndarray]:
+    """h of the predictors, at the model's power, and a bound of its curvature for each row."""
+    power, h, inputs = float(private.power), factor.h, factor.inputs
+    bends = []
+    for predictor, size in zip(found.predictors, factor.sizes, strict=True):
+        soft = predictor.softmax
+        bends.append(np.full(size, 0.5 * soft.weight) if soft else predictor.smooth)
+    smooth = power * np.tile(np.concatenate(bends), private.n)
+    special = special_curve(private, h, inputs, record, data)
+    if special is not None:
+        return special, smooth
+    return General(*_compiled(h, inputs, factor.sizes, data, private.n, power)), smooth
+
+
+def _compiled(
+    h: Variable,
+    inputs: list[Variable],
+    sizes: list[int],
+    data: dict[Variable, np.ndarray],
+    n: int,
+    power: float,
+) -> tuple:
+    """Functions of predictors of shape (n k, chains): h summed over elements, and its slope."""
+    gradient = pytensor.grad(h, inputs)
+    wide = {u: pt.TensorType("float64", (None, None, *u.type.shape))() for u in inputs}
+    fixed = {v: pt.TensorType(v.type.dtype, (1, None, *v.type.shape))() for v in data}
+    graphs = simplify(vectorize_graph([h, *gradient], replace=wide | fixed))
+    mode = pytensor.compile.mode.Mode(linker="py", optimizer=None)
+    arguments = [*wide.values(), *fixed.values()]
+    value = pytensor.function(arguments, graphs[0], mode=mode, on_unused_input="ignore")
+    slope = pytensor.function(arguments, graphs[1:], mode=mode, on_unused_input="ignore")
+    held = [np.asarray(data[v])[None] for v in fixed]
+    ends = np.cumsum([0, *sizes])
+
+    def split(u: np.ndarray) -> list[np.ndarray]:
+        chains = u.T.reshape(u.shape[1], n, -1)
+        return [
+            np.ascontiguousarray(chains[:, :, a:b]).reshape(len(chains), n, *v.type.shape)
+            for v, a, b in zip(inputs, ends[:-1], ends[1:], strict=True)
+        ]
+
+    def values(u: np.ndarray) -> np.ndarray:
+        return power * np.broadcast_to(value(*split(u), *held), (u.shape[1], n)).T
+
+    def slopes(u: np.ndarray) -> np.ndarray:
+        parts = slope(*split(u), *held)
+        parts = [
+            np.broadcast_to(p, (u.shape[1], n, *v.type.shape)).reshape(u.shape[1], n, -1)
+            for p, v in zip(parts, inputs, strict=True)
+        ]
+        return power * np.concatenate(parts, axis=2).reshape(u.shape[1], -1).T
+
+    return values, slopes

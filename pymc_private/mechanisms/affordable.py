@@ -54,7 +54,7 @@ class Affordable:
         powers = [Fraction(0)]
         if math.isfinite(certificate.range):
             powers.append(Fraction(self.range) / Fraction(certificate.range))
-        if math.isfinite(certificate.mu):
+        if self.mu > 0.0 and math.isfinite(certificate.mu):
             powers.append(self._power_by_mu(certificate))
         power = min(_shorter(max(powers)), Fraction(1))
         while power and not self.fits(certificate.tempered(certificate.power * power)):
@@ -79,7 +79,7 @@ def _shorter(power: Fraction) -> Fraction:
 
 
 def _largest(fits: Callable[[float], bool], start: float) -> float:
-    """The largest number that fits, within 1e-9; bisection, and the end returned was tried."""
+    """The largest number that fits, within 1e-9, from a start above 0; the end given was tried."""
     low = start
     while low > 0.0 and not fits(low):
         low /= 2.0

@@ -248,15 +248,16 @@ def linear_predictors(
     """
     private = set(records)
     found = kinds([value], parameters)
-    met: dict[Variable, None] = {}
-    if found.get(value, Kind.CONSTANT) is Kind.AFFINE:
-        met[_core(value, found, private)] = None
+    met = [value] if found.get(value, Kind.CONSTANT) is Kind.AFFINE else []
     for node in io_toposort(list(parameters), [value]):
         if Kind.OTHER in (found.get(out) for out in node.outputs):
-            for variable in node.inputs:
-                if found.get(variable) is Kind.AFFINE:
-                    met[_core(variable, found, private)] = None
-    return list(met)
+            met += [v for v in node.inputs if found.get(v) is Kind.AFFINE]
+    cores = [_core(v, found, private) for v in met]
+    # y eta beside e^eta is eta again; x b alone is not b, whose slope would be looser.
+    deeper = [_core(v, found, set()) for v in met]
+    known = set(cores)
+    pairs = zip(cores, deeper, strict=True)
+    return list(dict.fromkeys(deep if deep in known else core for core, deep in pairs))
 
 
 def _core(variable: Variable, found: dict[Variable, Kind], private: set[Variable]) -> Variable:

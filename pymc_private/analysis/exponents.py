@@ -30,6 +30,7 @@ def number_of(variable: Variable) -> float | None:
 def by_exponents(value: Variable) -> Variable:
     """Quotients and logarithms of e^u by u itself: at infinite ends inf / inf says nothing."""
     graph = FunctionGraph(outputs=[value], clone=True, copy_inputs=False)
+    WalkingGraphRewriter(_odds).rewrite(graph)
     WalkingGraphRewriter(_quotient_of_exp).rewrite(graph)
     WalkingGraphRewriter(_log_of_exp).rewrite(graph)
     return simplify(graph.outputs)[0]
@@ -51,6 +52,26 @@ def _complement(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     if not isinstance(scalar_op(inner), psm.Sigmoid):
         return None
     return _fitting(pt.sigmoid(-bare(inner).owner.inputs[0]), node.outputs[0])
+
+
+@node_rewriter([Elemwise])
+def _odds(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """e^u / (c + e^u) = sigmoid(u - log c); k / (c + e^u) = (k / c) sigmoid(log c - u); c > 0."""
+    if not isinstance(node.op.scalar_op, ps.TrueDiv):
+        return None
+    above, below = node.inputs
+    if not isinstance(scalar_op(below), ps.Add) or len(bare(below).owner.inputs) != 2:
+        return None
+    for first, power in (bare(below).owner.inputs, bare(below).owner.inputs[::-1]):
+        c, k = number_of(first), number_of(above)
+        if c is None or c <= 0.0 or not isinstance(scalar_op(power), ps.Exp):
+            continue
+        shifted = bare(power).owner.inputs[0] - np.log(c)
+        if bare(above) is bare(power):
+            return _fitting(pt.sigmoid(shifted), node.outputs[0])
+        if k is not None:
+            return _fitting((k / c) * pt.sigmoid(-shifted), node.outputs[0])
+    return None
 
 
 @node_rewriter([Elemwise])

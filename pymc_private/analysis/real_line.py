@@ -55,6 +55,7 @@ def specialize_on_line(value: Variable, box: Mapping[Variable, Interval]) -> Var
     Variable
         Equal to `value` for all real inputs in the box (real arithmetic).
     """
+    value = by_exponents(value)
     for _ in range(NESTED):
         before, value = value, _decided(value, box)
         if value is before:

@@ -87,7 +87,7 @@ def _shorter(power: Fraction) -> Fraction:
 
 
 def _largest(fits: Callable[[float], bool], start: float) -> float:
-    """The largest number that fits, within 1e-9; bisection, and the end returned was tried."""
+    """The largest number that fits, within 1e-9, from a start above 0; the end given was tried."""
     low = start
     while low > 0.0 and not fits(low):
         low /= 2.0

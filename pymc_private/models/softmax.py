@@ -86,7 +86,10 @@ def softmax_of(
     linear = simplify(rebuild([h], swaps))[0]
     if kinds([linear], [v, total]).get(linear) is not Kind.AFFINE:
         return None
-    slopes = simplify(pytensor.grad(linear, [v, total], disconnected_inputs="ignore"))
+    slopes = pytensor.grad(linear, [v, total], disconnected_inputs="ignore")
+    # They are the same at all scores, so at zero; sizes may still be read off the scores.
+    origin = {v: pt.zeros(v.type.shape), total: pt.constant(0.0)}
+    slopes = simplify(rebuild(slopes, origin))
     return _bounded(slopes[0].flatten(), -slopes[1], columns, int(np.prod(v.type.shape)))
 
 

@@ -123,7 +123,8 @@ def scaled(
         )
     moved = distance_relation(distance, found[1])
     ratio = exactly(distance) / found[0]
-    return tuple(replace(a, value=_times(a.value, ratio)) for a in known), moved
+    # A mu besides is not proved per unit of distance.
+    return tuple(replace(a, value=_times(a.value, ratio), mu=math.inf) for a in known), moved
 
 
 def _times(value: Fraction | float, ratio: Fraction) -> Fraction | float:

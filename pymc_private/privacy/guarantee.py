@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import html
 import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.privacy import distances, roads
+from pymc_private.privacy import distances, roads, stored
 from pymc_private.privacy.arguments import number_up, order_of, probability, stated, whole
 from pymc_private.privacy.atoms import Atom, total_mu, total_pure
 from pymc_private.privacy.constructors import Constructors
@@ -210,13 +209,8 @@ class Guarantee(Constructors):
     # ---- carrying it around -----------------------------------------------------------------
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; `from_dict` restores it exactly."""
-        atoms = [
-            [a.kind, _write(a.value), _write(a.delta), a.count, a.shape.hex()]
-            + ([] if a.mu == math.inf else [_write(a.mu)])
-            for a in self.atoms
-        ]
         return {
-            "atoms": atoms,
+            "atoms": [stored.write_atom(atom) for atom in self.atoms],
             "planned": self.planned,
             "neighbors": self.neighbors,
             "theorem": self.theorem,
@@ -224,7 +218,7 @@ class Guarantee(Constructors):
         }
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Guarantee:
+    def from_dict(cls, record: Mapping[str, Any]) -> Guarantee:
         """Restore `to_dict`.
 
         Raises
@@ -233,22 +227,12 @@ class Guarantee(Constructors):
             It is no stored guarantee.
         """
         try:
-            atoms = tuple(
-                Atom(
-                    kind,
-                    _read(value),
-                    _read(delta),
-                    count,
-                    *map(_read_double, rest[:1]),
-                    *map(_read, rest[1:]),
-                )
-                for kind, value, delta, count, *rest in stored["atoms"]
-            )
-            named = stored["assumptions"]
+            atoms = tuple(stored.read_atom(row) for row in record["atoms"])
+            named = record["assumptions"]
             if isinstance(named, str):
                 raise TypeError(named)
-            words = (stored["neighbors"], stored["theorem"], tuple(named))
-            return cls(atoms, *words, stored.get("planned", len(atoms) < 2))
+            words = (record["neighbors"], record["theorem"], tuple(named))
+            return cls(atoms, *words, record.get("planned", len(atoms) < 2))
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise Incompatible("this is not a stored guarantee") from error
 
@@ -287,23 +271,3 @@ class Guarantee(Constructors):
 def _check_parts(name: str, parts: Iterable[Any], kind: type) -> None:
     if not all(isinstance(part, kind) for part in parts):
         raise DomainError(f"{name}=", got=repr(parts)[:80], allowed=f"of type {kind.__name__}")
-
-
-def _write(value: Fraction | float) -> str:
-    """Write a number exactly: a fraction as "p/q", a double in hexadecimal."""
-    if isinstance(value, Fraction):
-        return f"{value.numerator}/{value.denominator}"
-    return float(value).hex()
-
-
-def _read(text: str) -> Fraction | float:
-    """Read what `_write` wrote, and nothing else: "0.1" would be another number in hexadecimal."""
-    if re.fullmatch(r"[0-9]+/[0-9]+", text):
-        return Fraction(text)
-    return _read_double(text)
-
-
-def _read_double(text: str) -> float:
-    if text == "inf" or text.startswith("0x"):
-        return float.fromhex(text)
-    raise ValueError(text)

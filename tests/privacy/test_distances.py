@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import pytest
@@ -76,3 +77,10 @@ def test_only_ranges_of_exact_draws_can_be_read_at_another_distance():
 def test_what_is_no_distance_is_no_relation(relation):
     with pytest.raises(DomainError, match="no neighbor relation"):
         promise(0.1, relation=relation)
+
+
+def test_a_mu_besides_does_not_move_with_the_distance():
+    """It is proved for whole records only: kept as it is, it would promise too much far away."""
+    both = Guarantee.posterior_of(0.1, 0.05, 3, neighbors=ONE)
+    assert both.at(10.0).atoms[0].mu == math.inf
+    assert both.at(10.0).epsilon(1e-6) >= promise(1.0, 3).epsilon(1e-6)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pymc_private.analysis.functions import Function
-from pymc_private.analysis.rounding import Array, is_symbolic, library, multiply_down, multiply_up
+from pymc_private.analysis.rounding import Array, is_symbolic, library, multiply_ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,10 +136,10 @@ class Interval:
         firsts = (self.lower,) if self.is_point else (self.lower, self.upper)
         seconds = (other.lower,) if other.is_point else (other.lower, other.upper)
         pairs = [(a, b) for a in firsts for b in seconds]
-        lower, upper = multiply_down(*pairs[0]), multiply_up(*pairs[0])
+        lower, upper = multiply_ends(*pairs[0])
         for a, b in pairs[1:]:
-            lower = xp.minimum(lower, multiply_down(a, b))
-            upper = xp.maximum(upper, multiply_up(a, b))
+            low, high = multiply_ends(a, b)
+            lower, upper = xp.minimum(lower, low), xp.maximum(upper, high)
         return Interval(lower, upper)
 
     def where(self, keep: Array) -> Interval:

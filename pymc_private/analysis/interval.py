@@ -36,6 +36,17 @@ class SimplexRows:
 
 
 @dataclass(frozen=True, eq=False)
+class ZeroSumRows:
+    """Each row along the last axis sums to zero. Searches heed it; no bound rests on it."""
+
+    total: float = 0.0
+
+
+Fact = Ellipsoid | SimplexRows | ZeroSumRows
+"""What may be known of rows besides their ends."""
+
+
+@dataclass(frozen=True, eq=False)
 class Interval:
     """Ends of the values of one graph node, elementwise.
 
@@ -43,7 +54,7 @@ class Interval:
     ----------
     lower, upper : array or PyTensor variable, shape of the node
         Rounded outward. NaN in both means that nothing is known, not even that a number comes out.
-    within : Ellipsoid, SimplexRows or None
+    within : Fact or None
         What else is known of each row along the last axis.
     poles : bool
         Whether an infinite end may be a value.
@@ -51,7 +62,7 @@ class Interval:
 
     lower: Array
     upper: Array
-    within: Ellipsoid | SimplexRows | None = None
+    within: Fact | None = None
     poles: bool = False
 
     @classmethod

@@ -66,7 +66,7 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
 
 @cache
 def _pytensors_own() -> GraphRewriter:
-    """PyTensor's canonical and stable forms: putting the list together takes as long as using it."""
+    """PyTensor's canonical and stable forms: making the list takes as long as using it."""
     return optdb.query(RewriteDatabaseQuery(include=("canonicalize", "stabilize")))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
-
 from pytensor.graph.basic import Variable
 
 from pymc_private.analysis import Interval as Bounds

@@ -55,9 +55,9 @@ def test_a_box_keeps_every_vector_of_it_that_sums_to_zero():
     found = box(low, high)
     assert holds(found)
     np.testing.assert_allclose(found.upper[:2], 0.5, atol=1e-9)  # 1 + 0.5 leaves no room
-    with pytest.MonkeyPatch.context() as patch:  # a planted fault: a sum of 1/4
+    with pytest.MonkeyPatch.context() as patch:  # a planted fault: a sum of -1/4
         right = trimming._reached
-        patch.setattr(trimming, "_reached", lambda low, high, total: right(low, high, total + 0.25))
+        patch.setattr(trimming, "_reached", lambda low, high, total: right(low, high, total - 0.25))
         assert not holds(box(low, high))
 
 

@@ -25,7 +25,7 @@ from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Dot, Max, Min, Prod, Sum
 from pytensor.tensor.shape import SpecifyShape
 
-from pymc_private.analysis import composites
+from pymc_private.analysis import composites, normal_tail
 from pymc_private.analysis.bounds import Trail
 from pymc_private.analysis.interval import Interval
 from pymc_private.analysis.intervals.confine import Confine
@@ -51,6 +51,9 @@ CONTINUOUS_SCALARS = (
     composites.LogPhiGap,
     composites.LogSigmoidGap,
     composites.PowerStep,
+    normal_tail.LogPhi,
+    normal_tail.Mills,
+    normal_tail.MillsSlope,
 )
 CONTINUOUS = (
     *MOVERS, *TAKE, *PUT, DimShuffle, SpecifyShape, Dot, Blockwise, Sum, Prod, Max, Min, CumOp,

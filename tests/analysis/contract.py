@@ -18,7 +18,7 @@ from flint import arb, ctx
 from pymc.distributions import dist_math
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_private.analysis import Interval, bounds, composites
+from pymc_private.analysis import Interval, bounds, composites, normal_tail
 from pymc_private.analysis.intervals import bound_scalar, confine, ruled_ops
 from pymc_private.analysis.intervals.dispatch import perform
 from pymc_private.models import compat as compat  # registers the rule of PyMC's own Op
@@ -68,7 +68,7 @@ REAL: dict[type, Callable[..., arb]] = {
 }
 REAL |= gaps.REAL
 COMPOSITES = {k: v.scalar_op for k, v in vars(composites).items() if isinstance(v, Elemwise)}
-MODULES = (ps, psm, dist_math, confine, COMPOSITES)
+MODULES = (ps, psm, dist_math, confine, normal_tail, COMPOSITES)
 LOGIC = (ps.AND, ps.OR, ps.Invert)
 EXACT = (
     composites.AlsoEqual,

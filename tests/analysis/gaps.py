@@ -7,6 +7,7 @@ import pytensor.scalar.math as psm
 from flint import arb, ctx
 
 from pymc_private.analysis import composites as c
+from pymc_private.analysis import normal_tail as nt
 from tests.analysis.truth import softplus
 
 FAR = 130
@@ -65,8 +66,33 @@ def power_step(x: arb, b: arb) -> arb:
     return with_bits(2000, lambda: (x + 1) ** b - x**b)
 
 
+def log_phi(z: arb) -> arb:
+    """By its definition, with enough bits for the distance from one."""
+    if abs(z) > FAR:
+        return arb.nan()
+    return with_bits(4000, lambda: ((-z / arb(2).sqrt()).erfc() / 2).log())
+
+
+def mills(z: arb) -> arb:
+    if abs(z) > FAR:
+        return arb.nan()
+
+    def value() -> arb:
+        density = (-z * z / 2).exp() / (2 * arb.pi()).sqrt()
+        return density / ((-z / arb(2).sqrt()).erfc() / 2)
+
+    return with_bits(4000, value)
+
+
+def mills_slope(z: arb) -> arb:
+    return with_bits(4000, lambda: -mills(z) * (z + mills(z))) if abs(z) < FAR else arb.nan()
+
+
 REAL = {
     c.LogAddExp: log_add_exp,
+    nt.LogPhi: log_phi,
+    nt.Mills: mills,
+    nt.MillsSlope: mills_slope,
     c.LogSigmoidGap: log_sigmoid_gap,
     c.LogPhiGap: log_phi_gap,
     c.LogPhiBetween: log_phi_between,

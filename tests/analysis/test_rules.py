@@ -8,11 +8,12 @@ import pytensor.scalar.math as psm
 import pytensor.tensor as pt
 import pytest
 
-from pymc_private.analysis import Interval, composites
+from pymc_private.analysis import Interval, composites, normal_tail
 from pymc_private.analysis import functions as f
 from pymc_private.analysis.functions import Function
 from pymc_private.analysis.intervals import bound_scalar, ruled_ops
 from pymc_private.analysis.intervals import composite as rules
+from pymc_private.analysis.intervals import normal_tail as tails
 from pymc_private.analysis.rounding import UNIT
 from tests.analysis.contract import (
     EXACT,
@@ -192,6 +193,20 @@ FAULTS = {
     "LogAddExp without rounding": (
         composites.LogAddExp,
         lambda op, x, y: Interval(np.logaddexp(x.lower, y.lower), np.logaddexp(x.upper, y.upper)),
+    ),
+    "log Phi as if it fell": (
+        normal_tail.LogPhi,
+        lambda op, z: tails._mills(op, z),
+    ),
+    "m' as if it fell": (
+        normal_tail.MillsSlope,
+        lambda op, z: tails._mills_slope(op, Interval(-z.upper, -z.lower)),
+    ),
+    "m as if it rose": (
+        normal_tail.Mills,
+        lambda op, z: Interval(
+            *tails._ends(normal_tail.mills, tails._slope_error, z.lower, z.upper)
+        ),
     ),
     "LogPhiGap without its peak": (
         composites.LogPhiGap,

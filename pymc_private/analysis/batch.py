@@ -48,6 +48,8 @@ class Batch:
         All its inputs, of known shapes.
     smooth : collection of Variable
         Inputs whose slopes are wanted.
+    unknown : mapping of Variable to Interval, optional
+        Further scalar inputs, the same interval for all boxes: what is proved holds for each value.
 
     Notes
     -----
@@ -58,8 +60,13 @@ class Batch:
     """
 
     def __init__(
-        self, value: Variable, inputs: Sequence[Variable], smooth: Collection[Variable]
+        self,
+        value: Variable,
+        inputs: Sequence[Variable],
+        smooth: Collection[Variable],
+        unknown: Mapping[Variable, Interval] | None = None,
     ) -> None:
+        self._unknown = unknown or {}
         self.inputs = list(inputs)
         self.boxes = {
             v: pt.TensorType(v.type.dtype, shape=(None, *v.type.shape))(name=v.name) for v in inputs
@@ -104,7 +111,8 @@ class Batch:
         given: Mapping[Variable, Interval],
         order: Sequence[Apply],
     ) -> Trail:
-        return bounds(outputs, {self.boxes[v]: given[v] for v in self.inputs}, order)
+        boxes = {self.boxes[v]: given[v] for v in self.inputs}
+        return bounds(outputs, boxes | dict(self._unknown), order)
 
     @staticmethod
     def _ends(trail: Trail, variable: Variable, *shape: int) -> Ends:

@@ -28,7 +28,6 @@ from pymc_private.analysis.normal_tail import ROOT2, log_phi
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.analysis.rounding import UNIT, down, up
 
-
 SMALL = 1e-5
 """Most that a rest may amount to."""
 
@@ -124,16 +123,22 @@ def _tail(variable: Variable) -> tuple[Multiple, Variable, float] | None:
 
 
 def _log_half_erfcx(variable: Variable) -> Multiple | None:
-    """w if this is log(erfcx(w)) - log 2."""
+    """w if this is log(erfcx(w) / 2), or log(erfcx(w)) - log 2."""
+    if isinstance(scalar_op(variable), ps.Log):
+        return _erfcx(variable.owner.inputs[0], 0.5)
     if not isinstance(scalar_op(variable), ps.Add) or len(variable.owner.inputs) != 2:
         return None
     half, log = variable.owner.inputs
     number = multiple(half)
     if number.above or number.below or abs(number.number + np.log(2.0)) > 2 * UNIT:
         return None
-    if not isinstance(scalar_op(log), ps.Log):
+    return _erfcx(log.owner.inputs[0], 1.0) if isinstance(scalar_op(log), ps.Log) else None
+
+
+def _erfcx(variable: Variable, number: float) -> Multiple | None:
+    """w if this is a number times erfcx(w)."""
+    found = multiple(variable)
+    if found.number != number or len(found.above) != 1 or found.below:
         return None
-    inner = log.owner.inputs[0]
-    if not isinstance(scalar_op(inner), psm.Erfcx):
-        return None
-    return multiple(inner.owner.inputs[0])
+    (inner,) = found.above
+    return multiple(inner.owner.inputs[0]) if isinstance(scalar_op(inner), psm.Erfcx) else None

@@ -100,12 +100,12 @@ def build_record_graph(
     DomainError
         An array per record that has no declared domain.
     """
-    plain = {rv.name: rv.type(name=rv.name) for rv in model.free_RVs}
-    parameters = _of_known_size(model, plain)
+    unsized = {rv.name: rv.type(name=rv.name) for rv in model.free_RVs}
+    parameters = _of_known_size(model, unsized)
     data = {s.name: s.input() for s in sources}
-    terms = factor_terms(model, plain)
+    terms = factor_terms(model, unsized)
     swaps = {s.variable: data[s.name] for s in sources}
-    swaps |= {v: parameters[name] for name, v in plain.items()}
+    swaps |= {v: parameters[name] for name, v in unsized.items()}
     raw = _of_any_length([term for _, term in terms], swaps)
     outs = simplify(raw)
     values = stand_ins([*raw, *outs], parameters, data, sources)

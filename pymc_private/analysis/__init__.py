@@ -7,7 +7,7 @@ from pymc_private.analysis import expression_rules, row_indexing, row_rules
 from pymc_private.analysis.bounds import Culprit, Trail, bounds
 from pymc_private.analysis.conditions import failing_as_impossible
 from pymc_private.analysis.expressions import expressions
-from pymc_private.analysis.interval import Ellipsoid, Interval, SimplexRows
+from pymc_private.analysis.interval import Ellipsoid, Interval, SimplexRows, ZeroSumRows
 from pymc_private.analysis.intervals.confine import confine, is_confined
 from pymc_private.analysis.rewrites import simplify
 from pymc_private.analysis.rows import MIXED, NONE, refuse_joint_conditions, row_labels
@@ -21,6 +21,7 @@ __all__ = [
     "Interval",
     "SimplexRows",
     "Trail",
+    "ZeroSumRows",
     "bounds",
     "confine",
     "expression_rules",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 
@@ -17,6 +17,7 @@ from pymc_private.analysis.bounds import Trail, bounds
 from pymc_private.analysis.continuity import continuity, moving_variables
 from pymc_private.analysis.interval import Interval
 from pymc_private.analysis.rewrites import simplify
+from pymc_private.analysis.walk import steps
 
 Ends = tuple[np.ndarray, np.ndarray]
 
@@ -47,6 +48,8 @@ class Batch:
         All its inputs, of known shapes.
     smooth : collection of Variable
         Inputs whose slopes are wanted.
+    unknown : mapping of Variable to Interval, optional
+        Further scalar inputs, the same interval for all boxes: what is proved holds for each value.
 
     Notes
     -----
@@ -57,8 +60,13 @@ class Batch:
     """
 
     def __init__(
-        self, value: Variable, inputs: Sequence[Variable], smooth: Collection[Variable]
+        self,
+        value: Variable,
+        inputs: Sequence[Variable],
+        smooth: Collection[Variable],
+        unknown: Mapping[Variable, Interval] | None = None,
     ) -> None:
+        self._unknown = unknown or {}
         self.inputs = list(inputs)
         self.boxes = {
             v: pt.TensorType(v.type.dtype, shape=(None, *v.type.shape))(name=v.name) for v in inputs
@@ -70,6 +78,8 @@ class Batch:
         self.gradient = dict(zip(gradient, slopes, strict=True))
         self.elements = _count_elements([value, *gradient.values()])
         self._moving = moving_variables([self.value], [self.boxes[v] for v in self.gradient])
+        self._steps = steps([self.value], self.boxes.values())
+        self._slope_steps = steps([self.value, *slopes], self.boxes.values())
 
     def values(self, given: Mapping[Variable, Interval]) -> Ends:
         """Ends of the function on each box.
@@ -78,14 +88,15 @@ class Batch:
         ----------
         given : mapping of Variable to Interval, ends of shape (N, *shape of the variable)
         """
-        return self._ends(self._walk([self.value], given), self.value, _count(given))
+        trail = self._walk([self.value], given, self._steps)
+        return self._ends(trail, self.value, _count(given))
 
     def slopes(self, given: Mapping[Variable, Interval]) -> Slopes:
         """Ends of the function and of its slopes on each box."""
         count = _count(given)
-        trail = self._walk([self.value, *self.gradient.values()], given)
+        trail = self._walk([self.value, *self.gradient.values()], given, self._slope_steps)
         value = self._ends(trail, self.value, count)
-        smooth = continuity(self.value, self._moving, trail, 1)
+        smooth = continuity(self.value, self._moving, trail, 1, self._steps)
         slopes = {}
         for variable, gradient in self.gradient.items():
             shape = (count, *variable.type.shape)
@@ -94,8 +105,14 @@ class Batch:
             slopes[variable] = np.where(known, low, -np.inf), np.where(known, high, np.inf)
         return Slopes(value, slopes)
 
-    def _walk(self, outputs: Sequence[Variable], given: Mapping[Variable, Interval]) -> Trail:
-        return bounds(outputs, {self.boxes[v]: given[v] for v in self.inputs})
+    def _walk(
+        self,
+        outputs: Sequence[Variable],
+        given: Mapping[Variable, Interval],
+        order: Sequence[Apply],
+    ) -> Trail:
+        boxes = {self.boxes[v]: given[v] for v in self.inputs}
+        return bounds(outputs, boxes | dict(self._unknown), order)
 
     @staticmethod
     def _ends(trail: Trail, variable: Variable, *shape: int) -> Ends:

@@ -111,7 +111,11 @@ def _settled(fact: Interval) -> bool:
     return fact.is_finite
 
 
-def bounds(outputs: Sequence[Variable], given: Mapping[Variable, Interval]) -> Trail:
+def bounds(
+    outputs: Sequence[Variable],
+    given: Mapping[Variable, Interval],
+    order: Sequence[Apply] | None = None,
+) -> Trail:
     """Bounds of every node of the graph, by the rule of its Op.
 
     Parameters
@@ -121,6 +125,8 @@ def bounds(outputs: Sequence[Variable], given: Mapping[Variable, Interval]) -> T
     given : mapping of Variable to Interval
         Its inputs. Ends may be arrays (numbers come out, rounded outward) or PyTensor variables (a
         graph of the bounds comes out: mode B, real arithmetic).
+    order : sequence of Apply, optional
+        `walk.steps(outputs, given)`, where the same walk is made many times.
 
     Returns
     -------
@@ -132,7 +138,7 @@ def bounds(outputs: Sequence[Variable], given: Mapping[Variable, Interval]) -> T
     """
     known = {v: _as_truth(v, fact) for v, fact in given.items()}
     with np.errstate(all="ignore"):
-        return Trail(walk(outputs, known, _rule, _constant), given)
+        return Trail(walk(outputs, known, _rule, _constant, order), given)
 
 
 def _as_truth(variable: Variable, fact: Interval) -> Interval:

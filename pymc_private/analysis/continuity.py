@@ -94,7 +94,11 @@ def is_continuous(value: Variable, moving: Collection[Variable], trail: Trail) -
 
 
 def continuity(
-    value: Variable, moving: Collection[Variable], trail: Trail, batch_axes: int
+    value: Variable,
+    moving: Collection[Variable],
+    trail: Trail,
+    batch_axes: int,
+    order: Sequence[Apply] | None = None,
 ) -> np.ndarray:
     """`is_continuous` for each of a batch of boxes, whose number is the leading axes' shape.
 
@@ -104,6 +108,8 @@ def continuity(
         As for `is_continuous`.
     batch_axes : int
         Leading axes of every moving variable that count boxes.
+    order : sequence of Apply, optional
+        `io_toposort` of the value, where the same question is asked many times.
 
     Returns
     -------
@@ -111,7 +117,7 @@ def continuity(
     """
     needed: dict[Variable, np.ndarray] = {value: np.asarray(True)}
     continuous = np.asarray(True)
-    for node in reversed(io_toposort([], [value])):
+    for node in reversed(io_toposort([], [value]) if order is None else order):
         wanted = [out for out in node.outputs if out in needed and out in moving]
         for out in wanted:
             rests = needed[out] & ~_each(batch_axes, _same_ends(trail[out]))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pymc_private.analysis.functions import Function
-from pymc_private.analysis.rounding import Array, is_symbolic, library, multiply_down, multiply_up
+from pymc_private.analysis.rounding import Array, is_symbolic, library, multiply_ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +36,17 @@ class SimplexRows:
 
 
 @dataclass(frozen=True, eq=False)
+class ZeroSumRows:
+    """Each row along the last axis sums to zero. Searches heed it; no bound rests on it."""
+
+    total: float = 0.0
+
+
+Fact = Ellipsoid | SimplexRows | ZeroSumRows
+"""What may be known of rows besides their ends."""
+
+
+@dataclass(frozen=True, eq=False)
 class Interval:
     """Ends of the values of one graph node, elementwise.
 
@@ -43,7 +54,7 @@ class Interval:
     ----------
     lower, upper : array or PyTensor variable, shape of the node
         Rounded outward. NaN in both means that nothing is known, not even that a number comes out.
-    within : Ellipsoid, SimplexRows or None
+    within : Fact or None
         What else is known of each row along the last axis.
     poles : bool
         Whether an infinite end may be a value.
@@ -51,7 +62,7 @@ class Interval:
 
     lower: Array
     upper: Array
-    within: Ellipsoid | SimplexRows | None = None
+    within: Fact | None = None
     poles: bool = False
 
     @classmethod
@@ -136,10 +147,10 @@ class Interval:
         firsts = (self.lower,) if self.is_point else (self.lower, self.upper)
         seconds = (other.lower,) if other.is_point else (other.lower, other.upper)
         pairs = [(a, b) for a in firsts for b in seconds]
-        lower, upper = multiply_down(*pairs[0]), multiply_up(*pairs[0])
+        lower, upper = multiply_ends(*pairs[0])
         for a, b in pairs[1:]:
-            lower = xp.minimum(lower, multiply_down(a, b))
-            upper = xp.maximum(upper, multiply_up(a, b))
+            low, high = multiply_ends(a, b)
+            lower, upper = xp.minimum(lower, low), xp.maximum(upper, high)
         return Interval(lower, upper)
 
     def where(self, keep: Array) -> Interval:

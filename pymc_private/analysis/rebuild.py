@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
+from pytensor.configdefaults import config
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import io_toposort
 
 Rule = Callable[[Apply, list[Variable]], Variable | None]
+
+
+def untraced() -> AbstractContextManager[None]:
+    """Make nodes without the lines of code that made them: noting these takes longer."""
+    return config.change_flags(traceback__limit=0)  # a fresh one each time: they nest
 
 
 def _keep(node: Apply, inputs: list[Variable]) -> None:

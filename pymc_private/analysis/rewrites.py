@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.scalar.math as psm
 import pytensor.tensor as pt
+from pytensor.compile import optdb
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Constant, Variable, clone
 from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.rewriting.basic import WalkingGraphRewriter, node_rewriter
-from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.rewriting.basic import GraphRewriter, WalkingGraphRewriter, node_rewriter
+from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
@@ -50,8 +52,8 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
         WalkingGraphRewriter(join).rewrite(exact)
     WalkingGraphRewriter(_numbers_as_floats).rewrite(exact)
     whole = list(exact.outputs)
-    rewritten = rewrite_graph(whole, include=("canonicalize", "stabilize"), clone=False)
-    graph = FunctionGraph(outputs=list(rewritten), clone=False)
+    graph = FunctionGraph(outputs=whole, clone=False)
+    _pytensors_own().rewrite(graph)
     for join in (
         _log_of_complement,
         _complement_of_complement,
@@ -60,6 +62,12 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
     ):
         WalkingGraphRewriter(join).rewrite(graph)
     return list(graph.outputs)
+
+
+@cache
+def _pytensors_own() -> GraphRewriter:
+    """PyTensor's canonical and stable forms: making the list takes as long as using it."""
+    return optdb.query(RewriteDatabaseQuery(include=("canonicalize", "stabilize")))
 
 
 @node_rewriter([OpFromGraph])

@@ -51,7 +51,8 @@ def specialize(value: Variable, box: Mapping[Variable, Interval]) -> Variable:
             return _fitting(_branch(node, inputs, trail), node.outputs[0])
         return None
 
-    return _by_sign(simplify(rebuild([value], {v: v for v in box}, rule))[0], box)
+    special = rebuild([value], {v: v for v in box}, rule)
+    return _by_sign(value if special[0] is value else simplify(special)[0], box)
 
 
 def _all_true(trail: Trail, conditions: list[Variable], box: Mapping[Variable, Interval]) -> bool:
@@ -80,7 +81,8 @@ def _by_sign(value: Variable, box: Mapping[Variable, Interval]) -> Variable:
             return None
         return _fitting(form, out)
 
-    return simplify(rebuild([value], {v: v for v in box}, rule))[0]
+    parted = rebuild([value], {v: v for v in box}, rule)
+    return value if parted[0] is value else simplify(parted)[0]
 
 
 def _parted(variable: Variable) -> tuple[list[Variable], Variable] | None:
@@ -210,7 +212,8 @@ def joint_terms(
         read = set(ancestors([term]))
         return not read.isdisjoint(records) and not read.isdisjoint(parameters)
 
-    return simplify([_joint(value, is_joint)])[0]
+    joint = _joint(value, is_joint)
+    return value if joint is value else simplify([joint])[0]
 
 
 def _joint(value: Variable, is_joint: Callable[[Variable], bool]) -> Variable:
@@ -220,16 +223,18 @@ def _joint(value: Variable, is_joint: Callable[[Variable], bool]) -> Variable:
         return pt.zeros_like(value)
     if node is None:
         return value
-    if isinstance(node.op, Sum | DimShuffle):
-        return node.op(_joint(node.inputs[0], is_joint))
     op = getattr(node.op, "scalar_op", None)
-    if isinstance(op, ps.Neg):
-        return -_joint(node.inputs[0], is_joint)
+    if isinstance(node.op, Sum | DimShuffle) or isinstance(op, ps.Neg):
+        inner = _joint(node.inputs[0], is_joint)
+        return value if inner is node.inputs[0] else node.op(inner)
     if not isinstance(op, ps.Add | ps.Sub):
         return value
     signs = [-1 if isinstance(op, ps.Sub) and k else 1 for k in range(len(node.inputs))]
     kept = [(s, v) for s, v in zip(signs, node.inputs, strict=True) if is_joint(v)]
-    parts = [_joint(v, is_joint) if s > 0 else -_joint(v, is_joint) for s, v in kept]
+    inner = [_joint(v, is_joint) for _, v in kept]
+    if inner == node.inputs:
+        return value
+    parts = [v if s > 0 else -v for (s, _), v in zip(kept, inner, strict=True)]
     if not parts:  # a term of records plus a term of parameters
         return pt.zeros_like(value)
     total = parts[0] if len(parts) == 1 else pt.add(*parts)

@@ -7,7 +7,7 @@ every fact, which is the trail that explains an answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pytensor.graph.basic import Apply, Constant, Variable
@@ -23,6 +23,7 @@ def walk(
     given: Mapping[Variable, Fact],
     rule: Callable[[Apply, Sequence[Fact]], Sequence[Fact]],
     constant: Callable[[Constant], Fact],
+    order: Sequence[Apply] | None = None,
 ) -> dict[Variable, Fact]:
     """Facts of every variable between `given` and `outputs`.
 
@@ -36,6 +37,8 @@ def walk(
         ``rule(node, facts of inputs) -> facts of outputs``.
     constant : callable
         The fact of a constant leaf.
+    order : sequence of Apply, optional
+        `steps(outputs, given)`, where the same walk is made many times.
 
     Returns
     -------
@@ -60,7 +63,7 @@ def walk(
             facts[variable] = constant(variable)
         return facts[variable]
 
-    for node in io_toposort(list(given), list(outputs)):
+    for node in steps(outputs, given) if order is None else order:
         if all(out in facts for out in node.outputs):
             continue
         answers = rule(node, [fact(variable) for variable in node.inputs])
@@ -68,6 +71,11 @@ def walk(
     for output in outputs:
         fact(output)
     return facts
+
+
+def steps(outputs: Sequence[Variable], given: Collection[Variable]) -> list[Apply]:
+    """The nodes that a walk visits, inputs first."""
+    return io_toposort(list(given), list(outputs))
 
 
 def leaves(variable: Variable, stop: Mapping[Variable, Any]) -> Iterator[Variable]:

@@ -40,7 +40,9 @@ def allowed(points: np.ndarray, coordinates: Coordinates, atoms: Atoms) -> np.nd
 
 
 def has_sums(column: Column) -> bool:
-    """Whether rows are counts of a known sum, or probabilities."""
+    """Whether rows are counts of a known sum, probabilities, or effects that sum to zero."""
+    if column.total is not None:
+        return True
     rows = column.bounds.within
     if not isinstance(rows, SimplexRows) or column.levels is not None:
         return False
@@ -55,7 +57,8 @@ def _with_sums(
     rows = points.reshape(len(points), -1, width).copy()
     low, high = (np.broadcast_to(end.reshape(-1, width), rows.shape) for end in (lower, upper))
     if not column.is_whole:
-        return onto_simplex(rows, low, high).reshape(points.shape)
+        total = 1.0 if column.total is None else column.total
+        return onto_simplex(rows, low, high, total).reshape(points.shape)
     total = float(column.bounds.within.total)  # type: ignore[union-attr]
     for k in range(width):
         missing = total - rows.sum(axis=-1)

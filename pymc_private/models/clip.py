@@ -85,7 +85,7 @@ def clip(private: PrivateModel, lower: float, upper: float | None = None) -> Pri
     _refuse_disorder(low, high, given=upper is not None)
     if private.graph.clip is not None:
         low, high = _both(private.graph.clip, (low, high))
-    graph = clipped_graph(private.graph, (low, high), private.base, private.sources, private.n)
+    graph = clipped_graph(private.graph, (low, high), private.sources, private.n)
     return private.with_graph(graph)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import pymc as pm
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
@@ -21,9 +20,7 @@ from pymc_private.models.windows import Window
 Ends = tuple[float, float]
 
 
-def clipped_graph(
-    graph: RecordGraph, ends: Ends, model: pm.Model, sources: Sequence[Source], n: int
-) -> RecordGraph:
+def clipped_graph(graph: RecordGraph, ends: Ends, sources: Sequence[Source], n: int) -> RecordGraph:
     """The same graph with every record's total between two ends.
 
     NaN counts as the lower end, and so does a record for which a condition of the model fails. A
@@ -34,8 +31,6 @@ def clipped_graph(
     graph : RecordGraph
     ends : (float, float)
         Lower and upper, in that order.
-    model : pymc.Model
-        For shapes.
     sources : sequence of Source
     n : int
         Number of records.
@@ -53,7 +48,7 @@ def clipped_graph(
     count = graph.data[sources[0].name].shape[sources[0].axis]
     floor = pt.full((count,), np.float64(ends[0]))
     record = confine(pt.cast(total, "float64"), floor, np.float64(ends[1]))
-    values = stand_ins(model, [record], graph.parameters, graph.data, sources)
+    values = stand_ins([record], graph.parameters, graph.data, sources)
     _refuse_shared_conditions(graph, record, values, sources, n)
     pinned = graph.pinned or is_pinned(record, {graph.data[s.name]: s for s in sources}, values, n)
     return replace(graph, record=record, pinned=pinned, clip=ends)

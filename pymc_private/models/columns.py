@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
+from pytensor.graph.basic import Variable
 
 from pymc_private.analysis import Interval as Bounds
+from pymc_private.analysis import ZeroSumRows
 from pymc_private.models.coordinates import Column, Role
 from pymc_private.models.domain import Categories
 from pymc_private.models.single_record import SingleRecord
@@ -30,7 +32,7 @@ def columns_of(
         for s in sources
         if s.name in record.data
     ]
-    columns += [Column(record.parameters[n], Role.POINT, b) for n, b in box.items()]
+    columns += [_of_parameter(record.parameters[n], b) for n, b in box.items()]
     columns += [
         Column(v, Role.SHARED, s.domain.bounds(s.row_shape), _levels(s.domain))
         for v, s in record.neighbors.items()
@@ -39,6 +41,12 @@ def columns_of(
         Column(v, Role.SHARED, Bounds(rows.min(axis=0), rows.max(axis=0)))
         for v, rows in record.public.items()
     ]
+
+
+def _of_parameter(variable: Variable, bounds: Bounds) -> Column:
+    if isinstance(bounds.within, ZeroSumRows):  # the box around them has slopes
+        return Column(variable, Role.POINT, bounds.forget(), total=bounds.within.total)
+    return Column(variable, Role.POINT, bounds)
 
 
 def _levels(domain: object) -> np.ndarray | None:

@@ -76,12 +76,15 @@ class Column:
         All that it can be.
     levels : array or None
         If given, entries are numbers of a public finite set, and coordinates are their ranks.
+    total : float or None
+        What rows along the last axis sum to, where bounds make no use of it.
     """
 
     variable: Variable
     role: Role
     bounds: Bounds
     levels: np.ndarray | None = None
+    total: float | None = None
 
     @property
     def is_whole(self) -> bool:

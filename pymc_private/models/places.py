@@ -70,16 +70,17 @@ def picture(
         ax = Figure(figsize=(6.4, height), layout="constrained").add_subplot()
     for k, place in enumerate(shown):
         ax.plot([0, 1], [k, k], color="0.85", lw=5, solid_capstyle="round", zorder=1)
-        ax.text(-0.03, k, f"{place.low:.3g}", ha="right", va="center", fontsize="small")
-        ax.text(1.03, k, f"{place.high:.3g}", ha="left", va="center", fontsize="small")
+        ax.text(-0.045, k, f"{place.low:.3g}", ha="right", va="center", fontsize="small")
+        ax.text(1.045, k, f"{place.high:.3g}", ha="left", va="center", fontsize="small")
         _marks(ax, place, k)
-    slack = proved / found - 1.0 if found > 0 else np.inf
     words = f"proved R = {number(proved, 5)}, found {number(found, 5, up=False)}: "
-    words += f"at most {slack:.1%} above the truth" if np.isfinite(slack) else "nothing found"
-    ax.set_title(words, fontsize="medium", loc="left")
+    ax.set_title(words + _slack(proved, found), fontsize="medium", loc="left")
     left_out = f"; {len(places) - len(shown)} more not shown" if len(places) > len(shown) else ""
     note = "where the bound is attained" if is_relaxed else "where the range is attained"
-    ax.set_xlabel(f"{note}: filled x, t; hollow x', t'{left_out}", fontsize="small")
+    note += f": filled x, t; hollow x', t'{left_out}"
+    if any(place.role == "pair" for place in shown):
+        note += "\nof both: filled x, hollow x'; circles t, diamonds t'"
+    ax.set_xlabel(note, fontsize="small")
     ax.set_yticks(range(len(shown)), [place.name for place in shown])
     ax.set_ylim(len(shown) - 0.4, -0.6)
     ax.set_xlim(-0.22, 1.22)
@@ -90,10 +91,31 @@ def picture(
     return ax
 
 
+def _slack(proved: float, found: float) -> str:
+    """How far the bound is above the truth at most, rounded up."""
+    if proved <= found:
+        return "exact"
+    percent = np.ceil(1000.0 * (proved / found - 1.0)) / 10.0 if found > 0 else np.inf
+    if percent <= 0.1:
+        return "less than 0.1% above the truth"
+    return f"at most {percent:.1f}% above the truth" if np.isfinite(percent) else "nothing found"
+
+
 def _marks(ax: Any, place: Place, line: int) -> None:
-    """Markers of one number; equal ones lie side by side."""
+    """Markers of one number, one above the other.
+
+    Of a number of both, four values are of (x, t), (x', t), (x, t'), (x', t'); two are of (x, t),
+    (x, t').
+    """
     color = RECORD if place.role == "record" else POINT if place.role == "point" else "0.3"
-    offsets = np.linspace(-0.16, 0.16, len(place.values)) if len(place.values) > 1 else [0.0]
+    offsets = np.linspace(-0.2, 0.2, len(place.values)) if len(place.values) > 1 else [0.0]
     for k, (share, offset) in enumerate(zip(place.shares, offsets, strict=True)):
-        face = color if k % 2 == 0 else "white"
-        ax.scatter([share], [line + offset], s=42, color=face, edgecolor=color, lw=1.4, zorder=2)
+        first, last = k % 2 == 0, False
+        if place.role == "pair":
+            first, last = (first, k >= 2) if len(place.values) == 4 else (True, k == 1)
+        face, shape = color if first else "white", "D" if last else "o"
+        size = 30 if last else 42
+        ax.scatter(
+            [share], [line + offset], s=size, color=face, edgecolor=color, lw=1.4, marker=shape,
+            zorder=2,
+        )  # fmt: skip

@@ -138,8 +138,9 @@ class PrivateModel:
     def with_power(self, power: Fraction) -> PrivateModel:
         """The same model with another power of the likelihood."""
         made = replace(self, power=power)
-        if "prior_mass" in self.__dict__:  # the region is the same
-            made.__dict__["prior_mass"] = self.prior_mass
+        for known in ("prior_mass", "shapes", "_box"):  # these know nothing of it
+            if known in self.__dict__:
+                made.__dict__[known] = self.__dict__[known]
         return made
 
     def __repr__(self) -> str:

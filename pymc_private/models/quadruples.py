@@ -21,6 +21,7 @@ from pymc_private.analysis import SimplexRows, simplify
 from pymc_private.analysis.batch import Batch
 from pymc_private.analysis.branch import Enclosure
 from pymc_private.analysis.expand import expand
+from pymc_private.analysis.normal_lcdf import name_normal_lcdf
 from pymc_private.analysis.specialize import joint_terms, specialize
 from pymc_private.models.allowed import allowed, has_sums
 from pymc_private.models.atoms import Atoms, split_at_atoms
@@ -103,7 +104,8 @@ class Quadruples:
         self.coordinates = Coordinates(columns, contrast)
         self.whole = self.coordinates.whole
         smooth = {c.variable for c in columns if not c.is_whole and c.bounds.within is None}
-        self._batch = Batch(value, [c.variable for c in columns], smooth)
+        named, unknown = name_normal_lcdf(value, {c.variable: c.bounds for c in columns})
+        self._batch = Batch(named, [c.variable for c in columns], smooth, unknown)
         self.smooth = np.zeros(self.coordinates.count, dtype=bool)
         for (variable, _), place in self.coordinates.places.items():
             self.smooth[place] = variable in self._batch.gradient

@@ -100,14 +100,15 @@ def build_record_graph(
     DomainError
         An array per record that has no declared domain.
     """
-    parameters = {rv.name: rv.type(name=rv.name) for rv in model.free_RVs}
+    unsized = {rv.name: rv.type(name=rv.name) for rv in model.free_RVs}
+    parameters = _of_known_size(model, unsized)
     data = {s.name: s.input() for s in sources}
-    terms = factor_terms(model, parameters)
-    # Parameters stand in for themselves: PyTensor 2 copies every input that is not replaced.
-    swaps = {s.variable: data[s.name] for s in sources} | {v: v for v in parameters.values()}
+    terms = factor_terms(model, unsized)
+    swaps = {s.variable: data[s.name] for s in sources}
+    swaps |= {v: parameters[name] for name, v in unsized.items()}
     raw = _of_any_length([term for _, term in terms], swaps)
     outs = simplify(raw)
-    values = stand_ins(model, [*raw, *outs], parameters, data, sources)
+    values = stand_ins([*raw, *outs], parameters, data, sources)
     trail = row_labels(outs, labels_of_records(values, data, sources, n), values)
     cutter = Cutter(data, sources, values, labels_of_records(values, data, sources, n), n)
     parts = FactorParts()
@@ -135,6 +136,15 @@ def build_record_graph(
     if constants == "private" and pinned and not is_told(total, inputs, values, n):
         raise untold_rows(names)
     return RecordGraph(total, base, parameters, data, tuple(names), pinned)
+
+
+def _of_known_size(model: pm.Model, inputs: dict[str, Variable]) -> dict[str, Variable]:
+    """Inputs with the sizes that only dims know in their types: composites ask for them."""
+    shapes = model.eval_rv_shapes()
+    return {
+        name: v.type.clone(shape=tuple(map(int, shapes[name])))(name=name)
+        for name, v in inputs.items()
+    }
 
 
 def _sum(terms: Sequence[Variable]) -> Variable:
@@ -198,15 +208,13 @@ def _of_any_length(terms: Sequence[Variable], swaps: dict[Variable, Variable]) -
 
 
 def stand_ins(
-    model: pm.Model,
     outs: Sequence[Variable],
     parameters: dict[str, Variable],
     data: dict[str, Variable],
     sources: Sequence[Source],
 ) -> dict[Variable, np.ndarray]:
     """Public values of the model's own shapes, from shapes and domains, never from data."""
-    shapes = model.eval_rv_shapes()
-    values = {v: np.full(shapes[name], 0.5, dtype=v.type.dtype) for name, v in parameters.items()}
+    values = {v: np.full(v.type.shape, 0.5, dtype=v.type.dtype) for v in parameters.values()}
     values |= {data[s.name]: s.stand_in() for s in sources}
     return values | {v: v.get_value() for v in public_data(outs)}
 

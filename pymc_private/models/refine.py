@@ -9,6 +9,7 @@ from typing import Any
 
 from pymc_private.analysis.branch import Bracket, maximize
 from pymc_private.analysis.effort import Effort
+from pymc_private.analysis.rebuild import untraced
 from pymc_private.errors import NotCertified
 from pymc_private.models import partition, search
 from pymc_private.models.coordinates import ADDITION, SUBSTITUTION
@@ -85,6 +86,19 @@ def refined(
     NotCertified
         What is found contradicts what is proved.
     """
+    with untraced():
+        return _refined(private, rows, record, tolerance, deadline, progress, floor)
+
+
+def _refined(
+    private: PrivateModel,
+    rows: partition.Rows,
+    record: SingleRecord | None,
+    tolerance: float,
+    deadline: float,
+    progress: Progress,
+    floor: float,
+) -> Refined:
     add_remove = private.neighbors == ADD_REMOVE
     best = partition.coarse_range(rows, private.box, add_remove)
     found, tried = 0.0, False

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis import SimplexRows
+from pymc_private.analysis import SimplexRows, ZeroSumRows
 from pymc_private.errors import DomainError
 from pymc_private.models.neighbor_rows import NeighborRows
 from pymc_private.models.partition import Rows
@@ -221,7 +221,7 @@ def _point(
         start += low.size
         value = low + part * (high - low)
         within = box[name].within
-        if isinstance(within, SimplexRows):
-            value = onto_simplex(value, low, high)
+        if isinstance(within, SimplexRows | ZeroSumRows):
+            value = onto_simplex(value, low, high, within.total)
         point[name] = Bounds(value, value, within)
     return point

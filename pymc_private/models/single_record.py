@@ -14,7 +14,7 @@ from pytensor.tensor.variable import TensorConstant
 
 from pymc_private.analysis import MIXED, NONE, row_labels, simplify
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
-from pymc_private.analysis.rebuild import rebuild
+from pymc_private.analysis.rebuild import rebuild, untraced
 from pymc_private.errors import NotCertified
 from pymc_private.models.pinning import expressions_of_rows, public_data
 from pymc_private.models.records import RecordGraph
@@ -92,8 +92,9 @@ def single_record(
         and _alike(record, values, stand_ins, axes, n)
     ):
         return None
-    known = {v: pt.constant(v.get_value(), name=v.name) for v in fixed}
-    return _one_row(rebuild([record], known)[0], graph, sources, shapes, arrays)
+    with untraced():
+        known = {v: pt.constant(v.get_value(), name=v.name) for v in fixed}
+        return _one_row(rebuild([record], known)[0], graph, sources, shapes, arrays)
 
 
 def _row_arrays(record: Variable, n: int) -> list[_RowArray]:

@@ -9,7 +9,7 @@ import pymc as pm
 from pytensor.graph.basic import Variable
 
 from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis import SimplexRows
+from pymc_private.analysis import SimplexRows, ZeroSumRows
 from pymc_private.models.sources import constant_value
 
 INF = float("inf")
@@ -17,7 +17,9 @@ BOXABLE = {"NoneType", "LogTransform", "LogOddsTransform", "LogOddsInterval", "I
 """Transforms whose variable is free in each coordinate, so that a box may replace its support."""
 
 
-WALLED = {"SimplexTransform", "CholeskyCovPacked"}
+ZERO_SUM = "ZeroSumTransform"
+"""The transform of effects that sum to zero along their last axis."""
+WALLED = {"SimplexTransform", "CholeskyCovPacked", ZERO_SUM}
 """Transforms that a trim keeps: a potential of -inf outside restricts the box."""
 ORDERED = "Ordered"
 """The transform of increasing vectors: boxes that do not overlap keep the order by themselves."""
@@ -25,7 +27,10 @@ ORDERED = "Ordered"
 
 def transform_name(model: pm.Model, rv: Variable) -> str:
     """Class name of the value transform."""
-    name = type(model.rvs_to_transforms[rv]).__name__
+    transform = model.rvs_to_transforms[rv]
+    name = type(transform).__name__
+    if name == ZERO_SUM and len(transform.zerosum_axes) > 1:
+        return f"{name} over {len(transform.zerosum_axes)} axes"
     return "Interval" if name == "IntervalTransform" else name
 
 
@@ -51,6 +56,8 @@ def support(model: pm.Model, rv: Variable, shape: tuple[int, ...]) -> Bounds:
         return _box(0.0, 1.0, shape)
     if kind == "SimplexTransform":
         return Bounds(np.zeros(shape), np.ones(shape), SimplexRows())
+    if kind == ZERO_SUM:
+        return Bounds(np.full(shape, -INF), np.full(shape, INF), ZeroSumRows())
     if kind == "CholeskyCovPacked":
         return _packed_support(shape)
     if kind == "Interval":

@@ -14,6 +14,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_private.analysis import Interval as Bounds
+from pymc_private.analysis import SimplexRows, ZeroSumRows
 from pymc_private.models.clipped import in_plain_ops
 from pymc_private.models.compat import copy_model, copy_together
 from pymc_private.models.pinning import public_data
@@ -126,10 +127,11 @@ def _is_open(bounds: Bounds) -> bool:
 def _start(bounds: Bounds) -> np.ndarray:
     """A point well inside: the middle, or one unit from the only end."""
     low, high = np.asarray(bounds.lower, dtype=float), np.asarray(bounds.upper, dtype=float)
-    if bounds.within is not None:
-        return onto_simplex((low + high) / 2, low, high)
     low = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 2.0, -1.0))
-    return (low + np.where(np.isfinite(high), high, low + 2.0)) / 2
+    high = np.where(np.isfinite(high), high, low + 2.0)
+    if isinstance(bounds.within, SimplexRows | ZeroSumRows):
+        return onto_simplex((low + high) / 2, low, high, bounds.within.total)
+    return (low + high) / 2
 
 
 def _interval(bounds: Bounds) -> Any:

@@ -12,12 +12,13 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis import Interval as Bounds
+from pymc_private.analysis import SimplexRows, ZeroSumRows
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.counted import refuse_in_sequences
 from pymc_private.models.inner_box import box_within
 from pymc_private.models.prior_draws import refuse_improper
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.supports import BOXABLE, ORDERED, WALLED, transform_name
+from pymc_private.models.supports import BOXABLE, ORDERED, WALLED, ZERO_SUM, transform_name
 from pymc_private.models.theta_l import restrict
 
 OUTERMOST = 1e-9
@@ -113,23 +114,21 @@ def _cut(private: PrivateModel, name: str, ends: Any) -> Bounds:
         raise Unsupported(
             f"'{name}' cannot be trimmed by a box",
             got=f"a variable with {kind}, dtype {rv.type.dtype}",
-            allowed="continuous variables that are free in each coordinate, simplex rows, ordered "
-            "vectors, packed Cholesky factors",
+            allowed="continuous variables that are free in each coordinate, simplex rows, effects "
+            "that sum to zero, ordered vectors, packed Cholesky factors",
             do="trim other variables, or write the prior with free coordinates",
         )
     now, shape = private.box[name], private.shapes[name]
     lower, upper = _ends(name, ends, shape)
     lower, upper = np.maximum(lower, now.lower), np.minimum(upper, now.upper)
-    if kind == "SimplexTransform":
-        lower, upper = (
-            np.maximum(lower, 1.0 - (upper.sum(axis=-1, keepdims=True) - upper) - 1e-12),
-            np.minimum(upper, 1.0 - (lower.sum(axis=-1, keepdims=True) - lower) + 1e-12),
-        )
+    if isinstance(now.within, SimplexRows | ZeroSumRows):
+        lower, upper = _reached(lower, upper, now.within.total)
     if not np.all(lower < upper):
         raise DomainError(
             f"the box of '{name}' is empty",
             got=f"({ends[0]}, {ends[1]})",
-            allowed=f"ends that meet [{np.min(now.lower):.4g}, {np.max(now.upper):.4g}]",
+            allowed=f"ends that meet [{np.min(now.lower):.4g}, {np.max(now.upper):.4g}]"
+            + (" and let entries sum to zero" if isinstance(now.within, ZeroSumRows) else ""),
         )
     if kind == ORDERED and not np.all(upper[..., :-1] <= lower[..., 1:]):
         raise DomainError(
@@ -146,6 +145,15 @@ def _cut(private: PrivateModel, name: str, ends: Any) -> Bounds:
             do="give a finite end to each entry",
         )
     return replace(now, lower=lower, upper=upper)
+
+
+def _reached(lower: np.ndarray, upper: np.ndarray, total: float) -> tuple[np.ndarray, np.ndarray]:
+    """The ends that rows of one sum can reach; open ends stay open."""
+    with np.errstate(invalid="ignore"):
+        least = total - (upper.sum(axis=-1, keepdims=True) - upper)
+        most = total - (lower.sum(axis=-1, keepdims=True) - lower)
+        slack = 1e-12 * np.maximum(1.0, np.abs(np.stack([least, most])))
+    return np.fmax(lower, least - slack[0]), np.fmin(upper, most + slack[1])
 
 
 def _ends(name: str, ends: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -197,7 +205,9 @@ def _exact_ends(private: PrivateModel, tail: float) -> dict[str, tuple[np.ndarra
 
 
 def _boxable(model: pm.Model, rv: Variable) -> bool:
-    return transform_name(model, rv) in BOXABLE and str(rv.type.dtype).startswith("float")
+    return transform_name(model, rv) in BOXABLE | {ZERO_SUM} and str(rv.type.dtype).startswith(
+        "float"
+    )
 
 
 def _quantiles(rv: Variable, tail: float, shape: tuple[int, ...]) -> Any:

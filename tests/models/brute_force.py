@@ -20,7 +20,8 @@ def random_points(private, rng, count):
             low, high = np.clip(box.lower, -FAR, FAR), np.clip(box.upper, -FAR, FAR)
             share = rng.random(low.shape) if k % 2 else rng.integers(0, 2, low.shape)
             value = low + share * (high - low)
-            point[name] = value if box.within is None else onto_simplex(value, low, high)
+            total = getattr(box.within, "total", None)
+            point[name] = value if total is None else onto_simplex(value, low, high, total)
         yield point
 
 

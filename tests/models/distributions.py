@@ -598,8 +598,18 @@ def mv_student_t(d: Data) -> None:
     pm.MvStudentT("y", nu=nu, mu=m, scale=np.array([[1.0, 0.5], [0.5, 1.0]]), observed=d["y"])
 
 
-@entry(records(y=numbers(-2, 2)), {"y": (-2, 2)}, {}, keywords={})
-def zero_sum_prior(d: Data) -> None:
+@entry(
+    records(y=numbers(-2, 2), g=counts(0, 2)),
+    {"y": (-2, 2), "g": {0, 1, 2}},
+    {"m": (-1, 1), "z": (-1, 1)},
+)
+def zero_sum_effects(d: Data) -> None:
+    group, z = pm.Data("g", d["g"], dims="person"), pm.ZeroSumNormal("z", 1.0, shape=3)
+    pm.Normal("y", normal() + z[group], 1.0, observed=d["y"], dims="person")
+
+
+@entry(records(y=numbers(-2, 2)), {"y": (-2, 2)}, {"z": (-1, 1)})
+def zero_sum_entry(d: Data) -> None:
     z = pm.ZeroSumNormal("z", 1.0, shape=3)
     pm.Normal("y", z[0], 1.0, observed=d["y"], dims="person")
 
@@ -658,7 +668,6 @@ REFUSED = {
     "uniform whose end crosses the data": "Switch reading u, y",  # -inf: true
     "multinomial of any counts": "Switch reading p, y",  # -inf where the sum is not n: true
     "mv normal of lkj": "l reading l",  # its box is open, and it cannot be trimmed
-    "zero sum prior": "z reading z",  # likewise
 }
 """What each refusal names."""
 

@@ -11,6 +11,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import DomainError, Unsupported
+from tests.models.brute_force import own_logp, random_points
 
 bmb = pytest.importorskip("bambi")
 # The name of a row of counts differs between the two generations of Bambi.
@@ -78,6 +79,7 @@ FAMILIES = {
     "weibull": ("pos ~ x", {"pos": (0.2, 4)}, {"alpha": (1, 2)}, LOG),
     "categorical": ("cat ~ x", {"cat": {0, 1, 2}}, {}, {}),
     "cumulative": ("ord ~ 0 + x", {"ord": {0, 1, 2}}, {"threshold": ([-1, 0.2], [-0.2, 1])}, {}),
+    "sratio": ("ord ~ 0 + x", {"ord": {0, 1, 2}}, {"threshold": (-1, 1)}, {}),
     "multinomial": (
         "c(a, b, c) ~ x",
         {"c(a, b, c)": pmp.Counts(4), "constant_0": {4}},
@@ -118,7 +120,7 @@ FAMILIES = {
         {},
     ),
 }
-FAST = ("binomial", "weibull", "categorical", "cumulative")
+FAST = ("binomial", "weibull", "categorical", "cumulative", "sratio")
 
 
 def private_of(family: str):
@@ -138,6 +140,18 @@ def test_a_family_is_certified_and_keeps_its_likelihood(family):
     found = pmp.certify(private, tolerance=1e9, seconds=0.1, progressbar=False)
     assert 0 < found.range < np.inf
     agree(private, model)
+
+
+def test_a_stick_broken_by_a_threshold_is_bounded_closely():
+    """All pairs of records at random points, by PyMC itself; the size of the stick is Bambi's."""
+    _, private = private_of("sratio")
+    found = pmp.certify(private, progressbar=False)
+    points = random_points(private, np.random.default_rng(4), 40)
+    logp = np.array([*map(own_logp(private), points)])
+    pairs = logp[:, :, None] - logp[:, None, :]
+    variation = (pairs.max(axis=0) - pairs.min(axis=0)).max()
+    assert 0.8 * found.range < variation <= found.range
+    assert found.tightness < 1.02
 
 
 def agree(private, model) -> None:

@@ -106,6 +106,11 @@ def test_a_black_box_is_cured_by_a_clip():
     assert certify(clip(private, -5, 2)).range == 14.0  # T25: 2 (upper - lower)
 
 
+def test_the_normal_tail_of_an_ex_gaussian_is_bounded_closely():
+    """It was twice too large while log Phi was read as PyMC's two forms, one on each side of -1."""
+    assert certify(first("ex gaussian")).tightness < 1.02
+
+
 def test_a_planted_escape_is_caught():
     """The search above would see a bound that is a tenth too small."""
     name = "bernoulli"

@@ -114,7 +114,7 @@ def test_slopes_across_a_jump_are_caught(monkeypatch):
 
     found = solved(next(objectives(guarded())))
     assert found.upper == pytest.approx(6.0, rel=0.05)
-    everywhere = lambda value, moving, trail, axes: np.asarray(True)  # noqa: E731
+    everywhere = lambda *_: np.asarray(True)  # noqa: E731
     monkeypatch.setattr(batch, "continuity", everywhere)
     assert solved(next(objectives(guarded()))).upper < 5.0
 

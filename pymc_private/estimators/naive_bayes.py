@@ -180,6 +180,10 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
         self._fit_tables(frame, families, declared, records)
         return self
 
+    def _assumed(self) -> tuple[str, ...]:
+        public = isinstance(self.classes, str) and self.classes == "public"
+        return ("which classes occur is public",) if public else ()
+
     def _frame(self, X: Any, y: Any, first: bool) -> tuple[Any, list[str]]:
         """One frame with a column for each feature and one for the class."""
         if is_frame(X):

@@ -18,7 +18,13 @@ from pymc_private.mechanisms.tables.contents import (
     simplices,
     whole_numbers,
 )
-from pymc_private.mechanisms.tables.families import Family, Tables, same_total, tables_of
+from pymc_private.mechanisms.tables.families import (
+    Family,
+    Tables,
+    at_least,
+    same_total,
+    tables_of,
+)
 from pymc_private.mechanisms.tables.plan import (
     FREE_DRAWS,
     CountPlan,
@@ -31,7 +37,7 @@ from pymc_private.mechanisms.tables.publish import Where, publish
 from pymc_private.privacy import Ledger
 from pymc_private.privacy.arguments import not_negative, positive, whole
 from pymc_private.privacy.count_budget import CountBudget
-from pymc_private.privacy.neighbors import SUBSTITUTE, check_neighbors
+from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 from pymc_private.privacy.noisy_counts import GAUSSIAN, noise_sd
 
 
@@ -88,7 +94,8 @@ def dirichlet(
     sensitivity : tuple of float, optional
         (squared Euclidean, largest) change of a vector statistic that is no histogram.
     minimum : float
-        Public lower bound of every count in every data set of the domain.
+        Public lower bound of every count in every data set of the domain; data below it are
+        refused.
     draws : int, optional
         Default 1 for Dirichlet draws, each of which is paid for; 500 for noise, whose posterior
         draws are free.
@@ -123,7 +130,7 @@ def dirichlet(
     tables = tables_of(counts)
     budget = CountBudget.of(epsilon, delta, rdp, zcdp)
     given = (prior, sensitivity, minimum, draws, profile)
-    plan = plan_for(tables, budget, method, check_neighbors(neighbors), unit, *given)
+    plan = plan_for(tables, budget, method, neighbors, unit, *given)
     where = Where(ledger, name, data_version, save, again, random_seed)
     if plan.method != "noisy":
         return publish(plan, drawn_content(plan, tables), where)
@@ -172,7 +179,7 @@ def noisy_counts(
     tables = tables_of(counts)
     budget = CountBudget.of(epsilon, delta, rdp, zcdp)
     given = (None, None, 0.0, None, 1.0 if neighbors != SUBSTITUTE else None)
-    plan = plan_for(tables, budget, "noisy", check_neighbors(neighbors), unit, *given)
+    plan = plan_for(tables, budget, "noisy", neighbors, unit, *given)
     whole_numbers(tables)
     where = Where(ledger, name, data_version, save, again, random_seed)
     return publish(plan, noise_content(plan, tables), where)
@@ -238,9 +245,16 @@ def plan_for(
     draws: int | None = None,
     profile: Any = None,
 ) -> CountPlan:
-    """Decide from what is public; of the data, the number of records under substitution alone."""
+    """Decide from what is public; data that contradict what was declared are refused."""
     families = tables.families
     not_negative(minimum=minimum)
+    if neighbors not in (SUBSTITUTE, ADD_REMOVE):
+        raise DomainError(
+            "tables of counts are priced for one record",
+            got=f"neighbors={neighbors!r}",
+            allowed=f"{SUBSTITUTE}, {ADD_REMOVE}",
+        )
+    at_least(tables, minimum)
     if unit == "attribute" and neighbors != SUBSTITUTE:
         raise DomainError(
             "an attribute is replaced, not added", got=neighbors, allowed='neighbors="substitute"'

@@ -9,7 +9,6 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 import pandas as pd
-import xarray as xr
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
@@ -21,7 +20,7 @@ from pymc_private.estimators.parts import OTHERS, Part, assuming, check_update, 
 from pymc_private.mechanisms.dirichlet import plan_for
 from pymc_private.mechanisms.release import Release
 from pymc_private.mechanisms.tables.contents import drawn_content, noise_content
-from pymc_private.mechanisms.tables.families import Tables, same_total, tables_of
+from pymc_private.mechanisms.tables.families import Tables, counted, same_total
 from pymc_private.mechanisms.tables.plan import CountPlan
 from pymc_private.mechanisms.tables.publish import Where, publish
 from pymc_private.privacy import Guarantee, Ledger
@@ -133,16 +132,8 @@ class CountEstimator(BaseEstimator):
     def _tables(
         self, counts: Mapping[str, np.ndarray], families: Families, columns: Mapping[str, Column]
     ) -> Tables:
-        return tables_of(
-            {
-                family: xr.DataArray(
-                    counts[family],
-                    dims=names,
-                    coords={name: _labels(columns[name]) for name in names},
-                )
-                for family, names in families.items()
-            }
-        )
+        labels = {name: _labels(column) for name, column in columns.items()}
+        return counted(counts, families, labels)
 
 
 def _labels(column: Column) -> list[Any]:

@@ -11,7 +11,12 @@ from pymc_private.errors import Incompatible
 from pymc_private.mechanisms.release import Release
 from pymc_private.mechanisms.tables.contents import simplices
 from pymc_private.mechanisms.tables.plan import CountPlan
-from pymc_private.mechanisms.tables.posterior import NoisyTable, TablePosterior, noisy_posterior
+from pymc_private.mechanisms.tables.posterior import (
+    NoisyTable,
+    TablePosterior,
+    noisy_posterior,
+    shrunk,
+)
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.privacy.noisy_counts import GAUSSIAN
@@ -73,9 +78,11 @@ class Noisy:
             for f in first.design.families
         }
         known = total if first.design.neighbors == SUBSTITUTE else None
-        self.posterior: dict[str, TablePosterior] = noisy_posterior(
-            noisy, law, scale, variance**0.5, known, first.design.minimum
-        )
+        sd = variance**0.5
+        found = noisy_posterior(noisy, law, scale, sd, known, first.design.minimum)
+        self.posterior: dict[str, TablePosterior] = {
+            name: shrunk(table, noisy[name], sd) for name, table in found.items()
+        }
 
     def mean(self) -> dict[str, np.ndarray]:
         """Posterior means."""

@@ -107,6 +107,19 @@ def tables_of(counts: Any) -> Tables:
     return Tables(families, {family.name: array for family, array in pairs})
 
 
+def counted(
+    counts: Mapping[str, np.ndarray], dims: Mapping[str, tuple[str, ...]],
+    labels: Mapping[str, Sequence[Any]],
+) -> Tables:  # fmt: skip
+    """Take counts that were made here, of columns whose labels were declared: see `tables_of`."""
+    families = tuple(
+        Family(name, counts[name].shape, axes, tuple((a, tuple(labels[a])) for a in axes), True)
+        for name, axes in dims.items()
+    )
+    _agree(families)
+    return Tables(families, dict(counts))
+
+
 def at_least(tables: Tables, minimum: float) -> None:
     """Refuse counts below what was declared of every data set: the price rests on it (T9).
 

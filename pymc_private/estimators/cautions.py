@@ -82,8 +82,8 @@ def warn_of_edges(frame: Any, columns: Mapping[str, Column]) -> None:
     """Warn of edges that are quantiles, or equal steps of the range, of these very records."""
     if not isinstance(frame, pd.DataFrame):
         return
-    seen = [name for name, c in columns.items() if c.edges and name in frame and _computed(
-        np.asarray(c.edges), pd.to_numeric(frame[name], errors="coerce").to_numpy(float))]  # fmt: skip
+    binned = {n: np.asarray(c.edges) for n, c in columns.items() if c.edges and n in frame}
+    seen = [name for name, edges in binned.items() if _computed(edges, _numbers(frame[name]))]
     if seen:
         warnings.warn(
             f"the edges of {', '.join(seen)} are quantiles or equal steps of these records; if "
@@ -115,6 +115,10 @@ def _computed(edges: np.ndarray, values: np.ndarray) -> bool:
             if any(np.abs(edges - found).max() <= tolerance for found in (quantiles, steps)):
                 return True
     return False
+
+
+def _numbers(column: Any) -> np.ndarray:
+    return np.asarray(pd.to_numeric(column, errors="coerce"), dtype=float)
 
 
 def _learns(step: Any) -> bool:

@@ -209,7 +209,9 @@ class Guarantee(Constructors):
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; `from_dict` restores it exactly."""
         atoms = [
-            [a.kind, _write(a.value), _write(a.delta), a.count, a.shape.hex()] for a in self.atoms
+            [a.kind, _write(a.value), _write(a.delta), a.count]
+            + [shape.hex() for shape in (a.shape, a.other)[: 2 if a.other else 1]]
+            for a in self.atoms
         ]
         return {
             "atoms": atoms,

@@ -21,8 +21,8 @@ WORDS = {
 """What each relation protects. Groups of k records: `Guarantee.group` (T24).
 
 `ANY` implies the other two, and is a promise of its own kind: it adds to theirs only after
-`Guarantee.restated` says so. Nothing with sensitivity per record can promise it. `ATTRIBUTE` is less
-than `SUBSTITUTE`, so a promise about records may be restated for it, never the other way round.
+`Guarantee.restated` says so. Nothing with sensitivity per record can promise it. `ATTRIBUTE` is
+less than `SUBSTITUTE`: a promise about records may be restated for it, never the other way round.
 """
 
 

@@ -196,8 +196,8 @@ def _with_prior(budget: CountBudget, design: Design, method: str) -> CountPlan:
             got=f"method={method!r} with prior=",
             do='leave prior= out, or take method="exact"',
         )
-    least = min(float(a.min()) for a in design.prior)
-    r, guarantee = posterior_power(budget, least, design.touched)
+    least, second = np.sort(np.concatenate([a.ravel() for a in design.prior]))[:2].tolist()
+    r, guarantee = posterior_power(budget, least, design.touched, second)
     powers = (r,) * len(design.families)
     return CountPlan(
         design, budget, "exact", _assuming(guarantee, design), powers, tuple(design.prior)

@@ -295,7 +295,7 @@ def noise_aware(privacy: str) -> Method:
         total = float(next(iter(counts.values())).sum())
         sd = plan.scale if law == "gaussian" else noise_sd(plan.scale)
         found = noisy_posterior(noisy, plan.law, plan.scale, sd, total)
-        return {name: shrunk(t, noisy[name], sd).mean() for name, t in found.items()}
+        return {name: table.mean() for name, table in shrunk(found, noisy, sd).items()}
 
     return method
 

@@ -80,9 +80,7 @@ class Noisy:
         known = total if first.design.neighbors == SUBSTITUTE else None
         sd = variance**0.5
         found = noisy_posterior(noisy, law, scale, sd, known, first.design.minimum)
-        self.posterior: dict[str, TablePosterior] = {
-            name: shrunk(table, noisy[name], sd) for name, table in found.items()
-        }
+        self.posterior: dict[str, TablePosterior] = shrunk(found, noisy, sd)
 
     def mean(self) -> dict[str, np.ndarray]:
         """Posterior means."""

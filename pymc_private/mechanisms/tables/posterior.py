@@ -143,21 +143,36 @@ def noisy_posterior(
     return found
 
 
-def shrunk(posterior: TablePosterior, table: NoisyTable, sd: float) -> TablePosterior:
-    """Draw the rows of a family together as far as noise explains their differences.
+def shrunk(
+    posteriors: Mapping[str, TablePosterior], tables: Mapping[str, NoisyTable], sd: float
+) -> dict[str, TablePosterior]:
+    """Draw the rows of families together as far as noise explains their differences.
 
     The prior of `noisy_posterior` takes all cells of a family as unlike each other, so noise in one
     row passes for a difference between rows, which is what a classifier goes by. The residuals of
     the noisy counts from independence, n_row n_value / N, keep the share that positive-part
-    James-Stein leaves them, 1 - (rows - 1) (values - 1) sd^2 / their sum of squares.
+    James-Stein leaves them: 1 - (rows - 1) (values - 1) sd^2 / their sum of squares, both sums over
+    all families whose rows are values of the same columns.
     """
+    sums: dict[tuple[str, ...], np.ndarray] = {}
+    for name, posterior in posteriors.items():
+        found = np.array(_residuals(posterior, tables[name]))
+        parents = tables[name].dims[:-1]
+        sums[parents] = sums.get(parents, np.zeros(2)) + found
+    kept = {
+        parents: max(0.0, 1.0 - free * sd**2 / left) if free and left > 0.0 else 1.0
+        for parents, (free, left) in sums.items()
+    }
+    return {k: replace(p, kept=kept[tables[k].dims[:-1]]) for k, p in posteriors.items()}
+
+
+def _residuals(posterior: TablePosterior, table: NoisyTable) -> tuple[float, float]:
+    """Degrees of freedom of the differences between rows, and their sum of squares."""
     rows = table.noisy.reshape(-1, table.noisy.shape[-1]).astype(float)
     counts = posterior.counts().reshape(rows.shape)
     alike = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / max(float(counts.sum()), 1e-300)
     free = (rows.shape[0] - 1) * (rows.shape[1] - 1)
-    left = float(((rows - alike) ** 2).sum())
-    kept = max(0.0, 1.0 - free * sd**2 / left) if free and left > 0.0 else 1.0
-    return replace(posterior, kept=kept)
+    return float(free), float(((rows - alike) ** 2).sum()) if free else 0.0
 
 
 def _apart(

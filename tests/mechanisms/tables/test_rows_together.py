@@ -30,7 +30,7 @@ def divergence(rows, tables):
 def posteriors(seed, difference):
     rows, noisy = family(seed, difference)
     plain = noisy_posterior({"x": noisy}, "discrete_gaussian", SCALE, SCALE, float(N))["x"]
-    return rows, plain, shrunk(plain, noisy, SCALE)
+    return rows, plain, shrunk({"x": plain}, {"x": noisy}, SCALE)["x"]
 
 
 def test_rows_that_are_alike_are_closer_together_and_rows_that_differ_stay_apart():
@@ -50,10 +50,18 @@ def test_draws_and_means_tell_the_same_and_margins_stay():
     assert some.mean(axis=0) == pytest.approx(drawn.counts(), abs=0.05 * N / 8)
     for axis in (0, 1):
         assert drawn.counts().sum(axis=axis) == pytest.approx(plain.counts().sum(axis=axis))
-    alone = noisy_posterior({"p": NoisyTable(np.array([5, 9]), ("k",))}, "laplace", 2.0, 2.8, 14.0)[
-        "p"
-    ]
-    assert shrunk(alone, NoisyTable(np.array([5, 9]), ("k",)), 2.8).kept == 1.0
+    one = {"p": NoisyTable(np.array([5, 9]), ("k",))}
+    alone = noisy_posterior(one, "laplace", 2.0, 2.8, 14.0)
+    assert shrunk(alone, one, 2.8)["p"].kept == 1.0
+
+
+def test_families_with_the_same_rows_keep_one_share():
+    tables = {f"x{i}": family(i, 0.5)[1] for i in range(4)}
+    tables |= {"other": NoisyTable(tables["x0"].noisy, ("region", "other"))}
+    found = noisy_posterior(tables, "discrete_gaussian", SCALE, SCALE, float(N))
+    kept = {name: table.kept for name, table in shrunk(found, tables, SCALE).items()}
+    assert len({kept[f"x{i}"] for i in range(4)}) == 1
+    assert kept["other"] != kept["x0"]
 
 
 @pytest.mark.parametrize(("law", "scale"), [("laplace", 7.0), ("discrete_gaussian", 40.0)])

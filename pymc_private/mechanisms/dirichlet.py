@@ -22,6 +22,7 @@ from pymc_private.mechanisms.tables.families import (
     Family,
     Tables,
     at_least,
+    check_relation,
     same_total,
     tables_of,
 )
@@ -37,7 +38,7 @@ from pymc_private.mechanisms.tables.publish import Where, publish
 from pymc_private.privacy import Ledger
 from pymc_private.privacy.arguments import not_negative, positive, whole
 from pymc_private.privacy.count_budget import CountBudget
-from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
+from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.privacy.noisy_counts import GAUSSIAN, noise_sd
 
 
@@ -90,7 +91,8 @@ def dirichlet(
         else from the one whose likelihood has the largest power that fits.
     neighbors : {"substitute", "add_remove"}
     unit : {"row", "attribute"}
-        What is protected: a row, or one attribute of a row; the latter wants named axes.
+        What is protected: a row, or one attribute of a row; the latter wants named axes, and a
+        ledger with ``neighbors="attribute"``.
     sensitivity : tuple of float, optional
         (squared Euclidean, largest) change of a vector statistic that is no histogram.
     minimum : float
@@ -248,17 +250,8 @@ def plan_for(
     """Decide from what is public; data that contradict what was declared are refused."""
     families = tables.families
     not_negative(minimum=minimum)
-    if neighbors not in (SUBSTITUTE, ADD_REMOVE):
-        raise DomainError(
-            "tables of counts are priced for one record",
-            got=f"neighbors={neighbors!r}",
-            allowed=f"{SUBSTITUTE}, {ADD_REMOVE}",
-        )
+    check_relation(neighbors, unit)
     at_least(tables, minimum)
-    if unit == "attribute" and neighbors != SUBSTITUTE:
-        raise DomainError(
-            "an attribute is replaced, not added", got=neighbors, allowed='neighbors="substitute"'
-        )
     if sensitivity is not None and (len(families) > 1 or families[0].tables > 1):
         raise DomainError("a sensitivity is declared for one vector", got=f"{len(families)} tables")
     total = None

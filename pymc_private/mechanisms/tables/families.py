@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_private.errors import DomainError, Incompatible, PrivacyWarning
+from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 
 SAME_TOTAL = 1e-9
 
@@ -158,6 +159,26 @@ def same_total(tables: Tables) -> float:
             do='count some, or protect their number too: neighbors="add_remove"',
         )
     return totals[0]
+
+
+def check_relation(neighbors: str, unit: str) -> None:
+    """Refuse what tables of counts are not priced for.
+
+    Raises
+    ------
+    DomainError
+        It is not one record that is replaced or added, or one attribute that is replaced.
+    """
+    if neighbors not in (SUBSTITUTE, ADD_REMOVE):
+        raise DomainError(
+            "tables of counts are priced for one record",
+            got=f"neighbors={neighbors!r}",
+            allowed=f"{SUBSTITUTE}, {ADD_REMOVE}",
+        )
+    if unit == "attribute" and neighbors != SUBSTITUTE:
+        raise DomainError(
+            "an attribute is replaced, not added", got=neighbors, allowed='neighbors="substitute"'
+        )
 
 
 def most_touched(families: Sequence[Family], unit: str) -> int:

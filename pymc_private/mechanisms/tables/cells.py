@@ -24,7 +24,7 @@ BELOW, ABOVE = 14.0, 10.0
 """How far from the noisy count a true one is looked for, in scales of Gaussian noise."""
 TABLED = 2**18
 """Counts up to this one find their prior in a table."""
-FAR = 36.0
+FAR = 28.0
 """The same for Laplace noise: at the largest tilt what is cut off weighs e^(-0.3 FAR)."""
 MOST_TILT, LEAST_TILT = {LAPLACE: 0.7}, -60.0
 """Ends of the tilt, in reciprocal scales: upward those the windows are made for (6 for Gaussian

@@ -218,7 +218,7 @@ def _prior_mean(
         return priors[0]
     each = np.array(priors)
     laws = distinct_cells(rows, *noise, total).with_each(priors)
-    tilt = match_sum(laws, total, 1e-4)  # where the tilt is right, the evidence is level in it
+    tilt = match_sum(laws, total, 1e-2)  # where the tilt is right, the evidence is level in it
     scores = log_evidence(laws, tilt, total, each)
     return round(float(special.softmax(scores) @ each), 3)
 

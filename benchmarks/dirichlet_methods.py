@@ -13,7 +13,7 @@ import numpy as np
 from scipy import optimize, special
 
 from pymc_private.mechanisms.tables.plan import _noisy_kl
-from pymc_private.mechanisms.tables.posterior import NoisyTable, noisy_posterior
+from pymc_private.mechanisms.tables.posterior import NoisyTable, noisy_posterior, shrunk
 from pymc_private.privacy import (
     beta_pair_delta,
     beta_pair_rdp,
@@ -279,7 +279,8 @@ def noise_for(b: CountBudget, m: int):
 
 
 def noise_aware(privacy: str) -> Method:
-    """This package's: integer noise, tables that learn from each other, posterior means."""
+    """As the estimators do it: integer noise, tables that learn from each other, posterior means,
+    rows drawn together as far as noise explains their differences."""
 
     def method(counts, dims, eps, rng):
         plan = noise_for(budget(eps, privacy), len(counts))
@@ -294,7 +295,7 @@ def noise_aware(privacy: str) -> Method:
         total = float(next(iter(counts.values())).sum())
         sd = plan.scale if law == "gaussian" else noise_sd(plan.scale)
         found = noisy_posterior(noisy, plan.law, plan.scale, sd, total)
-        return {name: table.mean() for name, table in found.items()}
+        return {name: table.mean() for name, table in shrunk(found, noisy, sd).items()}
 
     return method
 

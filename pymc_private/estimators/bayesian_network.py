@@ -41,7 +41,7 @@ class DirichletBayesianNetwork(CountEstimator):
         As in `DirichletNaiveBayes`.
     unit : {"row", "attribute"}
         "attribute" protects one attribute of a row: it is in its own tables and those of its
-        children only, which costs less.
+        children only, which costs less; charged to a ledger with ``neighbors="attribute"``.
 
     Attributes
     ----------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,27 +9,23 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 import pandas as pd
-import xarray as xr
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from pymc_private.errors import DomainError, Incompatible, PrivacyWarning
+from pymc_private.errors import DomainError
+from pymc_private.estimators.cautions import refuse_refits, warn_of_edges, warn_of_pipelines
 from pymc_private.estimators.columns import Column
 from pymc_private.estimators.counts import Families, count_tables
-from pymc_private.estimators.parts import Part, together
+from pymc_private.estimators.parts import OTHERS, Part, assuming, check_update, paid, together
 from pymc_private.mechanisms.dirichlet import plan_for
 from pymc_private.mechanisms.release import Release
 from pymc_private.mechanisms.tables.contents import drawn_content, noise_content
-from pymc_private.mechanisms.tables.families import Tables, same_total, tables_of
+from pymc_private.mechanisms.tables.families import Tables, counted, same_total
 from pymc_private.mechanisms.tables.plan import CountPlan
 from pymc_private.mechanisms.tables.publish import Where, publish
 from pymc_private.privacy import Guarantee, Ledger
 from pymc_private.privacy.count_budget import CountBudget
-from pymc_private.privacy.neighbors import SUBSTITUTE, check_neighbors
-
-CROSS_VALIDATION = (
-    "cross-validation fits the same records again and again, and its scores look at private rows"
-)
+from pymc_private.privacy.neighbors import SUBSTITUTE
 
 
 class CountEstimator(BaseEstimator):
@@ -97,11 +91,12 @@ class CountEstimator(BaseEstimator):
     ) -> None:
         """Count, charge, release, and keep the tables; `records` is "first", "new" or "same"."""
         parts = [] if records == "first" else list(self._fitted())
-        _refuse_cross_validation(self.ledger, self.random_state)
+        refuse_refits(self.ledger, self.random_state)
         budget = CountBudget.of(
             None if self.rdp or self.zcdp else self.epsilon, self.delta, self.rdp, self.zcdp
         )
-        check_neighbors(self.neighbors)
+        warn_of_pipelines()
+        warn_of_edges(frame, columns)
         tables = self._tables(count_tables(frame, families, columns), families, columns)
         if records == "new":
             plan = _again(parts[-1].plan, tables)
@@ -110,14 +105,10 @@ class CountEstimator(BaseEstimator):
                 tables, budget, self.method, self.neighbors, self.unit,
                 draws=self.draws, profile=self.profile,
             )  # fmt: skip
+            plan = assuming(plan, self._assumed())
+        check_update(parts, plan)
         content = (noise_content if plan.method == "noisy" else drawn_content)(plan, tables)
-        name = self.name if not parts or self.name is None else f"{self.name}, {len(parts) + 1}"
-        seed = _seed(self.random_state, len(parts))
-        parallel = records == "new"
-        where = Where(
-            self.ledger, name, self.data_version, random_seed=seed, parallel=parallel, keep=False
-        )
-        release = publish(plan, content, where)
+        release = publish(plan, content, self._where(parts, records))
         before = parts[-1].so_far if parts else None
         so_far = release.guarantee if before is None else before
         if records == "same" and before is not None:
@@ -125,19 +116,24 @@ class CountEstimator(BaseEstimator):
         self.parts_ = [*parts, Part(release, plan, records, so_far)]
         self.tables_ = together(self.parts_).mean()
 
+    def _where(self, parts: list[Part], records: str) -> Where:
+        """Say who pays: of other records, the charges that cover them."""
+        name = self.name if not parts or self.name is None else f"{self.name}, {len(parts) + 1}"
+        seed = _seed(self.random_state, len(parts))
+        covered = paid(parts) if records == "new" else frozenset[str]()
+        return Where(
+            self.ledger, name, self.data_version, random_seed=seed, covered=covered, keep=False
+        )
+
+    def _assumed(self) -> tuple[str, ...]:
+        """What a fit takes on trust besides."""
+        return ()
+
     def _tables(
         self, counts: Mapping[str, np.ndarray], families: Families, columns: Mapping[str, Column]
     ) -> Tables:
-        return tables_of(
-            {
-                family: xr.DataArray(
-                    counts[family],
-                    dims=names,
-                    coords={name: _labels(columns[name]) for name in names},
-                )
-                for family, names in families.items()
-            }
-        )
+        labels = {name: _labels(column) for name, column in columns.items()}
+        return counted(counts, families, labels)
 
 
 def _labels(column: Column) -> list[Any]:
@@ -149,7 +145,7 @@ def _labels(column: Column) -> list[Any]:
 def _again(plan: CountPlan, tables: Tables) -> CountPlan:
     """Keep the numbers of a plan for other records: then one promise covers both."""
     total = same_total(tables) if plan.design.neighbors == SUBSTITUTE else None
-    return replace(plan, design=replace(plan.design, total=total))
+    return assuming(replace(plan, design=replace(plan.design, total=total)), (OTHERS,))
 
 
 def _seed(random_state: Any, part: int) -> int | None:
@@ -158,35 +154,6 @@ def _seed(random_state: Any, part: int) -> int | None:
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
     return int(random_state) + part
-
-
-def _refuse_cross_validation(ledger: Ledger | None, random_state: Any) -> None:
-    """Inside scikit-learn's cross-validation every fit is charged, or refused without a ledger."""
-    if random_state is not None or not _inside("_fit_and_score", "sklearn.model_selection"):
-        return
-    if ledger is None and Ledger.current() is None:
-        raise Incompatible(
-            CROSS_VALIDATION,
-            got="a fit inside cross-validation, without a ledger",
-            do="choose parameters on public data or by prior knowledge; or pass a ledger with a "
-            "path, which is charged for every fit, and keep the scores to yourself",
-        )
-    warnings.warn(
-        f"{CROSS_VALIDATION}: each fit is charged; scores, and what is chosen by them, are not "
-        "covered by the guarantee",
-        PrivacyWarning,
-        stacklevel=4,
-    )
-
-
-def _inside(function: str, package: str) -> bool:
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        module = str(frame.f_globals.get("__name__", ""))
-        if frame.f_code.co_name == function and module.startswith(package):
-            return True
-        frame = frame.f_back
-    return False
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:

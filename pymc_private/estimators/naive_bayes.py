@@ -45,7 +45,7 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
     neighbors : {"substitute", "add_remove"}
     unit : {"row", "attribute"}
         "attribute": one feature of a row, or its class, which is in every table; so it costs the
-        same here.
+        same here, and is charged to a ledger with ``neighbors="attribute"``.
     draws : int, optional
         Dirichlet draws; each is paid for.
     profile
@@ -141,8 +141,8 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
         X, y
             As in `fit`.
         records : {"new", "same"}
-            "new": no record was in an earlier fit, so that each is protected by one promise and
-            nothing more is charged. "same": some were; charged in full.
+            "new": no record was in an earlier fit, so that each is protected by one promise; if
+            this ledger holds it, nothing more is charged. "same": some were; charged in full.
         """
         return self._count(X, y, other_records(records))
 
@@ -179,6 +179,10 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
         families = {CLASS: (CLASS,)} | {c.name: (CLASS, c.name) for c in self.columns_}
         self._fit_tables(frame, families, declared, records)
         return self
+
+    def _assumed(self) -> tuple[str, ...]:
+        public = isinstance(self.classes, str) and self.classes == "public"
+        return ("which classes occur is public",) if public else ()
 
     def _frame(self, X: Any, y: Any, first: bool) -> tuple[Any, list[str]]:
         """One frame with a column for each feature and one for the class."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,10 +11,17 @@ from pymc_private.errors import Incompatible
 from pymc_private.mechanisms.release import Release
 from pymc_private.mechanisms.tables.contents import simplices
 from pymc_private.mechanisms.tables.plan import CountPlan
-from pymc_private.mechanisms.tables.posterior import NoisyTable, TablePosterior, noisy_posterior
+from pymc_private.mechanisms.tables.posterior import (
+    NoisyTable,
+    TablePosterior,
+    noisy_posterior,
+    shrunk,
+)
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.privacy.noisy_counts import GAUSSIAN
+
+OTHERS = "no record of an update with new records was in an earlier fit"
 
 
 @dataclass(frozen=True)
@@ -42,8 +49,9 @@ class Noisy:
     def __init__(self, parts: Sequence[Part]) -> None:
         sums: list[tuple[dict[str, np.ndarray], float, float | None]] = []
         for part in parts:
+            released = part.release.posterior  # each look at it is a copy
             values = {
-                f.name: part.release.posterior[f.variable].values[0, 0].astype(float)
+                f.name: released[f.variable].values[0, 0].astype(float)
                 for f in part.plan.design.families
             }
             variance = part.plan.noise.sd**2 if part.plan.noise is not None else 0.0
@@ -70,9 +78,9 @@ class Noisy:
             for f in first.design.families
         }
         known = total if first.design.neighbors == SUBSTITUTE else None
-        self.posterior: dict[str, TablePosterior] = noisy_posterior(
-            noisy, law, scale, variance**0.5, known, first.design.minimum
-        )
+        sd = variance**0.5
+        found = noisy_posterior(noisy, law, scale, sd, known, first.design.minimum)
+        self.posterior: dict[str, TablePosterior] = shrunk(found, noisy, sd)
 
     def mean(self) -> dict[str, np.ndarray]:
         """Posterior means."""
@@ -109,18 +117,43 @@ class Drawn:
         return {name: np.asarray(drawn) for name, drawn in self.draws.items()}
 
 
-def together(parts: Sequence[Part]) -> Noisy | Drawn:
-    """Take all parts as one.
+def assuming(plan: CountPlan, said: tuple[str, ...]) -> CountPlan:
+    """Add to what the promise of a plan rests on."""
+    united = (*plan.guarantee.assumptions, *said)
+    return replace(plan, guarantee=replace(plan.guarantee, assumptions=united))
+
+
+def paid(parts: Sequence[Part]) -> frozenset[str]:
+    """Give the ledger heads of the charges of all parts; a seeded part was never charged."""
+    heads = (part.release.facts.get("ledger_head") for part in parts if part.release.private)
+    return frozenset(str(head) for head in heads if head)
+
+
+def check_update(parts: Sequence[Part], plan: CountPlan) -> None:
+    """Refuse, before it is charged, what could not be taken together with the tables there are.
 
     Raises
     ------
     Incompatible
-        Noise and Dirichlet draws do not mix.
+        Noise and Dirichlet draws, or other numbers of draws.
     """
-    noisy = {part.plan.method == "noisy" for part in parts}
-    if len(noisy) > 1:
+    if not parts:
+        return
+    before = parts[-1].plan
+    if (before.method == "noisy") != (plan.method == "noisy"):
         raise Incompatible(
-            "an update of another method does not fit the tables there are",
+            "noisy counts and Dirichlet draws do not mix; nothing was charged",
+            got=f"{plan.method} after {before.method}",
             do="name one method= for all fits",
         )
-    return Noisy(parts) if noisy.pop() else Drawn(parts)
+    if plan.method != "noisy" and before.draws != plan.draws:
+        raise Incompatible(
+            "draws are averaged one by one; nothing was charged",
+            got=f"draws={plan.draws} after {before.draws}",
+            do="take as many draws as before",
+        )
+
+
+def together(parts: Sequence[Part]) -> Noisy | Drawn:
+    """Take all parts, of one method, as one."""
+    return Noisy(parts) if parts[0].plan.method == "noisy" else Drawn(parts)

@@ -18,7 +18,14 @@ from pymc_private.mechanisms.tables.contents import (
     simplices,
     whole_numbers,
 )
-from pymc_private.mechanisms.tables.families import Family, Tables, same_total, tables_of
+from pymc_private.mechanisms.tables.families import (
+    Family,
+    Tables,
+    at_least,
+    check_relation,
+    same_total,
+    tables_of,
+)
 from pymc_private.mechanisms.tables.plan import (
     FREE_DRAWS,
     CountPlan,
@@ -31,7 +38,7 @@ from pymc_private.mechanisms.tables.publish import Where, publish
 from pymc_private.privacy import Ledger
 from pymc_private.privacy.arguments import not_negative, positive, whole
 from pymc_private.privacy.count_budget import CountBudget
-from pymc_private.privacy.neighbors import SUBSTITUTE, check_neighbors
+from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.privacy.noisy_counts import GAUSSIAN, noise_sd
 
 
@@ -84,11 +91,13 @@ def dirichlet(
         else from the one whose likelihood has the largest power that fits.
     neighbors : {"substitute", "add_remove"}
     unit : {"row", "attribute"}
-        What is protected: a row, or one attribute of a row; the latter wants named axes.
+        What is protected: a row, or one attribute of a row; the latter wants named axes, and a
+        ledger with ``neighbors="attribute"``.
     sensitivity : tuple of float, optional
         (squared Euclidean, largest) change of a vector statistic that is no histogram.
     minimum : float
-        Public lower bound of every count in every data set of the domain.
+        Public lower bound of every count in every data set of the domain; data below it are
+        refused.
     draws : int, optional
         Default 1 for Dirichlet draws, each of which is paid for; 500 for noise, whose posterior
         draws are free.
@@ -123,7 +132,7 @@ def dirichlet(
     tables = tables_of(counts)
     budget = CountBudget.of(epsilon, delta, rdp, zcdp)
     given = (prior, sensitivity, minimum, draws, profile)
-    plan = plan_for(tables, budget, method, check_neighbors(neighbors), unit, *given)
+    plan = plan_for(tables, budget, method, neighbors, unit, *given)
     where = Where(ledger, name, data_version, save, again, random_seed)
     if plan.method != "noisy":
         return publish(plan, drawn_content(plan, tables), where)
@@ -172,7 +181,7 @@ def noisy_counts(
     tables = tables_of(counts)
     budget = CountBudget.of(epsilon, delta, rdp, zcdp)
     given = (None, None, 0.0, None, 1.0 if neighbors != SUBSTITUTE else None)
-    plan = plan_for(tables, budget, "noisy", check_neighbors(neighbors), unit, *given)
+    plan = plan_for(tables, budget, "noisy", neighbors, unit, *given)
     whole_numbers(tables)
     where = Where(ledger, name, data_version, save, again, random_seed)
     return publish(plan, noise_content(plan, tables), where)
@@ -238,13 +247,11 @@ def plan_for(
     draws: int | None = None,
     profile: Any = None,
 ) -> CountPlan:
-    """Decide from what is public; of the data, the number of records under substitution alone."""
+    """Decide from what is public; data that contradict what was declared are refused."""
     families = tables.families
     not_negative(minimum=minimum)
-    if unit == "attribute" and neighbors != SUBSTITUTE:
-        raise DomainError(
-            "an attribute is replaced, not added", got=neighbors, allowed='neighbors="substitute"'
-        )
+    check_relation(neighbors, unit)
+    at_least(tables, minimum)
     if sensitivity is not None and (len(families) > 1 or families[0].tables > 1):
         raise DomainError("a sensitivity is declared for one vector", got=f"{len(families)} tables")
     total = None

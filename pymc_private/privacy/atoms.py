@@ -60,6 +60,8 @@ class Atom:
         Runs fixed in advance.
     shape : float, rounded down
         Prior parameter of a pair, or the order at which a Renyi divergence is known.
+    other : float, rounded down
+        The second least prior parameter of a Beta pair; 0 where it is `shape`, too.
     mu : Fraction or float
         Of a draw of bounded range: its Gaussian privacy, proved besides (T7); inf where there is
         none. Both proofs hold for the same draw, and so does the better one.
@@ -75,6 +77,7 @@ class Atom:
     delta: Fraction | float = 0.0
     count: int = 1
     shape: float = 0.0
+    other: float = 0.0
     mu: Fraction | float = math.inf
 
     def __post_init__(self) -> None:
@@ -102,6 +105,10 @@ class Atom:
         if self.kind in ("beta_pair", "gamma_pair"):
             positive(r=self.value)
         object.__setattr__(self, "shape", number_down(self.shape))  # less of it promises less
+        other = number_down(self.other)
+        if other and (self.kind != "beta_pair" or other < self.shape):
+            raise DomainError("a Beta pair has a least and a larger parameter", got=self.other)
+        object.__setattr__(self, "other", 0.0 if other == self.shape else other)
         if self.kind == "distance" and self.value > 1:
             raise DomainError("a total variation is at most 1", got=self.value, allowed="<= 1")
         if self.kind == "rdp" and not self.shape > 1.0:
@@ -147,7 +154,8 @@ class Atom:
     def renyi(self, order: float) -> float:
         """Renyi divergence of all runs at an order >= 1, nats; inf if there is none."""
         if self.kind == "beta_pair":
-            return times_up(self.count, beta_pair_rdp(order, self.number, self.shape))
+            each = beta_pair_rdp(order, self.number, self.shape, self.other or None)
+            return times_up(self.count, each)
         if self.kind == "gamma_pair":
             return times_up(self.count, gamma_pair_rdp(order, self.number, self.shape))
         if self.kind == "rdp":  # divergences do not fall in their order
@@ -219,7 +227,7 @@ class Atom:
             "gdp": f"{value}-GDP",
             "discrete_gaussian": f"count with discrete Gaussian noise (1 / sigma = {value})",
             "approximate": f"({value}, {number(self.delta, 3)})-DP",
-            "beta_pair": f"Dirichlet draw (r = {value}, alpha = {shape})",
+            "beta_pair": f"Dirichlet draw (r = {value}, alpha = {shape}{self._more})",
             "gamma_pair": f"Dirichlet draw (r = {value}, alpha = {shape})",
             "mollifier": f"mollifier draw of width {value}",
             "rdp": f"({shape}, {value})-RDP",
@@ -227,6 +235,10 @@ class Atom:
             "none": "not private",
         }[self.kind]
         return words if self.count == 1 else f"{self.count} x {words}"
+
+    @property
+    def _more(self) -> str:
+        return f" and {number(self.other, 6, up=False)} or more" if self.other else ""
 
 
 def _is_short(value: object) -> bool:

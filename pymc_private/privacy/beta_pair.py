@@ -83,14 +83,14 @@ def beta_pair_curve(eps: float, r: float, alpha: float) -> float:
 
 
 @vectorized
-def beta_pair_eps(delta: float, r: float, alpha: float) -> float:
+def beta_pair_eps(delta: float, r: float, alpha: float, beta: float | None = None) -> float:
     """Least epsilon at `delta` of one Dirichlet draw under substitution, rounded up.
 
     Parameters
     ----------
     delta : float
         In (0, 1): there is no pure epsilon.
-    r, alpha : float
+    r, alpha, beta : float
         As in `beta_pair_delta`.
 
     Returns
@@ -109,9 +109,9 @@ def beta_pair_eps(delta: float, r: float, alpha: float) -> float:
     """
     inside_unit(delta=delta)
     positive(r=r, alpha=alpha)
-    if beta_pair_delta(0.0, r, alpha) <= delta:
+    if beta_pair_delta(0.0, r, alpha, beta) <= delta:
         return 0.0
-    return least_argument(lambda eps: beta_pair_delta(eps, r, alpha), delta, float(r))
+    return least_argument(lambda eps: beta_pair_delta(eps, r, alpha, beta), delta, float(r))
 
 
 @vectorized
@@ -194,6 +194,11 @@ def beta_pair_rdp(order: float, r: float, alpha: float, beta: float | None = Non
     if b == alpha:
         return one
     return max(one, upper(lambda: _renyi(real(order), real(r), real(b), real(alpha))))
+
+
+def beta_pair_one_way(eps: float, r: float, a: float, b: float) -> float:
+    """Give delta of Beta(a + r, b) against Beta(a, b + r) alone, in [0, 1], rounded up."""
+    return _unit(_one_way(eps, r, a, b))
 
 
 @lru_cache(maxsize=4096)

@@ -97,18 +97,25 @@ class Constructors:
 
     @classmethod
     def dirichlet_of(
-        cls, r: float, alpha: float, tables: int = 1, draws: int = 1, **words: Any
-    ) -> Guarantee:
+        cls, r: float, alpha: float, tables: int = 1, draws: int = 1, *,
+        beta: float | None = None, **words: Any,
+    ) -> Guarantee:  # fmt: skip
         """Promise for draws from Dir(r f + alpha) of so many families of tables (T9-T11).
 
         Under substitution each family costs one Beta pair, whatever its number of tables; under
         addition or removal one Gamma pair. alpha is the least prior parameter of any cell; a public
         lower bound b on every count adds r b to it. There is no pure epsilon and no zCDP.
+
+        beta is the second least prior parameter, which makes one family under substitution cheaper:
+        draws then cost the larger of the pair's two directions. Of several families each may have
+        its own direction, so there alpha stands for both.
         """
         count = whole(tables, "the number of tables") * whole(draws, "the number of draws")
         added = check_records(words.get("neighbors", SUBSTITUTE)) == ADD_REMOVE
         positive(r=r, alpha=alpha)
-        pair = Atom("gamma_pair" if added else "beta_pair", number_up(r, "r"), 0.0, count, alpha)
+        other = 0.0 if added or tables != 1 or beta is None else beta
+        kind = "gamma_pair" if added else "beta_pair"
+        pair = Atom(kind, number_up(r, "r"), 0.0, count, alpha, other)
         return cls._of(pair, **words)
 
     @classmethod

@@ -6,12 +6,14 @@ import math
 
 from pymc_private.errors import DomainError
 from pymc_private.privacy.count_budget import CountBudget
-from pymc_private.privacy.dirichlet_joint import Touched, refuse_other
+from pymc_private.privacy.dirichlet_joint import THEOREM, Touched, refuse_other
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.joint_pairs import guess_delta
 
 
-def posterior_power(budget: CountBudget, least: float, touched: Touched) -> tuple[float, Guarantee]:
+def posterior_power(
+    budget: CountBudget, least: float, touched: Touched, second: float | None = None
+) -> tuple[float, Guarantee]:
     """Give the largest power r <= 1 at which a stated prior meets the budget; 1 is the posterior.
 
     Parameters
@@ -20,6 +22,8 @@ def posterior_power(budget: CountBudget, least: float, touched: Touched) -> tupl
     least : float
         Least prior parameter of any cell.
     touched : Touched
+    second : float, optional
+        The second least, of two cells of one family; default `least`.
 
     Returns
     -------
@@ -38,8 +42,9 @@ def posterior_power(budget: CountBudget, least: float, touched: Touched) -> tupl
     Theory T9-T11.
     """
     refuse_other(budget)
+    two = (least, least if second is None or touched.families > 1 else second)
     high, low = 0.0, 0.0  # logarithms; the quick curve finds the way, the proved one decides
-    while not _seems_to_fit(budget, touched, math.exp(low), least):
+    while not _seems_to_fit(budget, touched, math.exp(low), two):
         low, high = low - 1.0, low
         if low < -20.0:
             raise DomainError(
@@ -49,17 +54,33 @@ def posterior_power(budget: CountBudget, least: float, touched: Touched) -> tupl
             )
     while high - low > 1e-4:
         middle = 0.5 * (low + high)
-        fits = _seems_to_fit(budget, touched, math.exp(middle), least)
+        fits = _seems_to_fit(budget, touched, math.exp(middle), two)
         low, high = (middle, high) if fits else (low, middle)
     power = math.exp(low)
-    while not budget.fits(promise := touched.promise(power, least)):
+    while not budget.fits(promise := priced(touched, power, *two)):
         power *= 1.0 - 1e-4
     return power, promise
 
 
-def _seems_to_fit(budget: CountBudget, touched: Touched, r: float, least: float) -> bool:
+def priced(touched: Touched, r: float, least: float, second: float) -> Guarantee:
+    """Give the guarantee of all draws with a prior whose two least parameters are known (T9).
+
+    A record moves between two cells; whatever their parameters, two that are componentwise at most
+    as large dominate. Of one family, both directions of the pair are evaluated; of several, each
+    has its own, so there the least parameter stands for both.
+    """
+    if touched.families > 1 or second == least:
+        return touched.promise(r, least)
+    more = r * touched.minimum * (1.0 - 1e-12)
+    words = {"neighbors": touched.neighbors, "theorem": THEOREM}
+    return Guarantee.dirichlet_of(r, least + more, 1, touched.draws, beta=second + more, **words)
+
+
+def _seems_to_fit(
+    budget: CountBudget, touched: Touched, r: float, two: tuple[float, float]
+) -> bool:
     if budget.epsilon is None:
-        return budget.fits(touched.promise(r, least))
-    alpha = least + r * touched.minimum
-    found = guess_delta(budget.epsilon, r, alpha, touched.pairs, touched.neighbors)
+        return budget.fits(priced(touched, r, *two))
+    alpha, beta = (parameter + r * touched.minimum for parameter in two)
+    found = guess_delta(budget.epsilon, r, alpha, touched.pairs, touched.neighbors, beta)
     return found <= budget.delta

@@ -14,7 +14,7 @@ from pymc_private.privacy import distances, roads, stored
 from pymc_private.privacy.arguments import number_up, order_of, probability, stated, whole
 from pymc_private.privacy.atoms import Atom, total_mu, total_pure
 from pymc_private.privacy.constructors import Constructors
-from pymc_private.privacy.neighbors import ANY, SUBSTITUTE, check_neighbors, in_words
+from pymc_private.privacy.neighbors import ANY, SUBSTITUTE, check_neighbors, covers, in_words
 from pymc_private.privacy.printing import number
 from pymc_private.privacy.rounding import sum_up, written_up
 
@@ -155,7 +155,9 @@ class Guarantee(Constructors):
 
     def __mul__(self, count: int) -> Guarantee:
         n = whole(count, "the number of runs")
-        atoms = tuple(replace(atom, count=n * atom.count) for atom in self.atoms)
+        # One record may be on different sides of the pairs of several runs: no direction is common.
+        several = {"other": 0.0} if n > 1 else {}
+        atoms = tuple(replace(atom, count=n * atom.count, **several) for atom in self.atoms)
         return replace(self, atoms=atoms)
 
     __rmul__ = __mul__
@@ -173,16 +175,14 @@ class Guarantee(Constructors):
         return replace(self, atoms=atoms, assumptions=united)
 
     def restated(self, neighbors: str) -> Guarantee:
-        """Promise the same for a narrower relation: what holds for any two data sets holds there.
+        """Promise the same for a narrower relation, as one of any two data sets, or of records.
 
         Raises
         ------
         Incompatible
-            The promise is about another relation than ``"any"``.
+            The promise is about no wider relation.
         """
-        if check_neighbors(neighbors) == self.neighbors:
-            return self
-        if self.neighbors != ANY:
+        if not covers(self.neighbors, check_neighbors(neighbors)):
             raise Incompatible(
                 "a promise about one record says nothing of another relation",
                 got=f"{self.neighbors}, to be restated for {neighbors}",

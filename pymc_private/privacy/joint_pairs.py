@@ -20,10 +20,13 @@ X = np.linspace(0.0, 6.0, 160)
 """The path is c + i w sinh(x)."""
 
 
-def guess_delta(eps: float, r: float, alpha: float, count: int, neighbors: str) -> float:
+def guess_delta(
+    eps: float, r: float, alpha: float, count: int, neighbors: str, beta: float | None = None
+) -> float:
     """Estimate delta at `eps` of `count` draws together: a few digits, either side of the truth."""
     if neighbors != ADD_REMOVE:
-        return _along(eps, count, alpha / r, lambda t: _beta(t, r, alpha))
+        b = alpha if beta is None else beta
+        return max(_along(eps, count, y / r, _beta(r, x, y)) for x, y in {(alpha, b), (b, alpha)})
     first = _along(eps, count, math.inf, lambda t: _gamma(t, r, alpha))
     return max(first, _along(eps, count, alpha / r, lambda t: _gamma(-1.0 - t, r, alpha)))
 
@@ -50,9 +53,16 @@ def guess_alpha(eps: float, delta: float, r: float, count: int, neighbors: str) 
 LogMoment = Callable[[np.ndarray], np.ndarray]
 
 
-def _beta(t: np.ndarray, r: float, a: float) -> np.ndarray:
-    top = special.loggamma(a + r + r * t) + special.loggamma(a - r * t)
-    return np.asarray(top - special.loggamma(a + r) - special.loggamma(a))
+def _beta(r: float, a: float, b: float) -> LogMoment:
+    """Give ln E e^(t L) of Beta(a + r, b) against Beta(a, b + r)."""
+    first = special.loggamma(a + r) + special.loggamma(b)
+    shift = first - special.loggamma(a) - special.loggamma(b + r)
+
+    def log_moment(t: np.ndarray) -> np.ndarray:
+        top = special.loggamma(a + r + r * t) + special.loggamma(b - r * t)
+        return np.asarray(top - first - t * shift)
+
+    return log_moment
 
 
 def _gamma(t: np.ndarray, r: float, a: float) -> np.ndarray:

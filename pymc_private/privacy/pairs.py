@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from pymc_private.privacy.atoms import Atom
-from pymc_private.privacy.beta_pair import beta_pair_curve, beta_pair_delta, beta_pair_eps
+from pymc_private.privacy.beta_pair import (
+    beta_pair_curve,
+    beta_pair_delta,
+    beta_pair_eps,
+    beta_pair_one_way,
+)
 from pymc_private.privacy.bounded_range import br_delta, br_eps
 from pymc_private.privacy.discrete_gaussian import discrete_gaussian_delta
 from pymc_private.privacy.gamma_pair import gamma_pair_curve, gamma_pair_delta, gamma_pair_eps
@@ -35,8 +40,11 @@ WIDEST = 1e6
 
 
 def curve_of(atom: Atom, direction: str) -> Curve:
-    """Give the curve of one run of an atom; all but Gamma pairs have one in both directions."""
+    """Give the curve of one run of an atom; all but unequal pairs have one in both directions."""
     value, shape = atom.number, atom.shape
+    if atom.other:
+        a, b = (shape, atom.other)[:: 1 if direction == DIRECTIONS[0] else -1]
+        return lambda eps: beta_pair_one_way(eps, value, a, b)
     if atom.kind == "gamma_pair":
         return lambda eps: gamma_pair_curve(eps, value, shape, direction)
     return {
@@ -52,10 +60,13 @@ def curve_of(atom: Atom, direction: str) -> Curve:
 def has_curve(atoms: Sequence[Atom]) -> bool:
     """Whether every atom is known by a pair of laws, and so few runs that their grid is short.
 
-    The step of `composed` makes at most 2 LONGEST points of LONGEST / 4 runs.
+    Of pairs with unequal parameters there is one at most: the same record may be on different sides
+    of several, and `directions` has them all on one. The step of `composed` makes at most 2 LONGEST
+    points of LONGEST / 4 runs.
     """
     few = sum(atom.count for atom in atoms) <= LONGEST // 4
-    return bool(atoms) and few and all(a.kind in PAIRED and a.shape <= WIDEST for a in atoms)
+    short = all(a.kind in PAIRED and max(a.shape, a.other) <= WIDEST for a in atoms)
+    return bool(atoms) and few and short and sum(a.other > 0.0 for a in atoms) <= 1
 
 
 def exact_delta(atom: Atom, eps: float) -> float | None:
@@ -66,9 +77,10 @@ def exact_delta(atom: Atom, eps: float) -> float | None:
         return moll_delta_k(eps, atom.number, atom.count)
     if atom.kind == "discrete_gaussian" and atom.count == 1:
         return float(discrete_gaussian_delta(eps, _sigma(atom.number)))
-    if atom.kind in ("beta_pair", "gamma_pair") and atom.count == 1:
-        found = beta_pair_delta if atom.kind == "beta_pair" else gamma_pair_delta
-        return float(found(eps, atom.number, atom.shape))
+    if atom.kind == "beta_pair" and atom.count == 1:
+        return float(beta_pair_delta(eps, atom.number, atom.shape, atom.other or None))
+    if atom.kind == "gamma_pair" and atom.count == 1:
+        return float(gamma_pair_delta(eps, atom.number, atom.shape))
     return None
 
 
@@ -84,7 +96,7 @@ def exact_epsilon(atom: Atom, delta: float) -> float | None:
         sigma = _sigma(atom.number)
         return least_epsilon(lambda eps: discrete_gaussian_delta(eps, sigma), delta, 60.0 / sigma)
     if atom.kind == "beta_pair" and atom.count == 1:
-        return beta_pair_eps(delta, atom.number, atom.shape)
+        return beta_pair_eps(delta, atom.number, atom.shape, atom.other or None)
     if atom.kind == "gamma_pair" and atom.count == 1:
         return gamma_pair_eps(delta, atom.number, atom.shape)
     return None
@@ -127,7 +139,7 @@ def _end(atom: Atom) -> float:
 
 
 def _one_sided(atom: Atom) -> bool:
-    return atom.kind == "gamma_pair"
+    return atom.kind == "gamma_pair" or atom.other > 0.0
 
 
 def directions(atoms: Sequence[Atom]) -> tuple[str, ...]:

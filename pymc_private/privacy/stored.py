@@ -12,17 +12,23 @@ from pymc_private.privacy.atoms import Atom
 
 
 def write_atom(atom: Atom) -> list[Any]:
-    """Kind, value, delta, count, shape; and mu where there is one besides."""
-    besides = [] if atom.mu == math.inf else [_write(atom.mu)]
+    """Kind, value, delta, count, shape; and what some kinds have besides."""
     numbers = [_write(atom.value), _write(atom.delta), atom.count, atom.shape.hex()]
-    return [atom.kind, *numbers, *besides]
+    if atom.kind == "beta_pair" and atom.other:
+        return [atom.kind, *numbers, atom.other.hex()]
+    return [atom.kind, *numbers, *([] if atom.mu == math.inf else [_write(atom.mu)])]
 
 
 def read_atom(stored: Sequence[Any]) -> Atom:
-    """What `write_atom` wrote; older records have no mu, the oldest no shape."""
+    """What `write_atom` wrote; the oldest records have no shape."""
     kind, value, delta, count, *rest = stored
-    shape, mu = map(_read_double, rest[:1]), map(_read, rest[1:])
-    return Atom(kind, _read(value), _read(delta), count, *shape, *mu)
+    if len(rest) > 2:
+        raise ValueError(rest)
+    more = {"shape": _read_double(rest[0])} if rest else {}
+    if len(rest) == 2:
+        name = "other" if kind == "beta_pair" else "mu"
+        more[name] = _read_double(rest[1]) if name == "other" else _read(rest[1])
+    return Atom(kind, _read(value), _read(delta), count, **more)
 
 
 def _write(value: Fraction | float) -> str:

@@ -262,7 +262,10 @@ def test_synthetic_records_follow_the_released_law():
 
 
 def test_a_network_costs_one_pair_a_node_and_an_attribute_less():
-    row, attribute = network().fit(chain()), network(unit="attribute").fit(chain())
+    row, attribute = (
+        network().fit(chain()),
+        network(unit="attribute", ledger=pmp.Ledger(epsilon=9, neighbors="attribute")).fit(chain()),
+    )
     assert row.release_.facts["counts"]["scale"] == 2 * 4 / 2
     assert attribute.release_.facts["counts"]["scale"] == 2 * 3 / 2  # a: its own table and two more
     assert attribute.guarantee_.pure_epsilon == 2.0

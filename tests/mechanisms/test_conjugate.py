@@ -49,7 +49,7 @@ def test_a_dirichlet_categorical_model_is_drawn_from_its_posterior():
     assert release.facts["records"] == "person"
     assert 0.0 < float(release.facts["power"]) < 1.0
     power = float(release.facts["power"])
-    assert beta_pair_delta(1.0, power, 2.0) <= 1e-4
+    assert beta_pair_delta(1.0, power, 2.0, 3.0) <= 1e-4  # the two least parameters
     assert release.guarantee.theorem == "T9-T11"
     assert len(account.entries) == 1
 

@@ -88,17 +88,17 @@ def test_the_private_counts_do_not_move_the_plan():
 
 
 def test_several_tables_cost_one_pair_for_each_family():
-    for unit, families in (("row", 2), ("attribute", 2)):
-        release = pmp.dirichlet(
-            naive_bayes_tables(), epsilon=1, delta=0, unit=unit, ledger=pmp.Ledger(epsilon=1)
-        )
-        assert release.facts["counts"]["scale"] == 2.0 * families
+    for unit, relation in (("row", "substitute"), ("attribute", "attribute")):
+        account = pmp.Ledger(epsilon=1, neighbors=relation)
+        release = pmp.dirichlet(naive_bayes_tables(), epsilon=1, delta=0, unit=unit, ledger=account)
+        assert release.facts["counts"]["scale"] == 4.0
         assert dict(release.posterior.sizes) == {"chain": 1, "draw": 500, "class": 2, "age": 3}
         assert list(release.posterior["age"].values) == ["young", "middle", "old"]
     three = naive_bayes_tables() | {"region": xr.DataArray([50.0, 29], dims=("region",))}
     attribute = pmp.dirichlet(
-        three, epsilon=1, delta=0, unit="attribute", ledger=pmp.Ledger(epsilon=1)
-    )
+        three, epsilon=1, delta=0, unit="attribute",
+        ledger=pmp.Ledger(epsilon=1, neighbors="attribute"),
+    )  # fmt: skip
     assert attribute.facts["counts"]["scale"] == 4.0  # the class is in two families of three
 
 

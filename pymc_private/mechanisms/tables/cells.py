@@ -9,6 +9,7 @@ is post-processing of noisy counts (T26).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -23,8 +24,8 @@ BELOW, ABOVE = 14.0, 10.0
 """How far from the noisy count a true one is looked for, in scales of Gaussian noise."""
 TABLED = 2**18
 """Counts up to this one find their prior in a table."""
-FAR = 45.0
-"""The same for Laplace noise."""
+FAR = 28.0
+"""The same for Laplace noise: at the largest tilt what is cut off weighs e^(-0.3 FAR)."""
 MOST_TILT, LEAST_TILT = {LAPLACE: 0.7}, -60.0
 """Ends of the tilt, in reciprocal scales: upward those the windows are made for (6 for Gaussian
 noise); downward there is the end at 0 where noise is large, and elsewhere no reason to go far."""
@@ -45,6 +46,8 @@ class Cells:
     logs : array, shape (rows, d, w)
         Logarithms of weights, prior times noise.
     most_tilt, least_tilt : float
+    times : array, shape (rows, d), or 1
+        How many cells each law stands for: cells of one noisy count have one law.
     """
 
     low: np.ndarray
@@ -52,6 +55,7 @@ class Cells:
     logs: np.ndarray
     most_tilt: float
     least_tilt: float
+    times: np.ndarray | int = 1
 
     @cached_property
     def middle(self) -> np.ndarray:
@@ -64,6 +68,11 @@ class Cells:
         first = self.low[..., None] + self.step * np.arange(self.logs.shape[-1])
         return replace(self, logs=self.logs + _log_prior(first, self.step, a))
 
+    def with_each(self, priors: Sequence[float]) -> Cells:
+        """Multiply one row by several priors: a row for each."""
+        logs = [self.with_prior(a).logs for a in priors]
+        return replace(self, low=np.repeat(self.low, len(logs), 0), logs=np.concatenate(logs))
+
     def flat(self) -> Cells:
         """Take all cells as one row."""
         return replace(
@@ -72,15 +81,19 @@ class Cells:
 
     def tilted(self, tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Give probabilities, means, variances and log sums of the laws times e^(tilt n)."""
-        middle = self.middle
-        logs = self.logs + tilt[:, None, None] * middle
-        top = logs.max(axis=-1, keepdims=True)
-        weights = np.exp(logs - top)
-        total = weights.sum(axis=-1, keepdims=True)
-        weights /= total
-        mean = (weights * middle).sum(axis=-1)
-        variance = (weights * (middle - mean[..., None]) ** 2).sum(axis=-1)
-        return weights, mean, variance, (np.log(total) + top)[..., 0]
+        bins = self.step * np.arange(self.logs.shape[-1], dtype=float)
+        first = self.low + 0.5 * (self.step - 1)
+        weights = self.logs + tilt[:, None, None] * bins
+        top = weights.max(axis=-1, keepdims=True)
+        weights -= top
+        np.exp(weights, out=weights)
+        moments = weights @ np.stack([np.ones_like(bins), bins, bins**2], axis=-1)
+        total = moments[..., 0]
+        weights /= total[..., None]
+        up, square = moments[..., 1] / total, moments[..., 2] / total
+        variance = np.maximum(square - up**2, 0.0)
+        logs = np.log(total) + top[..., 0] + tilt[:, None] * first
+        return weights, first + up, variance, logs
 
 
 def cells(
@@ -104,10 +117,20 @@ def cells(
     return noise_cells(noisy, law, scale, minimum, total).with_prior(prior)
 
 
-def noise_cells(
-    noisy: np.ndarray, law: str, scale: float, minimum: float = 0.0, total: float | None = None
+def distinct_cells(
+    noisy: np.ndarray, law: str, scale: float, minimum: float, total: float
 ) -> Cells:
-    """Lay out the noise alone: see `cells`."""
+    """Lay out the noise in one row, one law for each noisy count there is."""
+    values, times = np.unique(noisy, return_counts=True)
+    laws = noise_cells(values[None], law, scale, minimum, total, noisy.size)
+    return replace(laws, times=times[None])
+
+
+def noise_cells(
+    noisy: np.ndarray, law: str, scale: float, minimum: float = 0.0, total: float | None = None,
+    count: int | None = None,
+) -> Cells:  # fmt: skip
+    """Lay out the noise alone: see `cells`. `count` cells share the total, if these are some."""
     down, up = (FAR, FAR) if law == LAPLACE else (BELOW, ABOVE)
     least = int(np.ceil(minimum))
     low = np.maximum(least, np.floor(noisy - down * scale)).astype(np.int64)
@@ -116,7 +139,7 @@ def noise_cells(
         # Beyond the total is room for the tilt to work: cut at it, means would be cruder.
         low = np.minimum(low, max(least, int(total)))
         high = np.maximum(np.minimum(high, 5.0 * total + 10.0), low + 1)
-    step = _step(scale, float((high - low).max()), noisy.size, total)
+    step = _step(scale, float((high - low).max()), count or noisy.size, total)
     width = int(np.ceil((high - low).max() / step)) + 1
     middle = low[..., None] + step * np.arange(width) + 0.5 * (step - 1)
     away = np.abs(middle - noisy[..., None]) / scale
@@ -159,23 +182,25 @@ def _log_upto(x: np.ndarray, a: float) -> np.ndarray:
     return np.asarray(np.where(x > 0, found, -np.inf))
 
 
-def match_sum(laws: Cells, total: float, start: float = 0.0) -> np.ndarray:
+def match_sum(laws: Cells, total: float, close: float = 1e-8) -> np.ndarray:
     """Give the tilt of each row at which its mean sum is `total`, or comes as near as it can.
+
+    `close` is the last step, as a share of the largest tilt.
 
     Newton steps, in every row at once, between bounds: the mean rises with the tilt.
     """
-    tilt = np.full(len(laws.low), start)
+    tilt = np.zeros(len(laws.low))
     low, high = np.full_like(tilt, laws.least_tilt), np.full_like(tilt, laws.most_tilt)
     for _ in range(60):
         _, means, variances, _ = laws.tilted(tilt)
-        excess = means.sum(axis=1) - total
+        excess = (laws.times * means).sum(axis=1) - total
         low, high = np.where(excess < 0, tilt, low), np.where(excess > 0, tilt, high)
-        step = tilt - excess / np.maximum(variances.sum(axis=1), 1e-300)
+        step = tilt - excess / np.maximum((laws.times * variances).sum(axis=1), 1e-300)
         inside = (step > low) & (step < high)
         moved = np.where(inside, step, 0.5 * (low + high))
         change = np.abs(moved - tilt).max()
         tilt = moved
-        if change < 1e-8 * laws.most_tilt:
+        if change < close * laws.most_tilt:
             break
     return tilt
 
@@ -219,12 +244,19 @@ def match_totals(
     return tilt
 
 
-def log_evidence(laws: Cells, tilt: float, total: float, a: float) -> float:
-    """Log probability of the noisy counts given the sum of all cells, by saddle point."""
-    one = laws.flat()
-    _, _, variances, logs = one.tilted(np.array([tilt]))
-    count = one.low.size
-    prior = special.gammaln(total + 1.0) + special.gammaln(count * a)
-    prior -= special.gammaln(count * a + total)
-    spread = max(float(variances.sum()), 1e-6)
-    return float(prior + logs.sum() - tilt * total - 0.5 * np.log(2.0 * np.pi * spread))
+def log_evidence(laws: Cells, tilt: np.ndarray, total: float, priors: np.ndarray) -> np.ndarray:
+    """Log probabilities of the noisy counts given the sum of each row's cells, by saddle point.
+
+    Parameters
+    ----------
+    laws : Cells
+    tilt, priors : array, shape (rows,)
+        What `match_sum` gives, and each row's prior parameter of a cell.
+    total : float
+    """
+    _, _, variances, logs = laws.tilted(tilt)
+    size = priors * float(np.sum(laws.times * np.ones(laws.low.shape[1])))
+    found = special.gammaln(total + 1.0) + special.gammaln(size) - special.gammaln(size + total)
+    spread = np.maximum((laws.times * variances).sum(axis=1), 1e-6)
+    found += (laws.times * logs).sum(axis=1) - tilt * total
+    return np.asarray(found - 0.5 * np.log(2.0 * np.pi * spread))

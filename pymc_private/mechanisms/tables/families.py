@@ -6,6 +6,7 @@ family apart (the classes of naive Bayes, the parents' values of a node in a net
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_private.errors import DomainError, Incompatible
+from pymc_private.errors import DomainError, Incompatible, PrivacyWarning
+from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 
 SAME_TOTAL = 1e-9
 
@@ -106,6 +108,35 @@ def tables_of(counts: Any) -> Tables:
     return Tables(families, {family.name: array for family, array in pairs})
 
 
+def counted(
+    counts: Mapping[str, np.ndarray], dims: Mapping[str, tuple[str, ...]],
+    labels: Mapping[str, Sequence[Any]],
+) -> Tables:  # fmt: skip
+    """Take counts that were made here, of columns whose labels were declared: see `tables_of`."""
+    families = tuple(
+        Family(name, counts[name].shape, axes, tuple((a, tuple(labels[a])) for a in axes), True)
+        for name, axes in dims.items()
+    )
+    _agree(families)
+    return Tables(families, dict(counts))
+
+
+def at_least(tables: Tables, minimum: float) -> None:
+    """Refuse counts below what was declared of every data set: the price rests on it (T9).
+
+    Raises
+    ------
+    DomainError
+        There are some; which, is not told.
+    """
+    if any((array < minimum).any() for array in tables.counts.values()):
+        raise DomainError(
+            f"minimum={minimum:g} was declared of every count in every data set",
+            got="a smaller count",
+            do="declare only what is public knowledge, or leave minimum= out",
+        )
+
+
 def same_total(tables: Tables) -> float:
     """Give the public number of records.
 
@@ -128,6 +159,26 @@ def same_total(tables: Tables) -> float:
             do='count some, or protect their number too: neighbors="add_remove"',
         )
     return totals[0]
+
+
+def check_relation(neighbors: str, unit: str) -> None:
+    """Refuse what tables of counts are not priced for.
+
+    Raises
+    ------
+    DomainError
+        It is not one record that is replaced or added, or one attribute that is replaced.
+    """
+    if neighbors not in (SUBSTITUTE, ADD_REMOVE):
+        raise DomainError(
+            "tables of counts are priced for one record",
+            got=f"neighbors={neighbors!r}",
+            allowed=f"{SUBSTITUTE}, {ADD_REMOVE}",
+        )
+    if unit == "attribute" and neighbors != SUBSTITUTE:
+        raise DomainError(
+            "an attribute is replaced, not added", got=neighbors, allowed='neighbors="substitute"'
+        )
 
 
 def most_touched(families: Sequence[Family], unit: str) -> int:
@@ -162,6 +213,7 @@ def _name(counts: Any) -> str:
 
 
 def _family(name: str, table: Any) -> tuple[Family, np.ndarray]:
+    _warn_of_ranks(table)
     array = xr.DataArray(table) if _is_frame(table) else table
     given = isinstance(array, xr.DataArray)
     values = np.asarray(array)
@@ -194,6 +246,20 @@ def _family(name: str, table: Any) -> tuple[Family, np.ndarray]:
 
 def _is_frame(table: Any) -> bool:
     return type(table).__module__.startswith("pandas")
+
+
+def _warn_of_ranks(table: Any) -> None:
+    """Warn of pandas' value_counts: it lists what occurs, the most frequent first."""
+    counted = _is_frame(table) and getattr(table, "name", None) in ("count", "proportion")
+    if not counted or hasattr(table.index, "categories") or not table.is_monotonic_decreasing:
+        return
+    warnings.warn(
+        "the cells come in the order of their counts, as value_counts() lists them, and labels "
+        "leave with a release: which categories occur, and their ranks, would be told for free; "
+        "take counts.reindex(declared, fill_value=0)",
+        PrivacyWarning,
+        stacklevel=5,
+    )
 
 
 def _agree(families: Sequence[Family]) -> None:

@@ -26,7 +26,7 @@ from pymc_private.privacy.dirichlet_joint import (
 )
 from pymc_private.privacy.dirichlet_power import posterior_power
 from pymc_private.privacy.dirichlet_vector import vector_plan
-from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.privacy.neighbors import ADD_REMOVE, ATTRIBUTE
 from pymc_private.privacy.noisy_counts import NoisePlan, noise_plan
 
 METHODS = ("auto", "exact", "algorithm1", "noisy")
@@ -196,8 +196,8 @@ def _with_prior(budget: CountBudget, design: Design, method: str) -> CountPlan:
             got=f"method={method!r} with prior=",
             do='leave prior= out, or take method="exact"',
         )
-    least = min(float(a.min()) for a in design.prior)
-    r, guarantee = posterior_power(budget, least, design.touched)
+    least, second = np.sort(np.concatenate([a.ravel() for a in design.prior]))[:2].tolist()
+    r, guarantee = posterior_power(budget, least, design.touched, second)
     powers = (r,) * len(design.families)
     return CountPlan(
         design, budget, "exact", _assuming(guarantee, design), powers, tuple(design.prior)
@@ -219,16 +219,18 @@ def _vector(budget: CountBudget, design: Design, method: str) -> CountPlan:
 def _assuming(guarantee: Guarantee, design: Design) -> Guarantee:
     each = "one cell of every table family" if len(design.families) > 1 else "one cell"
     told = [
-        f"a record is counted in {each}",
+        f"a record is counted once, in {each}",
         "categories, tables and profile were fixed without the data",
     ]
     if design.sensitivity is not None:
         told[0] = "the statistic changes by no more than its declared sensitivity"
-    if design.unit == "attribute":
+    neighbors = guarantee.neighbors
+    if design.unit == "attribute":  # a ledger of records must not take it for a promise of theirs
+        neighbors = ATTRIBUTE
         told.append("what is protected is one attribute of one record")
     if design.minimum:
         told.append(f"every count is at least {design.minimum:g} in every data set of the domain")
-    return Guarantee(guarantee.atoms, guarantee.neighbors, guarantee.theorem, tuple(told),
+    return Guarantee(guarantee.atoms, neighbors, guarantee.theorem, tuple(told),
                      guarantee.planned)  # fmt: skip
 
 

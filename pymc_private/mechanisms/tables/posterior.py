@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
@@ -18,10 +18,10 @@ from scipy import special
 from pymc_private.mechanisms.tables.cells import (
     Cells,
     cells,
+    distinct_cells,
     log_evidence,
     match_sum,
     match_totals,
-    noise_cells,
 )
 from pymc_private.mechanisms.tables.sums import draw_given_sums
 
@@ -59,6 +59,8 @@ class TablePosterior:
         What is known of the rows' sums; variance 0 is exact, inf is nothing.
     prior : float
         Parameter of each cell.
+    kept : float
+        Share of the differences between rows that is kept: see `shrunk`.
     """
 
     shape: tuple[int, ...]
@@ -67,10 +69,11 @@ class TablePosterior:
     center: np.ndarray
     variance: np.ndarray
     prior: float
+    kept: float = 1.0
 
     def counts(self) -> np.ndarray:
         """Posterior means of the true counts."""
-        return np.asarray(self.laws.tilted(self.tilt)[1].reshape(self.shape))
+        return self._shaped(self.laws.tilted(self.tilt)[1])
 
     def mean(self) -> np.ndarray:
         """Posterior means of the probabilities, strictly inside (0, 1)."""
@@ -80,7 +83,15 @@ class TablePosterior:
     def draw(self, draws: int, generator: np.random.Generator) -> np.ndarray:
         """Draw tables of Dirichlet parameters n + a, n the true counts: shape (draws, ...)."""
         counts = draw_given_sums(self.laws, self.tilt, self._log_sum, draws, generator)
-        return np.asarray(counts.reshape(draws, *self.shape) + self.prior)
+        return np.stack([self._shaped(drawn) for drawn in counts]) + self.prior
+
+    def _shaped(self, counts: np.ndarray) -> np.ndarray:
+        """Give counts the shape of the family, its rows drawn together."""
+        rows = counts.reshape(-1, self.shape[-1])
+        if self.kept < 1.0:
+            alike = np.outer(rows.sum(axis=1), rows.sum(axis=0)) / max(float(rows.sum()), 1e-300)
+            rows = self.kept * rows + (1.0 - self.kept) * alike
+        return np.asarray(rows.reshape(self.shape))
 
     def _log_sum(self, row: int, sums: np.ndarray) -> np.ndarray:
         """Log weight of a row's sums. A tilt common to all rows stands for their total."""
@@ -132,6 +143,38 @@ def noisy_posterior(
     return found
 
 
+def shrunk(
+    posteriors: Mapping[str, TablePosterior], tables: Mapping[str, NoisyTable], sd: float
+) -> dict[str, TablePosterior]:
+    """Draw the rows of families together as far as noise explains their differences.
+
+    The prior of `noisy_posterior` takes all cells of a family as unlike each other, so noise in one
+    row passes for a difference between rows, which is what a classifier goes by. The residuals of
+    the noisy counts from independence, n_row n_value / N, keep the share that positive-part
+    James-Stein leaves them: 1 - (rows - 1) (values - 1) sd^2 / their sum of squares, both sums over
+    all families whose rows are values of the same columns.
+    """
+    sums: dict[tuple[str, ...], np.ndarray] = {}
+    for name, posterior in posteriors.items():
+        found = np.array(_residuals(posterior, tables[name]))
+        parents = tables[name].dims[:-1]
+        sums[parents] = sums.get(parents, np.zeros(2)) + found
+    kept = {
+        parents: max(0.0, 1.0 - free * sd**2 / left) if free and left > 0.0 else 1.0
+        for parents, (free, left) in sums.items()
+    }
+    return {k: replace(p, kept=kept[tables[k].dims[:-1]]) for k, p in posteriors.items()}
+
+
+def _residuals(posterior: TablePosterior, table: NoisyTable) -> tuple[float, float]:
+    """Degrees of freedom of the differences between rows, and their sum of squares."""
+    rows = table.noisy.reshape(-1, table.noisy.shape[-1]).astype(float)
+    counts = posterior.counts().reshape(rows.shape)
+    alike = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / max(float(counts.sum()), 1e-300)
+    free = (rows.shape[0] - 1) * (rows.shape[1] - 1)
+    return float(free), float(((rows - alike) ** 2).sum()) if free else 0.0
+
+
 def _apart(
     table: NoisyTable, rows: np.ndarray, law: str, scale: float, minimum: float, prior: float
 ) -> TablePosterior:
@@ -154,7 +197,8 @@ def _one(
     alone = len(rows) == 1 or not np.isfinite(variance).any()
     if alone and total is not None:
         laws = laws.flat()
-        tilt = match_sum(laws, total)
+        few = distinct_cells(rows, *noise, total)
+        tilt = match_sum(few.with_prior(prior), total)
         center, variance = np.array([total]), np.zeros(1)
     else:
         tilt = match_totals(laws, center, variance, total)
@@ -172,13 +216,11 @@ def _prior_mean(
         return 1.0
     if len(priors) == 1:
         return priors[0]
-    scores, tilt = [], 0.0
-    flat = noise_cells(rows, *noise, total).flat()
-    for prior in priors:
-        one = flat.with_prior(prior)
-        tilt = float(match_sum(one, total, tilt)[0])
-        scores.append(log_evidence(one, tilt, total, prior))
-    return round(float(special.softmax(scores) @ np.array(priors)), 3)
+    each = np.array(priors)
+    laws = distinct_cells(rows, *noise, total).with_each(priors)
+    tilt = match_sum(laws, total, 1e-2)  # where the tilt is right, the evidence is level in it
+    scores = log_evidence(laws, tilt, total, each)
+    return round(float(special.softmax(scores) @ each), 3)
 
 
 def _told(name: str, tables: Mapping[str, NoisyTable], sd: float) -> tuple[np.ndarray, np.ndarray]:

@@ -42,9 +42,10 @@ class Where:
     again : bool
     random_seed : int or None
         Makes a release that is not private and charges nothing.
-    parallel : bool
-        Whether the records are others than those of an earlier charge of this very promise, which
-        then covers them: no record is in both, so each is protected by one promise.
+    covered : frozenset of str
+        Heads of earlier charges of other records: no record is in both, so that one promise
+        protects each. If this very promise was charged under one of them in this ledger, nothing
+        more is; in another ledger, it is charged in full.
     keep : bool
         Whether the ledger keeps a release without a name, too; else it notes that there was one.
     """
@@ -55,7 +56,7 @@ class Where:
     save: str | os.PathLike[str] | None = None
     again: bool = False
     random_seed: int | None = None
-    parallel: bool = False
+    covered: frozenset[str] = frozenset()
     keep: bool = True
 
     @property
@@ -117,7 +118,7 @@ def publish(plan: CountPlan, content: Content, where: Where) -> Release:
     _rehearse(plan, content, where)
     label = where.name or f"tables of counts ({plan.method})"
     cost = plan.guarantee
-    if where.parallel:
+    if any(e.head in where.covered and e.guarantee.atoms == cost.atoms for e in ledger.entries):
         cost, label = Guarantee((), cost.neighbors), f"{label}: other records, priced in parallel"
     try:
         entry = ledger.charge(cost, label, delta=at, name=where.name, key=key)

@@ -1,0 +1,138 @@
+"""Ways round the price of a fit that an attack found; each was open once."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import BaggingClassifier
+from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer
+
+import pymc_private as pmp
+from pymc_private.errors import Incompatible
+from pymc_private.estimators import Bins, DirichletNaiveBayes
+
+DECLARED = {"a": (0, 1), "b": (0, 1, 2)}
+
+
+def records(n=100, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"a": rng.integers(0, 2, n), "b": rng.integers(0, 3, n)})
+    return frame, rng.integers(0, 2, n)
+
+
+def naive_bayes(**words):
+    given = {"epsilon": 1, "delta": 0, "categories": DECLARED, "classes": (0, 1)}
+    return DirichletNaiveBayes(**(given | words))
+
+
+def test_new_records_are_not_free_where_no_earlier_fit_was_paid_for():
+    """A seeded fit charges nothing, so it covers nobody."""
+    account = pmp.Ledger(epsilon=5)
+    nb = naive_bayes(ledger=account, random_state=1).fit(*records())
+    nb.set_params(random_state=None).update(*records(seed=1), records="new")
+    assert account.spent.epsilon == 1
+    nb.update(*records(seed=2), records="new")  # now one was paid for
+    assert account.spent.epsilon == 1
+
+
+def test_new_records_are_charged_in_full_in_another_ledger():
+    first, second = pmp.Ledger(epsilon=5), pmp.Ledger(epsilon=5)
+    nb = naive_bayes(ledger=first).fit(*records())
+    nb.set_params(ledger=second).update(*records(seed=1), records="new")
+    assert first.spent.epsilon == second.spent.epsilon == 1
+    copy = pickle.loads(pickle.dumps(naive_bayes(ledger=None, random_state=3).fit(*records())))
+    assert not copy.private_
+
+
+def test_a_smaller_promise_covers_no_larger_one():
+    account = pmp.Ledger(epsilon=9)
+    nb = naive_bayes(ledger=account, epsilon=0.5).fit(*records())
+    nb.set_params(epsilon=2).update(*records(), records="same")
+    assert account.spent.epsilon == 2.5
+    nb.update(*records(seed=1), records="new")  # at the numbers of the last one, which was paid
+    assert nb.guarantee_.pure_epsilon == account.spent.epsilon == 2.5
+
+
+@pytest.mark.parametrize("words", [{"method": "noisy"}, {"draws": 3}])
+def test_an_update_that_does_not_fit_is_refused_before_it_is_charged(words):
+    account = pmp.Ledger(epsilon=9, delta="1e-3", shares={"approximate": "1e-3"})
+    nb = naive_bayes(ledger=account, delta=1e-5, method="exact", draws=2).fit(*records())
+    for whose in ("same", "new"):
+        other = words if whose == "same" else {}
+        if other:
+            with pytest.raises(Incompatible, match="nothing was charged"):
+                nb.set_params(**other).update(*records(), records=whose)
+    assert len(account.entries) == 1
+
+
+def test_what_is_taken_on_trust_is_told():
+    account = pmp.Ledger(epsilon=9)
+    nb = naive_bayes(ledger=account, classes="public").fit(*records())
+    assert "which classes occur is public" in nb.guarantee_.assumptions
+    nb.update(*records(seed=1), records="new")
+    assert any("earlier fit" in said for said in nb.release_.guarantee.assumptions)
+
+
+@pytest.mark.parametrize(
+    "many",
+    [
+        lambda nb: cross_val_predict(nb, *records(), cv=2),
+        lambda nb: CalibratedClassifierCV(nb, cv=2).fit(*records()),
+    ],
+)
+def test_every_way_of_fitting_again_wants_a_ledger(many):
+    with pytest.raises(Incompatible, match="cross-validation"):
+        many(naive_bayes())
+    account = pmp.Ledger(epsilon=9)
+    with pytest.warns(pmp.PrivacyWarning, match="each fit is charged"):
+        many(naive_bayes(ledger=account))
+    assert len(account.entries) >= 2
+
+
+def test_an_ensemble_that_seeds_its_members_is_refused():
+    """Its fits would be repeatable by anybody, and charged to nobody."""
+    X, y = records()
+    member = naive_bayes(categories=[(0, 1), (0, 1, 2)], ledger=pmp.Ledger(epsilon=9))
+    with pytest.raises(Incompatible, match="not private"):
+        BaggingClassifier(member, 2).fit(X.to_numpy(), y)
+
+
+def test_steps_that_learn_and_edges_that_were_learned_are_told():
+    rng = np.random.default_rng(0)
+    X, y = pd.DataFrame({"income": rng.lognormal(10, 1, 300)}), rng.integers(0, 2, 300)
+    account = pmp.Ledger(epsilon=50)
+    words = {"classes": (0, 1), "ledger": account}
+    binned = DirichletNaiveBayes(1, 0, [range(4)], **words)
+    cut = KBinsDiscretizer(4, encode="ordinal", quantile_method="averaged_inverted_cdf")
+    with pytest.warns(pmp.PrivacyWarning, match="KBinsDiscretizer learned"):
+        make_pipeline(cut, binned).fit(X, y)
+    for edges in (
+        np.quantile(X["income"], [0.25, 0.5, 0.75]),
+        np.linspace(X["income"].min(), X["income"].max(), 6),
+    ):
+        with pytest.warns(pmp.PrivacyWarning, match="the edges of income"):
+            DirichletNaiveBayes(1, 0, {"income": Bins(edges)}, **words).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pmp.PrivacyWarning)
+        declared = DirichletNaiveBayes(1, 0, [Bins([1e4, 2e4, 5e4])], **words)
+        make_pipeline(FunctionTransformer(), declared).fit(X, y)
+
+
+def test_a_fit_holds_nothing_of_the_records_under_add_remove():
+    """Not their number either: the same noise would make equal estimators."""
+    account = pmp.Ledger(epsilon=9, neighbors="add_remove")
+    words = {"neighbors": "add_remove", "profile": 500, "ledger": account}
+    small, large = (naive_bayes(**words).fit(*records(n)) for n in (137, 1234))
+    told = [nb.release_.facts for nb in (small, large)]
+    assert told[0]["counts"] == told[1]["counts"]
+    assert told[0]["model"] == told[1]["model"]
+    state = pickle.dumps({k: v for k, v in vars(small).items() if k != "ledger"})
+    assert len(state) < 40_000
+    assert "137" not in repr([p.plan for p in small.parts_])

@@ -14,6 +14,7 @@ from pymc_private.mechanisms.mollifiers.laws import Law, check_effort, draw
 from pymc_private.mechanisms.mollifiers.references import Finite, Reference
 from pymc_private.mechanisms.mollifiers.window import Window
 from pymc_private.mechanisms.release import Release
+from pymc_private.models import compat
 from pymc_private.privacy.arguments import probability, whole
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.ledger import Ledger
@@ -240,6 +241,14 @@ class Mollified:
         if self.draws is not None:
             rows.insert(1, f"  planned: {self.draws} draws, delta = {number(self.delta)}")
         return "\n".join(rows)
+
+    def __reduce__(self) -> tuple:
+        # Estimates are local functions, and a reference may be a PyMC model.
+        return compat.unpickle, (compat.dumps((type(self), self.__dict__)),)
+
+    def __deepcopy__(self, memo: dict) -> Mollified:
+        rebuild, (payload,) = self.__reduce__()
+        return rebuild(payload)
 
     def _repr_html_(self) -> str:
         import html

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
+import pymc as pm
 import pytest
 from scipy import stats
+from sklearn.linear_model import LogisticRegression
 
-from pymc_private import DomainError, Incompatible, Ledger, mollify
-from pymc_private.mechanisms.mollifiers.references import Box
+from pymc_private import DomainError, Incompatible, Ledger, MollifiedBoosting, mollify
+from pymc_private.mechanisms.mollifiers.laws import Tilted, half_range
+from pymc_private.mechanisms.mollifiers.references import Box, Marginals
+from pymc_private.samplers.randomness import SeededRandomness
 
 ROWS = np.random.default_rng(0).normal(0.4, 0.5, size=(300, 1))
 
@@ -68,3 +75,69 @@ def test_a_column_of_text_counts_as_rows_whatever_holds_it():
     held = np.array(["a", "b", "a"], dtype=object)
     laws = [mollify(rows, {"a": 0.5, "b": 0.5}, 1.0) for rows in (held, held.tolist())]
     np.testing.assert_array_equal(laws[0].probabilities, laws[1].probabilities)
+
+
+def centered(x: np.ndarray) -> np.ndarray:
+    """An estimate that looks at its whole batch, as no function of a row does."""
+    return 5.0 * (x[:, 0] - x[:, 0].mean())
+
+
+class Whitened(LogisticRegression):
+    """A learner that does the same."""
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        return super().predict_proba(5.0 * (x - x.mean(axis=0)))
+
+
+BATCHED = {
+    "a function": lambda: mollify(ROWS, stats.norm(), 2.0, kind="tilt", estimate=centered),
+    "a target": lambda: mollify(
+        lambda x: centered(x) + stats.norm().logpdf(x[:, 0]), stats.norm(), 2.0, kind="tilt"
+    ),
+    "a classifier": lambda: mollify(ROWS, stats.norm(), 2.0, kind="tilt", estimate=Whitened()),
+    "boosting": lambda: MollifiedBoosting(
+        2.0, 1, Whitened(), [stats.norm()], progressbar=False, random_state=0
+    ).fit(ROWS).mollified_,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BATCHED)
+def test_what_looks_at_its_batch_is_evaluated_once_so_that_k_draws_have_one_law(what):
+    law = BATCHED[what]()._law
+    places = law.propose(1000, SeededRandomness.from_seed(0))
+    together = law.log_weight(places)
+    alone = np.concatenate([law.log_weight(place) for place in np.array_split(places, 7)])
+    np.testing.assert_array_equal(together, alone)
+    assert np.ptp(together) > 0.5  # it is a tilt all the same, as wide as it may be
+
+
+def test_the_planted_fault_a_tilt_evaluated_on_its_batch_has_no_law_of_its_own():
+    law = Tilted(Marginals([stats.norm()]), centered, half_range(2.0))
+    places = law.propose(100, SeededRandomness.from_seed(0))
+    alone = np.concatenate([law.log_weight(place) for place in np.array_split(places, 50)])
+    assert np.abs(law.log_weight(places) - alone).max() > 0.5
+
+
+@pytest.mark.parametrize("estimate", ["kde", "histogram", "network", "trees"])
+def test_estimates_of_this_package_look_at_one_row_at_a_time(estimate):
+    law = mollify(ROWS[:60], stats.norm(), 2.0, kind="tilt", estimate=estimate)._law
+    assert isinstance(law, Tilted)
+    places = law.propose(100, SeededRandomness.from_seed(0))
+    alone = np.concatenate([law.log_weight(place) for place in np.array_split(places, 50)])
+    np.testing.assert_allclose(law.log_weight(places), alone, rtol=0, atol=1e-13)
+
+
+def a_prior() -> pm.Model:
+    with pm.Model() as model:
+        pm.Normal("x", 0, 1)
+    return model
+
+
+@pytest.mark.parametrize("words", [{}, {"kind": "tilt"}, {"estimate": lambda x: -(x[:, 0] ** 2)}])
+@pytest.mark.parametrize("reference", [stats.norm, a_prior])
+def test_a_law_is_stored_and_copied_for_the_curator(reference, words):
+    law = mollify(ROWS, reference(), 1.0, **words)
+    expected = law.sample(3, random_seed=1, progressbar=False)
+    for again in (pickle.loads(pickle.dumps(law)), copy.deepcopy(law)):
+        assert again.sample(3, random_seed=1, progressbar=False) == expected
+        np.testing.assert_array_equal(again.log_ratio([0.1, 2.0]), law.log_ratio([0.1, 2.0]))

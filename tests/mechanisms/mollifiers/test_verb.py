@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import pickle
 
 import numpy as np
@@ -10,13 +11,39 @@ import pymc as pm
 import pytest
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
+from sklearn.mixture import GaussianMixture as Mixture
 
 from pymc_private import DomainError, Incompatible, Ledger, MollifiedBoosting, mollify
 from pymc_private.mechanisms.mollifiers.laws import Tilted, half_range
+from pymc_private.mechanisms.mollifiers.reading import as_reference
 from pymc_private.mechanisms.mollifiers.references import Box, Marginals
 from pymc_private.samplers.randomness import SeededRandomness
 
 ROWS = np.random.default_rng(0).normal(0.4, 0.5, size=(300, 1))
+PUBLIC = np.random.default_rng(1).normal(size=(50, 2))
+
+
+class Hidden:
+    """A law of one's own that keeps its mean where nobody looks."""
+
+    def __init__(self, mean: float) -> None:
+        self._law = functools.partial(stats.multivariate_normal, [mean, 0.0], np.eye(2))
+
+    def __deepcopy__(self, memo: dict) -> Hidden:
+        return Hidden(self._law.args[0][0])
+
+    def logpdf(self, x: np.ndarray) -> np.ndarray:
+        return self._law().logpdf(x)
+
+    def sample(self, n: int) -> np.ndarray:
+        return self._law().rvs(n)
+
+
+def a_prior(*given: object) -> pm.Model:
+    with pm.Model() as model:
+        *wrap, mean = given or (0.0,)
+        pm.Normal("x", wrap[0]("m", mean) if wrap else mean, 1, shape=2)
+    return model
 
 
 def ledger(epsilon: float = 10, **words: object) -> Ledger:
@@ -41,18 +68,27 @@ def test_a_planned_tilt_fits_the_ledger_it_was_planned_for(total):
         ),
         ([stats.norm(), stats.norm()], [stats.norm(), stats.norm(1e-9)]),
         (Box([0, 0], [1, 1]), Box([0, 0], [1, 1 + 1e-9])),
+        (stats.gaussian_kde(PUBLIC.T), stats.gaussian_kde(PUBLIC.T + [[0.0], [1e-9]])),
+        (Mixture(1, random_state=0).fit(PUBLIC), Mixture(2, random_state=0).fit(PUBLIC)),
+        (Hidden(0.0), Hidden(1e-6)),
+        (a_prior(0.0), a_prior(1e-9)),
+        (a_prior(pm.Data, 0.0), a_prior(pm.Data, 1e-9)),
     ],
 )
 def test_a_name_belongs_to_one_reference_to_the_last_digit(one, other):
     rows = np.random.default_rng(4).random((100, 2))
     budget = ledger()
-    law = mollify(rows, one, 1.0)
     words = {"ledger": budget, "name": "pair", "progressbar": False}
-    law.sample(2, **words)
-    law.sample(2, **words)
+    for again in (one, copy.deepcopy(one)):
+        mollify(rows, again, 1.0, estimate="trees", pool=512).sample(2, **words)
     assert len(budget.entries) == 1
     with pytest.raises(Incompatible, match="belongs to another charge"):
-        mollify(rows, other, 1.0).sample(2, **words)
+        mollify(rows, other, 1.0, estimate="trees", pool=512).sample(2, **words)
+
+
+def test_a_prior_is_known_by_what_it_is_and_not_by_where_it_lies_in_memory():
+    one, other = (as_reference(a_prior()) for _ in range(2))
+    assert one.fingerprint == other.fingerprint != as_reference(a_prior(0.5)).fingerprint
 
 
 def test_a_target_function_gives_one_number_for_each_row():
@@ -127,14 +163,8 @@ def test_estimates_of_this_package_look_at_one_row_at_a_time(estimate):
     np.testing.assert_allclose(law.log_weight(places), alone, rtol=0, atol=1e-13)
 
 
-def a_prior() -> pm.Model:
-    with pm.Model() as model:
-        pm.Normal("x", 0, 1)
-    return model
-
-
 @pytest.mark.parametrize("words", [{}, {"kind": "tilt"}, {"estimate": lambda x: -(x[:, 0] ** 2)}])
-@pytest.mark.parametrize("reference", [stats.norm, a_prior])
+@pytest.mark.parametrize("reference", [stats.norm, pm.Normal.dist])
 def test_a_law_is_stored_and_copied_for_the_curator(reference, words):
     law = mollify(ROWS, reference(), 1.0, **words)
     expected = law.sample(3, random_seed=1, progressbar=False)

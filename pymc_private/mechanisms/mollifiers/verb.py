@@ -122,11 +122,11 @@ def mollify(
         function = None
     else:
         function = _ratio(target, base, estimate)
-        direct = kind == "tilt" and isinstance(base, Marginals) and _is_ours(target, estimate)
-        law = table_of(base, pool_size(base, pool), rough=direct)
+        direct = kind == "tilt" and _is_ours(target, estimate)
+        law = table_of(base, pool_size(base, pool), rough=direct and isinstance(base, Marginals))
         with np.errstate(all="ignore"):
             ratio = _one_each(function, _places(law))
-        if direct:
+        if direct and isinstance(base, Marginals):
             return _tilted(base, ratio, law.mass, function, (epsilon, planned, delta))
     if kind == "tilt":
         return _tilted_table(law, base, ratio, function, (epsilon, planned, delta))

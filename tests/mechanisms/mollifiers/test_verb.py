@@ -68,7 +68,7 @@ def test_a_planned_tilt_fits_the_ledger_it_was_planned_for(total):
         ),
         ([stats.norm(), stats.norm()], [stats.norm(), stats.norm(1e-9)]),
         (Box([0, 0], [1, 1]), Box([0, 0], [1, 1 + 1e-9])),
-        (stats.gaussian_kde(PUBLIC.T), stats.gaussian_kde(PUBLIC.T + [[0.0], [1e-9]])),
+        (stats.gaussian_kde(PUBLIC.T), stats.gaussian_kde(PUBLIC.T + np.array([[0.0], [1e-9]]))),
         (Mixture(1, random_state=0).fit(PUBLIC), Mixture(2, random_state=0).fit(PUBLIC)),
         (Hidden(0.0), Hidden(1e-6)),
         (a_prior(0.0), a_prior(1e-9)),
@@ -80,10 +80,10 @@ def test_a_name_belongs_to_one_reference_to_the_last_digit(one, other):
     budget = ledger()
     words = {"ledger": budget, "name": "pair", "progressbar": False}
     for again in (one, copy.deepcopy(one)):
-        mollify(rows, again, 1.0, estimate="trees", pool=512).sample(2, **words)
+        mollify(rows, again, 1.0, estimate=LogisticRegression(), pool=512).sample(2, **words)
     assert len(budget.entries) == 1
     with pytest.raises(Incompatible, match="belongs to another charge"):
-        mollify(rows, other, 1.0, estimate="trees", pool=512).sample(2, **words)
+        mollify(rows, other, 1.0, estimate=LogisticRegression(), pool=512).sample(2, **words)
 
 
 def test_a_prior_is_known_by_what_it_is_and_not_by_where_it_lies_in_memory():

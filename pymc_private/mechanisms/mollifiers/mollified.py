@@ -207,6 +207,7 @@ class Mollified:
         return {
             "sampler": "rejection from the reference law",
             "claim": "exact",
+            "law": "mollified law",
             "grid": "none: draws are the reference's own numbers, all of which stay possible",
             "model": f"{self.kind} of width {number(self.epsilon)} around {self.reference.text}, "
             f"log ratio in {self.window}",

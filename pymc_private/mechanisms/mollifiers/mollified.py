@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pymc_private.errors import DomainError, Unsupported
+from pymc_private.mechanisms.charging import Where
 from pymc_private.mechanisms.mollifiers import publish
 from pymc_private.mechanisms.mollifiers.laws import Law, check_effort, draw
 from pymc_private.mechanisms.mollifiers.references import Finite, Reference
@@ -197,8 +198,8 @@ class Mollified:
             facts=self._facts(),
             values=lambda randomness, progress: draw(self._law, count, randomness, progress),
         )
-        where = publish.Where(ledger, name, data_version, save, again)
-        return publish.publish(plan, where, random_seed, progressbar)
+        where = Where(ledger, name, data_version, save, again, random_seed)
+        return publish.publish(plan, where, progressbar)
 
     def _facts(self) -> dict[str, Any]:
         """What is public: nothing here was computed from the data."""

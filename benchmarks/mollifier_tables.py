@@ -54,7 +54,7 @@ def costs() -> None:
 
 
 def against_groups() -> None:
-    """So many records m that protecting them all together, at eps each, costs as much as k draws."""
+    """So many records that protecting them together, at eps each, costs as much as k draws."""
     print("k draws of any two data sets against m records: eps, k, clip, m, tilt, m (delta 1e-6)")
     for eps in (0.1, 0.5, 1.0):
         for k in (1, 10, 100, 1000):

@@ -56,7 +56,7 @@ def chains(
     """Last states of fresh runs of NUTS, a total variation of 0.0001 stated."""
     return quietly(
         pmp.sample, pmp.temper(coins({"y": np.array(ys)}), power), draws=draws, delta=delta,
-        random_seed=seed, sampler=pmp.Nuts(tv=1e-4, tune=200), progressbar=False,
+        random_seed=seed, sampler=pmp.Nuts(tv=1e-4, tune=60), progressbar=False,
     )  # fmt: skip
 
 
@@ -196,7 +196,7 @@ OTHERS = {
         score=lambda p: np.log1p(-p[:, 0]),
     ),
     "coin, NUTS, t = .0001 stated": Mechanism(
-        states, [1, 1], [0, 1], lambda: chains([1, 1], 1, None).guarantee, 0.01, logit, 0.5,
+        states, [1, 1], [0, 1], lambda: chains([1, 1], 1, None).guarantee, 0.01, logit, 0.25,
         states, lambda: chains([1, 1], 1, None, 0.1).guarantee,
     ),
     "dirichlet": Mechanism(

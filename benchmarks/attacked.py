@@ -25,9 +25,9 @@ def dirichlet(counts: list[int], draws: int, seed: int) -> np.ndarray:
     return release.posterior["p"].values[0][:, 0]
 
 
-def mollified(kind: str) -> Draw:
+def mollified(kind: str, epsilon: float = 1.0) -> Draw:
     def draw(law: list[float], draws: int, seed: int) -> np.ndarray:
-        made = pmp.mollify(law, [0.5, 0.5], 1.0, kind=kind)
+        made = pmp.mollify(law, [0.5, 0.5], epsilon, kind=kind)
         return made.sample(draws, random_seed=seed, progressbar=False).posterior["x"].values[0]
 
     return draw
@@ -50,32 +50,42 @@ def protected_coins(ys: list[int]) -> pmp.PrivateModel:
     return pmp.trim(private, box={"p": (0.1, 0.9)})
 
 
-def chains(ys: list[int], draws: int, seed: int | None) -> pmp.Release:
+def chains(
+    ys: list[int], draws: int, seed: int | None, power: float = 1.0, delta: float = 0.01
+) -> pmp.Release:
     """Last states of fresh runs of NUTS, a total variation of 0.0001 stated."""
     return quietly(
-        pmp.sample, coins({"y": np.array(ys)}), draws=draws, delta=0.05, random_seed=seed,
-        sampler=pmp.Nuts(tv=1e-4, tune=200), progressbar=False,
+        pmp.sample, pmp.temper(coins({"y": np.array(ys)}), power), draws=draws, delta=delta,
+        random_seed=seed, sampler=pmp.Nuts(tv=1e-4, tune=60), progressbar=False,
     )  # fmt: skip
 
 
-def boosted(stretch: bool) -> Draw:
+def states(ys: list[int], draws: int, seed: int) -> np.ndarray:
+    return chains(ys, draws, seed).posterior["p"].values.reshape(draws, -1)
+
+
+def boosted(stretch: bool, epsilon: float = 1.0) -> Draw:
     """Draws of a law that boosting learned from rows around a center."""
 
     def draw(center: float, draws: int, seed: int) -> np.ndarray:
         rows = np.random.default_rng(0).normal(center, 0.5, (400, 1))
         model = pmp.MollifiedBoosting(
-            1.0, learner=LogisticRegression(), stretch=stretch, random_state=0, progressbar=False
+            epsilon,
+            learner=LogisticRegression(),
+            stretch=stretch,
+            random_state=0,
+            progressbar=False,
         )
         return model.fit(rows).sample(draws, random_seed=seed).posterior["x"].values[0]
 
     return draw
 
 
-def local(kind: str) -> Draw:
+def local(kind: str, epsilon: float = 1.0) -> Draw:
     """Draws of users all of whom hold one category."""
 
     def draw(held: list[float], draws: int, seed: int) -> np.ndarray:
-        sampler = pmp.LocalSampler([0.5, 0.5], 1.0, kind=kind, window="minimax")
+        sampler = pmp.LocalSampler([0.5, 0.5], epsilon, kind=kind, window="minimax")
         return sampler.collect([held] * draws, progressbar=False, random_seed=seed).values
 
     return draw
@@ -95,26 +105,31 @@ def flat(make: Callable[[Any], pmp.Release], data: Any) -> np.ndarray:
     return np.concatenate([np.ravel(array.values) for array in arrays])
 
 
-def noisy(**words: Any) -> Callable[[list[int]], pmp.Release]:
-    return lambda counts: pmp.noisy_counts(counts, epsilon=1.0, **words)
+def noisy(epsilon: float = 1.0, **words: Any) -> Callable[[list[int]], pmp.Release]:
+    return lambda counts: pmp.noisy_counts(counts, epsilon=epsilon, **words)
 
 
-def bayes(**words: Any) -> Callable[[int], pmp.Release]:
+def bayes(epsilon: float = 1.0, **words: Any) -> Callable[[int], pmp.Release]:
     """The tables of naive Bayes for one record, whose feature and class are the same."""
 
     def make(value: int) -> pmp.Release:
         given = {"categories": [(0, 1)], "classes": [0, 1], **words}
         record = np.array([[value]]), np.array([value])
-        return DirichletNaiveBayes(1.0, **given).fit(*record).release_
+        return DirichletNaiveBayes(epsilon, **given).fit(*record).release_
 
     return make
 
 
-def network(value: int) -> pmp.Release:
+def network(epsilon: float = 1.0) -> Callable[[int], pmp.Release]:
     """The tables of a network of two nodes for one record whose values are the same."""
-    given = {"first": (), "second": ("first",)}, 1.0, 0.01, {"first": (0, 1), "second": (0, 1)}
-    record = {"first": np.array([value]), "second": np.array([value])}
-    return DirichletBayesianNetwork(*given).fit(pd.DataFrame(record)).release_
+
+    def make(value: int) -> pmp.Release:
+        names = {"first": (0, 1), "second": (0, 1)}
+        given = {"first": (), "second": ("first",)}, epsilon, 0.01, names
+        record = {"first": np.array([value]), "second": np.array([value])}
+        return DirichletBayesianNetwork(*given).fit(pd.DataFrame(record)).release_
+
+    return make
 
 
 def apart(x: np.ndarray) -> np.ndarray:
@@ -140,6 +155,10 @@ class Mechanism:
     score : callable, optional
     share : float
         Of the outputs of a quick mechanism.
+    fault : callable, optional
+        Draws as the same mechanism would with too little noise: at epsilon = 4, or untempered.
+    fault_claim : callable, optional
+        What it would claim, if not what the mechanism does.
     """
 
     draw: Draw
@@ -149,19 +168,27 @@ class Mechanism:
     delta: float = 0.0
     score: Callable[[np.ndarray], np.ndarray] | None = None
     share: float = 1.0
+    fault: Draw | None = None
+    fault_claim: Callable[[], Guarantee] | None = None
 
 
 def of_releases(
-    make: Callable[[Any], pmp.Release], one: Any, other: Any, delta: float, score: Any
-) -> Mechanism:
+    make: Callable[..., Callable[[Any], pmp.Release]], one: Any, other: Any, delta: float,
+    score: Any, share: float = 1.0, /, **words: Any,
+) -> Mechanism:  # fmt: skip
     """A mechanism whose releases tell what they promise; they take a while each."""
+    honest = make(**words)
     return Mechanism(
-        released(make), one, other, lambda: quietly(make, one).guarantee, delta, score, 0.25
-    )
+        released(honest), one, other, lambda: quietly(honest, one).guarantee, delta, score, share,
+        released(make(epsilon=4.0, **words)),
+    )  # fmt: skip
 
 
 FAR = [0.95, 0.05], [0.05, 0.95]
 POINTS = [1.0, 0.0], [0.0, 1.0]
+MANY = 20.0
+PURE = lambda: Guarantee.pure(1.0)  # noqa: E731
+CLIP = lambda: Guarantee.mollifier_of(1.0)  # noqa: E731
 OTHERS = {
     "coin, add/remove": Mechanism(
         added, [0, 1, 1], [1, 1],
@@ -169,30 +196,38 @@ OTHERS = {
         score=lambda p: np.log1p(-p[:, 0]),
     ),
     "coin, NUTS, t = .0001 stated": Mechanism(
-        lambda ys, draws, seed: chains(ys, draws, seed).posterior["p"].values.reshape(draws, -1),
-        [1, 1], [0, 1], lambda: chains([1, 1], 1, None).guarantee, 0.05, logit, 0.1,
+        states, [1, 1], [0, 1], lambda: chains([1, 1], 1, None).guarantee, 0.01, logit, 0.25,
+        states, lambda: chains([1, 1], 1, None, 0.1).guarantee,
     ),
     "dirichlet": Mechanism(
         dirichlet, [1, 0], [0, 1], lambda: Guarantee.dirichlet_of(1.0, 2.0), 0.01, logit
     ),
-    "noisy_counts, Gaussian": of_releases(noisy(delta=0.01), [1, 0], [0, 1], 0.01, apart),
-    "noisy_counts, Laplace": of_releases(noisy(delta=0.0), [1, 0], [0, 1], 0.0, apart),
+    "noisy_counts, Gaussian": of_releases(noisy, [1, 0], [0, 1], 0.01, apart, delta=0.01),
+    "noisy_counts, Laplace": of_releases(noisy, [1, 0], [0, 1], 0.0, apart, delta=0.0),
     "noisy_counts, add/remove": of_releases(
-        noisy(delta=0.0, neighbors="add_remove"), [1, 0], [0, 0], 0.0, lambda x: x[:, 0]
+        noisy, [1, 0], [0, 0], 0.0, lambda x: x[:, 0], delta=0.0, neighbors="add_remove"
     ),
     "naive Bayes, noisy": of_releases(
-        bayes(delta=0.01, method="noisy"), 0, 1, 0.01, tables_apart
+        bayes, 0, 1, 0.01, tables_apart, 1.5, delta=0.01, method="noisy"
     ),
     "naive Bayes, exact": of_releases(
-        bayes(delta=0.01, method="exact"), 0, 1, 0.01, lambda p: tables_apart(np.log(p))
+        bayes, 0, 1, 0.01, lambda p: tables_apart(np.log(p)), 1.5, delta=0.01, method="exact"
     ),
-    "Bayesian network": of_releases(network, 0, 1, 0.01, None),
-    "mollify, clip": Mechanism(mollified("clip"), *FAR, lambda: Guarantee.mollifier_of(1.0)),
-    "mollify, tilt": Mechanism(mollified("tilt"), *FAR, lambda: Guarantee.pure(1.0)),
-    "MollifiedBoosting": Mechanism(boosted(False), 1.5, -1.5, lambda: Guarantee.pure(1.0)),
+    "Bayesian network": of_releases(network, 0, 1, 0.01, None, 1.5),
+    "mollify, clip": Mechanism(
+        mollified("clip"), *FAR, CLIP, share=MANY, fault=mollified("clip", 4.0)
+    ),
+    "mollify, tilt": Mechanism(
+        mollified("tilt"), *FAR, PURE, share=MANY, fault=mollified("tilt", 4.0)
+    ),
+    "MollifiedBoosting": Mechanism(
+        boosted(False), 1.5, -1.5, PURE, share=MANY, fault=boosted(False, 4.0)
+    ),
     "MollifiedBoosting, stretched": Mechanism(
-        boosted(True), 1.5, -1.5, lambda: Guarantee.mollifier_of(1.0)
+        boosted(True), 1.5, -1.5, CLIP, share=MANY, fault=boosted(True, 4.0)
     ),
-    "LocalSampler, clip": Mechanism(local("clip"), *POINTS, lambda: Guarantee.pure(1.0)),
-    "LocalSampler, response": Mechanism(local("response"), *POINTS, lambda: Guarantee.pure(1.0)),
+    "LocalSampler, clip": Mechanism(local("clip"), *POINTS, PURE, fault=local("clip", 4.0)),
+    "LocalSampler, response": Mechanism(
+        local("response"), *POINTS, PURE, fault=local("response", 4.0)
+    ),
 }  # fmt: skip

@@ -245,9 +245,9 @@ def _costs(file: Path) -> None:
     import matplotlib.pyplot as plt
 
     from pymc_private.mechanisms.mollifiers import plots
-    from pymc_private.privacy import mollifier_affordable, range_affordable
+    from pymc_private.privacy import Guarantee, mollifier_affordable, range_affordable
 
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(13, 3.6), layout="constrained")
     plots.costs(0.1, 1e-6, 1000, axes[0])
     axes[0].set_title("k draws at epsilon = 0.1 each")
     k = np.unique(np.geomspace(1, 1000, 20).astype(int))
@@ -257,6 +257,20 @@ def _costs(file: Path) -> None:
     axes[1].loglog(k, tilt, color=plots.BLUE, label="tilt")
     axes[1].set(xlabel="draws", ylabel="range of log Q/Q0", title="a total of (1, 1e-6)")
     axes[1].legend(frameon=False)
+    for name, color, price in (
+        ("clip", plots.ORANGE, Guarantee.mollifier_of),
+        ("tilt", plots.BLUE, Guarantee.bounded_range_of),
+    ):
+        records = [price(0.1, int(n)).epsilon(1e-6) / 0.1 for n in k]
+        axes[2].loglog(k, records, color=color, label=f"as dear: {name}")
+    axes[2].fill_between(k, records, 1e3, color=plots.BLUE, alpha=0.1, lw=0)
+    axes[2].text(2, 300, "draws of a mollified law cost less")
+    axes[2].text(2.6, 1.2, "a density of 0.1 per record costs less")
+    axes[2].set(
+        xlabel="draws k", ylabel="records m protected together", title="k against m, at 0.1"
+    )
+    axes[2].set_ylim(1, 1e3)
+    axes[2].legend(frameon=False, loc="center left")
     figure.savefig(file, dpi=110)
     plt.close(figure)
 

@@ -53,6 +53,16 @@ def costs() -> None:
             print(f"  {eps:4g} {k:5d}", *(f"{g.epsilon(1e-6):9.4f}" for g in made))
 
 
+def against_groups() -> None:
+    """So many records that protecting them together, at eps each, costs as much as k draws."""
+    print("k draws of any two data sets against m records: eps, k, clip, m, tilt, m (delta 1e-6)")
+    for eps in (0.1, 0.5, 1.0):
+        for k in (1, 10, 100, 1000):
+            laws = Guarantee.mollifier_of(eps, k), Guarantee.bounded_range_of(eps, k)
+            found = [g.epsilon(1e-6) for g in laws]
+            print(f"  {eps:4g} {k:5d}", *(f"{e:9.4f} {math.ceil(e / eps):5d}" for e in found))
+
+
 def windows() -> None:
     """How far each law stays inside its window, whatever the estimate."""
     rows = stats.norm(1, 0.5).rvs((500, 1), random_state=0)
@@ -114,5 +124,6 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     gains()
     costs()
+    against_groups()
     windows()
     audits()

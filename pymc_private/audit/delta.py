@@ -51,14 +51,10 @@ class DeltaBound:
         return self.delta > float(claim)
 
     def __repr__(self) -> str:
-        shares = " and ".join(
-            f"{k:,} of {n:,} draws of {law}"
-            for k, n, law in zip(self.inside, self.tested, "PQ", strict=True)
-        )
         return (
             f"DeltaBound(delta >= {number(self.delta, up=False)} at epsilon "
             f"{number(self.epsilon)}, but for a probability of {number(self.false_alarm)}: "
-            f"{self.event} holds {shares})"
+            f"{self.event.counted(self.inside, self.tested)})"
         )
 
 

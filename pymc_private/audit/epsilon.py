@@ -113,14 +113,10 @@ class EpsilonBound:
         return high
 
     def __repr__(self) -> str:
-        shares = " and ".join(
-            f"{k:,} of {n:,} draws of {law}"
-            for k, n, law in zip(self.inside, self.tested, "PQ", strict=True)
-        )
         return (
             f"EpsilonBound(epsilon >= {number(self.epsilon, up=False)} at delta "
             f"{number(self.delta)}, but for a probability of {number(self.false_alarm)}: "
-            f"{self.event} holds {shares})"
+            f"{self.event.counted(self.inside, self.tested)})"
         )
 
 

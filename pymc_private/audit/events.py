@@ -63,6 +63,13 @@ class Event:
         """Whether each score lies in the event."""
         return (found >= self.threshold) == self.above
 
+    def counted(self, inside: tuple[int, int], tested: tuple[int, int]) -> str:
+        """Say how many draws of either law it holds."""
+        shares = " and ".join(
+            f"{k:,} of {n:,} draws of {law}" for k, n, law in zip(inside, tested, "PQ", strict=True)
+        )
+        return f"{self} holds {shares}"
+
     def __str__(self) -> str:
         return f"{{{self.name} {'>=' if self.above else '<'} {self.threshold:.6g}}}"
 

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from pymc_private.audit.allowance import FALSE_ALARM
+from pymc_private.audit.allowance import FALSE_ALARM, pay
 from pymc_private.errors import DomainError
 from pymc_private.planning import partition_radius
 from pymc_private.privacy.arguments import inside_unit
 
+MANY = 10**12
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class PartitionGuess:
     """What the partition adversary says.
 
@@ -30,6 +32,8 @@ class PartitionGuess:
     radius : float
         Shares lie within it of their probabilities, but for `false_alarm`.
     false_alarm : float
+    draws, cells : int
+        How many he saw.
     """
 
     says: str
@@ -37,6 +41,8 @@ class PartitionGuess:
     apart: float
     radius: float
     false_alarm: float
+    draws: int
+    cells: int
 
     @property
     def is_sure(self) -> bool:
@@ -50,8 +56,20 @@ class PartitionGuess:
 
     @property
     def draws_needed(self) -> float:
-        """How many times as many draws would make him sure; at most 1 if he is."""
-        return (2.0 * self.radius / self.apart) ** 2 if self.apart > 0.0 else math.inf
+        """How many draws would make him sure; infinite where the posteriors agree on the cells."""
+        if not self.apart > 0.0:
+            return math.inf
+        radius = partition_radius(MANY, self.cells, self.false_alarm)  # falls as 1 / sqrt(draws)
+        return math.floor(MANY * (2.0 * radius / self.apart) ** 2) + 1
+
+    def __repr__(self) -> str:
+        sure = "sure" if self.is_sure else f"not sure: that takes {self.draws_needed:,} draws"
+        return (
+            f"PartitionGuess({self.says!r}, {sure}; shares of {self.draws:,} draws are "
+            f"{self.distances[0]:.4g} from x and {self.distances[1]:.4g} from y, which are "
+            f"{self.apart:.4g} apart; right but for a probability of {self.false_alarm:g} where "
+            f"they are more than {2.0 * self.radius:.4g} apart)"
+        )
 
 
 def partition_adversary(
@@ -71,7 +89,7 @@ def partition_adversary(
         Probabilities of the cells under the posteriors of the two data sets, which the adversary
         can compute.
     false_alarm : float
-        Probability with which a sure answer is wrong, at most.
+        Probability with which a sure answer is wrong, at most; paid for by an open `Allowance`.
 
     Returns
     -------
@@ -80,7 +98,7 @@ def partition_adversary(
     Raises
     ------
     DomainError
-        No draws, cells out of range, or probabilities that are none.
+        No draws, cells out of range, probabilities that are none, or a spent allowance.
 
     References
     ----------
@@ -107,7 +125,10 @@ def partition_adversary(
         raise DomainError("each draw lies in one cell", allowed=f"whole numbers 0 ... {m - 1}")
     shares = np.bincount(places.astype(int), minlength=m) / places.size
     distances = tuple(float(np.abs(shares - law).sum()) for law in laws)
+    pay(false_alarm)
     radius = partition_radius(places.size, m, false_alarm)
     apart = float(np.abs(laws[0] - laws[1]).sum())
     says = "x" if distances[0] <= distances[1] else "y"
-    return PartitionGuess(says, (distances[0], distances[1]), apart, radius, false_alarm)
+    return PartitionGuess(
+        says, (distances[0], distances[1]), apart, radius, false_alarm, places.size, m
+    )

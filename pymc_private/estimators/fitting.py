@@ -17,12 +17,13 @@ from pymc_private.estimators.cautions import refuse_refits, warn_of_edges, warn_
 from pymc_private.estimators.columns import Column
 from pymc_private.estimators.counts import Families, count_tables
 from pymc_private.estimators.parts import OTHERS, Part, assuming, check_update, paid, together
+from pymc_private.mechanisms.charging import Where
 from pymc_private.mechanisms.dirichlet import plan_for
 from pymc_private.mechanisms.release import Release
 from pymc_private.mechanisms.tables.contents import drawn_content, noise_content
 from pymc_private.mechanisms.tables.families import Tables, counted, same_total
 from pymc_private.mechanisms.tables.plan import CountPlan
-from pymc_private.mechanisms.tables.publish import Where, publish
+from pymc_private.mechanisms.tables.publish import publish
 from pymc_private.privacy import Guarantee, Ledger
 from pymc_private.privacy.count_budget import CountBudget
 from pymc_private.privacy.neighbors import SUBSTITUTE

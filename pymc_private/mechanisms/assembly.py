@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,7 @@ def _ends(lower: np.ndarray, upper: np.ndarray) -> list[Any]:
     return [np.asarray(lower, float).tolist(), np.asarray(upper, float).tolist()]
 
 
+@lru_cache(maxsize=16)
 def version_of(package: str) -> str:
     """Give the version of an installed package, as text."""
     try:

@@ -26,12 +26,13 @@ from pytensor.tensor.random.basic import (
 
 from pymc_private.errors import BudgetExceeded, NotCertified, PymcPrivateError, Unsupported
 from pymc_private.mechanisms.calibrate import calibrate
+from pymc_private.mechanisms.charging import Where
 from pymc_private.mechanisms.dirichlet import plan_for
 from pymc_private.mechanisms.release import Release
 from pymc_private.mechanisms.tables.contents import drawn_content
 from pymc_private.mechanisms.tables.families import Family, Tables, tables_of
 from pymc_private.mechanisms.tables.plan import CountPlan
-from pymc_private.mechanisms.tables.publish import Arrays, Content, Where, publish
+from pymc_private.mechanisms.tables.publish import Arrays, Content, publish
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.count_budget import CountBudget
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pymc_private.errors import DomainError, Incompatible
+from pymc_private.mechanisms.charging import Where
 from pymc_private.mechanisms.release import Release
 from pymc_private.mechanisms.tables.contents import (
     INTEGERS,
@@ -34,7 +35,7 @@ from pymc_private.mechanisms.tables.plan import (
     profiles_of,
 )
 from pymc_private.mechanisms.tables.posterior import NoisyTable, TablePosterior, noisy_posterior
-from pymc_private.mechanisms.tables.publish import Where, publish
+from pymc_private.mechanisms.tables.publish import publish
 from pymc_private.privacy import Ledger
 from pymc_private.privacy.arguments import not_negative, positive, whole
 from pymc_private.privacy.count_budget import CountBudget

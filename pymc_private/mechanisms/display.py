@@ -45,6 +45,11 @@ def promise(release: Release) -> str:
     return f"epsilon = {number(epsilon)} nats at {at}"
 
 
+def law_of(release: Release) -> str:
+    """Say what the draws were drawn from: "private posterior", unless the release knows better."""
+    return str(release.facts.get("law", "private posterior"))
+
+
 def assumptions(release: Release) -> tuple[str, ...]:
     """List what the guarantee rests on."""
     return tuple(release.guarantee.assumptions)

@@ -46,7 +46,7 @@ def stoppable(work: Callable[[], Result], message: str = STOPPED) -> Result:
     raise StoppedDraw(message) from None
 
 
-def charged_draw(
+def private_draw(
     plan: Plan, progressbar: bool, executor: Executor | None = None
 ) -> dict[str, np.ndarray]:
     """Draw what a plan says, by randomness that nobody can repeat.
@@ -63,14 +63,21 @@ def charged_draw(
     -------
     dict of str to array, shape (draws, ...)
         On the public grid of its box.
+    """
+    return _draw(plan, SystemRandomness(), progressbar, executor)
+
+
+def withheld(work: Callable[[], Result]) -> Result:
+    """Do what was paid for; of a failure only the kind is told.
 
     Raises
     ------
     PymcPrivateError
-        The draw failed; the cause is withheld, since it may depend on the data.
+        It failed; the cause may depend on the data.
     """
     try:
-        return _draw(plan, SystemRandomness(), progressbar, executor)
+        with silence():
+            return work()
     except Exception as error:
         cause = type(error).__name__
     raise PymcPrivateError(

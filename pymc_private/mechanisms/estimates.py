@@ -122,7 +122,7 @@ def shaped(
         mcse=label(mcse),
         draws=release.posterior.sizes["draw"],
         confidence=1 - delta,
-        method=_method(inequality, 1 - delta, elements),
+        method=_method(inequality, 1 - delta, elements, display.law_of(release)),
         note=note,
     )
 
@@ -136,11 +136,11 @@ def labels_of(estimate: Estimate) -> list[str]:
     return list(element_labels(estimate.value))
 
 
-def _method(inequality: str, confidence: float, elements: int) -> str:
+def _method(inequality: str, confidence: float, elements: int, law: str) -> str:
     together = f" for all {elements} elements together" if elements > 1 else ""
     return (
         f"{inequality}, confidence {display.estimate_number(confidence)}{together}, "
-        "for independent exact draws of the private posterior"
+        f"for independent exact draws of the {law}"
     )
 
 

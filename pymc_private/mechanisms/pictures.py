@@ -71,7 +71,7 @@ def estimates(estimate: Estimate, ax: Any = None) -> Any:
         if math.isfinite(error):
             ax.plot([x - error, x + error], [k, k], color=ACCENT, lw=2.5, zorder=3)
     percent = f"{100 * estimate.confidence:g}%"
-    ax.set_xlabel(f"shaded: holds the private posterior's value, {percent}; line: one mcse")
+    ax.set_xlabel(f"shaded: holds the value under the law drawn from, {percent}; line: one mcse")
     _title(ax, estimate.what.replace(f" ({NOT_PRIVATE})", ""), NOT_PRIVATE not in estimate.what)
     return ax
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import os
-import warnings
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from fractions import Fraction
 from typing import Any
 
-from pymc_private.errors import DomainError, Incompatible, PrivacyWarning
-from pymc_private.mechanisms import assembly, drawing
+import numpy as np
+
+from pymc_private.mechanisms import assembly, charging, drawing
 from pymc_private.mechanisms.asked import as_declared, as_plan, refuse_keywords
+from pymc_private.mechanisms.charging import Where
 from pymc_private.mechanisms.conjugate import sample_conjugate
 from pymc_private.mechanisms.guards import check_unchanged
-from pymc_private.mechanisms.refusals import charged
 from pymc_private.mechanisms.release import Release
-from pymc_private.mechanisms.tables.publish import Where
 from pymc_private.models.plan import Plan
 from pymc_private.models.progress import bars
-from pymc_private.privacy import Entry, Guarantee, Ledger
+from pymc_private.privacy import Ledger
 from pymc_private.samplers.choose import AUTO
 
 
@@ -121,35 +120,35 @@ def sample(
             return direct
         plan = as_plan(what, draws, epsilon, delta, declaration, sampler, strict)
     check_unchanged(plan)
-    if random_seed is not None:
-        assembly.check_destination(save, overwrite=again)
-        seeded = _seeded(plan, random_seed, name, progressbar)
-        return assembly.save_as(seeded, save, overwrite=again)
-    key = f"{plan.fingerprint}|{data_version}"
-    return _bought(plan, ledger, name, key, save, again, progressbar, executor)
+    return charging.publish(_offer(plan, name, progressbar, executor), where)
 
 
-def _bought(
-    plan: Plan,
-    ledger: Ledger | None,
-    name: str | None,
-    key: str,
-    save: str | os.PathLike[str] | None,
-    again: bool,
-    progressbar: bool,
-    executor: Executor | None,
-) -> Release:
-    """The release of this name and plan: the stored one, or charge, then draw."""
-    ledger, at = _ledger(ledger, plan)
-    stored = None if again or name is None else _stored(ledger, name, key)
-    if stored is not None:
-        return assembly.save_as(stored, save)
-    assembly.check_destination(save, overwrite=again)
-    assembly.rehearse(plan, name)
-    entry = charged(plan, ledger, at, name, key)
-    release = drawing.stoppable(lambda: _paid(plan, ledger, entry, progressbar, executor))
-    drawing.stoppable(lambda: ledger.store(entry, release.to_bytes()), drawing.STOPPED_LATE)
-    return assembly.save_as(release, save, overwrite=again)
+def _offer(
+    plan: Plan, name: str | None, progressbar: bool, executor: Executor | None
+) -> charging.Offer:
+    """What a charge buys: draws by the plan's sampler."""
+
+    def drawn(seed: int | None) -> dict[str, np.ndarray]:
+        if seed is not None:
+            return drawing.seeded_draw(plan, seed, progressbar)
+        return drawing.private_draw(plan, progressbar, executor)
+
+    def built(values: Any, told: Mapping[str, Any] | None) -> Release:
+        private = told is not None
+        promise = plan.guarantee if private else charging.unprotected(plan.guarantee)
+        return assembly.assemble(plan, values, promise, private, name, told)
+
+    return charging.Offer(
+        guarantee=plan.guarantee,
+        delta=plan.delta,
+        exact_delta=Fraction(plan.delta),
+        key=plan.fingerprint,
+        label=f"{plan.draws} draws",
+        another="another plan",
+        rehearse=lambda: assembly.rehearse(plan, name),
+        draw=drawn,
+        build=built,
+    )
 
 
 def _counted(
@@ -165,68 +164,3 @@ def _counted(
     if strict or not (isinstance(sampler, str) and sampler == AUTO):
         return None
     return sample_conjugate(what, draws, epsilon, delta, where)
-
-
-def _ledger(ledger: Ledger | None, plan: Plan) -> tuple[Ledger, float | Fraction]:
-    """The ledger to charge (given, of the context, or a new one in memory), and at which delta.
-
-    A ledger reads 0.1 as the decimal 1/10, as its user means it. The new one is made for this very
-    plan, so it gets the doubles that were proved, exactly.
-    """
-    ledger = ledger if ledger is not None else Ledger.current()
-    if ledger is not None:
-        return ledger, plan.delta
-    if not math.isfinite(plan.epsilon):
-        raise DomainError(
-            "these draws have no finite epsilon at this delta, so nothing was charged",
-            got=f"delta = {plan.delta:g}, sampler {plan.sampler}",
-            do="pass a larger delta: a sampler that is only near the posterior costs one",
-        )
-    warnings.warn(
-        "no ledger: this charge is forgotten when the session ends, and two such releases of the "
-        "same data add up unseen; pass ledger=Ledger('study.sqlite', epsilon=..., delta=...)",
-        PrivacyWarning,
-        stacklevel=3,
-    )
-    epsilon, delta = Fraction(plan.epsilon), Fraction(plan.delta)
-    shares = {"approximate": delta} if delta else None
-    neighbors = plan.guarantee.neighbors
-    return Ledger(epsilon=epsilon, delta=delta, neighbors=neighbors, shares=shares), delta
-
-
-def _stored(ledger: Ledger, name: str, key: str) -> Release | None:
-    """The release that this name and plan already paid for."""
-    entry = ledger.find(name, key)
-    if entry is not None:
-        return Release.from_bytes(ledger.fetch(entry))
-    if name in ledger.names:
-        raise Incompatible(
-            f"the name '{name}' belongs to another charge in this ledger",
-            got="another plan or data_version, or a draw that never finished",
-            allowed="one plan per name",
-            do="choose another name, or again=True to charge anew",
-        )
-    return None
-
-
-def _paid(
-    plan: Plan, ledger: Ledger, entry: Entry, progressbar: bool, executor: Executor | None
-) -> Release:
-    """What a charge paid for. What may fail without the data fails before they are read."""
-    told = {
-        "charges": [{"label": e.label, "guarantee": e.guarantee.to_dict()} for e in ledger.entries],
-        "budget": {"epsilon": str(ledger.budget.epsilon), "delta": str(ledger.budget.delta)},
-        "ledger_head": entry.head,
-    }
-    values = drawing.charged_draw(plan, progressbar, executor)
-    return assembly.assemble(plan, values, plan.guarantee, True, entry.name, told)
-
-
-def _seeded(plan: Plan, seed: int, name: str | None, progressbar: bool) -> Release:
-    """A release for tests and demonstrations: not private, and says so everywhere."""
-    values = drawing.seeded_draw(plan, seed, progressbar)
-    guarantee = Guarantee.none(
-        "random_seed makes the draws a function of the data that anyone can recompute",
-        neighbors=plan.guarantee.neighbors,
-    )
-    return assembly.assemble(plan, values, guarantee, False, name)

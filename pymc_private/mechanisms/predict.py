@@ -21,6 +21,7 @@ from pymc_private.errors import DomainError
 from pymc_private.mechanisms.estimates import Estimate
 from pymc_private.mechanisms.reading import draws_dict, not_released
 from pymc_private.mechanisms.summaries import mean_of
+from pymc_private.mechanisms.written import warn_of_numbers
 from pymc_private.models.sources import constants_with_axis, implied_support
 
 if TYPE_CHECKING:
@@ -92,13 +93,15 @@ def predict(
     Notes
     -----
     *Promise*: post-processing of the draws and of public numbers. Covariates of the private
-    records are not public: a prediction at them is outside the guarantee.
+    records are not public: a prediction at them is outside the guarantee, and so are numbers
+    computed from the records and written into the model; a `PrivacyWarning` names what looks so.
     """
     model = pm.modelcontext(model)
     variable = _variable(model, what)
     swaps = _swaps(model, covariates)
     parameters = _parameters(release, model, variable)
     _refuse_private(model, variable, set(swaps))
+    warn_of_numbers(variable, [*swaps, *model.free_RVs])
     graph = _replaced(_free_size(variable), {**swaps, **parameters[0]})
     found = _evaluated(graph, list(parameters[0].values()), parameters[1], release)
     dims = model.named_vars_to_dims.get(variable.name) or ()
@@ -171,7 +174,7 @@ def _parameters(
 def _refuse_private(model: Any, variable: Variable, given: set[Variable]) -> None:
     """Whatever else it reads must hold no data."""
     above = set(ancestors([variable]))
-    missing = [v.name for v in model.data_vars if v in above - given and v.ndim]
+    missing = [v.name for v in model.data_vars if v in above - given]
     observed = [v.name for v in model.observed_RVs if v in above and v is not variable]
     if missing or observed:
         raise DomainError(

@@ -1,12 +1,11 @@
-"""A charge, and what its refusal means where a ledger keeps delta for another road."""
+"""What the refusal of a charge means where a ledger keeps delta for another road."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
 from pymc_private.errors import BudgetExceeded
-from pymc_private.models.plan import Plan
-from pymc_private.privacy import Entry, Ledger
+from pymc_private.privacy import Ledger
 from pymc_private.privacy.printing import number
 
 
@@ -29,12 +28,3 @@ def explained(error: BudgetExceeded, at: float, ledger: Ledger) -> BudgetExceede
         f"otherwise). Calibrate at delta = {share}; or make a ledger, if the study is yet to "
         f"begin, with delta = {number(2 * delta)} or with shares={{'approximate': {wanted}}}",
     )
-
-
-def charged(plan: Plan, ledger: Ledger, at: float | Fraction, name: str | None, key: str) -> Entry:
-    """The charge, or why it is refused."""
-    label = name or f"{plan.draws} draws"
-    try:
-        return ledger.charge(plan.guarantee, label, delta=at, name=name, key=key)
-    except BudgetExceeded as error:
-        raise explained(error, plan.delta, ledger) from None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,12 +31,7 @@ def describe_structure(private: PrivateModel) -> str:
     if private.neighbors == ADD_REMOVE:
         # The number of records is protected: not even a digest may tell it.
         outputs, protected = [_single(private), prior], True
-    text = pytensor.dprint(outputs, file="str", print_type=True)
-    constants = [
-        _digest(v.data)
-        for v in ancestors(outputs)
-        if isinstance(v, Constant) and isinstance(v.data, np.ndarray)
-    ]
+    text, constants = graph_text(outputs)
     shared = [_digest(v.get_value()) for v in public_data(outputs)]
     boxes = [
         (name, _digest(b.lower), _digest(b.upper))
@@ -61,6 +58,18 @@ def describe_structure(private: PrivateModel) -> str:
         _exact(private.graph.clip),
     )
     return repr(parts if limit is None else (parts, _exact(limit)))
+
+
+def graph_text(outputs: Sequence[Variable]) -> tuple[str, list[tuple[str, tuple[int, ...], str]]]:
+    """A graph as text, and digests of its constants: what a printed constant leaves out."""
+    printed = pytensor.dprint(list(outputs), file="str", print_type=True)
+    text = re.sub(" at 0x[0-9A-Fa-f]+", "", printed)  # where a generator lies in memory
+    constants = [
+        _digest(v.data)
+        for v in ancestors(list(outputs))
+        if isinstance(v, Constant) and isinstance(v.data, np.ndarray)
+    ]
+    return text, constants
 
 
 def _single(private: PrivateModel) -> Variable:

@@ -228,7 +228,7 @@ def _numbers(model: pm.Model, arrays: set[Variable]) -> Iterator[Number]:
     met: set[Variable] = set()
     for factor, title in zip(factors, titles, strict=True):
         for graph in (factor, *_written_logp(factor)):
-            for leaf in _leaves(graph, set(factors) - {factor}, met):
+            for leaf in leaves(graph, set(factors) - {factor}, met):
                 if leaf not in arrays:
                     yield from _entries(leaf, title)
 
@@ -256,7 +256,7 @@ def _entries(leaf: Any, title: str) -> Iterator[Number]:
         yield Number(where, float(value), whole)
 
 
-def _leaves(out: Variable, stops: set[Variable], met: set[Variable]) -> Iterator[Variable]:
+def leaves(out: Variable, stops: set[Variable], met: set[Variable]) -> Iterator[Variable]:
     """Constants and shared arrays that a factor reads as values, inner graphs included."""
     todo: list[Variable] = [out]
     while todo:

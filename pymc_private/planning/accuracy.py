@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from pymc_private.errors import DomainError
 from pymc_private.privacy import br_eps, br_tv, br_zcdp_tight, power_affordable, psaqr_loss
-from pymc_private.privacy.arguments import inside_unit, number_up, positive, vectorized, whole
+from pymc_private.privacy.arguments import MOST, inside_unit, number_up, positive, vectorized, whole
 from pymc_private.privacy.rounding import times_up
 
 
@@ -73,7 +73,7 @@ def draws_needed(loss: float, responses: int = 2, queries: int = 1, failure: flo
     Raises
     ------
     DomainError
-        An argument is out of its range.
+        An argument is out of its range, or more than 10**18 draws would be needed.
 
     References
     ----------
@@ -87,6 +87,13 @@ def draws_needed(loss: float, responses: int = 2, queries: int = 1, failure: flo
     positive(loss=loss)
     inside_unit(failure=failure)
     log_cases = math.log(2.0 * whole(responses, "responses") * whole(queries, "queries") / failure)
+    if loss < math.sqrt(2.0 * log_cases / MOST) * (1.0 + 1e-9):
+        raise DomainError(
+            "no number of draws that could be made is enough for so small a loss",
+            got=loss,
+            allowed=f"at least {math.sqrt(2.0 * log_cases / MOST) * 1.01:.3g}",
+            do="allow a larger loss: it falls as one over the root of the draws",
+        )
     n = max(1, math.ceil(2.0 * log_cases / loss**2 * (1.0 - 1e-9)))
     while psaqr_loss(n, failure, responses, queries) > loss:
         n += max(1, n // 10**9)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,9 +83,7 @@ def draws_to_distinguish(R: float, target: float, records: int = 1) -> int:
     ----------
     Inverse of `advantage`.
     """
-    positive(R=R)
-    inside_unit(target=target)
-    return least(lambda n: float(advantage(R, n, records)) >= target)
+    return _fewest(lambda n: advantage(R, n, records), R, target)
 
 
 def records_to_distinguish(R: float, draws: int, target: float) -> int:
@@ -112,9 +110,14 @@ def records_to_distinguish(R: float, draws: int, target: float) -> int:
     ----------
     Inverse of `advantage`; Dimitrakakis et al. (2017), Theorem 13, corrected.
     """
+    return _fewest(lambda k: advantage(R, draws, k), R, target)
+
+
+def _fewest(reached: Callable[[int], float], R: float, target: float) -> int:
+    """The least number at which the bound of an advantage reaches a target."""
     positive(R=R)
     inside_unit(target=target)
-    return least(lambda k: float(advantage(R, draws, k)) >= target)
+    return least(lambda count: float(reached(count)) >= target)
 
 
 def reconstruction_floor(guarantee: Guarantee, distance: float, records: int = 1) -> float:

@@ -81,7 +81,7 @@ class TradeOff(Table):
         ax.set(xlabel="L, where the prior is trimmed", ylabel="loss, at most", ylim=(0, 1.06))
         ax.set_xscale("log")
         ax.set_title(self.title, loc="left", fontsize="small")
-        ax.legend(frameon=False, fontsize="small", loc="center right")
+        ax.legend(frameon=False, fontsize="small", loc="lower right", bbox_to_anchor=(1, 0.04))
         counts = ax.twinx()
         counts.plot(at, [max(row[2], 0.5) for row in self.rows], ":", color="0.5")
         counts.set(yscale="log")

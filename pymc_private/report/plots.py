@@ -226,14 +226,14 @@ def _stack(values: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _posterior_legend(figure: Figure, release: Release, hidden: int, theme: Theme) -> None:
-    draws = release.posterior.sizes["draw"]
+    draws, law = release.posterior.sizes["draw"], display.law_of(release)
     dots = draws <= MOST_DOTS
     mark = Line2D([], [], marker="o" if dots else "s", linestyle="", color=theme.accent)
     handles = [
         (mark, "one draw" if dots else f"{draws} draws"),
         (Line2D([], [], color=theme.ink, marker="|", markersize=9, markeredgewidth=2),
          "mean and central 90%"),
-        (Patch(color=theme.accent, alpha=0.18), "private posterior mean lies here (95%)"),
+        (Patch(color=theme.accent, alpha=0.18), f"mean of the {law} lies here (95%)"),
     ]  # fmt: skip
     figure.legend(
         [handle for handle, _ in handles], [text for _, text in handles], loc="outside lower left",

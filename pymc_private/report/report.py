@@ -82,7 +82,7 @@ def report(release: Release, ledger: Any = None) -> Report:
             got=neighbors,
             allowed=release.guarantee.neighbors,
         )
-    title = release.facts.get("name") or "Private posterior"
+    title = release.facts.get("name") or display.law_of(release).capitalize()
     sections = sections_of(release, ledger)
     premises = display.assumptions(release)
     body = html.fragment(

@@ -111,16 +111,16 @@ def _posterior_table(release: Release) -> Section:
         for name in release.posterior.data_vars
     ])  # fmt: skip
     columns = [frame[name].to_numpy() for name in ("mean", "sd", "mcse_mean", "lower", "upper")]
-    labels = list(frame.index[:MOST_ROWS])
+    labels, law = list(frame.index[:MOST_ROWS]), display.law_of(release)
     rows = display.element_rows(labels, *columns, bound, digits=3)
     more = len(frame) - len(labels)
     note = (
-        "Of the private posterior. mcse: Monte Carlo standard error by ArviZ, a dash if there are "
+        f"Of the {law}. mcse: Monte Carlo standard error by ArviZ, a dash if there are "
         "too few draws. error: the mean is off by no more, with confidence 0.95 (Hoeffding)."
         + (f" {more} more elements are in release.posterior." if more else "")
     )
     table = Table(("", "mean", "sd", "mcse", "5%", "95%", "error ≤"), tuple(map(tuple, rows)), note)
-    return Section("Posterior", (table,), beside=True)
+    return Section("Posterior" if law.endswith("posterior") else "Estimates", (table,), beside=True)
 
 
 def _draws(release: Release) -> Section:

@@ -164,9 +164,20 @@ def test_lemma_12_a_sure_partition_adversary_errs_no_more_often_than_stated():
 def test_too_few_draws_do_not_make_him_sure_and_he_says_how_many_would():
     guess = audit.partition_adversary([0, 1, 1], [0.5, 0.5], [0.4, 0.6], false_alarm=0.05)
     assert not guess.is_sure
-    enough = math.ceil(3 * guess.draws_needed) + 1
-    assert audit.partition_adversary([0] * enough, [0.5, 0.5], [0.4, 0.6], false_alarm=0.05).is_sure
+    assert f"not sure: that takes {guess.draws_needed:,} draws" in repr(guess)
+    for draws, sure in ((guess.draws_needed, True), (guess.draws_needed - 2, False)):
+        again = audit.partition_adversary([0] * draws, [0.5, 0.5], [0.4, 0.6], false_alarm=0.05)
+        assert again.is_sure is sure
+        assert ("not sure" in repr(again)) is not sure
     assert audit.partition_adversary([0], [0.5, 0.5], [0.5, 0.5]).draws_needed == math.inf
+
+
+def test_a_sure_answer_is_paid_for():
+    with audit.Allowance(1e-3) as session:
+        audit.partition_adversary([0, 1], [0.5, 0.5], [0.4, 0.6], false_alarm=1e-3)
+        assert session.spent == [1e-3]
+        with pytest.raises(DomainError, match="allowance of false alarms is spent"):
+            audit.partition_adversary([0, 1], [0.5, 0.5], [0.4, 0.6], false_alarm=1e-3)
 
 
 # ---- seeds -------------------------------------------------------------------------------------

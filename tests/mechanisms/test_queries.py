@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pymc as pm
@@ -429,3 +430,37 @@ def test_covariates_of_the_records_written_into_the_model_are_never_predicted_at
         pm.Bernoulli("y", logit_p=eta, observed=np.zeros(7, int))
     with pytest.raises(DomainError, match="written into it"):
         loaded.predict(what, model=model)
+
+
+def centered(center: object) -> pm.Model:
+    with pm.Model(coords={"f": ["age", "sex"]}) as model:
+        data = pm.Data("X", np.zeros((5, 2)))
+        middle = pm.Data("middle", center) if isinstance(center, np.ndarray) else center
+        eta = (data - middle) @ pm.Normal("beta", 0, 1, dims="f")
+        pm.Deterministic("p", pm.math.sigmoid(eta))
+        pm.Normal("y", eta, 1, observed=np.zeros(5))
+    return model
+
+
+@pytest.mark.parametrize("what", ["y", "p"])
+def test_a_scalar_in_data_is_passed_like_any_other(loaded, what) -> None:
+    model = centered(np.array(0.2713))
+    with pytest.raises(DomainError, match="pass middle="):
+        loaded.predict(what, model=model, X=NEW)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got = loaded.predict(what, model=model, X=NEW, middle=0.3)
+    assert got.draws.shape == (1, N, 3)
+
+
+@pytest.mark.parametrize("what", ["y", "p"])
+@pytest.mark.parametrize(("center", "told"), [(0.2713, True), (0.27, False), (0.0, False)])
+def test_a_statistic_written_into_the_model_is_warned_of_and_not_shown(
+    loaded, what, center, told
+) -> None:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        loaded.predict(what, model=centered(center), X=NEW)
+    found = [str(w.message) for w in seen if issubclass(w.category, pmp.errors.PrivacyWarning)]
+    assert bool(found) is told
+    assert not any("2713" in text for text in found)

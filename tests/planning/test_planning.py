@@ -318,6 +318,8 @@ def test_a_pair_of_exponential_samples_by_incomplete_gamma_functions_and_by_quad
         lambda: planning.reconstruction_floor(Guarantee.pure(1.0), -1.0),
         lambda: planning.records_needed(0, 1.0, 1.0),
         lambda: planning.draws_needed(0.0),
+        lambda: planning.draws_needed(1e-9),
+        lambda: planning.draws_needed(1e-300),
         lambda: planning.epsilon_needed(1.0, 1, power=0.0),
         lambda: planning.trimming_loss(1.5),
         lambda: planning.misspecification_tv(-1.0),

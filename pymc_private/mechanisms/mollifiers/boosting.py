@@ -29,11 +29,11 @@ from pymc_private.mechanisms.mollifiers.laws import (
     bounded,
     draw,
     half_range,
+    has_cells,
 )
 from pymc_private.mechanisms.mollifiers.mollified import Mollified
 from pymc_private.mechanisms.mollifiers.reading import as_reference
 from pymc_private.mechanisms.mollifiers.references import (
-    CELLS,
     Finite,
     Marginals,
     Reference,
@@ -66,7 +66,8 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
     rounds : int
         Public.
     learner : scikit-learn classifier with ``predict_proba``, optional
-        Cloned for each round. Default: a network with tanh layers of 25, 25 and 25 units.
+        Cloned for each round. Default: a network with tanh layers of 25, 25 and 25 units. One's own
+        is evaluated once, on cells of the reference or a public pool, whatever it makes of a batch.
     reference : object, optional
         As in `mollify`. Default: independent standard normals, which suits few data.
     total : tuple of (epsilon, delta, draws), optional
@@ -213,11 +214,10 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         if not self.stretch:
             half = min(self.score_.half, half_range(epsilon))
             window = Window(-epsilon / 4.0, epsilon / 4.0, epsilon)
-            law = _tilt(base, self.score_, half, self._pool)
-            return Mollified(law, base, epsilon, window, "tilt", self.score_, *planned)
-        window = Window.symmetric(epsilon)
-        cells = isinstance(base, Marginals) and base.dimension in CELLS
-        points = Cells(base) if cells else Pool(self._pool)  # type: ignore[arg-type]
+            law = self._drawn_from(half)
+            found = law.weights_at if isinstance(law, Cells) else self.score_
+            return Mollified(law, base, epsilon, window, "tilt", found, *planned)
+        window, points = Window.symmetric(epsilon), self._points()
         score = self.score_(points.centers() if isinstance(points, Cells) else points.points)
         factor = boosting.stretch_factor(score, points.mass, window)
         weights, level = clip_to_window(factor * score, points.mass, window)
@@ -225,6 +225,20 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         ends = float(weights.min()), float(weights.max())
         ratio = boosting.Stretched(self.score_, factor, level, ends)
         return Mollified(points, base, epsilon, window, "clip", ratio, *planned)
+
+    def _drawn_from(self, half: float) -> Law:
+        """The tilt: the network's anywhere, that of a learner that users bring on fixed points."""
+        if self.learner is None:
+            return _tilt(self.reference_, self.score_, half, self._pool)
+        points = self._points()
+        at = points.centers() if isinstance(points, Cells) else points.points
+        points.weigh(bounded(self.score_(at), half), half, math.exp(2.0 * half))
+        return points
+
+    def _points(self) -> Cells | Pool:
+        """Cells of the reference, or the public pool."""
+        base = self.reference_
+        return Cells(base) if has_cells(base) else Pool(self._pool)
 
     def log_ratio(self, X: Any) -> np.ndarray:
         """Log weight of the law against the reference; for the curator's eyes."""

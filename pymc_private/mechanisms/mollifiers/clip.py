@@ -80,6 +80,11 @@ def log_total(log_weight: np.ndarray, mass: np.ndarray) -> float:
     return math.log(math.fsum((mass * np.exp(log_weight)).tolist()))
 
 
+def _mean(values: np.ndarray, mass: np.ndarray) -> float:
+    """Sum of mass times values; no matrix library, whose threads wait for each other."""
+    return float((mass * values).sum())
+
+
 def _tamed(log_ratio: np.ndarray) -> np.ndarray:
     """NaN and -inf are no mass; what is finite, or infinite, stays within `FARTHEST`."""
     ratio = np.asarray(log_ratio, float)
@@ -119,16 +124,16 @@ def _centered(
     """Clip(ratio - c, low, high) with c such that it has unit mass."""
 
     def excess(c: float, r: np.ndarray = ratio, q: np.ndarray = mass) -> float:
-        return float(np.dot(q, np.exp(np.clip(r - c, low, high)))) - 1.0
+        return _mean(np.exp(np.clip(r - c, low, high)), q) - 1.0
 
     c = _root(excess, ratio, mass, low, high)
     weight = np.clip(ratio - c, low, high)
     for _ in range(20):
-        error = float(np.log(np.dot(mass, np.exp(weight))))
+        error = math.log(_mean(np.exp(weight), mass))
         if abs(error) <= SLACK / 8:
             break
         free = (weight > low) & (weight < high)
-        share = float(np.dot(mass[free], np.exp(weight[free])))
+        share = _mean(np.exp(weight[free]), mass[free])
         c += error / max(share, 1e-6)
         weight = np.clip(ratio - c, low, high)
     return weight, c
@@ -181,10 +186,11 @@ def best_level(log_ratio: np.ndarray, mass: np.ndarray, width: float) -> float:
     if not target.sum() > 0.0:
         return 0.0
     target /= target.sum()
+    total = float(mass.sum())
 
     def loss(level: float) -> float:
         tilt = np.clip(ratio - level, -width / 2.0, width / 2.0)
-        return float(np.log(np.dot(mass, np.exp(tilt)) / mass.sum()) - np.dot(target, tilt))
+        return math.log(_mean(np.exp(tilt), mass) / total) - _mean(tilt, target)
 
     order = np.sort(ratio[finite])
     levels = np.unique(order[np.linspace(0, len(order) - 1, 41).astype(int)])

@@ -106,6 +106,22 @@ def check_support(rows: np.ndarray, reference: Reference) -> None:
         )
 
 
+def check_spread(rows: np.ndarray) -> None:
+    """Refuse data that are one point.
+
+    Raises
+    ------
+    DomainError
+        No column has two values.
+    """
+    if not (np.ptp(rows, axis=0) > 0.0).any():
+        raise DomainError(
+            "constant data have no density",
+            got="one value only",
+            do="use a finite reference, whose categories may be as few as wanted",
+        )
+
+
 def check_ratio(ratio: np.ndarray, count: int) -> None:
     """Refuse what is not one number for each row.
 
@@ -181,12 +197,7 @@ def classifier_ratio(learner: Any, rows: np.ndarray, drawn: np.ndarray) -> LogRa
             got=f"{type(learner).__name__}, which has no predict_proba",
             do="wrap it in sklearn.calibration.CalibratedClassifierCV",
         )
-    if not (np.ptp(rows, axis=0) > 0.0).any():
-        raise DomainError(
-            "constant data have no density",
-            got="one value only",
-            do="use a finite reference, whose categories may be as few as wanted",
-        )
+    check_spread(rows)
     both = np.concatenate([rows, drawn])
     labels = np.repeat([1, 0], [len(rows), len(drawn)])
     with warnings.catch_warnings():
@@ -233,6 +244,7 @@ def _histogram(rows: np.ndarray, reference: Reference) -> LogRatio:
             do="estimate='trees' or 'network'",
         )
     check_support(rows, reference)
+    check_spread(rows)
     size = HISTOGRAM[reference.dimension]
 
     def cell(points: np.ndarray) -> np.ndarray:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
 from pymc_private.errors import Unsupported
-from pymc_private.mechanisms.mollifiers.references import Finite, Marginals
+from pymc_private.mechanisms.mollifiers.references import CELLS, Finite, Marginals
 from pymc_private.samplers.randomness import Uniform
 
 BITS = 52
 MOST_TRIALS = 2e9
 BATCH = 2**18
+ROUGH = 2**14
 
 
 class Law(Protocol):
@@ -119,6 +120,10 @@ class Cells(Table):
         along = np.searchsorted(self._levels, u, side="right") - 1
         return np.ravel_multi_index(tuple(np.clip(along, 0, self._shape[0] - 1).T), self._shape)
 
+    def weights_at(self, x: np.ndarray) -> np.ndarray:
+        """The log weight of each row's cell."""
+        return self.weights[self.find(x)]
+
     def values(self, accepted: np.ndarray, randomness: Uniform) -> np.ndarray:
         """Draw the reference inside each cell."""
         along = np.column_stack(np.unravel_index(accepted, self._shape))
@@ -143,8 +148,33 @@ class Pool(Table):
         return self.points[accepted]
 
 
+def has_cells(base: Any) -> TypeGuard[Marginals]:
+    """Whether a reference is cut into cells: with known quantiles, in few dimensions."""
+    return isinstance(base, Marginals) and base.dimension in CELLS
+
+
+def table_of(base: Any, size: int, *, rough: bool = False) -> Cells | Pool:
+    """Cells of a reference with quantiles, up to three dimensions; else a public pool of draws.
+
+    Parameters
+    ----------
+    base : Reference
+    size : int
+        Of a pool.
+    rough : bool
+        Whether the points only help to place a law that is evaluated elsewhere: fewer will do.
+    """
+    if has_cells(base):
+        return Cells(base)
+    return Pool(base.pool(min(size, ROUGH) if rough else size))
+
+
 class Tilted:
     """A reference with known quantiles, reweighted by a bounded function; no normalizer.
+
+    The function must give a row the same weight whatever other rows it is asked about, but for the
+    last bits, for which `half_range` leaves room: then the law is one law (T15a). Estimates of this
+    package do. What users bring is evaluated once, on the points of a `Table`.
 
     Parameters
     ----------
@@ -180,7 +210,11 @@ def bounded(values: np.ndarray, half: float) -> np.ndarray:
 
 
 def half_range(epsilon: float) -> float:
-    """Half the range of a tilt that costs epsilon, less what rounding could add (T15a)."""
+    """Half the range of a tilt that costs epsilon, less what rounding could add (T15a).
+
+    The last bits of a network's answer depend on the shape of its batch: a weight that is off by
+    1e-15 moves the range by four times that, well within the 2e-12 that are left free.
+    """
     return max(0.0, epsilon / 4.0 - 1e-12 - 2.0**-50 * math.exp(epsilon / 2.0))
 
 

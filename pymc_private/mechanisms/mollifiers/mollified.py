@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from pymc_private.errors import DomainError, Unsupported
+from pymc_private.mechanisms.charging import Where
 from pymc_private.mechanisms.mollifiers import publish
 from pymc_private.mechanisms.mollifiers.laws import Law, check_effort, draw
 from pymc_private.mechanisms.mollifiers.references import Finite, Reference
 from pymc_private.mechanisms.mollifiers.window import Window
 from pymc_private.mechanisms.release import Release
+from pymc_private.models import compat
 from pymc_private.privacy.arguments import probability, whole
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.ledger import Ledger
@@ -196,8 +198,8 @@ class Mollified:
             facts=self._facts(),
             values=lambda randomness, progress: draw(self._law, count, randomness, progress),
         )
-        where = publish.Where(ledger, name, data_version, save, again)
-        return publish.publish(plan, where, random_seed, progressbar)
+        where = Where(ledger, name, data_version, save, again, random_seed)
+        return publish.publish(plan, where, progressbar)
 
     def _facts(self) -> dict[str, Any]:
         """What is public: nothing here was computed from the data."""
@@ -206,6 +208,7 @@ class Mollified:
         return {
             "sampler": "rejection from the reference law",
             "claim": "exact",
+            "law": "mollified law",
             "grid": "none: draws are the reference's own numbers, all of which stay possible",
             "model": f"{self.kind} of width {number(self.epsilon)} around {self.reference.text}, "
             f"log ratio in {self.window}",
@@ -240,6 +243,14 @@ class Mollified:
         if self.draws is not None:
             rows.insert(1, f"  planned: {self.draws} draws, delta = {number(self.delta)}")
         return "\n".join(rows)
+
+    def __reduce__(self) -> tuple:
+        # Estimates are local functions, and a reference may be a PyMC model.
+        return compat.unpickle, (compat.dumps((type(self), self.__dict__)),)
+
+    def __deepcopy__(self, memo: dict) -> Mollified:
+        rebuild, (payload,) = self.__reduce__()
+        return rebuild(payload)
 
     def _repr_html_(self) -> str:
         import html

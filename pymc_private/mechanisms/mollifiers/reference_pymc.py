@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from typing import Any
 
@@ -12,7 +13,10 @@ from pymc.logprob.basic import conditional_logp
 from pytensor.graph.replace import vectorize_graph
 
 from pymc_private.errors import DomainError, Unsupported
+from pymc_private.mechanisms.mollifiers.black_box import contents
 from pymc_private.mechanisms.mollifiers.references import entropy
+from pymc_private.models.fingerprint import graph_text
+from pymc_private.models.pinning import public_data
 
 
 class PyMCLaw:
@@ -32,6 +36,14 @@ class PyMCLaw:
         first = self._draw(2)
         self.shapes = {name: array.shape[1:] for name, array in zip(names, first, strict=True)}
         self._logp: Any = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Tell two references apart: SHA-256 of the graph, its constants and its public arrays."""
+        held = [v.get_value(borrow=True) for v in public_data(self._variables)]
+        arrays = [contents(value) for value in held if isinstance(value, np.ndarray)]
+        told = self.text, graph_text(self._variables), arrays
+        return hashlib.sha256(repr(told).encode()).hexdigest()
 
     @property
     def dimension(self) -> int:

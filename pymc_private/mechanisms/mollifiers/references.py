@@ -63,8 +63,8 @@ class Finite:
 
     def __init__(self, mass: Any, labels: Sequence[Any] | None = None) -> None:
         self.mass = probabilities(mass, "the reference")
-        self.labels = list(range(len(self.mass))) if labels is None else list(labels)
-        if len(self.labels) != len(self.mass) or len(set(self.labels)) != len(self.labels):
+        self.labels: Sequence[Any] = range(len(self.mass)) if labels is None else list(labels)
+        if not len(self.labels) == len(self.mass) == len(_distinct(self.labels)):
             raise DomainError(
                 "every category has one label of its own",
                 got=f"{len(self.labels)} labels of {len(self.mass)} categories",
@@ -83,8 +83,8 @@ class Finite:
     @property
     def fingerprint(self) -> str:
         """Tell two references apart: SHA-256 of labels and probabilities, hex."""
-        content = repr((self.labels, self.mass.tolist()))
-        return hashlib.sha256(content.encode()).hexdigest()
+        labels = repr(self.labels).encode()
+        return hashlib.sha256(labels + b"|" + self.mass.tobytes()).hexdigest()
 
     def positions(self, values: Sequence[Any] | np.ndarray) -> np.ndarray:
         """Where values stand among the labels.
@@ -269,12 +269,18 @@ def _in_full(law: Any) -> str:
     return repr((law.dist.name, [(key, np.asarray(value).tolist()) for key, value in given]))
 
 
+def _distinct(labels: Sequence[Any]) -> Sequence[Any] | set[Any]:
+    return labels if isinstance(labels, range) else set(labels)
+
+
 def _ends(numbers: np.ndarray) -> list[float]:
     return [float(numbers.min()), float(numbers.max())]
 
 
 def _as_numbers(labels: Sequence[Any]) -> np.ndarray | None:
     """Labels that are numbers, as an array to release; None if they are names."""
-    if all(isinstance(label, int | float | np.number) for label in labels):
+    if isinstance(labels, range) or all(
+        isinstance(label, int | float | np.number) for label in labels
+    ):
         return np.asarray(labels)
     return None

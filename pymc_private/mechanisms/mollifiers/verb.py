@@ -21,17 +21,15 @@ from pymc_private.mechanisms.mollifiers.hull import Hull, Mixture, project
 from pymc_private.mechanisms.mollifiers.laws import (
     Categories,
     Cells,
-    Law,
-    Pool,
     Table,
     Tilted,
     bounded,
     half_range,
+    table_of,
 )
 from pymc_private.mechanisms.mollifiers.mollified import Mollified
 from pymc_private.mechanisms.mollifiers.reading import as_reference
 from pymc_private.mechanisms.mollifiers.references import (
-    CELLS,
     Finite,
     Marginals,
     Reference,
@@ -84,7 +82,8 @@ def mollify(
         thought to live: [a, a e^epsilon], a = 1 / (1 + s (e^epsilon - 1)).
     estimate : str, classifier or callable, optional
         Of log P/Q0 from data: "kde", "histogram", "network", "trees", a scikit-learn classifier,
-        or a function. Default: "kde" up to two dimensions, then "trees".
+        or a function. Default: "kde" up to two dimensions, then "trees". Classifiers and functions
+        of one's own are evaluated once, on cells or a pool, whatever they do with their batch.
     pool : int
         How many public draws stand for a reference that is not normalized on cells. Default:
         2^17, of a PyMC law 2^14.
@@ -123,11 +122,14 @@ def mollify(
         function = None
     else:
         function = _ratio(target, base, estimate)
-        law = _points(base, kind, pool)
+        direct = kind == "tilt" and _is_ours(target, estimate)
+        law = table_of(base, pool_size(base, pool), rough=direct and isinstance(base, Marginals))
         with np.errstate(all="ignore"):
             ratio = _one_each(function, _places(law))
+        if direct and isinstance(base, Marginals):
+            return _tilted(base, ratio, law.mass, function, (epsilon, planned, delta))
     if kind == "tilt":
-        return _tilted(law, base, ratio, function, (epsilon, planned, delta))
+        return _tilted_table(law, base, ratio, function, (epsilon, planned, delta))
     chosen = window_of(epsilon, window)
     return _clipped(law, base, ratio, function, (chosen, planned, delta))
 
@@ -182,20 +184,19 @@ def _one_each(function: LogRatio, x: np.ndarray) -> np.ndarray:
     return found
 
 
-def _points(base: Reference, kind: str, pool: int | None) -> Table:
-    """Cells of a reference with quantiles; else a public pool of its draws."""
-    if isinstance(base, Marginals) and base.dimension in CELLS:
-        return Cells(base)
-    size = pool_size(base, pool)
-    return Pool(base.pool(min(size, 2**14) if kind == "tilt" and _direct(base) else size))
+def _is_ours(target: Any, estimate: Any) -> bool:
+    """Whether log P/Q0 is known to be a function of one row at a time.
+
+    What users bring may look at the whole batch, keep a counter or draw numbers. It is evaluated
+    once, at fixed points: then it is some function of them, and the law is one law.
+    """
+    if any(hasattr(target, name) for name in ("logpdf", "score_samples")):
+        return isinstance(as_reference(target), Marginals)
+    return not callable(target) and (estimate is None or isinstance(estimate, str))
 
 
 def _places(law: Table) -> np.ndarray:
     return law.centers() if isinstance(law, Cells) else law.points  # type: ignore[attr-defined]
-
-
-def _direct(base: Any) -> bool:
-    return isinstance(base, Marginals)
 
 
 def _clipped(
@@ -206,8 +207,7 @@ def _clipped(
     law.weigh(weights, window.upper, math.exp(window.upper))
     found: LogRatio | None = None
     if isinstance(law, Cells):
-        cells = law
-        found = lambda x: cells.weights[cells.find(x)]  # noqa: E731
+        found = law.weights_at
     elif function is not None:
         found = _at_level(function, level, float(weights.min()), float(weights.max()))
     return Mollified(law, base, window.epsilon, window, "clip", found, planned, delta)
@@ -223,19 +223,32 @@ def _at_level(function: LogRatio, level: float, least: float, most: float) -> Lo
 
 
 def _tilted(
+    base: Marginals, ratio: np.ndarray, mass: np.ndarray, function: LogRatio, numbers: tuple
+) -> Mollified:
+    """A tilt that is evaluated where it is drawn."""
+    epsilon, planned, delta = numbers
+    half = half_range(epsilon)
+    shifted = _shifted(function, best_level(ratio, mass, 2.0 * half), half)
+    window = Window(-epsilon / 4.0, epsilon / 4.0, epsilon)
+    law = Tilted(base, shifted, half)
+    return Mollified(law, base, epsilon, window, "tilt", shifted, planned, delta)
+
+
+def _tilted_table(
     law: Table, base: Any, ratio: np.ndarray, function: LogRatio | None, numbers: tuple
 ) -> Mollified:
+    """A tilt that was evaluated on categories, cells or a pool."""
     epsilon, planned, delta = numbers
     half = half_range(epsilon)
     level = best_level(ratio, law.mass, 2.0 * half)
+    law.weigh(bounded(ratio - level, half), half, math.exp(2.0 * half))
+    found: LogRatio | None = None
+    if isinstance(law, Cells):
+        found = law.weights_at
+    elif function is not None:
+        found = _shifted(function, level, half)
     window = Window(-epsilon / 4.0, epsilon / 4.0, epsilon)
-    shifted = None if function is None else _shifted(function, level, half)
-    if shifted is not None and _direct(base):
-        drawn: Law = Tilted(base, shifted, half)
-    else:
-        law.weigh(bounded(ratio - level, half), half, math.exp(2.0 * half))
-        drawn = law
-    return Mollified(drawn, base, epsilon, window, "tilt", shifted, planned, delta)
+    return Mollified(law, base, epsilon, window, "tilt", found, planned, delta)
 
 
 def _shifted(function: LogRatio, level: float, half: float) -> LogRatio:

@@ -36,7 +36,8 @@ def noise_content(plan: CountPlan, tables: Tables) -> Content:
     def make(seed: int | None) -> Arrays:
         return {name: array[None] for name, array in _noisy(plan, tables, seed).items()}
 
-    return Content(tables.families, 1, OPENDP[found.law], INTEGERS, int, None, make)
+    told = {"law": "law of the noisy counts"}
+    return Content(tables.families, 1, OPENDP[found.law], INTEGERS, int, None, make, told)
 
 
 def drawn_content(plan: CountPlan, tables: Tables) -> Content:

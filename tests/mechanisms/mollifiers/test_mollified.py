@@ -297,6 +297,12 @@ def test_words_that_mean_nothing_are_refused(words, message):
         mollify(ROWS, stats.norm(), 1.0, **words)
 
 
+@pytest.mark.parametrize("estimate", ["kde", "histogram", "network", "trees"])
+def test_constant_data_have_no_density_whatever_estimates_it(estimate):
+    with pytest.raises(DomainError, match="constant"):
+        mollify(np.ones(9), stats.norm(), 1.0, estimate=estimate)
+
+
 def test_what_is_printed_shows_no_data():
     one, two = (mollify(rows, stats.norm(), 1.0) for rows in (ROWS, ROWS + 1))
     assert repr(one) == repr(two)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -16,6 +17,7 @@ from pymc_private.models.clip import clip
 from pymc_private.models.information import Information, supposed
 from pymc_private.models.plan import Frontier
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.temper import temper
 from pymc_private.models.trim import trim
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
@@ -72,7 +74,13 @@ class Regions:
         except (DomainError, Unsupported):
             return None
         ends = best_ends(box, self.information, budget)
-        row = self._row(ends, lambda: self._certified(clip(box, *ends)), budget, DEFAULT_MASS)
+
+        def make() -> Certified:
+            model, power = clip(box, *ends), Fraction(_power_between(box, ends, budget))
+            self._pick(temper(model, power))  # a sampler may only do at a low power
+            return model, certify(model)
+
+        row = self._row((ends, budget.draws), make, budget, DEFAULT_MASS)
         return None if row is None else replace(row, clipped=True)
 
     def refusal(self) -> PymcPrivateError:
@@ -137,17 +145,23 @@ def best_ends(
 
     Between them R is at most twice their distance (T25; once under add/remove).
     """
-    times = (1 if private.neighbors == ADD_REMOVE else 2) * private.records_per_unit
 
     def gain(ends: tuple[float, float]) -> float:
-        power = min(1.0, budget.range / (times * (ends[1] - ends[0])))
-        return information.gain(private, power, ends)
+        return information.gain(private, _power_between(private, ends, budget), ends)
 
     found = []
     for low, high in product(TAILS[1:], TAILS):
         lower, upper = information.quantile(low), information.quantile(1.0 - high)
         found.append((math.floor(100.0 * lower) / 100.0, math.ceil(100.0 * upper) / 100.0))
     return max((ends for ends in found if ends[0] < ends[1]), key=gain)
+
+
+def _power_between(
+    private: PrivateModel, ends: tuple[float, float], budget: Affordable
+) -> float:
+    """What a budget affords between two ends."""
+    times = (1 if private.neighbors == ADD_REMOVE else 2) * private.records_per_unit
+    return min(1.0, budget.range / (times * (ends[1] - ends[0])))
 
 
 def best_boxes(regions: Regions, budget: Affordable, climb: bool) -> list[Frontier]:
@@ -176,6 +190,7 @@ def best_boxes(regions: Regions, budget: Affordable, climb: bool) -> list[Fronti
                 if worth(there) <= worth(here):
                     break
     else:
-        for mass in MASSES:
-            worth(mass)
+        for mass in MASSES:  # what has no price in a small box has none in a larger one
+            if worth(mass) == -math.inf:
+                break
     return [row for _, row in sorted(rows.items()) if row is not None]

@@ -26,7 +26,7 @@ from pymc_private.analysis.rebuild import rebuild
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.prior_draws import SEED, in_region, prior_draws
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.simulation import Simulator
+from pymc_private.models.simulation import Simulator, checked_reference
 
 POINTS, RECORDS = 48, 256
 """Parameter points, and records simulated at each."""
@@ -139,6 +139,7 @@ def information(private: PrivateModel, n: int | None, reference: Any = None) -> 
 
 def _simulated(private: PrivateModel, n: int, reference: Any) -> Information:
     """See `information`. Where a graph holds on to its number of rows, the model's own is taken."""
+    checked_reference(private, reference)
     drawn = _prior(private)
     directions = _directions(private, drawn)
     run = _record(private)

@@ -54,8 +54,8 @@ class PrivateModel:
         Power of the likelihood.
     claims : tuple of str
         What is taken on trust.
-    initvals : dict
-        Starts the user gave in the model, in natural space.
+    starts : dict
+        Starts the user gave in the model, in natural space; see `initvals`.
     records_per_unit : int
         How many records one unit (a person) may own.
     theta_l : ThetaL or None
@@ -73,7 +73,7 @@ class PrivateModel:
     region: Mapping[str, Bounds] = field(default_factory=dict)
     power: Fraction = Fraction(1)
     claims: tuple[str, ...] = ()
-    initvals: Mapping[str, Any] = field(default_factory=dict)
+    starts: Mapping[str, Any] = field(default_factory=dict)
     records_per_unit: int = 1
     theta_l: ThetaL | None = None
     metric: Metric | None = None
@@ -107,7 +107,7 @@ class PrivateModel:
         if self.graph.clip is not None:
             base, factors = scored_model(base, self.graph, self.sources), (SCORE,)
         power = float(self.power)
-        return restricted_model(base, self.region, power, factors, self.initvals, self.theta_l)
+        return restricted_model(base, self.region, power, factors, self.starts, self.theta_l)
 
     @cached_property
     def prior_mass(self) -> PriorMass:
@@ -121,6 +121,55 @@ class PrivateModel:
         from pymc_private.models.prior_draws import prior_mass
 
         return prior_mass(self)
+
+    @property
+    def initvals(self) -> dict[str, Any]:
+        """Starts inside the region, in natural units, for ``pm.sample(initvals=...)``.
+
+        Middles of trimmed parameters, and those that the model stated itself. `.model` starts there
+        anyway; back ends that are given a model and starts apart need them.
+        """
+        given = self.model.rvs_to_initial_values.items()
+        return {rv.name: value for rv, value in given if value is not None}
+
+    def prior_predictive(
+        self,
+        draws: int = 500,
+        *,
+        records: int = 100,
+        reference: Any = None,
+        random_seed: int | None = None,
+    ) -> Any:
+        """Draw parameters from the restricted prior, and records from the model. Reads no data.
+
+        Parameters
+        ----------
+        draws : int
+            Parameter points, independent draws from the prior on the region.
+        records : int
+            Simulated records at each (the model's own number where rows are not alike).
+        reference : mapping of str to array, or pandas.DataFrame, optional
+            *Public* covariates; default: uniform on their declared domain.
+        random_seed : int, optional
+            Nothing here is private, so a seed is harmless.
+
+        Returns
+        -------
+        arviz.InferenceData or xarray.DataTree
+            Groups ``prior``, ``prior_predictive`` and ``constant_data`` (the covariates), as of
+            `pymc.sample_prior_predictive`, which would draw from the untrimmed prior at the private
+            covariates. A power of the likelihood does not alter what records look like.
+
+        Raises
+        ------
+        DomainError
+            An improper prior, numbers that are no counts, a reference that does not fit.
+        Unsupported
+            A potential, a density without a generator, or a region too small to be drawn from.
+        """
+        from pymc_private.models.prior_predictive import prior_predictive
+
+        return prior_predictive(self, draws, records, reference, random_seed)
 
     @property
     def domain(self) -> dict[str, str]:
@@ -272,7 +321,7 @@ def privatize(
         neighbors=relation,
         metric=metric,
         claims=(*claims, *claims_of_units(units, relation), *taken.claims),
-        initvals=taken.initvals,
+        starts=taken.initvals,
         records_per_unit=units,
     )
     if relation == ADD_REMOVE:

@@ -5,44 +5,26 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from pymc_private.errors import BudgetExceeded, DomainError, PrivacyWarning, Unsupported
-from pymc_private.mechanisms.affordable import Affordable, exact_delta
-from pymc_private.mechanisms.regions import CLEARLY, Regions, best_boxes
+from pymc_private.mechanisms.affordable import Affordable
+from pymc_private.mechanisms.regions import CLEARLY, Regions, best_boxes, tempered
+from pymc_private.mechanisms.request import Request, checked_counts, public_count
 from pymc_private.models.certificate import Certificate
 from pymc_private.models.certify import certify
 from pymc_private.models.information import Information, information
 from pymc_private.models.plan import Frontier, Plan
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.temper import temper as temper_model
-from pymc_private.models.terms import Terms
-from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.printing import number
 from pymc_private.samplers.choose import AUTO, candidates, choose
 
 FROM_DOMAIN = "records simulated from the prior, covariates uniform on their domain"
 FROM_REFERENCE = "records simulated from the prior, covariates from the reference"
 REFERENCE_CLAIM = "the reference= by which the plan was chosen is public"
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a plan was asked to meet."""
-
-    epsilon: float
-    delta: float
-    counts: tuple[int, ...]
-    n: int | None
-    temper: bool
-    sampler: Any
-    strict: bool
-    clip: bool | None
 
 
 def calibrate(
@@ -115,16 +97,16 @@ def calibrate(
     -----
     Information is that expected in the Gaussian approximation, E[1/2 log det(I + w n S J(theta))]
     over the prior, 0 where a trim cuts off: w is the power, S the prior covariance, J the Fisher
-    information of one (clipped) record. The simulation has a fixed seed: it chooses a plan and is no
-    private draw. Where nothing can be simulated (potentials, densities without a generator) each
+    information of one (clipped) record. The simulation has a fixed seed: it chooses a plan and is
+    no private draw. Where nothing can be simulated (potentials, densities without a generator) each
     record is supposed to tell as much as the prior, and the summary says so.
 
     References
     ----------
     Theory T1-T4, T7, T25; Lindley (1956), Chaloner and Verdinelli (1995) for the information.
     """
-    counts = _checked(epsilon, delta, draws)
-    n = _public_count(private, n)
+    counts = checked_counts(epsilon, delta, draws)
+    n = public_count(private, n)
     request = Request(float(epsilon), float(delta), counts, n, temper, sampler, strict, clip)
     pick = partial(choose, sampler=sampler, strict=strict)
     simulated, basis = _simulated(private, n, reference)
@@ -189,13 +171,8 @@ def _planned(
             do="name it in calibrate(..., draws=[...])",
         )
     chosen = next(row for row in rows if row.chosen and row.draws == draws)
-    final = _tempered(chosen.private, chosen.power)
+    final = tempered(chosen.private, chosen.power)
     method = choose(final, request.sampler, strict=request.strict)
-    terms = method.terms(final)
-    if terms != chosen.certificate.terms:  # what the sampler adds to the price is known only now
-        again = _repriced(chosen, terms, request)
-        rows = tuple(again if row is chosen else row for row in rows)
-        chosen, final = again, _tempered(again.private, again.power)
     certificate = chosen.certificate.tempered(final.power)
     return Plan(
         private=final,
@@ -213,52 +190,6 @@ def _planned(
         judged=judged[1],
         others=partial(_planned, request, rows, judged),
     )
-
-
-def _public_count(private: PrivateModel, given: int | None) -> int | None:
-    """The number of records that plans may speak of."""
-    if private.neighbors != ADD_REMOVE:
-        if given is not None and given != private.n:
-            raise DomainError(
-                "n= is for add/remove neighbors; here the number of records is public",
-                got=given,
-                allowed=f"{private.n}, or nothing",
-            )
-        return private.n
-    whole = isinstance(given, int | np.integer) and not isinstance(given, bool) and given >= 1
-    if given is not None and not whole:
-        raise DomainError("n= is a public number of records", got=given, allowed="1, 2, ...")
-    return None if given is None else int(given)
-
-
-def _repriced(chosen: Frontier, terms: Terms, request: Request) -> Frontier:
-    """The same region on a sampler's terms."""
-    epsilon, delta, draws = request.epsilon, request.delta, chosen.draws
-    budget = Affordable(epsilon, delta, draws, exact=exact_delta(terms, epsilon, delta, draws))
-    certificate = chosen.certificate.on(terms)
-    power = budget.power(certificate)
-    share = float(power / chosen.power)
-    kept = chosen.records_kept * share
-    return replace(chosen, certificate=certificate, power=power, records_kept=kept)
-
-
-def _checked(epsilon: float, delta: float, draws: int | Sequence[int]) -> tuple[int, ...]:
-    """The numbers of draws."""
-    given = list(draws) if isinstance(draws, Sequence | np.ndarray) else [draws]
-    if not given or isinstance(draws, str):
-        raise DomainError("how many draws?", got=repr(draws), allowed="1, 2, ..., or a list")
-    for count in given:
-        if isinstance(count, bool) or not (isinstance(count, int | np.integer) and count >= 1):
-            raise DomainError("draws is a whole number >= 1", got=count, allowed="1, 2, ...")
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise DomainError("epsilon must be positive and finite", got=epsilon, allowed="epsilon > 0")
-    if not 0.0 <= delta < 1.0:
-        raise DomainError("delta is a probability below 1", got=delta, allowed="0 <= delta < 1")
-    return tuple(dict.fromkeys(int(count) for count in given))
-
-
-def _tempered(private: PrivateModel, power: Fraction) -> PrivateModel:
-    return private if power == 1 else temper_model(private, power)
 
 
 def _refuse(chosen: Frontier, epsilon: float, delta: float, draws: int) -> None:
@@ -287,8 +218,8 @@ def at_cost(
     NotCertified, Unsupported, DomainError
         As `calibrate`.
     """
-    draws = _checked(1.0, delta, draws)[0]
-    public = _public_count(private, None)
+    draws = checked_counts(1.0, delta, draws)[0]
+    public = public_count(private, None)
     certificate = certify(private)
     method = choose(private, sampler, strict=strict)
     certificate = certificate.on(method.terms(private))

@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
-from typing import Any
+from itertools import pairwise, product
 
 from pymc_private.errors import DomainError, NotCertified, PymcPrivateError, Unsupported
 from pymc_private.mechanisms.affordable import Affordable
@@ -20,6 +19,7 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.temper import temper
 from pymc_private.models.trim import trim
 from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.samplers.method import Method
 
 MASSES = (0.8, 0.9, 0.95, 0.99, 0.999)
 DEFAULT_MASS = 0.95
@@ -49,13 +49,14 @@ class Regions:
     def __init__(
         self,
         private: PrivateModel,
-        pick: Callable[[PrivateModel], Any],
+        pick: Callable[[PrivateModel], Method],
         information: Information | None,
         n: int | None,
     ) -> None:
         self.private, self.information, self.n = private, information, n
         self._pick = pick
         self._known: dict[Hashable, Certified | PymcPrivateError] = {}
+        self._refused: dict[Hashable, PymcPrivateError] = {}
 
     def as_given(self, budget: Affordable) -> Frontier | None:
         """The model as it is; None if nothing prices it or draws from it."""
@@ -77,7 +78,7 @@ class Regions:
 
         def make() -> Certified:
             model, power = clip(box, *ends), Fraction(_power_between(box, ends, budget))
-            self._pick(temper(model, power))  # a sampler may only do at a low power
+            self._pick(tempered(model, power))  # a sampler may only do at a low power
             return model, certify(model)
 
         row = self._row((ends, budget.draws), make, budget, DEFAULT_MASS)
@@ -85,10 +86,10 @@ class Regions:
 
     def refusal(self) -> PymcPrivateError:
         """Why there is no way: what stays without a bound in the usual box, or cannot be drawn."""
-        given, box = self._known[None], self._known[DEFAULT_MASS]
-        certified = isinstance(given, Unsupported) and isinstance(box, DomainError)
-        found = given if certified else box
-        return found if isinstance(found, PymcPrivateError) else Unsupported("nothing fits")
+        given, box = (self._refused.get(key) for key in (None, DEFAULT_MASS))
+        if isinstance(given, Unsupported) and (box is None or isinstance(box, DomainError)):
+            return given
+        return box or given or Unsupported("no way was found to meet the budget")
 
     def _given(self) -> Certified:
         certificate = certify(self.private)
@@ -110,14 +111,32 @@ class Regions:
             try:
                 self._known[key] = make()
             except (DomainError, NotCertified, Unsupported) as error:
-                self._known[key] = error
+                self._known[key] = self._refused[key] = error
         found = self._known[key]
         if isinstance(found, PymcPrivateError):
             return None
-        private, certificate = found
+        try:
+            return self._priced(*found, budget, mass)
+        except Unsupported as error:  # the sampler costs more than there is
+            self._refused[key] = error
+            return None
+
+    def _priced(
+        self,
+        private: PrivateModel,
+        certificate: Certificate,
+        budget: Affordable,
+        mass: float | None,
+    ) -> Frontier | None:
+        """At the greatest power, on the terms of the sampler that will draw."""
         power = budget.power(certificate)
         if power == 0:  # a Gaussian road alone, and no delta
             return None
+        final = tempered(private, power)
+        terms = self._pick(final).terms(final)
+        if terms != certificate.terms:  # what a sampler adds may hang on the power
+            certificate = certificate.on(terms)
+            power = budget.of(terms).power(certificate)
         total = float(power * private.power)
         return Frontier(
             private=private,
@@ -138,6 +157,11 @@ class Regions:
         return supposed(power, self.n, 1.0 if mass is None else mass, size)
 
 
+def tempered(private: PrivateModel, power: Fraction) -> PrivateModel:
+    """The model at that power of its likelihood; itself at 1."""
+    return private if power == 1 else temper(private, power)
+
+
 def best_ends(
     private: PrivateModel, information: Information, budget: Affordable
 ) -> tuple[float, float]:
@@ -156,9 +180,7 @@ def best_ends(
     return max((ends for ends in found if ends[0] < ends[1]), key=gain)
 
 
-def _power_between(
-    private: PrivateModel, ends: tuple[float, float], budget: Affordable
-) -> float:
+def _power_between(private: PrivateModel, ends: tuple[float, float], budget: Affordable) -> float:
     """What a budget affords between two ends."""
     times = (1 if private.neighbors == ADD_REMOVE else 2) * private.records_per_unit
     return min(1.0, budget.range / (times * (ends[1] - ends[0])))
@@ -186,7 +208,7 @@ def best_boxes(regions: Regions, budget: Affordable, climb: bool) -> list[Fronti
     start = MASSES.index(DEFAULT_MASS)
     if climb and worth(DEFAULT_MASS) > -math.inf:
         for onward in (MASSES[start:], MASSES[start::-1]):
-            for here, there in zip(onward, onward[1:], strict=False):
+            for here, there in pairwise(onward):
                 if worth(there) <= worth(here):
                     break
     else:

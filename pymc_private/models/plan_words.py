@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pymc_private.models.private_model import PrivateModel, clip_words
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.told import clip_words
 from pymc_private.privacy.distances import changed
 from pymc_private.privacy.printing import number
 
@@ -29,8 +30,8 @@ def summary_of(plan: Plan) -> Iterator[str]:
     yield f"keeps {_kept(plan)}"
     if plan.chosen.clipped:
         yield (
-            "WARNING: CLIPPED, so this is another model: records that it finds unlikely count less. "
-            "Ends were chosen on simulated records"
+            "WARNING: CLIPPED, so this is another model: records that it finds unlikely count "
+            "less. The ends were chosen on simulated records"
         )
     yield _bound(plan)
     if str(plan.certificate.terms) != "exact":

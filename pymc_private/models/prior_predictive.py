@@ -25,7 +25,9 @@ def prior_predictive(
     for name, value in (("draws", draws), ("records", records)):
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if not whole or value < 1:
-            raise DomainError(f"{name} is a whole number >= 1", got=repr(value), allowed="1, 2, ...")
+            raise DomainError(
+                f"{name} is a whole number >= 1", got=repr(value), allowed="1, 2, ..."
+            )
     seeds = np.random.SeedSequence(random_seed)
     simulator = Simulator(private, int(records), reference, _number(seeds))
     points = restricted_draws(private, int(draws), seeds)
@@ -85,7 +87,8 @@ def _dataset(
     leading: bool,
 ) -> xr.Dataset:
     """Arrays with the model's own dims and labels; records are numbered, never labeled."""
-    found, coords = {}, {}
+    found: dict[str, xr.DataArray] = {}
+    coords: dict[str, list] = {}
     for name, values in arrays.items():
         given = private.base.named_vars_to_dims.get(name) or ()
         inner = values.ndim - leading  # the first axis is that of draws

@@ -8,7 +8,6 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pymc as pm
 
 from pymc_private.analysis import Interval as Bounds
@@ -20,6 +19,7 @@ from pymc_private.models.metric import Metric, check_metric, relation_of
 from pymc_private.models.records import RecordGraph, build_record_graph
 from pymc_private.models.sources import Source
 from pymc_private.models.supports import support
+from pymc_private.models.told import described, escaped
 from pymc_private.models.transformed import SCORE, restricted_model, scored_model
 from pymc_private.models.unbake import unbake
 from pymc_private.models.units import claims_of_units, whole_units
@@ -192,27 +192,10 @@ class PrivateModel:
         return made
 
     def __repr__(self) -> str:
-        data = ", ".join(f"{name} in {domain}" for name, domain in self.domain.items())
-        boxes = [f"{k} in {_ends(v)}" for k, v in self.region.items()]
-        if self.theta_l is not None:
-            boxes.append(self.theta_l.words)
-        region = ", ".join(boxes) or "untrimmed"
-        if "prior_mass" in self.__dict__:  # counted already
-            region += f"; keeps {self.prior_mass}"
-        # Under add/remove the number of records is protected.
-        count = "" if self.neighbors == ADD_REMOVE else f" of {self.n}"
-        units = f", in units of up to {self.records_per_unit}" if self.records_per_unit > 1 else ""
-        clip = f"\n  clip: {clip_words(self.graph)}" if self.graph.clip else ""
-        coupled = "; some factor rows read several records" if self.graph.windows else ""
-        return (
-            f"PrivateModel (holds confidential data)\n"
-            f"  one record: one {self.records}{count}; neighbors: {self.neighbors}{units}\n"
-            f"  private: {data}\n  factors: {', '.join(self.graph.factors)}{coupled}\n"
-            f"  region: {region}\n  power: {float(self.power):.6g}{clip}"
-        )
+        return described(self)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{_escape(repr(self))}</pre>"
+        return f"<pre>{escaped(repr(self))}</pre>"
 
     def __reduce__(self) -> tuple:
         # PyMC models hold local functions, which only cloudpickle can carry.
@@ -221,21 +204,6 @@ class PrivateModel:
     def __deepcopy__(self, memo: dict) -> PrivateModel:
         rebuild, (payload,) = self.__reduce__()
         return rebuild(payload)
-
-
-def clip_words(graph: RecordGraph) -> str:
-    """Where the log-likelihood of each record, or of each factor row, is kept."""
-    low, high = graph.clip or (-np.inf, np.inf)
-    each = "factor row" if graph.windows else "record"
-    return f"each {each}'s log-likelihood in [{low:.12g}, {high:.12g}]"
-
-
-def _ends(bounds: Bounds) -> str:
-    return f"[{np.min(bounds.lower):.4g}, {np.max(bounds.upper):.4g}]"
-
-
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def privatize(

@@ -205,7 +205,7 @@ def _covariates(
 ) -> Arrays:
     """Public covariates: rows of the reference, taken together, or uniform on their domains."""
     length = {len(np.moveaxis(v, s.axis, 0)) for s, v in known.items()}
-    picked = rng.integers(next(iter(length)), size=rows) if length else None
+    picked = rng.integers(max(length, default=1), size=rows)
     found = {}
     for source in private.sources:
         if source in observed:

@@ -113,7 +113,9 @@ def test_records_are_drawn_from_the_whole_of_their_domain(domain, shape, whole):
 def test_a_ball_is_filled_evenly():
     """|x|^d is uniform for x uniform in the unit ball."""
     rows = uniform(pmp.Ball(1.0), (3,), 4000, False, np.random.default_rng(2))
-    assert cdf_envelope(np.linalg.norm(rows, axis=1) ** 3, stats.uniform.cdf, false_alarm=ALARM).passes
+    assert cdf_envelope(
+        np.linalg.norm(rows, axis=1) ** 3, stats.uniform.cdf, false_alarm=ALARM
+    ).passes
 
 
 @pytest.mark.parametrize(

@@ -61,32 +61,27 @@ class Coefficients:
         whitener : array, shape (any, parameters)
             W; mu of T7 takes P^(-1/2), or any W with W'W = P^-1.
         """
-        center = self.center @ whitener.T
-        loose = self.radius @ np.abs(whitener).T
-        parts = [np.einsum("oi,cpij->cpoj", whitener, part.matrix) for part in self.parts]
-        squares = np.zeros(center.shape[:2])
-        for rows, members in _blocks(center, loose, parts):
-            squares += (
-                self._block(
-                    center[..., rows],
-                    loose[..., rows],
-                    [(parts[k][..., rows, :], k) for k in members],
-                )
-                ** 2
-            )
-        return np.sqrt(squares) * (1.0 + ROUNDING)
+        with np.errstate(over="ignore", invalid="ignore"):  # NaN: nothing is known
+            center = self.center @ whitener.T
+            loose = self.radius @ np.abs(whitener).T
+            parts = [np.einsum("oi,cpij->cpoj", whitener, part.matrix) for part in self.parts]
+            found = np.zeros(center.shape[:2])
+            for rows, members in _blocks(center, loose, parts):
+                own = [(parts[k][..., rows, :], k) for k in members]
+                found = np.hypot(found, self._block(center[..., rows], loose[..., rows], own))
+            return found * (1.0 + ROUNDING)
 
     def _block(
         self, center: np.ndarray, loose: np.ndarray, parts: Sequence[tuple[np.ndarray, int]]
     ) -> np.ndarray:
         """sup |c + sum_k N_k r_k| of some rows."""
-        far = np.linalg.norm(loose, axis=-1)
+        far = length(loose)
         boxes = [m for m, k in parts if not self.parts[k].is_ball]
         balls = [m for m, k in parts if self.parts[k].is_ball]
         for matrix in balls:
-            far = far + np.linalg.norm(matrix, ord=2, axis=(-2, -1))
+            far = far + _spectral(matrix)
         if not boxes:
-            return far + np.linalg.norm(center, axis=-1)
+            return far + length(center)
         joined = np.concatenate(boxes, axis=-1)
         return far + _over_box(center, joined)
 
@@ -117,16 +112,35 @@ class Coefficients:
         return self.is_public and len(self.center) == 1 and not self.parts
 
 
+def length(x: np.ndarray, axis: int = -1) -> np.ndarray:
+    """The l2 norm, whose squares neither overflow nor vanish."""
+    scale = _scale(x, axis)
+    return np.linalg.norm(x / scale, axis=axis) * np.squeeze(scale, axis=axis)
+
+
+def _spectral(matrix: np.ndarray) -> np.ndarray:
+    """The greatest singular value; infinite where an entry is."""
+    scale = _scale(matrix, (-2, -1))
+    known = np.isfinite(matrix)
+    values = np.linalg.norm(np.where(known, matrix / scale, 0.0), ord=2, axis=(-2, -1))
+    return np.where(known.all(axis=(-2, -1)), values * scale[..., 0, 0], np.inf)
+
+
+def _scale(x: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
+    scale = np.max(np.abs(x), axis=axis, keepdims=True, initial=0.0)
+    return np.where((scale > 0.0) & np.isfinite(scale), scale, 1.0)
+
+
 def _over_box(center: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     """sup of |c + N r| over |r_i| <= 1: at a corner, or not above the corner of the sums."""
     count = matrix.shape[-1]
-    each = np.linalg.norm(np.abs(center) + np.abs(matrix).sum(axis=-1), axis=-1)
+    each = length(np.abs(center) + np.abs(matrix).sum(axis=-1))
     if count > MOST_CORNERS:
         return each
     signs = np.array(list(itertools.product([-1.0, 1.0], repeat=count)))
     most = np.zeros(center.shape[:2])
     for sign in signs:
-        most = np.maximum(most, np.linalg.norm(center + matrix @ sign, axis=-1))
+        most = np.maximum(most, length(center + matrix @ sign))
     return np.minimum(most, each)
 
 

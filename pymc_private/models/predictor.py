@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_private.models.coefficients import Coefficients
+from pymc_private.models.coefficients import Coefficients, length
 from pymc_private.models.prior_curvature import SHRINK
 from pymc_private.models.softmax import Softmax
 
@@ -43,10 +43,11 @@ class Predictor:
         shared = of_difference and self.coefficients.is_public
         if self.softmax is not None:
             norms = self.coefficients.norms(whitener)
-            size = norms.max(axis=1) if apart else np.linalg.norm(norms, axis=1)
+            size = norms.max(axis=1) if apart else length(norms)
             slope = self.softmax.gap if shared else self.softmax.slope
             factor = 2.0 if of_difference and not shared else 1.0
-            return float(factor * slope * size.max()) * (1.0 + SHRINK)
+            reach = float(factor * slope * size.max()) * (1.0 + SHRINK)
+            return reach if reach < HUGE else math.inf
         if of_difference and not shared:
             each = self._apart(whitener)
         else:
@@ -54,7 +55,7 @@ class Predictor:
             each = _times(slopes, self.coefficients.norms(whitener))
         if not np.all(each < HUGE):
             return math.inf
-        size = np.linalg.norm(each, axis=1) if apart else each.sum(axis=1)
+        size = length(each) if apart else each.sum(axis=1)
         return float(size.max()) * (1.0 + SHRINK)
 
     def _apart(self, whitener: np.ndarray) -> np.ndarray:
@@ -77,7 +78,8 @@ class Predictor:
 
     def trace(self, whitener: np.ndarray) -> float:
         """sup over records of tr(W H W') for a bound H of minus the Hessian."""
-        norms = self.coefficients.norms(whitener) ** 2
+        with np.errstate(over="ignore"):
+            norms = self.coefficients.norms(whitener) ** 2
         if self.softmax is not None:
             share = self.softmax.weight * 0.5 * (1.0 - 1.0 / self.softmax.classes)
             return float((share * norms).sum(axis=1).max()) * (1.0 + SHRINK)
@@ -86,7 +88,7 @@ class Predictor:
 
 def _times(slopes: np.ndarray, norms: np.ndarray) -> np.ndarray:
     """Their product; what a predictor does not read is zero, however steep it is."""
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         return np.where(norms == 0.0, 0.0, slopes * norms)
 
 

@@ -74,7 +74,7 @@ REFUSED: dict[str, tuple[Callable, dict, dict]] = {
         SLOPE,
     ),
     "a box that overflows": (
-        lambda: normal(slope()),
+        lambda: normal(slope() ** 2),
         {"y": (0, 1)},
         {"slope": (-1e308, 1e308)},
     ),
@@ -94,6 +94,12 @@ def test_no_number_is_printed_where_the_likelihood_has_none(name):
         certified(*REFUSED[name])
     assert refusal.value.blame
     assert refusal.value.cure
+
+
+def test_a_box_as_good_as_none_leaves_the_gaussian_road():
+    certificate = certified(lambda: normal(slope()), {"y": (0, 1)}, {"slope": (-1e308, 1e308)})
+    assert certificate.range == np.inf
+    assert certificate.mu <= 1.0 + 1e-6  # what one record adds to the gradient, sd 1
 
 
 MISTAKES: dict[str, tuple[Callable, dict, dict, str]] = {

@@ -42,7 +42,7 @@ def summary_of(plan: Plan) -> Iterator[str]:
     if float(plan.private.power) < LITTLE:
         yield (
             "WARNING: little information is kept; fewer draws, a smaller box, a narrower "
-            "domain or a larger budget would keep more"
+            "domain, a larger budget or clip=True might keep more"
         )
 
 

@@ -142,7 +142,8 @@ def _rows(regions: Regions, request: Request, draws: int) -> list[Frontier]:
     given = regions.as_given(budget)
     rows = [] if given is None else [given]
     if given is None or math.isinf(given.certificate.range):
-        rows += best_boxes(regions, budget, climb=request.temper)
+        best_yet = 0.0 if given is None else given.information
+        rows += best_boxes(regions, budget, request.temper, best_yet)
     if request.clip or (request.clip is None and not rows):
         clipped = regions.clipped(budget)
         rows += [] if clipped is None else [clipped]

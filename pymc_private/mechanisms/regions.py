@@ -28,6 +28,8 @@ TAILS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.4)
 """Shares of simulated log-likelihoods that a clip may lie beyond, at either end."""
 CLEARLY = 1.1
 """A clip changes the model, so it must promise so many times the information of other ways."""
+NEAR = 0.97
+"""Neighbors of a box promise a few percent more at most."""
 
 Certified = tuple[PrivateModel, Certificate]
 
@@ -186,7 +188,9 @@ def _power_between(private: PrivateModel, ends: tuple[float, float], budget: Aff
     return min(1.0, budget.range / (times * (ends[1] - ends[0])))
 
 
-def best_boxes(regions: Regions, budget: Affordable, climb: bool) -> list[Frontier]:
+def best_boxes(
+    regions: Regions, budget: Affordable, climb: bool, given: float = 0.0
+) -> list[Frontier]:
     """Boxes worth showing, by mass.
 
     Parameters
@@ -196,6 +200,9 @@ def best_boxes(regions: Regions, budget: Affordable, climb: bool) -> list[Fronti
     climb : bool
         From the usual mass on to its neighbors, as long as they promise more: what the budget
         affords falls with the mass, and what is learned rises. Else every mass.
+    given : float
+        Information that the model as it is promises: if the usual box is clearly behind, so are
+        all.
     """
     rows: dict[float, Frontier | None] = {}
 
@@ -206,7 +213,9 @@ def best_boxes(regions: Regions, budget: Affordable, climb: bool) -> list[Fronti
         return -math.inf if row is None else row.information
 
     start = MASSES.index(DEFAULT_MASS)
-    if climb and worth(DEFAULT_MASS) > -math.inf:
+    if climb and -math.inf < worth(DEFAULT_MASS) < NEAR * given:
+        pass
+    elif climb and worth(DEFAULT_MASS) > -math.inf:
         for onward in (MASSES[start:], MASSES[start::-1]):
             for here, there in pairwise(onward):
                 if worth(there) <= worth(here):

@@ -30,7 +30,7 @@ from pymc_private.models.simulation import Simulator, checked_reference
 
 POINTS, RECORDS = 48, 256
 """Parameter points, and records simulated at each."""
-EVALUATIONS = 3000
+EVALUATIONS = 1500
 """Walks of the log-likelihood at most; with many parameters there are fewer points."""
 FEWEST = 8
 STEP = 1e-4

@@ -36,11 +36,14 @@ def prior_predictive(
         for k in range(int(draws))
     ]
     outcomes = {name: np.stack([one[name] for one in made]) for name in made[0]}
-    return to_groups(
-        prior=_dataset(private, points, {}, leading=True),
-        prior_predictive=_dataset(private, outcomes, _axes(private), leading=True),
-        constant_data=_dataset(private, simulator.covariates, _axes(private), leading=False),
-    )
+    groups = {
+        "prior": _dataset(private, points, {}, leading=True),
+        "prior_predictive": _dataset(private, outcomes, _axes(private), leading=True),
+    }
+    if simulator.covariates:
+        covariates = _dataset(private, simulator.covariates, _axes(private), leading=False)
+        groups["constant_data"] = covariates
+    return to_groups(**groups)
 
 
 def restricted_draws(

@@ -98,7 +98,7 @@ def test_a_model_with_a_gaussian_road_is_weighed_against_boxes(slopes, alone):
     assert pure.guarantee.road(0.0) == "pure"
     masses = alone.to_frame()["prior_mass"]
     assert masses.isna().sum() == 1
-    assert masses.notna().sum() >= 2
+    assert 0.95 in masses.tolist()
 
 
 def test_what_is_chosen_promises_most(plan):
@@ -110,7 +110,8 @@ def test_what_is_chosen_promises_most(plan):
 
 
 def test_a_reference_alters_what_is_expected_and_is_listed_as_a_claim(slopes, plan):
-    near = pmp.calibrate(slopes, draws=10, reference={"X": np.full((4, 2), 0.01)}, **BUDGET)
+    boxed = pmp.trim(slopes, box={"slope": (-1, 1)})
+    near = pmp.calibrate(boxed, draws=10, reference={"X": np.full((4, 2), 0.01)}, **BUDGET)
     assert near.whole < 0.1 * plan.whole
     assert any("reference=" in claim for claim in near.certificate.claims)
     assert "from the reference" in near.summary()
@@ -136,6 +137,7 @@ def test_only_what_has_no_other_price_is_clipped_and_loudly(monkeypatch):
         pmp.calibrate(private, draws=5, clip=False, **BUDGET)
 
 
+@pytest.mark.audit
 def test_a_clip_that_is_allowed_is_weighed_and_must_be_clearly_better():
     private = private_of(squared, {"y": (-20, 20)})
     with warnings.catch_warnings():
@@ -162,6 +164,7 @@ def test_ends_of_a_clip_promise_no_less_than_others(slopes):
     assert gain(low, high) >= max(gain(found.quantile(0.01), 0.0), gain(-50.0, 0.0))
 
 
+@pytest.mark.audit
 def test_without_tempering_a_box_that_fits_whole_is_taken():
     private = private_of(squared, {"y": (-2, 2)})
     cost = pmp.certify(pmp.trim(private, mass=0.8)).range
@@ -172,9 +175,10 @@ def test_without_tempering_a_box_that_fits_whole_is_taken():
         pmp.calibrate(private, epsilon=0.5 * cost, temper=False)
 
 
-def test_a_tempered_model_is_judged_at_its_whole_power(slopes, plan):
-    half = pmp.calibrate(temper(slopes, 0.5), draws=10, **BUDGET)
-    assert half.chosen.information == pytest.approx(plan.chosen.information, rel=1e-3)
+def test_a_tempered_model_is_judged_at_its_whole_power(slopes):
+    boxed = pmp.trim(slopes, box={"slope": (-1, 1)})
+    half, whole = (pmp.calibrate(p, draws=10, **BUDGET) for p in (temper(boxed, 0.5), boxed))
+    assert half.chosen.information == pytest.approx(whole.chosen.information, rel=1e-3)
 
 
 def test_under_add_remove_a_public_guess_of_n_is_enough():

@@ -36,7 +36,8 @@ def rebuild(
         Left untouched.
     swaps : mapping of Variable to Variable
     rule : callable, optional
-        ``rule(node, new inputs)`` may give a variable to take the place of a node's only output.
+        ``rule(node, new inputs)`` may give a variable to take the place of a node's only output;
+        if it has several, those of the variable's own node take their places.
 
     Returns
     -------
@@ -49,7 +50,7 @@ def rebuild(
         inputs = [new.get(v, v) for v in node.inputs]
         instead = rule(node, inputs)
         if instead is not None:
-            outs = [instead]
+            outs = [instead] if len(node.outputs) == 1 else list(instead.owner.outputs)
         elif inputs != node.inputs:
             outs = list(node.op.make_node(*inputs).outputs)
         else:

@@ -34,6 +34,11 @@ class Affordable:
         self.epsilon, self.delta, self.draws = epsilon, delta, draws
         self.exact = delta if exact is None else exact
 
+    def of(self, terms: Terms) -> Affordable:
+        """The same budget less what a sampler's terms take of delta (`exact_delta`)."""
+        exact = exact_delta(terms, self.epsilon, self.delta, self.draws)
+        return Affordable(self.epsilon, self.delta, self.draws, exact=exact)
+
     @cached_property
     def range(self) -> float:
         """See `largest_range`."""

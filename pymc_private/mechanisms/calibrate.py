@@ -1,33 +1,30 @@
-"""calibrate: for a budget and a number of draws, the trim and power that keep most information."""
+"""calibrate: for a budget and numbers of draws, the region and power that keep most information."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from pymc_private.errors import BudgetExceeded, DomainError, NotCertified, Unsupported
-from pymc_private.mechanisms.affordable import Affordable, exact_delta
+from pymc_private.errors import BudgetExceeded, DomainError, PrivacyWarning, Unsupported
+from pymc_private.mechanisms.affordable import Affordable
+from pymc_private.mechanisms.regions import CLEARLY, Regions, best_boxes, tempered
+from pymc_private.mechanisms.request import Request, checked_counts, public_count
 from pymc_private.models.certificate import Certificate
 from pymc_private.models.certify import certify
+from pymc_private.models.information import Information, information
 from pymc_private.models.plan import Frontier, Plan
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.temper import temper as temper_model
-from pymc_private.models.terms import Terms
-from pymc_private.models.trim import trim
-from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.printing import number
 from pymc_private.samplers.choose import AUTO, candidates, choose
-from pymc_private.samplers.method import Method
 
-MASSES = (0.8, 0.9, 0.95, 0.99, 0.999)
-DEFAULT_MASS = 0.95
-"""Prior mass kept when calibrate trims: the usual public convention (theory T8)."""
+FROM_DOMAIN = "records simulated from the prior, covariates uniform on their domain"
+FROM_REFERENCE = "records simulated from the prior, covariates from the reference"
+REFERENCE_CLAIM = "the reference= by which the plan was chosen is public"
 
 
 def calibrate(
@@ -35,21 +32,23 @@ def calibrate(
     *,
     epsilon: float,
     delta: float = 0.0,
-    draws: int = 1,
+    draws: int | Sequence[int] = 1,
     temper: bool = True,
+    reference: Any = None,
     n: int | None = None,
+    clip: bool | None = None,
     sampler: Any = AUTO,
     strict: bool = False,
 ) -> Plan:
-    """Find a region and a power so that `draws` exact draws cost at most (epsilon, delta).
+    """Find the region and the power by which `draws` draws cost at most (epsilon, delta).
 
-    Reads no data: the plan depends on the model, the domain and n alone. A model whose range is
-    already finite keeps its region; otherwise the prior is trimmed to a central box of mass 0.95
-    (the frontier shows other masses; trim yourself to choose another). Then the likelihood is
-    tempered by the largest power that fits. The roads tried are pure (N R), the exact curve of N
-    draws (T3), zCDP (T4), and Gaussian privacy where the posterior is log-concave (T7, T22); the
-    best one counts. A model that a Gaussian road alone certifies keeps its region if a sampler
-    fits.
+    Reads no data: the plan depends on the model, the domain and n alone. Candidates are the model
+    as it is and, if no range is proved of it, central boxes that hold 0.8 to 0.999 of the prior.
+    In each the likelihood is tempered by the largest power that fits: by the pure road (N R), the
+    exact curve of N draws (T3), zCDP (T4), or Gaussian privacy where the posterior is log-concave
+    (T7, T22), whichever affords most. The candidate from which most can be learned is chosen:
+    parameters and records are simulated from the model, and a trim is charged for the parameters it
+    cuts off, a power for the information it takes from each record (`.frontier` has the figures).
 
     Parameters
     ----------
@@ -57,13 +56,22 @@ def calibrate(
     epsilon : float, nats
     delta : float
         In [0, 1).
-    draws : int
-        Number of draws released, at least 1.
+    draws : int or sequence of int
+        Number of draws released, at least 1. Of several numbers the plan is for the first;
+        `.frontier`, `.to_frame()` and `.plot()` show what each would leave, and `.at(number)` gives
+        its plan.
     temper : bool
         Whether the likelihood may be tempered. If not, a budget too small is refused.
+    reference : mapping of str to array, or pandas.DataFrame, optional
+        *Public* records by the names of private covariates, from which covariates are simulated;
+        default: uniform on their domain. That it is public stands among the assumptions.
     n : int, optional
-        Under add/remove: a public guess of the number of records, for the plan's words only. Under
-        substitution the number is public and known.
+        Under add/remove: a public guess of the number of records, for the plan's words and for
+        choosing (default there: 1000). Under substitution the number is public and known.
+    clip : bool, optional
+        Whether log-likelihoods may be clipped too (`pymc_private.clip`), with ends from simulated
+        records. That is another model, and the summary says so. Default: only if nothing else has a
+        price. True: also where it promises 1.1 times the information of every other way.
     sampler : str or sampler
         ``"auto"`` takes the strongest claim that fits; or ``"conjugate"``, ``"boxes"``, ``"grid"``,
         or one with its options, such as ``pmp.Grid(points=64)``. What it costs is in the price.
@@ -77,137 +85,112 @@ def calibrate(
     Raises
     ------
     DomainError
-        epsilon, delta or draws out of range.
+        epsilon, delta or draws out of range; a reference that does not fit.
     NotCertified
         No box makes the range finite.
     BudgetExceeded
         ``temper=False`` and the budget is too small.
     Unsupported
         No sampler with a proof fits the model.
+
+    Notes
+    -----
+    Information is that expected in the Gaussian approximation, E[1/2 log det(I + w n S J(theta))]
+    over the prior, 0 where a trim cuts off: w is the power, S the prior covariance, J the Fisher
+    information of one (clipped) record. The simulation has a fixed seed: it chooses a plan and is
+    no private draw. Where nothing can be simulated (potentials, densities without a generator) each
+    record is supposed to tell as much as the prior, and the summary says so.
+
+    References
+    ----------
+    Theory T1-T4, T7, T25; Lindley (1956), Chaloner and Verdinelli (1995) for the information.
     """
-    _check(epsilon, delta, draws)
-    n = _public_count(private, n)
+    counts = checked_counts(epsilon, delta, draws)
+    n = public_count(private, n)
+    request = Request(float(epsilon), float(delta), counts, n, temper, sampler, strict, clip)
     pick = partial(choose, sampler=sampler, strict=strict)
-    rows = list(_candidates(private, epsilon, delta, draws, n, pick))
+    simulated, basis = _simulated(private, n, reference)
+    if reference is not None:
+        private = replace(private, claims=(*private.claims, REFERENCE_CLAIM))
+    regions = Regions(private, pick, simulated, n)
+    rows = [row for count in counts for row in _rows(regions, request, count)]
+    plan = _planned(request, tuple(rows), (regions.gain(private, 1.0), basis), counts[0])
+    if plan.chosen.clipped:
+        warnings.warn(
+            "calibrate clipped each record's log-likelihood: this is another model (see the plan's "
+            "summary); clip=False refuses instead",
+            PrivacyWarning,
+            stacklevel=2,
+        )
+    return plan
+
+
+def _simulated(
+    private: PrivateModel, n: int | None, reference: Any
+) -> tuple[Information | None, str]:
+    """Simulated records, and the words for it."""
+    try:
+        found = information(private, n, reference)
+        return found, FROM_DOMAIN if reference is None else FROM_REFERENCE
+    except Unsupported as error:
+        return None, f"each record supposed to tell as much as the prior ({error.problem})"
+
+
+def _rows(regions: Regions, request: Request, draws: int) -> list[Frontier]:
+    """Ways to meet the budget with so many draws; the best is marked."""
+    budget = Affordable(request.epsilon, request.delta, draws)
+    given = regions.as_given(budget)
+    rows = [] if given is None else [given]
+    if given is None or math.isinf(given.certificate.range):
+        best_yet = 0.0 if given is None else given.information
+        rows += best_boxes(regions, budget, request.temper, best_yet)
+    if request.clip or (request.clip is None and not rows):
+        clipped = regions.clipped(budget)
+        rows += [] if clipped is None else [clipped]
     if not rows:
-        trimmed = trim(private, mass=DEFAULT_MASS)
-        certify(trimmed)  # raises, naming what stays infinite
-        pick(trimmed)  # or this, naming what nothing can draw
-    chosen = _choice(rows)
-    if chosen.power < 1 and not temper:
-        _refuse(chosen, epsilon, delta, draws)
-    final = _tempered(chosen.private, chosen.power)
-    method = pick(final)
-    terms = method.terms(final)
-    if terms != chosen.certificate.terms:  # what the sampler adds to the price is known only now
-        again = _repriced(chosen, terms, epsilon, delta, draws, n)
-        rows[rows.index(chosen)] = chosen = again
-        final = _tempered(chosen.private, chosen.power)
+        raise regions.refusal()
+    best = max(rows, key=partial(_worth, temper=request.temper))
+    if best.power < 1 and not request.temper:
+        _refuse(best, request.epsilon, request.delta, draws)
+    return [replace(row, chosen=True) if row is best else row for row in rows]
+
+
+def _worth(row: Frontier, temper: bool) -> tuple[bool, float]:
+    """Information, less where the model would be clipped; whole likelihoods first, if asked for."""
+    return temper or row.power == 1, row.information / (CLEARLY if row.clipped else 1.0)
+
+
+def _planned(
+    request: Request, rows: tuple[Frontier, ...], judged: tuple[float, str], draws: int
+) -> Plan:
+    """The plan for one of the numbers of draws."""
+    if draws not in request.counts:
+        raise DomainError(
+            "calibrate was not asked for this number of draws",
+            got=draws,
+            allowed=", ".join(map(str, request.counts)),
+            do="name it in calibrate(..., draws=[...])",
+        )
+    chosen = next(row for row in rows if row.chosen and row.draws == draws)
+    final = tempered(chosen.private, chosen.power)
+    method = choose(final, request.sampler, strict=request.strict)
     certificate = chosen.certificate.tempered(final.power)
     return Plan(
         private=final,
         certificate=certificate,
-        guarantee=certificate.guarantee(int(draws)),
+        guarantee=certificate.guarantee(draws),
         sampler=method.name,
         method=method,
-        draws=int(draws),
-        epsilon=float(epsilon),
-        delta=float(delta),
-        frontier=tuple(rows),
-        n=n,
-        alternatives=partial(candidates, final, int(draws)),
+        draws=draws,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        frontier=rows,
+        n=request.n,
+        alternatives=partial(candidates, final, draws),
+        whole=judged[0],
+        judged=judged[1],
+        others=partial(_planned, request, rows, judged),
     )
-
-
-def _public_count(private: PrivateModel, given: int | None) -> int | None:
-    """The number of records that plans may speak of."""
-    if private.neighbors != ADD_REMOVE:
-        if given is not None and given != private.n:
-            raise DomainError(
-                "n= is for add/remove neighbors; here the number of records is public",
-                got=given,
-                allowed=f"{private.n}, or nothing",
-            )
-        return private.n
-    whole = isinstance(given, int | np.integer) and not isinstance(given, bool) and given >= 1
-    if given is not None and not whole:
-        raise DomainError("n= is a public number of records", got=given, allowed="1, 2, ...")
-    return None if given is None else int(given)
-
-
-def _choice(rows: list[Frontier]) -> Frontier:
-    """The chosen row: if the usual mass is too large, the next below it."""
-    if not any(row.chosen for row in rows):
-        rows[-1] = replace(rows[-1], chosen=True)
-    return next(row for row in rows if row.chosen)
-
-
-def _repriced(
-    chosen: Frontier, terms: Terms, epsilon: float, delta: float, draws: int, n: int | None
-) -> Frontier:
-    """The same region on a sampler's terms."""
-    return _row(
-        chosen.private,
-        chosen.certificate.on(terms),
-        Affordable(epsilon, delta, draws, exact=exact_delta(terms, epsilon, delta, draws)),
-        chosen.mass,
-        chosen=True,
-        n=n,
-    )
-
-
-def _check(epsilon: float, delta: float, draws: int) -> None:
-    if isinstance(draws, bool) or not (isinstance(draws, int | np.integer) and draws >= 1):
-        raise DomainError("draws is a whole number >= 1", got=draws, allowed="1, 2, ...")
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise DomainError("epsilon must be positive and finite", got=epsilon, allowed="epsilon > 0")
-    if not 0.0 <= delta < 1.0:
-        raise DomainError("delta is a probability below 1", got=delta, allowed="0 <= delta < 1")
-
-
-def _candidates(
-    private: PrivateModel,
-    epsilon: float,
-    delta: float,
-    draws: int,
-    n: int | None,
-    pick: Callable[[PrivateModel], Method],
-) -> Iterator[Frontier]:
-    """Regions worth showing, with the power each affords; the chosen one is marked."""
-    affordable = Affordable(epsilon, delta, draws)
-    try:
-        certificate = certify(private)
-        if math.isinf(certificate.range):
-            pick(private)
-        yield _row(private, certificate, affordable, None, chosen=True, n=n)
-        return
-    except (NotCertified, Unsupported):  # no price, or nothing that draws: a box may cure both
-        pass
-    for mass in MASSES:
-        try:
-            trimmed = trim(private, mass=mass)
-            pick(trimmed)  # a model that nothing can draw from is refused before the long work
-            certificate = certify(trimmed)
-        except NotCertified:
-            continue
-        yield _row(trimmed, certificate, affordable, mass, chosen=mass == DEFAULT_MASS, n=n)
-
-
-def _row(
-    private: PrivateModel,
-    certificate: Certificate,
-    affordable: Affordable | None,
-    mass: float | None,
-    chosen: bool,
-    n: int | None,
-) -> Frontier:
-    power = Fraction(1) if affordable is None else affordable.power(certificate)
-    kept = float(power * private.power) * (math.nan if n is None else n)
-    return Frontier(private, certificate, power, mass, kept, chosen)
-
-
-def _tempered(private: PrivateModel, power: Fraction) -> PrivateModel:
-    return private if power == 1 else temper_model(private, power)
 
 
 def _refuse(chosen: Frontier, epsilon: float, delta: float, draws: int) -> None:
@@ -236,12 +219,12 @@ def at_cost(
     NotCertified, Unsupported, DomainError
         As `calibrate`.
     """
-    _check(1.0, delta, draws)
-    public = _public_count(private, None)
+    draws = checked_counts(1.0, delta, draws)[0]
+    public = public_count(private, None)
     certificate = certify(private)
     method = choose(private, sampler, strict=strict)
     certificate = certificate.on(method.terms(private))
-    guarantee = certificate.guarantee(int(draws))
+    guarantee = certificate.guarantee(draws)
     cost = guarantee.epsilon(delta)
     return Plan(
         private=private,
@@ -249,10 +232,18 @@ def at_cost(
         guarantee=guarantee,
         sampler=method.name,
         method=method,
-        draws=int(draws),
+        draws=draws,
         epsilon=cost,
         delta=float(delta),
-        frontier=(_row(private, certificate, None, None, chosen=True, n=public),),
+        frontier=(_as_it_stands(private, certificate, draws, public),),
         n=public,
-        alternatives=partial(candidates, private, int(draws)),
+        alternatives=partial(candidates, private, draws),
     )
+
+
+def _as_it_stands(
+    private: PrivateModel, certificate: Certificate, draws: int, n: int | None
+) -> Frontier:
+    """The only way where nothing is to be met."""
+    kept = float(private.power) * (math.nan if n is None else n)
+    return Frontier(private, certificate, Fraction(1), None, kept, True, draws=draws)

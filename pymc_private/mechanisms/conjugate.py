@@ -33,6 +33,7 @@ from pymc_private.mechanisms.tables.contents import drawn_content
 from pymc_private.mechanisms.tables.families import Family, Tables, tables_of
 from pymc_private.mechanisms.tables.plan import CountPlan
 from pymc_private.mechanisms.tables.publish import Arrays, Content, publish
+from pymc_private.models.information import information
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.count_budget import CountBudget
 
@@ -119,11 +120,13 @@ def sample_conjugate(
 
 
 def _better(power: float, private: PrivateModel, draws: int, epsilon: float, delta: float) -> bool:
-    """Whether this power keeps more of the likelihood than the sampler of any model can."""
+    """Whether this power on the whole prior promises more than any plan does."""
     try:
-        return power >= calibrate(private, epsilon=epsilon, delta=delta, draws=draws).private.power
+        plan = calibrate(private, epsilon=epsilon, delta=delta, draws=draws, clip=False)
+        whole = information(private, plan.n)
     except (Unsupported, NotCertified, BudgetExceeded):
         return True
+    return whole.gain(private, float(power)) >= plan.chosen.information
 
 
 def _peeled(variable: Variable) -> Variable:

@@ -11,8 +11,9 @@ import numpy as np
 
 from pymc_private.errors import DomainError
 from pymc_private.models.clipped import Ends, clipped_graph
-from pymc_private.models.private_model import PrivateModel, clip_words
+from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.row_bounds import RowBounds
+from pymc_private.models.told import clip_words
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
 IMPROPER = ("FlatRV", "HalfFlatRV")

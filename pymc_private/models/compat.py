@@ -43,9 +43,14 @@ def to_arviz(dataset: xr.Dataset) -> Any:
     arviz.InferenceData or xarray.DataTree
         One group, nothing added: ArviZ's builders would stamp the time of creation.
     """
+    return to_groups(posterior=dataset)
+
+
+def to_groups(**groups: xr.Dataset) -> Any:
+    """Wrap datasets as groups of this ArviZ generation's container, nothing added."""
     if ARVIZ_GENERATION == 0:
-        return az.InferenceData(posterior=dataset)
-    return xr.DataTree.from_dict({"posterior": dataset})
+        return az.InferenceData(**groups)
+    return xr.DataTree.from_dict(groups)
 
 
 def to_dataset(samples: Any) -> xr.Dataset:

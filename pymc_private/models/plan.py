@@ -5,28 +5,44 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 import pandas as pd
 
-from pymc_private.errors import Incompatible
+from pymc_private.errors import DomainError, Incompatible
 from pymc_private.models.certificate import Certificate
 from pymc_private.models.fingerprint import describe_structure
-from pymc_private.models.private_model import PrivateModel, clip_words
+from pymc_private.models.plan_pictures import picture_of
+from pymc_private.models.plan_words import summary_of
+from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy import Guarantee
-from pymc_private.privacy.distances import changed
-from pymc_private.privacy.printing import number
-
-LITTLE = 0.05
-"""Below this share of the records' information a plan says loudly that little is kept."""
 
 
 @dataclass(frozen=True, eq=False)
 class Frontier:
-    """One way to meet the budget."""
+    """One way to meet the budget.
+
+    Attributes
+    ----------
+    private : PrivateModel
+        In its region, before it is tempered.
+    certificate : Certificate
+    power : Fraction
+        What the budget affords of the likelihood as it was given.
+    mass : float or None
+        Prior mass of the box; None if the region is as given.
+    records_kept : float
+        Power times the number of records.
+    chosen : bool
+    information : float
+        What is expected to be learned, in nats (see `calibrate`); NaN if nobody asked.
+    draws : int
+    clipped : bool
+        Whether calibrate clipped the log-likelihoods.
+    """
 
     private: PrivateModel
     certificate: Certificate
@@ -34,6 +50,15 @@ class Frontier:
     mass: float | None
     records_kept: float
     chosen: bool
+    information: float = math.nan
+    draws: int = 1
+    clipped: bool = False
+
+    @property
+    def words(self) -> str:
+        """Where the parameters may lie, in a word or two."""
+        box = "as given" if self.mass is None else f"{self.mass:g}"
+        return f"{box}, clipped" if self.clipped else box
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +83,12 @@ class Plan:
     alternatives : callable
         ``plan.alternatives()`` tells every sampler with its claim and a rough time, or why it does
         not fit.
+    frontier : tuple of Frontier
+        All ways that were weighed, for each number of draws asked for.
+    whole : float
+        Information expected without a budget, in nats.
+    judged : str
+        What information was judged on.
     """
 
     private: PrivateModel
@@ -71,6 +102,9 @@ class Plan:
     n: int | None = None
     method: Any = None
     alternatives: Callable[[], tuple[Any, ...]] = tuple
+    whole: float = math.nan
+    judged: str = ""
+    others: Callable[[int], Plan] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         priced = self.certificate.guarantee(self.draws)
@@ -87,6 +121,17 @@ class Plan:
         """Records' worth of information: power * n; NaN where n is protected."""
         return float(self.private.power) * (self.n if self.n is not None else math.nan)
 
+    @property
+    def chosen(self) -> Frontier:
+        """The row of the frontier that this plan takes."""
+        return next(row for row in self.frontier if row.chosen and row.draws == self.draws)
+
+    def at(self, draws: int) -> Plan:
+        """Give the plan for another of the numbers of draws that calibrate was asked for."""
+        if draws == self.draws or self.others is None:
+            return self if draws == self.draws else _refuse_number(self.draws, draws)
+        return self.others(draws)
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of structure, priors, domain, region, power and draws; not of private values."""
@@ -94,66 +139,23 @@ class Plan:
         text = f"{describe_structure(self.private)}|{numbers!r}"
         return hashlib.sha256(text.encode()).hexdigest()
 
-    @property
-    def _bound(self) -> str:
-        """What is proved of one record."""
-        if math.isinf(self.certificate.range):
-            return f"one exact draw is {number(self.certificate.mu, 6)}-GDP (T7)"
-        return (
-            f"{changed(self.private.neighbors)} the tempered log-likelihood by a range of at most "
-            f"{number(self.certificate.range, 6)} nats"
-        )
-
-    @property
-    def _kind(self) -> str:
-        """Whether the law of the draws is proved, or partly a claim."""
-        return "conditional" if self.certificate.terms.claimed else "proved"
-
     def summary(self) -> str:
         """Say in plain words what the plan does."""
-        spent = self.guarantee.epsilon(self.delta)
-        share, power = float(self.private.power), number(self.private.power, 6)
-        kept = (
-            f"the information of {self.records_kept:.0f} of {self.n} records (power {power})"
-            if self.n is not None
-            else f"{share:.3g} of the information of each record (power {power})"
-        )
-        lines = [
-            f"{self.draws} {self._kind} draws ({self.sampler}) for epsilon = {number(spent, 6)} of "
-            f"{number(self.epsilon, 6)}, delta = {number(self.delta, 6)}; "
-            f"{self.guarantee.road(self.delta)}",
-            f"keeps {kept}",
-            self._bound,
-        ]
-        if str(self.certificate.terms) != "exact":
-            lines.append(f"sampler: {self.certificate.terms}")
-        if self.private.region:
-            region = ", ".join(_region_words(self.private))
-            mass = next((row.mass for row in self.frontier if row.chosen), None)
-            held = f"; prior mass about {mass:g}" if mass else ""
-            lines.append(f"prior restricted to {region}{held}")
-        if self.private.theta_l is not None:
-            counted = self.private.__dict__.get("prior_mass")  # when it was trimmed
-            keeps = f"; keeps {counted}" if counted is not None else ""
-            lines.append(f"and to {self.private.theta_l.words}{keeps}")
-        if self.private.graph.clip is not None:
-            lines.append(f"clipped: {clip_words(self.private.graph)}")
-        if share < LITTLE:
-            lines.append(
-                "WARNING: little information is kept; fewer draws, a smaller box, a narrower "
-                "domain or a larger budget would keep more"
-            )
-        return "\n".join(lines)
+        return "\n".join(summary_of(self))
 
     def to_frame(self) -> pd.DataFrame:
-        """The frontier as a table: prior mass, range, power, records kept."""
+        """The frontier as a table: draws, prior mass, range, power, records kept, information."""
         return pd.DataFrame(
             [
                 {
+                    "draws": row.draws,
                     "prior_mass": row.mass,
+                    "clipped": row.clipped,
                     "range": row.certificate.range,
+                    "mu": row.certificate.mu,
                     "power": float(row.power * row.private.power),
                     "records_kept": row.records_kept,
+                    "information": row.information,
                     "chosen": row.chosen,
                 }
                 for row in self.frontier
@@ -161,28 +163,19 @@ class Plan:
         )
 
     def plot(self, ax: Any = None) -> Any:
-        """Records kept against prior mass; the choice is marked. Returns a Matplotlib axes."""
-        from matplotlib.figure import Figure
+        """Draw what was weighed: information against prior mass, or records kept against draws.
 
-        if ax is None:
-            ax = Figure(figsize=(5.5, 3.4), layout="constrained").add_subplot()
-        table = self.to_frame()
-        masses = [1.0 if mass is None or mass != mass else mass for mass in table["prior_mass"]]
-        labels = ["as given" if m == 1.0 else f"{m:g}" for m in masses]
-        positions = range(len(labels))
-        kept = table["power"] * (self.n if self.n is not None else 1)
-        ax.plot(positions, kept, color="0.6", zorder=1)
-        colors = ["#b3462b" if chosen else "0.35" for chosen in table["chosen"]]
-        ax.scatter(positions, kept, color=colors, zorder=2)
-        ax.set_xticks(list(positions), labels)
-        ax.set_xlabel("prior mass kept by the trim")
-        of = "records' worth" if self.n is not None else "share"
-        ax.set_ylabel(f"{of} of information kept")
-        ax.set_ylim(bottom=0)
-        budget = f"epsilon = {number(self.epsilon, 6)}, delta = {number(self.delta, 6)}"
-        ax.set_title(f"{self.draws} draws at {budget}")
-        ax.spines[["top", "right"]].set_visible(False)
-        return ax
+        Of several numbers of draws: what each of them leaves of every record.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        return picture_of(self, ax)
 
     def __repr__(self) -> str:
         return "Plan\n  " + self.summary().replace("\n", "\n  ")
@@ -192,8 +185,10 @@ class Plan:
         return f"<pre>{text}</pre>{self.to_frame().to_html(index=False)}"
 
 
-def _region_words(private: PrivateModel) -> list[str]:
-    return [
-        f"{name} in [{float(b.lower.min()):.4g}, {float(b.upper.max()):.4g}]"
-        for name, b in private.region.items()
-    ]
+def _refuse_number(fixed: int, asked: int) -> Plan:
+    raise DomainError(
+        "this plan is for one number of draws",
+        got=asked,
+        allowed=fixed,
+        do="calibrate(..., draws=[...]) with all the numbers you want to weigh",
+    )

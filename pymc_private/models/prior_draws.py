@@ -45,7 +45,9 @@ class PriorMass:
         return f"{about} of the prior's mass ({low} to {high}, 99% interval, {self.draws} draws)"
 
 
-def prior_draws(private: PrivateModel, count: int = DRAWS) -> dict[str, np.ndarray]:
+def prior_draws(
+    private: PrivateModel, count: int = DRAWS, seed: int | None = SEED
+) -> dict[str, np.ndarray]:
     """Independent draws from the untrimmed prior, by name, shape (count, *shape).
 
     Raises
@@ -65,7 +67,7 @@ def prior_draws(private: PrivateModel, count: int = DRAWS) -> dict[str, np.ndarr
             do="trim by box={...}",
         )
     rvs = list(private.base.free_RVs)
-    drawn = pm.draw(rvs, draws=count, random_seed=SEED, mode="FAST_COMPILE")
+    drawn = pm.draw(rvs, draws=count, random_seed=seed, mode="FAST_COMPILE")
     drawn = drawn if isinstance(drawn, list) else [drawn]
     return {rv.name: np.asarray(values) for rv, values in zip(rvs, drawn, strict=True)}
 

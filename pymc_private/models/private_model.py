@@ -8,7 +8,6 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pymc as pm
 
 from pymc_private.analysis import Interval as Bounds
@@ -20,6 +19,7 @@ from pymc_private.models.metric import Metric, check_metric, relation_of
 from pymc_private.models.records import RecordGraph, build_record_graph
 from pymc_private.models.sources import Source
 from pymc_private.models.supports import support
+from pymc_private.models.told import described, escaped
 from pymc_private.models.transformed import SCORE, restricted_model, scored_model
 from pymc_private.models.unbake import unbake
 from pymc_private.models.units import claims_of_units, whole_units
@@ -54,8 +54,8 @@ class PrivateModel:
         Power of the likelihood.
     claims : tuple of str
         What is taken on trust.
-    initvals : dict
-        Starts the user gave in the model, in natural space.
+    starts : dict
+        Starts the user gave in the model, in natural space; see `initvals`.
     records_per_unit : int
         How many records one unit (a person) may own.
     theta_l : ThetaL or None
@@ -73,7 +73,7 @@ class PrivateModel:
     region: Mapping[str, Bounds] = field(default_factory=dict)
     power: Fraction = Fraction(1)
     claims: tuple[str, ...] = ()
-    initvals: Mapping[str, Any] = field(default_factory=dict)
+    starts: Mapping[str, Any] = field(default_factory=dict)
     records_per_unit: int = 1
     theta_l: ThetaL | None = None
     metric: Metric | None = None
@@ -107,7 +107,7 @@ class PrivateModel:
         if self.graph.clip is not None:
             base, factors = scored_model(base, self.graph, self.sources), (SCORE,)
         power = float(self.power)
-        return restricted_model(base, self.region, power, factors, self.initvals, self.theta_l)
+        return restricted_model(base, self.region, power, factors, self.starts, self.theta_l)
 
     @cached_property
     def prior_mass(self) -> PriorMass:
@@ -121,6 +121,55 @@ class PrivateModel:
         from pymc_private.models.prior_draws import prior_mass
 
         return prior_mass(self)
+
+    @property
+    def initvals(self) -> dict[str, Any]:
+        """Starts inside the region, in natural units, for ``pm.sample(initvals=...)``.
+
+        Middles of trimmed parameters, and those that the model stated itself. `.model` starts there
+        anyway; back ends that are given a model and starts apart need them.
+        """
+        given = self.model.rvs_to_initial_values.items()
+        return {rv.name: value for rv, value in given if value is not None}
+
+    def prior_predictive(
+        self,
+        draws: int = 500,
+        *,
+        records: int = 100,
+        reference: Any = None,
+        random_seed: int | None = None,
+    ) -> Any:
+        """Draw parameters from the restricted prior, and records from the model. Reads no data.
+
+        Parameters
+        ----------
+        draws : int
+            Parameter points, independent draws from the prior on the region.
+        records : int
+            Simulated records at each (the model's own number where rows are not alike).
+        reference : mapping of str to array, or pandas.DataFrame, optional
+            *Public* covariates; default: uniform on their declared domain.
+        random_seed : int, optional
+            Nothing here is private, so a seed is harmless.
+
+        Returns
+        -------
+        arviz.InferenceData or xarray.DataTree
+            Groups ``prior``, ``prior_predictive`` and ``constant_data`` (the covariates), as of
+            `pymc.sample_prior_predictive`, which would draw from the untrimmed prior at the private
+            covariates. A power of the likelihood does not alter what records look like.
+
+        Raises
+        ------
+        DomainError
+            An improper prior, numbers that are no counts, a reference that does not fit.
+        Unsupported
+            A potential, a density without a generator, or a region too small to be drawn from.
+        """
+        from pymc_private.models.prior_predictive import prior_predictive
+
+        return prior_predictive(self, draws, records, reference, random_seed)
 
     @property
     def domain(self) -> dict[str, str]:
@@ -144,27 +193,10 @@ class PrivateModel:
         return made
 
     def __repr__(self) -> str:
-        data = ", ".join(f"{name} in {domain}" for name, domain in self.domain.items())
-        boxes = [f"{k} in {_ends(v)}" for k, v in self.region.items()]
-        if self.theta_l is not None:
-            boxes.append(self.theta_l.words)
-        region = ", ".join(boxes) or "untrimmed"
-        if "prior_mass" in self.__dict__:  # counted already
-            region += f"; keeps {self.prior_mass}"
-        # Under add/remove the number of records is protected.
-        count = "" if self.neighbors == ADD_REMOVE else f" of {self.n}"
-        units = f", in units of up to {self.records_per_unit}" if self.records_per_unit > 1 else ""
-        clip = f"\n  clip: {clip_words(self.graph)}" if self.graph.clip else ""
-        coupled = "; some factor rows read several records" if self.graph.windows else ""
-        return (
-            f"PrivateModel (holds confidential data)\n"
-            f"  one record: one {self.records}{count}; neighbors: {self.neighbors}{units}\n"
-            f"  private: {data}\n  factors: {', '.join(self.graph.factors)}{coupled}\n"
-            f"  region: {region}\n  power: {float(self.power):.6g}{clip}"
-        )
+        return described(self)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{_escape(repr(self))}</pre>"
+        return f"<pre>{escaped(repr(self))}</pre>"
 
     def __reduce__(self) -> tuple:
         # PyMC models hold local functions, which only cloudpickle can carry.
@@ -173,21 +205,6 @@ class PrivateModel:
     def __deepcopy__(self, memo: dict) -> PrivateModel:
         rebuild, (payload,) = self.__reduce__()
         return rebuild(payload)
-
-
-def clip_words(graph: RecordGraph) -> str:
-    """Where the log-likelihood of each record, or of each factor row, is kept."""
-    low, high = graph.clip or (-np.inf, np.inf)
-    each = "factor row" if graph.windows else "record"
-    return f"each {each}'s log-likelihood in [{low:.12g}, {high:.12g}]"
-
-
-def _ends(bounds: Bounds) -> str:
-    return f"[{np.min(bounds.lower):.4g}, {np.max(bounds.upper):.4g}]"
-
-
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def privatize(
@@ -273,7 +290,7 @@ def privatize(
         neighbors=relation,
         metric=metric,
         claims=(*claims, *claims_of_units(units, relation), *taken.claims),
-        initvals=taken.initvals,
+        starts=taken.initvals,
         records_per_unit=units,
     )
     if relation == ADD_REMOVE:

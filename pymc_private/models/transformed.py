@@ -44,7 +44,8 @@ def restricted_model(
     The prior terms stay as they are: restricting the joint prior only needs a new normalizer, which
     no sampler reads. Interval transforms keep gradient samplers inside without a wall; rows of a
     simplex and packed Cholesky factors keep their transform and get a potential of -inf outside.
-    `pm.sample_prior_predictive` knows nothing of either; it draws from the untrimmed prior.
+    `pm.sample_prior_predictive` knows nothing of either; it draws from the untrimmed prior, and
+    warns of the potentials: a box has one for that reason, which is 0.
     """
     walled = [name for name in region if transform_name(base, base[name]) in WALLED]
     transforms = {
@@ -62,6 +63,8 @@ def restricted_model(
     for name, start in _starts_inside(theta_l, region).items():
         model.rvs_to_initial_values[model[name]] = start
     with model:
+        if transforms:
+            pm.Potential(REGION, pt.zeros(()))
         for name in walled:
             low, high = np.asarray(region[name].lower), np.asarray(region[name].upper)
             inside = pt.all(pt.and_(model[name] >= low, model[name] <= high))

@@ -156,7 +156,7 @@ class Guarantee(Constructors):
     def __mul__(self, count: int) -> Guarantee:
         n = whole(count, "the number of runs")
         # One record may be on different sides of the pairs of several runs: no direction is common.
-        several = {"other": 0.0} if n > 1 else {}
+        several: dict[str, Any] = {"other": 0.0} if n > 1 else {}
         atoms = tuple(replace(atom, count=n * atom.count, **several) for atom in self.atoms)
         return replace(self, atoms=atoms)
 

@@ -24,7 +24,7 @@ def read_atom(stored: Sequence[Any]) -> Atom:
     kind, value, delta, count, *rest = stored
     if len(rest) > 2:
         raise ValueError(rest)
-    more = {"shape": _read_double(rest[0])} if rest else {}
+    more: dict[str, Any] = {"shape": _read_double(rest[0])} if rest else {}
     if len(rest) == 2:
         name = "other" if kind == "beta_pair" else "mu"
         more[name] = _read_double(rest[1]) if name == "other" else _read(rest[1])

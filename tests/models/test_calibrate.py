@@ -13,6 +13,7 @@ from hypothesis import given, settings
 import pymc_private as pmp
 from pymc_private.mechanisms.affordable import largest_range
 from pymc_private.mechanisms.calibrate import at_cost
+from pymc_private.mechanisms.regions import MASSES
 from pymc_private.models import certify as certificate_module
 from pymc_private.privacy import Guarantee
 
@@ -119,18 +120,24 @@ def squared(n):
     pm.Normal("y", mu**2, 1, observed=np.zeros(n), dims="i")
 
 
-def test_a_plan_that_has_to_trim_shows_what_other_masses_would_keep():
+def test_a_plan_that_has_to_trim_takes_the_mass_that_promises_most():
     private = pmp.privatize(model_of(squared), records="i", domain={"y": (-2, 2)})
     plan = pmp.calibrate(private, epsilon=1.0, delta=1e-6, draws=4)
     table = plan.to_frame()
-    assert table["prior_mass"].tolist() == [0.8, 0.9, 0.95, 0.99, 0.999]
-    assert table.loc[table["chosen"], "prior_mass"].tolist() == [0.95]
+    masses = table["prior_mass"].tolist()
+    first = MASSES.index(masses[0])
+    assert 0.95 in masses
+    assert masses == list(MASSES[first : first + len(masses)])
     assert table["range"].is_monotonic_increasing
     assert table["records_kept"].is_monotonic_decreasing
-    assert "prior mass about 0.95" in plan.summary()
+    best = table["information"].idxmax()
+    assert table.index[table["chosen"]].tolist() == [best]
+    assert 0 < best < len(table) - 1 or best in (0, len(MASSES) - 1)  # a step beyond was tried
+    assert f"prior mass about {masses[best]:g}" in plan.summary()
+    assert f"the best of {len(masses)} ways" in plan.summary()
     assert plan.certificate.covers(plan.private)
     labels = [tick.get_text() for tick in plan.plot().get_xticklabels()]
-    assert labels == ["0.8", "0.9", "0.95", "0.99", "0.999"]
+    assert labels == [f"{mass:g}" for mass in masses]
 
 
 def test_the_frontier_marks_the_largest_mass_that_is_certified(monkeypatch):
@@ -142,7 +149,7 @@ def test_the_frontier_marks_the_largest_mass_that_is_certified(monkeypatch):
             raise pmp.NotCertified("too large")
         return certify(private, **keywords)
 
-    monkeypatch.setattr("pymc_private.mechanisms.calibrate.certify", certify_small_boxes)
+    monkeypatch.setattr("pymc_private.mechanisms.regions.certify", certify_small_boxes)
     private = pmp.privatize(model_of(normal), records="i", domain={"y": (-2, 2)})
     plan = pmp.calibrate(private, epsilon=1.0)
     assert plan.to_frame()["prior_mass"].tolist() == [0.8, 0.9]

@@ -79,7 +79,7 @@ def facts_of_plan(plan):
         plan.summary(),
         repr(plan),
         plan._repr_html_(),
-        plan.to_frame().to_dict(),
+        plan.to_frame().to_csv(),
         plan.guarantee.to_dict(),
         plan.sampler,
         facts_of(plan.certificate),

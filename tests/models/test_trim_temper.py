@@ -70,7 +70,11 @@ def points(private, count, inside=True):
 def test_names_dims_and_coords_are_kept(private, trimmed):
     model, base = trimmed.model, private.base
     assert type(model) is pm.Model
-    assert set(model.named_vars) - set(base.named_vars) == {"likelihood_power", "region_share"}
+    assert set(model.named_vars) - set(base.named_vars) == {
+        "likelihood_power",
+        "region",
+        "region_share",
+    }
     assert set(base.named_vars) <= set(model.named_vars)
     assert {rv.name for rv in model.free_RVs} == {rv.name for rv in base.free_RVs}
     for kept in ("named_vars_to_dims", "coords"):

@@ -1,0 +1,259 @@
+"""What a region, a power and a clip leave to learn, judged on the prior predictive.
+
+A likelihood to the power w on n records has in the Gaussian approximation an expected information
+gain of 1/2 log det(I + w n S J(theta)), with S the prior covariance and J(theta) the Fisher
+information of one record (Lindley 1956; Chaloner and Verdinelli 1995). A parameter point that a
+trim cuts off learns nothing. No figure here is a privacy claim.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pytensor
+from pytensor.graph.basic import Apply, Variable
+from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.shape import SpecifyShape
+
+from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
+from pymc_private.analysis.rebuild import rebuild
+from pymc_private.errors import DomainError, Unsupported
+from pymc_private.models.prior_draws import SEED, in_region, prior_draws
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.simulation import Simulator, checked_reference
+
+POINTS, RECORDS = 48, 256
+"""Parameter points, and records simulated at each."""
+EVALUATIONS = 1500
+"""Walks of the log-likelihood at most; with many parameters there are fewer points."""
+FEWEST = 8
+STEP = 1e-4
+"""Of a central difference, in prior standard deviations."""
+FAR = 10.0
+"""Robust standard deviations beyond which prior draws do not count for the covariance."""
+UNKNOWN_N = 1000
+"""Records supposed where their number is protected and no n= is given."""
+
+Ends = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """Scores of simulated records.
+
+    Attributes
+    ----------
+    drawn : dict of str to array
+        All prior draws, in the region of the model that was given.
+    points : dict of str to array
+        Those at which records were simulated.
+    scores : array, shape (points, records, directions)
+        Derivatives of each record's log-likelihood along the columns of a root of S.
+    values : array, shape (points, records)
+        Log-likelihoods.
+    n : int
+    """
+
+    drawn: Mapping[str, np.ndarray]
+    points: Mapping[str, np.ndarray]
+    scores: np.ndarray
+    values: np.ndarray
+    n: int
+
+    def gain(self, private: PrivateModel, power: float, clip: Ends | None = None) -> float:
+        """Expected information gain in nats of a trimmed model, at a power and between ends.
+
+        Parameters
+        ----------
+        private : PrivateModel
+            For its region.
+        power : float
+        clip : (float, float), optional
+            Ends of each record's log-likelihood.
+        """
+        mass = float(in_region(private, self.drawn).mean())
+        inside = in_region(private, self.points)
+        if mass == 0.0:
+            return 0.0
+        gains = self._gains(power, clip)
+        return mass * float(gains[inside].mean() if inside.any() else gains.min())
+
+    def _gains(self, power: float, clip: Ends | None) -> np.ndarray:
+        scores = self.scores
+        if clip is not None:
+            inside = (self.values > clip[0]) & (self.values < clip[1])
+            scores = scores * inside[..., None]
+        fisher = np.einsum("tri,trj->tij", scores, scores) / scores.shape[1]
+        spectrum = np.clip(np.linalg.eigvalsh(fisher), 0.0, None)
+        return 0.5 * np.log1p(power * self.n * spectrum).sum(axis=1)
+
+    def quantile(self, share: float) -> float:
+        """Of the simulated log-likelihoods."""
+        return float(np.quantile(self.values[np.isfinite(self.values)], share))
+
+
+_SIMULATED: WeakKeyDictionary[PrivateModel, dict[int, Information | str]] = WeakKeyDictionary()
+"""Of models that are still around: several plans are often made of one model."""
+
+
+def information(private: PrivateModel, n: int | None, reference: Any = None) -> Information:
+    """Simulate records from the prior predictive of a model. Reads no data.
+
+    Always the same records: this randomness chooses a plan and is no private draw.
+
+    Parameters
+    ----------
+    private : PrivateModel
+        Untempered, in its region.
+    n : int or None
+        Number of records.
+    reference : mapping or table, optional
+
+    Raises
+    ------
+    Unsupported
+        Nothing can be simulated; says why.
+    DomainError
+        A reference that does not fit.
+    """
+    count = UNKNOWN_N if n is None else n
+    if reference is not None:
+        return _simulated(private, count, reference)
+    known = _SIMULATED.setdefault(private, {})
+    if count not in known:
+        try:
+            known[count] = _simulated(private, count, None)
+        except Unsupported as error:
+            known[count] = f"{error.problem}: {error.got}" if error.got else error.problem
+    found = known[count]
+    if isinstance(found, str):
+        raise Unsupported(found)
+    return found
+
+
+def _simulated(private: PrivateModel, n: int, reference: Any) -> Information:
+    """See `information`. Where a graph holds on to its number of rows, the model's own is taken."""
+    checked_reference(private, reference)
+    drawn = _prior(private)
+    directions = _directions(private, drawn)
+    run = _record(private)
+    count = max(FEWEST, min(POINTS, EVALUATIONS // (2 * directions[0].shape[1] + 1)))
+    points = {name: values[:count] for name, values in drawn.items()}
+    for rows in (RECORDS, None):
+        try:
+            simulator = Simulator(private, rows, reference, SEED)
+            scores, values = _scores(run, private, points, simulator, directions)
+            return Information(drawn, points, scores, values, n)
+        except (Unsupported, *UNCOMPUTABLE) as error:
+            cause = error
+    if isinstance(cause, Unsupported):
+        raise cause
+    raise Unsupported("the log-likelihood of simulated records cannot be computed") from cause
+
+
+def _scores(
+    run: Any,
+    private: PrivateModel,
+    points: Mapping[str, np.ndarray],
+    simulator: Simulator,
+    directions: tuple[np.ndarray, list[str]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of records simulated at each point."""
+    scores, values = [], []
+    for k in range(len(next(iter(points.values())))):
+        point = {name: v[k] for name, v in points.items()}
+        found = _differences(run, private, point, simulator.at(point), *directions)
+        scores.append(found[0])
+        values.append(found[1])
+    return np.array(scores), np.array(values)
+
+
+def _prior(private: PrivateModel) -> dict[str, np.ndarray]:
+    """Prior draws in the region that the model has already."""
+    try:
+        drawn = prior_draws(private)
+    except (DomainError, NotImplementedError) as error:
+        problem = getattr(error, "problem", "a prior has no generator")
+        raise Unsupported(problem) from error
+    inside = in_region(private, drawn)
+    if inside.sum() < FEWEST:
+        raise Unsupported("too few prior draws lie in the region", got=f"{inside.sum()}")
+    return {name: values[inside] for name, values in drawn.items()}
+
+
+def _directions(
+    private: PrivateModel, drawn: Mapping[str, np.ndarray]
+) -> tuple[np.ndarray, list[str]]:
+    """A root of the prior covariance of the continuous parameters; far draws are moved in."""
+    names = [k for k, v in drawn.items() if v.dtype.kind == "f" and v.size]
+    if not names:
+        raise Unsupported("no parameter is continuous")
+    table = np.concatenate([drawn[k].reshape(len(drawn[k]), -1) for k in names], axis=1)
+    low, middle, high = np.quantile(table, [0.25, 0.5, 0.75], axis=0)
+    reach = FAR * (high - low) / 1.349
+    table = np.clip(table, middle - reach, middle + reach)
+    variances, axes = np.linalg.eigh(np.atleast_2d(np.cov(table, rowvar=False)))
+    kept = variances > 1e-12 * variances.max(initial=0.0)
+    if not kept.any():
+        raise Unsupported("the prior does not vary")
+    return axes[:, kept] * np.sqrt(variances[kept]), names
+
+
+def _record(private: PrivateModel) -> Any:
+    """The record's log-likelihood as a function, conditions left out."""
+
+    def unchecked(node: Apply, inputs: list[Variable]) -> Variable | None:
+        return inputs[0] if isinstance(node.op, CheckAndRaise | SpecifyShape) else None
+
+    inputs = [*private.graph.parameters.values(), *private.graph.data.values()]
+    swaps = {v: v for v in inputs}
+    record = rebuild([private.graph.record], swaps, unchecked)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytensor.function(inputs, record[0], mode="FAST_COMPILE", on_unused_input="ignore")
+
+
+def _differences(
+    run: Any,
+    private: PrivateModel,
+    point: Mapping[str, np.ndarray],
+    data: Mapping[str, np.ndarray],
+    root: np.ndarray,
+    names: list[str],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of records along each direction, and their log-likelihoods; 0 where undefined."""
+    rest = [data[name] for name in private.graph.data]
+    center = np.concatenate([np.ravel(point[k]) for k in names])
+
+    def at(where: np.ndarray) -> np.ndarray:
+        parts = np.split(where, np.cumsum([np.size(point[k]) for k in names])[:-1])
+        moved = dict(point) | {
+            k: part.reshape(np.shape(point[k])) for k, part in zip(names, parts, strict=True)
+        }
+        return np.asarray(run(*(moved[k] for k in private.graph.parameters), *rest))
+
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        slopes = [(at(center + STEP * c) - at(center - STEP * c)) / (2 * STEP) for c in root.T]
+        return np.nan_to_num(np.stack(slopes, axis=-1), posinf=0.0, neginf=0.0), at(center)
+
+
+def supposed(power: float, n: int | None, mass: float, size: int) -> float:
+    """Where nothing can be simulated: each record is supposed to tell as much as the prior does.
+
+    Parameters
+    ----------
+    power : float
+    n : int or None
+    mass : float
+        Prior mass kept.
+    size : int
+        Number of scalar parameters.
+    """
+    return mass * 0.5 * size * math.log1p(power * (UNKNOWN_N if n is None else n))

@@ -1,0 +1,104 @@
+"""A plan in plain words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.told import clip_words
+from pymc_private.privacy.distances import changed
+from pymc_private.privacy.printing import number
+
+if TYPE_CHECKING:
+    from pymc_private.models.plan import Plan
+
+LITTLE = 0.05
+"""Below this share of the records' information a plan says loudly that little is kept."""
+
+
+def summary_of(plan: Plan) -> Iterator[str]:
+    """Lines: the price, what is kept, what is proved, the region, and warnings."""
+    spent = plan.guarantee.epsilon(plan.delta)
+    kind = "conditional" if plan.certificate.terms.claimed else "proved"
+    yield (
+        f"{plan.draws} {kind} draws ({plan.sampler}) for epsilon = {number(spent, 6)} of "
+        f"{number(plan.epsilon, 6)}, delta = {number(plan.delta, 6)}; "
+        f"{plan.guarantee.road(plan.delta)}"
+    )
+    yield f"keeps {_kept(plan)}"
+    if plan.chosen.clipped:
+        yield (
+            "WARNING: CLIPPED, so this is another model: records that it finds unlikely count "
+            "less. The ends were chosen on simulated records"
+        )
+    yield _bound(plan)
+    if str(plan.certificate.terms) != "exact":
+        yield f"sampler: {plan.certificate.terms}"
+    yield from _region(plan)
+    if math.isfinite(plan.chosen.information):
+        yield from _judged(plan)
+    if float(plan.private.power) < LITTLE:
+        yield (
+            "WARNING: little information is kept; fewer draws, a smaller box, a narrower "
+            "domain, a larger budget or clip=True might keep more"
+        )
+
+
+def _kept(plan: Plan) -> str:
+    power = number(plan.private.power, 6)
+    if plan.n is None:
+        share = float(plan.private.power)
+        return f"{share:.3g} of the information of each record (power {power})"
+    return f"the information of {plan.records_kept:.0f} of {plan.n} records (power {power})"
+
+
+def _bound(plan: Plan) -> str:
+    """What is proved of one record."""
+    if math.isinf(plan.certificate.range):
+        return f"one exact draw is {number(plan.certificate.mu, 6)}-GDP (T7)"
+    return (
+        f"{changed(plan.private.neighbors)} the tempered log-likelihood by a range of at most "
+        f"{number(plan.certificate.range, 6)} nats"
+    )
+
+
+def _region(plan: Plan) -> Iterator[str]:
+    """Where the parameters may lie, and between which ends log-likelihoods count."""
+    private = plan.private
+    if private.region:
+        mass = plan.chosen.mass
+        held = f"; prior mass about {mass:g}" if mass else ""
+        yield f"prior restricted to {', '.join(_region_words(private))}{held}"
+    if private.theta_l is not None:
+        counted = private.__dict__.get("prior_mass")  # when it was trimmed
+        keeps = f"; keeps {counted}" if counted is not None else ""
+        yield f"and to {private.theta_l.words}{keeps}"
+    if private.graph.clip is not None:
+        yield f"clipped: {clip_words(private.graph)}"
+
+
+def _judged(plan: Plan) -> Iterator[str]:
+    """What the choice rests on, and what the other numbers of draws would leave."""
+    chosen, ways = plan.chosen, sum(row.draws == plan.draws for row in plan.frontier)
+    best = f", the best of {ways} ways" if ways > 1 else ""
+    yield (
+        f"expected to learn {chosen.information:.3g} of {plan.whole:.3g} nats{best} ({plan.judged})"
+    )
+    others = [row for row in plan.frontier if row.chosen and row.draws != plan.draws]
+    if others:
+        kept = ", ".join(f"{row.draws} draws: {_left(row, plan.n)}" for row in others)
+        yield f"with other numbers of draws (plan.at): {kept}"
+
+
+def _left(row: object, n: int | None) -> str:
+    power = float(row.power * row.private.power)  # type: ignore[attr-defined]
+    return f"{power:.3g} of each record" if n is None else f"{power * n:.0f} records"
+
+
+def _region_words(private: PrivateModel) -> list[str]:
+    return [
+        f"{name} in [{float(b.lower.min()):.4g}, {float(b.upper.max()):.4g}]"
+        for name, b in private.region.items()
+    ]

@@ -63,7 +63,10 @@ class Coefficients:
         """
         with np.errstate(over="ignore", invalid="ignore"):  # NaN: nothing is known
             center = self.center @ whitener.T
-            loose = self.radius @ np.abs(whitener).T
+            # Of sums that cancel, the rounding is that of their terms.
+            size = np.abs(self.center) + sum(np.abs(p.matrix).sum(axis=-1) for p in self.parts)
+            rounding = 2.0 * (len(whitener.T) + 4) * float(np.finfo(float).eps)
+            loose = (self.radius + rounding * size) @ np.abs(whitener).T
             parts = [np.einsum("oi,cpij->cpoj", whitener, part.matrix) for part in self.parts]
             found = np.zeros(center.shape[:2])
             for rows, members in _blocks(center, loose, parts):

@@ -22,11 +22,20 @@ from pymc_private.models.curvature import Curves, curves
 from pymc_private.models.jacobian import coefficients
 from pymc_private.models.kinks import NotConcave
 from pymc_private.models.predictor import Predictor, are_disjoint
-from pymc_private.models.prior_curvature import SHRINK, least_eigenvalue, prior_curvature
+from pymc_private.models.pinning import public_data
+from pymc_private.models.precision import (
+    SHRINK,
+    NearlySingular,
+    least_eigenvalue,
+    lower_bound,
+    whitener,
+)
+from pymc_private.models.prior_curvature import prior_curvature
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.public_rows import boxes_around, distinct_rows
 from pymc_private.models.records import RecordGraph
 from pymc_private.models.single_record import SingleRecord, single_record
+from pymc_private.models.supports import BOXABLE, ORDERED, transform_name
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
 MOST_PARAMETERS = 2000
@@ -44,6 +53,8 @@ class Concavity:
         Minus the Hessian of the log prior is at least this.
     prior_smoothness : array, shape (d, d), or None
         And at most this; None where there is no bound.
+    gaussian : array, shape (d, d), or None
+        The precision of a Gaussian prior, to the last digits; None for any other prior.
     sure : array, shape (d, d)
         What all n records together add to the precision, whatever they are, at power one.
     predictors : tuple of Predictor
@@ -56,6 +67,7 @@ class Concavity:
     shapes: Mapping[str, tuple[int, ...]]
     prior_precision: np.ndarray
     prior_smoothness: np.ndarray | None
+    gaussian: np.ndarray | None
     sure: np.ndarray
     predictors: tuple[Predictor, ...]
     neighbors: str
@@ -64,7 +76,12 @@ class Concavity:
 
     def precision(self, power: float | Fraction = 1) -> np.ndarray:
         """P: minus the Hessian of the log posterior is at least this."""
-        return self.prior_precision + float(power) * self.sure
+        whole = self.prior_precision + float(power) * self.sure
+        try:
+            whitener(whole)
+        except NearlySingular:  # what the prior alone has is a lower bound as well
+            return self.prior_precision
+        return whole
 
     def strength(self, power: float | Fraction = 1) -> float:
         """m: the least eigenvalue of P, rounded down."""
@@ -121,13 +138,6 @@ class Concavity:
         return total * self.records_per_unit * _up(power) * (1.0 + SHRINK)
 
 
-def whitener(matrix: np.ndarray) -> np.ndarray:
-    """W with W'W = M^-1, slightly too large."""
-    if np.count_nonzero(matrix - np.diag(np.diag(matrix))) == 0:
-        return np.diag(1.0 / np.sqrt(np.diag(matrix)))
-    return np.linalg.inv(np.linalg.cholesky(matrix)) * (1.0 + SHRINK)
-
-
 def _up(power: float | Fraction) -> float:
     nearest = float(power)
     return nearest if Fraction(nearest) >= power else math.nextafter(nearest, math.inf)
@@ -177,7 +187,10 @@ def _question(private: PrivateModel) -> tuple:
         for name, b in private.box.items()
         for end in (b.lower, b.upper)
     ]
-    return (tuple(ends), private.n, private.neighbors, private.records_per_unit)
+    held = public_data([private.graph.record, private.graph.prior])  # `set_data` may change them
+    values = [np.asarray(v.get_value()) for v in held]
+    public = tuple((v.dtype.str, v.shape, v.tobytes()) for v in values)
+    return (tuple(ends), public, private.n, private.neighbors, private.records_per_unit)
 
 
 def _proved(private: PrivateModel) -> Concavity:
@@ -195,9 +208,10 @@ def _proved(private: PrivateModel) -> Concavity:
     known = private.n if private.neighbors != ADD_REMOVE else None
     return Concavity(
         shapes=dict(private.shapes),
-        prior_precision=prior[0],
-        prior_smoothness=prior[1],
-        sure=_sure(predictors, len(prior[0]), known),
+        prior_precision=prior.lower,
+        prior_smoothness=prior.upper,
+        gaussian=prior.gaussian,
+        sure=_sure(predictors, len(prior.lower), known),
         predictors=predictors,
         neighbors=private.neighbors,
         records_per_unit=private.records_per_unit,
@@ -216,6 +230,8 @@ def _refuse_forms(private: PrivateModel) -> None:
     if private.metric is not None:
         raise NotConcave("neighbors at a distance have no Gaussian bound")
     for name, bounds in private.box.items():
+        if transform_name(private.base, private.base[name]) not in {*BOXABLE, ORDERED}:
+            raise NotConcave(f"the transform of '{name}' restricts it to a set that is not known")
         if bounds.within is not None:
             raise NotConcave(f"'{name}' is not free within its box")
         if not private.graph.parameters[name].type.dtype.startswith("float"):
@@ -255,6 +271,6 @@ def _sure(predictors: Sequence[Predictor], size: int, n: int | None) -> np.ndarr
     total = np.zeros((size, size))
     for p in predictors if n is not None else ():
         a = p.coefficients
-        if a.is_constant and p.softmax is None and np.max(a.radius, initial=0.0) <= SHRINK:
-            total += n * a.outer(p.sure) * (1.0 - SHRINK)
+        if a.is_constant and p.softmax is None:
+            total += n * lower_bound(a, p.sure)
     return total

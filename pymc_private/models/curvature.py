@@ -46,6 +46,8 @@ class Curves:
         inf of -d2h/du_j2, at least 0.
     ends : pair of array, shape (k,)
         Least and greatest value of each predictor.
+    is_quadratic : bool
+        Whether second derivatives read no predictor: `sure` and `smooth` are one number each.
     softmax : Softmax or None
         Then the k predictors are the scores of one softmax, and no other number is proved.
     """
@@ -57,6 +59,7 @@ class Curves:
     smooth: np.ndarray
     sure: np.ndarray
     ends: tuple[np.ndarray, np.ndarray]
+    is_quadratic: bool = False
     softmax: Softmax | None = None
 
 
@@ -96,7 +99,7 @@ def curves(
     if found is not None:
         none = np.full(factor.size, np.inf)
         return Curves(
-            tuple(factor.cores), -none, none, none, none, factor.zeros, factor.ends, found
+            tuple(factor.cores), -none, none, none, none, factor.zeros, factor.ends, softmax=found
         )
     return factor.bounded(rows)
 
@@ -225,6 +228,7 @@ class Factor:
             smooth=np.maximum(bend, 0.0) if smooth else np.full(self.size, np.inf),
             sure=np.maximum(-rise, 0.0),
             ends=self.ends,
+            is_quadratic=smooth and set(ancestors(second)).isdisjoint(self.inputs),
         )
 
     def _all_names(self) -> str:

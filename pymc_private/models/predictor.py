@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_private.models.coefficients import Coefficients, length
-from pymc_private.models.prior_curvature import SHRINK
+from pymc_private.models.precision import SHRINK
 from pymc_private.models.softmax import Softmax
 
 HUGE = 1e150

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply, Variable
-from pytensor.tensor.shape import SpecifyShape
+from pytensor.graph.basic import Variable
 
 from pymc_private.analysis import simplify
 from pymc_private.analysis.rebuild import rebuild
@@ -15,11 +15,33 @@ from pymc_private.models.curvature import curves
 from pymc_private.models.jacobian import coefficients
 from pymc_private.models.kinks import NotConcave
 from pymc_private.models.pinning import public_data
+from pymc_private.models.precision import (
+    SHRINK,
+    NearlySingular,
+    least_eigenvalue,
+    lower_bound,
+)
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.single_record import SingleRecord
+from pymc_private.models.single_record import SingleRecord, known_size
 
-SHRINK = 1e-9
-"""Relative slack of eigenvalues and outer products, far above their rounding."""
+
+@dataclass(frozen=True, eq=False)
+class PriorCurvature:
+    """What is proved of minus the Hessian of the log prior.
+
+    Parameters
+    ----------
+    lower : array, shape (d, d)
+        It is at least this, which is positive definite.
+    upper : array, shape (d, d), or None
+        And at most this; None where there is no bound.
+    gaussian : array, shape (d, d), or None
+        It is this everywhere, to the last digits: the log prior is quadratic on its region.
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray | None
+    gaussian: np.ndarray | None
 
 
 def prior_value(private: PrivateModel, record: SingleRecord) -> Variable:
@@ -27,17 +49,11 @@ def prior_value(private: PrivateModel, record: SingleRecord) -> Variable:
     graph = private.graph
     swaps = {graph.parameters[name]: v for name, v in record.parameters.items()}
     swaps |= {v: pt.constant(v.get_value(), name=v.name) for v in public_data([graph.prior])}
-
-    def sized(node: Apply, inputs: list[Variable]) -> Variable | None:
-        return inputs[0] if isinstance(node.op, SpecifyShape) else None
-
-    return simplify([rebuild([graph.prior], swaps, sized)[0].sum()])[0]
+    return simplify([rebuild([graph.prior], swaps, known_size)[0].sum()])[0]
 
 
-def prior_curvature(
-    private: PrivateModel, record: SingleRecord
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Lower and upper bound of minus the Hessian of the log prior.
+def prior_curvature(private: PrivateModel, record: SingleRecord) -> PriorCurvature:
+    """Bound minus the Hessian of the log prior.
 
     Parameters
     ----------
@@ -47,8 +63,7 @@ def prior_curvature(
 
     Returns
     -------
-    lower : array, shape (d, d)
-    upper : array, shape (d, d), or None where there is none
+    PriorCurvature
 
     Raises
     ------
@@ -63,22 +78,28 @@ def prior_curvature(
     if found.softmax is not None:
         raise NotConcave("the prior: a softmax has no strong concavity")
     a = coefficients(found.predictors, record.parameters, [])
-    if np.max(a.radius, initial=0.0) > SHRINK:
-        raise NotConcave("the prior: coefficients are not known to enough digits")
-    lower = a.outer(found.sure) * (1.0 - SHRINK)
-    if not least_eigenvalue(lower) > 0.0:
-        flat = _weakest(lower, private.shapes)
+    lower = lower_bound(a, found.sure)
+    try:
+        least_eigenvalue(lower)
+    except NearlySingular:
+        flat = _weakest(a.outer(found.sure), private.shapes)
         raise NotConcave(
             f"the prior of {flat} is not strongly log-concave on its region (as Laplace, "
-            "Exponential, StudentT, uniform and flat priors are not)"
-        )
+            "Exponential, StudentT, uniform and flat priors are not), or not to enough digits"
+        ) from None
     bounded = bool(np.all(np.isfinite(found.smooth)))
-    return lower, a.outer(found.smooth) * (1.0 + SHRINK) if bounded else None
+    return PriorCurvature(
+        lower=lower,
+        upper=a.outer(found.smooth) * (1.0 + SHRINK) if bounded else None,
+        gaussian=a.outer((found.sure + found.smooth) / 2.0) if found.is_quadratic else None,
+    )
 
 
 def _weakest(matrix: np.ndarray, shapes: Mapping[str, tuple[int, ...]]) -> str:
     """The parameters along which a matrix has its least eigenvalue."""
-    vectors = np.abs(np.linalg.eigh(matrix)[1][:, 0])
+    scale = np.sqrt(np.diag(matrix))
+    scale = 1.0 / np.where(scale > 0.0, scale, 1.0)
+    vectors = np.abs(np.linalg.eigh(matrix * np.outer(scale, scale))[1][:, 0])
     start, names = 0, []
     for name, shape in shapes.items():
         stop = start + int(np.prod(shape))
@@ -86,9 +107,3 @@ def _weakest(matrix: np.ndarray, shapes: Mapping[str, tuple[int, ...]]) -> str:
             names.append(f"'{name}'")
         start = stop
     return ", ".join(names)
-
-
-def least_eigenvalue(matrix: np.ndarray) -> float:
-    """The least eigenvalue of a symmetric matrix, rounded down."""
-    values = np.linalg.eigvalsh(matrix)
-    return float(values[0] - SHRINK * abs(values[-1]) * 1e-3)

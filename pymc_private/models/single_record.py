@@ -169,10 +169,12 @@ def _one_row(
     }
     swaps |= {graph.parameters[name]: v for name, v in parameters.items()}
 
-    def sized(node: Apply, inputs: list[Variable]) -> Variable | None:
-        if isinstance(node.op, Shape) and None not in inputs[0].type.shape:
-            return pt.constant(np.array(inputs[0].type.shape, dtype="int64"))
-        return inputs[0] if isinstance(node.op, SpecifyShape) else None
-
-    row = rebuild([record], swaps, sized)[0]
+    row = rebuild([record], swaps, known_size)[0]
     return SingleRecord(simplify([row.sum()])[0], data, parameters, public)
+
+
+def known_size(node: Apply, inputs: list[Variable]) -> Variable | None:
+    """A rule of `rebuild`: sizes of inputs of known shape are numbers."""
+    if isinstance(node.op, Shape) and None not in inputs[0].type.shape:
+        return pt.constant(np.array(inputs[0].type.shape, dtype="int64"))
+    return inputs[0] if isinstance(node.op, SpecifyShape) else None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import pytensor
@@ -16,17 +15,17 @@ import pytensor
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis.rows import Concrete
 from pymc_private.errors import Unsupported
-from pymc_private.models.concavity import Concavity, concavity, whitener
+from pymc_private.models.concavity import Concavity, concavity
 from pymc_private.models.kinks import NotConcave
 from pymc_private.models.pinning import public_data
+from pymc_private.models.precision import inverse_root
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.supports import ORDERED, transform_name
 from pymc_private.privacy import proximal_steps
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.samplers.proximal import Schedule, step_size
 
 MOST_STEPS = 100_000
-SAME = 1e-6
-"""Relative difference of the prior's two curvature bounds below which it counts as Gaussian."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +57,8 @@ class Whitening:
         return self.center + z @ self.matrix
 
 
-@lru_cache(maxsize=16)
 def concave(private: PrivateModel) -> Concavity:
-    """What is proved of the posterior, kept for the same model. Reads no data.
+    """What is proved of the posterior. Reads no data.
 
     Raises
     ------
@@ -94,24 +92,29 @@ def whiten(private: PrivateModel) -> Whitening:
         Another prior, or walls that the new coordinates would turn.
     """
     found = concave(private)
-    precision, smooth = found.prior_precision, found.prior_smoothness
-    close = smooth is not None and np.allclose(
-        smooth, precision, rtol=SAME, atol=SAME * float(np.abs(precision).max())
-    )
-    if not close:
+    precision = found.gaussian
+    if precision is None:
         raise Unsupported(
             "the proximal sampler starts from an exact draw of a Gaussian prior",
             got="a prior of another kind",
             allowed="Normal, HalfNormal, TruncatedNormal and MvNormal priors",
             do="write such a prior, or sampler='boxes' in few dimensions",
         )
+    for name in private.shapes:
+        if transform_name(private.base, private.base[name]) == ORDERED:
+            raise Unsupported(
+                "the proximal sampler does not keep the order of a vector's entries",
+                got=f"'{name}' with an ordered transform",
+                allowed="parameters that are free within a box",
+                do="boxes of its entries that do not overlap and sampler='boxes'",
+            )
     center = _prior_mean(private, precision)
     boxes = [private.box[name] for name in private.shapes]
     lower, upper = (
         np.concatenate([np.ravel(np.asarray(end, float)) for end in ends])
         for ends in zip(*((b.lower, b.upper) for b in boxes), strict=True)
     )
-    matrix = whitener(precision)
+    matrix = inverse_root(precision)
     diagonal = np.count_nonzero(matrix - np.diag(np.diag(matrix))) == 0
     if not diagonal and (np.isfinite(lower).any() or np.isfinite(upper).any()):
         raise Unsupported(
@@ -172,7 +175,6 @@ def public_constants(private: PrivateModel) -> tuple[float, float]:
     return trace, gap
 
 
-@lru_cache(maxsize=16)
 def plan_schedule(private: PrivateModel, tv: float) -> Schedule:
     """Step size and number of steps, from n, the domain, the prior, the power and t alone (T21).
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytensor
@@ -78,6 +78,8 @@ class Batch:
         self.gradient = dict(zip(gradient, slopes, strict=True))
         self.elements = _count_elements([value, *gradient.values()])
         self._moving = moving_variables([self.value], [self.boxes[v] for v in self.gradient])
+        shapes = [getattr(v.type, "shape", ()) for v in ancestors([self.value])]
+        self._lengths = {length for shape in shapes for length in shape}
         self._steps = steps([self.value], self.boxes.values())
         self._slope_steps = steps([self.value, *slopes], self.boxes.values())
 
@@ -93,17 +95,40 @@ class Batch:
 
     def slopes(self, given: Mapping[Variable, Interval]) -> Slopes:
         """Ends of the function and of its slopes on each box."""
+        wanted = _count(given)
+        given = self._told_apart(given)
         count = _count(given)
         trail = self._walk([self.value, *self.gradient.values()], given, self._slope_steps)
         value = self._ends(trail, self.value, count)
-        smooth = continuity(self.value, self._moving, trail, 1, self._steps)
+        smooth = continuity(
+            self.value, self._moving, trail, int(self._leads(trail, count)), self._steps
+        )
         slopes = {}
         for variable, gradient in self.gradient.items():
             shape = (count, *variable.type.shape)
             low, high = self._ends(trail, gradient, *shape)
             known = np.broadcast_to(smooth, (count,)).reshape(-1, *(1,) * (len(shape) - 1))
-            slopes[variable] = np.where(known, low, -np.inf), np.where(known, high, np.inf)
-        return Slopes(value, slopes)
+            ends = np.where(known, low, -np.inf), np.where(known, high, np.inf)
+            slopes[variable] = ends[0][:wanted], ends[1][:wanted]
+        return Slopes((value[0][:wanted], value[1][:wanted]), slopes)
+
+    def _told_apart(self, given: Mapping[Variable, Interval]) -> Mapping[Variable, Interval]:
+        """The boxes, the last repeated until their number is no other length of the graph.
+
+        Rewrites may move the axis of the boxes, and only its length tells it from the others.
+        """
+        count, more = _count(given), 0
+        while count + more in self._lengths:
+            more += 1
+        if not more:
+            return given
+        rows = np.minimum(np.arange(count + more), count - 1)
+        return {v: replace(b, lower=b.lower[rows], upper=b.upper[rows]) for v, b in given.items()}
+
+    def _leads(self, trail: Trail, count: int) -> bool:
+        """Whether boxes are along the first axis of all that moves; else one answer is for all."""
+        shapes = [np.shape(trail[v].lower) for v in self._moving if v in trail.facts]
+        return all(shape[:1] in ((), (1,), (count,)) for shape in shapes)
 
     def _walk(
         self,

@@ -1,0 +1,277 @@
+"""A log density, its slopes and its curvature on many boxes, or at many points, in one walk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.scalar.basic as ps
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.traversal import ancestors
+from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.math import Dot
+
+from pymc_private.analysis import Interval as Bounds
+from pymc_private.analysis import Trail, bounds, simplify
+from pymc_private.analysis.continuity import continuity, moving_variables
+from pymc_private.analysis.intervals.dispatch import perform
+from pymc_private.analysis.intervals.elementwise import DECREASING, INCREASING
+from pymc_private.analysis.rebuild import rebuild
+from pymc_private.analysis.rows import Concrete
+from pymc_private.analysis.walk import walk
+
+Ends = tuple[np.ndarray, np.ndarray]
+Points = Mapping[Variable, np.ndarray]
+FACES: dict[type, Any] = {
+    **{kind: f.numpy for kind, f in (INCREASING | DECREASING).items()},
+    ps.Add: lambda *terms: reduce(np.add, terms),
+    ps.Mul: lambda *factors: reduce(np.multiply, factors),
+    ps.Neg: np.negative,
+    ps.Second: lambda shape, value: np.broadcast_to(value, np.broadcast(shape, value).shape),
+}
+"""Vectorized functions of Ops that PyTensor would compute one element at a time."""
+
+
+# PyTensor 3 renamed it.
+_forward = getattr(pytensor.gradient, "pushforward", None) or pytensor.gradient.Rop
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """What is proved on each of N boxes.
+
+    Parameters
+    ----------
+    value : pair of array, shape (N,)
+    slopes : pair of array, shape (N, d)
+        Ends of the gradient; infinite where nothing is known.
+    continuous, smooth : array of bool, shape (N,)
+        Whether the function, and also its gradient, is proved to be continuous.
+    """
+
+    value: Ends
+    slopes: Ends
+    continuous: np.ndarray
+    smooth: np.ndarray
+
+
+class Graphs:
+    """The graphs of a log density of parameters, along a leading axis of boxes or points.
+
+    Parameters
+    ----------
+    value : Variable, scalar
+    inputs : sequence of Variable
+        The parameters.
+    shapes : sequence of tuple of int
+        Theirs.
+
+    Notes
+    -----
+    Second derivatives are taken forward, along pairs of directions: of a sum over records the
+    graph is one of sum_i h''(eta_i) <a_i, u> <a_i, v>, in which each record stands once. A
+    gradient of the gradient would bound each entry of the Hessian apart.
+    """
+
+    def __init__(
+        self, value: Variable, inputs: Sequence[Variable], shapes: Sequence[tuple[int, ...]]
+    ) -> None:
+        self.source, self.inputs, self.shapes = value, list(inputs), list(shapes)
+        self.sizes = [int(np.prod(shape)) for shape in shapes]
+        value = simplify([value])[0]
+        self.boxes = self._stand_ins((None,))
+        first = [value, *_gradient(value, self.inputs)]
+        graphs = vectorize_graph(_guarded(first), replace=self.boxes)
+        self.value, *self.gradient = simplify(graphs)
+        self.moving = moving_variables([self.value, *self.gradient], list(self.boxes.values()))
+        self.wide, self.left, self.right = (
+            self._stand_ins((None, 1)), self._stand_ins((None, None)), self._stand_ins((None, None))
+        )  # fmt: skip
+        self.curvature = self._curvature(value) if self.gradient else None
+
+    def _stand_ins(self, axes: tuple[int | None, ...]) -> dict[Variable, Variable]:
+        return {
+            v: pt.TensorType(v.type.dtype, shape=(*axes, *shape))(name=v.name)
+            for v, shape in zip(self.inputs, self.shapes, strict=True)
+        }
+
+    def _curvature(self, value: Variable) -> Variable | None:
+        """<u, H v> for rows of pairs (u, v), or None where an Op has no second derivative."""
+        u, v = ([x.type() for x in self.inputs] for _ in range(2))
+        try:
+            twice = _forward(_forward(value, self.inputs, u), self.inputs, v)
+            twice = simplify([twice])[0]
+            swaps = {
+                **self.wide,
+                **dict(zip(u, self.left.values(), strict=True)),
+                **dict(zip(v, self.right.values(), strict=True)),
+            }
+            return simplify(vectorize_graph(_guarded([twice]), replace=swaps))[0]
+        except Exception:  # of an Op that is not ours; bounds need no second derivative
+            return None
+
+    @property
+    def outputs(self) -> list[Variable]:
+        """All of them."""
+        return [self.value, *self.gradient, *([self.curvature] if self.curvature is not None else [])]
+
+    def split(self, flat: np.ndarray) -> list[np.ndarray]:
+        """Rows of coordinates as arrays of the parameters' shapes."""
+        parts = np.split(flat, np.cumsum(self.sizes)[:-1], axis=-1)
+        return [
+            part.reshape(*flat.shape[:-1], *shape)
+            for part, shape in zip(parts, self.shapes, strict=True)
+        ]
+
+    def on(self, stand_ins: Mapping[Variable, Variable], flat: np.ndarray) -> dict:
+        """The same as inputs of a graph."""
+        return dict(zip(stand_ins.values(), self.split(flat), strict=True))
+
+
+class LogDensity:
+    """Graphs with their data.
+
+    Parameters
+    ----------
+    graphs : Graphs
+    data : mapping of Variable to array
+        Everything the graphs read besides the parameters.
+    """
+
+    def __init__(self, graphs: Graphs, data: Mapping[Variable, np.ndarray]) -> None:
+        self.graphs = graphs
+        inputs = [*graphs.boxes.values(), *graphs.wide.values()]
+        inputs += [*graphs.left.values(), *graphs.right.values()]
+        moving = moving_variables(graphs.outputs, inputs)
+        read = {v for m in moving if m.owner is not None for v in m.owner.inputs}
+        edge = [v for v in (read | set(graphs.outputs)) if v not in moving]
+        trail = bounds(edge, {v: Bounds.point(value) for v, value in data.items()})
+        concrete = Concrete(data)
+        # What no parameter moves is found once: as intervals, and as numbers.
+        self._facts = {v: trail[v] for v in edge}
+        self._numbers = {v: concrete(v) for v in edge}
+        self.count = max((np.size(value) for value in self._numbers.values()), default=1)
+
+    # ---- intervals --------------------------------------------------------------------------
+    def on_boxes(self, lower: np.ndarray, upper: np.ndarray) -> Slopes:
+        """Value and slopes on boxes, ends of shape (N, d)."""
+        g, count = self.graphs, len(lower)
+        outputs = [g.value, *g.gradient]
+        trail = self._walk(outputs, _hull(g.on(g.boxes, lower), g.on(g.boxes, upper)))
+        value = _ends(trail, g.value, (count,))
+        if not g.gradient:
+            empty = np.zeros(count, bool)
+            unknown = np.full(lower.shape, np.inf)
+            return Slopes(value, (-unknown, unknown), empty, empty)
+        continuous = np.broadcast_to(continuity(g.value, g.moving, trail, 1), (count,))
+        smooth = continuous.copy()
+        for gradient in g.gradient:
+            smooth &= continuity(gradient, g.moving, trail, 1)
+        low, high = (
+            np.concatenate([np.reshape(part, (count, -1)) for part in parts], axis=1)
+            for parts in zip(*self._slopes(trail, count), strict=True)
+        )
+        return Slopes(value, (low, high), continuous, smooth)
+
+    def _slopes(self, trail: Trail, count: int) -> list[Ends]:
+        pairs = zip(self.graphs.gradient, self.graphs.shapes, strict=True)
+        return [_ends(trail, gradient, (count, *shape)) for gradient, shape in pairs]
+
+    def curvature(
+        self, lower: np.ndarray, upper: np.ndarray, left: np.ndarray, right: np.ndarray
+    ) -> Ends:
+        """Ends of <u, H v> on boxes, for pairs of directions of shape (N, P, d)."""
+        g, shape = self.graphs, left.shape[:2]
+        if g.curvature is None:
+            return np.full(shape, -np.inf), np.full(shape, np.inf)
+        box = _hull(g.on(g.wide, lower[:, None]), g.on(g.wide, upper[:, None]))
+        pairs = g.on(g.left, left) | g.on(g.right, right)
+        given = box | {v: Bounds.point(value) for v, value in pairs.items()}
+        return _ends(self._walk([g.curvature], given), g.curvature, shape)
+
+    def _walk(self, outputs: Sequence[Variable], given: Mapping[Variable, Bounds]) -> Trail:
+        return bounds(outputs, self._facts | dict(given))
+
+    # ---- numbers ----------------------------------------------------------------------------
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """Values at points of shape (N, d), in floats; NaN where there is no number."""
+        g = self.graphs
+        return _shaped(self._numbers_of([g.value], g.on(g.boxes, points))[0], (len(points),))
+
+    def slopes_at(self, points: np.ndarray) -> np.ndarray:
+        """Gradients at points, shape (N, d), in floats."""
+        g, count = self.graphs, len(points)
+        found = self._numbers_of(g.gradient, g.on(g.boxes, points))
+        pairs = zip(found, g.shapes, strict=True)
+        return np.concatenate([_shaped(x, (count, *s)).reshape(count, -1) for x, s in pairs], 1)
+
+    def curvature_at(
+        self, points: np.ndarray, left: np.ndarray, right: np.ndarray
+    ) -> np.ndarray:
+        """<u, H v> at points, shape (N, P), in floats."""
+        g = self.graphs
+        if g.curvature is None:
+            return np.full(left.shape[:2], np.nan)
+        given = g.on(g.wide, points[:, None]) | g.on(g.left, left) | g.on(g.right, right)
+        return _shaped(self._numbers_of([g.curvature], given)[0], left.shape[:2])
+
+    def _numbers_of(self, outputs: Sequence[Variable], given: Points) -> list[np.ndarray]:
+        with np.errstate(all="ignore"):
+            known = self._numbers | dict(given)
+            trail = walk(outputs, known, _perform, lambda constant: constant.data)
+        return [np.asarray(trail[v], float) for v in outputs]
+
+
+def _gradient(value: Variable, inputs: Sequence[Variable]) -> list[Variable]:
+    """Gradient graphs, or none where an Op has no gradient."""
+    try:
+        gradient = pytensor.grad(value, list(inputs), disconnected_inputs="ignore")
+    except Exception:  # of an Op that is not ours; a bound needs no gradient
+        return []
+    return simplify(gradient)
+
+
+def _guarded(outputs: Sequence[Variable]) -> list[Variable]:
+    """Conditions become choices, so that one of many boxes can fail them by itself."""
+
+    def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
+        if isinstance(node.op, CheckAndRaise):
+            return pt.switch(reduce(pt.and_, inputs[1:]), inputs[0], np.nan)
+        return None
+
+    leaves = {v: v for v in ancestors(list(outputs)) if v.owner is None}
+    return rebuild(list(outputs), leaves, rule)
+
+
+def _hull(lower: Points, upper: Points) -> dict[Variable, Bounds]:
+    return {v: Bounds(lower[v], upper[v]) for v in lower}
+
+
+def _ends(trail: Trail, variable: Variable, shape: tuple[int, ...]) -> Ends:
+    fact = trail[variable]
+    lower = np.nan_to_num(np.asarray(fact.lower, float), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+    upper = np.nan_to_num(np.asarray(fact.upper, float), nan=np.inf, posinf=np.inf, neginf=-np.inf)
+    return _shaped(lower, shape), _shaped(upper, shape)
+
+
+def _shaped(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """What no box moves has no leading axis; what has lost its shape is NaN."""
+    return np.broadcast_to(values, shape)
+
+
+def _perform(node: Apply, values: Sequence[Any]) -> Sequence[Any]:
+    if isinstance(node.op, Elemwise):
+        face = FACES.get(type(node.op.scalar_op))
+        if face is not None:
+            return [np.asarray(face(*values)).astype(node.outputs[0].type.dtype, copy=False)]
+    if isinstance(node.op, Blockwise) and isinstance(node.op.core_op, Dot):
+        return [np.matmul(*values)]
+    return perform(node, list(values))

@@ -1,0 +1,279 @@
+"""From proved values, slopes and curvature to the envelope of least mass on each box.
+
+With an anchor a in the box and t the distance from it, four bounds of the log density f hold:
+
+- f <= sup f, by intervals;
+- f(a + t) <= f(a) + sup <grad f, t> over the box, where f is continuous there. It is piecewise
+  smooth, and PyTensor's gradient is its gradient almost everywhere; at a kink of |x| or max it
+  picks one side, and the interval of its graph holds both. If that interval is bounded, f is
+  Lipschitz, Clarke's generalized gradient lies in the interval, and Lebourg's mean-value theorem
+  gives the bound (Clarke 1983, Theorems 2.3.7 and 2.5.1);
+- f(a + t) <= f(a) + <grad f(a), t> + <t, M t> / 2, where the gradient is continuous too and M is
+  above each Hessian H on the box: second-order expansion with the generalized Hessian (Hiriart-
+  Urruty, Strodiot and Nguyen 1984, Theorem 2.3). In coordinates s = W t, intervals of <u_i, H u_j>
+  with u the columns of W^-1 give H = W'(C + E)W, |E_ij| <= r_ij, and s'Es <= sum_i s_i^2 sum_j r_ij;
+- the same without cross terms: 2 t_i t_j <= t_i^2 + t_j^2.
+
+The first, second and fourth are products over coordinates; the third is a normal density if M is
+negative definite. Whatever the anchor and W are, the bounds hold: both only set the cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_private.samplers.batched import Slopes
+from pymc_private.samplers.piecewise import Envelopes, bent, constants, log_mass
+from pymc_private.samplers.target import Target
+
+SLACK = 1e-12
+"""Relative widening for the rounding of what is computed from proved ends."""
+SWEEPS = 8
+"""Of coordinate ascent towards the top of a box; no data is read."""
+CLEAR = 6.0
+"""Standard deviations between a mode and a cut."""
+WELL = 1e5
+"""Largest condition of a change of coordinates."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bounded:
+    """Envelopes of N boxes and what a cut should know.
+
+    Parameters
+    ----------
+    anchor : array, shape (N, d)
+    pieces : Envelopes
+    log_mass : array, shape (N,)
+    gap : array, shape (N, d)
+        How much each coordinate's width adds to the looseness, in nats, roughly.
+    clear : array, shape (N, d)
+        Distance from the anchor within which a cut would split a mode.
+    """
+
+    anchor: np.ndarray
+    pieces: Envelopes
+    log_mass: np.ndarray
+    gap: np.ndarray
+    clear: np.ndarray
+
+    def take(self, index: np.ndarray) -> Bounded:
+        """Some of them."""
+        return Bounded(
+            self.anchor[index], self.pieces.take(index), self.log_mass[index], self.gap[index],
+            self.clear[index],
+        )  # fmt: skip
+
+    def followed_by(self, other: Bounded) -> Bounded:
+        """These, then the others."""
+        pairs = [
+            (getattr(self, name), getattr(other, name))
+            for name in ("anchor", "log_mass", "gap", "clear")
+        ]
+        anchor, mass, gap, clear = (np.concatenate(pair) for pair in pairs)
+        return Bounded(anchor, self.pieces.followed_by(other.pieces), mass, gap, clear)
+
+
+def bound_boxes(
+    target: Target, lower: np.ndarray, upper: np.ndarray, start: np.ndarray, rounds: int = 1
+) -> Bounded:
+    """Envelopes of boxes, ends of shape (N, d).
+
+    Parameters
+    ----------
+    target : Target
+    lower, upper : array, shape (N, d)
+    start : array, shape (N, d)
+        Where to look for the top of each box from.
+    rounds : int
+        Newton steps on the way.
+    """
+    with np.errstate(all="ignore"):
+        anchor, hessian = _climb(target, lower, upper, np.clip(start, lower, upper), rounds)
+        facts = target.on_boxes(lower, upper)
+        here = target.on_boxes(anchor, anchor)
+        pieces = constants(facts.value[1], anchor - lower, upper - anchor)
+        mass = log_mass(pieces)
+        gap = np.zeros_like(lower)
+        clear = np.zeros_like(lower)
+        known = np.isfinite(here.value[1]) & (mass > -np.inf)
+        for candidate, loose in (
+            _sloped(facts, here, pieces),
+            *_curved(target, facts, here, pieces, anchor, hessian, clear),
+        ):
+            other = np.where(known, log_mass(candidate), np.inf)
+            better = other < mass
+            pieces, mass = candidate.where(better, pieces), np.where(better, other, mass)
+            gap = np.where(better[:, None], loose, gap)
+    return Bounded(anchor, pieces, mass, gap, clear)
+
+
+def _climb(
+    target: Target, lower: np.ndarray, upper: np.ndarray, x: np.ndarray, rounds: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Go towards the greatest value in each box; the last Hessian seen, shape (N, d, d)."""
+    count, d = x.shape
+    hessian = np.full((count, d, d), np.nan)
+    if not target.has_curvature:
+        return x, hessian
+    rows, columns = np.triu_indices(d)
+    units = np.eye(d)
+    left, right = (np.broadcast_to(units[k], (count, len(k), d)) for k in (rows, columns))
+    for _ in range(rounds):
+        slope = target.slopes_at(x)
+        hessian = _symmetric(target.curvature_at(x, left, right), d)
+        sane = np.isfinite(slope).all(axis=1) & np.isfinite(hessian).all(axis=(1, 2))
+        step = _ascend(slope, hessian, lower - x, upper - x)
+        x = np.where(sane[:, None] & np.isfinite(step), np.clip(x + step, lower, upper), x)
+    return x, hessian
+
+
+def _ascend(
+    slope: np.ndarray, hessian: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
+    """Coordinate ascent of <slope, t> + <t, hessian t> / 2 on boxes."""
+    t = np.zeros_like(slope)
+    for _ in range(SWEEPS):
+        for j in range(t.shape[1]):
+            bend = hessian[:, j, j]
+            rise = slope[:, j] + np.einsum("nk,nk->n", hessian[:, j], t) - bend * t[:, j]
+            uphill = np.where(rise > 0.0, high[:, j], low[:, j])
+            move = np.where(bend < 0.0, -rise / bend, uphill)
+            t[:, j] = np.clip(move, low[:, j], high[:, j])
+    return t
+
+
+def _symmetric(entries: np.ndarray, d: int) -> np.ndarray:
+    """Matrices from their upper triangles, row by row."""
+    found = np.zeros((*entries.shape[:-1], d, d))
+    rows, columns = np.triu_indices(d)
+    found[..., rows, columns] = entries
+    found[..., columns, rows] = entries
+    return found
+
+
+def _sloped(facts: Slopes, here: Slopes, flat: Envelopes) -> tuple[Envelopes, np.ndarray]:
+    """The mean-value form; infinite where it does not hold."""
+    low, high = facts.slopes
+    fine = facts.continuous & np.isfinite(low).all(axis=1) & np.isfinite(high).all(axis=1)
+    slack = SLACK * (np.abs(low) + np.abs(high)) + 1e-300
+    low, high = (np.where(fine[:, None], end, 0.0) for end in (low - slack, high + slack))
+    constant = np.where(fine, _up(here.value[1]), np.inf)
+    pieces = Envelopes(
+        flat.back, flat.ahead, constant, low, high, flat.curve, flat.matrix, flat.normal
+    )
+    return pieces, (high - low) * (flat.back + flat.ahead)
+
+
+def _curved(
+    target: Target,
+    facts: Slopes,
+    here: Slopes,
+    flat: Envelopes,
+    anchor: np.ndarray,
+    hessian: np.ndarray,
+    clear: np.ndarray,
+) -> list[tuple[Envelopes, np.ndarray]]:
+    """The two second-order forms. Fills `clear`."""
+    if not target.has_curvature:
+        return []
+    width = flat.back + flat.ahead
+    low, high = here.slopes
+    slope = (low + high) / 2.0
+    turn, back, narrow = _coordinates(hessian, slope, width)
+    clear[:] = np.where(narrow > 0.0, CLEAR * narrow, 0.0)
+    matrix, radius, fine = _above(target, anchor - flat.back, anchor + flat.ahead, turn, back)
+    fine &= facts.smooth & np.isfinite(slope).all(axis=1)
+    matrix = np.where(fine[:, None, None], matrix, 0.0)
+    slope = np.where(fine[:, None], slope, 0.0)
+    # Roundings of the quadratic, and what is not known of the slope at the anchor.
+    size = np.abs(slope) + np.einsum("njk,nk->nj", np.abs(matrix), width)
+    wobble = np.where(fine[:, None], (high - low) / 2.0, 0.0) + 1e3 * SLACK * size
+    constant = np.where(fine, _up(here.value[1]) + (wobble * width).sum(axis=1), np.inf)
+    loose = np.where(fine[:, None], np.einsum("njk,nk->nj", radius, width) * width, 0.0)
+    return [
+        (_product(constant, slope, matrix, flat), loose + _cross(matrix) * width**2),
+        (_normal(constant, slope, matrix, flat), loose),
+    ]
+
+
+def _coordinates(
+    hessian: np.ndarray, slope: np.ndarray, width: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """W, its inverse, and standard deviations where there is a mode: those of the Hessian.
+
+    Elsewhere the coordinates themselves, and zeros.
+    """
+    d = slope.shape[1]
+    unit = np.eye(d)
+    safe = np.where(np.isfinite(hessian).all(axis=(1, 2))[:, None, None], hessian, unit)
+    values = np.linalg.eigvalsh(safe)
+    ready = values[:, -1] < 0.0
+    ready &= np.sqrt(values[:, 0] / np.where(ready, values[:, -1], -1.0)) < WELL
+    factor = np.linalg.cholesky(np.where(ready[:, None, None], -safe, unit))
+    turn = np.swapaxes(factor, 1, 2)
+    back = np.linalg.inv(turn)
+    spread = np.sqrt((back**2).sum(axis=2))
+    # A normal density helps where the top is no more than some deviations from the box.
+    steep = np.linalg.norm(np.einsum("nkj,nk->nj", back, slope), axis=1)
+    ready &= np.isfinite(back).all(axis=(1, 2)) & (steep < 10.0)
+    turn, back = (np.where(ready[:, None, None], m, unit) for m in (turn, back))
+    return turn, back, np.where(ready[:, None], spread, 0.0)
+
+
+def _above(
+    target: Target, lower: np.ndarray, upper: np.ndarray, turn: np.ndarray, back: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A matrix above every Hessian on the box, the entries' half-widths, and where it is finite."""
+    d = lower.shape[1]
+    rows, columns = np.triu_indices(d)
+    directions = np.swapaxes(back, 1, 2)  # columns of the inverse
+    low, high = target.curvature(lower, upper, directions[:, rows], directions[:, columns])
+    fine = np.isfinite(low).all(axis=1) & np.isfinite(high).all(axis=1)
+    low, high = np.where(fine[:, None], low, 0.0), np.where(fine[:, None], high, 0.0)
+    middle, radius = _symmetric(low / 2 + high / 2, d), _symmetric(high / 2 - low / 2, d)
+    radius = radius + SLACK * (np.abs(middle) + radius)
+    places = np.arange(d)
+    middle[:, places, places] += radius.sum(axis=2)
+    matrix = np.swapaxes(turn, 1, 2) @ middle @ turn
+    wide = np.swapaxes(np.abs(turn), 1, 2) @ radius @ np.abs(turn)
+    return (matrix + np.swapaxes(matrix, 1, 2)) / 2.0, wide, fine
+
+
+def _cross(matrix: np.ndarray) -> np.ndarray:
+    """Sums of sizes of the cross terms, row by row."""
+    return np.abs(matrix).sum(axis=2) - np.abs(np.diagonal(matrix, axis1=1, axis2=2))
+
+
+def _product(
+    constant: np.ndarray, slope: np.ndarray, matrix: np.ndarray, flat: Envelopes
+) -> Envelopes:
+    """Without cross terms: a bend in each coordinate, or two slopes above it."""
+    curve = np.diagonal(matrix, axis1=1, axis2=2) + _cross(matrix)
+    bend = bent(slope, curve, flat.back, flat.ahead)
+    lift = np.maximum(curve, 0.0) / 2.0  # convex: below its chords from the anchor
+    low, high = slope - lift * flat.back, slope + lift * flat.ahead
+    kept = np.where(bend, curve, 0.0)
+    return Envelopes(
+        flat.back, flat.ahead, constant, low, high, kept, flat.matrix, flat.normal
+    )
+
+
+def _normal(
+    constant: np.ndarray, slope: np.ndarray, matrix: np.ndarray, flat: Envelopes
+) -> Envelopes:
+    """A normal density, where the matrix is safely negative definite; else infinite."""
+    values = np.linalg.eigvalsh(matrix)
+    usable = (values[:, -1] < 0.0) & (values[:, -1] < 1e-9 * values[:, 0])
+    usable &= np.isfinite(constant)
+    unit = -np.eye(matrix.shape[1])
+    return Envelopes(
+        flat.back, flat.ahead, np.where(usable, constant, np.inf), slope, slope, flat.curve,
+        np.where(usable[:, None, None], matrix, unit), usable,
+    )  # fmt: skip
+
+
+def _up(value: np.ndarray) -> np.ndarray:
+    return value + SLACK * (1.0 + np.abs(value))

@@ -27,6 +27,8 @@ from pymc_private.analysis.intervals.elementwise import DECREASING, INCREASING
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.analysis.rows import Concrete
 from pymc_private.analysis.walk import walk
+from pymc_private.samplers.curvature import Above, ByPairs, ByTerms
+from pymc_private.samplers.separable import Term, separate
 
 Ends = tuple[np.ndarray, np.ndarray]
 Points = Mapping[Variable, np.ndarray]
@@ -95,7 +97,11 @@ class Graphs:
         self.wide, self.left, self.right = (
             self._stand_ins((None, 1)), self._stand_ins((None, None)), self._stand_ins((None, None))
         )  # fmt: skip
-        self.curvature = self._curvature(value) if self.gradient else None
+        self.along = tuple([x.type() for x in self.inputs] for _ in range(2))
+        self.terms: list[Term] | None = None
+        self.curvature: Variable | None = None
+        if self.gradient:
+            self._differentiate(value)
 
     def _stand_ins(self, axes: tuple[int | None, ...]) -> dict[Variable, Variable]:
         return {
@@ -103,31 +109,51 @@ class Graphs:
             for v, shape in zip(self.inputs, self.shapes, strict=True)
         }
 
-    def _curvature(self, value: Variable) -> Variable | None:
-        """<u, H v> for rows of pairs (u, v), or None where an Op has no second derivative."""
-        u, v = ([x.type() for x in self.inputs] for _ in range(2))
+    def _differentiate(self, value: Variable) -> None:
+        """Second derivatives: by terms, else by pairs of directions, else none."""
+        u, v = self.along
         try:
-            twice = _forward(_forward(value, self.inputs, u), self.inputs, v)
-            twice = simplify([twice])[0]
+            twice = simplify([_forward(_forward(value, self.inputs, u), self.inputs, v)])[0]
+            terms = separate(twice, self.inputs, u, v)
+            if terms is not None:
+                self.terms = [self._along_boxes(term) for term in terms]
+                return
             swaps = {
                 **self.wide,
                 **dict(zip(u, self.left.values(), strict=True)),
                 **dict(zip(v, self.right.values(), strict=True)),
             }
-            return simplify(vectorize_graph(_guarded([twice]), replace=swaps))[0]
+            self.curvature = simplify(vectorize_graph(_guarded([twice]), replace=swaps))[0]
         except Exception:  # of an Op that is not ours; bounds need no second derivative
-            return None
+            self.terms = self.curvature = None
+
+    def _along_boxes(self, term: Term) -> Term:
+        flat = [c for row in term.coefficients for c in row]
+        # A coefficient keeps all axes of what is summed, so that the first counts boxes.
+        flat = [c if c.ndim == term.element.ndim else pt.shape_padleft(
+            c, term.element.ndim - c.ndim) for c in flat]  # fmt: skip
+        found = simplify(vectorize_graph(_guarded(flat), replace=self.boxes))
+        k = len(term.predictors)
+        return Term(term.element, term.predictors, [found[i : i + k] for i in range(0, k * k, k)])
+
+    @property
+    def has_curvature(self) -> bool:
+        """Whether there are second derivatives."""
+        return self.terms is not None or self.curvature is not None
 
     @property
     def outputs(self) -> list[Variable]:
         """All of them."""
-        return [self.value, *self.gradient, *([self.curvature] if self.curvature is not None else [])]
+        more = [] if self.curvature is None else [self.curvature]
+        for term in self.terms or []:
+            more += [c for row in term.coefficients for c in row]
+        return [self.value, *self.gradient, *more]
 
     def split(self, flat: np.ndarray) -> list[np.ndarray]:
         """Rows of coordinates as arrays of the parameters' shapes."""
         parts = np.split(flat, np.cumsum(self.sizes)[:-1], axis=-1)
         return [
-            part.reshape(*flat.shape[:-1], *shape)
+            part.reshape((*flat.shape[:-1], *shape))
             for part, shape in zip(parts, self.shapes, strict=True)
         ]
 
@@ -158,6 +184,12 @@ class LogDensity:
         # What no parameter moves is found once: as intervals, and as numbers.
         self._facts = {v: trail[v] for v in edge}
         self._numbers = {v: concrete(v) for v in edge}
+        d = sum(graphs.sizes)
+        self.bend: ByTerms | ByPairs
+        if graphs.terms is not None:
+            self.bend = ByTerms(graphs, data, d)
+        elif graphs.curvature is not None:
+            self.bend = ByPairs(graphs, d)
         self.count = max((np.size(value) for value in self._numbers.values()), default=1)
 
     # ---- intervals --------------------------------------------------------------------------
@@ -185,17 +217,11 @@ class LogDensity:
         pairs = zip(self.graphs.gradient, self.graphs.shapes, strict=True)
         return [_ends(trail, gradient, (count, *shape)) for gradient, shape in pairs]
 
-    def curvature(
-        self, lower: np.ndarray, upper: np.ndarray, left: np.ndarray, right: np.ndarray
-    ) -> Ends:
-        """Ends of <u, H v> on boxes, for pairs of directions of shape (N, P, d)."""
-        g, shape = self.graphs, left.shape[:2]
-        if g.curvature is None:
-            return np.full(shape, -np.inf), np.full(shape, np.inf)
-        box = _hull(g.on(g.wide, lower[:, None]), g.on(g.wide, upper[:, None]))
-        pairs = g.on(g.left, left) | g.on(g.right, right)
-        given = box | {v: Bounds.point(value) for v, value in pairs.items()}
-        return _ends(self._walk([g.curvature], given), g.curvature, shape)
+    def above(
+        self, lower: np.ndarray, upper: np.ndarray, turn: np.ndarray, back: np.ndarray
+    ) -> Above:
+        """Matrices above all Hessians on boxes; W and W^-1 are coordinates that suit them."""
+        return self.bend.above(lower, upper, turn, back, self._walk)
 
     def _walk(self, outputs: Sequence[Variable], given: Mapping[Variable, Bounds]) -> Trail:
         return bounds(outputs, self._facts | dict(given))
@@ -213,15 +239,9 @@ class LogDensity:
         pairs = zip(found, g.shapes, strict=True)
         return np.concatenate([_shaped(x, (count, *s)).reshape(count, -1) for x, s in pairs], 1)
 
-    def curvature_at(
-        self, points: np.ndarray, left: np.ndarray, right: np.ndarray
-    ) -> np.ndarray:
-        """<u, H v> at points, shape (N, P), in floats."""
-        g = self.graphs
-        if g.curvature is None:
-            return np.full(left.shape[:2], np.nan)
-        given = g.on(g.wide, points[:, None]) | g.on(g.left, left) | g.on(g.right, right)
-        return _shaped(self._numbers_of([g.curvature], given)[0], left.shape[:2])
+    def hessians_at(self, points: np.ndarray) -> np.ndarray:
+        """Hessians at points, shape (N, d, d), in floats."""
+        return self.bend.at(points, self._numbers_of)
 
     def _numbers_of(self, outputs: Sequence[Variable], given: Points) -> list[np.ndarray]:
         with np.errstate(all="ignore"):

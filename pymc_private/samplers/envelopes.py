@@ -34,6 +34,8 @@ SWEEPS = 8
 """Of coordinate ascent towards the top of a box; no data is read."""
 CLEAR = 6.0
 """Standard deviations between a mode and a cut."""
+STEEP = 10.0
+"""Largest slope at the anchor, in standard deviations, for coordinates of the Hessian."""
 WELL = 1e5
 """Largest condition of a change of coordinates."""
 
@@ -92,22 +94,44 @@ def bound_boxes(
     """
     with np.errstate(all="ignore"):
         anchor, hessian = _climb(target, lower, upper, np.clip(start, lower, upper), rounds)
-        facts = target.on_boxes(lower, upper)
-        here = target.on_boxes(anchor, anchor)
-        pieces = constants(facts.value[1], anchor - lower, upper - anchor)
+        (pieces, gap), *others = forms(target, lower, upper, anchor, hessian)
         mass = log_mass(pieces)
-        gap = np.zeros_like(lower)
-        clear = np.zeros_like(lower)
-        known = np.isfinite(here.value[1]) & (mass > -np.inf)
-        for candidate, loose in (
-            _sloped(facts, here, pieces),
-            *_curved(target, facts, here, pieces, anchor, hessian, clear),
-        ):
-            other = np.where(known, log_mass(candidate), np.inf)
-            better = other < mass
+        for candidate, loose in others:
+            other = log_mass(candidate)
+            better = (other < mass) & (mass > -np.inf)
             pieces, mass = candidate.where(better, pieces), np.where(better, other, mass)
             gap = np.where(better[:, None], loose, gap)
+        clear = CLEAR * _deviations(hessian)
     return Bounded(anchor, pieces, mass, gap, clear)
+
+
+def forms(
+    target: Target, lower: np.ndarray, upper: np.ndarray, anchor: np.ndarray, hessian: np.ndarray
+) -> list[tuple[Envelopes, np.ndarray]]:
+    """All the bounds, each with what every coordinate adds to its looseness.
+
+    Parameters
+    ----------
+    target : Target
+    lower, upper, anchor : array, shape (N, d)
+    hessian : array, shape (N, d, d)
+        About that of the top of each box, or NaN.
+
+    Returns
+    -------
+    list of (Envelopes, array)
+        The constants first; the others are infinite where they do not hold.
+    """
+    with np.errstate(all="ignore"):
+        facts, here = target.on_boxes(lower, upper), target.on_boxes(anchor, anchor)
+        flat = constants(facts.value[1], anchor - lower, upper - anchor)
+        found = [(flat, np.zeros_like(lower)), _sloped(facts, here, flat)]
+        if target.has_curvature:
+            found += _curved(target, (lower, upper), facts, here, flat, hessian)
+    known = np.isfinite(here.value[1])
+    for pieces, _ in found[1:]:
+        pieces.constant = np.where(known, pieces.constant, np.inf)
+    return found
 
 
 def _climb(
@@ -118,12 +142,9 @@ def _climb(
     hessian = np.full((count, d, d), np.nan)
     if not target.has_curvature:
         return x, hessian
-    rows, columns = np.triu_indices(d)
-    units = np.eye(d)
-    left, right = (np.broadcast_to(units[k], (count, len(k), d)) for k in (rows, columns))
     for _ in range(rounds):
         slope = target.slopes_at(x)
-        hessian = _symmetric(target.curvature_at(x, left, right), d)
+        hessian = target.hessians_at(x)
         sane = np.isfinite(slope).all(axis=1) & np.isfinite(hessian).all(axis=(1, 2))
         step = _ascend(slope, hessian, lower - x, upper - x)
         x = np.where(sane[:, None] & np.isfinite(step), np.clip(x + step, lower, upper), x)
@@ -145,15 +166,6 @@ def _ascend(
     return t
 
 
-def _symmetric(entries: np.ndarray, d: int) -> np.ndarray:
-    """Matrices from their upper triangles, row by row."""
-    found = np.zeros((*entries.shape[:-1], d, d))
-    rows, columns = np.triu_indices(d)
-    found[..., rows, columns] = entries
-    found[..., columns, rows] = entries
-    return found
-
-
 def _sloped(facts: Slopes, here: Slopes, flat: Envelopes) -> tuple[Envelopes, np.ndarray]:
     """The mean-value form; infinite where it does not hold."""
     low, high = facts.slopes
@@ -169,77 +181,58 @@ def _sloped(facts: Slopes, here: Slopes, flat: Envelopes) -> tuple[Envelopes, np
 
 def _curved(
     target: Target,
+    box: tuple[np.ndarray, np.ndarray],
     facts: Slopes,
     here: Slopes,
     flat: Envelopes,
-    anchor: np.ndarray,
     hessian: np.ndarray,
-    clear: np.ndarray,
 ) -> list[tuple[Envelopes, np.ndarray]]:
-    """The two second-order forms. Fills `clear`."""
-    if not target.has_curvature:
-        return []
+    """The two second-order forms."""
     width = flat.back + flat.ahead
     low, high = here.slopes
     slope = (low + high) / 2.0
-    turn, back, narrow = _coordinates(hessian, slope, width)
-    clear[:] = np.where(narrow > 0.0, CLEAR * narrow, 0.0)
-    matrix, radius, fine = _above(target, anchor - flat.back, anchor + flat.ahead, turn, back)
-    fine &= facts.smooth & np.isfinite(slope).all(axis=1)
-    matrix = np.where(fine[:, None, None], matrix, 0.0)
+    turn, back = _coordinates(hessian, slope)
+    above = target.above(*box, turn, back)
+    fine = above.fine & facts.smooth & np.isfinite(slope).all(axis=1)
+    matrix = np.where(fine[:, None, None], above.matrix, 0.0)
     slope = np.where(fine[:, None], slope, 0.0)
     # Roundings of the quadratic, and what is not known of the slope at the anchor.
     size = np.abs(slope) + np.einsum("njk,nk->nj", np.abs(matrix), width)
     wobble = np.where(fine[:, None], (high - low) / 2.0, 0.0) + 1e3 * SLACK * size
     constant = np.where(fine, _up(here.value[1]) + (wobble * width).sum(axis=1), np.inf)
-    loose = np.where(fine[:, None], np.einsum("njk,nk->nj", radius, width) * width, 0.0)
+    loose = np.where(fine[:, None], np.einsum("njk,nk->nj", above.loose, width) * width, 0.0)
     return [
         (_product(constant, slope, matrix, flat), loose + _cross(matrix) * width**2),
         (_normal(constant, slope, matrix, flat), loose),
     ]
 
 
-def _coordinates(
-    hessian: np.ndarray, slope: np.ndarray, width: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """W, its inverse, and standard deviations where there is a mode: those of the Hessian.
-
-    Elsewhere the coordinates themselves, and zeros.
-    """
-    d = slope.shape[1]
-    unit = np.eye(d)
+def _factor(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where a Hessian is well negative definite, and W with W'W = -H; else the unit matrix."""
+    unit = np.eye(hessian.shape[1])
     safe = np.where(np.isfinite(hessian).all(axis=(1, 2))[:, None, None], hessian, unit)
     values = np.linalg.eigvalsh(safe)
     ready = values[:, -1] < 0.0
     ready &= np.sqrt(values[:, 0] / np.where(ready, values[:, -1], -1.0)) < WELL
     factor = np.linalg.cholesky(np.where(ready[:, None, None], -safe, unit))
-    turn = np.swapaxes(factor, 1, 2)
+    return ready, np.swapaxes(factor, 1, 2)
+
+
+def _deviations(hessian: np.ndarray) -> np.ndarray:
+    """Standard deviations of the normal density with this Hessian, or zeros."""
+    ready, turn = _factor(hessian)
+    return np.where(ready[:, None], np.sqrt((np.linalg.inv(turn) ** 2).sum(axis=2)), 0.0)
+
+
+def _coordinates(hessian: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """W and its inverse: of the Hessian about a mode, else the coordinates themselves."""
+    ready, turn = _factor(hessian)
     back = np.linalg.inv(turn)
-    spread = np.sqrt((back**2).sum(axis=2))
     # A normal density helps where the top is no more than some deviations from the box.
     steep = np.linalg.norm(np.einsum("nkj,nk->nj", back, slope), axis=1)
-    ready &= np.isfinite(back).all(axis=(1, 2)) & (steep < 10.0)
-    turn, back = (np.where(ready[:, None, None], m, unit) for m in (turn, back))
-    return turn, back, np.where(ready[:, None], spread, 0.0)
-
-
-def _above(
-    target: Target, lower: np.ndarray, upper: np.ndarray, turn: np.ndarray, back: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A matrix above every Hessian on the box, the entries' half-widths, and where it is finite."""
-    d = lower.shape[1]
-    rows, columns = np.triu_indices(d)
-    directions = np.swapaxes(back, 1, 2)  # columns of the inverse
-    low, high = target.curvature(lower, upper, directions[:, rows], directions[:, columns])
-    fine = np.isfinite(low).all(axis=1) & np.isfinite(high).all(axis=1)
-    low, high = np.where(fine[:, None], low, 0.0), np.where(fine[:, None], high, 0.0)
-    middle, radius = _symmetric(low / 2 + high / 2, d), _symmetric(high / 2 - low / 2, d)
-    radius = radius + SLACK * (np.abs(middle) + radius)
-    places = np.arange(d)
-    middle[:, places, places] += radius.sum(axis=2)
-    matrix = np.swapaxes(turn, 1, 2) @ middle @ turn
-    wide = np.swapaxes(np.abs(turn), 1, 2) @ radius @ np.abs(turn)
-    return (matrix + np.swapaxes(matrix, 1, 2)) / 2.0, wide, fine
+    ready &= np.isfinite(back).all(axis=(1, 2)) & (steep < STEEP)
+    unit = np.eye(slope.shape[1])
+    return tuple(np.where(ready[:, None, None], m, unit) for m in (turn, back))
 
 
 def _cross(matrix: np.ndarray) -> np.ndarray:

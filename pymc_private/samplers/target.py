@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from pytensor.graph.basic import Variable
 from pymc_private.models.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.samplers.batched import Graphs, LogDensity, Slopes
+from pymc_private.samplers.curvature import Above
 
 AT_ONCE = 2**17
 """Numbers in one array of a walk: boxes times records times directions."""
@@ -62,7 +64,7 @@ class Target:
     @property
     def has_curvature(self) -> bool:
         """Whether slopes and second derivatives have graphs."""
-        return all(term.graphs.curvature is not None for term in self.terms)
+        return all(term.graphs.has_curvature for term in self.terms)
 
     def ends(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Proved lower and upper ends of the log density at points, shape (N,)."""
@@ -70,6 +72,8 @@ class Target:
 
     def values(self, points: np.ndarray) -> np.ndarray:
         """The log density at points of shape (N, d), in floats; -inf where it is no number."""
+        if not len(points):
+            return np.empty(0)
         with np.errstate(all="ignore"):
             found = self._sum(1, lambda term, part: term.at(points[part]), len(points))
         return np.where(np.isnan(found), -np.inf, found)
@@ -79,16 +83,12 @@ class Target:
         with np.errstate(all="ignore"):
             return self._sum(1, lambda term, part: term.slopes_at(points[part]), len(points))
 
-    def curvature_at(
-        self, points: np.ndarray, left: np.ndarray, right: np.ndarray
-    ) -> np.ndarray:
-        """<u, H v> at points for pairs of directions, shape (N, P), in floats."""
-
-        def of(term: LogDensity, part: slice) -> np.ndarray:
-            return term.curvature_at(points[part], left[part], right[part])
-
+    def hessians_at(self, points: np.ndarray) -> np.ndarray:
+        """Hessians at points, shape (N, d, d), in floats."""
         with np.errstate(all="ignore"):
-            return self._sum(left.shape[1], of, len(points))
+            return self._sum(
+                self._pairs, lambda term, part: term.hessians_at(points[part]), len(points)
+            )
 
     def on_boxes(self, lower: np.ndarray, upper: np.ndarray) -> Slopes:
         """Proved ends of value and slopes on boxes with ends of shape (N, d)."""
@@ -108,18 +108,17 @@ class Target:
             np.concatenate([p.smooth for p in parts]),
         )  # fmt: skip
 
-    def curvature(
-        self, lower: np.ndarray, upper: np.ndarray, left: np.ndarray, right: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Proved ends of <u, H v> on boxes, for pairs of directions of shape (N, P, d)."""
+    def above(
+        self, lower: np.ndarray, upper: np.ndarray, turn: np.ndarray, back: np.ndarray
+    ) -> Above:
+        """Matrices above all Hessians on boxes; see `curvature`."""
         parts = []
-        for k in self._parts(len(lower), left.shape[1]):
-            total = None
-            for term in self.terms:
-                more = term.curvature(lower[k], upper[k], left[k], right[k])
-                total = more if total is None else _add(total, more)
-            parts.append(total)
-        return _joined(parts)
+        for k in self._parts(len(lower), self._pairs):
+            found = [term.above(lower[k], upper[k], turn[k], back[k]) for term in self.terms]
+            parts.append(reduce(Above.__add__, found))
+        return Above(
+            *(np.concatenate([getattr(p, f) for p in parts]) for f in ("matrix", "loose", "fine"))
+        )
 
     def unpack(self, points: np.ndarray) -> dict[str, np.ndarray]:
         """Arrays by name from rows of coordinates, shape (draws, d) -> (draws, *shape)."""
@@ -128,6 +127,12 @@ class Target:
             name: part.reshape(len(points), *shape)
             for name, part, shape in zip(self.names, parts, self.shapes, strict=True)
         }
+
+    @property
+    def _pairs(self) -> int:
+        """Numbers per record in a walk for the curvature."""
+        by_pairs = any(term.graphs.terms is None for term in self.terms)
+        return self.dimension * (self.dimension + 1) // 2 if by_pairs else 1
 
     def _parts(self, count: int, directions: int) -> Iterator[slice]:
         largest = max(term.count for term in self.terms)

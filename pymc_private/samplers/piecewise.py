@@ -121,7 +121,7 @@ def _log_bend(
     drop = np.exp(-fall * width + curve * width**2 / 2.0)
     outside = np.sqrt(np.pi / 2.0) * (erfcx(a / np.sqrt(2.0)) - drop * erfcx(b / np.sqrt(2.0)))
     inside = np.sqrt(2.0 * np.pi) * (ndtr(b) - ndtr(a))
-    top = start + np.where(fall > 0.0, 0.0, a * a / 2.0)
+    top = np.where(fall > 0.0, start, slope**2 * sd**2 / 2.0)
     return top + np.log(sd) + np.log(np.where(fall > 0.0, outside, inside))
 
 

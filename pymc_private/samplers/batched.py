@@ -65,6 +65,18 @@ class Slopes:
     smooth: np.ndarray
 
 
+def joined(parts: Sequence[Slopes]) -> Slopes:
+    """What is proved of some boxes, then of others."""
+    value, slopes = (
+        tuple(np.concatenate([getattr(p, name)[side] for p in parts]) for side in (0, 1))
+        for name in ("value", "slopes")
+    )
+    continuous, smooth = (
+        np.concatenate([getattr(p, name) for p in parts]) for name in ("continuous", "smooth")
+    )
+    return Slopes((value[0], value[1]), (slopes[0], slopes[1]), continuous, smooth)
+
+
 class Graphs:
     """The graphs of a log density of parameters, along a leading axis of boxes or points.
 
@@ -197,21 +209,54 @@ class LogDensity:
         """Value and slopes on boxes, ends of shape (N, d)."""
         g, count = self.graphs, len(lower)
         outputs = [g.value, *g.gradient]
-        trail = self._walk(outputs, _hull(g.on(g.boxes, lower), g.on(g.boxes, upper)))
-        value = _ends(trail, g.value, (count,))
+        trail, padded = self._told_apart(outputs, lower, upper)
+        value = _ends(trail, g.value, (padded,))
         if not g.gradient:
             empty = np.zeros(count, bool)
             unknown = np.full(lower.shape, np.inf)
-            return Slopes(value, (-unknown, unknown), empty, empty)
-        continuous = np.broadcast_to(continuity(g.value, g.moving, trail, 1), (count,))
+            return Slopes((value[0][:count], value[1][:count]), (-unknown, unknown), empty, empty)
+        axes = int(_leads(trail, g.moving, padded))
+        if not axes and count > 1:
+            # One answer for all: where it is no, each half may have another.
+            if not np.all(continuity(g.value, g.moving, trail, 0)):
+                return self._in_halves(lower, upper)
+            if not all(np.all(continuity(x, g.moving, trail, 0)) for x in g.gradient):
+                return self._in_halves(lower, upper)
+        continuous = np.broadcast_to(continuity(g.value, g.moving, trail, axes), (padded,))
         smooth = continuous.copy()
         for gradient in g.gradient:
-            smooth &= continuity(gradient, g.moving, trail, 1)
+            smooth &= continuity(gradient, g.moving, trail, axes)
         low, high = (
-            np.concatenate([np.reshape(part, (count, -1)) for part in parts], axis=1)
-            for parts in zip(*self._slopes(trail, count), strict=True)
+            np.concatenate([np.reshape(part, (padded, -1)) for part in parts], axis=1)
+            for parts in zip(*self._slopes(trail, padded), strict=True)
         )
-        return Slopes(value, (low, high), continuous, smooth)
+        kept = slice(count)
+        return Slopes(
+            (value[0][kept], value[1][kept]), (low[kept], high[kept]), continuous[kept],
+            smooth[kept],
+        )  # fmt: skip
+
+    def _in_halves(self, lower: np.ndarray, upper: np.ndarray) -> Slopes:
+        middle = len(lower) // 2
+        return joined(
+            [self.on_boxes(lower[part], upper[part]) for part in (slice(middle), slice(middle, None))]
+        )
+
+    def _told_apart(
+        self, outputs: Sequence[Variable], lower: np.ndarray, upper: np.ndarray
+    ) -> tuple[Trail, int]:
+        """A walk of so many boxes that no other axis is as long: boxes cannot be mistaken.
+
+        PyTensor may move the axis of the boxes (a product with a public matrix, transposed). Where
+        an array that moves does not lead with it, all boxes share one answer about continuity.
+        """
+        g = self.graphs
+        while True:
+            trail = self._walk(outputs, _hull(g.on(g.boxes, lower), g.on(g.boxes, upper)))
+            count = len(lower)
+            if count == 1 or not _is_ambiguous(trail, g.moving, count):
+                return trail, count
+            lower, upper = (np.concatenate([end, end[-1:]]) for end in (lower, upper))
 
     def _slopes(self, trail: Trail, count: int) -> list[Ends]:
         pairs = zip(self.graphs.gradient, self.graphs.shapes, strict=True)
@@ -269,6 +314,22 @@ def _guarded(outputs: Sequence[Variable]) -> list[Variable]:
 
     leaves = {v: v for v in ancestors(list(outputs)) if v.owner is None}
     return rebuild(list(outputs), leaves, rule)
+
+
+def _is_ambiguous(trail: Trail, moving: set[Variable], count: int) -> bool:
+    """Whether another axis is as long as that of the boxes."""
+    for variable, fact in trail.facts.items():
+        shape = np.shape(fact.lower)
+        others = shape[1:] if variable in moving and shape[:1] == (count,) else shape
+        if count in others and (variable not in moving or shape[:1] == (count,)):
+            return True
+    return False
+
+
+def _leads(trail: Trail, moving: set[Variable], count: int) -> bool:
+    """Whether every array that moves has the boxes along its first axis, or is alike for all."""
+    shapes = (np.shape(trail[v].lower) for v in moving if v in trail.facts)
+    return all(shape[:1] in ((), (1,), (count,)) for shape in shapes)
 
 
 def _hull(lower: Points, upper: Points) -> dict[Variable, Bounds]:

@@ -16,7 +16,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_private.models.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.samplers.batched import Graphs, LogDensity, Slopes
+from pymc_private.samplers.batched import Graphs, LogDensity, Slopes, joined
 from pymc_private.samplers.curvature import Above
 
 AT_ONCE = 2**17
@@ -102,11 +102,7 @@ class Target:
                     total.continuous & more.continuous, total.smooth & more.smooth,
                 )  # fmt: skip
             parts.append(total)
-        return Slopes(
-            _joined([p.value for p in parts]), _joined([p.slopes for p in parts]),
-            np.concatenate([p.continuous for p in parts]),
-            np.concatenate([p.smooth for p in parts]),
-        )  # fmt: skip
+        return joined(parts)
 
     def above(
         self, lower: np.ndarray, upper: np.ndarray, turn: np.ndarray, back: np.ndarray
@@ -177,7 +173,3 @@ def _add(one: Any, two: Any) -> tuple[np.ndarray, np.ndarray]:
     with np.errstate(all="ignore"):
         low, high = np.nextafter(one[0] + two[0], -np.inf), np.nextafter(one[1] + two[1], np.inf)
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
-
-
-def _joined(parts: list[Any]) -> tuple[np.ndarray, np.ndarray]:
-    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])

@@ -180,6 +180,7 @@ def test_an_envelope_that_cuts_off_the_top_is_caught(monkeypatch):
 
 def _flat(target, lower, upper, start, rounds=1):
     """Constants alone."""
+    start = np.clip(start, lower, upper)
     pieces = constants(target.on_boxes(lower, upper).value[1], start - lower, upper - start)
     zero = np.zeros_like(lower)
     return Bounded(start, pieces, log_mass(pieces), zero, zero)

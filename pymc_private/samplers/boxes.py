@@ -39,6 +39,8 @@ PATIENCE = 6
 """Rejections that pay for a cut: about as much as its bounds cost."""
 FEWEST, MOST = 64, 2048
 """Trials in a batch."""
+SLOW, HEAVY = 0.01, 2.0
+"""Acceptance below which cells are also cut for their mass: nats above the posterior's."""
 OUTSIDE = 1.0 / 16.0
 """Cost of a proposal outside of its cell, in evaluated ones."""
 TOLERANCE = 1e-9
@@ -122,12 +124,19 @@ class Cells:
             if not len(infinite) or not self.cut(infinite):
                 return
 
-    def refine(self) -> None:
-        """Cut the cells whose rejections have paid for it."""
-        ready = np.flatnonzero(self.misses >= PATIENCE)
+    def refine(self, rate: float = 1.0) -> None:
+        """Cut the cells whose rejections have paid for it.
+
+        While hardly anything is accepted, also each cell whose envelope alone outweighs what is
+        thought to be the whole posterior, all at once.
+        """
+        cut = self.misses >= PATIENCE
+        if rate < SLOW:
+            cut |= self.bounded.log_mass > np.max(self.bounded.guess) + HEAVY
+        ready = np.flatnonzero(cut)
         room = MOST_CELLS - len(self)
         if len(ready) and room > 0:
-            ready = ready[np.argsort(-self.misses[ready])][:room]
+            ready = ready[np.argsort(-self.misses[ready])][: min(room, MOST)]
             self.cut(ready)
 
     def choose(self, uniforms: np.ndarray) -> np.ndarray:
@@ -171,13 +180,14 @@ def sample_boxes(
     rate = 0.0
     while len(accepted) < draws:
         cells.close()
-        wanted = (draws - len(accepted)) / max(rate, 1e-9)
-        size = int(np.clip(wanted * 1.1, FEWEST, min(MOST, max(FEWEST, PATIENCE * len(cells)))))
+        wanted = 1.1 * (draws - len(accepted)) / max(rate, 1e-9)
+        most = min(MOST, max(FEWEST, PATIENCE * len(cells))) if rate >= SLOW else FEWEST
+        size = int(np.clip(wanted, FEWEST, most))
         found = _trials(cells, target, randomness, size)
         rate = len(found) / size
         accepted = np.concatenate([accepted, found[: draws - len(accepted)]])
         progress(len(accepted))
-        cells.refine()
+        cells.refine(rate)
     return accepted
 
 

@@ -53,6 +53,8 @@ class Bounded:
         How much each coordinate's width adds to the looseness, in nats, roughly.
     clear : array, shape (N, d)
         Distance from the anchor within which a cut would split a mode.
+    guess : array, shape (N,)
+        log of the mass below the density, roughly, where there is a mode; else -inf.
     """
 
     anchor: np.ndarray
@@ -60,22 +62,24 @@ class Bounded:
     log_mass: np.ndarray
     gap: np.ndarray
     clear: np.ndarray
+    guess: np.ndarray
 
     def take(self, index: np.ndarray) -> Bounded:
         """Some of them."""
         return Bounded(
             self.anchor[index], self.pieces.take(index), self.log_mass[index], self.gap[index],
-            self.clear[index],
+            self.clear[index], self.guess[index],
         )  # fmt: skip
 
     def followed_by(self, other: Bounded) -> Bounded:
         """These, then the others."""
         pairs = [
             (getattr(self, name), getattr(other, name))
-            for name in ("anchor", "log_mass", "gap", "clear")
+            for name in ("anchor", "log_mass", "gap", "clear", "guess")
         ]
-        anchor, mass, gap, clear = (np.concatenate(pair) for pair in pairs)
-        return Bounded(anchor, self.pieces.followed_by(other.pieces), mass, gap, clear)
+        anchor, mass, gap, clear, guess = (np.concatenate(pair) for pair in pairs)
+        pieces = self.pieces.followed_by(other.pieces)
+        return Bounded(anchor, pieces, mass, gap, clear, guess)
 
 
 def bound_boxes(
@@ -101,8 +105,10 @@ def bound_boxes(
             better = (other < mass) & (mass > -np.inf)
             pieces, mass = candidate.where(better, pieces), np.where(better, other, mass)
             gap = np.where(better[:, None], loose, gap)
-        clear = CLEAR * _deviations(hessian)
-    return Bounded(anchor, pieces, mass, gap, clear)
+        spread = _deviations(hessian)
+        wide = np.minimum(upper - lower, np.sqrt(2.0 * np.pi) * spread)
+        guess = target.values(anchor) + np.log(wide).sum(axis=1)
+    return Bounded(anchor, pieces, mass, gap, CLEAR * spread, guess)
 
 
 def forms(

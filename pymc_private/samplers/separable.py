@@ -162,7 +162,7 @@ class _Reading:
         theta, in_u, in_v = self.reads(variable)
         if not (in_u or in_v):
             return 0, 0
-        if not theta and in_u != in_v:
+        if not theta and in_u != in_v and not self._is_multiple(variable):
             side = sides[0] if in_u else sides[1]
             if not any(variable is found for found in side):
                 side.append(variable)
@@ -185,6 +185,16 @@ class _Reading:
         if isinstance(op, LINEAR):
             return degrees[0]
         raise _NotSeparable
+
+    def _is_multiple(self, variable: Variable) -> bool:
+        """Whether a map is a number times another, which then is the one to name."""
+        node = variable.owner
+        if node is None or not isinstance(node.op, Elemwise):
+            return False
+        if not isinstance(node.op.scalar_op, (ps.Mul, *LINEAR)):
+            return False
+        moving = [x for x in node.inputs if any(self.reads(x)[1:])]
+        return len(moving) == 1
 
     def _alike(self, terms: Sequence[Variable], sides: list[list[Variable]]) -> tuple[int, int]:
         """One degree for all that are not zero."""

@@ -183,7 +183,7 @@ def _flat(target, lower, upper, start, rounds=1):
     start = np.clip(start, lower, upper)
     pieces = constants(target.on_boxes(lower, upper).value[1], start - lower, upper - start)
     zero = np.zeros_like(lower)
-    return Bounded(start, pieces, log_mass(pieces), zero, zero)
+    return Bounded(start, pieces, log_mass(pieces), zero, zero, np.full(len(zero), -np.inf))
 
 
 @pytest.mark.parametrize("form", range(4))
@@ -202,7 +202,8 @@ def _only(form):
         found = envelopes.forms(target, lower, upper, anchor, hessian)
         (flat, _), (chosen, gap) = found[0], found[form]
         pieces = chosen.where(log_mass(chosen) < log_mass(flat), flat)
-        return Bounded(anchor, pieces, log_mass(pieces), gap, np.zeros_like(lower))
+        zero, none = np.zeros_like(lower), np.full(len(lower), -np.inf)
+        return Bounded(anchor, pieces, log_mass(pieces), gap, zero, none)
 
     return bounded
 
@@ -213,8 +214,8 @@ def test_a_memory_cap_leaves_the_draws_exact(monkeypatch):
     seen = []
     refine = boxes.Cells.refine
 
-    def watched(cells):
-        refine(cells)
+    def watched(cells, rate):
+        refine(cells, 1.0)
         seen.append(len(cells))
 
     monkeypatch.setattr(boxes.Cells, "refine", watched)

@@ -10,7 +10,7 @@ posterior and a_k the acceptance of this envelope, known from the past. So the n
 lies in B with probability P(B) sum_k E[a_k 1(none was accepted since)] = P(B): accepted points are
 independent draws from P, however the past refined the envelope, provided that a_k stays above a
 positive number. It does: each cell's mass is at most that of its constant bound, and the sum of
-those never rises when cells are cut (inclusion isotonicity), and is finite before anything is drawn.
+those never rises when cells are cut (inclusion isotonicity) and is finite before the first trial.
 (Gilks and Wild 1992 for adaptive rejection; real arithmetic, ideal uniform numbers.)
 
 How long it takes and how many trials are rejected depend on the data and stay with the curator.

@@ -223,5 +223,7 @@ def _linear(
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
     return {
         name: part.reshape(draws, *shape)
-        for name, part, shape in zip(found.names, np.split(values, ends, axis=1), shapes, strict=True)
+        for name, part, shape in zip(
+            found.names, np.split(values, ends, axis=1), shapes, strict=True
+        )
     }

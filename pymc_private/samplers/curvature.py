@@ -15,7 +15,7 @@ from pymc_private.analysis.rounding import UNIT
 from pymc_private.analysis.rows import Concrete
 
 if TYPE_CHECKING:
-    from pymc_private.samplers.batched import Graphs
+    from pymc_private.samplers.graphs import Graphs
 
 SLACK = 1e-12
 Walk = Callable[[Sequence[Variable], Mapping[Variable, Bounds]], Trail]
@@ -41,9 +41,7 @@ class Above:
     fine: np.ndarray
 
     def __add__(self, other: Above) -> Above:
-        return Above(
-            self.matrix + other.matrix, self.loose + other.loose, self.fine & other.fine
-        )
+        return Above(self.matrix + other.matrix, self.loose + other.loose, self.fine & other.fine)
 
 
 class ByTerms:
@@ -122,7 +120,7 @@ def _term_above(ends: list[list[tuple[np.ndarray, np.ndarray]]], rows: list[np.n
     shape = len(fine), rows[0].shape[1], rows[0].shape[1]
     matrix, loose, size = np.zeros(shape), np.zeros(shape), np.zeros(shape[:2])
     for a in k:
-        extra = sum(np.where(fine[:, None], radius[a][b], 0.0) for b in k)
+        extra = np.where(fine[:, None], np.add.reduce(radius[a]), 0.0)
         # Roundings of the middles and of the sums over rows (any order; Higham 2002, 4.2).
         extra = extra * (1.0 + SLACK)
         for b in k:
@@ -179,10 +177,10 @@ class ByPairs:
         for side, index in ((g.left, self.pairs[0]), (g.right, self.pairs[1])):
             given |= {v: Bounds.point(x) for v, x in g.on(side, directions[:, index]).items()}
         fact = walk([self.graph], given)[self.graph]
-        low, high = (np.broadcast_to(end, shape) for end in (fact.lower, fact.upper))
-        fine = np.isfinite(low).all(axis=1) & np.isfinite(high).all(axis=1)
-        low, high = np.where(fine[:, None], low, 0.0), np.where(fine[:, None], high, 0.0)
-        middle, radius = symmetric(low / 2 + high / 2, d), symmetric(high / 2 - low / 2, d)
+        least, most = (np.broadcast_to(end, shape) for end in (fact.lower, fact.upper))
+        fine = np.isfinite(least).all(axis=1) & np.isfinite(most).all(axis=1)
+        least, most = (np.where(fine[:, None], end, 0.0) for end in (least, most))
+        middle, radius = symmetric(least / 2 + most / 2, d), symmetric(most / 2 - least / 2, d)
         radius = radius + SLACK * (np.abs(middle) + radius)
         places = np.arange(d)
         middle[:, places, places] += radius.sum(axis=2)

@@ -11,7 +11,7 @@ With an anchor a in the box and t the distance from it, four bounds of the log d
 - f(a + t) <= f(a) + <grad f(a), t> + <t, M t> / 2, where the gradient is continuous too and M is
   above each Hessian H on the box: second-order expansion with the generalized Hessian (Hiriart-
   Urruty, Strodiot and Nguyen 1984, Theorem 2.3). In coordinates s = W t, intervals of <u_i, H u_j>
-  with u the columns of W^-1 give H = W'(C + E)W, |E_ij| <= r_ij, and s'Es <= sum_i s_i^2 sum_j r_ij;
+  with u the columns of W^-1 give H = W'(C + E)W, |E_ij| <= r_ij, and s'Es <= sum_ij r_ij s_i^2;
 - the same without cross terms: 2 t_i t_j <= t_i^2 + t_j^2.
 
 The first, second and fourth are products over coordinates; the third is a normal density if M is
@@ -238,7 +238,8 @@ def _coordinates(hessian: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np
     steep = np.linalg.norm(np.einsum("nkj,nk->nj", back, slope), axis=1)
     ready &= np.isfinite(back).all(axis=(1, 2)) & (steep < STEEP)
     unit = np.eye(slope.shape[1])
-    return tuple(np.where(ready[:, None, None], m, unit) for m in (turn, back))
+    kept = ready[:, None, None]
+    return np.where(kept, turn, unit), np.where(kept, back, unit)
 
 
 def _cross(matrix: np.ndarray) -> np.ndarray:
@@ -255,9 +256,7 @@ def _product(
     lift = np.maximum(curve, 0.0) / 2.0  # convex: below its chords from the anchor
     low, high = slope - lift * flat.back, slope + lift * flat.ahead
     kept = np.where(bend, curve, 0.0)
-    return Envelopes(
-        flat.back, flat.ahead, constant, low, high, kept, flat.matrix, flat.normal
-    )
+    return Envelopes(flat.back, flat.ahead, constant, low, high, kept, flat.matrix, flat.normal)
 
 
 def _normal(

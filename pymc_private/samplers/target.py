@@ -16,8 +16,9 @@ from pytensor.graph.basic import Variable
 
 from pymc_private.models.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.samplers.batched import Graphs, LogDensity, Slopes, joined
+from pymc_private.samplers.batched import LogDensity, Slopes, joined
 from pymc_private.samplers.curvature import Above
+from pymc_private.samplers.graphs import Graphs
 
 AT_ONCE = 2**17
 """Numbers in one array of a walk: boxes times records times directions."""

@@ -191,7 +191,9 @@ def test_models_with_edges_stay_below_their_envelopes(index):
     private = pmp.privatize(model, records="i", domain={"y": (-1, 1)})
     made = Target(pmp.trim(private, box=box))
     center = (made.lower + made.upper) / 2
-    offset = value_at(made, center) - density(*center)  # PyMC keeps its constants in single precision
+    offset = value_at(made, center) - density(
+        *center
+    )  # PyMC keeps its constants in single precision
     assert worst_escape(made, lambda point: density(*point) + offset, near) <= TOLERANCE
 
 

@@ -56,7 +56,9 @@ def test_draws_follow_it():
     sd = np.sqrt(np.diag(np.linalg.inv(found["precision"])))
     for k in range(3):
         assert cdf_envelope(values[:, k], stats.norm(found["mean"][k], sd[k]).cdf).passes
-        assert cdf_envelope(values[:, k], stats.norm(found["mean"][k], 2 * sd[k]).cdf).fails_on_any_seed
+        assert cdf_envelope(
+            values[:, k], stats.norm(found["mean"][k], 2 * sd[k]).cdf
+        ).fails_on_any_seed
     turned = (values - found["mean"]) @ np.linalg.cholesky(found["precision"])
     assert np.abs(np.cov(turned.T) - np.eye(3)).max() < 0.06  # 8 standard errors
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.tensor as pt
-from pytensor.graph.basic import Constant, Variable, equal_computations
+from pytensor.graph.basic import Apply, Constant, Variable, equal_computations
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
@@ -152,7 +152,7 @@ class _Reading:
             for found in side:
                 value = float(self._same(found, chosen))
                 swaps[found] = pt.constant(np.full((1,) * found.ndim, value))
-        result = rebuild([element], swaps)[0]
+        result = rebuild([element], swaps, _folded)[0]
         for number in factor:
             result = result * number
         return result
@@ -202,6 +202,32 @@ class _Reading:
         if len(found) != 1:
             raise _NotSeparable
         return found.pop()
+
+
+def _folded(node: Apply, inputs: list[Variable]) -> Variable | None:
+    """Zeros and ones taken out of sums and products: what is left broadcasts to the same shape."""
+    if not isinstance(node.op, Elemwise):
+        return None
+    op, zero = node.op.scalar_op, pt.constant(np.zeros((1,) * node.outputs[0].ndim))
+    if isinstance(op, ps.Mul):
+        kept = [x for x in inputs if not _is_number(x, 1.0)] or inputs[:1]
+        empty, whole = any(_is_number(x, 0.0) for x in kept), len(kept) == len(inputs)
+    elif isinstance(op, ps.Add):
+        kept = [x for x in inputs if not _is_number(x, 0.0)]
+        empty, whole = not kept, len(kept) == len(inputs)
+    elif isinstance(op, (ps.TrueDiv, *LINEAR)):
+        kept, empty, whole = inputs, _is_number(inputs[0], 0.0), True
+    else:
+        return None
+    if empty:
+        return zero
+    if whole or any(x.type.dtype != node.outputs[0].type.dtype for x in kept):
+        return None
+    return kept[0] if len(kept) == 1 else node.op(*kept)
+
+
+def _is_number(variable: Variable, number: float) -> bool:
+    return isinstance(variable, Constant) and bool(np.all(variable.data == number))
 
 
 def _is_zero(variable: Variable) -> bool:

@@ -103,6 +103,8 @@ def worst_escape(
     lower, upper = (np.array(ends) for ends in zip(*cells, strict=True))
     anchor, found = all_forms(target, lower, upper)
     for k, (low, high) in enumerate(cells):
+        if all(np.isposinf(pieces.constant[k]) for pieces in found):
+            continue
         points = points_of(low, high, near, rng)
         density = np.array([value(point) for point in points])
         for pieces in found:

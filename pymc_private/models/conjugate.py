@@ -14,6 +14,7 @@ from pytensor.graph.basic import Variable
 from pytensor.scalar.basic import Cast
 
 from pymc_private.models.conjugate_families import RULES, Conjugate, normal_gamma
+from pymc_private.models.conjugate_linear import linear_regression
 from pymc_private.models.patterns import kind_of
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.sources import Source
@@ -47,8 +48,13 @@ def recognize(private: PrivateModel) -> Conjugate | None:
     -------
     Conjugate or None
         None unless the model has one likelihood, of one private variable, with conjugate priors
-        whose parameters are numbers, and nothing else (no potential, no clip).
+        whose parameters are numbers, and nothing else (no potential, no clip); or it is a linear
+        regression of known variance.
     """
+    return _one_variable(private) or linear_regression(private)
+
+
+def _one_variable(private: PrivateModel) -> Conjugate | None:
     model, graph = private.base, private.graph
     alone = len(private.sources) == 1 and len(graph.factors) == 1 and graph.clip is None
     if private.theta_l is not None or graph.windows:  # a set is no box: no inverse CDF stays in it

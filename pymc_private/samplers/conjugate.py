@@ -2,7 +2,8 @@
 
 Beta, Gamma, normal and Dirichlet posteriors are drawn by inverse CDFs that are correctly rounded
 (`inverse`), from sums of the data without rounding: what is proved holds for the bits that leave.
-Normal-gamma and multivariate normal posteriors are exact for real arithmetic.
+Normal-gamma and multivariate normal posteriors, those of linear regression too, are exact for real
+arithmetic.
 """
 
 from __future__ import annotations
@@ -52,10 +53,11 @@ def conjugate_of(private: PrivateModel) -> Conjugate:
             got=", ".join(private.shapes),
             allowed="one likelihood of one variable with conjugate priors of constant parameters: "
             "Beta with Bernoulli, binomial or geometric; Gamma with Poisson or exponential; normal "
-            "mean; normal-gamma; Dirichlet with categorical or multinomial; MvNormal mean",
+            "mean; normal-gamma; Dirichlet with categorical or multinomial; MvNormal mean; linear "
+            "regression with known variance",
             do="another sampler",
         )
-    several = found.family in ("normal_gamma", "mvnormal") or (
+    several = found.family in ("normal_gamma", "mvnormal", "linear") or (
         found.family == "dirichlet" and private.shapes[found.names[0]][0] > 2
     )
     if several and any(name in private.region for name in found.names):
@@ -94,6 +96,8 @@ def sample_conjugate(
         return _normal_gamma(found, posterior, draws, randomness)
     if found.family == "mvnormal":
         return _mvnormal(found, posterior, draws, randomness)
+    if found.family == "linear":
+        return _linear(private, found, posterior, draws, randomness)
     (name,) = found.names
     if found.family == "dirichlet":
         values = _dirichlet(posterior["a"], private.box[name], draws, randomness, progress)
@@ -206,3 +210,20 @@ def _mvnormal(found: Conjugate, posterior: dict, draws: int, randomness: Uniform
     noise = np.linalg.solve(factor.T, normal(randomness, len(factor), draws))
     values = posterior["mean"] + noise.T
     return {found.names[0]: round_open(values, np.sqrt(np.diag(found.prior["cov"])))}
+
+
+def _linear(
+    private: PrivateModel, found: Conjugate, posterior: dict, draws: int, randomness: Uniform
+) -> Draws:
+    """All coefficients at once, as for a mean vector, then each by its name."""
+    factor = np.linalg.cholesky(posterior["precision"])
+    noise = np.linalg.solve(factor.T, normal(randomness, len(factor), draws))
+    values = round_open(posterior["mean"] + noise.T, found.prior["sd"])
+    shapes = [private.shapes[name] for name in found.names]
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+    return {
+        name: part.reshape(draws, *shape)
+        for name, part, shape in zip(
+            found.names, np.split(values, ends, axis=1), shapes, strict=True
+        )
+    }

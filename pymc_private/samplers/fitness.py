@@ -12,12 +12,17 @@ from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import bounds
 from pymc_private.errors import Unsupported
 from pymc_private.models.clipped import unclipped
+from pymc_private.models.concavity import concavity
+from pymc_private.models.kinks import NotConcave
 from pymc_private.models.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.row_bounds import RowBounds
+from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.samplers.boxes import LARGEST_DIMENSION
 from pymc_private.samplers.randomness import has_grid
 
+MOST_RECORDS = {5: 100_000, 6: 20_000}
+"""Records up to which so many parameters are drawn; fewer parameters, any number."""
 MOST_CELLS = 256
 """Most cells tried to bound the prior density, or a clipped record."""
 MOST_BLIND = 7.0
@@ -37,6 +42,15 @@ def refuse_boxes(private: PrivateModel) -> None:
         Too many parameters, discrete or simplex parameters, an infinite box, or a clipped
         likelihood of which intervals know too little for a draw ever to end.
     """
+    _refuse_many(private)
+    for rv in private.base.free_RVs:
+        _refuse_odd_box(private, rv)
+    _refuse_odd_prior(private)
+    _refuse_blind_envelope(private)
+
+
+def _refuse_many(private: PrivateModel) -> None:
+    """By the number of parameters, and of records where it is public."""
     size = sum(int(np.prod(shape)) for shape in private.shapes.values())
     if size > LARGEST_DIMENSION:
         raise Unsupported(
@@ -45,10 +59,33 @@ def refuse_boxes(private: PrivateModel) -> None:
             allowed=f"at most {LARGEST_DIMENSION}",
             do="fix or merge some parameters, or write a log-concave model",
         )
-    for rv in private.base.free_RVs:
-        _refuse_odd_box(private, rv)
-    _refuse_odd_prior(private)
-    _refuse_blind_envelope(private)
+    most = MOST_RECORDS.get(size)
+    if most is None:
+        return
+    if private.neighbors == ADD_REMOVE:
+        raise Unsupported(
+            "how long the box sampler takes depends on the number of records, which is protected",
+            got=f"{size} scalar parameters under add/remove",
+            allowed="at most 4",
+            do="neighbors='substitute', or fewer parameters",
+        )
+    try:
+        concavity(private)
+    except NotConcave as reason:
+        raise Unsupported(
+            "the box sampler might not finish: five or six parameters it draws where the posterior "
+            "is proved to be log-concave",
+            got=str(reason),
+            allowed="at most 4 parameters of any shape",
+            do="fix or merge some parameters, or another sampler",
+        ) from None
+    if private.n > most:
+        raise Unsupported(
+            "the box sampler would take hours for so many records and parameters",
+            got=f"{private.n} records, {size} scalar parameters",
+            allowed=f"at most {most} records with {size} parameters",
+            do="fewer parameters, or another sampler",
+        )
 
 
 def _refuse_odd_box(private: PrivateModel, rv: Variable) -> None:

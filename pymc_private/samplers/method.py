@@ -77,10 +77,10 @@ class Boxes:
         return EXACT
 
     def seconds(self, private: PrivateModel, draws: int) -> float:
-        """Cells to a power of the dimension, walks linear in n (benchmarks/samplers.py)."""
+        """Cells grow with the dimension, walks linearly with n (benchmarks/boxes.py)."""
         size = sum(int(np.prod(shape)) for shape in private.shapes.values())
-        walk = 2e-3 + 2e-7 * private.n
-        return walk * (30.0 * 8.0**size + 3.0 * draws)
+        cell = 1e-3 + 2e-6 * private.n
+        return 0.5 + cell * (4.0**size + 0.1 * draws)
 
     def sample(
         self,

@@ -1,4 +1,4 @@
-"""The log posterior density of a private model with its data: bounds on boxes, values at points.
+"""The log posterior density of a private model with its data: envelopes on boxes, values at points.
 
 This is the third use of the interval rules: data fixed, parameters in a box.
 """
@@ -6,23 +6,24 @@ This is the third use of the interval rules: data fixed, parameters in a box.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from fractions import Fraction
+from functools import reduce
+from typing import Any
 
 import numpy as np
-import pytensor
 from pytensor.graph.basic import Variable
 
-from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis import Trail, bounds, simplify
-from pymc_private.analysis.continuity import is_continuous, moving_variables
-from pymc_private.analysis.rows import Concrete
 from pymc_private.models.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.samplers.piecewise import Envelope, log_mass
+from pymc_private.samplers.batched import LogDensity, Slopes, joined
+from pymc_private.samplers.curvature import Above
+from pymc_private.samplers.graphs import Graphs
 
-CLOSE = 1e-6
-"""Relative distance of the proved ends at a point below which they differ by rounding alone."""
+AT_ONCE = 2**17
+"""Numbers in one array of a walk: boxes times records times directions."""
+ROWS = 2**16
+"""Records in one walk, where they may be taken apart."""
 
 
 class Target:
@@ -35,7 +36,10 @@ class Target:
 
     Notes
     -----
-    Reads the data: only a charged draw may build one.
+    Reads the data: only a charged draw may build one. Memory does not grow with the number of
+    boxes asked for (they are walked in parts of `AT_ONCE` numbers), nor with the records beyond
+    `ROWS` of them, where the model tells no records apart: then the likelihood is a sum over
+    chunks of records, whose ends are added outward.
     """
 
     def __init__(self, private: PrivateModel) -> None:
@@ -45,71 +49,72 @@ class Target:
         self.sizes = [int(np.prod(shape)) for shape in self.shapes]
         self.lower = np.concatenate([np.ravel(private.box[n].lower) for n in self.names])
         self.upper = np.concatenate([np.ravel(private.box[n].upper) for n in self.names])
-        self._inputs = [graph.parameters[name] for name in self.names]
-        log_density = graph.record.sum() * _float_down(private.power) + graph.prior
-        self._value = simplify([log_density])[0]
-        self._gradient = _gradient(self._value, self._inputs)
-        outputs = [self._value, *self._gradient]
-        self._moving = moving_variables(outputs, self._inputs)
-        self._data = {graph.data[s.name]: s.values() for s in private.sources}
-        self._data |= {v: v.get_value() for v in public_data(outputs)}
-        self._fixed = _fixed_facts(outputs, self._moving, self._data)
+        inputs = [graph.parameters[name] for name in self.names]
+        likelihood = graph.record.sum() * _float_down(private.power)
+        parts = list(_chunks(private))
+        values = [likelihood + graph.prior] if len(parts) == 1 else [likelihood, graph.prior]
+        graphs = [Graphs(value, inputs, self.shapes) for value in values]
+        self.terms = [LogDensity(graphs[0], part) for part in parts]
+        self.terms += [LogDensity(other, _data([other.source])) for other in graphs[1:]]
 
     @property
     def dimension(self) -> int:
         """Number of scalar coordinates."""
         return len(self.lower)
 
-    def at(self, point: np.ndarray) -> tuple[float, float]:
-        """Proved lower and upper ends of the log density at one point."""
-        fact = self._walk([self._value], point, point)[self._value]
-        return float(fact.lower), float(fact.upper)
+    @property
+    def has_curvature(self) -> bool:
+        """Whether slopes and second derivatives have graphs."""
+        return all(term.graphs.has_curvature for term in self.terms)
 
-    def value(self, point: np.ndarray) -> float:
-        """The log density at one point, in floats; -inf where it is no number.
+    def ends(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Proved lower and upper ends of the log density at points, shape (N,)."""
+        return self.on_boxes(points, points).value
 
-        The middle of the proved ends. Where these are apart, an interval rule is loose even at a
-        point (a cosine far out, 1 - p for a p next to 1): there the Ops themselves compute it.
-        """
-        low, high = self.at(point)
-        if low == high or high - low <= CLOSE * (1.0 + abs(high)):
-            return low / 2.0 + high / 2.0
-        if np.isnan(low):
-            return -np.inf
-        values = self._parameters(point)
-        return float(np.nan_to_num(Concrete(self._data | values)(self._value), nan=-np.inf))
+    def values(self, points: np.ndarray) -> np.ndarray:
+        """The log density at points of shape (N, d), in floats; -inf where it is no number."""
+        if not len(points):
+            return np.empty(0)
+        with np.errstate(all="ignore"):
+            found = self._sum(1, lambda term, part: term.at(points[part]), len(points))
+        return np.where(np.isnan(found), -np.inf, found)
 
-    def envelope(self, lower: np.ndarray, upper: np.ndarray) -> Envelope:
-        """An upper bound on a box: the tighter of the interval bound and the mean-value form.
+    def slopes_at(self, points: np.ndarray) -> np.ndarray:
+        """Gradients at points, shape (N, d), in floats."""
+        with np.errstate(all="ignore"):
+            return self._sum(1, lambda term, part: term.slopes_at(points[part]), len(points))
 
-        Mean-value form (Moore 1966): f(c + t) <= f(c) + sup over the box of <grad f, t>, where f is
-        continuous on the box. There f is piecewise smooth, and PyTensor's gradient is its gradient
-        almost everywhere; at a kink of |x| or max it picks one side, and the interval of its graph
-        holds both. If that interval is bounded, f is Lipschitz, Clarke's generalized gradient lies
-        in the interval, and Lebourg's mean-value theorem gives the bound (Clarke 1983, Theorems
-        2.3.7 and 2.5.1).
-        """
-        trail = self._walk([self._value, *self._gradient], lower, upper)
-        flat = trail[self._value]
-        zero = np.zeros(self.dimension)
-        constant = Envelope(_least_surprise(float(flat.upper)), zero, zero)
-        if not self._gradient or not is_continuous(self._value, self._moving, trail):
-            return constant
-        slopes = [trail[g] for g in self._gradient]
-        low = np.concatenate([np.ravel(s.lower) for s in slopes])
-        high = np.concatenate([np.ravel(s.upper) for s in slopes])
-        if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            return constant
-        center = (lower + upper) / 2.0
-        top = self.at(center)[1]
-        if not np.isfinite(top):
-            return constant
-        # Slopes are widened a little for the rounding of t and of the sum below.
-        slack = 1e-12 * (np.abs(low) + np.abs(high)) + 1e-300
-        sloped = Envelope(top + 1e-12 * (1.0 + abs(top)), low - slack, high + slack)
-        reach = np.maximum(np.abs(low), np.abs(high)) @ ((upper - lower) / 2.0)
-        return (
-            sloped if np.isfinite(reach) and _tighter(sloped, constant, upper - lower) else constant
+    def hessians_at(self, points: np.ndarray) -> np.ndarray:
+        """Hessians at points, shape (N, d, d), in floats."""
+        with np.errstate(all="ignore"):
+            return self._sum(
+                self._pairs, lambda term, part: term.hessians_at(points[part]), len(points)
+            )
+
+    def on_boxes(self, lower: np.ndarray, upper: np.ndarray) -> Slopes:
+        """Proved ends of value and slopes on boxes with ends of shape (N, d)."""
+        parts = []
+        for part in self._parts(len(lower), 1):
+            found = [term.on_boxes(lower[part], upper[part]) for term in self.terms]
+            total = found[0]
+            for more in found[1:]:
+                total = Slopes(
+                    _add(total.value, more.value), _add(total.slopes, more.slopes),
+                    total.continuous & more.continuous, total.smooth & more.smooth,
+                )  # fmt: skip
+            parts.append(total)
+        return joined(parts)
+
+    def above(
+        self, lower: np.ndarray, upper: np.ndarray, turn: np.ndarray, back: np.ndarray
+    ) -> Above:
+        """Matrices above all Hessians on boxes; see `curvature`."""
+        parts = []
+        for k in self._parts(len(lower), self._pairs):
+            found = [term.above(lower[k], upper[k], turn[k], back[k]) for term in self.terms]
+            parts.append(reduce(Above.__add__, found))
+        return Above(
+            *(np.concatenate([getattr(p, f) for p in parts]) for f in ("matrix", "loose", "fine"))
         )
 
     def unpack(self, points: np.ndarray) -> dict[str, np.ndarray]:
@@ -120,17 +125,42 @@ class Target:
             for name, part, shape in zip(self.names, parts, self.shapes, strict=True)
         }
 
-    def _walk(self, outputs: list[Variable], lower: np.ndarray, upper: np.ndarray) -> Trail:
-        low, high = self._parameters(lower), self._parameters(upper)
-        return bounds(outputs, self._fixed | {v: Bounds(low[v], high[v]) for v in self._inputs})
+    @property
+    def _pairs(self) -> int:
+        """Numbers per record in a walk for the curvature."""
+        by_pairs = any(term.graphs.terms is None for term in self.terms)
+        return self.dimension * (self.dimension + 1) // 2 if by_pairs else 1
 
-    def _parameters(self, point: np.ndarray) -> dict[Variable, np.ndarray]:
-        """The coordinates of a point as the graph's inputs."""
-        parts = np.split(point, np.cumsum(self.sizes)[:-1])
-        return {
-            variable: part.reshape(shape)
-            for variable, part, shape in zip(self._inputs, parts, self.shapes, strict=True)
+    def _parts(self, count: int, directions: int) -> Iterator[slice]:
+        largest = max(term.count for term in self.terms)
+        step = max(1, AT_ONCE // (largest * directions))
+        return (slice(k, k + step) for k in range(0, count, step))
+
+    def _sum(self, directions: int, of: Any, count: int) -> np.ndarray:
+        parts = [
+            sum((of(term, part) for term in self.terms[1:]), of(self.terms[0], part))
+            for part in self._parts(count, directions)
+        ]
+        return np.concatenate(parts)
+
+
+def _chunks(private: PrivateModel) -> Iterator[dict[Variable, np.ndarray]]:
+    """What the likelihood reads, in chunks of records where rows are alike."""
+    graph, n = private.graph, private.n
+    public = _data([graph.record, graph.prior])
+    values = {s.name: s.values() for s in private.sources}
+    apart = n > ROWS and not graph.pinned and not graph.windows
+    for start in range(0, n if apart else 1, ROWS):
+        part = slice(start, start + ROWS) if apart else slice(None)
+        rows = {
+            graph.data[s.name]: values[s.name][(slice(None),) * s.axis + (part,)]
+            for s in private.sources
         }
+        yield public | rows
+
+
+def _data(graphs: list[Variable]) -> dict[Variable, np.ndarray]:
+    return {v: v.get_value() for v in public_data(graphs)}
 
 
 def _float_down(power: Fraction) -> float:
@@ -139,29 +169,8 @@ def _float_down(power: Fraction) -> float:
     return nearest if Fraction(nearest) <= power else math.nextafter(nearest, 0.0)
 
 
-def _least_surprise(upper: float) -> float:
-    return np.inf if np.isnan(upper) else upper
-
-
-def _tighter(sloped: Envelope, constant: Envelope, width: np.ndarray) -> bool:
-    half = width / 2.0
-    return log_mass(sloped, half) < log_mass(constant, half)
-
-
-def _gradient(value: Variable, inputs: Sequence[Variable]) -> list[Variable]:
-    """Gradient graphs, or none where an Op has no gradient."""
-    try:
-        gradient = pytensor.grad(value, list(inputs), disconnected_inputs="ignore")
-    except Exception:  # of an Op that is not ours; a bound needs no gradient
-        return []
-    return simplify(gradient)
-
-
-def _fixed_facts(
-    outputs: Sequence[Variable], moving: set[Variable], data: dict[Variable, np.ndarray]
-) -> dict[Variable, Bounds]:
-    """Facts of what the moving part of the graph reads and no parameter moves, found once."""
-    read = {v for m in moving if m.owner is not None for v in m.owner.inputs}
-    edge = [v for v in (read | set(outputs)) if v not in moving]
-    trail = bounds(edge, {v: Bounds.point(value) for v, value in data.items()})
-    return {v: trail[v] for v in edge}
+def _add(one: Any, two: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of ends, outward; a sum that is no number is infinite."""
+    with np.errstate(all="ignore"):
+        low, high = np.nextafter(one[0] + two[0], -np.inf), np.nextafter(one[1] + two[1], np.inf)
+    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)

@@ -12,7 +12,9 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
 from pymc_private.analysis import Interval
-from pymc_private.samplers.piecewise import height
+from pymc_private.samplers import envelopes
+from pymc_private.samplers.envelopes import forms
+from pymc_private.samplers.piecewise import Envelopes, height
 from pymc_private.samplers.target import Target
 
 Expression = Callable[[Variable], Variable]
@@ -23,12 +25,13 @@ def target_of(expression: Expression, lower: Sequence[float], upper: Sequence[fl
     theta = pt.dvector("theta")
     box = Interval(np.array(lower, float), np.array(upper, float))
     graph = SimpleNamespace(
-        record=expression(theta)[None], prior=pt.constant(0.0), parameters={"theta": theta}, data={}
-    )
+        record=expression(theta)[None], prior=pt.constant(0.0), parameters={"theta": theta},
+        data={}, pinned=True, windows=(),
+    )  # fmt: skip
     return Target(
         SimpleNamespace(
             graph=graph, shapes={"theta": box.shape}, box={"theta": box}, power=Fraction(1),
-            sources=(),
+            sources=(), n=1,
         )
     )  # fmt: skip
 
@@ -70,23 +73,50 @@ def points_of(
     return np.clip(points, low, high)
 
 
+def value_at(target: Target, point: np.ndarray) -> float:
+    """The log density in floats."""
+    return float(target.values(np.asarray(point, float)[None])[0])
+
+
+def ends_at(target: Target, point: np.ndarray) -> tuple[float, float]:
+    """Its proved ends."""
+    low, high = target.ends(np.asarray(point, float)[None])
+    return float(low[0]), float(high[0])
+
+
+def all_forms(
+    target: Target, lower: np.ndarray, upper: np.ndarray, rounds: int = 1
+) -> tuple[np.ndarray, list[Envelopes]]:
+    """Anchors, and every envelope that may be chosen on each box: constants, slopes, bends."""
+    with np.errstate(all="ignore"):
+        start = (lower + upper) / 2.0
+        anchor, hessian = envelopes._climb(target, lower, upper, start, rounds)
+    return anchor, [pieces for pieces, _ in forms(target, lower, upper, anchor, hessian)]
+
+
 def worst_escape(
     target: Target, value: Callable[[np.ndarray], float], near: Sequence[float], count: int = 40
 ) -> float:
-    """The greatest excess of the log density over its envelope; at most 0 if all is well."""
+    """The greatest excess of the log density over any envelope; at most 0 if all is well."""
     rng, worst = np.random.default_rng(2), -np.inf
-    for low, high in random_cells(target.lower, target.upper, near, count, seed=1):
-        envelope = target.envelope(low, high)
-        if np.isposinf(envelope.constant):
+    cells = random_cells(target.lower, target.upper, near, count, seed=1)
+    lower, upper = (np.array(ends) for ends in zip(*cells, strict=True))
+    anchor, found = all_forms(target, lower, upper)
+    for k, (low, high) in enumerate(cells):
+        if all(np.isposinf(pieces.constant[k]) for pieces in found):
             continue
-        for point in points_of(low, high, near, rng):
-            density = value(point)
-            if density > -np.inf:  # else nothing can be above it
-                worst = max(worst, density - height(envelope, point - (low + high) / 2))
+        points = points_of(low, high, near, rng)
+        density = np.array([value(point) for point in points])
+        for pieces in found:
+            if not np.isposinf(pieces.constant[k]):
+                tops = height(pieces.take(np.full(len(points), k)), points - anchor[k])
+                some = density > -np.inf  # else nothing can be above it
+                worst = max(worst, np.max(density[some] - tops[some], initial=-np.inf))
     return worst
 
 
-def slopes_used(target: Target, near: Sequence[float], count: int = 40) -> int:
-    """How many of the same cells have a sloped envelope."""
+def finite_forms(target: Target, near: Sequence[float], count: int = 40) -> list[int]:
+    """On how many of the same cells there is a constant, a slope, a product, a normal density."""
     cells = random_cells(target.lower, target.upper, near, count, seed=1)
-    return sum(bool(np.any(target.envelope(low, high).high != 0.0)) for low, high in cells)
+    lower, upper = (np.array(ends) for ends in zip(*cells, strict=True))
+    return [int(np.isfinite(p.constant).sum()) for p in all_forms(target, lower, upper)[1]]

@@ -16,7 +16,9 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.samplers import boxes
+from pymc_private.samplers import boxes, envelopes
+from pymc_private.samplers.envelopes import Bounded
+from pymc_private.samplers.piecewise import constants, log_mass
 from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.samplers.target import Target
 
@@ -165,31 +167,74 @@ def test_a_sampler_that_ignores_the_power_is_caught(name):
 
 
 def test_an_envelope_that_cuts_off_the_top_is_caught(monkeypatch):
-    # Where the density exceeds the false envelope, the acceptance is clipped at one: every proposal
-    # from the first cell passes, and no rejection ever refines it.
+    # The acceptance is clipped at one: every proposal passes, and no rejection ever refines it.
     true_height = boxes.height
-    monkeypatch.setattr(boxes, "FIRST_CELLS", 0)
-    monkeypatch.setattr(boxes, "height", lambda envelope, t: true_height(envelope, t) - 50.0)
+    monkeypatch.setattr(boxes, "height", lambda pieces, t: true_height(pieces, t) - 50.0)
+    with pytest.raises(boxes.EnvelopeTooLow):
+        distances("bernoulli", seed=13)
+    monkeypatch.setattr(boxes, "_refuse_escape", lambda *arguments: None)
+    monkeypatch.setattr(boxes, "bound_boxes", _flat)
     found, n = distances("bernoulli", seed=13)
     assert max(found) > halfwidth(n, FALSE_ALARM) + QUADRATURE
 
 
-def test_draws_stay_exact_when_no_more_cells_are_kept(monkeypatch):
-    monkeypatch.setattr(boxes, "MOST_CELLS", 12)
-    found, n = distances("bernoulli", seed=15)
+def _flat(target, lower, upper, start, rounds=1):
+    """Constants alone."""
+    start = np.clip(start, lower, upper)
+    pieces = constants(target.on_boxes(lower, upper).value[1], start - lower, upper - start)
+    zero = np.zeros_like(lower)
+    return Bounded(start, pieces, log_mass(pieces), zero, zero, np.full(len(zero), -np.inf))
+
+
+@pytest.mark.parametrize("form", range(4))
+def test_every_form_of_the_envelope_gives_the_same_law(monkeypatch, form):
+    # A curvature that is wrong by a tenth is caught too, below.
+    monkeypatch.setattr(boxes, "bound_boxes", _only(form))
+    found, n = distances("normal", seed=20 + form)
     assert max(found) < halfwidth(n, FALSE_ALARM) + QUADRATURE
 
 
+def _only(form):
+    """The constants, or one other form wherever it has less mass."""
+
+    def bounded(target, lower, upper, start, rounds=1):
+        anchor, hessian = envelopes._climb(target, lower, upper, np.clip(start, lower, upper), 1)
+        found = envelopes.forms(target, lower, upper, anchor, hessian)
+        (flat, _), (chosen, gap) = found[0], found[form]
+        pieces = chosen.where(log_mass(chosen) < log_mass(flat), flat)
+        zero, none = np.zeros_like(lower), np.full(len(lower), -np.inf)
+        return Bounded(anchor, pieces, log_mass(pieces), gap, zero, none)
+
+    return bounded
+
+
+def test_a_memory_cap_leaves_the_draws_exact(monkeypatch):
+    monkeypatch.setattr(boxes, "MOST_CELLS", 6)
+    monkeypatch.setattr(boxes, "bound_boxes", _flat)
+    seen = []
+    refine = boxes.Cells.refine
+
+    def watched(cells, rate):
+        refine(cells, 1.0)
+        seen.append(len(cells))
+
+    monkeypatch.setattr(boxes.Cells, "refine", watched)
+    found, n = distances("bernoulli", seed=15)
+    assert max(found) < halfwidth(n, FALSE_ALARM) + QUADRATURE
+    assert max(seen) == 6
+
+
 def test_a_cell_forgotten_when_cutting_is_caught(monkeypatch):
-    true_cut = boxes.Cells.cut
+    true_replace, cuts = boxes.Cells._replace, []
 
-    def forgetful(cells, place):
-        before = len(cells)
-        true_cut(cells, place)
-        if len(cells) == before + 1 and before == 1:
-            cells.log_masses[before] = -np.inf
+    def forgetful(cells, places, lower, upper, found):
+        if not cuts:
+            found.log_mass[len(places) :] = -np.inf
+        cuts.append(len(places))
+        true_replace(cells, places, lower, upper, found)
 
-    monkeypatch.setattr(boxes.Cells, "cut", forgetful)
+    monkeypatch.setattr(boxes.Cells, "_replace", forgetful)
+    monkeypatch.setattr(boxes, "bound_boxes", _flat)  # whose first cell is cut in the middle
     found, n = distances("bernoulli", seed=14)
     assert max(found) > halfwidth(n, FALSE_ALARM) + QUADRATURE
 

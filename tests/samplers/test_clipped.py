@@ -13,7 +13,7 @@ from pymc_private.samplers.piecewise import height
 from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.samplers.target import Target
 from tests.models.scores import BY_NAME, N
-from tests.samplers.targets import random_cells
+from tests.samplers.targets import all_forms, random_cells, value_at
 from tests.samplers.test_against_quadrature import (
     FALSE_ALARM,
     QUADRATURE,
@@ -67,19 +67,21 @@ def log_density(name, private, ends):
 def test_the_density_never_escapes_its_envelope(name):
     score, private = trimmed(name)
     target, value = Target(private), log_density(name, private, score.ends)
-    shift = target.value((target.lower + target.upper) / 2)
+    shift = value_at(target, (target.lower + target.upper) / 2)
     shift -= value(*((target.lower + target.upper) / 2)[:, None])[0]
-    rng, finite = np.random.default_rng(2), 0
-    for low, high in random_cells(target.lower, target.upper, (), 40, seed=1):
-        envelope = target.envelope(low, high)
-        finite += np.isfinite(envelope.constant)
+    rng = np.random.default_rng(2)
+    cells = random_cells(target.lower, target.upper, (), 40, seed=1)
+    lower, upper = (np.array(ends) for ends in zip(*cells, strict=True))
+    anchor, found = all_forms(target, lower, upper)
+    assert np.isfinite(found[0].constant).all()  # a clipped term is never above its upper end
+    for k, (low, high) in enumerate(cells):
         points = rng.uniform(low, high, (12, len(low)))
-        for point, density in zip(points, value(*points.T) + shift, strict=True):
-            top = height(envelope, point - (low + high) / 2)
-            assert target.at(point)[0] <= top + 1e-12
-            assert density <= top + 1e-7  # the two are written differently, by a constant
-            assert target.value(point) == pytest.approx(density, rel=1e-7, abs=1e-7)
-    assert finite == 40  # a clipped term is never above its upper end
+        density = value(*points.T) + shift
+        for pieces in found:
+            tops = height(pieces.take(np.full(12, k)), points - anchor[k])
+            assert np.all(target.ends(points)[0] <= tops + 1e-12)
+            assert np.all(density <= tops + 1e-7)  # the two are written differently
+        assert target.values(points) == pytest.approx(density, rel=1e-7, abs=1e-7)
 
 
 def distances(name, ends=None, seed=3):

@@ -13,15 +13,19 @@ from hypothesis import strategies as st
 
 import pymc_private as pmp
 from pymc_private.analysis import continuity
-from pymc_private.samplers import target
-from pymc_private.samplers.piecewise import Envelope, height
+from pymc_private.samplers import batched, envelopes
+from pymc_private.samplers.batched import LogDensity, Slopes
+from pymc_private.samplers.piecewise import height
 from pymc_private.samplers.target import Target
 from tests.samplers.densities import BENDS, JUMPS, SMOOTH, TRICKS, Case
 from tests.samplers.targets import (
+    all_forms,
+    ends_at,
     evaluator,
+    finite_forms,
     random_cells,
-    slopes_used,
     target_of,
+    value_at,
     worst_escape,
 )
 
@@ -39,12 +43,17 @@ def test_no_point_lies_above_its_envelope(case):
 @pytest.mark.parametrize("case", [*SMOOTH, *BENDS[:8]], ids=str)
 def test_continuous_densities_get_slopes(case):
     # Else the tests here would pass for a sampler without mean-value forms.
-    assert slopes_used(target_of(case.expression, case.lower, case.upper), case.near) > 10
+    assert finite_forms(target_of(case.expression, case.lower, case.upper), case.near)[1] > 10
+
+
+@pytest.mark.parametrize("case", SMOOTH, ids=str)
+def test_smooth_densities_get_bends(case):
+    assert finite_forms(target_of(case.expression, case.lower, case.upper), case.near)[2] > 10
 
 
 @pytest.mark.parametrize("case", JUMPS, ids=str)
 def test_without_the_guard_a_jump_escapes(case, monkeypatch):
-    monkeypatch.setattr(target, "is_continuous", lambda value, moving, trail: True)
+    monkeypatch.setattr(batched, "continuity", lambda *arguments: np.asarray(True))
     escape = worst_escape(
         target_of(case.expression, case.lower, case.upper), evaluator(case.expression), case.near
     )
@@ -63,29 +72,35 @@ def test_a_guard_that_looks_at_booleans_only_lets_a_numeric_condition_escape(mon
 
 @pytest.mark.parametrize("case", BENDS[:2], ids=str)
 def test_a_gradient_of_one_side_escapes(case, monkeypatch):
-    # What the center's gradient alone would say.
-    true = Target._walk
+    # What the gradient at one point alone would say.
+    true = LogDensity.on_boxes
 
-    def one_sided(self, outputs, lower, upper):
-        trail = true(self, outputs, lower, upper)
-        if len(outputs) > 1:
-            center = (3 * lower + upper) / 4
-            trail.facts.update({g: true(self, [g], center, center)[g] for g in outputs[1:]})
-        return trail
+    def one_sided(self, lower, upper):
+        found, center = true(self, lower, upper), (3 * lower + upper) / 4
+        return Slopes(found.value, true(self, center, center).slopes, *(found.continuous,) * 2)
 
-    monkeypatch.setattr(Target, "_walk", one_sided)
+    monkeypatch.setattr(LogDensity, "on_boxes", one_sided)
     made = target_of(case.expression, case.lower, case.upper)
     assert worst_escape(made, evaluator(case.expression), case.near) > 0.01
 
 
+def test_the_curvature_of_one_point_escapes(monkeypatch):
+    true = Target.above
+    monkeypatch.setattr(
+        Target,
+        "above",
+        lambda self, lower, upper, *turns: true(self, lower, lower, *turns),
+    )
+    escapes = [
+        worst_escape(target_of(c.expression, c.lower, c.upper), evaluator(c.expression), c.near)
+        for c in SMOOTH
+    ]
+    assert max(escapes) > 0.01
+
+
 def test_an_envelope_that_is_a_little_too_low_escapes(monkeypatch):
-    true = Target.envelope
-
-    def lowered(self, lower, upper):
-        found = true(self, lower, upper)
-        return Envelope(found.constant - 1e-6, found.low, found.high)
-
-    monkeypatch.setattr(Target, "envelope", lowered)
+    true = envelopes._up
+    monkeypatch.setattr(envelopes, "_up", lambda value: true(value) - 1e-6)
     case = SMOOTH[0]
     made = target_of(case.expression, case.lower, case.upper)
     assert worst_escape(made, evaluator(case.expression), case.near) > TOLERANCE
@@ -176,7 +191,9 @@ def test_models_with_edges_stay_below_their_envelopes(index):
     private = pmp.privatize(model, records="i", domain={"y": (-1, 1)})
     made = Target(pmp.trim(private, box=box))
     center = (made.lower + made.upper) / 2
-    offset = made.value(center) - density(*center)  # PyMC keeps its constants in single precision
+    offset = value_at(made, center) - density(
+        *center
+    )  # PyMC keeps its constants in single precision
     assert worst_escape(made, lambda point: density(*point) + offset, near) <= TOLERANCE
 
 
@@ -184,10 +201,11 @@ def test_the_value_at_a_point_is_the_density():
     case = SMOOTH[1]
     made, value = target_of(case.expression, case.lower, case.upper), evaluator(case.expression)
     for low, high in random_cells(made.lower, made.upper, (), 30, seed=4):
-        lower, upper = made.at((low + high) / 2)
-        assert lower <= value((low + high) / 2) <= upper
+        point = (low + high) / 2
+        lower, upper = ends_at(made, point)
+        assert lower <= value(point) <= upper
         assert upper - lower < 1e-10
-        assert made.value((low + high) / 2) == pytest.approx(value((low + high) / 2), abs=1e-10)
+        assert value_at(made, point) == pytest.approx(value(point), abs=1e-10)
 
 
 LOOSE = [
@@ -201,18 +219,41 @@ LOOSE = [
 def test_where_a_rule_is_loose_at_a_point_the_value_is_the_density_all_the_same(case):
     made, value = target_of(case.expression, case.lower, case.upper), evaluator(case.expression)
     points = np.linspace(-0.9, 0.9, 37)[:, None]
-    middles = [sum(made.at(point)) / 2 for point in points]
+    middles = np.add(*made.ends(points)) / 2
     exact = [value(point) for point in points]
     assert np.max(np.abs(np.subtract(middles, exact))) > 0.01
-    assert [made.value(point) for point in points] == pytest.approx(exact, rel=2e-6, abs=2e-6)
+    assert made.values(points) == pytest.approx(exact, rel=2e-6, abs=2e-6)
 
 
-def test_halving_a_cell_closes_in_on_the_density():
-    made = target_of(SMOOTH[0].expression, (-1.0,), (1.0,))
+@pytest.mark.parametrize(("form", "shrink"), [(1, 50), (2, 500)])
+def test_halving_a_cell_closes_in_on_the_density(form, shrink):
+    made = target_of(lambda t: -pt.exp(t[0]) - pt.exp(-2.0 * t[0]), (-1.0,), (1.0,))
     gaps = []
-    for half in (0.1, 0.01, 0.001):
-        low, high = np.array([0.5 - half]), np.array([0.5 + half])
-        gaps.append(height(made.envelope(low, high), np.array([half])) - made.at(high)[0])
-    # A mean-value form is off by the square of the width: a hundredth for each tenth.
-    assert gaps[1] < gaps[0] / 50
-    assert gaps[2] < gaps[1] / 50
+    for half in (0.1, 0.01):
+        low, high = np.array([[0.5 - half]]), np.array([[0.5 + half]])
+        anchor, found = all_forms(made, low, high, rounds=0)
+        gaps.append(height(found[form], high - anchor)[0] - ends_at(made, high[0])[0])
+    # A mean-value form is off by the square of the width, a second-order one by its cube.
+    assert 0 < gaps[1] < gaps[0] / shrink
+
+
+@pytest.mark.parametrize("case", JUMPS + BENDS + TRICKS + SMOOTH, ids=str)
+def test_many_boxes_at_once_are_bounded_as_one_by_one(case):
+    made = target_of(case.expression, case.lower, case.upper)
+    cells = random_cells(made.lower, made.upper, case.near, 25, seed=7)
+    lower, upper = (np.array(ends) for ends in zip(*cells, strict=True))
+    whole = made.on_boxes(lower, upper)
+    alone = [made.on_boxes(lower[k : k + 1], upper[k : k + 1]) for k in range(25)]
+    for name in ("value", "slopes"):
+        for side in (0, 1):
+            one = np.concatenate([getattr(found, name)[side] for found in alone])
+            np.testing.assert_allclose(getattr(whole, name)[side], one, rtol=1e-13, atol=1e-290)
+    np.testing.assert_array_equal(whole.smooth, np.concatenate([a.smooth for a in alone]))
+    if made.has_curvature:
+        units = np.broadcast_to(np.eye(len(case.lower)), (25, len(case.lower), len(case.lower)))
+        many = made.above(lower, upper, units, units)
+        for k in range(25):
+            one = made.above(lower[k : k + 1], upper[k : k + 1], units[:1], units[:1])
+            assert many.fine[k] == one.fine[0]
+            if one.fine[0]:
+                np.testing.assert_allclose(many.matrix[k], one.matrix[0], rtol=1e-9, atol=1e-9)

@@ -140,8 +140,11 @@ class Certificate:
 
     @property
     def charged_mu(self) -> float:
-        """mu, where the law of the sampler has one: on a grid nothing is convex (T7)."""
-        return math.inf if self.terms.discrete else self.mu
+        """mu, where the law of the sampler has one: on a grid nothing is convex (T7).
+
+        Nor is a density that is known up to some nats.
+        """
+        return math.inf if self.terms.discrete or self.terms.slack else self.mu
 
     def guarantee(self, draws: int = 1) -> Guarantee:
         """What `draws` draws from one posterior cost, on these terms (T1-T3, T7, T18)."""

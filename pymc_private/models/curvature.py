@@ -17,7 +17,7 @@ from pytensor.raise_op import CheckAndRaise
 
 from pymc_private.analysis import NONE, bounds, row_labels, simplify
 from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis.affine import linear_predictors, numbers_apart
+from pymc_private.analysis.affine import kinds, linear_predictors, numbers_apart
 from pymc_private.analysis.continuity import is_continuous_on_line, moving_variables
 from pymc_private.analysis.normal_tail import name_normal_tails
 from pymc_private.analysis.real_line import specialize_on_line
@@ -228,7 +228,7 @@ class Factor:
             smooth=np.maximum(bend, 0.0) if smooth else np.full(self.size, np.inf),
             sure=np.maximum(-rise, 0.0),
             ends=self.ends,
-            is_quadratic=smooth and set(ancestors(second)).isdisjoint(self.inputs),
+            is_quadratic=smooth and not any(kinds(second, self.inputs).get(s) for s in second),
         )
 
     def _all_names(self) -> str:

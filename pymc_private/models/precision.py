@@ -47,7 +47,7 @@ def lower_bound(a: Coefficients, weights: np.ndarray) -> np.ndarray:
     loose = ((weights * count)[:, None] * radius**2).sum(axis=0) / SHRINK
     used = (a.center[0] != 0.0).astype(float)
     meet = float((used.T @ used > 0.0).sum(axis=1).max(initial=1))
-    rounding = 4.0 * (len(weights) + 8) * UNIT * meet * np.diag(found)
+    rounding = (len(weights) + 6) * UNIT * meet * np.diag(found)
     return found * (1.0 - SHRINK) - np.diag(rounding + loose)
 
 
@@ -80,7 +80,7 @@ def whitener(matrix: np.ndarray) -> np.ndarray:
     size = len(matrix)
     rounding = np.abs(inverse) @ np.abs(correlation) @ np.abs(inverse).T
     lost = np.linalg.norm(inverse @ correlation @ inverse.T - np.eye(size), ord=2)
-    lost += 4.0 * (size + 8) * UNIT * np.linalg.norm(rounding)
+    lost += (size + 8) * UNIT * np.linalg.norm(rounding)
     if not lost < MOST_LOSS:
         raise NearlySingular
     return inverse * scale / np.sqrt(1.0 - lost) * (1.0 + 8.0 * UNIT)

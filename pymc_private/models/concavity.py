@@ -21,7 +21,6 @@ from pymc_private.models.coordinates import Column, Role
 from pymc_private.models.curvature import Curves, curves
 from pymc_private.models.jacobian import coefficients
 from pymc_private.models.kinks import NotConcave
-from pymc_private.models.predictor import Predictor, are_disjoint
 from pymc_private.models.pinning import public_data
 from pymc_private.models.precision import (
     SHRINK,
@@ -30,6 +29,7 @@ from pymc_private.models.precision import (
     lower_bound,
     whitener,
 )
+from pymc_private.models.predictor import Predictor, are_disjoint
 from pymc_private.models.prior_curvature import prior_curvature
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.public_rows import boxes_around, distinct_rows

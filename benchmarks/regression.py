@@ -133,9 +133,7 @@ def one(records: Records, delta: float, draws: int, rep: int) -> dict[str, objec
     """Plan, draw and score one split."""
     train, test = split(records.y, rep)
     start = time.perf_counter()
-    private = pmp.privatize(
-        model_of(records, train), records="record", domain={"X": pmp.Ball(1.0)}
-    )
+    private = pmp.privatize(model_of(records, train), records="record", domain={"X": pmp.Ball(1.0)})
     plan = pmp.calibrate(private, epsilon=1.0, delta=delta, draws=draws)
     release = pmp.sample(plan, random_seed=rep, progressbar=False)
     seconds = time.perf_counter() - start

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 import pymc_private as pmp
+from pymc_private.models import refine
 from pymc_private.samplers import boxes
 from pymc_private.samplers.piecewise import height
 from pymc_private.samplers.randomness import SeededRandomness
@@ -21,6 +22,16 @@ from tests.samplers.test_against_quadrature import (
     halfwidth,
     marginals,
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick():
+    """Refine bounds only a little: how far is not what is tested here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refine, "REFINE", 60.0)
+        patch.setattr(refine, "SEARCH", 60.0)
+        yield
+
 
 BOXES = {
     "student": {"mu": (-2, 3), "s": (0.3, 3)},
@@ -63,7 +74,11 @@ def log_density(name, private, ends):
     return value
 
 
-@pytest.mark.parametrize("name", BOXES)
+ONCE = ("student", "two outcomes", "blockwise dark")
+FAST = [name if name in ONCE else pytest.param(name, marks=pytest.mark.audit) for name in BOXES]
+
+
+@pytest.mark.parametrize("name", FAST)
 def test_the_density_never_escapes_its_envelope(name):
     score, private = trimmed(name)
     target, value = Target(private), log_density(name, private, score.ends)
@@ -86,7 +101,7 @@ def test_the_density_never_escapes_its_envelope(name):
 
 def distances(name, ends=None, seed=3):
     """Distances of each marginal of box draws from the clipped posterior by hand."""
-    n = 100 if "dark" in name else 400
+    n = 60 if "dark" in name else 200
     score, private = trimmed(name)
     draws = boxes.sample_boxes(Target(private), n, SeededRandomness.from_seed(seed))
     sides = list(BOXES[name].values())
@@ -96,10 +111,7 @@ def distances(name, ends=None, seed=3):
     return [distance(draws[:, k], *exact[k]) for k in range(len(sides))], n
 
 
-LONG = pytest.param("identity link", marks=pytest.mark.audit)
-
-
-@pytest.mark.parametrize("name", [LONG if name == "identity link" else name for name in BOXES])
+@pytest.mark.parametrize("name", FAST)
 def test_box_draws_follow_the_clipped_posterior(name):
     found, n = distances(name)
     assert max(found) < halfwidth(n, FALSE_ALARM) + QUADRATURE
@@ -114,7 +126,7 @@ def test_draws_of_the_unclipped_posterior_are_told_apart(name):
 def test_calibrate_prices_a_clipped_model_and_sample_draws_it():
     score = BY_NAME["student"]
     private = pmp.trim(pmp.clip(score.privatize(), -4, -0.5), box=BOXES["student"])
-    plan = pmp.calibrate(private, epsilon=30, draws=40)
+    plan = pmp.calibrate(private, epsilon=30, draws=20)
     assert plan.certificate.range <= 7
     assert plan.guarantee.epsilon(0.0) <= 30
     assert "clipped: each record's log-likelihood in [-4, -0.5]" in plan.summary()

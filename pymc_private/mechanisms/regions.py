@@ -30,6 +30,8 @@ CLEARLY = 1.1
 """A clip changes the model, so it must promise so many times the information of other ways."""
 NEAR = 0.97
 """Neighbors of a box promise a few percent more at most."""
+LOW = Fraction(1, 2**40)
+"""A power at which every sampler does that does at any: some only do at a low one."""
 
 Certified = tuple[PrivateModel, Certificate]
 
@@ -95,15 +97,19 @@ class Regions:
 
     def _given(self) -> Certified:
         certificate = certify(self.private)
-        self._pick(self.private)
+        self._drawable(self.private)
         return self.private, certificate
 
     def _boxed(self, mass: float) -> Certified:
         return self._certified(trim(self.private, mass=mass))
 
     def _certified(self, private: PrivateModel) -> Certified:
-        self._pick(private)  # what nothing can draw from is refused before the long work
+        self._drawable(private)  # what nothing can draw from is refused before the long work
         return private, certify(private)
+
+    def _drawable(self, private: PrivateModel) -> None:
+        """Refuse what nothing draws from at any power; at the power afforded it is asked again."""
+        self._pick(tempered(private, LOW))
 
     def _row(
         self, key: Hashable, make: Callable[[], Certified], budget: Affordable, mass: float | None

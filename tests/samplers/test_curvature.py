@@ -43,7 +43,10 @@ def test_few_predictors_are_recognized_and_other_graphs_are_not():
     assert [made(case).terms[0].graphs.terms is not None for case in CASES] == [True, True, False]
 
 
-@pytest.mark.parametrize("case", CASES)
+LONG = pytest.param(location_scale, marks=pytest.mark.audit)
+
+
+@pytest.mark.parametrize("case", [logistic, LONG, log_of_sum])
 def test_hessians_are_differences_of_slopes(case):
     target = made(case)
     at, step = points(target), 1e-5

@@ -108,7 +108,7 @@ def partition_adversary(
     Examples
     --------
     >>> draws = np.random.default_rng(1).random(4000) < 0.7
-    >>> guess = partition_adversary(draws.astype(int), [0.5, 0.5], [0.3, 0.7], false_alarm=0.01)
+    >>> guess = partition_adversary(draws.astype(int), [0.5, 0.5], [0.3, 0.7])
     >>> guess.says, guess.is_sure
     ('y', True)
     """

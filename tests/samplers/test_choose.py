@@ -10,7 +10,7 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.mechanisms.calibrate import exact_delta
+from pymc_private.mechanisms.affordable import exact_delta
 from pymc_private.models import refine
 from pymc_private.models.terms import EXACT, REAL, STRICT, Terms
 from pymc_private.samplers.choose import BY_NAME, candidates, choose

@@ -11,6 +11,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import DomainError, NotCertified
+from pymc_private.models import refine
 
 N = 11
 RNG = np.random.default_rng(0)
@@ -36,6 +37,15 @@ def logit() -> None:
 
 def poisson(mu: Any) -> None:
     pm.Poisson("y", mu, observed=BINARY, dims="i")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick():
+    """Refine bounds only a little: how far is not what is tested here."""
+    with pytest.MonkeyPatch.context() as patch:
+        for effort in ("REFINE", "REFINE_ROWS", "SEARCH"):
+            patch.setattr(refine, effort, 60.0)
+        yield
 
 
 def certified(build: Callable[[], object], domain: dict, box: dict, **words: Any):

@@ -27,6 +27,8 @@ NAMES = [
     "records along the second axis",
 ]
 
+SOON = ("hierarchical", "private offset", "records along the second axis")
+
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
@@ -118,7 +120,9 @@ def planned(private, box):
     }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [n if n in SOON else pytest.param(n, marks=pytest.mark.audit) for n in NAMES]
+)
 def test_the_same_is_said_when_every_private_value_is_overwritten(name):
     kept, swapped = untrimmed(name), untrimmed(name)
     overwrite(swapped)

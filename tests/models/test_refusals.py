@@ -13,12 +13,22 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private import BudgetExceeded, DomainError, NotCertified, Unsupported
+from pymc_private.models import refine
 
 N = 12
 SECRET = 7.123456789
 Y = np.linspace(-1, 1, N)
 Y[3] = SECRET
 DOMAIN = {"y": (-2, 2)}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick():
+    """Refine bounds only a little: how far is not what is tested here."""
+    with pytest.MonkeyPatch.context() as patch:
+        for effort in ("REFINE", "REFINE_ROWS", "SEARCH"):
+            patch.setattr(refine, effort, 60.0)
+        yield
 
 
 def model_of(build, n=N, **coords):

@@ -103,7 +103,7 @@ print(json.dumps(told))
 
 
 @pytest.mark.skipif(not hasattr(os, "setuid"), reason="this system has no such rights")
-@pytest.mark.parametrize("mode", ["WAL", "DELETE"])
+@pytest.mark.parametrize("mode", ["WAL", pytest.param("DELETE", marks=pytest.mark.audit)])
 def test_on_a_medium_that_cannot_be_written_a_ledger_is_read_and_not_charged(mode, root):
     folder = Path(tempfile.mkdtemp())  # pytest's own folders are closed to other users
     Ledger(folder / "study.sqlite", epsilon=2).charge(SMALL, "draw")

@@ -31,18 +31,10 @@ TOLERANCES: tuple[tuple[str, dict[str, float]], ...] = (
     ("", {"kl": 0.002, "nll": 0.002, "gap_share": 0.004, "coverage": 0.003}),
 )
 WHOLE = (
-    "dpb_k10_integral",
-    "laplace_hist_integral",
-    "plugin_kde",
-    "plugin_kde_boxQ0",
-    "plugin_kde_tilt",
-    "mbde_T3",
-    "mbde_T3_stretch",
-    "scale_shift",
-    "krr_projected_16",
-    "q0",
+    "dpb_k10_integral", "laplace_hist_integral", "plugin_kde", "plugin_kde_boxQ0",
+    "plugin_kde_tilt", "mbde_T3", "mbde_T3_stretch", "scale_shift", "krr_projected_16", "q0",
     "optimum",
-)
+)  # fmt: skip
 RECORD = ("dpb_k10", "laplace_hist_record", "gan_record")
 NAMES = {
     "q0": "reference law", "optimum": "optimum (target known)", "plugin_kde": "plug-in clip (KDE)",

@@ -80,7 +80,7 @@ def test_a_rare_event_that_may_be_chance_does_not_beat_a_common_one_that_is_not(
     # Judged alone, 25 to none looks better than 500 to 300; of hundreds of events one may.
     alone = [events.epsilon_of(k, 1000, j, 1000, 0.0, 1e-3) for k, j in ((25, 0), (500, 300))]
     assert alone[0] > alone[1] > 0.0
-    assert abs(threshold_of(700, 25)) < 0.1
+    assert abs(threshold_of(700, 25)) < 0.5
     assert threshold_of(700, 100) > 1.0  # no chance explains this one
 
 

@@ -42,12 +42,17 @@ def added(ys: list[int], draws: int, seed: int) -> np.ndarray:
     )
 
 
-def protected_coins(ys: list[int]) -> pmp.PrivateModel:
+def protected_coins(ys: list[int], power: float = 1.0) -> pmp.PrivateModel:
     with pm.Model(coords={"row": range(len(ys))}) as model:
         p = pm.Beta("p", 1, 1)
         pm.Bernoulli("y", p=p, observed=np.array(ys), dims="row")
     private = pmp.privatize(model, records="row", neighbors="add_remove")
-    return pmp.trim(private, box={"p": (0.1, 0.9)})
+    return pmp.temper(pmp.trim(private, box={"p": (0.1, 0.9)}), power)
+
+
+def added_claim(power: float = 1.0) -> Guarantee:
+    """Of one draw."""
+    return pmp.certify(protected_coins([0, 1, 1], power), progressbar=False).guarantee(1)
 
 
 def chains(
@@ -156,9 +161,10 @@ class Mechanism:
     share : float
         Of the outputs of a quick mechanism.
     fault : callable, optional
-        Draws as the same mechanism would with too little noise: at epsilon = 4, or untempered.
+        Draws as the same mechanism would with too little noise, at epsilon = 4; or the mechanism
+        itself, where a tenth of the likelihood's power is paid for.
     fault_claim : callable, optional
-        What it would claim, if not what the mechanism does.
+        What the faulty one would claim, if not what the mechanism does.
     """
 
     draw: Draw
@@ -186,21 +192,21 @@ def of_releases(
 
 FAR = [0.95, 0.05], [0.05, 0.95]
 POINTS = [1.0, 0.0], [0.0, 1.0]
-MANY = 20.0
+MANY = 60.0
 PURE = lambda: Guarantee.pure(1.0)  # noqa: E731
 CLIP = lambda: Guarantee.mollifier_of(1.0)  # noqa: E731
 OTHERS = {
     "coin, add/remove": Mechanism(
-        added, [0, 1, 1], [1, 1],
-        lambda: pmp.certify(protected_coins([0, 1, 1]), progressbar=False).guarantee(1),
-        score=lambda p: np.log1p(-p[:, 0]),
+        added, [0, 1, 1], [1, 1], added_claim, score=lambda p: np.log1p(-p[:, 0]), share=MANY,
+        fault=added, fault_claim=lambda: added_claim(0.1),
     ),
     "coin, NUTS, t = .0001 stated": Mechanism(
-        states, [1, 1], [0, 1], lambda: chains([1, 1], 1, None).guarantee, 0.01, logit, 0.25,
+        states, [1, 1], [0, 1], lambda: chains([1, 1], 1, None).guarantee, 0.01, logit, 0.75,
         states, lambda: chains([1, 1], 1, None, 0.1).guarantee,
     ),
     "dirichlet": Mechanism(
-        dirichlet, [1, 0], [0, 1], lambda: Guarantee.dirichlet_of(1.0, 2.0), 0.01, logit
+        dirichlet, [1, 0], [0, 1], lambda: Guarantee.dirichlet_of(1.0, 2.0), 0.01, logit, MANY,
+        dirichlet, lambda: Guarantee.dirichlet_of(0.1, 2.0),
     ),
     "noisy_counts, Gaussian": of_releases(noisy, [1, 0], [0, 1], 0.01, apart, delta=0.01),
     "noisy_counts, Laplace": of_releases(noisy, [1, 0], [0, 1], 0.0, apart, delta=0.0),
@@ -226,8 +232,10 @@ OTHERS = {
     "MollifiedBoosting, stretched": Mechanism(
         boosted(True), 1.5, -1.5, CLIP, share=MANY, fault=boosted(True, 4.0)
     ),
-    "LocalSampler, clip": Mechanism(local("clip"), *POINTS, PURE, fault=local("clip", 4.0)),
+    "LocalSampler, clip": Mechanism(
+        local("clip"), *POINTS, PURE, share=10.0, fault=local("clip", 4.0)
+    ),
     "LocalSampler, response": Mechanism(
-        local("response"), *POINTS, PURE, fault=local("response", 4.0)
+        local("response"), *POINTS, PURE, share=10.0, fault=local("response", 4.0)
     ),
 }  # fmt: skip

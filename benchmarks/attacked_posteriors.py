@@ -11,6 +11,7 @@ import numpy as np
 import pymc as pm
 
 import pymc_private as pmp
+from pymc_private.privacy import Guarantee
 
 Draw = Callable[[Any, int, int], np.ndarray]
 
@@ -41,6 +42,8 @@ class Posterior:
         At which the claim is read.
     sampler : str
         Left to the package where "auto".
+    share : float
+        Of the outputs of a quick mechanism.
     """
 
     private: Callable[[dict[str, np.ndarray]], pmp.PrivateModel]
@@ -51,13 +54,28 @@ class Posterior:
     draws: int = 1
     delta: float = 0.0
     sampler: str = "auto"
+    share: float = 60.0
+
+    def claim(self, records: dict[str, np.ndarray], power: float = 1.0) -> Guarantee:
+        """What a release of such records promises, at a power of their likelihood."""
+        private = self.private({k: np.stack([v] * self.n) for k, v in records.items()})
+        release = quietly(
+            pmp.sample, private if power == 1.0 else pmp.temper(private, power),
+            draws=self.draws, progressbar=False, **self.options,
+        )  # fmt: skip
+        return release.guarantee
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `sample` is told."""
+        named = {} if self.sampler == "auto" else {"sampler": self.sampler}
+        return named | ({"delta": 1e-6} if self.sampler == "proximal" else {})
 
     def mechanism(self, data: dict[str, np.ndarray], draws: int, seed: int) -> np.ndarray:
         """Releases of `self.draws` draws each, by the sampler of every release."""
-        options = {} if self.sampler == "auto" else {"sampler": self.sampler}
         release = quietly(
             pmp.sample, self.private(data), draws=draws * self.draws, random_seed=seed,
-            progressbar=False, **options,
+            progressbar=False, **self.options,
         )  # fmt: skip
         return release.posterior[self.parameter].values[0].reshape(draws, -1)
 
@@ -109,7 +127,7 @@ POSTERIORS = {
     "coin, by boxes": Posterior(coins, "p", logit, sampler="boxes"),
     "coin, on a grid": Posterior(coins, "p", logit, sampler="grid"),
     "coin, six rows": Posterior(coins, "p", logit, n=6),
-    "coin, ten draws": Posterior(coins, "p", logit, draws=10, delta=0.01),
+    "coin, ten draws": Posterior(coins, "p", logit, draws=10, delta=0.01, share=10.0),
     "coin, power .25": Posterior(lambda d: pmp.temper(coins(d), 0.25), "p", logit),
     "coin, clipped at -1": Posterior(
         lambda d: pmp.clip(coins(d), lower=-1), "p", logit, records=(ONE, ZERO)
@@ -117,4 +135,7 @@ POSTERIORS = {
     "exponential rate": Posterior(rates, "rate", total),
     "normal mean": Posterior(means, "mu", total),
     "logistic slope": Posterior(slopes, "slope", total, records=(UP, DOWN)),
+    "logistic slope, proximal": Posterior(
+        slopes, "slope", total, records=(UP, DOWN), delta=0.01, sampler="proximal"
+    ),
 }

@@ -110,8 +110,10 @@ def delta_lower_bound(
     samples, candidates = prepared(p, q, draws, score, classifier)
     pay(false_alarm)
 
-    def value(inside: Any, tested: Any, other: Any, others: Any) -> Any:
-        return delta_of(inside, tested, other, others, epsilon, false_alarm)
+    def value(inside: Any, tested: Any, other: Any, others: Any, error: float) -> Any:
+        return delta_of(inside, tested, other, others, epsilon, error)
 
-    found, event, inside, tested = tested_event(candidates, samples, value, random_seed)
+    found, event, inside, tested = tested_event(
+        candidates, samples, value, false_alarm, random_seed
+    )
     return DeltaBound(max(0.0, found), float(epsilon), event, inside, tested, false_alarm)

@@ -238,10 +238,12 @@ def bound_over(
         As `epsilon_lower_bound`.
     """
 
-    def value(inside: Any, tested: Any, other: Any, others: Any) -> Any:
-        return epsilon_of(inside, tested, other, others, delta, false_alarm)
+    def value(inside: Any, tested: Any, other: Any, others: Any, error: float) -> Any:
+        return epsilon_of(inside, tested, other, others, delta, error)
 
-    found, event, inside, tested = tested_event(candidates, samples, value, random_seed)
+    found, event, inside, tested = tested_event(
+        candidates, samples, value, false_alarm, random_seed
+    )
     return EpsilonBound(max(0.0, found), delta, event, inside, tested, false_alarm)
 
 
@@ -249,16 +251,17 @@ def tested_event(
     candidates: Candidates | Learner,
     samples: tuple[np.ndarray, np.ndarray],
     value: Value,
+    false_alarm: float,
     random_seed: int,
 ) -> tuple[float, Event, tuple[int, int], tuple[int, int]]:
     """Choose an event on one half of the draws, and evaluate it on the other.
 
     Parameters
     ----------
-    candidates, samples, random_seed
+    candidates, samples, false_alarm, random_seed
         As of `bound_over`.
     value : callable
-        The bound, from counts.
+        The bound, from counts and its probability to fail.
 
     Returns
     -------
@@ -272,11 +275,11 @@ def tested_event(
         (learn_p, p), (learn_q, q) = halves(p), halves(q)
         candidates = candidates(learn_p, learn_q)
     tested = len(test_p), len(test_q)
-    event = choose_event(candidates, p, q, tested, value)
+    event = choose_event(candidates, p, q, tested, value, false_alarm)
     of_p, of_q = joint_scores(event.score, test_p, test_q, rng)
     inside = int(event.holds(of_p).sum()), int(event.holds(of_q).sum())
     one, two = (0, 1) if event.likelier == "P" else (1, 0)
-    found = value(inside[one], tested[one], inside[two], tested[two])
+    found = value(inside[one], tested[one], inside[two], tested[two], false_alarm)
     return float(found), event, inside, tested
 
 

@@ -14,8 +14,8 @@ from pymc_private.audit.classifiers import Score
 from pymc_private.errors import DomainError
 
 THRESHOLDS = 200
-Value = Callable[[Any, Any, Any, Any], Any]
-"""A bound from two counts, each in the event and in all; vectorized."""
+Value = Callable[[Any, Any, Any, Any, float], Any]
+"""A bound from two counts, each in the event and in all, that fails so often; vectorized."""
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,13 @@ def choose_event(
     q: np.ndarray,
     tested: tuple[int, int],
     value: Value,
+    false_alarm: float,
 ) -> Event:
     """Find the event that promises the largest bound, in both directions.
+
+    Of hundreds of rare events some look good by chance, and then prove nothing. So each is judged
+    by limits that hold for all of them together (Bonferroni's, which cost rare events the most);
+    only if none shows anything by these is it judged by the limits to come.
 
     Parameters
     ----------
@@ -183,25 +188,66 @@ def choose_event(
         How many draws of P and of Q will test the event: few of them make rare events useless.
     value : callable
         The bound to come, from the counts in the event and in all, of the likelier law and the
-        other: `epsilon_of`, or `delta_of`.
+        other, and its probability to fail: `epsilon_of`, or `delta_of`.
+    false_alarm : float
+        Of the bound to come.
+
+    Raises
+    ------
+    DomainError
+        No candidates.
     """
-    best: tuple[float, Event] | None = None
-    for (name, score), above in product(candidates, (True, False)):
-        of_p, of_q = np.sort(scores(score, p)), np.sort(scores(score, q))
-        places = _thresholds(np.concatenate([of_p, of_q]))
-        shares = [np.searchsorted(s, places, side="left") / len(s) for s in (of_p, of_q)]
-        if above:
-            shares = [1.0 - share for share in shares]
-        counts = [share * n for share, n in zip(shares, tested, strict=True)]
-        for likelier, (one, two) in {"P": (0, 1), "Q": (1, 0)}.items():
-            found = value(counts[one], tested[one], counts[two], tested[two])
-            k = int(np.argmax(found))
-            if best is None or found[k] > best[0]:
-                event = Event(name, score, float(places[k]), above, likelier)
-                best = float(found[k]), event
-    if best is None:
+    families = [
+        family
+        for (name, score), above in product(candidates, (True, False))
+        for family in _families(name, score, above, p, q, tested)
+    ]
+    if not families:
         raise DomainError("an event needs a score", got="none")
-    return best[1]
+    many = sum(len(family.places) for family in families)
+    for error in (false_alarm / many, false_alarm):
+        found = [value(*family.counts, error) for family in families]
+        best = int(np.argmax([np.max(values) for values in found]))
+        if np.max(found[best]) > 0.0:
+            break
+    return families[best].event(int(np.argmax(found[best])))
+
+
+@dataclass(frozen=True)
+class _Family:
+    """Events of one score and one direction, and what `value` takes of each."""
+
+    name: str
+    score: Score
+    above: bool
+    likelier: str
+    places: np.ndarray
+    counts: tuple[np.ndarray, int, np.ndarray, int]
+
+    def event(self, k: int) -> Event:
+        return Event(self.name, self.score, float(self.places[k]), self.above, self.likelier)
+
+
+def _families(
+    name: str,
+    score: Score,
+    above: bool,
+    p: np.ndarray,
+    q: np.ndarray,
+    tested: tuple[int, int],
+) -> list[_Family]:
+    """Count the training draws in each event, in the currency of the test."""
+    of_p, of_q = np.sort(scores(score, p)), np.sort(scores(score, q))
+    places = _thresholds(np.concatenate([of_p, of_q]))
+    shares = [np.searchsorted(s, places, side="left") / len(s) for s in (of_p, of_q)]
+    if above:
+        shares = [1.0 - share for share in shares]
+    x, y = (share * n for share, n in zip(shares, tested, strict=True))
+    m, n = tested
+    return [
+        _Family(name, score, above, "P", places, (x, m, y, n)),
+        _Family(name, score, above, "Q", places, (y, n, x, m)),
+    ]
 
 
 def _thresholds(pooled: np.ndarray) -> np.ndarray:

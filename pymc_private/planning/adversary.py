@@ -9,7 +9,7 @@ from typing import Any
 
 from pymc_private.planning.partition import least
 from pymc_private.planning.robustness import posterior_kl, posterior_tv
-from pymc_private.planning.table import ACCENT, OTHER, Table, axes
+from pymc_private.planning.table import ACCENT, OTHER, Table, axes, headed
 from pymc_private.privacy import Guarantee, br_delta
 from pymc_private.privacy.arguments import inside_unit, not_negative, positive, vectorized, whole
 from pymc_private.privacy.printing import number
@@ -195,7 +195,7 @@ class Adversary(Table):
         floors = [row[3] for row in self.rows]
         ax.plot(k, floors, "s-", color=ACCENT, label="error / distance, at least")
         ax.set(xlabel="records in doubt", xscale="log", ylim=(0, 1.02))
-        ax.set_title(self.title, loc="left", fontsize="small")
+        headed(ax, self.title)
         ax.legend(frameon=False, fontsize="small")
         return ax
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pymc_private.planning.table import ACCENT, OTHER, Table, axes
+from pymc_private.planning.table import ACCENT, OTHER, Table, axes, headed
 from pymc_private.privacy import br_tv, br_zcdp_tight
 from pymc_private.privacy.arguments import number_up, vectorized, whole
 from pymc_private.privacy.rounding import times_up
@@ -103,7 +103,7 @@ class Robustness(Table):
         ax.plot(k, [row[1] for row in self.rows], "o-", color=ACCENT, label="KL (nats)")
         ax.plot(k, [row[2] for row in self.rows], "s-", color=OTHER, label="total variation")
         ax.set(xlabel="records changed", xscale="log", yscale="log")
-        ax.set_title(self.title, loc="left", fontsize="medium")
+        headed(ax, self.title)
         ax.legend(frameon=False, fontsize="small")
         return ax
 

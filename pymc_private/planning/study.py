@@ -8,7 +8,7 @@ from typing import Any
 
 from pymc_private.planning.accuracy import records_needed
 from pymc_private.planning.adversary import advantage
-from pymc_private.planning.table import Table, axes
+from pymc_private.planning.table import Table, axes, headed
 from pymc_private.privacy import power_affordable, psaqr_loss
 from pymc_private.privacy.printing import number
 from pymc_private.privacy.rounding import times_up
@@ -65,7 +65,7 @@ class Study(Table):
             ax.plot([r[0] for r in mine], [r[2] for r in mine], "o-", color=color, label=name)
         ax.axhline(self.information, color="0.6", lw=1, ls=":")
         ax.set(xlabel="epsilon (nats)", ylabel="records needed", xscale="log", yscale="log")
-        ax.set_title(self.title, loc="left", fontsize="small")
+        headed(ax, self.title)
         ax.legend(frameon=False, fontsize="small")
         return ax
 

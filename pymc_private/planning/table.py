@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 Cell = Any
 ACCENT, OTHER, INK, FAINT = "#2b6298", "#b3462b", "#1f2328", "#9aa3ac"
+WIDTH = 60
+"""Letters of a title in a line."""
 
 
 class Table:
@@ -63,6 +66,11 @@ class Table:
             for row in self._text()
         )
         return f"<div><b>{html.escape(self.title)}</b><table><tr>{head}</tr>{body}</table></div>"
+
+
+def headed(ax: Any, title: str) -> None:
+    """Write a title in lines that the axes hold."""
+    ax.set_title(textwrap.fill(title, WIDTH), loc="left", fontsize="small")
 
 
 def axes(ax: Any, width: float = 6.0, height: float = 3.6) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pymc_private.errors import DomainError
 from pymc_private.planning.accuracy import trimming_loss
-from pymc_private.planning.table import ACCENT, INK, OTHER, Table, axes
+from pymc_private.planning.table import ACCENT, INK, OTHER, Table, axes, headed
 from pymc_private.privacy import dkw_halfwidth, draws_affordable, psaqr_loss
 from pymc_private.privacy.arguments import inside_unit, positive
 from pymc_private.privacy.printing import number
@@ -80,8 +80,10 @@ class TradeOff(Table):
         ax.plot([self.best[0]], [self.best[-1]], "D", color=INK)
         ax.set(xlabel="L, where the prior is trimmed", ylabel="loss, at most", ylim=(0, 1.06))
         ax.set_xscale("log")
-        ax.set_title(self.title, loc="left", fontsize="small")
-        ax.legend(frameon=False, fontsize="small", loc="lower right", bbox_to_anchor=(1, 0.04))
+        headed(ax, self.title)
+        ax.legend(  # below, since every place inside is crossed by a line at some epsilon
+            frameon=False, fontsize="small", ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.19)
+        )
         counts = ax.twinx()
         counts.plot(at, [max(row[2], 0.5) for row in self.rows], ":", color="0.5")
         counts.set(yscale="log")

@@ -60,6 +60,34 @@ def test_sorted_draws_do_no_harm():
     assert within(how_often(too_large, 500), LOOSE, 500)
 
 
+def threshold_of(common, rare):
+    """Where the event starts if 1000 draws of P have so many scores above 0, of Q 500.
+
+    So many of P's lie above 2, none of Q's.
+    """
+    rng = np.random.default_rng(1)
+    p, q = (rng.random(1000) - (np.arange(1000) >= above) for above in (common, 500))
+    p[:rare] += 2.0
+
+    def value(inside, tested, other, others, error):
+        return events.epsilon_of(inside, tested, other, others, 0.0, error)
+
+    score = [("score", lambda x: x[:, 0])]
+    return events.choose_event(score, p[:, None], q[:, None], (1000, 1000), value, 1e-3).threshold
+
+
+def test_a_rare_event_that_may_be_chance_does_not_beat_a_common_one_that_is_not():
+    # Judged alone, 25 to none looks better than 500 to 300; of hundreds of events one may.
+    alone = [events.epsilon_of(k, 1000, j, 1000, 0.0, 1e-3) for k, j in ((25, 0), (500, 300))]
+    assert alone[0] > alone[1] > 0.0
+    assert abs(threshold_of(700, 25)) < 0.5
+    assert threshold_of(700, 100) > 1.0  # no chance explains this one
+
+
+def test_where_nothing_holds_for_all_events_together_the_best_one_alone_is_tried():
+    assert threshold_of(510, 25) > 1.0
+
+
 def many_values(rng):
     p, q = rng.integers(0, 60, size=(2, 400))
     return epsilon_lower_bound(p, q, false_alarm=LOOSE).epsilon > 0.0

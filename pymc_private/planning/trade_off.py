@@ -82,7 +82,11 @@ class TradeOff(Table):
         ax.set_xscale("log")
         headed(ax, self.title)
         ax.legend(  # below, since every place inside is crossed by a line at some epsilon
-            frameon=False, fontsize="small", ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.19)
+            frameon=False,
+            fontsize="small",
+            ncols=3,
+            loc="upper center",
+            bbox_to_anchor=(0.5, -0.19),
         )
         counts = ax.twinx()
         counts.plot(at, [max(row[2], 0.5) for row in self.rows], ":", color="0.5")

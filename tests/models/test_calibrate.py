@@ -43,7 +43,7 @@ deltas = st.one_of(st.just(0.0), st.floats(-12, -1).map(lambda power: 10.0**powe
 draws = st.integers(1, 300)
 
 
-@settings(max_examples=20 if settings.default.max_examples < 1000 else 1000)
+@settings(max_examples=8 if settings.default.max_examples < 1000 else 1000)
 @given(epsilon=budgets, delta=deltas, count=draws)
 def test_a_plan_never_exceeds_its_budget_and_wastes_little(private, epsilon, delta, count):
     plan = pmp.calibrate(private, epsilon=epsilon, delta=delta, draws=count)

@@ -56,7 +56,9 @@ def test_a_row_wise_use_of_a_baked_array_is_certified_without_reading_it():
     assert found[0] >= 200.0**2 / 2  # y = 0, c = 100, slope 0 against 1, from both records
 
 
-def test_integers_that_wrap_around_are_not_certified():
+def test_integers_that_wrap_around_are_not_certified(monkeypatch):
+    for effort in ("REFINE", "REFINE_ROWS", "SEARCH"):
+        monkeypatch.setattr(refine, effort, 60.0)
     with pm.Model(coords={"i": range(N)}) as model:
         x = pm.Data("x", np.full(N, 128, dtype="uint8"), dims="i")
         p = pm.Uniform("p", 0, 1)

@@ -327,7 +327,8 @@ print(count)
 """
 
 
-@pytest.mark.parametrize("look", ["str", pytest.param("view", marks=pytest.mark.audit)])
+@pytest.mark.audit
+@pytest.mark.parametrize("look", ["str", "view"])
 def test_a_look_inside_with_admits_nobody_beyond_the_budget(look, path, root):
     mine = 0
     with Ledger(path, epsilon=1) as ledger:

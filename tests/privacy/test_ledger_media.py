@@ -171,6 +171,7 @@ print(json.dumps({"reported": told, "said": said, "made": made}))
 """
 
 
+@pytest.mark.audit
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no such limits")
 def test_a_process_that_may_not_write_more_reports_no_charge_that_is_not_there(path, root):
     told = run(LIMITED, path, root=root)

@@ -60,6 +60,7 @@ def after_fork(source: str, root) -> list[str]:
     return run.stdout.split()
 
 
+@pytest.mark.audit
 def test_processes_share_no_number_after_a_fork(root):
     numbers = after_fork("SystemRandomness()", root)
     SESSION.spend(len(numbers) ** 2 / 2 * 2.0**-52)  # two of them may be equal by chance

@@ -1,7 +1,7 @@
 """Audit of every mechanism: a lower bound on epsilon beside what is claimed.
 
 Run ``python -m benchmarks.attacks [draws] [word]``: so many outputs on either side of mechanisms
-that take a while each, and up to 60 times as many of quick ones. 1,000 take a quarter of an hour; a
+that take a while each, and up to 60 times as many of quick ones. 1,000 take some ten minutes; a
 word picks the rows whose names hold it. No lower bound may exceed its claim, and that of a planted
 fault must: too little noise, or draws at ten times the power that is paid for.
 

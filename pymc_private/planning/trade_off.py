@@ -81,13 +81,9 @@ class TradeOff(Table):
         ax.set(xlabel="L, where the prior is trimmed", ylabel="loss, at most", ylim=(0, 1.06))
         ax.set_xscale("log")
         headed(ax, self.title)
-        ax.legend(  # below, since every place inside is crossed by a line at some epsilon
-            frameon=False,
-            fontsize="small",
-            ncols=3,
-            loc="upper center",
-            bbox_to_anchor=(0.5, -0.19),
-        )
+        # Below, since every place inside is crossed by a line at some epsilon.
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.19), "ncols": 3}
+        ax.legend(frameon=False, fontsize="small", **below)
         counts = ax.twinx()
         counts.plot(at, [max(row[2], 0.5) for row in self.rows], ":", color="0.5")
         counts.set(yscale="log")

@@ -51,10 +51,10 @@ def curved(rng):
     return private, "sigma", sigma
 
 
-def ranks(build, sampler, change=lambda draws: draws, seed=5) -> np.ndarray:
+def ranks(build, sampler, change=lambda draws: draws, seed=5, runs=RUNS) -> np.ndarray:
     """Smoothed ranks of the true parameters."""
-    rng, found = np.random.default_rng(seed), np.empty(RUNS)
-    for k in range(RUNS):
+    rng, found = np.random.default_rng(seed), np.empty(runs)
+    for k in range(runs):
         private, name, true = build(rng)
         randomness = SeededRandomness.from_seed(int(rng.integers(2**31)))
         draws = BY_NAME[sampler]().sample(private, DRAWS, randomness, lambda done: None)
@@ -78,5 +78,5 @@ def test_ranks_of_true_parameters_are_uniform(build, sampler):
 @pytest.mark.audit
 def test_draws_of_the_mirror_image_are_caught():
     # A posterior that ignores the data has uniform ranks too: this is not what ranks can see.
-    found = ranks(middle_of_normal, "conjugate", change=lambda draws: -draws)
+    found = ranks(middle_of_normal, "conjugate", change=lambda draws: -draws, runs=150)
     assert not cdf_envelope(found, stats.uniform.cdf).passes

@@ -174,11 +174,20 @@ def _planned(
     chosen = next(row for row in rows if row.chosen and row.draws == draws)
     final = tempered(chosen.private, chosen.power)
     method = choose(final, request.sampler, strict=request.strict)
-    certificate = chosen.certificate.tempered(final.power)
+    # What draws at this very power is what is paid for.
+    certificate = chosen.certificate.tempered(final.power).on(method.terms(final))
+    guarantee = certificate.guarantee(draws)
+    if guarantee.epsilon(request.delta) > request.epsilon:
+        raise Unsupported(
+            "the sampler that fits at this power costs more than the one it was found for",
+            got=f"{method.name}: epsilon {number(guarantee.epsilon(request.delta))}",
+            allowed=f"epsilon {number(request.epsilon, up=False)}",
+            do="name a sampler: calibrate(..., sampler='boxes')",
+        )
     return Plan(
         private=final,
         certificate=certificate,
-        guarantee=certificate.guarantee(draws),
+        guarantee=guarantee,
         sampler=method.name,
         method=method,
         draws=draws,

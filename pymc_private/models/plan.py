@@ -108,7 +108,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         priced = self.certificate.guarantee(self.draws)
-        if not self.certificate.covers(self.private) or priced != self.guarantee:
+        drawn = self.method is None or self.method.terms(self.private) == self.certificate.terms
+        if not self.certificate.covers(self.private) or priced != self.guarantee or not drawn:
             raise Incompatible(
                 "the parts of this plan do not belong together",
                 got="a model, a number of draws or a price that the certificate does not speak of",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import warnings
 
@@ -11,6 +12,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import BudgetExceeded, DomainError, NotCertified, PrivacyWarning
+from pymc_private.mechanisms import calibrate as calibrate_module
 from pymc_private.mechanisms.affordable import Affordable
 from pymc_private.mechanisms.regions import best_ends
 from pymc_private.models.information import information
@@ -200,3 +202,16 @@ def test_pictures_say_what_was_weighed(plan, alone):
     labels = [tick.get_text() for tick in over_regions.get_xticklabels()]
     assert labels[-1] == "as given"
     assert "information" in over_regions.get_ylabel()
+
+
+def test_a_plan_is_priced_on_the_terms_of_the_sampler_that_draws(plan, monkeypatch):
+    assert plan.certificate.terms == plan.method.terms(plan.private)
+    # Were another one to fit at the last power, its distance would not be paid for.
+    monkeypatch.setattr(calibrate_module, "choose", lambda *a, **k: pmp.Proximal(tv=1e-7))
+    with pytest.raises(pmp.Unsupported, match="costs more than the one"):
+        plan.at(1)
+
+
+def test_the_sampler_of_a_plan_cannot_be_exchanged_for_the_old_price(alone):
+    with pytest.raises(pmp.Incompatible, match="belong together"):
+        dataclasses.replace(alone, method=pmp.Proximal(tv=1e-3))

@@ -20,6 +20,13 @@ from tests.models.zoo import BY_NAME, N
 ZOO = list(BY_NAME)
 
 
+# Every other model at every run, the rest with the audits.
+HALF = [
+    pytest.param(name, marks=pytest.mark.audit) if place % 2 else name
+    for place, name in enumerate(ZOO)
+]
+
+
 @pytest.mark.parametrize("name", ZOO)
 def test_a_model_of_the_zoo_has_a_tight_certificate(name, certificate):
     entry, found = BY_NAME[name], certificate(name)
@@ -37,7 +44,7 @@ def test_the_range_is_the_formula_of_t5(name, certificate):
     assert found.range <= exact * BY_NAME[name].within
 
 
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", HALF)
 def test_no_pair_of_records_escapes_the_range(name, private, certificate):
     """PyMC's own log-likelihood of random records, at random points of the box."""
     found, rng = certificate(name), np.random.default_rng(7)
@@ -71,7 +78,7 @@ def test_the_record_graph_is_the_models_own_likelihood(name, private):
         assert np.max(fact.upper - fact.lower) < 1e-6
 
 
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", HALF)
 def test_a_row_reads_its_own_record_only(name, private):
     model, other = private(name), private(name, 2)
     rows = RowBounds(model.graph, model.sources, model.n)
@@ -91,7 +98,7 @@ def test_a_row_reads_its_own_record_only(name, private):
     assert np.array_equal(np.delete(before, N // 2), np.delete(after, N // 2))
 
 
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", HALF)
 def test_rows_may_be_stacked_in_any_number(name, private):
     """The coarse table of a few rows is that of all n rows, each with its own cell."""
     model = private(name)

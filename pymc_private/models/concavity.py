@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from pymc_private.analysis.rebuild import untraced
 from pymc_private.models.columns import columns_of
 from pymc_private.models.coordinates import Column, Role
 from pymc_private.models.curvature import Curves, curves
@@ -167,7 +168,8 @@ def concavity(private: PrivateModel) -> Concavity:
     key = _question(private)
     if key not in found:
         try:
-            found[key] = _proved(private)
+            with untraced():
+                found[key] = _proved(private)
         except NotConcave as reason:
             found[key] = reason
     answer = found[key]

@@ -6,6 +6,8 @@ import io
 import json
 import os
 import secrets
+import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,13 +81,20 @@ def to_bytes(release: Release) -> bytes:
     }
     posterior.attrs[HEADER] = dump_json(header)
     buffer = io.BytesIO()
-    posterior.to_netcdf(
-        buffer,
-        group="posterior",
-        engine="h5netcdf",
-        encoding={name: {"_FillValue": None} for name in posterior.variables},
-    )
+    with _here():
+        posterior.to_netcdf(
+            buffer,
+            group="posterior",
+            engine="h5netcdf",
+            encoding={name: {"_FillValue": None} for name in posterior.variables},
+        )
     return buffer.getvalue()
+
+
+def _here() -> AbstractContextManager[Any]:
+    """Away from a Dask cluster that is open: xarray would ask it to lock what lies in memory."""
+    dask = sys.modules.get("dask")
+    return nullcontext() if dask is None else dask.config.set(scheduler="synchronous")
 
 
 def parse(content: bytes) -> tuple[dict[str, Any], str]:

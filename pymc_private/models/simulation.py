@@ -26,6 +26,7 @@ from pymc_private.models.domain import Categories, Domain
 from pymc_private.models.domain_draws import uniform
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.sources import Source, root
+from pymc_private.privacy.neighbors import ADD_REMOVE
 
 MOST_ROWS = 4096
 """Records simulated at most where rows differ in what they compute, so that all are needed."""
@@ -146,6 +147,8 @@ def _generators(
             return records, _resized(observed, swaps, records)
         except UNCOMPUTABLE:
             pass  # a distribution that holds on to its size
+    if private.neighbors == ADD_REMOVE:
+        raise _no_generator("all records would be needed, and how many there are is protected")
     if private.n > MOST_ROWS:
         raise _no_generator(f"rows differ, and there are more than {MOST_ROWS}")
     return private.n, rebuild(list(observed.values()), swaps)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.samplers.approximate import Nuts, Proximal
 from pymc_private.samplers.boxes import LARGEST_DIMENSION
 from pymc_private.samplers.method import Boxes, Conjugate, Grid, Method
@@ -35,7 +36,7 @@ class Candidate:
     claim : str
         Empty where it does not fit.
     seconds : float
-        Rough estimate; NaN where it does not fit.
+        Rough estimate; NaN where it does not fit, or where the number of records is protected.
     why_not : str
     """
 
@@ -47,7 +48,8 @@ class Candidate:
     def __str__(self) -> str:
         if self.why_not:
             return f"{self.name}: {self.why_not}"
-        return f"{self.name}, {self.claim}, {_about(self.seconds)}"
+        time = "" if math.isnan(self.seconds) else f", {_about(self.seconds)}"
+        return f"{self.name}, {self.claim}{time}"
 
 
 def choose(private: PrivateModel, sampler: Any = AUTO, *, strict: bool = False) -> Method:
@@ -99,9 +101,10 @@ def candidates(private: PrivateModel, draws: int) -> tuple[Candidate, ...]:
         try:
             method.check(private)
             method.terms(private)
-            found.append(
-                Candidate(method.name, method.claim(private), method.seconds(private, draws))
-            )
+            # A time would tell about how many records there are.
+            protected = private.neighbors == ADD_REMOVE
+            seconds = math.nan if protected else method.seconds(private, draws)
+            found.append(Candidate(method.name, method.claim(private), seconds))
         except (Unsupported, DomainError) as error:
             found.append(Candidate(method.name, "", float("nan"), error.problem))
     return tuple(found)

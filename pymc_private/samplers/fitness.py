@@ -144,8 +144,10 @@ def _refuse_blind_envelope(private: PrivateModel) -> None:
     if clip is None:
         return
     clipped = sum(w.count for w in private.graph.windows) or private.n
-    gap = float(private.power) * clipped * (clip[1] - clip[0])
-    if gap <= MOST_BLIND:
+    power = float(private.power)
+    gap = power * clipped * (clip[1] - clip[0])
+    protected = private.neighbors == ADD_REMOVE  # then neither verdict nor words may tell n
+    if gap <= MOST_BLIND and not protected:
         return
     graph = replace(private.graph, record=unclipped(private.graph), clip=None)
     rows = RowBounds(graph, private.sources, private.n)
@@ -156,8 +158,8 @@ def _refuse_blind_envelope(private: PrivateModel) -> None:
     if not _is_bounded(private.box, upper)[0]:
         raise Unsupported(
             "the box sampler would hardly ever accept a draw of this clipped likelihood",
-            got=f"somewhere on the region nothing but the clip is known of a record: {gap:.4g} "
-            f"nats for {clipped} of them at power {float(private.power):.4g}",
+            got="somewhere on the region nothing but the clip is known of a record"
+            + ("" if protected else f": {gap:.4g} nats for {clipped} of them at power {power:.4g}"),
             allowed=f"log-likelihoods that intervals bound, or at most {MOST_BLIND:g} nats",
             do="trim away from the edge (a scale of zero), write the likelihood with Ops that have "
             "an interval rule, or narrow the clip; a smaller budget per draw tempers more",

@@ -136,6 +136,12 @@ def test_every_sampler_tells_its_time_or_why_not(beta, square):
     assert all(c.claim for c in candidates(beta, 10) if not c.why_not)
 
 
+def test_no_time_is_told_where_the_number_of_records_is_protected(beta):
+    found = candidates(replace(beta, neighbors="add_remove"), 10)
+    assert all(np.isnan(c.seconds) for c in found)
+    assert str(found[0]) == f"{found[0].name}, {found[0].claim}"
+
+
 def test_a_plan_tells_its_alternatives(beta):
     found = {c.name: str(c) for c in pmp.calibrate(beta, epsilon=1, draws=2).alternatives()}
     assert "proved (real arithmetic), seconds" in found["boxes"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -188,3 +190,13 @@ def test_a_scale_of_zero_is_refused_and_a_small_one_is_not():
 
 def test_the_number_of_records_is_small_here():
     assert N < 10  # else draws of scores without a rule would take long
+
+
+@pytest.mark.parametrize("n", [4, 300])
+def test_under_add_remove_the_verdict_does_not_tell_the_number_of_records(n):
+    score = BY_NAME["elementwise dark"]
+    plain = replace(score.privatize(n=n), neighbors="add_remove")
+    private = pmp.trim(pmp.clip(plain, -4, 0), box=BOXES["elementwise dark"])
+    with pytest.raises(pmp.Unsupported, match="hardly ever accept") as caught:
+        pmp.Boxes().check(pmp.temper(private, 0.005))
+    assert "nats for" not in str(caught.value)

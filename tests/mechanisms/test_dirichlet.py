@@ -111,7 +111,8 @@ def test_under_add_remove_nothing_tells_the_number_of_records():
             [1, 2, 3, 4, 5, 6], method=method, ledger=ledger(neighbors="add_remove"), **words
         )
         assert release.facts["counts"] == other.facts["counts"]
-        assert "1283" not in repr(release.facts)
+        random = {"ledger_head"}  # a hash: any four digits occur in it now and then
+        assert "1283" not in repr({k: v for k, v in release.facts.items() if k not in random})
     with pytest.raises(pmp.DomainError, match="profile"):
         pmp.dirichlet(COUNTS, epsilon=1, delta=1e-5, neighbors="add_remove")
     zero = pmp.dirichlet([0, 0, 0], method="exact", ledger=ledger(neighbors="add_remove"), **words)

@@ -12,8 +12,9 @@ from functools import lru_cache
 import numpy as np
 from scipy import optimize, special
 
+from pymc_private.mechanisms.tables.alike import alike_posterior
 from pymc_private.mechanisms.tables.plan import _noisy_kl
-from pymc_private.mechanisms.tables.posterior import NoisyTable, noisy_posterior, shrunk
+from pymc_private.mechanisms.tables.posterior import NoisyTable
 from pymc_private.privacy import (
     beta_pair_delta,
     beta_pair_rdp,
@@ -294,8 +295,8 @@ def noise_aware(privacy: str) -> Method:
         }
         total = float(next(iter(counts.values())).sum())
         sd = plan.scale if law == "gaussian" else noise_sd(plan.scale)
-        found = noisy_posterior(noisy, plan.law, plan.scale, sd, total)
-        return {name: table.mean() for name, table in shrunk(found, noisy, sd).items()}
+        found = alike_posterior(noisy, plan.law, plan.scale, sd, total)
+        return {name: table.mean() for name, table in found.items()}
 
     return method
 

@@ -9,14 +9,10 @@ import numpy as np
 
 from pymc_private.errors import Incompatible
 from pymc_private.mechanisms.release import Release
+from pymc_private.mechanisms.tables.alike import alike_posterior
 from pymc_private.mechanisms.tables.contents import simplices
 from pymc_private.mechanisms.tables.plan import CountPlan
-from pymc_private.mechanisms.tables.posterior import (
-    NoisyTable,
-    TablePosterior,
-    noisy_posterior,
-    shrunk,
-)
+from pymc_private.mechanisms.tables.posterior import NoisyTable
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.privacy.noisy_counts import GAUSSIAN
@@ -79,8 +75,7 @@ class Noisy:
         }
         known = total if first.design.neighbors == SUBSTITUTE else None
         sd = variance**0.5
-        found = noisy_posterior(noisy, law, scale, sd, known, first.design.minimum)
-        self.posterior: dict[str, TablePosterior] = shrunk(found, noisy, sd)
+        self.posterior = alike_posterior(noisy, law, scale, sd, known, first.design.minimum)
 
     def mean(self) -> dict[str, np.ndarray]:
         """Posterior means."""

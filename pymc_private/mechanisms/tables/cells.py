@@ -63,10 +63,17 @@ class Cells:
         bins = self.step * np.arange(self.logs.shape[-1])
         return np.asarray(self.low[..., None] + bins + 0.5 * (self.step - 1))
 
-    def with_prior(self, a: float) -> Cells:
-        """Multiply by the prior of each cell."""
+    def with_prior(self, a: float | np.ndarray) -> Cells:
+        """Multiply by the prior of each cell; its parameter is one number, or one for each cell."""
+        if isinstance(a, np.ndarray):
+            return replace(self, logs=self.logs + _log_priors(self.low, self.step, a, self.width))
         first = self.low[..., None] + self.step * np.arange(self.logs.shape[-1])
         return replace(self, logs=self.logs + _log_prior(first, self.step, a))
+
+    @property
+    def width(self) -> int:
+        """Bins of a cell."""
+        return int(self.logs.shape[-1])
 
     def with_each(self, priors: Sequence[float]) -> Cells:
         """Multiply one row by several priors: a row for each."""
@@ -175,7 +182,15 @@ def _bins(first: np.ndarray, step: int, a: float) -> np.ndarray:
     return np.asarray(upto + np.log1p(-np.minimum(np.exp(below - upto), 1.0 - 1e-15)))
 
 
-def _log_upto(x: np.ndarray, a: float) -> np.ndarray:
+def _log_priors(low: np.ndarray, step: int, a: np.ndarray, width: int) -> np.ndarray:
+    """`_log_prior` where each cell has a parameter of its own: low and a of shape (rows, d)."""
+    ends = low[..., None] + step * np.arange(width + 1)
+    upto = _log_upto(ends, a[..., None])
+    below, upto = upto[..., :-1], upto[..., 1:]
+    return np.asarray(upto + np.log1p(-np.minimum(np.exp(below - upto), 1.0 - 1e-15)))
+
+
+def _log_upto(x: np.ndarray, a: float | np.ndarray) -> np.ndarray:
     """Logarithm of the sum from 0 to x - 1: Gamma(x + a) / (Gamma(a + 1) Gamma(x))."""
     at = np.maximum(x.astype(float), 1.0)
     found = special.gammaln(at + a) - special.gammaln(at) - special.gammaln(a + 1.0)

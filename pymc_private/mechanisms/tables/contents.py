@@ -6,6 +6,7 @@ import numpy as np
 
 from pymc_private.errors import Incompatible
 from pymc_private.mechanisms.tables import noise
+from pymc_private.mechanisms.tables.alike import MixedPosterior
 from pymc_private.mechanisms.tables.families import Tables
 from pymc_private.mechanisms.tables.plan import CountPlan
 from pymc_private.mechanisms.tables.posterior import NoisyTable, TablePosterior, noisy_posterior
@@ -83,7 +84,9 @@ def _noisy(plan: CountPlan, tables: Tables, seed: int | None) -> Arrays:
     return {n: noise.seeded(a, found.law, found.scale, generator) for n, a in tables.counts.items()}
 
 
-def simplices(table: TablePosterior, draws: int, generator: np.random.Generator) -> np.ndarray:
+def simplices(
+    table: TablePosterior | MixedPosterior, draws: int, generator: np.random.Generator
+) -> np.ndarray:
     """Draw probabilities from a posterior given noisy counts."""
     parameters = table.draw(draws, generator)
     logs = dirichlet_draws(parameters, 1, SeededRandomness(generator))[0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
@@ -60,10 +60,8 @@ class TablePosterior:
     tilt : array, shape (rows of laws,)
     center, variance : array, shape (rows of laws,)
         What is known of the rows' sums; variance 0 is exact, inf is nothing.
-    prior : float
+    prior : float or array of that shape
         Parameter of each cell.
-    kept : float
-        Share of the differences between rows that is kept: see `shrunk`.
     """
 
     shape: tuple[int, ...]
@@ -71,12 +69,11 @@ class TablePosterior:
     tilt: np.ndarray
     center: np.ndarray
     variance: np.ndarray
-    prior: float
-    kept: float = 1.0
+    prior: float | np.ndarray
 
     def counts(self) -> np.ndarray:
         """Posterior means of the true counts."""
-        return self._shaped(self.laws.tilted(self.tilt)[1])
+        return np.asarray(self.laws.tilted(self.tilt)[1].reshape(self.shape))
 
     def mean(self) -> np.ndarray:
         """Posterior means of the probabilities, strictly inside (0, 1)."""
@@ -86,15 +83,7 @@ class TablePosterior:
     def draw(self, draws: int, generator: np.random.Generator) -> np.ndarray:
         """Draw tables of Dirichlet parameters n + a, n the true counts: shape (draws, ...)."""
         counts = draw_given_sums(self.laws, self.tilt, self._log_sum, draws, generator)
-        return np.stack([self._shaped(drawn) for drawn in counts]) + self.prior
-
-    def _shaped(self, counts: np.ndarray) -> np.ndarray:
-        """Give counts the shape of the family, its rows drawn together."""
-        rows = counts.reshape(-1, self.shape[-1])
-        if self.kept < 1.0:
-            alike = np.outer(rows.sum(axis=1), rows.sum(axis=0)) / max(float(rows.sum()), 1e-300)
-            rows = self.kept * rows + (1.0 - self.kept) * alike
-        return np.asarray(rows.reshape(self.shape))
+        return np.asarray(counts.reshape(draws, *self.shape) + self.prior)
 
     def _log_sum(self, row: int, sums: np.ndarray) -> np.ndarray:
         """Log weight of a row's sums. A tilt common to all rows stands for their total."""
@@ -141,41 +130,11 @@ def noisy_posterior(
         if not consistent:
             found[name] = _apart(table, rows, law, scale, minimum, 1.0)
             continue
-        center, variance = _told(name, tables, sd)
-        found[name] = _one(table, rows, (law, scale, minimum), total, (center, variance), priors)
+        center, variance = told_sums(name, tables, sd)
+        found[name] = family_posterior(
+            table, rows, (law, scale, minimum), total, (center, variance), priors
+        )
     return found
-
-
-def shrunk(
-    posteriors: Mapping[str, TablePosterior], tables: Mapping[str, NoisyTable], sd: float
-) -> dict[str, TablePosterior]:
-    """Draw the rows of families together as far as noise explains their differences.
-
-    The prior of `noisy_posterior` takes all cells of a family as unlike each other, so noise in one
-    row passes for a difference between rows, which is what a classifier goes by. The residuals of
-    the noisy counts from independence, n_row n_value / N, keep the share that positive-part
-    James-Stein leaves them: 1 - (rows - 1) (values - 1) sd^2 / their sum of squares, both sums over
-    all families whose rows are values of the same columns.
-    """
-    sums: dict[tuple[str, ...], np.ndarray] = {}
-    for name, posterior in posteriors.items():
-        found = np.array(_residuals(posterior, tables[name]))
-        parents = tables[name].dims[:-1]
-        sums[parents] = sums.get(parents, np.zeros(2)) + found
-    kept = {
-        parents: max(0.0, 1.0 - free * sd**2 / left) if free and left > 0.0 else 1.0
-        for parents, (free, left) in sums.items()
-    }
-    return {k: replace(p, kept=kept[tables[k].dims[:-1]]) for k, p in posteriors.items()}
-
-
-def _residuals(posterior: TablePosterior, table: NoisyTable) -> tuple[float, float]:
-    """Degrees of freedom of the differences between rows, and their sum of squares."""
-    rows = table.noisy.reshape(-1, table.noisy.shape[-1]).astype(float)
-    counts = posterior.counts().reshape(rows.shape)
-    alike = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / max(float(counts.sum()), 1e-300)
-    free = (rows.shape[0] - 1) * (rows.shape[1] - 1)
-    return float(free), float(((rows - alike) ** 2).sum()) if free else 0.0
 
 
 def _apart(
@@ -186,19 +145,22 @@ def _apart(
     return TablePosterior(table.noisy.shape, laws, none, none, none + np.inf, prior)
 
 
-def _one(
+def family_posterior(
     table: NoisyTable,
     rows: np.ndarray,
     noise: tuple[str, float, float],
     total: float | None,
     told: tuple[np.ndarray, np.ndarray],
-    priors: Sequence[float],
+    priors: Sequence[float] = PRIORS,
 ) -> TablePosterior:
+    """Give the posterior of one family, of whose rows' sums others have told.
+
+    noise: the law, its scale and the least count; told: mean and variance of each row's sum.
+    """
     center, variance = told
     prior = _prior_mean(rows, noise, total, priors)
     laws = cells(rows, noise[0], noise[1], prior, noise[2], total)
-    alone = len(rows) == 1 or not np.isfinite(variance).any()
-    if alone and total is not None:
+    if total is not None and alone(rows, variance):
         laws = laws.flat()
         few = distinct_cells(rows, *noise, total)
         tilt = match_sum(few.with_prior(prior), total)
@@ -206,6 +168,11 @@ def _one(
     else:
         tilt = match_totals(laws, center, variance, total)
     return TablePosterior(table.noisy.shape, laws, tilt, center, variance, prior)
+
+
+def alone(rows: np.ndarray, variance: np.ndarray) -> bool:
+    """Nothing is known of the rows' sums but what they add up to."""
+    return len(rows) == 1 or not np.isfinite(variance).any()
 
 
 def _prior_mean(
@@ -228,7 +195,9 @@ def _prior_mean(
     return round(float(special.softmax(scores) @ each), 3)
 
 
-def _told(name: str, tables: Mapping[str, NoisyTable], sd: float) -> tuple[np.ndarray, np.ndarray]:
+def told_sums(
+    name: str, tables: Mapping[str, NoisyTable], sd: float
+) -> tuple[np.ndarray, np.ndarray]:
     """What other families say of the sums of a family's rows: mean and variance of a Gaussian."""
     table = tables[name]
     parents, shape = table.dims[:-1], table.noisy.shape[:-1]

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import special
 
-from pymc_private.mechanisms.tables.cells import cells, distinct_cells, match_sum
-from pymc_private.mechanisms.tables.posterior import NoisyTable, noisy_posterior, shrunk
+from pymc_private.mechanisms.tables.alike import SHARES, alike_posterior, share_weights
+from pymc_private.mechanisms.tables.cells import (
+    cells,
+    distinct_cells,
+    match_sum,
+    match_totals,
+    noise_cells,
+)
+from pymc_private.mechanisms.tables.posterior import NoisyTable, TablePosterior, noisy_posterior
 
 N, SCALE = 3000, 60.0
 
@@ -29,39 +38,71 @@ def divergence(rows, tables):
 
 def posteriors(seed, difference):
     rows, noisy = family(seed, difference)
-    plain = noisy_posterior({"x": noisy}, "discrete_gaussian", SCALE, SCALE, float(N))["x"]
-    return rows, plain, shrunk({"x": plain}, {"x": noisy}, SCALE)["x"]
+    words = ({"x": noisy}, "discrete_gaussian", SCALE, SCALE, float(N))
+    return rows, noisy_posterior(*words)["x"], alike_posterior(*words)["x"]
 
 
 def test_rows_that_are_alike_are_closer_together_and_rows_that_differ_stay_apart():
-    for difference, most in ((0.0, 0.75), (1.0, 1.02)):
+    for difference, most in ((0.0, 0.75), (1.0, 1.3)):
         found = [posteriors(seed, difference) for seed in range(12)]
         before = np.mean([divergence(rows, plain.mean()) for rows, plain, _ in found])
         after = np.mean([divergence(rows, drawn.mean()) for rows, _, drawn in found])
         assert after < most * before
-    assert np.mean([s.kept for _, _, s in (posteriors(i, 0.0) for i in range(12))]) < 0.3
-    assert np.mean([s.kept for _, _, s in (posteriors(i, 1.0) for i in range(12))]) > 0.6
 
 
-def test_draws_and_means_tell_the_same_and_margins_stay():
-    _, plain, drawn = posteriors(3, 0.3)
-    assert 0.0 < drawn.kept < 1.0
-    some = drawn.draw(600, np.random.default_rng(0)) - drawn.prior
-    assert some.mean(axis=0) == pytest.approx(drawn.counts(), abs=0.05 * N / 8)
-    for axis in (0, 1):
-        assert drawn.counts().sum(axis=axis) == pytest.approx(plain.counts().sum(axis=axis))
-    one = {"p": NoisyTable(np.array([5, 9]), ("k",))}
-    alone = noisy_posterior(one, "laplace", 2.0, 2.8, 14.0)
-    assert shrunk(alone, one, 2.8)["p"].kept == 1.0
+def test_draws_and_means_tell_the_same():
+    _, _, mixed = posteriors(3, 0.3)
+    assert len(mixed.parts) > 1
+    drawn = mixed.draw(2000, np.random.default_rng(0))
+    assert drawn.shape == (2000, 2, 8)
+    means = (drawn / drawn.sum(axis=-1, keepdims=True)).mean(axis=0)
+    assert means == pytest.approx(mixed.mean(), abs=0.01)
+    assert mixed.mean().sum(axis=-1) == pytest.approx(1.0)
 
 
-def test_families_with_the_same_rows_keep_one_share():
-    tables = {f"x{i}": family(i, 0.5)[1] for i in range(4)}
-    tables |= {"other": NoisyTable(tables["x0"].noisy, ("region", "other"))}
-    found = noisy_posterior(tables, "discrete_gaussian", SCALE, SCALE, float(N))
-    kept = {name: table.kept for name, table in shrunk(found, tables, SCALE).items()}
-    assert len({kept[f"x{i}"] for i in range(4)}) == 1
-    assert kept["other"] != kept["x0"]
+def test_the_posterior_is_that_of_rows_around_a_common_row():
+    """Rows by enumeration: Dirichlet-multinomial with sums that are known, Gaussian noise."""
+    noisy, common, scale = np.array([[4, -1, 3], [1, 6, 2]]), np.array([0.5, 0.3, 0.2]), 2.0
+    sums, a = np.array([7, 6]), np.array([[3.0, 1.8, 1.2], [1.0, 0.6, 0.4]])
+    assert a / a.sum(axis=1, keepdims=True) == pytest.approx(np.tile(common, (2, 1)))
+    laws = noise_cells(noisy, "discrete_gaussian", scale).with_prior(a)
+    tilt = match_totals(laws, sums.astype(float), np.full(2, 1e-6), None)
+    known = (sums.astype(float), np.zeros(2))
+    found = TablePosterior((2, 3), laws, tilt, *known, a).draw(20_000, np.random.default_rng(1))
+    for j in range(2):
+        cells3 = [c for c in itertools.product(range(sums[j] + 1), repeat=3) if sum(c) == sums[j]]
+        logs = [
+            (special.gammaln(c + a[j]) - special.gammaln(np.add(c, 1.0))).sum()
+            - 0.5 * ((noisy[j] - c) ** 2).sum() / scale**2
+            for c in map(np.array, cells3)
+        ]
+        expected = special.softmax(logs) @ np.array(cells3, float)
+        assert (found[:, j] - a[j]).mean(axis=0) == pytest.approx(expected, abs=0.06)
+
+
+def test_families_lend_each_other_what_they_know_of_shares():
+    flat = np.zeros((1, len(SHARES)))
+    sure = np.where(np.arange(len(SHARES)) == 5, 0.0, -50.0)
+    assert share_weights(flat)[0] == pytest.approx(1 / len(SHARES))
+    together = share_weights(np.vstack([flat, *[sure] * 9]))
+    assert together[0, 5] > 0.6
+    assert together[1:, 5] == pytest.approx(1.0)
+
+
+def test_one_row_and_protected_totals_and_one_value_are_ordinary():
+    one = NoisyTable(np.array([5, 9]), ("class",))
+    rows = NoisyTable(np.array([[3, 4, -1], [2, 2, 6]]), ("class", "x"))
+    single = NoisyTable(np.array([[5], [8]]), ("class", "z"))
+    for total in (14.0, None):
+        tables = {"class": one, "x": rows, "z": single}
+        found = alike_posterior(tables, "laplace", 2.0, 2.8, total)
+        plain = noisy_posterior({"class": one, "x": rows, "z": single}, "laplace", 2.0, 2.8, total)
+        assert found["class"].mean() == pytest.approx(plain["class"].mean())
+        assert found["z"].mean() == pytest.approx(1.0)
+        assert np.isfinite(found["x"].mean()).all()
+        assert found["x"].draw(5, np.random.default_rng(0)).shape == (5, 2, 3)
+    free = alike_posterior({"x": rows}, "laplace", 2.0, 2.8, 16.0)["x"]
+    assert free.mean().sum(axis=-1) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("law", "scale"), [("laplace", 7.0), ("discrete_gaussian", 40.0)])

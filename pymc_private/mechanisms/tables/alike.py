@@ -1,0 +1,228 @@
+"""The posterior of families whose rows are drawn from one common row: T26, for classifiers.
+
+`posterior` takes the cells of a family as unlike each other, so noise in one row passes for a
+difference between rows, which is what a classifier goes by. Here row j of n_j records is a priori
+Dirichlet around the common row m of its family, with variance q f_j m (1 - m) and
+f_j = 1 - 2 w_j + sum w^2, w = n / N, as for deviations from a weighted mean. The share q is
+weighed by the noisy counts themselves, families lending each other strength: the sum of squares of
+their doubly centered residuals from n_j m_i is about free sd^2 + q sum_j n_j^2 f_j sum_i m_i (1 -
+m_i) (a scaled chi-square). All of it is post-processing of noisy counts and costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import special
+
+from pymc_private.mechanisms.tables.cells import match_sum, match_totals, noise_cells
+from pymc_private.mechanisms.tables.posterior import (
+    NoisyTable,
+    TablePosterior,
+    alone,
+    family_posterior,
+    told_sums,
+)
+from pymc_private.privacy.noisy_counts import GAUSSIAN, LAPLACE
+
+SHARES = np.geomspace(0.01, 0.9, 8)
+"""Shares q: 0.01 is next to no difference between rows, 0.9 no likeness."""
+STRENGTH = 2.0
+"""Families that stand for what is believed of q before, each share as likely as the others."""
+ROUNDS = 50
+LEAST_WEIGHT = 0.05
+"""Shares less likely than this are left out: each is a pass over all cells."""
+LEAST_PRIOR, LEAST_SIZE = 1e-3, 1e-3
+EXCESS = {LAPLACE: 3.0}
+"""Excess kurtosis of the noise."""
+
+
+@dataclass(frozen=True)
+class MixedPosterior:
+    """A posterior over shares q: one of each, and how likely it is.
+
+    Attributes
+    ----------
+    parts : sequence of TablePosterior
+    weights : array, shape (parts,)
+        Their sum is 1.
+    """
+
+    parts: Sequence[TablePosterior]
+    weights: np.ndarray
+
+    def mean(self) -> np.ndarray:
+        """Posterior means of the probabilities, strictly inside (0, 1)."""
+        return np.asarray(
+            sum(w * part.mean() for w, part in zip(self.weights, self.parts, strict=True))
+        )
+
+    def draw(self, draws: int, generator: np.random.Generator) -> np.ndarray:
+        """Draw tables of Dirichlet parameters n + a, n the true counts: shape (draws, ...)."""
+        times = generator.multinomial(draws, self.weights)
+        found = [
+            part.draw(int(n), generator) for n, part in zip(times, self.parts, strict=True) if n
+        ]
+        return np.asarray(generator.permutation(np.concatenate(found)))
+
+
+def alike_posterior(
+    tables: Mapping[str, NoisyTable],
+    law: str,
+    scale: float,
+    sd: float,
+    total: float | None,
+    minimum: float = 0.0,
+) -> dict[str, TablePosterior | MixedPosterior]:
+    """Give the posterior of every family, rows drawn together as far as noise explains them.
+
+    Parameters
+    ----------
+    tables : mapping of str to NoisyTable
+    law, scale, sd
+        The noise, and its standard deviation.
+    total : float or None
+        Public number of records; None where it is protected, then the noisy counts tell it.
+    minimum : float
+        Public lower bound of every count.
+    """
+    noise = (law, scale, minimum)
+    size = _size(tables) if total is None else total
+    families = {name: _family(name, tables, noise, sd, size) for name in tables}
+    several = [f for f in families.values() if f.rows > 1]
+    found: dict[str, TablePosterior | MixedPosterior] = {}
+    if several:
+        logs = np.stack([f.log_likelihood(sd, EXCESS.get(law, 0.0)) for f in several])
+        for family, weights in zip(several, share_weights(logs), strict=True):
+            found[family.name] = family.mixed(weights, noise, total)
+    for name, family in families.items():
+        if family.rows == 1:
+            rows = family.noisy
+            one = family_posterior(
+                tables[name], rows, noise, total, (family.center, family.variance)
+            )
+            found[name] = one
+    return {name: found[name] for name in tables}
+
+
+def share_weights(logs: np.ndarray) -> np.ndarray:
+    """Give how likely each share is in each family, the law of shares learned from all families.
+
+    Empirical Bayes with a few imagined families, by expectation and maximization.
+
+    Parameters
+    ----------
+    logs : array, shape (families, shares)
+        Log likelihoods.
+
+    Returns
+    -------
+    array of that shape
+        Rows sum to 1.
+    """
+    prior = np.full(logs.shape[1], 1.0 / logs.shape[1])
+    for _ in range(ROUNDS):
+        weights = special.softmax(logs + np.log(prior), axis=1)
+        prior = (weights.sum(axis=0) + STRENGTH / len(prior)) / (len(logs) + STRENGTH)
+    return np.asarray(special.softmax(logs + np.log(prior), axis=1))
+
+
+@dataclass(frozen=True)
+class _Family:
+    """Noisy counts of a family as rows, and what is known of their sums."""
+
+    name: str
+    table: NoisyTable
+    noisy: np.ndarray
+    center: np.ndarray
+    variance: np.ndarray
+    common: np.ndarray
+    sizes: np.ndarray
+
+    @property
+    def rows(self) -> int:
+        return len(self.noisy)
+
+    @cached_property
+    def spread(self) -> np.ndarray:
+        """f: variance of each row about the common one, as a share of that among rows."""
+        weights = self.sizes / self.sizes.sum()
+        return np.asarray(np.maximum(1.0 - 2.0 * weights + (weights**2).sum(), 1e-3))
+
+    def log_likelihood(self, sd: float, excess: float) -> np.ndarray:
+        """Log likelihood of each share, shape (shares,)."""
+        left = self.noisy - np.outer(self.sizes, self.common)
+        left = left - left.mean(axis=0) - left.mean(axis=1, keepdims=True) + left.mean()
+        free = (self.rows - 1) * (self.noisy.shape[1] - 1)
+        if free == 0:
+            return np.zeros(len(SHARES))
+        signal = float(
+            (self.sizes**2 * self.spread).sum() * (self.common * (1 - self.common)).sum()
+        )
+        expected = np.maximum(free * sd**2 + SHARES * signal, 1e-300)
+        degrees = free / (1.0 + 0.5 * excess)
+        return np.asarray(-0.5 * degrees * (np.log(expected) + (left**2).sum() / expected))
+
+    def mixed(
+        self, weights: np.ndarray, noise: tuple[str, float, float], total: float | None
+    ) -> MixedPosterior:
+        """Give the posterior, shares that are not likely left out."""
+        kept = weights >= min(LEAST_WEIGHT, float(weights.max()))
+        laws = noise_cells(self.noisy, *noise, total)
+        parts = []
+        for share in SHARES[kept]:
+            prior = self._prior(float(share))
+            one = laws.with_prior(prior)
+            if total is not None and alone(self.noisy, self.variance):
+                one = one.flat()
+                tilt, known = match_sum(one, total), (np.array([total]), np.zeros(1))
+            else:
+                tilt = match_totals(one, self.center, self.variance, total)
+                known = (self.center, self.variance)
+            shape = self.table.noisy.shape
+            parts.append(TablePosterior(shape, one, tilt, *known, prior.reshape(shape)))
+        return MixedPosterior(parts, weights[kept] / weights[kept].sum())
+
+    def _prior(self, share: float) -> np.ndarray:
+        """Dirichlet parameters of the rows: concentration 1 / (q f) - 1 around the common row."""
+        concentration = 1.0 / np.minimum(share * self.spread, 0.95) - 1.0
+        return np.maximum(np.outer(concentration, self.common), LEAST_PRIOR)
+
+
+def _size(tables: Mapping[str, NoisyTable]) -> float:
+    """Number of records as the noisy counts tell it: every family counts all of them."""
+    cells = np.array([t.noisy.size for t in tables.values()], float)
+    sums = np.array([t.noisy.sum() for t in tables.values()], float)
+    return max(float((sums / cells).sum() / (1.0 / cells).sum()), 1.0)
+
+
+def _family(
+    name: str, tables: Mapping[str, NoisyTable], noise: tuple[str, float, float], sd: float,
+    size: float,
+) -> _Family:  # fmt: skip
+    table = tables[name]
+    noisy = table.noisy.reshape(-1, table.noisy.shape[-1])
+    rows = len(noisy)
+    center, variance = told_sums(name, tables, sd)
+    if rows == 1:
+        return _Family(name, table, noisy, center, variance, np.ones(1), np.ones(1))
+    sums = NoisyTable(noisy.sum(axis=0), ("value",))
+    none = (np.zeros(1), np.full(1, np.inf))
+    of_sums = (GAUSSIAN, sd * rows**0.5, noise[2] * rows)
+    common = family_posterior(sums, sums.noisy[None], of_sums, size, none).mean()
+    return _Family(
+        name, table, noisy, center, variance, common, _sizes(noisy, center, variance, sd, size)
+    )
+
+
+def _sizes(
+    noisy: np.ndarray, center: np.ndarray, variance: np.ndarray, sd: float, size: float
+) -> np.ndarray:
+    """Numbers of records of the rows: what others tell and their own sums, adding up to `size`."""
+    told, own = 1.0 / np.maximum(variance, 1e-300), 1.0 / max(noisy.shape[1] * sd**2, 1e-300)
+    found = (told * center + own * noisy.sum(axis=1)) / (told + own)
+    found = np.maximum(found + (size - found.sum()) / len(found), LEAST_SIZE * size)
+    return np.asarray(found * (size / found.sum()))

@@ -1,12 +1,14 @@
-"""The posterior of families whose rows are drawn from one common row: T26, for classifiers.
+"""The posterior of families whose rows may be drawn from one common row: T26, for classifiers.
 
 `posterior` takes the cells of a family as unlike each other, so noise in one row passes for a
-difference between rows, which is what a classifier goes by. Here row j of n_j records is a priori
-Dirichlet around the common row m of its family, with variance q f_j m (1 - m) and
-f_j = 1 - 2 w_j + sum w^2, w = n / N, as for deviations from a weighted mean. The share q is
-weighed by the noisy counts themselves, families lending each other strength: the sum of squares of
-their doubly centered residuals from n_j m_i is about free sd^2 + q sum_j n_j^2 f_j sum_i m_i (1 -
-m_i) (a scaled chi-square). All of it is post-processing of noisy counts and costs nothing.
+difference between rows, which is what a classifier goes by. Two models are averaged, each as
+likely as the other: that one, its rows drawn together by James-Stein (`shrunk`), and one where row
+j of n_j records is a priori Dirichlet around the common row m of its family, with variance
+q f_j m (1 - m) and f_j = 1 - 2 w_j + sum w^2, w = n / N, as for deviations from a weighted mean.
+The share q is weighed by the noisy counts themselves, families lending each other strength: the
+sum of squares of their doubly centered residuals from n_j m_i is about
+free sd^2 + q sum_j n_j^2 f_j sum_i m_i (1 - m_i), a scaled chi-square. All of it is
+post-processing of noisy counts and costs nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from pymc_private.mechanisms.tables.posterior import (
     TablePosterior,
     alone,
     family_posterior,
+    noisy_posterior,
+    shrunk,
     told_sums,
 )
 from pymc_private.privacy.noisy_counts import GAUSSIAN, LAPLACE
@@ -35,6 +39,8 @@ STRENGTH = 2.0
 ROUNDS = 50
 LEAST_WEIGHT = 0.05
 """Shares less likely than this are left out: each is a pass over all cells."""
+UNLIKE = 0.5
+"""Weight of the model that takes cells as unlike each other."""
 LEAST_PRIOR, LEAST_SIZE = 1e-3, 1e-3
 EXCESS = {LAPLACE: 3.0}
 """Excess kurtosis of the noise."""
@@ -42,7 +48,7 @@ EXCESS = {LAPLACE: 3.0}
 
 @dataclass(frozen=True)
 class MixedPosterior:
-    """A posterior over shares q: one of each, and how likely it is.
+    """A posterior over models: one of each, and how likely it is.
 
     Attributes
     ----------
@@ -91,21 +97,17 @@ def alike_posterior(
     """
     noise = (law, scale, minimum)
     size = _size(tables) if total is None else total
+    apart = shrunk(noisy_posterior(tables, law, scale, sd, total, minimum), tables, sd)
     families = {name: _family(name, tables, noise, sd, size) for name in tables}
     several = [f for f in families.values() if f.rows > 1]
-    found: dict[str, TablePosterior | MixedPosterior] = {}
+    found: dict[str, TablePosterior | MixedPosterior] = {**apart}
     if several:
         logs = np.stack([f.log_likelihood(sd, EXCESS.get(law, 0.0)) for f in several])
         for family, weights in zip(several, share_weights(logs), strict=True):
-            found[family.name] = family.mixed(weights, noise, total)
-    for name, family in families.items():
-        if family.rows == 1:
-            rows = family.noisy
-            one = family_posterior(
-                tables[name], rows, noise, total, (family.center, family.variance)
-            )
-            found[name] = one
-    return {name: found[name] for name in tables}
+            parts, likely = family.parts(weights, noise, total)
+            halves = np.append(UNLIKE, (1.0 - UNLIKE) * likely)
+            found[family.name] = MixedPosterior([apart[family.name], *parts], halves)
+    return found
 
 
 def share_weights(logs: np.ndarray) -> np.ndarray:
@@ -166,10 +168,10 @@ class _Family:
         degrees = free / (1.0 + 0.5 * excess)
         return np.asarray(-0.5 * degrees * (np.log(expected) + (left**2).sum() / expected))
 
-    def mixed(
+    def parts(
         self, weights: np.ndarray, noise: tuple[str, float, float], total: float | None
-    ) -> MixedPosterior:
-        """Give the posterior, shares that are not likely left out."""
+    ) -> tuple[list[TablePosterior], np.ndarray]:
+        """Give the posterior of each share, those that are not likely left out, and weights."""
         kept = weights >= min(LEAST_WEIGHT, float(weights.max()))
         laws = noise_cells(self.noisy, *noise, total)
         parts = []
@@ -184,7 +186,7 @@ class _Family:
                 known = (self.center, self.variance)
             shape = self.table.noisy.shape
             parts.append(TablePosterior(shape, one, tilt, *known, prior.reshape(shape)))
-        return MixedPosterior(parts, weights[kept] / weights[kept].sum())
+        return parts, weights[kept] / weights[kept].sum()
 
     def _prior(self, share: float) -> np.ndarray:
         """Dirichlet parameters of the rows: concentration 1 / (q f) - 1 around the common row."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
@@ -62,6 +62,8 @@ class TablePosterior:
         What is known of the rows' sums; variance 0 is exact, inf is nothing.
     prior : float or array of that shape
         Parameter of each cell.
+    kept : float
+        Share of the differences between rows that is kept: see `shrunk`.
     """
 
     shape: tuple[int, ...]
@@ -70,10 +72,11 @@ class TablePosterior:
     center: np.ndarray
     variance: np.ndarray
     prior: float | np.ndarray
+    kept: float = 1.0
 
     def counts(self) -> np.ndarray:
         """Posterior means of the true counts."""
-        return np.asarray(self.laws.tilted(self.tilt)[1].reshape(self.shape))
+        return self._shaped(self.laws.tilted(self.tilt)[1])
 
     def mean(self) -> np.ndarray:
         """Posterior means of the probabilities, strictly inside (0, 1)."""
@@ -83,7 +86,15 @@ class TablePosterior:
     def draw(self, draws: int, generator: np.random.Generator) -> np.ndarray:
         """Draw tables of Dirichlet parameters n + a, n the true counts: shape (draws, ...)."""
         counts = draw_given_sums(self.laws, self.tilt, self._log_sum, draws, generator)
-        return np.asarray(counts.reshape(draws, *self.shape) + self.prior)
+        return np.stack([self._shaped(drawn) for drawn in counts]) + self.prior
+
+    def _shaped(self, counts: np.ndarray) -> np.ndarray:
+        """Give counts the shape of the family, its rows drawn together."""
+        rows = counts.reshape(-1, self.shape[-1])
+        if self.kept < 1.0:
+            alike = np.outer(rows.sum(axis=1), rows.sum(axis=0)) / max(float(rows.sum()), 1e-300)
+            rows = self.kept * rows + (1.0 - self.kept) * alike
+        return np.asarray(rows.reshape(self.shape))
 
     def _log_sum(self, row: int, sums: np.ndarray) -> np.ndarray:
         """Log weight of a row's sums. A tilt common to all rows stands for their total."""
@@ -135,6 +146,38 @@ def noisy_posterior(
             table, rows, (law, scale, minimum), total, (center, variance), priors
         )
     return found
+
+
+def shrunk(
+    posteriors: Mapping[str, TablePosterior], tables: Mapping[str, NoisyTable], sd: float
+) -> dict[str, TablePosterior]:
+    """Draw the rows of families together as far as noise explains their differences.
+
+    The prior of `noisy_posterior` takes all cells of a family as unlike each other, so noise in one
+    row passes for a difference between rows, which is what a classifier goes by. The residuals of
+    the noisy counts from independence, n_row n_value / N, keep the share that positive-part
+    James-Stein leaves them: 1 - (rows - 1) (values - 1) sd^2 / their sum of squares, both sums over
+    all families whose rows are values of the same columns.
+    """
+    sums: dict[tuple[str, ...], np.ndarray] = {}
+    for name, posterior in posteriors.items():
+        found = np.array(_residuals(posterior, tables[name]))
+        parents = tables[name].dims[:-1]
+        sums[parents] = sums.get(parents, np.zeros(2)) + found
+    kept = {
+        parents: max(0.0, 1.0 - free * sd**2 / left) if free and left > 0.0 else 1.0
+        for parents, (free, left) in sums.items()
+    }
+    return {k: replace(p, kept=kept[tables[k].dims[:-1]]) for k, p in posteriors.items()}
+
+
+def _residuals(posterior: TablePosterior, table: NoisyTable) -> tuple[float, float]:
+    """Degrees of freedom of the differences between rows, and their sum of squares."""
+    rows = table.noisy.reshape(-1, table.noisy.shape[-1]).astype(float)
+    counts = posterior.counts().reshape(rows.shape)
+    alike = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / max(float(counts.sum()), 1e-300)
+    free = (rows.shape[0] - 1) * (rows.shape[1] - 1)
+    return float(free), float(((rows - alike) ** 2).sum()) if free else 0.0
 
 
 def _apart(

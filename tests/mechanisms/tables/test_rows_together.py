@@ -16,19 +16,24 @@ from pymc_private.mechanisms.tables.cells import (
     match_totals,
     noise_cells,
 )
-from pymc_private.mechanisms.tables.posterior import NoisyTable, TablePosterior, noisy_posterior
+from pymc_private.mechanisms.tables.posterior import (
+    NoisyTable,
+    TablePosterior,
+    noisy_posterior,
+    shrunk,
+)
 
 N, SCALE = 3000, 60.0
 
 
-def family(seed, difference, values=8):
+def family(seed, difference, name="x", values=8):
     """Two classes whose values differ as told, with noise that hides a typical cell by half."""
     rng = np.random.default_rng(seed)
     share = rng.dirichlet(np.full(values, 2.0))
     other = (1 - difference) * share + difference * rng.dirichlet(np.full(values, 2.0))
     rows = np.array([rng.multinomial(N // 2, p) for p in (share, other)], float)
     noise = np.round(rng.normal(0, SCALE, rows.shape)).astype(int)
-    return rows, NoisyTable(rows.astype(int) + noise, ("class", "x"))
+    return rows, NoisyTable(rows.astype(int) + noise, ("class", name))
 
 
 def divergence(rows, tables):
@@ -36,22 +41,24 @@ def divergence(rows, tables):
     return float(special.rel_entr(shares, tables).sum(axis=1).mean())
 
 
-def posteriors(seed, difference):
-    rows, noisy = family(seed, difference)
-    words = ({"x": noisy}, "discrete_gaussian", SCALE, SCALE, float(N))
-    return rows, noisy_posterior(*words)["x"], alike_posterior(*words)["x"]
+def posteriors(seed, difference, families=4):
+    found = {f"x{i}": family(100 * seed + i, difference, f"x{i}") for i in range(families)}
+    words = ("discrete_gaussian", SCALE, SCALE, float(N))
+    noisy = {name: table for name, (_, table) in found.items()}
+    plain, mixed = noisy_posterior(noisy, *words), alike_posterior(noisy, *words)
+    return [(found[name][0], plain[name], mixed[name]) for name in found]
 
 
 def test_rows_that_are_alike_are_closer_together_and_rows_that_differ_stay_apart():
-    for difference, most in ((0.0, 0.75), (1.0, 1.3)):
-        found = [posteriors(seed, difference) for seed in range(12)]
+    for difference, most in ((0.0, 0.75), (0.3, 0.9), (1.0, 1.2)):
+        found = [one for seed in range(6) for one in posteriors(seed, difference)]
         before = np.mean([divergence(rows, plain.mean()) for rows, plain, _ in found])
-        after = np.mean([divergence(rows, drawn.mean()) for rows, _, drawn in found])
+        after = np.mean([divergence(rows, mixed.mean()) for rows, _, mixed in found])
         assert after < most * before
 
 
 def test_draws_and_means_tell_the_same():
-    _, _, mixed = posteriors(3, 0.3)
+    _, _, mixed = posteriors(3, 0.3, families=1)[0]
     assert len(mixed.parts) > 1
     drawn = mixed.draw(2000, np.random.default_rng(0))
     assert drawn.shape == (2000, 2, 8)
@@ -103,6 +110,15 @@ def test_one_row_and_protected_totals_and_one_value_are_ordinary():
         assert found["x"].draw(5, np.random.default_rng(0)).shape == (5, 2, 3)
     free = alike_posterior({"x": rows}, "laplace", 2.0, 2.8, 16.0)["x"]
     assert free.mean().sum(axis=-1) == pytest.approx(1.0)
+
+
+def test_families_with_the_same_rows_keep_one_share():
+    tables = {f"x{i}": family(i, 0.5, f"x{i}")[1] for i in range(4)}
+    tables |= {"other": NoisyTable(tables["x0"].noisy, ("region", "other"))}
+    found = noisy_posterior(tables, "discrete_gaussian", SCALE, SCALE, float(N))
+    kept = {name: table.kept for name, table in shrunk(found, tables, SCALE).items()}
+    assert len({kept[f"x{i}"] for i in range(4)}) == 1
+    assert kept["other"] != kept["x0"]
 
 
 @pytest.mark.parametrize(("law", "scale"), [("laplace", 7.0), ("discrete_gaussian", 40.0)])

@@ -32,13 +32,15 @@ from pymc_private.mechanisms.tables.posterior import (
 )
 from pymc_private.privacy.noisy_counts import GAUSSIAN, LAPLACE
 
-SHARES = np.geomspace(0.01, 0.9, 8)
+SHARES = np.geomspace(0.01, 0.9, 5)
 """Shares q: 0.01 is next to no difference between rows, 0.9 no likeness."""
 STRENGTH = 2.0
 """Families that stand for what is believed of q before, each share as likely as the others."""
 ROUNDS = 50
 LEAST_WEIGHT = 0.05
 """Shares less likely than this are left out: each is a pass over all cells."""
+OF_SUMS = (0.3,)
+"""Prior parameter of a cell of the common row, whose sums noise hides less."""
 UNLIKE = 0.5
 """Weight of the model that takes cells as unlike each other."""
 LEAST_PRIOR, LEAST_SIZE = 1e-3, 1e-3
@@ -214,7 +216,7 @@ def _family(
     sums = NoisyTable(noisy.sum(axis=0), ("value",))
     none = (np.zeros(1), np.full(1, np.inf))
     of_sums = (GAUSSIAN, sd * rows**0.5, noise[2] * rows)
-    common = family_posterior(sums, sums.noisy[None], of_sums, size, none).mean()
+    common = family_posterior(sums, sums.noisy[None], of_sums, size, none, OF_SUMS).mean()
     return _Family(
         name, table, noisy, center, variance, common, _sizes(noisy, center, variance, sd, size)
     )

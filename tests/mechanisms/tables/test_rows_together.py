@@ -50,7 +50,7 @@ def posteriors(seed, difference, families=4):
 
 
 def test_rows_that_are_alike_are_closer_together_and_rows_that_differ_stay_apart():
-    for difference, most in ((0.0, 0.75), (0.3, 0.9), (1.0, 1.2)):
+    for difference, most in ((0.0, 0.75), (0.3, 0.9), (1.0, 1.25)):
         found = [one for seed in range(6) for one in posteriors(seed, difference)]
         before = np.mean([divergence(rows, plain.mean()) for rows, plain, _ in found])
         after = np.mean([divergence(rows, mixed.mean()) for rows, _, mixed in found])
@@ -89,11 +89,11 @@ def test_the_posterior_is_that_of_rows_around_a_common_row():
 
 def test_families_lend_each_other_what_they_know_of_shares():
     flat = np.zeros((1, len(SHARES)))
-    sure = np.where(np.arange(len(SHARES)) == 5, 0.0, -50.0)
+    sure = np.where(np.arange(len(SHARES)) == 3, 0.0, -50.0)
     assert share_weights(flat)[0] == pytest.approx(1 / len(SHARES))
     together = share_weights(np.vstack([flat, *[sure] * 9]))
-    assert together[0, 5] > 0.6
-    assert together[1:, 5] == pytest.approx(1.0)
+    assert together[0, 3] > 0.6
+    assert together[1:, 3] == pytest.approx(1.0)
 
 
 def test_one_row_and_protected_totals_and_one_value_are_ordinary():

@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.classification [--reps 20] [--sets ...] [--out benchmarks/out]``: ours at
 delta = 1e-5 and pure, OpenDP's Laplace counts as a user would write them, the paper's calibration,
-clipped Gaussian counts; diffprivlib if an interpreter that has it is named (--diffprivlib).
-Resumable. Neighbors: one record replaced, the number of records public.
+clipped Gaussian counts; diffprivlib and mbi if interpreters that have them are named
+(--diffprivlib, --mbi). Resumable. Neighbors: one record replaced, the number of records public.
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ import numpy as np
 import pandas as pd
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from benchmarks.dirichlet_methods import alg1, clipped, exact_opt, nonprivate
+from benchmarks.dirichlet_methods import (
+    alg1,
+    budget,
+    clipped,
+    exact_opt,
+    noise_for,
+    nonprivate,
+)
 from benchmarks.dirichlet_uci import logs_of, scores
 from benchmarks.uci import Coded, coded, counted, families, split
 from pymc_private.estimators import DirichletNaiveBayes
@@ -115,6 +122,26 @@ def diffprivlib_nb(python: str) -> Classifier:
     return classify
 
 
+def mbi_nb(python: str) -> Classifier:
+    """mbi's law of a star (the class and each feature), from the noise ours has at delta 1e-5."""
+
+    def classify(data, train, test, eps, rep):
+        dims = families(data, "nb", "")
+        counts = counted(data, dims, train)
+        plan = noise_for(budget(eps, "(eps,delta)"), len(counts))
+        rng = np.random.default_rng([rep, 6])
+        noisy = {k: t + rng.normal(0.0, plan.sd, t.shape) for k, t in counts.items()}
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = Path(folder) / "in.npz", Path(folder) / "out.npz"
+            np.savez(source, sd=plan.sd, total=len(train), **noisy)
+            script = Path(__file__).with_name("peer_mbi.py")
+            subprocess.run([python, script, source, target], check=True)
+            tables = dict(np.load(target))
+        return logs_of(data, tables, dims, test)
+
+    return classify
+
+
 METHODS: dict[str, Classifier] = {
     "nonprivate": by_tables(nonprivate),
     "ours, delta 1e-5": ours(1e-5),
@@ -129,29 +156,36 @@ METHODS: dict[str, Classifier] = {
 LEFT_OUT = {
     "diffprivlib": "its last release does not import beside scikit-learn 1.9; name an interpreter "
     "that has it, --diffprivlib PATH",
-    "mbi": "it estimates a law from noisy margins of the user's making, which is what "
-    "mechanisms.tables.posterior does here; it has no classifier to compare with",
+    "mbi": "it wants JAX in an environment of its own; name an interpreter that has it, --mbi PATH",
 }
 
 
-def available(python: str | None) -> dict[str, Classifier]:
+PEERS: dict[str, tuple[str, Callable[[str], Classifier]]] = {
+    "diffprivlib": ("diffprivlib GaussianNB, pure", diffprivlib_nb),
+    "mbi": ("mbi, delta 1e-5", mbi_nb),
+}
+
+
+def available(pythons: dict[str, str | None]) -> dict[str, Classifier]:
     """All methods that can run here, saying why others cannot."""
     found, left = dict(METHODS), dict(LEFT_OUT)
-    if python is not None:
-        del left["diffprivlib"]
-        found["diffprivlib GaussianNB, pure"] = diffprivlib_nb(python)
+    for peer, python in pythons.items():
+        if python is not None:
+            del left[peer]
+            name, make = PEERS[peer]
+            found[name] = make(python)
     for peer, why in left.items():
         print(f"{peer}: left out; {why}")
     return found
 
 
-def run(sets, reps, file: Path, python: str | None) -> pd.DataFrame:
+def run(sets, reps, file: Path, pythons: dict[str, str | None]) -> pd.DataFrame:
     """Compute what is missing and append it."""
     done = set()
     if file.exists():
         old = pd.read_csv(file, dtype={"eps": str})
         done = set(zip(*(old[c] for c in COLUMNS[:4]), strict=True))
-    methods = available(python)
+    methods = available(pythons)
     bar = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with file.open("a", newline="") as handle, Progress(*bar) as progress:
         writer = csv.DictWriter(handle, COLUMNS)
@@ -183,10 +217,12 @@ def main() -> None:
     parser.add_argument("--reps", type=int, default=20)
     parser.add_argument("--sets", nargs="*", default=list(SETS))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
-    parser.add_argument("--diffprivlib", help="an interpreter that has diffprivlib")
+    for peer in PEERS:
+        parser.add_argument(f"--{peer}", help=f"an interpreter that has {peer}")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    found = run(options.sets, options.reps, options.out / "classification.csv", options.diffprivlib)
+    pythons = {peer: getattr(options, peer) for peer in PEERS}
+    found = run(options.sets, options.reps, options.out / "classification.csv", pythons)
     for metric in ("acc", "log_loss"):
         table = found.pivot_table(index=["dataset", "method"], columns="eps", values=metric)
         print(f"\n{metric}, mean of {found['rep'].nunique()} splits\n{table.round(3).to_string()}")

@@ -1,0 +1,212 @@
+"""What is tried on a known target, and its scores: one generator for each kind of work.
+
+Each gives (method, epsilon, scores) of one replication. `as_there` repeats some methods by the
+definitions of the reference results, where those differ from ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from benchmarks import mollifier_baselines as baselines
+from benchmarks import private_gan
+from benchmarks.mollifier_targets import Grid, Target, grid_of, scores
+from pymc_private import Box, Hull, MollifiedBoosting, Window, mollify
+from pymc_private.mechanisms.mollifiers.clip import best_level, clip_to_window
+from pymc_private.mechanisms.mollifiers.estimates import estimate_ratio
+from pymc_private.mechanisms.mollifiers.hull import Mixture
+from pymc_private.mechanisms.mollifiers.references import Marginals
+
+N = 10_000
+SHARE = 0.05
+ESTIMATES = {"kde": "kde", "gbdt": "trees", "nn1": "network", "hist_64": None}
+
+Found = Iterator[tuple[str, float, dict[str, float]]]
+
+
+def law_scores(grid: Grid, log_ratio: np.ndarray, window: tuple[float, float]) -> dict[str, float]:
+    """Scores of a law with this log Q/Q0 on the grid, normalized there."""
+    with np.errstate(divide="ignore"):
+        log_law = np.log(grid.reference) + log_ratio
+    log_law -= np.log(np.exp(log_law).sum())
+    return scores(grid, log_law) | _ends(log_ratio, window)
+
+
+def exact_scores(grid: Grid, log_ratio: np.ndarray, window: tuple[float, float]) -> dict:
+    """Scores of a law that is normalized already, off the grid."""
+    with np.errstate(divide="ignore"):
+        log_law = np.log(grid.reference) + log_ratio
+    return scores(grid, log_law) | _ends(log_ratio, window)
+
+
+def _ends(log_ratio: np.ndarray, window: tuple[float, float]) -> dict[str, float]:
+    least, most = float(log_ratio.min()), float(log_ratio.max())
+    inside = window[0] - 1e-9 <= least and most <= window[1] + 1e-9
+    return {"log_ratio_lo": least, "log_ratio_hi": most, "inside_window": float(inside)}
+
+
+def known(target: Target, epsilons: tuple[float, ...]) -> Found:
+    """What needs the target itself: ceilings."""
+    grid = grid_of(target.name)
+    ratio, mass = grid.log_ratio, grid.reference
+
+    def tilted(width: float) -> np.ndarray:
+        return np.clip(ratio - best_level(ratio, mass, width), -width / 2, width / 2)
+
+    for eps in epsilons:
+        half, whole = (-eps / 2, eps / 2), (-2 * eps, 2 * eps)
+        yield "q0", eps, law_scores(grid, np.zeros(len(mass)), half)
+        clip, _ = clip_to_window(ratio, mass, Window.symmetric(eps))
+        yield "optimum", eps, law_scores(grid, clip, half)
+        window = Window.asymmetric(eps, SHARE)
+        clip, _ = clip_to_window(ratio, mass, window)
+        yield "optimum_asym.05", eps, law_scores(grid, clip, (window.lower, window.upper))
+        yield "mbde_ceiling", eps, law_scores(grid, tilted(eps / 2), whole)
+        yield "tilt_eps", eps, law_scores(grid, tilted(eps), whole)
+        yield "optimum_asym_best", eps, law_scores(grid, tilted(eps), whole)
+        boxed = grid_of(target.name, True)
+        clip, _ = clip_to_window(boxed.log_ratio, boxed.reference, Window.symmetric(eps))
+        yield "optimum_boxQ0", eps, exact_scores(boxed, clip, half)
+
+
+def plug_ins(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
+    """T15d with an estimate, in both windows, and the tilt of many draws."""
+    rows, grid = target.sample(N, rep), grid_of(target.name)
+    for name, how in ESTIMATES.items():
+        base = Marginals(target.reference)
+        ratio = _equal_cells(base, rows) if how is None else estimate_ratio(rows, base, how)
+        for eps in epsilons:
+            law = mollify(rows, base, eps, estimate=ratio)
+            yield (
+                f"plugin_{name}",
+                eps,
+                exact_scores(grid, law.log_ratio(grid.points), (-eps / 2, eps / 2)),
+            )
+            if name == "hist_64":
+                continue
+            window = Window.asymmetric(eps, SHARE)
+            law = mollify(rows, base, eps, estimate=ratio, window=window)
+            yield (
+                f"plugin_{name}_asym.05",
+                eps,
+                exact_scores(grid, law.log_ratio(grid.points), (window.lower, window.upper)),
+            )
+            if name == "kde":
+                law = mollify(rows, base, eps, estimate=ratio, kind="tilt")
+                yield (
+                    "plugin_kde_tilt",
+                    eps,
+                    law_scores(grid, law.log_ratio(grid.points), (-eps / 2, eps / 2)),
+                )
+                spread = np.maximum(ratio(grid.points), -50.0)
+                shifted = baselines.scale_and_shift(spread, grid, eps, most=20.0)
+                yield "scale_shift", eps, scores(grid, shifted)
+    low, high = target.box
+    inside = rows[((rows > low) & (rows < high)).all(axis=1)]
+    boxed, base = grid_of(target.name, True), Box([low] * target.dimension, high)
+    ratio = estimate_ratio(inside, base, "kde")
+    for eps in epsilons:
+        law = mollify(inside, base, eps, estimate=ratio)
+        found = law.log_ratio(np.clip(boxed.points, low, high))
+        yield "plugin_kde_boxQ0", eps, exact_scores(boxed, found, (-eps / 2, eps / 2))
+
+
+def _equal_cells(base: Marginals, rows: np.ndarray) -> Any:
+    """Counts in 64 cells of equal reference mass."""
+    along = 64 if base.dimension == 1 else 8
+    cells = Hull.response_on_cells(base, along, 1.0).cells
+    share = np.bincount(cells.find(rows), minlength=64) / len(rows)
+    with np.errstate(divide="ignore"):
+        logs = np.log(64 * share)
+    return lambda x: logs[cells.find(x)]
+
+
+def boosted(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
+    """MBDE and its stretch; the gain of each round beside T14's bound."""
+    rows, grid = target.sample(N, rep), grid_of(target.name)
+    for eps in epsilons:
+        model = MollifiedBoosting(eps, 3, random_state=rep, progressbar=False).fit(rows)
+        ratio = model.log_ratio(grid.points)
+        yield "mbde_T3", eps, law_scores(grid, ratio, (-eps / 4, eps / 4))
+        for t, r in enumerate(model.rounds_, 1):
+            made = {
+                "gain": r.gain,
+                "least_gain": r.least_gain,
+                "edge_data": r.edge_data,
+                "edge_law": r.edge_law,
+            }
+            yield f"mbde_round_{t}", eps, made
+        model.stretch = True
+        model.mollified_ = model._law()
+        ratio = model.log_ratio(grid.points)
+        yield "mbde_T3_stretch", eps, law_scores(grid, ratio, (-eps / 2, eps / 2))
+
+
+def hulls(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
+    """Hulls of randomized response on cells of equal reference mass."""
+    rows, grid = target.sample(N, rep), grid_of(target.name)
+    base = Marginals(target.reference)
+    for eps in epsilons:
+        for cells in (4, 16):
+            along = cells if target.dimension == 1 else math.isqrt(cells)
+            hull = Hull.response_on_cells(base, along, eps)
+            least = math.log(cells / (cells - 1 + math.exp(eps)))
+            window = least, least + eps
+            share = np.bincount(hull.cells.find(rows), minlength=cells) / len(rows)
+            law = Mixture(hull, share)
+            found = law.weights[hull.cells.find(grid.points)]
+            yield f"krr_hull_{cells}", eps, exact_scores(grid, found, window)
+            projected = mollify(rows, hull, eps).log_ratio(grid.points)
+            yield f"krr_projected_{cells}", eps, exact_scores(grid, projected, window)
+
+
+def noisy(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
+    """Densities with noise: Bernstein, Laplace histograms, a private GAN."""
+    rows, grid = target.sample(N, rep), grid_of(target.name)
+    width = baselines.held_out_width(rows)
+    degrees = (10, 20, 40) if target.dimension == 1 else (5, 10, 20)
+    for degree, whole in [(k, False) for k in degrees] + [(10, True)]:
+        name = f"dpb_k{degree}{'_integral' if whole else ''}"
+        made = baselines.bernstein(target, rows, grid, degree, epsilons, width, rep, whole)
+        for eps, law in made:
+            yield name, eps, scores(grid, law)
+    for eps in epsilons:
+        for name, whole in (("laplace_hist_record", False), ("laplace_hist_integral", True)):
+            law = baselines.laplace_histogram(target, rows, grid, eps, rep, whole)
+            yield name, eps, scores(grid, law)
+        if eps >= 0.5:
+            rng = baselines.fresh("gan", target.name, eps, rep)
+            drawn = private_gan.train(rows, eps, rng)
+            yield "gan_record", eps, scores(grid, baselines.from_draws(drawn, grid))
+
+
+def wide(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
+    """5 and 10 dimensions: gains on fresh draws of the target; pools normalize the clips."""
+    rows, test = target.sample(N, rep), target.sample(N, 1000 + rep)
+    base = Marginals(target.reference)
+    exact = target.logpdf(test) - base.logpdf(test)
+    for eps in epsilons:
+        made = {"optimum": mollify(_Law(target), base, eps)}
+        for name in ("trees", "network"):
+            made[f"plugin_{name}"] = mollify(rows, base, eps, estimate=name)
+        made["plugin_network_tilt"] = mollify(rows, base, eps, estimate="network", kind="tilt")
+        for name, law in made.items():
+            found = law.log_ratio(test)
+            if law.kind == "tilt":
+                found = found - np.log(np.mean(np.exp(law.log_ratio(base.pool(2**16)))))
+            yield name, eps, {"gain": float(found.mean()), "kl": float((exact - found).mean())}
+        model = MollifiedBoosting(eps, 3, random_state=rep, progressbar=False).fit(rows)
+        found = model.score_samples(test) - base.logpdf(test)
+        yield "mbde_T3", eps, {"gain": float(found.mean()), "kl": float((exact - found).mean())}
+
+
+class _Law:
+    """A target as a law with a density."""
+
+    def __init__(self, target: Target) -> None:
+        self.shapes, self.text = {"x": (target.dimension,)}, target.name
+        self.dimension, self.logpdf = target.dimension, target.logpdf

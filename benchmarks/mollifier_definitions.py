@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 from sklearn.neural_network import MLPClassifier
 
 from benchmarks.mollifier_methods import SHARE, N, law_scores
-from benchmarks.mollifier_targets import Target, grid_of
+from benchmarks.mollifier_targets import TARGETS, Target, grid_of
 from pymc_private import Window
 from pymc_private.mechanisms.mollifiers.clip import clip_to_window
 
@@ -78,6 +78,13 @@ def clipped_counts(share: np.ndarray, eps: float) -> np.ndarray:
         return np.where(share > 0, eps / 2, rest)
     highest = ratio.max() + eps
     return law(brentq(lambda c: float(np.exp(law(c)).mean()) - 1.0, lowest, highest, xtol=1e-14))
+
+
+def widest_error(domain: str, cells: int) -> float:
+    """How far the mass of a cell's grid points lies from its mass, at most, relative to that."""
+    grid, along = grid_of(domain), round(cells ** (1 / TARGETS[domain].dimension))
+    there = np.bincount(find(grid.points, along), grid.reference, minlength=cells)
+    return float(np.abs(cells * there - 1.0).max())
 
 
 def _on_cells(target: Target, rows: np.ndarray, cells: int, epsilons: tuple[float, ...]) -> Found:

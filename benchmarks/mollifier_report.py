@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import mollifier_agreement
+from benchmarks.mollifier_agreement import Key, Table
+
 BESIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
 # Both in gray or black, so that ten colors do; the optimum lies on the best plug-in.
 ENDS: dict[str, dict[str, Any]] = {
@@ -17,19 +20,6 @@ ENDS: dict[str, dict[str, Any]] = {
     "optimum": {"color": "black", "linestyle": (0, (4, 4)), "zorder": 3},
 }
 
-Key = tuple[str, str, float, str]
-Table = dict[Key, np.ndarray]
-
-TOLERANCES: tuple[tuple[str, dict[str, float]], ...] = (
-    ("mbde_T3_stretch", {"kl": 0.04, "nll": 0.04, "gap_share": 0.07, "coverage": 0.01}),
-    ("mbde_T3", {"kl": 0.008, "nll": 0.008, "gap_share": 0.02, "coverage": 0.003}),
-    ("plugin_kde", {"kl": 0.004, "nll": 0.004, "gap_share": 0.006, "coverage": 0.005}),
-    ("plugin_hist", {"kl": 0.004, "nll": 0.004, "gap_share": 0.006, "coverage": 0.005}),
-    ("plugin_gbdt", {"kl": 0.01, "nll": 0.01, "gap_share": 0.015, "coverage": 0.01}),
-    ("plugin_nn1", {"kl": 0.06, "nll": 0.06, "gap_share": 0.07, "coverage": 0.01}),
-    ("krr_hull", {"kl": 0.006, "nll": 0.006, "gap_share": 0.015, "coverage": 0.01}),
-    ("", {"kl": 0.002, "nll": 0.002, "gap_share": 0.004, "coverage": 0.003}),
-)
 WHOLE = (
     "dpb_k10_integral", "laplace_hist_integral", "plugin_kde", "plugin_kde_boxQ0",
     "plugin_kde_tilt", "mbde_T3", "mbde_T3_stretch", "scale_shift", "krr_projected_16", "q0",
@@ -73,50 +63,6 @@ def summary(table: Table, file: Path) -> None:
         for key, values in sorted(table.items()):
             sd = values.std(ddof=1) if len(values) > 1 else 0.0
             writer.writerow((*key, len(values), f"{values.mean():.6g}", f"{sd:.3g}"))
-
-
-def agreement(table: Table, reference: Path, file: Path) -> str:
-    """Compare with the reference results, within the tolerances of their description."""
-    lines, missed = [], []
-    counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    with reference.open() as stored:
-        for row in csv.DictReader(stored):
-            key = (row["domain"], row["method"], float(row["eps"]), row["metric"])
-            allowed = _tolerance(row, len(table.get(key, ())))
-            if key not in table or allowed is None:
-                continue
-            ours, theirs = float(table[key].mean()), float(row["mean"])
-            fits = abs(ours - theirs) <= allowed
-            counts[key[1]][0 if fits else 1] += 1
-            lines.append((*key, f"{ours:.6g}", row["mean"], f"{allowed:.3g}", int(fits)))
-            if not fits:
-                missed.append(f"  {' '.join(map(str, key))}: {ours:.5g}, there {theirs:.5g}")
-    with file.open("w", newline="") as out:
-        writer = csv.writer(out)
-        writer.writerow(("domain", "method", "eps", "metric", "ours", "theirs", "tolerance", "ok"))
-        writer.writerows(lines)
-    inside = sum(good for good, _ in counts.values())
-    by_method = [f"  {m}: {a} of {a + b}" for m, (a, b) in sorted(counts.items())]
-    head = f"{inside} of {len(lines)} numbers agree with the reference results"
-    return "\n".join([head, *by_method, "outside:", *missed])
-
-
-def _tolerance(row: dict[str, str], reps: int) -> float | None:
-    method, metric = row["method"], row["metric"]
-    if method == "dpb_k10_integral":
-        return None  # heavy tails: only ranks would compare
-    if metric == "inside_window":
-        return 0.0
-    if method.startswith("dpb"):
-        if metric == "coverage":
-            return 0.05
-        wide = 3.0 * float(row["sd"]) * (0.25 + 1.0 / max(reps, 1)) ** 0.5
-        return wide if metric in ("nll", "kl") else None
-    if metric not in ("nll", "kl", "coverage", "gap_share"):
-        return None
-    if method == "mbde_T3" and float(row["eps"]) > 2:
-        return {"coverage": 0.006}.get(metric, 0.02)
-    return next(found for start, found in TOLERANCES if method.startswith(start))[metric]
 
 
 def curve(table: Table, domain: str, method: str, metric: str) -> tuple[np.ndarray, np.ndarray]:
@@ -294,5 +240,5 @@ def make(folder: Path, reference: Path | None) -> None:
             if methods:
                 print(text_table(table, domain, metric, methods), end="\n\n")
     if reference is not None:
-        print(agreement(table, reference, folder / "agreement.csv"))
+        print(mollifier_agreement.report(table, reference, folder / "agreement.csv"))
     figures(table, folder)

@@ -113,6 +113,36 @@ def test_a_column_of_text_counts_as_rows_whatever_holds_it():
     np.testing.assert_array_equal(laws[0].probabilities, laws[1].probabilities)
 
 
+def test_whole_numbers_that_are_no_probabilities_are_rows():
+    rows = np.random.default_rng(5).poisson(4, size=500)
+    shares = np.bincount(rows, minlength=5)
+    law = mollify(rows, stats.poisson(3), 1.0)
+    counted = mollify(dict(enumerate(shares.tolist())), stats.poisson(3), 1.0)
+    np.testing.assert_array_equal(law.probabilities, counted.probabilities)
+    floats = mollify(rows.astype(float)[:, None], stats.poisson(3), 1.0)
+    np.testing.assert_array_equal(law.probabilities, floats.probabilities)
+    point = mollify([0, 1, 0], [0.2, 0.3, 0.5], 1.0).probabilities
+    np.testing.assert_array_equal(point, mollify({1: 1.0}, [0.2, 0.3, 0.5], 1.0).probabilities)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ([3, 7], "counts or rows"),
+        ([3, 1, 1], "no such category"),
+        ({0: 0, 1: 0}, "probabilities or counts"),
+        ({0: -1, 1: 2}, "probabilities or counts"),
+        ({0: np.nan, 1: 2}, "probabilities or counts"),
+        ([0.5, 0.6], "holds probabilities"),
+        ([], "holds probabilities|no law"),
+    ],
+)
+def test_a_target_that_may_mean_two_things_or_nothing_is_refused(target, message, recwarn):
+    with pytest.raises(DomainError, match=message):
+        mollify(target, [0.5, 0.5], 1.0)
+    assert not recwarn.list
+
+
 def centered(x: np.ndarray) -> np.ndarray:
     """An estimate that looks at its whole batch, as no function of a row does."""
     return 5.0 * (x[:, 0] - x[:, 0].mean())

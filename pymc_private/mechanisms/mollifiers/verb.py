@@ -111,8 +111,8 @@ def mollify(
     >>> law.guarantee(draws=1).pure_epsilon
     1.0
     """
-    plain = isinstance(reference, Hull) or window != "symmetric"
-    epsilon, kind, planned, delta = settle(epsilon, total, kind, plain=plain)
+    hull = isinstance(reference, Hull)
+    epsilon, kind, planned, delta = settle(epsilon, total, kind, window=window, hull=hull)
     if isinstance(reference, Hull):
         return _projected(target, reference, epsilon, planned, delta)
     base = as_reference(reference)

@@ -11,18 +11,16 @@ three quarters of the rows. Ours, by 30 epochs of Adam, fits better.
 
 from __future__ import annotations
 
-import functools
 import math
 import warnings
 from collections.abc import Iterator
 
 import numpy as np
-from scipy import stats
 from scipy.optimize import brentq
 from sklearn.neural_network import MLPClassifier
 
 from benchmarks.mollifier_methods import SHARE, N, law_scores
-from benchmarks.mollifier_targets import TARGETS, Target, grid_of
+from benchmarks.mollifier_targets import TARGETS, Target, cell_masses, edges, grid_of
 from pymc_private import Window
 from pymc_private.mechanisms.mollifiers.clip import clip_to_window
 
@@ -37,25 +35,10 @@ def as_there(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
     yield from _networks(target, rows, rep, epsilons)
 
 
-def edges(along: int) -> np.ndarray:
-    """Inner edges of cells of equal mass of the standard normal."""
-    return stats.norm.ppf(np.arange(1, along) / along)
-
-
 def find(x: np.ndarray, along: int) -> np.ndarray:
     """The cell of each row; a point on an edge lies above it."""
     places = tuple(np.searchsorted(edges(along), column, side="right") for column in x.T)
     return np.ravel_multi_index(places, (along,) * x.shape[1])
-
-
-def exact_masses(target: Target, along: int) -> np.ndarray:
-    """Probabilities of the cells under the target, by normal distribution functions."""
-    ends = np.concatenate([[-np.inf], edges(along), [np.inf]])
-    total = np.zeros((along,) * target.dimension)
-    for mean, variance in zip(target.means, target.variances, strict=True):
-        sides = [np.diff(stats.norm.cdf(ends, m, math.sqrt(variance))) for m in mean]
-        total += functools.reduce(np.multiply.outer, sides) / len(target.means)
-    return total.ravel()
 
 
 def response_ratio(share: np.ndarray, eps: float) -> np.ndarray:
@@ -92,7 +75,7 @@ def _on_cells(target: Target, rows: np.ndarray, cells: int, epsilons: tuple[floa
     grid, along = grid_of(target.name), round(cells ** (1 / target.dimension))
     where = find(grid.points, along)
     there = np.bincount(where, grid.reference, minlength=cells)
-    truth = exact_masses(target, along)
+    truth = cell_masses(target, along)
     share = np.bincount(find(rows, along), minlength=cells) / len(rows)
     none = float(grid.target @ grid.log_ratio)
     name = "plugin_hist_64" if cells == 64 else f"krr_hull_{cells}"

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from benchmarks import mollifier_baselines as baselines
 from benchmarks import private_gan
-from benchmarks.mollifier_targets import Grid, Target, grid_of, scores
+from benchmarks.mollifier_targets import Grid, Target, cell_masses, grid_of, scores
 from pymc_private import Box, Hull, MollifiedBoosting, Window, mollify
 from pymc_private.mechanisms.mollifiers.clip import best_level, clip_to_window
 from pymc_private.mechanisms.mollifiers.estimates import estimate_ratio
-from pymc_private.mechanisms.mollifiers.hull import Mixture
+from pymc_private.mechanisms.mollifiers.hull import EqualCells, Mixture
 from pymc_private.mechanisms.mollifiers.references import Marginals
 
 N = 10_000
 SHARE = 0.05
-ESTIMATES = {"kde": "kde", "gbdt": "trees", "nn1": "network", "hist_64": None}
+ESTIMATES = {"kde": "kde", "gbdt": "trees", "nn1": "network"}
 
 Found = Iterator[tuple[str, float, dict[str, float]]]
 
@@ -78,7 +77,7 @@ def plug_ins(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
     rows, grid = target.sample(N, rep), grid_of(target.name)
     for name, how in ESTIMATES.items():
         base = Marginals(target.reference)
-        ratio = _equal_cells(base, rows) if how is None else estimate_ratio(rows, base, how)
+        ratio = estimate_ratio(rows, base, how)
         for eps in epsilons:
             law = mollify(rows, base, eps, estimate=ratio)
             yield (
@@ -86,8 +85,6 @@ def plug_ins(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
                 eps,
                 exact_scores(grid, law.log_ratio(grid.points), (-eps / 2, eps / 2)),
             )
-            if name == "hist_64":
-                continue
             window = Window.asymmetric(eps, SHARE)
             law = mollify(rows, base, eps, estimate=ratio, window=window)
             yield (
@@ -115,16 +112,6 @@ def plug_ins(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
         yield "plugin_kde_boxQ0", eps, exact_scores(boxed, found, (-eps / 2, eps / 2))
 
 
-def _equal_cells(base: Marginals, rows: np.ndarray) -> Any:
-    """Counts in 64 cells of equal reference mass."""
-    along = 64 if base.dimension == 1 else 8
-    cells = Hull.response_on_cells(base, along, 1.0).cells
-    share = np.bincount(cells.find(rows), minlength=64) / len(rows)
-    with np.errstate(divide="ignore"):
-        logs = np.log(64 * share)
-    return lambda x: logs[cells.find(x)]
-
-
 def boosted(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
     """MBDE and its stretch; the gain of each round beside T14's bound."""
     rows, grid = target.sample(N, rep), grid_of(target.name)
@@ -146,22 +133,36 @@ def boosted(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
         yield "mbde_T3_stretch", eps, law_scores(grid, ratio, (-eps / 2, eps / 2))
 
 
-def hulls(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
-    """Hulls of randomized response on cells of equal reference mass."""
-    rows, grid = target.sample(N, rep), grid_of(target.name)
-    base = Marginals(target.reference)
+def cells(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
+    """Counts in 64 cells of equal reference mass; hulls of randomized response on 4 and on 16."""
+    rows, base = target.sample(N, rep), Marginals(target.reference)
+
+    def scored(equal: EqualCells, of_cells: np.ndarray, window: tuple[float, float]) -> dict:
+        """A grid is too coarse for edges: divergences are sums over cells, of known mass."""
+        grid = grid_of(target.name)
+        found = exact_scores(grid, of_cells[equal.find(grid.points)], window)
+        none = float(grid.target @ grid.log_ratio)
+        kl = none - float(cell_masses(target, equal.shape[0]) @ of_cells)
+        return found | {"kl": kl, "nll": found["nll"] + kl - found["kl"]}
+
+    along = {k: round(k ** (1 / target.dimension)) for k in (4, 16, 64)}
+    fine = EqualCells(base, along[64])
+    with np.errstate(divide="ignore"):
+        counts = np.log(np.bincount(fine.find(rows), minlength=64) * 64 / len(rows))
+    middles = (np.stack(np.unravel_index(np.arange(64), fine.shape), axis=1) + 0.5) / along[64]
     for eps in epsilons:
-        for cells in (4, 16):
-            along = cells if target.dimension == 1 else math.isqrt(cells)
-            hull = Hull.response_on_cells(base, along, eps)
-            least = math.log(cells / (cells - 1 + math.exp(eps)))
+        law = mollify(rows, base, eps, estimate=lambda x: counts[fine.find(x)])
+        found = law.log_ratio(base.transport(middles))
+        yield "plugin_hist_64", eps, scored(fine, found, (-eps / 2, eps / 2))
+        for k in (4, 16):
+            hull = Hull.response_on_cells(base, along[k], eps)
+            least = math.log(k / (k - 1 + math.exp(eps)))
             window = least, least + eps
-            share = np.bincount(hull.cells.find(rows), minlength=cells) / len(rows)
+            share = np.bincount(hull.cells.find(rows), minlength=k) / len(rows)
             law = Mixture(hull, share)
-            found = law.weights[hull.cells.find(grid.points)]
-            yield f"krr_hull_{cells}", eps, exact_scores(grid, found, window)
-            projected = mollify(rows, hull, eps).log_ratio(grid.points)
-            yield f"krr_projected_{cells}", eps, exact_scores(grid, projected, window)
+            yield f"krr_hull_{k}", eps, scored(hull.cells, law.weights, window)
+            law = mollify(rows, hull, eps)._law
+            yield f"krr_projected_{k}", eps, scored(hull.cells, law.weights, window)
 
 
 def noisy(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:

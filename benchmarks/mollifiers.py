@@ -30,7 +30,7 @@ WORK = {
     "known": mollifier_methods.known,
     "plug_ins": mollifier_methods.plug_ins,
     "boosted": mollifier_methods.boosted,
-    "hulls": mollifier_methods.hulls,
+    "cells": mollifier_methods.cells,
     "noisy": mollifier_methods.noisy,
     "gan": mollifier_methods.gan,
     "gan_at_one": mollifier_methods.gan,
@@ -47,7 +47,7 @@ def pieces(domains: tuple[str, ...], reps: int, noisy: int) -> list[tuple[str, s
             made += [(name, "wide", rep) for rep in range(reps)]
             continue
         made.append((name, "known", 0))
-        kinds = ["plug_ins", "boosted", "hulls", "gan"] + ["as_there"] * (name in DESCRIBED)
+        kinds = ["plug_ins", "boosted", "cells", "gan"] + ["as_there"] * (name in DESCRIBED)
         made += [(name, kind, rep) for rep in range(reps) for kind in kinds]
     for rep in range(noisy):  # domain by domain, so that all are as far when it is stopped
         for name in domains:

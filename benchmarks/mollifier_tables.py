@@ -11,12 +11,14 @@ import warnings
 import numpy as np
 from scipy import stats
 
+from benchmarks.mollifier_targets import grid_of
 from pymc_private import Guarantee, MollifiedBoosting, mollify
 from pymc_private.audit import epsilon_lower_bound
 from pymc_private.mechanisms.mollifiers.clip import best_level, clip_to_window, log_total
 from pymc_private.mechanisms.mollifiers.estimates import network
 from pymc_private.mechanisms.mollifiers.laws import draw
 from pymc_private.mechanisms.mollifiers.window import Window
+from pymc_private.privacy import mollifier_affordable, range_affordable
 from pymc_private.samplers.randomness import SystemRandomness
 
 X = np.linspace(-9, 9, 20_001)
@@ -61,6 +63,26 @@ def against_groups() -> None:
             laws = Guarantee.mollifier_of(eps, k), Guarantee.bounded_range_of(eps, k)
             found = [g.epsilon(1e-6) for g in laws]
             print(f"  {eps:4g} {k:5d}", *(f"{e:9.4f} {math.ceil(e / eps):5d}" for e in found))
+
+
+def many_draws() -> None:
+    """Gains of k draws at a total of (1, 1e-6), target known: kinds and windows."""
+    print("gain at (1, 1e-6): target, k, clip, tilt, windows for shares .2, .05, .01")
+    for name in ("ring", "mix1d", "random1d", "random2d"):
+        grid = grid_of(name)
+        ratio, mass, target = grid.log_ratio, grid.reference, grid.target
+        for k in (1, 10, 100, 1000):
+            width = range_affordable(1.0, 1e-6, k) / 2
+            tilt = np.clip(ratio - best_level(ratio, mass, width), -width / 2, width / 2)
+            found = [target @ tilt - math.log(mass @ np.exp(tilt))]
+            for share in (None, 0.2, 0.05, 0.01):
+                eps = mollifier_affordable(1.0, 1e-6, k, share)
+                symmetric = Window.symmetric(eps)
+                window = symmetric if share is None else Window.asymmetric(eps, share)
+                found.append(target @ clip_to_window(ratio, mass, window)[0])
+            tilted, clipped, *others = found
+            values = "".join(f"{v:9.4f}" for v in (clipped, tilted, *others))
+            print(f"  {name:9s} {k:5d}{values}")
 
 
 def windows() -> None:
@@ -125,5 +147,6 @@ if __name__ == "__main__":
     gains()
     costs()
     against_groups()
+    many_draws()
     windows()
     audits()

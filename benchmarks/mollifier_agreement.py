@@ -72,12 +72,15 @@ def cells(table: Table, reference: Path) -> Iterator[Cell]:
             key = (row["domain"], row["method"], float(row["eps"]), row["metric"])
             allowed = tolerance(row, len(table.get(key, ())))
             if key in table and allowed is not None:
-                yield judged(table, key, float(row["mean"]), int(row["reps"]), allowed)
+                yield judged(table, row, allowed)
 
 
-def judged(table: Table, key: Key, theirs: float, reps: int, allowed: float) -> Cell:
+def judged(table: Table, row: dict[str, str], allowed: float) -> Cell:
     """Compare one number."""
-    values = table[key]
+    key = domain, method, eps, metric = (
+        row["domain"], row["method"], float(row["eps"]), row["metric"]
+    )  # fmt: skip
+    values, theirs, reps = table[key], float(row["mean"]), int(row["reps"])
     ours = float(values.mean())
 
     def cell(verdict: str, reason: str = "") -> Cell:
@@ -85,14 +88,13 @@ def judged(table: Table, key: Key, theirs: float, reps: int, allowed: float) -> 
 
     if abs(ours - theirs) <= allowed:
         return cell(AGREES)
-    domain, method, eps, metric = key
     there = table.get((domain, f"{method}_there", eps, metric))
     if there is not None and abs(there.mean() - theirs) <= allowed:
         return cell(THERE, _definition(table, key, float(there.mean())))
     if method.startswith("dpb"):
         share = as_far(values, theirs, reps)
         if share > LEAST:
-            return cell(CHANCE, _chance(values, reps, share))
+            return cell(CHANCE, _chance(values, float(row["sd"]), reps, share))
     return cell(DIFFERS, "no reason is known")
 
 
@@ -123,11 +125,11 @@ def as_far(values: np.ndarray, theirs: float, reps: int) -> float:
     return float((np.abs(means - values.mean()) >= distance).mean())
 
 
-def _chance(values: np.ndarray, reps: int, share: float) -> str:
-    error = values.std(ddof=1) / reps**0.5
+def _chance(values: np.ndarray, sd: float, reps: int, share: float) -> str:
+    wide = values.std(ddof=1)
     return (
-        f"the standard error of {reps} replications is {error:.2g} (ours: {len(values)} with "
-        f"sd {values.std(ddof=1):.2g}); {share:.1%} of means of {reps} of them are as far off"
+        f"the sd is {wide:.2g} by {len(values)} replications of ours, {sd:.2g} by the {reps} "
+        f"there; {share:.1%} of means of {reps} lie as far off"
     )
 
 
@@ -137,8 +139,8 @@ def _definition(table: Table, key: Key, there: float) -> str:
         return f"trained as there (750 epochs of Nesterov's method), ours is {there:.5g}"
     size = 64 if method == "plugin_hist_64" else int(method.rpartition("_")[2])
     text = (
-        f"there a cell has the mass of its grid points, up to {widest_error(domain, size):.1%} "
-        f"off; so computed, ours is {there:.5g}"
+        f"there a cell is its grid points, with up to {widest_error(domain, size):.1%} more or "
+        f"less of its mass; so computed, ours is {there:.5g}"
     )
     exact = table.get((domain, f"{method}_exact", eps, "kl" if metric == "nll" else metric))
     if exact is None:
@@ -147,7 +149,7 @@ def _definition(table: Table, key: Key, there: float) -> str:
     if metric == "nll":  # nll and kl differ by the entropy of the target
         value += float(table[domain, method, eps, "nll"].mean())
         value -= float(table[domain, method, eps, "kl"].mean())
-    return f"{text}; without a grid it is {value:.5g}"
+    return f"{text}; with the exact masses it is {value:.5g}"
 
 
 def identities(table: Table) -> list[str]:
@@ -168,6 +170,26 @@ def identities(table: Table) -> list[str]:
     return wrong
 
 
+def spread(table: Table, reference: Path) -> str:
+    """Test all numbers of the Bernstein mechanism together: is there more than chance?"""
+    found = []
+    with reference.open() as stored:
+        for row in csv.DictReader(stored):
+            values = table.get((row["domain"], row["method"], float(row["eps"]), row["metric"]))
+            if row["method"].startswith("dpb") and row["metric"] == "kl" and values is not None:
+                if "integral" in row["method"] or len(values) < 2:
+                    continue
+                error = values.std(ddof=1) * (1 / int(row["reps"]) + 1 / len(values)) ** 0.5
+                found.append((float(row["mean"]) - values.mean()) / error)
+    if not found:
+        return "Bernstein mechanism: too few replications to tell"
+    return (
+        f"Bernstein mechanism: {len(found)} differences in KL, in units of their standard errors, "
+        f"have mean {np.mean(found):.2f} and mean square {np.mean(np.square(found)):.2f} "
+        "(0 and 1 by chance alone)"
+    )
+
+
 def report(table: Table, reference: Path, file: Path) -> str:
     """Write all cells, and give a summary with each that is not simply within its tolerance."""
     found = list(cells(table, reference))
@@ -179,6 +201,7 @@ def report(table: Table, reference: Path, file: Path) -> str:
     lines = [f"{len(found)} numbers of the reference results:"]
     lines += [f"  {verdicts[v]:5d} {v}" for v in (AGREES, THERE, CHANCE, DIFFERS)]
     lines += [f"  {cell}" for cell in found if cell.verdict != AGREES]
+    lines.append(spread(table, reference))
     wrong = identities(table)
     lines.append("identities: " + ("; ".join(wrong) if wrong else "hold at every epsilon"))
     return "\n".join(lines)

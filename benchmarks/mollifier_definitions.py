@@ -64,11 +64,18 @@ def clipped_counts(share: np.ndarray, eps: float) -> np.ndarray:
     return law(brentq(lambda c: float(np.exp(law(c)).mean()) - 1.0, lowest, highest, xtol=1e-14))
 
 
-def widest_error(domain: str, cells: int) -> float:
-    """How far the mass of a cell's grid points lies from its mass, at most, relative to that."""
-    grid, along = grid_of(domain), round(cells ** (1 / TARGETS[domain].dimension))
-    there = np.bincount(find(grid.points, along), grid.reference, minlength=cells)
-    return float(np.abs(cells * there - 1.0).max())
+def widest_error(domain: str, size: int) -> float:
+    """By what share a cell's grid points have more or less mass than it, under Q0 or the target."""
+    target, grid = TARGETS[domain], grid_of(domain)
+    along = round(size ** (1 / target.dimension))
+    where = find(grid.points, along)
+    reference, law = (
+        np.bincount(where, mass, minlength=size) for mass in (grid.reference, grid.target)
+    )
+    exact = cell_masses(target, along)
+    seen = exact > 1e-3
+    off = np.abs(law[seen] / exact[seen] - 1.0).max()
+    return float(max(off, np.abs(size * reference - 1.0).max()))
 
 
 def _on_cells(target: Target, rows: np.ndarray, cells: int, epsilons: tuple[float, ...]) -> Found:

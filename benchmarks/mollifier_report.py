@@ -71,6 +71,13 @@ def curve(table: Table, domain: str, method: str, metric: str) -> tuple[np.ndarr
     return np.array(eps), np.array([table[domain, method, e, metric].mean() for e in eps])
 
 
+def errors(table: Table, domain: str, method: str, metric: str) -> np.ndarray:
+    """Two standard errors of each point of a curve; 0 where there is one replication."""
+    eps, _ = curve(table, domain, method, metric)
+    found = [table[domain, method, e, metric] for e in eps]
+    return np.array([2 * v.std(ddof=1) / len(v) ** 0.5 if len(v) > 1 else 0.0 for v in found])
+
+
 def figures(table: Table, folder: Path) -> None:
     """Draw everything."""
     for domain in dict.fromkeys(key[0] for key in table):
@@ -94,7 +101,8 @@ def _by_epsilon(table: Table, domain: str, file: Path) -> None:
                 eps, values = curve(table, domain, method, metric)
                 if len(eps) and np.nanmin(values) < 1e3:
                     style = ENDS.get(method, {"color": f"C{i % 10}", "marker": "."})
-                    ax.plot(eps, values, label=NAMES[method], **style)
+                    wide = errors(table, domain, method, metric)
+                    ax.errorbar(eps, values, wide, label=NAMES[method], elinewidth=0.8, **style)
             ax.set_xscale("log")
             if metric == "nll":  # a histogram with noise for all records would hide the rest
                 ax.set_ylim(top=1.15 * table[domain, "q0", 1.0, "nll"].mean())
@@ -103,7 +111,7 @@ def _by_epsilon(table: Table, domain: str, file: Path) -> None:
         row[1].legend(*row[0].get_legend_handles_labels(), fontsize=8, frameon=False, **BESIDE)
     for ax in axes[1]:
         ax.set_xlabel("epsilon")
-    figure.suptitle(domain)
+    figure.suptitle(f"{domain}; bars are two standard errors")
     figure.savefig(file, dpi=110)
     plt.close(figure)
 
@@ -196,6 +204,8 @@ def _costs(file: Path) -> None:
     k = np.unique(np.geomspace(1, 1000, 20).astype(int))
     clip = [mollifier_affordable(1.0, 1e-6, int(n)) for n in k]
     tilt = [range_affordable(1.0, 1e-6, int(n)) / 2 for n in k]
+    share = [mollifier_affordable(1.0, 1e-6, int(n), plots.SHARE) for n in k]
+    axes[1].loglog(k, share, color=plots.ORANGE, ls="--", label=f"clip, window={plots.SHARE:g}")
     axes[1].loglog(k, clip, color=plots.ORANGE, label="clip")
     axes[1].loglog(k, tilt, color=plots.BLUE, label="tilt")
     axes[1].set(xlabel="draws", ylabel="range of log Q/Q0", title="a total of (1, 1e-6)")

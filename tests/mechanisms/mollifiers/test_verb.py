@@ -101,6 +101,33 @@ def test_trees_too_need_a_reference_with_support_at_the_data():
         mollify(ROWS - 10.0, stats.gamma(2), 1.0, estimate="trees")
 
 
+def a_half_normal() -> pm.Model:
+    with pm.Model() as model:
+        pm.HalfNormal("x", 1, shape=2)
+    return model
+
+
+class Quadrant:
+    """A law of one's own on positive numbers."""
+
+    def logpdf(self, x: np.ndarray) -> np.ndarray:
+        return np.where((x > 0).all(axis=1), -x.sum(axis=1), -np.inf)
+
+    def sample(self, n: int) -> np.ndarray:
+        return np.random.default_rng().exponential(size=(n, 2))
+
+
+@pytest.mark.parametrize("reference", [a_half_normal, Quadrant])
+def test_any_reference_with_a_density_needs_support_at_the_data(reference):
+    rows = np.random.default_rng(3).normal(-1.0, 0.5, size=(60, 2))
+    law, learner = reference(), LogisticRegression()
+    with pytest.raises(DomainError, match="no support"):
+        mollify(rows, law, 1.0, estimate=learner, pool=256)
+    with pytest.raises(DomainError, match="no support"):
+        MollifiedBoosting(1.0, 1, learner, law, progressbar=False).fit(rows)
+    assert mollify(np.abs(rows), law, 1.0, estimate=learner, pool=256).epsilon == 1.0
+
+
 @pytest.mark.parametrize("delta", [-1.0, float("nan")])
 def test_a_total_for_any_window_has_a_delta_that_is_a_probability(delta):
     with pytest.raises(DomainError, match="delta"):

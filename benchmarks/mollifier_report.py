@@ -29,6 +29,7 @@ RECORD = ("dpb_k10", "laplace_hist_record", "gan_record")
 NAMES = {
     "q0": "reference law", "optimum": "optimum (target known)", "plugin_kde": "plug-in clip (KDE)",
     "plugin_kde_boxQ0": "plug-in clip around the box",
+    "plugin_kde_asym.05": "plug-in clip (KDE), window=0.05",
     "plugin_kde_tilt": "plug-in tilt (KDE)", "mbde_T3": "MBDE, 3 rounds",
     "mbde_T3_stretch": "MBDE, stretched", "scale_shift": "scale and shift",
     "krr_projected_4": "4-cell RR hull, projected",
@@ -242,8 +243,8 @@ def text_table(table: Table, domain: str, metric: str, methods: Sequence[str]) -
 
 
 STANDING = (
-    "q0", "optimum", "plugin_kde", "plugin_kde_tilt", "mbde_T3", "mbde_T3_stretch",
-    "plugin_kde_boxQ0", "krr_projected_4", "krr_projected_16", "scale_shift",
+    "q0", "optimum", "plugin_kde", "plugin_kde_asym.05", "plugin_kde_tilt", "mbde_T3",
+    "mbde_T3_stretch", "plugin_kde_boxQ0", "krr_projected_4", "krr_projected_16", "scale_shift",
     "laplace_hist_integral", "dpb_k10_integral", "dpb_k10", "laplace_hist_record", "gan_record",
 )  # fmt: skip
 

@@ -6,8 +6,9 @@ A cell is one number of the reference results whose description states a toleran
 - ``agrees as defined there``: not so, but the method as the reference defines it does
   (`benchmarks.mollifier_definitions`);
 - ``differs by chance``: not so, but means of four of our replications, which is what stands
-  there, lie as far off in more than `LEAST` of all cases. The tolerance of the Bernstein mechanism
-  is 3 sd of *four* replications, which one cell in 17 exceeds: P(|t| > 3) = .058 at 3 degrees;
+  there, lie as far off in more than `LEAST` of all cases, by `ENOUGH` replications or more. The
+  tolerance of the Bernstein mechanism is 3 sd of *four* replications, which one cell in 17
+  exceeds: P(|t| > 3) = .058 at 3 degrees;
 - ``differs``: none of these.
 """
 
@@ -32,7 +33,7 @@ AGREES, THERE, CHANCE, DIFFERS = (
     "differs by chance",
     "differs",
 )
-LEAST = 0.001
+LEAST, ENOUGH = 0.001, 20
 RESAMPLED = 100_000
 TOLERANCES: tuple[tuple[str, dict[str, float]], ...] = (
     ("mbde_T3_stretch", {"kl": 0.04, "nll": 0.04, "gap_share": 0.07, "coverage": 0.01}),
@@ -91,7 +92,7 @@ def judged(table: Table, row: dict[str, str], allowed: float) -> Cell:
     there = table.get((domain, f"{method}_there", eps, metric))
     if there is not None and abs(there.mean() - theirs) <= allowed:
         return cell(THERE, _definition(table, key, float(there.mean())))
-    if method.startswith("dpb"):
+    if len(values) >= ENOUGH:
         share = as_far(values, theirs, reps)
         if share > LEAST:
             return cell(CHANCE, _chance(values, float(row["sd"]), reps, share))

@@ -5,7 +5,8 @@
 
 Each finished piece is a line of FOLDER/mollifiers.csv; run again, it goes on where it stopped. Then
 the tables and figures are made; with the reference results, so is a table of agreement. Densities
-with noise vary most: --noisy-reps is their number of replications, of the GAN at epsilon = 1 only.
+with noise, and boosted trees, vary most: --noisy-reps is their number of replications, of the GAN
+at epsilon = 1 only.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ DESCRIBED = ("ring", "mix1d")
 WORK = {
     "known": mollifier_methods.known,
     "plug_ins": mollifier_methods.plug_ins,
+    "trees": mollifier_methods.trees,
     "boosted": mollifier_methods.boosted,
     "cells": mollifier_methods.cells,
     "noisy": mollifier_methods.noisy,
@@ -52,7 +54,8 @@ def pieces(domains: tuple[str, ...], reps: int, noisy: int) -> list[tuple[str, s
     for rep in range(noisy):  # domain by domain, so that all are as far when it is stopped
         for name in domains:
             if name not in WIDE:
-                made += [(name, "noisy", rep)] + [(name, "gan_at_one", rep)] * (rep >= reps)
+                made += [(name, "trees", rep), (name, "noisy", rep)]
+                made += [(name, "gan_at_one", rep)] * (rep >= reps)
     return made
 
 

@@ -38,6 +38,8 @@ def test_each_number_gets_the_verdict_that_numbers_earn():
     assert verdict(noisy, row("dpb_k5", 1.4, sd=0.05)) == agreement.CHANCE
     assert verdict(noisy, row("dpb_k5", 1.4, sd=0.5)) == agreement.AGREES
     assert verdict(noisy, row("dpb_k5", 3.0, sd=0.05)) == agreement.DIFFERS
+    few = table(dpb_k5=list(np.linspace(0.0, 2.0, 5)))
+    assert verdict(few, row("dpb_k5", 1.4, sd=0.05)) == agreement.DIFFERS  # too few to say
 
 
 def test_the_share_of_means_as_far_off_is_that_of_a_normal():

@@ -138,6 +138,8 @@ def _definition(table: Table, key: Key, there: float) -> str:
     domain, method, eps, metric = key
     if method.startswith("plugin_nn1"):
         return f"trained as there (750 epochs of Nesterov's method), ours is {there:.5g}"
+    if method.startswith("plugin_gbdt"):
+        return f"with trees of scikit-learn's default settings, ours is {there:.5g}"
     size = 64 if method == "plugin_hist_64" else int(method.rpartition("_")[2])
     text = (
         f"there a cell is its grid points, with up to {widest_error(domain, size):.1%} more or "

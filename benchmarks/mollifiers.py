@@ -17,7 +17,7 @@ import warnings
 from pathlib import Path
 
 from benchmarks import mollifier_methods
-from benchmarks.mollifier_definitions import as_there
+from benchmarks.mollifier_definitions import as_there, trees_there
 from benchmarks.mollifier_targets import TARGETS
 
 EPSILONS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0)
@@ -37,6 +37,7 @@ WORK = {
     "gan": mollifier_methods.gan,
     "gan_at_one": mollifier_methods.gan,
     "as_there": as_there,
+    "trees_there": trees_there,
     "wide": mollifier_methods.wide,
 }
 
@@ -56,6 +57,7 @@ def pieces(domains: tuple[str, ...], reps: int, noisy: int) -> list[tuple[str, s
             if name not in WIDE:
                 made += [(name, "trees", rep), (name, "noisy", rep)]
                 made += [(name, "gan_at_one", rep)] * (rep >= reps)
+                made += [(name, "trees_there", rep)] * (name in DESCRIBED)
     return made
 
 

@@ -106,7 +106,9 @@ def _by_epsilon(table: Table, domain: str, file: Path) -> None:
                     wide = errors(table, domain, method, metric)
                     ax.errorbar(eps, values, wide, label=NAMES[method], elinewidth=0.8, **style)
             ax.set_xscale("log")
-            if metric == "nll":  # a histogram with noise for all records would hide the rest
+            if metric == "coverage":
+                ax.set_ylim(top=1.03)
+            elif methods is WHOLE:  # a histogram with noise for all records would hide the rest
                 ax.set_ylim(top=1.15 * table[domain, "q0", 1.0, "nll"].mean())
             ax.set_ylabel({"nll": "-E log Q (nats)", "coverage": "mode coverage"}[metric])
             ax.set_title(f"protects {promise}", fontsize=9)

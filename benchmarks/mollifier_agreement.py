@@ -34,6 +34,7 @@ AGREES, THERE, CHANCE, DIFFERS = (
     "differs",
 )
 LEAST, ENOUGH = 0.001, 20
+NOISY = ("dpb", "plugin_gbdt")
 RESAMPLED = 100_000
 EDGES = 5e-4
 """What a grid makes of a gain, relative to it, where a law jumps between its points."""
@@ -98,6 +99,9 @@ def judged(table: Table, row: dict[str, str], allowed: float) -> Cell:
         share = as_far(values, theirs, reps)
         if share > LEAST:
             return cell(CHANCE, _chance(values, float(row["sd"]), reps, share))
+    if len(values) < ENOUGH and method.startswith(NOISY):
+        few = f"{len(values)} replications of ours are too few to tell what is chance"
+        return cell(DIFFERS, f"{few}: --noisy-reps {ENOUGH} or more")
     return cell(DIFFERS, "no reason is known")
 
 

@@ -11,7 +11,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KernelDensity
 
 import pymc_private as pmp
-from pymc_private import DomainError, Guarantee, Hull, Incompatible, Ledger, Window, mollify
+from pymc_private import DomainError, Guarantee, Incompatible, Ledger, mollify
 from pymc_private.mechanisms.mollifiers import references
 from pymc_private.mechanisms.mollifiers.references import Box
 
@@ -129,23 +129,6 @@ def test_a_total_is_met_by_either_kind_and_few_draws_are_clipped(draws):
     assert chosen.kind == ("clip" if draws == 1 else "tilt")
     with pytest.raises(DomainError, match="planned for fewer draws"):
         chosen.sample(draws + 1, ledger=ledger(), progressbar=False)
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_other_windows_and_hulls_meet_a_total_as_well(delta):
-    """Each by a calibration of its own: that of symmetric clips is neither's."""
-    hull, total = Hull.response(4, 0.01), (1.0, delta, 20)
-    narrow = mollify(ROWS, stats.norm(), total=total, window=0.05)
-    assert 0.999 <= narrow.guarantee(20).epsilon(delta) <= 1.0
-    assert narrow.epsilon >= mollify(ROWS, stats.norm(), total=total, kind="clip").epsilon
-    chosen = mollify(ROWS, stats.norm(), total=total, window=Window.asymmetric(0.04, 0.05))
-    assert chosen.epsilon == 0.04
-    for law in (chosen, mollify(np.full(4, 0.25), hull, total=total)):
-        assert law.guarantee(20).epsilon(delta) <= 1.0
-    with pytest.raises(DomainError, match="cost more than their total"):
-        mollify(ROWS, stats.norm(), total=total, window=Window.asymmetric(0.5, 0.05))
-    with pytest.raises(DomainError, match="no window of its own"):
-        mollify(ROWS, stats.norm(), 1.0, kind="tilt", window=0.05)
 
 
 def test_public_ends_of_a_reference_bound_what_is_read_from_its_draws():

@@ -6,12 +6,20 @@ published), or the whole sample (one draw costs epsilon), which mollifiers give 
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterator
+
 import numpy as np
 from scipy.special import gammaln
 
 from benchmarks.mollifier_targets import Grid, Target
 
 FACTORS = 2.0 ** (-np.arange(-1, 10) / 2.0)
+
+
+def fresh(*words: object) -> np.random.Generator:
+    """Random numbers of their own for each experiment: none shares its noise with another."""
+    return np.random.default_rng(zlib.crc32(repr(words).encode()))
 
 
 def kernel_estimate(rows: np.ndarray, at: np.ndarray, width: float) -> np.ndarray:
@@ -39,48 +47,44 @@ def bernstein(
     rows: np.ndarray,
     grid: Grid,
     degree: int,
-    epsilon: float,
+    epsilons: tuple[float, ...],
+    width: float,
     seed: int,
     whole: bool = False,
-    sharp: bool = False,
-) -> np.ndarray:
-    """The Bernstein mechanism on a kernel estimate (Alda and Rubinstein 2017).
+) -> Iterator[tuple[float, np.ndarray]]:
+    """The Bernstein mechanism on a kernel estimate (Alda and Rubinstein 2017), at each epsilon.
 
     The estimate on a lattice of (degree + 1)^d points of the box gets Laplace noise of scale
     S / epsilon, S its sensitivity in l1: D (degree + 1)^d as in the paper, D = K(0) / n for one
-    record; n times that for the whole sample. With `sharp`, at most twice the largest sum of one
-    kernel over the lattice. The noisy polynomial is shifted to be positive and normalized.
+    record; n times that for the whole sample. The noisy polynomial is shifted to be positive and
+    normalized. The bandwidth is the caller's.
     """
     (low, high), d, n = target.box, target.dimension, len(rows)
-    width = held_out_width(rows)
     axis = np.linspace(low, high, degree + 1)
     lattice = np.stack(np.meshgrid(*[axis] * d, indexing="ij"), axis=-1).reshape(-1, d)
+    estimate = kernel_estimate(rows, lattice, width).reshape((degree + 1,) * d)
     peak = (2 * np.pi * width**2) ** (-d / 2)
-    steps = np.linspace(0.0, axis[1] - axis[0], 101)
-    along = np.exp(-((axis[:, None] - axis[degree // 2] - steps) ** 2) / (2 * width**2)).sum(axis=0)
-    sensitivity = peak * (degree + 1.0) ** d
-    if sharp:
-        sensitivity = min(sensitivity, 2.0 * peak * (along.max() + 2.0) ** d)
-    scale = sensitivity * (1.0 if whole else 1.0 / n) / epsilon
-    noise = np.random.default_rng(seed).laplace(scale=scale, size=len(lattice))
-    values = (kernel_estimate(rows, lattice, width) + noise).reshape((degree + 1,) * d)
+    sensitivity = peak * (degree + 1.0) ** d * (1.0 if whole else 1.0 / n)
+    bases = [_bernstein_basis(np.unique(grid.points[:, j]), low, high, degree) for j in range(d)]
     inside = ((grid.points >= low) & (grid.points <= high)).all(axis=1)
-    for j in range(d):
-        size = len(np.unique(grid.points[:, j]))
-        line = np.unique(grid.points[:, j])
-        t = np.clip((line - low) / (high - low), 0.0, 1.0)
-        k = np.arange(degree + 1)
-        with np.errstate(divide="ignore"):
-            logs = gammaln(degree + 1) - gammaln(k + 1) - gammaln(degree - k + 1)
-            basis = np.exp(logs) * t[:, None] ** k * (1 - t[:, None]) ** (degree - k)
-        values = np.moveaxis(np.tensordot(basis, values, axes=(1, j)), 0, j)
-        assert values.shape[j] == size
-    density = np.where(inside, values.ravel(), 0.0)
-    least = density[inside].min()
-    density = np.where(inside, density - min(least, 0.0), 0.0)
-    total = density.sum()
-    density = density / total if total > 0 else inside / inside.sum()
-    return np.log(np.maximum(density, 1e-300))
+    for epsilon in epsilons:
+        rng = fresh("bernstein", target.name, degree, epsilon, seed, whole)
+        values = estimate + rng.laplace(scale=sensitivity / epsilon, size=estimate.shape)
+        for j, basis in enumerate(bases):
+            values = np.moveaxis(np.tensordot(basis, values, axes=(1, j)), 0, j)
+        density = np.where(inside, values.ravel(), 0.0)
+        density = np.where(inside, density - min(density[inside].min(), 0.0), 0.0)
+        total = density.sum()
+        density = density / total if total > 0 else inside / inside.sum()
+        yield epsilon, np.log(np.maximum(density, 1e-300))
+
+
+def _bernstein_basis(line: np.ndarray, low: float, high: float, degree: int) -> np.ndarray:
+    t = np.clip((line - low) / (high - low), 0.0, 1.0)[:, None]
+    k = np.arange(degree + 1)
+    return np.exp(gammaln(degree + 1) - gammaln(k + 1) - gammaln(degree - k + 1)) * (
+        t**k * (1 - t) ** (degree - k)
+    )
 
 
 def laplace_histogram(
@@ -100,7 +104,7 @@ def laplace_histogram(
     size = along**d
     counts = np.bincount(cell(rows), minlength=size).astype(float)
     scale = 2.0 * (len(rows) if whole else 1.0) / epsilon
-    counts += np.random.default_rng(seed).laplace(scale=scale, size=size)
+    counts += fresh("laplace", target.name, epsilon, seed, whole).laplace(scale=scale, size=size)
     shares = np.maximum(counts, 1.0)
     shares = shares / shares.sum()
     inside = ((grid.points >= low) & (grid.points <= high)).all(axis=1)
@@ -137,6 +141,7 @@ def from_draws(draws: np.ndarray, grid: Grid) -> np.ndarray:
 
 __all__ = [
     "bernstein",
+    "fresh",
     "from_draws",
     "held_out_width",
     "kernel_estimate",

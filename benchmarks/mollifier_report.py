@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import mollifier_agreement
+from benchmarks.mollifier_agreement import Key, Table
+
 BESIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
 # Both in gray or black, so that ten colors do; the optimum lies on the best plug-in.
 ENDS: dict[str, dict[str, Any]] = {
@@ -17,19 +20,6 @@ ENDS: dict[str, dict[str, Any]] = {
     "optimum": {"color": "black", "linestyle": (0, (4, 4)), "zorder": 3},
 }
 
-Key = tuple[str, str, float, str]
-Table = dict[Key, np.ndarray]
-
-TOLERANCES: tuple[tuple[str, dict[str, float]], ...] = (
-    ("mbde_T3_stretch", {"kl": 0.04, "nll": 0.04, "gap_share": 0.07, "coverage": 0.01}),
-    ("mbde_T3", {"kl": 0.008, "nll": 0.008, "gap_share": 0.02, "coverage": 0.003}),
-    ("plugin_kde", {"kl": 0.004, "nll": 0.004, "gap_share": 0.006, "coverage": 0.005}),
-    ("plugin_hist", {"kl": 0.004, "nll": 0.004, "gap_share": 0.006, "coverage": 0.005}),
-    ("plugin_gbdt", {"kl": 0.01, "nll": 0.01, "gap_share": 0.015, "coverage": 0.01}),
-    ("plugin_nn1", {"kl": 0.06, "nll": 0.06, "gap_share": 0.07, "coverage": 0.01}),
-    ("krr_hull", {"kl": 0.006, "nll": 0.006, "gap_share": 0.015, "coverage": 0.01}),
-    ("", {"kl": 0.002, "nll": 0.002, "gap_share": 0.004, "coverage": 0.003}),
-)
 WHOLE = (
     "dpb_k10_integral", "laplace_hist_integral", "plugin_kde", "plugin_kde_boxQ0",
     "plugin_kde_tilt", "mbde_T3", "mbde_T3_stretch", "scale_shift", "krr_projected_16", "q0",
@@ -39,8 +29,10 @@ RECORD = ("dpb_k10", "laplace_hist_record", "gan_record")
 NAMES = {
     "q0": "reference law", "optimum": "optimum (target known)", "plugin_kde": "plug-in clip (KDE)",
     "plugin_kde_boxQ0": "plug-in clip around the box",
+    "plugin_kde_asym.05": "plug-in clip (KDE), window=0.05",
     "plugin_kde_tilt": "plug-in tilt (KDE)", "mbde_T3": "MBDE, 3 rounds",
     "mbde_T3_stretch": "MBDE, stretched", "scale_shift": "scale and shift",
+    "krr_projected_4": "4-cell RR hull, projected",
     "krr_projected_16": "16-cell RR hull, projected",
     "laplace_hist_integral": "Laplace histogram on the box",
     "dpb_k10_integral": "Bernstein on the box",
@@ -75,54 +67,17 @@ def summary(table: Table, file: Path) -> None:
             writer.writerow((*key, len(values), f"{values.mean():.6g}", f"{sd:.3g}"))
 
 
-def agreement(table: Table, reference: Path, file: Path) -> str:
-    """Compare with the reference results, within the tolerances of their description."""
-    lines, missed = [], []
-    counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    with reference.open() as stored:
-        for row in csv.DictReader(stored):
-            key = (row["domain"], row["method"], float(row["eps"]), row["metric"])
-            allowed = _tolerance(row, len(table.get(key, ())))
-            if key not in table or allowed is None:
-                continue
-            ours, theirs = float(table[key].mean()), float(row["mean"])
-            fits = abs(ours - theirs) <= allowed
-            counts[key[1]][0 if fits else 1] += 1
-            lines.append((*key, f"{ours:.6g}", row["mean"], f"{allowed:.3g}", int(fits)))
-            if not fits:
-                missed.append(f"  {' '.join(map(str, key))}: {ours:.5g}, there {theirs:.5g}")
-    with file.open("w", newline="") as out:
-        writer = csv.writer(out)
-        writer.writerow(("domain", "method", "eps", "metric", "ours", "theirs", "tolerance", "ok"))
-        writer.writerows(lines)
-    inside = sum(good for good, _ in counts.values())
-    by_method = [f"  {m}: {a} of {a + b}" for m, (a, b) in sorted(counts.items())]
-    head = f"{inside} of {len(lines)} numbers agree with the reference results"
-    return "\n".join([head, *by_method, "outside:", *missed])
-
-
-def _tolerance(row: dict[str, str], reps: int) -> float | None:
-    method, metric = row["method"], row["metric"]
-    if method == "dpb_k10_integral":
-        return None  # heavy tails: only ranks would compare
-    if metric == "inside_window":
-        return 0.0
-    if method.startswith("dpb"):
-        if metric == "coverage":
-            return 0.05
-        wide = 3.0 * float(row["sd"]) * (0.25 + 1.0 / max(reps, 1)) ** 0.5
-        return wide if metric in ("nll", "kl") else None
-    if metric not in ("nll", "kl", "coverage", "gap_share"):
-        return None
-    if method == "mbde_T3" and float(row["eps"]) > 2:
-        return {"coverage": 0.006}.get(metric, 0.02)
-    return next(found for start, found in TOLERANCES if method.startswith(start))[metric]
-
-
 def curve(table: Table, domain: str, method: str, metric: str) -> tuple[np.ndarray, np.ndarray]:
     """A metric against epsilon."""
     eps = sorted(e for d, m, e, k in table if (d, m, k) == (domain, method, metric))
     return np.array(eps), np.array([table[domain, method, e, metric].mean() for e in eps])
+
+
+def errors(table: Table, domain: str, method: str, metric: str) -> np.ndarray:
+    """Two standard errors of each point of a curve; 0 where there is one replication."""
+    eps, _ = curve(table, domain, method, metric)
+    found = [table[domain, method, e, metric] for e in eps]
+    return np.array([2 * v.std(ddof=1) / len(v) ** 0.5 if len(v) > 1 else 0.0 for v in found])
 
 
 def figures(table: Table, folder: Path) -> None:
@@ -148,16 +103,19 @@ def _by_epsilon(table: Table, domain: str, file: Path) -> None:
                 eps, values = curve(table, domain, method, metric)
                 if len(eps) and np.nanmin(values) < 1e3:
                     style = ENDS.get(method, {"color": f"C{i % 10}", "marker": "."})
-                    ax.plot(eps, values, label=NAMES[method], **style)
+                    wide = errors(table, domain, method, metric)
+                    ax.errorbar(eps, values, wide, label=NAMES[method], elinewidth=0.8, **style)
             ax.set_xscale("log")
-            if metric == "nll":  # a histogram with noise for all records would hide the rest
+            if metric == "coverage":
+                ax.set_ylim(top=1.03)
+            elif methods is WHOLE:  # a histogram with noise for all records would hide the rest
                 ax.set_ylim(top=1.15 * table[domain, "q0", 1.0, "nll"].mean())
             ax.set_ylabel({"nll": "-E log Q (nats)", "coverage": "mode coverage"}[metric])
             ax.set_title(f"protects {promise}", fontsize=9)
         row[1].legend(*row[0].get_legend_handles_labels(), fontsize=8, frameon=False, **BESIDE)
     for ax in axes[1]:
         ax.set_xlabel("epsilon")
-    figure.suptitle(domain)
+    figure.suptitle(f"{domain}; bars are two standard errors")
     figure.savefig(file, dpi=110)
     plt.close(figure)
 
@@ -250,6 +208,8 @@ def _costs(file: Path) -> None:
     k = np.unique(np.geomspace(1, 1000, 20).astype(int))
     clip = [mollifier_affordable(1.0, 1e-6, int(n)) for n in k]
     tilt = [range_affordable(1.0, 1e-6, int(n)) / 2 for n in k]
+    share = [mollifier_affordable(1.0, 1e-6, int(n), plots.SHARE) for n in k]
+    axes[1].loglog(k, share, color=plots.ORANGE, ls="--", label=f"clip, window={plots.SHARE:g}")
     axes[1].loglog(k, clip, color=plots.ORANGE, label="clip")
     axes[1].loglog(k, tilt, color=plots.BLUE, label="tilt")
     axes[1].set(xlabel="draws", ylabel="range of log Q/Q0", title="a total of (1, 1e-6)")
@@ -284,6 +244,40 @@ def text_table(table: Table, domain: str, metric: str, methods: Sequence[str]) -
     return "\n".join(lines)
 
 
+STANDING = (
+    "q0", "optimum", "plugin_kde", "plugin_kde_asym.05", "plugin_kde_tilt", "mbde_T3",
+    "mbde_T3_stretch", "plugin_kde_boxQ0", "krr_projected_4", "krr_projected_16", "scale_shift",
+    "laplace_hist_integral", "dpb_k10_integral", "dpb_k10", "laplace_hist_record", "gan_record",
+)  # fmt: skip
+
+
+def standing(table: Table) -> str:
+    """KL at epsilon = 1 as a table of Markdown: means, and standard errors in their last digit."""
+    domains = [
+        d for d in ("ring", "mix1d", "random1d", "random2d") if (d, "q0", 1.0, "kl") in table
+    ]
+    lines = ["| law | " + " | ".join(domains) + " | replications | protects |"]
+    lines.append("|---" * (len(domains) + 3) + "|")
+    for method in STANDING:
+        found = [table.get((d, method, 1.0, "kl")) for d in domains]
+        numbers = ["-" if v is None else _with_error(v) for v in found]
+        reps = max((len(v) for v in found if v is not None), default=0)
+        whom = "one record" if method in RECORD else "" if method in ENDS else "whole sample"
+        count = str(reps) if whom else ""
+        name = NAMES.get(method, method)
+        lines.append(f"| {name} | " + " | ".join(numbers) + f" | {count} | {whom} |")
+    return "\n".join(lines)
+
+
+def _with_error(values: np.ndarray) -> str:
+    """As 5.71(14): a mean with its standard error in units of the last digit, if it has one."""
+    error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    digits = 3 if error < 0.01 else 2
+    units = round(error * 10**digits)
+    text = f"{values.mean():.{digits}f}" + (f"({units})" if units else "")
+    return text.removeprefix("0")
+
+
 def make(folder: Path, reference: Path | None) -> None:
     """Write all tables and figures, and print the short ones."""
     table = read(folder / "mollifiers.csv")
@@ -293,6 +287,7 @@ def make(folder: Path, reference: Path | None) -> None:
             methods = list(dict.fromkeys(k[1] for k in table if (k[0], k[3]) == (domain, metric)))
             if methods:
                 print(text_table(table, domain, metric, methods), end="\n\n")
+    print(standing(table), end="\n\n")
     if reference is not None:
-        print(agreement(table, reference, folder / "agreement.csv"))
+        print(mollifier_agreement.report(table, reference, folder / "agreement.csv"))
     figures(table, folder)

@@ -11,12 +11,14 @@ import warnings
 import numpy as np
 from scipy import stats
 
+from benchmarks.mollifier_targets import grid_of
 from pymc_private import Guarantee, MollifiedBoosting, mollify
 from pymc_private.audit import epsilon_lower_bound
 from pymc_private.mechanisms.mollifiers.clip import best_level, clip_to_window, log_total
 from pymc_private.mechanisms.mollifiers.estimates import network
 from pymc_private.mechanisms.mollifiers.laws import draw
 from pymc_private.mechanisms.mollifiers.window import Window
+from pymc_private.privacy import mollifier_affordable, range_affordable
 from pymc_private.samplers.randomness import SystemRandomness
 
 X = np.linspace(-9, 9, 20_001)
@@ -63,6 +65,26 @@ def against_groups() -> None:
             print(f"  {eps:4g} {k:5d}", *(f"{e:9.4f} {math.ceil(e / eps):5d}" for e in found))
 
 
+def many_draws() -> None:
+    """Gains of k draws at a total of (1, 1e-6), target known: kinds and windows."""
+    print("gain at (1, 1e-6): target, k, clip, tilt, windows for shares .2, .05, .01")
+    for name in ("ring", "mix1d", "random1d", "random2d"):
+        grid = grid_of(name)
+        ratio, mass, target = grid.log_ratio, grid.reference, grid.target
+        for k in (1, 10, 100, 1000):
+            width = range_affordable(1.0, 1e-6, k) / 2
+            tilt = np.clip(ratio - best_level(ratio, mass, width), -width / 2, width / 2)
+            found = [target @ tilt - math.log(mass @ np.exp(tilt))]
+            for share in (None, 0.2, 0.05, 0.01):
+                eps = mollifier_affordable(1.0, 1e-6, k, share)
+                symmetric = Window.symmetric(eps)
+                window = symmetric if share is None else Window.asymmetric(eps, share)
+                found.append(target @ clip_to_window(ratio, mass, window)[0])
+            tilted, clipped, *others = found
+            values = "".join(f"{v:9.4f}" for v in (clipped, tilted, *others))
+            print(f"  {name:9s} {k:5d}{values}")
+
+
 def windows() -> None:
     """How far each law stays inside its window, whatever the estimate."""
     rows = stats.norm(1, 0.5).rvs((500, 1), random_state=0)
@@ -88,18 +110,23 @@ def windows() -> None:
 
 def audits(n: int = 200_000) -> None:
     """Lower bounds from draws of the worst pair of T15b, and planted faults."""
-    print("audit of k draws: k, delta, claim, proved lower bound, share")
+    print("audit of k draws: window, k, delta, claim, proved lower bound, share")
     eps = 1.0
-    q = 1 / (1 + math.exp(eps / 2))
-    reference = np.array([q, q, 1 - 2 * q])
-    laws = [mollify(t, reference, eps)._law for t in ([1, 0, 0], [0, 1, 0])]
-    for k in (1, 3, 10):
-        pair = [draw(law, k * n, SystemRandomness()).reshape(n, k) for law in laws]
-        for delta in (0.0, 1e-3, 1e-2):
-            claim = Guarantee.mollifier_of(eps, k).epsilon(delta)
-            score = lambda x: (x == 0).sum(1) - (x == 1).sum(1).astype(float)  # noqa: E731
-            found = epsilon_lower_bound(*pair, delta=delta, score=score).epsilon
-            print(f"  {k:3d} {delta:6g} {claim:8.4f} {found:8.4f} {found / claim:6.1%}")
+    windows = {
+        "symmetric": (1 / (1 + math.exp(eps / 2)), Window.symmetric(eps)),
+        "share .05": (0.05, Window.asymmetric(eps, 0.05)),
+    }
+    for name, (q, window) in windows.items():
+        reference = np.array([q, q, 1 - 2 * q])
+        laws = [mollify(t, reference, eps, window=window) for t in ([1, 0, 0], [0, 1, 0])]
+        for k in (1, 3, 10):
+            pair = [draw(law._law, k * n, SystemRandomness()).reshape(n, k) for law in laws]
+            for delta in (0.0, 1e-3, 1e-2):
+                claim = laws[0].guarantee(k).epsilon(delta)
+                score = lambda x: (x == 0).sum(1) - (x == 1).sum(1).astype(float)  # noqa: E731
+                found = epsilon_lower_bound(*pair, delta=delta, score=score).epsilon
+                share = found / claim if claim else math.nan
+                print(f"  {name} {k:3d} {delta:6g} {claim:8.4f} {found:8.4f} {share:6.1%}")
     print("planted faults at epsilon = 1 (proved lower bound; caught if above the claim)")
     base = np.array([0.05, 0.05, 0.9])
     targets = np.array([0.98, 0.01, 0.01]), np.array([0.01, 0.01, 0.98])
@@ -125,5 +152,6 @@ if __name__ == "__main__":
     gains()
     costs()
     against_groups()
+    many_draws()
     windows()
     audits()

@@ -108,6 +108,21 @@ def grid_of(name: str, boxed: bool = False) -> Grid:
     return Grid(points, law / law.sum(), base / base.sum(), step**d)
 
 
+def edges(along: int) -> np.ndarray:
+    """Inner edges of cells of equal mass of the standard normal."""
+    return stats.norm.ppf(np.arange(1, along) / along)
+
+
+def cell_masses(target: Target, along: int) -> np.ndarray:
+    """Probabilities under the target of cells of equal reference mass: no grid."""
+    ends = np.concatenate([[-np.inf], edges(along), [np.inf]])
+    total = np.zeros((along,) * target.dimension)
+    for mean, variance in zip(target.means, target.variances, strict=True):
+        sides = [np.diff(stats.norm.cdf(ends, m, variance**0.5)) for m in mean]
+        total += functools.reduce(np.multiply.outer, sides) / len(target.means)
+    return total.ravel()
+
+
 def scores(grid: Grid, log_law: np.ndarray) -> dict[str, float]:
     """nll, KL and mode coverage of a law given by log probabilities on the grid."""
     p = grid.target

@@ -1,235 +1,67 @@
 """Mollified sampling on known targets: the three papers' experiments, with and without their flaws.
 
-``python -m benchmarks.mollifiers [FOLDER] [--reps 4] [--only ring,mix1d] [--reference CSV]``
+``python -m benchmarks.mollifiers [FOLDER] [--reps 4] [--noisy-reps 4] [--only ring,mix1d]
+[--reference CSV]``
 
 Each finished piece is a line of FOLDER/mollifiers.csv; run again, it goes on where it stopped. Then
-the tables and figures are made; with the reference results, so is a table of agreement.
+the tables and figures are made; with the reference results, so is a table of agreement. Densities
+with noise, and boosted trees, vary most: --noisy-reps is their number of replications, of the GAN
+at epsilon = 1 only.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import math
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from benchmarks import mollifier_baselines as baselines
-from benchmarks import private_gan
-from benchmarks.mollifier_targets import TARGETS, Grid, Target, grid_of, scores
-from pymc_private import Box, Hull, MollifiedBoosting, Window, mollify
-from pymc_private.mechanisms.mollifiers.clip import best_level, clip_to_window
-from pymc_private.mechanisms.mollifiers.estimates import estimate_ratio
-from pymc_private.mechanisms.mollifiers.hull import Mixture
-from pymc_private.mechanisms.mollifiers.references import Marginals
+from benchmarks import mollifier_methods
+from benchmarks.mollifier_definitions import as_there, trees_there
+from benchmarks.mollifier_targets import TARGETS
 
 EPSILONS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0)
-N = 10_000
-SHARE = 0.05
+SOME = {"wide": (0.5, 1.0, 2.0, 5.0), "gan": EPSILONS[2:], "gan_at_one": (1.0,)}
+"""Epsilons of the kinds of work that are not done at all of them."""
 FIELDS = ("domain", "method", "eps", "rep", "metric", "value")
 GRIDDED = ("ring", "mix1d", "random1d", "random2d")
 WIDE = ("wide5", "wide10")
-ESTIMATES = {"kde": "kde", "gbdt": "trees", "nn1": "network", "hist_64": None}
-
-Found = Iterator[tuple[str, float, dict[str, float]]]
-
-
-def law_scores(grid: Grid, log_ratio: np.ndarray, window: tuple[float, float]) -> dict[str, float]:
-    """Scores of a law with this log Q/Q0 on the grid, normalized there."""
-    with np.errstate(divide="ignore"):
-        log_law = np.log(grid.reference) + log_ratio
-    log_law -= np.log(np.exp(log_law).sum())
-    return scores(grid, log_law) | _ends(log_ratio, window)
-
-
-def exact_scores(grid: Grid, log_ratio: np.ndarray, window: tuple[float, float]) -> dict:
-    """Scores of a law that is normalized already, off the grid."""
-    with np.errstate(divide="ignore"):
-        log_law = np.log(grid.reference) + log_ratio
-    return scores(grid, log_law) | _ends(log_ratio, window)
+DESCRIBED = ("ring", "mix1d")
+WORK = {
+    "known": mollifier_methods.known,
+    "plug_ins": mollifier_methods.plug_ins,
+    "trees": mollifier_methods.trees,
+    "boosted": mollifier_methods.boosted,
+    "cells": mollifier_methods.cells,
+    "noisy": mollifier_methods.noisy,
+    "gan": mollifier_methods.gan,
+    "gan_at_one": mollifier_methods.gan,
+    "as_there": as_there,
+    "trees_there": trees_there,
+    "wide": mollifier_methods.wide,
+}
 
 
-def _ends(log_ratio: np.ndarray, window: tuple[float, float]) -> dict[str, float]:
-    least, most = float(log_ratio.min()), float(log_ratio.max())
-    inside = window[0] - 1e-9 <= least and most <= window[1] + 1e-9
-    return {"log_ratio_lo": least, "log_ratio_hi": most, "inside_window": float(inside)}
-
-
-def known(target: Target, epsilons: tuple[float, ...]) -> Found:
-    """What needs the target itself: ceilings."""
-    grid = grid_of(target.name)
-    ratio, mass = grid.log_ratio, grid.reference
-
-    def tilted(width: float) -> np.ndarray:
-        return np.clip(ratio - best_level(ratio, mass, width), -width / 2, width / 2)
-
-    for eps in epsilons:
-        half, whole = (-eps / 2, eps / 2), (-2 * eps, 2 * eps)
-        yield "q0", eps, law_scores(grid, np.zeros(len(mass)), half)
-        clip, _ = clip_to_window(ratio, mass, Window.symmetric(eps))
-        yield "optimum", eps, law_scores(grid, clip, half)
-        window = Window.asymmetric(eps, SHARE)
-        clip, _ = clip_to_window(ratio, mass, window)
-        yield "optimum_asym.05", eps, law_scores(grid, clip, (window.lower, window.upper))
-        yield "mbde_ceiling", eps, law_scores(grid, tilted(eps / 2), whole)
-        yield "tilt_eps", eps, law_scores(grid, tilted(eps), whole)
-        yield "optimum_asym_best", eps, law_scores(grid, tilted(eps), whole)
-        boxed = grid_of(target.name, True)
-        clip, _ = clip_to_window(boxed.log_ratio, boxed.reference, Window.symmetric(eps))
-        yield "optimum_boxQ0", eps, exact_scores(boxed, clip, half)
-
-
-def plug_ins(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
-    """T15d with an estimate, in both windows, and the tilt of many draws."""
-    rows, grid = target.sample(N, rep), grid_of(target.name)
-    for name, how in ESTIMATES.items():
-        base = Marginals(target.reference)
-        ratio = _equal_cells(base, rows) if how is None else estimate_ratio(rows, base, how)
-        for eps in epsilons:
-            law = mollify(rows, base, eps, estimate=ratio)
-            yield (
-                f"plugin_{name}",
-                eps,
-                exact_scores(grid, law.log_ratio(grid.points), (-eps / 2, eps / 2)),
-            )
-            if name == "hist_64":
-                continue
-            window = Window.asymmetric(eps, SHARE)
-            law = mollify(rows, base, eps, estimate=ratio, window=window)
-            yield (
-                f"plugin_{name}_asym.05",
-                eps,
-                exact_scores(grid, law.log_ratio(grid.points), (window.lower, window.upper)),
-            )
-            if name == "kde":
-                law = mollify(rows, base, eps, estimate=ratio, kind="tilt")
-                yield (
-                    "plugin_kde_tilt",
-                    eps,
-                    law_scores(grid, law.log_ratio(grid.points), (-eps / 2, eps / 2)),
-                )
-                spread = np.maximum(ratio(grid.points), -50.0)
-                shifted = baselines.scale_and_shift(spread, grid, eps, most=20.0)
-                yield "scale_shift", eps, scores(grid, shifted)
-    low, high = target.box
-    inside = rows[((rows > low) & (rows < high)).all(axis=1)]
-    boxed, base = grid_of(target.name, True), Box([low] * target.dimension, high)
-    ratio = estimate_ratio(inside, base, "kde")
-    for eps in epsilons:
-        law = mollify(inside, base, eps, estimate=ratio)
-        found = law.log_ratio(np.clip(boxed.points, low, high))
-        yield "plugin_kde_boxQ0", eps, exact_scores(boxed, found, (-eps / 2, eps / 2))
-
-
-def _equal_cells(base: Marginals, rows: np.ndarray) -> Any:
-    """Counts in 64 cells of equal reference mass."""
-    along = 64 if base.dimension == 1 else 8
-    cells = Hull.response_on_cells(base, along, 1.0).cells
-    share = np.bincount(cells.find(rows), minlength=64) / len(rows)
-    with np.errstate(divide="ignore"):
-        logs = np.log(64 * share)
-    return lambda x: logs[cells.find(x)]
-
-
-def boosted(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
-    """MBDE and its stretch; the gain of each round beside T14's bound."""
-    rows, grid = target.sample(N, rep), grid_of(target.name)
-    for eps in epsilons:
-        model = MollifiedBoosting(eps, 3, random_state=rep, progressbar=False).fit(rows)
-        ratio = model.log_ratio(grid.points)
-        yield "mbde_T3", eps, law_scores(grid, ratio, (-eps / 4, eps / 4))
-        for t, r in enumerate(model.rounds_, 1):
-            made = {
-                "gain": r.gain,
-                "least_gain": r.least_gain,
-                "edge_data": r.edge_data,
-                "edge_law": r.edge_law,
-            }
-            yield f"mbde_round_{t}", eps, made
-        model.stretch = True
-        model.mollified_ = model._law()
-        ratio = model.log_ratio(grid.points)
-        yield "mbde_T3_stretch", eps, law_scores(grid, ratio, (-eps / 2, eps / 2))
-
-
-def others(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
-    """Baselines: hulls of randomized response, Bernstein, Laplace histograms, a private GAN."""
-    rows, grid = target.sample(N, rep), grid_of(target.name)
-    base = Marginals(target.reference)
-    degrees = (10, 20, 40) if target.dimension == 1 else (5, 10, 20)
-    for eps in epsilons:
-        for cells in (4, 16):
-            along = cells if target.dimension == 1 else math.isqrt(cells)
-            hull = Hull.response_on_cells(base, along, eps)
-            share = np.bincount(hull.cells.find(rows), minlength=cells) / len(rows)
-            law = Mixture(hull, share)
-            found = law.weights[hull.cells.find(grid.points)]
-            yield f"krr_hull_{cells}", eps, exact_scores(grid, found, (-eps, eps))
-            law = mollify(rows, hull, eps)
-            yield (
-                f"krr_projected_{cells}",
-                eps,
-                exact_scores(grid, law.log_ratio(grid.points), (-eps, eps)),
-            )
-        for degree in degrees:
-            made = baselines.bernstein(target, rows, grid, degree, eps, rep)
-            yield f"dpb_k{degree}", eps, scores(grid, made)
-        made = baselines.bernstein(target, rows, grid, 10, eps, rep, whole=True)
-        yield "dpb_k10_integral", eps, scores(grid, made)
-        for whole in (False, True):
-            made = baselines.laplace_histogram(target, rows, grid, eps, rep, whole)
-            yield f"laplace_hist_{'integral' if whole else 'record'}", eps, scores(grid, made)
-        if eps >= 0.5:
-            drawn = private_gan.train(rows, eps, rep)
-            yield "gan_record", eps, scores(grid, baselines.from_draws(drawn, grid))
-
-
-def wide(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
-    """5 and 10 dimensions: gains on fresh draws of the target; pools normalize the clips."""
-    rows, test = target.sample(N, rep), target.sample(N, 1000 + rep)
-    base = Marginals(target.reference)
-    exact = target.logpdf(test) - base.logpdf(test)
-    for eps in epsilons:
-        made = {"optimum": mollify(_Law(target), base, eps)}
-        for name in ("trees", "network"):
-            made[f"plugin_{name}"] = mollify(rows, base, eps, estimate=name)
-        made["plugin_network_tilt"] = mollify(rows, base, eps, estimate="network", kind="tilt")
-        for name, law in made.items():
-            found = law.log_ratio(test)
-            if law.kind == "tilt":
-                found = found - np.log(np.mean(np.exp(law.log_ratio(base.pool(2**16)))))
-            yield name, eps, {"gain": float(found.mean()), "kl": float((exact - found).mean())}
-        model = MollifiedBoosting(eps, 3, random_state=rep, progressbar=False).fit(rows)
-        found = model.score_samples(test) - base.logpdf(test)
-        yield "mbde_T3", eps, {"gain": float(found.mean()), "kl": float((exact - found).mean())}
-
-
-class _Law:
-    """A target as a law with a density."""
-
-    def __init__(self, target: Target) -> None:
-        self.shapes, self.text = {"x": (target.dimension,)}, target.name
-        self.dimension, self.logpdf = target.dimension, target.logpdf
-
-
-def pieces(domains: tuple[str, ...], reps: int) -> list[tuple[str, str, int]]:
+def pieces(domains: tuple[str, ...], reps: int, noisy: int) -> list[tuple[str, str, int]]:
     """What there is to do: (domain, kind, replication)."""
     made = []
     for name in domains:
         if name in WIDE:
             made += [(name, "wide", rep) for rep in range(reps)]
-        else:
-            made.append((name, "known", 0))
-            kinds = ("plug_ins", "boosted", "others")
-            made += [(name, kind, rep) for rep in range(reps) for kind in kinds]
+            continue
+        made.append((name, "known", 0))
+        kinds = ["plug_ins", "boosted", "cells", "gan"] + ["as_there"] * (name in DESCRIBED)
+        made += [(name, kind, rep) for rep in range(reps) for kind in kinds]
+    for rep in range(noisy):  # domain by domain, so that all are as far when it is stopped
+        for name in domains:
+            if name not in WIDE:
+                made += [(name, "trees", rep), (name, "noisy", rep)]
+                made += [(name, "gan_at_one", rep)] * (rep >= reps)
+                made += [(name, "trees_there", rep)] * (name in DESCRIBED)
     return made
 
 
-def run(file: Path, domains: tuple[str, ...], reps: int) -> None:
+def run(file: Path, domains: tuple[str, ...], reps: int, noisy: int) -> None:
     """Do what is not in the file yet."""
     from rich.progress import track
 
@@ -239,11 +71,11 @@ def run(file: Path, domains: tuple[str, ...], reps: int) -> None:
             done = {tuple(row) for row in csv.reader(stored) if row and row[0] == "done"}
     else:
         file.write_text(",".join(FIELDS) + "\n")
-    for name, kind, rep in track(pieces(domains, reps), description="mollifiers"):
+    for name, kind, rep in track(pieces(domains, reps, noisy), description="mollifiers"):
         if ("done", name, kind, str(rep), "", "") in done:
             continue
-        target, work = TARGETS[name], globals()[kind]
-        epsilons = (0.5, 1.0, 2.0, 5.0) if kind == "wide" else EPSILONS
+        target, work = TARGETS[name], WORK[kind]
+        epsilons = SOME.get(kind, EPSILONS)
         words = (target, epsilons) if kind == "known" else (target, rep, epsilons)
         lines = [
             (name, method, eps, rep, metric, f"{value:.8g}")
@@ -260,12 +92,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", default="mollifier_results", type=Path)
     parser.add_argument("--reps", type=int, default=4)
+    parser.add_argument("--noisy-reps", type=int, help="as many as --reps, if not given")
     parser.add_argument("--only", default=",".join((*GRIDDED, *WIDE)))
     parser.add_argument("--reference", type=Path)
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")
-    run(given.folder / "mollifiers.csv", tuple(given.only.split(",")), given.reps)
+    noisy = given.reps if given.noisy_reps is None else given.noisy_reps
+    run(given.folder / "mollifiers.csv", tuple(given.only.split(",")), given.reps, noisy)
     from benchmarks import mollifier_report
 
     mollifier_report.make(given.folder, given.reference)

@@ -91,10 +91,13 @@ class Net:
 
 
 def train(
-    rows: np.ndarray, epsilon: float, seed: int, steps: int = 2000, delta: float = 0.1
+    rows: np.ndarray,
+    epsilon: float,
+    rng: np.random.Generator,
+    steps: int = 2000,
+    delta: float = 0.1,
 ) -> np.ndarray:
     """Give as many draws of the generator as there are rows."""
-    rng = np.random.default_rng(seed)
     n, d = rows.shape
     noise = noise_for(epsilon, BATCH / n, steps, delta)
     generator = Net((LATENT, HIDDEN, HIDDEN, d), rng)

@@ -33,12 +33,13 @@ LETTERS = {
     "beta_pair": "r",
     "gamma_pair": "r",
     "mollifier": "epsilon",
+    "window": "epsilon",
     "rdp": "the Renyi divergence",
     "distance": "the total variation",
     "none": "epsilon",
 }
 """Kinds of promise, and what the value of each is called."""
-SHAPED = {"beta_pair": "alpha", "gamma_pair": "alpha", "rdp": "order"}
+SHAPED = {"beta_pair": "alpha", "gamma_pair": "alpha", "rdp": "order", "window": "top"}
 """Kinds with a second number, and its name."""
 MOST_BITS = 3322  # a thousand digits
 
@@ -59,7 +60,8 @@ class Atom:
     count : int
         Runs fixed in advance.
     shape : float, rounded down
-        Prior parameter of a pair, or the order at which a Renyi divergence is known.
+        Prior parameter of a pair, the order at which a Renyi divergence is known, or the upper end
+        of a mollifier's window that is not symmetric.
     other : float, rounded down
         The second least prior parameter of a Beta pair; 0 where it is `shape`, too.
     mu : Fraction or float
@@ -111,6 +113,10 @@ class Atom:
         object.__setattr__(self, "other", 0.0 if other == self.shape else other)
         if self.kind == "distance" and self.value > 1:
             raise DomainError("a total variation is at most 1", got=self.value, allowed="<= 1")
+        if self.kind == "window" and not self.shape < self.value:
+            raise DomainError(
+                "a window begins below 0", got=self.shape, allowed=f"top < {self.value}"
+            )
         if self.kind == "rdp" and not self.shape > 1.0:
             raise DomainError("a Renyi order must exceed 1", got=self.shape, allowed="order > 1")
 
@@ -122,7 +128,9 @@ class Atom:
     @property
     def pure(self) -> Fraction | float:
         """Pure epsilon of all runs, nats, exact where the value is; inf if there is none."""
-        if self.kind in ("pure", "bounded_range", "mollifier") and not infinite(self.value):
+        if self.kind in ("pure", "bounded_range", "mollifier", "window") and not infinite(
+            self.value
+        ):
             return self.count * Fraction(self.value)
         idle = self.value == 0 and self.delta == 0 and self.kind != "none"
         return 0.0 if idle else math.inf
@@ -143,7 +151,7 @@ class Atom:
         value = self.number
         if self.kind == "bounded_range":
             each = min(br_zcdp_tight(value), half_square(float_up(self.mu)))
-        elif self.kind in ("pure", "mollifier"):
+        elif self.kind in ("pure", "mollifier", "window"):
             each = br_zcdp_tight(times_up(2.0, value))
         elif self.kind in ("gdp", "discrete_gaussian"):
             each = half_square(value)
@@ -177,7 +185,7 @@ class Atom:
         Unsupported
             A pair known by its curve has no such rule.
         """
-        unchanged = ("none", "distance", "mollifier")  # these hold for any two data sets
+        unchanged = ("none", "distance", "mollifier", "window")  # these hold for any two data sets
         if self.kind in unchanged or k == 1:
             return self
         if self.kind in ("beta_pair", "gamma_pair"):
@@ -230,6 +238,7 @@ class Atom:
             "beta_pair": f"Dirichlet draw (r = {value}, alpha = {shape}{self._more})",
             "gamma_pair": f"Dirichlet draw (r = {value}, alpha = {shape})",
             "mollifier": f"mollifier draw of width {value}",
+            "window": f"mollifier draw of width {value}, log ratio at most {shape}",
             "rdp": f"({shape}, {value})-RDP",
             "distance": f"total variation {number(self.value, 3)} from the stated law",
             "none": "not private",

@@ -119,12 +119,18 @@ class Constructors:
         return cls._of(pair, **words)
 
     @classmethod
-    def mollifier_of(cls, epsilon: float, draws: int = 1, **words: Any) -> Guarantee:
+    def mollifier_of(
+        cls, epsilon: float, draws: int = 1, *, top: float | None = None, **words: Any
+    ) -> Guarantee:
         """Promise for draws from one law within e^(+-epsilon/2) of a public one (T15b).
 
-        It holds for any two data sets, and so for groups of any size.
+        It holds for any two data sets, and so for groups of any size. With `top`, log Q/Q0 lies in
+        [top - epsilon, top]: see `moll_delta_k`.
         """
-        return cls._of(Atom("mollifier", number_up(epsilon, "epsilon"), 0.0, draws), **words)
+        width = number_up(epsilon, "epsilon")
+        if top is None:
+            return cls._of(Atom("mollifier", width, 0.0, draws), **words)
+        return cls._of(Atom("window", width, 0.0, draws, top), **words)
 
     # ---- other people's mechanisms ----------------------------------------------------------
     @classmethod

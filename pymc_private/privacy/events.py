@@ -113,7 +113,7 @@ def _event(library: Any, atom: Atom) -> Any:
         return library.GaussianDpEvent(math.nextafter(1.0 / value, 0.0))
     if atom.kind == "zcdp":
         return library.ZCDpEvent(value)
-    if atom.kind in ("pure", "bounded_range", "mollifier"):
+    if atom.kind in ("pure", "bounded_range", "mollifier", "window"):
         multiplier = _multiplier(value)
         if multiplier > 0.0:
             return library.GaussianDpEvent(multiplier)

@@ -19,7 +19,7 @@ MOST_DRAWS_EXACT = 20_000
 
 
 @vectorized
-def moll_delta(eps: float, eps_mollifier: float) -> float:
+def moll_delta(eps: float, eps_mollifier: float, top: float | None = None) -> float:
     """Delta of one draw from a mollifier: (e^h - e^(eps - h)) / (1 + e^h), h = eps_mollifier / 2.
 
     Parameters
@@ -28,6 +28,8 @@ def moll_delta(eps: float, eps_mollifier: float) -> float:
         At least 0.
     eps_mollifier : float, nats
         Width of the mollifier, at least 0.
+    top : float, nats, optional
+        Upper end of its window where that is not symmetric; see `moll_delta_k`.
 
     Returns
     -------
@@ -43,6 +45,8 @@ def moll_delta(eps: float, eps_mollifier: float) -> float:
     ----------
     Theory T15b; attained. Husain, Cranko and Nock (2019) for mollifiers.
     """
+    if top is not None:
+        return float(moll_delta_k(eps, eps_mollifier, 1, top))
     not_negative(eps=eps, eps_mollifier=eps_mollifier)
     if eps >= eps_mollifier:
         return 0.0
@@ -58,20 +62,25 @@ def moll_delta(eps: float, eps_mollifier: float) -> float:
 
 
 @vectorized
-def moll_delta_k(eps: float, eps_mollifier: float, k: int) -> float:
+def moll_delta_k(eps: float, eps_mollifier: float, k: int, top: float | None = None) -> float:
     """Delta of k draws from one mollifier, rounded up: a trinomial sum.
 
-    The loss of one draw is e, -e or 0 with probabilities q e^h, q e^-h and (1 - 2 q) e^-h,
-    q = 1 / (1 + e^h). Beyond `MOST_DRAWS_EXACT` draws the zCDP bound of pure e takes its place.
+    The loss of one draw is e, -e or 0 with probabilities v e^e, v and 1 - v (1 + e^e), where
+    v = (1 - a) / (e^e - 1) for the window [a, a e^e] of dQ/dQ0, and at most 1 / (1 + e^e), which is
+    randomized response. The symmetric window has a = e^-h, h = e / 2, and v = e^-h / (1 + e^h).
+    Beyond `MOST_DRAWS_EXACT` draws the zCDP bound of pure e takes its place.
 
     Parameters
     ----------
     eps : float, nats
         At least 0.
     eps_mollifier : float, nats
-        Width e = 2 h of the mollifier, at least 0.
+        Width e of the mollifier, at least 0.
     k : int
         Draws fixed in advance.
+    top : float, nats, optional
+        Upper end of the window of log dQ/dQ0, which begins e below it; in (0, e). Default: e / 2.
+        Less of it promises less.
 
     Returns
     -------
@@ -83,9 +92,18 @@ def moll_delta_k(eps: float, eps_mollifier: float, k: int) -> float:
     DomainError
         An argument is out of its range.
 
+    Notes
+    -----
+    Any set B of reference mass t has P(B) <= min(t a e^e, 1 - (1 - t) a) and
+    Q(B) >= max(t a, 1 - (1 - t) a e^e). The first bends at s = (1 - a) / (a (e^e - 1)), the second
+    at 1 - s. For s <= 1/2 the difference P(B) - e^eps Q(B) rises in t until s and falls after it:
+    it is at most s a (e^e - e^eps), and s a = v. Two laws that are high on disjoint sets of mass s
+    and low elsewhere attain it for every eps, in both directions, so they dominate, also k times.
+    For s > 1/2 randomized response bounds it.
+
     References
     ----------
-    Theory T15b; attained.
+    Theory T15b for the symmetric window; attained.
     """
     not_negative(eps=eps, eps_mollifier=eps_mollifier)
     draws = whole(k, "the number of draws")
@@ -93,11 +111,24 @@ def moll_delta_k(eps: float, eps_mollifier: float, k: int) -> float:
         return 0.0
     if math.isinf(eps_mollifier):
         return 1.0
+    if top is not None:
+        positive(top=top)
+        if not top < eps_mollifier:
+            raise DomainError(
+                "a window has the reference strictly inside",
+                got=f"upper end {top}",
+                allowed=f"0 < top < {eps_mollifier}",
+            )
     if Fraction(eps) >= draws * Fraction(eps_mollifier):
         return 0.0
     if draws > MOST_DRAWS_EXACT:
         return zcdp_to_delta(times_up(draws, br_zcdp_tight(times_up(2.0, eps_mollifier))), eps)
-    return min(1.0, upper(lambda: _trinomial_delta(real(eps), real(eps_mollifier), draws)))
+
+    def formula() -> arb:
+        e = real(eps_mollifier)
+        return _trinomial_delta(real(eps), e, draws, _high(e, e / 2 if top is None else real(top)))
+
+    return min(1.0, upper(formula))
 
 
 @vectorized
@@ -220,11 +251,15 @@ def mode_capture_bound(mass: float, kl_inside: float, gain: float, eps: float) -
     return max(0.0, lower(formula))
 
 
-def _trinomial_delta(eps: arb, e: arb, k: int) -> arb:
+def _high(e: arb, top: arb) -> arb:
+    """Probability v of the least loss, -e, of one draw from the window [top - e, top]."""
+    return (-(top - e).expm1() / e.expm1()).min(1 / (1 + e.exp()))
+
+
+def _trinomial_delta(eps: arb, e: arb, k: int, down: arb) -> arb:
     """Sum the coefficients of (up x^2 + stay x + down)^k against 1 - e^(eps - loss)."""
-    h = e / 2
-    q = 1 / (1 + h.exp())
-    up, stay, down = q * h.exp(), (1 - 2 * q) * (-h).exp(), q * (-h).exp()
+    up = down * e.exp()
+    stay = 1 - up - down
     # p_j is the probability of the loss (k - j) e; all terms of the recurrence are positive.
     before, here = arb(0), up**k
     total = arb(0)

@@ -33,6 +33,7 @@ PAIRED = (
     "beta_pair",
     "gamma_pair",
     "mollifier",
+    "window",
 )
 
 WIDEST = 1e6
@@ -53,6 +54,7 @@ def curve_of(atom: Atom, direction: str) -> Curve:
         "gdp": lambda eps: gdp_delta(eps, value),
         "beta_pair": lambda eps: beta_pair_curve(eps, value, shape),
         "mollifier": lambda eps: moll_delta(eps, value),
+        "window": lambda eps: moll_delta(eps, value, shape),
         "discrete_gaussian": lambda eps: discrete_gaussian_delta(eps, _sigma(value)),
     }[atom.kind]
 
@@ -73,8 +75,8 @@ def exact_delta(atom: Atom, eps: float) -> float | None:
     """Give delta of all runs of one atom by its own formula; None if it has none."""
     if atom.kind == "bounded_range":
         return br_delta(eps, atom.count, atom.number)
-    if atom.kind == "mollifier":
-        return moll_delta_k(eps, atom.number, atom.count)
+    if atom.kind in ("mollifier", "window"):
+        return moll_delta_k(eps, atom.number, atom.count, atom.shape or None)
     if atom.kind == "discrete_gaussian" and atom.count == 1:
         return float(discrete_gaussian_delta(eps, _sigma(atom.number)))
     if atom.kind == "beta_pair" and atom.count == 1:
@@ -88,9 +90,10 @@ def exact_epsilon(atom: Atom, delta: float) -> float | None:
     """Give epsilon of all runs of one atom by its own formula; None if it has none."""
     if atom.kind == "bounded_range":
         return br_eps(delta, atom.count, atom.number)
-    if atom.kind == "mollifier":
+    if atom.kind in ("mollifier", "window"):
+        number, count, top = atom.number, atom.count, atom.shape or None
         return least_epsilon(
-            lambda eps: moll_delta_k(eps, atom.number, atom.count), delta, float_up(atom.pure)
+            lambda eps: moll_delta_k(eps, number, count, top), delta, float_up(atom.pure)
         )
     if atom.kind == "discrete_gaussian" and atom.count == 1:
         sigma = _sigma(atom.number)
@@ -133,7 +136,7 @@ def _sigma(value: float) -> float:
 
 def _end(atom: Atom) -> float:
     """The largest loss of an atom: a point of the grid, where losses are bounded."""
-    if atom.kind in ("pure", "bounded_range", "mollifier"):
+    if atom.kind in ("pure", "bounded_range", "mollifier", "window"):
         return min(max(atom.number, 1e-6), FARTHEST)
     return max(end_of(curve_of(atom, direction)) for direction in directions([atom]))
 

@@ -102,11 +102,19 @@ def range_affordable(epsilon: float, delta: float, draws: int = 1) -> float:
     return _largest(lambda R: br_eps(delta, draws, R), epsilon)
 
 
-def mollifier_affordable(epsilon: float, delta: float, draws: int = 1) -> float:
+def mollifier_affordable(
+    epsilon: float, delta: float, draws: int = 1, share: float | None = None
+) -> float:
     """Give the widest mollifier (nats) of which so many draws fit (epsilon, delta).
 
     Arguments and errors as those of `range_affordable`. Rounded down: `moll_delta_k` was evaluated
     at it and found at most delta.
+
+    Parameters
+    ----------
+    epsilon, delta, draws
+    share : float, optional
+        s in (0, 1) of a window [a, a e^width], a = 1 / (1 + s (e^width - 1)). Default: symmetric.
 
     References
     ----------
@@ -115,8 +123,15 @@ def mollifier_affordable(epsilon: float, delta: float, draws: int = 1) -> float:
     not_negative(epsilon=epsilon)
     pure = float_down(exactly(epsilon) / whole(draws, "the number of draws"))
     probability(delta)
+    if share is not None:
+        inside_unit(share=share)
     below = (1 - 1e-11) * float_down(exactly(epsilon))  # epsilons are found to 12 digits, and up
-    return max(pure, _largest(lambda width: moll_delta_k(below, width, draws), delta))
+
+    def curve(width: float) -> float:
+        top = None if share is None else -math.log1p((1.0 - share) * math.expm1(-width))
+        return moll_delta_k(below, width, draws, top)
+
+    return max(pure, _largest(curve, delta))
 
 
 def power_affordable(epsilon: float, delta: float, draws: int, R: float) -> float:

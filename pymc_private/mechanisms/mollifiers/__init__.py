@@ -8,7 +8,8 @@ import importlib
 from typing import Any
 
 from pymc_private.mechanisms.mollifiers.hull import Hull
-from pymc_private.mechanisms.mollifiers.local import LocalDraws, LocalSampler
+from pymc_private.mechanisms.mollifiers.local import LocalSampler
+from pymc_private.mechanisms.mollifiers.local_draws import LocalDraws
 from pymc_private.mechanisms.mollifiers.mollified import Mollified
 from pymc_private.mechanisms.mollifiers.references import Box
 from pymc_private.mechanisms.mollifiers.verb import mollify

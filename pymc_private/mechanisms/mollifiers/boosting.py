@@ -158,8 +158,7 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
                 do="mollify has the closed form for categories",
             )
         rows = check_rows(rows, base.dimension)
-        if isinstance(base, Marginals):
-            check_support(rows, base)
+        check_support(rows, base)
         self.reference_, self.n_features_in_ = base, rows.shape[1]
         rows = np.random.default_rng(self.random_state).permutation(rows)
         judge = np.arange(len(rows)) % JUDGED == JUDGED - 1

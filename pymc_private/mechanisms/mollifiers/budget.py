@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pymc_private.errors import DomainError
-from pymc_private.mechanisms.mollifiers.window import check_width
+from pymc_private.mechanisms.mollifiers.window import Window, check_width, window_of
 from pymc_private.privacy.arguments import probability, whole
 from pymc_private.privacy.bounded_range import br_zcdp_tight
+from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.planning import mollifier_affordable, range_affordable, rho_affordable
 
 KINDS = ("clip", "tilt")
@@ -21,25 +24,32 @@ Total = tuple[float, float, int]
 
 
 def settle(
-    epsilon: float | None, total: Total | None, kind: str | None, *, plain: bool = False
+    epsilon: float | None,
+    total: Total | None,
+    kind: str | None,
+    *,
+    window: Window | float | str = "symmetric",
+    hull: bool = False,
 ) -> tuple[float, str, int | None, float]:
     """Fix epsilon per draw, the kind of law, the draws planned and delta, from public numbers.
 
     Parameters
     ----------
-    epsilon, total, kind
+    epsilon, total, kind, window
         As in `mollify`.
-    plain : bool
-        Whether nothing but pure epsilon is proved of one draw: of hulls and other windows.
+    hull : bool
+        Whether nothing but pure epsilon is proved of one draw.
 
     Raises
     ------
     DomainError
-        Neither or both of epsilon and total, or a kind that is none or does not fit.
+        Neither or both of epsilon and total, a kind that is none or does not fit, or a window of
+        which so many draws cost more.
     """
     if kind is not None and kind not in KINDS:
         raise DomainError("kind=", got=repr(kind), allowed=", ".join(map(repr, KINDS)))
-    if plain and kind == "tilt":
+    plain = not hull and isinstance(window, str) and window == "symmetric"
+    if not plain and kind == "tilt":
         raise DomainError(
             "a tilt has no window of its own and goes with no hull", do="leave out window= or kind="
         )
@@ -55,12 +65,36 @@ def settle(
     check_width(budget)
     count = whole(draws, "the number of draws")
     probability(delta)
-    if plain:
-        return check_width(_pure_affordable(budget, delta, count)), "clip", count, float(delta)
+    if not plain:
+        width = _pure_affordable(budget, delta, count) if hull else _wide(window, total)
+        return check_width(width), "clip", count, float(delta)
     clip = mollifier_affordable(budget, delta, count)
     tilt = range_affordable(budget * (1 - 1e-11), delta, count)  # a ledger rounds up: leave it room
     kind = kind or ("clip" if clip >= WIDER * tilt / 2.0 else "tilt")
     return check_width(clip if kind == "clip" else tilt), kind, count, float(delta)
+
+
+def _wide(window: Window | float | str, total: Total) -> float:
+    """The width of a window that is not symmetric, of which so many draws fit."""
+    budget, delta, draws = total
+    if not isinstance(window, Window):
+        window_of(1.0, window)
+        return mollifier_affordable(budget, delta, draws, float(window))
+    spent = promise(window, draws).epsilon(delta)
+    if spent > budget:
+        raise DomainError(
+            f"{draws} draws from this window cost more than their total",
+            got=f"{spent:.4g} nats",
+            allowed=f"{budget:g}",
+            do="give the share of the reference instead, window=s: its width is then found",
+        )
+    return window.epsilon
+
+
+def promise(window: Window, draws: int, **words: Any) -> Guarantee:
+    """What so many draws of one clip reveal (T15b)."""
+    top = None if window.is_symmetric else window.upper
+    return Guarantee.mollifier_of(window.epsilon, draws, top=top, theorem="T15b", **words)
 
 
 def _pure_affordable(epsilon: float, delta: float, draws: int) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from pymc_private.errors import DomainError
+from pymc_private.errors import DomainError, Unsupported
 from pymc_private.mechanisms.mollifiers.kernel import kernel_density
 from pymc_private.mechanisms.mollifiers.references import Marginals, Reference
 
@@ -91,13 +91,18 @@ def check_rows(data: Any, dimension: int | None = None) -> np.ndarray:
 def check_support(rows: np.ndarray, reference: Reference) -> None:
     """Refuse a reference that gives the data no density.
 
+    A prior predictive has none at hand; its data are predictions of the same model.
+
     Raises
     ------
     DomainError
         Somewhere it gives none. What lies there could never be drawn.
     """
-    with np.errstate(divide="ignore"):
-        inside = reference.logpdf(rows) > -np.inf
+    try:
+        with np.errstate(divide="ignore"):
+            inside = reference.logpdf(rows) > -np.inf
+    except Unsupported:
+        return
     if not inside.all():
         raise DomainError(
             "the reference has no support where the target has mass",
@@ -165,8 +170,7 @@ def estimate_ratio(rows: np.ndarray, reference: Reference, how: Any) -> LogRatio
         return _histogram(rows, reference)
     if how in ("network", "trees") or hasattr(how, "fit"):
         learner = {"network": network, "trees": trees}[how]() if isinstance(how, str) else how
-        if isinstance(reference, Marginals):
-            check_support(rows, reference)
+        check_support(rows, reference)
         drawn = reference.pool(len(rows))
         return classifier_ratio(learner, rows, drawn)
     if callable(how):

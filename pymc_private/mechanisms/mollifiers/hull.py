@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 
 from pymc_private.errors import DomainError
 from pymc_private.mechanisms.mollifiers.laws import Table
+from pymc_private.mechanisms.mollifiers.reading import as_reference
 from pymc_private.mechanisms.mollifiers.references import Finite, Marginals, probabilities
 from pymc_private.mechanisms.mollifiers.window import check_width
 from pymc_private.privacy.arguments import whole
@@ -56,7 +57,15 @@ class Hull:
     """
 
     def __init__(self, laws: Any, labels: Sequence[Any] | None = None) -> None:
-        rows = np.atleast_2d(np.asarray(laws, float))
+        try:
+            rows = np.atleast_2d(np.asarray(laws, float))
+        except (TypeError, ValueError):
+            raise DomainError(
+                "a hull is of laws on the same categories",
+                got=type(laws).__name__,
+                allowed="rows of probabilities, all as long",
+                do="cut the line into public cells and give each law's probabilities of them",
+            ) from None
         self.laws = np.array([probabilities(row, "a law of the hull") for row in rows])
         possible = self.laws > 0.0
         if (possible.any(axis=0) != possible.all(axis=0)).any():
@@ -80,11 +89,31 @@ class Hull:
         return cls(laws)
 
     @classmethod
-    def response_on_cells(cls, reference: Marginals, along: int, epsilon: float) -> Hull:
-        """Do the same on cells of equal reference mass, `along` each axis; draws are continuous."""
-        hull = cls.response(whole(along, "cells along each axis") ** reference.dimension, epsilon)
-        hull.cells = EqualCells(reference, along)
+    def response_on_cells(cls, reference: Any, along: int, epsilon: float) -> Hull:
+        """Do the same on cells of equal reference mass, `along` each axis; draws are continuous.
+
+        Parameters
+        ----------
+        reference : object
+            A SciPy law, a list of independent ones, or a `Box`: with known quantiles.
+        along : int
+        epsilon : float, nats
+        """
+        base = as_reference(reference)
+        if not isinstance(base, Marginals):
+            raise DomainError(
+                "cells of equal mass need a reference with known quantiles",
+                got=base.text,
+                allowed="a SciPy law, a list of independent ones, or a Box",
+            )
+        hull = cls.response(whole(along, "cells along each axis") ** base.dimension, epsilon)
+        hull.cells = EqualCells(base, along)
         return hull
+
+    def __repr__(self) -> str:
+        where = "categories" if self.cells is None else f"cells of {self.cells.reference.text}"
+        laws, count = self.laws.shape
+        return f"Hull of {laws} laws on {count} {where}: any two differ by {self.epsilon:.6g} nats"
 
     def shrunk(self, epsilon: float) -> Hull:
         """Mix every law with the mean of all until the hull's epsilon is at most this."""

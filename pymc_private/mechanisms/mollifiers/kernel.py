@@ -51,7 +51,8 @@ def kernel_density(
         raise DomainError(
             "a constant has no density",
             got="a column with one value only",
-            do="drop the column, or use a finite reference",
+            do="drop the column, use a finite reference, or give a law around it, such as "
+            "scipy.stats.norm(value, width) with a public width",
         )
     width = np.broadcast_to(np.asarray(bandwidth or 0.0, float), (d,))
     scott = rows.std(axis=0) * n ** (-1.0 / (d + 4))

@@ -11,6 +11,7 @@ import numpy as np
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.mechanisms.charging import Where
 from pymc_private.mechanisms.mollifiers import publish
+from pymc_private.mechanisms.mollifiers.budget import promise
 from pymc_private.mechanisms.mollifiers.laws import Law, check_effort, draw
 from pymc_private.mechanisms.mollifiers.references import Finite, Reference
 from pymc_private.mechanisms.mollifiers.window import Window
@@ -128,10 +129,8 @@ class Mollified:
             return Guarantee.bounded_range_of(self.epsilon, count, **words).restated(neighbors)
         if self.kind == "hull":
             made = count * Guarantee.pure(self.epsilon, theorem=HULL, **words)
-        elif self.window.is_symmetric:
-            made = Guarantee.mollifier_of(self.epsilon, count, theorem="T15b", **words)
         else:
-            made = count * Guarantee.pure(self.epsilon, theorem="T15d", **words)
+            made = promise(self.window, count, **words)
         return made.restated(neighbors)
 
     def sample(

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pymc_private.errors import Unsupported
+from pymc_private.mechanisms.mollifiers.budget import promise
 from pymc_private.mechanisms.mollifiers.references import Finite, Marginals
+from pymc_private.mechanisms.mollifiers.window import Window
+from pymc_private.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from pymc_private.mechanisms.mollifiers.mollified import Mollified
     from pymc_private.mechanisms.mollifiers.rounds import Round
 
 BLUE, ORANGE, GRAY = "#3b6ea8", "#c8553d", "#9aa0a6"
+SHARE = 0.05
+"""Of the window that `costs` shows beside the symmetric one."""
 
 
 def axes(ax: Any) -> Any:
@@ -106,20 +111,18 @@ def costs(epsilon: float, delta: float, most: int, ax: Any = None) -> Any:
     most : int
         The largest k.
     """
-    from pymc_private.privacy.guarantee import Guarantee
-
     ax = axes(ax)
     k = np.unique(np.geomspace(1, most, 25).astype(int))
-    roads = {
-        "k epsilon": (GRAY, lambda n: n * epsilon),
-        "clip (T15b)": (ORANGE, lambda n: Guarantee.mollifier_of(epsilon, n).epsilon(delta)),
-        "tilt, MBDE (T15a)": (
-            BLUE,
-            lambda n: Guarantee.bounded_range_of(epsilon, n).epsilon(delta),
-        ),
+    small = Window.asymmetric(epsilon, SHARE)
+    roads: dict[str, tuple[str, str, Callable[[int], Guarantee]]] = {
+        "k epsilon": (GRAY, "-", lambda n: Guarantee.pure(n * epsilon)),
+        "clip (T15b)": (ORANGE, "-", lambda n: promise(Window.symmetric(epsilon), n)),
+        f"clip, window={SHARE:g} (T15b)": (ORANGE, "--", lambda n: promise(small, n)),
+        "tilt, MBDE (T15a)": (BLUE, "-", lambda n: Guarantee.bounded_range_of(epsilon, n)),
     }
-    for name, (color, price) in roads.items():
-        ax.loglog(k, [price(int(n)) for n in k], color=color, label=name)
+    for name, (color, line, price) in roads.items():
+        cost = [price(int(n)).epsilon(delta) for n in k]
+        ax.loglog(k, cost, color=color, linestyle=line, label=name)
     ax.set(xlabel="draws", ylabel=f"epsilon at delta = {delta:g}")
     ax.legend(frameon=False)
     return ax

@@ -199,6 +199,9 @@ class Box(Marginals):
         shape = self.shapes["x"]
         self.ranges = {"x": [low.reshape(shape).tolist(), high.reshape(shape).tolist()]}
 
+    def __repr__(self) -> str:
+        return f"Box: {self.text}"
+
     def levels(self) -> np.ndarray:
         """Even cells: a box has no tails."""
         return np.linspace(0.0, 1.0, CELLS[self.dimension] + 1)

@@ -13,7 +13,7 @@ import pymc as pm
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.errors import DomainError, NotCertified, Unsupported
-from pymc_private.mechanisms.mollifiers.budget import Total
+from pymc_private.mechanisms.mollifiers.budget import Total, settle
 from pymc_private.mechanisms.mollifiers.mollified import Mollified
 from pymc_private.mechanisms.mollifiers.reference_pymc import PriorPredictive
 from pymc_private.mechanisms.mollifiers.references import entropy
@@ -117,6 +117,7 @@ def posterior_predictive_law(
     sampling: Mapping[str, Any] | None = None,
 ) -> Mollified:
     """Do the first half of `synthesize`: the law to draw from, for the curator's eyes."""
+    settle(epsilon, total, None)  # refuse it before a chain is run
     original = intake.resolve(model)
     intake.refuse_structures(original)
     _check_model(original)

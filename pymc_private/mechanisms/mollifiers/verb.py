@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,8 @@ from pymc_private.mechanisms.mollifiers.references import (
     Marginals,
     Reference,
     pool_size,
-    probabilities,
 )
+from pymc_private.mechanisms.mollifiers.targets import finite_ratio
 from pymc_private.mechanisms.mollifiers.window import Window, window_of
 
 LogRatio = Callable[[np.ndarray], np.ndarray]
@@ -64,7 +64,8 @@ def mollify(
     ----------
     target : object
         On finitely many categories: probabilities (array, or dict by label, which may hold counts),
-        or rows of text, each a label. Else data, shape (n,) or (n, d), or a law with ``logpdf``.
+        or rows, each a label: text, or whole numbers. Else data, shape (n,) or (n, d), or a law
+        with ``logpdf``.
     reference : object
         Q0, fixed without the data: probabilities, a frozen SciPy law or a list of independent ones,
         `Box`, a PyMC model (its prior), anything with ``logpdf`` and ``sample``, such as a density
@@ -110,14 +111,13 @@ def mollify(
     >>> law.guarantee(draws=1).pure_epsilon
     1.0
     """
-    plain = isinstance(reference, Hull) or window != "symmetric"
-    epsilon, kind, planned, delta = settle(epsilon, total, kind, plain=plain)
+    hull = isinstance(reference, Hull)
+    epsilon, kind, planned, delta = settle(epsilon, total, kind, window=window, hull=hull)
     if isinstance(reference, Hull):
         return _projected(target, reference, epsilon, planned, delta)
     base = as_reference(reference)
     if isinstance(base, Finite):
-        with np.errstate(divide="ignore"):
-            ratio = _finite_ratio(target, base)
+        ratio = finite_ratio(target, base)
         law: Table = Categories(base)
         function = None
     else:
@@ -132,33 +132,6 @@ def mollify(
         return _tilted_table(law, base, ratio, function, (epsilon, planned, delta))
     chosen = window_of(epsilon, window)
     return _clipped(law, base, ratio, function, (chosen, planned, delta))
-
-
-def _finite_ratio(target: Any, base: Finite) -> np.ndarray:
-    """log P/Q0 on categories."""
-    if isinstance(target, Mapping):
-        mass = np.zeros(len(base.mass))
-        values = np.asarray(list(target.values()), float)
-        mass[base.positions(list(target.keys()))] = values / values.sum()
-    elif hasattr(target, "pmf") and base.numbers is not None:
-        mass = np.asarray(target.pmf(base.numbers), float)
-    elif all(isinstance(value, str) for value in np.asarray(target).flat):
-        places = base.positions(np.asarray(target).ravel())
-        mass = np.bincount(places, minlength=len(base.mass)) / len(places)
-    else:
-        mass = probabilities(target, "the target")
-    if mass.shape != base.mass.shape:
-        raise DomainError(
-            "target and reference have as many categories",
-            got=f"{len(mass)} and {len(base.mass)}",
-        )
-    mass = probabilities(mass, "the target")
-    if ((mass > 0.0) & (base.mass == 0.0)).any():
-        raise DomainError(
-            "the reference has no support where the target has mass",
-            do="give every category that may occur a positive reference probability",
-        )
-    return np.log(mass) - np.log(np.where(base.mass > 0.0, base.mass, 1.0))
 
 
 def _ratio(target: Any, base: Reference, estimate: Any) -> LogRatio:
@@ -273,7 +246,7 @@ def _projected(
     cells = hull.cells
     base: Finite | Marginals = mean if cells is None else cells.reference
     if cells is None:
-        mass = mean.mass * np.exp(_finite_ratio(target, mean))
+        mass = mean.mass * np.exp(finite_ratio(target, mean))
     else:
         rows = check_rows(target, base.dimension)
         mass = np.bincount(cells.find(rows), minlength=len(mean.mass)) / len(rows)

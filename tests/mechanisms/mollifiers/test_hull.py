@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from scipy.optimize import minimize
 
-from pymc_private import DomainError, Hull, mollify
+from pymc_private import Box, DomainError, Hull, mollify
 from pymc_private.mechanisms.mollifiers.hull import project
 from pymc_private.mechanisms.mollifiers.references import Marginals
 
@@ -62,6 +62,23 @@ def test_response_on_cells_draws_the_reference_inside_them():
     assert np.exp(law.log_ratio([2.0])) == pytest.approx([top], rel=1e-6)
     drawn = law.sample(500, random_seed=1, progressbar=False).posterior.x.values
     assert abs((drawn > stats.norm.ppf(0.75)).mean() - top / 4) < 0.15
+
+
+@pytest.mark.parametrize("given", [stats.norm(), [stats.norm()], Box(-3, 3)])
+def test_cells_are_those_of_any_reference_with_quantiles(given):
+    hull = Hull.response_on_cells(given, 4, 1.0)
+    assert repr(hull).startswith("Hull of 4 laws on 4 cells of ")
+    rows = np.random.default_rng(3).normal(2.0, 0.1, size=(100, 1))
+    assert mollify(rows, hull, 1.0).log_ratio([2.0])[0] > 0.6
+
+
+def test_what_is_no_hull_is_refused_by_name():
+    with pytest.raises(DomainError, match="known quantiles"):
+        Hull.response_on_cells(stats.gaussian_kde([0.0, 1.0, 3.0]), 4, 1.0)
+    with pytest.raises(DomainError, match="on the same categories"):
+        Hull([stats.norm(), stats.norm(1)])
+    with pytest.raises(DomainError, match="on the same categories"):
+        Hull([[0.5, 0.5], [1.0]])
 
 
 def test_a_category_under_some_laws_only_is_refused():

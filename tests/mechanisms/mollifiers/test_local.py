@@ -77,6 +77,22 @@ def test_each_user_has_a_ledger_of_their_own():
     assert budget.left.epsilon == 0
 
 
+def test_what_is_printed_of_users_is_short_and_shows_no_draw():
+    draws = LocalSampler([0.25] * 4, 2.0).collect([[0.7, 0.1, 0.1, 0.1]] * 50, progressbar=False)
+    assert repr(draws).splitlines()[0] == "LocalDraws: one draw of each of 50 users"
+    assert "2 nats" in repr(draws)
+    assert "2 nats" in repr(draws.sampler)
+    seeded = draws.sampler.collect([[0.7, 0.1, 0.1, 0.1]], progressbar=False, random_seed=1)
+    assert "NOT private" in repr(seeded)
+
+
+def test_a_user_with_one_number_is_told_what_to_hold():
+    with pytest.raises(DomainError, match="a public width"):
+        LocalSampler(stats.norm(), 1.0).law([1.3])
+    law = LocalSampler(stats.norm(), 1.0).law(stats.norm(1.3, 0.2))
+    assert law.log_ratio(1.3) == pytest.approx(0.5)
+
+
 def test_the_baselines_tell_the_truth_as_often_as_they_say():
     n, source = 20_000, SeededRandomness.from_seed(3)
     told = baselines.randomized_response(np.full(n, 2), K, 1.0, source)

@@ -11,7 +11,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KernelDensity
 
 import pymc_private as pmp
-from pymc_private import DomainError, Guarantee, Hull, Incompatible, Ledger, mollify
+from pymc_private import DomainError, Guarantee, Incompatible, Ledger, mollify
 from pymc_private.mechanisms.mollifiers import references
 from pymc_private.mechanisms.mollifiers.references import Box
 
@@ -129,20 +129,6 @@ def test_a_total_is_met_by_either_kind_and_few_draws_are_clipped(draws):
     assert chosen.kind == ("clip" if draws == 1 else "tilt")
     with pytest.raises(DomainError, match="planned for fewer draws"):
         chosen.sample(draws + 1, ledger=ledger(), progressbar=False)
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_other_windows_and_hulls_meet_a_total_as_well(delta):
-    """They have pure epsilon only, so the sharper calibration of symmetric clips would not do."""
-    hull = Hull.response(4, 0.01)
-    laws = [
-        mollify(ROWS, stats.norm(), total=(1.0, delta, 20), window=0.05),
-        mollify(np.full(4, 0.25), hull, total=(1.0, delta, 20)),
-    ]
-    for law in laws:
-        assert law.guarantee(20).epsilon(delta) <= 1.0
-    with pytest.raises(DomainError, match="no window of its own"):
-        mollify(ROWS, stats.norm(), 1.0, kind="tilt", window=0.05)
 
 
 def test_public_ends_of_a_reference_bound_what_is_read_from_its_draws():

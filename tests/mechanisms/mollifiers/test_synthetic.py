@@ -94,6 +94,13 @@ def test_a_model_without_a_predictive_is_refused():
         mollify(np.zeros((3, 1)), penalized, 1.0)
 
 
+def test_a_budget_that_is_none_is_refused_before_a_chain_is_run(monkeypatch):
+    monkeypatch.setattr(pm, "sample", lambda **_: pytest.fail("the chain ran first"))
+    for words in ({"epsilon": 0.0}, {}, {"epsilon": 1.0, "total": (1.0, 1e-6, 3)}):
+        with pytest.raises(pmp.DomainError, match="epsilon"):
+            pmp.synthesize(normal_model(), **words)
+
+
 @pytest.mark.audit
 def test_boosting_takes_a_prior_as_reference():
     with pm.Model() as prior:

@@ -101,6 +101,33 @@ def test_trees_too_need_a_reference_with_support_at_the_data():
         mollify(ROWS - 10.0, stats.gamma(2), 1.0, estimate="trees")
 
 
+def a_half_normal() -> pm.Model:
+    with pm.Model() as model:
+        pm.HalfNormal("x", 1, shape=2)
+    return model
+
+
+class Quadrant:
+    """A law of one's own on positive numbers."""
+
+    def logpdf(self, x: np.ndarray) -> np.ndarray:
+        return np.where((x > 0).all(axis=1), -x.sum(axis=1), -np.inf)
+
+    def sample(self, n: int) -> np.ndarray:
+        return np.random.default_rng().exponential(size=(n, 2))
+
+
+@pytest.mark.parametrize("reference", [a_half_normal, Quadrant])
+def test_any_reference_with_a_density_needs_support_at_the_data(reference):
+    rows = np.random.default_rng(3).normal(-1.0, 0.5, size=(60, 2))
+    law, learner = reference(), LogisticRegression()
+    with pytest.raises(DomainError, match="no support"):
+        mollify(rows, law, 1.0, estimate=learner, pool=256)
+    with pytest.raises(DomainError, match="no support"):
+        MollifiedBoosting(1.0, 1, learner, law, progressbar=False).fit(rows)
+    assert mollify(np.abs(rows), law, 1.0, estimate=learner, pool=256).epsilon == 1.0
+
+
 @pytest.mark.parametrize("delta", [-1.0, float("nan")])
 def test_a_total_for_any_window_has_a_delta_that_is_a_probability(delta):
     with pytest.raises(DomainError, match="delta"):
@@ -111,6 +138,36 @@ def test_a_column_of_text_counts_as_rows_whatever_holds_it():
     held = np.array(["a", "b", "a"], dtype=object)
     laws = [mollify(rows, {"a": 0.5, "b": 0.5}, 1.0) for rows in (held, held.tolist())]
     np.testing.assert_array_equal(laws[0].probabilities, laws[1].probabilities)
+
+
+def test_whole_numbers_that_are_no_probabilities_are_rows():
+    rows = np.random.default_rng(5).poisson(4, size=500)
+    shares = np.bincount(rows, minlength=5)
+    law = mollify(rows, stats.poisson(3), 1.0)
+    counted = mollify(dict(enumerate(shares.tolist())), stats.poisson(3), 1.0)
+    np.testing.assert_array_equal(law.probabilities, counted.probabilities)
+    floats = mollify(rows.astype(float)[:, None], stats.poisson(3), 1.0)
+    np.testing.assert_array_equal(law.probabilities, floats.probabilities)
+    point = mollify([0, 1, 0], [0.2, 0.3, 0.5], 1.0).probabilities
+    np.testing.assert_array_equal(point, mollify({1: 1.0}, [0.2, 0.3, 0.5], 1.0).probabilities)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ([3, 7], "counts or rows"),
+        ([3, 1, 1], "no such category"),
+        ({0: 0, 1: 0}, "probabilities or counts"),
+        ({0: -1, 1: 2}, "probabilities or counts"),
+        ({0: np.nan, 1: 2}, "probabilities or counts"),
+        ([0.5, 0.6], "holds probabilities"),
+        ([], "holds probabilities|no law"),
+    ],
+)
+def test_a_target_that_may_mean_two_things_or_nothing_is_refused(target, message, recwarn):
+    with pytest.raises(DomainError, match=message):
+        mollify(target, [0.5, 0.5], 1.0)
+    assert not recwarn.list
 
 
 def centered(x: np.ndarray) -> np.ndarray:

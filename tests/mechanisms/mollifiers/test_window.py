@@ -6,10 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from pymc_private.errors import DomainError
+from pymc_private import DomainError, Hull, mollify
 from pymc_private.mechanisms.mollifiers.clip import clip_to_window
 from pymc_private.mechanisms.mollifiers.window import Window, window_of
+
+ROWS = np.random.default_rng(0).normal(0.4, 0.5, size=(300, 1))
 
 
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.5, 0.99])
@@ -69,3 +72,20 @@ def test_windows_that_promise_too_much_are_refused():
         window_of(1.0, 1.0)
     with pytest.raises(DomainError, match="density ratios"):
         Window.minimax(1.0, 0.0, 0.5)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_other_windows_and_hulls_meet_a_total_as_well(delta):
+    """Each by a calibration of its own: that of symmetric clips is neither's."""
+    hull, total = Hull.response(4, 0.01), (1.0, delta, 20)
+    narrow = mollify(ROWS, stats.norm(), total=total, window=0.05)
+    assert 0.999 <= narrow.guarantee(20).epsilon(delta) <= 1.0
+    assert narrow.epsilon >= mollify(ROWS, stats.norm(), total=total, kind="clip").epsilon
+    chosen = mollify(ROWS, stats.norm(), total=total, window=Window.asymmetric(0.04, 0.05))
+    assert chosen.epsilon == 0.04
+    for law in (chosen, mollify(np.full(4, 0.25), hull, total=total)):
+        assert law.guarantee(20).epsilon(delta) <= 1.0
+    with pytest.raises(DomainError, match="cost more than their total"):
+        mollify(ROWS, stats.norm(), total=total, window=Window.asymmetric(0.5, 0.05))
+    with pytest.raises(DomainError, match="no window of its own"):
+        mollify(ROWS, stats.norm(), 1.0, kind="tilt", window=0.05)

@@ -16,6 +16,7 @@ from pymc_private.models.one_kind import range_of_kind
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.progress import progress_bar
 from pymc_private.models.refine import Refined
+from pymc_private.models.single_record import SingleRecord
 from pymc_private.models.stochastic import proved_tail
 
 
@@ -60,8 +61,8 @@ def certify(
     """
     start = time.perf_counter()
     deadline = math.inf if seconds is None else start + seconds
-    concave, not_concave = _concavity(private)
     kinds = kinds_of_records(private)
+    concave, not_concave = _concavity(private, kinds[0].record)
     trails = [kind.rows.trail(private.box) for kind in kinds]
     lines = [line for k, t in zip(kinds, trails, strict=True) for line in (*k.words, *t.describe())]
     try:
@@ -109,10 +110,12 @@ def _range(
     return found
 
 
-def _concavity(private: PrivateModel) -> tuple[Concavity | None, str]:
+def _concavity(
+    private: PrivateModel, record: SingleRecord | None
+) -> tuple[Concavity | None, str]:
     """The constants of a log-concave posterior, or why there are none."""
     try:
-        return concavity(private), ""
+        return concavity(private, record), ""
     except NotConcave as reason:
         return None, str(reason)
 

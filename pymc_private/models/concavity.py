@@ -19,7 +19,7 @@ import numpy as np
 from pymc_private.analysis.rebuild import untraced
 from pymc_private.models.columns import columns_of
 from pymc_private.models.coordinates import Column, Role
-from pymc_private.models.curvature import Curves, curves
+from pymc_private.models.curvature import Curves, Factor
 from pymc_private.models.jacobian import coefficients
 from pymc_private.models.kinks import NotConcave
 from pymc_private.models.pinning import public_data
@@ -144,7 +144,7 @@ def _up(power: float | Fraction) -> float:
     return nearest if Fraction(nearest) >= power else math.nextafter(nearest, math.inf)
 
 
-def concavity(private: PrivateModel) -> Concavity:
+def concavity(private: PrivateModel, record: SingleRecord | None = None) -> Concavity:
     """Prove that the posterior is strongly log-concave, whatever the records, and how strongly.
 
     Reads no data.
@@ -152,6 +152,8 @@ def concavity(private: PrivateModel) -> Concavity:
     Parameters
     ----------
     private : PrivateModel
+    record : SingleRecord, optional
+        Of that model, where it is at hand.
 
     Returns
     -------
@@ -169,7 +171,7 @@ def concavity(private: PrivateModel) -> Concavity:
     if key not in found:
         try:
             with untraced():
-                found[key] = _proved(private)
+                found[key] = _proved(private, record)
         except NotConcave as reason:
             found[key] = reason
     answer = found[key]
@@ -195,17 +197,19 @@ def _question(private: PrivateModel) -> tuple:
     return (tuple(ends), public, private.n, private.neighbors, private.records_per_unit)
 
 
-def _proved(private: PrivateModel) -> Concavity:
+def _proved(private: PrivateModel, record: SingleRecord | None) -> Concavity:
     """See `concavity`."""
-    record = single_record(private.graph, private.sources, private.n, private.shapes)
+    record = record or single_record(private.graph, private.sources, private.n, private.shapes)
     if record is None:
         raise NotConcave("records are computed differently, by more than public rows of data")
     box = private.box
     columns = columns_of(record, private.sources, box, ())
     columns = [c for c in columns if c.role is not Role.POINT]
     rows = _public_rows(record, columns)
+    factor = Factor(record.value, record.parameters, box, columns)
+    factor.refuse_meeting()  # most models that are not concave end here, for little
     prior = prior_curvature(private, record)
-    found = curves(record.value, record.parameters, box, columns, rows)
+    found = factor.curves(rows)
     predictors = _predictors(found, record, columns, rows)
     known = private.n if private.neighbors != ADD_REMOVE else None
     return Concavity(

@@ -14,6 +14,7 @@ import pytensor.scalar.basic as ps
 import pytensor.scalar.math as psm
 import scipy.special as sc
 from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.graph.rewriting.basic import node_rewriter
 from pytensor.tensor.elemwise import Elemwise

@@ -23,7 +23,7 @@ from pymc_private.analysis.normal_tail import name_normal_tails
 from pymc_private.analysis.real_line import specialize_on_line
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.models.coordinates import Column, Role
-from pymc_private.models.extremes import Extremes, Line
+from pymc_private.models.extremes import Extremes, Line, extremes_of_numbers, real_ends
 from pymc_private.models.kinks import NotConcave, gradient_of, without_kinks
 from pymc_private.models.meeting import inside, meeting
 from pymc_private.models.softmax import Softmax, softmax_of
@@ -124,7 +124,7 @@ class Factor:
         self.zeros = np.zeros(self.size)
         self._refuse_undefined(box)
         trail = bounds(self.cores, given)
-        lows, highs = zip(*(_real_ends(trail[core], core) for core in self.cores), strict=True)
+        lows, highs = zip(*(real_ends(trail[core], core) for core in self.cores), strict=True)
         self.ends = np.concatenate(lows), np.concatenate(highs)
         self.line = Line(self.inputs, *self.ends)
         self.box = dict(zip(self.inputs, self.line.shaped(*self.ends), strict=True))
@@ -236,8 +236,13 @@ class Factor:
         if steady is None:
             raise NotConcave(f"the slope of the density may jump in {self._all_names()}")
         second = [gradient_of(g.sum(), [u])[0] for g, u in zip(steady, self.inputs, strict=True)]
-        search = Extremes(self.line, self.columns, [*self.slopes, *second], rows)
-        high, low, bend, rise = np.split(search.extremes(), 4)
+        is_quadratic = smooth and not any(kinds(second, self.inputs).get(s) for s in second)
+        if is_quadratic and not self.columns:
+            found = extremes_of_numbers(second)
+        else:
+            search = Extremes(self.line, self.columns, [*self.slopes, *second], rows)
+            found = search.extremes()
+        high, low, bend, rise = np.split(found, 4)
         if np.any(rise > 1e-290):
             worst = int(np.argmax(rise))
             core = self.cores[int(np.searchsorted(np.cumsum(self.sizes), worst, side="right"))]
@@ -253,7 +258,7 @@ class Factor:
             smooth=np.maximum(bend, 0.0) if smooth else np.full(self.size, np.inf),
             sure=np.maximum(-rise, 0.0),
             ends=self.ends,
-            is_quadratic=smooth and not any(kinds(second, self.inputs).get(s) for s in second),
+            is_quadratic=is_quadratic,
         )
 
     def _all_names(self) -> str:
@@ -282,14 +287,6 @@ class Factor:
         if second is not None and set(ancestors(list(second))).isdisjoint(self.records):
             twice.at_one_point()
         return np.minimum(twice.magnitudes(), known)
-
-
-def _real_ends(fact: Bounds, core: Variable) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of a predictor, which is a real number: where nothing is known, the whole line."""
-    shape = core.type.shape
-    low = np.broadcast_to(np.nan_to_num(fact.lower, nan=-np.inf, neginf=-np.inf), shape)
-    high = np.broadcast_to(np.nan_to_num(fact.upper, nan=np.inf, posinf=np.inf), shape)
-    return np.ravel(low), np.ravel(high)
 
 
 def _refuse_conditions(h: Variable) -> None:

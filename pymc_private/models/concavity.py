@@ -33,7 +33,6 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.public_rows import boxes_around, distinct_rows
 from pymc_private.models.records import RecordGraph
 from pymc_private.models.single_record import SingleRecord, single_record
-from pymc_private.models.sources import Source
 from pymc_private.models.supports import BOXABLE, ORDERED, transform_name
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
@@ -155,7 +154,8 @@ class Posterior:
     record : SingleRecord
     prior : Variable, scalar
         Log density, of the record's parameters.
-    sources : sequence of Source
+    columns : sequence of Column
+        What the density reads besides the parameters; no data.
     box : dict of str to Bounds
         Of the parameters.
     shapes : dict of str to tuple of int
@@ -168,7 +168,7 @@ class Posterior:
 
     record: SingleRecord
     prior: Variable
-    sources: Sequence[Source]
+    columns: Sequence[Column]
     box: Mapping[str, Bounds]
     shapes: Mapping[str, tuple[int, ...]]
     neighbors: str
@@ -181,10 +181,11 @@ def _posterior(private: PrivateModel, record: SingleRecord | None) -> Posterior 
     record = record or single_record(private.graph, private.sources, private.n, private.shapes)
     if record is None:
         return NotConcave("records are computed differently, by more than public rows of data")
+    columns = columns_of(record, private.sources, private.box, ())
     return Posterior(
         record=record,
         prior=prior_value(private, record),
-        sources=tuple(private.sources),
+        columns=[c for c in columns if c.role is not Role.POINT],
         box=dict(private.box),
         shapes=dict(private.shapes),
         neighbors=private.neighbors,
@@ -195,9 +196,7 @@ def _posterior(private: PrivateModel, record: SingleRecord | None) -> Posterior 
 
 def _proved(asked: Posterior) -> Concavity:
     """See `concavity`."""
-    record = asked.record
-    columns = columns_of(record, asked.sources, asked.box, ())
-    columns = [c for c in columns if c.role is not Role.POINT]
+    record, columns = asked.record, asked.columns
     rows = _public_rows(record, columns)
     factor = Factor(record.value, record.parameters, asked.box, columns)
     factor.refuse_meeting()  # most models that are not concave end here, for little

@@ -6,6 +6,7 @@ import math
 import time
 
 from pymc_private.analysis import Trail
+from pymc_private.analysis.rebuild import untraced
 from pymc_private.errors import NotCertified
 from pymc_private.models.certificate import THEOREM, Certificate, fingerprint_of, times
 from pymc_private.models.clip import claims_of_clip
@@ -59,8 +60,9 @@ def certify(
     """
     start = time.perf_counter()
     deadline = math.inf if seconds is None else start + seconds
-    kinds = kinds_of_records(private)
-    normal = gaussian(private, kinds[0].record)
+    with untraced():
+        kinds = kinds_of_records(private)
+        normal = gaussian(private, kinds[0].record)
     trails = [kind.rows.trail(private.box) for kind in kinds]
     lines = [line for k, t in zip(kinds, trails, strict=True) for line in (*k.words, *t.describe())]
     try:

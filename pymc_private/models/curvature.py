@@ -238,7 +238,7 @@ class Factor:
         second = [gradient_of(g.sum(), [u])[0] for g, u in zip(steady, self.inputs, strict=True)]
         is_quadratic = smooth and not any(kinds(second, self.inputs).get(s) for s in second)
         if is_quadratic and not self.columns:
-            found = extremes_of_numbers(second)
+            found = extremes_of_numbers(second, self.box)
         else:
             search = Extremes(self.line, self.columns, [*self.slopes, *second], rows)
             found = search.extremes()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytensor.tensor as pt
@@ -161,9 +161,9 @@ class Extremes:
         return suprema(enclose, *self.root, settled=within(NEARLY)).upper
 
 
-def extremes_of_numbers(second: Sequence[Variable]) -> np.ndarray:
+def extremes_of_numbers(second: Sequence[Variable], box: Mapping[Variable, Bounds]) -> np.ndarray:
     """`Extremes.extremes` for h'' that read nothing; of slopes h' nothing is asked, nor proved."""
-    trail = bounds(second, {})
+    trail = bounds(second, box)  # of the predictors they may read the shapes
     low, high = (
         np.concatenate(e) for e in zip(*(real_ends(trail[s], s) for s in second), strict=True)
     )

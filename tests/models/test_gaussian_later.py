@@ -142,7 +142,7 @@ def test_a_gaussian_prior_needs_no_search():
     np.testing.assert_allclose(searched[6:9], curved.smooth, rtol=1e-9)
     assert sorted(curved.sure) == pytest.approx([1 / 9, 4, 4])
     assert np.all(np.isinf(curved.high))  # nothing is claimed of slopes
-    found = extremes_of_numbers([pt.constant(np.array([-2.0, -3.0]))])
+    found = extremes_of_numbers([pt.constant(np.array([-2.0, -3.0]))], {})
     np.testing.assert_array_equal(found[4:], [2.0, 3.0, -2.0, -3.0])
 
 

@@ -3,7 +3,7 @@
 ``python -m tests.analysis.trials 10_000_000`` makes that many (box, point) trials, the same time
 for each registered rule, and prints a line for each: what it is compared with (Arb, or the Op
 itself where floats are exact), trials, values that left their interval, and the width at a point in
-units of rounding. It fails if anything left. ``--seed`` tries others, ``--only log_phi`` some rules.
+units of rounding. It fails if anything left. ``--seed`` tries others, ``--only log_phi`` a few.
 """
 
 from __future__ import annotations

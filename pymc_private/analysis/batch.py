@@ -10,8 +10,11 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.rewriting.basic import MergeOptimizer
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
 
 from pymc_private.analysis.bounds import Trail, bounds
 from pymc_private.analysis.continuity import continuity, moving_variables
@@ -74,7 +77,7 @@ class Batch:
         wanted = [v for v in inputs if v in smooth]
         gradient = _gradient(value, wanted)
         outputs = vectorize_graph([value, *gradient.values()], replace=self.boxes)
-        self.value, *slopes = simplify(outputs)
+        self.value, *slopes = _tidy(outputs)
         self.gradient = dict(zip(gradient, slopes, strict=True))
         self.elements = _count_elements([value, *gradient.values()])
         self._moving = moving_variables([self.value], [self.boxes[v] for v in self.gradient])
@@ -146,6 +149,16 @@ class Batch:
         lower = np.nan_to_num(np.asarray(fact.lower, float), nan=-np.inf, neginf=-np.inf)
         upper = np.nan_to_num(np.asarray(fact.upper, float), nan=np.inf, posinf=np.inf)
         return np.broadcast_to(lower, shape), np.broadcast_to(upper, shape)
+
+
+def _tidy(outputs: Sequence[Variable]) -> list[Variable]:
+    """Simplified graphs on many boxes, nothing twice: of elementwise graphs each is so already."""
+    nodes = [v.owner for v in ancestors(list(outputs)) if v.owner is not None]
+    if not all(isinstance(node.op, Elemwise | DimShuffle) for node in nodes):
+        return simplify(outputs)
+    graph = FunctionGraph(outputs=list(outputs), clone=True, copy_inputs=False)
+    MergeOptimizer().rewrite(graph)
+    return list(graph.outputs)
 
 
 def _count_elements(outputs: Sequence[Variable]) -> int:

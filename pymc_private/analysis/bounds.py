@@ -147,9 +147,9 @@ def _as_truth(variable: Variable, fact: Interval) -> Interval:
 
 
 def _rule(node: Apply, facts: Sequence[Interval]) -> Sequence[Interval]:
-    lost = any(has_lost_shape(v, fact) for v, fact in zip(node.inputs, facts, strict=True))
-    if lost and not is_confined(node):  # its ends bring the shape
-        return [Interval.everything() for _ in node.outputs]
+    for v, fact in zip(node.inputs, facts, strict=True):
+        if has_lost_shape(v, fact) and not is_confined(node):  # its ends bring the shape
+            return [Interval.everything() for _ in node.outputs]
     answer = bound(node.op, node, *facts)
     answers = answer if isinstance(answer, list) else [answer]
     pairs = zip(node.outputs, answers, strict=True)

@@ -10,13 +10,14 @@ import pytensor.scalar.math as psm
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.rewriting.basic import WalkingGraphRewriter, node_rewriter
+from pytensor.graph.rewriting.basic import node_rewriter
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 
 from pymc_private.analysis.composites import OnSimplex
 from pymc_private.analysis.intervals.indexing import TAKE
 from pymc_private.analysis.matching import bare, scalar_op
 from pymc_private.analysis.rewrites import simplify
+from pymc_private.analysis.rewriting import walk_where_needed, walked
 
 
 def number_of(variable: Variable) -> float | None:
@@ -28,18 +29,25 @@ def number_of(variable: Variable) -> float | None:
 
 
 def by_exponents(value: Variable) -> Variable:
-    """Quotients and logarithms of e^u by u itself: at infinite ends inf / inf says nothing."""
-    graph = FunctionGraph(outputs=[value], clone=True, copy_inputs=False)
-    WalkingGraphRewriter(_odds).rewrite(graph)
-    WalkingGraphRewriter(_quotient_of_exp).rewrite(graph)
-    WalkingGraphRewriter(_log_of_exp).rewrite(graph)
-    return simplify(graph.outputs)[0]
+    """Quotients and logarithms of e^u by u itself: at infinite ends inf / inf says nothing.
+
+    Parameters
+    ----------
+    value : Variable
+
+    Returns
+    -------
+    Variable
+        `value` itself where there are none.
+    """
+    found = walked(value, _odds, _quotient_of_exp, _log_of_exp)
+    return value if found is value else simplify([found])[0]
 
 
 def tidy(outputs: Sequence[Variable]) -> list[Variable]:
     """Simplified graphs in which 1 - sigmoid(x) is sigmoid(-x): no smaller than zero in floats."""
     graph = FunctionGraph(outputs=simplify(outputs), clone=False)
-    WalkingGraphRewriter(_complement).rewrite(graph)
+    walk_where_needed(_complement, graph)
     return list(graph.outputs)
 
 

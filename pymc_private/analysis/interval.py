@@ -105,7 +105,7 @@ class Interval:
 
     def as_float(self) -> Interval:
         """The same interval with double ends; an integer that no double holds moves outward."""
-        if all(getattr(end, "dtype", "float64") == "float64" for end in (self.lower, self.upper)):
+        if _is_double(self.lower) and _is_double(self.upper):
             return self
         lower, upper = _double(self.lower, -np.inf), _double(self.upper, np.inf)
         exact = self.is_point and (self.is_symbolic or np.array_equal(lower, upper, equal_nan=True))
@@ -157,6 +157,15 @@ class Interval:
         """The interval where `keep` holds; everything elsewhere."""
         xp = library(self.lower, self.upper, keep)
         return Interval(xp.where(keep, self.lower, np.nan), xp.where(keep, self.upper, np.nan))
+
+
+_DOUBLE = np.dtype("float64")
+
+
+def _is_double(end: Array) -> bool:
+    """Whether an end is of doubles already: most are, and one look shows it."""
+    dtype = getattr(end, "dtype", "float64")
+    return dtype is _DOUBLE or dtype == "float64"
 
 
 def _double(end: Array, outward: float) -> Array:

@@ -16,10 +16,11 @@ import scipy.special as sc
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
-from pytensor.graph.rewriting.basic import WalkingGraphRewriter, node_rewriter
+from pytensor.graph.rewriting.basic import node_rewriter
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_private.analysis.matching import bare, multiple, scalar_op
+from pymc_private.analysis.rewriting import walked
 
 ROOT2 = np.sqrt(2.0)
 FAR = -1e3
@@ -100,9 +101,7 @@ log_phi = Elemwise(_log_phi)
 
 def name_normal_tails(value: Variable) -> Variable:
     """The same graph with log Phi where it is spelled by erf or erfc."""
-    graph = FunctionGraph(outputs=[value], clone=True, copy_inputs=False)
-    WalkingGraphRewriter(_named).rewrite(graph)
-    return graph.outputs[0]
+    return walked(value, _named)
 
 
 @node_rewriter([Elemwise])

@@ -25,6 +25,7 @@ from pymc_private.analysis.exponents import by_exponents, number_of
 from pymc_private.analysis.interval import Interval, SimplexRows
 from pymc_private.analysis.matching import scalar_op
 from pymc_private.analysis.rebuild import rebuild
+from pymc_private.analysis.rewrites import simplify
 from pymc_private.analysis.specialize import specialize
 
 RISING = (ps.Exp, ps.Expm1, psm.Sigmoid, psm.Softplus, psm.Erf, ps.Tanh, ps.ArcTan)
@@ -55,7 +56,8 @@ def specialize_on_line(value: Variable, box: Mapping[Variable, Interval]) -> Var
     Variable
         Equal to `value` for all real inputs in the box (real arithmetic).
     """
-    value = by_exponents(value)
+    found = by_exponents(value)
+    value = simplify([value])[0] if found is value else found
     for _ in range(NESTED):
         before, value = value, _decided(value, box)
         if value is before:

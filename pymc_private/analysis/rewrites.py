@@ -14,7 +14,7 @@ from pytensor.compile import optdb
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Constant, Variable, clone
 from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.rewriting.basic import GraphRewriter, WalkingGraphRewriter, node_rewriter
+from pytensor.graph.rewriting.basic import GraphRewriter, node_rewriter
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
@@ -26,6 +26,7 @@ from pymc_private.analysis.intervals import has_rule
 from pymc_private.analysis.logsumexp import log_sum_exp
 from pymc_private.analysis.matching import scalar_op
 from pymc_private.analysis.rebuild import rebuild
+from pymc_private.analysis.rewriting import walk_where_needed
 
 
 def simplify(outputs: Sequence[Variable]) -> list[Variable]:
@@ -46,11 +47,9 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
         [v for v in ancestors(list(outputs)) if v.owner is None], outputs, False, False
     )
     exact = FunctionGraph(outputs=list(copies), clone=False)
-    for join in (_unfolded, _log_of_sum, log_of_exponentials):
-        WalkingGraphRewriter(join).rewrite(exact)
-    for join in (*joining.RAW, *cumulative.RAW):
-        WalkingGraphRewriter(join).rewrite(exact)
-    WalkingGraphRewriter(_numbers_as_floats).rewrite(exact)
+    first = (_unfolded, _log_of_sum, log_of_exponentials)
+    for join in (*first, *joining.RAW, *cumulative.RAW, _numbers_as_floats):
+        walk_where_needed(join, exact)
     whole = list(exact.outputs)
     graph = FunctionGraph(outputs=whole, clone=False)
     _pytensors_own().rewrite(graph)
@@ -60,7 +59,7 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
         log_of_exponentials,
         *joining.CANONICAL,
     ):
-        WalkingGraphRewriter(join).rewrite(graph)
+        walk_where_needed(join, graph)
     return list(graph.outputs)
 
 

@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import Any
 
 from pymc_private.models.assumptions import ASSUMPTIONS
-from pymc_private.models.concavity import Concavity
+from pymc_private.models.concavity import Gaussian
 from pymc_private.models.fingerprint import model_fingerprint
+from pymc_private.models.log_concave import Concavity
 from pymc_private.models.one_kind import round_up
 from pymc_private.models.places import Place, picture
 from pymc_private.models.private_model import PrivateModel
@@ -43,7 +44,8 @@ class Certificate:
     claims : tuple of str
         What is taken on trust.
     milliseconds : float
-        Time the certificate took.
+        Time that `certify` took. Unless R is infinite, the Gaussian constants are not in it: they
+        are proved when they, a guarantee or the certificate's text are first asked for.
     model : str
         Fingerprint of the model it speaks of, whatever its power.
     theorem : str
@@ -59,10 +61,8 @@ class Certificate:
     lipschitz : LipschitzTail or None
         The tail of what one record can change over the prior (T6), where a lemma gives it. For any
         other model: `lipschitz_tail`.
-    concavity : Concavity or None
-        What is proved of a log-concave posterior (T7, T22); for samplers too.
-    not_concave : str
-        If nothing is: why not.
+    gaussian : Gaussian or None
+        What is proved of a log-concave posterior (T7, T22).
     """
 
     range: float
@@ -80,8 +80,17 @@ class Certificate:
     coupling: str = ""
     terms: Terms = EXACT
     lipschitz: LipschitzTail | None = field(default=None, compare=False)
-    concavity: Concavity | None = field(default=None, compare=False)
-    not_concave: str = ""
+    gaussian: Gaussian | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def concavity(self) -> Concavity | None:
+        """What is proved of a log-concave posterior (T7, T22); for samplers too."""
+        return None if self.gaussian is None else self.gaussian.concavity
+
+    @property
+    def not_concave(self) -> str:
+        """If nothing is: why not."""
+        return "" if self.gaussian is None else self.gaussian.refusal
 
     @property
     def gdp(self) -> tuple[float, float] | None:

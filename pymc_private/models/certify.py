@@ -6,12 +6,12 @@ import math
 import time
 
 from pymc_private.analysis import Trail
+from pymc_private.analysis.rebuild import untraced
 from pymc_private.errors import NotCertified
 from pymc_private.models.certificate import THEOREM, Certificate, fingerprint_of, times
 from pymc_private.models.clip import claims_of_clip
-from pymc_private.models.concavity import Concavity, concavity
+from pymc_private.models.concavity import Gaussian, gaussian
 from pymc_private.models.kinds import Kind, coupling_words, kinds_of_records
-from pymc_private.models.kinks import NotConcave
 from pymc_private.models.one_kind import range_of_kind
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.progress import progress_bar
@@ -60,15 +60,17 @@ def certify(
     """
     start = time.perf_counter()
     deadline = math.inf if seconds is None else start + seconds
-    concave, not_concave = _concavity(private)
-    kinds = kinds_of_records(private)
+    with untraced():
+        kinds = kinds_of_records(private)
+        normal = gaussian(private, kinds[0].record)
     trails = [kind.rows.trail(private.box) for kind in kinds]
     lines = [line for k, t in zip(kinds, trails, strict=True) for line in (*k.words, *t.describe())]
     try:
         found = _range(private, kinds, trails, tolerance, deadline, progressbar)
     except NotCertified as error:
+        concave = normal.concavity
         if concave is None or math.isinf(concave.mu(private.power)):
-            raise _neither(error, concave, not_concave) from None
+            raise _neither(error, normal) from None
         found = Refined(math.inf, 0.0)  # T7 alone prices the draws
     coupling = coupling_words(kinds)
     scale = private.power * private.records_per_unit
@@ -87,8 +89,7 @@ def certify(
         theorem=_theorem(private, coupling),
         coupling=coupling,
         lipschitz=None if private.graph.windows else proved_tail(private),
-        concavity=concave,
-        not_concave=not_concave,
+        gaussian=normal,
     )
 
 
@@ -109,17 +110,9 @@ def _range(
     return found
 
 
-def _concavity(private: PrivateModel) -> tuple[Concavity | None, str]:
-    """The constants of a log-concave posterior, or why there are none."""
-    try:
-        return concavity(private), ""
-    except NotConcave as reason:
-        return None, str(reason)
-
-
-def _neither(error: NotCertified, concave: Concavity | None, not_concave: str) -> NotCertified:
+def _neither(error: NotCertified, normal: Gaussian) -> NotCertified:
     """The refusal of a range, with why there is no Gaussian bound either."""
-    reason = not_concave if concave is None else "it is unbounded"
+    reason = normal.refusal or "it is unbounded"
     return NotCertified(
         f"{error.problem}, nor on its gradient ({reason})", blame=error.blame, cure=error.cure
     )

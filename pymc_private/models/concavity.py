@@ -8,30 +8,27 @@ mu = w sup |P^(-1/2)(grad log p(x|.) - grad log p(y|.))| (Gopi, Lee and Liu 2022
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
+from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from pytensor.graph.basic import Variable
 
+from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis.rebuild import untraced
+from pymc_private.errors import NotCertified
 from pymc_private.models.columns import columns_of
 from pymc_private.models.coordinates import Column, Role
-from pymc_private.models.curvature import Curves, curves
+from pymc_private.models.curvature import Curves, Factor
 from pymc_private.models.jacobian import coefficients
 from pymc_private.models.kinks import NotConcave
+from pymc_private.models.log_concave import Concavity
 from pymc_private.models.pinning import public_data
-from pymc_private.models.precision import (
-    SHRINK,
-    NearlySingular,
-    least_eigenvalue,
-    lower_bound,
-    whitener,
-)
-from pymc_private.models.predictor import Predictor, are_disjoint
-from pymc_private.models.prior_curvature import prior_curvature
+from pymc_private.models.precision import lower_bound
+from pymc_private.models.predictor import Predictor
+from pymc_private.models.prior_curvature import prior_curvature, prior_value
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.public_rows import boxes_around, distinct_rows
 from pymc_private.models.records import RecordGraph
@@ -40,108 +37,6 @@ from pymc_private.models.supports import BOXABLE, ORDERED, transform_name
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
 MOST_PARAMETERS = 2000
-
-
-@dataclass(frozen=True, eq=False)
-class Concavity:
-    """What is proved of a log-concave posterior, for every dataset of the domain.
-
-    Attributes
-    ----------
-    shapes : dict of str to tuple of int
-        Of the parameters, in the order in which theta holds them, raveled, in natural units.
-    prior_precision : array, shape (d, d)
-        Minus the Hessian of the log prior is at least this.
-    prior_smoothness : array, shape (d, d), or None
-        And at most this; None where there is no bound.
-    gaussian : array, shape (d, d), or None
-        The precision of a Gaussian prior, to the last digits; None for any other prior.
-    sure : array, shape (d, d)
-        What all n records together add to the precision, whatever they are, at power one.
-    predictors : tuple of Predictor
-    neighbors : str
-    records_per_unit : int
-    n : int or None
-        Number of records, where it is public.
-    """
-
-    shapes: Mapping[str, tuple[int, ...]]
-    prior_precision: np.ndarray
-    prior_smoothness: np.ndarray | None
-    gaussian: np.ndarray | None
-    sure: np.ndarray
-    predictors: tuple[Predictor, ...]
-    neighbors: str
-    records_per_unit: int
-    n: int | None
-
-    def precision(self, power: float | Fraction = 1) -> np.ndarray:
-        """P: minus the Hessian of the log posterior is at least this."""
-        whole = self.prior_precision + float(power) * self.sure
-        try:
-            whitener(whole)
-        except NearlySingular:  # what the prior alone has is a lower bound as well
-            return self.prior_precision
-        return whole
-
-    def strength(self, power: float | Fraction = 1) -> float:
-        """m: the least eigenvalue of P, rounded down."""
-        return least_eigenvalue(self.precision(power))
-
-    def gradient(self, power: float | Fraction = 1) -> float:
-        """G: sup of the l2 norm of the gradient that one unit can change; maybe infinite."""
-        return self._reach(np.eye(len(self.prior_precision)), power)
-
-    def mu(self, power: float | Fraction = 1) -> float:
-        """mu of one exact draw (T7): sup |P^(-1/2) grad|, at most G / sqrt(m); maybe infinite."""
-        return self._reach(whitener(self.precision(power)), power) * (1.0 + SHRINK)
-
-    def smoothness(self, power: float | Fraction = 1) -> float:
-        """beta of one record: an upper bound of minus its Hessian; infinite at kinks."""
-        eye = np.eye(len(self.prior_precision))
-        return float(power) * sum(p.trace(eye) for p in self.predictors)
-
-    def trace(self, metric: np.ndarray, n: int, power: float | Fraction = 1) -> float:
-        """Bound of tr(M^-1 (A - P)) for P <= Hessian <= A, whatever the n records are (T21).
-
-        Parameters
-        ----------
-        metric : array, shape (d, d)
-            M, positive definite.
-        n : int
-            Number of records.
-        power : float
-        """
-        if self.prior_smoothness is None:
-            return math.inf
-        w = whitener(metric)
-        excess = self.prior_smoothness - self.prior_precision
-        prior = float(np.sum((w @ excess) * w))
-        return max(prior, 0.0) + float(power) * n * sum(p.trace(w) for p in self.predictors)
-
-    def prior_gap(self, n: int, power: float | Fraction = 1) -> float:
-        """Bound of KL(prior || posterior) for n records, whatever they are (T21).
-
-        The start of a proximal sampler: one exact draw of the prior on the region. The posterior
-        has a log-Sobolev inequality in the metric P of the prior (Bakry and Emery), so the
-        divergence is at most E |P^(-1/2) w sum_i grad log p(x_i)|^2 / 2 under the prior.
-        """
-        w = whitener(self.prior_precision)
-        steep = sum(p.reach(w, of_difference=False) for p in self.predictors)
-        return 0.5 * (_up(power) * n * steep) ** 2 * (1.0 + SHRINK)
-
-    def _reach(self, w: np.ndarray, power: float | Fraction) -> float:
-        """sup |W (change of the gradient)| over neighbors."""
-        substitute = self.neighbors != ADD_REMOVE
-        parts = [p.reach(w, of_difference=substitute) for p in self.predictors]
-        touched = [p.coefficients.touched(w).any(axis=0) for p in self.predictors]
-        total = math.hypot(*parts) if are_disjoint(np.array(touched)) else sum(parts)
-        return total * self.records_per_unit * _up(power) * (1.0 + SHRINK)
-
-
-def _up(power: float | Fraction) -> float:
-    nearest = float(power)
-    return nearest if Fraction(nearest) >= power else math.nextafter(nearest, math.inf)
 
 
 def concavity(private: PrivateModel) -> Concavity:
@@ -163,22 +58,77 @@ def concavity(private: PrivateModel) -> Concavity:
     NotConcave
         Saying which parameters, and why.
     """
-    _refuse_forms(private)
-    found = _PROVED.setdefault(private.graph, {})
+    found = gaussian(private)
+    if found.concavity is None:
+        raise NotConcave(found.refusal)
+    return found.concavity
+
+
+def gaussian(private: PrivateModel, record: SingleRecord | None = None) -> Gaussian:
+    """What `concavity` answers, without proving it yet.
+
+    Parameters
+    ----------
+    private : PrivateModel
+    record : SingleRecord, optional
+        Of that model, where it is at hand.
+    """
+    try:
+        _refuse_forms(private)
+    except NotConcave as reason:
+        return Gaussian(reason)
+    asked = _ASKED.setdefault(private.graph, {})
     key = _question(private)
-    if key not in found:
-        try:
-            with untraced():
-                found[key] = _proved(private)
-        except NotConcave as reason:
-            found[key] = reason
-    answer = found[key]
-    if isinstance(answer, NotConcave):
-        raise NotConcave(str(answer))
-    return answer
+    if key not in asked:
+        asked[key] = Gaussian(_posterior(private, record))
+    return asked[key]
 
 
-_PROVED: WeakKeyDictionary[RecordGraph, dict[tuple, Concavity | NotConcave]] = WeakKeyDictionary()
+class Gaussian:
+    """The constants of T7 of one posterior, proved when they are first asked for.
+
+    To prove them takes as long as R does. The question is put in full when this is made, without
+    data: whatever becomes of the model, it is the certified one that is answered for.
+
+    Parameters
+    ----------
+    known : Posterior, Concavity or NotConcave
+        The question, or its answer.
+    """
+
+    def __init__(self, known: Posterior | Concavity | NotConcave) -> None:
+        self._known = known
+
+    @cached_property
+    def _answer(self) -> Concavity | NotConcave:
+        known = self._known
+        if isinstance(known, Posterior):
+            try:
+                with untraced():
+                    known = _proved(known)
+            except NotConcave as reason:
+                known = reason
+            except NotCertified as reason:
+                known = NotConcave(reason.problem)
+            self._known = known  # the graphs may go
+        return known
+
+    @property
+    def concavity(self) -> Concavity | None:
+        """What is proved, or None."""
+        return self._answer if isinstance(self._answer, Concavity) else None
+
+    @property
+    def refusal(self) -> str:
+        """If nothing is proved: why not."""
+        return "" if isinstance(self._answer, Concavity) else str(self._answer)
+
+    def __reduce__(self) -> tuple:
+        # Graphs may hold local functions; answers are numbers.
+        return Gaussian, (self._answer,)
+
+
+_ASKED: WeakKeyDictionary[RecordGraph, dict[tuple, Gaussian]] = WeakKeyDictionary()
 """Answers of models that are still around: `certify` is asked for each power and sampler anew."""
 
 
@@ -195,29 +145,74 @@ def _question(private: PrivateModel) -> tuple:
     return (tuple(ends), public, private.n, private.neighbors, private.records_per_unit)
 
 
-def _proved(private: PrivateModel) -> Concavity:
-    """See `concavity`."""
-    record = single_record(private.graph, private.sources, private.n, private.shapes)
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """All that is asked about: one record's density and the prior, with public data as numbers.
+
+    Parameters
+    ----------
+    record : SingleRecord
+    prior : Variable, scalar
+        Log density, of the record's parameters.
+    columns : sequence of Column
+        What the density reads besides the parameters; no data.
+    box : dict of str to Bounds
+        Of the parameters.
+    shapes : dict of str to tuple of int
+        Of the parameters.
+    neighbors : str
+    records_per_unit : int
+    n : int or None
+        Number of records, where it is public.
+    """
+
+    record: SingleRecord
+    prior: Variable
+    columns: Sequence[Column]
+    box: Mapping[str, Bounds]
+    shapes: Mapping[str, tuple[int, ...]]
+    neighbors: str
+    records_per_unit: int
+    n: int | None
+
+
+def _posterior(private: PrivateModel, record: SingleRecord | None) -> Posterior | NotConcave:
+    """The question about a model."""
+    record = record or single_record(private.graph, private.sources, private.n, private.shapes)
     if record is None:
-        raise NotConcave("records are computed differently, by more than public rows of data")
-    box = private.box
-    columns = columns_of(record, private.sources, box, ())
-    columns = [c for c in columns if c.role is not Role.POINT]
-    rows = _public_rows(record, columns)
-    prior = prior_curvature(private, record)
-    found = curves(record.value, record.parameters, box, columns, rows)
-    predictors = _predictors(found, record, columns, rows)
-    known = private.n if private.neighbors != ADD_REMOVE else None
-    return Concavity(
+        return NotConcave("records are computed differently, by more than public rows of data")
+    columns = columns_of(record, private.sources, private.box, ())
+    return Posterior(
+        record=record,
+        prior=prior_value(private, record),
+        columns=[c for c in columns if c.role is not Role.POINT],
+        box=dict(private.box),
         shapes=dict(private.shapes),
+        neighbors=private.neighbors,
+        records_per_unit=private.records_per_unit,
+        n=private.n if private.neighbors != ADD_REMOVE else None,
+    )
+
+
+def _proved(asked: Posterior) -> Concavity:
+    """See `concavity`."""
+    record, columns = asked.record, asked.columns
+    rows = _public_rows(record, columns)
+    factor = Factor(record.value, record.parameters, asked.box, columns)
+    factor.refuse_meeting()  # most models that are not concave end here, for little
+    prior = prior_curvature(asked.prior, record.parameters, asked.box)
+    found = factor.curves(rows)
+    predictors = _predictors(found, record, columns, rows)
+    return Concavity(
+        shapes=asked.shapes,
         prior_precision=prior.lower,
         prior_smoothness=prior.upper,
         gaussian=prior.gaussian,
-        sure=_sure(predictors, len(prior.lower), known),
+        sure=_sure(predictors, len(prior.lower), asked.n),
         predictors=predictors,
-        neighbors=private.neighbors,
-        records_per_unit=private.records_per_unit,
-        n=known,
+        neighbors=asked.neighbors,
+        records_per_unit=asked.records_per_unit,
+        n=asked.n,
     )
 
 

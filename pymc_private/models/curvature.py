@@ -23,8 +23,9 @@ from pymc_private.analysis.normal_tail import name_normal_tails
 from pymc_private.analysis.real_line import specialize_on_line
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.models.coordinates import Column, Role
-from pymc_private.models.extremes import Extremes, Line
+from pymc_private.models.extremes import Extremes, Line, extremes_of_numbers, real_ends
 from pymc_private.models.kinks import NotConcave, gradient_of, without_kinks
+from pymc_private.models.meeting import inside, meeting
 from pymc_private.models.softmax import Softmax, softmax_of
 
 
@@ -92,20 +93,15 @@ def curves(
     NotConcave
     """
     factor = Factor(value, parameters, box, columns)
-    found = softmax_of(factor.h, factor.inputs, columns) if factor.coupled else None
-    if factor.coupled and found is None:
-        raise NotConcave(factor.coupling())
-    factor.refuse_undefined()
-    if found is not None:
-        none = np.full(factor.size, np.inf)
-        return Curves(
-            tuple(factor.cores), -none, none, none, none, factor.zeros, factor.ends, softmax=found
-        )
-    return factor.bounded(rows)
+    factor.refuse_meeting()
+    return factor.curves(rows)
 
 
 class Factor:
-    """h as a function of `inputs`, which stand for the predictors `cores`; `slopes` are dh/du."""
+    """h as a function of `inputs`, which stand for the predictors `cores`; `slopes` are dh/du.
+
+    To find the predictors costs little, h in the form that intervals read best a lot.
+    """
 
     def __init__(
         self,
@@ -128,23 +124,52 @@ class Factor:
         self.zeros = np.zeros(self.size)
         self._refuse_undefined(box)
         trail = bounds(self.cores, given)
-        lows, highs = zip(*(_real_ends(trail[core], core) for core in self.cores), strict=True)
+        lows, highs = zip(*(real_ends(trail[core], core) for core in self.cores), strict=True)
         self.ends = np.concatenate(lows), np.concatenate(highs)
         self.line = Line(self.inputs, *self.ends)
         self.box = dict(zip(self.inputs, self.line.shaped(*self.ends), strict=True))
         self.box |= {c.variable: c.bounds for c in columns}
-        cut = rebuild([value], dict(zip(self.cores, self.inputs, strict=True)))[0]
-        left = [v.name for v in ancestors([cut]) if v in set(parameters.values())]
+        self.cut = rebuild([value], dict(zip(self.cores, self.inputs, strict=True)))[0]
+        left = [v.name for v in ancestors([self.cut]) if v in set(parameters.values())]
         if left:
             raise NotConcave(f"{', '.join(map(str, left))}: discrete, or read in another way")
-        self.h = simplify([name_normal_tails(specialize_on_line(cut, self.box))])[0]
-        self.slopes = gradient_of(self.h, self.inputs)
+
+    @cached_property
+    def h(self) -> Variable:
+        """The density as a function of `inputs`, simplified."""
+        special = specialize_on_line(self.cut, self.box)
+        named = name_normal_tails(special)
+        return special if named is special else simplify([named])[0]
+
+    @cached_property
+    def slopes(self) -> list[Variable]:
+        """dh/du for each of `inputs`."""
+        return gradient_of(self.h, self.inputs)
+
+    def refuse_meeting(self) -> None:
+        """Refuse predictors that are seen to meet, before anything dear: no softmax has several."""
+        met = meeting(self.cut, self.inputs, self.box, self.columns)
+        if met:
+            raise NotConcave(self.coupling(met))
+
+    def curves(self, rows: np.ndarray | None) -> Curves:
+        """What `curves` answers."""
+        found = softmax_of(self.h, self.inputs, self.columns) if self.coupled else None
+        if self.coupled and found is None:
+            raise NotConcave(self.coupling(self.coupled))
+        self.refuse_undefined()
+        if found is None:
+            return self.bounded(rows)
+        none = np.full(self.size, np.inf)
+        return Curves(
+            tuple(self.cores), -none, none, none, none, self.zeros, self.ends, softmax=found
+        )
 
     def _refuse_undefined(self, box: Mapping[str, Bounds]) -> None:
         """A predictor must be a number for every record; it is, if it is one at some parameters."""
         given = {c.variable: c.bounds for c in self.columns}
         for name, b in box.items():
-            at = _inside(b.lower, b.upper).astype(self.parameters[name].type.dtype)
+            at = inside(b.lower, b.upper).astype(self.parameters[name].type.dtype)
             given[self.parameters[name]] = Bounds.point(at)
         trail = bounds(self.cores, given)
         for core in self.cores:
@@ -180,10 +205,10 @@ class Factor:
         named = {v: name for name, v in self.parameters.items()}
         return " and ".join(sorted({named[v] for v in ancestors([core]) if v in named}))
 
-    def coupling(self) -> str:
+    def coupling(self, met: Sequence[Variable]) -> str:
         """Name what meets in a function that is not affine."""
         cores = dict(zip(self.inputs, self.cores, strict=True))
-        groups = list(dict.fromkeys(self.names(cores[u]) for u in self.coupled))
+        groups = list(dict.fromkeys(self.names(cores[u]) for u in met))
         if len(groups) > 1:
             return f"{', '.join(groups)} meet in a function that is not affine in them together"
         return f"entries of {groups[0]} meet in a function that is neither affine nor a softmax"
@@ -195,7 +220,7 @@ class Factor:
         """
         _refuse_conditions(self.h)
         given = {c.variable: c.bounds for c in self.columns}
-        points = self.line.shaped(*[_inside(*self.ends)] * 2)
+        points = self.line.shaped(*[inside(*self.ends)] * 2)
         given |= dict(zip(self.inputs, points, strict=True))
         if not bounds([self.h], given)[self.h].is_finite:
             raise NotConcave("the density is not finite for every record of the domain")
@@ -211,8 +236,13 @@ class Factor:
         if steady is None:
             raise NotConcave(f"the slope of the density may jump in {self._all_names()}")
         second = [gradient_of(g.sum(), [u])[0] for g, u in zip(steady, self.inputs, strict=True)]
-        search = Extremes(self.line, self.columns, [*self.slopes, *second], rows)
-        high, low, bend, rise = np.split(search.extremes(), 4)
+        is_quadratic = smooth and not any(kinds(second, self.inputs).get(s) for s in second)
+        if is_quadratic and not self.columns:
+            found = extremes_of_numbers(second, self.box)
+        else:
+            search = Extremes(self.line, self.columns, [*self.slopes, *second], rows)
+            found = search.extremes()
+        high, low, bend, rise = np.split(found, 4)
         if np.any(rise > 1e-290):
             worst = int(np.argmax(rise))
             core = self.cores[int(np.searchsorted(np.cumsum(self.sizes), worst, side="right"))]
@@ -228,7 +258,7 @@ class Factor:
             smooth=np.maximum(bend, 0.0) if smooth else np.full(self.size, np.inf),
             sure=np.maximum(-rise, 0.0),
             ends=self.ends,
-            is_quadratic=smooth and not any(kinds(second, self.inputs).get(s) for s in second),
+            is_quadratic=is_quadratic,
         )
 
     def _all_names(self) -> str:
@@ -242,6 +272,8 @@ class Factor:
         Where h' is the integral of h'' and h'' reads no record, the difference does not depend on
         u, and one u is enough.
         """
+        if not self.records:
+            return self.zeros
         if not set(ancestors(self.cores)).isdisjoint(self.records):
             return known
         others = {v: v.type(name=f"{v.name}'") for v in self.records}
@@ -255,21 +287,6 @@ class Factor:
         if second is not None and set(ancestors(list(second))).isdisjoint(self.records):
             twice.at_one_point()
         return np.minimum(twice.magnitudes(), known)
-
-
-def _inside(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """A point between ends that may be infinite, at neither of them."""
-    low = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper - 2.0, -1.0))
-    high = np.where(np.isfinite(upper), upper, low + 2.0)
-    return np.asarray((low + high) / 2.0)
-
-
-def _real_ends(fact: Bounds, core: Variable) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of a predictor, which is a real number: where nothing is known, the whole line."""
-    shape = core.type.shape
-    low = np.broadcast_to(np.nan_to_num(fact.lower, nan=-np.inf, neginf=-np.inf), shape)
-    high = np.broadcast_to(np.nan_to_num(fact.upper, nan=np.inf, posinf=np.inf), shape)
-    return np.ravel(low), np.ravel(high)
 
 
 def _refuse_conditions(h: Variable) -> None:

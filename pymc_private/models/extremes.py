@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytensor.tensor as pt
@@ -159,6 +159,23 @@ class Extremes:
             return _magnitude(*self.enclose(lower, upper))
 
         return suprema(enclose, *self.root, settled=within(NEARLY)).upper
+
+
+def extremes_of_numbers(second: Sequence[Variable], box: Mapping[Variable, Bounds]) -> np.ndarray:
+    """`Extremes.extremes` for h'' that read nothing; of slopes h' nothing is asked, nor proved."""
+    trail = bounds(second, box)  # of the predictors they may read the shapes
+    low, high = (
+        np.concatenate(e) for e in zip(*(real_ends(trail[s], s) for s in second), strict=True)
+    )
+    return np.concatenate([np.full(2 * len(low), np.inf), -low, high])
+
+
+def real_ends(fact: Bounds, variable: Variable) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of real numbers, one after the other: where nothing is known, the whole line."""
+    shape = variable.type.shape
+    low = np.broadcast_to(np.nan_to_num(fact.lower, nan=-np.inf, neginf=-np.inf), shape)
+    high = np.broadcast_to(np.nan_to_num(fact.upper, nan=np.inf, posinf=np.inf), shape)
+    return np.ravel(low), np.ravel(high)
 
 
 def _spread(end: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

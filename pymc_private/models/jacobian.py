@@ -47,6 +47,8 @@ def coefficients(
     -------
     Coefficients
     """
+    if set(predictors) <= set(parameters.values()):
+        return _of_parameters(predictors, parameters)
     graph = _jacobian(predictors, list(parameters.values()))
     read = set(ancestors([graph]))
     used = [c for c in columns if c.variable in read]
@@ -70,6 +72,18 @@ def coefficients(
     found = tuple(Part(m, is_ball) for m, (_, is_ball) in zip(matrices, parts, strict=True))
     public = not any(c.role is Role.RECORD for c in used)
     return Coefficients(center, radius, found, public)
+
+
+def _of_parameters(
+    predictors: Sequence[Variable], parameters: Mapping[str, Variable]
+) -> Coefficients:
+    """Predictors that are parameters: each of their elements is a coordinate."""
+    start, places = 0, {}
+    for v in parameters.values():
+        places[v] = np.arange(start, start + int(np.prod(v.type.shape)))
+        start += len(places[v])
+    center = np.eye(start)[np.concatenate([places[u] for u in predictors])][None]
+    return Coefficients(center, np.zeros(center.shape), (), is_public=True)
 
 
 def _jacobian(predictors: Sequence[Variable], parameters: Sequence[Variable]) -> Variable:

@@ -9,6 +9,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
+from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import simplify
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.models.curvature import curves
@@ -49,17 +50,21 @@ def prior_value(private: PrivateModel, record: SingleRecord) -> Variable:
     graph = private.graph
     swaps = {graph.parameters[name]: v for name, v in record.parameters.items()}
     swaps |= {v: pt.constant(v.get_value(), name=v.name) for v in public_data([graph.prior])}
-    return simplify([rebuild([graph.prior], swaps, known_size)[0].sum()])[0]
+    return rebuild([graph.prior], swaps, known_size)[0].sum()
 
 
-def prior_curvature(private: PrivateModel, record: SingleRecord) -> PriorCurvature:
+def prior_curvature(
+    value: Variable, parameters: Mapping[str, Variable], box: Mapping[str, Bounds]
+) -> PriorCurvature:
     """Bound minus the Hessian of the log prior.
 
     Parameters
     ----------
-    private : PrivateModel
-    record : SingleRecord
-        Whose parameters order the coordinates.
+    value : Variable, scalar
+        See `prior_value`.
+    parameters : dict of str to Variable
+        Its inputs, in the order of the coordinates.
+    box : dict of str to Bounds
 
     Returns
     -------
@@ -70,19 +75,18 @@ def prior_curvature(private: PrivateModel, record: SingleRecord) -> PriorCurvatu
     NotConcave
         The prior is not strongly log-concave on its region.
     """
-    value = prior_value(private, record)
     try:
-        found = curves(value, record.parameters, private.box, [])
+        found = curves(simplify([value])[0], parameters, box, [])
     except NotConcave as error:
         raise NotConcave(f"the prior: {error}") from None
     if found.softmax is not None:
         raise NotConcave("the prior: a softmax has no strong concavity")
-    a = coefficients(found.predictors, record.parameters, [])
+    a = coefficients(found.predictors, parameters, [])
     lower = lower_bound(a, found.sure)
     try:
         least_eigenvalue(lower)
     except NearlySingular:
-        flat = _weakest(a.outer(found.sure), private.shapes)
+        flat = _weakest(a.outer(found.sure), {k: v.type.shape for k, v in parameters.items()})
         raise NotConcave(
             f"the prior of {flat} is not strongly log-concave on its region (as Laplace, "
             "Exponential, StudentT, uniform and flat priors are not), or not to enough digits"

@@ -15,8 +15,9 @@ import pytensor
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis.rows import Concrete
 from pymc_private.errors import Unsupported
-from pymc_private.models.concavity import Concavity, concavity
+from pymc_private.models.concavity import concavity
 from pymc_private.models.kinks import NotConcave
+from pymc_private.models.log_concave import Concavity
 from pymc_private.models.pinning import public_data
 from pymc_private.models.precision import inverse_root
 from pymc_private.models.private_model import PrivateModel

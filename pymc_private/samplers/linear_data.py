@@ -13,9 +13,9 @@ from pymc_private.analysis.rebuild import rebuild
 from pymc_private.analysis.rows import Concrete
 from pymc_private.errors import Unsupported
 from pymc_private.models.columns import columns_of
-from pymc_private.models.concavity import Concavity
 from pymc_private.models.coordinates import Role
 from pymc_private.models.curvature import Factor
+from pymc_private.models.log_concave import Concavity
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.single_record import SingleRecord, single_record
 from pymc_private.samplers.curves import Curve, General

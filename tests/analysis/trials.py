@@ -3,7 +3,7 @@
 ``python -m tests.analysis.trials 10_000_000`` makes that many (box, point) trials, the same time
 for each registered rule, and prints a line for each: what it is compared with (Arb, or the Op
 itself where floats are exact), trials, values that left their interval, and the width at a point in
-units of rounding. It fails if anything left. ``--seed`` tries others.
+units of rounding. It fails if anything left. ``--seed`` tries others, ``--only log_phi`` a few.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("trials", type=int, nargs="?", default=100_000)
     parser.add_argument("--seed", type=int, default=100)
+    parser.add_argument("--only", nargs="+", default=[""], help="parts of the names of rules")
     asked = parser.parse_args()
-    cases = scalar_cases()
+    cases = [c for c in scalar_cases() if any(word in str(c) for word in asked.only)]
+    if not cases:
+        parser.error(f"no rule has a name with any of {', '.join(asked.only)} in it")
     tried = [Tried(case) for case in cases]
     rounds = 0
     while sum(t.trials for t in tried) < asked.trials or not all(t.trials for t in tried):

@@ -1,0 +1,264 @@
+"""Where a graph is a polynomial of degree two in the entries of one row: sums of squares.
+
+For a row z a node may be sum_k (a_k z_k^2 + b_k z_k) + c with a, b, c that do not read z. What many
+entries amount to is then a matter of |z| and of one product <b, z>: see `models.balls`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pytensor.scalar.basic as ps
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.traversal import io_toposort
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import Dot, Sum
+
+Part = Variable | None
+"""A coefficient; None is zero."""
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratic:
+    """square_k z_k^2 + slope_k z_k + constant: for each k, or the sum over k.
+
+    Parameters
+    ----------
+    square, slope : Variable of 0 or 1 axes, or None
+        One for each entry, or one for all; None for zero.
+    constant : Variable or None
+        Likewise; of a sum it has no axes.
+    is_sum : bool
+    """
+
+    square: Part
+    slope: Part
+    constant: Part
+    is_sum: bool = False
+
+    @property
+    def degree(self) -> int:
+        """0, 1 or 2."""
+        return 2 if self.square is not None else int(self.slope is not None)
+
+    def plus(self, other: Quadratic, sign: float = 1.0) -> Quadratic:
+        """Term by term."""
+        own = (self.square, self.slope, self.constant)
+        others = (other.square, other.slope, other.constant)
+        parts = [_plus(a, _scaled(b, sign)) for a, b in zip(own, others, strict=True)]
+        return Quadratic(*parts, self.is_sum or other.is_sum)
+
+    def times(self, other: Quadratic) -> Quadratic:
+        """The product of two of degree at most two together."""
+        (a2, a1, a0), (b2, b1, b0) = (
+            (q.square, q.slope, q.constant) for q in (self, other)
+        )  # fmt: skip
+        return Quadratic(
+            _plus(_plus(_times(a2, b0), _times(a0, b2)), _times(a1, b1)),
+            _plus(_times(a1, b0), _times(a0, b1)),
+            _times(a0, b0),
+            self.is_sum or other.is_sum,
+        )
+
+    def squared(self) -> Quadratic:
+        """The square of one of degree one: each coefficient once, so that intervals stay tight."""
+        twice = _scaled(_times(self.slope, self.constant), 2.0)
+        return Quadratic(_square(self.slope), twice, _square(self.constant), self.is_sum)
+
+    def over(self, divisor: Variable) -> Quadratic:
+        """Each coefficient divided."""
+        parts = [None if p is None else p / divisor for p in (self.square, self.slope, self.constant)]
+        return Quadratic(*parts, self.is_sum)
+
+    def summed(self, size: int) -> Quadratic:
+        """Of each of `size` entries, added up."""
+        c = self.constant
+        total = None if c is None else c.sum() if c.type.ndim else float(size) * c
+        return Quadratic(self.square, self.slope, total, True)
+
+
+def _plus(a: Part, b: Part) -> Part:
+    return b if a is None else a if b is None else a + b
+
+
+def _times(a: Part, b: Part) -> Part:
+    return None if a is None or b is None else a if _is_one(b) else b if _is_one(a) else a * b
+
+
+def _square(a: Part) -> Part:
+    return None if a is None else a if _is_one(a) else pt.sqr(a)
+
+
+def _scaled(a: Part, number: float) -> Part:
+    return None if a is None else a if number == 1.0 else number * a
+
+
+def _is_one(a: Variable) -> bool:
+    return isinstance(a, Constant) and a.data.size == 1 and a.data.item() == 1.0
+
+
+def quadratics(value: Variable, row: Variable, center: np.ndarray, scale: np.ndarray) -> dict:
+    """The nodes that are quadratic in a row, as polynomials in z = (row - center) / scale.
+
+    Parameters
+    ----------
+    value : Variable
+    row : Variable of one axis, of known length
+    center, scale : array, shape of the row
+
+    Returns
+    -------
+    dict of Variable to Quadratic
+        Equal in real arithmetic. Nodes that do not read the row are left out.
+    """
+    (size,) = row.type.shape
+    own = Quadratic(None, _constant(scale), _constant(center) if np.any(center) else None)
+    found: dict[Variable, Quadratic] = {row: own}
+    reading = {row}
+    for node in io_toposort([row], [value]):
+        if reading.isdisjoint(node.inputs):
+            continue
+        reading.update(node.outputs)
+        if len(node.outputs) != 1 or not _are_doubles([*node.inputs, *node.outputs]):
+            continue
+        out = node.outputs[0]
+        made = _made(node, found, reading, size)
+        # An axis before the last holds this row alone; a sum is one number.
+        rest = out.type.broadcastable if made is None or made.is_sum else out.type.broadcastable[:-1]
+        if made is not None and all(rest):
+            found[out] = made
+    return found
+
+
+def _are_doubles(variables: list[Variable]) -> bool:
+    """Whether nothing is rounded or wraps around on the way; exponents may be whole numbers."""
+    kinds = [v for v in variables if not isinstance(v, Constant)]
+    return all(isinstance(v.type, pt.TensorType) for v in variables) and all(
+        v.type.dtype == "float64" for v in kinds
+    )
+
+
+def _constant(values: np.ndarray) -> Variable:
+    """One number where all are equal."""
+    same = np.all(values == values[..., :1])
+    return pt.constant(np.float64(values[0]) if same else np.asarray(values, np.float64))
+
+
+def _made(node: Apply, found: dict, reading: set[Variable], size: int) -> Quadratic | None:
+    """What a node makes of its inputs; None if it is no such polynomial."""
+    parts = [found.get(v) if v in reading else _free(v, size) for v in node.inputs]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    if isinstance(node.op, DimShuffle):
+        order, last = node.op.new_order, node.inputs[0].type.ndim - 1
+        stays = bool(order) and order[-1] == last
+        return known[0] if stays or known[0].is_sum else None
+    if isinstance(node.op, Sum):
+        return _sum(node, known[0], size)
+    if isinstance(node.op, Dot):
+        return _dot(known, size)
+    return _elementwise(node, known) if isinstance(node.op, Elemwise) else None
+
+
+def _free(variable: Variable, size: int) -> Quadratic | None:
+    """What does not read the row, as a constant: one number, or one for each entry."""
+    shape = variable.type.broadcastable
+    if not all(shape[:-1]):
+        return None
+    if all(shape):
+        return Quadratic(None, None, variable.dimshuffle([]), True)
+    known = variable.type.shape[-1]
+    return Quadratic(None, None, variable.dimshuffle([len(shape) - 1])) if known == size else None
+
+
+def _sum(node: Apply, part: Quadratic, size: int) -> Quadratic | None:
+    """Over the entries, or over axes of length one."""
+    last = node.inputs[0].type.ndim - 1
+    axes = range(last + 1) if node.op.axis is None else node.op.axis
+    if part.is_sum:
+        return part
+    return part.summed(size) if last in axes else part
+
+
+def _dot(parts: list[Quadratic], size: int) -> Quadratic | None:
+    """The product of a row with a vector that does not read it."""
+    first, second = parts
+    if first.is_sum or second.is_sum or min(first.degree, second.degree) > 0:
+        return None
+    return first.times(second).summed(size)
+
+
+def _elementwise(node: Apply, parts: list[Quadratic]) -> Quadratic | None:
+    """Sums, products, squares, and quotients by what does not read the row."""
+    op, first = node.op.scalar_op, parts[0]
+    if isinstance(op, ps.Identity):
+        return first
+    if isinstance(op, ps.Neg):
+        return Quadratic(None, None, None, first.is_sum).plus(first, -1.0)
+    if isinstance(op, ps.Sqr):
+        return first.squared() if _multiply([first, first]) else None
+    if isinstance(op, ps.Pow):
+        number = node.inputs[1]
+        two = isinstance(number, Constant) and np.all(np.asarray(number.data) == 2)
+        return first.squared() if two and _multiply([first, first]) else None
+    if isinstance(op, ps.Add | ps.Sub):
+        total = first
+        for part in parts[1:]:
+            if not _add(total, part):
+                return None
+            total = _joined(total, part, total.plus(part, -1.0 if isinstance(op, ps.Sub) else 1.0))
+        return total
+    if isinstance(op, ps.Mul):
+        total = first
+        for part in parts[1:]:
+            if not _multiply([total, part]):
+                return None
+            total = _joined(total, part, total.times(part))
+        return total
+    if isinstance(op, ps.TrueDiv) and parts[1].degree == 0 and parts[1].constant is not None:
+        if first.is_sum and not parts[1].is_sum:
+            return None
+        return _joined(first, first, first.over(parts[1].constant))
+    return None
+
+
+def _joined(a: Quadratic, b: Quadratic, made: Quadratic) -> Quadratic:
+    """One number for all entries, beside one for each, is one for each."""
+    return Quadratic(made.square, made.slope, made.constant, a.is_sum and b.is_sum)
+
+
+def _add(a: Quadratic, b: Quadratic) -> bool:
+    """Whether a sum needs no more than the coefficients: a total beside a row would be repeated."""
+    return a.is_sum == b.is_sum or all(q.degree == 0 for q in (a, b) if q.is_sum)
+
+
+def _multiply(parts: list[Quadratic]) -> bool:
+    """Whether the product is of degree two, and no total of entries is multiplied by a row."""
+    a, b = parts
+    if a.degree + b.degree > 2:
+        return False
+    if a.is_sum and b.is_sum:
+        return min(a.degree, b.degree) == 0  # the square of a sum has products of entries
+    return all(q.degree == 0 for q in parts if q.is_sum)
+
+
+def totals(value: Variable, found: Mapping[Variable, Quadratic]) -> list[Variable]:
+    """The last sums on the way to `value` that are quadratic, with squares."""
+    last: list[Variable] = []
+    stack, seen = [value], set()
+    while stack:
+        v = stack.pop()
+        if v in seen:
+            continue
+        seen.add(v)
+        part = found.get(v)
+        if part is not None and part.is_sum and part.degree > 0:
+            if part.degree == 2:
+                last.append(v)
+        elif v.owner is not None:
+            stack.extend(v.owner.inputs)
+    return last

@@ -13,7 +13,9 @@ import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.op import Op
 from pytensor.graph.traversal import io_toposort
+from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot, Sum
 
@@ -149,6 +151,8 @@ def _constant(values: np.ndarray) -> Variable:
 
 def _made(node: Apply, found: dict, reading: set[Variable], size: int) -> Quadratic | None:
     """What a node makes of its inputs; None if it is no such polynomial."""
+    if _is_product(node.op):
+        return _dot(node, found, reading, size)
     parts = [found.get(v) if v in reading else _free(v, size) for v in node.inputs]
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
@@ -159,8 +163,6 @@ def _made(node: Apply, found: dict, reading: set[Variable], size: int) -> Quadra
         return known[0] if stays or known[0].is_sum else None
     if isinstance(node.op, Sum):
         return _sum(node, known[0], size)
-    if isinstance(node.op, Dot):
-        return _dot(known, size)
     return _elementwise(node, known) if isinstance(node.op, Elemwise) else None
 
 
@@ -184,12 +186,20 @@ def _sum(node: Apply, part: Quadratic, size: int) -> Quadratic | None:
     return part.summed(size) if last in axes else part
 
 
-def _dot(parts: list[Quadratic], size: int) -> Quadratic | None:
+def _is_product(op: Op) -> bool:
+    return isinstance(op, Dot) or (isinstance(op, Blockwise) and isinstance(op.core_op, Dot))
+
+
+def _dot(node: Apply, found: dict, reading: set[Variable], size: int) -> Quadratic | None:
     """The product of a row with a vector that does not read it."""
-    first, second = parts
-    if first.is_sum or second.is_sum or min(first.degree, second.degree) > 0:
+    rows, others = ([v for v in node.inputs if (v in reading) is own] for own in (True, False))
+    if len(rows) != 1 or rows[0] not in found or found[rows[0]].is_sum:
         return None
-    return first.times(second).summed(size)
+    (other,) = others
+    longer = [k for k, size_k in enumerate(other.type.shape) if size_k != 1]
+    if [other.type.shape[k] for k in longer] != [size]:
+        return None
+    return found[rows[0]].times(Quadratic(None, None, other.dimshuffle(longer))).summed(size)
 
 
 def _elementwise(node: Apply, parts: list[Quadratic]) -> Quadratic | None:

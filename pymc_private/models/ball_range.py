@@ -21,12 +21,12 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 
-from pymc_private.analysis import Ellipsoid, bounds, simplify
+from pymc_private.analysis import bounds, simplify
 from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis.quadratic import quadratics
 from pymc_private.analysis.rounding import up
 from pymc_private.analysis.specialize import joint_terms, specialize
 from pymc_private.analysis.suprema import suprema, within
+from pymc_private.models.balls import whole_in_ball
 from pymc_private.models.single_record import SingleRecord
 from pymc_private.models.sources import Source
 
@@ -61,21 +61,10 @@ def range_in_ball(
         return math.inf
     value = specialize(record.value, rows | inputs)
     value = joint_terms(value, list(rows), list(inputs))
-    read = rows.keys() & set(ancestors([value]))
-    if len(read) != 1:
+    whole = whole_in_ball(value, rows)
+    if whole is None:
         return math.inf
-    (row,) = read
-    ball = rows[row].within
-    if not isinstance(ball, Ellipsoid) or row.type.dtype != "float64":
-        return math.inf
-    shape = row.type.shape
-    center, scale = (np.broadcast_to(np.asarray(e, float), shape) for e in (ball.center, ball.scale))
-    part = quadratics(value, row, center, scale).get(value)
-    if part is None or not part.is_sum or part.square is None:
-        return math.inf
-    slope = pt.constant(0.0) if part.slope is None else part.slope
-    found = _Differences(simplify([part.square, slope]), inputs, shape[0], float(ball.radius))
-    return found.supremum()
+    return _Differences([whole.square, whole.slope], inputs, whole.size, whole.radius).supremum()
 
 
 class _Differences:

@@ -27,9 +27,12 @@ from pytensor.tensor.math import Sum
 from pymc_private.analysis import Ellipsoid, bounds, simplify
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis.cut import MOST
+from pymc_private.analysis.expressions import expressions, mix
+from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
 from pymc_private.analysis.matching import scalar_op
 from pymc_private.analysis.quadratic import Part, Quadratic, quadratics, totals
 from pymc_private.analysis.rebuild import rebuild
+from pymc_private.errors import NotCertified
 from pymc_private.models.coordinates import Column, Role
 
 HAIR = 1.0 + 1e-12
@@ -74,6 +77,91 @@ def by_norms(value: Variable, columns: list[Column]) -> Cut:
     return simplify(rebuild([value], swaps))[0], columns + added, True
 
 
+@dataclass(frozen=True, eq=False)
+class InBall:
+    """sum_k square_k z_k^2 + <slope, z> with |z| <= radius, up to what does not read the row.
+
+    Parameters
+    ----------
+    square, slope : Variable of 0 or 1 axes
+        One for each entry, or one for all.
+    size : int
+        Number of entries.
+    radius : float
+    """
+
+    square: Variable
+    slope: Variable
+    size: int
+    radius: float
+
+
+def whole_in_ball(value: Variable, rows: Mapping[Variable, Bounds]) -> InBall | None:
+    """The whole of a function as a quadratic in one row in a ball; None if it is none.
+
+    Parameters
+    ----------
+    value : Variable, scalar
+    rows : mapping of Variable to Bounds
+        A record's entries.
+    """
+    read = rows.keys() & set(ancestors([value]))
+    if len(read) != 1:
+        return None
+    (row,) = read
+    ball = rows[row].within
+    if not isinstance(ball, Ellipsoid) or row.type.dtype != "float64":
+        return None
+    part = quadratics(value, row, *_frame(ball, row.type.shape)).get(value)
+    if part is None or not part.is_sum or part.square is None:
+        return None
+    slope = pt.constant(0.0) if part.slope is None else part.slope
+    square, slope = simplify([part.square, slope])
+    if square.type.ndim and _are_equal(square):
+        square = simplify([square[0]])[0]
+    return InBall(square, slope, row.type.shape[0], float(ball.radius))
+
+
+def _are_equal(vector: Variable) -> bool:
+    """Whether all entries are one and the same expression."""
+    inputs = [v for v in ancestors([vector]) if v.owner is None and not isinstance(v, Constant)]
+    values = {v: np.full(v.type.shape, 0.5) for v in inputs}
+    marks = {v: mix(k, np.arange(x.size).reshape(x.shape)) for k, (v, x) in enumerate(values.items())}
+    try:
+        (found,) = expressions([vector], marks, values)
+    except (NotCertified, *UNCOMPUTABLE):
+        return False
+    return bool(np.all(found == found[:1]))
+
+
+def variation_in_ball(whole: InBall) -> Variable | None:
+    """sup - inf over the ball, where all squares count alike: |a| ((h + r)^2 - max(h - r, 0)^2).
+
+    Here a |z + b / (2 a)|^2 is the function, h = |b| / (2 |a|) is how far its center is off the
+    ball's, and r the radius. Exact, in real arithmetic.
+    """
+    if whole.square.type.ndim:
+        return None
+    scale = abs(whole.square)
+    factor, rest = factored(whole.slope)
+    off = abs(factor) * norm(rest, whole.size) / (2.0 * scale)
+    near = pt.maximum(off - whole.radius, 0.0)
+    return simplify([scale * (pt.sqr(off + whole.radius) - pt.sqr(near))])[0]
+
+
+def _frame(ball: Ellipsoid, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Center and scale of each entry."""
+    center, scale = (np.broadcast_to(np.asarray(e, float), shape) for e in (ball.center, ball.scale))
+    return center, scale
+
+
+def norm(vector: Variable, size: int) -> Variable:
+    """|vector|_2, an upper bound where it is a constant."""
+    if vector.type.ndim == 0:
+        return abs(vector) * (np.sqrt(size) * HAIR)
+    return pt.sqrt(pt.maximum(pt.sqr(vector).sum(), 0.0))
+
+
 def _addends(value: Variable) -> set[Variable]:
     """The terms that a value is a sum of, give or take their signs."""
     found, stack = set(), [value]
@@ -92,8 +180,7 @@ class _Rows:
 
     def __init__(self, column: Column, ball: Ellipsoid, box: Mapping[Variable, Bounds]) -> None:
         shape = np.shape(column.bounds.lower)
-        self.center = np.broadcast_to(np.asarray(ball.center, float), shape)
-        self.scale = np.broadcast_to(np.asarray(ball.scale, float), shape)
+        self.center, self.scale = _frame(ball, shape)
         self.name, self.size = column.variable.name, shape[-1]
         self._role, self._radius, self._box = column.role, float(ball.radius), box
         self.columns: list[Column] = []
@@ -131,7 +218,7 @@ class _Rows:
         """r |b - b0| w, and what is left of b0."""
         if slope is None:
             return pt.constant(0.0)
-        factor, rest = _factored(simplify([slope])[0])
+        factor, rest = factored(simplify([slope])[0])
         # Of many entries |b| is known by its range: its factor had better stay outside.
         few = self.size <= MOST or isinstance(factor, Constant)
         middle = self._middle(factor * rest) if alone and few else np.array(0.0)
@@ -141,12 +228,8 @@ class _Rows:
 
     def _reach(self, factor: Variable, vector: Variable) -> Variable:
         """r |factor| |vector| w."""
-        if vector.type.ndim == 0:
-            length = abs(vector) * (np.sqrt(self.size) * HAIR)
-        else:
-            length = pt.sqrt(pt.maximum(pt.sqr(vector).sum(), 0.0))
         aside = self._fresh("direction of", self._beside(), -1.0, 1.0)
-        return self._length * abs(factor) * length * aside
+        return self._length * abs(factor) * norm(vector, self.size) * aside
 
     def _middle(self, variable: Variable) -> np.ndarray:
         """The middle of the values of a vector; zero where they have no ends."""
@@ -167,7 +250,7 @@ class _Product:
     vectors: list[Variable]
 
 
-def _factored(vector: Variable) -> tuple[Variable, Variable]:
+def factored(vector: Variable) -> tuple[Variable, Variable]:
     """One number that all entries share, and the rest: their product is the vector."""
     parts = _Product([], [])
     _collect(vector, parts, inverted=False)

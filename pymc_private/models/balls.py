@@ -242,32 +242,29 @@ class _Rows:
         return np.where(np.abs(middle) > SMALL * width, middle, 0.0)
 
 
-@dataclass(frozen=True, eq=False)
-class _Product:
-    """Factors of one number, and those with one for each entry."""
-
-    numbers: list[Variable]
-    vectors: list[Variable]
+def factors(vector: Variable) -> tuple[list[Variable], list[Variable]]:
+    """Factors of one number, and those with one for each entry: their product is the vector."""
+    numbers: list[Variable] = []
+    vectors: list[Variable] = []
+    stack = [(vector, False)]
+    while stack:
+        variable, inverted = stack.pop()
+        if all(variable.type.broadcastable):
+            number = variable.dimshuffle([])
+            numbers.append(1.0 / number if inverted else number)
+        elif isinstance(op := scalar_op(variable), ps.Mul | ps.TrueDiv):
+            for k, factor in enumerate(variable.owner.inputs):
+                stack.append((factor, inverted != (isinstance(op, ps.TrueDiv) and k > 0)))
+        else:
+            vectors.append(1.0 / variable if inverted else variable)
+    return numbers, vectors
 
 
 def factored(vector: Variable) -> tuple[Variable, Variable]:
     """One number that all entries share, and the rest: their product is the vector."""
-    parts = _Product([], [])
-    _collect(vector, parts, inverted=False)
-    numbers, vectors = (
-        pt.mul(*some) if len(some) > 1 else some[0] if some else pt.constant(1.0)
-        for some in (parts.numbers, parts.vectors)
-    )
-    return numbers, vectors
+    numbers, rest = (_product(some) for some in factors(vector))
+    return numbers, rest
 
 
-def _collect(variable: Variable, parts: _Product, inverted: bool) -> None:
-    node, op = variable.owner, scalar_op(variable)
-    if all(variable.type.broadcastable):
-        number = variable.dimshuffle([])
-        parts.numbers.append(1.0 / number if inverted else number)
-    elif isinstance(op, ps.Mul | ps.TrueDiv):
-        for k, factor in enumerate(node.inputs):
-            _collect(factor, parts, inverted != (isinstance(op, ps.TrueDiv) and k > 0))
-    else:
-        parts.vectors.append(1.0 / variable if inverted else variable)
+def _product(some: list[Variable]) -> Variable:
+    return pt.mul(*some) if len(some) > 1 else some[0] if some else pt.constant(1.0)

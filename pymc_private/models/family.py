@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pytensor.scalar.basic as ps
-from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.raise_op import CheckAndRaise
-from pytensor.tensor.basic import Alloc
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.shape import SpecifyShape
+
+from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE, perform
+from pymc_private.analysis.intervals.indexing import PUT, TAKE
+from pymc_private.analysis.intervals.shape import MOVERS, parameters_of
 
 HAIR = 2.0**-48
 """Relative slack for the rounding of a few products."""
 
 Monomial = tuple[float, float]
+Entries = tuple[np.ndarray, np.ndarray]
 Points = Mapping[str, np.ndarray]
 """Values of the parameters, one row each."""
 
@@ -52,46 +56,96 @@ class Family:
 
 
 def monomial(variable: Variable, theta: Variable) -> Monomial | None:
-    """(a, k) if `variable` is a theta^k for theta > 0; None otherwise.
+    """(a, k) if every entry of `variable` is a theta^k for theta > 0; None otherwise.
 
     Parameters
     ----------
     variable : Variable
     theta : Variable, scalar
     """
+    found = _monomials(variable, theta)
+    if found is None:
+        return None
+    number, power = (np.unique(part) for part in found)
+    return (float(number[0]), float(power[0])) if number.size == power.size == 1 else None
+
+
+def _monomials(variable: Variable, theta: Variable) -> Entries | None:
+    """Number and power of each entry."""
     if variable is theta:
-        return 1.0, 1.0
+        return np.array(1.0), np.array(1.0)
     if isinstance(variable, Constant):
-        value = np.unique(np.asarray(variable.data, dtype=float))
-        return (float(value[0]), 0.0) if value.size == 1 else None
+        values = np.asarray(variable.data)
+        number = values.astype(float) if values.dtype.kind in "fiub" else None
+        return None if number is None else (number, np.zeros_like(number))
     node = variable.owner
     if node is None:
         return None
-    if isinstance(node.op, DimShuffle | CheckAndRaise | Alloc):
-        return monomial(node.inputs[0], theta)
-    if not isinstance(node.op, Elemwise):
-        return None
-    parts = [monomial(v, theta) for v in node.inputs]
-    if any(part is None for part in parts):
-        return None
-    return _combined(node.op.scalar_op, [part for part in parts if part is not None])
+    if isinstance(node.op, Elemwise):
+        parts = [_monomials(v, theta) for v in node.inputs]
+        known = [part for part in parts if part is not None]
+        return _combined(node.op.scalar_op, known) if len(known) == len(parts) else None
+    return _moved(node, theta)
 
 
-def _combined(op: ps.ScalarOp, parts: list[Monomial]) -> Monomial | None:
-    """The monomial that an operation makes of monomials."""
+def _moved(node: Apply, theta: Variable) -> Entries | None:
+    """Entries that an Op puts elsewhere: numbers and powers move alike."""
+    places = _places(node)
+    if places is None or not all(isinstance(node.inputs[k], Constant) for k in places):
+        return None
+    moving = {k: _monomials(v, theta) for k, v in enumerate(node.inputs) if k not in places}
+    if any(part is None for part in moving.values()):
+        return None
+    given = [v.data if isinstance(v, Constant) else None for v in node.inputs]
+    ends = []
+    for which in (0, 1):
+        values = [moving[k][which] if k in moving else old for k, old in enumerate(given)]  # type: ignore[index]
+        try:
+            ends.append(np.asarray(perform(node, values)[0]))
+        except UNCOMPUTABLE:
+            return None
+    return ends[0], ends[1]
+
+
+def _places(node: Apply) -> Collection[int] | None:
+    """Which inputs say where to move, or hold conditions; None for an Op that computes."""
+    count = len(node.inputs)
+    if isinstance(node.op, CheckAndRaise):
+        return range(1, count)
+    if isinstance(node.op, DimShuffle):
+        return ()
+    if isinstance(node.op, (*MOVERS, SpecifyShape)):
+        return parameters_of(node.op, count)
+    if isinstance(node.op, tuple(TAKE)):
+        return range(1, count)
+    # Added entries would no longer be powers.
+    sets = isinstance(node.op, tuple(PUT)) and not getattr(node.op, "set_instead_of_inc", True)
+    return None if not isinstance(node.op, tuple(PUT)) or sets else range(2, count)
+
+
+def _combined(op: ps.ScalarOp, parts: list[Entries]) -> Entries | None:
+    """The monomials that an operation makes of monomials."""
     (a, k), *rest = parts
     if isinstance(op, ps.Identity | ps.Cast):
         return a, k
     if isinstance(op, ps.Abs):
         return abs(a), k
+    if isinstance(op, ps.Neg):
+        return -a, k
     if isinstance(op, ps.Sign):
-        return math.copysign(1.0, a), 0.0
+        return np.sign(a), 0.0 * k
     if isinstance(op, ps.Mul):
-        return math.prod([a, *(b for b, _ in rest)]), k + sum(j for _, j in rest)
-    if isinstance(op, ps.TrueDiv) and rest[0][0] != 0.0:
+        for b, j in rest:
+            a, k = a * b, k + j
+        return a, k
+    if isinstance(op, ps.TrueDiv) and np.all(rest[0][0] != 0.0):
         return a / rest[0][0], k - rest[0][1]
-    powers = {ps.Reciprocal: -1.0, ps.Sqrt: 0.5, ps.Sqr: 2.0}
+    if isinstance(op, ps.Sqr):
+        return a**2, 2.0 * k
+    powers = {ps.Reciprocal: -1.0, ps.Sqrt: 0.5}
     power = powers.get(type(op))
-    if isinstance(op, ps.Pow) and rest[0][1] == 0.0:
-        power = rest[0][0]
-    return None if power is None or a <= 0.0 else (a**power, k * power)
+    if isinstance(op, ps.Pow) and np.size(rest[0][0]) == 1 and np.all(rest[0][1] == 0.0):
+        power = float(rest[0][0].item())
+    if power is None or not np.all(a >= 0.0 if power > 0.0 else a > 0.0):
+        return None
+    return a**power, k * power

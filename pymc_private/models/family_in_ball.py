@@ -12,17 +12,18 @@ the tail of ell is no heavier than that of a multiple of t. Theory, section 1.1.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import bounds
+from pymc_private.analysis.specialize import specialize
 from pymc_private.models.ball import Ball
-from pymc_private.models.balls import InBall, factored, norm, whole_in_ball
+from pymc_private.models.balls import InBall, factors, norm, whole_in_ball
 from pymc_private.models.family import HAIR, Family, monomial
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.single_record import SingleRecord, single_record
@@ -103,6 +104,10 @@ def _rows(private: PrivateModel) -> _Rows | None:
     whole = whole_in_ball(joint_value(private, record), rows)
     if whole is None or whole.square.type.ndim:
         return None
+    box = {record.parameters[name]: b for name, b in private.box.items()}
+    whole = replace(
+        whole, square=specialize(whole.square, box), slope=specialize(whole.slope, box)
+    )
     for rv in private.base.free_RVs:
         name = rv.name
         found = monomial(whole.square, record.parameters[name])
@@ -138,17 +143,21 @@ def _farthest(
     private: PrivateModel, record: SingleRecord, whole: InBall, t: Variable, factor: float
 ) -> float | None:
     """The greatest |m| = |b| / (2 k t) over the box, rounded up, where t cancels."""
-    number, vector = factored(whole.slope)
-    if vector.type.ndim == 0 and not np.any(getattr(whole.slope, "data", 1.0)):
+    numbers, vectors = factors(whole.slope)
+    if any(isinstance(v, Constant) and not np.any(v.data) for v in numbers):
         return 0.0
-    found = monomial(number, t)
-    if found is None or found[1] != 1.0 or t in ancestors([vector]):
+    over = [v for v in (*numbers, *vectors) if t in ancestors([v])]
+    rest = [v for v in (*numbers, *vectors) if v not in over]
+    found = [monomial(v, t) for v in over]
+    known = [each for each in found if each is not None]
+    if len(known) < len(found) or sum(power for _, power in known) != 1.0:
         return None
-    given = {record.parameters[k]: b for k, b in private.box.items()}
-    length = pt.as_tensor(norm(vector, whole.size))
+    length = pt.as_tensor(norm(pt.mul(pt.constant(1.0), *rest), whole.size))
     read = set(ancestors([length]))
+    given = {record.parameters[k]: b for k, b in private.box.items()}
     fact: Bounds = bounds([length], {v: b for v, b in given.items() if v in read})[length]
-    far = abs(found[0]) * float(fact.upper) / (2.0 * factor) * (1.0 + HAIR)
+    number = abs(math.prod(number for number, _ in known))
+    far = number * float(fact.upper) / (2.0 * factor) * (1.0 + HAIR)
     return far if math.isfinite(far) else None
 
 

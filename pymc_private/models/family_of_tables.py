@@ -123,7 +123,7 @@ def network(private: PrivateModel) -> Family | None:
 def _table(private: PrivateModel, outcome: Variable) -> _Table | None:
     """The table whose entries are the probabilities of an outcome."""
     kind = type(outcome.owner.op).__name__
-    values = private.base.rvs_to_values[outcome]
+    values = _uncast(private.base.rvs_to_values[outcome])
     sources = [s for s in private.sources if s.variable is values]
     if kind not in {"BernoulliRV", "CategoricalRV"} or len(sources) != 1:
         return None
@@ -133,6 +133,13 @@ def _table(private: PrivateModel, outcome: Variable) -> _Table | None:
         return None
     times = math.prod(sources[0].row_shape)
     return _Table(prior, private.box[str(prior.name)], times, kind == "BernoulliRV")
+
+
+def _uncast(variable: Variable) -> Variable:
+    """The data behind a change of type."""
+    while isinstance(scalar_op(variable), ps.Cast):
+        variable = variable.owner.inputs[0]
+    return variable
 
 
 def _priors(likelihood: str) -> set[str]:

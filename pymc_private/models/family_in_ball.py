@@ -144,7 +144,7 @@ def _farthest(
 ) -> float | None:
     """The greatest |m| = |b| / (2 k t) over the box, rounded up, where t cancels."""
     numbers, vectors = factors(whole.slope)
-    if any(isinstance(v, Constant) and not np.any(v.data) for v in numbers):
+    if any(isinstance(v, Constant) and not np.any(v.data) for v in (*numbers, *vectors)):
         return 0.0
     over = [v for v in (*numbers, *vectors) if t in ancestors([v])]
     rest = [v for v in (*numbers, *vectors) if v not in over]

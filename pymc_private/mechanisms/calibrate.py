@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
+from pymc_private.analysis.rebuild import untraced
 from pymc_private.errors import BudgetExceeded, DomainError, PrivacyWarning, Unsupported
 from pymc_private.mechanisms.affordable import Affordable
 from pymc_private.mechanisms.regions import CLEARLY, Regions, best_boxes, tempered
@@ -109,12 +110,13 @@ def calibrate(
     n = public_count(private, n)
     request = Request(float(epsilon), float(delta), counts, n, temper, sampler, strict, clip)
     pick = partial(choose, sampler=sampler, strict=strict)
-    simulated, basis = _simulated(private, n, reference)
-    if reference is not None:
-        private = replace(private, claims=(*private.claims, REFERENCE_CLAIM))
-    regions = Regions(private, pick, simulated, n)
-    rows = [row for count in counts for row in _rows(regions, request, count)]
-    plan = _planned(request, tuple(rows), (regions.gain(private, 1.0), basis), counts[0])
+    with untraced():
+        simulated, basis = _simulated(private, n, reference)
+        if reference is not None:
+            private = replace(private, claims=(*private.claims, REFERENCE_CLAIM))
+        regions = Regions(private, pick, simulated, n)
+        rows = [row for count in counts for row in _rows(regions, request, count)]
+        plan = _planned(request, tuple(rows), (regions.gain(private, 1.0), basis), counts[0])
     if plan.chosen.clipped:
         warnings.warn(
             "calibrate clipped each record's log-likelihood: this is another model (see the plan's "

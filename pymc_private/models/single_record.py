@@ -89,7 +89,9 @@ def single_record(
         None where rows differ by more than public arrays with one entry per row.
     """
     known = _KNOWN.setdefault(graph, {})
-    key = (tuple(map(id, sources)), n, tuple(shapes.items()))
+    held = [np.asarray(v.get_value()) for v in public_data([graph.record])]  # `set_data` may change
+    public = tuple((v.dtype.str, v.shape, v.tobytes()) for v in held)
+    key = (tuple(map(id, sources)), n, tuple(shapes.items()), public)
     if key not in known:
         known[key] = tuple(sources), _single_record(graph, sources, n, shapes)
     return known[key][1]

@@ -244,8 +244,10 @@ def speed(out: Path | None) -> str:
         start = time.process_time(), time.perf_counter()
         plan = pmp.calibrate(private, epsilon=1.0, delta=DELTA, draws=10)
         took = time.process_time() - start[0], time.perf_counter() - start[1]
-        lines.append(f"logistic, {size} coefficients, n = {n}: {took[0]:.2f} s of the processor, "
-                     f"{took[1]:.2f} s by the clock, {len(plan.frontier)} certificates")  # fmt: skip
+        lines.append(
+            f"logistic, {size} coefficients, n = {n}: {took[0]:.2f} s of the processor, "
+            f"{took[1]:.2f} s by the clock, {len(plan.frontier)} certificates"
+        )
     times = {}
     for entry in ZOO:
         private = entry.privatize(entry.data(np.random.default_rng(1), N))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pytensor.scalar.basic as ps
@@ -19,7 +20,7 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot, Sum
 
-Part = Variable | None
+Part: TypeAlias = Variable | None
 """A coefficient; None is zero."""
 
 
@@ -48,10 +49,12 @@ class Quadratic:
 
     def plus(self, other: Quadratic, sign: float = 1.0) -> Quadratic:
         """Term by term."""
-        own = (self.square, self.slope, self.constant)
-        others = (other.square, other.slope, other.constant)
-        parts = [_plus(a, _scaled(b, sign)) for a, b in zip(own, others, strict=True)]
-        return Quadratic(*parts, self.is_sum or other.is_sum)
+        return Quadratic(
+            _plus(self.square, _scaled(other.square, sign)),
+            _plus(self.slope, _scaled(other.slope, sign)),
+            _plus(self.constant, _scaled(other.constant, sign)),
+            self.is_sum or other.is_sum,
+        )
 
     def times(self, other: Quadratic) -> Quadratic:
         """The product of two of degree at most two together."""
@@ -72,8 +75,11 @@ class Quadratic:
 
     def over(self, divisor: Variable) -> Quadratic:
         """Each coefficient divided."""
-        parts = [None if p is None else p / divisor for p in (self.square, self.slope, self.constant)]
-        return Quadratic(*parts, self.is_sum)
+        square, slope, constant = (
+            None if part is None else part / divisor
+            for part in (self.square, self.slope, self.constant)
+        )
+        return Quadratic(square, slope, constant, self.is_sum)
 
     def summed(self, size: int) -> Quadratic:
         """Of each of `size` entries, added up."""
@@ -129,7 +135,9 @@ def quadratics(value: Variable, row: Variable, center: np.ndarray, scale: np.nda
         out = node.outputs[0]
         made = _made(node, found, reading, size)
         # An axis before the last holds this row alone; a sum is one number.
-        rest = out.type.broadcastable if made is None or made.is_sum else out.type.broadcastable[:-1]
+        rest = (
+            out.type.broadcastable if made is None or made.is_sum else out.type.broadcastable[:-1]
+        )
         if made is not None and all(rest):
             found[out] = made
     return found

@@ -5,9 +5,9 @@ the parameters. At two parameter points with differences (A, B) of (a, b) the re
 
     max_z sum_k A_k z_k^2 + |B_k z_k| <= s radius^2 + sum_k B_k^2 / (4 (s - A_k))
 
-for every s >= 0 that is above each A_k: Lagrange's bound of a maximum over a ball, which is exact at
-the best s (More and Sorensen 1983). The record y adds the same with -A. So R is a supremum over two
-parameter points alone; of these, those that scale the squares are halved, and all else is an end.
+for every s >= 0 that is above each A_k: Lagrange's bound of a maximum over a ball, which is exact
+at the best s (More and Sorensen 1983). The record y adds the same with -A. So R is a supremum over
+two parameter points alone; those that scale the squares are halved, all else is an end.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 
-from pymc_private.analysis import bounds, simplify
 from pymc_private.analysis import Interval as Bounds
+from pymc_private.analysis import bounds, simplify
 from pymc_private.analysis.rounding import up
 from pymc_private.analysis.specialize import joint_terms, specialize
 from pymc_private.analysis.suprema import suprema, within
-from pymc_private.models.balls import whole_in_ball
+from pymc_private.models.in_ball import whole_in_ball
 from pymc_private.models.single_record import SingleRecord
 from pymc_private.models.sources import Source
 
@@ -56,7 +56,9 @@ def range_in_ball(
         Infinite where the log-likelihood is no such function of one row in a ball.
     """
     inputs = {record.parameters[name]: b for name, b in box.items()}
-    rows = {record.data[s.name]: s.domain.bounds(s.row_shape) for s in sources if s.name in record.data}
+    rows = {
+        record.data[s.name]: s.domain.bounds(s.row_shape) for s in sources if s.name in record.data
+    }
     if record.public or record.neighbors:
         return math.inf
     value = specialize(record.value, rows | inputs)
@@ -124,8 +126,8 @@ class _Differences:
         for v, b in self.split.items():
             shape = np.shape(b.lower)
             part = slice(start, start := start + math.prod(shape))
-            ends = [end[:, part].reshape(len(low), *shape) for end in (low, high)]
-            given[self.boxes[v]] = Bounds(*ends)
+            down, top = (end[:, part].reshape(len(low), *shape) for end in (low, high))
+            given[self.boxes[v]] = Bounds(down, top)
         trail = bounds(self.graphs, given)
         shape = (len(low), self.size)
         return [

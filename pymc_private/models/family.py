@@ -1,4 +1,4 @@
-"""A model whose Lipschitz tail is known by formula, and what the lemmas read their formulas from."""
+"""A model whose Lipschitz tail is known by formula, and what lemmas read it from."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import bounds
 from pymc_private.analysis.specialize import specialize
 from pymc_private.models.ball import Ball
-from pymc_private.models.balls import InBall, factors, norm, whole_in_ball
 from pymc_private.models.family import HAIR, Family, monomial
+from pymc_private.models.in_ball import InBall, factors, norm, whole_in_ball
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.single_record import SingleRecord, single_record
 from pymc_private.models.sources import constant_value
@@ -105,9 +105,7 @@ def _rows(private: PrivateModel) -> _Rows | None:
     if whole is None or whole.square.type.ndim:
         return None
     box = {record.parameters[name]: b for name, b in private.box.items()}
-    whole = replace(
-        whole, square=specialize(whole.square, box), slope=specialize(whole.slope, box)
-    )
+    whole = replace(whole, square=specialize(whole.square, box), slope=specialize(whole.slope, box))
     for rv in private.base.free_RVs:
         name = rv.name
         found = monomial(whole.square, record.parameters[name])
@@ -172,4 +170,3 @@ def _log_constant(private: PrivateModel, rows: _Rows) -> float:
     square = rows.factor * (rows.far + rows.radius) ** 2
     wide = rows.size / 2.0 * math.log(rows.high / rows.low) + square * rows.low
     return private.n * max(wide, square * rows.high) * (1.0 + HAIR)
-

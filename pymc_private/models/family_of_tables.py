@@ -1,7 +1,7 @@
 """Lemma 24: Bayesian networks, each factor an entry of a table of probabilities.
 
-Replacing a record replaces one entry of each table by another, so ell(theta) is at most the sum over
-the factors of the largest logarithm of a ratio of two entries that one cell, or one row, holds:
+Replacing a record replaces one entry of each table by another, so ell(theta) is at most the sum
+over the factors of the largest logarithm of a ratio that one cell, or one row of a table, holds:
 |logit theta| of a coin. With K factors and entries in [a, 1 - a] that is K log((1 - a) / a), twice
 of which is the range of the corrected lemma. Coins on all of (0, 1) with symmetric Beta priors have
 the tail of Lemma 21, once for each cell. Theory, section 1.1.
@@ -10,9 +10,7 @@ the tail of Lemma 21, once for each cell. Theory, section 1.1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytensor.scalar.basic as ps
@@ -160,9 +158,7 @@ def _picked_from(variable: Variable, free: set[Variable]) -> Variable | None:
     return variable
 
 
-def _tail(
-    private: PrivateModel, tables: list[_Table]
-) -> tuple[float, float, float] | None:
+def _tail(private: PrivateModel, tables: list[_Table]) -> tuple[float, float, float] | None:
     """(L0, c, log C) of factors that have no bound: symmetric Beta priors on all of (0, 1).
 
     If K terms add up to more than L, one of them exceeds L / K; it is the largest of its cells, so
@@ -170,14 +166,15 @@ def _tail(
     """
     if not tables:
         return 0.0, math.inf, 0.0
-    alphas = [_symmetric(table) for table in tables]
-    if any(alpha is None for alpha in alphas):
+    found = [_symmetric(table) for table in tables]
+    alphas = [alpha for alpha in found if alpha is not None]
+    if len(alphas) < len(found):
         return None
-    rates = [beta_binomial_c(float(a)) / t.times for a, t in zip(alphas, tables, strict=True)]
+    rates = [beta_binomial_c(a) / t.times for a, t in zip(alphas, tables, strict=True)]
     cells = [max(1, math.prod(private.shapes[t.name])) for t in tables]
     rate = min(rates)
     start = len(tables) * math.log(sum(cells)) / rate
-    constants = [_constant(private, float(a), t, m) for a, t, m in zip(alphas, tables, cells, strict=True)]
+    constants = [_constant(private, a, t, m) for a, t, m in zip(alphas, tables, cells, strict=True)]
     alone = len({t.name for t in tables}) == len(tables)
     log_constant = sum(constants) if alone else math.inf
     return start * (1.0 + HAIR), rate / len(tables) * (1.0 - HAIR), log_constant

@@ -116,12 +116,8 @@ class LipschitzTail:
         distance = float(self.units)
         # A power w <= 1 makes ell w times as large, and C no larger: (p / sup p)^w >= p / sup p.
         epsilon = sl_eps(self.L0 * self.power, self.c / self.power, C, distance, delta)
-        return Guarantee.approximate(
-            float(epsilon),
-            delta,
-            theorem="T6",
-            assumptions=(REAL, *ASSUMPTIONS),
-        )
+        words: dict[str, Any] = {"theorem": "T6", "assumptions": (REAL, *ASSUMPTIONS)}
+        return Guarantee.approximate(float(epsilon), delta, **words)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw P(ell > L) of the prior draws, their envelope, and the exponential bound.
@@ -277,14 +273,8 @@ def _agrees(private: PrivateModel, family: Family, points: dict[str, np.ndarray]
 
 def _tried(private: PrivateModel) -> dict[str, np.ndarray]:
     """Points inside the box."""
-    rows = [
-        {
-            name: np.asarray(inner.lower)
-            for name, inner in search.inside(private.box, share).items()
-        }
-        for share in np.linspace(0.0, 1.0, 7)[1:-1]
-    ]
-    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    rows = [search.inside(private.box, share) for share in np.linspace(0.0, 1.0, 7)[1:-1]]
+    return {name: np.stack([row[name].lower for row in rows]) for name in rows[0]}
 
 
 def _fitted(values: np.ndarray, half: float) -> tuple[float, float]:

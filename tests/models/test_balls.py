@@ -74,7 +74,7 @@ CASES = {
     "as a multivariate normal": (2, pmp.Ball(1.0), (-1.0, 1.0), (0.5, 3.0), False, "MvNormal"),
     "written out": (2, pmp.Ball(1.0), (-1.0, 1.0), (0.5, 3.0), False, "expanded"),
     "the mean aside": (3, pmp.Ball(1.0), (1.0, 2.0), (0.7, 1.4), False, "sigma"),
-    "an ellipsoid aside": (2, pmp.Ball(1.5, [1.0, 0], [1.0, 3]), (1.0, 2), (0.7, 1.4), False, "sigma"),
+    "an ellipsoid aside": (2, pmp.Ball(1.5, [1, 0], [1, 3]), (1.0, 2), (0.7, 1.4), False, "sigma"),
     "a scale for each entry": (2, pmp.Ball(1.0), (-1.0, 1.0), (0.5, 3.0), True, "sigma"),
 }  # fmt: skip
 
@@ -82,14 +82,16 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_range_of_normal_rows_is_the_truth_to_a_percent(case):
     size, ball, mean, scale, own, form = CASES[case]
-    ball = pmp.Ball(ball.radius, np.broadcast_to(ball.center, size), np.broadcast_to(ball.scale, size))
+    ball = pmp.Ball(
+        ball.radius, np.broadcast_to(ball.center, size), np.broadcast_to(ball.scale, size)
+    )
     found = pmp.certify(normal(size, ball, mean, scale, own=own, form=form)).range
     truth = brute_force(ball, size, mean, scale, own)
     assert truth * (1 - 1e-9) <= found <= truth * 1.01
 
 
 def test_precision_known_mean_is_the_formula_of_lemma_23():
-    """(c2 - c1) / 2 radius^2; entry by entry it would be as many times that as there are entries."""
+    """(c2 - c1) / 2 radius^2; entry by entry it would be four times that."""
     with pm.Model(coords={"p": range(N), "k": range(4)}) as model:
         t = pm.Exponential("t", 2)
         pm.Normal("y", 0, tau=t, observed=np.zeros((N, 4)), dims=("p", "k"))
@@ -117,7 +119,9 @@ def test_no_records_in_the_ball_vary_more_than_the_bound(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
     y = within(ball, size, 400, rng)
     ends = rng.integers(0, 2, (40, size + (size if own else 1)))
-    points = np.where(ends, 1.0, rng.random(ends.shape)) * np.where(rng.random(ends.shape) < 0.5, 0, 1)
+    points = np.where(ends, 1.0, rng.random(ends.shape)) * np.where(
+        rng.random(ends.shape) < 0.5, 0, 1
+    )
     mu = mean[0] + (mean[1] - mean[0]) * points[:, :size]
     s = scale[0] + (scale[1] - scale[0]) * points[:, size:]
     logs = log_density(y[:, None], mu, s)
@@ -196,7 +200,9 @@ def test_a_length_that_is_too_short_is_caught(monkeypatch):
         pmp.certify(normal(2, pmp.Ball(1.0), (-1.0, 1.0), (0.5, 3.0)))
 
 
-@pytest.mark.parametrize("case", ["centered", "the mean aside", "an ellipsoid aside", "written out"])
+@pytest.mark.parametrize(
+    "case", ["centered", "the mean aside", "an ellipsoid aside", "written out"]
+)
 def test_ell_is_exact_in_closed_form(case):
     size, ball, mean, scale, own, form = CASES[case]
     if np.ndim(ball.scale):
@@ -222,9 +228,7 @@ def test_what_is_no_sum_of_squares_is_left_alone():
         m = pm.Normal("m", 0, 1, dims="k")
         pm.Laplace("y", m, 1.0, observed=np.zeros((N, 2)), dims=("p", "k"))
     private = pmp.privatize(model, records="p", domain={"y": pmp.Ball(1.0)})
-    record = single_record(
-        private.graph, private.sources, private.n, private.shapes
-    )
+    record = single_record(private.graph, private.sources, private.n, private.shapes)
     value, _, changed = by_norms(record.value, [])
     assert value is record.value
     assert not changed

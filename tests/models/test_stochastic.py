@@ -78,7 +78,9 @@ def test_a_lemma_is_recognized_and_its_ell_is_what_brute_force_finds(kind):
     low, high = box or (0.05, 0.95)
     for theta in np.linspace(low, high, 7):
         logs = np.log(density(kind, RECORDS[kind], theta))
-        assert family.ell({"theta": np.array(theta)}) == pytest.approx(logs.max() - logs.min(), rel=1e-9, abs=1e-12)
+        assert family.ell({"theta": np.array(theta)}) == pytest.approx(
+            logs.max() - logs.min(), rel=1e-9, abs=1e-12
+        )
 
 
 @pytest.mark.parametrize("kind", LEMMAS)

@@ -17,6 +17,7 @@ from pymc_private.mechanisms.regions import CLEARLY, Regions, best_boxes, temper
 from pymc_private.mechanisms.request import Request, checked_counts, public_count
 from pymc_private.models.certificate import Certificate
 from pymc_private.models.certify import certify
+from pymc_private.models.given import private_model
 from pymc_private.models.information import Information, information
 from pymc_private.models.plan import Frontier, Plan
 from pymc_private.models.private_model import PrivateModel
@@ -106,6 +107,7 @@ def calibrate(
     ----------
     Theory T1-T4, T7, T25; Lindley (1956), Chaloner and Verdinelli (1995) for the information.
     """
+    private = private_model(private)
     counts = checked_counts(epsilon, delta, draws)
     n = public_count(private, n)
     request = Request(float(epsilon), float(delta), counts, n, temper, sampler, strict, clip)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import product
 from os import PathLike
@@ -164,6 +164,23 @@ def copy_model(model: Any) -> tuple[Any, dict[str, Any]]:
 def copy_together(model: Any, variables: list[Any]) -> tuple[Any, list[Any]]:
     """An independent copy of a PyMC model, and of some variables of its graph within the copy."""
     return cloudpickle.loads(cloudpickle.dumps((model, variables)))
+
+
+def with_unnamed_dims(transform: Callable[[Any], Any], model: Any) -> Any:
+    """What PyMC makes of a model whose dims are partly None, as in ``dims=("row", None)``.
+
+    Its transforms built on function graphs assert that every dim has a name.
+    """
+    dims = model.named_vars_to_dims
+    odd = {name: named for name, named in dims.items() if None in named}
+    for name in odd:
+        del dims[name]
+    try:
+        made = transform(model)
+    finally:
+        dims.update(odd)
+    made.named_vars_to_dims.update({k: v for k, v in odd.items() if k in made.named_vars})
+    return made
 
 
 def dumps(state: tuple[type, dict[str, Any]]) -> bytes:

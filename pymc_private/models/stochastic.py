@@ -19,6 +19,7 @@ from pymc_private.models import search
 from pymc_private.models.assumptions import ASSUMPTIONS
 from pymc_private.models.families import recognize
 from pymc_private.models.family import Family
+from pymc_private.models.given import private_model
 from pymc_private.models.prior_draws import DRAWS, in_region, prior_draws
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.terms import REAL
@@ -210,6 +211,7 @@ def lipschitz_tail(
     ----------
     Theory T6, T17 and the errata of Dimitrakakis et al. (2017), Lemmas 19-24; Massart (1990).
     """
+    private = private_model(private)
     if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
         raise DomainError("draws is a whole number >= 1", got=repr(draws), allowed="1, 2, ...")
     dkw_halfwidth(int(draws), beta)  # refuses what is out of range

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
 from os import PathLike
@@ -166,21 +166,24 @@ def copy_together(model: Any, variables: list[Any]) -> tuple[Any, list[Any]]:
     return cloudpickle.loads(cloudpickle.dumps((model, variables)))
 
 
-def with_unnamed_dims(transform: Callable[[Any], Any], model: Any) -> Any:
-    """What PyMC makes of a model whose dims are partly None, as in ``dims=("row", None)``.
+def with_named_dims(model: Any) -> Any:
+    """The model, or a copy in which dims that are None have the names that ArviZ would give them.
 
-    Its transforms built on function graphs assert that every dim has a name.
+    PyMC's transforms built on function graphs, and nutpie, assert that every dim has a name.
     """
-    dims = model.named_vars_to_dims
-    odd = {name: named for name, named in dims.items() if None in named}
-    for name in odd:
-        del dims[name]
-    try:
-        made = transform(model)
-    finally:
-        dims.update(odd)
-    made.named_vars_to_dims.update({k: v for k, v in odd.items() if k in made.named_vars})
-    return made
+    if not any(None in dims for dims in model.named_vars_to_dims.values()):
+        return model
+    copy = cloudpickle.loads(cloudpickle.dumps(model))
+    for name, dims in copy.named_vars_to_dims.items():
+        variable = copy.named_vars[name]
+        known = hasattr(variable, "get_value")
+        shape = np.shape(variable.get_value()) if known else variable.shape.eval()
+        named = tuple(dim or f"{name}_dim_{k}" for k, dim in enumerate(dims))
+        for dim, old, length in zip(named, dims, shape, strict=True):
+            if old is None:
+                copy.add_coord(dim, length=int(length))
+        copy.named_vars_to_dims[name] = named
+    return copy
 
 
 def dumps(state: tuple[type, dict[str, Any]]) -> bytes:

@@ -7,8 +7,7 @@ entries amount to is then a matter of |z| and of one product <b, z>: see `models
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import replace
 
 import numpy as np
 import pytensor.scalar.basic as ps
@@ -16,96 +15,14 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import io_toposort
+from pytensor.tensor.basic import Join
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot, Sum
+from pytensor.tensor.subtensor import Subtensor
 
-Part: TypeAlias = Variable | None
-"""A coefficient; None is zero."""
-
-
-@dataclass(frozen=True, eq=False)
-class Quadratic:
-    """square_k z_k^2 + slope_k z_k + constant: for each k, or the sum over k.
-
-    Parameters
-    ----------
-    square, slope : Variable of 0 or 1 axes, or None
-        One for each entry, or one for all; None for zero.
-    constant : Variable or None
-        Likewise; of a sum it has no axes.
-    is_sum : bool
-    """
-
-    square: Part
-    slope: Part
-    constant: Part
-    is_sum: bool = False
-
-    @property
-    def degree(self) -> int:
-        """0, 1 or 2."""
-        return 2 if self.square is not None else int(self.slope is not None)
-
-    def plus(self, other: Quadratic, sign: float = 1.0) -> Quadratic:
-        """Term by term."""
-        return Quadratic(
-            _plus(self.square, _scaled(other.square, sign)),
-            _plus(self.slope, _scaled(other.slope, sign)),
-            _plus(self.constant, _scaled(other.constant, sign)),
-            self.is_sum or other.is_sum,
-        )
-
-    def times(self, other: Quadratic) -> Quadratic:
-        """The product of two of degree at most two together."""
-        (a2, a1, a0), (b2, b1, b0) = (
-            (q.square, q.slope, q.constant) for q in (self, other)
-        )  # fmt: skip
-        return Quadratic(
-            _plus(_plus(_times(a2, b0), _times(a0, b2)), _times(a1, b1)),
-            _plus(_times(a1, b0), _times(a0, b1)),
-            _times(a0, b0),
-            self.is_sum or other.is_sum,
-        )
-
-    def squared(self) -> Quadratic:
-        """The square of one of degree one: each coefficient once, so that intervals stay tight."""
-        twice = _scaled(_times(self.slope, self.constant), 2.0)
-        return Quadratic(_square(self.slope), twice, _square(self.constant), self.is_sum)
-
-    def over(self, divisor: Variable) -> Quadratic:
-        """Each coefficient divided."""
-        square, slope, constant = (
-            None if part is None else part / divisor
-            for part in (self.square, self.slope, self.constant)
-        )
-        return Quadratic(square, slope, constant, self.is_sum)
-
-    def summed(self, size: int) -> Quadratic:
-        """Of each of `size` entries, added up."""
-        c = self.constant
-        total = None if c is None else c.sum() if c.type.ndim else float(size) * c
-        return Quadratic(self.square, self.slope, total, True)
-
-
-def _plus(a: Part, b: Part) -> Part:
-    return b if a is None else a if b is None else a + b
-
-
-def _times(a: Part, b: Part) -> Part:
-    return None if a is None or b is None else a if _is_one(b) else b if _is_one(a) else a * b
-
-
-def _square(a: Part) -> Part:
-    return None if a is None else a if _is_one(a) else pt.sqr(a)
-
-
-def _scaled(a: Part, number: float) -> Part:
-    return None if a is None else a if number == 1.0 else number * a
-
-
-def _is_one(a: Variable) -> bool:
-    return isinstance(a, Constant) and a.data.size == 1 and a.data.item() == 1.0
+from pymc_private.analysis.addends import joined
+from pymc_private.analysis.polynomial import Quadratic
 
 
 def quadratics(value: Variable, row: Variable, center: np.ndarray, scale: np.ndarray) -> dict:
@@ -130,6 +47,10 @@ def quadratics(value: Variable, row: Variable, center: np.ndarray, scale: np.nda
         if reading.isdisjoint(node.inputs):
             continue
         reading.update(node.outputs)
+        entry = _entry(node, found, size)
+        if entry is not None:
+            found[node.outputs[0]] = entry
+            continue
         if len(node.outputs) != 1 or not _are_doubles([*node.inputs, *node.outputs]):
             continue
         out = node.outputs[0]
@@ -161,6 +82,8 @@ def _made(node: Apply, found: dict, reading: set[Variable], size: int) -> Quadra
     """What a node makes of its inputs; None if it is no such polynomial."""
     if _is_product(node.op):
         return _dot(node, found, reading, size)
+    if isinstance(node.op, Join):
+        return _joined_entries(node, found, size)
     parts = [found.get(v) if v in reading else _free(v, size) for v in node.inputs]
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
@@ -210,7 +133,57 @@ def _dot(node: Apply, found: dict, reading: set[Variable], size: int) -> Quadrat
     return found[rows[0]].times(Quadratic(None, None, other.dimshuffle(longer))).summed(size)
 
 
+def _entry(node: Apply, found: dict, size: int) -> Quadratic | None:
+    """One entry of a row, row[k]."""
+    row = found.get(node.inputs[0])
+    if not isinstance(node.op, Subtensor) or row is None or row.is_sum:
+        return None
+    if node.inputs[0].type.ndim != 1 or node.outputs[0].type.ndim or len(node.inputs) != 2:
+        return None
+    if not isinstance(node.inputs[1], Constant):
+        return None
+    k = int(node.inputs[1].data) % size
+    square, slope, constant = (
+        part[k] if part is not None and part.type.ndim else part
+        for part in (row.square, row.slope, row.constant)
+    )
+    return Quadratic(square, slope, constant, True, k)
+
+
+def _joined_entries(node: Apply, found: dict, size: int) -> Quadratic | None:
+    """All entries, each by itself, one after the other along the last axis."""
+    parts = [part for v in joined(node) if (part := found.get(v)) is not None]
+    axis = node.op.axis if hasattr(node.op, "axis") else getattr(node.inputs[0], "data", None)
+    last = node.outputs[0].type.ndim - 1
+    places = [part.place for part in parts]
+    if (
+        len(joined(node)) != size
+        or places != list(range(size))
+        or axis is None
+        or int(axis) % (last + 1) != last
+    ):
+        return None
+    square, slope, constant = (
+        None if all(each is None for each in some)
+        else pt.stack([pt.constant(0.0) if each is None else each for each in some])
+        for some in zip(*((p.square, p.slope, p.constant) for p in parts), strict=True)
+    )  # fmt: skip
+    return Quadratic(square, slope, constant)
+
+
 def _elementwise(node: Apply, parts: list[Quadratic]) -> Quadratic | None:
+    """Of rows and sums; or of one entry, which may be squared as it stands."""
+    places = {part.place for part in parts if part.place is not None}
+    if not places:
+        return _computed(node, parts)
+    rest = [part for part in parts if part.place is None]
+    if len(places) > 1 or any(part.degree or not part.is_sum for part in rest):
+        return None
+    made = _computed(node, [replace(part, place=None, is_sum=False) for part in parts])
+    return None if made is None else replace(made, place=places.pop(), is_sum=True)
+
+
+def _computed(node: Apply, parts: list[Quadratic]) -> Quadratic | None:
     """Sums, products, squares, and quotients by what does not read the row."""
     op, first = node.op.scalar_op, parts[0]
     if isinstance(op, ps.Identity):
@@ -274,7 +247,7 @@ def totals(value: Variable, found: Mapping[Variable, Quadratic]) -> list[Variabl
             continue
         seen.add(v)
         part = found.get(v)
-        if part is not None and part.is_sum and part.degree > 0:
+        if part is not None and part.is_sum and part.degree > 0 and part.place is None:
             if part.degree == 2:
                 last.append(v)
         elif v.owner is not None:

@@ -27,7 +27,8 @@ from pymc_private.analysis import Ellipsoid, bounds, simplify
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis.cut import MOST
 from pymc_private.analysis.matching import scalar_op
-from pymc_private.analysis.quadratic import Part, Quadratic, quadratics, totals
+from pymc_private.analysis.polynomial import Part, Quadratic
+from pymc_private.analysis.quadratic import quadratics, totals
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.models.coordinates import Column, Role
 from pymc_private.models.in_ball import factored, frame, norm

@@ -63,14 +63,14 @@ def monomial(variable: Variable, theta: Variable) -> Monomial | None:
     variable : Variable
     theta : Variable, scalar
     """
-    found = _monomials(variable, theta)
+    found = monomials(variable, theta)
     if found is None:
         return None
     number, power = (np.unique(part) for part in found)
     return (float(number[0]), float(power[0])) if number.size == power.size == 1 else None
 
 
-def _monomials(variable: Variable, theta: Variable) -> Entries | None:
+def monomials(variable: Variable, theta: Variable) -> Entries | None:
     """Number and power of each entry."""
     if variable is theta:
         return np.array(1.0), np.array(1.0)
@@ -82,7 +82,7 @@ def _monomials(variable: Variable, theta: Variable) -> Entries | None:
     if node is None:
         return None
     if isinstance(node.op, Elemwise):
-        parts = [_monomials(v, theta) for v in node.inputs]
+        parts = [monomials(v, theta) for v in node.inputs]
         known = [part for part in parts if part is not None]
         return _combined(node.op.scalar_op, known) if len(known) == len(parts) else None
     return _moved(node, theta)
@@ -93,7 +93,7 @@ def _moved(node: Apply, theta: Variable) -> Entries | None:
     places = _places(node)
     if places is None or not all(isinstance(node.inputs[k], Constant) for k in places):
         return None
-    moving = {k: _monomials(v, theta) for k, v in enumerate(node.inputs) if k not in places}
+    moving = {k: monomials(v, theta) for k, v in enumerate(node.inputs) if k not in places}
     if any(part is None for part in moving.values()):
         return None
     given = [v.data if isinstance(v, Constant) else None for v in node.inputs]

@@ -23,7 +23,7 @@ from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import bounds
 from pymc_private.analysis.specialize import specialize
 from pymc_private.models.ball import Ball
-from pymc_private.models.family import HAIR, Family, monomial
+from pymc_private.models.family import HAIR, Family, monomial, monomials
 from pymc_private.models.in_ball import InBall, factors, norm, whole_in_ball
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.single_record import SingleRecord, single_record
@@ -146,16 +146,17 @@ def _farthest(
         return 0.0
     over = [v for v in (*numbers, *vectors) if t in ancestors([v])]
     rest = [v for v in (*numbers, *vectors) if v not in over]
-    found = [monomial(v, t) for v in over]
+    found = [monomials(v, t) for v in over]
     known = [each for each in found if each is not None]
-    if len(known) < len(found) or sum(power for _, power in known) != 1.0:
+    powers = [np.unique(power) for _, power in known]
+    if len(known) < len(found) or any(p.size != 1 for p in powers) or sum(powers) != 1.0:
         return None
+    rest += [pt.constant(number) for number, _ in known]
     length = pt.as_tensor(norm(pt.mul(pt.constant(1.0), *rest), whole.size))
     read = set(ancestors([length]))
     given = {record.parameters[k]: b for k, b in private.box.items()}
     fact: Bounds = bounds([length], {v: b for v, b in given.items() if v in read})[length]
-    number = abs(math.prod(number for number, _ in known))
-    far = number * float(fact.upper) / (2.0 * factor) * (1.0 + HAIR)
+    far = float(fact.upper) / (2.0 * factor) * (1.0 + HAIR)
     return far if math.isfinite(far) else None
 
 

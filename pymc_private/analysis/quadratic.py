@@ -134,15 +134,15 @@ def _dot(node: Apply, found: dict, reading: set[Variable], size: int) -> Quadrat
 
 
 def _entry(node: Apply, found: dict, size: int) -> Quadratic | None:
-    """One entry of a row, row[k]."""
+    """One entry of a row, row[..., k]."""
     row = found.get(node.inputs[0])
     if not isinstance(node.op, Subtensor) or row is None or row.is_sum:
         return None
-    if node.inputs[0].type.ndim != 1 or node.outputs[0].type.ndim or len(node.inputs) != 2:
+    *before, last = node.op.idx_list
+    whole = len(before) == node.inputs[0].type.ndim - 1 and all(e == slice(None) for e in before)
+    if not whole or isinstance(last, slice) or not isinstance(node.inputs[-1], Constant):
         return None
-    if not isinstance(node.inputs[1], Constant):
-        return None
-    k = int(node.inputs[1].data) % size
+    k = int(node.inputs[-1].data) % size
     square, slope, constant = (
         part[k] if part is not None and part.type.ndim else part
         for part in (row.square, row.slope, row.constant)

@@ -6,7 +6,7 @@ Let a row be center + scale z with |z| <= radius. A log-likelihood that is quadr
 
 with v in [0, 1] (a mean of the a_k lies between the least, lo, and the greatest, hi) and w in
 [-1, 1] (Cauchy and Schwarz). The three numbers take the place of the row: r belongs to the record,
-v and w to the record and the parameters. Where the term stands alone in the sum, b may be counted
+v and w to the pair of record and parameters. Where the term stands alone in the sum, b may be counted
 from any fixed vector: <b0, z> reads the record alone and cancels in every difference of two
 parameter points. From the middle of its range both points are near.
 """
@@ -40,7 +40,7 @@ Cut = tuple[Variable, list[Column], bool]
 """A graph, its columns, and whether rows were replaced."""
 
 
-def by_norms(value: Variable, columns: list[Column]) -> Cut:
+def by_norms(value: Variable, columns: list[Column], *, centered: bool) -> Cut:
     """Replace rows in balls, where they are read as sums of squares, by their lengths.
 
     Parameters
@@ -48,6 +48,8 @@ def by_norms(value: Variable, columns: list[Column]) -> Cut:
     value : Variable, scalar
     columns : list of Column
         Its inputs.
+    centered : bool
+        Whether what reads a record alone cancels: wherever two parameter points are compared.
 
     Returns
     -------
@@ -56,7 +58,7 @@ def by_norms(value: Variable, columns: list[Column]) -> Cut:
     """
     added: list[Column] = []
     swaps: dict[Variable, Variable] = {}
-    alone = _addends(value)
+    alone = _addends(value) if centered else set()
     box = {c.variable: c.bounds for c in columns}
     for column in columns:
         ball = column.bounds.within
@@ -105,10 +107,6 @@ class _Rows:
         self.columns.append(Column(variable, role, Bounds(np.array(low), np.array(high))))
         return variable
 
-    def _beside(self) -> Role:
-        """The role of what a row and the parameters make of each other."""
-        return Role.PAIR if self._role is Role.RECORD else Role.POINT
-
     def number(self, total: Variable, part: Quadratic, alone: bool) -> Variable:
         """What takes the place of a sum."""
         made = self._squares(part.square, alone) + self._product(part.slope, alone)
@@ -124,7 +122,7 @@ class _Rows:
         if alone:  # what is the same at all parameters cancels
             square = square - self._middle(square)
         low, high = square.min(), square.max()
-        mean = self._fresh("mean over", self._beside(), 0.0, 1.0)
+        mean = self._fresh("mean over", Role.PAIR, 0.0, 1.0)
         return (low + (high - low) * mean) * pt.sqr(self._length)
 
     def _product(self, slope: Part, alone: bool) -> Variable:
@@ -141,7 +139,7 @@ class _Rows:
 
     def _reach(self, factor: Variable, vector: Variable) -> Variable:
         """r |factor| |vector| w."""
-        aside = self._fresh("direction of", self._beside(), -1.0, 1.0)
+        aside = self._fresh("direction of", Role.PAIR, -1.0, 1.0)
         return self._length * abs(factor) * norm(vector, self.size) * aside
 
     def _middle(self, variable: Variable) -> np.ndarray:

@@ -89,7 +89,9 @@ class Quadruples:
     ) -> None:
         self._public = record.public
         columns = columns_of(record, sources, box, held)
-        value, columns, self._atoms, by_length = _split(record.value, columns, expanded)
+        value, columns, self._atoms, by_length = _split(
+            record.value, columns, expanded, contrast.compares_points
+        )
         points = [c.variable for c in columns if c.role is Role.POINT]
         # Under add/remove a term of the parameters alone does not cancel.
         every = contrast.keeps_parameters
@@ -259,13 +261,13 @@ class Quadruples:
 
 
 def _split(
-    value: Variable, columns: list[Column], expanded: bool
+    value: Variable, columns: list[Column], expanded: bool, centered: bool
 ) -> tuple[Variable, list[Column], Atoms, bool]:
     """The form of the function on the whole box, with atoms apart, and rows in balls by length."""
     value = specialize(value, {column.variable: column.bounds for column in columns})
     if expanded:
         value = simplify([expand(value)])[0]
-    value, columns, by_length = by_norms(value, columns)
+    value, columns, by_length = by_norms(value, columns, centered=centered)
     return *split_at_atoms(value, columns), by_length
 
 

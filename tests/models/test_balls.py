@@ -11,6 +11,8 @@ import pymc_private as pmp
 from pymc_private.models import ball_range, balls
 from pymc_private.models.ball_range import most_in_ball
 from pymc_private.models.balls import by_norms
+from pymc_private.models.coordinates import AT_ONE_POINT
+from pymc_private.models.quadruples import Quadruples
 from pymc_private.models.single_record import single_record
 from pymc_private.models.variation import variation
 
@@ -188,7 +190,8 @@ def test_squares_inside_another_function_are_bounded_by_length_too(monkeypatch):
     by_length = pmp.certify(mixture(), tolerance=0.3).range
     assert by_length >= variation_of_mixture()
     monkeypatch.setattr(
-        "pymc_private.models.quadruples.by_norms", lambda value, columns: (value, columns, False)
+        "pymc_private.models.quadruples.by_norms",
+        lambda value, columns, centered: (value, columns, False),
     )
     assert by_length < 0.95 * pmp.certify(mixture(), tolerance=0.3).range
 
@@ -217,6 +220,17 @@ def test_ell_is_exact_in_closed_form(case):
         assert logs.max() - logs.min() <= value <= (logs.max() - logs.min()) * 1.02
 
 
+def test_at_one_point_what_a_record_says_alone_is_kept():
+    """A box inside Theta_L compares records at one point: there a fixed vector does not cancel."""
+    private = normal(2, pmp.Ball(1.0), (1.0, 2.0), (0.9, 1.1))
+    record = single_record(private.graph, private.sources, private.n, private.shapes)
+    made = Quadruples(record, private.sources, private.box, AT_ONE_POINT[0])
+    bound = made.enclose(*made.roots()).upper[0]
+    y = within(pmp.Ball(1.0), 2, 20_000, np.random.default_rng(0))
+    logs = log_density(y, np.array([2.0, 2.0]), 0.9)
+    assert logs.max() - logs.min() <= bound  # sqrt(2) times 2 / 0.81 each way; centered, a third
+
+
 def test_theta_l_of_normal_rows_is_where_ell_is_at_most_l():
     private = normal(2, pmp.Ball(1.0), (-1.0, 1.0), (0.5, 3.0))
     limited = pmp.trim(private, lipschitz=1.0)
@@ -230,6 +244,6 @@ def test_what_is_no_sum_of_squares_is_left_alone():
         pm.Laplace("y", m, 1.0, observed=np.zeros((N, 2)), dims=("p", "k"))
     private = pmp.privatize(model, records="p", domain={"y": pmp.Ball(1.0)})
     record = single_record(private.graph, private.sources, private.n, private.shapes)
-    value, _, changed = by_norms(record.value, [])
+    value, _, changed = by_norms(record.value, [], centered=True)
     assert value is record.value
     assert not changed

@@ -140,7 +140,7 @@ def table() -> None:
     """Print ours beside brute force."""
     print(f"{N} records; theta ~ Exponential(2) on [0.5, 3], or Beta(5, 5), Beta(4, 4)")
     head = ("lemma", "L0", "c", "c brute", "log C", "brute", "R", "brute", "R/rho", "eps T6")
-    print(("{:16s}" + "{:>10s}" * 9).format(*head))
+    print(("{:24s}" + "{:>10s}" * 9).format(*head))
     for case in CASES:
         private = private_of(case)
         family = recognize(private)
@@ -149,29 +149,58 @@ def table() -> None:
         steep = pmp.certify(private_of(case, case.metric)).range if case.metric else math.nan
         price = lipschitz_tail(private, draws=10).guarantee(1e-6).epsilon(1e-6)
         numbers = (family.L0, family.c, rate, family.log_constant, log_C, ours, R, steep, price)
-        print(("{:16s}" + "{:10.4f}" * 9).format(case.name, *numbers))
+        print(("{:24s}" + "{:10.4f}" * 9).format(case.name, *numbers))
         if family.c > rate * (1 + 1e-3) or log_C > family.log_constant or ours * (1 + 1e-9) < R:
             raise SystemExit(f"{case.name}: brute force contradicts the lemma")
 
 
-def bounded() -> None:
-    """Print the families whose ell is bounded: Lemmas 23 and 24."""
-    with pm.Model(coords={"p": range(N), "k": range(2)}) as spherical:
-        pm.Normal("y", 0, tau=pm.Exponential("t", 2), observed=np.zeros((N, 2)), dims=("p", "k"))
-    private = pmp.privatize(spherical, records="p", domain={"y": pmp.Ball(1.0)})
-    found = pmp.certify(pmp.trim(private, box={"t": (0.5, 3.0)})).range
-    print(f"23 MVN, precision t I, |y| <= 1:  R {found:.4f}, formula (c2 - c1) / 2 = 1.2500")
-    with pm.Model(coords={"p": range(N)}) as net:
+def in_ball() -> None:
+    """Print Lemma 23: normal rows of precision t in the unit disk, mean known or in a box."""
+    z = np.random.default_rng(0).normal(size=(200_000, 2))
+    z /= np.maximum(1.0, np.linalg.norm(z, axis=1, keepdims=True))  # most on the circle
+    for mean, name in ((0.0, "23 Normal, mean 0"), (0.5, "23 Normal, |mean| < .5")):
+        with pm.Model(coords={"p": range(N), "k": range(2)}) as model:
+            center = pm.Normal("m", 0, 1, dims="k") if mean else 0
+            t = pm.Exponential("t", 2)
+            pm.Normal("y", center, tau=t, observed=np.zeros((N, 2)), dims=("p", "k"))
+        private = pmp.privatize(model, records="p", domain={"y": pmp.Ball(1.0)})
+        private = pmp.trim(private, box={"t": (0.5, 3.0)} | ({"m": (-mean, mean)} if mean else {}))
+        square = ((z - mean) ** 2).sum(axis=1)
+        slope = (square.max() - square.min()) / 2  # ell = slope t, at the worst mean
+        log_C = max(_marginal(np.full(2, s), mean) for s in (0.0, math.sqrt(0.5)))
+        # R: two corners of the mean, or one of them and two precisions.
+        R = max(3.0 * 4 * mean * math.sqrt(2), 2.5 / 2) if mean else 2.5 / 2
+        _row(name, private, 2 / slope, log_C, R, 1e-6)
+
+
+def _marginal(record: np.ndarray, mean: float) -> float:
+    """log sup p - log marginal of N equal records, by draws from the prior."""
+    rng, count = np.random.default_rng(0), 400_000
+    t = np.append(stats.truncexpon.rvs(5.0, 0.5, 0.5, count, random_state=rng), [0.5, 3.0])
+    m = np.array(
+        [
+            stats.truncnorm.rvs(-mean - 1e-9, mean + 1e-9, size=count, random_state=rng),
+            stats.truncnorm.rvs(-mean - 1e-9, mean + 1e-9, size=count, random_state=rng),
+        ]
+    )
+    square = ((record[:, None] - np.append(m, [[-mean, mean]] * 2, axis=1)) ** 2).sum(axis=0)
+    logs = N * (np.log(t) - t * square / 2)
+    return float(logs.max() - special.logsumexp(logs[:count]) + math.log(count))
+
+
+def _net(make: Callable[..., Any]) -> pmp.PrivateModel:
+    """Two binary variables, the second given the first."""
+    with pm.Model(coords={"p": range(N)}) as model:
         parent = pm.Data("a", np.zeros(N, int), dims="p")
-        first, second = pm.Beta("q", 1, 1), pm.Beta("r", 1, 1, shape=2)
+        first, second = make("q"), make("r", shape=2)
         pm.Bernoulli("A", first, observed=parent, dims="p")
         pm.Bernoulli("B", second[parent], observed=np.zeros(N, int), dims="p")
-    private = pmp.privatize(net, records="p", domain={"a": {0, 1}})
+    return pmp.privatize(model, records="p", domain={"a": {0, 1}})
+
+
+def networks() -> None:
+    """Print Lemma 24: entries in [0.1, 0.9], and entries without bounds."""
     least = 0.1
-    found = pmp.certify(
-        pmp.trim(private, box={"q": (least, 1 - least), "r": (least, 1 - least)})
-    ).range
-    formula = float(pmp.privacy.bayes_net_row_eps(2, least))
     ends = np.array(list(itertools.product((least, 1 - least), repeat=3)))  # q, r0, r1
     rows = [(a, b) for a in (0, 1) for b in (0, 1)]
     logs = np.array(
@@ -182,9 +211,38 @@ def bounded() -> None:
         ]
     )
     gaps = logs[:, None] - logs[None, :]
-    brute = float((gaps.max(axis=-1) - gaps.min(axis=-1)).max())
-    print(f"24 Bayes net, K = 2, a = {least}:     R {found:.4f}, formula {formula:.4f}, ", end="")
-    print(f"brute force {brute:.4f}")
+    R = float((gaps.max(axis=-1) - gaps.min(axis=-1)).max())
+    box = {"q": (least, 1 - least), "r": (least, 1 - least)}
+    bounded = pmp.trim(_net(lambda name, **k: pm.Uniform(name, 0, 1, **k)), box=box)
+    _row("24 Bayes net", bounded, math.inf, math.nan, R, 1e-6)
+    if gaps.max() > recognize(bounded).L0 * (1 + 1e-9):
+        raise SystemExit("24: brute force contradicts the lemma")
+    free = _net(lambda name, **k: pm.Beta(name, 5, 5, **k))
+    family, rng = recognize(free), np.random.default_rng(0)
+    drawn = {"q": rng.beta(5, 5, 10**6), "r": rng.beta(5, 5, (10**6, 2))}
+    ell = np.sort(family.ell(drawn))[: -(10**3)]
+    above = 1.0 - np.arange(1, len(ell) + 1) / 10**6
+    held = ell > family.L0 + 0.1
+    rate = float(np.min(-np.log(above[held]) / (ell[held] - family.L0)))
+    tosses = [0.0, *(float(np.log(pmp.privacy.beta_bernoulli_C(5.0, k))) for k in range(1, N + 1))]
+    split = max(tosses[k] + tosses[N - k] for k in range(N + 1))  # as the parent says
+    _row("21, 24 Beta(5, 5)", free, rate, tosses[N] + split, math.inf, 1e-6)
+
+
+def _row(
+    name: str, private: pmp.PrivateModel, rate: float, log_C: float, R: float, delta: float
+) -> None:
+    """One line of the table; brute force must not contradict what is proved."""
+    family = recognize(private)
+    ours = pmp.certify(private).range if math.isfinite(R) else math.inf
+    tail = lipschitz_tail(private, draws=1000)
+    price = tail.guarantee(delta).epsilon(delta) if tail.log_constant < 600 else math.nan
+    log_constant = math.nan if math.isinf(family.c) else family.log_constant
+    numbers = (family.L0, family.c, rate, log_constant, log_C, ours, R, math.nan, price)
+    print(("{:24s}" + "{:10.4f}" * 9).format(name, *numbers))
+    low = log_constant < log_C * (1 - 1e-9)
+    if family.c > rate * (1 + 1e-3) or low or ours * (1 + 1e-9) < R:
+        raise SystemExit(f"{name}: brute force contradicts the lemma")
 
 
 def tails(folder: Path) -> None:
@@ -244,7 +302,8 @@ def region(folder: Path) -> None:
 def main() -> None:
     """Print the table; draw the pictures if a folder is given."""
     table()
-    bounded()
+    in_ball()
+    networks()
     if len(sys.argv) > 1:
         folder = Path(sys.argv[1])
         tails(folder)

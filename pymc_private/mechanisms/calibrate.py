@@ -10,12 +10,14 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
+from pymc_private.analysis.rebuild import untraced
 from pymc_private.errors import BudgetExceeded, DomainError, PrivacyWarning, Unsupported
 from pymc_private.mechanisms.affordable import Affordable
 from pymc_private.mechanisms.regions import CLEARLY, Regions, best_boxes, tempered
 from pymc_private.mechanisms.request import Request, checked_counts, public_count
 from pymc_private.models.certificate import Certificate
 from pymc_private.models.certify import certify
+from pymc_private.models.given import private_model
 from pymc_private.models.information import Information, information
 from pymc_private.models.plan import Frontier, Plan
 from pymc_private.models.private_model import PrivateModel
@@ -105,16 +107,18 @@ def calibrate(
     ----------
     Theory T1-T4, T7, T25; Lindley (1956), Chaloner and Verdinelli (1995) for the information.
     """
+    private = private_model(private)
     counts = checked_counts(epsilon, delta, draws)
     n = public_count(private, n)
     request = Request(float(epsilon), float(delta), counts, n, temper, sampler, strict, clip)
     pick = partial(choose, sampler=sampler, strict=strict)
-    simulated, basis = _simulated(private, n, reference)
-    if reference is not None:
-        private = replace(private, claims=(*private.claims, REFERENCE_CLAIM))
-    regions = Regions(private, pick, simulated, n)
-    rows = [row for count in counts for row in _rows(regions, request, count)]
-    plan = _planned(request, tuple(rows), (regions.gain(private, 1.0), basis), counts[0])
+    with untraced():
+        simulated, basis = _simulated(private, n, reference)
+        if reference is not None:
+            private = replace(private, claims=(*private.claims, REFERENCE_CLAIM))
+        regions = Regions(private, pick, simulated, n)
+        rows = [row for count in counts for row in _rows(regions, request, count)]
+        plan = _planned(request, tuple(rows), (regions.gain(private, 1.0), basis), counts[0])
     if plan.chosen.clipped:
         warnings.warn(
             "calibrate clipped each record's log-likelihood: this is another model (see the plan's "

@@ -88,6 +88,10 @@ class Regions:
         row = self._row((ends, budget.draws), make, budget, DEFAULT_MASS)
         return None if row is None else replace(row, clipped=True)
 
+    def is_undrawable(self, mass: float) -> bool:
+        """Whether no sampler takes the box of that mass at the power it affords."""
+        return isinstance(self._refused.get(mass), Unsupported)
+
     def refusal(self) -> PymcPrivateError:
         """Why there is no way: what stays without a bound in the usual box, or cannot be drawn."""
         given, box = (self._refused.get(key) for key in (None, DEFAULT_MASS))
@@ -219,9 +223,12 @@ def best_boxes(
         return -math.inf if row is None else row.information
 
     start = MASSES.index(DEFAULT_MASS)
-    if climb and -math.inf < worth(DEFAULT_MASS) < NEAR * given:
+    usual = worth(DEFAULT_MASS) if climb else math.nan
+    if -math.inf < usual < NEAR * given:
         pass
-    elif climb and worth(DEFAULT_MASS) > -math.inf:
+    elif usual == -math.inf and given > 0.0 and regions.is_undrawable(DEFAULT_MASS):
+        pass  # smaller boxes afford more power, which takes a sampler longer
+    elif usual > -math.inf:
         for onward in (MASSES[start:], MASSES[start::-1]):
             for here, there in pairwise(onward):
                 if worth(there) <= worth(here):

@@ -11,6 +11,7 @@ import numpy as np
 
 from pymc_private.errors import DomainError
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy.arguments import is_number
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
 
@@ -36,10 +37,14 @@ def checked_counts(epsilon: float, delta: float, draws: int | Sequence[int]) -> 
     for count in given:
         if isinstance(count, bool) or not (isinstance(count, int | np.integer) and count >= 1):
             raise DomainError("draws is a whole number >= 1", got=count, allowed="1, 2, ...")
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise DomainError("epsilon must be positive and finite", got=epsilon, allowed="epsilon > 0")
-    if not 0.0 <= delta < 1.0:
-        raise DomainError("delta is a probability below 1", got=delta, allowed="0 <= delta < 1")
+    if not (is_number(epsilon) and math.isfinite(epsilon) and epsilon > 0):
+        raise DomainError(
+            "epsilon must be positive and finite", got=repr(epsilon), allowed="epsilon > 0"
+        )
+    if not (is_number(delta) and 0.0 <= delta < 1.0):
+        raise DomainError(
+            "delta is a probability below 1", got=repr(delta), allowed="0 <= delta < 1"
+        )
     return tuple(dict.fromkeys(int(count) for count in given))
 
 

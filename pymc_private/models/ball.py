@@ -113,12 +113,14 @@ class Ball:
         return [self.bounds(shape)]
 
     def corners(self, shape: tuple[int, ...]) -> list[np.ndarray]:
-        """Center, axes and diagonals."""
+        """Center, diagonals both ways, and axes."""
         center, scale = self._parts(shape)
         width = shape[0]
         eye = np.eye(width)
         signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * min(width, 5))).reshape(min(width, 5), -1).T
         diagonals = np.ones((len(signs), width))
         diagonals[:, : signs.shape[1]] = signs
-        directions = np.vstack([np.zeros((1, width)), eye, -eye, diagonals / np.sqrt(width)])
+        diagonals = diagonals / np.sqrt(width)
+        opposite = -diagonals if width > 5 else diagonals[:0]  # of five entries there are all signs
+        directions = np.vstack([np.zeros((1, width)), diagonals, opposite, eye, -eye])
         return [center + scale * self.radius * d for d in directions[:MOST_CELLS]]

@@ -11,6 +11,7 @@ from pymc_private.errors import NotCertified
 from pymc_private.models.certificate import THEOREM, Certificate, fingerprint_of, times
 from pymc_private.models.clip import claims_of_clip
 from pymc_private.models.concavity import Gaussian, gaussian
+from pymc_private.models.given import private_model
 from pymc_private.models.kinds import Kind, coupling_words, kinds_of_records
 from pymc_private.models.one_kind import range_of_kind
 from pymc_private.models.private_model import PrivateModel
@@ -58,6 +59,7 @@ def certify(
     Theory T1 (Dimitrakakis et al. 2017, Theorem 8.1, sharpened; McSherry and Talwar 2007), T24 for
     the cell bound, T25 for clipped models; Moore (1966) for interval inclusion.
     """
+    private = private_model(private)
     start = time.perf_counter()
     deadline = math.inf if seconds is None else start + seconds
     with untraced():

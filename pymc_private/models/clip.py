@@ -11,6 +11,7 @@ import numpy as np
 
 from pymc_private.errors import DomainError
 from pymc_private.models.clipped import Ends, clipped_graph
+from pymc_private.models.given import private_model
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.row_bounds import RowBounds
 from pymc_private.models.told import clip_words
@@ -80,6 +81,7 @@ def clip(private: PrivateModel, lower: float, upper: float | None = None) -> Pri
     >>> pmp.certify(pmp.clip(private, lower=-5)).range
     10.0
     """
+    private = private_model(private)
     _refuse_improper(private)
     low = _number("lower", lower)
     high = _proved_upper(private) if upper is None else _number("upper", upper)

@@ -166,6 +166,26 @@ def copy_together(model: Any, variables: list[Any]) -> tuple[Any, list[Any]]:
     return cloudpickle.loads(cloudpickle.dumps((model, variables)))
 
 
+def with_named_dims(model: Any) -> Any:
+    """The model, or a copy in which dims that are None have the names that ArviZ would give them.
+
+    PyMC's transforms built on function graphs, and nutpie, assert that every dim has a name.
+    """
+    if not any(None in dims for dims in model.named_vars_to_dims.values()):
+        return model
+    copy = cloudpickle.loads(cloudpickle.dumps(model))
+    for name, dims in copy.named_vars_to_dims.items():
+        variable = copy.named_vars[name]
+        known = hasattr(variable, "get_value")
+        shape = np.shape(variable.get_value()) if known else variable.shape.eval()
+        named = tuple(dim or f"{name}_dim_{k}" for k, dim in enumerate(dims))
+        for dim, old, length in zip(named, dims, shape, strict=True):
+            if old is None:
+                copy.add_coord(dim, length=int(length))
+        copy.named_vars_to_dims[name] = named
+    return copy
+
+
 def dumps(state: tuple[type, dict[str, Any]]) -> bytes:
     """Pickle a value that holds a PyMC model."""
     return cloudpickle.dumps(state)

@@ -30,6 +30,11 @@ class Contrast:
     signs: tuple[float, ...]
     keeps_parameters: bool = False
 
+    @property
+    def compares_points(self) -> bool:
+        """Whether each record stands at two parameter points: what reads it alone then cancels."""
+        return len({point for _, point in self.pairs}) == 2
+
 
 SUBSTITUTION = Contrast(((0, 0), (1, 0), (0, 1), (1, 1)), (1.0, -1.0, -1.0, 1.0))
 """l(x, t) - l(y, t) - l(x, t') + l(y, t'): one record replaced (T1)."""

@@ -1,7 +1,8 @@
-"""Models whose Lipschitz tail is known by formula: Lemmas 19-22, corrected (theory, section 1.1).
+"""Models whose Lipschitz tail is known by formula: Lemmas 19-24, corrected (theory, section 1.1).
 
-All have one parameter with an exponential or symmetric Beta prior. For records in the domain and
-one of them replaced, ell(theta) is a multiple of theta, or of |logit theta|.
+Lemmas 19-22 have one parameter with an exponential or symmetric Beta prior. For records in the
+domain and one of them replaced, ell(theta) is a multiple of theta, or of |logit theta|. Lemma 23 is
+in `family_in_ball`, Lemma 24 in `family_of_tables`.
 """
 
 from __future__ import annotations
@@ -10,15 +11,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-import pytensor.scalar.basic as ps
-from pytensor.graph.basic import Constant, Variable
-from pytensor.raise_op import CheckAndRaise
-from pytensor.tensor.basic import Alloc
-from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.graph.basic import Variable
+from scipy.special import logit
 
 from pymc_private.errors import DomainError
 from pymc_private.models.domain import Categories, Interval
+from pymc_private.models.family import HAIR, Family, monomial
+from pymc_private.models.family_in_ball import normal_in_ball
+from pymc_private.models.family_of_tables import network
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.sources import constant_value
 from pymc_private.privacy.model_constants import (
@@ -30,44 +30,13 @@ from pymc_private.privacy.model_constants import (
 )
 from pymc_private.privacy.neighbors import SUBSTITUTE
 
-HAIR = 2.0**-48
-"""Relative slack for the rounding of a few products."""
-
-Monomial = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Family:
-    """A model recognized as one of the lemmas, for one replaced record.
-
-    Parameters
-    ----------
-    lemma : str
-    formula : str
-        ell(theta) in words.
-    L0 : float, nats
-        Rounded up.
-    c : float, 1 / nats
-        Rounded down. The prior has P(ell > L) <= e^(-c (L - L0)) for L >= L0.
-    log_constant : float
-        Logarithm of C >= sup p(x | theta) / p(x), over all data sets of n records; inf if unknown.
-    ell : callable
-        The formula, to be checked against the graph.
-    """
-
-    lemma: str
-    formula: str
-    L0: float
-    c: float
-    log_constant: float
-    ell: Callable[[np.ndarray], np.ndarray]
-
 
 @dataclass(frozen=True)
 class _Parts:
     """What the lemmas are about."""
 
     n: int
+    name: str
     likelihood: str
     parameters: list[Variable]
     theta: Variable
@@ -84,19 +53,19 @@ def recognize(private: PrivateModel) -> Family | None:
 
     Reads no data.
     """
-    parts = _parts(private)
-    if parts is None:
+    if private.graph.clip is not None or private.neighbors != SUBSTITUTE:
         return None
-    rule = RULES.get((parts.likelihood, parts.prior))
-    return None if rule is None else rule(parts)
+    if private.theta_l is not None or private.graph.windows:
+        return None
+    parts = _parts(private)
+    found = None if parts is None else RULES[parts.likelihood, parts.prior](parts)
+    return found or normal_in_ball(private) or network(private)
 
 
 def _parts(private: PrivateModel) -> _Parts | None:
     """One parameter, one outcome with an interval or categories, nothing else."""
     model = private.base
-    if len(model.free_RVs) != 1 or len(private.sources) != 1 or private.graph.clip is not None:
-        return None
-    if private.neighbors != SUBSTITUTE or private.theta_l is not None:
+    if len(model.free_RVs) != 1 or len(private.sources) != 1:
         return None
     (theta,), (source,) = model.free_RVs, private.sources
     outcomes = [rv for rv in model.observed_RVs if rv.name in private.graph.factors]
@@ -115,6 +84,7 @@ def _parts(private: PrivateModel) -> _Parts | None:
     (outcome,), box, ends = outcomes, private.box[theta.name], source.domain.bounds(())
     return _Parts(
         n=private.n,
+        name=theta.name,
         likelihood=likelihood,
         parameters=list(outcome.owner.op.dist_params(outcome.owner)),
         theta=theta,
@@ -125,52 +95,6 @@ def _parts(private: PrivateModel) -> _Parts | None:
         least=float(ends.lower),
         greatest=float(ends.upper),
     )
-
-
-def monomial(variable: Variable, theta: Variable) -> Monomial | None:
-    """(a, k) if `variable` is a theta^k for theta > 0; None otherwise.
-
-    Parameters
-    ----------
-    variable : Variable
-    theta : Variable, scalar
-    """
-    if variable is theta:
-        return 1.0, 1.0
-    if isinstance(variable, Constant):
-        value = np.unique(np.asarray(variable.data, dtype=float))
-        return (float(value[0]), 0.0) if value.size == 1 else None
-    node = variable.owner
-    if node is None:
-        return None
-    if isinstance(node.op, DimShuffle | CheckAndRaise | Alloc):
-        return monomial(node.inputs[0], theta)
-    if not isinstance(node.op, Elemwise):
-        return None
-    parts = [monomial(v, theta) for v in node.inputs]
-    if any(part is None for part in parts):
-        return None
-    return _combined(node.op.scalar_op, [part for part in parts if part is not None])
-
-
-def _combined(op: ps.ScalarOp, parts: list[Monomial]) -> Monomial | None:
-    """The monomial that an operation makes of monomials."""
-    (a, k), *rest = parts
-    if isinstance(op, ps.Identity | ps.Cast):
-        return a, k
-    if isinstance(op, ps.Abs):
-        return abs(a), k
-    if isinstance(op, ps.Sign):
-        return math.copysign(1.0, a), 0.0
-    if isinstance(op, ps.Mul):
-        return math.prod([a, *(b for b, _ in rest)]), k + sum(j for _, j in rest)
-    if isinstance(op, ps.TrueDiv) and rest[0][0] != 0.0:
-        return a / rest[0][0], k - rest[0][1]
-    powers = {ps.Reciprocal: -1.0, ps.Sqrt: 0.5, ps.Sqr: 2.0}
-    power = powers.get(type(op))
-    if isinstance(op, ps.Pow) and rest[0][1] == 0.0:
-        power = rest[0][0]
-    return None if power is None or a <= 0.0 else (a**power, k * power)
 
 
 def _multiple(
@@ -186,7 +110,7 @@ def _multiple(
         L0=parts.low * slope * (1.0 + HAIR),
         c=(1.0 - HAIR) / (parts.hyper[0] * slope),
         log_constant=log_constant,
-        ell=lambda theta: slope * theta,
+        ell=lambda points: slope * points[parts.name],
     )
 
 
@@ -272,7 +196,7 @@ def _bernoulli(parts: _Parts) -> Family | None:
         L0=0.0,
         c=beta_binomial_c(first) / whole * (1.0 - HAIR),
         log_constant=log_constant if (parts.low, parts.high) == (0.0, 1.0) else math.inf,
-        ell=lambda theta: whole * np.abs(np.log(theta) - np.log1p(-theta)),
+        ell=lambda points: whole * abs(logit(points[parts.name])),
     )
 
 

@@ -17,8 +17,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytensor
+import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
 from pytensor.raise_op import CheckAndRaise
+from pytensor.scalar.math import Softplus
+from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import SpecifyShape
 
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
@@ -209,6 +212,9 @@ def _record(private: PrivateModel) -> Any:
     """The record's log-likelihood as a function, conditions left out."""
 
     def unchecked(node: Apply, inputs: list[Variable]) -> Variable | None:
+        if isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Softplus):
+            # PyTensor's own Python code takes one number at a time.
+            return pt.maximum(inputs[0], 0.0) + pt.log1p(pt.exp(-abs(inputs[0])))
         return inputs[0] if isinstance(node.op, CheckAndRaise | SpecifyShape) else None
 
     inputs = [*private.graph.parameters.values(), *private.graph.data.values()]

@@ -25,6 +25,7 @@ from pymc_private.analysis.normal_lcdf import name_normal_lcdf
 from pymc_private.analysis.specialize import joint_terms, specialize
 from pymc_private.models.allowed import allowed, has_sums
 from pymc_private.models.atoms import Atoms, split_at_atoms
+from pymc_private.models.balls import by_norms
 from pymc_private.models.columns import columns_of
 from pymc_private.models.coordinates import (
     SUBSTITUTION,
@@ -88,7 +89,9 @@ class Quadruples:
     ) -> None:
         self._public = record.public
         columns = columns_of(record, sources, box, held)
-        value, columns, self._atoms = _split(record.value, columns, expanded)
+        value, columns, self._atoms, by_length = _split(
+            record.value, columns, expanded, contrast.compares_points
+        )
         points = [c.variable for c in columns if c.role is Role.POINT]
         # Under add/remove a term of the parameters alone does not cancel.
         every = contrast.keeps_parameters
@@ -113,7 +116,7 @@ class Quadruples:
         odd = any(c.bounds.within is not None and not has_sums(c) for c in columns)
         # Boxes around rows hold what is no row.
         self.is_cut = cut
-        self.is_relaxed = cut or odd or len(self._rows) > MOST_ROWS
+        self.is_relaxed = cut or odd or by_length or len(self._rows) > MOST_ROWS
 
     @property
     def cost(self) -> float:
@@ -258,13 +261,14 @@ class Quadruples:
 
 
 def _split(
-    value: Variable, columns: list[Column], expanded: bool
-) -> tuple[Variable, list[Column], Atoms]:
-    """The form of the function on the whole box, with atoms apart."""
+    value: Variable, columns: list[Column], expanded: bool, centered: bool
+) -> tuple[Variable, list[Column], Atoms, bool]:
+    """The form of the function on the whole box, with atoms apart, and rows in balls by length."""
     value = specialize(value, {column.variable: column.bounds for column in columns})
     if expanded:
         value = simplify([expand(value)])[0]
-    return split_at_atoms(value, columns)
+    value, columns, by_length = by_norms(value, columns, centered=centered)
+    return *split_at_atoms(value, columns), by_length
 
 
 def _outward(total: np.ndarray, term: np.ndarray, far: float) -> np.ndarray:

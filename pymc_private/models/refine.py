@@ -12,6 +12,7 @@ from pymc_private.analysis.effort import Effort
 from pymc_private.analysis.rebuild import untraced
 from pymc_private.errors import NotCertified
 from pymc_private.models import partition, search
+from pymc_private.models.ball_range import range_in_ball
 from pymc_private.models.coordinates import ADDITION, SUBSTITUTION
 from pymc_private.models.places import Place
 from pymc_private.models.private_model import PrivateModel
@@ -104,6 +105,13 @@ def _refined(
     found, tried = 0.0, False
     where: tuple[Place, ...] = ()
     is_relaxed = False
+    if record is not None and not add_remove:
+        in_ball = range_in_ball(record, private.sources, private.box)
+        if in_ball < best:
+            best, found = in_ball, _searched(rows, private, deadline)
+            if best <= max(floor, found * (1.0 + tolerance)):
+                _check_against(found, best)
+                return Refined(best, found)
     for objective in _objectives(private, record):
         tried = True
         if objective.is_constant:  # all that reads a record cancels
@@ -120,8 +128,7 @@ def _refined(
     if best <= floor:
         return Refined(best, found, where, is_relaxed)
     if best > found * (1.0 + tolerance):
-        rows.effort = Effort(SEARCH, deadline)
-        found = max(found, search.searched_range(rows, private.box, add_remove))
+        found = max(found, _searched(rows, private, deadline))
         _check_against(found, best)
     loose = best > found * (1.0 + tolerance) and not add_remove
     if loose and (not tried or not math.isfinite(best)):
@@ -129,6 +136,12 @@ def _refined(
         best = min(best, partition.refined_range(rows, private.box, found, tolerance))
         _check_against(found, best)
     return Refined(best, found, where, is_relaxed)
+
+
+def _searched(rows: partition.Rows, private: PrivateModel, deadline: float) -> float:
+    """The greatest variation that a search finds."""
+    rows.effort = Effort(SEARCH, deadline)
+    return search.searched_range(rows, private.box, private.neighbors == ADD_REMOVE)
 
 
 def _bracket(

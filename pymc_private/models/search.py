@@ -212,6 +212,20 @@ def _parameter_points(box: Mapping[str, Bounds]) -> list[dict[str, Bounds]]:
     return [_point(box, ends, pattern) for pattern in patterns]
 
 
+def inside(box: Mapping[str, Bounds], share: float) -> dict[str, Bounds]:
+    """The point that lies this share of the way from the lower to the upper ends, all alike.
+
+    Of a range without end the nearest ten are taken.
+    """
+    ends = {}
+    for name, b in box.items():
+        low, high = (np.asarray(end, dtype=float) for end in (b.lower, b.upper))
+        low = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 10.0, -5.0))
+        ends[name] = low, np.minimum(high, low + 10.0)
+    size = sum(low.size for low, _ in ends.values())
+    return _point(box, ends, np.full(size, share))
+
+
 def _point(
     box: Mapping[str, Bounds], ends: Mapping[str, tuple[np.ndarray, np.ndarray]], t: np.ndarray
 ) -> dict[str, Bounds]:

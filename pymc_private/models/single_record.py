@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytensor.tensor as pt
@@ -16,7 +17,7 @@ from pymc_private.analysis import MIXED, NONE, row_labels, simplify
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
 from pymc_private.analysis.rebuild import rebuild, untraced
 from pymc_private.errors import NotCertified
-from pymc_private.models.pinning import expressions_of_rows, public_data
+from pymc_private.models.pinning import STACKED, expressions_of_rows, public_data
 from pymc_private.models.records import RecordGraph
 from pymc_private.models.sources import Source
 
@@ -56,6 +57,13 @@ class _RowArray:
     values: np.ndarray
 
 
+Known = tuple[Sequence[Source], SingleRecord | None]
+"""Sources, so that their ids stay theirs, and what was found."""
+
+_KNOWN: WeakKeyDictionary[RecordGraph, dict[Hashable, Known]] = WeakKeyDictionary()
+"""By graph: regions and powers of a model share it."""
+
+
 def single_record(
     graph: RecordGraph,
     sources: Sequence[Source],
@@ -63,6 +71,8 @@ def single_record(
     shapes: Mapping[str, tuple[int, ...]],
 ) -> SingleRecord | None:
     """Take one row out of a record graph, where all rows are proved to be the same function.
+
+    The answer is kept with the graph, for it depends on nothing that trims and powers change.
 
     Parameters
     ----------
@@ -78,6 +88,23 @@ def single_record(
     SingleRecord or None
         None where rows differ by more than public arrays with one entry per row.
     """
+    known = _KNOWN.setdefault(graph, {})
+    held = [np.asarray(v.get_value()) for v in public_data([graph.record])]  # `set_data` may change
+    public = tuple((v.dtype.str, v.shape, v.tobytes()) for v in held)
+    key = (tuple(map(id, sources)), n, tuple(shapes.items()), public)
+    if key not in known:
+        known[key] = tuple(sources), _single_record(graph, sources, n, shapes)
+    return known[key][1]
+
+
+def _single_record(
+    graph: RecordGraph,
+    sources: Sequence[Source],
+    n: int,
+    shapes: Mapping[str, tuple[int, ...]],
+) -> SingleRecord | None:
+    # Of an unpinned graph n, 2, 3 and STACKED rows are proved to carry one expression.
+    count = n if graph.pinned else min(n, STACKED)
     arrays = _row_arrays(graph.record, n) if graph.pinned else []
     fixed = [v for v in public_data([graph.record]) if v not in {a.original for a in arrays}]
     record = rebuild([graph.record], {a.original: a.variable for a in arrays})[0]
@@ -85,11 +112,11 @@ def single_record(
     values = {v: value.astype(v.type.dtype) for v, value in values.items()}
     values |= {v: v.get_value() for v in fixed}
     axes = {graph.data[s.name]: s.axis for s in sources} | {a.variable: a.axis for a in arrays}
-    stand_ins = {graph.data[s.name]: s.stand_in() for s in sources}
+    stand_ins = {graph.data[s.name]: s.stand_in(count) for s in sources}
     stand_ins |= {a.variable: a.values for a in arrays}
     if not (
-        _is_row_wise(record, values | stand_ins, axes, n)
-        and _alike(record, values, stand_ins, axes, n)
+        _is_row_wise(record, values | stand_ins, axes, count)
+        and _alike(record, values, stand_ins, axes, count)
     ):
         return None
     with untraced():

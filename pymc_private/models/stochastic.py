@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 
 from pymc_private.errors import DomainError, Unsupported
+from pymc_private.models import search
 from pymc_private.models.assumptions import ASSUMPTIONS
-from pymc_private.models.families import Family, recognize
+from pymc_private.models.families import recognize
+from pymc_private.models.family import Family
+from pymc_private.models.given import private_model
 from pymc_private.models.prior_draws import DRAWS, in_region, prior_draws
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.terms import REAL
@@ -78,15 +81,22 @@ class LipschitzTail:
         """The exponential bound of the tail."""
         L0, c = number(self.L0, 5), number(self.c, 5, up=False)
         proved = f"proved by {self.lemma}" if self.is_proved else "fitted, a diagnostic"
+        if self.is_proved and math.isinf(self.c):
+            return f"ell <= L0 = {L0} nats everywhere: {proved}"
         return f"P(ell > L) <= exp(-c (L - L0)), L0 = {L0} nats, c = {c}: {proved}"
 
     def survival(self, L: Any) -> np.ndarray:
         """Bound of P(ell > L): a lemma's, or the upper DKW envelope of the draws (T17)."""
         at = np.asarray(L, dtype=float)
+        if self.is_proved and math.isinf(self.c):
+            return np.where(at < self.L0, 1.0, 0.0)
         if self.is_proved:
-            return np.minimum(1.0, np.exp(-self.c * (at - self.L0)))
+            return self._exponential(at)
         above = 1.0 - np.searchsorted(self.values, at, side="right") / len(self.values)
         return np.minimum(1.0, above + dkw_halfwidth(len(self.values), self.beta))
+
+    def _exponential(self, at: np.ndarray) -> np.ndarray:
+        return np.minimum(1.0, np.exp(-self.c * (at - self.L0)))
 
     def guarantee(self, delta: float) -> Guarantee:
         """What one draw from the untrimmed posterior costs, by T6(iii): only where a lemma holds.
@@ -98,18 +108,17 @@ class LipschitzTail:
         """
         if not self.is_proved:
             raise _no_claim("the tail is estimated from prior draws, which proves no privacy (T17)")
+        if math.isinf(self.c):  # T6(iii) with nothing beyond L0
+            epsilon = 2.0 * self.L0 * self.power * self.units * (1.0 + 1e-12)
+            return Guarantee.pure(epsilon, theorem="T6", assumptions=(REAL, *ASSUMPTIONS))
         if not self.log_constant <= MOST_LOG:
             raise _no_claim("the constant C of this many records is unknown or too large")
         C = math.nextafter(math.exp(self.log_constant) * (1.0 + 1e-12), math.inf)
         distance = float(self.units)
         # A power w <= 1 makes ell w times as large, and C no larger: (p / sup p)^w >= p / sup p.
         epsilon = sl_eps(self.L0 * self.power, self.c / self.power, C, distance, delta)
-        return Guarantee.approximate(
-            float(epsilon),
-            delta,
-            theorem="T6",
-            assumptions=(REAL, *ASSUMPTIONS),
-        )
+        words: dict[str, Any] = {"theorem": "T6", "assumptions": (REAL, *ASSUMPTIONS)}
+        return Guarantee.approximate(float(epsilon), delta, **words)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw P(ell > L) of the prior draws, their envelope, and the exponential bound.
@@ -137,8 +146,8 @@ class LipschitzTail:
             top = np.minimum(1.0, above + half)
             label = f"holds with probability {1.0 - self.beta:g}"
             ax.fill_between(grid, above, top, color="0.85", lw=0, label=label)
-        if math.isfinite(self.c):
-            bound = np.minimum(1.0, np.exp(-self.c * (grid - self.L0)))
+        if self.is_proved or math.isfinite(self.c):
+            bound = self.survival(grid) if self.is_proved else self._exponential(grid)
             style = {"color": BLUE} if self.is_proved else {"color": RED, "ls": "--"}
             words = f"{self.lemma}, proved" if self.is_proved else "fitted: a diagnostic"
             shown = grid <= last if not self.is_proved else grid >= 0
@@ -189,7 +198,7 @@ def lipschitz_tail(
     Returns
     -------
     LipschitzTail
-        L0 and c by Lemmas 19-22 where the model is one of theirs, for one replaced record.
+        L0 and c by Lemmas 19-24 where the model is one of theirs, for one replaced record.
 
     Raises
     ------
@@ -200,8 +209,9 @@ def lipschitz_tail(
 
     References
     ----------
-    Theory T6, T17 and the errata of Dimitrakakis et al. (2017), Lemmas 19-22; Massart (1990).
+    Theory T6, T17 and the errata of Dimitrakakis et al. (2017), Lemmas 19-24; Massart (1990).
     """
+    private = private_model(private)
     if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
         raise DomainError("draws is a whole number >= 1", got=repr(draws), allowed="1, 2, ...")
     dkw_halfwidth(int(draws), beta)  # refuses what is out of range
@@ -251,16 +261,22 @@ def proved_tail(
 
 
 def _agrees(private: PrivateModel, family: Family, points: dict[str, np.ndarray] | None) -> bool:
-    """Whether the formula is what intervals prove of the graph, at a few points."""
-    ((name, box),) = private.box.items()
-    low = max(float(box.lower), 1e-3)
-    high = min(float(box.upper), low + 10.0)
-    tried = np.linspace(low, high, 7)[1:-1] if points is None else points[name][:64]
+    """Whether the formula is what intervals prove of the graph, or above it, at a few points."""
+    tried = _tried(private) if points is None else {k: v[:64] for k, v in points.items()}
     try:
-        proved = variation(private).at({name: tried})
+        proved = variation(private).at(tried)
     except Unsupported:
         return False
-    return bool(np.allclose(proved, family.ell(tried), rtol=AGREEMENT, atol=1e-9))
+    stated = family.ell(tried)
+    if family.is_exact:
+        return bool(np.allclose(proved, stated, rtol=AGREEMENT, atol=1e-9))
+    return bool(np.all(proved <= stated * (1.0 + AGREEMENT) + 1e-9))
+
+
+def _tried(private: PrivateModel) -> dict[str, np.ndarray]:
+    """Points inside the box."""
+    rows = [search.inside(private.box, share) for share in np.linspace(0.0, 1.0, 7)[1:-1]]
+    return {name: np.stack([row[name].lower for row in rows]) for name in rows[0]}
 
 
 def _fitted(values: np.ndarray, half: float) -> tuple[float, float]:
@@ -279,6 +295,6 @@ def _fitted(values: np.ndarray, half: float) -> tuple[float, float]:
 def _no_claim(problem: str) -> Unsupported:
     return Unsupported(
         problem,
-        allowed="models of Lemmas 19-22 with a prior that makes C finite",
+        allowed="models of Lemmas 19-24 with a prior that makes C finite",
         do="restrict the prior: pmp.trim(private, lipschitz=L) has R <= 2 L",
     )

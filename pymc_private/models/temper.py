@@ -6,7 +6,9 @@ import math
 from fractions import Fraction
 
 from pymc_private.errors import DomainError
+from pymc_private.models.given import private_model
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy.arguments import is_number
 
 
 def temper(private: PrivateModel, power: float | Fraction) -> PrivateModel:
@@ -27,9 +29,10 @@ def temper(private: PrivateModel, power: float | Fraction) -> PrivateModel:
     Raises
     ------
     DomainError
-        The power is not in (0, 1].
+        The power is not in (0, 1], or `private` is no private model.
     """
-    if not (math.isfinite(power) and 0 < power <= 1):
+    private = private_model(private)
+    if not (is_number(power) and math.isfinite(power) and 0 < power <= 1):
         raise DomainError(
             "the power of a likelihood must lie in (0, 1]",
             got=str(power),

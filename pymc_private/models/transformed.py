@@ -16,7 +16,7 @@ from pytensor.graph.replace import graph_replace
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import SimplexRows, ZeroSumRows
 from pymc_private.models.clipped import in_plain_ops
-from pymc_private.models.compat import copy_model, copy_together
+from pymc_private.models.compat import copy_model, copy_together, with_named_dims
 from pymc_private.models.pinning import public_data
 from pymc_private.models.records import RecordGraph, factor_terms
 from pymc_private.models.simplex import onto_simplex
@@ -53,7 +53,8 @@ def restricted_model(
         for name, bounds in region.items()
         if name not in walled and not _is_open(bounds)
     }
-    model = change_value_transforms(base, transforms) if transforms else copy_model(base)[0]
+    named = with_named_dims(base)
+    model = change_value_transforms(named, transforms) if transforms else copy_model(named)[0]
     for name, start in initvals.items():
         if name not in region:
             model.rvs_to_initial_values[model[name]] = start
@@ -96,6 +97,7 @@ def scored_model(base: pm.Model, graph: RecordGraph, sources: Sequence[Source]) 
         if model[name] in model.potentials:
             model.potentials.remove(model.named_vars.pop(name))
             model.named_vars_to_dims.pop(name, None)
+    model = with_named_dims(model)
     observed = [rv for rv in model.observed_RVs if rv.name in graph.factors]
     return do(model, {rv: model.rvs_to_values[rv] for rv in observed}) if observed else model
 

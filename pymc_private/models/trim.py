@@ -15,11 +15,13 @@ from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import SimplexRows, ZeroSumRows
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.counted import refuse_in_sequences
+from pymc_private.models.given import private_model
 from pymc_private.models.inner_box import box_within
 from pymc_private.models.prior_draws import refuse_improper
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.supports import BOXABLE, ORDERED, WALLED, ZERO_SUM, transform_name
 from pymc_private.models.theta_l import restrict
+from pymc_private.privacy.arguments import is_number
 
 OUTERMOST = 1e-9
 """Share of a coordinate's prior on each side that Theta_L is looked for without."""
@@ -77,6 +79,11 @@ def trim(
     ----------
     Theory T24; Dimitrakakis et al. (2017), Theorem 17, corrected.
     """
+    private = private_model(private)
+    if box is not None and not isinstance(box, Mapping):
+        raise DomainError(
+            "box= names parameters", got=repr(box), allowed="{'sigma': (0.1, 5), ...}"
+        )
     if sum(given is not None for given in (box, mass, lipschitz)) != 1:
         raise DomainError("trim wants one region", allowed="exactly one of box=, mass=, lipschitz=")
     if shape not in ("set", "box"):
@@ -179,7 +186,7 @@ def central_box(private: PrivateModel, mass: float) -> dict[str, tuple[np.ndarra
     bound). Quantiles come from the prior's inverse CDF where it has one and its parameters are
     constants, else from prior draws; both read the model alone. A bounded side is trimmed too.
     """
-    if not 0.0 < mass < 1.0:
+    if not (is_number(mass) and 0.0 < mass < 1.0):
         raise DomainError("mass is a probability", got=mass, allowed="0 < mass < 1")
     boxable = [rv for rv in private.base.free_RVs if _boxable(private.base, rv)]
     size = sum(int(np.prod(private.shapes[rv.name])) for rv in boxable)

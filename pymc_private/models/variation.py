@@ -28,6 +28,7 @@ from pymc_private.analysis.rebuild import rebuild
 from pymc_private.analysis.rounding import real_symbols
 from pymc_private.analysis.specialize import joint_terms, specialize
 from pymc_private.errors import Unsupported
+from pymc_private.models.in_ball import variation_in_ball
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.public_rows import boxes_around, distinct_rows
 from pymc_private.models.single_record import SingleRecord, single_record
@@ -139,6 +140,10 @@ def variation(private: PrivateModel) -> Variation:
     sources = [s for s in private.sources if record.data[s.name] in read]
     if not parameters or not (sources or add_remove):
         return Variation(pt.constant(0.0), {})
+    bounds_of = {record.data[s.name]: s.domain.bounds(s.row_shape) for s in sources}
+    closed = None if add_remove or record.public else variation_in_ball(value, bounds_of)
+    if closed is not None:
+        return Variation(closed, parameters)
     rows = _public_rows({v: values for v, values in record.public.items() if v in read})
     low, high = _ends(value, parameters, [(record.data[s.name], s) for s in sources], rows)
     if add_remove:
@@ -163,10 +168,7 @@ def joint_value(private: PrivateModel, record: SingleRecord) -> Variable:
 
 
 def _unchecked(value: Variable, data: set[Variable]) -> Variable:
-    """The value without conditions on parameters alone.
-
-    Where one of them fails, the posterior density is zero whatever the data.
-    """
+    """The value without conditions on parameters alone: no data make up for one that fails."""
 
     def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
         if isinstance(node.op, CheckAndRaise) and data.isdisjoint(ancestors(node.inputs[1:])):

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytensor
+from pytensor.graph.basic import Variable
 
 from pymc_private.analysis import Interval as Bounds
+from pymc_private.analysis.rebuild import untraced
 from pymc_private.analysis.rows import Concrete
 from pymc_private.errors import Unsupported
 from pymc_private.models.concavity import concavity
@@ -21,6 +24,7 @@ from pymc_private.models.log_concave import Concavity
 from pymc_private.models.pinning import public_data
 from pymc_private.models.precision import inverse_root
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.records import RecordGraph
 from pymc_private.models.supports import ORDERED, transform_name
 from pymc_private.privacy import proximal_steps
 from pymc_private.privacy.neighbors import ADD_REMOVE
@@ -138,11 +142,23 @@ def _prior_mean(private: PrivateModel, precision: np.ndarray) -> np.ndarray:
     inputs = [graph.parameters[name] for name in names]
     given = {graph.parameters[name]: inside[name] for name in names}
     given |= {v: v.get_value() for v in public_data([graph.prior])}
-    gradient = pytensor.grad(graph.prior, inputs, disconnected_inputs="ignore")
+    gradient = _gradient_of_prior(graph, inputs)
     concrete = Concrete(given)
     slope = np.concatenate([np.ravel(concrete(g)) for g in gradient])
     at = np.concatenate([np.ravel(inside[name]) for name in names])
     return at + np.linalg.solve(precision, slope)
+
+
+_GRADIENTS: WeakKeyDictionary[RecordGraph, list[Variable]] = WeakKeyDictionary()
+"""By graph: plans of one model ask at many powers and boxes."""
+
+
+def _gradient_of_prior(graph: RecordGraph, inputs: list[Variable]) -> list[Variable]:
+    if graph not in _GRADIENTS:
+        with untraced():
+            found = pytensor.grad(graph.prior, inputs, disconnected_inputs="ignore")
+        _GRADIENTS[graph] = list(found)
+    return _GRADIENTS[graph]
 
 
 def _inside(box: Bounds) -> np.ndarray:

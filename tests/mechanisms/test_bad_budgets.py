@@ -46,6 +46,23 @@ REFUSED = {
     "a mass of zero": (lambda: pmp.trim(coins(), mass=0.0), DomainError, "probability"),
     "a mass above one": (lambda: pmp.trim(coins(), mass=95), DomainError, "probability"),
     "a mass of NaN": (lambda: pmp.trim(coins(), mass=np.nan), DomainError, "probability"),
+    "a mass in words": (lambda: pmp.trim(coins(), mass="most"), DomainError, "probability"),
+    "a box of nobody": (lambda: pmp.trim(coins(), box=(0, 1)), DomainError, "names parameters"),
+    "an epsilon in words": (lambda: pmp.calibrate(coins(), epsilon="1"), DomainError, "epsilon"),
+    "a delta in words": (
+        lambda: pmp.calibrate(coins(), epsilon=1.0, delta="little"), DomainError, "delta"
+    ),
+    "a power in words": (lambda: pmp.temper(coins(), "half"), DomainError, "power"),
+    **{
+        f"{verb} of a model that was not declared": (
+            lambda verb=verb, rest=rest: getattr(pmp, verb)(coins().base, **rest),
+            DomainError, "no private model",
+        )
+        for verb, rest in {
+            "calibrate": {"epsilon": 1.0}, "certify": {}, "clip": {"lower": -1.0},
+            "lipschitz_tail": {}, "temper": {"power": 0.5}, "trim": {"mass": 0.9},
+        }.items()
+    },
     "an improper prior with a mass": (
         lambda: pmp.trim(flat(), mass=0.9), DomainError, "improper prior"
     ),

@@ -181,6 +181,20 @@ def test_plain_pymc_behaves_on_a_trimmed_model_or_warns():
     assert np.all((slope >= 0.5) & (slope <= 1))
 
 
+@pytest.mark.parametrize("change", [lambda p: p, lambda p: pmp.clip(p, -2.0)], ids=["", "clipped"])
+def test_dims_without_a_name_get_one_in_the_plain_model(change):
+    """PyMC's transforms, and nutpie, assert that every dim has a name."""
+    with pm.Model(coords={"i": range(3)}) as model:
+        x = pm.Data("x", np.zeros((3, 2)), dims=("i", None))
+        b = pm.Normal("b", 0, 1, shape=2)
+        pm.Normal("y", x @ b, 1, observed=np.zeros(3), dims="i")
+    private = pmp.privatize(model, records="i", domain={"x": pmp.Ball(1.0), "y": (-1, 1)})
+    plain = change(pmp.trim(private, box={"b": (-1, 1)})).model
+    assert tuple(plain.named_vars_to_dims["x"]) == ("i", "x_dim_1")
+    assert plain.dim_lengths["x_dim_1"].eval() == 2
+    assert model.named_vars_to_dims["x"] == ("i", None)
+
+
 def test_starts_of_the_model_are_kept_and_those_outside_the_region_are_not():
     with pm.Model(coords={"i": range(3)}) as model:
         a, b = pm.Normal("a", 0, 1, initval=0.3), pm.Normal("b", 0, 1, initval=5.0)

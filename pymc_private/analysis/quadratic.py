@@ -1,0 +1,255 @@
+"""Where a graph is a polynomial of degree two in the entries of one row: sums of squares.
+
+For a row z a node may be sum_k (a_k z_k^2 + b_k z_k) + c with a, b, c that do not read z. What many
+entries amount to is then a matter of |z| and of one product <b, z>: see `models.balls`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytensor.scalar.basic as ps
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.op import Op
+from pytensor.graph.traversal import io_toposort
+from pytensor.tensor.basic import Join
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import Dot, Sum
+from pytensor.tensor.subtensor import Subtensor
+
+from pymc_private.analysis.addends import joined
+from pymc_private.analysis.polynomial import Quadratic
+
+
+def quadratics(value: Variable, row: Variable, center: np.ndarray, scale: np.ndarray) -> dict:
+    """The nodes that are quadratic in a row, as polynomials in z = (row - center) / scale.
+
+    Parameters
+    ----------
+    value : Variable
+    row : Variable of one axis, of known length
+    center, scale : array, shape of the row
+
+    Returns
+    -------
+    dict of Variable to Quadratic
+        Equal in real arithmetic. Nodes that do not read the row are left out.
+    """
+    (size,) = row.type.shape
+    own = Quadratic(None, _constant(scale), _constant(center) if np.any(center) else None)
+    found: dict[Variable, Quadratic] = {row: own}
+    reading = {row}
+    for node in io_toposort([row], [value]):
+        if reading.isdisjoint(node.inputs):
+            continue
+        reading.update(node.outputs)
+        entry = _entry(node, found, size)
+        if entry is not None:
+            found[node.outputs[0]] = entry
+            continue
+        if len(node.outputs) != 1 or not _are_doubles([*node.inputs, *node.outputs]):
+            continue
+        out = node.outputs[0]
+        made = _made(node, found, reading, size)
+        # An axis before the last holds this row alone; a sum is one number.
+        rest = (
+            out.type.broadcastable if made is None or made.is_sum else out.type.broadcastable[:-1]
+        )
+        if made is not None and all(rest):
+            found[out] = made
+    return found
+
+
+def _are_doubles(variables: list[Variable]) -> bool:
+    """Whether nothing is rounded or wraps around on the way; exponents may be whole numbers."""
+    kinds = [v for v in variables if not isinstance(v, Constant)]
+    return all(isinstance(v.type, pt.TensorType) for v in variables) and all(
+        v.type.dtype == "float64" for v in kinds
+    )
+
+
+def _constant(values: np.ndarray) -> Variable:
+    """One number where all are equal."""
+    same = np.all(values == values[..., :1])
+    return pt.constant(np.float64(values[0]) if same else np.asarray(values, np.float64))
+
+
+def _made(node: Apply, found: dict, reading: set[Variable], size: int) -> Quadratic | None:
+    """What a node makes of its inputs; None if it is no such polynomial."""
+    if _is_product(node.op):
+        return _dot(node, found, reading, size)
+    if isinstance(node.op, Join):
+        return _joined_entries(node, found, size)
+    parts = [found.get(v) if v in reading else _free(v, size) for v in node.inputs]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    if isinstance(node.op, DimShuffle):
+        order, last = node.op.new_order, node.inputs[0].type.ndim - 1
+        stays = bool(order) and order[-1] == last
+        return known[0] if stays or known[0].is_sum else None
+    if isinstance(node.op, Sum):
+        return _sum(node, known[0], size)
+    return _elementwise(node, known) if isinstance(node.op, Elemwise) else None
+
+
+def _free(variable: Variable, size: int) -> Quadratic | None:
+    """What does not read the row, as a constant: one number, or one for each entry."""
+    shape = variable.type.broadcastable
+    if not all(shape[:-1]):
+        return None
+    if all(shape):
+        return Quadratic(None, None, variable.dimshuffle([]), True)
+    known = variable.type.shape[-1]
+    return Quadratic(None, None, variable.dimshuffle([len(shape) - 1])) if known == size else None
+
+
+def _sum(node: Apply, part: Quadratic, size: int) -> Quadratic | None:
+    """Over the entries, or over axes of length one."""
+    last = node.inputs[0].type.ndim - 1
+    axes = range(last + 1) if node.op.axis is None else node.op.axis
+    if part.is_sum:
+        return part
+    return part.summed(size) if last in axes else part
+
+
+def _is_product(op: Op) -> bool:
+    return isinstance(op, Dot) or (isinstance(op, Blockwise) and isinstance(op.core_op, Dot))
+
+
+def _dot(node: Apply, found: dict, reading: set[Variable], size: int) -> Quadratic | None:
+    """The product of a row with a vector that does not read it."""
+    rows, others = ([v for v in node.inputs if (v in reading) is own] for own in (True, False))
+    if len(rows) != 1 or rows[0] not in found or found[rows[0]].is_sum:
+        return None
+    (other,) = others
+    longer = [k for k, size_k in enumerate(other.type.shape) if size_k != 1]
+    if [other.type.shape[k] for k in longer] != [size]:
+        return None
+    return found[rows[0]].times(Quadratic(None, None, other.dimshuffle(longer))).summed(size)
+
+
+def _entry(node: Apply, found: dict, size: int) -> Quadratic | None:
+    """One entry of a row, row[..., k]."""
+    row = found.get(node.inputs[0])
+    if not isinstance(node.op, Subtensor) or row is None or row.is_sum:
+        return None
+    *before, last = node.op.idx_list
+    whole = len(before) == node.inputs[0].type.ndim - 1 and all(e == slice(None) for e in before)
+    if not whole or isinstance(last, slice) or not isinstance(node.inputs[-1], Constant):
+        return None
+    k = int(node.inputs[-1].data) % size
+    square, slope, constant = (
+        part[k] if part is not None and part.type.ndim else part
+        for part in (row.square, row.slope, row.constant)
+    )
+    return Quadratic(square, slope, constant, True, k)
+
+
+def _joined_entries(node: Apply, found: dict, size: int) -> Quadratic | None:
+    """All entries, each by itself, one after the other along the last axis."""
+    parts = [part for v in joined(node) if (part := found.get(v)) is not None]
+    axis = node.op.axis if hasattr(node.op, "axis") else getattr(node.inputs[0], "data", None)
+    last = node.outputs[0].type.ndim - 1
+    places = [part.place for part in parts]
+    if (
+        len(joined(node)) != size
+        or places != list(range(size))
+        or axis is None
+        or int(axis) % (last + 1) != last
+    ):
+        return None
+    square, slope, constant = (
+        None if all(each is None for each in some)
+        else pt.stack([pt.constant(0.0) if each is None else each for each in some])
+        for some in zip(*((p.square, p.slope, p.constant) for p in parts), strict=True)
+    )  # fmt: skip
+    return Quadratic(square, slope, constant)
+
+
+def _elementwise(node: Apply, parts: list[Quadratic]) -> Quadratic | None:
+    """Of rows and sums; or of one entry, which may be squared as it stands."""
+    places = {part.place for part in parts if part.place is not None}
+    if not places:
+        return _computed(node, parts)
+    rest = [part for part in parts if part.place is None]
+    if len(places) > 1 or any(part.degree or not part.is_sum for part in rest):
+        return None
+    made = _computed(node, [replace(part, place=None, is_sum=False) for part in parts])
+    return None if made is None else replace(made, place=places.pop(), is_sum=True)
+
+
+def _computed(node: Apply, parts: list[Quadratic]) -> Quadratic | None:
+    """Sums, products, squares, and quotients by what does not read the row."""
+    op, first = node.op.scalar_op, parts[0]
+    if isinstance(op, ps.Identity):
+        return first
+    if isinstance(op, ps.Neg):
+        return Quadratic(None, None, None, first.is_sum).plus(first, -1.0)
+    if isinstance(op, ps.Sqr):
+        return first.squared() if _multiply([first, first]) else None
+    if isinstance(op, ps.Pow):
+        number = node.inputs[1]
+        two = isinstance(number, Constant) and np.all(np.asarray(number.data) == 2)
+        return first.squared() if two and _multiply([first, first]) else None
+    if isinstance(op, ps.Add | ps.Sub):
+        total = first
+        for part in parts[1:]:
+            if not _add(total, part):
+                return None
+            total = _joined(total, part, total.plus(part, -1.0 if isinstance(op, ps.Sub) else 1.0))
+        return total
+    if isinstance(op, ps.Mul):
+        total = first
+        for part in parts[1:]:
+            if not _multiply([total, part]):
+                return None
+            total = _joined(total, part, total.times(part))
+        return total
+    if isinstance(op, ps.TrueDiv) and parts[1].degree == 0 and parts[1].constant is not None:
+        if first.is_sum and not parts[1].is_sum:
+            return None
+        return _joined(first, first, first.over(parts[1].constant))
+    return None
+
+
+def _joined(a: Quadratic, b: Quadratic, made: Quadratic) -> Quadratic:
+    """One number for all entries, beside one for each, is one for each."""
+    return Quadratic(made.square, made.slope, made.constant, a.is_sum and b.is_sum)
+
+
+def _add(a: Quadratic, b: Quadratic) -> bool:
+    """Whether a sum needs no more than the coefficients: a total beside a row would be repeated."""
+    return a.is_sum == b.is_sum or all(q.degree == 0 for q in (a, b) if q.is_sum)
+
+
+def _multiply(parts: list[Quadratic]) -> bool:
+    """Whether the product is of degree two, and no total of entries is multiplied by a row."""
+    a, b = parts
+    if a.degree + b.degree > 2:
+        return False
+    if a.is_sum and b.is_sum:
+        return min(a.degree, b.degree) == 0  # the square of a sum has products of entries
+    return all(q.degree == 0 for q in parts if q.is_sum)
+
+
+def totals(value: Variable, found: Mapping[Variable, Quadratic]) -> list[Variable]:
+    """The last sums on the way to `value` that are quadratic, with squares."""
+    last: list[Variable] = []
+    stack, seen = [value], set()
+    while stack:
+        v = stack.pop()
+        if v in seen:
+            continue
+        seen.add(v)
+        part = found.get(v)
+        if part is not None and part.is_sum and part.degree > 0 and part.place is None:
+            if part.degree == 2:
+                last.append(v)
+        elif v.owner is not None:
+            stack.extend(v.owner.inputs)
+    return last

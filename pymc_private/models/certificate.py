@@ -10,6 +10,7 @@ from typing import Any
 
 from pymc_private.models.assumptions import ASSUMPTIONS
 from pymc_private.models.concavity import Concavity
+from pymc_private.models.conjugate_pair import ConjugatePair
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.models.one_kind import round_up
 from pymc_private.models.places import Place, picture
@@ -63,6 +64,9 @@ class Certificate:
         What is proved of a log-concave posterior (T7, T22); for samplers too.
     not_concave : str
         If nothing is: why not.
+    pair : ConjugatePair or None
+        The exact price of an untrimmed conjugate posterior (T9, T10, T13), where neither a range
+        nor a mu is proved.
     """
 
     range: float
@@ -82,6 +86,7 @@ class Certificate:
     lipschitz: LipschitzTail | None = field(default=None, compare=False)
     concavity: Concavity | None = field(default=None, compare=False)
     not_concave: str = ""
+    pair: ConjugatePair | None = None
 
     @property
     def gdp(self) -> tuple[float, float] | None:
@@ -146,20 +151,29 @@ class Certificate:
         """
         return math.inf if self.terms.discrete or self.terms.slack else self.mu
 
+    @property
+    def charged_pair(self) -> ConjugatePair | None:
+        """The pair, where it is the only price and the draws have the law that it speaks of."""
+        priced = math.isfinite(self.charged_range) or math.isfinite(self.charged_mu)
+        return None if priced or self.terms.discrete or self.terms.slack else self.pair
+
     def guarantee(self, draws: int = 1) -> Guarantee:
         """What `draws` draws from one posterior cost, on these terms (T1-T3, T7, T18)."""
         terms = self.terms
-        exact = Guarantee.posterior_of(
-            self.charged_range,
-            self.charged_mu,
-            draws,
-            neighbors=self.neighbors,
-            theorem=", ".join(filter(None, (self._theorems(), terms.theorem))),
-            assumptions=(*terms.words, *ASSUMPTIONS, *self.claims),
-        )
+        words: dict[str, Any] = {
+            "neighbors": self.neighbors,
+            "theorem": ", ".join(filter(None, (self._theorems(), terms.theorem))),
+            "assumptions": (*terms.words, *ASSUMPTIONS, *self.claims),
+        }
+        if self.charged_pair is not None:
+            exact = self.charged_pair.guarantee(self.power, draws, **words)
+        else:
+            exact = Guarantee.posterior_of(self.charged_range, self.charged_mu, draws, **words)
         return exact.within(terms.tv, draws) if terms.tv else exact
 
     def _theorems(self) -> str:
+        if self.charged_pair is not None:
+            return self.charged_pair.theorem
         proved = [self.theorem] if math.isfinite(self.charged_range) else []
         return ", ".join([*proved, *(["T7"] if math.isfinite(self.charged_mu) else [])])
 
@@ -178,6 +192,8 @@ class Certificate:
 
     def __repr__(self) -> str:
         lines = ["Certificate", *self._range_lines(), *self._gaussian_lines()]
+        if self.pair is not None:
+            lines.append(f"  the worst pair of posteriors: {self.pair.words(self.power)}")
         if self.lipschitz is not None:
             lines.append(f"  over the prior: {self.lipschitz.words}")
         return "\n".join([*lines, *(f"  claimed: {claim}" for claim in self.claims)])

@@ -10,6 +10,7 @@ from pymc_private.errors import NotCertified
 from pymc_private.models.certificate import THEOREM, Certificate, fingerprint_of, times
 from pymc_private.models.clip import claims_of_clip
 from pymc_private.models.concavity import Concavity, concavity
+from pymc_private.models.conjugate_pair import conjugate_pair
 from pymc_private.models.kinds import Kind, coupling_words, kinds_of_records
 from pymc_private.models.kinks import NotConcave
 from pymc_private.models.one_kind import range_of_kind
@@ -59,6 +60,7 @@ def certify(
     the cell bound, T25 for clipped models; Moore (1966) for interval inclusion.
     """
     start = time.perf_counter()
+    pair = None
     deadline = math.inf if seconds is None else start + seconds
     concave, not_concave = _concavity(private)
     kinds = kinds_of_records(private)
@@ -68,8 +70,10 @@ def certify(
         found = _range(private, kinds, trails, tolerance, deadline, progressbar)
     except NotCertified as error:
         if concave is None or math.isinf(concave.mu(private.power)):
-            raise _neither(error, concave, not_concave) from None
-        found = Refined(math.inf, 0.0)  # T7 alone prices the draws
+            pair = conjugate_pair(private)
+            if pair is None:
+                raise _neither(error, concave, not_concave) from None
+        found = Refined(math.inf, 0.0)  # T7, or T13, alone prices the draws
     coupling = coupling_words(kinds)
     scale = private.power * private.records_per_unit
     return Certificate(
@@ -89,6 +93,7 @@ def certify(
         lipschitz=None if private.graph.windows else proved_tail(private),
         concavity=concave,
         not_concave=not_concave,
+        pair=pair,
     )
 
 

@@ -119,6 +119,15 @@ class Constructors:
         return cls._of(pair, **words)
 
     @classmethod
+    def gamma_of(cls, r: float, alpha: float, draws: int = 1, **words: Any) -> Guarantee:
+        """Promise for draws from one Gamma posterior whose shape a record moves by at most r (T13).
+
+        alpha is the prior's shape; the rate is the same whatever the records are. The worst pair is
+        Gamma(alpha + r) against Gamma(alpha), in both directions. There is no pure epsilon.
+        """
+        return cls._of(Atom("gamma_pair", number_up(r, "r"), 0.0, draws, alpha), **words)
+
+    @classmethod
     def mollifier_of(cls, epsilon: float, draws: int = 1, **words: Any) -> Guarantee:
         """Promise for draws from one law within e^(+-epsilon/2) of a public one (T15b).
 

@@ -1,0 +1,99 @@
+"""The exact price of untrimmed conjugate draws that no range prices: one pair of laws (T13).
+
+Beta with Bernoulli or binomial records, Gamma with Poisson records, one scalar parameter. Nothing
+here reads data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from pymc_private.models.conjugate import recognize
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy import Guarantee
+from pymc_private.privacy.neighbors import SUBSTITUTE
+from pymc_private.privacy.printing import number
+
+
+@dataclass(frozen=True)
+class ConjugatePair:
+    """The two posteriors that differ most, with r = power times `shift`.
+
+    Parameters
+    ----------
+    family : {"beta", "gamma"}
+        Beta(a + r, b) against Beta(a, b + r), or Gamma(a + r) against Gamma(a) at any rate.
+    shift : Fraction
+        How far one record, or one unit, moves a parameter of the posterior at power one.
+    shape : tuple of Fraction
+        Prior parameters: (a, b) of a Beta law, (a,) of a Gamma law.
+    """
+
+    family: str
+    shift: Fraction
+    shape: tuple[Fraction, ...]
+
+    def guarantee(self, power: Fraction, draws: int, **words: Any) -> Guarantee:
+        """Promise for draws from one posterior at a power of its likelihood.
+
+        *Promise*: the exact curve of the pair, whatever the other records are. Gamma: with a total
+        t of the other counts the posteriors are Gamma(a + w (t + y)), of one rate, for n is public;
+        adding a Gamma(w (t + min y)) variable to both sides gives them from Gamma(a + k) and
+        Gamma(a), k <= r (T10), which Gamma(a + r) and Gamma(a) dominate by the monotonicity lemma
+        (T13). Beta: successes and failures of a public total lie at [t, t + k] on a line of length
+        w n m >= r; the lemma widens the step to r on that line, T9 takes the other counts away.
+        """
+        r = power * self.shift
+        if self.family == "gamma":
+            return Guarantee.gamma_of(r, self.shape[0], draws, **words)
+        least, more = sorted(self.shape)
+        return Guarantee.dirichlet_of(r, least, draws=draws, beta=more, **words)
+
+    @property
+    def theorem(self) -> str:
+        """By number."""
+        return "T10, T13" if self.family == "gamma" else "T9, T13"
+
+    def words(self, power: Fraction) -> str:
+        """What stands on a certificate."""
+        r, low = number(power * self.shift, 6), [number(a, 6, up=False) for a in self.shape]
+        if self.family == "gamma":
+            return f"Gamma({low[0]} + r) and Gamma({low[0]}), r = {r}; {self.theorem}"
+        a, b = low
+        return f"Beta({a} + r, {b}) and Beta({a}, {b} + r), r = {r}; {self.theorem}"
+
+
+def conjugate_pair(private: PrivateModel) -> ConjugatePair | None:
+    """Find the worst pair of a conjugate model, or None. Reads no data.
+
+    Parameters
+    ----------
+    private : PrivateModel
+
+    Returns
+    -------
+    ConjugatePair or None
+        None for other families, trimmed parameters (T9 and T10 are about whole laws), several
+        parameters, other neighbors than substitution, and counts without an upper end.
+    """
+    plain = private.neighbors == SUBSTITUTE and private.metric is None and not private.region
+    found = recognize(private) if plain and private.theta_l is None else None
+    if found is None or found.family not in ("beta", "gamma") or private.shapes[found.names[0]]:
+        return None
+    if found.likelihood not in ("bernoulli", "binomial", "poisson"):
+        return None
+    source = private.sources[0]
+    ends = source.domain.bounds(source.row_shape)
+    if not ends.is_finite or private.n < private.records_per_unit:
+        return None
+    widths = np.broadcast_to(np.subtract(ends.upper, ends.lower), source.row_shape)
+    shift = sum((Fraction(math.ceil(width)) for width in np.ravel(widths)), Fraction(0))
+    shift *= private.records_per_unit
+    names = ("a", "b") if found.family == "beta" else ("a",)
+    shape = tuple(Fraction(found.prior[name][()]) for name in names)
+    return ConjugatePair(found.family, shift, shape) if shift > 0 else None

@@ -1,7 +1,7 @@
 """The exact price of untrimmed conjugate draws that no range prices: one pair of laws (T13).
 
-Beta with Bernoulli or binomial records, Gamma with Poisson records, one scalar parameter. Nothing
-here reads data.
+Beta with Bernoulli or binomial records and Gamma with Poisson records, one scalar parameter;
+Dirichlet with categorical records. Nothing here reads data.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ class ConjugatePair:
 
     Parameters
     ----------
-    family : {"beta", "gamma"}
+    family : {"beta", "gamma", "dirichlet"}
         Beta(a + r, b) against Beta(a, b + r), or Gamma(a + r) against Gamma(a) at any rate.
     shift : Fraction
         How far one record, or one unit, moves a parameter of the posterior at power one.
     shape : tuple of Fraction
-        Prior parameters: (a, b) of a Beta law, (a,) of a Gamma law.
+        Prior parameters: (a, b) of a Beta law, the two least of a Dirichlet law, (a,) of a Gamma
+        law.
     """
 
     family: str
@@ -47,6 +48,7 @@ class ConjugatePair:
         Gamma(a), k <= r (T10), which Gamma(a + r) and Gamma(a) dominate by the monotonicity lemma
         (T13). Beta: successes and failures of a public total lie at [t, t + k] on a line of length
         w n m >= r; the lemma widens the step to r on that line, T9 takes the other counts away.
+        Dirichlet: a replaced record moves w between two cells, which is T9 itself.
         """
         r = power * self.shift
         if self.family == "gamma":
@@ -57,7 +59,7 @@ class ConjugatePair:
     @property
     def theorem(self) -> str:
         """By number."""
-        return "T10, T13" if self.family == "gamma" else "T9, T13"
+        return {"gamma": "T10, T13", "beta": "T9, T13", "dirichlet": "T9"}[self.family]
 
     def words(self, power: Fraction) -> str:
         """What stands on a certificate."""
@@ -79,21 +81,32 @@ def conjugate_pair(private: PrivateModel) -> ConjugatePair | None:
     -------
     ConjugatePair or None
         None for other families, trimmed parameters (T9 and T10 are about whole laws), several
-        parameters, other neighbors than substitution, and counts without an upper end.
+        parameters, other neighbors than substitution, and counts without an upper end. Units of
+        several records only where all of them count on one line.
     """
     plain = private.neighbors == SUBSTITUTE and private.metric is None and not private.region
     found = recognize(private) if plain and private.theta_l is None else None
-    if found is None or found.family not in ("beta", "gamma") or private.shapes[found.names[0]]:
+    if found is None or private.n < private.records_per_unit:
+        return None
+    if (found.family, found.likelihood) == ("dirichlet", "categorical"):
+        least = tuple(sorted(Fraction(a) for a in np.ravel(found.prior["a"]))[:2])
+        alone = private.records_per_unit == 1 and len(least) == 2
+        return ConjugatePair("dirichlet", Fraction(1), least) if alone else None
+    if found.family not in ("beta", "gamma") or private.shapes[found.names[0]]:
         return None
     if found.likelihood not in ("bernoulli", "binomial", "poisson"):
         return None
+    shift = _width(private) * private.records_per_unit
+    names = ("a", "b") if found.family == "beta" else ("a",)
+    shape = tuple(Fraction(found.prior[name].item()) for name in names)
+    return ConjugatePair(found.family, Fraction(shift), shape) if 0 < shift < math.inf else None
+
+
+def _width(private: PrivateModel) -> Fraction | float:
+    """How far the sum of one record's entries may lie from another's; whole, or infinite."""
     source = private.sources[0]
     ends = source.domain.bounds(source.row_shape)
-    if not ends.is_finite or private.n < private.records_per_unit:
-        return None
+    if not ends.is_finite:
+        return math.inf
     widths = np.broadcast_to(np.subtract(ends.upper, ends.lower), source.row_shape)
-    shift = sum((Fraction(math.ceil(width)) for width in np.ravel(widths)), Fraction(0))
-    shift *= private.records_per_unit
-    names = ("a", "b") if found.family == "beta" else ("a",)
-    shape = tuple(Fraction(found.prior[name][()]) for name in names)
-    return ConjugatePair(found.family, shift, shape) if shift > 0 else None
+    return sum((Fraction(math.ceil(width)) for width in np.ravel(widths)), Fraction(0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import product
 
 import numpy as np
@@ -15,7 +15,8 @@ from scipy import integrate, stats
 import pymc_private as pmp
 from pymc_private.models.conjugate import recognize
 from pymc_private.models.conjugate_pair import conjugate_pair
-from tests.statistics import cdf_envelope
+from pymc_private.samplers.randomness import SeededRandomness
+from tests.statistics import cdf_envelope, epsilon_lower_bound
 
 TOP, N = 3, 3
 POWER = Fraction(2, 5)
@@ -69,9 +70,9 @@ def greatest(build, epsilon):
     return found
 
 
-def claimed(build, draws=1, shrink=1):
+def claimed(build, draws=1, shrink=1, power=POWER):
     pair = conjugate_pair(build())
-    return replace(pair, shift=pair.shift / shrink).guarantee(POWER, draws)
+    return replace(pair, shift=pair.shift / shrink).guarantee(power, draws)
 
 
 @pytest.mark.parametrize("build", [counts, trials])
@@ -111,6 +112,30 @@ def test_two_draws_are_within_their_curve():
         assert found > claimed(counts, draws=1).delta(epsilon)
 
 
+def levels(y=(0,) * 4, prior=(1.2, 4.0, 2.0), **declared):
+    with pm.Model(coords={"i": range(len(y))}) as model:
+        pm.Categorical("y", pm.Dirichlet("p", prior), observed=np.array(y), dims="i")
+    return pmp.privatize(model, records="i", **declared)
+
+
+def test_no_replaced_level_costs_more_than_the_two_least_cells():
+    """The loss is r log(p_i / p_j) + c, and p_i / (p_i + p_j) has a Beta law."""
+    model, pair = recognize(levels()), conjugate_pair(levels())
+    promise, faulty = pair.guarantee(POWER, 1), replace(pair, shape=(2, 4)).guarantee(POWER, 1)
+    exact = []
+    for one, other in product(range(3), repeat=2):
+        both = [
+            model.update(model.prior, {}, np.array([1, 1, y]), POWER)["a"].astype(float)
+            for y in (one, other)
+        ]
+        laws = [stats.beta(a[one], a[other]) for a in both] if one != other else []
+        exact.append(hockey_stick(*laws, 0.2) if laws else 0.0)
+    assert faulty.delta(0.2) < max(exact) - 1e-3
+    assert promise.delta(0.2) == pytest.approx(max(exact), rel=1e-3)
+    assert conjugate_pair(levels(records_per_unit=2)) is None
+    assert pmp.certify(levels()).guarantee().theorem == "T9"
+
+
 def test_what_the_theorem_does_not_cover_has_no_pair():
     assert conjugate_pair(counts()) is not None
     assert conjugate_pair(pmp.trim(counts(), box={"rate": (0.1, 9)})) is None
@@ -133,8 +158,9 @@ def test_a_certificate_prices_what_has_no_range():
     assert certificate.guarantee(2).delta(1.0) == claimed(counts, 2).delta(1.0)
     assert certificate.guarantee().theorem == "T10, T13"
     assert "Gamma(1.5 + r) and Gamma(1.5), r = 1.2" in repr(certificate)
-    with pytest.raises(pmp.Unsupported):  # no rule for groups is proved
-        certificate.guarantee().group(2)
+    assert certificate.guarantee().group(2).delta(1.0) == claimed(
+        partial(counts, records_per_unit=2)
+    ).delta(1.0)
 
 
 def test_draws_at_that_price_are_untrimmed():
@@ -147,6 +173,26 @@ def test_draws_at_that_price_are_untrimmed():
     paid = pmp.sample(private, draws=1, delta=1e-5, ledger=ledger, progressbar=False)
     assert paid.guarantee.epsilon(1e-5) <= 30
     assert paid.guarantee.theorem == "T10, T13"
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("build", [counts, trials])
+def test_draws_of_the_worst_neighbors_nearly_spend_the_price(build):
+    """A false alarm in 10^9; a price of half the shift, planted, is refuted."""
+    draws, delta = 60_000, 0.3
+    far = (TOP, 0, 0), (0, 0, 0)
+    method = pmp.Conjugate()
+    name = "rate" if build is counts else "p"
+    found = [
+        method.sample(build(y), draws, SeededRandomness.from_seed(k), lambda done: None)[name]
+        for k, y in enumerate(far)
+    ]
+    lower = epsilon_lower_bound(*found, delta=delta, score=lambda theta: -theta[:, 0])
+    claim, faulty = (claimed(build, shrink=k, power=Fraction(1)).epsilon(delta) for k in (1, 2))
+    assert not lower.refutes(claim)
+    assert lower.refutes(faulty)
+    if build is counts:  # for trials the other records have to be far away too
+        assert lower.epsilon > 0.75 * claim
 
 
 @pytest.mark.audit

@@ -15,7 +15,7 @@ from pymc_private.samplers.engine import spread
 from pymc_private.samplers.linear import plan_schedule, public_constants
 from pymc_private.samplers.linear_data import make_structure
 from pymc_private.samplers.method import REAL, Draws, Progress
-from pymc_private.samplers.nuts import check_nuts, sample_nuts
+from pymc_private.samplers.nuts import SEED_BITS, check_nuts, sample_nuts
 from pymc_private.samplers.proximal import sample_proximal
 from pymc_private.samplers.randomness import Uniform, round_open, round_to_grid
 
@@ -146,7 +146,8 @@ class Nuts:
             theorem="T18",
             assumption=f"each draw is the last state of a fresh run of NUTS ({self.backend}, "
             f"{self.tune} steps) and within t = {self.tv:g} of the posterior in total variation: "
-            "stated, not proved; the back end's own generator is seeded by the operating system",
+            "stated, not proved; the back end's own generator starts from "
+            f"{SEED_BITS[self.backend]} bits of the operating system",
         )
 
     def seconds(self, private: PrivateModel, draws: int) -> float:

@@ -89,7 +89,7 @@ def check_nuts(private: PrivateModel, tv: float | None, backend: str, states_per
 
 
 def _refuse_broken(backend: str) -> None:
-    """Refuse a back end that would fail after the charge: PyMC drives those of JAX by their insides.
+    """Refuse a back end that would fail after the charge: PyMC drives those of JAX from within.
 
     Raises
     ------

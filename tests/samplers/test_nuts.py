@@ -135,7 +135,7 @@ def test_a_back_end_that_would_fail_is_refused_before_the_charge(backend, monkey
     monkeypatch.setattr(nuts.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(nuts.importlib.metadata, "version", lambda name: "9.9")
     monkeypatch.setattr(nuts, "_trial", lambda name: "TypeError: progress_bar")
-    with pytest.raises(pmp.Unsupported, match="9.9.*TypeError: progress_bar"):
+    with pytest.raises(pmp.Unsupported, match=r"9\.9.*TypeError: progress_bar"):
         pmp.Nuts(tv=1e-6, backend=backend).check(private)
 
 

@@ -206,7 +206,8 @@ class Factor:
         trail = bounds([self.h, *self.slopes], self.box)
         if not is_continuous_on_line([self.h], moving, trail):
             raise NotConcave(f"the density is not shown to be continuous in {self._all_names()}")
-        smooth = is_continuous_on_line(self.slopes, moving, trail)
+        steps = [is_continuous_on_line([g], moving, trail) for g in self.slopes]
+        smooth = all(steps)
         steady = self.slopes if smooth else without_kinks(self.h, self.inputs, self.box)
         if steady is None:
             raise NotConcave(f"the slope of the density may jump in {self._all_names()}")
@@ -225,7 +226,7 @@ class Factor:
             low=-low,
             high=high,
             gap=self.gaps(second if smooth else None, rows, low + high),
-            smooth=np.maximum(bend, 0.0) if smooth else np.full(self.size, np.inf),
+            smooth=np.where(np.repeat(steps, self.sizes), np.maximum(bend, 0.0), np.inf),
             sure=np.maximum(-rise, 0.0),
             ends=self.ends,
             is_quadratic=smooth and not any(kinds(second, self.inputs).get(s) for s in second),

@@ -11,12 +11,12 @@ from pytensor.graph.basic import Variable
 
 from pymc_private.analysis import simplify
 from pymc_private.analysis.rebuild import rebuild
-from pymc_private.models.curvature import curves
+from pymc_private.models.coefficients import Coefficients
+from pymc_private.models.curvature import Curves, curves
 from pymc_private.models.jacobian import coefficients
 from pymc_private.models.kinks import NotConcave
 from pymc_private.models.pinning import public_data
 from pymc_private.models.precision import (
-    SHRINK,
     NearlySingular,
     least_eigenvalue,
     lower_bound,
@@ -32,16 +32,19 @@ class PriorCurvature:
     Parameters
     ----------
     lower : array, shape (d, d)
-        It is at least this, which is positive definite.
-    upper : array, shape (d, d), or None
-        And at most this; None where there is no bound.
+        It is at least this, which is positive definite unless a flat prior was asked for.
     gaussian : array, shape (d, d), or None
         It is this everywhere, to the last digits: the log prior is quadratic on its region.
+    curves : Curves
+        Slopes and curvatures in the prior's own predictors.
+    a : Coefficients
+        Of those predictors, the same for all records.
     """
 
     lower: np.ndarray
-    upper: np.ndarray | None
     gaussian: np.ndarray | None
+    curves: Curves
+    a: Coefficients
 
 
 def prior_value(private: PrivateModel, record: SingleRecord) -> Variable:
@@ -52,7 +55,9 @@ def prior_value(private: PrivateModel, record: SingleRecord) -> Variable:
     return simplify([rebuild([graph.prior], swaps, known_size)[0].sum()])[0]
 
 
-def prior_curvature(private: PrivateModel, record: SingleRecord) -> PriorCurvature:
+def prior_curvature(
+    private: PrivateModel, record: SingleRecord, *, flat: bool = False
+) -> PriorCurvature:
     """Bound minus the Hessian of the log prior.
 
     Parameters
@@ -60,6 +65,8 @@ def prior_curvature(private: PrivateModel, record: SingleRecord) -> PriorCurvatu
     private : PrivateModel
     record : SingleRecord
         Whose parameters order the coordinates.
+    flat : bool
+        Whether a log-concave prior will do that is not strongly so.
 
     Returns
     -------
@@ -68,7 +75,7 @@ def prior_curvature(private: PrivateModel, record: SingleRecord) -> PriorCurvatu
     Raises
     ------
     NotConcave
-        The prior is not strongly log-concave on its region.
+        The prior is not log-concave on its region, or not strongly.
     """
     value = prior_value(private, record)
     try:
@@ -80,18 +87,19 @@ def prior_curvature(private: PrivateModel, record: SingleRecord) -> PriorCurvatu
     a = coefficients(found.predictors, record.parameters, [])
     lower = lower_bound(a, found.sure)
     try:
-        least_eigenvalue(lower)
+        if not flat:
+            least_eigenvalue(lower)
     except NearlySingular:
-        flat = _weakest(a.outer(found.sure), private.shapes)
+        weakest = _weakest(a.outer(found.sure), private.shapes)
         raise NotConcave(
-            f"the prior of {flat} is not strongly log-concave on its region (as Laplace, "
+            f"the prior of {weakest} is not strongly log-concave on its region (as Laplace, "
             "Exponential, StudentT, uniform and flat priors are not), or not to enough digits"
         ) from None
-    bounded = bool(np.all(np.isfinite(found.smooth)))
     return PriorCurvature(
         lower=lower,
-        upper=a.outer(found.smooth) * (1.0 + SHRINK) if bounded else None,
         gaussian=a.outer((found.sure + found.smooth) / 2.0) if found.is_quadratic else None,
+        curves=found,
+        a=a,
     )
 
 

@@ -12,7 +12,7 @@ from pymc_private.errors import DomainError
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.terms import Terms
 from pymc_private.samplers.engine import spread
-from pymc_private.samplers.linear import plan_schedule, public_constants
+from pymc_private.samplers.linear import plan_schedule, public_constants, whiten
 from pymc_private.samplers.linear_data import make_structure
 from pymc_private.samplers.method import REAL, Draws, Progress
 from pymc_private.samplers.nuts import SEED_BITS, check_nuts, sample_nuts
@@ -50,11 +50,12 @@ class Proximal:
 
     def terms(self, private: PrivateModel) -> Terms:
         """T18 and T21: the number of steps is public."""
-        schedule = plan_schedule(private, self.tv)
+        schedule, is_prior = plan_schedule(private, self.tv), whiten(private).start.is_prior
         return Terms(
             tv=self.tv,
             theorem="T18, T21",
-            assumption=f"{schedule.steps} steps of the proximal sampler from the prior, each drawn "
+            assumption=f"{schedule.steps} steps of the proximal sampler from "
+            f"{'the prior' if is_prior else 'a normal law on the region'}, each drawn "
             "exactly; floating-point errors are not in t",
         )
 

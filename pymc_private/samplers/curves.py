@@ -104,6 +104,50 @@ class General:
         return np.maximum(first + tangent - self.value(u + du), 0.0)
 
 
+@dataclass(frozen=True, eq=False)
+class Residual:
+    """What a log prior h is besides its sure curvature: h(u) + q (u - c)^2 / 2, concave.
+
+    Parameters
+    ----------
+    prior : General
+        h, all of its elements as one record.
+    sure : array, shape (k,)
+        q, at most -h''.
+    center : array, shape (k,)
+    """
+
+    prior: General
+    sure: np.ndarray
+    center: np.ndarray
+
+    def slope(self, u: np.ndarray) -> np.ndarray:
+        """h'(u) + q (u - c)."""
+        return self.prior.slope(u) + self.sure[:, None] * (u - self.center[:, None])
+
+    def bend(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
+        """That of h less q du^2 / 2, at least 0."""
+        return np.maximum(self.prior.bend(u, du) - 0.5 * self.sure @ du**2, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """The curve of the first rows, and another one of the rest."""
+
+    first: Curve
+    rest: Curve
+    count: int
+
+    def slope(self, u: np.ndarray) -> np.ndarray:
+        """Of all rows."""
+        return np.concatenate([self.first.slope(u[: self.count]), self.rest.slope(u[self.count :])])
+
+    def bend(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
+        """Of all records, and of the rest."""
+        k = self.count
+        return np.concatenate([self.first.bend(u[:k], du[:k]), self.rest.bend(u[k:], du[k:])])
+
+
 def _second_order(x: np.ndarray) -> np.ndarray:
     """e^x - 1 - x; by its series near zero."""
     small = np.abs(x) < 1e-3

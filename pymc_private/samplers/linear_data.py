@@ -16,12 +16,15 @@ from pymc_private.models.columns import columns_of
 from pymc_private.models.concavity import Concavity
 from pymc_private.models.coordinates import Role
 from pymc_private.models.curvature import Factor
+from pymc_private.models.prior_curvature import prior_value
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.single_record import SingleRecord, single_record
-from pymc_private.samplers.curves import Curve, General
+from pymc_private.samplers.batched import numbers_of
+from pymc_private.samplers.curves import Curve, General, Joined, Residual
 from pymc_private.samplers.likelihoods import special_curve
 from pymc_private.samplers.linear import Whitening, concave, whiten
 from pymc_private.samplers.proximal import Structure
+from pymc_private.samplers.reference import sure_of
 
 
 def make_structure(private: PrivateModel) -> tuple[Structure, Whitening]:
@@ -36,8 +39,28 @@ def make_structure(private: PrivateModel) -> tuple[Structure, Whitening]:
     factor = Factor(record.value, record.parameters, private.box, columns)
     rows, offset = _coefficients(factor.cores, record, data, white, private.n)
     curve, smooth = _curve(private, record, factor, data, found)
-    structure = Structure(rows, offset, curve, smooth, white.lower, white.upper)
-    return structure, white
+    if not white.start.is_prior:
+        rest, at, residual, bend = _prior_rows(private, record, found, white)
+        curve = Joined(curve, residual, len(rows))
+        rows, offset = np.concatenate([rows, rest]), np.concatenate([offset, at])
+        smooth = np.concatenate([smooth, bend])
+    walls = white.lower, white.upper
+    return Structure(rows, offset, curve, smooth, *walls, own=white.start.own), white
+
+
+def _prior_rows(
+    private: PrivateModel, record: SingleRecord, found: Concavity, white: Whitening
+) -> tuple[np.ndarray, np.ndarray, Residual, np.ndarray]:
+    """What a prior that is not Gaussian adds: its own predictors. Reads no data."""
+    factor = Factor(prior_value(private, record), record.parameters, private.box, [])
+    rows, at = _coefficients(factor.cores, record, {}, white, 1)
+    h = General(*_compiled(factor.h, factor.inputs, factor.sizes, {}, 1, 1.0))
+    known = found.prior.curves
+    sure = sure_of(known)
+    # At a kink the steps that look for the mode need some curvature: the slope's jump squared.
+    jump = np.where(np.isfinite(known.smooth), 0.0, known.high - known.low)
+    smooth = np.where(np.isfinite(known.smooth), known.smooth - sure, jump**2)
+    return rows, at, Residual(h, sure, at), smooth
 
 
 def _entries(private: PrivateModel, record: SingleRecord) -> dict[Variable, np.ndarray]:
@@ -110,29 +133,26 @@ def _compiled(
     power: float,
 ) -> tuple:
     """Functions of predictors of shape (n k, chains): h summed over elements, and its slope."""
-    gradient = pytensor.grad(h, inputs)
+    gradient = pytensor.grad(h, inputs, disconnected_inputs="ignore")
     wide = {u: pt.TensorType("float64", (None, None, *u.type.shape))() for u in inputs}
     fixed = {v: pt.TensorType(v.type.dtype, (1, None, *v.type.shape))() for v in data}
     graphs = simplify(vectorize_graph([h, *gradient], replace=wide | fixed))
-    mode = pytensor.compile.mode.Mode(linker="py", optimizer=None)
-    arguments = [*wide.values(), *fixed.values()]
-    value = pytensor.function(arguments, graphs[0], mode=mode, on_unused_input="ignore")
-    slope = pytensor.function(arguments, graphs[1:], mode=mode, on_unused_input="ignore")
-    held = [np.asarray(data[v])[None] for v in fixed]
+    held = {fixed[v]: np.asarray(data[v])[None] for v in fixed}
     ends = np.cumsum([0, *sizes])
 
-    def split(u: np.ndarray) -> list[np.ndarray]:
+    def split(u: np.ndarray) -> dict[Variable, np.ndarray]:
         chains = u.T.reshape(u.shape[1], n, -1)
-        return [
+        parts = [
             np.ascontiguousarray(chains[:, :, a:b]).reshape(len(chains), n, *v.type.shape)
             for v, a, b in zip(inputs, ends[:-1], ends[1:], strict=True)
         ]
+        return held | dict(zip(wide.values(), parts, strict=True))
 
     def values(u: np.ndarray) -> np.ndarray:
-        return power * np.broadcast_to(value(*split(u), *held), (u.shape[1], n)).T
+        return power * np.broadcast_to(numbers_of(graphs[:1], split(u))[0], (u.shape[1], n)).T
 
     def slopes(u: np.ndarray) -> np.ndarray:
-        parts = slope(*split(u), *held)
+        parts = numbers_of(graphs[1:], split(u))
         parts = [
             np.broadcast_to(p, (u.shape[1], n, *v.type.shape)).reshape(u.shape[1], n, -1)
             for p, v in zip(parts, inputs, strict=True)

@@ -46,8 +46,8 @@ class Curves:
         inf of -d2h/du_j2, at least 0.
     ends : pair of array, shape (k,)
         Least and greatest value of each predictor.
-    is_quadratic : bool
-        Whether second derivatives read no predictor: `sure` and `smooth` are one number each.
+    quadratic : array of bool, shape (k,)
+        Whether a second derivative reads no predictor: `sure` and `smooth` are one number.
     softmax : Softmax or None
         Then the k predictors are the scores of one softmax, and no other number is proved.
     """
@@ -59,8 +59,13 @@ class Curves:
     smooth: np.ndarray
     sure: np.ndarray
     ends: tuple[np.ndarray, np.ndarray]
-    is_quadratic: bool = False
+    quadratic: np.ndarray
     softmax: Softmax | None = None
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether the whole factor is quadratic."""
+        return bool(np.all(self.quadratic))
 
 
 def curves(
@@ -99,8 +104,9 @@ def curves(
     if found is not None:
         none = np.full(factor.size, np.inf)
         return Curves(
-            tuple(factor.cores), -none, none, none, none, factor.zeros, factor.ends, softmax=found
-        )
+            tuple(factor.cores), -none, none, none, none, factor.zeros, factor.ends,
+            factor.zeros > 0.0, softmax=found,
+        )  # fmt: skip
     return factor.bounded(rows)
 
 
@@ -221,6 +227,8 @@ class Factor:
                 f"the log density of '{self.names(core)}' is not shown to be concave: its second "
                 f"derivative is only known to be at most {rise[worst]:.3g}"
             )
+        read = kinds(second, self.inputs)
+        quadratic = [step and not read.get(s) for step, s in zip(steps, second, strict=True)]
         return Curves(
             predictors=tuple(self.cores),
             low=-low,
@@ -229,7 +237,7 @@ class Factor:
             smooth=np.where(np.repeat(steps, self.sizes), np.maximum(bend, 0.0), np.inf),
             sure=np.maximum(-rise, 0.0),
             ends=self.ends,
-            is_quadratic=smooth and not any(kinds(second, self.inputs).get(s) for s in second),
+            quadratic=np.repeat(quadratic, self.sizes),
         )
 
     def _all_names(self) -> str:

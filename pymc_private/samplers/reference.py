@@ -25,8 +25,6 @@ from pymc_private.models.pinning import public_data
 from pymc_private.models.precision import SHRINK
 from pymc_private.models.private_model import PrivateModel
 
-ALIKE = 1.0 + 1e-6
-"""Bounds of a curvature this close say that it is one number, to the last digits."""
 ENOUGH = 1.0
 """S r^2 from which on a parameter needs no helper."""
 HELP = 1.0
@@ -84,8 +82,8 @@ def reference(private: PrivateModel, found: Concavity) -> Reference:
 
 def sure_of(curves: Curves) -> np.ndarray:
     """The curvature of each predictor that the law of the start has: a normal law's own."""
-    alike = curves.smooth <= curves.sure * ALIKE
-    return np.where(alike, (curves.sure + np.where(alike, curves.smooth, 0.0)) / 2.0, curves.sure)
+    one = np.where(curves.quadratic, curves.smooth, curves.sure)
+    return np.asarray((curves.sure + one) / 2.0)
 
 
 def _independent(private: PrivateModel, found: Concavity) -> Reference:
@@ -105,7 +103,7 @@ def _independent(private: PrivateModel, found: Concavity) -> Reference:
     jump = _times(size, np.where(np.isinf(c.smooth), c.high - c.low, 0.0))
     low, high = _ends(private)
     half = (high - low) / 2.0
-    plain = (s > 0.0) & (most <= s * ALIKE)  # a normal law: no residual at any distance
+    plain = (s > 0.0) & np.all((a.T == 0.0) | c.quadratic, axis=1)  # normal: no residual at all
     helped = ~plain & ((s == 0.0) | (s < ENOUGH / half**2))
     lost = ~plain & ~(np.isfinite(steep) & np.isfinite(half))
     if np.any(lost):

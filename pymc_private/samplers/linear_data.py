@@ -7,6 +7,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import vectorize_graph
+from scipy.sparse import csr_array
 
 from pymc_private.analysis import simplify
 from pymc_private.analysis.rebuild import rebuild
@@ -20,11 +21,15 @@ from pymc_private.models.prior_curvature import prior_value
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.single_record import SingleRecord, single_record
 from pymc_private.samplers.batched import numbers_of
-from pymc_private.samplers.curves import Curve, General, Joined, Residual
+from pymc_private.samplers.curves import Curve, General, Joined, Residual, Scores
 from pymc_private.samplers.likelihoods import special_curve
 from pymc_private.samplers.linear import Whitening, concave, whiten
 from pymc_private.samplers.proximal import Structure
 from pymc_private.samplers.reference import sure_of
+
+SPARSE, LARGE = 0.2, 100_000
+"""Share of coefficients that are not zero up to which, and number from which on, the rows are kept
+without zeros: each score of a softmax reads the coefficients of its own class."""
 
 
 def make_structure(private: PrivateModel) -> tuple[Structure, Whitening]:
@@ -44,6 +49,8 @@ def make_structure(private: PrivateModel) -> tuple[Structure, Whitening]:
         curve = Joined(curve, residual, len(rows))
         rows, offset = np.concatenate([rows, rest]), np.concatenate([offset, at])
         smooth = np.concatenate([smooth, bend])
+    if np.count_nonzero(rows) < SPARSE * rows.size and rows.size > LARGE:
+        rows = csr_array(rows)
     walls = white.lower, white.upper
     return Structure(rows, offset, curve, smooth, *walls, own=white.start.own), white
 
@@ -121,7 +128,10 @@ def _curve(
     special = special_curve(private, h, inputs, record, data)
     if special is not None:
         return special, smooth
-    return General(*_compiled(h, inputs, factor.sizes, data, private.n, power)), smooth
+    general = General(*_compiled(h, inputs, factor.sizes, data, private.n, power))
+    if found.predictors[0].softmax is not None:  # `softmax_of` proved the form
+        return Scores.of_slope(general.derivative, private.n, factor.size), smooth
+    return general, smooth
 
 
 def _compiled(

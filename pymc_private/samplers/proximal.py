@@ -17,8 +17,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
 from pymc_private.samplers.curves import Curve
 from pymc_private.samplers.randomness import Uniform, normal
@@ -43,7 +45,7 @@ class Structure:
 
     Parameters
     ----------
-    rows : array, shape (N, d)
+    rows : array or sparse array, shape (N, d)
         Coefficients of the predictors.
     offset : array, shape (N,)
     curve : Curve
@@ -55,7 +57,7 @@ class Structure:
         Coefficients of z^2 / 2, which is |z|^2 / 2 unless a prior is flat along some of them.
     """
 
-    rows: np.ndarray
+    rows: np.ndarray | csr_array
     offset: np.ndarray
     curve: Curve
     smooth: float | np.ndarray
@@ -68,7 +70,7 @@ class Structure:
         """Number of coordinates."""
         return self.rows.shape[1]
 
-    @property
+    @cached_property
     def is_bounded(self) -> bool:
         """Whether there is a wall anywhere."""
         return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
@@ -126,7 +128,7 @@ def sample_proximal(
     -------
     array, shape (draws, d)
     """
-    block = max(1, MOST_NUMBERS // max(len(structure.rows), 1))
+    block = max(1, MOST_NUMBERS // max(structure.rows.shape[0], 1))
     kernel = _Kernel(structure, schedule.eta)
     found = []
     for start in range(0, draws, block):
@@ -156,16 +158,17 @@ class _Kernel:
         d = structure.dimension
         self.own = np.broadcast_to(np.asarray(structure.own, float), d)
         self.tight = self.own + 1.0 / eta  # strong convexity of F(x) = f(x) + |x - y|^2 / 2 eta
-        beta = np.broadcast_to(structure.smooth, len(structure.rows))
+        beta = np.broadcast_to(structure.smooth, structure.rows.shape[0])
+        curvature = structure.rows.T @ (beta[:, None] * structure.rows)
+        if issparse(curvature):
+            curvature = curvature.toarray()
         if structure.is_bounded:
             # An upper bound of the greatest eigenvalue, by the largest sum of a row.
-            curvature = (structure.rows.T * beta) @ structure.rows
             self.descent = None
             widest = float(np.abs(curvature).sum(axis=1).max(initial=0.0))
             self.rate = 1.0 / (float(self.tight.max()) + widest)
         else:
-            curvature = (structure.rows.T * beta) @ structure.rows + np.diag(self.tight)
-            self.descent = np.linalg.inv(curvature)
+            self.descent = np.linalg.inv(curvature + np.diag(self.tight))
             self.rate = 0.0
 
     def step(self, z: np.ndarray, randomness: Uniform) -> np.ndarray:

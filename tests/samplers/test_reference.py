@@ -143,6 +143,13 @@ def test_what_has_no_proved_speed_is_refused_by_name():
         pmp.Proximal().check(private)
 
 
+def test_no_claim_about_the_bits_is_made():
+    """strict=True is refused before the charge: no error of its floating point is bounded."""
+    with pytest.raises(pmp.Unsupported, match="no claim in floating point") as caught:
+        pmp.calibrate(private_of("Laplace"), epsilon=1, delta=1e-4, sampler="proximal", strict=True)
+    assert "strict=True with proximal" in str(caught.value)
+
+
 def test_the_claim_says_where_the_chain_starts():
     terms = pmp.Proximal().terms(private_of("Laplace"))
     assert "from a normal law on the region" in terms.assumption

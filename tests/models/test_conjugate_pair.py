@@ -20,7 +20,7 @@ from tests.statistics import cdf_envelope, epsilon_lower_bound
 
 TOP, N = 3, 3
 POWER = Fraction(2, 5)
-EPSILONS = (0.0, 0.2, 0.6, 1.0, 1.5)
+EPSILONS = (0.2, 1.0)
 
 
 def counts(y=(0,) * N, prior=(1.5, 2.0), top=TOP, **declared):
@@ -50,7 +50,7 @@ def posterior(build, y):
     return stats.gamma(found["a"], scale=1 / found["rate"])
 
 
-def hockey_stick(p, q, epsilon, points=20_001):
+def hockey_stick(p, q, epsilon, points=10_001):
     """Integral of (p - e^epsilon q)+ over quantiles of both laws."""
     low, high = min(p.ppf(1e-12), q.ppf(1e-12)), max(p.isf(1e-12), q.isf(1e-12))
     x = np.linspace(low**0.25, high**0.25, points) ** 4
@@ -101,7 +101,7 @@ def test_the_worst_pair_of_trials_has_the_exact_curve():
 
 def test_two_draws_are_within_their_curve():
     p, q = (posterior(counts, (0, 0, last)) for last in (TOP, 0))
-    edges = np.linspace(1e-3, max(p.ppf(1 - 1e-9), q.ppf(1 - 1e-9)) ** 0.25, 1201) ** 4
+    edges = np.linspace(1e-3, max(p.ppf(1 - 1e-9), q.ppf(1 - 1e-9)) ** 0.25, 601) ** 4
     one, two = np.diff(p.cdf(edges)), np.diff(q.cdf(edges))
     for epsilon in (0.3, 1.0):
         found = max(
@@ -123,13 +123,13 @@ def test_no_replaced_level_costs_more_than_the_two_least_cells():
     model, pair = recognize(levels()), conjugate_pair(levels())
     promise, faulty = pair.guarantee(POWER, 1), replace(pair, shape=(2, 4)).guarantee(POWER, 1)
     exact = []
-    for one, other in product(range(3), repeat=2):
+    for one, other in ((0, 1), (0, 2), (1, 2)):
         both = [
             model.update(model.prior, {}, np.array([1, 1, y]), POWER)["a"].astype(float)
             for y in (one, other)
         ]
-        laws = [stats.beta(a[one], a[other]) for a in both] if one != other else []
-        exact.append(hockey_stick(*laws, 0.2) if laws else 0.0)
+        laws = [stats.beta(a[one], a[other]) for a in both]
+        exact += [hockey_stick(*laws, 0.2), hockey_stick(*laws[::-1], 0.2)]
     assert faulty.delta(0.2) < max(exact) - 1e-3
     assert promise.delta(0.2) == pytest.approx(max(exact), rel=1e-3)
     assert conjugate_pair(levels(records_per_unit=2)) is None
@@ -163,6 +163,7 @@ def test_a_certificate_prices_what_has_no_range():
     ).delta(1.0)
 
 
+@pytest.mark.audit
 def test_draws_at_that_price_are_untrimmed():
     y = np.arange(40) % (TOP + 1)
     private, w = pmp.temper(counts(y, prior=(2.0, 1.0)), POWER), float(POWER)

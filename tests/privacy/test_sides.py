@@ -18,7 +18,7 @@ from pymc_private.privacy.atoms import Atom
 from pymc_private.privacy.pairs import DIRECTIONS, composed, curve_of
 
 LARGE, SMALL = (2.2, 13.0), (0.5, 4.7)
-EPSILONS = (0.2, 1.0, 2.0)
+EPSILONS = (0.2, 2.0)
 _T = np.linspace(-50, 50, 20_001)
 MASS = special.expit(_T) * special.expit(-_T) * (_T[1] - _T[0])
 

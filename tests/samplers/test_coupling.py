@@ -25,7 +25,7 @@ def truth(private, root, steps):
     """Total variation of a Metropolis chain from the posterior after each step, on a grid."""
     variance = 1 / (1 + 4 / 4)
     law = stats.norm(variance * (3 + Y.sum() / 4), np.sqrt(variance))
-    at = np.linspace(-3, 7, 1001)
+    at = np.linspace(-3, 7, 401)
     target = law.pdf(at) * (at[1] - at[0])
     start = private.model.initial_point()["mu"]
     now = (np.abs(at - start) <= 1).astype(float)
@@ -48,12 +48,12 @@ def test_the_bound_is_above_the_truth_and_a_false_coupling_is_caught(fault, monk
     if fault:  # the second chain jumps to the first whenever that one moves
         monkeypatch.setattr(coupling.np.linalg, "solve", lambda root, gap: np.zeros_like(gap))
         monkeypatch.setattr(coupling.np.linalg, "norm", lambda gap: 1.0)
-    met = np.array([chains.meeting(5, 2000) for _ in range(400)])
+    met = np.array([chains.meeting(5, 2000) for _ in range(250)])
     evidence = CouplingEvidence(met, 5, 2000)
     limits = [evidence.bound(k)[1] for k in steps]
     above = [b >= t for b, t in zip(limits, truth(private, chains.root[0, 0], steps), strict=True)]
     assert all(above) != fault
-    assert fault or evidence.bound(40)[1] == pytest.approx(3 / 400)
+    assert fault or evidence.bound(40)[1] == pytest.approx(3 / 250)
 
 
 def test_pairs_that_never_met_leave_the_bound_at_one():

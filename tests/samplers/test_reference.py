@@ -208,9 +208,9 @@ def test_many_draws_follow_the_posterior(name):
 
 @pytest.mark.audit
 def test_worst_neighbors_keep_the_promise_and_half_the_range_is_refuted():
-    outcomes = [np.array([y]) for y in (1, 0)]
+    outcomes = [np.array([y, 0]) for y in (1, 0)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tests.samplers.test_reference.X", np.array([1.0]))
+        patch.setattr("tests.samplers.test_reference.X", np.array([1.0, 0.0]))
         p, q = (
             draws(private_of("uniform", y), 6000, 1e-6, seed=k)["b"] for k, y in enumerate(outcomes)
         )

@@ -60,7 +60,11 @@ def _prior_rows(
 ) -> tuple[np.ndarray, np.ndarray, Residual, np.ndarray]:
     """What a prior that is not Gaussian adds: its own predictors. Reads no data."""
     factor = Factor(prior_value(private, record), record.parameters, private.box, [])
-    rows, at = _coefficients(factor.cores, record, {}, white, 1)
+    flat = pt.concatenate([core.ravel() for core in factor.cores])
+    zero = {v: pt.zeros(v.type.shape) for v in record.parameters.values()}
+    raw = found.prior.a.center[0]
+    rows = raw @ white.matrix.T
+    at = Concrete({})(rebuild([flat], zero)[0]) + raw @ white.center
     h = General(*_compiled(factor.h, factor.inputs, factor.sizes, {}, 1, 1.0))
     known = found.prior.curves
     sure = sure_of(known)

@@ -30,6 +30,8 @@ LOOSENESS = 4.0
 """c of eta = c / tr(A - P) on R^d: acceptance at the mode is at least e^(-c/2)."""
 WALLED = 2.0
 """c of eta = c / (d lambda_max(A - P)) on a box: acceptance is at least e^(-c/2) everywhere."""
+KINKED = 5.0
+"""c of eta = (c / sum of the jumps of slopes)^2: an acceptance of some e^-2 with all kinks near."""
 DESCENTS, NEAR = 40, 0.25
 """Most steps towards the mode, and nats of acceptance from which on it is near enough: any point
 is correct, a nearer one is cheaper."""
@@ -97,12 +99,12 @@ def step_size(trace: float, dimension: int, *, bounded: bool, jumps: float = 0.0
     """Eta for a public bound of tr(A - P) in the coordinates of the prior.
 
     Any eta > 0 is correct. This one makes a trial succeed with at least a public probability: a
-    kink, where the slope jumps by L, costs some L sqrt(eta) nats.
+    kink, where the slope jumps by L, costs at most some 0.4 L sqrt(eta) nats.
     """
     smooth = math.inf if trace <= 0.0 else LOOSENESS / trace
     if bounded and trace > 0.0:
         smooth = WALLED / (dimension * trace)
-    eta = min(smooth, (WALLED / jumps) ** 2 if jumps > 0.0 else math.inf)
+    eta = min(smooth, (KINKED / jumps) ** 2 if jumps > 0.0 else math.inf)
     return eta if math.isfinite(eta) else 1.0
 
 

@@ -25,6 +25,8 @@ from pymc_private.models.pinning import public_data
 from pymc_private.models.precision import SHRINK
 from pymc_private.models.private_model import PrivateModel
 
+ROUNDING = 1e-12
+"""Relative radius up to which a coefficient is a number and its rounding."""
 ENOUGH = 1.0
 """S r^2 from which on a parameter needs no helper."""
 HELP = 1.0
@@ -89,7 +91,9 @@ def sure_of(curves: Curves) -> np.ndarray:
 def _independent(private: PrivateModel, found: Concavity) -> Reference:
     """One parameter at a time: entry i of every array is about theta_i."""
     c, a = found.prior.curves, found.prior.a.center[0]
-    if np.any(np.count_nonzero(a, axis=1) > 1) or np.any(found.prior.a.radius[0] > 0.0):
+    radius = found.prior.a.radius[0]
+    reads = (a != 0.0) | (radius > 0.0)
+    if np.any(reads.sum(axis=1) > 1) or np.any(radius > ROUNDING * np.abs(a)):
         raise Unsupported(
             "the proximal sampler knows dependent parameters under Gaussian priors only",
             got="a prior of another kind in which parameters meet",

@@ -17,6 +17,7 @@ from pymc_private.samplers.linear import plan_schedule, public_constants, whiten
 from pymc_private.samplers.linear_data import make_structure
 from pymc_private.samplers.proximal import Schedule, sample_proximal
 from pymc_private.samplers.randomness import SeededRandomness
+from tests.samplers.test_linear import graph_slope
 from tests.statistics import cdf_envelope, epsilon_lower_bound
 
 N = 12
@@ -112,6 +113,26 @@ def test_the_divergence_contracts_as_fast_as_the_schedule_says(name):
 def test_draws_follow_the_posterior(name):
     _, edges, weight = on_grid(name)
     assert cdf_envelope(draws(private_of(name))["b"], cdf_of(edges, weight)).passes
+
+
+def test_the_structure_has_the_slope_of_the_graph():
+    """Vectors of parameters of several kinds, in boxes and without."""
+    rng = np.random.default_rng(1)
+    x, y = rng.uniform(-0.5, 0.5, (N, 4)), Y
+    with pm.Model(coords={"i": range(N), "f": range(4)}) as model:
+        data = pm.Data("x", x, dims=("i", "f"))
+        b, c = pm.Laplace("b", [0.1, -0.2], 0.7, shape=2), pm.Normal("c", 0.3, [1.0, 2.0], shape=2)
+        pm.Bernoulli("y", logit_p=data[:, :2] @ b + data[:, 2:] @ c, observed=y, dims="i")
+    declared = pmp.privatize(model, records="i", domain={"x": pmp.Ball(1.0)})
+    private = pmp.trim(declared, box={"b": (-1.5, 2)})
+    s, white = make_structure(private)
+    assert np.array_equal(s.own, [0.0, 0.0, 1.0, 1.0])
+    for _ in range(3):
+        z = rng.uniform(np.maximum(s.lower, -1), np.minimum(s.upper, 1))
+        u = s.rows @ z[:, None] + s.offset[:, None]
+        found = -s.own * z + (s.curve.slope(u).T @ s.rows)[0]
+        exact = white.matrix @ graph_slope(private, white.back(z[None])[0])
+        assert np.allclose(found, exact, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("fault", ["own", "residual"])

@@ -121,7 +121,7 @@ def test_the_structure_has_the_slope_of_the_graph():
     x, y = rng.uniform(-0.5, 0.5, (N, 4)), Y
     with pm.Model(coords={"i": range(N), "f": range(4)}) as model:
         data = pm.Data("x", x, dims=("i", "f"))
-        b, c = pm.Laplace("b", [0.1, -0.2], 0.7, shape=2), pm.Normal("c", 0.3, [1.0, 2.0], shape=2)
+        b, c = pm.Laplace("b", 0.1, 0.7, shape=2), pm.Normal("c", 0.3, [1.0, 2.0], shape=2)
         pm.Bernoulli("y", logit_p=data[:, :2] @ b + data[:, 2:] @ c, observed=y, dims="i")
     declared = pmp.privatize(model, records="i", domain={"x": pmp.Ball(1.0)})
     private = pmp.trim(declared, box={"b": (-1.5, 2)})

@@ -56,6 +56,7 @@ from pymc_private.models.trim import trim
 from pymc_private.privacy import Guarantee, Ledger
 from pymc_private.report import Report, compare, report
 from pymc_private.samplers.approximate import Nuts, Proximal
+from pymc_private.samplers.coupling import CouplingEvidence, coupling_evidence
 from pymc_private.samplers.diagnostics import CuratorDiagnostics, diagnose
 from pymc_private.samplers.method import Boxes, Conjugate, Grid
 
@@ -89,6 +90,7 @@ __all__ = [
     "Certificate",
     "Conjugate",
     "Counts",
+    "CouplingEvidence",
     "CuratorDiagnostics",
     "Dialogue",
     "DomainError",
@@ -126,6 +128,7 @@ __all__ = [
     "compare",
     "constants",
     "count_posterior",
+    "coupling_evidence",
     "diagnose",
     "dirichlet",
     "errors",

@@ -69,6 +69,8 @@ class Affordable:
             powers.append(Fraction(self.range) / Fraction(certificate.charged_range))
         if math.isfinite(certificate.charged_mu) and self.mu > 0.0:
             powers.append(self._power_by_mu(certificate))
+        if certificate.charged_pair is not None and self.exact > 0.0:
+            powers.append(self._power_by_pair(certificate))
         power = min(_shorter(max(powers)), Fraction(1))
         while power and not self.fits(certificate.tempered(certificate.power * power)):
             power = _shorter(power * (1 - Fraction(1, 10**DIGITS)))
@@ -81,6 +83,17 @@ class Affordable:
             return certificate.tempered(certificate.power * Fraction(power)).mu <= self.mu
 
         return Fraction(_largest(fits, min(1.0, self.mu / certificate.mu) * (1.0 - 1e-9)))
+
+    def _power_by_pair(self, certificate: Certificate) -> Fraction:
+        """Bisection: r is the power times a public number, and delta rises with it (T12)."""
+        low, high = Fraction(0), Fraction(1)
+        while high - low > low / 256 and high > Fraction(1, 2**40):
+            middle = (low + high) / 2 if low else high / 4
+            if self.fits(certificate.tempered(certificate.power * middle)):
+                low = middle
+            else:
+                high = middle
+        return low
 
 
 def _shorter(power: Fraction) -> Fraction:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pymc_private.models.assumptions import ASSUMPTIONS
 from pymc_private.models.concavity import Gaussian
+from pymc_private.models.conjugate_pair import ConjugatePair
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.models.log_concave import Concavity
 from pymc_private.models.one_kind import round_up
@@ -63,6 +64,9 @@ class Certificate:
         other model: `lipschitz_tail`.
     gaussian : Gaussian or None
         What is proved of a log-concave posterior (T7, T22).
+    pair : ConjugatePair or None
+        The exact price of an untrimmed conjugate posterior (T9, T10, T13), where neither a range
+        nor a mu is proved.
     """
 
     range: float
@@ -81,6 +85,7 @@ class Certificate:
     terms: Terms = EXACT
     lipschitz: LipschitzTail | None = field(default=None, compare=False)
     gaussian: Gaussian | None = field(default=None, compare=False, repr=False)
+    pair: ConjugatePair | None = None
 
     @property
     def concavity(self) -> Concavity | None:
@@ -155,20 +160,29 @@ class Certificate:
         """
         return math.inf if self.terms.discrete or self.terms.slack else self.mu
 
+    @property
+    def charged_pair(self) -> ConjugatePair | None:
+        """The pair, where it is the only price and the draws have the law that it speaks of."""
+        priced = math.isfinite(self.charged_range) or math.isfinite(self.charged_mu)
+        return None if priced or self.terms.discrete or self.terms.slack else self.pair
+
     def guarantee(self, draws: int = 1) -> Guarantee:
         """What `draws` draws from one posterior cost, on these terms (T1-T3, T7, T18)."""
         terms = self.terms
-        exact = Guarantee.posterior_of(
-            self.charged_range,
-            self.charged_mu,
-            draws,
-            neighbors=self.neighbors,
-            theorem=", ".join(filter(None, (self._theorems(), terms.theorem))),
-            assumptions=(*terms.words, *ASSUMPTIONS, *self.claims),
-        )
+        words: dict[str, Any] = {
+            "neighbors": self.neighbors,
+            "theorem": ", ".join(filter(None, (self._theorems(), terms.theorem))),
+            "assumptions": (*terms.words, *ASSUMPTIONS, *self.claims),
+        }
+        if self.charged_pair is not None:
+            exact = self.charged_pair.guarantee(self.power, draws, **words)
+        else:
+            exact = Guarantee.posterior_of(self.charged_range, self.charged_mu, draws, **words)
         return exact.within(terms.tv, draws) if terms.tv else exact
 
     def _theorems(self) -> str:
+        if self.charged_pair is not None:
+            return self.charged_pair.theorem
         proved = [self.theorem] if math.isfinite(self.charged_range) else []
         return ", ".join([*proved, *(["T7"] if math.isfinite(self.charged_mu) else [])])
 
@@ -187,6 +201,8 @@ class Certificate:
 
     def __repr__(self) -> str:
         lines = ["Certificate", *self._range_lines(), *self._gaussian_lines()]
+        if self.pair is not None:
+            lines.append(f"  the worst pair of posteriors: {self.pair.words(self.power)}")
         if self.lipschitz is not None:
             lines.append(f"  over the prior: {self.lipschitz.words}")
         return "\n".join([*lines, *(f"  claimed: {claim}" for claim in self.claims)])

@@ -11,6 +11,7 @@ from pymc_private.errors import NotCertified
 from pymc_private.models.certificate import THEOREM, Certificate, fingerprint_of, times
 from pymc_private.models.clip import claims_of_clip
 from pymc_private.models.concavity import Gaussian, gaussian
+from pymc_private.models.conjugate_pair import conjugate_pair
 from pymc_private.models.given import private_model
 from pymc_private.models.kinds import Kind, coupling_words, kinds_of_records
 from pymc_private.models.one_kind import range_of_kind
@@ -61,6 +62,7 @@ def certify(
     """
     private = private_model(private)
     start = time.perf_counter()
+    pair = None
     deadline = math.inf if seconds is None else start + seconds
     with untraced():
         kinds = kinds_of_records(private)
@@ -72,8 +74,10 @@ def certify(
     except NotCertified as error:
         concave = normal.concavity
         if concave is None or math.isinf(concave.mu(private.power)):
-            raise _neither(error, normal) from None
-        found = Refined(math.inf, 0.0)  # T7 alone prices the draws
+            pair = conjugate_pair(private)
+            if pair is None:
+                raise _neither(error, normal) from None
+        found = Refined(math.inf, 0.0)  # T7, or T13, alone prices the draws
     coupling = coupling_words(kinds)
     scale = private.power * private.records_per_unit
     return Certificate(
@@ -92,6 +96,7 @@ def certify(
         coupling=coupling,
         lipschitz=None if private.graph.windows else proved_tail(private),
         gaussian=normal,
+        pair=pair,
     )
 
 

@@ -39,7 +39,7 @@ from pymc_private.privacy.neighbors import ADD_REMOVE
 MOST_PARAMETERS = 2000
 
 
-def concavity(private: PrivateModel) -> Concavity:
+def concavity(private: PrivateModel, *, flat: bool = False) -> Concavity:
     """Prove that the posterior is strongly log-concave, whatever the records, and how strongly.
 
     Reads no data.
@@ -47,6 +47,8 @@ def concavity(private: PrivateModel) -> Concavity:
     Parameters
     ----------
     private : PrivateModel
+    flat : bool
+        Whether the prior need not be strongly log-concave: for samplers, not for T7.
 
     Returns
     -------
@@ -58,13 +60,15 @@ def concavity(private: PrivateModel) -> Concavity:
     NotConcave
         Saying which parameters, and why.
     """
-    found = gaussian(private)
+    found = gaussian(private, flat=flat)
     if found.concavity is None:
         raise NotConcave(found.refusal)
     return found.concavity
 
 
-def gaussian(private: PrivateModel, record: SingleRecord | None = None) -> Gaussian:
+def gaussian(
+    private: PrivateModel, record: SingleRecord | None = None, *, flat: bool = False
+) -> Gaussian:
     """What `concavity` answers, without proving it yet.
 
     Parameters
@@ -72,15 +76,17 @@ def gaussian(private: PrivateModel, record: SingleRecord | None = None) -> Gauss
     private : PrivateModel
     record : SingleRecord, optional
         Of that model, where it is at hand.
+    flat : bool
+        See `concavity`.
     """
     try:
         _refuse_forms(private)
     except NotConcave as reason:
         return Gaussian(reason)
     asked = _ASKED.setdefault(private.graph, {})
-    key = _question(private)
+    key = (*_question(private), flat)
     if key not in asked:
-        asked[key] = Gaussian(_posterior(private, record))
+        asked[key] = Gaussian(_posterior(private, record, flat=flat))
     return asked[key]
 
 
@@ -164,6 +170,8 @@ class Posterior:
     records_per_unit : int
     n : int or None
         Number of records, where it is public.
+    flat : bool
+        Whether the prior need not be strongly log-concave.
     """
 
     record: SingleRecord
@@ -174,9 +182,12 @@ class Posterior:
     neighbors: str
     records_per_unit: int
     n: int | None
+    flat: bool
 
 
-def _posterior(private: PrivateModel, record: SingleRecord | None) -> Posterior | NotConcave:
+def _posterior(
+    private: PrivateModel, record: SingleRecord | None, *, flat: bool
+) -> Posterior | NotConcave:
     """The question about a model."""
     record = record or single_record(private.graph, private.sources, private.n, private.shapes)
     if record is None:
@@ -191,6 +202,7 @@ def _posterior(private: PrivateModel, record: SingleRecord | None) -> Posterior 
         neighbors=private.neighbors,
         records_per_unit=private.records_per_unit,
         n=private.n if private.neighbors != ADD_REMOVE else None,
+        flat=flat,
     )
 
 
@@ -200,14 +212,13 @@ def _proved(asked: Posterior) -> Concavity:
     rows = _public_rows(record, columns)
     factor = Factor(record.value, record.parameters, asked.box, columns)
     factor.refuse_meeting()  # most models that are not concave end here, for little
-    prior = prior_curvature(asked.prior, record.parameters, asked.box)
+    prior = prior_curvature(asked.prior, record.parameters, asked.box, flat=asked.flat)
     found = factor.curves(rows)
     predictors = _predictors(found, record, columns, rows)
     return Concavity(
         shapes=asked.shapes,
         prior_precision=prior.lower,
-        prior_smoothness=prior.upper,
-        gaussian=prior.gaussian,
+        prior=prior,
         sure=_sure(predictors, len(prior.lower), asked.n),
         predictors=predictors,
         neighbors=asked.neighbors,

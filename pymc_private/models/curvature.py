@@ -47,8 +47,8 @@ class Curves:
         inf of -d2h/du_j2, at least 0.
     ends : pair of array, shape (k,)
         Least and greatest value of each predictor.
-    is_quadratic : bool
-        Whether second derivatives read no predictor: `sure` and `smooth` are one number each.
+    quadratic : array of bool, shape (k,)
+        Whether a second derivative reads no predictor: `sure` and `smooth` are one number.
     softmax : Softmax or None
         Then the k predictors are the scores of one softmax, and no other number is proved.
     """
@@ -60,8 +60,13 @@ class Curves:
     smooth: np.ndarray
     sure: np.ndarray
     ends: tuple[np.ndarray, np.ndarray]
-    is_quadratic: bool = False
+    quadratic: np.ndarray
     softmax: Softmax | None = None
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether the whole factor is quadratic."""
+        return bool(np.all(self.quadratic))
 
 
 def curves(
@@ -162,8 +167,9 @@ class Factor:
             return self.bounded(rows)
         none = np.full(self.size, np.inf)
         return Curves(
-            tuple(self.cores), -none, none, none, none, self.zeros, self.ends, softmax=found
-        )
+            tuple(self.cores), -none, none, none, none, self.zeros, self.ends,
+            self.zeros > 0.0, softmax=found,
+        )  # fmt: skip
 
     def _refuse_undefined(self, box: Mapping[str, Bounds]) -> None:
         """A predictor must be a number for every record; it is, if it is one at some parameters."""
@@ -231,13 +237,15 @@ class Factor:
         trail = bounds([self.h, *self.slopes], self.box)
         if not is_continuous_on_line([self.h], moving, trail):
             raise NotConcave(f"the density is not shown to be continuous in {self._all_names()}")
-        smooth = is_continuous_on_line(self.slopes, moving, trail)
+        steps = [is_continuous_on_line([g], moving, trail) for g in self.slopes]
+        smooth = all(steps)
         steady = self.slopes if smooth else without_kinks(self.h, self.inputs, self.box)
         if steady is None:
             raise NotConcave(f"the slope of the density may jump in {self._all_names()}")
         second = [gradient_of(g.sum(), [u])[0] for g, u in zip(steady, self.inputs, strict=True)]
-        is_quadratic = smooth and not any(kinds(second, self.inputs).get(s) for s in second)
-        if is_quadratic and not self.columns:
+        read = kinds(second, self.inputs)
+        quadratic = [step and not read.get(s) for step, s in zip(steps, second, strict=True)]
+        if all(quadratic) and not self.columns:
             found = extremes_of_numbers(second, self.box)
         else:
             search = Extremes(self.line, self.columns, [*self.slopes, *second], rows)
@@ -255,10 +263,10 @@ class Factor:
             low=-low,
             high=high,
             gap=self.gaps(second if smooth else None, rows, low + high),
-            smooth=np.maximum(bend, 0.0) if smooth else np.full(self.size, np.inf),
+            smooth=np.where(np.repeat(steps, self.sizes), np.maximum(bend, 0.0), np.inf),
             sure=np.maximum(-rise, 0.0),
             ends=self.ends,
-            is_quadratic=is_quadratic,
+            quadratic=np.repeat(quadratic, self.sizes),
         )
 
     def _all_names(self) -> str:

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytensor
 import pytensor.scalar.basic as ps
+import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis import bounds
+from pymc_private.analysis import bounds, simplify
 from pymc_private.analysis.affine import Kind, kinds
 from pymc_private.analysis.continuity import is_continuous_on_line, moving_variables
 from pymc_private.analysis.exponents import tidy
@@ -52,6 +53,9 @@ def without_kinks(
     if kinds([rest], fresh).get(rest) is not Kind.AFFINE:
         return None
     weights = gradient_of(rest, fresh)
+    if all(None not in v.type.shape for v in fresh):
+        # Affine, so they are the same at zero; sizes may still be read off the kinks.
+        weights = simplify(rebuild(weights, {v: pt.zeros(v.type.shape) for v in fresh}))
     if not set(ancestors(weights)).isdisjoint([*inputs, *fresh]):
         return None
     trail = bounds(weights, box)

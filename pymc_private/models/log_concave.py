@@ -11,6 +11,7 @@ import numpy as np
 
 from pymc_private.models.precision import SHRINK, NearlySingular, least_eigenvalue, whitener
 from pymc_private.models.predictor import Predictor, are_disjoint
+from pymc_private.models.prior_curvature import PriorCurvature
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
 
@@ -24,10 +25,8 @@ class Concavity:
         Of the parameters, in the order in which theta holds them, raveled, in natural units.
     prior_precision : array, shape (d, d)
         Minus the Hessian of the log prior is at least this.
-    prior_smoothness : array, shape (d, d), or None
-        And at most this; None where there is no bound.
-    gaussian : array, shape (d, d), or None
-        The precision of a Gaussian prior, to the last digits; None for any other prior.
+    prior : PriorCurvature
+        Where that comes from; its `gaussian` is the precision of a Gaussian prior.
     sure : array, shape (d, d)
         What all n records together add to the precision, whatever they are, at power one.
     predictors : tuple of Predictor
@@ -39,8 +38,7 @@ class Concavity:
 
     shapes: Mapping[str, tuple[int, ...]]
     prior_precision: np.ndarray
-    prior_smoothness: np.ndarray | None
-    gaussian: np.ndarray | None
+    prior: PriorCurvature
     sure: np.ndarray
     predictors: tuple[Predictor, ...]
     neighbors: str
@@ -74,7 +72,7 @@ class Concavity:
         return float(power) * sum(p.trace(eye) for p in self.predictors)
 
     def trace(self, metric: np.ndarray, n: int, power: float | Fraction = 1) -> float:
-        """Bound of tr(M^-1 (A - P)) for P <= Hessian <= A, whatever the n records are (T21).
+        """Bound of tr(M^-1 (A - P)) for the likelihood, whatever the n records are (T21).
 
         Parameters
         ----------
@@ -84,23 +82,22 @@ class Concavity:
             Number of records.
         power : float
         """
-        if self.prior_smoothness is None:
-            return math.inf
         w = whitener(metric)
-        excess = self.prior_smoothness - self.prior_precision
-        prior = float(np.sum((w @ excess) * w))
-        return max(prior, 0.0) + float(power) * n * sum(p.trace(w) for p in self.predictors)
+        return float(power) * n * sum(p.trace(w) for p in self.predictors)
+
+    def steepness(self, metric: np.ndarray, n: int, power: float | Fraction = 1) -> float:
+        """Bound of |M^(-1/2) w sum_i grad log p(x_i)| for n records, whatever they are (T21).
+
+        The start of a proximal sampler is an exact draw of a law of precision M on the region, of
+        which the posterior is a known slope away; the log-Sobolev inequality (Bakry and Emery)
+        then bounds their divergence.
+        """
+        w = whitener(metric)
+        return _up(power) * n * sum(p.reach(w, of_difference=False) for p in self.predictors)
 
     def prior_gap(self, n: int, power: float | Fraction = 1) -> float:
-        """Bound of KL(prior || posterior) for n records, whatever they are (T21).
-
-        The start of a proximal sampler: one exact draw of the prior on the region. The posterior
-        has a log-Sobolev inequality in the metric P of the prior (Bakry and Emery), so the
-        divergence is at most E |P^(-1/2) w sum_i grad log p(x_i)|^2 / 2 under the prior.
-        """
-        w = whitener(self.prior_precision)
-        steep = sum(p.reach(w, of_difference=False) for p in self.predictors)
-        return 0.5 * (_up(power) * n * steep) ** 2 * (1.0 + SHRINK)
+        """Bound of KL(prior || posterior) for n records, whatever they are: half its square."""
+        return 0.5 * self.steepness(self.prior_precision, n, power) ** 2 * (1.0 + SHRINK)
 
     def _reach(self, w: np.ndarray, power: float | Fraction) -> float:
         """sup |W (change of the gradient)| over neighbors."""

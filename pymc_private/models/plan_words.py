@@ -56,6 +56,9 @@ def _kept(plan: Plan) -> str:
 
 def _bound(plan: Plan) -> str:
     """What is proved of one record."""
+    pair = plan.certificate.charged_pair
+    if pair is not None:
+        return f"the worst pair of posteriors: {pair.words(plan.certificate.power)}"
     if math.isinf(plan.certificate.range):
         return f"one exact draw is {number(plan.certificate.mu, 6)}-GDP (T7)"
     return (

@@ -12,12 +12,12 @@ from pytensor.graph.basic import Variable
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import simplify
 from pymc_private.analysis.rebuild import rebuild
-from pymc_private.models.curvature import curves
+from pymc_private.models.coefficients import Coefficients
+from pymc_private.models.curvature import Curves, curves
 from pymc_private.models.jacobian import coefficients
 from pymc_private.models.kinks import NotConcave
 from pymc_private.models.pinning import public_data
 from pymc_private.models.precision import (
-    SHRINK,
     NearlySingular,
     least_eigenvalue,
     lower_bound,
@@ -33,16 +33,19 @@ class PriorCurvature:
     Parameters
     ----------
     lower : array, shape (d, d)
-        It is at least this, which is positive definite.
-    upper : array, shape (d, d), or None
-        And at most this; None where there is no bound.
+        It is at least this, which is positive definite unless a flat prior was asked for.
     gaussian : array, shape (d, d), or None
         It is this everywhere, to the last digits: the log prior is quadratic on its region.
+    curves : Curves
+        Slopes and curvatures in the prior's own predictors.
+    a : Coefficients
+        Of those predictors, the same for all records.
     """
 
     lower: np.ndarray
-    upper: np.ndarray | None
     gaussian: np.ndarray | None
+    curves: Curves
+    a: Coefficients
 
 
 def prior_value(private: PrivateModel, record: SingleRecord) -> Variable:
@@ -54,7 +57,11 @@ def prior_value(private: PrivateModel, record: SingleRecord) -> Variable:
 
 
 def prior_curvature(
-    value: Variable, parameters: Mapping[str, Variable], box: Mapping[str, Bounds]
+    value: Variable,
+    parameters: Mapping[str, Variable],
+    box: Mapping[str, Bounds],
+    *,
+    flat: bool = False,
 ) -> PriorCurvature:
     """Bound minus the Hessian of the log prior.
 
@@ -65,6 +72,8 @@ def prior_curvature(
     parameters : dict of str to Variable
         Its inputs, in the order of the coordinates.
     box : dict of str to Bounds
+    flat : bool
+        Whether a log-concave prior will do that is not strongly so.
 
     Returns
     -------
@@ -73,7 +82,7 @@ def prior_curvature(
     Raises
     ------
     NotConcave
-        The prior is not strongly log-concave on its region.
+        The prior is not log-concave on its region, or not strongly.
     """
     try:
         found = curves(simplify([value])[0], parameters, box, [])
@@ -84,18 +93,19 @@ def prior_curvature(
     a = coefficients(found.predictors, parameters, [])
     lower = lower_bound(a, found.sure)
     try:
-        least_eigenvalue(lower)
+        if not flat:
+            least_eigenvalue(lower)
     except NearlySingular:
-        flat = _weakest(a.outer(found.sure), {k: v.type.shape for k, v in parameters.items()})
+        weakest = _weakest(a.outer(found.sure), {k: v.type.shape for k, v in parameters.items()})
         raise NotConcave(
-            f"the prior of {flat} is not strongly log-concave on its region (as Laplace, "
+            f"the prior of {weakest} is not strongly log-concave on its region (as Laplace, "
             "Exponential, StudentT, uniform and flat priors are not), or not to enough digits"
         ) from None
-    bounded = bool(np.all(np.isfinite(found.smooth)))
     return PriorCurvature(
         lower=lower,
-        upper=a.outer(found.smooth) * (1.0 + SHRINK) if bounded else None,
         gaussian=a.outer((found.sure + found.smooth) / 2.0) if found.is_quadratic else None,
+        curves=found,
+        a=a,
     )
 
 

@@ -32,6 +32,8 @@ LETTERS = {
     "approximate": "epsilon",
     "beta_pair": "r",
     "gamma_pair": "r",
+    "gamma_shift": "r",
+    "gamma_either": "r",
     "mollifier": "epsilon",
     "window": "epsilon",
     "rdp": "the Renyi divergence",
@@ -39,7 +41,11 @@ LETTERS = {
     "none": "epsilon",
 }
 """Kinds of promise, and what the value of each is called."""
-SHAPED = {"beta_pair": "alpha", "gamma_pair": "alpha", "rdp": "order", "window": "top"}
+GAMMA = ("gamma_pair", "gamma_shift", "gamma_either")
+"""Gamma(alpha + r) and Gamma(alpha), by the side of P: that of the data set with one record more
+(T10); one side for all runs, which nobody knows (T13); each run has its own."""
+PAIRS = ("beta_pair", *GAMMA)
+SHAPED = {**dict.fromkeys(PAIRS, "alpha"), "rdp": "order", "window": "top"}
 """Kinds with a second number, and its name."""
 MOST_BITS = 3322  # a thousand digits
 
@@ -104,7 +110,7 @@ class Atom:
             )
         if self.kind in SHAPED:
             positive(**{SHAPED[self.kind]: self.shape})
-        if self.kind in ("beta_pair", "gamma_pair"):
+        if self.kind in PAIRS:
             positive(r=self.value)
         object.__setattr__(self, "shape", number_down(self.shape))  # less of it promises less
         other = number_down(self.other)
@@ -164,7 +170,7 @@ class Atom:
         if self.kind == "beta_pair":
             each = beta_pair_rdp(order, self.number, self.shape, self.other or None)
             return times_up(self.count, each)
-        if self.kind == "gamma_pair":
+        if self.kind in GAMMA:
             return times_up(self.count, gamma_pair_rdp(order, self.number, self.shape))
         if self.kind == "rdp":  # divergences do not fall in their order
             return times_up(self.count, self.number) if order <= self.shape else math.inf
@@ -173,12 +179,19 @@ class Atom:
     @property
     def last_order(self) -> float:
         """No Renyi divergence beyond this order is finite."""
-        if self.kind in ("beta_pair", "gamma_pair"):
+        if self.kind in PAIRS:
             return 1.0 + self.shape / self.number
         return self.shape if self.kind == "rdp" else math.inf
 
+    def runs(self, n: int) -> Atom:
+        """Run it n times: the same record may be on another side of the pair in each of them."""
+        if n == 1:
+            return self
+        kind = "gamma_either" if self.kind == "gamma_shift" else self.kind
+        return replace(self, kind=kind, count=n * self.count, other=0.0)
+
     def group(self, k: int) -> Atom:
-        """The same promise to a group of k records (T24).
+        """The same promise to a group of k records (T24); a shift of a Gamma shape adds up (T13).
 
         Raises
         ------
@@ -235,8 +248,10 @@ class Atom:
             "gdp": f"{value}-GDP",
             "discrete_gaussian": f"count with discrete Gaussian noise (1 / sigma = {value})",
             "approximate": f"({value}, {number(self.delta, 3)})-DP",
-            "beta_pair": f"Dirichlet draw (r = {value}, alpha = {shape}{self._more})",
+            "beta_pair": f"Dirichlet or Beta draw (r = {value}, alpha = {shape}{self._more})",
             "gamma_pair": f"Dirichlet draw (r = {value}, alpha = {shape})",
+            "gamma_shift": f"Gamma draw (r = {value}, alpha = {shape})",
+            "gamma_either": f"Gamma draw (r = {value}, alpha = {shape})",
             "mollifier": f"mollifier draw of width {value}",
             "window": f"mollifier draw of width {value}, log ratio at most {shape}",
             "rdp": f"({shape}, {value})-RDP",

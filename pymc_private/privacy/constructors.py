@@ -11,6 +11,7 @@ from pymc_private.privacy.arguments import (
     exactly,
     inside_unit,
     not_negative,
+    number_down,
     number_up,
     order_of,
     positive,
@@ -97,8 +98,8 @@ class Constructors:
 
     @classmethod
     def dirichlet_of(
-        cls, r: float, alpha: float, tables: int = 1, draws: int = 1, *,
-        beta: float | None = None, **words: Any,
+        cls, r: float | Fraction, alpha: float | Fraction, tables: int = 1, draws: int = 1, *,
+        beta: float | Fraction | None = None, **words: Any,
     ) -> Guarantee:  # fmt: skip
         """Promise for draws from Dir(r f + alpha) of so many families of tables (T9-T11).
 
@@ -113,10 +114,26 @@ class Constructors:
         count = whole(tables, "the number of tables") * whole(draws, "the number of draws")
         added = check_records(words.get("neighbors", SUBSTITUTE)) == ADD_REMOVE
         positive(r=r, alpha=alpha)
-        other = 0.0 if added or tables != 1 or beta is None else beta
+        other = 0.0 if added or tables != 1 or beta is None else number_down(beta)
         kind = "gamma_pair" if added else "beta_pair"
-        pair = Atom(kind, number_up(r, "r"), 0.0, count, alpha, other)
+        pair = Atom(kind, number_up(r, "r"), 0.0, count, number_down(alpha), other)
         return cls._of(pair, **words)
+
+    @classmethod
+    def gamma_of(
+        cls, r: float | Fraction, alpha: float | Fraction, draws: int = 1, **words: Any
+    ) -> Guarantee:
+        """Promise for draws from one Gamma posterior whose shape a record moves by at most r (T13).
+
+        alpha is the prior's shape; the rate is the same whatever the records are. The worst pair is
+        Gamma(alpha + r) against Gamma(alpha), in both directions. The draws take one of them
+        together; other releases may take the other, which sums, multiples and lists allow for.
+        There is no pure epsilon.
+        """
+        check_records(words.get("neighbors", SUBSTITUTE))
+        return cls._of(
+            Atom("gamma_shift", number_up(r, "r"), 0.0, draws, number_down(alpha)), **words
+        )
 
     @classmethod
     def mollifier_of(

@@ -155,10 +155,7 @@ class Guarantee(Constructors):
 
     def __mul__(self, count: int) -> Guarantee:
         n = whole(count, "the number of runs")
-        # One record may be on different sides of the pairs of several runs: no direction is common.
-        several: dict[str, Any] = {"other": 0.0} if n > 1 else {}
-        atoms = tuple(replace(atom, count=n * atom.count, **several) for atom in self.atoms)
-        return replace(self, atoms=atoms)
+        return replace(self, atoms=tuple(atom.runs(n) for atom in self.atoms))
 
     __rmul__ = __mul__
 

@@ -1,4 +1,10 @@
-"""The pair of laws behind an atom, as two curves, and the exact curve of a plan of atoms."""
+"""The pair of laws behind an atom, as two curves, and the exact curve of a plan of atoms.
+
+The same record may be on the left side of one pair and on the right side of another. Runs of pairs
+that take sides by themselves compose by one that dominates both: the larger of the two curves is
+convex, decreasing and never below 1 - e^eps, so it is the curve of a symmetric pair of laws, and
+domination passes to products (Zhu, Dong and Wang 2022, Proposition 8 and Theorem 10).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +12,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
-from pymc_private.privacy.atoms import Atom
+from pymc_private.privacy.atoms import GAMMA, Atom
 from pymc_private.privacy.beta_pair import (
     beta_pair_curve,
     beta_pair_delta,
@@ -24,14 +30,16 @@ from pymc_private.privacy.renyi import pure_to_delta
 from pymc_private.privacy.rounding import float_up, least_epsilon
 
 DIRECTIONS = ("more_first", "more_second")
-"""The one record is in P's data set, or in Q's: all atoms see the same one."""
+"""The one record is in P's data set, or in Q's: all pairs of addition and removal see the same."""
+EITHER = "either"
+"""Of a pair whose side is not that of the others: the larger curve of both directions."""
 PAIRED = (
     "pure",
     "bounded_range",
     "gdp",
     "discrete_gaussian",
     "beta_pair",
-    "gamma_pair",
+    *GAMMA,
     "mollifier",
     "window",
 )
@@ -41,12 +49,15 @@ WIDEST = 1e6
 
 
 def curve_of(atom: Atom, direction: str) -> Curve:
-    """Give the curve of one run of an atom; all but unequal pairs have one in both directions."""
+    """Give the curve of one run of an atom in a direction, or the larger one in `EITHER`."""
     value, shape = atom.number, atom.shape
+    if direction == EITHER and _one_sided(atom):
+        first, second = (curve_of(atom, one) for one in DIRECTIONS)
+        return lambda eps: max(first(eps), second(eps))
     if atom.other:
         a, b = (shape, atom.other)[:: 1 if direction == DIRECTIONS[0] else -1]
         return lambda eps: beta_pair_one_way(eps, value, a, b)
-    if atom.kind == "gamma_pair":
+    if atom.kind in GAMMA:
         return lambda eps: gamma_pair_curve(eps, value, shape, direction)
     return {
         "pure": lambda eps: pure_to_delta(value, eps),
@@ -62,13 +73,11 @@ def curve_of(atom: Atom, direction: str) -> Curve:
 def has_curve(atoms: Sequence[Atom]) -> bool:
     """Whether every atom is known by a pair of laws, and so few runs that their grid is short.
 
-    Of pairs with unequal parameters there is one at most: the same record may be on different sides
-    of several, and `directions` has them all on one. The step of `composed` makes at most 2 LONGEST
-    points of LONGEST / 4 runs.
+    The step of `composed` makes at most 2 LONGEST points of LONGEST / 4 runs.
     """
     few = sum(atom.count for atom in atoms) <= LONGEST // 4
     short = all(a.kind in PAIRED and max(a.shape, a.other) <= WIDEST for a in atoms)
-    return bool(atoms) and few and short and sum(a.other > 0.0 for a in atoms) <= 1
+    return bool(atoms) and few and short
 
 
 def exact_delta(atom: Atom, eps: float) -> float | None:
@@ -81,7 +90,7 @@ def exact_delta(atom: Atom, eps: float) -> float | None:
         return float(discrete_gaussian_delta(eps, _sigma(atom.number)))
     if atom.kind == "beta_pair" and atom.count == 1:
         return float(beta_pair_delta(eps, atom.number, atom.shape, atom.other or None))
-    if atom.kind == "gamma_pair" and atom.count == 1:
+    if atom.kind in GAMMA and atom.count == 1:
         return float(gamma_pair_delta(eps, atom.number, atom.shape))
     return None
 
@@ -100,7 +109,7 @@ def exact_epsilon(atom: Atom, delta: float) -> float | None:
         return least_epsilon(lambda eps: discrete_gaussian_delta(eps, sigma), delta, 60.0 / sigma)
     if atom.kind == "beta_pair" and atom.count == 1:
         return beta_pair_eps(delta, atom.number, atom.shape, atom.other or None)
-    if atom.kind == "gamma_pair" and atom.count == 1:
+    if atom.kind in GAMMA and atom.count == 1:
         return gamma_pair_eps(delta, atom.number, atom.shape)
     return None
 
@@ -119,11 +128,13 @@ def composed(atoms: tuple[Atom, ...], direction: str) -> Composed:
     -------
     Composed
     """
-    other = DIRECTIONS[1 - DIRECTIONS.index(direction)]
-    curves = [
-        (curve := curve_of(a, direction), curve_of(a, other) if _one_sided(a) else curve, a.count)
-        for a in atoms
-    ]
+    opposite = DIRECTIONS[1 - DIRECTIONS.index(direction)]
+    curves = []
+    for atom in atoms:
+        curve = reverse = curve_of(atom, EITHER)
+        if _one_sided(atom) and _is_aligned(atom, atoms):
+            curve, reverse = curve_of(atom, direction), curve_of(atom, opposite)
+        curves.append((curve, reverse, atom.count))
     ends = [(_end(atom), atom.count) for atom in atoms]
     step = max(max(end for end, _ in ends) / CELLS, 2.0 * sum(e * n for e, n in ends) / LONGEST)
     return compose([(on_grid(curve, reverse, step), n) for curve, reverse, n in curves])
@@ -142,12 +153,25 @@ def _end(atom: Atom) -> float:
 
 
 def _one_sided(atom: Atom) -> bool:
-    return atom.kind == "gamma_pair" or atom.other > 0.0
+    """Whether its curves in the two directions differ."""
+    return atom.kind in GAMMA or atom.other > 0.0
+
+
+def _is_aligned(atom: Atom, atoms: Sequence[Atom]) -> bool:
+    """Whether one direction is that of all runs of this atom and of all else that has one.
+
+    Added records raise the counts of all tables (T10). Draws from one posterior take one side
+    together, though nobody knows which: beside anything that takes another they are not aligned.
+    """
+    if atom.kind in ("gamma_pair", "gamma_either"):
+        return atom.kind == "gamma_pair"
+    return sum(map(_one_sided, atoms)) == 1
 
 
 def directions(atoms: Sequence[Atom]) -> tuple[str, ...]:
     """Give the directions that differ for these atoms."""
-    return DIRECTIONS if any(map(_one_sided, atoms)) else DIRECTIONS[:1]
+    differ = any(_one_sided(a) and _is_aligned(a, atoms) for a in atoms)
+    return DIRECTIONS if differ else DIRECTIONS[:1]
 
 
 def plan_delta(atoms: Sequence[Atom], eps: float) -> float:

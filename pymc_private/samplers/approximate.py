@@ -12,10 +12,10 @@ from pymc_private.errors import DomainError
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.terms import Terms
 from pymc_private.samplers.engine import spread
-from pymc_private.samplers.linear import plan_schedule, public_constants
+from pymc_private.samplers.linear import plan_schedule, public_constants, whiten
 from pymc_private.samplers.linear_data import make_structure
 from pymc_private.samplers.method import REAL, Draws, Progress
-from pymc_private.samplers.nuts import check_nuts, sample_nuts
+from pymc_private.samplers.nuts import SEED_BITS, check_nuts, sample_nuts
 from pymc_private.samplers.proximal import sample_proximal
 from pymc_private.samplers.randomness import Uniform, round_open, round_to_grid
 
@@ -50,11 +50,12 @@ class Proximal:
 
     def terms(self, private: PrivateModel) -> Terms:
         """T18 and T21: the number of steps is public."""
-        schedule = plan_schedule(private, self.tv)
+        schedule, is_prior = plan_schedule(private, self.tv), whiten(private).start.is_prior
         return Terms(
             tv=self.tv,
             theorem="T18, T21",
-            assumption=f"{schedule.steps} steps of the proximal sampler from the prior, each drawn "
+            assumption=f"{schedule.steps} steps of the proximal sampler from "
+            f"{'the prior' if is_prior else 'a normal law on the region'}, each drawn "
             "exactly; floating-point errors are not in t",
         )
 
@@ -146,7 +147,8 @@ class Nuts:
             theorem="T18",
             assumption=f"each draw is the last state of a fresh run of NUTS ({self.backend}, "
             f"{self.tune} steps) and within t = {self.tv:g} of the posterior in total variation: "
-            "stated, not proved; the back end's own generator is seeded by the operating system",
+            "stated, not proved; the back end's own generator starts from "
+            f"{SEED_BITS[self.backend]} bits of the operating system",
         )
 
     def seconds(self, private: PrivateModel, draws: int) -> float:

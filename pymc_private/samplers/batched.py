@@ -185,10 +185,14 @@ class LogDensity:
         return self.bend.at(points, self._numbers_of)
 
     def _numbers_of(self, outputs: Sequence[Variable], given: Points) -> list[np.ndarray]:
-        with np.errstate(all="ignore"):
-            known = self._numbers | dict(given)
-            trail = walk(outputs, known, _perform, lambda constant: constant.data)
-        return [np.asarray(trail[v], float) for v in outputs]
+        return numbers_of(outputs, self._numbers | dict(given))
+
+
+def numbers_of(outputs: Sequence[Variable], given: Points) -> list[np.ndarray]:
+    """Values of graphs in floats, by NumPy's own vectorized functions wherever there are any."""
+    with np.errstate(all="ignore"):
+        trail = walk(outputs, given, _perform, lambda constant: constant.data)
+    return [np.asarray(trail[v], float) for v in outputs]
 
 
 def _is_ambiguous(trail: Trail, moving: set[Variable], count: int) -> bool:

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
+
+FAR = 300.0
+"""Beyond this many nats e^x is no longer formed."""
 
 
 class Curve(Protocol):
@@ -79,6 +82,52 @@ class Exponential:
 
 
 @dataclass(frozen=True, eq=False)
+class Scores:
+    """c'u - w log sum e^u for each record: the scores of a softmax, K rows one after another.
+
+    Parameters
+    ----------
+    counts : array, shape (n, K)
+        c, at the power.
+    weight : array, shape (n,)
+        w, at the power.
+    """
+
+    counts: np.ndarray
+    weight: np.ndarray
+
+    @classmethod
+    def of_slope(cls, derivative: Callable[[np.ndarray], np.ndarray], n: int, k: int) -> Scores:
+        """Read c and w off the slope c - w p at two points, of a density that has this form."""
+        zero, tilted = np.zeros((n, k)), np.zeros((n, k))
+        tilted[:, 0] = np.log(3.0)
+        one, two = (derivative(u.reshape(-1, 1)).reshape(n, k) for u in (zero, tilted))
+        weight = (one - two)[:, 0] / (3.0 / (k + 2.0) - 1.0 / k)
+        return cls(one + weight[:, None] / k, weight)
+
+    def _shaped(self, u: np.ndarray) -> np.ndarray:
+        return u.reshape(*self.counts.shape, u.shape[1])
+
+    def slope(self, u: np.ndarray) -> np.ndarray:
+        """Give c - w softmax(u)."""
+        p = softmax(self._shaped(u), axis=1)
+        return (self.counts[:, :, None] - self.weight[:, None, None] * p).reshape(u.shape)
+
+    def bend(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
+        """Give w log(1 + sum p (e^x - 1 - x)), with x = du less its mean under p = softmax(u)."""
+        p, x = softmax(self._shaped(u), axis=1), self._shaped(du)
+        x = x - (p * x).sum(axis=1, keepdims=True)
+        top = np.maximum(x.max(axis=1), 0.0)
+        far = top > FAR
+        near = np.log1p((p * _second_order(np.where(far[:, None], 0.0, x))).sum(axis=1))
+        if far.any():
+            with np.errstate(divide="ignore"):
+                total = (p * np.exp(x - top[:, None])).sum(axis=1)
+                near = np.where(far, top + np.log(total), near)
+        return self.weight[:, None] * near
+
+
+@dataclass(frozen=True, eq=False)
 class General:
     """Any concave h: its rest is a difference of three numbers of one record.
 
@@ -102,6 +151,50 @@ class General:
         first = self.value(u)
         tangent = (self.derivative(u) * du).reshape(len(first), -1, u.shape[1]).sum(axis=1)
         return np.maximum(first + tangent - self.value(u + du), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Residual:
+    """What a log prior h is besides its sure curvature: h(u) + q (u - c)^2 / 2, concave.
+
+    Parameters
+    ----------
+    prior : General
+        h, all of its elements as one record.
+    sure : array, shape (k,)
+        q, at most -h''.
+    center : array, shape (k,)
+    """
+
+    prior: General
+    sure: np.ndarray
+    center: np.ndarray
+
+    def slope(self, u: np.ndarray) -> np.ndarray:
+        """h'(u) + q (u - c)."""
+        return self.prior.slope(u) + self.sure[:, None] * (u - self.center[:, None])
+
+    def bend(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
+        """That of h less q du^2 / 2, at least 0."""
+        return np.maximum(self.prior.bend(u, du) - 0.5 * self.sure @ du**2, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """The curve of the first rows, and another one of the rest."""
+
+    first: Curve
+    rest: Curve
+    count: int
+
+    def slope(self, u: np.ndarray) -> np.ndarray:
+        """Of all rows."""
+        return np.concatenate([self.first.slope(u[: self.count]), self.rest.slope(u[self.count :])])
+
+    def bend(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
+        """Of all records, and of the rest."""
+        k = self.count
+        return np.concatenate([self.first.bend(u[:k], du[:k]), self.rest.bend(u[k:], du[k:])])
 
 
 def _second_order(x: np.ndarray) -> np.ndarray:

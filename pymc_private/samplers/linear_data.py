@@ -7,6 +7,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import vectorize_graph
+from scipy.sparse import csr_array
 
 from pymc_private.analysis import simplify
 from pymc_private.analysis.rebuild import rebuild
@@ -16,12 +17,19 @@ from pymc_private.models.columns import columns_of
 from pymc_private.models.coordinates import Role
 from pymc_private.models.curvature import Factor
 from pymc_private.models.log_concave import Concavity
+from pymc_private.models.prior_curvature import prior_value
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.single_record import SingleRecord, single_record
-from pymc_private.samplers.curves import Curve, General
+from pymc_private.samplers.batched import numbers_of
+from pymc_private.samplers.curves import Curve, General, Joined, Residual, Scores
 from pymc_private.samplers.likelihoods import special_curve
 from pymc_private.samplers.linear import Whitening, concave, whiten
 from pymc_private.samplers.proximal import Structure
+from pymc_private.samplers.reference import sure_of
+
+SPARSE, LARGE = 0.2, 100_000
+"""Share of coefficients that are not zero up to which, and number from which on, the rows are kept
+without zeros: each score of a softmax reads the coefficients of its own class."""
 
 
 def make_structure(private: PrivateModel) -> tuple[Structure, Whitening]:
@@ -36,8 +44,34 @@ def make_structure(private: PrivateModel) -> tuple[Structure, Whitening]:
     factor = Factor(record.value, record.parameters, private.box, columns)
     rows, offset = _coefficients(factor.cores, record, data, white, private.n)
     curve, smooth = _curve(private, record, factor, data, found)
-    structure = Structure(rows, offset, curve, smooth, white.lower, white.upper)
-    return structure, white
+    if not white.start.is_prior:
+        rest, at, residual, bend = _prior_rows(private, record, found, white)
+        curve = Joined(curve, residual, len(rows))
+        rows, offset = np.concatenate([rows, rest]), np.concatenate([offset, at])
+        smooth = np.concatenate([smooth, bend])
+    if np.count_nonzero(rows) < SPARSE * rows.size and rows.size > LARGE:
+        rows = csr_array(rows)
+    walls = white.lower, white.upper
+    return Structure(rows, offset, curve, smooth, *walls, own=white.start.own), white
+
+
+def _prior_rows(
+    private: PrivateModel, record: SingleRecord, found: Concavity, white: Whitening
+) -> tuple[np.ndarray, np.ndarray, Residual, np.ndarray]:
+    """What a prior that is not Gaussian adds: its own predictors. Reads no data."""
+    factor = Factor(simplify([prior_value(private, record)])[0], record.parameters, private.box, [])
+    flat = pt.concatenate([core.ravel() for core in factor.cores])
+    zero = {v: pt.zeros(v.type.shape) for v in record.parameters.values()}
+    raw = found.prior.a.center[0]
+    rows = raw @ white.matrix.T
+    at = Concrete({})(rebuild([flat], zero)[0]) + raw @ white.center
+    h = General(*_compiled(factor.h, factor.inputs, factor.sizes, {}, 1, 1.0))
+    known = found.prior.curves
+    sure = sure_of(known)
+    # At a kink the steps that look for the mode need some curvature: the slope's jump squared.
+    jump = np.where(np.isfinite(known.smooth), 0.0, known.high - known.low)
+    smooth = np.where(np.isfinite(known.smooth), known.smooth - sure, jump**2)
+    return rows, at, Residual(h, sure, at), smooth
 
 
 def _entries(private: PrivateModel, record: SingleRecord) -> dict[Variable, np.ndarray]:
@@ -98,7 +132,10 @@ def _curve(
     special = special_curve(private, h, inputs, record, data)
     if special is not None:
         return special, smooth
-    return General(*_compiled(h, inputs, factor.sizes, data, private.n, power)), smooth
+    general = General(*_compiled(h, inputs, factor.sizes, data, private.n, power))
+    if found.predictors[0].softmax is not None:  # `softmax_of` proved the form
+        return Scores.of_slope(general.derivative, private.n, factor.size), smooth
+    return general, smooth
 
 
 def _compiled(
@@ -110,29 +147,26 @@ def _compiled(
     power: float,
 ) -> tuple:
     """Functions of predictors of shape (n k, chains): h summed over elements, and its slope."""
-    gradient = pytensor.grad(h, inputs)
+    gradient = pytensor.grad(h, inputs, disconnected_inputs="ignore")
     wide = {u: pt.TensorType("float64", (None, None, *u.type.shape))() for u in inputs}
     fixed = {v: pt.TensorType(v.type.dtype, (1, None, *v.type.shape))() for v in data}
     graphs = simplify(vectorize_graph([h, *gradient], replace=wide | fixed))
-    mode = pytensor.compile.mode.Mode(linker="py", optimizer=None)
-    arguments = [*wide.values(), *fixed.values()]
-    value = pytensor.function(arguments, graphs[0], mode=mode, on_unused_input="ignore")
-    slope = pytensor.function(arguments, graphs[1:], mode=mode, on_unused_input="ignore")
-    held = [np.asarray(data[v])[None] for v in fixed]
+    held = {fixed[v]: np.asarray(data[v])[None] for v in fixed}
     ends = np.cumsum([0, *sizes])
 
-    def split(u: np.ndarray) -> list[np.ndarray]:
+    def split(u: np.ndarray) -> dict[Variable, np.ndarray]:
         chains = u.T.reshape(u.shape[1], n, -1)
-        return [
+        parts = [
             np.ascontiguousarray(chains[:, :, a:b]).reshape(len(chains), n, *v.type.shape)
             for v, a, b in zip(inputs, ends[:-1], ends[1:], strict=True)
         ]
+        return held | dict(zip(wide.values(), parts, strict=True))
 
     def values(u: np.ndarray) -> np.ndarray:
-        return power * np.broadcast_to(value(*split(u), *held), (u.shape[1], n)).T
+        return power * np.broadcast_to(numbers_of(graphs[:1], split(u))[0], (u.shape[1], n)).T
 
     def slopes(u: np.ndarray) -> np.ndarray:
-        parts = slope(*split(u), *held)
+        parts = numbers_of(graphs[1:], split(u))
         parts = [
             np.broadcast_to(p, (u.shape[1], n, *v.type.shape)).reshape(u.shape[1], n, -1)
             for p, v in zip(parts, inputs, strict=True)

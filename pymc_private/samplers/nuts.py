@@ -8,11 +8,14 @@ not offered: each may be marginally right and the pair still reveal the data (T1
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import importlib.util
 import logging
+import secrets
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -31,6 +34,14 @@ from pymc_private.samplers.randomness import (
 
 BACKENDS = {"pymc": "pymc", "nutpie": "nutpie", "numpyro": "numpyro", "blackjax": "blackjax"}
 """Back ends and the packages they need."""
+KEY_BITS = 63
+"""Of a key of JAX, which has 64."""
+SEED_BITS = {"pymc": 128, "nutpie": 64, "numpyro": KEY_BITS, "blackjax": KEY_BITS}
+"""Bits of the operating system that all runs of one release start from."""
+CURES = {
+    "numpyro": "pip install -U numpyro jax",
+    "blackjax": "pip install 'blackjax<1.6'; PyMC 6.4 calls what later ones renamed",
+}
 Draws = dict[str, np.ndarray]
 
 
@@ -42,7 +53,7 @@ def check_nuts(private: PrivateModel, tv: float | None, backend: str, states_per
     DomainError
         No t, or one that is no probability; an unknown back end; several states of one chain.
     Unsupported
-        A back end that is not installed, or discrete parameters.
+        A back end that is not installed or does not work with this PyMC, or discrete parameters.
     """
     if tv is None or not 0.0 < tv < 1.0:
         raise DomainError(
@@ -67,6 +78,7 @@ def check_nuts(private: PrivateModel, tv: float | None, backend: str, states_per
             allowed=", ".join(b for b, p in BACKENDS.items() if importlib.util.find_spec(p)),
             do=f"pip install {BACKENDS[backend]}",
         )
+    _refuse_broken(backend)
     discrete = [n for n, v in private.graph.parameters.items() if "float" not in v.type.dtype]
     if discrete:
         raise Unsupported(
@@ -76,15 +88,55 @@ def check_nuts(private: PrivateModel, tv: float | None, backend: str, states_per
         )
 
 
+def _refuse_broken(backend: str) -> None:
+    """Refuse a back end that would fail after the charge: PyMC drives those of JAX from within.
+
+    Raises
+    ------
+    Unsupported
+        Two steps on a normal law, which has no data, do not work.
+    """
+    problem = _trial(backend) if backend in ("numpyro", "blackjax") else ""
+    if problem:
+        version = importlib.metadata.version(BACKENDS[backend])
+        raise Unsupported(
+            "this back end does not work with the PyMC that is installed",
+            got=f"{backend} {version}, PyMC {pm.__version__}: {problem}",
+            do=CURES[backend],
+        )
+
+
+@cache
+def _trial(backend: str) -> str:
+    """What is wrong with a back end, in a line."""
+    with pm.Model() as model:
+        pm.Normal("x")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of packages that are imported, too
+            importlib.import_module(BACKENDS[backend])
+            jax = importlib.import_module("jax")
+            importlib.import_module("pytensor.link.jax.dispatch")
+            if not int(jax.random.key_data(jax.random.PRNGKey(1 << 62))[0]):
+                return "JAX keeps 32 bits of a key (its 64-bit numbers are off)"
+            _RUNNERS[backend](model, 2, 1, None)
+    except Exception as error:  # whatever fails here would fail in a release
+        return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    return ""
+
+
 def sample_nuts(
     private: PrivateModel, draws: int, randomness: Uniform, *, backend: str, tune: int
 ) -> Draws:
     """Last states of so many fresh runs, by name, on a public grid. Reads the data.
 
-    Runs start and adapt each on its own; the model is compiled once. In a private draw each back
-    end takes 128 bits or more from the operating system by itself.
+    Runs start and adapt each on its own; the model is compiled once. In a private draw the back
+    end's generator starts from as many bits of the operating system as it can: `SEED_BITS`.
     """
     seed = randomness.below(2**31) if isinstance(randomness, SeededRandomness) else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module(BACKENDS[backend])  # JAX cannot be imported while it is quiet
     with _quiet():
         samples = _RUNNERS[backend](private.model, draws, tune, seed)
     posterior = to_dataset(samples)
@@ -113,15 +165,18 @@ def _pymc(model: pm.Model, runs: int, tune: int, seed: int | None) -> Any:
     )
 
 
-def _external(name: str) -> Callable[[pm.Model, int, int, int | None], Any]:
+def _jax(name: str) -> Callable[[pm.Model, int, int, int | None], Any]:
     def run(model: pm.Model, runs: int, tune: int, seed: int | None) -> Any:
-        return pm.sample(
+        # PyMC would make a key of 30 bits by itself: few enough to try them all.
+        key = secrets.randbits(KEY_BITS) if seed is None else seed
+        return importlib.import_module("pymc.sampling.jax").sample_jax_nuts(
             draws=1,
             tune=tune,
             chains=runs,
             nuts_sampler=name,
-            random_seed=seed,
+            random_seed=[key],
             progressbar=False,
+            chain_method="vectorized",  # one compilation; in parallel it wants a device per run
             compute_convergence_checks=False,
             model=model,
         )
@@ -145,8 +200,8 @@ def _nutpie(model: pm.Model, runs: int, tune: int, seed: int | None) -> Any:
 _RUNNERS: dict[str, Callable[[pm.Model, int, int, int | None], Any]] = {
     "pymc": _pymc,
     "nutpie": _nutpie,
-    "numpyro": _external("numpyro"),
-    "blackjax": _external("blackjax"),
+    "numpyro": _jax("numpyro"),
+    "blackjax": _jax("blackjax"),
 }
 
 

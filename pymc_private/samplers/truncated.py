@@ -24,7 +24,7 @@ def truncated_normal(u: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.nda
     array
     """
     low, high = np.broadcast_to(low, u.shape), np.broadcast_to(high, u.shape)
-    flip = low + high > 0.0
+    flip = low > -high  # not their sum, which is no number between two infinite ends
     a, b, v = np.where(flip, -high, low), np.where(flip, -low, high), np.where(flip, 1.0 - u, u)
     with np.errstate(all="ignore"):
         first, last = log_ndtr(a), log_ndtr(b)

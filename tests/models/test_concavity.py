@@ -10,8 +10,9 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.models.concavity import Concavity, concavity
+from pymc_private.models.concavity import concavity
 from pymc_private.models.kinks import NotConcave
+from pymc_private.models.log_concave import Concavity
 from pymc_private.privacy import Guarantee, normal_mean_mu
 from tests.models.glms import BY_NAME, GLMS, softmax_searched
 

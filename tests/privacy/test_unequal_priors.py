@@ -12,7 +12,6 @@ from pymc_private.privacy.atoms import Atom
 from pymc_private.privacy.count_budget import CountBudget
 from pymc_private.privacy.dirichlet_joint import Touched
 from pymc_private.privacy.dirichlet_power import posterior_power
-from pymc_private.privacy.pairs import has_curve
 
 R, A, B = 0.5, 0.8, 4.0
 
@@ -57,13 +56,11 @@ def test_no_two_cells_cost_more_than_the_two_least():
 
 
 def test_several_families_may_have_several_directions():
-    """So the least parameter stands for both there, and plans of two such pairs have no curve."""
+    """So the least parameter stands for both there; `test_sides` has plans of two such pairs."""
     several = Touched(2)
     power, promise = posterior_power(CountBudget.of(1, 1e-5), A, several, B)
     assert promise.atoms == several.promise(power, A).atoms
     one = Guarantee.dirichlet_of(R, A, beta=B)
-    assert has_curve(one.atoms)
-    assert not has_curve(Guarantee.jointly(one, one).atoms)
     assert (2 * one).atoms == (2 * Guarantee.dirichlet_of(R, A)).atoms
     assert (1 * one).atoms == one.atoms
 

@@ -110,11 +110,58 @@ def test_a_seed_repeats_and_a_private_run_has_none(private):
     assert not np.array_equal(found[0], found[2])
 
 
+@pytest.mark.parametrize("backend", ["numpyro", "blackjax"])
+def test_keys_of_jax_are_long_and_never_the_same(backend, monkeypatch):
+    """PyMC's own keys have 30 bits: whoever has the draws could try them all."""
+    seen = []
+
+    class Module:
+        @staticmethod
+        def sample_jax_nuts(*, random_seed, **words):
+            seen.extend(random_seed)
+            assert words["chain_method"] == "vectorized"
+
+    with monkeypatch.context() as patch:
+        patch.setattr(nuts.importlib, "import_module", lambda name: Module)
+        for seed in (None, None, 7):
+            nuts._RUNNERS[backend](None, 2, 5, seed)
+    assert len(set(seen)) == 3
+    assert seen[2] == 7
+    assert max(seen[:2]).bit_length() > 40  # one chance in 2^44 that both are small
+
+
+@pytest.mark.parametrize("backend", ["numpyro", "blackjax"])
+def test_a_back_end_that_would_fail_is_refused_before_the_charge(backend, monkeypatch, private):
+    monkeypatch.setattr(nuts.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(nuts.importlib.metadata, "version", lambda name: "9.9")
+    monkeypatch.setattr(nuts, "_trial", lambda name: "TypeError: progress_bar")
+    with pytest.raises(pmp.Unsupported, match=r"9\.9.*TypeError: progress_bar"):
+        pmp.Nuts(tv=1e-6, backend=backend).check(private)
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("backend", nuts.CURES)
+def test_back_ends_of_jax_make_releases(backend, private):
+    """Also the trial itself, which says that a key keeps all of its bits."""
+    if importlib.util.find_spec(nuts.BACKENDS[backend]) is None:
+        pytest.skip(f"{backend} is not installed")
+    if nuts._trial(backend):
+        pytest.skip(f"{backend} does not work here: {nuts._trial(backend)}")
+    sampler = pmp.Nuts(tv=1e-6, backend=backend, tune=100)
+    plan = pmp.calibrate(private, epsilon=1, delta=1e-3, draws=3, sampler=sampler)
+    release = pmp.sample(plan, ledger=pmp.Ledger(epsilon=2, delta=1e-2), progressbar=False)
+    assert release.posterior["mu"].values.shape == (1, 3)
+    assert len(np.unique(release.posterior["mu"])) == 3
+    assert "63 bits" in str(release.guarantee.assumptions)
+
+
 @pytest.mark.audit
 @pytest.mark.parametrize("backend", nuts.BACKENDS)
 def test_fresh_runs_end_in_the_posterior(backend):
     if importlib.util.find_spec(nuts.BACKENDS[backend]) is None:
         pytest.skip(f"{backend} is not installed")
+    if backend in nuts.CURES and nuts._trial(backend):
+        pytest.skip(f"{backend} does not work here: {nuts._trial(backend)}")
     with pm.Model(coords={"i": range(4)}) as model:
         pm.Normal("y", pm.Normal("mu", 0, 1), 0.5, observed=Y, dims="i")
     private = pmp.privatize(model, records="i", domain={"y": (-1, 2)})

@@ -3,7 +3,9 @@
 The reference is the last state of each of 1600 chains of Hamiltonian Monte Carlo with Metropolis
 steps, written here: its error is that of independent draws. Whitened by half of them, means
 and variances along directions are judged by their normal limits and lengths by Kolmogorov and
-Smirnov's test of two samples; all together alarm falsely in fewer than 1 of 10^5 runs.
+Smirnov's test of two samples; all together alarm falsely in fewer than 1 of 10^5 runs. Their energy
+distance (Szekely and Rizzo 2004) is compared with those of 200 relabelings: an alarm wants eight
+standard deviations above their mean.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import math
 import numpy as np
 import pytest
 from scipy import special, stats
+from scipy.spatial import distance
 
 from pymc_private.privacy import proximal_steps
 from pymc_private.samplers.curves import Logistic
@@ -65,6 +68,22 @@ def proximal_draws(rows, y, share=1.0):
     return sample_proximal(s, schedule, DRAWS, SeededRandomness.from_seed(2))
 
 
+def energy(a, b, relabelings=200):
+    """Standard deviations by which the energy distance exceeds its mean over relabelings."""
+    pool, n = np.concatenate([a, b]), len(a)
+    apart, rng = distance.cdist(pool, pool), np.random.default_rng(4)
+
+    def of(one):
+        m = len(pool) - n
+        within, across = one @ apart @ one, one @ apart @ (1 - one)
+        other = (1 - one) @ apart @ (1 - one)
+        return 2 * across / (n * m) - within / n**2 - other / m**2
+
+    first = np.arange(len(pool)) < n
+    chance = np.array([of(rng.permutation(first).astype(float)) for _ in range(relabelings)])
+    return (of(first.astype(float)) - chance.mean()) / chance.std()
+
+
 def excesses(draws, long):
     """Each statistic over the largest value that chance gives it: above 1 is an alarm."""
     half, long = np.split(long, 2)  # whitened by draws that are not compared: else lengths differ
@@ -82,6 +101,7 @@ def excesses(draws, long):
     return {
         "means": means.max() / most,
         "variances": spreads.max() / (1.15 * most),  # posteriors are a little heavier than normal
+        "energy": energy(a, b) / 8.0,
         "lengths": math.log(max(lengths, 1e-300)) / math.log(ALARM),
     }
 
@@ -94,4 +114,6 @@ def test_means_and_covariances_are_those_of_long_runs(d):
     assert taken > 0.5
     found = excesses(proximal_draws(rows, y), long)
     assert max(found.values()) < 1, found
-    assert max(excesses(proximal_draws(rows, y, share=0.01), long).values()) > 1  # a planted fault
+    faulty = excesses(proximal_draws(rows, y, share=0.01), long)  # planted: too few steps
+    assert max(faulty.values()) > 1
+    assert faulty["energy"] > 1

@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
-from pytensor.raise_op import CheckAndRaise
 
 from pymc_private.analysis import NONE, bounds, row_labels, simplify
 from pymc_private.analysis import Interval as Bounds
@@ -24,7 +23,7 @@ from pymc_private.analysis.real_line import specialize_on_line
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.models.coordinates import Column, Role
 from pymc_private.models.extremes import Extremes, Line, extremes_of_numbers, real_ends
-from pymc_private.models.kinks import NotConcave, gradient_of, without_kinks
+from pymc_private.models.kinks import NotConcave, gradient_of, refuse_conditions, without_kinks
 from pymc_private.models.meeting import inside, meeting
 from pymc_private.models.softmax import Softmax, softmax_of
 
@@ -224,7 +223,7 @@ class Factor:
 
         What reads no parameter is no part of any slope: a record of density zero would not show.
         """
-        _refuse_conditions(self.h)
+        refuse_conditions(self.h)
         given = {c.variable: c.bounds for c in self.columns}
         points = self.line.shaped(*[inside(*self.ends)] * 2)
         given |= dict(zip(self.inputs, points, strict=True))
@@ -287,18 +286,9 @@ class Factor:
         others = {v: v.type(name=f"{v.name}'") for v in self.records}
         copies = [Column(others[c.variable], c.role, c.bounds, c.levels)
                   for c in self.columns if c.variable in others]  # fmt: skip
-        difference = [
-            simplify([a - b])[0]
-            for a, b in zip(self.slopes, rebuild(self.slopes, others), strict=True)
-        ]
+        theirs = rebuild(self.slopes, others)
+        difference = [simplify([a - b])[0] for a, b in zip(self.slopes, theirs, strict=True)]
         twice = Extremes(self.line, [*self.columns, *copies], difference, rows)
         if second is not None and set(ancestors(list(second))).isdisjoint(self.records):
             twice.at_one_point()
         return np.minimum(twice.magnitudes(), known)
-
-
-def _refuse_conditions(h: Variable) -> None:
-    """A density that PyMC refuses somewhere is no density of every parameter."""
-    for variable in ancestors([h]):
-        if variable.owner is not None and isinstance(variable.owner.op, CheckAndRaise):
-            raise NotConcave(f"the condition '{variable.owner.op.msg}' is not proved; trim")

@@ -10,6 +10,7 @@ import pytensor.scalar.basic as ps
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
+from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_private.analysis import Interval as Bounds
@@ -66,3 +67,10 @@ def without_kinks(
         return None
     moving = moving_variables(slopes, inputs)
     return slopes if is_continuous_on_line(slopes, moving, bounds(slopes, box)) else None
+
+
+def refuse_conditions(h: Variable) -> None:
+    """A density that PyMC refuses somewhere is no density of every parameter."""
+    for variable in ancestors([h]):
+        if variable.owner is not None and isinstance(variable.owner.op, CheckAndRaise):
+            raise NotConcave(f"the condition '{variable.owner.op.msg}' is not proved; trim")

@@ -33,6 +33,7 @@ from pymc_private.privacy.dirichlet import (
     ponnoprat_r,
     ponnoprat_rdp,
 )
+from pymc_private.privacy.dirichlet_plan import DirichletPlan, dirichlet_plan
 from pymc_private.privacy.dirichlet_size import (
     dirichlet_population_tv,
     dirichlet_sample_size,
@@ -63,8 +64,6 @@ from pymc_private.privacy.mollifier import (
     moll_delta_k,
 )
 from pymc_private.privacy.planning import (
-    DirichletPlan,
-    dirichlet_plan,
     draws_affordable,
     mollifier_affordable,
     mu_affordable,

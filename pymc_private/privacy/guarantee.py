@@ -12,11 +12,12 @@ from typing import Any
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.privacy import distances, roads, stored
 from pymc_private.privacy.arguments import number_up, order_of, probability, stated, whole
-from pymc_private.privacy.atoms import Atom, total_mu, total_pure
+from pymc_private.privacy.atoms import Atom
 from pymc_private.privacy.constructors import Constructors
 from pymc_private.privacy.neighbors import ANY, SUBSTITUTE, check_neighbors, covers, in_words
 from pymc_private.privacy.printing import number
 from pymc_private.privacy.rounding import sum_up, written_up
+from pymc_private.privacy.totals import total_mu, total_pure
 
 DELTA_SHOWN = Fraction(1, 10**6)
 

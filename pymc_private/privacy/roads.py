@@ -18,7 +18,7 @@ from scipy.optimize import minimize_scalar
 
 from pymc_private.privacy import pairs
 from pymc_private.privacy.approximate import approx_delta, approx_delta_n
-from pymc_private.privacy.atoms import Atom, total_mu, total_pair, total_pure
+from pymc_private.privacy.atoms import Atom
 from pymc_private.privacy.gaussian import gdp_delta, gdp_eps
 from pymc_private.privacy.renyi import (
     pure_to_delta,
@@ -29,6 +29,7 @@ from pymc_private.privacy.renyi import (
     zcdp_to_eps,
 )
 from pymc_private.privacy.rounding import difference_down, float_up, infinite, sum_up
+from pymc_private.privacy.totals import total_mu, total_pair, total_pure
 
 PURE = "pure"
 ZCDP = "zCDP (T4)"

@@ -6,9 +6,9 @@ Let a row be center + scale z with |z| <= radius. A log-likelihood that is quadr
 
 with v in [0, 1] (a mean of the a_k lies between the least, lo, and the greatest, hi) and w in
 [-1, 1] (Cauchy and Schwarz). The three numbers take the place of the row: r belongs to the record,
-v and w to the pair of record and parameters. Where the term stands alone in the sum, b may be
-counted from any fixed vector: <b0, z> reads the record alone and cancels in every difference of
-two parameter points. From the middle of its range both points are near.
+v and w to the pair of record and parameters. Where two parameter points are compared and the term
+stands alone in the sum, b may be counted from any fixed vector: <b0, z> reads the record alone and
+cancels. From the middle of its range both points are near.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from pymc_private.errors import NotCertified
 from pymc_private.models.certificate import THEOREM, Certificate, fingerprint_of, times
 from pymc_private.models.clip import claims_of_clip
 from pymc_private.models.concavity import Gaussian, gaussian
-from pymc_private.models.conjugate_pair import conjugate_pair
+from pymc_private.models.conjugate_pair import ConjugatePair, conjugate_pair
 from pymc_private.models.given import private_model
 from pymc_private.models.kinds import Kind, coupling_words, kinds_of_records
 from pymc_private.models.one_kind import range_of_kind
@@ -62,7 +62,6 @@ def certify(
     """
     private = private_model(private)
     start = time.perf_counter()
-    pair = None
     deadline = math.inf if seconds is None else start + seconds
     with untraced():
         kinds = kinds_of_records(private)
@@ -70,14 +69,9 @@ def certify(
     trails = [kind.rows.trail(private.box) for kind in kinds]
     lines = [line for k, t in zip(kinds, trails, strict=True) for line in (*k.words, *t.describe())]
     try:
-        found = _range(private, kinds, trails, tolerance, deadline, progressbar)
+        found, pair = _range(private, kinds, trails, tolerance, deadline, progressbar), None
     except NotCertified as error:
-        concave = normal.concavity
-        if concave is None or math.isinf(concave.mu(private.power)):
-            pair = conjugate_pair(private)
-            if pair is None:
-                raise _neither(error, normal) from None
-        found = Refined(math.inf, 0.0)  # T7, or T13, alone prices the draws
+        found, pair = Refined(math.inf, 0.0), _without_range(private, normal, error)
     coupling = coupling_words(kinds)
     scale = private.power * private.records_per_unit
     return Certificate(
@@ -115,6 +109,19 @@ def _range(
             own = range_of_kind(private, kind, trail, tolerance, deadline, progress, found.upper)
             found = own.greater(found)
     return found
+
+
+def _without_range(
+    private: PrivateModel, normal: Gaussian, error: NotCertified
+) -> ConjugatePair | None:
+    """What prices draws without a range: mu (T7, then None) or the exact pair (T13)."""
+    concave = normal.concavity
+    if concave is not None and math.isfinite(concave.mu(private.power)):
+        return None
+    pair = conjugate_pair(private)
+    if pair is None:
+        raise _neither(error, normal) from None
+    return pair
 
 
 def _neither(error: NotCertified, normal: Gaussian) -> NotCertified:

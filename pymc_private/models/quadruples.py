@@ -101,8 +101,7 @@ class Quadruples:
         if together:
             value, columns, joined = cut_where_one_sided(value, columns)
             cut = cut or joined
-        read = set(ancestors([value]))
-        columns = [column for column in columns if column.variable in read]
+        columns = _read(value, columns)
         self.value = value
         self.coordinates = Coordinates(columns, contrast)
         self.whole = self.coordinates.whole
@@ -258,6 +257,12 @@ class Quadruples:
                 low[:, place] = _outward(low[:, place], down, -np.inf)
                 high[:, place] = _outward(high[:, place], up, np.inf)
         return low, high
+
+
+def _read(value: Variable, columns: Sequence[Column]) -> list[Column]:
+    """The columns that a value reads."""
+    read = set(ancestors([value]))
+    return [column for column in columns if column.variable in read]
 
 
 def _split(

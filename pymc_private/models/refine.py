@@ -101,17 +101,11 @@ def _refined(
     floor: float,
 ) -> Refined:
     add_remove = private.neighbors == ADD_REMOVE
-    best = partition.coarse_range(rows, private.box, add_remove)
-    found, tried = 0.0, False
+    best, found = _first(private, rows, record, deadline)
+    if found > 0.0 and best <= max(floor, found * (1.0 + tolerance)):
+        return Refined(best, found)
+    tried, is_relaxed = False, False
     where: tuple[Place, ...] = ()
-    is_relaxed = False
-    if record is not None and not add_remove:
-        in_ball = range_in_ball(record, private.sources, private.box)
-        if in_ball < best:
-            best, found = in_ball, _searched(rows, private, deadline)
-            if best <= max(floor, found * (1.0 + tolerance)):
-                _check_against(found, best)
-                return Refined(best, found)
     for objective in _objectives(private, record):
         tried = True
         if objective.is_constant:  # all that reads a record cancels
@@ -136,6 +130,22 @@ def _refined(
         best = min(best, partition.refined_range(rows, private.box, found, tolerance))
         _check_against(found, best)
     return Refined(best, found, where, is_relaxed)
+
+
+def _first(
+    private: PrivateModel, rows: partition.Rows, record: SingleRecord | None, deadline: float
+) -> tuple[float, float]:
+    """One walk over the whole box; for rows in a ball by their length, and what a search finds."""
+    add_remove = private.neighbors == ADD_REMOVE
+    best = partition.coarse_range(rows, private.box, add_remove)
+    if record is None or add_remove:
+        return best, 0.0
+    in_ball = range_in_ball(record, private.sources, private.box)
+    if not in_ball < best:
+        return best, 0.0
+    found = _searched(rows, private, deadline)
+    _check_against(found, in_ball)
+    return in_ball, found
 
 
 def _searched(rows: partition.Rows, private: PrivateModel, deadline: float) -> float:

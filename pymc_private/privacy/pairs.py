@@ -149,7 +149,8 @@ def _end(atom: Atom) -> float:
     """The largest loss of an atom: a point of the grid, where losses are bounded."""
     if atom.kind in ("pure", "bounded_range", "mollifier", "window"):
         return min(max(atom.number, 1e-6), FARTHEST)
-    return max(end_of(curve_of(atom, direction)) for direction in directions([atom]))
+    ways = DIRECTIONS if _one_sided(atom) else DIRECTIONS[:1]
+    return max(end_of(curve_of(atom, direction)) for direction in ways)
 
 
 def _one_sided(atom: Atom) -> bool:

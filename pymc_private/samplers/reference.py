@@ -94,16 +94,7 @@ def sure_of(curves: Curves) -> np.ndarray:
 
 def _independent(private: PrivateModel, found: Concavity) -> Reference:
     """One parameter at a time: entry i of every array is about theta_i."""
-    c, a = found.prior.curves, found.prior.a.center[0]
-    radius = found.prior.a.radius[0]
-    reads = (a != 0.0) | (radius > 0.0)
-    if np.any(reads.sum(axis=1) > 1) or np.any(radius > ROUNDING * np.abs(a)):
-        raise Unsupported(
-            "the proximal sampler knows dependent parameters under Gaussian priors only",
-            got="a prior of another kind in which parameters meet",
-            allowed="Gaussian priors, or log-concave priors of independent parameters",
-            do="write such a prior, or sampler='boxes' in few dimensions",
-        )
+    c, a = found.prior.curves, _own_coefficients(found)
     square, size = a.T**2, np.abs(a.T)
     least = sure_of(c)
     s, most = square @ least, _times(square, np.maximum(c.smooth, least))
@@ -131,6 +122,20 @@ def _independent(private: PrivateModel, found: Concavity) -> Reference:
         float(np.sum(np.where(np.isinf(most), 0.0, most - s) / total)),
         float(np.sum(jump / np.sqrt(total))), is_prior=False,
     )  # fmt: skip
+
+
+def _own_coefficients(found: Concavity) -> np.ndarray:
+    """Coefficients of the prior's predictors, shape (k, d), each of which reads one parameter."""
+    a, radius = found.prior.a.center[0], found.prior.a.radius[0]
+    reads = (a != 0.0) | (radius > 0.0)
+    if np.any(reads.sum(axis=1) > 1) or np.any(radius > ROUNDING * np.abs(a)):
+        raise Unsupported(
+            "the proximal sampler knows dependent parameters under Gaussian priors only",
+            got="a prior of another kind in which parameters meet",
+            allowed="Gaussian priors, or log-concave priors of independent parameters",
+            do="write such a prior, or sampler='boxes' in few dimensions",
+        )
+    return a
 
 
 def _times(matrix: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -244,9 +244,9 @@ class Factor:
         second = [gradient_of(g.sum(), [u])[0] for g, u in zip(steady, self.inputs, strict=True)]
         read = kinds(second, self.inputs)
         quadratic = [step and not read.get(s) for step, s in zip(steps, second, strict=True)]
-        if all(quadratic) and not self.columns:
-            found = extremes_of_numbers(second, self.box)
-        else:
+        numbers = all(quadratic) and not self.columns
+        found = extremes_of_numbers(second, self.box) if numbers else None
+        if found is None or np.any(found[-self.size :] >= 0.0):  # a flat predictor has its slope
             search = Extremes(self.line, self.columns, [*self.slopes, *second], rows)
             found = search.extremes()
         high, low, bend, rise = np.split(found, 4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytensor.tensor as pt
@@ -37,7 +37,7 @@ class PriorCurvature:
     gaussian : array, shape (d, d), or None
         It is this everywhere, to the last digits: the log prior is quadratic on its region.
     curves : Curves
-        Slopes and curvatures in the prior's own predictors.
+        Slopes and curvatures in the prior's own predictors; these themselves are left out.
     a : Coefficients
         Of those predictors, the same for all records.
     """
@@ -104,7 +104,7 @@ def prior_curvature(
     return PriorCurvature(
         lower=lower,
         gaussian=a.outer((found.sure + found.smooth) / 2.0) if found.is_quadratic else None,
-        curves=found,
+        curves=replace(found, predictors=()),
         a=a,
     )
 

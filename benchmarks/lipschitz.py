@@ -21,9 +21,9 @@ from matplotlib.figure import Figure
 from scipy import special, stats
 
 import pymc_private as pmp
-from pymc_private.models.families import recognize
-from pymc_private.models.stochastic import lipschitz_tail
-from pymc_private.models.variation import variation
+from pymc_private.models.lipschitz.families import recognize
+from pymc_private.models.lipschitz.stochastic import lipschitz_tail
+from pymc_private.models.lipschitz.variation import variation
 
 N = 10
 BLUE, RED = "#2b6298", "#b3462b"

@@ -38,19 +38,19 @@ from pymc_private.mechanisms.mollifiers import (
 from pymc_private.mechanisms.posterior import sample
 from pymc_private.mechanisms.release import Release, load
 from pymc_private.mechanisms.responses import Subsets
-from pymc_private.models.ball import Ball
 from pymc_private.models.certificate import Certificate
 from pymc_private.models.certify import certify
 from pymc_private.models.clip import clip
 from pymc_private.models.constants import constants
-from pymc_private.models.counts import Counts
-from pymc_private.models.domain import Categories, Interval, Simplex
-from pymc_private.models.lint import LintReport, lint
+from pymc_private.models.domains.ball import Ball
+from pymc_private.models.domains.counts import Counts
+from pymc_private.models.domains.domain import Categories, Interval, Simplex
+from pymc_private.models.domains.scale import Scale
+from pymc_private.models.lint.verb import LintReport, lint
+from pymc_private.models.lipschitz.stochastic import LipschitzTail, lipschitz_tail
 from pymc_private.models.metric import Metric
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel, privatize
-from pymc_private.models.scale import Scale
-from pymc_private.models.stochastic import LipschitzTail, lipschitz_tail
 from pymc_private.models.temper import temper
 from pymc_private.models.trim import trim
 from pymc_private.privacy import Guarantee, Ledger

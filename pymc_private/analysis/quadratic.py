@@ -1,7 +1,7 @@
 """Where a graph is a polynomial of degree two in the entries of one row: sums of squares.
 
 For a row z a node may be sum_k (a_k z_k^2 + b_k z_k) + c with a, b, c that do not read z. What many
-entries amount to is then a matter of |z| and of one product <b, z>: see `models.balls`.
+entries amount to is then a matter of |z| and of one product <b, z>: see `models.balls.lengths`.
 """
 
 from __future__ import annotations

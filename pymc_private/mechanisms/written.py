@@ -9,8 +9,8 @@ import numpy as np
 from pytensor.graph.basic import Variable
 
 from pymc_private.errors import PrivacyWarning
-from pymc_private.models.lint_facts import data_of, leaves
-from pymc_private.models.lint_numbers import is_plain
+from pymc_private.models.lint.facts import data_of, leaves
+from pymc_private.models.lint.numbers import is_plain
 
 
 def warn_of_numbers(variable: Variable, given: Collection[Variable]) -> None:

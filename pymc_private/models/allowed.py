@@ -7,7 +7,7 @@ import numpy as np
 from pymc_private.analysis import SimplexRows
 from pymc_private.models.atoms import Atoms, beside
 from pymc_private.models.coordinates import Column, Coordinates
-from pymc_private.models.simplex import onto_simplex
+from pymc_private.models.domains.simplex import onto_simplex
 
 
 def allowed(points: np.ndarray, coordinates: Coordinates, atoms: Atoms) -> np.ndarray:

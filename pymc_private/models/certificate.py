@@ -9,14 +9,14 @@ from functools import cached_property
 from typing import Any
 
 from pymc_private.models.assumptions import ASSUMPTIONS
-from pymc_private.models.concavity import Gaussian
-from pymc_private.models.conjugate_pair import ConjugatePair
+from pymc_private.models.concavity.constants import Gaussian
+from pymc_private.models.concavity.log_concave import Concavity
+from pymc_private.models.conjugacy.pair import ConjugatePair
 from pymc_private.models.fingerprint import model_fingerprint
-from pymc_private.models.log_concave import Concavity
+from pymc_private.models.lipschitz.stochastic import LipschitzTail
 from pymc_private.models.one_kind import round_up
 from pymc_private.models.places import Place, picture
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.stochastic import LipschitzTail
 from pymc_private.models.terms import EXACT, Terms
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.distances import changed

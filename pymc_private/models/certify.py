@@ -10,15 +10,15 @@ from pymc_private.analysis.rebuild import untraced
 from pymc_private.errors import NotCertified
 from pymc_private.models.certificate import THEOREM, Certificate, fingerprint_of, times
 from pymc_private.models.clip import claims_of_clip
-from pymc_private.models.concavity import Gaussian, gaussian
-from pymc_private.models.conjugate_pair import ConjugatePair, conjugate_pair
+from pymc_private.models.concavity.constants import Gaussian, gaussian
+from pymc_private.models.conjugacy.pair import ConjugatePair, conjugate_pair
 from pymc_private.models.given import private_model
 from pymc_private.models.kinds import Kind, coupling_words, kinds_of_records
+from pymc_private.models.lipschitz.stochastic import proved_tail
 from pymc_private.models.one_kind import range_of_kind
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.progress import progress_bar
 from pymc_private.models.refine import Refined
-from pymc_private.models.stochastic import proved_tail
 
 
 def certify(

@@ -12,10 +12,10 @@ from pytensor.graph.basic import Variable
 from pymc_private.analysis import NONE, confine, failing_as_impossible, is_confined, row_labels
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
 from pymc_private.errors import NotCertified
-from pymc_private.models.pinning import is_pinned
+from pymc_private.models.coupling.pinning import is_pinned
+from pymc_private.models.coupling.windows import Window
 from pymc_private.models.records import RecordGraph, labels_of_records, stand_ins
 from pymc_private.models.sources import Source
-from pymc_private.models.windows import Window
 
 Ends = tuple[float, float]
 

@@ -10,7 +10,7 @@ from pytensor.graph.basic import Variable
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import ZeroSumRows
 from pymc_private.models.coordinates import Column, Role
-from pymc_private.models.domain import Categories
+from pymc_private.models.domains.domain import Categories
 from pymc_private.models.single_record import SingleRecord
 from pymc_private.models.sources import Source
 

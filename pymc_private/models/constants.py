@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_private.models import declare, intake
-from pymc_private.models.bambi_terms import is_bambi, named_terms
+from pymc_private.models.bambi.terms import is_bambi, named_terms
 from pymc_private.models.sources import candidates, constants_with_axis
 
 

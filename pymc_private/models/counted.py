@@ -9,7 +9,7 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.errors import Unsupported
-from pymc_private.models.pinning import public_data
+from pymc_private.models.coupling.pinning import public_data
 from pymc_private.models.records import RecordGraph
 from pymc_private.models.single_record import single_record
 from pymc_private.models.sources import Source

@@ -11,7 +11,7 @@ import pymc as pm
 from pytensor.graph.basic import Variable
 
 from pymc_private.errors import DomainError
-from pymc_private.models.domain import as_domain
+from pymc_private.models.domains.domain import as_domain
 from pymc_private.models.sources import (
     Candidate,
     Source,

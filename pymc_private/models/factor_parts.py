@@ -9,7 +9,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_private.analysis import NONE, simplify
 from pymc_private.errors import NotCertified
-from pymc_private.models.windows import Cutter, Window
+from pymc_private.models.coupling.windows import Cutter, Window
 
 
 @dataclass

@@ -13,7 +13,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.errors import Incompatible
-from pymc_private.models.pinning import public_data
+from pymc_private.models.coupling.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.single_record import single_record
 from pymc_private.privacy.neighbors import ADD_REMOVE

@@ -10,8 +10,8 @@ import pymc as pm
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.errors import DomainError, Unsupported
-from pymc_private.models.bambi_formula import fitted_terms
-from pymc_private.models.bambi_terms import is_bambi, named_terms
+from pymc_private.models.bambi.formula import fitted_terms
+from pymc_private.models.bambi.terms import is_bambi, named_terms
 from pymc_private.models.compat import copy_model
 from pymc_private.models.sources import candidates
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pymc_private.analysis.effort import Effort
-from pymc_private.models.neighbor_rows import NeighborRows
-from pymc_private.models.neighborhoods import Neighborhood, neighborhoods
+from pymc_private.models.coupling.neighbor_rows import NeighborRows
+from pymc_private.models.coupling.neighborhoods import Neighborhood, neighborhoods
 from pymc_private.models.partition import Rows
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.row_bounds import RowBounds

@@ -28,7 +28,7 @@ from pymc_private.analysis.rounding import up
 from pymc_private.analysis.specialize import joint_terms, specialize
 from pymc_private.errors import NotCertified, Unsupported
 from pymc_private.models.coordinates import ADDITION, SUBSTITUTION, Contrast
-from pymc_private.models.levels import distances, is_discrete, levels
+from pymc_private.models.domains.levels import distances, is_discrete, levels
 from pymc_private.models.metric import HAMMING, Metric, statistic_of
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.quadruples import Quadruples

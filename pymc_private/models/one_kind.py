@@ -9,8 +9,8 @@ from fractions import Fraction
 from pymc_private.analysis import Trail
 from pymc_private.analysis.effort import Effort
 from pymc_private.models.clip import clipped_range
-from pymc_private.models.edge import points_of
 from pymc_private.models.kinds import Kind
+from pymc_private.models.lipschitz.edge import points_of
 from pymc_private.models.metric_range import metric_range
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.refine import SEARCH, Progress, Refined, refined

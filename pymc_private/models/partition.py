@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from pymc_private.analysis import Interval as Bounds
-from pymc_private.models.domain import evenly
-from pymc_private.models.neighbor_rows import NeighborRows
+from pymc_private.models.coupling.neighbor_rows import NeighborRows
+from pymc_private.models.domains.domain import evenly
 from pymc_private.models.row_bounds import RowBounds
 
 Rows = RowBounds | NeighborRows

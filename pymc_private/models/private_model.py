@@ -26,8 +26,8 @@ from pymc_private.models.units import claims_of_units, whole_units
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
 if TYPE_CHECKING:
+    from pymc_private.models.lipschitz.theta_l import ThetaL
     from pymc_private.models.prior_draws import PriorMass
-    from pymc_private.models.theta_l import ThetaL
 
 
 @dataclass(frozen=True, eq=False)

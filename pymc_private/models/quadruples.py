@@ -25,7 +25,7 @@ from pymc_private.analysis.normal_lcdf import name_normal_lcdf
 from pymc_private.analysis.specialize import joint_terms, specialize
 from pymc_private.models.allowed import allowed, has_sums
 from pymc_private.models.atoms import Atoms, split_at_atoms
-from pymc_private.models.balls import by_norms
+from pymc_private.models.balls.lengths import by_norms
 from pymc_private.models.columns import columns_of
 from pymc_private.models.coordinates import (
     SUBSTITUTION,

@@ -25,18 +25,18 @@ from pymc_private.analysis import NONE, refuse_joint_conditions, row_labels, sim
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.errors import DomainError, NotCertified
-from pymc_private.models.alike import proved_alike, refuse_many_ends, untold_rows
-from pymc_private.models.factor_parts import FactorParts
-from pymc_private.models.intake import record_latent
-from pymc_private.models.pinning import (
+from pymc_private.models.coupling.alike import proved_alike, refuse_many_ends, untold_rows
+from pymc_private.models.coupling.pinning import (
     is_pinned,
     is_told,
     public_data,
     row_arrays,
     tells_rows_apart,
 )
+from pymc_private.models.coupling.windows import Cutter, Window
+from pymc_private.models.factor_parts import FactorParts
+from pymc_private.models.intake import record_latent
 from pymc_private.models.sources import Source
-from pymc_private.models.windows import Cutter, Window
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from pymc_private.analysis.effort import Effort
 from pymc_private.analysis.rebuild import untraced
 from pymc_private.errors import NotCertified
 from pymc_private.models import partition, search
-from pymc_private.models.ball_range import range_in_ball
+from pymc_private.models.balls.quadratic_range import range_in_ball
 from pymc_private.models.coordinates import ADDITION, SUBSTITUTION
 from pymc_private.models.places import Place
 from pymc_private.models.private_model import PrivateModel

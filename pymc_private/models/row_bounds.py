@@ -12,8 +12,8 @@ from pytensor.graph.basic import Variable
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import Trail, bounds
 from pymc_private.analysis.effort import Effort
-from pymc_private.models.domain import MOST_CELLS
-from pymc_private.models.pinning import STACKED, public_data
+from pymc_private.models.coupling.pinning import STACKED, public_data
+from pymc_private.models.domains.domain import MOST_CELLS
 from pymc_private.models.records import RecordGraph
 from pymc_private.models.sources import Source
 

@@ -11,10 +11,10 @@ import numpy as np
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import SimplexRows, ZeroSumRows
 from pymc_private.errors import DomainError
-from pymc_private.models.neighbor_rows import NeighborRows
+from pymc_private.models.coupling.neighbor_rows import NeighborRows
+from pymc_private.models.domains.simplex import onto_simplex
 from pymc_private.models.partition import Rows
 from pymc_private.models.row_bounds import Record
-from pymc_private.models.simplex import onto_simplex
 from pymc_private.models.sources import Source
 
 MOST_POINTS = 96

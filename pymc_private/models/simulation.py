@@ -22,8 +22,8 @@ from pytensor.tensor.shape import SpecifyShape
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.errors import DomainError, Unsupported
-from pymc_private.models.domain import Categories, Domain
-from pymc_private.models.domain_draws import uniform
+from pymc_private.models.domains.domain import Categories, Domain
+from pymc_private.models.domains.draws import uniform
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.sources import Source, root
 from pymc_private.privacy.neighbors import ADD_REMOVE

@@ -17,7 +17,7 @@ from pymc_private.analysis import MIXED, NONE, row_labels, simplify
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
 from pymc_private.analysis.rebuild import rebuild, untraced
 from pymc_private.errors import NotCertified
-from pymc_private.models.pinning import STACKED, expressions_of_rows, public_data
+from pymc_private.models.coupling.pinning import STACKED, expressions_of_rows, public_data
 from pymc_private.models.records import RecordGraph
 from pymc_private.models.sources import Source
 

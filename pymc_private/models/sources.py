@@ -17,7 +17,7 @@ from pytensor.tensor.variable import TensorConstant
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.errors import DomainError
-from pymc_private.models.domain import Categories, Domain
+from pymc_private.models.domains.domain import Categories, Domain
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,14 +17,14 @@ from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import SimplexRows, ZeroSumRows
 from pymc_private.models.clipped import in_plain_ops
 from pymc_private.models.compat import copy_model, copy_together, with_named_dims
-from pymc_private.models.pinning import public_data
+from pymc_private.models.coupling.pinning import public_data
+from pymc_private.models.domains.simplex import onto_simplex
 from pymc_private.models.records import RecordGraph, factor_terms
-from pymc_private.models.simplex import onto_simplex
 from pymc_private.models.sources import Source
 from pymc_private.models.supports import WALLED, transform_name
 
 if TYPE_CHECKING:
-    from pymc_private.models.theta_l import ThetaL
+    from pymc_private.models.lipschitz.theta_l import ThetaL
 
 TEMPER, REGION, SCORE = "likelihood_power", "region", "clipped_likelihood"
 LIPSCHITZ = "region_lipschitz"

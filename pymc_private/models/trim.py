@@ -16,11 +16,11 @@ from pymc_private.analysis import SimplexRows, ZeroSumRows
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.counted import refuse_in_sequences
 from pymc_private.models.given import private_model
-from pymc_private.models.inner_box import box_within
+from pymc_private.models.lipschitz.inner_box import box_within
+from pymc_private.models.lipschitz.theta_l import restrict
 from pymc_private.models.prior_draws import refuse_improper
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.supports import BOXABLE, ORDERED, WALLED, ZERO_SUM, transform_name
-from pymc_private.models.theta_l import restrict
 from pymc_private.privacy.arguments import is_number
 
 OUTERMOST = 1e-9

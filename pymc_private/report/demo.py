@@ -14,9 +14,9 @@ from pymc_private.mechanisms.calibrate import calibrate
 from pymc_private.mechanisms.posterior import sample
 from pymc_private.mechanisms.release import Release
 from pymc_private.models.certify import certify
+from pymc_private.models.domains.scale import Scale
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel, privatize
-from pymc_private.models.scale import Scale
 from pymc_private.models.trim import trim
 from pymc_private.privacy import Ledger
 from pymc_private.report.report import report

@@ -17,7 +17,7 @@ from scipy.special import expit, gammaincinv, log_expit
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.errors import Unsupported
-from pymc_private.models.conjugate import Conjugate, recognize
+from pymc_private.models.conjugacy.posterior import Conjugate, recognize
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.samplers.inverse import Lattice, RoundedDraws
 from pymc_private.samplers.laws import Beta, Gamma, Law, Normal

@@ -12,9 +12,9 @@ from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import bounds
 from pymc_private.errors import Unsupported
 from pymc_private.models.clipped import unclipped
-from pymc_private.models.concavity import concavity
-from pymc_private.models.kinks import NotConcave
-from pymc_private.models.pinning import public_data
+from pymc_private.models.concavity.constants import concavity
+from pymc_private.models.concavity.kinks import NotConcave
+from pymc_private.models.coupling.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.row_bounds import RowBounds
 from pymc_private.privacy.neighbors import ADD_REMOVE

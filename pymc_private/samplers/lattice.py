@@ -15,7 +15,7 @@ from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis.batch import Batch
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.errors import Unsupported
-from pymc_private.models.pinning import public_data
+from pymc_private.models.coupling.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
 
 TAU_BITS = 20

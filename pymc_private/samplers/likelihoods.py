@@ -10,7 +10,7 @@ from pytensor.scalar.basic import Exp
 from pytensor.scalar.math import Sigmoid
 
 from pymc_private.analysis.rows import Concrete
-from pymc_private.models.patterns import arguments_of, elementwise_of, kind_of, numbers_of
+from pymc_private.models.conjugacy.patterns import arguments_of, elementwise_of, kind_of, numbers_of
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.single_record import SingleRecord
 from pymc_private.models.sources import root

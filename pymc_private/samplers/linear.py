@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_private.errors import Unsupported
-from pymc_private.models.concavity import concavity
-from pymc_private.models.kinks import NotConcave
-from pymc_private.models.log_concave import Concavity
-from pymc_private.models.precision import SHRINK, inverse_root
+from pymc_private.models.concavity.constants import concavity
+from pymc_private.models.concavity.kinks import NotConcave
+from pymc_private.models.concavity.log_concave import Concavity
+from pymc_private.models.concavity.precision import SHRINK, inverse_root
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.supports import ORDERED, transform_name
 from pymc_private.privacy import proximal_steps

@@ -14,10 +14,10 @@ from pymc_private.analysis.rebuild import rebuild
 from pymc_private.analysis.rows import Concrete
 from pymc_private.errors import Unsupported
 from pymc_private.models.columns import columns_of
+from pymc_private.models.concavity.curvature import Factor
+from pymc_private.models.concavity.log_concave import Concavity
+from pymc_private.models.concavity.prior_curvature import prior_value
 from pymc_private.models.coordinates import Role
-from pymc_private.models.curvature import Factor
-from pymc_private.models.log_concave import Concavity
-from pymc_private.models.prior_curvature import prior_value
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.single_record import SingleRecord, single_record
 from pymc_private.samplers.batched import numbers_of

@@ -22,10 +22,10 @@ from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis.rebuild import untraced
 from pymc_private.analysis.rows import Concrete
 from pymc_private.errors import Unsupported
-from pymc_private.models.curvature import Curves
-from pymc_private.models.log_concave import Concavity
-from pymc_private.models.pinning import public_data
-from pymc_private.models.precision import SHRINK
+from pymc_private.models.concavity.curvature import Curves
+from pymc_private.models.concavity.log_concave import Concavity
+from pymc_private.models.concavity.precision import SHRINK
+from pymc_private.models.coupling.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.records import RecordGraph
 

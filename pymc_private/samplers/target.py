@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from pytensor.graph.basic import Variable
 
-from pymc_private.models.pinning import public_data
+from pymc_private.models.coupling.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.samplers.batched import LogDensity, Slopes, joined
 from pymc_private.samplers.curvature import Above

@@ -9,7 +9,7 @@ import pytest
 
 from pymc_private import certify, clip
 from pymc_private.errors import NotCertified
-from pymc_private.models.pinning import public_data
+from pymc_private.models.coupling.pinning import public_data
 from pymc_private.models.records import factor_terms
 from tests.analysis.graphs import evaluate
 from tests.models.brute_force import by_record, random_points

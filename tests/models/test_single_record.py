@@ -6,7 +6,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.models import single_record as module
-from pymc_private.models.pinning import STACKED
+from pymc_private.models.coupling.pinning import STACKED
 from pymc_private.models.single_record import single_record
 
 

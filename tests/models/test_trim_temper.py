@@ -13,7 +13,7 @@ from scipy import stats
 
 import pymc_private as pmp
 from pymc_private.models import refine
-from pymc_private.models.simplex import onto_simplex
+from pymc_private.models.domains.simplex import onto_simplex
 from tests.models.brute_force import natural_logp, stripped
 
 N = 20

@@ -11,7 +11,7 @@ import pytest
 import pymc_private as pmp
 from pymc_private.errors import DomainError, NotCertified, Unsupported
 from pymc_private.models import trim as trimming
-from pymc_private.models.simplex import onto_simplex
+from pymc_private.models.domains.simplex import onto_simplex
 
 N, GROUPS = 23, 3
 

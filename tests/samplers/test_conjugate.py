@@ -12,7 +12,7 @@ from scipy import stats
 
 import pymc_private as pmp
 from pymc_private.analysis.rows import Concrete
-from pymc_private.models.conjugate import recognize
+from pymc_private.models.conjugacy.posterior import recognize
 from pymc_private.samplers.conjugate import sample_conjugate
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.statistics import cdf_envelope

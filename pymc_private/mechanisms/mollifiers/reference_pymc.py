@@ -15,8 +15,8 @@ from pytensor.graph.replace import vectorize_graph
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.mechanisms.mollifiers.black_box import contents
 from pymc_private.mechanisms.mollifiers.references import entropy
+from pymc_private.models.coupling.pinning import public_data
 from pymc_private.models.fingerprint import graph_text
-from pymc_private.models.pinning import public_data
 
 
 class PyMCLaw:

@@ -1,0 +1,1 @@
+"""Rows in a ball: what their entries amount to together."""

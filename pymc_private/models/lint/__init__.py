@@ -1,0 +1,1 @@
+"""What looks computed from the private data: warnings for the curator."""

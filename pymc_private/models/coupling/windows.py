@@ -3,7 +3,8 @@
 Row j of such a factor reads records j + o for the offsets o of a finite public set. Each slice of
 what is row-wise, ``x[o:o + m]``, is replaced by an input of m rows of its own. That is a guess
 about the graph (`models.coupling.slices`); that the result is the same function is proved by marks
-of every element (`analysis.expressions`), and then row j of the factor is shown to read row j of each input.
+of every element (`analysis.expressions`), and then row j of the factor is shown to read row j of
+each input.
 """
 
 from __future__ import annotations

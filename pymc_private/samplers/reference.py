@@ -24,7 +24,7 @@ from pymc_private.analysis.rows import Concrete
 from pymc_private.errors import Unsupported
 from pymc_private.models.concavity.curvature import Curves
 from pymc_private.models.concavity.log_concave import Concavity
-from pymc_private.models.concavity.precision import SHRINK
+from pymc_private.models.concavity.precision import SHRINK, NearlySingular, least_eigenvalue
 from pymc_private.models.coupling.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.records import RecordGraph
@@ -80,10 +80,18 @@ def reference(private: PrivateModel, found: Concavity) -> Reference:
         slope, along a parameter without two ends.
     """
     gaussian = found.prior.gaussian
-    if gaussian is not None and np.all(np.diag(gaussian) > 0.0):
+    if gaussian is not None and _is_definite(gaussian):
         center = _newton(private, gaussian)
         return Reference(center, gaussian, np.ones(len(center)))
     return _independent(private, found)
+
+
+def _is_definite(matrix: np.ndarray) -> bool:
+    try:
+        least_eigenvalue(matrix)
+    except NearlySingular:
+        return False
+    return True
 
 
 def sure_of(curves: Curves) -> np.ndarray:
@@ -114,7 +122,7 @@ def _independent(private: PrivateModel, found: Concavity) -> Reference:
     if np.any(plain):
         center = np.where(plain, _newton(private, np.diag(total)), center)
     far = np.maximum(np.abs(high - center), np.abs(low - center))
-    slope = np.where(plain, 0.0, steep + s * far) / np.sqrt(total)
+    slope = np.where(plain, 0.0, steep + total * far) / np.sqrt(total)
     exponent = float(np.sum(k[helped] * half[helped] ** 2)) / 2.0
     return Reference(
         center, np.diag(total), s / total, float(np.exp(-exponent)) * (1.0 - SHRINK),

@@ -109,6 +109,45 @@ def test_the_divergence_contracts_as_fast_as_the_schedule_says(name):
         assert divergence(law) <= start * slowest * (1 + 1e-6) + 1e-9
 
 
+FLAT = {
+    "uniform": (lambda: pm.Uniform("b", -1, 1), stats.uniform(-1, 2), (-1.0, 1.0)),
+    "laplace": (lambda: pm.Laplace("b", 0, 20), stats.laplace(0, 20), (-1.0, 1.0)),
+    "exponential": (lambda: pm.Exponential("b", 0.05), stats.expon(0, 20), (0.0, 1.0)),
+}
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_where_records_say_little_the_start_is_still_as_far_as_it_is(name):
+    """The helper's own slope counts: the start is normal, the posterior nearly flat."""
+    prior, law, (low, high) = FLAT[name]
+    records = np.array([0.01, -0.01])
+    with pm.Model(coords={"i": range(2)}) as model:
+        x = pm.Data("x", records, dims="i")
+        pm.Bernoulli("y", logit_p=prior() * x, observed=[1, 0], dims="i")
+    private = pmp.privatize(model, records="i", domain={"x": (-0.01, 0.01)})
+    if name != "uniform":
+        private = pmp.trim(private, box={"b": (low, high)})
+    at = np.linspace(low, high, 2001)
+    u = at[:, None] * records
+    target = normalized(law.logpdf(at) + ([1, 0] * u - np.logaddexp(0.0, u)).sum(axis=1))
+    white = whiten(private)
+    z = (at - white.center) / white.matrix[0, 0]
+    start = float(np.sum(special.rel_entr(normalized(-(z**2) / 2), target)))
+    assert start > 0.01
+    assert start <= public_constants(private)[1]
+
+
+def test_a_singular_quadratic_prior_is_refused_in_words():
+    with pm.Model(coords={"i": range(4)}) as model:
+        x = pm.Data("x", X[:4], dims="i")
+        a, b = pm.Uniform("a", -1, 1), pm.Uniform("b", -1, 1)
+        pm.Potential("together", -((a + b) ** 2) / 2)
+        pm.Bernoulli("y", logit_p=a + b * x, observed=Y[:4], dims="i")
+    private = pmp.privatize(model, records="i", domain={"x": (-1, 1)})
+    with pytest.raises(pmp.Unsupported):
+        plan_schedule(private, 1e-3)
+
+
 @pytest.mark.parametrize("name", ["exponential"])
 def test_draws_follow_the_posterior(name):
     _, edges, weight = on_grid(name)

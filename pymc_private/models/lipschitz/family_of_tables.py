@@ -1,10 +1,11 @@
 """Lemma 24: Bayesian networks, each factor an entry of a table of probabilities.
 
-Replacing a record replaces one entry of each table by another, so ell(theta) is at most the sum
-over the factors of the largest logarithm of a ratio that one cell, or one row of a table, holds:
-|logit theta| of a coin. With K factors and entries in [a, 1 - a] that is K log((1 - a) / a), twice
-of which is the range of the corrected lemma. Coins on all of (0, 1) with symmetric Beta priors have
-the tail of Lemma 21, once for each cell. Theory, section 1.1.
+Replacing a record replaces one entry of each table by another, maybe of another row, so ell(theta)
+is at most the sum over the factors of the largest logarithm of a ratio of two entries. Of coins it
+is the largest |logit theta|: the least entry and the greatest are those of one coin. With K factors
+and entries in [a, 1 - a] that is K log((1 - a) / a), twice of which is the range of the corrected
+lemma. Coins on all of (0, 1) with symmetric Beta priors have the tail of Lemma 21, once for each
+cell. Theory, section 1.1.
 """
 
 from __future__ import annotations
@@ -66,11 +67,11 @@ class _Table:
         values = np.asarray(points[self.name], dtype=float)
         with np.errstate(divide="ignore", invalid="ignore"):
             if self.is_coin:
-                ratios = np.abs(logit(values))
-            else:
-                ratios = np.log(values.max(axis=-1)) - np.log(values.min(axis=-1))
-        flat = np.where(np.isnan(ratios), np.inf, ratios).reshape(len(values), -1)
-        return self.times * flat.max(axis=1)
+                ratios = np.abs(logit(values)).reshape(len(values), -1)
+            else:  # the greatest and the least may stand in two rows
+                logs = np.log(values.reshape(len(values), -1))
+                ratios = logs.max(axis=1, keepdims=True) - logs.min(axis=1, keepdims=True)
+        return self.times * np.where(np.isnan(ratios), np.inf, ratios).max(axis=1)
 
     def steepest(self) -> float:
         """The same over the box, rounded up; infinite where an entry may be zero."""
@@ -81,7 +82,7 @@ class _Table:
             else:
                 rest = low.sum(axis=-1, keepdims=True) - low
                 high = np.minimum(high, (1.0 - rest) * (1.0 + HAIR))
-                ratios = np.log(high.max(axis=-1)) - np.log(low.min(axis=-1))
+                ratios = np.log(high.max()) - np.log(low.min())
         largest = float(np.max(np.where(np.isnan(ratios), np.inf, ratios)))
         return self.times * largest * (1.0 + HAIR)
 

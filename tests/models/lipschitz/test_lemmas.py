@@ -202,6 +202,26 @@ def log_ratios(q, r):
     return logs.max() - logs.min()
 
 
+def test_the_greatest_and_the_least_entry_may_stand_in_two_rows():
+    """A replaced record also changes row: the largest ratio within one row is too little."""
+    low = np.array([[0.1, 0.1, 0.1], [0.05, 0.6, 0.05]])
+    high = np.array([[0.72, 0.8, 0.8], [0.3, 0.62, 0.4]])
+    with pm.Model(coords={"p": range(N)}) as model:
+        second = pm.Dirichlet("r", np.ones((2, 3)))
+        a = pm.Data("a", np.zeros(N, int), dims="p")
+        pm.Categorical("B", second[a], observed=np.zeros(N, int), dims="p")
+    private = pmp.trim(
+        pmp.privatize(model, records="p", domain={"a": range(2)}), box={"r": (low, high)}
+    )
+    family = recognize(private)
+    r = np.array([[0.10, 0.79, 0.11], [0.051, 0.61, 0.339]])
+    ell = np.log(r.max() / r.min())  # of all records, by enumeration
+    within = max(np.log(row.max() / row.min()) for row in r)
+    assert within < ell - 0.2  # what the rows apart would say
+    assert float(family.ell({"r": r[None]})[0]) >= ell * (1 - 1e-12)
+    assert ell <= family.L0 <= 1.05 * ell
+
+
 @pytest.mark.parametrize("least", [0.1, 0.25])
 def test_lemma_24_is_recognized_with_the_corrected_constant(least):
     """K log((1 - a) / a), twice of which is R; log(1 / a) for each factor as printed is larger."""

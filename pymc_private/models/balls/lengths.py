@@ -56,6 +56,8 @@ def by_norms(value: Variable, columns: list[Column], *, centered: bool) -> Cut:
     Cut
         The new graph takes every value that the old one takes, and may take more.
     """
+    if not any(isinstance(c.bounds.within, Ellipsoid) for c in columns):
+        return value, columns, False
     added: list[Column] = []
     swaps: dict[Variable, Variable] = {}
     alone = _addends(value) if centered else set()

@@ -21,8 +21,8 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 
+from pymc_private.analysis import Ellipsoid, bounds, simplify
 from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis import bounds, simplify
 from pymc_private.analysis.rounding import up
 from pymc_private.analysis.specialize import joint_terms, specialize
 from pymc_private.analysis.suprema import suprema, within
@@ -59,7 +59,8 @@ def range_in_ball(
     rows = {
         record.data[s.name]: s.domain.bounds(s.row_shape) for s in sources if s.name in record.data
     }
-    if record.public or record.neighbors:
+    in_ball = any(isinstance(b.within, Ellipsoid) for b in rows.values())
+    if record.public or record.neighbors or not in_ball:
         return math.inf
     value = specialize(record.value, rows | inputs)
     value = joint_terms(value, list(rows), list(inputs))

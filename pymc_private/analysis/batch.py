@@ -16,7 +16,7 @@ from pytensor.graph.rewriting.basic import MergeOptimizer
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 
-from pymc_private.analysis.bounds import Trail, bounds
+from pymc_private.analysis.bounds import Trail, bounds, facts_of_constants
 from pymc_private.analysis.continuity import continuity, moving_variables
 from pymc_private.analysis.interval import Interval
 from pymc_private.analysis.rewrites import simplify
@@ -69,7 +69,7 @@ class Batch:
         smooth: Collection[Variable],
         unknown: Mapping[Variable, Interval] | None = None,
     ) -> None:
-        self._unknown = unknown or {}
+        self._known = dict(unknown or {})
         self.inputs = list(inputs)
         self.boxes = {
             v: pt.TensorType(v.type.dtype, shape=(None, *v.type.shape))(name=v.name) for v in inputs
@@ -85,6 +85,7 @@ class Batch:
         self._lengths = {length for shape in shapes for length in shape}
         self._steps = steps([self.value], self.boxes.values())
         self._slope_steps = steps([self.value, *slopes], self.boxes.values())
+        self._known |= facts_of_constants([self.value, *slopes])
 
     def values(self, given: Mapping[Variable, Interval]) -> Ends:
         """Ends of the function on each box.
@@ -140,7 +141,7 @@ class Batch:
         order: Sequence[Apply],
     ) -> Trail:
         boxes = {self.boxes[v]: given[v] for v in self.inputs}
-        return bounds(outputs, boxes | dict(self._unknown), order)
+        return bounds(outputs, boxes | self._known, order)
 
     @staticmethod
     def _ends(trail: Trail, variable: Variable, *shape: int) -> Ends:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
 
 from pymc_private.analysis.interval import Interval
@@ -139,6 +140,11 @@ def bounds(
     known = {v: _as_truth(v, fact) for v, fact in given.items()}
     with np.errstate(all="ignore"):
         return Trail(walk(outputs, known, _rule, _constant, order), given)
+
+
+def facts_of_constants(outputs: Sequence[Variable]) -> dict[Variable, Interval]:
+    """Points for `given`, where the same graphs are walked many times."""
+    return {v: _constant(v) for v in ancestors(list(outputs)) if isinstance(v, Constant)}
 
 
 def _as_truth(variable: Variable, fact: Interval) -> Interval:

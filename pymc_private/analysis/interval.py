@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pymc_private.analysis.functions import Function
-from pymc_private.analysis.rounding import Array, is_symbolic, library, multiply_ends
+from pymc_private.analysis.rounding import Array, is_symbolic, library, product_ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,15 +143,9 @@ class Interval:
 
     def times(self, other: Interval) -> Interval:
         """The product: least and greatest of the four corner products."""
-        xp = library(self.lower, self.upper, other.lower, other.upper)
         firsts = (self.lower,) if self.is_point else (self.lower, self.upper)
         seconds = (other.lower,) if other.is_point else (other.lower, other.upper)
-        pairs = [(a, b) for a in firsts for b in seconds]
-        lower, upper = multiply_ends(*pairs[0])
-        for a, b in pairs[1:]:
-            low, high = multiply_ends(a, b)
-            lower, upper = xp.minimum(lower, low), xp.maximum(upper, high)
-        return Interval(lower, upper)
+        return Interval(*product_ends(firsts, seconds))
 
     def where(self, keep: Array) -> Interval:
         """The interval where `keep` holds; everything elsewhere."""

@@ -6,9 +6,10 @@ number of units in the last place after every inexact step, so the exact real va
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
@@ -44,10 +45,16 @@ def real_symbols() -> Iterator[None]:
 def is_symbolic(*arrays: Array) -> bool:
     """Whether any argument is a PyTensor variable."""
     for array in arrays:  # noqa: SIM110 (asked millions of times, mostly of arrays: this is faster)
-        # So is the type alone: `isinstance` of an abstract class is slow.
-        if type(array) is not np.ndarray and isinstance(array, Variable):
+        kind = type(array)
+        if kind is not np.ndarray and _is_variable(kind):
             return True
     return False
+
+
+@cache
+def _is_variable(kind: type) -> bool:
+    """Whether values of this type are symbolic: to ask an abstract class each time is slow."""
+    return issubclass(kind, Variable)
 
 
 def library(*arrays: Array) -> Any:
@@ -82,7 +89,7 @@ def add_down(a: Array, b: Array) -> Array:
     if is_symbolic(a, b):
         return down(a + b)
     total, error = _two_sum(a, b)
-    return np.where(error == 0.0, total, down(total))
+    return np.where(error == 0.0, total, np.nextafter(total, -np.inf))
 
 
 def add_up(a: Array, b: Array) -> Array:
@@ -90,7 +97,7 @@ def add_up(a: Array, b: Array) -> Array:
     if is_symbolic(a, b):
         return up(a + b)
     total, error = _two_sum(a, b)
-    return np.where(error == 0.0, total, up(total))
+    return np.where(error == 0.0, total, np.nextafter(total, np.inf))
 
 
 def _two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -122,10 +129,26 @@ def multiply_ends(a: Array, b: Array) -> tuple[Array, Array]:
     if exact.all():
         return np.asarray(product), np.array(product)  # two arrays: a point is one
     negative = np.signbit(product)
-    lower, upper = down(product), up(product)
+    lower, upper = np.nextafter(product, -np.inf), np.nextafter(product, np.inf)
     lower = np.where(negative, lower, np.maximum(lower, 0.0))
     upper = np.where(negative, np.minimum(upper, 0.0), upper)
     return np.where(exact, product, lower), np.where(exact, product, upper)
+
+
+def product_ends(firsts: Sequence[Array], seconds: Sequence[Array]) -> tuple[Array, Array]:
+    """Bounds of all products of a first and a second factor."""
+    if not is_symbolic(*firsts, *seconds) and len(firsts) + len(seconds) > 2:
+        # A product rounded to nearest is next to the real one, or equal to it; so are extremes.
+        products = [a * b for a in firsts for b in seconds]
+        least, greatest = reduce(np.minimum, products), reduce(np.maximum, products)
+        no_zero = least.all() and greatest.all()  # whose sign would be lost
+        if no_zero and not any(_is_simple(x).any() for x in (*firsts, *seconds)):
+            return np.nextafter(least, -np.inf), np.nextafter(greatest, np.inf)
+    ends = [multiply_ends(a, b) for a in firsts for b in seconds]
+    if len(ends) == 1:
+        return ends[0]
+    xp = library(*firsts, *seconds)
+    return reduce(xp.minimum, (e[0] for e in ends)), reduce(xp.maximum, (e[1] for e in ends))
 
 
 def _is_simple(x: np.ndarray) -> np.ndarray:

@@ -64,8 +64,14 @@ def certify(
     start = time.perf_counter()
     deadline = math.inf if seconds is None else start + seconds
     with untraced():
-        kinds = kinds_of_records(private)
-        normal = gaussian(private, kinds[0].record)
+        return _certified(private, tolerance, start, deadline, progressbar)
+
+
+def _certified(
+    private: PrivateModel, tolerance: float, start: float, deadline: float, progressbar: bool
+) -> Certificate:
+    kinds = kinds_of_records(private)
+    normal = gaussian(private, kinds[0].record)
     trails = [kind.rows.trail(private.box) for kind in kinds]
     lines = [line for k, t in zip(kinds, trails, strict=True) for line in (*k.words, *t.describe())]
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -141,6 +141,10 @@ class Coordinates:
                 upper.append(high)
                 whole.append(np.full(column.size, column.is_whole))
         self.count = start
+        self._of = {
+            column.variable: [self.of(column, pair) for pair in contrast.pairs]
+            for column in self.columns
+        }
         self.lower, self.upper = np.concatenate(lower), np.concatenate(upper)
         self.whole = np.concatenate(whole)
 
@@ -152,8 +156,63 @@ class Coordinates:
         """Inputs of all pairs, one pair after the other: boxes (N, D) -> N boxes for each."""
         return {
             column.variable: column.interval(
-                np.concatenate([lower[:, self.of(column, pair)] for pair in self.contrast.pairs]),
-                np.concatenate([upper[:, self.of(column, pair)] for pair in self.contrast.pairs]),
+                *(
+                    np.concatenate([end[:, place] for place in self._of[column.variable]])
+                    for end in (lower, upper)
+                )
             )
             for column in self.columns
         }
+
+
+class SlopeTerms:
+    """Which slopes of which pairs add up to the slope along each coordinate of a contrast.
+
+    Parameters
+    ----------
+    coordinates : Coordinates
+    known : collection of Variable
+        Inputs whose slopes are known.
+
+    Attributes
+    ----------
+    order : list of Variable
+        Those of the columns that are known.
+    rounds : list of (array, array)
+        Coordinates, and the term that each takes next: a column of what `signed` gives.
+    """
+
+    def __init__(self, coordinates: Coordinates, known: Collection[Variable]) -> None:
+        columns = [column for column in coordinates.columns if column.variable in known]
+        self.order = [column.variable for column in columns]
+        self._signs = coordinates.contrast.signs
+        width = sum(column.size for column in columns)
+        taken: list[list[int]] = [[] for _ in range(coordinates.count)]
+        start = 0
+        for column in columns:
+            for k, pair in enumerate(coordinates.contrast.pairs):
+                place = coordinates.of(column, pair)
+                for j in range(column.size):
+                    taken[place.start + j].append(k * width + start + j)
+            start += column.size
+        most = max(map(len, taken), default=0)
+        self.rounds = []
+        for k in range(most):
+            where = [c for c, terms in enumerate(taken) if len(terms) > k]
+            self.rounds.append((np.array(where), np.array([taken[c][k] for c in where])))
+
+    def signed(
+        self, slopes: Sequence[tuple[np.ndarray, np.ndarray]], count: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of all terms with their signs, shape (boxes, pairs x entries)."""
+        pairs = len(self._signs)
+        low, high = (
+            np.concatenate([ends[side].reshape(pairs, count, -1) for ends in slopes], axis=2)
+            for side in (0, 1)
+        )
+        back = np.array(self._signs)[:, None, None] < 0
+        low, high = np.where(back, -high, low), np.where(back, -low, high)
+        return (
+            low.transpose(1, 0, 2).reshape(count, -1),
+            high.transpose(1, 0, 2).reshape(count, -1),
+        )

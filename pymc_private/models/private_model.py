@@ -81,8 +81,10 @@ class PrivateModel:
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of each free variable."""
-        shapes = self.base.eval_rv_shapes()
-        return {rv.name: tuple(int(k) for k in shapes[rv.name]) for rv in self.base.free_RVs}
+        known = {rv.name: rv.type.shape for rv in self.base.free_RVs}
+        if any(None in shape for shape in known.values()):
+            known = self.base.eval_rv_shapes()
+        return {rv.name: tuple(int(k) for k in known[rv.name]) for rv in self.base.free_RVs}
 
     @property
     def box(self) -> dict[str, Bounds]:

@@ -33,6 +33,7 @@ from pymc_private.models.coordinates import (
     Contrast,
     Coordinates,
     Role,
+    SlopeTerms,
 )
 from pymc_private.models.cuts import cut_where_many, cut_where_one_sided
 from pymc_private.models.places import Place
@@ -111,6 +112,7 @@ class Quadruples:
         self.smooth = np.zeros(self.coordinates.count, dtype=bool)
         for (variable, _), place in self.coordinates.places.items():
             self.smooth[place] = variable in self._batch.gradient
+        self._slope_terms = SlopeTerms(self.coordinates, self._batch.gradient)
         self._rows = distinct_rows([record.public[c.variable] for c in self._shared()])
         odd = any(c.bounds.within is not None and not has_sums(c) for c in columns)
         # Boxes around rows hold what is no row.
@@ -246,16 +248,13 @@ class Quadruples:
         """Ends of the slopes of the difference of differences."""
         low = np.zeros((count, self.coordinates.count))
         high = np.zeros((count, self.coordinates.count))
-        for column in self.coordinates.columns:
-            if column.variable not in slopes:
-                continue
-            contrast = self.coordinates.contrast
-            ends = [end.reshape(len(contrast.pairs), count, -1) for end in slopes[column.variable]]
-            for k, (pair, sign) in enumerate(zip(contrast.pairs, contrast.signs, strict=True)):
-                place = self.coordinates.of(column, pair)
-                down, up = (ends[0][k], ends[1][k]) if sign > 0 else (-ends[1][k], -ends[0][k])
-                low[:, place] = _outward(low[:, place], down, -np.inf)
-                high[:, place] = _outward(high[:, place], up, np.inf)
+        terms = self._slope_terms
+        if not terms.order:
+            return low, high
+        down, up = terms.signed([slopes[variable] for variable in terms.order], count)
+        for where, which in terms.rounds:
+            low[:, where] = _outward(low[:, where], down[:, which], -np.inf)
+            high[:, where] = _outward(high[:, where], up[:, which], np.inf)
         return low, high
 
 

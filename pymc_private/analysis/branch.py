@@ -18,6 +18,8 @@ from pymc_private.analysis.effort import Effort
 
 AT_ONCE = 256
 """Boxes halved in one step."""
+FEW, AGAIN = 128, 2
+"""So few boxes are halved again before they are bounded, up to so many times."""
 MOST_BOXES = 200_000
 """Boxes kept: beyond this the bound so far is the answer."""
 PASSES = 8
@@ -98,16 +100,12 @@ class _Pool:
 
     def take(self, which: np.ndarray) -> _Pool:
         """Some of them."""
-        return _Pool(self.lower[which], self.upper[which], self.bound[which], self.score[which])
+        return _Pool(*(part[which] for part in vars(self).values()))
 
     def joined(self, other: _Pool) -> _Pool:
         """These and those."""
-        return _Pool(
-            np.concatenate([self.lower, other.lower]),
-            np.concatenate([self.upper, other.upper]),
-            np.concatenate([self.bound, other.bound]),
-            np.concatenate([self.score, other.score]),
-        )
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return _Pool(*map(np.concatenate, pairs))
 
     def __len__(self) -> int:
         return len(self.bound)
@@ -188,11 +186,22 @@ class _Search:
         blur = np.where(np.isfinite(found.blur), found.blur, HUGE)[:, None] * (0.5 + share)
         blur = np.where((lost & smooth).any(axis=1)[:, None], HUGE * (1.0 + share), blur)
         score = np.where(smooth, reach, blur) + 1e-12 * share
-        middle = lower / 2 + upper / 2
-        apart = np.where(self.objective.whole, upper > lower, (lower < middle) & (middle < upper))
-        return np.where(apart, score, -1.0)
+        return np.where(_can_be_cut(self.objective, lower, upper), score, -1.0)
 
-    def halves(self, pool: _Pool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def parts(self, pool: _Pool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Halves of each box; of few boxes the halves' halves, since a walk over few costs as much.
+
+        Returns lower and upper ends, and the bounds that hold already.
+        """
+        pool = self.halves(pool)
+        for _ in range(AGAIN):
+            if len(pool) > FEW:
+                break
+            open_ = pool.score.max(axis=1) >= 0.0
+            pool = pool.take(~open_).joined(self.halves(pool.take(open_)))
+        return pool.lower, pool.upper, pool.bound
+
+    def halves(self, pool: _Pool) -> _Pool:
         """Both halves of each box, across the coordinate with the greatest score."""
         rows, axis = np.arange(len(pool)), pool.score.argmax(axis=1)
         middle = pool.lower[rows, axis] / 2 + pool.upper[rows, axis] / 2
@@ -200,17 +209,23 @@ class _Search:
         left, right = pool.upper.copy(), pool.lower.copy()
         left[rows, axis] = np.where(whole, np.floor(middle), middle)
         right[rows, axis] = np.where(whole, np.floor(middle) + 1.0, middle)
-        return (
-            np.concatenate([pool.lower, right]),
-            np.concatenate([left, pool.upper]),
-            np.concatenate([pool.bound, pool.bound]),
-        )
+        score = pool.score.copy()
+        score[rows, axis] /= 2
+        lower, upper = np.concatenate([pool.lower, right]), np.concatenate([left, pool.upper])
+        score = np.where(_can_be_cut(self.objective, lower, upper), np.tile(score, (2, 1)), -1.0)
+        return _Pool(lower, upper, np.tile(pool.bound, 2), score)
 
     def close(self, pool: _Pool, which: np.ndarray) -> _Pool:
         """Lay boxes aside: their bounds stand."""
         if which.any():
             self.closed = max(self.closed, float(pool.bound[which].max()))
         return pool.take(~which)
+
+
+def _can_be_cut(objective: Objective, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Which coordinates of each box have something between their ends."""
+    middle = lower / 2 + upper / 2
+    return np.where(objective.whole, upper > lower, (lower < middle) & (middle < upper))
 
 
 def _patched(found: Enclosure, rows: np.ndarray, again: Enclosure) -> Enclosure:
@@ -277,7 +292,7 @@ def _step(search: _Search, pool: _Pool) -> _Pool:
     chosen = np.zeros(len(pool), dtype=bool)
     many = min(AT_ONCE, len(pool))
     chosen[np.argpartition(-pool.bound, many - 1)[:many]] = True
-    lower, upper, parents = search.halves(pool.take(chosen))
+    lower, upper, parents = search.parts(pool.take(chosen))
     children = search.bounded(lower, upper)
     # A child's own bound may be looser by rounding; its parent's holds too.
     if len(children) == len(parents):

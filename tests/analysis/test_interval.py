@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytensor.tensor as pt
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pymc_private.analysis import Ellipsoid, Interval
@@ -48,6 +50,25 @@ def test_a_product_lies_between_the_extreme_corners(first, second):
     assert holds(Interval.point(np.array(x)).times(b), x * y)
     multiply = Function("multiply", np.multiply, lambda p, q: p * q, ulps=1.0)
     assert holds(corners(multiply, a, b), x * y)
+
+
+EDGES = st.sampled_from([0.0, -0.0, 1.0, -1.0, 5e-324, -5e-324, 1e-200, -3e-170, 1e200, -1.7e308])
+FACTORS = st.tuples(*[st.one_of(EDGES, st.floats(-3, 3))] * 2).map(sorted)
+
+
+@given(FACTORS, FACTORS)
+@example([1e-200, 3e-170], [1e-200, 2e-180])
+@example([-1e-200, 3e-170], [1e-200, 2e-180])
+def test_products_hold_their_corners_exactly(first, second):
+    """By exact fractions: sums of errors, underflow of either sign, overflow."""
+    with np.errstate(all="ignore"):  # as every walk does
+        found = Interval(*map(np.array, first)).times(Interval(*map(np.array, second)))
+    exact = [Fraction(a) * Fraction(b) for a in first for b in second]
+    assert not np.isfinite(found.lower) or Fraction(float(found.lower)) <= min(exact)
+    assert not np.isfinite(found.upper) or Fraction(float(found.upper)) >= max(exact)
+    assert found.lower < np.inf and found.upper > -np.inf
+    same_sign = min(first) >= 0 and min(second) >= 0
+    assert not same_sign or found.lower >= 0.0
 
 
 @given(inside())

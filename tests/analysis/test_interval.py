@@ -66,7 +66,8 @@ def test_products_hold_their_corners_exactly(first, second):
     exact = [Fraction(a) * Fraction(b) for a in first for b in second]
     assert not np.isfinite(found.lower) or Fraction(float(found.lower)) <= min(exact)
     assert not np.isfinite(found.upper) or Fraction(float(found.upper)) >= max(exact)
-    assert found.lower < np.inf and found.upper > -np.inf
+    assert found.lower < np.inf
+    assert found.upper > -np.inf
     same_sign = min(first) >= 0 and min(second) >= 0
     assert not same_sign or found.lower >= 0.0
 

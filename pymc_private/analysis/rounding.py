@@ -45,7 +45,7 @@ def real_symbols() -> Iterator[None]:
 def is_symbolic(*arrays: Array) -> bool:
     """Whether any argument is a PyTensor variable."""
     for array in arrays:
-        kind = type(array)
+        kind: Any = type(array)
         if kind is not np.ndarray and _is_variable(kind):
             return True
     return False

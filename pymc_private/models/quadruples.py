@@ -98,16 +98,11 @@ class Quadruples:
         every = contrast.keeps_parameters
         varying = [c.variable for c in columns if every or c.role is Role.RECORD]
         value = joint_terms(value, varying, points)
-        value, columns, cut = cut_where_many(value, columns)
-        if together:
-            value, columns, joined = cut_where_one_sided(value, columns)
-            cut = cut or joined
-        columns = _read(value, columns)
-        self.value = value
+        self.value, columns, cut = _cut(value, columns, together)
         self.coordinates = Coordinates(columns, contrast)
         self.whole = self.coordinates.whole
         smooth = {c.variable for c in columns if not c.is_whole and c.bounds.within is None}
-        named, unknown = name_normal_lcdf(value, {c.variable: c.bounds for c in columns})
+        named, unknown = name_normal_lcdf(self.value, {c.variable: c.bounds for c in columns})
         self._batch = Batch(named, [c.variable for c in columns], smooth, unknown)
         self.smooth = np.zeros(self.coordinates.count, dtype=bool)
         for (variable, _), place in self.coordinates.places.items():
@@ -223,8 +218,8 @@ class Quadruples:
             reach = np.where(half > 0.0, steep * half, 0.0).sum(axis=1)
             sloped = middle + reach + PAD * (near + reach)
             natural = natural + PAD * scale
+            blur = np.where(np.isfinite(middle) & np.isfinite(lowest), middle - lowest, np.inf)
         bound = np.fmin(natural, np.where(np.isnan(sloped), np.inf, sloped))
-        blur = np.where(np.isfinite(middle) & np.isfinite(lowest), middle - lowest, np.inf)
         return Enclosure(np.where(np.isnan(bound), np.inf, bound), low, high, np.maximum(blur, 0))
 
     def attained(self, points: np.ndarray) -> np.ndarray:
@@ -256,6 +251,17 @@ class Quadruples:
             low[:, where] = _outward(low[:, where], down[:, which], -np.inf)
             high[:, where] = _outward(high[:, where], up[:, which], np.inf)
         return low, high
+
+
+def _cut(
+    value: Variable, columns: list[Column], together: bool
+) -> tuple[Variable, list[Column], bool]:
+    """The function of fewer coordinates, where some stand for what others amount to."""
+    value, columns, cut = cut_where_many(value, columns)
+    if together:
+        value, columns, joined = cut_where_one_sided(value, columns)
+        cut = cut or joined
+    return value, _read(value, columns), cut
 
 
 def _read(value: Variable, columns: Sequence[Column]) -> list[Column]:

@@ -246,7 +246,7 @@ def _noisy_kl(profile: CountProfile, law: str, scale: float, minimum: float) -> 
     sums = rows.sum(axis=1)
     sd = scale * math.sqrt(2.0 if law == "laplace" else 1.0)
     tilt = match_totals(laws, sums, np.full(len(rows), sd**2), None)
-    mean = laws.tilted(tilt)[1] + 0.5
+    mean = laws.moments(tilt)[0] + 0.5
     shares, guess = rows / sums[:, None], mean / mean.sum(axis=1, keepdims=True)
     terms = np.where(shares > 0, shares * np.log(np.where(shares > 0, shares, 1.0) / guess), 0.0)
     return float(terms.sum(axis=1) @ sums / sums.sum())

@@ -16,14 +16,13 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy import special
 
+from pymc_private.mechanisms.tables.cell_priors import log_prior, log_priors
 from pymc_private.privacy.noisy_counts import LAPLACE
 
 FINE = 12.0
 """Scales up to this one are resolved count by count; beyond, a scale is 6 to 12 bins."""
 BELOW, ABOVE = 14.0, 10.0
 """How far from the noisy count a true one is looked for, in scales of Gaussian noise."""
-TABLED = 2**18
-"""Counts up to this one find their prior in a table."""
 FAR = 28.0
 """The same for Laplace noise: at the largest tilt what is cut off weighs e^(-0.3 FAR)."""
 MOST_TILT, LEAST_TILT = {LAPLACE: 0.7}, -60.0
@@ -69,9 +68,9 @@ class Cells:
     def with_prior(self, a: float | np.ndarray) -> Cells:
         """Multiply by the prior of each cell; its parameter is one number, or one for each cell."""
         if isinstance(a, np.ndarray):
-            return replace(self, logs=self.logs + _log_priors(self.low, self.step, a, self.width))
+            return replace(self, logs=self.logs + log_priors(self.low, self.step, a, self.width))
         first = self.low[..., None] + self.step * np.arange(self.logs.shape[-1])
-        return replace(self, logs=self.logs + _log_prior(first, self.step, a))
+        return replace(self, logs=self.logs + log_prior(first, self.step, a))
 
     @property
     def width(self) -> int:
@@ -191,42 +190,6 @@ def _step(scale: float, reach: float, count: int, total: float | None) -> int:
     if total is not None:
         coarse = max(1.0, min(coarse, total / (2.0 * count)), reach / WIDE)
     return int(2 ** np.floor(np.log2(coarse)))
-
-
-def _log_prior(first: np.ndarray, step: int, a: float) -> np.ndarray:
-    """Logarithm of the sum of Gamma(n + a) / (n! Gamma(a)) over bins that begin at `first`."""
-    most = int(first.max()) + 1
-    if most > TABLED:
-        return _bins(first, step, a)
-    return np.asarray(_table(a, step, 1 << most.bit_length())[first])
-
-
-@lru_cache(maxsize=64)
-def _table(a: float, step: int, size: int) -> np.ndarray:
-    return _bins(np.arange(size), step, a)
-
-
-def _bins(first: np.ndarray, step: int, a: float) -> np.ndarray:
-    return _between(_log_upto(first, a), _log_upto(first + step, a))
-
-
-def _between(below: np.ndarray, upto: np.ndarray) -> np.ndarray:
-    """Logarithm of the difference."""
-    return np.asarray(upto + np.log1p(-np.minimum(np.exp(below - upto), 1.0 - 1e-15)))
-
-
-def _log_priors(low: np.ndarray, step: int, a: np.ndarray, width: int) -> np.ndarray:
-    """`_log_prior` where each cell has a parameter of its own: low and a of shape (rows, d)."""
-    ends = low[..., None] + step * np.arange(width + 1)
-    upto = _log_upto(ends, a[..., None])
-    return _between(upto[..., :-1], upto[..., 1:])
-
-
-def _log_upto(x: np.ndarray, a: float | np.ndarray) -> np.ndarray:
-    """Logarithm of the sum from 0 to x - 1: Gamma(x + a) / (Gamma(a + 1) Gamma(x))."""
-    at = np.maximum(x.astype(float), 1.0)
-    found = special.gammaln(at + a) - special.gammaln(at) - special.gammaln(a + 1.0)
-    return np.asarray(np.where(x > 0, found, -np.inf))
 
 
 def match_sum(laws: Cells, total: float, close: float = 1e-5) -> np.ndarray:

@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -103,27 +104,48 @@ def opendp_laplace(data, train, test, eps, rep):
     return logs_of(data, tables, dims, test)
 
 
+class Peer:
+    """A script in an environment of its own, one process for all fits: what it compiles it keeps.
+
+    It reads a line for each fit, names of files and numbers, and answers with a line.
+    """
+
+    def __init__(self, python: str, script: str) -> None:
+        file = str(Path(__file__).with_name(script))
+        self._process = subprocess.Popen(
+            [python, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, arrays: dict[str, Any], *words: object) -> dict[str, np.ndarray]:
+        """Give arrays, get arrays."""
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = Path(folder) / "in.npz", Path(folder) / "out.npz"
+            np.savez(source, **arrays)
+            answer, question = self._process.stdout, self._process.stdin
+            print(source, target, *words, file=question, flush=True)
+            if answer is None or answer.readline().strip() != "done":
+                raise RuntimeError(f"{self._process.args} ended with {self._process.wait()}")
+            return dict(np.load(target))
+
+
 def diffprivlib_nb(python: str) -> Classifier:
     """diffprivlib's GaussianNB on the codes, their bounds declared, in its own environment."""
+    peer = Peer(python, "peer_diffprivlib.py")
 
     def classify(data, train, test, eps, rep):
         features = [k for k in data.codes if k != "target"]
-        with tempfile.TemporaryDirectory() as folder:
-            source, target = Path(folder) / "in.npz", Path(folder) / "out.npy"
-            np.savez(
-                source, X=np.column_stack([data.codes[k] for k in features]).astype(float),
-                y=data.codes["target"], train=train, test=test, classes=data.sizes["target"],
-                ends=np.array([data.sizes[k] - 1.0 for k in features]),
-            )  # fmt: skip
-            script = Path(__file__).with_name("peer_diffprivlib.py")
-            subprocess.run([python, script, source, target, str(eps), str(rep)], check=True)
-            return np.load(target)
+        X = np.column_stack([data.codes[k] for k in features]).astype(float)
+        ends = np.array([data.sizes[k] - 1.0 for k in features])
+        held = {"X": X, "y": data.codes["target"], "train": train, "test": test, "ends": ends,
+                "classes": data.sizes["target"]}  # fmt: skip
+        return peer.ask(held, eps, rep)["log_proba"]
 
     return classify
 
 
 def mbi_nb(python: str) -> Classifier:
     """mbi's law of a star (the class and each feature), from the noise ours has at delta 1e-5."""
+    peer = Peer(python, "peer_mbi.py")
 
     def classify(data, train, test, eps, rep):
         dims = families(data, "nb", "")
@@ -131,12 +153,7 @@ def mbi_nb(python: str) -> Classifier:
         plan = noise_for(budget(eps, "(eps,delta)"), len(counts))
         rng = np.random.default_rng([rep, 6])
         noisy = {k: t + rng.normal(0.0, plan.sd, t.shape) for k, t in counts.items()}
-        with tempfile.TemporaryDirectory() as folder:
-            source, target = Path(folder) / "in.npz", Path(folder) / "out.npz"
-            np.savez(source, sd=plan.sd, total=len(train), **noisy)
-            script = Path(__file__).with_name("peer_mbi.py")
-            subprocess.run([python, script, source, target], check=True)
-            tables = dict(np.load(target))
+        tables = peer.ask(noisy | {"sd": plan.sd, "total": len(train)})
         return logs_of(data, tables, dims, test)
 
     return classify

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import optimize, special
 
 from pymc_private.mechanisms.tables.alike import alike_posterior
-from pymc_private.mechanisms.tables.plan import _noisy_kl
+from pymc_private.mechanisms.tables.plan import TOGETHER, _noisy_kl
 from pymc_private.mechanisms.tables.posterior import NoisyTable
 from pymc_private.privacy import (
     beta_pair_delta,
@@ -317,7 +317,7 @@ def picked(counts: Counts, eps: float, privacy: str) -> Method:
     plan = noise_for(b, len(counts))
     noisy = sum(_noisy_kl(p, plan.law, plan.scale, 0.0) for p in public)
     drawn = sum(exact(b, public).expected_kl)
-    return (noise_aware if noisy <= drawn else exact_opt)(privacy)
+    return (noise_aware if TOGETHER * noisy <= drawn else exact_opt)(privacy)
 
 
 def nonprivate(counts, dims, eps, rng):

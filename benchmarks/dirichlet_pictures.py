@@ -13,7 +13,17 @@ SHOWN = {
     "(eps,delta)": ("dirichlet_alg1_eq14", "dirichlet_exact_hockeystick", "gohari_exact",
                     "gaussian_adv_clip", "gaussian_clip", "gaussian_truncmean", "noisy", "auto"),
 }  # fmt: skip
-COLORS = ("#c0652b", "#3b6ea8", "#8a8a8a", "#b9a13b", "#8b5aa8", "#4f8f4f", "black", "#d07fa8")
+NAMES = {
+    "dirichlet_alg1": ("Algorithm 1", "#c0652b"), "dirichlet_alg1_eq14": ("Algorithm 1", "#c0652b"),
+    "dirichlet_exact_opt": ("exact Dirichlet", "#3b6ea8"),
+    "dirichlet_exact_hockeystick": ("exact Dirichlet", "#3b6ea8"),
+    "gohari_exact": ("Gohari et al., exact price", "#8a8a8a"),
+    "gaussian_adv_clip": ("Gaussian, clipped, as the paper composes", "#d07fa8"),
+    "gaussian_clip": ("Gaussian, clipped", "#b9a13b"),
+    "laplace_clip": ("Laplace, clipped", "#5aa8a8"),
+    "gaussian_truncmean": ("Gaussian, denoised", "#8b5aa8"), "noisy": ("noise-aware", "#4f8f4f"),
+    "auto": ("auto", "black"),
+}  # fmt: skip
 WORDS = {
     "ce": "test cross-entropy (nats)",
     "acc": "test accuracy",
@@ -43,13 +53,14 @@ def _figure(part, task, privacy, shown, metric, out) -> Path:
     for ax, name in zip(axes.ravel(), sets, strict=False):
         here = part[part["dataset"] == name]
         best = float(here[here["method"] == "nonprivate"]["mean"].iloc[0])
-        for method, color in zip(shown, COLORS, strict=False):
+        for method in shown:
+            label, color = NAMES[method]
             line = here[(here["method"] == method) & (here["privacy"] == privacy)].sort_values("at")
             style = {"lw": 2.2, "ls": "--"} if method == "auto" else {"lw": 1.4}
             value = line["mean"]
             if metric == "ll":  # of log-likelihoods it is the loss that can be seen
                 value = (best - value).clip(lower=1e-3)
-            ax.errorbar(line["at"], value, line["std"], color=color, label=method, **style)
+            ax.errorbar(line["at"], value, line["std"], color=color, label=label, **style)
         if metric != "ll":
             ax.axhline(best, color="black", lw=0.8, ls=":", label="nonprivate")
         ax.set(xscale="log", title=name, xlabel="epsilon")

@@ -47,7 +47,7 @@ class Noisy:
         for part in parts:
             released = part.release.posterior  # each look at it is a copy
             values = {
-                f.name: released[f.variable].values[0, 0].astype(float)
+                f.name: released.variables[f.variable].values[0, 0].astype(float)
                 for f in part.plan.design.families
             }
             variance = part.plan.noise.sd**2 if part.plan.noise is not None else 0.0

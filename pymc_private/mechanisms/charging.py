@@ -180,6 +180,7 @@ def _charged(
     cost, label = offer.guarantee, where.name or offer.label
     if any(e.head in where.covered and e.guarantee.atoms == cost.atoms for e in ledger.entries):
         cost, label = Guarantee((), cost.neighbors), f"{label}: other records, priced in parallel"
+        at = None  # nothing is asked of delta either
     try:
         return ledger.charge(cost, label, delta=at, name=where.name, key=key)
     except BudgetExceeded as error:

@@ -86,7 +86,8 @@ def dirichlet(
         "exact" draws from Dir(r f + alpha) with exact price; "algorithm1" is Ponnoprat's
         calibration; "noisy" adds integer noise and draws from the posterior of the probabilities
         given the noisy counts, with the public total and shared margins taken into account. "auto"
-        takes the one that is expected to cost less accuracy at the public profile.
+        takes the one that is expected to cost less accuracy at the public profile; of several
+        tables noise up to a tenth above, since they correct each other.
     prior : float or array, optional
         Prior parameters: then draws are from the posterior itself (r = 1) if the budget allows,
         else from the one whose likelihood has the largest power that fits.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 
 import numpy as np
 import xarray as xr
@@ -45,25 +45,23 @@ def check_posterior(dataset: xr.Dataset, *, records: object = None) -> xr.Datase
     _refuse_coords(dataset, records)
     draws = dataset.sizes["draw"]
     variables = {}
-    for name, array in dataset.data_vars.items():
-        _refuse_odd_variable(name, array)
-        ordered = array.transpose(*SAMPLE_DIMS, ...)
+    for name in dataset.data_vars:
+        variable = dataset.variables[name]  # a DataArray would gather all its coordinates
+        _refuse_odd_variable(name, variable)
+        ordered = variable.transpose(*SAMPLE_DIMS, ...)
         variables[name] = (ordered.dims, _frozen(ordered.values))
     coords: dict[Hashable, object] = {"chain": np.arange(1), "draw": np.arange(draws)}
-    for name, labels in dataset.coords.items():
+    for name in dataset.coords:
         if name not in SAMPLE_DIMS:
-            coords[name] = _plain_labels(labels.values)
+            coords[name] = _plain_labels(dataset.variables[name].values)
     return xr.Dataset(variables, coords=coords)
 
 
 def fingerprint(dataset: xr.Dataset, header: str) -> str:
     """Hash a checked posterior and its header (SHA-256, hex): equal content, equal fingerprint."""
     seal = hashlib.sha256(header.encode())
-    arrays: Mapping[Hashable, xr.DataArray] = {
-        **dataset.data_vars,
-        **dict(sorted(dataset.coords.items(), key=lambda item: str(item[0]))),
-    }
-    for name, array in arrays.items():
+    for name in (*dataset.data_vars, *sorted(dataset.coords, key=str)):
+        array = dataset.variables[name]
         values = array.values
         if values.dtype.kind == "U":  # the width of a text array is luck, its texts are content
             content = json.dumps(values.tolist()).encode()
@@ -105,8 +103,9 @@ def _refuse_luggage(dataset: xr.Dataset) -> None:
 
 
 def _refuse_coords(dataset: xr.Dataset, records: object) -> None:
-    used = {dim for array in dataset.data_vars.values() for dim in array.dims}
-    for name, labels in dataset.coords.items():
+    used = {dim for name in dataset.data_vars for dim in dataset.variables[name].dims}
+    for name in dataset.coords:
+        labels = dataset.variables[name]
         if name not in used or labels.dims != (name,):
             raise DomainError(
                 f"The coordinate {name!r} does not label a dim of the draws.",
@@ -126,7 +125,7 @@ def _refuse_coords(dataset: xr.Dataset, records: object) -> None:
             )
 
 
-def _refuse_odd_variable(name: Hashable, array: xr.DataArray) -> None:
+def _refuse_odd_variable(name: Hashable, array: xr.Variable) -> None:
     if not isinstance(name, str):
         raise DomainError("A variable's name is text.", got=type(name).__name__)
     if not set(SAMPLE_DIMS) <= set(array.dims):

@@ -42,6 +42,15 @@ def test_new_records_are_not_free_where_no_earlier_fit_was_paid_for():
     assert account.spent.epsilon == 1
 
 
+def test_new_records_cost_no_delta_either():
+    account = pmp.Ledger(epsilon=5, delta="1e-4", shares={"approximate": "1e-4"})
+    nb = naive_bayes(ledger=account, delta=1e-5).fit(*records())
+    before = account.spent
+    nb.update(*records(seed=1), records="new")
+    assert account.spent == before
+    assert len(account.entries) == 2
+
+
 def test_new_records_are_charged_in_full_in_another_ledger():
     first, second = pmp.Ledger(epsilon=5), pmp.Ledger(epsilon=5)
     nb = naive_bayes(ledger=first).fit(*records())

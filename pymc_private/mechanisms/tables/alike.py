@@ -100,7 +100,8 @@ def alike_posterior(
     noise = (law, scale, minimum)
     size = _size(tables) if total is None else total
     apart = shrunk(noisy_posterior(tables, law, scale, sd, total, minimum), tables, sd)
-    families = {name: _family(name, tables, noise, sd, size) for name in tables}
+    told = told_sums(tables, sd)
+    families = {n: _family(n, table, noise, sd, size, told[n]) for n, table in tables.items()}
     several = [f for f in families.values() if f.rows > 1]
     found: dict[str, TablePosterior | MixedPosterior] = {**apart}
     if several:
@@ -204,13 +205,12 @@ def _size(tables: Mapping[str, NoisyTable]) -> float:
 
 
 def _family(
-    name: str, tables: Mapping[str, NoisyTable], noise: tuple[str, float, float], sd: float,
-    size: float,
+    name: str, table: NoisyTable, noise: tuple[str, float, float], sd: float, size: float,
+    told: tuple[np.ndarray, np.ndarray],
 ) -> _Family:  # fmt: skip
-    table = tables[name]
+    center, variance = told
     noisy = table.noisy.reshape(-1, table.noisy.shape[-1])
     rows = len(noisy)
-    center, variance = told_sums(name, tables, sd)
     if rows == 1:
         return _Family(name, table, noisy, center, variance, np.ones(1), np.ones(1))
     sums = NoisyTable(noisy.sum(axis=0), ("value",))

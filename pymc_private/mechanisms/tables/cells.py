@@ -16,14 +16,13 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy import special
 
+from pymc_private.mechanisms.tables.cell_priors import log_prior, log_priors
 from pymc_private.privacy.noisy_counts import LAPLACE
 
 FINE = 12.0
 """Scales up to this one are resolved count by count; beyond, a scale is 6 to 12 bins."""
 BELOW, ABOVE = 14.0, 10.0
 """How far from the noisy count a true one is looked for, in scales of Gaussian noise."""
-TABLED = 2**18
-"""Counts up to this one find their prior in a table."""
 FAR = 28.0
 """The same for Laplace noise: at the largest tilt what is cut off weighs e^(-0.3 FAR)."""
 MOST_TILT, LEAST_TILT = {LAPLACE: 0.7}, -60.0
@@ -31,6 +30,9 @@ MOST_TILT, LEAST_TILT = {LAPLACE: 0.7}, -60.0
 noise); downward there is the end at 0 where noise is large, and elsewhere no reason to go far."""
 WIDE = 512
 """Bins of a cell at most, so that small counts are still told apart where noise is large."""
+MOST_FACTOR, LEAST_SUM = 600.0, 1e-290
+"""Logarithm of a factor, and share of the largest factor, up to which products of weights and
+factors are those of their logarithms: what they lose is below 1e-15 of a sum."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,9 @@ class Cells:
     def with_prior(self, a: float | np.ndarray) -> Cells:
         """Multiply by the prior of each cell; its parameter is one number, or one for each cell."""
         if isinstance(a, np.ndarray):
-            return replace(self, logs=self.logs + _log_priors(self.low, self.step, a, self.width))
+            return replace(self, logs=self.logs + log_priors(self.low, self.step, a, self.width))
         first = self.low[..., None] + self.step * np.arange(self.logs.shape[-1])
-        return replace(self, logs=self.logs + _log_prior(first, self.step, a))
+        return replace(self, logs=self.logs + log_prior(first, self.step, a))
 
     @property
     def width(self) -> int:
@@ -86,21 +88,47 @@ class Cells:
             self, low=self.low.reshape(1, -1), logs=self.logs.reshape(1, -1, self.logs.shape[-1])
         )
 
-    def tilted(self, tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Give probabilities, means, variances and log sums of the laws times e^(tilt n)."""
-        bins = self.step * np.arange(self.logs.shape[-1], dtype=float)
+    @cached_property
+    def _weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """Weights as shares of the largest of their cell, and its logarithm."""
+        top = self.logs.max(axis=-1, keepdims=True)
+        return np.exp(self.logs - top), top[..., 0]
+
+    def probabilities(self, tilt: np.ndarray) -> np.ndarray:
+        """Give the laws times e^(tilt n), shape (rows, d, w)."""
+        weights = self.logs + tilt[:, None, None] * (self.step * np.arange(self.width, dtype=float))
+        return np.asarray(special.softmax(weights, axis=-1))
+
+    def moments(self, tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Give means, variances and log sums of the laws times e^(tilt n), shape (rows, d).
+
+        A tilt is one factor for each bin of a row, so a search for the right one costs a product of
+        matrices for each step. Where a factor or a sum would leave what a double can hold, weights
+        are formed from their logarithms.
+        """
+        bins, powers = _powers(self.width)
+        each = self.step * tilt[:, None]
+        most = np.maximum(each * bins[-1], 0.0)
+        weights, logs = self._weights
+        sums = None
+        if most.max() < MOST_FACTOR:
+            sums = weights @ (np.exp(each * bins)[..., None] * powers)
+        if sums is None or (sums[..., 0] < LEAST_SUM * np.exp(most)).any():
+            weights = self.logs + each[..., None] * bins
+            logs = weights.max(axis=-1)
+            sums = np.exp(weights - logs[..., None]) @ powers
+        total = sums[..., 0]
+        up, square = sums[..., 1] / total, sums[..., 2] / total
         first = self.low + 0.5 * (self.step - 1)
-        weights = self.logs + tilt[:, None, None] * bins
-        top = weights.max(axis=-1, keepdims=True)
-        weights -= top
-        np.exp(weights, out=weights)
-        moments = weights @ np.stack([np.ones_like(bins), bins, bins**2], axis=-1)
-        total = moments[..., 0]
-        weights /= total[..., None]
-        up, square = moments[..., 1] / total, moments[..., 2] / total
-        variance = np.maximum(square - up**2, 0.0)
-        logs = np.log(total) + top[..., 0] + tilt[:, None] * first
-        return weights, first + up, variance, logs
+        logs = np.log(total) + logs + tilt[:, None] * first
+        return first + self.step * up, self.step**2 * np.maximum(square - up**2, 0.0), logs
+
+
+@lru_cache(maxsize=256)
+def _powers(width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the bins, and their powers 0, 1, 2, shape (w, 3)."""
+    bins = np.arange(width, dtype=float)
+    return bins, np.stack([np.ones_like(bins), bins, bins**2], axis=-1)
 
 
 def cells(
@@ -164,50 +192,17 @@ def _step(scale: float, reach: float, count: int, total: float | None) -> int:
     return int(2 ** np.floor(np.log2(coarse)))
 
 
-def _log_prior(first: np.ndarray, step: int, a: float) -> np.ndarray:
-    """Logarithm of the sum of Gamma(n + a) / (n! Gamma(a)) over bins that begin at `first`."""
-    most = int(first.max()) + 1
-    if most > TABLED:
-        return _bins(first, step, a)
-    return np.asarray(_table(a, step, 1 << most.bit_length())[first])
-
-
-@lru_cache(maxsize=64)
-def _table(a: float, step: int, size: int) -> np.ndarray:
-    return _bins(np.arange(size), step, a)
-
-
-def _bins(first: np.ndarray, step: int, a: float) -> np.ndarray:
-    below, upto = _log_upto(first, a), _log_upto(first + step, a)
-    return np.asarray(upto + np.log1p(-np.minimum(np.exp(below - upto), 1.0 - 1e-15)))
-
-
-def _log_priors(low: np.ndarray, step: int, a: np.ndarray, width: int) -> np.ndarray:
-    """`_log_prior` where each cell has a parameter of its own: low and a of shape (rows, d)."""
-    ends = low[..., None] + step * np.arange(width + 1)
-    upto = _log_upto(ends, a[..., None])
-    below, upto = upto[..., :-1], upto[..., 1:]
-    return np.asarray(upto + np.log1p(-np.minimum(np.exp(below - upto), 1.0 - 1e-15)))
-
-
-def _log_upto(x: np.ndarray, a: float | np.ndarray) -> np.ndarray:
-    """Logarithm of the sum from 0 to x - 1: Gamma(x + a) / (Gamma(a + 1) Gamma(x))."""
-    at = np.maximum(x.astype(float), 1.0)
-    found = special.gammaln(at + a) - special.gammaln(at) - special.gammaln(a + 1.0)
-    return np.asarray(np.where(x > 0, found, -np.inf))
-
-
-def match_sum(laws: Cells, total: float, close: float = 1e-8) -> np.ndarray:
+def match_sum(laws: Cells, total: float, close: float = 1e-5) -> np.ndarray:
     """Give the tilt of each row at which its mean sum is `total`, or comes as near as it can.
 
-    `close` is the last step, as a share of the largest tilt.
+    `close` is the last step, as a share of the largest tilt; what is left is of its square.
 
     Newton steps, in every row at once, between bounds: the mean rises with the tilt.
     """
     tilt = np.zeros(len(laws.low))
     low, high = np.full_like(tilt, laws.least_tilt), np.full_like(tilt, laws.most_tilt)
     for _ in range(60):
-        _, means, variances, _ = laws.tilted(tilt)
+        means, variances, _ = laws.moments(tilt)
         excess = (laws.times * means).sum(axis=1) - total
         low, high = np.where(excess < 0, tilt, low), np.where(excess > 0, tilt, high)
         step = tilt - excess / np.maximum((laws.times * variances).sum(axis=1), 1e-300)
@@ -239,7 +234,7 @@ def match_totals(
     tau = 0.0
     tilt = np.zeros(len(laws.low))
     for _ in range(40):
-        _, means, variances, _ = laws.tilted(tilt)
+        means, variances, _ = laws.moments(tilt)
         mean, spread = means.sum(axis=1), variances.sum(axis=1)
         gap = tilt - tau - (center - mean) * np.where(np.isfinite(variance), weight, 0.0)
         slope = 1.0 + weight * spread
@@ -254,7 +249,7 @@ def match_totals(
         moved = np.clip(tilt + move, laws.least_tilt, laws.most_tilt)
         change = np.abs(moved - tilt).max()
         tilt = moved
-        if change < 1e-7 * laws.most_tilt:
+        if change < 1e-5 * laws.most_tilt:
             break
     return tilt
 
@@ -269,7 +264,7 @@ def log_evidence(laws: Cells, tilt: np.ndarray, total: float, priors: np.ndarray
         What `match_sum` gives, and each row's prior parameter of a cell.
     total : float
     """
-    _, _, variances, logs = laws.tilted(tilt)
+    _, variances, logs = laws.moments(tilt)
     size = priors * float(np.sum(laws.times * np.ones(laws.low.shape[1])))
     found = special.gammaln(total + 1.0) + special.gammaln(size) - special.gammaln(size + total)
     spread = np.maximum((laws.times * variances).sum(axis=1), 1e-6)

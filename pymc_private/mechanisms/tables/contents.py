@@ -79,7 +79,7 @@ def _noisy(plan: CountPlan, tables: Tables, seed: int | None) -> Arrays:
     if found is None:
         raise Incompatible("this plan adds no noise", got=plan.method)
     if seed is None:
-        return {n: noise.noisy(a, found.law, found.scale) for n, a in tables.counts.items()}
+        return noise.noisy(tables.counts, found.law, found.scale)
     generator = np.random.default_rng(seed)
     return {n: noise.seeded(a, found.law, found.scale, generator) for n, a in tables.counts.items()}
 

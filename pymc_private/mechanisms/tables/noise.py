@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,19 +14,19 @@ LARGEST = 2**53
 """Integers beyond are no doubles."""
 
 
-def noisy(counts: np.ndarray, law: str, scale: float) -> np.ndarray:
-    """Add independent integer noise to every count.
+def noisy(counts: Mapping[str, np.ndarray], law: str, scale: float) -> dict[str, np.ndarray]:
+    """Add independent integer noise to every count of all tables.
 
     Parameters
     ----------
-    counts : array of float, any shape
+    counts : mapping of str to array of float, any shapes
         Whole numbers.
     law : {"discrete_gaussian", "laplace"}
     scale : float
 
     Returns
     -------
-    array of int64, the same shape
+    dict of str to array of int64, the same shapes
 
     Raises
     ------
@@ -36,15 +37,18 @@ def noisy(counts: np.ndarray, law: str, scale: float) -> np.ndarray:
     ----------
     Canonne, Kamath and Steinke (2020), Algorithms 2 and 3, as OpenDP implements them.
     """
-    whole = as_whole(counts)
+    whole = {name: as_whole(table) for name, table in counts.items()}
+    flat = np.concatenate([table.ravel() for table in whole.values()])
     import opendp.prelude as dp
 
     dp.enable_features("contrib")  # what this says is that OpenDP's proofs were reviewed in part
     metric: Any = dp.l1_distance(T="i64") if law == LAPLACE else dp.l2_distance(T="i64")
     make = {LAPLACE: dp.m.make_laplace, GAUSSIAN: dp.m.make_gaussian}[law]
     space = (dp.vector_domain(dp.atom_domain(T="i64")), metric)
-    answers = make(*space, float(scale))(whole.ravel().tolist())
-    return np.asarray(answers, dtype=np.int64).reshape(whole.shape)
+    answers = np.asarray(make(*space, float(scale))(flat.tolist()), dtype=np.int64)
+    ends = np.cumsum([table.size for table in whole.values()])
+    parts = np.split(answers, ends[:-1])
+    return {n: part.reshape(whole[n].shape) for n, part in zip(whole, parts, strict=True)}
 
 
 def seeded(

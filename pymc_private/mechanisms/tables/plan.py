@@ -38,6 +38,8 @@ _algorithm1: Callable[..., JointPlan] = lru_cache(64)(algorithm1_plan)
 _noise: Callable[..., NoisePlan] = lru_cache(64)(noise_plan)
 JUDGED = 24
 """Tables by which noise is judged."""
+TOGETHER = 0.9
+"""Noise is judged table by table; tables of the same records correct each other by about this."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +164,9 @@ def plan_counts(budget: CountBudget, design: Design, method: str = "auto") -> Co
             return noisy
         exact = _exact(budget, design, "exact")
         told = exact.expected_kl | noisy.expected_kl
-        better = min((exact, noisy), key=lambda plan: plan.expected_kl[plan.method])
-        return _told(better, told)
+        share = TOGETHER if len(design.families) > 1 else 1.0
+        closer = share * noisy.expected_kl["noisy"] <= exact.expected_kl["exact"]
+        return _told(noisy if closer else exact, told)
     return _exact(budget, design, method)
 
 
@@ -246,7 +249,7 @@ def _noisy_kl(profile: CountProfile, law: str, scale: float, minimum: float) -> 
     sums = rows.sum(axis=1)
     sd = scale * math.sqrt(2.0 if law == "laplace" else 1.0)
     tilt = match_totals(laws, sums, np.full(len(rows), sd**2), None)
-    mean = laws.tilted(tilt)[1] + 0.5
+    mean = laws.moments(tilt)[0] + 0.5
     shares, guess = rows / sums[:, None], mean / mean.sum(axis=1, keepdims=True)
     terms = np.where(shares > 0, shares * np.log(np.where(shares > 0, shares, 1.0) / guess), 0.0)
     return float(terms.sum(axis=1) @ sums / sums.sum())

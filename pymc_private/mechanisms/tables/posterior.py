@@ -76,7 +76,7 @@ class TablePosterior:
 
     def counts(self) -> np.ndarray:
         """Posterior means of the true counts."""
-        return self._shaped(self.laws.tilted(self.tilt)[1])
+        return self._shaped(self.laws.moments(self.tilt)[0])
 
     def mean(self) -> np.ndarray:
         """Posterior means of the probabilities, strictly inside (0, 1)."""
@@ -104,7 +104,7 @@ class TablePosterior:
             return np.where(off <= off.min() + 1e-9, self.tilt[row] * sums, -np.inf)
         if math.isinf(variance):
             return np.asarray(self.tilt[row] * sums)
-        mean = float(self.laws.tilted(self.tilt)[1][row].sum())
+        mean = float(self.laws.moments(self.tilt)[0][row].sum())
         common = self.tilt[row] - (center - mean) / variance
         return np.asarray(common * sums - 0.5 * (sums - center) ** 2 / variance)
 
@@ -136,14 +136,14 @@ def noisy_posterior(
         Prior parameters of a cell to weigh by the probability of the noisy counts.
     """
     found = {}
+    told = told_sums(tables, sd)
     for name, table in tables.items():
         rows = table.noisy.reshape(-1, table.noisy.shape[-1])
         if not consistent:
             found[name] = _apart(table, rows, law, scale, minimum, 1.0)
             continue
-        center, variance = told_sums(name, tables, sd)
         found[name] = family_posterior(
-            table, rows, (law, scale, minimum), total, (center, variance), priors
+            table, rows, (law, scale, minimum), total, told[name], priors
         )
     return found
 
@@ -239,23 +239,37 @@ def _prior_mean(
 
 
 def told_sums(
-    name: str, tables: Mapping[str, NoisyTable], sd: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """What other families say of the sums of a family's rows: mean and variance of a Gaussian."""
-    table = tables[name]
-    parents, shape = table.dims[:-1], table.noisy.shape[:-1]
-    size = int(np.prod(shape))
-    precision, weighted = np.zeros(size), np.zeros(size)
-    for other_name, other in tables.items():
-        if other_name == name or not parents or not set(parents) <= set(other.dims):
+    tables: Mapping[str, NoisyTable], sd: float
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """What other families say of the sums of each family's rows: mean and variance of a Gaussian.
+
+    Every family that counts the attributes by which rows are known has a margin of them, of
+    variance sd^2 times the number of cells summed; they are averaged by their precision.
+    """
+    margins: dict[tuple[str, ...], dict[str, tuple[np.ndarray, float]]] = {}
+    found = {}
+    for name, table in tables.items():
+        parents = table.dims[:-1]
+        if parents not in margins:
+            margins[parents] = {
+                other: _margin(others, parents, sd)
+                for other, others in tables.items()
+                if parents and set(parents) <= set(others.dims)
+            }
+        others = [told for other, told in margins[parents].items() if other != name]
+        size = int(np.prod(table.noisy.shape[:-1]))
+        if not others:
+            found[name] = np.zeros(size), np.full(size, np.inf)
             continue
-        axes = tuple(i for i, dim in enumerate(other.dims) if dim not in parents)
-        margin = other.noisy.sum(axis=axes)
-        kept = [dim for dim in other.dims if dim in parents]
-        margin = np.transpose(margin, [kept.index(dim) for dim in parents]).ravel()
-        summed = other.noisy.size // size
-        precision += 1.0 / (summed * sd**2)
-        weighted += margin / (summed * sd**2)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        center = np.where(precision > 0, weighted / precision, 0.0)
-        return center, np.where(precision > 0, 1.0 / precision, np.inf)
+        precision = np.array([1.0 / max(variance, 1e-300) for _, variance in others])
+        center = precision @ np.stack([margin for margin, _ in others]) / precision.sum()
+        found[name] = center, np.full(size, 1.0 / precision.sum())
+    return found
+
+
+def _margin(table: NoisyTable, parents: tuple[str, ...], sd: float) -> tuple[np.ndarray, float]:
+    """Noisy counts of the parents' values, and their variance."""
+    axes = tuple(i for i, dim in enumerate(table.dims) if dim not in parents)
+    kept = [dim for dim in table.dims if dim in parents]
+    margin = np.transpose(table.noisy.sum(axis=axes), [kept.index(dim) for dim in parents])
+    return margin.ravel(), table.noisy.size / margin.size * sd**2

@@ -36,7 +36,7 @@ def draw_given_sums(
     -------
     array of int, shape (draws, rows, d)
     """
-    weights, _, variances, _ = laws.tilted(tilt)
+    weights, (_, variances, _) = laws.probabilities(tilt), laws.moments(tilt)
     rows, cells, width = weights.shape
     out = np.empty((draws, rows, cells), dtype=np.int64)
     for row in range(rows):

@@ -69,9 +69,9 @@ def test_a_coarse_grid_tells_the_same():
             special.gammaln(n + 0.3) - special.gammaln(n + 1) - 0.5 * ((n - noisy[0, i]) / 40) ** 2
         )
         exact = special.softmax(logs) @ n
-        assert coarse.tilted(np.zeros(1))[1][0, i] == pytest.approx(exact, rel=0.02, abs=0.6)
+        assert coarse.moments(np.zeros(1))[0][0, i] == pytest.approx(exact, rel=0.02, abs=0.6)
     tilt = match_sum(coarse, 690.0)
-    assert coarse.tilted(tilt)[1].sum() == pytest.approx(690.0, rel=1e-6)
+    assert coarse.moments(tilt)[0].sum() == pytest.approx(690.0, rel=1e-6)
 
 
 def simulated(seed, scale, features=8, values=6, classes=2, n=3000):
@@ -139,13 +139,32 @@ def test_a_public_minimum_bounds_the_counts():
 def test_noise_is_whole_and_of_its_scale():
     zeros = np.zeros((40, 50))
     for law, scale, variance in (("discrete_gaussian", 7.0, 49.0), ("laplace", 3.0, 17.85)):
-        drawn = noise.noisy(zeros, law, scale)
+        both = noise.noisy({"a": zeros, "b": zeros[:3]}, law, scale)
+        drawn = both["a"]
+        assert both["b"].shape == (3, 50)
+        assert (both["b"] != drawn[:3]).any()  # each table has noise of its own
         assert drawn.dtype == np.int64
         assert drawn.shape == zeros.shape
         assert drawn.var() == pytest.approx(variance, rel=0.35)
         again = noise.seeded(zeros, law, scale, np.random.default_rng(1))
         assert again.var() == pytest.approx(variance, rel=0.35)
-    assert noise.noisy(np.array([2.0**40]), "laplace", 0.1)[0] > 2**39
+    assert noise.noisy({"a": np.array([2.0**40])}, "laplace", 0.1)["a"][0] > 2**39
     for bad in (np.array([0.5]), np.array([np.nan]), np.array([2.0**60])):
         with pytest.raises(DomainError):
-            noise.noisy(bad, "laplace", 1.0)
+            noise.noisy({"a": zeros, "b": bad}, "laplace", 1.0)
+
+
+@pytest.mark.parametrize("tilt", [0.0, 0.02, -0.02, 0.7, -3.0, -60.0])
+@pytest.mark.parametrize("prior", [0.3, 90.0])
+def test_moments_are_those_of_the_tilted_laws(tilt, prior):
+    """Where a product of weights and factors serves, and where logarithms must."""
+    laws = cells(np.array([[-40, 0, 300], [7, 90, 5000]]), "discrete_gaussian", 30.0, prior)
+    tilts = np.array([tilt, 0.5 * tilt])
+    means, variances, logs = laws.moments(tilts)
+    chance = laws.probabilities(tilts)
+    mean = (chance * laws.middle).sum(axis=-1)
+    assert means == pytest.approx(mean, rel=1e-9)
+    spread = (chance * (laws.middle - mean[..., None]) ** 2).sum(axis=-1)
+    assert variances == pytest.approx(spread, rel=1e-5, abs=1e-3)
+    whole = special.logsumexp(laws.logs + tilts[:, None, None] * laws.middle, axis=-1)
+    assert logs == pytest.approx(whole, rel=1e-12, abs=1e-9)

@@ -21,6 +21,9 @@ from tests.statistics import epsilon_lower_bound
 LOOSE = 0.1
 each_mechanism = pytest.mark.parametrize("name", MECHANISMS)
 each_way = pytest.mark.parametrize("way", ["score", "own classifier"])
+each_way_the_other_slowly = pytest.mark.parametrize(
+    "way", ["score", pytest.param("own classifier", marks=pytest.mark.audit)]
+)
 
 
 def bound(name: str, rng, n: int, *, fault: float = 1.0, way: str = "score", **rates):
@@ -32,7 +35,7 @@ def bound(name: str, rng, n: int, *, fault: float = 1.0, way: str = "score", **r
     return epsilon_lower_bound(p, q, delta=mechanism.delta, score=score, **rates)
 
 
-@each_way
+@each_way_the_other_slowly
 @each_mechanism
 def test_the_bound_exceeds_the_truth_no_more_often_than_stated(name, way):
     true = MECHANISMS[name].epsilon
@@ -43,7 +46,7 @@ def test_the_bound_exceeds_the_truth_no_more_often_than_stated(name, way):
     assert within(how_often(too_large, 500), LOOSE, 500)
 
 
-@pytest.mark.parametrize("n", [8, 9, 30])
+@pytest.mark.parametrize("n", [8, *(pytest.param(n, marks=pytest.mark.audit) for n in (9, 30))])
 def test_the_bound_is_true_for_few_draws_and_equal_laws(n):
     def too_large(rng):
         p, q = rng.integers(0, 3, size=(2, n))

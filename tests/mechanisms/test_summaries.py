@@ -151,7 +151,7 @@ def _failures(kind: str, draws: int, shrink: float = 1.0) -> int:
 
 
 @pytest.mark.parametrize("kind", ["mean", "quantile"])
-@pytest.mark.parametrize("draws", [3, 30])
+@pytest.mark.parametrize("draws", [3, pytest.param(30, marks=pytest.mark.audit)])
 def test_all_elements_and_levels_are_covered_together(kind, draws) -> None:
     assert _failures(kind, draws) <= LIMIT
 

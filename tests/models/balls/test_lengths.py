@@ -109,8 +109,9 @@ def test_precision_known_mean_is_the_formula_of_lemma_23():
     assert found.tolerance_reached
 
 
+@pytest.mark.audit
 @given(st.data())
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_no_records_in_the_ball_vary_more_than_the_bound(data):
     number = st.floats(-2.0, 2.0)
     size = data.draw(st.integers(1, 3))

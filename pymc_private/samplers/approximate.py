@@ -11,13 +11,15 @@ import numpy as np
 from pymc_private.errors import DomainError
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.terms import Terms
+from pymc_private.privacy.printing import number
 from pymc_private.samplers.engine import spread
 from pymc_private.samplers.linear import plan_schedule, public_constants, whiten
 from pymc_private.samplers.linear_data import make_structure
-from pymc_private.samplers.method import REAL, Draws, Progress
+from pymc_private.samplers.method import PROVED, REAL, Draws, Progress
 from pymc_private.samplers.nuts import SEED_BITS, check_nuts, sample_nuts
 from pymc_private.samplers.proximal import sample_proximal
 from pymc_private.samplers.randomness import Uniform, round_open, round_to_grid
+from pymc_private.samplers.strict.fit import form_of, plan_strict, strict_draws
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Proximal:
     tv : float
         Total variation t of each draw from the posterior. Smaller than about 1e-10 is beyond what
         doubles can do.
+    strict : bool
+        Whether the claim is proved in floating point: t grows by a public t_fp, see `strict.chains`.
 
     References
     ----------
@@ -36,10 +40,14 @@ class Proximal:
     """
 
     tv: float = 1e-10
+    strict: bool = False
     name = "proximal"
 
     def claim(self, private: PrivateModel) -> str:
         """Proved, with t."""
+        if self.strict:
+            total = number(self.terms(private).tv)
+            return f"{PROVED}, each draw within t = {total} of the posterior in total variation"
         return f"{REAL}, each draw within t = {self.tv:g} of the posterior in total variation"
 
     def check(self, private: PrivateModel) -> None:
@@ -47,9 +55,13 @@ class Proximal:
         if not 0.0 < self.tv < 1.0:
             raise DomainError("tv is a total variation", got=self.tv, allowed="0 < tv < 1")
         public_constants(private)
+        if self.strict:
+            form_of(private)
 
     def terms(self, private: PrivateModel) -> Terms:
         """T18 and T21: the number of steps is public."""
+        if self.strict:
+            return _strict_terms(private, self.tv)
         schedule, is_prior = plan_schedule(private, self.tv), whiten(private).start.is_prior
         return Terms(
             tv=self.tv,
@@ -63,7 +75,8 @@ class Proximal:
         """Some eight passes over the records per step."""
         steps = plan_schedule(private, self.tv).steps
         size = sum(int(np.prod(shape)) for shape in private.shapes.values())
-        return 1.0 + steps * (1e-3 + draws * private.n * (8e-10 * size + 5e-8))
+        slower = 2.5 if self.strict else 1.0
+        return 1.0 + slower * steps * (1e-3 + draws * private.n * (8e-10 * size + 5e-8))
 
     def sample(
         self,
@@ -75,9 +88,20 @@ class Proximal:
     ) -> Draws:
         """See `proximal.sample_proximal`."""
         if executor is not None:
-            work = partial(_proximal_draws, tv=self.tv)
+            work = partial(_proximal_draws, tv=self.tv, strict=self.strict)
             return spread(work, private, draws, randomness, progress, executor)
-        return _proximal_draws(private, draws, randomness, progress, tv=self.tv)
+        return _proximal_draws(private, draws, randomness, progress, tv=self.tv, strict=self.strict)
+
+
+def _strict_terms(private: PrivateModel, tv: float) -> Terms:
+    schedule, lost = plan_strict(private, tv)
+    return Terms(
+        tv=(tv + lost.tv) * (1.0 + 1e-12),
+        strict=True,
+        theorem="T18, T21",
+        assumption=f"{schedule.steps} steps of the proximal sampler from the prior, whose centers "
+        f"and scales are doubles; floating point costs {number(lost.tv)} of t",
+    )
 
 
 def _proximal_draws(
@@ -87,7 +111,10 @@ def _proximal_draws(
     progress: Progress = lambda done: None,
     *,
     tv: float,
+    strict: bool = False,
 ) -> Draws:
+    if strict:
+        return strict_draws(private, draws, randomness, progress, tv=tv)
     structure, white = make_structure(private)
     schedule = plan_schedule(private, tv)
     values = white.back(sample_proximal(structure, schedule, draws, randomness, progress))

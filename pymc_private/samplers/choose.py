@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pymc_private.errors import DomainError, Unsupported
@@ -75,13 +75,14 @@ def choose(private: PrivateModel, sampler: Any = AUTO, *, strict: bool = False) 
         No such sampler.
     """
     if sampler != AUTO:
-        named = _named(sampler)
+        named = _strictly(_named(sampler), strict)
         named.check(private)
         if strict and not named.terms(private).strict:
             raise _not_strict(named.name)
         return named
     reasons = []
-    for method in (*ORDER, Grid()) if strict or _has_discrete(private) else ORDER:
+    for one in (*ORDER, Grid()) if strict or _has_discrete(private) else ORDER:
+        method = _strictly(one, strict)
         try:
             method.check(private)
             if not strict or method.terms(private).strict:
@@ -155,10 +156,16 @@ def _has_discrete(private: PrivateModel) -> bool:
     return any(not str(v.type.dtype).startswith("float") for v in private.graph.parameters.values())
 
 
+def _strictly(method: Method, strict: bool) -> Method:
+    """The sampler with the claim that is asked for."""
+    return replace(method, strict=True) if strict and isinstance(method, Proximal) else method
+
+
 def _not_strict(name: str) -> Unsupported:
     return Unsupported(
         "no claim in floating point is proved here",
         got=f"strict=True with {name}",
-        allowed="conjugate models drawn one coordinate at a time; sampler='grid' in few dimensions",
+        allowed="conjugate models drawn one coordinate at a time; sampler='proximal' for logistic "
+        "and linear regression with Normal priors; sampler='grid' in few dimensions",
         do="sampler='grid', or strict=False and its assumption of real arithmetic",
     )

@@ -27,7 +27,18 @@ def special_curve(
     record: SingleRecord,
     data: dict[Variable, np.ndarray],
 ) -> Curve | None:
-    """The stable form of a likelihood, if its distribution and link say so, else None.
+    """The stable form of a likelihood, if its distribution and link say so, else None."""
+    found = special_form(private, h, inputs, record)
+    if found is None:
+        return None
+    kind, observed, weight = found
+    return kind(np.asarray(data[observed], dtype=float), weight * float(private.power))
+
+
+def special_form(
+    private: PrivateModel, h: Variable, inputs: list[Variable], record: SingleRecord
+) -> tuple[type, Variable, float] | None:
+    """Curve, observed entry of a record and weight at power one, or None. Reads no data.
 
     The graph says that h is that of a known likelihood at c u + e, whose c and e the values at a
     few points of u then tell to be 1 and 0.
@@ -44,7 +55,7 @@ def special_curve(
     kind, reference, weight, levels = known
     if not _agrees(h, inputs[0], observed, reference, levels):
         return None
-    return kind(np.asarray(data[observed], dtype=float), weight * float(private.power))
+    return kind, observed, weight
 
 
 def _observed(private: PrivateModel, rv: Variable, record: SingleRecord) -> Variable | None:

@@ -131,7 +131,7 @@ def sample_proximal(
     array, shape (draws, d)
     """
     block = max(1, MOST_NUMBERS // max(structure.rows.shape[0], 1))
-    kernel = _Kernel(structure, schedule.eta)
+    kernel = Kernel(structure, schedule.eta)
     found = []
     for start in range(0, draws, block):
         count = min(block, draws - start)
@@ -152,7 +152,7 @@ def _prior(structure: Structure, count: int, randomness: Uniform) -> np.ndarray:
     return truncated_normal(uniforms, structure.lower, structure.upper)
 
 
-class _Kernel:
+class Kernel:
     """One iteration for many chains at once, a chain per row."""
 
     def __init__(self, structure: Structure, eta: float) -> None:
@@ -176,7 +176,7 @@ class _Kernel:
     def step(self, z: np.ndarray, randomness: Uniform) -> np.ndarray:
         """Noise, then the exact draw."""
         y = z + math.sqrt(self.eta) * normal(randomness, *z.shape)
-        mode, u, slope = self._descend(y)
+        mode, u, slope = self.descend(y)
         found, open_chains = np.empty_like(z), np.arange(len(z))
         while len(open_chains):
             k = open_chains
@@ -190,7 +190,7 @@ class _Kernel:
             open_chains = k[~accepted]
         return found
 
-    def _descend(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def descend(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """A point near the minimum of F, its predictors (N, chains), and the slope of F there."""
         x = np.array(self._inside(y))
         u, slope = self._slope(x, y)

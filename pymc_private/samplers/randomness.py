@@ -25,6 +25,9 @@ class Uniform(Protocol):
     def uniform(self, size: int) -> np.ndarray:
         """`size` numbers, strictly inside (0, 1)."""
 
+    def words(self, size: int) -> np.ndarray:
+        """`size` independent words of 64 fair bits, as uint64."""
+
     def below(self, end: int) -> int:
         """One of 0, ..., end - 1, each with probability exactly 1 / end, however large end is."""
 
@@ -37,8 +40,11 @@ class SystemRandomness:
 
     def uniform(self, size: int) -> np.ndarray:
         """Numbers (k + 1/2) / 2**52 with k uniform: strictly inside (0, 1)."""
-        words = np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
-        return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+        return ((self.words(size) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+
+    def words(self, size: int) -> np.ndarray:
+        """64 bits each, as the kernel gives them."""
+        return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
 
     def below(self, end: int) -> int:
         """Rejection from the least number of bits."""
@@ -60,6 +66,10 @@ class SeededRandomness:
         """As `SystemRandomness`."""
         words = self.generator.integers(0, 2**52, size=size)
         return (words.astype(np.float64) + 0.5) * 2.0**-52
+
+    def words(self, size: int) -> np.ndarray:
+        """As `SystemRandomness`."""
+        return self.generator.integers(0, 2**64, size=size, dtype=np.uint64)
 
     def below(self, end: int) -> int:
         """As `SystemRandomness`."""

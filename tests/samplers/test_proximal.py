@@ -96,7 +96,7 @@ def test_a_step_is_the_ideal_one(name, wall, eta):
     # Exact at any eta and from any start, however unlikely.
     s, (x, edges) = structure(name, wall), grid_of(wall)
     start = x[400]
-    z = proximal._Kernel(s, eta).step(np.full((4000, 1), start), SeededRandomness.from_seed(5))
+    z = proximal.Kernel(s, eta).step(np.full((4000, 1), start), SeededRandomness.from_seed(5))
     law = kernel(name, wall, eta)[400]
     assert cdf_envelope(z[:, 0], cdf_of(edges, law)).passes
 
@@ -111,7 +111,7 @@ def test_a_step_with_a_fault_is_caught(fault, monkeypatch):
     s, (_, edges) = structure("logistic", wall), grid_of(wall)
     if fault == "bend":
         monkeypatch.setattr(Logistic, "bend", lambda self, u, du: np.zeros_like(du))
-    engine = proximal._Kernel(s, 0.2 if fault == "eta" else eta)
+    engine = proximal.Kernel(s, 0.2 if fault == "eta" else eta)
     if fault == "walls":
         monkeypatch.setattr(
             proximal, "truncated_normal",

@@ -1,0 +1,180 @@
+"""Which models the strict proximal sampler draws from, and what it draws from (T21)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from pytensor.graph.basic import Variable
+
+from pymc_private.analysis import simplify
+from pymc_private.errors import Unsupported
+from pymc_private.models.columns import columns_of
+from pymc_private.models.concavity.curvature import Factor
+from pymc_private.models.coordinates import Role
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.single_record import SingleRecord, single_record
+from pymc_private.samplers.curves import Curve, Logistic, Quadratic
+from pymc_private.samplers.likelihoods import special_form
+from pymc_private.samplers.linear import (
+    Whitening,
+    concave,
+    plan_schedule,
+    public_constants,
+    whiten,
+)
+from pymc_private.samplers.linear_data import coefficient_graphs, entries_of, raw_coefficients
+from pymc_private.samplers.proximal import Schedule, Structure
+from pymc_private.samplers.randomness import Uniform, round_open
+from pymc_private.samplers.strict.chains import sample_strict
+from pymc_private.samplers.strict.copies import is_copied
+from pymc_private.samplers.strict.price import Rounding, rounding
+from pymc_private.samplers.strict.records import Records
+from pymc_private.samplers.strict.running import StrictCurve, StrictLogistic, StrictQuadratic
+
+STRICT: dict[type[Curve], type[StrictCurve]] = {
+    Logistic: StrictLogistic,
+    Quadratic: StrictQuadratic,
+}
+"""Likelihoods with running bounds."""
+DOWN = 1.0 - 2.0**-49
+"""More than the few roundings that a weight goes through: a lower power costs no more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """A model that fits, without its data.
+
+    Parameters
+    ----------
+    white : Whitening
+    record : SingleRecord
+    graphs : list of Variable
+        Offsets and coefficients of one record.
+    kind : type
+        Curve of the likelihood.
+    observed : Variable
+    weight : float
+        At power one.
+    smooth : float
+        beta of the curve at power one.
+    """
+
+    white: Whitening
+    record: SingleRecord
+    graphs: list[Variable]
+    kind: type[Curve]
+    observed: Variable
+    weight: float
+    smooth: float
+
+
+def form_of(private: PrivateModel) -> Form:
+    """Recognize a model whose draws are proved in floating point. Reads no data.
+
+    Raises
+    ------
+    Unsupported
+        Another prior, a box, another likelihood, or coefficients that are computed.
+    """
+    found, white = concave(private), whiten(private)
+    _check_prior(white)
+    record = single_record(private.graph, private.sources, private.n, private.shapes)
+    if record is None:
+        raise Unsupported("records are computed differently")  # `concavity` refused it
+    columns = columns_of(record, private.sources, private.box, ())
+    columns = [c for c in columns if c.role is not Role.POINT]
+    factor = Factor(record.value, record.parameters, private.box, columns)
+    special = special_form(private, factor.h, factor.inputs, record)
+    if special is None or special[0] not in STRICT:
+        raise _not_strict(
+            "a likelihood without bounds of its float error",
+            "logistic (Bernoulli with logit_p) and linear (Normal with a known scale) regression",
+        )
+    graphs = list(simplify(coefficient_graphs(factor.cores, record)))
+    if not all(map(is_copied, graphs)):
+        raise _not_strict(
+            "predictors whose coefficients the model computes from the data",
+            "coefficients that are columns of the data, as they are, or constants",
+            "compute the columns before, and give them to the model as data",
+        )
+    kind, observed, weight = special
+    smooth = float(np.max(found.predictors[0].smooth))
+    return Form(white, record, graphs, kind, observed, weight, smooth)
+
+
+def plan_strict(private: PrivateModel, tv: float) -> tuple[Schedule, Rounding]:
+    """Schedule, and what floating point adds. Reads no data.
+
+    Raises
+    ------
+    Unsupported
+        As `form_of`, `linear.plan_schedule` and `price.rounding`.
+    """
+    form_of(private)
+    schedule = plan_schedule(private, tv)
+    trace, gap = public_constants(private)
+    dimension = len(whiten(private).center)
+    return schedule, rounding(schedule, int(private.n or 0), dimension, trace, (2.0 * gap) ** 0.5)
+
+
+def make_records(private: PrivateModel) -> tuple[Records, Structure]:
+    """The posterior with its data, exact and in floats. Reads the data."""
+    form = form_of(private)
+    data = entries_of(private, form.record)
+    offset, raw = raw_coefficients(form.graphs, data, private.n)
+    weight = form.weight * float(private.power) * DOWN
+    y = np.asarray(data[form.observed], dtype=float)
+    scale = np.diag(form.white.matrix).copy()
+    records = Records(raw, offset, form.white.center, scale, STRICT[form.kind](y, weight))
+    smooth = form.smooth * float(private.power)
+    walls = form.white.lower, form.white.upper
+    return records, Structure(records.rows, records.level, form.kind(y, weight), smooth, *walls)
+
+
+def strict_draws(
+    private: PrivateModel,
+    draws: int,
+    randomness: Uniform,
+    progress: Callable[[int], None] = lambda done: None,
+    *,
+    tv: float,
+) -> dict[str, np.ndarray]:
+    """Independent draws by name, shape (draws, *shape), on a public grid. Reads the data."""
+    schedule, lost = plan_strict(private, tv)
+    records, structure = make_records(private)
+    publish = partial(round_open, scale=records.scale)
+    values = sample_strict(
+        records, structure, schedule, lost.omega, draws, randomness, publish, progress
+    )
+    ends = np.cumsum([int(np.prod(shape)) for shape in private.shapes.values()])[:-1]
+    return {
+        name: part.reshape(draws, *shape)
+        for (name, shape), part in zip(
+            private.shapes.items(), np.split(values, ends, axis=1), strict=True
+        )
+    }
+
+
+def _check_prior(white: Whitening) -> None:
+    if not white.start.is_prior:
+        raise _not_strict("a prior that is not Gaussian", "Normal priors of independent parameters")
+    if white.is_bounded:
+        raise _not_strict(
+            "parameters in a box",
+            "parameters on the whole line",
+            "leave it untrimmed: Gaussian privacy needs no box",
+        )
+    if np.count_nonzero(white.matrix - np.diag(np.diag(white.matrix))):
+        raise _not_strict("a correlated prior", "Normal priors of independent parameters")
+
+
+def _not_strict(got: str, allowed: str, do: str = "strict=False") -> Unsupported:
+    return Unsupported(
+        "no claim in floating point is proved here: strict=True with proximal",
+        got=got,
+        allowed=allowed,
+        do=f"{do}; or sampler='grid' in few dimensions, or strict=False",
+    )

@@ -1,0 +1,104 @@
+"""Normal and uniform numbers of which ever more bits can be known, with a float beside each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from flint import arb, ctx, fmpq
+from scipy.special import ndtri
+
+from pymc_private.samplers.randomness import Uniform
+from pymc_private.samplers.strict.running import FUNCTION
+
+WORD = 64
+NORMAL = 2.0**-45
+"""Bound of the error of SciPy's `ndtri`, relative to 1 + |z|: some hundred times what is seen."""
+HAZARD = 0.79
+"""Least hazard rate of the normal law on the positive half-line: density over upper tail."""
+
+
+@dataclass(frozen=True)
+class Floats:
+    """Doubles and a bound of how far each is from the real number it stands for."""
+
+    value: np.ndarray
+    error: np.ndarray
+
+
+def normals(words: np.ndarray) -> Floats:
+    """Standard normal numbers of words of 64 bits: a sign, and the first bits of a tail mass.
+
+    Parameters
+    ----------
+    words : array of uint64
+
+    Returns
+    -------
+    Floats
+        `error` is infinite so far out that the next bits matter.
+
+    Notes
+    -----
+    The real number is -+ Phi^-1(V), V = (k + f) / 2^64 with k the lower 63 bits and f in [0, 1] the
+    bits to come. A change of V by e moves it by at most 2 e / phi as long as phi does not halve on
+    the way, and phi(z) >= V max(z, 0.79): the hazard rate of the normal law is above both.
+    """
+    k = words & np.uint64(2**63 - 1)
+    mass = (k.astype(np.float64) + 0.5) * 2.0**-WORD
+    size = -ndtri(mass)
+    moved = 2.0 * (2.0**-65 / mass + 2.0**-51) / np.maximum(size, HAZARD)
+    error = np.where((size + moved) * moved < 0.5, moved, np.inf) + NORMAL * (1.0 + size)
+    return Floats(np.where(words >> np.uint64(63) == 1, -size, size), error)
+
+
+def log_uniforms(words: np.ndarray) -> Floats:
+    """log U for U = (word + f) / 2^64."""
+    uniform = (words.astype(np.float64) + 0.5) * 2.0**-WORD
+    value = np.log(uniform)
+    cell = 2.0**-64 / uniform
+    error = np.where(cell < 0.25, cell, np.inf)  # |log(1 + x)| <= 2 |x| there
+    return Floats(value, error + 2.0**-50 + FUNCTION * np.abs(value))
+
+
+class Lazy:
+    """The same numbers one by one, with more of their bits whenever they are asked for.
+
+    Parameters
+    ----------
+    words : array of uint64
+        The bits that are known.
+    randomness : Uniform
+        Where the others come from.
+    """
+
+    def __init__(self, words: np.ndarray, randomness: Uniform) -> None:
+        self._randomness, self._bits = randomness, WORD
+        self._words = [int(w) for w in np.ravel(words)]
+
+    def _extended(self, bits: int) -> None:
+        while self._bits < bits:
+            self._words = [(w << WORD) | self._randomness.below(2**WORD) for w in self._words]
+            self._bits += WORD
+
+    def normals(self, bits: int) -> list[arb]:
+        """As `normals`, balls from at least so many bits."""
+        self._extended(bits)
+        with ctx.workprec(bits + WORD):
+            return [self._normal(word) for word in self._words]
+
+    def _normal(self, word: int) -> arb:
+        sign, k = divmod(word, 2 ** (self._bits - 1))
+        size = arb(2).sqrt() * (2 * _cell(k, self._bits)).erfcinv()
+        return -size if sign else size
+
+    def log_uniform(self, bits: int) -> arb:
+        """As `log_uniforms`, of a single word."""
+        self._extended(bits)
+        with ctx.workprec(bits + WORD):
+            return _cell(self._words[0], self._bits).log()
+
+
+def _cell(k: int, bits: int) -> arb:
+    """The ball of [k, k + 1] / 2^bits, which is exact."""
+    return arb(fmpq(2 * k + 1, 2 ** (bits + 1)), fmpq(1, 2 ** (bits + 1)))

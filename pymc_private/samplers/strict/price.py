@@ -1,0 +1,82 @@
+"""What rounding the states of a chain costs, from public numbers alone (T21)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pymc_private.errors import Unsupported
+from pymc_private.privacy.printing import number
+from pymc_private.samplers.proximal import Schedule
+from pymc_private.samplers.strict.noise import NORMAL
+from pymc_private.samplers.strict.records import additions
+from pymc_private.samplers.strict.running import FUNCTION, gamma
+
+SHARE = 0.1
+"""Of t, which rounding may cost at least: a wide omega asks for fewer balls."""
+FAR = 32.0
+"""Norm up to which a posterior's mean is expected to lie: it sets the cost in time alone."""
+LARGEST = 1e-3
+"""Largest t_fp."""
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """How far a state may be from where it should be, and what that costs.
+
+    Parameters
+    ----------
+    omega : float
+        In l2, in whitened coordinates.
+    tv : float
+        t_fp, which adds to t.
+    """
+
+    omega: float
+    tv: float
+
+
+def rounding(schedule: Schedule, n: int, dimension: int, trace: float, slope: float) -> Rounding:
+    """Choose omega, from public numbers: about what floats keep, or more if t allows it.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    n, dimension : int
+    trace : float
+        Bound of tr(A - P), whatever the records.
+    slope : float
+        Bound of the slope of the log-likelihood at any parameter, whatever the records; where
+        there is none, at the parameters that are expected.
+
+    Raises
+    ------
+    Unsupported
+        It would cost more than `LARGEST`.
+
+    Notes
+    -----
+    k omega / sqrt(2 pi eta) for k steps; see `chains.sample_strict`. Any omega is sound: what floats
+    do not keep is computed in balls.
+    """
+    unit = math.sqrt(2.0 * math.pi * schedule.eta)
+    usual = _usual(schedule.eta, n, dimension, trace, slope)
+    omega = max(usual, SHARE * schedule.tv * unit / max(schedule.steps, 1))
+    tv = schedule.steps * omega / unit * (1.0 + 1e-9)
+    if tv > LARGEST:
+        raise Unsupported(
+            "floating point would cost more than the draws themselves",
+            got=f"{schedule.steps} steps with {n} records, {number(tv)} in total variation",
+            allowed=f"at most {LARGEST:g}",
+            do="a smaller power or a larger tv takes fewer steps; or strict=False",
+        )
+    return Rounding(omega, tv)
+
+
+def _usual(eta: float, n: int, dimension: int, trace: float, slope: float) -> float:
+    """A generous guess of the bound that runs beside a state: `kernel` tells its terms."""
+    far = 2.0 * math.sqrt(dimension) + min(slope, FAR)
+    noise = 3.0 * NORMAL * math.sqrt(dimension) * math.sqrt(eta) + 2.0**-50 * far
+    heavy = min(slope, trace * far) + trace
+    likelihood = trace * gamma(dimension + 2) * far + heavy * (FUNCTION + gamma(additions(n)))
+    return 3.0 * (noise + likelihood / (1.0 + 1.0 / eta))

@@ -1,0 +1,94 @@
+"""Normal and uniform numbers: floats within their bounds of the balls, bits that stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from flint import arb, ctx, fmpq
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pymc_private.samplers.randomness import SeededRandomness
+from pymc_private.samplers.strict import noise
+from pymc_private.samplers.strict.noise import Lazy, log_uniforms, normals
+
+RNG = np.random.default_rng(1)
+PLAIN = RNG.integers(0, 2**64, 300, dtype=np.uint64)
+TAILS = np.concatenate(
+    [RNG.integers(0, 2**64, 200, dtype=np.uint64) >> RNG.integers(0, 64, 200, dtype=np.uint64)]
+    + [np.array([0, 1, 2, 9, 2**62, 2**63 - 1, 2**63, 2**63 + 5, 2**64 - 1], dtype=np.uint64)]
+)
+WORDS = np.concatenate([PLAIN, TAILS])
+
+
+def ends(word):
+    """The normal numbers whose first bits are these: from least to greatest."""
+    sign, k = divmod(int(word), 2**63)
+    with ctx.workprec(200):
+        sizes = [arb(2).sqrt() * (2 * arb(fmpq(j, 2**64))).erfcinv() if j else arb(np.inf)
+                 for j in (k + 1, k)]  # fmt: skip
+        return sorted((float(-s if sign else s)) for s in sizes)
+
+
+def used(words, of):
+    found = of(words)
+    far = [max(v - low, high - v) for v, (low, high) in
+           zip(found.value, map(ends, words), strict=True)]  # fmt: skip
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isinf(found.error), 0.0, np.array(far) / found.error)
+
+
+def test_normal_numbers_are_within_their_bounds():
+    # Float ends of the cell are themselves rounded: by far less than NORMAL.
+    assert used(WORDS, normals).max() <= 1.0
+    assert np.isfinite(normals(PLAIN).error).all()
+    assert normals(PLAIN).error.max() < 1e-12
+
+
+def _single(words):
+    found = normals(words)
+    return noise.Floats(found.value.astype(np.float32).astype(float), found.error)
+
+
+def _tighter(words):
+    found = normals(words)
+    return noise.Floats(found.value, found.error / 100.0)
+
+
+def _without_cells(words):
+    found = normals(words)
+    return noise.Floats(found.value, noise.NORMAL * (1.0 + np.abs(found.value)))
+
+
+@pytest.mark.parametrize("fault", [_single, _tighter, _without_cells])
+def test_normal_numbers_with_a_fault_are_caught(fault):
+    assert used(WORDS, fault).max() > 1.0
+
+
+def test_logarithms_of_uniform_numbers_are_within_their_bounds():
+    found = log_uniforms(WORDS)
+    for word, value, error in zip(WORDS, found.value, found.error, strict=True):
+        with ctx.workprec(200):
+            for k in (int(word), int(word) + 1):
+                real = float(arb(fmpq(k, 2**64)).log()) if k else -np.inf
+                assert np.isinf(error) or abs(value - real) <= error
+    assert log_uniforms(np.array([0], np.uint64)).error[0] == np.inf
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1))
+def test_further_bits_stay_within_the_first(word, seed):
+    lazy = Lazy(np.array([word], np.uint64), SeededRandomness.from_seed(seed))
+    low, high = ends(word)
+    (first,) = lazy.normals(128)
+    (second,) = lazy.normals(512)
+    assert low - 1e-9 <= float(first.lower()) <= float(first.upper()) <= high + 1e-9
+    assert first.overlaps(second)
+    assert float(second.rad()) < 1e-60
+    assert lazy.log_uniform(128).overlaps(lazy.log_uniform(512))
+
+
+def test_normal_numbers_from_few_bits_and_from_many_are_one():
+    words = PLAIN[:40]
+    lazy, found = Lazy(words, SeededRandomness.from_seed(1)), normals(words)
+    for ball, value, error in zip(lazy.normals(192), found.value, found.error, strict=True):
+        assert abs(float(ball - float(value))) <= error

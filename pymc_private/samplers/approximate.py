@@ -32,7 +32,7 @@ class Proximal:
         Total variation t of each draw from the posterior. Smaller than about 1e-10 is beyond what
         doubles can do.
     strict : bool
-        Whether the claim is proved in floating point: t grows by a public t_fp, see `strict.chains`.
+        Whether the claim is proved in floating point: t grows by a public t_fp.
 
     References
     ----------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from pytensor.graph.basic import Variable
@@ -34,7 +35,7 @@ from pymc_private.samplers.strict.price import Rounding, rounding
 from pymc_private.samplers.strict.records import Records
 from pymc_private.samplers.strict.running import StrictCurve, StrictLogistic, StrictQuadratic
 
-STRICT: dict[type[Curve], type[StrictCurve]] = {
+STRICT: dict[Any, Callable[[np.ndarray, float], StrictCurve]] = {
     Logistic: StrictLogistic,
     Quadratic: StrictQuadratic,
 }
@@ -53,8 +54,8 @@ class Form:
     record : SingleRecord
     graphs : list of Variable
         Offsets and coefficients of one record.
-    kind : type
-        Curve of the likelihood.
+    kind : callable
+        Makes the curve of the likelihood from outcomes and weight.
     observed : Variable
     weight : float
         At power one.
@@ -65,7 +66,7 @@ class Form:
     white: Whitening
     record: SingleRecord
     graphs: list[Variable]
-    kind: type[Curve]
+    kind: Callable[[np.ndarray, float], Curve]
     observed: Variable
     weight: float
     smooth: float

@@ -59,7 +59,7 @@ class Points:
     def rounded(self, omega: float) -> State:
         """States within omega of the points."""
         high, low = self.value.copy(), np.zeros_like(self.value)
-        for k in np.flatnonzero(~(self.error <= omega)):
+        for k in map(int, np.flatnonzero(~(self.error <= omega))):
             high[k], low[k] = pair(self.exact(k), omega)
         return State(high, low)
 
@@ -69,7 +69,7 @@ class Points:
         moved = records.scale * self.error[:, None] * LOOSE
         moved += 2.0**-51 * (np.abs(theta) + np.abs(records.scale * self.value)) + TINY
         found, above = publish(theta - moved), publish(theta + moved)
-        for k in np.flatnonzero(~np.all(found == above, axis=1)):
+        for k in map(int, np.flatnonzero(~np.all(found == above, axis=1))):
             point = self.exact(k)
             found[k] = settled(_parameters(records, point), publish)
         return found
@@ -114,7 +114,8 @@ class StrictKernel:
         self.records, self.eta = records, eta
         self.root, self.tight = math.sqrt(eta), 1.0 + 1.0 / eta
         self.search = Kernel(structure, eta)
-        size, own = records.bounds[:, 0], records.bounds[:, 1]
+        with np.errstate(all="ignore"):
+            size, own = records.bounds[:, 0], records.bounds[:, 1]
         self.size = size
         self.steady = size * (FUNCTION + gamma(additions(len(size)))) + own
 

@@ -56,8 +56,8 @@ def rounding(schedule: Schedule, n: int, dimension: int, trace: float, slope: fl
 
     Notes
     -----
-    k omega / sqrt(2 pi eta) for k steps; see `chains.sample_strict`. Any omega is sound: what floats
-    do not keep is computed in balls.
+    k omega / sqrt(2 pi eta) for k steps; see `chains.sample_strict`. Any omega is sound: what
+    floats do not keep is computed in balls.
     """
     unit = math.sqrt(2.0 * math.pi * schedule.eta)
     usual = _usual(schedule.eta, n, dimension, trace, slope)

@@ -37,7 +37,9 @@ def posterior(kind, n, d, size, *, seed=0, separable=False, weight=0.13, plain=F
     if kind == "logistic":
         y = (x[:, 0] > 0 if separable else rng.random(n) < 0.5).astype(float)
     curve, strict, beta = KINDS[kind]
-    center, scale = (np.zeros(d), np.ones(d)) if plain else (rng.normal(size=d), rng.uniform(0.2, 3, d))
+    center, scale = (
+        (np.zeros(d), np.ones(d)) if plain else (rng.normal(size=d), rng.uniform(0.2, 3, d))
+    )
     offset = np.zeros(n) if plain else rng.normal(size=n) * size
     records = Records(x, offset, center, scale, strict(y, weight))
     walls = np.full(d, -math.inf), np.full(d, math.inf)

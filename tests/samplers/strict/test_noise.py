@@ -14,11 +14,9 @@ from pymc_private.samplers.strict.noise import Lazy, log_uniforms, normals
 
 RNG = np.random.default_rng(1)
 PLAIN = RNG.integers(0, 2**64, 300, dtype=np.uint64)
-TAILS = np.concatenate(
-    [RNG.integers(0, 2**64, 200, dtype=np.uint64) >> RNG.integers(0, 64, 200, dtype=np.uint64)]
-    + [np.array([0, 1, 2, 9, 2**62, 2**63 - 1, 2**63, 2**63 + 5, 2**64 - 1], dtype=np.uint64)]
-)
-WORDS = np.concatenate([PLAIN, TAILS])
+ENDS = np.array([0, 1, 2, 9, 2**62, 2**63 - 1, 2**63, 2**63 + 5, 2**64 - 1], dtype=np.uint64)
+FAR = RNG.integers(0, 2**64, 200, dtype=np.uint64) >> RNG.integers(0, 64, 200, dtype=np.uint64)
+WORDS = np.concatenate([PLAIN, FAR, ENDS])
 
 
 def ends(word):

@@ -72,11 +72,12 @@ class Proximal:
         )
 
     def seconds(self, private: PrivateModel, draws: int) -> float:
-        """Some eight passes over the records per step."""
+        """Some eight passes over the records per step; with bounds beside them, twice as many."""
+        if self.strict:
+            return 2.0 * Proximal(self.tv).seconds(private, draws)
         steps = plan_schedule(private, self.tv).steps
         size = sum(int(np.prod(shape)) for shape in private.shapes.values())
-        slower = 2.5 if self.strict else 1.0
-        return 1.0 + slower * steps * (1e-3 + draws * private.n * (8e-10 * size + 5e-8))
+        return 1.0 + steps * (1e-3 + draws * private.n * (8e-10 * size + 5e-8))
 
     def sample(
         self,
@@ -86,11 +87,14 @@ class Proximal:
         progress: Progress,
         executor: Executor | None = None,
     ) -> Draws:
-        """See `proximal.sample_proximal`."""
-        if executor is not None:
-            work = partial(_proximal_draws, tv=self.tv, strict=self.strict)
+        """See `proximal.sample_proximal`, `strict.chains.sample_strict`."""
+        if self.strict:
+            work = partial(strict_draws, tv=self.tv)
             return spread(work, private, draws, randomness, progress, executor)
-        return _proximal_draws(private, draws, randomness, progress, tv=self.tv, strict=self.strict)
+        if executor is not None:
+            work = partial(_proximal_draws, tv=self.tv)
+            return spread(work, private, draws, randomness, progress, executor)
+        return _proximal_draws(private, draws, randomness, progress, tv=self.tv)
 
 
 def _strict_terms(private: PrivateModel, tv: float) -> Terms:
@@ -111,10 +115,7 @@ def _proximal_draws(
     progress: Progress = lambda done: None,
     *,
     tv: float,
-    strict: bool = False,
 ) -> Draws:
-    if strict:
-        return strict_draws(private, draws, randomness, progress, tv=tv)
     structure, white = make_structure(private)
     schedule = plan_schedule(private, tv)
     values = white.back(sample_proximal(structure, schedule, draws, randomness, progress))

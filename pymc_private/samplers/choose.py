@@ -90,7 +90,7 @@ def choose(private: PrivateModel, sampler: Any = AUTO, *, strict: bool = False) 
         except Unsupported as error:
             reasons.append((method.name, error))
     if strict:
-        raise _not_strict("any sampler")
+        raise _not_strict("any sampler", dict(reasons).get(Proximal.name))
     raise _none_fits(private, dict(reasons))
 
 
@@ -161,10 +161,11 @@ def _strictly(method: Method, strict: bool) -> Method:
     return replace(method, strict=True) if strict and isinstance(method, Proximal) else method
 
 
-def _not_strict(name: str) -> Unsupported:
+def _not_strict(name: str, proximal: Unsupported | None = None) -> Unsupported:
+    why = f"; proximal: {proximal.problem}: {_row(proximal, 'got')}" if proximal else ""
     return Unsupported(
         "no claim in floating point is proved here",
-        got=f"strict=True with {name}",
+        got=f"strict=True with {name}{why}",
         allowed="conjugate models drawn one coordinate at a time; sampler='proximal' for logistic "
         "and linear regression with Normal priors; sampler='grid' in few dimensions",
         do="sampler='grid', or strict=False and its assumption of real arithmetic",

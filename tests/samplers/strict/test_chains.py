@@ -10,7 +10,7 @@ from scipy import special
 
 from pymc_private.errors import Unsupported
 from pymc_private.privacy import proximal_steps
-from pymc_private.samplers.proximal import Schedule, step_size
+from pymc_private.samplers.proximal import Schedule
 from pymc_private.samplers.randomness import SeededRandomness, round_open
 from pymc_private.samplers.strict.chains import sample_strict
 from pymc_private.samplers.strict.kernel import Points, State, StrictKernel
@@ -64,7 +64,6 @@ def test_rounding_costs_what_is_charged(kind):
 
 def drawn(kind, draws=1200, **changes):
     records, structure, eta = posterior(kind, 12, 1, 0.7, plain=True, weight=1.0)
-    eta = step_size(4.0 / eta, 1, bounded=False)
     schedule = Schedule(eta, proximal_steps(20.0, 1e-4, eta), 1e-4)
     randomness = SeededRandomness.from_seed(4)
     values = sample_strict(

@@ -92,10 +92,20 @@ class Proposal:
 
     def delta(self, bits: int) -> Vector:
         """The move from the mode."""
-        tight = 1 + 1 / arb(self.step.eta)
-        slope, z = self.step.slope(bits), self.noise.normals(bits)
-        return [(root * n - g) / tight for g, n, root in
-                zip(slope, z, [tight.sqrt()] * len(z), strict=True)]  # fmt: skip
+        tight, mode = 1 + 1 / arb(self.step.eta), exact(self.step.mode)
+        center, root = [-g / tight for g in self.step.slope(bits)], tight.sqrt()
+        if self.step.records.is_bounded:
+            low, high = (
+                [
+                    None if end is None else (end - m - c) * root
+                    for end, m, c in zip(ends, mode, center, strict=True)
+                ]
+                for ends in self.step.records.wall_balls()
+            )
+            z = self.noise.truncated(bits, low, high)
+        else:
+            z = self.noise.normals(bits)
+        return [c + x / root for c, x in zip(center, z, strict=True)]
 
     def is_accepted(self) -> bool:
         """Whether log U < log acceptance: certain with probability one, at some precision."""
@@ -119,10 +129,13 @@ class Proposal:
 class Start:
     """A draw of the prior, as a state to come from."""
 
+    records: Records
     noise: Lazy
 
     def point(self, bits: int) -> Vector:
         """The state."""
+        if self.records.is_bounded:
+            return self.noise.truncated(bits, *self.records.wall_balls())
         return self.noise.normals(bits)
 
 

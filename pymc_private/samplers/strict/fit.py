@@ -17,7 +17,7 @@ from pymc_private.models.concavity.curvature import Factor
 from pymc_private.models.coordinates import Role
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.single_record import SingleRecord, single_record
-from pymc_private.samplers.curves import Curve, Logistic, Quadratic
+from pymc_private.samplers.curves import Curve, Exponential, Logistic, Quadratic
 from pymc_private.samplers.likelihoods import special_form
 from pymc_private.samplers.linear import (
     Whitening,
@@ -28,16 +28,22 @@ from pymc_private.samplers.linear import (
 )
 from pymc_private.samplers.linear_data import coefficient_graphs, entries_of, raw_coefficients
 from pymc_private.samplers.proximal import Schedule, Structure
-from pymc_private.samplers.randomness import Uniform, round_open
+from pymc_private.samplers.randomness import Uniform, round_open, round_to_grid
 from pymc_private.samplers.strict.chains import sample_strict
 from pymc_private.samplers.strict.copies import is_copied
 from pymc_private.samplers.strict.price import Rounding, rounding
 from pymc_private.samplers.strict.records import Records
-from pymc_private.samplers.strict.running import StrictCurve, StrictLogistic, StrictQuadratic
+from pymc_private.samplers.strict.running import (
+    StrictCurve,
+    StrictExponential,
+    StrictLogistic,
+    StrictQuadratic,
+)
 
 STRICT: dict[Any, Callable[[np.ndarray, float], StrictCurve]] = {
     Logistic: StrictLogistic,
     Quadratic: StrictQuadratic,
+    Exponential: StrictExponential,
 }
 """Likelihoods with running bounds."""
 DOWN = 1.0 - 2.0**-49
@@ -78,7 +84,7 @@ def form_of(private: PrivateModel) -> Form:
     Raises
     ------
     Unsupported
-        Another prior, a box, another likelihood, or coefficients that are computed.
+        Another prior, another likelihood, or coefficients that are computed.
     """
     found, white = concave(private), whiten(private)
     _check_prior(white)
@@ -92,7 +98,8 @@ def form_of(private: PrivateModel) -> Form:
     if special is None or special[0] not in STRICT:
         raise _not_strict(
             "a likelihood without bounds of its float error",
-            "logistic (Bernoulli with logit_p) and linear (Normal with a known scale) regression",
+            "logistic (Bernoulli with logit_p), linear (Normal with a known scale) and Poisson "
+            "(with a log link) regression",
         )
     graphs = list(simplify(coefficient_graphs(factor.cores, record)))
     if not all(map(is_copied, graphs)):
@@ -129,7 +136,8 @@ def make_records(private: PrivateModel) -> tuple[Records, Structure]:
     weight = form.weight * float(private.power) * DOWN
     y = np.asarray(data[form.observed], dtype=float)
     scale = np.diag(form.white.matrix).copy()
-    records = Records(raw, offset, form.white.center, scale, STRICT[form.kind](y, weight))
+    curve = STRICT[form.kind](y, weight)
+    records = Records(raw, offset, form.white.center, scale, curve, *_ends(private))
     smooth = form.smooth * float(private.power)
     walls = form.white.lower, form.white.upper
     return records, Structure(records.rows, records.level, form.kind(y, weight), smooth, *walls)
@@ -146,7 +154,7 @@ def strict_draws(
     """Independent draws by name, shape (draws, *shape), on a public grid. Reads the data."""
     schedule, lost = plan_strict(private, tv)
     records, structure = make_records(private)
-    publish = partial(round_open, scale=records.scale)
+    publish = partial(_publish, records=records)
     values = sample_strict(
         records, structure, schedule, lost.omega, draws, randomness, publish, progress
     )
@@ -159,15 +167,26 @@ def strict_draws(
     }
 
 
+def _publish(values: np.ndarray, records: Records) -> np.ndarray:
+    """Round parameters of shape (m, d) to the public grids, coordinate by coordinate."""
+    low, high = records.lower, records.upper
+    found = np.clip(round_open(values, records.scale), low, high)
+    boxed = np.isfinite(low) & np.isfinite(high)
+    if boxed.any():
+        found[:, boxed] = round_to_grid(values[:, boxed], low[boxed], high[boxed])
+    return found
+
+
+def _ends(private: PrivateModel) -> list[np.ndarray]:
+    """Ends of all parameters."""
+    boxes = [private.box[name] for name in private.shapes]
+    pairs = zip(*((b.lower, b.upper) for b in boxes), strict=True)
+    return [np.concatenate([np.ravel(np.asarray(end, float)) for end in ends]) for ends in pairs]
+
+
 def _check_prior(white: Whitening) -> None:
     if not white.start.is_prior:
         raise _not_strict("a prior that is not Gaussian", "Normal priors of independent parameters")
-    if white.is_bounded:
-        raise _not_strict(
-            "parameters in a box",
-            "parameters on the whole line",
-            "leave it untrimmed: Gaussian privacy needs no box",
-        )
     if np.count_nonzero(white.matrix - np.diag(np.diag(white.matrix))):
         raise _not_strict("a correlated prior", "Normal priors of independent parameters")
 

@@ -33,7 +33,7 @@ import numpy as np
 from pymc_private.samplers.proximal import Kernel, Structure
 from pymc_private.samplers.randomness import Uniform
 from pymc_private.samplers.strict.balls import Proposal, Start, Step, Vector, pair, settled
-from pymc_private.samplers.strict.noise import Floats, Lazy, log_uniforms, normals
+from pymc_private.samplers.strict.noise import Floats, Lazy, log_uniforms, normals, truncated
 from pymc_private.samplers.strict.records import Records, additions, norm
 from pymc_private.samplers.strict.running import FUNCTION, LOOSE, RADIUS, TINY, Rest, gamma
 
@@ -82,8 +82,13 @@ def _parameters(records: Records, point: Callable[[int], Vector]) -> Callable[[i
 def start(records: Records, count: int, randomness: Uniform) -> Points:
     """Draws of the prior."""
     words = randomness.words(count * records.dimension).reshape(count, -1)
-    z = normals(words)
-    return Points(z.value, norm(z.error), lambda k: Start(Lazy(words[k], randomness)).point)
+    z, off = normals(words), 0.0
+    if records.is_bounded:
+        with np.errstate(all="ignore"):
+            low, high, off = records.walls
+            z = truncated(words, low, high)
+    error = norm(z.error + off) * LOOSE
+    return Points(z.value, error, lambda k: Start(records, Lazy(words[k], randomness)).point)
 
 
 @dataclass(eq=False)
@@ -189,10 +194,28 @@ class StrictKernel:
         self, now: _Iteration, left: np.ndarray, words: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Moves from the mode, and bounds in l2."""
-        z, g = normals(words), now.slope.value[left]
-        back, far = g / self.tight, z.value / math.sqrt(self.tight)
-        error = now.slope.error[left] / self.tight + norm(z.error) / math.sqrt(self.tight)
-        return far - back, (error + 2.0**-49 * (norm(back) + norm(far)) + TINY) * LOOSE
+        center, root = -now.slope.value[left] / self.tight, math.sqrt(self.tight)
+        if self.records.is_bounded:
+            z = self._between_walls(now.mode[left], center, words)
+        else:
+            z = normals(words)
+        far = z.value / root
+        error = now.slope.error[left] / self.tight + norm(z.error) / root
+        return center + far, (error + 2.0**-49 * (norm(center) + norm(far)) + TINY) * LOOSE
+
+    def _between_walls(self, mode: np.ndarray, center: np.ndarray, words: np.ndarray) -> Floats:
+        """Normal numbers that keep moves inside; they follow their ends no faster than these move.
+
+        For a truncated normal law, as for every log-concave one, quantiles rise with each end and
+        with the center, by no more than these: so a slope that is off moves no more than it does on
+        the whole line, and ends that are off add what they are off.
+        """
+        low, high, off = self.records.walls
+        root = math.sqrt(self.tight)
+        z = truncated(words, *((end - mode - center) * root for end in (low, high)))
+        size = sum(np.where(np.isfinite(end), np.abs(end), 0.0) for end in (low, high))
+        off = off + 2.0**-49 * (size + np.abs(mode) + np.abs(center))
+        return Floats(z.value, z.error + 2.0 * root * off)
 
     def _gap(
         self,

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from flint import arb, ctx, fmpq
-from scipy.special import ndtri
+from scipy.special import log_ndtr, ndtri, ndtri_exp
 
 from pymc_private.samplers.randomness import Uniform
 from pymc_private.samplers.strict.running import FUNCTION
 
 WORD = 64
+End = arb | None
 NORMAL = 2.0**-45
 """Bound of the error of SciPy's `ndtri`, relative to 1 + |z|: some hundred times what is seen."""
 HAZARD = 0.79
@@ -50,6 +51,37 @@ def normals(words: np.ndarray) -> Floats:
     moved = 2.0 * (2.0**-65 / mass + 2.0**-51) / np.maximum(size, HAZARD)
     error = np.where((size + moved) * moved < 0.5, moved, np.inf) + NORMAL * (1.0 + size)
     return Floats(np.where(words >> np.uint64(63) == 1, -size, size), error)
+
+
+def truncated(words: np.ndarray, low: np.ndarray, high: np.ndarray) -> Floats:
+    """Standard normal numbers between two ends, of words of 64 bits: quantiles at U.
+
+    Parameters
+    ----------
+    words : array of uint64
+        U = (word + f) / 2^64.
+    low, high : array
+        Doubles, some of them infinite.
+
+    Notes
+    -----
+    Phi(z) = (1 - U) Phi(low) + U Phi(high), and its complement has the same form: sums of positive
+    terms, added as logarithms, of which the one of the smaller tail is taken. An error r of its
+    logarithm moves z by at most 2 r Phi(z) / phi(z) <= 2 r / max(|z|, 0.79), as in `normals`. Cells
+    of U move Phi(z) by at most 2^-65, relative to it by at most 2^-65 / U.
+    """
+    left = (words.astype(np.float64) + 0.5) * 2.0**-WORD
+    right = (np.invert(words).astype(np.float64) + 0.5) * 2.0**-WORD
+    below = np.logaddexp(np.log(right) + log_ndtr(low), np.log(left) + log_ndtr(high))
+    above = np.logaddexp(np.log(right) + log_ndtr(-low), np.log(left) + log_ndtr(-high))
+    lower = below < above
+    mass, share = np.where(lower, below, above), np.where(lower, left, right)
+    size = -ndtri_exp(mass)
+    cell = 2.0**-64 * np.minimum(np.exp(-mass), 1.0 / share)
+    cell = np.where(cell < 0.25, cell, np.inf)
+    moved = 2.0 * (4.0 * FUNCTION * (1.0 - mass) + cell) / np.maximum(size, HAZARD)
+    error = np.where((np.abs(size) + moved) * moved < 0.5, moved, np.inf)
+    return Floats(np.where(lower, -size, size), error + NORMAL * (1.0 + np.abs(size)))
 
 
 def log_uniforms(words: np.ndarray) -> Floats:
@@ -92,11 +124,34 @@ class Lazy:
         size = arb(2).sqrt() * (2 * _cell(k, self._bits)).erfcinv()
         return -size if sign else size
 
+    def truncated(self, bits: int, low: list[End], high: list[End]) -> list[arb]:
+        """As `truncated`, between ends that are balls, or None."""
+        self._extended(bits)
+        with ctx.workprec(bits + WORD):
+            return [self._between(*of) for of in zip(self._words, low, high, strict=True)]
+
+    def _between(self, word: int, low: End, high: End) -> arb:
+        uniform, root = _cell(word, self._bits), arb(2).sqrt()
+        below, above = (
+            (1 - uniform) * _tail(low, sign, -1) + uniform * _tail(high, sign, 1)
+            for sign in (-1, 1)
+        )
+        if float(below.mid()) < float(above.mid()):
+            return -root * below.erfcinv()
+        return root * above.erfcinv()
+
     def log_uniform(self, bits: int) -> arb:
         """As `log_uniforms`, of a single word."""
         self._extended(bits)
         with ctx.workprec(bits + WORD):
             return _cell(self._words[0], self._bits).log()
+
+
+def _tail(end: End, sign: int, side: int) -> arb:
+    """Twice the mass beyond an end to the left (-1) or right (1); no end is one far out, at side."""
+    if end is None:
+        return arb(0) if sign == side else arb(2)
+    return (sign * end / arb(2).sqrt()).erfc()
 
 
 def _cell(k: int, bits: int) -> arb:

@@ -76,7 +76,7 @@ def rounding(schedule: Schedule, n: int, dimension: int, trace: float, slope: fl
 def _usual(eta: float, n: int, dimension: int, trace: float, slope: float) -> float:
     """A generous guess of the bound that runs beside a state: `kernel` tells its terms."""
     far = 2.0 * math.sqrt(dimension) + min(slope, FAR)
-    noise = 3.0 * NORMAL * math.sqrt(dimension) * math.sqrt(eta) + 2.0**-50 * far
+    noise = 3.0 * (NORMAL + 8.0 * FUNCTION) * math.sqrt(dimension * eta) + 2.0**-48 * far
     heavy = min(slope, trace * far) + trace
     likelihood = trace * gamma(dimension + 2) * far + heavy * (FUNCTION + gamma(additions(n)))
     return 3.0 * (noise + likelihood / (1.0 + 1.0 / eta))

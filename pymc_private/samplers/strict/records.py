@@ -37,6 +37,8 @@ class Records:
     center, scale : array, shape (d,)
         The parameters are center + scale z, z standard normal under the prior.
     curve : StrictCurve
+    lower, upper : array, shape (d,)
+        Ends of the parameters; may be infinite.
     """
 
     raw: np.ndarray
@@ -44,11 +46,37 @@ class Records:
     center: np.ndarray
     scale: np.ndarray
     curve: StrictCurve
+    lower: np.ndarray
+    upper: np.ndarray
 
     @property
     def dimension(self) -> int:
         """Number of coordinates."""
         return self.raw.shape[1]
+
+    @cached_property
+    def is_bounded(self) -> bool:
+        """Whether there is a wall anywhere."""
+        return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
+
+    @cached_property
+    def walls(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Ends of z in floats, and a bound of what each pair of them is off."""
+        low, high = ((end - self.center) / self.scale for end in (self.lower, self.upper))
+        far = sum(np.where(np.isfinite(end), np.abs(end), 0.0) for end in (low, high))
+        return low, high, 2.0**-51 * (far + np.abs(self.center / self.scale)) + TINY
+
+    def wall_balls(self) -> tuple[list[arb | None], list[arb | None]]:
+        """Ends of z in balls; None where there is none."""
+        center, scale = exact(self.center), exact(self.scale)
+        low, high = (
+            [
+                (arb(float(e)) - c) / s if math.isfinite(e) else None
+                for e, c, s in zip(end, center, scale, strict=True)
+            ]
+            for end in (self.lower, self.upper)
+        )
+        return low, high
 
     @cached_property
     def rows(self) -> np.ndarray:

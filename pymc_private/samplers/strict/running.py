@@ -161,3 +161,35 @@ class StrictQuadratic:
     def slope_ball(self, record: int, u: arb) -> arb:
         """As it is."""
         return arb(self.weight) * (arb(float(self.y[record])) - u)
+
+
+@dataclass(frozen=True, eq=False)
+class StrictExponential:
+    """Weight times (y u - e^u): counts with log rate u."""
+
+    y: np.ndarray
+    weight: float
+
+    def slope(self, u: np.ndarray) -> Slope:
+        """w (y - e^u)."""
+        rate = self.weight * np.exp(u)
+        y = self.weight * self.y[:, None]
+        return Slope(y - rate, 1.01 * rate, np.abs(y) + 2.0 * rate)
+
+    def rest(self, u: np.ndarray, du: np.ndarray) -> Rest:
+        """w e^u (e^du - 1 - du); its slopes are w e^u (e^du - 1) and itself.
+
+        |e^(x + r) - 1| <= e^r |e^x - 1| + e^r - 1, and e^r < 1.001 for r <= RADIUS.
+        """
+        rate, rise = self.weight * np.exp(u), np.expm1(du)
+        both = np.abs(rise) + np.abs(du)
+        steep = 1.01 * rate * (1.01 * both + 3.0 * RADIUS)
+        return Rest(rate * (rise - du), steep, 4.0 * rate * both)
+
+    def value_ball(self, record: int, u: arb) -> arb:
+        """As it is."""
+        return arb(self.weight) * (arb(float(self.y[record])) * u - u.exp())
+
+    def slope_ball(self, record: int, u: arb) -> arb:
+        """As it is."""
+        return arb(self.weight) * (arb(float(self.y[record])) - u.exp())

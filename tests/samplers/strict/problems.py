@@ -8,15 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 from flint import ctx
 
-from pymc_private.samplers.curves import Logistic, Quadratic
+from pymc_private.samplers.curves import Exponential, Logistic, Quadratic
 from pymc_private.samplers.proximal import Structure
 from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.samplers.strict.kernel import State, StrictKernel
 from pymc_private.samplers.strict.records import Records
-from pymc_private.samplers.strict.running import StrictLogistic, StrictQuadratic
+from pymc_private.samplers.strict.running import StrictExponential, StrictLogistic, StrictQuadratic
 
 BITS = 200
-KINDS = {"logistic": (Logistic, StrictLogistic, 0.25), "linear": (Quadratic, StrictQuadratic, 1.0)}
+KINDS = {
+    "logistic": (Logistic, StrictLogistic, 0.25),
+    "linear": (Quadratic, StrictQuadratic, 1.0),
+    "Poisson": (Exponential, StrictExponential, 3.0),
+}
 SHAPES = {
     "plain": (30, 4, 1.0),
     "tiny": (30, 4, 1e-8),
@@ -27,7 +31,16 @@ SHAPES = {
 }
 
 
-def posterior(kind, n, d, size, *, seed=0, separable=False, weight=0.13, plain=False):
+WALLS = {
+    "line": (-math.inf, math.inf),
+    "box": (-0.6, 0.3),
+    "half": (0.2, math.inf),
+    "far": (3.0, 4.5),
+    "narrow": (1.0, 1.0 + 1e-7),
+}
+
+
+def posterior(kind, n, d, size, *, wall="line", seed=0, separable=False, weight=0.13, plain=False):
     """Records, their floats, and a step size; a column is constant where there are several."""
     rng = np.random.default_rng(seed)
     x = size * rng.normal(size=(n, d))
@@ -41,8 +54,11 @@ def posterior(kind, n, d, size, *, seed=0, separable=False, weight=0.13, plain=F
         (np.zeros(d), np.ones(d)) if plain else (rng.normal(size=d), rng.uniform(0.2, 3, d))
     )
     offset = np.zeros(n) if plain else rng.normal(size=n) * size
-    records = Records(x, offset, center, scale, strict(y, weight))
-    walls = np.full(d, -math.inf), np.full(d, math.inf)
+    if kind == "Poisson":
+        y = rng.poisson(1.0, n).astype(float)
+    ends = [np.full(d, end) for end in WALLS[wall]]
+    records = Records(x, offset, center, scale, strict(y, weight), *ends)
+    walls = records.walls[:2]
     structure = Structure(records.rows, records.level, curve(y, weight), weight * beta, *walls)
     trace = weight * beta * float((records.rows**2).sum())
     return records, structure, 4.0 / trace if trace else 1.0
@@ -61,9 +77,11 @@ class Ratios:
         return max(self.slope, self.delta, self.gap)
 
 
-def ratios(kind, shape, *, chains=4, low=0.0, seed=0, separable=False, tamper=None):
+def ratios(kind, shape, *, wall="line", chains=4, low=0.0, seed=0, separable=False, tamper=None):
     """How much of each bound is used in one step from a random state, the worst of some chains."""
-    records, structure, eta = posterior(kind, *SHAPES[shape], seed=seed, separable=separable)
+    records, structure, eta = posterior(
+        kind, *SHAPES[shape], wall=wall, seed=seed, separable=separable
+    )
     kernel, randomness = StrictKernel(records, structure, eta), SeededRandomness.from_seed(seed)
     if tamper:
         tamper(kernel)

@@ -9,7 +9,7 @@ from flint import ctx
 from pymc_private.samplers.randomness import SeededRandomness, round_open
 from pymc_private.samplers.strict.kernel import Points, State, StrictKernel, start
 from pymc_private.samplers.strict.noise import Floats
-from tests.samplers.strict.problems import KINDS, SHAPES, posterior, ratios
+from tests.samplers.strict.problems import KINDS, SHAPES, WALLS, posterior, ratios
 
 OMEGA = 1e-12
 
@@ -17,17 +17,29 @@ OMEGA = 1e-12
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_floats_are_within_their_bounds(kind, shape):
+    if (kind, shape) == ("Poisson", "huge"):
+        pytest.skip("rates of e^1e8: no public number of steps")
     assert ratios(kind, shape).worst <= 1.0
     assert ratios(kind, shape, low=1e-6, separable=True, seed=3).worst <= 1.0
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wall", sorted(set(WALLS) - {"line"}))
+def test_floats_are_within_their_bounds_between_walls(kind, wall):
+    for shape in ("plain", "one parameter", "none"):
+        assert ratios(kind, shape, wall=wall).worst <= 1.0
+        assert ratios(kind, shape, wall=wall, low=1e-6, seed=3).worst <= 1.0
+
+
 @pytest.mark.audit
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("shape", SHAPES)
-def test_floats_are_within_their_bounds_for_many_posteriors(kind, shape):
-    for seed in range(60):
-        low = [0.0, 1e-14, 1e-7, 1e-4][seed % 4]
-        assert ratios(kind, shape, low=low, seed=seed, separable=seed % 2 > 0).worst <= 1.0
+@pytest.mark.parametrize("shape", [s for s in SHAPES if s != "huge"])
+@pytest.mark.parametrize("wall", WALLS)
+def test_floats_are_within_their_bounds_for_many_posteriors(kind, shape, wall):
+    for seed in range(30):
+        low, separable = [0.0, 1e-14, 1e-7, 1e-4][seed % 4], seed % 2 > 0
+        found = ratios(kind, shape, wall=wall, low=low, seed=seed, separable=separable)
+        assert found.worst <= 1.0
 
 
 def _hundredth(name):

@@ -89,6 +89,8 @@ class Proximal:
     ) -> Draws:
         """See `proximal.sample_proximal`, `strict.chains.sample_strict`."""
         if self.strict:
+            if executor is None:
+                return strict_draws(private, draws, randomness, progress, tv=self.tv)
             work = partial(strict_draws, tv=self.tv)
             return spread(work, private, draws, randomness, progress, executor)
         if executor is not None:

@@ -11,7 +11,7 @@ from pytensor.scalar.basic import Cast, Identity, Mul, Neg, Second
 from pytensor.tensor.basic import Alloc, Join, MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import Reshape, SpecifyShape
-from pytensor.tensor.subtensor import IncSubtensor
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
 
 from pymc_private.analysis.intervals.indexing import TAKE
 
@@ -39,12 +39,14 @@ def is_copied(variable: Variable) -> bool:
     op: Any = node.op
     if isinstance(op, FIRST):
         return is_copied(node.inputs[0]) and _are_whole(node.inputs[1:])
-    if isinstance(op, MakeVector):
+    if isinstance(op, Join | MakeVector):  # some versions hold the axis among the inputs
         return all(map(is_copied, node.inputs))
-    if isinstance(op, Join):
-        return all(map(is_copied, node.inputs[1:]))
     if isinstance(op, IncSubtensor):
         fresh = op.set_instead_of_inc or _adds_to_zeros(node)
+        return fresh and all(map(is_copied, node.inputs[:2])) and _are_whole(node.inputs[2:])
+    if isinstance(op, AdvancedIncSubtensor):
+        single = len(node.inputs) == 3 and set(node.inputs[2].type.shape) <= {1}
+        fresh = op.set_instead_of_inc or (single and _is_zero(node.inputs[0]))
         return fresh and all(map(is_copied, node.inputs[:2])) and _are_whole(node.inputs[2:])
     return isinstance(op, Elemwise) and _is_copied_each(op.scalar_op, node)
 
@@ -78,6 +80,11 @@ def _is_power_of_two(variable: Variable) -> bool:
     return value is not None and bool(np.all(np.isin(np.abs(np.frexp(value)[0]), (0.0, 0.5))))
 
 
+def _is_zero(variable: Variable) -> bool:
+    value = _value(variable)
+    return value is not None and bool(np.all(value == 0.0))
+
+
 def _adds_to_zeros(node: Apply) -> bool:
     """Whether an increment is of elements that are zero: each place of a row of them is another."""
     places: list[tuple[int, ...] | None] = []
@@ -85,8 +92,7 @@ def _adds_to_zeros(node: Apply) -> bool:
     while base.owner is not None and isinstance(base.owner.op, IncSubtensor):
         places.append(_place(base.owner))
         base = base.owner.inputs[0]
-    value = _value(base)
-    if value is None or np.any(value != 0.0):
+    if not _is_zero(base):
         return False
     known = [place for place in places if place is not None]
     return len(places) == 1 or len(known) == len(places) == len(set(known))

@@ -82,7 +82,7 @@ def _parameters(records: Records, point: Callable[[int], Vector]) -> Callable[[i
 def start(records: Records, count: int, randomness: Uniform) -> Points:
     """Draws of the prior."""
     words = randomness.words(count * records.dimension).reshape(count, -1)
-    z, off = normals(words), 0.0
+    z, off = normals(words), np.zeros(1)
     if records.is_bounded:
         with np.errstate(all="ignore"):
             low, high, off = records.walls

@@ -148,7 +148,7 @@ class Lazy:
 
 
 def _tail(end: End, sign: int, side: int) -> arb:
-    """Twice the mass beyond an end to the left (-1) or right (1); no end is one far out, at side."""
+    """Twice the mass left (-1) or right (1) of an end; None is one at infinity, on its side."""
     if end is None:
         return arb(0) if sign == side else arb(2)
     return (sign * end / arb(2).sqrt()).erfc()

@@ -15,11 +15,11 @@ from pymc_private.samplers.randomness import SeededRandomness, round_open
 from pymc_private.samplers.strict.chains import sample_strict
 from pymc_private.samplers.strict.kernel import Points, State, StrictKernel
 from pymc_private.samplers.strict.price import FAR, LARGEST, SHARE, rounding
-from tests.samplers.strict.problems import KINDS, posterior
+from tests.samplers.strict.problems import KINDS, WALLS, posterior
 from tests.statistics import cdf_envelope
 
 X = np.linspace(-7, 7, 1201)
-EDGES = np.append(X - (X[1] - X[0]) / 2, X[-1] + (X[1] - X[0]) / 2)
+PAIRS = [(kind, wall) for kind in KINDS for wall in ("line", "box", "half", "far")]
 
 
 @pytest.mark.parametrize("eta", [1e-3, 0.3, 5.0])
@@ -33,11 +33,15 @@ def test_noise_hides_a_shift(eta, omega):
         assert exact >= 0.99 * bound
 
 
-def log_density(kind, records):
-    u = records.rows[:, 0] * X[:, None] + records.level
+def log_density(kind, records, x=X):
+    u = records.rows[:, 0] * x[:, None] + records.level
     y, w = records.curve.y, records.curve.weight
-    h = y * u - np.logaddexp(0, u) if kind == "logistic" else -0.5 * (u - y) ** 2
-    return w * h.sum(axis=1) - X**2 / 2
+    h = {
+        "logistic": lambda: y * u - np.logaddexp(0, u),
+        "linear": lambda: -0.5 * (u - y) ** 2,
+        "Poisson": lambda: y * u - np.exp(u),
+    }[kind]()
+    return w * h.sum(axis=1) - x**2 / 2
 
 
 def normalized(logs):
@@ -62,31 +66,35 @@ def test_rounding_costs_what_is_charged(kind):
     assert charged / 20 < lost <= charged
 
 
-def drawn(kind, draws=1200, **changes):
-    records, structure, eta = posterior(kind, 12, 1, 0.7, plain=True, weight=1.0)
+def drawn(kind, draws=1200, wall="line", **changes):
+    records, structure, eta = posterior(kind, 12, 1, 0.7, plain=True, weight=1.0, wall=wall)
     schedule = Schedule(eta, proximal_steps(20.0, 1e-4, eta), 1e-4)
     randomness = SeededRandomness.from_seed(4)
     values = sample_strict(
         records, structure, schedule, changes.get("omega", 1e-11), draws, randomness,
         lambda v: round_open(v, records.scale),
     )  # fmt: skip
-    weight = normalized(log_density(kind, records))
-    return values[:, 0], lambda at: np.interp(at, EDGES, np.append(0.0, np.cumsum(weight)))
+    edges = np.linspace(*np.clip(WALLS[wall], -7, 7), 2001)
+    weight = normalized(log_density(kind, records, (edges[1:] + edges[:-1]) / 2))
+    return values[:, 0], lambda at: np.interp(at, edges, np.append(0.0, np.cumsum(weight)))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_draws_follow_the_posterior(kind):
-    values, cdf = drawn(kind)
+@pytest.mark.parametrize(("kind", "wall"), PAIRS)
+def test_draws_follow_the_posterior(kind, wall):
+    values, cdf = drawn(kind, wall=wall)
+    low, high = WALLS[wall]
+    assert low - 1e-9 <= values.min() <= values.max() <= high + 1e-9
     assert cdf_envelope(values, cdf).passes
 
 
-def test_draws_decided_by_balls_follow_it_too(monkeypatch):
+@pytest.mark.parametrize("wall", ["line", "box"])
+def test_draws_decided_by_balls_follow_it_too(wall, monkeypatch):
     """The branch that is never taken, always taken: every comparison and every state."""
     original = StrictKernel._gap
     monkeypatch.setattr(
         StrictKernel, "_gap", lambda self, *a: (lambda g, m: (g, 1e16 * m))(*original(self, *a))
     )
-    values, cdf = drawn("logistic", draws=150, omega=1e-22)
+    values, cdf = drawn("logistic", draws=150, omega=1e-22, wall=wall)
     assert cdf_envelope(values, cdf).passes
 
 

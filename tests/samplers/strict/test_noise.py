@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.samplers.strict import noise
-from pymc_private.samplers.strict.noise import Lazy, log_uniforms, normals
+from pymc_private.samplers.strict.noise import Lazy, log_uniforms, normals, truncated
 
 RNG = np.random.default_rng(1)
 PLAIN = RNG.integers(0, 2**64, 300, dtype=np.uint64)
@@ -61,6 +61,58 @@ def _without_cells(words):
 @pytest.mark.parametrize("fault", [_single, _tighter, _without_cells])
 def test_normal_numbers_with_a_fault_are_caught(fault):
     assert used(WORDS, fault).max() > 1.0
+
+
+ENDS_OF = [
+    (-np.inf, np.inf),
+    (-0.5, 1.3),
+    (0.2, np.inf),
+    (-np.inf, -30.0),
+    (5.0, 5.001),
+    (-300, -2.0),
+]
+
+
+def cells(word, low, high):
+    """The quantiles at both ends of a word's cell, by the masses themselves."""
+    with ctx.workprec(3000):
+        root = arb(2).sqrt()
+        a, b = (arb(float(end)) if np.isfinite(end) else None for end in (low, high))
+        first = arb(0) if a is None else (-a / root).erfc()
+        last = arb(2) if b is None else (-b / root).erfc()
+        found = []
+        for k in (int(word), int(word) + 1):
+            tail = first + arb(fmpq(k, 2**64)) * (last - first)
+            inside = 0 < float(tail) < 2 or (0 < k < 2**64)
+            found.append(-root * tail.erfcinv() if inside else arb(-np.inf if k == 0 else np.inf))
+        return found
+
+
+@pytest.mark.parametrize(("low", "high"), ENDS_OF)
+def test_truncated_numbers_are_within_their_bounds(low, high):
+    words = np.concatenate([PLAIN[:60], FAR[:60], ENDS])
+    with np.errstate(all="ignore"):
+        found = truncated(words, np.float64(low), np.float64(high))
+    worst = 0.0
+    for word, value, error in zip(words, found.value, found.error, strict=True):
+        if np.isfinite(error):
+            far = [abs(float(z - float(value))) for z in cells(word, low, high)]
+            worst = max(worst, max(f for f in far if np.isfinite(f)) / error)
+    assert 1e-4 < worst <= 1.0
+    assert np.isfinite(found.error[:60]).all()
+
+
+def test_truncated_numbers_from_more_bits_are_the_same():
+    words = PLAIN[:30]
+    for low, high in ENDS_OF:
+        lazy = Lazy(words, SeededRandomness.from_seed(1))
+        with np.errstate(all="ignore"):
+            found = truncated(words, np.float64(low), np.float64(high))
+        balls = [None if np.isinf(end) else arb(float(end)) for end in (low, high)]
+        exact = lazy.truncated(192, [balls[0]] * 30, [balls[1]] * 30)
+        for ball, value, error in zip(exact, found.value, found.error, strict=True):
+            assert abs(float(ball - float(value))) <= error
+            assert low - 1e-9 <= float(ball) <= high + 1e-9
 
 
 def test_logarithms_of_uniform_numbers_are_within_their_bounds():

@@ -93,7 +93,7 @@ def _agrees(
                 at = {u: np.full(u.type.shape, probe), y: held}
                 found.append(float(np.sum(Concrete(at)(h))))
             exact = [reference(probe, level) for probe in (0.0, *PROBES)]
-            if not np.allclose(np.diff(found), np.diff(exact), rtol=1e-9, atol=1e-12):
+            if not np.allclose(np.diff(found), np.diff(exact), rtol=1e-12, atol=1e-12):
                 return False
     except Exception:  # another input than these: some other likelihood
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -122,10 +123,11 @@ def plan_strict(private: PrivateModel, tv: float) -> tuple[Schedule, Rounding]:
         As `form_of`, `linear.plan_schedule` and `price.rounding`.
     """
     form_of(private)
-    schedule = plan_schedule(private, tv)
+    schedule, white = plan_schedule(private, tv), whiten(private)
     trace, gap = public_constants(private)
-    dimension = len(whiten(private).center)
-    return schedule, rounding(schedule, int(private.n or 0), dimension, trace, (2.0 * gap) ** 0.5)
+    slope = math.sqrt(2.0 * gap)
+    n, dimension = int(private.n or 0), len(white.center)
+    return schedule, rounding(schedule, n, dimension, trace, slope, bounded=white.is_bounded)
 
 
 def make_records(private: PrivateModel) -> tuple[Records, Structure]:

@@ -36,7 +36,9 @@ class Rounding:
     tv: float
 
 
-def rounding(schedule: Schedule, n: int, dimension: int, trace: float, slope: float) -> Rounding:
+def rounding(
+    schedule: Schedule, n: int, dimension: int, trace: float, slope: float, *, bounded: bool = False
+) -> Rounding:
     """Choose omega, from public numbers: about what floats keep, or more if t allows it.
 
     Parameters
@@ -48,6 +50,8 @@ def rounding(schedule: Schedule, n: int, dimension: int, trace: float, slope: fl
     slope : float
         Bound of the slope of the log-likelihood at any parameter, whatever the records; where
         there is none, at the parameters that are expected.
+    bounded : bool
+        Whether there are walls.
 
     Raises
     ------
@@ -60,7 +64,7 @@ def rounding(schedule: Schedule, n: int, dimension: int, trace: float, slope: fl
     floats do not keep is computed in balls.
     """
     unit = math.sqrt(2.0 * math.pi * schedule.eta)
-    usual = _usual(schedule.eta, n, dimension, trace, slope)
+    usual = _usual(schedule.eta, n, dimension, trace, slope, bounded)
     omega = max(usual, SHARE * schedule.tv * unit / max(schedule.steps, 1))
     tv = schedule.steps * omega / unit * (1.0 + 1e-9)
     if tv > LARGEST:
@@ -73,10 +77,11 @@ def rounding(schedule: Schedule, n: int, dimension: int, trace: float, slope: fl
     return Rounding(omega, tv)
 
 
-def _usual(eta: float, n: int, dimension: int, trace: float, slope: float) -> float:
+def _usual(eta: float, n: int, dimension: int, trace: float, slope: float, bounded: bool) -> float:
     """A generous guess of the bound that runs beside a state: `kernel` tells its terms."""
     far = 2.0 * math.sqrt(dimension) + min(slope, FAR)
-    noise = 3.0 * (NORMAL + 8.0 * FUNCTION) * math.sqrt(dimension * eta) + 2.0**-48 * far
+    each = 3.0 * NORMAL + (32.0 * FUNCTION if bounded else 0.0)
+    noise = each * math.sqrt(dimension * eta) + 2.0**-49 * far
     heavy = min(slope, trace * far) + trace
     likelihood = trace * gamma(dimension + 2) * far + heavy * (FUNCTION + gamma(additions(n)))
-    return 3.0 * (noise + likelihood / (1.0 + 1.0 / eta))
+    return 2.0 * (noise + likelihood / (1.0 + 1.0 / eta))

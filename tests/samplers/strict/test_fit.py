@@ -11,7 +11,6 @@ import pytest
 from scipy.stats import norm
 
 import pymc_private as pmp
-from pymc_private.mechanisms import calibrate as calibrating
 from pymc_private.models import refine
 from pymc_private.models.terms import REAL, STRICT
 from pymc_private.samplers import choose as choosing
@@ -174,17 +173,23 @@ def test_the_charge_is_public():
         X[:] = kept
 
 
+@pytest.mark.audit
 def test_a_plan_and_its_draws():
-    private = private_of(logistic, Fraction(1))
-    with pytest.MonkeyPatch.context() as patch:  # what is expected to be learned is not the point
-        patch.setattr(calibrating, "_simulated", lambda *a: (None, ""))
-        plan = pmp.calibrate(private, epsilon=1.0, delta=1e-5, draws=2, strict=True)
+    plan = pmp.calibrate(
+        private_of(logistic, Fraction(1)), epsilon=1.0, delta=1e-5, draws=2, strict=True
+    )
     assert plan.sampler == "proximal"
     assert "real arithmetic" not in str(plan.guarantee)
     with pytest.warns(pmp.PrivacyWarning):
-        release = pmp.sample(plan)
+        assert pmp.sample(plan).posterior["beta"].shape == (1, 2, 2)
+
+
+def test_a_release():
+    with pytest.warns(pmp.PrivacyWarning):
+        release = pmp.sample(private_of(logistic), draws=2, delta=1e-5, strict=True)
     assert release.posterior["beta"].shape == (1, 2, 2)
     assert "real arithmetic" not in repr(release)
+    assert "proved, each draw within" in repr(release)
 
 
 def test_draws_are_those_of_the_plain_sampler():

@@ -100,13 +100,17 @@ def ratios(kind, shape, *, wall="line", chains=4, low=0.0, seed=0, separable=Fal
         with ctx.workprec(BITS):
             slope, exact = proposal.step.slope(BITS), proposal.delta(BITS)
             real = -proposal.step.rest(exact) - proposal.uniform.log_uniform(BITS)
-            found.append((
-                _distance(slope, now.slope.value[c]) / now.slope.error[c],
-                _distance(exact, delta[c]) / moved[c],
-                abs(float(real - float(gap[c]))) / margin[c],
-            ))  # fmt: skip
+            found.append([
+                _used(slope, now.slope.value[c], now.slope.error[c]),
+                _used(exact, delta[c], moved[c]),
+                _used([real], gap[c : c + 1], margin[c]),
+            ])  # fmt: skip
     return Ratios(*np.max(found, axis=0))
 
 
-def _distance(balls, floats):
-    return math.sqrt(sum(float(b - float(f)) ** 2 for b, f in zip(balls, floats, strict=True)))
+def _used(balls, floats, bound):
+    """The share of a bound that is used; none where floats say that they know nothing."""
+    if not math.isfinite(bound):
+        return 0.0
+    far = [float(b - float(f)) for b, f in zip(balls, floats, strict=True)]
+    return math.hypot(*far) / bound if all(map(math.isfinite, far)) else math.inf

@@ -32,7 +32,7 @@ from pymc_private.samplers.proximal import Schedule, Structure
 from pymc_private.samplers.randomness import Uniform, round_open, round_to_grid
 from pymc_private.samplers.strict.chains import sample_strict
 from pymc_private.samplers.strict.copies import is_copied
-from pymc_private.samplers.strict.price import Rounding, rounding
+from pymc_private.samplers.strict.price import Rounding, check_walls, rounding
 from pymc_private.samplers.strict.records import Records
 from pymc_private.samplers.strict.running import (
     StrictCurve,
@@ -126,6 +126,8 @@ def plan_strict(private: PrivateModel, tv: float) -> tuple[Schedule, Rounding]:
     schedule, white = plan_schedule(private, tv), whiten(private)
     trace, gap = public_constants(private)
     slope = math.sqrt(2.0 * gap)
+    if white.is_bounded:
+        check_walls(schedule, slope, np.array([white.lower, white.upper]))
     n, dimension = int(private.n or 0), len(white.center)
     return schedule, rounding(schedule, n, dimension, trace, slope, bounded=white.is_bounded)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from pymc_private.errors import Unsupported
 from pymc_private.privacy.printing import number
 from pymc_private.samplers.proximal import Schedule
@@ -18,6 +20,8 @@ FAR = 32.0
 """Norm up to which a posterior's mean is expected to lie: it sets the cost in time alone."""
 LARGEST = 1e-3
 """Largest t_fp."""
+STEEPEST = 2.0**16
+"""Standard deviations that proposals may be centered beyond a wall: Arb's erfc ends soon after."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,7 @@ def rounding(
     trace : float
         Bound of tr(A - P), whatever the records.
     slope : float
-        Bound of the slope of the log-likelihood at any parameter, whatever the records; where
-        there is none, at the parameters that are expected.
+        Bound of the slope of the log-likelihood at any parameter, whatever the records.
     bounded : bool
         Whether there are walls.
 
@@ -75,6 +78,32 @@ def rounding(
             do="a smaller power or a larger tv takes fewer steps; or strict=False",
         )
     return Rounding(omega, tv)
+
+
+def check_walls(schedule: Schedule, slope: float, walls: np.ndarray) -> None:
+    """Refuse walls that the likelihood may push against harder than balls can follow.
+
+    Proposals about any m are centered at (y / eta + pull(m)) / (1 + 1 / eta), |pull| <= slope, and
+    y is noise away from the box: beyond a wall by sqrt(eta) (slope + |wall|) of their standard
+    deviations at most, and some ten for the noise.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    slope : float
+        As for `rounding`, a bound here.
+    walls : array
+        Ends of whitened coordinates; may be infinite.
+    """
+    ends = float(np.abs(walls[np.isfinite(walls)]).max(initial=0.0))
+    steep = math.sqrt(schedule.eta) * (slope + ends)
+    if steep > STEEPEST:
+        raise Unsupported(
+            "no claim in floating point is proved here: strict=True with proximal",
+            got=f"records that may push {number(steep)} standard deviations beyond a wall",
+            allowed=f"at most {STEEPEST:g}",
+            do="a smaller power, narrower domains, or strict=False",
+        )
 
 
 def _usual(eta: float, n: int, dimension: int, trace: float, slope: float, bounded: bool) -> float:

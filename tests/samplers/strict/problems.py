@@ -55,6 +55,7 @@ def posterior(kind, n, d, size, *, wall="line", seed=0, separable=False, weight=
     )
     offset = np.zeros(n) if plain else rng.normal(size=n) * size
     if kind == "Poisson":
+        x = 0.2 * x
         y = rng.poisson(1.0, n).astype(float)
     ends = [np.full(d, end) for end in WALLS[wall]]
     records = Records(x, offset, center, scale, strict(y, weight), *ends)

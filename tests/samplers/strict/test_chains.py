@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from flint import arb, ctx
 from scipy import special
 
 from pymc_private.errors import Unsupported
@@ -14,7 +15,7 @@ from pymc_private.samplers.proximal import Schedule
 from pymc_private.samplers.randomness import SeededRandomness, round_open
 from pymc_private.samplers.strict.chains import sample_strict
 from pymc_private.samplers.strict.kernel import Points, State, StrictKernel
-from pymc_private.samplers.strict.price import FAR, LARGEST, SHARE, rounding
+from pymc_private.samplers.strict.price import FAR, LARGEST, SHARE, check_walls, rounding
 from tests.samplers.strict.problems import KINDS, WALLS, posterior
 from tests.statistics import cdf_envelope
 
@@ -133,6 +134,17 @@ def test_the_charge_is_the_theorem_and_public():
     assert lost.tv >= 332 * lost.omega / math.sqrt(2 * math.pi * 0.02)
     assert rounding(Schedule(0.02, 0, 1e-8), 0, 31, 0.0, 0.0).tv == 0.0
     assert FAR < 51.0 < 1 / LARGEST
+
+
+def test_walls_beyond_the_reach_of_balls_are_refused():
+    schedule, walls = Schedule(0.01, 100, 1e-8), np.array([-np.inf, 3.0])
+    check_walls(schedule, 1e4, walls)
+    for slope, ends in ((1e7, walls), (1.0, 1e7 * np.ones(2))):
+        with pytest.raises(Unsupported, match="beyond a wall"):
+            check_walls(schedule, slope, ends)
+    with ctx.workprec(128):  # up to there the tails of Arb are numbers
+        tail = (arb(2.0**16 + 50) / arb(2).sqrt()).erfc()
+        assert 0 < float((tail.erfcinv() * arb(2).sqrt()).rad()) < 1e-20
 
 
 def test_a_charge_that_buys_nothing_is_refused():

@@ -102,6 +102,25 @@ def test_truncated_numbers_are_within_their_bounds(low, high):
     assert np.isfinite(found.error[:60]).all()
 
 
+def test_far_tails_keep_their_digits(monkeypatch):
+    """SciPy's `ndtri_exp` loses three digits around z = -1000."""
+
+    def worst():
+        found = 0.0
+        for log_mass in -np.exp(np.linspace(-0.3, 17, 60)):
+            z = float(noise._quantile(np.array([log_mass]))[0])
+            with ctx.workprec(400):
+                mass = (-arb(z) / arb(2).sqrt()).erfc() / 2
+                off = mass.log() - arb(float(log_mass))
+            allowed = 2 * noise.FUNCTION * (1 - log_mass) / max(-z, noise.HAZARD)
+            found = max(found, abs(float(off)) / max(-z, 1.0) / (allowed + noise.NORMAL * (1 - z)))
+        return found
+
+    assert worst() < 0.5
+    monkeypatch.setattr(noise, "DEEP", -np.inf)
+    assert worst() > 1.0
+
+
 def test_truncated_numbers_from_more_bits_are_the_same():
     words = PLAIN[:30]
     for low, high in ENDS_OF:

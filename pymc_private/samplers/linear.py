@@ -18,7 +18,7 @@ from pymc_private.models.concavity.log_concave import Concavity
 from pymc_private.models.concavity.precision import SHRINK, inverse_root
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.supports import ORDERED, transform_name
-from pymc_private.privacy import proximal_steps
+from pymc_private.privacy import proximal_steps, proximal_steps_to
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.samplers.proximal import Schedule, step_size
 from pymc_private.samplers.reference import Reference, reference
@@ -147,8 +147,18 @@ def public_constants(private: PrivateModel) -> tuple[float, float]:
     return trace, gap
 
 
-def plan_schedule(private: PrivateModel, tv: float) -> Schedule:
+def plan_schedule(
+    private: PrivateModel, tv: float = 0.0, *, log_kl: float | None = None
+) -> Schedule:
     """Step size and number of steps, from n, the domain, the prior, the power and t alone (T21).
+
+    Parameters
+    ----------
+    private : PrivateModel
+    tv : float
+        Total variation to be reached.
+    log_kl : float, optional
+        Logarithm of the divergence to be reached instead; it may be far below any double's.
 
     Raises
     ------
@@ -159,7 +169,11 @@ def plan_schedule(private: PrivateModel, tv: float) -> Schedule:
     white = whiten(private)
     dimension = len(white.center)
     eta = step_size(trace, dimension, bounded=white.is_bounded, jumps=white.start.jumps)
-    steps = proximal_steps(gap, tv, eta * white.start.sobolev)
+    speed = eta * white.start.sobolev
+    if log_kl is None:
+        steps = proximal_steps(gap, tv, speed)
+    else:
+        steps, tv = proximal_steps_to(gap, log_kl, speed), math.exp(log_kl / 2.0)  # Pinsker
     if steps > MOST_STEPS:
         raise Unsupported(
             "the proximal sampler would take too many steps",
@@ -167,6 +181,11 @@ def plan_schedule(private: PrivateModel, tv: float) -> Schedule:
             f"{float(private.power):.3g}",
             allowed=f"at most {MOST_STEPS}",
             do="a smaller budget tempers more and needs fewer; or narrower priors or domains, or "
-            "no box",
+            + (
+                "no box"
+                if log_kl is None
+                else "fewer bits of the grid: pmp.Proximal(pure=True, "
+                "bits=8); or a delta, however small"
+            ),
         )
     return Schedule(eta, steps, tv)

@@ -168,7 +168,7 @@ def plan_schedule(
     trace, gap = public_constants(private)
     white = whiten(private)
     dimension = len(white.center)
-    eta = step_size(trace, dimension, bounded=white.is_bounded, jumps=white.start.jumps)
+    eta = step_size(trace, jumps=white.start.jumps)
     speed = eta * white.start.sobolev
     if log_kl is None:
         steps = proximal_steps(gap, tv, speed)

@@ -13,7 +13,7 @@ from pymc_private.samplers import proximal
 from pymc_private.samplers.curves import Exponential, General, Logistic, Quadratic
 from pymc_private.samplers.proximal import Schedule, Structure, sample_proximal, step_size
 from pymc_private.samplers.randomness import SeededRandomness
-from pymc_private.samplers.truncated import truncated_normal
+from pymc_private.samplers.truncated import truncated_mean, truncated_normal
 from tests.statistics import cdf_envelope
 
 RNG = np.random.default_rng(4)
@@ -141,7 +141,7 @@ def test_the_divergence_contracts_as_promised(name, wall):
 @pytest.mark.parametrize(("name", "wall"), PAIRS)
 def test_draws_follow_the_posterior(name, wall):
     s, (x, edges) = structure(name, wall), grid_of(wall)
-    eta = step_size(20.0, 1, bounded=s.is_bounded)
+    eta = step_size(20.0)
     steps = proximal_steps(100.0, 1e-6, eta)
     z = sample_proximal(s, Schedule(eta, steps, 1e-6), 1500, SeededRandomness.from_seed(6))
     assert cdf_envelope(z[:, 0], cdf_of(edges, normalized(log_density(name, x)))).passes
@@ -160,7 +160,7 @@ def test_linear_models_in_many_dimensions_have_their_normal_posterior():
     y = rows @ RNG.normal(size=d)
     wall = np.full(d, math.inf)
     s = Structure(rows, np.zeros(40), Quadratic(y, 1.0), 1.0, -wall, wall)
-    eta = step_size(float((rows**2).sum()), d, bounded=False)
+    eta = step_size(float((rows**2).sum()))
     schedule = Schedule(eta, proximal_steps(1e3, 1e-4, eta), 1e-4)
     z = sample_proximal(s, schedule, 500, SeededRandomness.from_seed(8))
     cov = np.linalg.inv(np.eye(d) + rows.T @ rows)
@@ -182,12 +182,53 @@ def test_a_box_in_several_dimensions():
     s = Structure(
         rows, np.zeros(90), Logistic(y, WEIGHT), WEIGHT * 0.25, np.full(3, -0.6), np.full(3, 0.3)
     )
-    eta = step_size(5.0, 3, bounded=True)
+    eta = step_size(5.0)
     z = sample_proximal(s, Schedule(eta, 60, 0.0), 1000, SeededRandomness.from_seed(8))
     x, edges = grid_of("box")
     law = cdf_of(edges, normalized(log_density("logistic", x)))
     for k in range(3):
         assert cdf_envelope(z[:, k], law).passes
+
+
+def corner(d=24):
+    """Records that all lean the same way, where all walls meet: the worst for independent moves."""
+    rows = np.full((50, d), 1.0 / math.sqrt(d))
+    s = Structure(
+        rows, np.zeros(50), Quadratic(np.zeros(50), 1.0), 1.0, np.full(d, 0.0), np.full(d, 3.0)
+    )
+    return s, step_size(float((rows**2).sum()))
+
+
+def chance(s, eta, y):
+    """How likely a trial of the inner draw at y is to succeed."""
+    engine = proximal._Kernel(s, eta)
+    center, u, slope = engine._descend(np.tile(y, (400, 1)))
+    delta = engine._propose(center, slope, SeededRandomness.from_seed(4))
+    return float(np.exp(-s.curve.bend(u, s.rows @ delta.T).sum(axis=0)).mean())
+
+
+def test_walls_cost_no_more_trials_than_there_are_without(monkeypatch):
+    s, eta = corner()
+    places = [np.full(24, at) for at in (-3.0, -0.1, 0.0, 0.1, 0.3, 1.5, 3.0, 4.0)]
+    places += list(RNG.uniform(-0.5, 3.5, (8, 24)))
+    floor = math.exp(-0.5 * proximal.LOOSENESS - proximal.NEAR)
+    assert min(chance(s, eta, y) for y in places) >= floor
+    # Proposals about the mode, which lies in the corner, all lean away from the walls.
+    monkeypatch.setattr(proximal._Kernel, "_pull", lambda self, x, slope: slope)
+    assert min(chance(s, eta, y) for y in places) < floor / 3
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(-1.0, 2.0), (3.0, math.inf), (-math.inf, -8.0), (30.0, 31.0), (-1e-3, 1e-3), (-9.0, 9.0)],
+)
+def test_truncated_normal_means(low, high):
+    found = truncated_mean(np.array([low]), np.array([high]))[0]
+    x = np.linspace(max(low, -40.0), min(high, low + 40.0 if low > -math.inf else -8.0), 400_001)
+    logs = -(x**2) / 2
+    weight = np.exp(logs - logs.max())
+    assert found == pytest.approx(float((weight * x).sum() / weight.sum()), abs=1e-4)
+    assert low <= found <= high
 
 
 def test_no_records_give_the_prior():
@@ -206,7 +247,7 @@ def test_extreme_scales_and_separable_data_end(scale):
         rows, np.zeros(4), Logistic(np.array([0.0, 0, 1, 1]), 1.0), 0.25,
         np.array([-math.inf]), np.array([math.inf]),
     )  # fmt: skip
-    eta = min(step_size(float((rows**2).sum()) / 4, 1, bounded=False), 1.0)
+    eta = min(step_size(float((rows**2).sum()) / 4), 1.0)
     z = sample_proximal(s, Schedule(eta, 3, 0.0), 5, SeededRandomness.from_seed(3))
     assert np.isfinite(z).all()
 

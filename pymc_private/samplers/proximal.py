@@ -27,7 +27,7 @@ from pymc_private.samplers.randomness import Uniform, normal
 from pymc_private.samplers.truncated import truncated_mean, truncated_normal
 
 LOOSENESS = 4.0
-"""c of eta = c / tr(A - P): acceptance is at least e^(-c/2), walls or not (see `_Kernel`)."""
+"""c of eta = c / tr(A - P): acceptance is at least e^(-c/2), walls or not (see `Kernel`)."""
 KINKED = 5.0
 """c of eta = (c / sum of the jumps of slopes)^2: an acceptance of some e^-2 with all kinks near."""
 DESCENTS, NEAR = 40, 0.25
@@ -127,7 +127,7 @@ def sample_proximal(
     array, shape (draws, d)
     """
     block = max(1, MOST_NUMBERS // max(structure.rows.shape[0], 1))
-    kernel = _Kernel(structure, schedule.eta)
+    kernel = Kernel(structure, schedule.eta)
     found = []
     for start in range(0, draws, block):
         count = min(block, draws - start)
@@ -148,7 +148,7 @@ def _prior(structure: Structure, count: int, randomness: Uniform) -> np.ndarray:
     return truncated_normal(uniforms, structure.lower, structure.upper)
 
 
-class _Kernel:
+class Kernel:
     """One iteration for many chains at once, a chain per row.
 
     Proposals about a point x are normal, truncated to the box: moves delta of independent
@@ -173,7 +173,7 @@ class _Kernel:
     def step(self, z: np.ndarray, randomness: Uniform) -> np.ndarray:
         """Noise, then the exact draw."""
         y = z + math.sqrt(self.eta) * normal(randomness, *z.shape)
-        mode, u, slope = self._descend(y)
+        mode, u, slope = self.descend(y)
         found, open_chains = np.empty_like(z), np.arange(len(z))
         while len(open_chains):
             k = open_chains
@@ -187,7 +187,7 @@ class _Kernel:
             open_chains = k[~accepted]
         return found
 
-    def _descend(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def descend(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """A point near the center, its predictors (N, chains), and the slope of F there."""
         x = np.array(self._inside(y))
         u, slope = self._slope(x, y)

@@ -96,7 +96,7 @@ def test_a_step_is_the_ideal_one(name, wall, eta):
     # Exact at any eta and from any start, however unlikely.
     s, (x, edges) = structure(name, wall), grid_of(wall)
     start = x[400]
-    z = proximal._Kernel(s, eta).step(np.full((4000, 1), start), SeededRandomness.from_seed(5))
+    z = proximal.Kernel(s, eta).step(np.full((4000, 1), start), SeededRandomness.from_seed(5))
     law = kernel(name, wall, eta)[400]
     assert cdf_envelope(z[:, 0], cdf_of(edges, law)).passes
 
@@ -111,7 +111,7 @@ def test_a_step_with_a_fault_is_caught(fault, monkeypatch):
     s, (_, edges) = structure("logistic", wall), grid_of(wall)
     if fault == "bend":
         monkeypatch.setattr(Logistic, "bend", lambda self, u, du: np.zeros_like(du))
-    engine = proximal._Kernel(s, 0.2 if fault == "eta" else eta)
+    engine = proximal.Kernel(s, 0.2 if fault == "eta" else eta)
     if fault == "walls":
         monkeypatch.setattr(
             proximal, "truncated_normal",
@@ -201,8 +201,8 @@ def corner(d=24):
 
 def chance(s, eta, y):
     """How likely a trial of the inner draw at y is to succeed."""
-    engine = proximal._Kernel(s, eta)
-    center, u, slope = engine._descend(np.tile(y, (400, 1)))
+    engine = proximal.Kernel(s, eta)
+    center, u, slope = engine.descend(np.tile(y, (400, 1)))
     delta = engine._propose(center, slope, SeededRandomness.from_seed(4))
     return float(np.exp(-s.curve.bend(u, s.rows @ delta.T).sum(axis=0)).mean())
 
@@ -214,7 +214,7 @@ def test_walls_cost_no_more_trials_than_there_are_without(monkeypatch):
     floor = math.exp(-0.5 * proximal.LOOSENESS - proximal.NEAR)
     assert min(chance(s, eta, y) for y in places) >= floor
     # Proposals about the mode, which lies in the corner, all lean away from the walls.
-    monkeypatch.setattr(proximal._Kernel, "_pull", lambda self, x, slope: slope)
+    monkeypatch.setattr(proximal.Kernel, "_pull", lambda self, x, slope: slope)
     assert min(chance(s, eta, y) for y in places) < floor / 3
 
 

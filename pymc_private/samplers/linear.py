@@ -132,19 +132,25 @@ def public_constants(private: PrivateModel) -> tuple[float, float]:
     Unsupported
         One of them is infinite, or the model has another form.
     """
-    found, start = concave(private), whiten(private).start
+    return _constants(private, whiten(private))[:2]
+
+
+def _constants(private: PrivateModel, white: Whitening) -> tuple[float, float, float]:
+    """The two of `public_constants`, and what slopes change at kinks."""
+    found, start, n, power = concave(private), white.start, private.n, private.power
     metric = found.prior_precision if start.is_prior else start.precision * (1.0 - SHRINK)
-    trace = found.trace(metric, private.n, private.power) + start.trace
-    slope = found.steepness(metric, private.n, private.power) + start.slope
+    trace = found.trace(metric, n, power) + start.trace
+    jumps = found.jumps(metric, n, power) + start.jumps
+    slope = found.steepness(metric, n, power) + start.slope
     gap = 0.5 * slope**2 / start.sobolev * (1.0 + SHRINK)
-    if not (math.isfinite(trace) and math.isfinite(gap)):
+    if not all(map(math.isfinite, (trace, jumps, gap))):
         raise Unsupported(
             "the number of steps of the proximal sampler has no public bound",
             got="curvature or slope of one record's log-likelihood without bound",
             allowed="records and parameters on which both are bounded",
             do="pmp.trim(private, mass=0.99) or box={...}",
         )
-    return trace, gap
+    return trace, gap, jumps
 
 
 def plan_schedule(
@@ -165,10 +171,10 @@ def plan_schedule(
     Unsupported
         No finite bound on the start's divergence, or more steps than anybody would wait for.
     """
-    trace, gap = public_constants(private)
     white = whiten(private)
+    trace, gap, jumps = _constants(private, white)
     dimension = len(white.center)
-    eta = step_size(trace, jumps=white.start.jumps)
+    eta = step_size(trace, jumps=jumps)
     speed = eta * white.start.sobolev
     if log_kl is None:
         steps = proximal_steps(gap, tv, speed)

@@ -35,10 +35,23 @@ def log_quadratic(u, y):
     return -0.5 * (u - y) ** 2
 
 
+def log_median(u, y):
+    return -2.0 * np.abs(u - y)
+
+
+def median(y, weight):
+    """Laplace errors: a kink at each record."""
+    return General(
+        lambda u: weight * log_median(u, y[:, None]),
+        lambda u: -2.0 * weight * np.sign(u - y[:, None]),
+    )
+
+
 CURVES = {
     "logistic": (Logistic, log_logistic, BINARY, 0.25),
     "Poisson": (Exponential, log_poisson, COUNTS, math.exp(1.0)),
     "linear": (Quadratic, log_quadratic, REALS, 1.0),
+    "median": (median, log_median, REALS, 1.0),  # any curvature will do: it sets the cost alone
 }
 WALLS = {"line": (-math.inf, math.inf), "box": (-0.6, 0.3), "half": (0.2, math.inf)}
 WEIGHT = 0.4

@@ -50,10 +50,25 @@ class PublicGrid:
 
     @classmethod
     def between(cls, lower: np.ndarray, upper: np.ndarray, bits: int) -> PublicGrid:
-        """Some 2**bits to 2 * 2**bits points along each coordinate of a finite box."""
-        width = grid_width(lower, upper, bits)
-        first = np.ceil(lower / width)
-        return cls(first, np.floor(upper / width) - first + 1.0, width)
+        """Some 2**bits to 2 * 2**bits points along each coordinate of a finite box.
+
+        Raises
+        ------
+        Unsupported
+            A box so narrow, for where it lies, that doubles have hardly a point in it.
+        """
+        with np.errstate(all="ignore"):
+            width = grid_width(lower, upper, bits)
+            first = np.ceil(lower / width)
+            count = np.floor(upper / width) - first + 1.0
+        if not np.all(np.isfinite(count) & (count >= 2.0)):
+            raise Unsupported(
+                "the box of a parameter is too narrow for the public grid of a pure promise",
+                got="fewer than two points along a side",
+                allowed="sides longer than 2**-40 of their distance from zero",
+                do="a wider box, or shift the parameter towards zero",
+            )
+        return cls(first, count, width)
 
     @property
     def log_points(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -91,6 +92,12 @@ def test_the_grid_is_finite_and_inside_the_box():
     assert second.max() <= 7
 
 
+@pytest.mark.parametrize(("low", "high"), [(1.0, 1.0), (1e9, 1e9 + 1e-6), (0.0, 1e-320)])
+def test_a_box_without_room_for_a_grid_is_refused(low, high):
+    with pytest.raises(pmp.Unsupported, match="too narrow"):
+        PublicGrid.between(np.array([low]), np.array([high]), 12)
+
+
 def test_every_value_goes_to_the_nearest_point_and_zero_has_one_sign():
     wild = np.array([[-1e300, 1e300], [-1e-9, 0.1], [0.26, 3.3], [np.inf, -np.inf]])
     found = GRID.nearest(np.vstack([wild, RNG.normal(size=(500, 2)) * 3]))
@@ -151,6 +158,7 @@ def test_a_ledger_without_delta_is_charged_and_the_release_says_how(plan):
     assert "2**-30" in said
     assert "steps of the proximal sampler" in said
     assert "pure" in release.facts["claim"]
+    assert "own public grid" in release.facts["grid"]
     assert "T29" in release.guarantee.theorem
     assert "lin2025purifying" in release.cite()
     values = release.posterior["beta"].values.reshape(-1, D)
@@ -218,6 +226,14 @@ def one_coefficient(answer, box=(-2, 2)):
         pm.Bernoulli("y", logit_p=logit, observed=np.array([answer, 0, 1]), dims="i")
     private = pmp.privatize(model, records="i", domain={"x": (-1, 1)})
     return private if box is None else pmp.trim(private, box={"b": box})
+
+
+def test_parts_of_a_draw_are_purified_where_they_run():
+    private, method = one_coefficient(0), pmp.Proximal(pure=True, bits=4)
+    with ThreadPoolExecutor(1) as pool:
+        found = method.sample(private, 5, SeededRandomness.from_seed(3), lambda done: None, pool)
+    grid = public_grid(private, whiten(private), 4)
+    assert np.array_equal(grid.nearest(found["b"][:, None])[:, 0], found["b"])
 
 
 def test_draws_have_the_law_of_the_posterior_on_the_grid():

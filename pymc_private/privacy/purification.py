@@ -31,7 +31,7 @@ from pymc_private.privacy.enclosure import lower, real, upper
 
 
 @vectorized
-def purified_log_kl(slack: float, gamma: float, log_points: float) -> float:
+def purified_log_kl(slack: Fraction | float, gamma: Fraction | float, log_points: float) -> float:
     """How near to its law a sampler has to be for a pure promise, as the logarithm of a divergence.
 
     ln K with K = 2 a (1 - a) gamma / (1 - gamma) tanh(s / 2) / |Y|, where s = slack / 2 and

@@ -12,7 +12,13 @@ from pymc_private.errors import DomainError
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.terms import Terms
 from pymc_private.samplers.engine import spread
-from pymc_private.samplers.linear import Whitening, plan_schedule, public_constants, whiten
+from pymc_private.samplers.linear import (
+    Whitening,
+    concave,
+    plan_schedule,
+    public_constants,
+    whiten,
+)
 from pymc_private.samplers.linear_data import make_structure
 from pymc_private.samplers.method import REAL, Draws, Progress
 from pymc_private.samplers.nuts import SEED_BITS, check_nuts, sample_nuts
@@ -56,7 +62,7 @@ class Proximal:
     def claim(self, private: PrivateModel) -> str:
         """Proved: with t, or pure."""
         if self.pure:
-            return f"{REAL}, pure: near the posterior on a public grid, at a range that is proved"
+            return f"{REAL}, a pure promise on a public grid"
         return f"{REAL}, each draw within t = {self.tv:g} of the posterior in total variation"
 
     def check(self, private: PrivateModel) -> None:
@@ -81,10 +87,11 @@ class Proximal:
         )
 
     def seconds(self, private: PrivateModel, draws: int) -> float:
-        """Some eight passes over the records per step."""
+        """Some passes per step over the predictors of all records (benchmarks/samplers.py)."""
         steps = self._schedule(private).steps
         size = sum(int(np.prod(shape)) for shape in private.shapes.values())
-        return 1.0 + steps * (1e-3 + draws * private.n * (8e-10 * size + 5e-8))
+        rows = private.n * sum(len(p.smooth) for p in concave(private).predictors)
+        return 1.0 + steps * (3e-4 + draws * rows * (8e-10 * size + 1.1e-7))
 
     def sample(
         self,

@@ -34,7 +34,7 @@ from pymc_private.privacy.enclosure import lower, real, upper
 def purified_log_kl(slack: Fraction | float, gamma: Fraction | float, log_points: float) -> float:
     """How near to its law a sampler has to be for a pure promise, as the logarithm of a divergence.
 
-    ln K with K = 2 a (1 - a) gamma / (1 - gamma) tanh(s / 2) / |Y|, where s = slack / 2 and
+    ln K with K = 2 a (1 - a) gamma / (1 - gamma) tanh(s / 2) / points, where s = slack / 2 and
     a = 1 - e^(-s / 2).
 
     Parameters
@@ -44,7 +44,7 @@ def purified_log_kl(slack: Fraction | float, gamma: Fraction | float, log_points
     gamma : float
         Probability of a uniform element of Y, in (0, 1).
     log_points : float
-        ln |Y|, at least 0.
+        ln of the number of points of Y, at least 0.
 
     Returns
     -------

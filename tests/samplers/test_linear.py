@@ -58,6 +58,12 @@ def laplace_errors():
     pm.Laplace("y", predictor(), 0.7, observed=RNG.uniform(-1, 1, N), dims="i")
 
 
+def quantile():
+    pm.AsymmetricLaplace(
+        "y", mu=predictor(), b=1.2, q=0.8, observed=RNG.uniform(-1, 1, N), dims="i"
+    )
+
+
 def probit():
     p = pm.math.invprobit(predictor())
     pm.Bernoulli("y", p, observed=BINARY, dims="i")
@@ -81,6 +87,7 @@ CASES = {
     "Poisson in a box": (poisson, {"y": (0, 8)}, BOX, None),
     "linear in a box": (linear, {"y": (-1, 1)}, BOX, Quadratic),
     "Laplace errors": (laplace_errors, {"y": (-1, 1)}, None, General),
+    "quantile regression": (quantile, {"y": (-1, 1)}, None, General),
     "probit": (probit, {}, None, General),
     "twice a predictor": (doubled, {}, None, None),
     "half normal prior": (half_normal, {}, None, None),

@@ -139,8 +139,13 @@ def _curve(
     bends = []
     for predictor, size in zip(found.predictors, factor.sizes, strict=True):
         soft = predictor.softmax
-        bends.append(np.full(size, 0.5 * soft.weight) if soft else predictor.smooth)
-    smooth = power * np.tile(np.concatenate(bends), private.n)
+        if soft:
+            bends.append(np.full(size, power * 0.5 * soft.weight))
+            continue
+        # At a kink the steps that look for the center need some curvature: the jump squared.
+        jump = power * np.where(np.isfinite(predictor.smooth), 0.0, predictor.high - predictor.low)
+        bends.append(np.where(jump == 0.0, power * predictor.smooth, jump**2))
+    smooth = np.tile(np.concatenate(bends), private.n)
     special = special_curve(private, h, inputs, record, data)
     if special is not None:
         return special, smooth

@@ -115,18 +115,20 @@ def _short_exp_coin(randomness: Uniform, p: int, q: int) -> bool:
     return k % 2 == 1
 
 
-def grid_width(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+def grid_width(lower: np.ndarray, upper: np.ndarray, bits: int = GRID_BITS) -> np.ndarray:
     """Public grid of each coordinate: a power of two, coarser than any double in the box.
 
     Parameters
     ----------
     lower, upper : array
         The box of the coordinates; never the posterior.
+    bits : int
+        Widths are about 2**-bits of the box.
     """
     largest = np.maximum(np.abs(lower), np.abs(upper))
     # Far from zero a small box is made of few doubles: there the largest end sets the grid.
-    reach = np.maximum(upper - lower, np.ldexp(largest, GRID_BITS - MAGNITUDE_BITS))
-    return 2.0 ** np.floor(np.log2(reach) - GRID_BITS)
+    reach = np.maximum(upper - lower, np.ldexp(largest, bits - MAGNITUDE_BITS))
+    return 2.0 ** np.floor(np.log2(reach) - bits)
 
 
 def has_grid(lower: np.ndarray, upper: np.ndarray) -> bool:

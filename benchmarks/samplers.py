@@ -82,7 +82,25 @@ def main() -> None:
         ("boxes, 2 parameters n=1e4", lambda: two_parameters(10_000), pmp.Boxes(), 1000),
         ("grid, 2 parameters n=1000", lambda: two_parameters(1000), pmp.Grid(), 1000),
         ("proximal, n=398 d=31 s=1", lambda: logistic(398, 31, 1.0, "0.13"), pmp.Proximal(), 100),
+        (
+            "the same, t=1e-8",
+            lambda: logistic(398, 31, 1.0, "0.13"),
+            pmp.Proximal(tv=1e-8),
+            100,
+        ),
+        (
+            "the same, strict",
+            lambda: logistic(398, 31, 1.0, "0.13"),
+            pmp.Proximal(tv=1e-8, strict=True),
+            100,
+        ),
         ("proximal, n=398 d=31 s=4", lambda: logistic(398, 31, 4.0, "0.25"), pmp.Proximal(), 10),
+        (
+            "the same, strict",
+            lambda: logistic(398, 31, 4.0, "0.25"),
+            pmp.Proximal(strict=True),
+            10,
+        ),
     ]
     if not quick:
         jobs.append(
@@ -90,6 +108,14 @@ def main() -> None:
                 "proximal, n=1e5 d=100",
                 lambda: logistic(100_000, 100, 1.0, "0.0005"),
                 pmp.Proximal(),
+                100,
+            )
+        )
+        jobs.append(
+            (
+                "the same, strict",
+                lambda: logistic(100_000, 100, 1.0, "0.0005"),
+                pmp.Proximal(strict=True),
                 100,
             )
         )

@@ -172,6 +172,8 @@ class _Edges:
             return False
         if isinstance(node.op, DimShuffle):
             return self.open(node.inputs[0], side)
+        if isinstance(node.op, ts.Softmax):  # of real numbers no share is zero
+            return side < 0 and bool(np.all(fact.lower <= 0.0)) and _is_unmasked(node.inputs[0])
         op = getattr(node.op, "scalar_op", None)
         low, high = LIMITS.get(type(op), (-np.inf, np.inf))
         if np.all(fact.lower <= low) if side < 0 else np.all(fact.upper >= high):
@@ -201,6 +203,12 @@ class _Edges:
             one_sign = bool(np.all(fact.lower >= 0.0) or np.all(fact.upper <= 0.0))
             return one_sign and self.open(unknown[0], -sign)
         return self.open(unknown[0], sign)
+
+
+def _is_unmasked(scores: Variable) -> bool:
+    """Whether no score is minus infinity because the model says so."""
+    numbers = [v.data for v in ancestors([scores]) if isinstance(v, pt.TensorConstant)]
+    return not any(np.isinf(number).any() for number in numbers)
 
 
 _MIRROR: dict[type, Any] = {ps.EQ: ps.eq, ps.GT: ps.lt, ps.GE: ps.le, ps.LT: ps.gt, ps.LE: ps.ge}

@@ -165,7 +165,7 @@ def exact_delta(terms: Terms, epsilon: float, delta: float, draws: int) -> float
             got=f"{draws} draws within {terms.tv:.3g} each: delta {number(far)} at epsilon "
             f"{number(epsilon)}",
             allowed=f"less than delta = {number(delta, up=False)}",
-            do="a larger delta, fewer draws, a smaller tv= of the sampler, or a sampler of exact "
-            "draws (trim to a box of few parameters)",
+            do="a larger delta, fewer draws, a smaller tv= of the sampler, delta=0 by "
+            "pmp.Proximal(pure=True), or exact draws (trim to a box of few parameters)",
         )
     return left

@@ -24,6 +24,7 @@ from pymc_private.privacy import Guarantee
 from pymc_private.samplers.randomness import GRID, OPEN_GRID
 
 PACKAGES = ("pymc-private", "pymc", "pytensor", "arviz", "numpy", "scipy")
+OWN_GRID = "the points of the sampler's own public grid: see the assumptions"
 
 
 def assemble(
@@ -54,7 +55,7 @@ def assemble(
         "power": str(model.power),
         "clip": None if model.graph.clip is None else list(model.graph.clip),
         "withheld": [*found.private, *found.failed],
-        "grid": f"{GRID}; {OPEN_GRID}",
+        "grid": OWN_GRID if plan.certificate.terms.discrete else f"{GRID}; {OPEN_GRID}",
         "model": model_fingerprint(model),
         "versions": {package: version_of(package) for package in PACKAGES},
         "name": name,

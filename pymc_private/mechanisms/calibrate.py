@@ -111,7 +111,7 @@ def calibrate(
     counts = checked_counts(epsilon, delta, draws)
     n = public_count(private, n)
     request = Request(float(epsilon), float(delta), counts, n, temper, sampler, strict, clip)
-    pick = partial(choose, sampler=sampler, strict=strict)
+    pick = partial(choose, sampler=sampler, strict=strict, pure=delta == 0)
     with untraced():
         simulated, basis = _simulated(private, n, reference)
         if reference is not None:
@@ -177,7 +177,8 @@ def _planned(
         )
     chosen = next(row for row in rows if row.chosen and row.draws == draws)
     final = tempered(chosen.private, chosen.power)
-    method = choose(final, request.sampler, strict=request.strict)
+    pure = request.delta == 0
+    method = choose(final, request.sampler, strict=request.strict, pure=pure)
     # What draws at this very power is what is paid for.
     certificate = chosen.certificate.tempered(final.power).on(method.terms(final))
     guarantee = certificate.guarantee(draws)
@@ -199,7 +200,7 @@ def _planned(
         delta=request.delta,
         frontier=rows,
         n=request.n,
-        alternatives=partial(candidates, final, draws),
+        alternatives=partial(candidates, final, draws, pure=pure),
         whole=judged[0],
         judged=judged[1],
         others=partial(_planned, request, rows, judged),

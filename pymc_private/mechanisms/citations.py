@@ -104,6 +104,13 @@ _PROXIMAL = """\
   volume    = {178},
   year      = {2022}
 }"""
+_PURIFY = """\
+@article{lin2025purifying,
+  title   = {Purifying Approximate Differential Privacy with Randomized Post-processing},
+  author  = {Lin, Yingyu and Wang, Erchi and Ma, Yi-An and Wang, Yu-Xiang},
+  journal = {arXiv preprint arXiv:2503.21071},
+  year    = {2025}
+}"""
 _FILTER = """\
 @inproceedings{whitehouse2023fully,
   title     = {Fully-Adaptive Composition in Differential Privacy},
@@ -178,6 +185,7 @@ THEOREMS: dict[str, tuple[str, ...]] = {
     "T23": (_FILTER,),
     "T26": (_DISCRETE_GAUSSIAN, _OPENDP),
     "T25": (_GIBBS, _EXPONENTIAL),
+    "T29": (_PURIFY, _BOUNDED_RANGE),
 }
 
 

@@ -149,6 +149,8 @@ class Regions:
         if terms != certificate.terms:  # what a sampler adds may hang on the power
             certificate = certificate.on(terms)
             power = budget.of(terms).power(certificate)
+            if power == 0:  # the terms shut the one road that was open
+                return None
         total = float(power * private.power)
         return Frontier(
             private=private,

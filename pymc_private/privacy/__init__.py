@@ -71,6 +71,7 @@ from pymc_private.privacy.planning import (
     range_affordable,
     rho_affordable,
 )
+from pymc_private.privacy.purification import proximal_steps_to, purified_log_kl
 from pymc_private.privacy.queries import (
     dkw_halfwidth,
     psaqr_dialogue_loss,
@@ -138,9 +139,11 @@ __all__ = [
     "ponnoprat_rdp",
     "power_affordable",
     "proximal_steps",
+    "proximal_steps_to",
     "psaqr_dialogue_loss",
     "psaqr_loss",
     "psaqr_net_loss",
+    "purified_log_kl",
     "range_affordable",
     "rdp_to_delta",
     "rdp_to_eps",

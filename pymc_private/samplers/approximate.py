@@ -8,16 +8,30 @@ from functools import partial
 
 import numpy as np
 
-from pymc_private.errors import DomainError
+from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.terms import Terms
+from pymc_private.privacy.printing import number
 from pymc_private.samplers.engine import spread
-from pymc_private.samplers.linear import plan_schedule, public_constants, whiten
+from pymc_private.samplers.linear import (
+    Whitening,
+    concave,
+    plan_schedule,
+    public_constants,
+    whiten,
+)
 from pymc_private.samplers.linear_data import make_structure
-from pymc_private.samplers.method import REAL, Draws, Progress
+from pymc_private.samplers.method import PROVED, REAL, Draws, Progress
 from pymc_private.samplers.nuts import SEED_BITS, check_nuts, sample_nuts
-from pymc_private.samplers.proximal import sample_proximal
+from pymc_private.samplers.proximal import Schedule, sample_proximal
+from pymc_private.samplers.purify import (
+    check_purified,
+    public_grid,
+    purified_schedule,
+    purified_terms,
+)
 from pymc_private.samplers.randomness import Uniform, round_open, round_to_grid
+from pymc_private.samplers.strict.fit import form_of, plan_strict, strict_draws
 
 
 @dataclass(frozen=True)
@@ -29,27 +43,59 @@ class Proximal:
     tv : float
         Total variation t of each draw from the posterior. Smaller than about 1e-10 is beyond what
         doubles can do.
+    strict : bool
+        Whether the claim is proved in floating point: t grows by a public t_fp.
+    pure : bool
+        Whether to promise a pure epsilon and no delta: draws end on a public grid, and many more
+        steps bring them so near to the posterior that a uniform point once in 2**30 draws makes up
+        for the rest. `tv` is not asked then. `calibrate` takes this form where delta is zero.
+    bits : int
+        Fineness of that grid: some 2**bits points along each coordinate's box. The default is below
+        a thousandth of the prior's standard deviation; steps grow in proportion.
 
     References
     ----------
-    Chen, Chewi, Salim and Wibisono (2022); theory T21.
+    Chen, Chewi, Salim and Wibisono (2022); Lin, Wang, Ma and Wang (2025); theory T21, T29.
     """
 
     tv: float = 1e-10
+    strict: bool = False
+    pure: bool = False
+    bits: int = 12
     name = "proximal"
 
     def claim(self, private: PrivateModel) -> str:
-        """Proved, with t."""
+        """Proved: with t, or pure."""
+        if self.strict:
+            total = number(self.terms(private).tv)
+            return f"{PROVED}, each draw within t = {total} of the posterior in total variation"
+        if self.pure:
+            return f"{REAL}, a pure promise on a public grid"
         return f"{REAL}, each draw within t = {self.tv:g} of the posterior in total variation"
 
     def check(self, private: PrivateModel) -> None:
         """See `linear.public_constants`; steps are counted with the power, in `terms`."""
         if not 0.0 < self.tv < 1.0:
             raise DomainError("tv is a total variation", got=self.tv, allowed="0 < tv < 1")
+        if self.strict and self.pure:
+            raise Unsupported(
+                "a pure promise of the proximal sampler is not proved in floating point",
+                got="strict=True and pure=True",
+                allowed="strict=True with a delta; sampler='grid' for both, in few dimensions",
+                do="a small delta, or strict=False",
+            )
+        if self.pure:
+            check_purified(private, self.bits)
         public_constants(private)
+        if self.strict:
+            form_of(private)
 
     def terms(self, private: PrivateModel) -> Terms:
-        """T18 and T21: the number of steps is public."""
+        """T18, or T29, and T21: the number of steps is public."""
+        if self.strict:
+            return _strict_terms(private, self.tv)
+        if self.pure:
+            return purified_terms(private, self.bits)
         schedule, is_prior = plan_schedule(private, self.tv), whiten(private).start.is_prior
         return Terms(
             tv=self.tv,
@@ -60,10 +106,13 @@ class Proximal:
         )
 
     def seconds(self, private: PrivateModel, draws: int) -> float:
-        """Some eight passes over the records per step."""
-        steps = plan_schedule(private, self.tv).steps
+        """Some passes per step over the predictors of all records (benchmarks/samplers.py)."""
+        if self.strict:
+            return 2.0 * Proximal(self.tv).seconds(private, draws)
+        steps = self._schedule(private).steps
         size = sum(int(np.prod(shape)) for shape in private.shapes.values())
-        return 1.0 + steps * (1e-3 + draws * private.n * (8e-10 * size + 5e-8))
+        rows = private.n * sum(len(p.smooth) for p in concave(private).predictors)
+        return 1.0 + steps * (3e-4 + draws * rows * (8e-10 * size + 1.1e-7))
 
     def sample(
         self,
@@ -73,11 +122,32 @@ class Proximal:
         progress: Progress,
         executor: Executor | None = None,
     ) -> Draws:
-        """See `proximal.sample_proximal`."""
-        if executor is not None:
-            work = partial(_proximal_draws, tv=self.tv)
+        """See `proximal.sample_proximal`, `strict.chains.sample_strict`."""
+        if self.strict:
+            if executor is None:
+                return strict_draws(private, draws, randomness, progress, tv=self.tv)
+            work = partial(strict_draws, tv=self.tv)
             return spread(work, private, draws, randomness, progress, executor)
-        return _proximal_draws(private, draws, randomness, progress, tv=self.tv)
+        if executor is not None:
+            work = partial(_proximal_draws, method=self)
+            return spread(work, private, draws, randomness, progress, executor)
+        return _proximal_draws(private, draws, randomness, progress, method=self)
+
+    def _schedule(self, private: PrivateModel) -> Schedule:
+        if self.pure:
+            return purified_schedule(private, self.bits)
+        return plan_schedule(private, self.tv)
+
+
+def _strict_terms(private: PrivateModel, tv: float) -> Terms:
+    schedule, lost = plan_strict(private, tv)
+    return Terms(
+        tv=(tv + lost.tv) * (1.0 + 1e-12),
+        strict=True,
+        theorem="T18, T21",
+        assumption=f"{schedule.steps} steps of the proximal sampler from the prior, whose centers "
+        f"and scales are doubles; floating point costs {number(lost.tv)} of t",
+    )
 
 
 def _proximal_draws(
@@ -86,23 +156,35 @@ def _proximal_draws(
     randomness: Uniform,
     progress: Progress = lambda done: None,
     *,
-    tv: float,
+    method: Proximal,
 ) -> Draws:
     structure, white = make_structure(private)
-    schedule = plan_schedule(private, tv)
+    schedule = method._schedule(private)
     values = white.back(sample_proximal(structure, schedule, draws, randomness, progress))
-    scale = np.sqrt((white.matrix**2).sum(axis=0))
+    if method.pure:
+        values = public_grid(private, white, method.bits).mixed(values, randomness)
+    else:
+        values = _rounded(private, white, values)
     found, start = {}, 0
+    for name, shape in private.shapes.items():
+        stop = start + int(np.prod(shape))
+        found[name] = values[:, start:stop].reshape(draws, *shape)
+        start = stop
+    return found
+
+
+def _rounded(private: PrivateModel, white: Whitening, values: np.ndarray) -> np.ndarray:
+    scale = np.sqrt((white.matrix**2).sum(axis=0))
+    found, start = [], 0
     for name, shape in private.shapes.items():
         part = slice(start, start + int(np.prod(shape)))
         start = part.stop
         lower, upper = (np.ravel(end) for end in (private.box[name].lower, private.box[name].upper))
         if np.isfinite(lower).all() and np.isfinite(upper).all():
-            rounded = round_to_grid(values[:, part], lower, upper)
+            found.append(round_to_grid(values[:, part], lower, upper))
         else:
-            rounded = np.clip(round_open(values[:, part], scale[part]), lower, upper)
-        found[name] = rounded.reshape(draws, *shape)
-    return found
+            found.append(np.clip(round_open(values[:, part], scale[part]), lower, upper))
+    return np.concatenate(found, axis=1)
 
 
 @dataclass(frozen=True)

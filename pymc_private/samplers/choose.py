@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pymc_private.errors import DomainError, Unsupported
@@ -52,7 +52,13 @@ class Candidate:
         return f"{self.name}, {self.claim}{time}"
 
 
-def choose(private: PrivateModel, sampler: Any = AUTO, *, strict: bool = False) -> Method:
+PURE: dict[str, Method] = {Proximal.name: Proximal(pure=True)}
+"""By name, samplers in the form that they take where there is no delta."""
+
+
+def choose(
+    private: PrivateModel, sampler: Any = AUTO, *, strict: bool = False, pure: bool = False
+) -> Method:
     """Take the named sampler, or the one with the strongest claim that fits. Reads no data.
 
     Parameters
@@ -62,6 +68,8 @@ def choose(private: PrivateModel, sampler: Any = AUTO, *, strict: bool = False) 
         ``"auto"``, a name, or a sampler with its options, such as ``pmp.Grid(points=64)``.
     strict : bool
         Whether the claim must hold in floating point.
+    pure : bool
+        Whether there is no delta to be spent.
 
     Returns
     -------
@@ -75,13 +83,14 @@ def choose(private: PrivateModel, sampler: Any = AUTO, *, strict: bool = False) 
         No such sampler.
     """
     if sampler != AUTO:
-        named = _named(sampler)
+        named = _strictly(_named(sampler, pure), strict)
         named.check(private)
         if strict and not named.terms(private).strict:
             raise _not_strict(named.name)
         return named
     reasons = []
-    for method in (*ORDER, Grid()) if strict or _has_discrete(private) else ORDER:
+    for one in (*ORDER, Grid()) if strict or _has_discrete(private) else ORDER:
+        method = _strictly(PURE.get(one.name, one) if pure else one, strict)
         try:
             method.check(private)
             if not strict or method.terms(private).strict:
@@ -89,15 +98,15 @@ def choose(private: PrivateModel, sampler: Any = AUTO, *, strict: bool = False) 
         except Unsupported as error:
             reasons.append((method.name, error))
     if strict:
-        raise _not_strict("any sampler")
+        raise _not_strict("any sampler", dict(reasons).get(Proximal.name))
     raise _none_fits(private, dict(reasons))
 
 
-def candidates(private: PrivateModel, draws: int) -> tuple[Candidate, ...]:
+def candidates(private: PrivateModel, draws: int, pure: bool = False) -> tuple[Candidate, ...]:
     """Every sampler, with its claim and a rough time, or why it does not fit. Reads no data."""
     found = []
-    for kind in BY_NAME.values():
-        method = kind()
+    for name in BY_NAME:
+        method = _named(name, pure)
         try:
             method.check(private)
             method.terms(private)
@@ -139,9 +148,9 @@ def _about(seconds: float) -> str:
     return f"about {seconds / 3600:.0f} hours"
 
 
-def _named(sampler: Any) -> Method:
+def _named(sampler: Any, pure: bool) -> Method:
     if isinstance(sampler, str) and sampler in BY_NAME:
-        return BY_NAME[sampler]()
+        return PURE[sampler] if pure and sampler in PURE else BY_NAME[sampler]()
     if isinstance(sampler, Method):
         return sampler
     raise DomainError(
@@ -155,10 +164,17 @@ def _has_discrete(private: PrivateModel) -> bool:
     return any(not str(v.type.dtype).startswith("float") for v in private.graph.parameters.values())
 
 
-def _not_strict(name: str) -> Unsupported:
+def _strictly(method: Method, strict: bool) -> Method:
+    """The sampler with the claim that is asked for."""
+    return replace(method, strict=True) if strict and isinstance(method, Proximal) else method
+
+
+def _not_strict(name: str, proximal: Unsupported | None = None) -> Unsupported:
+    why = f"; proximal: {proximal.problem}: {_row(proximal, 'got')}" if proximal else ""
     return Unsupported(
         "no claim in floating point is proved here",
-        got=f"strict=True with {name}",
-        allowed="conjugate models drawn one coordinate at a time; sampler='grid' in few dimensions",
+        got=f"strict=True with {name}{why}",
+        allowed="conjugate models drawn one coordinate at a time; sampler='proximal' for logistic "
+        "and linear regression with Normal priors; sampler='grid' in few dimensions",
         do="sampler='grid', or strict=False and its assumption of real arithmetic",
     )

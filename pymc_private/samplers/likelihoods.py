@@ -27,7 +27,18 @@ def special_curve(
     record: SingleRecord,
     data: dict[Variable, np.ndarray],
 ) -> Curve | None:
-    """The stable form of a likelihood, if its distribution and link say so, else None.
+    """The stable form of a likelihood, if its distribution and link say so, else None."""
+    found = special_form(private, h, inputs, record)
+    if found is None:
+        return None
+    kind, observed, weight = found
+    return kind(np.asarray(data[observed], dtype=float), weight * float(private.power))
+
+
+def special_form(
+    private: PrivateModel, h: Variable, inputs: list[Variable], record: SingleRecord
+) -> tuple[type, Variable, float] | None:
+    """Curve, observed entry of a record and weight at power one, or None. Reads no data.
 
     The graph says that h is that of a known likelihood at c u + e, whose c and e the values at a
     few points of u then tell to be 1 and 0.
@@ -44,7 +55,7 @@ def special_curve(
     kind, reference, weight, levels = known
     if not _agrees(h, inputs[0], observed, reference, levels):
         return None
-    return kind(np.asarray(data[observed], dtype=float), weight * float(private.power))
+    return kind, observed, weight
 
 
 def _observed(private: PrivateModel, rv: Variable, record: SingleRecord) -> Variable | None:
@@ -82,7 +93,7 @@ def _agrees(
                 at = {u: np.full(u.type.shape, probe), y: held}
                 found.append(float(np.sum(Concrete(at)(h))))
             exact = [reference(probe, level) for probe in (0.0, *PROBES)]
-            if not np.allclose(np.diff(found), np.diff(exact), rtol=1e-9, atol=1e-12):
+            if not np.allclose(np.diff(found), np.diff(exact), rtol=1e-12, atol=1e-12):
                 return False
     except Exception:  # another input than these: some other likelihood
         return False

@@ -18,7 +18,7 @@ from pymc_private.models.concavity.log_concave import Concavity
 from pymc_private.models.concavity.precision import SHRINK, inverse_root
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.supports import ORDERED, transform_name
-from pymc_private.privacy import proximal_steps
+from pymc_private.privacy import proximal_steps, proximal_steps_to
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.samplers.proximal import Schedule, step_size
 from pymc_private.samplers.reference import Reference, reference
@@ -132,34 +132,54 @@ def public_constants(private: PrivateModel) -> tuple[float, float]:
     Unsupported
         One of them is infinite, or the model has another form.
     """
-    found, start = concave(private), whiten(private).start
+    return _constants(private, whiten(private))[:2]
+
+
+def _constants(private: PrivateModel, white: Whitening) -> tuple[float, float, float]:
+    """The two of `public_constants`, and what slopes change at kinks."""
+    found, start, n, power = concave(private), white.start, private.n, private.power
     metric = found.prior_precision if start.is_prior else start.precision * (1.0 - SHRINK)
-    trace = found.trace(metric, private.n, private.power) + start.trace
-    slope = found.steepness(metric, private.n, private.power) + start.slope
+    trace = found.trace(metric, n, power) + start.trace
+    jumps = found.jumps(metric, n, power) + start.jumps
+    slope = found.steepness(metric, n, power) + start.slope
     gap = 0.5 * slope**2 / start.sobolev * (1.0 + SHRINK)
-    if not (math.isfinite(trace) and math.isfinite(gap)):
+    if not all(map(math.isfinite, (trace, jumps, gap))):
         raise Unsupported(
             "the number of steps of the proximal sampler has no public bound",
             got="curvature or slope of one record's log-likelihood without bound",
             allowed="records and parameters on which both are bounded",
             do="pmp.trim(private, mass=0.99) or box={...}",
         )
-    return trace, gap
+    return trace, gap, jumps
 
 
-def plan_schedule(private: PrivateModel, tv: float) -> Schedule:
+def plan_schedule(
+    private: PrivateModel, tv: float = 0.0, *, log_kl: float | None = None
+) -> Schedule:
     """Step size and number of steps, from n, the domain, the prior, the power and t alone (T21).
+
+    Parameters
+    ----------
+    private : PrivateModel
+    tv : float
+        Total variation to be reached.
+    log_kl : float, optional
+        Logarithm of the divergence to be reached instead; it may be far below any double's.
 
     Raises
     ------
     Unsupported
         No finite bound on the start's divergence, or more steps than anybody would wait for.
     """
-    trace, gap = public_constants(private)
     white = whiten(private)
+    trace, gap, jumps = _constants(private, white)
     dimension = len(white.center)
-    eta = step_size(trace, dimension, bounded=white.is_bounded, jumps=white.start.jumps)
-    steps = proximal_steps(gap, tv, eta * white.start.sobolev)
+    eta = step_size(trace, jumps=jumps)
+    speed = eta * white.start.sobolev
+    if log_kl is None:
+        steps = proximal_steps(gap, tv, speed)
+    else:
+        steps, tv = proximal_steps_to(gap, log_kl, speed), math.exp(log_kl / 2.0)  # Pinsker
     if steps > MOST_STEPS:
         raise Unsupported(
             "the proximal sampler would take too many steps",
@@ -167,6 +187,11 @@ def plan_schedule(private: PrivateModel, tv: float) -> Schedule:
             f"{float(private.power):.3g}",
             allowed=f"at most {MOST_STEPS}",
             do="a smaller budget tempers more and needs fewer; or narrower priors or domains, or "
-            "no box",
+            + (
+                "no box"
+                if log_kl is None
+                else "fewer bits of the grid: pmp.Proximal(pure=True, "
+                "bits=8); or a delta, however small"
+            ),
         )
     return Schedule(eta, steps, tv)

@@ -38,7 +38,7 @@ def make_structure(private: PrivateModel) -> tuple[Structure, Whitening]:
     record = single_record(private.graph, private.sources, private.n, private.shapes)
     if record is None:
         raise Unsupported("records are computed differently")  # `concavity` refused it
-    data = _entries(private, record)
+    data = entries_of(private, record)
     columns = columns_of(record, private.sources, private.box, ())
     columns = [c for c in columns if c.role is not Role.POINT]
     factor = Factor(record.value, record.parameters, private.box, columns)
@@ -74,7 +74,7 @@ def _prior_rows(
     return rows, at, Residual(h, sure, at), smooth
 
 
-def _entries(private: PrivateModel, record: SingleRecord) -> dict[Variable, np.ndarray]:
+def entries_of(private: PrivateModel, record: SingleRecord) -> dict[Variable, np.ndarray]:
     """Every input of a single record, with all records along the first axis."""
     data = {record.data[s.name]: np.moveaxis(s.values(), s.axis, 0) for s in private.sources}
     return data | dict(record.public)
@@ -88,16 +88,28 @@ def _coefficients(
     n: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows and offsets of all predictors in whitened coordinates: records first, then elements."""
+    offset, raw = raw_coefficients(coefficient_graphs(cores, record), data, n)
+    return raw @ white.matrix.T, offset + raw @ white.center
+
+
+def coefficient_graphs(cores: list[Variable], record: SingleRecord) -> list[Variable]:
+    """What one record's predictors are where the parameters are zero, (k,), and slopes, (k, d)."""
     inputs = list(record.parameters.values())
     flat = pt.concatenate([core.ravel() for core in cores])
     jacobian = pytensor.gradient.jacobian(flat, inputs, disconnected_inputs="ignore")
     size = int(np.sum([np.prod(core.type.shape) for core in cores]))
     slopes = pt.concatenate([j.reshape((size, -1)) for j in jacobian], axis=1)
     zero = {v: pt.zeros(v.type.shape) for v in inputs}
-    at_zero = rebuild([flat, slopes], zero)
-    values = _over_records(at_zero, data, n)
-    offset, raw = values[0].reshape(n * size), values[1].reshape(n * size, -1)
-    return raw @ white.matrix.T, offset + raw @ white.center
+    return list(rebuild([flat, slopes], zero))
+
+
+def raw_coefficients(
+    graphs: list[Variable], data: dict[Variable, np.ndarray], n: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets, (n k,), and coefficients of the parameters themselves, (n k, d). Reads the data."""
+    offset, raw = _over_records(graphs, data, n)
+    size = int(offset.shape[1])
+    return offset.reshape(n * size), raw.reshape(n * size, int(raw.shape[2]))
 
 
 def _over_records(
@@ -127,8 +139,13 @@ def _curve(
     bends = []
     for predictor, size in zip(found.predictors, factor.sizes, strict=True):
         soft = predictor.softmax
-        bends.append(np.full(size, 0.5 * soft.weight) if soft else predictor.smooth)
-    smooth = power * np.tile(np.concatenate(bends), private.n)
+        if soft:
+            bends.append(np.full(size, power * 0.5 * soft.weight))
+            continue
+        # At a kink the steps that look for the center need some curvature: the jump squared.
+        jump = power * np.where(np.isfinite(predictor.smooth), 0.0, predictor.high - predictor.low)
+        bends.append(np.where(jump == 0.0, power * predictor.smooth, jump**2))
+    smooth = np.tile(np.concatenate(bends), private.n)
     special = special_curve(private, h, inputs, record, data)
     if special is not None:
         return special, smooth

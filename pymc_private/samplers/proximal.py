@@ -24,16 +24,14 @@ from scipy.sparse import csr_array, issparse
 
 from pymc_private.samplers.curves import Curve
 from pymc_private.samplers.randomness import Uniform, normal
-from pymc_private.samplers.truncated import truncated_normal
+from pymc_private.samplers.truncated import truncated_mean, truncated_normal
 
 LOOSENESS = 4.0
-"""c of eta = c / tr(A - P) on R^d: acceptance at the mode is at least e^(-c/2)."""
-WALLED = 2.0
-"""c of eta = c / (d lambda_max(A - P)) on a box: acceptance is at least e^(-c/2) everywhere."""
+"""c of eta = c / tr(A - P): acceptance is at least e^(-c/2), walls or not (see `Kernel`)."""
 KINKED = 5.0
 """c of eta = (c / sum of the jumps of slopes)^2: an acceptance of some e^-2 with all kinks near."""
 DESCENTS, NEAR = 40, 0.25
-"""Most steps towards the mode, and nats of acceptance from which on it is near enough: any point
+"""Most steps towards the center, and nats of acceptance from which on it is near enough: any point
 is correct, a nearer one is cheaper."""
 MOST_NUMBERS = 4_000_000
 """Numbers in one matrix of predictors: chains go in blocks."""
@@ -95,15 +93,13 @@ class Schedule:
     tv: float
 
 
-def step_size(trace: float, dimension: int, *, bounded: bool, jumps: float = 0.0) -> float:
+def step_size(trace: float, *, jumps: float = 0.0) -> float:
     """Eta for a public bound of tr(A - P) in the coordinates of the prior.
 
     Any eta > 0 is correct. This one makes a trial succeed with at least a public probability: a
     kink, where the slope jumps by L, costs at most some 0.4 L sqrt(eta) nats.
     """
     smooth = math.inf if trace <= 0.0 else LOOSENESS / trace
-    if bounded and trace > 0.0:
-        smooth = WALLED / (dimension * trace)
     eta = min(smooth, (KINKED / jumps) ** 2 if jumps > 0.0 else math.inf)
     return eta if math.isfinite(eta) else 1.0
 
@@ -131,7 +127,7 @@ def sample_proximal(
     array, shape (draws, d)
     """
     block = max(1, MOST_NUMBERS // max(structure.rows.shape[0], 1))
-    kernel = _Kernel(structure, schedule.eta)
+    kernel = Kernel(structure, schedule.eta)
     found = []
     for start in range(0, draws, block):
         count = min(block, draws - start)
@@ -152,8 +148,16 @@ def _prior(structure: Structure, count: int, randomness: Uniform) -> np.ndarray:
     return truncated_normal(uniforms, structure.lower, structure.upper)
 
 
-class _Kernel:
-    """One iteration for many chains at once, a chain per row."""
+class Kernel:
+    """One iteration for many chains at once, a chain per row.
+
+    Proposals about a point x are normal, truncated to the box: moves delta of independent
+    coordinates, each of variance at most 1 / tight. A trial succeeds with probability e^-bend, and
+    bend <= delta'(A - P) delta / 2. At the point x that is the mean of its own proposals delta has
+    mean zero, so that E bend <= tr(A - P) / (2 tight), and by Jensen's inequality a trial succeeds
+    with probability at least e^(-eta tr(A - P) / 2). Without walls that point is the mode. (About
+    the mode near walls all coordinates may lean to one side, which costs up to d times as much.)
+    """
 
     def __init__(self, structure: Structure, eta: float) -> None:
         self.s, self.eta = structure, eta
@@ -164,19 +168,12 @@ class _Kernel:
         curvature = structure.rows.T @ (beta[:, None] * structure.rows)
         if issparse(curvature):
             curvature = curvature.toarray()
-        if structure.is_bounded:
-            # An upper bound of the greatest eigenvalue, by the largest sum of a row.
-            self.descent = None
-            widest = float(np.abs(curvature).sum(axis=1).max(initial=0.0))
-            self.rate = 1.0 / (float(self.tight.max()) + widest)
-        else:
-            self.descent = np.linalg.inv(curvature + np.diag(self.tight))
-            self.rate = 0.0
+        self.descent = np.linalg.inv(curvature + np.diag(self.tight))
 
     def step(self, z: np.ndarray, randomness: Uniform) -> np.ndarray:
         """Noise, then the exact draw."""
         y = z + math.sqrt(self.eta) * normal(randomness, *z.shape)
-        mode, u, slope = self._descend(y)
+        mode, u, slope = self.descend(y)
         found, open_chains = np.empty_like(z), np.arange(len(z))
         while len(open_chains):
             k = open_chains
@@ -190,32 +187,33 @@ class _Kernel:
             open_chains = k[~accepted]
         return found
 
-    def _descend(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A point near the minimum of F, its predictors (N, chains), and the slope of F there."""
+    def descend(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A point near the center, its predictors (N, chains), and the slope of F there."""
         x = np.array(self._inside(y))
         u, slope = self._slope(x, y)
+        pull = self._pull(x, slope)
         far = np.arange(len(y))
         for _ in range(DESCENTS):
-            moved = self._inside(x[far] - self._newton(slope[far]))
-            lost = self._lost(slope[far], x[far] - moved)
-            far, moved = far[lost > NEAR], moved[lost > NEAR]
+            moved = self._inside(x[far] - pull @ self.descent)
+            # Nats of acceptance that it costs not to be there, where no wall is in the way.
+            lost = 0.5 * np.sum(pull**2 / self.tight - pull * (x[far] - moved), axis=1)
+            far, moved, pull = far[lost > NEAR], moved[lost > NEAR], pull[lost > NEAR]
             if not len(far):
                 break
             new_u, new_slope = self._slope(moved, y[far])
-            better = np.sum(new_slope**2, axis=1) < np.sum(slope[far] ** 2, axis=1)
-            better |= self.s.is_bounded & np.isfinite(new_slope).all(axis=1)
-            far = far[better]
+            new_pull = self._pull(moved, new_slope)
+            better = np.sum(new_pull**2, axis=1) < np.sum(pull**2, axis=1)
+            far, pull = far[better], new_pull[better]
             x[far], u[:, far], slope[far] = moved[better], new_u[:, better], new_slope[better]
         return x, u, slope
 
-    def _newton(self, slope: np.ndarray) -> np.ndarray:
-        return slope * self.rate if self.descent is None else slope @ self.descent
-
-    def _lost(self, slope: np.ndarray, move: np.ndarray) -> np.ndarray:
-        """Nats of acceptance that a slope other than zero costs, where no wall is in the way."""
-        if self.descent is None:
-            return 0.5 * np.sum((1.0 / (self.tight * self.rate) - 1.0) * slope * move, axis=1)
-        return 0.5 * np.sum(slope**2 / self.tight - slope * move, axis=1)
+    def _pull(self, x: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        """Zero where x is the mean of its own proposals: the slope of F, corrected for walls."""
+        if not self.s.is_bounded:
+            return slope
+        center, sd = x - slope / self.tight, 1.0 / np.sqrt(self.tight)
+        low, high = (self.s.lower - center) / sd, (self.s.upper - center) / sd
+        return self.tight * (x - center - sd * truncated_mean(low, high))
 
     def _inside(self, x: np.ndarray) -> np.ndarray:
         return np.clip(x, self.s.lower, self.s.upper) if self.s.is_bounded else x

@@ -25,6 +25,9 @@ class Uniform(Protocol):
     def uniform(self, size: int) -> np.ndarray:
         """`size` numbers, strictly inside (0, 1)."""
 
+    def words(self, size: int) -> np.ndarray:
+        """`size` independent words of 64 fair bits, as uint64."""
+
     def below(self, end: int) -> int:
         """One of 0, ..., end - 1, each with probability exactly 1 / end, however large end is."""
 
@@ -37,8 +40,11 @@ class SystemRandomness:
 
     def uniform(self, size: int) -> np.ndarray:
         """Numbers (k + 1/2) / 2**52 with k uniform: strictly inside (0, 1)."""
-        words = np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
-        return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+        return ((self.words(size) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+
+    def words(self, size: int) -> np.ndarray:
+        """64 bits each, as the kernel gives them."""
+        return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
 
     def below(self, end: int) -> int:
         """Rejection from the least number of bits."""
@@ -60,6 +66,10 @@ class SeededRandomness:
         """As `SystemRandomness`."""
         words = self.generator.integers(0, 2**52, size=size)
         return (words.astype(np.float64) + 0.5) * 2.0**-52
+
+    def words(self, size: int) -> np.ndarray:
+        """As `SystemRandomness`."""
+        return self.generator.integers(0, 2**64, size=size, dtype=np.uint64)
 
     def below(self, end: int) -> int:
         """As `SystemRandomness`."""
@@ -105,18 +115,20 @@ def _short_exp_coin(randomness: Uniform, p: int, q: int) -> bool:
     return k % 2 == 1
 
 
-def grid_width(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+def grid_width(lower: np.ndarray, upper: np.ndarray, bits: int = GRID_BITS) -> np.ndarray:
     """Public grid of each coordinate: a power of two, coarser than any double in the box.
 
     Parameters
     ----------
     lower, upper : array
         The box of the coordinates; never the posterior.
+    bits : int
+        Widths are about 2**-bits of the box.
     """
     largest = np.maximum(np.abs(lower), np.abs(upper))
     # Far from zero a small box is made of few doubles: there the largest end sets the grid.
-    reach = np.maximum(upper - lower, np.ldexp(largest, GRID_BITS - MAGNITUDE_BITS))
-    return 2.0 ** np.floor(np.log2(reach) - GRID_BITS)
+    reach = np.maximum(upper - lower, np.ldexp(largest, bits - MAGNITUDE_BITS))
+    return 2.0 ** np.floor(np.log2(reach) - bits)
 
 
 def has_grid(lower: np.ndarray, upper: np.ndarray) -> bool:

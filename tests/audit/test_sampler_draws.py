@@ -16,6 +16,7 @@ SAMPLERS = {
     "boxes": (pmp.Boxes(), 3000),
     "grid": (pmp.Grid(points=40), 4000),
     "proximal": (pmp.Proximal(tv=1e-6), 3000),
+    "purified": (pmp.Proximal(pure=True, bits=5), 3000),
 }
 DELTA = 1e-2
 
@@ -48,9 +49,17 @@ def slopes(answer: int, power: float) -> pmp.PrivateModel:
     return pmp.temper(pmp.privatize(model, records="person", domain={"x": (-1, 1)}), power)
 
 
+def boxed_slopes(answer: int, power: float) -> pmp.PrivateModel:
+    """The same in a box, which has a range, for a pure promise."""
+    return pmp.trim(slopes(answer, power), box={"p": (-2.0, 2.0)})
+
+
+MODELS = {"proximal": slopes, "purified": boxed_slopes}
+
+
 def outputs(name: str, power: float = 1.0) -> list[np.ndarray]:
     method, draws = SAMPLERS[name]
-    build = slopes if name == "proximal" else coins
+    build = MODELS.get(name, coins)
     return [
         method.sample(build(y, power), draws, SeededRandomness.from_seed(y + 5), lambda done: None)[
             "p"
@@ -61,7 +70,7 @@ def outputs(name: str, power: float = 1.0) -> list[np.ndarray]:
 
 def claim(name: str, power: float = 1.0) -> float:
     method, _ = SAMPLERS[name]
-    private = (slopes if name == "proximal" else coins)(0, power)
+    private = MODELS.get(name, coins)(0, power)
     terms = method.terms(private)
     return pmp.certify(private).on(terms).guarantee(1).epsilon(DELTA)
 

@@ -15,6 +15,7 @@ from pymc_private.models import refine
 from pymc_private.samplers.curves import General, Logistic, Quadratic
 from pymc_private.samplers.linear import plan_schedule, whiten
 from pymc_private.samplers.linear_data import make_structure
+from pymc_private.samplers.proximal import KINKED
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.statistics import cdf_envelope
 
@@ -53,6 +54,16 @@ def linear():
     pm.Normal("y", predictor(), 0.7, observed=RNG.uniform(-1, 1, N), dims="i")
 
 
+def laplace_errors():
+    pm.Laplace("y", predictor(), 0.7, observed=RNG.uniform(-1, 1, N), dims="i")
+
+
+def quantile():
+    pm.AsymmetricLaplace(
+        "y", mu=predictor(), b=1.2, q=0.8, observed=RNG.uniform(-1, 1, N), dims="i"
+    )
+
+
 def probit():
     p = pm.math.invprobit(predictor())
     pm.Bernoulli("y", p, observed=BINARY, dims="i")
@@ -75,6 +86,8 @@ CASES = {
     "logistic in a box": (logistic, {}, BOX, Logistic),
     "Poisson in a box": (poisson, {"y": (0, 8)}, BOX, None),
     "linear in a box": (linear, {"y": (-1, 1)}, BOX, Quadratic),
+    "Laplace errors": (laplace_errors, {"y": (-1, 1)}, None, General),
+    "quantile regression": (quantile, {"y": (-1, 1)}, None, General),
     "probit": (probit, {}, None, General),
     "twice a predictor": (doubled, {}, None, None),
     "half normal prior": (half_normal, {}, None, None),
@@ -213,6 +226,15 @@ def test_steps_without_end_are_refused():
     with pytest.raises(pmp.Unsupported, match="too many steps"):
         pmp.Proximal().terms(huge)
     pmp.Proximal().check(huge)  # with a smaller power it may well do
+
+
+def test_kinks_of_the_likelihood_set_the_step_size():
+    # |W a| <= |(1, 2)| for the slopes in the ball, 1.5 for the intercept; each slope changes by
+    # 2 / 0.7, in n records at the power: a trial then costs some 0.4 * KINKED nats.
+    private = private_of("Laplace errors", Fraction(1, 3))
+    jumps = N / 3 * (2 / 0.7) * np.hypot(2.0, 1.5)
+    eta = plan_schedule(private, 1e-6).eta
+    assert eta == pytest.approx((KINKED / jumps) ** 2, rel=1e-6)
 
 
 def test_add_remove_is_refused_because_steps_depend_on_n():

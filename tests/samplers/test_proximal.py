@@ -13,7 +13,6 @@ from pymc_private.samplers import proximal
 from pymc_private.samplers.curves import Exponential, General, Logistic, Quadratic
 from pymc_private.samplers.proximal import Schedule, Structure, sample_proximal, step_size
 from pymc_private.samplers.randomness import SeededRandomness
-from pymc_private.samplers.truncated import truncated_normal
 from tests.statistics import cdf_envelope
 
 RNG = np.random.default_rng(4)
@@ -35,14 +34,29 @@ def log_quadratic(u, y):
     return -0.5 * (u - y) ** 2
 
 
+def log_median(u, y):
+    return -2.0 * np.abs(u - y)
+
+
+def median(y, weight):
+    """Laplace errors: a kink at each record."""
+    return General(
+        lambda u: weight * log_median(u, y[:, None]),
+        lambda u: -2.0 * weight * np.sign(u - y[:, None]),
+    )
+
+
 CURVES = {
     "logistic": (Logistic, log_logistic, BINARY, 0.25),
     "Poisson": (Exponential, log_poisson, COUNTS, math.exp(1.0)),
     "linear": (Quadratic, log_quadratic, REALS, 1.0),
+    "median": (median, log_median, REALS, 1.0),  # any curvature will do: it sets the cost alone
 }
 WALLS = {"line": (-math.inf, math.inf), "box": (-0.6, 0.3), "half": (0.2, math.inf)}
 WEIGHT = 0.4
 # e^u bends without bound: counts have a box.
+KINKS = 0.02
+"""Steps for 30 kinks: a trial of a longer one hardly ever succeeds."""
 PAIRS = [(n, w) for n in CURVES for w in WALLS if n != "Poisson" or w == "box"]
 
 
@@ -95,8 +109,9 @@ def cdf_of(edges, weight):
 def test_a_step_is_the_ideal_one(name, wall, eta):
     # Exact at any eta and from any start, however unlikely.
     s, (x, edges) = structure(name, wall), grid_of(wall)
+    eta = min(eta, KINKS) if name == "median" else eta
     start = x[400]
-    z = proximal._Kernel(s, eta).step(np.full((4000, 1), start), SeededRandomness.from_seed(5))
+    z = proximal.Kernel(s, eta).step(np.full((4000, 1), start), SeededRandomness.from_seed(5))
     law = kernel(name, wall, eta)[400]
     assert cdf_envelope(z[:, 0], cdf_of(edges, law)).passes
 
@@ -111,7 +126,7 @@ def test_a_step_with_a_fault_is_caught(fault, monkeypatch):
     s, (_, edges) = structure("logistic", wall), grid_of(wall)
     if fault == "bend":
         monkeypatch.setattr(Logistic, "bend", lambda self, u, du: np.zeros_like(du))
-    engine = proximal._Kernel(s, 0.2 if fault == "eta" else eta)
+    engine = proximal.Kernel(s, 0.2 if fault == "eta" else eta)
     if fault == "walls":
         monkeypatch.setattr(
             proximal, "truncated_normal",
@@ -141,9 +156,9 @@ def test_the_divergence_contracts_as_promised(name, wall):
 @pytest.mark.parametrize(("name", "wall"), PAIRS)
 def test_draws_follow_the_posterior(name, wall):
     s, (x, edges) = structure(name, wall), grid_of(wall)
-    eta = step_size(20.0, 1, bounded=s.is_bounded)
-    steps = proximal_steps(100.0, 1e-6, eta)
-    z = sample_proximal(s, Schedule(eta, steps, 1e-6), 1500, SeededRandomness.from_seed(6))
+    eta, t = (KINKS, 1e-3) if name == "median" else (step_size(20.0), 1e-6)
+    steps = proximal_steps(10.0, t, eta)
+    z = sample_proximal(s, Schedule(eta, steps, t), 1500, SeededRandomness.from_seed(6))
     assert cdf_envelope(z[:, 0], cdf_of(edges, normalized(log_density(name, x)))).passes
 
 
@@ -160,7 +175,7 @@ def test_linear_models_in_many_dimensions_have_their_normal_posterior():
     y = rows @ RNG.normal(size=d)
     wall = np.full(d, math.inf)
     s = Structure(rows, np.zeros(40), Quadratic(y, 1.0), 1.0, -wall, wall)
-    eta = step_size(float((rows**2).sum()), d, bounded=False)
+    eta = step_size(float((rows**2).sum()))
     schedule = Schedule(eta, proximal_steps(1e3, 1e-4, eta), 1e-4)
     z = sample_proximal(s, schedule, 500, SeededRandomness.from_seed(8))
     cov = np.linalg.inv(np.eye(d) + rows.T @ rows)
@@ -182,7 +197,7 @@ def test_a_box_in_several_dimensions():
     s = Structure(
         rows, np.zeros(90), Logistic(y, WEIGHT), WEIGHT * 0.25, np.full(3, -0.6), np.full(3, 0.3)
     )
-    eta = step_size(5.0, 3, bounded=True)
+    eta = step_size(5.0)
     z = sample_proximal(s, Schedule(eta, 60, 0.0), 1000, SeededRandomness.from_seed(8))
     x, edges = grid_of("box")
     law = cdf_of(edges, normalized(log_density("logistic", x)))
@@ -206,7 +221,7 @@ def test_extreme_scales_and_separable_data_end(scale):
         rows, np.zeros(4), Logistic(np.array([0.0, 0, 1, 1]), 1.0), 0.25,
         np.array([-math.inf]), np.array([math.inf]),
     )  # fmt: skip
-    eta = min(step_size(float((rows**2).sum()) / 4, 1, bounded=False), 1.0)
+    eta = min(step_size(float((rows**2).sum()) / 4), 1.0)
     z = sample_proximal(s, Schedule(eta, 3, 0.0), 5, SeededRandomness.from_seed(3))
     assert np.isfinite(z).all()
 
@@ -239,20 +254,3 @@ def test_a_general_curve_is_the_special_one():
     u, du = RNG.normal(size=(30, 4)), RNG.normal(size=(30, 4))
     assert np.allclose(general.slope(u), special_one.slope(u))
     assert np.allclose(general.bend(u, du), special_one.bend(u, du), atol=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("low", "high"),
-    [(-1.0, 2.0), (3.0, math.inf), (-math.inf, -8.0), (30.0, 30.1), (-40.0, -39.0), (-1e-9, 1e-9)],
-)
-def test_truncated_normal_numbers(low, high):
-    u = (np.arange(1000) + 0.5) / 1000
-    x = truncated_normal(u, np.array(low), np.array(high))
-    assert np.all((low <= x) & (x <= high))
-    assert np.all(np.diff(x) > 0)
-    sign = -1.0 if low > 0 else 1.0  # masses by the lower tail
-    logs = special.log_ndtr(sign * np.array([low, high])[:: int(sign)])
-    masses = np.exp(special.log_ndtr(sign * x) - logs[1])
-    floor = math.exp(logs[0] - logs[1])
-    share = (masses - floor) / (1 - floor)
-    assert np.allclose(share if sign > 0 else 1 - share, u, atol=1e-5)

@@ -62,7 +62,7 @@ def reference(rows, y):
 def proximal_draws(rows, y, share=1.0):
     wall = np.full(rows.shape[1], math.inf)
     s = Structure(rows, np.zeros(len(rows)), Logistic(y, WEIGHT), WEIGHT / 4, -wall, wall)
-    eta = step_size(WEIGHT / 4 * float((rows**2).sum()), rows.shape[1], bounded=False)
+    eta = step_size(WEIGHT / 4 * float((rows**2).sum()))
     steps = proximal_steps(WEIGHT * len(rows) * 2.0, 1e-8, eta)
     schedule = Schedule(eta, max(1, int(share * steps)), 1e-8)
     return sample_proximal(s, schedule, DRAWS, SeededRandomness.from_seed(2))

@@ -284,5 +284,5 @@ def test_worst_neighbors_keep_the_promise_and_half_the_range_is_refuted():
 
 def test_the_prior_reads_no_data(monkeypatch):
     private = private_of("Laplace")
-    monkeypatch.setattr(linear_data, "_entries", None)  # nothing but `make_structure` may ask
+    monkeypatch.setattr(linear_data, "entries_of", None)  # nothing but `make_structure` may ask
     plan_schedule(private, 1e-6)

@@ -21,6 +21,7 @@ from pymc_private.analysis.continuity import is_continuous_on_line, moving_varia
 from pymc_private.analysis.normal_tail import name_normal_tails
 from pymc_private.analysis.real_line import specialize_on_line
 from pymc_private.analysis.rebuild import rebuild
+from pymc_private.analysis.signs import without_signs
 from pymc_private.models.concavity.extremes import Extremes, Line, extremes_of_numbers, real_ends
 from pymc_private.models.concavity.kinks import (
     NotConcave,
@@ -147,6 +148,8 @@ class Factor:
     def h(self) -> Variable:
         """The density as a function of `inputs`, simplified."""
         special = specialize_on_line(self.cut, self.box)
+        kinked = without_signs(special)
+        special = special if kinked is special else simplify([kinked])[0]
         named = name_normal_tails(special)
         return special if named is special else simplify([named])[0]
 

@@ -79,6 +79,8 @@ class Concavity:
     def trace(self, metric: np.ndarray, n: int, power: float | Fraction = 1) -> float:
         """Bound of tr(M^-1 (A - P)) for the likelihood, whatever the n records are (T21).
 
+        Without kinks, which are left to `jumps`.
+
         Parameters
         ----------
         metric : array, shape (d, d)
@@ -88,7 +90,12 @@ class Concavity:
         power : float
         """
         w = whitener(metric)
-        return float(power) * n * sum(p.trace(w) for p in self.predictors)
+        return float(power) * n * sum(p.trace(w, kinks=False) for p in self.predictors)
+
+    def jumps(self, metric: np.ndarray, n: int, power: float | Fraction = 1) -> float:
+        """Bound of what slopes change at kinks, summed over n records, in the norm of M^-1."""
+        w = whitener(metric)
+        return float(power) * n * sum(p.jumps(w) for p in self.predictors)
 
     def steepness(self, metric: np.ndarray, n: int, power: float | Fraction = 1) -> float:
         """Bound of |M^(-1/2) w sum_i grad log p(x_i)| for n records, whatever they are (T21).

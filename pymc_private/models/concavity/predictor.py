@@ -76,14 +76,29 @@ class Predictor:
             ]
         return np.max(np.nan_to_num(corners, nan=np.inf), axis=0)[None]
 
-    def trace(self, whitener: np.ndarray) -> float:
-        """sup over records of tr(W H W') for a bound H of minus the Hessian."""
+    def trace(self, whitener: np.ndarray, *, kinks: bool = True) -> float:
+        """sup over records of tr(W H W') for a bound H of minus the Hessian.
+
+        Infinite at kinks, unless they are left to `jumps`.
+        """
         with np.errstate(over="ignore"):
             norms = self.coefficients.norms(whitener) ** 2
         if self.softmax is not None:
             share = self.softmax.weight * 0.5 * (1.0 - 1.0 / self.softmax.classes)
             return float((share * norms).sum(axis=1).max()) * (1.0 + SHRINK)
-        return float(_times(self.smooth, norms).sum(axis=1).max()) * (1.0 + SHRINK)
+        smooth = self.smooth if kinks else np.where(np.isinf(self.smooth), 0.0, self.smooth)
+        return float(_times(smooth, norms).sum(axis=1).max()) * (1.0 + SHRINK)
+
+    def jumps(self, whitener: np.ndarray) -> float:
+        """sup over records of sum_j |W a_j| (sup h'_j - inf h'_j) over elements with kinks.
+
+        A concave h lies below its tangent by no more than |du| times what its slope can change.
+        """
+        if self.softmax is not None:
+            return 0.0
+        jump = np.where(np.isinf(self.smooth), self.high - self.low, 0.0)
+        norms = self.coefficients.norms(whitener)
+        return float(_times(jump, norms).sum(axis=1).max()) * (1.0 + SHRINK)
 
 
 def _times(slopes: np.ndarray, norms: np.ndarray) -> np.ndarray:

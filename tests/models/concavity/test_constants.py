@@ -143,6 +143,29 @@ def test_softmax_has_the_constants_of_t22():
     assert 0.9 * proved.mu() <= found <= proved.mu()
 
 
+def test_kinks_are_counted_apart_by_what_they_change_of_a_slope():
+    def build(rng):
+        x = pm.Data("X", rng.normal(size=(N, 3)) / 4, dims=("i", None))
+        pm.Laplace(
+            "y", x @ pm.Normal("b", 0, 1, shape=3), 0.5, observed=rng.normal(size=N), dims="i"
+        )
+
+    proved = concavity(private_of(build, {"X": pmp.Ball(1.0), "y": (-1, 1)}))
+    assert proved.jumps(np.eye(3), 10, 0.25) == pytest.approx(10 * 0.25 * 4.0, rel=1e-6)
+    assert proved.trace(np.eye(3), 10) == 0.0
+    assert proved.smoothness() == math.inf
+
+
+def test_quantile_regression_has_the_slopes_of_its_two_sides():
+    def build(rng):
+        mu = pm.Data("X", rng.normal(size=(N, 2)) / 4, dims=("i", None)) @ pm.Normal("b", shape=2)
+        pm.AsymmetricLaplace("y", mu=mu, b=1.0, kappa=1.5, observed=rng.normal(size=N), dims="i")
+
+    proved = concavity(private_of(build, {"X": pmp.Ball(1.0), "y": (-1, 1)}))
+    assert proved.gradient() == pytest.approx(2 * 1.5, rel=1e-6)
+    assert proved.jumps(np.eye(2), 1) == pytest.approx(1.5 + 1 / 1.5, rel=1e-6)
+
+
 def test_group_effects_with_fixed_scales_have_a_joint_precision():
     def build(rng):
         group = pm.Data("g", rng.integers(0, 4, N), dims="i")

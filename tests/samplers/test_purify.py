@@ -1,0 +1,252 @@
+"""A pure promise from the proximal sampler: its grid, its price, and where it is taken."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import special
+
+import pymc_private as pmp
+from pymc_private.mechanisms.affordable import Affordable
+from pymc_private.mechanisms.regions import Regions
+from pymc_private.models import refine
+from pymc_private.privacy import purified_log_kl
+from pymc_private.samplers import linear, purify
+from pymc_private.samplers.choose import candidates, choose
+from pymc_private.samplers.linear import whiten
+from pymc_private.samplers.purify import SLACK, PublicGrid, public_grid
+from pymc_private.samplers.randomness import SeededRandomness
+
+D, N = 7, 12
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(N, D))
+X /= np.linalg.norm(X, axis=1)[:, None]
+Y = (RNG.random(N) < 0.5).astype(int)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick():
+    """Refine bounds only a little: how far is not what is tested here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refine, "REFINE", 60.0)
+        patch.setattr(refine, "SEARCH", 60.0)
+        yield
+
+
+@pytest.fixture(scope="module")
+def logistic():
+    with pm.Model(coords={"i": range(N), "f": range(D)}) as model:
+        x = pm.Data("x", X, dims=("i", "f"))
+        beta = pm.Normal("beta", 0.0, 1.0, dims="f")
+        pm.Bernoulli("y", logit_p=x @ beta, observed=Y, dims="i")
+    return pmp.privatize(model, records="i", domain={"x": pmp.Ball(1.0)})
+
+
+@pytest.fixture(scope="module")
+def boxed(logistic):
+    return pmp.trim(logistic, box={"beta": (-1.5, 1.5)})
+
+
+@pytest.fixture(scope="module")
+def plan(boxed):
+    return pmp.calibrate(boxed, epsilon=1, draws=2)
+
+
+# ---- the grid -------------------------------------------------------------------------------
+
+
+GRID = PublicGrid.between(np.array([-1.0, 0.1]), np.array([1.0, 7.0]), 4)
+
+
+class Scripted(SeededRandomness):
+    """A source whose coins always fall on the uniform point."""
+
+    def below(self, end):
+        return 0 if end == purify.GAMMA.denominator else super().below(end)
+
+
+def scripted(seed=1):
+    return Scripted(np.random.default_rng(seed))
+
+
+def points_of(grid):
+    axes = [(f + np.arange(m)) * w for f, m, w in zip(grid.first, grid.count, grid.width)]  # noqa: B905
+    return {tuple(point) for point in np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)}
+
+
+def test_the_grid_is_finite_and_inside_the_box():
+    points = points_of(GRID)
+    assert len(points) == np.prod(GRID.count)
+    assert math.log(len(points)) <= GRID.log_points <= math.log(len(points)) + 1e-12
+    assert np.all((GRID.count >= 2**4 - 1) & (GRID.count <= 2 * 2**4 + 1))
+    first, second = np.array(sorted(points)).T
+    assert first.min() >= -1.0
+    assert first.max() <= 1.0
+    assert second.min() >= 0.1
+    assert second.max() <= 7
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.0, 1.0), (1e9, 1e9 + 1e-6), (0.0, 1e-320)])
+def test_a_box_without_room_for_a_grid_is_refused(low, high):
+    with pytest.raises(pmp.Unsupported, match="too narrow"):
+        PublicGrid.between(np.array([low]), np.array([high]), 12)
+
+
+def test_every_value_goes_to_the_nearest_point_and_zero_has_one_sign():
+    wild = np.array([[-1e300, 1e300], [-1e-9, 0.1], [0.26, 3.3], [np.inf, -np.inf]])
+    found = GRID.nearest(np.vstack([wild, RNG.normal(size=(500, 2)) * 3]))
+    points = points_of(GRID)
+    assert all(tuple(row) in points for row in found)
+    assert not np.signbit(found[found == 0.0]).any()
+    inside = np.array([[0.26, 3.3]])
+    assert np.all(abs(GRID.nearest(inside) - inside) <= GRID.width / 2)
+
+
+def test_the_uniform_point_is_uniform_and_as_rare_as_priced():
+    counts = Counter(map(tuple, GRID.mixed(np.zeros((4000, 2)), scripted())))
+    cells = np.prod(GRID.count)
+    seen = np.array([*counts.values(), *[0] * int(cells - len(counts))])
+    chi2 = float(((seen - 4000 / cells) ** 2).sum() / (4000 / cells))
+    # P(chi2 of cells - 1 beyond mean + 6 sd) < 1e-6; a corner point alone would be at 4000 cells.
+    assert set(counts) <= points_of(GRID)
+    assert chi2 < (cells - 1) + 6 * math.sqrt(2 * cells)
+    # Otherwise values stay: 4000 coins of 2**-30 come up once in 268,000 tests.
+    still = GRID.mixed(np.full((4000, 2), 0.5), SeededRandomness.from_seed(2))
+    assert np.all(still == 0.5)
+
+
+def test_coordinates_without_an_end_are_clamped_by_the_prior(logistic, boxed):
+    wide, narrow = (public_grid(p, whiten(p), 12) for p in (logistic, boxed))
+    ends = [(g.first * g.width, (g.first + g.count - 1) * g.width) for g in (wide, narrow)]
+    assert np.allclose(ends[0][0], -8.0)
+    assert np.allclose(ends[0][1], 8.0)
+    assert np.allclose(ends[1][0], -1.5, atol=1e-3)
+    assert np.all(ends[1][0] >= -1.5)
+
+
+# ---- the price ------------------------------------------------------------------------------
+
+
+def test_calibrate_without_delta_takes_it_and_the_price_is_pure(plan, boxed):
+    assert plan.method == pmp.Proximal(pure=True)
+    assert plan.delta == 0
+    guarantee = plan.guarantee
+    exact = pmp.certify(boxed).tempered(plan.private.power)
+    wanted = 2 * (Fraction(exact.range) + SLACK * plan.private.power)
+    assert wanted <= Fraction(guarantee.pure_epsilon) <= wanted * Fraction(1001, 1000)
+    assert guarantee.pure_epsilon <= 1.0
+    assert guarantee.delta(1.0) == 0.0
+    # Near a Gaussian-private law is not Gaussian-private, and no distance is left to be paid for.
+    assert guarantee.gdp == math.inf
+    assert {atom.kind for atom in guarantee.atoms}.isdisjoint({"distance", "gaussian", "gdp"})
+    assert exact.mu < math.inf
+
+
+def test_a_ledger_without_delta_is_charged_and_the_release_says_how(plan):
+    ledger = pmp.Ledger(epsilon=1)
+    release = pmp.sample(plan, ledger=ledger, progressbar=False)
+    assert 0.99 < float(ledger.spent[0]) <= 1.0
+    assert float(ledger.spent[1]) == 0.0
+    said = " ".join(release.guarantee.assumptions)
+    assert "public grid" in said
+    assert "2**-30" in said
+    assert "steps of the proximal sampler" in said
+    assert "pure" in release.facts["claim"]
+    assert "own public grid" in release.facts["grid"]
+    assert "T29" in release.guarantee.theorem
+    assert "lin2025purifying" in release.cite()
+    values = release.posterior["beta"].values.reshape(-1, D)
+    grid = public_grid(plan.private, whiten(plan.private), 12)
+    assert np.array_equal(grid.nearest(values), values)
+
+
+def test_with_delta_the_gaussian_road_stays(boxed):
+    assert choose(boxed) == pmp.Proximal()
+    assert choose(boxed, pure=True) == choose(boxed, "proximal", pure=True)
+    assert choose(boxed, pmp.Proximal(), pure=True) == pmp.Proximal()  # as named
+    with pytest.raises(pmp.Unsupported, match="more delta than there is"):
+        pmp.calibrate(boxed, epsilon=1, sampler=pmp.Proximal())
+
+
+def test_without_ends_there_is_no_range_to_price_it_by_whatever_the_delta():
+    open_ended, budget = one_coefficient(1, box=None), Affordable(1.0, 1e-3, 1)
+    for method, priced in ((pmp.Proximal(), True), (pmp.Proximal(pure=True), False)):
+        regions = Regions(open_ended, lambda private, method=method: method, None, 3)
+        assert (regions.as_given(budget) is not None) == priced
+
+
+def test_alternatives_tell_the_pure_form_where_there_is_no_delta(plan, boxed):
+    told = {c.name: c for c in plan.alternatives()}
+    assert "pure" in told["proximal"].claim
+    assert told["proximal"].seconds > 0
+    assert "t = 1e-10" in {c.name: c for c in candidates(boxed, 1)}["proximal"].claim
+
+
+def test_steps_follow_the_grid_and_too_many_are_refused_with_the_cure(boxed, monkeypatch):
+    steps = {
+        bits: pmp.Proximal(pure=True, bits=bits)._schedule(boxed).steps for bits in (4, 12, 40)
+    }
+    assert steps[4] < steps[12] < steps[40]
+    # ln |Y| is d bits ln 2 and some: so much more of the logarithm of the divergence.
+    more = [
+        purified_log_kl(SLACK, purify.GAMMA, public_grid(boxed, whiten(boxed), b).log_points)
+        for b in (12, 40)
+    ]
+    assert (more[0] - more[1]) == pytest.approx(28 * D * math.log(2), rel=0.05)
+    monkeypatch.setattr(linear, "MOST_STEPS", steps[12] - 1)
+    with pytest.raises(pmp.Unsupported, match=f"(?s){steps[12]} for 12 records.*bits=8"):
+        pmp.Proximal(pure=True).terms(boxed)
+
+
+@pytest.mark.parametrize("bits", [3, 41, 8.0, None])
+def test_grids_that_are_none_are_refused(boxed, bits):
+    with pytest.raises(pmp.DomainError, match="bits"):
+        pmp.Proximal(pure=True, bits=bits).check(boxed)
+
+
+def test_the_claim_is_not_one_of_floating_point(boxed):
+    with pytest.raises(pmp.Unsupported, match="floating point"):
+        pmp.calibrate(boxed, epsilon=1, sampler=pmp.Proximal(pure=True), strict=True)
+
+
+# ---- the draws ------------------------------------------------------------------------------
+
+
+def one_coefficient(answer, box=(-2, 2)):
+    at = np.array([1.0, -0.4, 0.7])
+    with pm.Model(coords={"i": range(3)}) as model:
+        x = pm.Data("x", at, dims="i")
+        logit = pm.Normal("b", 0.0, 1.0) * x
+        pm.Bernoulli("y", logit_p=logit, observed=np.array([answer, 0, 1]), dims="i")
+    private = pmp.privatize(model, records="i", domain={"x": (-1, 1)})
+    return private if box is None else pmp.trim(private, box={"b": box})
+
+
+def test_parts_of_a_draw_are_purified_where_they_run():
+    private, method = one_coefficient(0), pmp.Proximal(pure=True, bits=4)
+    with ThreadPoolExecutor(1) as pool:
+        found = method.sample(private, 5, SeededRandomness.from_seed(3), lambda done: None, pool)
+    grid = public_grid(private, whiten(private), 4)
+    assert np.array_equal(grid.nearest(found["b"][:, None])[:, 0], found["b"])
+
+
+def test_draws_have_the_law_of_the_posterior_on_the_grid():
+    private, draws = one_coefficient(1), 6000
+    method = pmp.Proximal(pure=True, bits=4)
+    found = method.sample(private, draws, SeededRandomness.from_seed(3), lambda done: None)["b"]
+    fine = np.linspace(-2, 2, 200_001)
+    u = fine[:, None] * np.array([1.0, -0.4, 0.7])
+    weight = np.exp((np.array([1, 0, 1]) * u - np.logaddexp(0, u)).sum(axis=1) - fine**2 / 2)
+    grid = public_grid(private, whiten(private), 4)
+    points, where = np.unique(grid.nearest(fine[:, None])[:, 0], return_inverse=True)
+    expected = np.bincount(where, weight) / weight.sum() * draws
+    assert set(found) <= set(points)
+    seen = np.array([np.count_nonzero(found == point) for point in points])
+    chi2 = float(((seen - expected) ** 2 / expected).sum())
+    assert special.chdtrc(len(points) - 1, chi2) > 1e-6

@@ -18,14 +18,15 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
-from pytensor.tensor.basic import Alloc, Join
+from pytensor.tensor.basic import Alloc, Join, MakeVector
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.math import All
-from pytensor.tensor.shape import SpecifyShape
+from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
+from pytensor.tensor.variable import TensorConstant
 
 from pymc_private.analysis.addends import joined
-from pymc_private.analysis.expressions import expressions, mix
+from pymc_private.analysis.expressions import expressions, mix, of_value
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
 from pymc_private.analysis.intervals.indexing import TAKE
 from pymc_private.analysis.matching import joined_along
@@ -227,16 +228,20 @@ class Slicer:
         if self.reads is None or not self.reads(c):
             return c
         node = c.owner
-        if node is not None and isinstance(node.op, All):
+        if node is None:
+            raise NoSlice
+        if isinstance(node.op, All) and not c.type.ndim:
             inner = node.inputs[0]
             sizes = self.concrete.shape(inner)
-            fits = len(sizes) == len(shape) and all(
+            if len(sizes) == len(shape) and all(
                 mine in (1, size) for mine, size in zip(sizes, shape, strict=True)
-            )
-            if node.outputs[0].type.ndim or not fits:
-                raise NoSlice
-            return node.op(self.sliced(inner, self._within(inner, ranges, shape)))
-        if node is not None and isinstance(node.op, (*CONJOINING, Elemwise)) and not c.type.ndim:
+            ):
+                return node.op(self.sliced(inner, self._within(inner, ranges, shape)))
+            if inner.owner is not None and isinstance(inner.owner.op, MakeVector):
+                return node.op(self._condition(inner, ranges, shape))
+        elif isinstance(node.op, (*CONJOINING, Elemwise)) and all(
+            v.type.ndim == 0 for v in node.inputs
+        ):
             return node.op(*(self._condition(v, ranges, shape) for v in node.inputs))
         raise NoSlice
 
@@ -259,7 +264,11 @@ def blocks(
         All rows in order; None where there is no joint, or no proof.
     """
     shape = given.concrete.shape(variable)
-    ends = sorted(k for k in _joints(variable, 0, given.concrete, {}) if 0 < k < shape[0]) if shape else []
+    ends = (
+        sorted(k for k in _joints(variable, 0, given.concrete, {}) if 0 < k < shape[0])
+        if shape
+        else []
+    )
     if not 0 < len(ends) <= MOST_JOINTS:
         return None
     slicer = Slicer(given.concrete, reads)
@@ -273,9 +282,7 @@ def blocks(
     return found if given.proves(slicer.moved) else None
 
 
-def lifted(
-    variable: Variable, reads: Callable[[Variable], bool], given: Given
-) -> Variable | None:
+def lifted(variable: Variable, reads: Callable[[Variable], bool], given: Given) -> Variable | None:
     """The same with slices of leaves only, where slices of slices or of sums can be moved.
 
     Parameters
@@ -293,6 +300,8 @@ def lifted(
     slicer = Slicer(given.concrete)
 
     def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
+        if isinstance(node.op, Shape | Shape_i):  # how many records there are is no secret here
+            return pt.constant(given.concrete(node.outputs[0]))
         if not isinstance(node.op, Subtensor) or not reads(node.outputs[0]):
             return None
         whole = node.op.make_node(*inputs)
@@ -329,18 +338,27 @@ class Given:
 
         Conditions are left aside: `Slicer` keeps them, or asks them of each block.
         """
+        ends = [v for before, _, after in moved for v in (before, after)]
+        plain = rebuild(ends, {v: v for v in ancestors(ends) if v.owner is None}, _unconditional)
+        arrays = [v for v in ancestors(plain) if isinstance(v, TensorConstant) and v.data.ndim]
+        inputs = {v: v.type() for v in arrays}
         marks = {
             v: mix(k, np.arange(np.size(value)).reshape(np.shape(value)))
             for k, (v, value) in enumerate(self.values.items())
             if not hasattr(v, "get_value")
         }
-        ends = [v for before, _, after in moved for v in (before, after)]
-        plain = rebuild(ends, {v: v for v in ancestors(ends) if v.owner is None}, _unconditional)
-        found = expressions(plain, marks, self.values)
-        return all(
-            np.array_equal(before[_slices(ranges)], after)
-            for before, after, (_, ranges, _) in zip(found[::2], found[1::2], moved, strict=True)
-        )
+        opened = {inputs[v]: of_value(v.data) for v in arrays}
+        values = dict(self.values) | {inputs[v]: v.data for v in arrays}
+        # With public arrays as inputs: what reads nothing else would have its value for a mark.
+        forms = ((plain, marks), (rebuild(plain, inputs), marks | opened))
+        slices = [_slices(ranges) for _, ranges, _ in moved]
+        return any(_agree(expressions(f, m, values), slices) for f, m in forms)
+
+
+def _agree(found: list[np.ndarray], slices: list[tuple[slice, ...]]) -> bool:
+    """Whether each slice of a first array is the second."""
+    pairs = zip(found[::2], found[1::2], slices, strict=True)
+    return all(np.array_equal(before[where], after) for before, after, where in pairs)
 
 
 def _unconditional(node: Apply, inputs: list[Variable]) -> Variable | None:

@@ -20,9 +20,9 @@ from pymc_private.analysis import (
     MIXED,
     NONE,
     expressions,
+    joints,
     refuse_joint_conditions,
     row_labels,
-    slicing,
 )
 from pymc_private.analysis.addends import addends, direct
 from pymc_private.analysis.expressions import mix
@@ -153,12 +153,12 @@ class Cutter:
 
     def _parted(self, part: Variable, reads: _Reads) -> list[Variable] | None:
         """What adds up to a part that is no window by itself: a step towards windows."""
-        given = slicing.Given(self.concrete, self.values)
-        plain = None if part in self._lifted else slicing.lifted(part, reads, given)
+        given = joints.Given(self.concrete, self.values)
+        plain = None if part in self._lifted else joints.lifted(part, reads, given)
         if plain is not None:
             self._lifted.add(plain)
             return [plain]
-        rows = slicing.blocks(part, reads, given)
+        rows = joints.blocks(part, reads, given)
         return addends(part, reads, self.concrete) if rows is None else rows
 
     def _tried(self, name: str, part: Variable) -> Iterator[Window | None]:

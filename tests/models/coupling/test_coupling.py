@@ -16,7 +16,7 @@ from pymc_private.models.coupling import neighborhoods, slices, windows
 from pymc_private.models.fingerprint import model_fingerprint
 from tests.models.sequences import BY_NAME, SEQUENCES, N, log_density, random_point
 
-QUICK = ("started chain", "AR(1)", "random walk", "correlated errors")
+QUICK = ("started chain", "AR(1)", "random walk", "correlated errors", "padded lag")
 ALL = [
     s.name if s.name in QUICK else pytest.param(s.name, marks=pytest.mark.audit) for s in SEQUENCES
 ]

@@ -158,6 +158,12 @@ def second_differences(y: np.ndarray) -> None:
     pm.Potential("fit", -0.5 * (change[1:] - change[:-1] - pm.Normal("mu")) ** 2)
 
 
+def circle(y: np.ndarray) -> None:
+    """The last record stands before the first."""
+    y = data(y)
+    pm.Potential("fit", -0.5 * (y - pm.Normal("rho") * pt.roll(y, 1)) ** 2)
+
+
 FLIP = float(np.log(0.9 / 0.1))
 CELLS = {"p": (0.1, 0.9)}
 
@@ -182,6 +188,8 @@ SEQUENCES = [
     # An end is read by one row or its neighbor by two; inner ones add up to 1 - 2 + 1.
     Sequence("second differences", second_differences, 0, {"mu": (-0.9, 0.9)}, readers=3,
              exact=3.6),
+    Sequence("circle", circle, 0, {"rho": (-0.9, 0.9)}, exact=7.2,
+             keywords={"constants": "public"}),
     Sequence("by positions", by_positions, 0, {"rho": (-0.9, 0.9)}),
 ]  # fmt: skip
 BY_NAME = {sequence.name: sequence for sequence in SEQUENCES}

@@ -293,7 +293,7 @@ def two_blocks(y):
 
 
 MIXING = {
-    rolled: "the factor 'fit' reads several records at once",
+    rolled: "different records are computed differently",  # the first reads the last
     sorted_neighbors: "the factor 'fit' reads several records at once",
     cumulated: "the factor 'fit' reads several records at once",
     order_from_a_parameter: "size of a part of the model depends on the records or on a parameter",

@@ -10,7 +10,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor import special
-from pytensor.tensor.basic import MakeVector
+from pytensor.tensor.basic import Join, MakeVector
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.extra_ops import CumOp
@@ -96,6 +96,9 @@ def _move(op: Op, node: Apply, reading: Reading, *facts: Fact) -> list[Marks]:
         reading.concrete(v) if position in parameters else _signed(fact.marks)
         for position, (v, fact) in enumerate(zip(node.inputs, facts, strict=True))
     ]
+    if isinstance(op, Join):  # by itself it would cast marks to the type of the numbers
+        axis, parts = (op.axis, arguments) if not parameters else (arguments[0], arguments[1:])
+        return [_unsigned(np.concatenate(parts, axis=int(axis)))]
     return [_unsigned(out) for out in perform(node, arguments)]
 
 

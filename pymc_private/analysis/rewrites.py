@@ -21,6 +21,7 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
 
 from pymc_private.analysis import cumulative, joining
+from pymc_private.analysis.cells import is_zero
 from pymc_private.analysis.exponentials import log_of_exponentials
 from pymc_private.analysis.intervals import has_rule
 from pymc_private.analysis.logsumexp import log_sum_exp
@@ -48,11 +49,13 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
     )
     exact = FunctionGraph(outputs=list(copies), clone=False)
     first = (_unfolded, _log_of_sum, log_of_exponentials)
-    for join in (*first, *joining.RAW, *cumulative.RAW, _numbers_as_floats):
+    for join in (*first, *joining.RAW, *cumulative.RAW, _numbers_as_floats, _zero_over):
         walk_where_needed(join, exact)
     whole = list(exact.outputs)
     graph = FunctionGraph(outputs=whole, clone=False)
     _pytensors_own().rewrite(graph)
+    while walk_where_needed(_zero_over, graph):
+        _pytensors_own().rewrite(graph)
     for join in (
         _log_of_complement,
         _complement_of_complement,
@@ -65,8 +68,22 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
 
 @cache
 def _pytensors_own() -> GraphRewriter:
-    """PyTensor's canonical and stable forms: making the list takes as long as using it."""
-    return optdb.query(RewriteDatabaseQuery(include=("canonicalize", "stabilize")))
+    """PyTensor's canonical and stable forms: making the list takes as long as using it.
+
+    `_zero_over` stands for its 0 / x = 0, which in PyTensor 2 is written with the shape of the
+    quotient itself, is read as one more quotient, and so never ends.
+    """
+    forms = RewriteDatabaseQuery(include=("canonicalize", "stabilize"), exclude=("local_zero_div",))
+    return optdb.query(forms)
+
+
+@node_rewriter([Elemwise])
+def _zero_over(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """0 / x = 0, by the shape of x."""
+    if not isinstance(node.op.scalar_op, ps.TrueDiv | ps.IntDiv) or not is_zero(node.inputs[0]):
+        return None
+    zero = pt.cast(node.inputs[0], node.outputs[0].type.dtype)
+    return [pt.second(node.inputs[1], zero)]
 
 
 @node_rewriter([OpFromGraph])

@@ -34,6 +34,11 @@ CASES = {
     "another one": lambda: getattr(pt, "xlogy", lambda a, b: a * pt.log(b))(X**2, X**2),
     "complement of a complement": lambda: pt.log1mexp(pt.log1mexp(-(X**2))) * 2.0,
     "small integers": lambda: (2.0 - SMALL) + (2.0 - SMALL) - SMALL * 2.0,
+    # PyTensor 2 by itself never returns from these.
+    "zeros over a number": lambda: np.zeros(2) / X[0] + X,
+    "zeros over a vector": lambda: pt.exp(0.0 / X) + pt.zeros_like(X) / X,
+    "a zero found on the way": lambda: (X - X) / X + (0.0 * X) // X,
+    "cells of a scaled identity": lambda: (np.eye(2) / X[0])[0, 1] / pt.sqrt(X[0] ** 2) + X,
     "small integers squared": lambda: (1.0 - SMALL) * (1.0 - SMALL) * X,
 }
 

@@ -571,6 +571,11 @@ def mv_normal_of_free_correlation(d: Data) -> None:
     pm.MvNormal("y", np.zeros(2), cov=cov, observed=d["y"])
 
 
+@entry(PAIRS, {"y": (-2, 2)}, {"m": (-1, 1), "s": (0.5, 2)}, keywords=ROWS)
+def mv_normal_of_scaled_identity(d: Data) -> None:
+    pm.MvNormal("y", normal(shape=2), cov=np.eye(2) / positive(), observed=d["y"])
+
+
 PACKED = (np.array([0.5, -0.5, 0.5]), np.array([2.0, 0.5, 2.0]))
 
 

@@ -133,6 +133,37 @@ def by_positions(y: np.ndarray) -> None:
     pm.Potential("fit", -0.5 * pt.sqr(y[now] - mean))
 
 
+def padded_lag(y: np.ndarray) -> None:
+    """The first row is given a number in place of a record before it."""
+    y, rho = data(y), pm.Normal("rho")
+    pm.Normal("step", rho * pt.concatenate([[0.0], y[:-1]]), 1.0, observed=y)
+
+
+def padded_lags(y: np.ndarray) -> None:
+    """Two orders, one with a parameter before the start and one put into zeros."""
+    y, rho, start = data(y), pm.Normal("rho", shape=2), pm.Normal("start")
+    twice = pt.set_subtensor(pt.zeros_like(y)[2:], y[:-2])
+    mean = rho[0] * pt.concatenate([start[None], y[:-1]]) + rho[1] * twice
+    pm.Potential("fit", -0.5 * ((y - mean) ** 2).mean())
+
+
+def padded_chain(y: np.ndarray) -> None:
+    """The state before the first has a row of its own."""
+    y, p = data(y), pm.Beta("p", 1, 1, shape=3)
+    pm.Bernoulli("chain", p[pt.concatenate([[2], y[:-1]])], observed=y)
+
+
+def second_differences(y: np.ndarray) -> None:
+    change = pt.diff(data(y))
+    pm.Potential("fit", -0.5 * (change[1:] - change[:-1] - pm.Normal("mu")) ** 2)
+
+
+def circle(y: np.ndarray) -> None:
+    """The last record stands before the first."""
+    y = data(y)
+    pm.Potential("fit", -0.5 * (y - pm.Normal("rho") * pt.roll(y, 1)) ** 2)
+
+
 FLIP = float(np.log(0.9 / 0.1))
 CELLS = {"p": (0.1, 0.9)}
 
@@ -149,6 +180,16 @@ SEQUENCES = [
     Sequence("moving window", moving_window, 0, {"mu": (-1, 1)}, readers=3, exact=8.0),
     Sequence("correlated errors", correlated_errors, 0, {"slope": (-1, 1), "rho": (-0.9, 0.9)},
              keywords={"public": ["time"]}, ceiling=1.1),
+    # 2 (|y| + |y'|) |rho| on both sides of a record that is 1 or -1, and its neighbors.
+    Sequence("padded lag", padded_lag, 0, {"rho": (-0.9, 0.9)}, exact=7.2),
+    Sequence("padded lags", padded_lags, 0, {"rho": (-0.5, 0.5), "start": (-1, 1)}, readers=3,
+             ceiling=1.1),
+    Sequence("padded chain", padded_chain, 2, CELLS, exact=4 * FLIP),
+    # An end is read by one row or its neighbor by two; inner ones add up to 1 - 2 + 1.
+    Sequence("second differences", second_differences, 0, {"mu": (-0.9, 0.9)}, readers=3,
+             exact=3.6),
+    Sequence("circle", circle, 0, {"rho": (-0.9, 0.9)}, exact=7.2,
+             keywords={"constants": "public"}),
     Sequence("by positions", by_positions, 0, {"rho": (-0.9, 0.9)}),
 ]  # fmt: skip
 BY_NAME = {sequence.name: sequence for sequence in SEQUENCES}

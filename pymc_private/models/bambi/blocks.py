@@ -145,10 +145,21 @@ def _own_arrays(component: Any, known: Variables) -> Iterator[tuple[np.ndarray, 
             yield predictor, _product(expression.name, expression.components, predictor, known)
 
 
-def _beside_response(bambi_model: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """What stands beside the response, as the trials in ``p(y, trials)``."""
+def weights_of(bambi_model: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """The w of ``weighted(y, w)``, by name."""
+    if getattr(_response(bambi_model), "is_weighted", False):
+        yield from _beside_response(bambi_model)
+
+
+def _response(bambi_model: Any) -> Any:
+    """The term of the response."""
     term = _either(bambi_model, "response_term", "response_component")
-    term = getattr(term, "term", term) if not hasattr(term, "family") else term
+    return getattr(term, "term", term) if not hasattr(term, "family") else term
+
+
+def _beside_response(bambi_model: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """What stands beside the response, as the trials in ``p(y, trials)``; weights."""
+    term = _response(bambi_model)
     data = np.asarray(term.term.data)
     call = getattr(term.term.components[0], "call", None)
     names = [str(arg) for arg in getattr(call, "args", ())]

@@ -19,7 +19,14 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
-from pymc_private.models.bambi.blocks import Variables, blocks_of, data_name, roots
+from pymc_private.models.bambi.blocks import (
+    Variables,
+    blocks_of,
+    data_name,
+    roots,
+    weights_of,
+)
+from pymc_private.models.bambi.weights import name_weights
 from pymc_private.models.compat import copy_model
 from pymc_private.models.domains.domain import Categories, Domain
 from pymc_private.models.sources import candidates, constants_with_axis
@@ -94,6 +101,8 @@ def named_terms(bambi_model: Any, given: pm.Model) -> NamedTerms:
             if written is not None:
                 swaps[constant] = written
     replace_constants(copy, swaps)
+    for name, values in weights_of(bambi_model):
+        name_weights(copy, values, lambda n=name, v=values: known[known.add(n, v)])  # type: ignore[misc]
     read = set(ancestors(roots(copy)))
     used = {name: v for name, v in known.shared.items() if v in read}
     for variable in used.values():

@@ -16,7 +16,14 @@ import numpy as np
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
-from pymc_private.analysis import MIXED, NONE, expressions, refuse_joint_conditions, row_labels
+from pymc_private.analysis import (
+    MIXED,
+    NONE,
+    expressions,
+    joints,
+    refuse_joint_conditions,
+    row_labels,
+)
 from pymc_private.analysis.addends import addends, direct
 from pymc_private.analysis.expressions import mix
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
@@ -116,6 +123,7 @@ class Cutter:
             if hasattr(v, "get_value") and np.shape(value).count(n) == 1:
                 self.leaves[v] = Leaf(v, np.shape(value).index(n), None)
         self.given = Inputs(self.leaves, self.values, n)
+        self._lifted: set[Variable] = set()
 
     def windows(self, name: str, term: Variable) -> tuple[list[Window], list[Variable]]:
         """Windows that a factor is made of, and parts of it that read no record.
@@ -137,11 +145,21 @@ class Cutter:
             if window is not None:
                 found.append(window)
                 continue
-            parts = addends(part, _Reads(trail), self.concrete)
+            parts = self._parted(part, _Reads(trail))
             if parts is None:
                 raise uncut(name, bool(np.any(trail[part] == MIXED)))
             queue = [*parts, *queue]
         return found, [part.sum() for part in public]
+
+    def _parted(self, part: Variable, reads: _Reads) -> list[Variable] | None:
+        """What adds up to a part that is no window by itself: a step towards windows."""
+        given = joints.Given(self.concrete, self.values)
+        plain = None if part in self._lifted else joints.lifted(part, reads, given)
+        if plain is not None:
+            self._lifted.add(plain)
+            return [plain]
+        rows = joints.blocks(part, reads, given)
+        return addends(part, reads, self.concrete) if rows is None else rows
 
     def _tried(self, name: str, part: Variable) -> Iterator[Window | None]:
         """The part as a window, with its rows along each axis in turn."""

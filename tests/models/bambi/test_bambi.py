@@ -11,6 +11,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import DomainError, Unsupported
+from pymc_private.models.bambi import weights
 from tests.models.brute_force import own_logp, random_points
 
 bmb = pytest.importorskip("bambi")
@@ -214,13 +215,47 @@ def test_columns_that_bambi_centered_are_refused_with_the_cure():
         pmp.privatize(model, records="__obs__", domain={"x": X})
 
 
-def test_weights_inside_the_likelihood_are_refused_unless_claimed_public():
+def with_weights(given, **words):
+    """Weighted normal outcomes; the box keeps their scale known but for a little."""
+    domain = {"weighted(real, w)": Y, "x": X}
+    private = pmp.privatize(
+        given, records="__obs__", domain=domain | words.pop("domain", {}), **words
+    )
+    return pmp.trim(private, box={"x": (-1, 1), "Intercept": (-1, 1), "sigma": (1, 1.001)})
+
+
+def test_weights_inside_the_likelihood_are_a_column_of_the_record():
+    """-w (y - mu)^2 / 2 at y = 2 and -2, mu = 2 and -2, w = 3 (data stay below 1): 8 w twice."""
+    data = table().assign(w=np.random.default_rng(8).uniform(0, 1, N))
+    given = bmb.Model("weighted(real, w) ~ x", data, auto_scale=False, center_predictors=False)
+    given.build()
+    assert set(pmp.constants(given)["name"]) == {"x", "w"}
+    with pytest.raises(DomainError, match=r"not declared|no declared domain"):
+        with_weights(given)
+    private = with_weights(given, domain={"w": (0, 3)})
+    agree(private, given)
+    assert {s.name for s in private.sources} == {"weighted(real, w)", "data[w]", "data[x]"}
+    found = pmp.certify(private, progressbar=False)
+    assert 48.0 * (1 - 1e-9) <= found.searched <= found.range < 48.01
+
+
+def test_weights_may_be_public_or_claimed_with_all_constants():
     model = build("weighted(real, off) ~ x", "gaussian")
     domain = {"weighted(real, off)": Y}
-    with pytest.raises(DomainError, match="not declared"):
-        pmp.privatize(model, records="__obs__", domain=domain | {"x": X})
+    named = pmp.privatize(model, records="__obs__", domain=domain | {"x": X}, public=["off"])
+    assert "'data[off]' is public" in named.claims
+    agree(named, model)
     private = pmp.privatize(model, records="__obs__", domain=domain, constants="public")
     assert any("public" in claim for claim in private.claims)
+
+
+def test_a_weight_that_stayed_in_the_code_would_be_refused(monkeypatch):
+    """A planted fault: the column is not found in the density."""
+    monkeypatch.setattr(weights, "_density", lambda *_: None)
+    model = build("weighted(real, off) ~ x", "gaussian")
+    domain = {"weighted(real, off)": Y, "x": X}
+    with pytest.raises(DomainError, match="not declared"):
+        pmp.privatize(model, records="__obs__", domain=domain)
 
 
 def test_a_name_that_is_not_in_the_formula_is_refused():

@@ -16,7 +16,7 @@ from pymc_private.models.coupling import neighborhoods, slices, windows
 from pymc_private.models.fingerprint import model_fingerprint
 from tests.models.sequences import BY_NAME, SEQUENCES, N, log_density, random_point
 
-QUICK = ("started chain", "AR(1)", "random walk", "correlated errors")
+QUICK = ("started chain", "AR(1)", "random walk", "correlated errors", "padded lag")
 ALL = [
     s.name if s.name in QUICK else pytest.param(s.name, marks=pytest.mark.audit) for s in SEQUENCES
 ]
@@ -293,7 +293,7 @@ def two_blocks(y):
 
 
 MIXING = {
-    rolled: "the factor 'fit' reads several records at once",
+    rolled: "different records are computed differently",  # the first reads the last
     sorted_neighbors: "the factor 'fit' reads several records at once",
     cumulated: "the factor 'fit' reads several records at once",
     order_from_a_parameter: "size of a part of the model depends on the records or on a parameter",

@@ -314,12 +314,6 @@ def z_score_inside():
     pm.Normal("y", mean, 1, observed=np.zeros(N), dims="i")
 
 
-def lag():
-    y = pm.Data("y", Y, dims="i")
-    before = pt.concatenate([[0.0], y[:-1]])
-    pm.Normal("z", pm.Normal("b") * before, 1, observed=y, dims="i")
-
-
 def reversed_rows():
     y = pm.Data("y", Y, dims="i")
     pm.Potential("fit", -((y - pm.Normal("mu") * y[::-1]) ** 2))
@@ -382,7 +376,6 @@ COUPLED = [
     gaussian_process,
     mean_inside,
     z_score_inside,
-    lag,
     reversed_rows,
     sorted_rows,
     cumulated,

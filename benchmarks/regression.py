@@ -177,7 +177,7 @@ def main() -> None:
     """Run and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reps", type=int, default=20)
-    parser.add_argument("--sets", nargs="*", default=list(SETS)[:-1])  # the last takes half an hour
+    parser.add_argument("--sets", nargs="*", default=list(SETS)[:-1])  # the last takes an hour
     parser.add_argument("--deltas", type=float, nargs="*", help="only these")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
     options = parser.parse_args()

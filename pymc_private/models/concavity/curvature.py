@@ -147,11 +147,11 @@ class Factor:
     @cached_property
     def h(self) -> Variable:
         """The density as a function of `inputs`, simplified."""
-        special = specialize_on_line(self.cut, self.box)
-        kinked = without_signs(special)
-        special = special if kinked is special else simplify([kinked])[0]
-        named = name_normal_tails(special)
-        return special if named is special else simplify([named])[0]
+        found = specialize_on_line(self.cut, self.box)
+        for form in (without_signs, name_normal_tails):
+            made = form(found)
+            found = found if made is found else simplify([made])[0]
+        return found
 
     @cached_property
     def slopes(self) -> list[Variable]:

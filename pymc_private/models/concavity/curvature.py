@@ -261,10 +261,9 @@ class Factor:
         if np.any(rise > 1e-290):
             worst = int(np.argmax(rise))
             core = self.cores[int(np.searchsorted(np.cumsum(self.sizes), worst, side="right"))]
-            raise NotConcave(
-                f"the log density of '{self.names(core)}' is not shown to be concave: its second "
-                f"derivative is only known to be at most {rise[worst]:.3g}"
-            )
+            known = f"its second derivative is only known to be at most {rise[worst]:.3g}"
+            name = self.names(core)
+            raise NotConcave(f"the log density of '{name}' is not shown to be concave: {known}")
         return Curves(
             predictors=tuple(self.cores),
             low=-low,
@@ -277,7 +276,7 @@ class Factor:
         )
 
     def _all_names(self) -> str:
-        return ", ".join(dict.fromkeys(self.names(core) for core in self.cores))
+        return ", ".join(dict.fromkeys(map(self.names, self.cores)))
 
     def gaps(
         self, second: Sequence[Variable] | None, rows: np.ndarray | None, known: np.ndarray
@@ -292,11 +291,11 @@ class Factor:
         if not set(ancestors(self.cores)).isdisjoint(self.records):
             return known
         others = {v: v.type(name=f"{v.name}'") for v in self.records}
-        copies = [Column(others[c.variable], c.role, c.bounds, c.levels)
-                  for c in self.columns if c.variable in others]  # fmt: skip
+        read = [c for c in self.columns if c.variable in others]
+        copies = [Column(others[c.variable], c.role, c.bounds, c.levels) for c in read]
         theirs = rebuild(self.slopes, others)
         difference = [simplify([a - b])[0] for a, b in zip(self.slopes, theirs, strict=True)]
         twice = Extremes(self.line, [*self.columns, *copies], difference, rows)
-        if second is not None and set(ancestors(list(second))).isdisjoint(self.records):
+        if not (second is None or set(ancestors(list(second))) & set(self.records)):
             twice.at_one_point()
         return np.minimum(twice.magnitudes(), known)

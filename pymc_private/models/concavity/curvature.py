@@ -283,8 +283,7 @@ class Factor:
     ) -> np.ndarray:
         """sup over u, x, y of h'(u; x) - h'(u; y), where the predictors read no record.
 
-        Where h' is the integral of h'' and h'' reads no record, the difference does not depend on
-        u, and one u is enough.
+        Where h' integrates an h'' that reads no record, the difference is the same at each u.
         """
         if not self.records:
             return self.zeros

@@ -146,8 +146,8 @@ def _strict_terms(private: PrivateModel, tv: float) -> Terms:
         strict=True,
         theorem="T18, T21",
         assumption=f"{schedule.steps} steps of the proximal sampler from the prior, whose centers "
-        f"and scales are doubles; floating point costs {number(lost.tv)} of t, for IEEE doubles and "
-        "functions of NumPy and SciPy that are right to 2**-45",
+        f"and scales are doubles; floating point costs {number(lost.tv)} of t, for IEEE doubles "
+        "and functions of NumPy and SciPy that are right to 2**-45",
     )
 
 

@@ -160,6 +160,13 @@ class _Edges:
             return False
         return not fact.poles and not np.isnan(fact.lower).any() and not np.isnan(fact.upper).any()
 
+    def _scores_are_real(self, node: Apply) -> bool:
+        """Whether no score of a softmax is infinite; the trail may begin at its shares."""
+        (scores,) = node.inputs
+        if scores not in self.trail.facts:
+            self.trail.facts.update(bounds([scores], self.trail.given).facts)
+        return self._is_real(scores)
+
     def open(self, variable: Variable, side: int) -> bool:
         """Whether the lower (side -1) or upper (side 1) end of a node is never attained."""
         fact = self.trail.facts.get(variable)
@@ -173,7 +180,7 @@ class _Edges:
         if isinstance(node.op, DimShuffle):
             return self.open(node.inputs[0], side)
         if isinstance(node.op, ts.Softmax):  # of real numbers no share is zero
-            return side < 0 and bool(np.all(fact.lower <= 0.0)) and _is_unmasked(node.inputs[0])
+            return side < 0 and bool(np.all(fact.lower <= 0.0)) and self._scores_are_real(node)
         op = getattr(node.op, "scalar_op", None)
         low, high = LIMITS.get(type(op), (-np.inf, np.inf))
         if np.all(fact.lower <= low) if side < 0 else np.all(fact.upper >= high):
@@ -203,12 +210,6 @@ class _Edges:
             one_sign = bool(np.all(fact.lower >= 0.0) or np.all(fact.upper <= 0.0))
             return one_sign and self.open(unknown[0], -sign)
         return self.open(unknown[0], sign)
-
-
-def _is_unmasked(scores: Variable) -> bool:
-    """Whether no score is minus infinity because the model says so."""
-    numbers = [v.data for v in ancestors([scores]) if isinstance(v, pt.TensorConstant)]
-    return not any(np.isinf(number).any() for number in numbers)
 
 
 _MIRROR: dict[type, Any] = {ps.EQ: ps.eq, ps.GT: ps.lt, ps.GE: ps.le, ps.LT: ps.gt, ps.LE: ps.ge}

@@ -141,8 +141,9 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
         X, y
             As in `fit`.
         records : {"new", "same"}
-            "new": no record was in an earlier fit, so that each is protected by one promise; if
-            this ledger holds it, nothing more is charged. "same": some were; charged in full.
+            "new": no record was in an earlier fit or update, of this estimator or a copy of it, so
+            that each is protected by one promise; if this ledger holds it, nothing more is charged.
+            "same": some were; charged in full.
         """
         return self._count(X, y, other_records(records))
 

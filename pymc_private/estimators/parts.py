@@ -17,7 +17,9 @@ from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.privacy.noisy_counts import GAUSSIAN
 
-OTHERS = "no record of an update with new records was in an earlier fit"
+OTHERS = (
+    "no record of an update with new records was in an earlier fit or update, here or of a copy"
+)
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def check_posterior(dataset: xr.Dataset, *, records: object = None) -> xr.Datase
 
 def fingerprint(dataset: xr.Dataset, header: str) -> str:
     """Hash a checked posterior and its header (SHA-256, hex): equal content, equal fingerprint."""
-    seal = hashlib.sha256(header.encode())
+    seal = hashlib.sha256(header.encode(errors="surrogatepass"))  # of damaged bytes
     for name in (*dataset.data_vars, *sorted(dataset.coords, key=str)):
         array = dataset.variables[name]
         values = array.values

@@ -54,8 +54,8 @@ class Terms:
 
 
 REAL = (
-    "real arithmetic and ideal randomness: the draws are exact for real numbers, then rounded to a "
-    "public grid"
+    "real arithmetic and ideal randomness: draws are as the sampler makes them of real numbers, "
+    "then rounded to a public grid"
 )
 STRICT = (
     "ideal randomness of the operating system; the draws are proved in floating point, as they are"

@@ -241,7 +241,7 @@ class Atom:
         besides = "" if infinite(self.mu) else f", {number(self.mu, 6)}-GDP"
         words = {
             "pure": f"{value}-DP",
-            "bounded_range": f"exact posterior draw of range {value}{besides}",
+            "bounded_range": f"posterior draw of range {value}{besides}",
             "zcdp": f"{value}-zCDP",
             "gdp": f"{value}-GDP",
             "discrete_gaussian": f"count with discrete Gaussian noise (1 / sigma = {value})",

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pytensor
+import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.scalar.basic import Exp
 from pytensor.scalar.math import Sigmoid
+from scipy.special import expit
 
 from pymc_private.analysis.rows import Concrete
 from pymc_private.models.conjugacy.patterns import arguments_of, elementwise_of, kind_of, numbers_of
@@ -16,8 +19,10 @@ from pymc_private.models.single_record import SingleRecord
 from pymc_private.models.sources import root
 from pymc_private.samplers.curves import Curve, Exponential, Logistic, Quadratic
 
-PROBES = (-2.0, -0.5, 0.7, 3.0)
-Reference = Callable[[float, float], float]
+PROBES = (-30.0, -2.0, -0.5, 0.0, 0.7, 3.0, 30.0)
+DIGITS = 2.0**-48
+"""Relative rounding of a slope in doubles, at most; no c other than 1 is meant to be this near."""
+Reference = Callable[[float, float], tuple[float, float]]
 
 
 def special_curve(
@@ -40,7 +45,7 @@ def special_form(
 ) -> tuple[type, Variable, float] | None:
     """Curve, observed entry of a record and weight at power one, or None. Reads no data.
 
-    The graph says that h is that of a known likelihood at c u + e, whose c and e the values at a
+    The graph says that h is that of a known likelihood at c u + e, whose c and e the slopes at a
     few points of u then tell to be 1 and 0.
     """
     model = private.base
@@ -53,7 +58,7 @@ def special_form(
     if known is None or observed is None or observed.type.ndim:
         return None
     kind, reference, weight, levels = known
-    if not _agrees(h, inputs[0], observed, reference, levels):
+    if not _agrees(h, inputs[0], observed, reference, weight, levels):
         return None
     return kind, observed, weight
 
@@ -68,33 +73,43 @@ def _observed(private: PrivateModel, rv: Variable, record: SingleRecord) -> Vari
 
 
 def _known(rv: Variable) -> tuple[type, Reference, float, tuple[float, ...]] | None:
+    """Curve, its slope at weight one as (part of y, other part), weight, and values of y to try."""
     name, arguments = kind_of(rv), arguments_of(rv)
     if name == "bernoulli" and elementwise_of(arguments[0])[0] is Sigmoid:
-        return Logistic, lambda u, y: y * u - float(np.logaddexp(0.0, u)), 1.0, (0.0, 1.0)
+        return Logistic, lambda u, y: (y, -float(expit(u))), 1.0, (0.0, 1.0)
     if name == "poisson" and elementwise_of(arguments[0])[0] is Exp:
-        return Exponential, lambda u, y: y * u - float(np.exp(u)), 1.0, (0.0, 3.0)
+        return Exponential, lambda u, y: (y, -float(np.exp(u))), 1.0, (0.0, 3.0)
     if name == "normal":
         sigma = numbers_of(arguments[1])
         if sigma is not None and sigma.size == 1:
             weight = 1.0 / float(sigma.ravel()[0]) ** 2
-            return Quadratic, lambda u, y: -0.5 * weight * (u - y) ** 2, weight, (-1.0, 2.0)
+            return Quadratic, lambda u, y: (y, -u), weight, (0.0, -1.0, 2.0)
     return None
 
 
 def _agrees(
-    h: Variable, u: Variable, y: Variable, reference: Reference, levels: tuple[float, ...]
+    h: Variable,
+    u: Variable,
+    y: Variable,
+    reference: Reference,
+    weight: float,
+    levels: tuple[float, ...],
 ) -> bool:
-    """Whether h, up to what no predictor moves, is the reference at the points tried."""
+    """Whether the slope of h is the reference at the points tried, to the last digits.
+
+    Relative to the size of its parts: at y = 0 the slopes are -w c s(c u + e), with s the sigmoid,
+    e^u or u, which tell c from 1 and e from 0 however small the weight w is.
+    """
     try:
+        slope = pytensor.grad(pt.sum(h), u)
         for level in levels:
             held = np.array(level).astype(y.type.dtype)
-            found = []
-            for probe in (0.0, *PROBES):
+            for probe in PROBES:
                 at = {u: np.full(u.type.shape, probe), y: held}
-                found.append(float(np.sum(Concrete(at)(h))))
-            exact = [reference(probe, level) for probe in (0.0, *PROBES)]
-            if not np.allclose(np.diff(found), np.diff(exact), rtol=1e-12, atol=1e-12):
-                return False
+                found = float(np.sum(Concrete(at)(slope)))
+                parts = [weight * part for part in reference(probe, level)]
+                if not abs(found - sum(parts)) <= DIGITS * sum(map(abs, parts)):
+                    return False
     except Exception:  # another input than these: some other likelihood
         return False
     return True

@@ -145,7 +145,7 @@ def round_to_grid(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> n
     """
     width = grid_width(lower, upper)
     steps = np.clip(np.round(values / width), np.ceil(lower / width), np.floor(upper / width))
-    return steps * width
+    return steps * width + 0.0  # -0.0 would be a point beside 0.0
 
 
 OPEN_GRID = (
@@ -171,4 +171,4 @@ def round_open(values: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """
     reach = np.maximum(np.ldexp(scale, 8 - GRID_BITS), np.ldexp(abs(values), 4 - MAGNITUDE_BITS))
     width = 2.0 ** np.floor(np.log2(np.maximum(reach, np.finfo(float).tiny)))
-    return np.round(values / width) * width
+    return np.round(values / width) * width + 0.0

@@ -27,6 +27,19 @@ def test_no_share_of_real_scores_is_zero():
     assert zeros_seen(lambda v: 2.0 * v + 1.0) == 0.0
 
 
+@pytest.mark.parametrize(
+    "scores",
+    [
+        lambda v: pt.log(pt.maximum(v, 0.0)),
+        lambda v: pt.log(pt.cast(v > 0.0, "float64")),
+        lambda v: pt.log(abs(v - FAR[1])),
+        lambda v: -1.0 / (v - FAR[1]) ** 2,
+    ],
+)
+def test_a_score_that_may_be_infinite_keeps_the_question(scores):
+    assert zeros_seen(scores) > 0.0
+
+
 @pytest.mark.parametrize("mask", [[0.0, -np.inf, 0.0], [-np.inf, 1.0, 1.0]])
 def test_a_masked_score_keeps_the_question(mask):
     assert zeros_seen(lambda v: v + np.array(mask)) > 0.0

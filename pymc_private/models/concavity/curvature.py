@@ -27,6 +27,7 @@ from pymc_private.models.concavity.kinks import (
     NotConcave,
     gradient_of,
     refuse_conditions,
+    refuse_predictors,
     without_kinks,
 )
 from pymc_private.models.concavity.meeting import inside, meeting
@@ -126,8 +127,7 @@ class Factor:
         self.records = [c.variable for c in columns if c.role is Role.RECORD]
         value = numbers_apart(value)
         self.cores = linear_predictors(value, list(parameters.values()), self.records)
-        if not self.cores:
-            raise NotConcave("it reads no parameter")
+        refuse_predictors(self.cores)
         self.inputs = [core.type(name=f"u{k}") for k, core in enumerate(self.cores)]
         self.sizes = [int(np.prod(u.type.shape)) for u in self.inputs]
         self.size = sum(self.sizes)

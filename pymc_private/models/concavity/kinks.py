@@ -69,6 +69,14 @@ def without_kinks(
     return slopes if is_continuous_on_line(slopes, moving, bounds(slopes, box)) else None
 
 
+def refuse_predictors(cores: Sequence[Variable]) -> None:
+    """Stop where there is no predictor, or one of unknown size."""
+    if not cores:
+        raise NotConcave("it reads no parameter")
+    if any(None in core.type.shape for core in cores):
+        raise NotConcave("it has a predictor whose shape is not known")
+
+
 def refuse_conditions(h: Variable) -> None:
     """A density that PyMC refuses somewhere is no density of every parameter."""
     for variable in ancestors([h]):

@@ -47,8 +47,9 @@ STRICT: dict[Any, Callable[[np.ndarray, float], StrictCurve]] = {
     Exponential: StrictExponential,
 }
 """Likelihoods with running bounds."""
-DOWN = 1.0 - 2.0**-49
-"""More than the few roundings that a weight goes through: a lower power costs no more."""
+DOWN = 1.0 - 2.0**-40
+"""More than the few roundings that a weight goes through, and than digits of a slope that nobody
+tells apart (`likelihoods.DIGITS`): a lower power costs no more."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,61 @@
+"""Stable forms of likelihoods stand for no other likelihood, whatever its scale."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_private as pmp
+from pymc_private.samplers import likelihoods
+from pymc_private.samplers.curves import General, Quadratic
+from pymc_private.samplers.linear_data import make_structure
+
+N = 5
+RNG = np.random.default_rng(2)
+X = RNG.uniform(-0.5, 0.5, (N, 2))
+UNIT_Y = RNG.uniform(-1.0, 1.0, N)
+
+
+def structure_of(mean, scale):
+    """Structure and whitening of a normal likelihood whose scale, prior and data grow together."""
+    with pm.Model(coords={"i": range(N), "f": range(2)}) as model:
+        x = pm.Data("x", X, dims=("i", "f"))
+        b = pm.Normal("b", 0.0, scale, dims="f")
+        pm.Normal("y", mean(x @ b), scale, observed=scale * UNIT_Y, dims="i")
+    private = pmp.privatize(model, records="i", domain={"x": pmp.Ball(1.0), "y": (-scale, scale)})
+    return make_structure(pmp.trim(private, box={"b": (-2 * scale, 2 * scale)}))
+
+
+def gap(structure, white, mean, scale):
+    """How far the change of the log-likelihood between two points is from the model's."""
+    z = RNG.uniform(-0.3, 0.3, (2, 2))
+    u = structure.rows @ z.T + structure.offset[:, None]
+    du = u[:, 1:] - u[:, :1]
+    change = structure.curve.slope(u[:, :1]) * du - structure.curve.bend(u[:, :1], du)
+    means = mean(X @ white.back(z).T)
+    logs = -0.5 * ((UNIT_Y[:, None] - means / scale) ** 2).sum(axis=0)
+    return abs(float(change.sum()) - float(logs[1] - logs[0]))
+
+
+MEANS = {
+    "itself": lambda u: u,
+    "a thousandth": lambda u: 0.001 * u,
+    "a twelfth": lambda u: u / 12.0,
+    "nearly itself": lambda u: (1.0 + 1e-12) * u,
+}
+
+
+@pytest.mark.parametrize("scale", [1e-7, 1.0, 1e7])
+@pytest.mark.parametrize("name", MEANS)
+def test_what_is_drawn_is_the_model_at_every_scale(name, scale):
+    structure, white = structure_of(MEANS[name], scale)
+    assert gap(structure, white, MEANS[name], scale) < 1e-9
+    assert isinstance(structure.curve, Quadratic if name == "itself" else General)
+
+
+def test_a_form_that_ignores_a_factor_is_caught(monkeypatch):
+    """Planted fault: digits that do not matter, as an absolute tolerance would have it."""
+    monkeypatch.setattr(likelihoods, "DIGITS", 1e9)
+    structure, white = structure_of(MEANS["a twelfth"], 1e7)
+    assert gap(structure, white, MEANS["a twelfth"], 1e7) > 1e-3

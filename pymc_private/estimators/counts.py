@@ -1,8 +1,8 @@
 """Counting records into tables on any engine, in one pass and in memory that does not grow.
 
-Frames of pandas (and NumPy) are encoded column by column, one byte or two for each entry. All
-else is grouped where it lives: Polars and Dask evaluate all groupings of a lazy frame together,
-DuckDB and PySpark read it once by GROUPING SETS; what comes back are counts of categories.
+Frames of pandas (and NumPy, and partitions of Dask) are encoded column by column, one byte or two
+for each entry. All else is grouped where it lives: Polars evaluates all groupings of a lazy frame
+together, DuckDB and PySpark read it once by GROUPING SETS; what comes back are counts.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ def count_tables(
         raise DomainError("columns were declared that the data do not have", got=", ".join(missing))
     if isinstance(frame, nw.DataFrame) and frame.implementation.is_pandas_like():
         return _encoded(nw.to_native(frame), families, columns)
+    if frame.implementation.is_dask():
+        return _by_partitions(nw.to_native(frame)[needed], families, columns)
     lazy = frame.lazy() if isinstance(frame, nw.DataFrame) else frame
     binned = lazy.select(*(_expression(columns[name]) for name in needed))
     return _grouped(binned, families, columns)
@@ -88,6 +90,17 @@ def _encoded(
             if last[name] == family:
                 del codes[name]
     return found
+
+
+def _by_partitions(
+    frame: Any, families: Families, columns: Mapping[str, Column]
+) -> dict[str, np.ndarray]:
+    """Count each partition, a frame of pandas, where it lies, and add up."""
+    from dask import compute, delayed
+
+    count = delayed(_encoded)
+    parts = compute(*[count(part, families, columns) for part in frame.to_delayed()])
+    return {family: np.sum([part[family] for part in parts], axis=0) for family in families}
 
 
 def undeclared(name: str) -> DomainError:
@@ -162,10 +175,6 @@ def _together(queries: list[nw.LazyFrame[Any]]) -> list[nw.DataFrame[Any]]:
         import polars
 
         return [nw.from_native(answer) for answer in polars.collect_all(native)]
-    if queries[0].implementation.is_dask():
-        from dask.base import compute
-
-        return [nw.from_native(answer) for answer in compute(*native)]
     return [query.collect() for query in queries]
 
 

@@ -96,7 +96,8 @@ def _by_partitions(
     frame: Any, families: Families, columns: Mapping[str, Column]
 ) -> dict[str, np.ndarray]:
     """Count each partition, a frame of pandas, where it lies, and add up."""
-    from dask import compute, delayed
+    from dask.base import compute
+    from dask.delayed import delayed
 
     count = delayed(_encoded)
     parts = compute(*[count(part, families, columns) for part in frame.to_delayed()])

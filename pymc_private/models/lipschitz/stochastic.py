@@ -269,9 +269,8 @@ def _agrees(private: PrivateModel, family: Family, points: dict[str, np.ndarray]
         return False
     stated = family.ell(tried)
     rest = 1e-9 * float(np.max(np.abs(proved), initial=0.0))  # of a likelihood of any weight
-    if family.is_exact:
-        return bool(np.allclose(proved, stated, rtol=AGREEMENT, atol=rest))
-    return bool(np.all(proved <= stated * (1.0 + AGREEMENT) + rest))
+    is_below = bool(np.all(proved <= stated * (1.0 + AGREEMENT) + rest))
+    return is_below and (not family.is_exact or np.allclose(proved, stated, AGREEMENT, rest))
 
 
 def _tried(private: PrivateModel) -> dict[str, np.ndarray]:

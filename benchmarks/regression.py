@@ -93,7 +93,7 @@ CASES = {
     "fair, 2 features": ((1e-5, 1), (1e-5, 10), (0.0, 1)),
     "fair": ((1e-5, 1), (1e-9, 1), (0.0, 1)),
     "digits, 0 or not": ((1e-5, 1), (1e-9, 1), (0.0, 1)),
-    "digits": ((1e-5, 1), (1e-9, 1)),
+    "digits": ((1e-5, 1), (1e-9, 1), (0.0, 1)),
 }
 """Delta and number of draws."""
 

@@ -21,6 +21,7 @@ from pymc_private.models.coordinates import Role
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.single_record import SingleRecord, single_record
 from pymc_private.samplers.batched import numbers_of
+from pymc_private.samplers.blocks import Blocks
 from pymc_private.samplers.curves import Curve, General, Joined, Residual, Scores
 from pymc_private.samplers.likelihoods import special_curve
 from pymc_private.samplers.linear import Whitening, concave, whiten
@@ -29,7 +30,7 @@ from pymc_private.samplers.reference import sure_of
 
 SPARSE, LARGE = 0.2, 100_000
 """Share of coefficients that are not zero up to which, and number from which on, the rows are kept
-without zeros: each score of a softmax reads the coefficients of its own class."""
+without zeros."""
 
 
 def make_structure(private: PrivateModel) -> tuple[Structure, Whitening]:
@@ -49,10 +50,18 @@ def make_structure(private: PrivateModel) -> tuple[Structure, Whitening]:
         curve = Joined(curve, residual, len(rows))
         rows, offset = np.concatenate([rows, rest]), np.concatenate([offset, at])
         smooth = np.concatenate([smooth, bend])
-    if np.count_nonzero(rows) < SPARSE * rows.size and rows.size > LARGE:
-        rows = csr_array(rows)
     walls = white.lower, white.upper
-    return Structure(rows, offset, curve, smooth, *walls, own=white.start.own), white
+    kept = _kept(rows, curve)
+    return Structure(kept, offset, curve, smooth, *walls, own=white.start.own), white
+
+
+def _kept(rows: np.ndarray, curve: Curve) -> np.ndarray | csr_array | Blocks:
+    """Rows with what is zero in them left out, where that is much."""
+    if rows.size <= LARGE:
+        return rows
+    if isinstance(curve, Scores) and (blocks := Blocks.of(rows, curve.counts.shape[1])):
+        return blocks
+    return csr_array(rows) if np.count_nonzero(rows) < SPARSE * rows.size else rows
 
 
 def _prior_rows(

@@ -22,6 +22,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from pymc_private.samplers.blocks import Blocks
 from pymc_private.samplers.curves import Curve
 from pymc_private.samplers.randomness import Uniform, normal
 from pymc_private.samplers.truncated import truncated_mean, truncated_normal
@@ -45,7 +46,7 @@ class Structure:
 
     Parameters
     ----------
-    rows : array or sparse array, shape (N, d)
+    rows : array, sparse array or Blocks, shape (N, d)
         Coefficients of the predictors.
     offset : array, shape (N,)
     curve : Curve
@@ -57,7 +58,7 @@ class Structure:
         Coefficients of z^2 / 2, which is |z|^2 / 2 unless a prior is flat along some of them.
     """
 
-    rows: np.ndarray | csr_array
+    rows: np.ndarray | csr_array | Blocks
     offset: np.ndarray
     curve: Curve
     smooth: float | np.ndarray
@@ -165,10 +166,7 @@ class Kernel:
         self.own = np.broadcast_to(np.asarray(structure.own, float), d)
         self.tight = self.own + 1.0 / eta  # strong convexity of F(x) = f(x) + |x - y|^2 / 2 eta
         beta = np.broadcast_to(structure.smooth, structure.rows.shape[0])
-        curvature = structure.rows.T @ (beta[:, None] * structure.rows)
-        if issparse(curvature):
-            curvature = curvature.toarray()
-        self.descent = np.linalg.inv(curvature + np.diag(self.tight))
+        self.descent = np.linalg.inv(_gram(structure.rows, beta) + np.diag(self.tight))
 
     def step(self, z: np.ndarray, randomness: Uniform) -> np.ndarray:
         """Noise, then the exact draw."""
@@ -237,3 +235,11 @@ class Kernel:
         high = (self.s.upper - mode - center) / sd
         delta = center + sd * truncated_normal(uniforms, low, high)
         return np.clip(mode + delta, self.s.lower, self.s.upper) - mode
+
+
+def _gram(rows: np.ndarray | csr_array | Blocks, weight: np.ndarray) -> np.ndarray:
+    """A' diag(weight) A of the rows A, without their zeros if they are kept so."""
+    if isinstance(rows, Blocks):
+        return rows.gram(weight)
+    found = rows.T @ (weight[:, None] * rows)
+    return np.asarray(found.toarray() if issparse(found) else found)

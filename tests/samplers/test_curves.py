@@ -13,10 +13,12 @@ from scipy.special import logsumexp
 
 import pymc_private as pmp
 from pymc_private.samplers import linear_data
+from pymc_private.samplers.blocks import Blocks
 from pymc_private.samplers.curves import General, Scores
 from pymc_private.samplers.linear_data import make_structure
 from pymc_private.samplers.proximal import Schedule, sample_proximal
 from pymc_private.samplers.randomness import SeededRandomness
+from pymc_private.samplers.truncated import truncated_normal
 
 N, K = 20, 3
 RNG = np.random.default_rng(8)
@@ -60,6 +62,21 @@ def test_scores_bend_like_the_softmax_they_are_of(size):
         assert np.allclose(curve.bend(u, du), weight[:, None] * second / 2, rtol=1e-5)
 
 
+@pytest.mark.parametrize("classes", [2, 3, 8])
+@pytest.mark.parametrize("wall", [1.0, np.inf])
+def test_a_softmax_bends_no_more_than_its_trace_says(classes, wall):
+    """Moves of mean zero, near shares of all kinds: what the step size counts on."""
+    rng = np.random.default_rng(classes)
+    curve, trace = Scores(np.zeros((1, classes)), np.ones(1)), min(1.0, 0.5 * (classes - 1))
+    uniforms = rng.uniform(size=(classes, 20_000))
+    du = 1.5 * truncated_normal(uniforms, np.array(-wall), np.array(wall))
+    found = [
+        curve.bend(np.tile(u, (1, du.shape[1])), du).mean()
+        for u in 3.0 * rng.normal(size=(20, classes, 1))
+    ]
+    assert 0.1 * trace < max(found) / (0.5 * 1.5**2) < trace + 0.02
+
+
 @cache
 def structure(trials=None):
     return make_structure(private(trials))[0]
@@ -92,9 +109,10 @@ class _General:
         return General(None, derivative)
 
 
-def test_rows_without_their_zeros_make_the_same_draws():
+@pytest.mark.parametrize("kept", [csr_array, lambda rows: Blocks.of(rows, K)])
+def test_rows_without_their_zeros_make_the_same_draws(kept):
     s = structure()
-    thin = replace(s, rows=csr_array(s.rows))
+    thin = replace(s, rows=kept(s.rows))
     one, two = (
         sample_proximal(x, Schedule(0.2, 5, 1e-3), 6, SeededRandomness.from_seed(1))
         for x in (s, thin)

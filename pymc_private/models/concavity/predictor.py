@@ -77,15 +77,21 @@ class Predictor:
         return np.max(np.nan_to_num(corners, nan=np.inf), axis=0)[None]
 
     def trace(self, whitener: np.ndarray, *, kinks: bool = True) -> float:
-        """sup over records of tr(W H W') for a bound H of minus the Hessian.
+        """sup over records of tr(W H W'), H minus the Hessian or a bound of it.
 
-        Infinite at kinks, unless they are left to `jumps`.
+        Infinite at kinks, unless they are left to `jumps`. That of a softmax is w times the
+        variance of W a_k, k drawn from the shares p, so at most w max_k |W a_k|^2. The step size of
+        T21 may be set by it, though shares move: for a move delta of mean zero, its coordinates
+        1/s^2-strongly log-concave, Jensen's inequality gives E [h(u) + h'(u) du - h(u + du)] <=
+        w log sum_k p_k E e^(du_k) <= w max_k |W a_k|^2 s^2 / 2.
         """
         with np.errstate(over="ignore"):
             norms = self.coefficients.norms(whitener) ** 2
         if self.softmax is not None:
-            share = self.softmax.weight * 0.5 * (1.0 - 1.0 / self.softmax.classes)
-            return float((share * norms).sum(axis=1).max()) * (1.0 + SHRINK)
+            apart = are_disjoint(self.coefficients.touched(whitener))
+            share = 0.5 - 0.5 * apart / self.softmax.classes  # Boehning; W a_k at right angles
+            each = np.minimum(share * norms.sum(axis=1), norms.max(axis=1))
+            return float(self.softmax.weight * each.max()) * (1.0 + SHRINK)
         smooth = self.smooth if kinks else np.where(np.isinf(self.smooth), 0.0, self.smooth)
         return float(_times(smooth, norms).sum(axis=1).max()) * (1.0 + SHRINK)
 

@@ -10,9 +10,12 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
+from pymc_private.models.concavity.coefficients import Coefficients
 from pymc_private.models.concavity.constants import concavity
 from pymc_private.models.concavity.kinks import NotConcave
 from pymc_private.models.concavity.log_concave import Concavity
+from pymc_private.models.concavity.predictor import Predictor
+from pymc_private.models.concavity.softmax import Softmax
 from pymc_private.privacy import Guarantee, normal_mean_mu
 from tests.models.glms import BY_NAME, GLMS, softmax_searched
 
@@ -138,9 +141,24 @@ def test_softmax_has_the_constants_of_t22():
 
     proved = concavity(private_of(build, {"X": pmp.Ball(1.0)}))
     assert proved.gradient() == pytest.approx(2 * math.sqrt(2), rel=1e-6)
-    assert proved.trace(np.eye(8), 10) == pytest.approx(10 * 0.5 * 3, rel=1e-6)
+    assert proved.trace(np.eye(8), 10) == pytest.approx(10.0, rel=1e-6)
     found = softmax_searched(np.random.default_rng(0), 4, 2.0)
     assert 0.9 * proved.mu() <= found <= proved.mu()
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("apart", [True, False])
+def test_the_trace_of_a_softmax_is_above_those_of_its_hessians(classes, apart):
+    """Whether every score has its own coefficients, or all share them."""
+    rng = np.random.default_rng(3)
+    a = np.diag(rng.normal(size=classes)) if apart else rng.normal(size=(classes, 2))
+    w = np.diag(rng.uniform(1, 2, a.shape[1])) if apart else rng.normal(size=(2, 2))
+    part = Coefficients(a[None], np.zeros((1, *a.shape)), (), True)
+    unused = np.zeros(classes)
+    predictor = Predictor(part, *5 * (unused,), softmax=Softmax(classes, 1.0, 1.0, 2.0))
+    shares = rng.dirichlet(np.full(classes, 0.3), size=2_000)
+    found = [np.trace(2.0 * w @ a.T @ (np.diag(p) - np.outer(p, p)) @ a @ w.T) for p in shares]
+    assert 0.2 * predictor.trace(w) < max(found) <= predictor.trace(w)
 
 
 def test_kinks_are_counted_apart_by_what_they_change_of_a_slope():

@@ -158,6 +158,7 @@ class Kernel:
     mean zero, so that E bend <= tr(A - P) / (2 tight), and by Jensen's inequality a trial succeeds
     with probability at least e^(-eta tr(A - P) / 2). Without walls that point is the mode. (About
     the mode near walls all coordinates may lean to one side, which costs up to d times as much.)
+    Of a softmax E bend itself is bounded, and that bound stands for the trace: `Predictor.trace`.
     """
 
     def __init__(self, structure: Structure, eta: float) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
+from pytensor.compile import builders
 from pytensor.configdefaults import config
 from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.op import Op
 from pytensor.graph.traversal import io_toposort
 
+TYPED = getattr(builders, "SymbolicOp", ())
+"""Ops of PyTensor 3 that hold on to the types they were made for, unless they are called anew."""
 Rule = Callable[[Apply, list[Variable]], Variable | None]
 
 
@@ -52,10 +56,17 @@ def rebuild(
         if instead is not None:
             outs = [instead] if len(node.outputs) == 1 else list(instead.owner.outputs)
         elif inputs != node.inputs:
-            outs = list(node.op.make_node(*inputs).outputs)
+            outs = _outputs(node.op, inputs)
         else:
             continue
         new.update(
             (old, out) for old, out in zip(node.outputs, outs, strict=True) if old not in swaps
         )
     return [new.get(out, out) for out in outputs]
+
+
+def _outputs(op: Op, inputs: Sequence[Variable]) -> list[Variable]:
+    """Those of an Op on new inputs, of types that fit them."""
+    if isinstance(op, TYPED):
+        return list(op(*inputs, return_list=True))
+    return list(op.make_node(*inputs).outputs)

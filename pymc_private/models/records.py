@@ -26,6 +26,7 @@ from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.errors import DomainError, NotCertified
 from pymc_private.models.coupling.alike import proved_alike, refuse_many_ends, untold_rows
+from pymc_private.models.coupling.counts import of_any_count
 from pymc_private.models.coupling.pinning import (
     is_pinned,
     is_told,
@@ -133,6 +134,10 @@ def build_record_graph(
         return RecordGraph(rows, base, parameters, data, tuple(names), True, windows=tuple(windows))
     total = _sum(record)
     pinned = is_pinned(total, inputs, values, n)
+    if pinned:
+        loose = of_any_count(total, {v: s.axis for v, s in inputs.items()}, n)
+        if loose is not total and not is_pinned(loose, inputs, values, n):
+            total, pinned = loose, False
     if constants == "private" and pinned and not is_told(total, inputs, values, n):
         raise untold_rows(names)
     return RecordGraph(total, base, parameters, data, tuple(names), pinned)

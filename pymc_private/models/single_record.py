@@ -17,6 +17,7 @@ from pymc_private.analysis import MIXED, NONE, row_labels, simplify
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
 from pymc_private.analysis.rebuild import rebuild, untraced
 from pymc_private.errors import NotCertified
+from pymc_private.models.coupling.counts import of_any_count
 from pymc_private.models.coupling.pinning import STACKED, expressions_of_rows, public_data
 from pymc_private.models.records import RecordGraph
 from pymc_private.models.sources import Source
@@ -105,9 +106,12 @@ def _single_record(
 ) -> SingleRecord | None:
     # Of an unpinned graph n, 2, 3 and STACKED rows are proved to carry one expression.
     count = n if graph.pinned else min(n, STACKED)
-    arrays = _row_arrays(graph.record, n) if graph.pinned else []
-    fixed = [v for v in public_data([graph.record]) if v not in {a.original for a in arrays}]
-    record = rebuild([graph.record], {a.original: a.variable for a in arrays})[0]
+    whole = graph.record
+    if graph.pinned and not graph.windows:
+        whole = of_any_count(whole, {graph.data[s.name]: s.axis for s in sources}, n)
+    arrays = _row_arrays(whole, n) if graph.pinned else []
+    fixed = [v for v in public_data([whole]) if v not in {a.original for a in arrays}]
+    record = rebuild([whole], {a.original: a.variable for a in arrays})[0]
     values = {graph.parameters[name]: np.full(shape, 0.5) for name, shape in shapes.items()}
     values = {v: value.astype(v.type.dtype) for v, value in values.items()}
     values |= {v: v.get_value() for v in fixed}

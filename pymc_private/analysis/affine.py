@@ -28,6 +28,7 @@ from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
 from pymc_private.analysis.composites import AlsoEqual
 from pymc_private.analysis.intervals.indexing import PUT, TAKE
 from pymc_private.analysis.intervals.shape import MOVERS, parameters_of
+from pymc_private.analysis.matching import scalar_op
 
 
 class Kind(IntEnum):
@@ -212,12 +213,11 @@ def _is_number(variable: Variable) -> bool:
 
 def _negated(variable: Variable) -> Variable | None:
     """x, if the variable is -x."""
-    node = variable.owner
-    scalar = getattr(node.op, "scalar_op", None) if node is not None else None
+    scalar, inputs = scalar_op(variable), variable.owner.inputs if variable.owner else []
     if isinstance(scalar, ps.Neg):
-        return node.inputs[0]
-    if isinstance(scalar, ps.Mul) and len(node.inputs) == 2:
-        for number, other in (node.inputs, node.inputs[::-1]):
+        return inputs[0]
+    if isinstance(scalar, ps.Mul) and len(inputs) == 2:
+        for number, other in (inputs, inputs[::-1]):
             if isinstance(number, Constant) and number.data.size == 1 and number.data.item() == -1:
                 return other
     return None
@@ -263,8 +263,8 @@ def linear_predictors(
 def _core(variable: Variable, found: dict[Variable, Kind], private: set[Variable]) -> Variable:
     """Down to the node where several affine terms meet, or to the parameter itself."""
     while variable.owner is not None:
-        scalar = getattr(variable.owner.op, "scalar_op", None)
         op, inputs = variable.owner.op, variable.owner.inputs
+        scalar = scalar_op(variable)
         steps = isinstance(scalar, ps.Add | ps.Sub | ps.Neg | ps.Mul | ps.TrueDiv | ps.Identity)
         steps |= isinstance(op, DimShuffle) or (
             isinstance(op, tuple(TAKE)) and _are_public(inputs[1:])

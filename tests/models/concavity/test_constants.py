@@ -129,6 +129,17 @@ def test_a_power_scales_slopes_and_a_unit_of_k_records_costs_k_times():
     assert pmp.certify(several).mu == pytest.approx(3 * certificate.mu)
 
 
+def test_a_predictor_may_be_a_sum_of_products():
+    """`(x * b).sum(axis=1)`: PyTensor's Sum holds an addition, as elementwise sums do."""
+
+    def wide(rng):
+        x = pm.Data("X", rng.normal(size=(N, 3)) / 4, dims=("i", None))
+        bernoulli((x * pm.Normal("b", 0, 0.25, shape=3)).sum(axis=1), rng)
+
+    found, wanted = (private_of(b, {"X": pmp.Ball(1.0)}) for b in (wide, slopes_only(3)))
+    assert pmp.certify(found).mu == pytest.approx(pmp.certify(wanted).mu, rel=1e-9)
+
+
 def test_softmax_has_the_constants_of_t22():
     def build(rng):
         x = pm.Data("X", rng.normal(size=(N, 2)) / 4, dims=("i", None))

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from pymc_private.errors import Unsupported
+from pymc_private.mechanisms.refusals import NO_DISTANCE
 from pymc_private.models.certificate import Certificate
 from pymc_private.models.terms import Terms
 from pymc_private.privacy import Guarantee, approx_delta_n, gdp_delta
@@ -166,6 +167,8 @@ def exact_delta(terms: Terms, epsilon: float, delta: float, draws: int) -> float
             f"{number(epsilon)}",
             allowed=f"less than delta = {number(delta, up=False)}",
             do="a larger delta, fewer draws, a smaller tv= of the sampler, delta=0 by "
-            "pmp.Proximal(pure=True), or exact draws (trim to a box of few parameters)",
+            "pmp.Proximal(pure=True), or exact draws (trim to a box of few parameters)"
+            if delta
+            else NO_DISTANCE,
         )
     return left

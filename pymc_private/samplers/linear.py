@@ -112,9 +112,10 @@ def whiten(private: PrivateModel) -> Whitening:
     if not diagonal and (np.isfinite(lower).any() or np.isfinite(upper).any()):
         raise Unsupported(
             "a box does not stay one in the coordinates of a correlated prior",
-            got="a trimmed MvNormal prior",
-            allowed="independent priors where there is a box",
-            do="leave it untrimmed (Gaussian privacy needs no box), or write independent priors",
+            got="a MvNormal prior in a box",
+            allowed="independent priors where there is a box; a pure promise needs one",
+            do="write it as mean + L @ z with z = pm.Normal('z', 0, 1, ...) and trim z; or leave "
+            "it untrimmed, with a delta above zero",
         )
     if not diagonal:
         return Whitening(center, matrix, lower, upper, start)

@@ -13,6 +13,7 @@ import pytest
 from scipy import special
 
 import pymc_private as pmp
+from pymc_private.errors import PymcPrivateError
 from pymc_private.mechanisms.affordable import Affordable
 from pymc_private.mechanisms.regions import Regions
 from pymc_private.models import refine
@@ -213,6 +214,59 @@ def test_grids_that_are_none_are_refused(boxed, bits):
 def test_the_claim_is_not_one_of_floating_point(boxed):
     with pytest.raises(pmp.Unsupported, match="floating point"):
         pmp.calibrate(boxed, epsilon=1, sampler=pmp.Proximal(pure=True), strict=True)
+
+
+# ---- no finite price: the cure that is one --------------------------------------------------
+
+
+def refusal_of(private, **words):
+    with pytest.raises(PymcPrivateError) as caught:
+        pmp.sample(private, draws=2, progressbar=False, **words)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("sampler", ["auto", pmp.Proximal(pure=True)])
+@pytest.mark.parametrize("ledger", [None, 1.0])
+def test_without_a_box_and_without_delta_the_cure_is_a_box(logistic, sampler, ledger):
+    book = None if ledger is None else pmp.Ledger(epsilon=ledger)
+    said = refusal_of(logistic, sampler=sampler, ledger=book)
+    assert "pmp.trim" in said
+    assert "larger delta" not in said
+    assert book is None or not book.entries
+
+
+def test_in_a_box_a_named_distance_has_two_cures_without_fewer_draws(boxed):
+    said = refusal_of(boxed, sampler=pmp.Proximal())
+    assert "pmp.Proximal(pure=True)" in said
+    assert "pmp.trim" not in said
+    with pytest.raises(pmp.Unsupported, match="more delta than there is") as caught:
+        pmp.calibrate(boxed, epsilon=1, sampler=pmp.Proximal())
+    assert "fewer draws" not in str(caught.value)
+    assert "pmp.Proximal(pure=True)" in str(caught.value)
+
+
+def correlated(whitened):
+    root = np.linalg.cholesky(np.eye(D) + 0.3)
+    with pm.Model(coords={"i": range(N), "f": range(D)}) as model:
+        x = pm.Data("x", X, dims=("i", "f"))
+        if whitened:
+            beta = root @ pm.Normal("z", 0.0, 1.0, dims="f")
+        else:
+            beta = pm.MvNormal("beta", np.zeros(D), chol=root, dims="f")
+        pm.Bernoulli("y", logit_p=x @ beta, observed=Y, dims="i")
+    return pmp.privatize(model, records="i", domain={"x": pmp.Ball(1.0)})
+
+
+def test_a_correlated_prior_and_no_delta_is_told_to_be_whitened_which_works():
+    with pytest.raises(pmp.Unsupported, match="correlated prior") as caught:
+        choose(pmp.trim(correlated(whitened=False), box={"beta": (-1, 1)}), pure=True)
+    said = str(caught.value)
+    assert "L @ z" in said
+    assert "trim z" in said
+    assert "a delta above zero" in said
+    private = pmp.trim(correlated(whitened=True), box={"z": (-1, 1)})
+    assert choose(private, pure=True) == pmp.Proximal(pure=True)
+    assert choose(correlated(whitened=False)) == pmp.Proximal()  # at a delta above zero
 
 
 # ---- the draws ------------------------------------------------------------------------------

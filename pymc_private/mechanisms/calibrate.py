@@ -226,7 +226,7 @@ def _refuse(chosen: Frontier, epsilon: float, delta: float, draws: int) -> None:
 def at_cost(
     private: PrivateModel, draws: int, delta: float, sampler: Any = AUTO, strict: bool = False
 ) -> Plan:
-    """Plan `draws` draws of a model as it stands, at whatever they cost.
+    """Plan `draws` draws of a model as it stands, at whatever they cost; pure where delta is zero.
 
     Raises
     ------
@@ -235,8 +235,8 @@ def at_cost(
     """
     draws = checked_counts(1.0, delta, draws)[0]
     public = public_count(private, None)
-    certificate = certify(private)
-    method = choose(private, sampler, strict=strict)
+    certificate, pure = certify(private), delta == 0
+    method = choose(private, sampler, strict=strict, pure=pure)
     certificate = certificate.on(method.terms(private))
     guarantee = certificate.guarantee(draws)
     cost = guarantee.epsilon(delta)
@@ -251,7 +251,7 @@ def at_cost(
         delta=float(delta),
         frontier=(_as_it_stands(private, certificate, draws, public),),
         n=public,
-        alternatives=partial(candidates, private, draws),
+        alternatives=partial(candidates, private, draws, pure=pure),
     )
 
 

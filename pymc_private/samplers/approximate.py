@@ -25,6 +25,7 @@ from pymc_private.samplers.method import PROVED, REAL, Draws, Progress
 from pymc_private.samplers.nuts import SEED_BITS, check_nuts, sample_nuts
 from pymc_private.samplers.proximal import Schedule, sample_proximal
 from pymc_private.samplers.purify import (
+    as_whole,
     check_purified,
     public_grid,
     purified_schedule,
@@ -63,6 +64,9 @@ class Proximal:
     pure: bool = False
     bits: int = 12
     name = "proximal"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bits", as_whole(self.bits))
 
     def claim(self, private: PrivateModel) -> str:
         """Proved: with t, or pure."""

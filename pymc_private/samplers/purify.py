@@ -7,8 +7,10 @@ measured against 1 / |Y|, the law of the result is bounded-range, and there is n
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from flint import arb
@@ -107,6 +109,16 @@ def public_grid(private: PrivateModel, white: Whitening, bits: int) -> PublicGri
     return PublicGrid.between(low, high, bits)
 
 
+def as_whole(number: Any) -> Any:
+    """Any integer as Python's own, so that equal samplers are one plan; the rest as it is."""
+    if isinstance(number, bool | np.bool_):
+        return number
+    try:
+        return operator.index(number)
+    except TypeError:
+        return number
+
+
 def check_purified(private: PrivateModel, bits: int) -> None:
     """Refuse what T29 does not speak of. Reads no data.
 
@@ -117,7 +129,7 @@ def check_purified(private: PrivateModel, bits: int) -> None:
     Unsupported
         Neighbors at a distance: the price of near ones would shrink, what mixing adds would not.
     """
-    if not (isinstance(bits, int) and FEWEST_BITS <= bits <= GRID_BITS):
+    if not (type(bits) is int and FEWEST_BITS <= bits <= GRID_BITS):
         raise DomainError(
             "bits= says how fine the public grid of a pure promise is",
             got=bits,

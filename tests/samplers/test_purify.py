@@ -14,7 +14,8 @@ from scipy import special
 
 import pymc_private as pmp
 from pymc_private.errors import PymcPrivateError
-from pymc_private.mechanisms.affordable import Affordable
+from pymc_private.mechanisms.affordable import Affordable, exact_delta
+from pymc_private.mechanisms.calibrate import at_cost
 from pymc_private.mechanisms.regions import Regions
 from pymc_private.models import refine
 from pymc_private.privacy import purified_log_kl
@@ -149,6 +150,15 @@ def test_calibrate_without_delta_takes_it_and_the_price_is_pure(plan, boxed):
     assert exact.mu < math.inf
 
 
+def test_at_cost_without_delta_takes_it_at_its_price(boxed):
+    plan = at_cost(boxed, 3, 0.0)
+    assert plan.method == pmp.Proximal(pure=True)
+    wanted = 3 * (Fraction(plan.certificate.range) + SLACK * boxed.power)
+    assert wanted <= Fraction(plan.guarantee.pure_epsilon) <= wanted * Fraction(1001, 1000)
+    assert plan.epsilon == plan.guarantee.pure_epsilon
+    assert "pure" in {c.name: c for c in plan.alternatives()}["proximal"].claim
+
+
 def test_a_ledger_without_delta_is_charged_and_the_release_says_how(plan):
     ledger = pmp.Ledger(epsilon=1)
     release = pmp.sample(plan, ledger=ledger, progressbar=False)
@@ -205,7 +215,15 @@ def test_steps_follow_the_grid_and_too_many_are_refused_with_the_cure(boxed, mon
         pmp.Proximal(pure=True).terms(boxed)
 
 
-@pytest.mark.parametrize("bits", [3, 41, 8.0, None])
+@pytest.mark.parametrize("bits", [np.int64(12), np.uint8(12)])
+def test_any_integer_is_a_number_of_bits_and_the_same_plan(boxed, bits):
+    method = pmp.Proximal(pure=True, bits=bits)
+    method.check(boxed)
+    assert method == pmp.Proximal(pure=True)
+    assert repr(method) == repr(pmp.Proximal(pure=True))  # it is in a plan's fingerprint
+
+
+@pytest.mark.parametrize("bits", [3, 41, 8.0, None, True, np.True_, np.float64(8), np.array([8])])
 def test_grids_that_are_none_are_refused(boxed, bits):
     with pytest.raises(pmp.DomainError, match="bits"):
         pmp.Proximal(pure=True, bits=bits).check(boxed)
@@ -240,7 +258,7 @@ def test_in_a_box_a_named_distance_has_two_cures_without_fewer_draws(boxed):
     assert "pmp.Proximal(pure=True)" in said
     assert "pmp.trim" not in said
     with pytest.raises(pmp.Unsupported, match="more delta than there is") as caught:
-        pmp.calibrate(boxed, epsilon=1, sampler=pmp.Proximal())
+        exact_delta(pmp.Proximal().terms(boxed), 1.0, 0.0, draws=2)
     assert "fewer draws" not in str(caught.value)
     assert "pmp.Proximal(pure=True)" in str(caught.value)
 

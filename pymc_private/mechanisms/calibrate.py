@@ -21,7 +21,7 @@ from pymc_private.models.given import private_model
 from pymc_private.models.information import Information, information
 from pymc_private.models.plan import Frontier, Plan
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.privacy.printing import number
+from pymc_private.privacy.printing import counted, number
 from pymc_private.samplers.choose import AUTO, candidates, choose
 
 FROM_DOMAIN = "records simulated from the prior, covariates uniform on their domain"
@@ -211,7 +211,7 @@ def _refuse(chosen: Frontier, epsilon: float, delta: float, draws: int) -> None:
     cost = chosen.certificate.guarantee(draws).epsilon(delta)
     asked = (Fraction(cost), Fraction(delta)) if math.isfinite(cost) else (Fraction(0), Fraction(0))
     raise BudgetExceeded(
-        f"{draws} draws of the untempered posterior do not fit the budget",
+        f"the budget is too small for {counted(draws, 'draw')} of the untempered posterior",
         asked=asked,
         spent=(Fraction(0), Fraction(0)),
         left=(Fraction(epsilon), Fraction(delta)),

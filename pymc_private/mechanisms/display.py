@@ -9,6 +9,7 @@ from decimal import Context
 from typing import TYPE_CHECKING
 
 from pymc_private.mechanisms.facts import as_float, dump_json
+from pymc_private.privacy.printing import counted as counted
 from pymc_private.privacy.printing import number as number
 from pymc_private.privacy.printing import plain
 
@@ -97,9 +98,8 @@ def withheld(release: Release) -> str:
 def release_title(release: Release) -> str:
     """Name a release and say how much it holds."""
     name = f" {release.facts['name']!r}" if release.facts.get("name") else ""
-    draws = release.posterior.sizes["draw"]
     mark = "" if release.private else f" {NOT_PRIVATE}:"
-    return f"Release{name}:{mark} {draws} draw{'s' if draws > 1 else ''}"
+    return f"Release{name}:{mark} {counted(release.posterior.sizes['draw'], 'draw')}"
 
 
 def attributes(release: Release) -> dict[str, str]:

@@ -16,6 +16,7 @@ from pymc_private.mechanisms.facts import as_float
 from pymc_private.mechanisms.release import Release
 from pymc_private.models import compat
 from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.printing import counted
 from pymc_private.report import plots, words
 from pymc_private.report.blocks import Picture, Points, Rows, Section, Table, Verbatim
 
@@ -117,7 +118,7 @@ def _posterior_table(release: Release) -> Section:
     note = (
         f"Of the {law}. mcse: Monte Carlo standard error by ArviZ, a dash if there are "
         "too few draws. error: the mean is off by no more, with confidence 0.95 (Hoeffding)."
-        + (f" {more} more elements are in release.posterior." if more else "")
+        + (f" {counted(more, 'more element')} in release.posterior." if more else "")
     )
     table = Table(("", "mean", "sd", "mcse", "5%", "95%", "error ≤"), tuple(map(tuple, rows)), note)
     return Section("Posterior" if law.endswith("posterior") else "Estimates", (table,), beside=True)

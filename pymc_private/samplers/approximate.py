@@ -11,7 +11,7 @@ import numpy as np
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.terms import Terms
-from pymc_private.privacy.printing import number
+from pymc_private.privacy.printing import counted, number
 from pymc_private.samplers.engine import spread
 from pymc_private.samplers.linear import (
     Whitening,
@@ -104,7 +104,7 @@ class Proximal:
         return Terms(
             tv=self.tv,
             theorem="T18, T21",
-            assumption=f"{schedule.steps} steps of the proximal sampler from "
+            assumption=f"{counted(schedule.steps, 'step')} of the proximal sampler from "
             f"{'the prior' if is_prior else 'a normal law on the region'}, each drawn "
             "exactly; floating-point errors are not in t",
         )
@@ -149,9 +149,9 @@ def _strict_terms(private: PrivateModel, tv: float) -> Terms:
         tv=(tv + lost.tv) * (1.0 + 1e-12),
         strict=True,
         theorem="T18, T21",
-        assumption=f"{schedule.steps} steps of the proximal sampler from the prior, whose centers "
-        f"and scales are doubles; floating point costs {number(lost.tv)} of t, for IEEE doubles "
-        "and functions of NumPy and SciPy that are right to 2**-45",
+        assumption=f"{counted(schedule.steps, 'step')} of the proximal sampler from the prior, "
+        f"whose centers and scales are doubles; floating point costs {number(lost.tv)} of t, for "
+        "IEEE doubles and functions of NumPy and SciPy that are right to 2**-45",
     )
 
 

@@ -17,6 +17,7 @@ from pymc_private.analysis.rebuild import rebuild
 from pymc_private.errors import Unsupported
 from pymc_private.models.coupling.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy.printing import counted
 
 TAU_BITS = 20
 MOST_POINTS = 2**16
@@ -99,7 +100,7 @@ def make_lattice(private: PrivateModel, points: int | None = None) -> Lattice:
     if not alive.any():
         raise Unsupported(
             "the prior is zero at every point of the grid",
-            got=f"{count} points",
+            got=counted(count, "point"),
             do="trim to where the prior is not zero, or take more points",
         )
     whole = np.round((log_prior[alive] - log_prior[alive].max()) / float(draft.unit))

@@ -20,6 +20,7 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.supports import ORDERED, transform_name
 from pymc_private.privacy import proximal_steps, proximal_steps_to
 from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.privacy.printing import counted
 from pymc_private.samplers.proximal import Schedule, step_size
 from pymc_private.samplers.reference import Reference, reference
 
@@ -184,8 +185,8 @@ def plan_schedule(
     if steps > MOST_STEPS:
         raise Unsupported(
             "the proximal sampler would take too many steps",
-            got=f"{steps} for {private.n} records and {dimension} parameters at power "
-            f"{float(private.power):.3g}",
+            got=f"{steps} for {counted(private.n, 'record')} and "
+            f"{counted(dimension, 'parameter')} at power {float(private.power):.3g}",
             allowed=f"at most {MOST_STEPS}",
             do="a smaller budget tempers more and needs fewer; or narrower priors or domains, or "
             + (

@@ -13,6 +13,7 @@ import numpy as np
 from pymc_private.errors import Unsupported
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.terms import EXACT, Terms
+from pymc_private.privacy.printing import counted
 from pymc_private.samplers.boxes import sample_boxes
 from pymc_private.samplers.conjugate import STRICT, conjugate_of, sample_conjugate
 from pymc_private.samplers.engine import spread
@@ -180,7 +181,8 @@ class Grid:
             discrete=True,
             strict=True,
             theorem="T15c",
-            assumption=f"the prior lives on a public grid of {len(lattice.points)} points",
+            assumption="the prior lives on a public grid of "
+            + counted(len(lattice.points), "point"),
         )
 
     def seconds(self, private: PrivateModel, draws: int) -> float:

@@ -20,6 +20,7 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.terms import Terms
 from pymc_private.privacy import purified_log_kl
 from pymc_private.privacy.enclosure import real, upper
+from pymc_private.privacy.printing import counted
 from pymc_private.samplers.linear import Whitening, plan_schedule, whiten
 from pymc_private.samplers.proximal import Schedule
 from pymc_private.samplers.randomness import GRID_BITS, Uniform, coin, grid_width
@@ -169,8 +170,8 @@ def purified_terms(private: PrivateModel, bits: int) -> Terms:
         slack=SLACK,
         discrete=True,
         theorem="T21, T29",
-        assumption=f"{schedule.steps} steps of the proximal sampler, each drawn exactly; then the "
-        f"nearest point of a public grid ({points} points per coordinate), and with probability "
-        f"2**-{GAMMA.denominator.bit_length() - 1} a uniform point of it; floating-point errors "
-        "are not in the price",
+        assumption=f"{counted(schedule.steps, 'step')} of the proximal sampler, each drawn "
+        f"exactly; then the nearest point of a public grid ({points} points per coordinate), and "
+        f"with probability 2**-{GAMMA.denominator.bit_length() - 1} a uniform point of it; "
+        "floating-point errors are not in the price",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Iterable, Sequence
 from decimal import Context
 from typing import TYPE_CHECKING
@@ -49,6 +50,18 @@ def promise(release: Release) -> str:
 def law_of(release: Release) -> str:
     """Say what the draws were drawn from: "private posterior", unless the release knows better."""
     return str(release.facts.get("law", "private posterior"))
+
+
+def drawn_from(release: Release) -> str:
+    """Say of which law the draws are: for bounds that hold of it and not of the posterior."""
+    law, guarantee = f"the {law_of(release)}", release.guarantee
+    theorems = re.split("[,;] ", guarantee.theorem)
+    far = max((float(atom.value) for atom in guarantee.atoms if atom.kind == "distance"), default=0)
+    if far > 0:
+        return f"a law within {number(far)} of {law} in total variation"
+    if "T29" in theorems:
+        return f"a law near {law}, on the sampler's grid"
+    return f"{law} on the sampler's grid" if "T15c" in theorems else law
 
 
 def assumptions(release: Release) -> tuple[str, ...]:

@@ -153,7 +153,7 @@ class Plan:
                     "prior_mass": row.mass,
                     "clipped": row.clipped,
                     "range": row.certificate.range,
-                    "mu": row.certificate.mu,
+                    "mu": row.certificate.charged_mu,
                     "power": float(row.power * row.private.power),
                     "records_kept": row.records_kept,
                     "information": row.information,

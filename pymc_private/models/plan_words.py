@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pymc_private.models.private_model import PrivateModel
@@ -34,8 +35,9 @@ def summary_of(plan: Plan) -> Iterator[str]:
             "less. The ends were chosen on simulated records"
         )
     yield _bound(plan)
-    if str(plan.certificate.terms) != "exact":
-        yield f"sampler: {plan.certificate.terms}"
+    terms = plan.certificate.terms
+    if str(terms) != "exact":
+        yield f"sampler: {replace(terms, slack=terms.slack * plan.private.power)}"
     yield from _region(plan)
     if math.isfinite(plan.chosen.information):
         yield from _judged(plan)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -18,7 +20,10 @@ from pymc_private.mechanisms.affordable import Affordable, exact_delta
 from pymc_private.mechanisms.calibrate import at_cost
 from pymc_private.mechanisms.regions import Regions
 from pymc_private.models import refine
+from pymc_private.models.certificate import NO_GAUSSIAN
+from pymc_private.models.terms import EXACT
 from pymc_private.privacy import purified_log_kl
+from pymc_private.privacy.printing import number
 from pymc_private.samplers import linear, purify
 from pymc_private.samplers.choose import candidates, choose
 from pymc_private.samplers.linear import whiten
@@ -159,9 +164,24 @@ def test_at_cost_without_delta_takes_it_at_its_price(boxed):
     assert "pure" in {c.name: c for c in plan.alternatives()}["proximal"].claim
 
 
-def test_a_ledger_without_delta_is_charged_and_the_release_says_how(plan):
+@pytest.fixture(scope="module")
+def paid(plan):
     ledger = pmp.Ledger(epsilon=1)
-    release = pmp.sample(plan, ledger=ledger, progressbar=False)
+    return pmp.sample(plan, ledger=ledger, progressbar=False), ledger
+
+
+@pytest.fixture(scope="module")
+def text(plan, paid):
+    """All that a user sees of a plan and its release, as text and as HTML without pictures."""
+    release, _ = paid
+    told = (plan.certificate, plan.guarantee, plan, release, pmp.report(release))
+    texts = [text for one in told for text in (str(one), one._repr_html_())]
+    texts += [str(release.facts), str(release.mean("beta"))]
+    return re.sub(r"data:image\S*", "", " ".join(" ".join(texts).split()))
+
+
+def test_a_ledger_without_delta_is_charged_and_the_release_says_how(plan, paid):
+    release, ledger = paid
     assert 0.99 < float(ledger.spent[0]) <= 1.0
     assert float(ledger.spent[1]) == 0.0
     said = " ".join(release.guarantee.assumptions)
@@ -175,6 +195,30 @@ def test_a_ledger_without_delta_is_charged_and_the_release_says_how(plan):
     values = release.posterior["beta"].values.reshape(-1, D)
     grid = public_grid(plan.private, whiten(plan.private), 12)
     assert np.array_equal(grid.nearest(values), values)
+
+
+def test_nobody_is_told_that_purified_draws_are_gaussian_private(text, plan):
+    assert "GDP" not in text
+    assert "Gaussian" not in text.replace(NO_GAUSSIAN, "")
+    assert NO_GAUSSIAN in text
+    assert np.isinf(plan.to_frame()["mu"]).all()
+    # The proof itself keeps its constants, for draws that are not purified.
+    assert "-GDP" in str(replace(plan.certificate, terms=EXACT))
+
+
+def test_what_one_purified_draw_costs_is_what_is_charged(text, plan):
+    one = number(plan.certificate.charged_range, 6)
+    assert f"one draw is {one}-differentially private" in text
+    assert "one exact draw" not in text
+    added = number(SLACK * plan.private.power)
+    assert f"larger by up to {added} nats" in plan.summary()
+
+
+def test_bounds_speak_of_the_law_that_purified_draws_have(text):
+    near = "a law near the private posterior, on the sampler's grid"
+    assert f"independent draws of {near}" in text
+    assert f"Of {near}." in text
+    assert "exact draws" not in text
 
 
 def test_with_delta_the_gaussian_road_stays(boxed):
@@ -284,7 +328,6 @@ def test_a_correlated_prior_and_no_delta_is_told_to_be_whitened_which_works():
     assert "a delta above zero" in said
     private = pmp.trim(correlated(whitened=True), box={"z": (-1, 1)})
     assert choose(private, pure=True) == pmp.Proximal(pure=True)
-    assert choose(correlated(whitened=False)) == pmp.Proximal()  # at a delta above zero
 
 
 # ---- the draws ------------------------------------------------------------------------------

@@ -200,7 +200,8 @@ def _planned(
         delta=request.delta,
         frontier=rows,
         n=request.n,
-        alternatives=partial(candidates, final, draws, pure=pure),
+        alternatives=partial(candidates, final, draws, pure=pure, strict=request.strict),
+        strict=request.strict,
         whole=judged[0],
         judged=judged[1],
         others=partial(_planned, request, rows, judged),
@@ -251,7 +252,8 @@ def at_cost(
         delta=float(delta),
         frontier=(_as_it_stands(private, certificate, draws, public),),
         n=public,
-        alternatives=partial(candidates, private, draws, pure=pure),
+        alternatives=partial(candidates, private, draws, pure=pure, strict=strict),
+        strict=strict,
     )
 
 

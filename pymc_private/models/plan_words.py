@@ -38,6 +38,13 @@ def summary_of(plan: Plan) -> Iterator[str]:
     terms = plan.certificate.terms
     if str(terms) != "exact":
         yield f"sampler: {replace(terms, slack=terms.slack * plan.private.power)}"
+    if terms.is_coarse:
+        yield (
+            f"WARNING: a coarse grid, {terms.points} points along each continuous coordinate: a "
+            f"draw tells a parameter to 1/{terms.points} of its box at best"
+        )
+    if plan.strict:
+        yield f"in floating point; not taken: {'; '.join(plan.fallen)}"
     yield from _region(plan)
     if math.isfinite(plan.chosen.information):
         yield from _judged(plan)

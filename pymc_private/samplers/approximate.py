@@ -11,6 +11,7 @@ import numpy as np
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.terms import Terms
+from pymc_private.privacy.arguments import as_whole
 from pymc_private.privacy.printing import counted, number
 from pymc_private.samplers.engine import spread
 from pymc_private.samplers.linear import (
@@ -25,7 +26,6 @@ from pymc_private.samplers.method import PROVED, REAL, Draws, Progress
 from pymc_private.samplers.nuts import SEED_BITS, check_nuts, sample_nuts
 from pymc_private.samplers.proximal import Schedule, sample_proximal
 from pymc_private.samplers.purify import (
-    as_whole,
     check_purified,
     public_grid,
     purified_schedule,

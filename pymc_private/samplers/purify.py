@@ -7,10 +7,8 @@ measured against 1 / |Y|, the law of the result is bounded-range, and there is n
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from flint import arb
@@ -110,16 +108,6 @@ def public_grid(private: PrivateModel, white: Whitening, bits: int) -> PublicGri
     return PublicGrid.between(low, high, bits)
 
 
-def as_whole(number: Any) -> Any:
-    """Any integer as Python's own, so that equal samplers are one plan; the rest as it is."""
-    if isinstance(number, bool | np.bool_):
-        return number
-    try:
-        return operator.index(number)
-    except TypeError:
-        return number
-
-
 def check_purified(private: PrivateModel, bits: int) -> None:
     """Refuse what T29 does not speak of. Reads no data.
 
@@ -169,6 +157,7 @@ def purified_terms(private: PrivateModel, bits: int) -> Terms:
     return Terms(
         slack=SLACK,
         discrete=True,
+        points=low,
         theorem="T21, T29",
         assumption=f"{counted(schedule.steps, 'step')} of the proximal sampler, each drawn "
         f"exactly; then the nearest point of a public grid ({points} points per coordinate), and "

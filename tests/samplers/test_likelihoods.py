@@ -10,6 +10,7 @@ import pymc_private as pmp
 from pymc_private.samplers import likelihoods
 from pymc_private.samplers.curves import General, Quadratic
 from pymc_private.samplers.linear_data import make_structure
+from tests.models.glms import BY_NAME
 
 N = 5
 RNG = np.random.default_rng(2)
@@ -36,6 +37,23 @@ def gap(structure, white, mean, scale):
     means = mean(X @ white.back(z).T)
     logs = -0.5 * ((UNIT_Y[:, None] - means / scale) ** 2).sum(axis=0)
     return abs(float(change.sum()) - float(logs[1] - logs[0]))
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param("ordered probit", marks=pytest.mark.audit), "censored normal"]
+)
+def test_normal_tails_in_a_branch_are_concave_with_slopes_as_written_by_hand(name):
+    """PyMC's two forms of log Phi differ by rounding, so that its own density jumps."""
+    glm = BY_NAME[name]
+    private = glm.private()
+    structure, _ = make_structure(private)
+    assert 0.9 < structure.smooth.max() <= 1.0 + 1e-6
+    z = RNG.uniform(-0.2, 0.2, (3, 1))
+    u = structure.rows @ z + structure.offset[:, None]
+    y = np.asarray(next(s for s in private.sources if s.name == "y").values(), float)
+    by_hand = [glm.slope(float(a), b) for a, b in zip(u[:, 0], y, strict=True)]
+    np.testing.assert_allclose(np.abs(structure.curve.slope(u))[:, 0], np.abs(by_hand), rtol=1e-6)
+    assert len(set(np.sign(by_hand))) == 2
 
 
 MEANS = {

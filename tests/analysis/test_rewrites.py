@@ -57,6 +57,13 @@ def test_simplify_keeps_the_function(name):
         np.testing.assert_allclose(after(x, k), before(x, k), rtol=1e-12)
 
 
+def test_the_logarithm_of_a_complements_complement_is_the_exponent():
+    """1 - (1 - e^x), as in a complementary log-log link, whose 0 for large -x has no logarithm."""
+    (simple,) = simplify([pt.log1p(-(1.0 - pt.exp(-pt.exp(X))))])
+    found = pytensor.function([X], simple, mode=PLAIN)(np.array([0.5, 50.0]))
+    np.testing.assert_allclose(found, -np.exp([0.5, 50.0]), rtol=1e-12)
+
+
 def test_ops_made_of_others_are_unfolded():
     for name in ("an Op made of others", "another one"):
         nodes = [v.owner for v in ancestors(simplify([CASES[name]()])) if v.owner is not None]

@@ -25,7 +25,7 @@ from pymc_private.analysis.cells import is_zero
 from pymc_private.analysis.exponentials import log_of_exponentials
 from pymc_private.analysis.intervals import has_rule
 from pymc_private.analysis.logsumexp import log_sum_exp
-from pymc_private.analysis.matching import bare, scalar_op
+from pymc_private.analysis.matching import scalar_op
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.analysis.rewriting import walk_where_needed
 
@@ -193,9 +193,9 @@ def _twice_complement(variable: Variable) -> Variable | None:
     inner = _negated(variable)
     if inner is None or not isinstance(scalar_op(inner), ps.Sub):
         return None
-    one, power = bare(inner).owner.inputs
+    one, power = inner.owner.inputs
     plain = isinstance(one, Constant) and np.size(one.data) == 1 and one.data.item() == 1
-    return bare(power).owner.inputs[0] if plain and isinstance(scalar_op(power), ps.Exp) else None
+    return power.owner.inputs[0] if plain and isinstance(scalar_op(power), ps.Exp) else None
 
 
 def _negated_sigmoid(variable: Variable) -> Variable | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pymc as pm
 import pytest
+from scipy.special import log_ndtr
 
 import pymc_private as pmp
 from pymc_private.samplers import likelihoods
 from pymc_private.samplers.curves import General, Quadratic
+from pymc_private.samplers.linear import concave
 from pymc_private.samplers.linear_data import make_structure
 from tests.models.glms import BY_NAME
 
@@ -48,6 +50,9 @@ def test_normal_tails_in_a_branch_are_concave_with_slopes_as_written_by_hand(nam
     private = glm.private()
     structure, _ = make_structure(private)
     assert 0.9 < structure.smooth.max() <= 1.0 + 1e-6
+    # The steepest is a tail 1 + 1 + sqrt(2) away; branches do not add up.
+    steepest = np.exp(-(3.41421**2) / 2 - log_ndtr(-3.41421)) / np.sqrt(2 * np.pi)
+    assert concave(private).predictors[0].high.max() == pytest.approx(steepest, rel=1e-3)
     z = RNG.uniform(-0.2, 0.2, (3, 1))
     u = structure.rows @ z + structure.offset[:, None]
     y = np.asarray(next(s for s in private.sources if s.name == "y").values(), float)

@@ -49,7 +49,8 @@ class Proximal:
     pure : bool
         Whether to promise a pure epsilon and no delta: draws end on a public grid, and many more
         steps bring them so near to the posterior that a uniform point once in 2**30 draws makes up
-        for the rest. `tv` is not asked then. `calibrate` takes this form where delta is zero.
+        for the rest. `tv` is not asked then. `calibrate` and `sample` take this form where delta is
+        zero.
     bits : int
         Fineness of that grid: some 2**bits points along each coordinate's box. The default is below
         a thousandth of the prior's standard deviation; steps grow in proportion.

@@ -41,9 +41,21 @@ def gap(structure, white, mean, scale):
     return abs(float(change.sum()) - float(logs[1] - logs[0]))
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("ordered probit", marks=pytest.mark.audit), "censored normal"]
-)
+@pytest.mark.parametrize("low", [pytest.param(-1.0, marks=pytest.mark.audit), None])
+def test_censored_outcomes_are_log_concave(low):
+    """Branches of one record do not add up: the steepest is a tail 1 + 1 away."""
+    with pm.Model(coords={"i": range(N)}) as model:
+        latent = pm.Normal.dist(pm.Normal("b", 0, 1), 1.0)
+        pm.Censored("y", latent, lower=low, upper=1.0, observed=np.clip(UNIT_Y, -1, 1), dims="i")
+    private = pmp.privatize(model, records="i", domain={"y": (-1, 1)})
+    found = concave(pmp.trim(private, box={"b": (-1, 1)})).predictors[0]
+    steepest = np.exp(-(2.0**2) / 2 - log_ndtr(-2.0)) / np.sqrt(2 * np.pi)
+    assert max(found.high.max(), -found.low.min()) == pytest.approx(steepest, rel=1e-3)
+    assert 0.9 < found.smooth.max() <= 1.0 + 1e-6
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("name", ["ordered probit", "censored normal"])
 def test_normal_tails_in_a_branch_are_concave_with_slopes_as_written_by_hand(name):
     """PyMC's two forms of log Phi differ by rounding, so that its own density jumps."""
     glm = BY_NAME[name]

@@ -172,11 +172,14 @@ def paid(plan):
 
 @pytest.fixture(scope="module")
 def text(plan, paid):
-    """All that a user sees of a plan and its release, as text and as HTML without pictures."""
+    """What a user sees of a plan and its release, as text and as HTML."""
     release, _ = paid
-    told = (plan.certificate, plan.guarantee, plan, release, pmp.report(release))
+    texts = words_of(plan.certificate, plan.guarantee, plan, release)
+    return f"{texts} {release.facts} {release.mean('beta')}"
+
+
+def words_of(*told):
     texts = [text for one in told for text in (str(one), one._repr_html_())]
-    texts += [str(release.facts), str(release.mean("beta"))]
     return re.sub(r"data:image\S*", "", " ".join(" ".join(texts).split()))
 
 
@@ -217,8 +220,15 @@ def test_what_one_purified_draw_costs_is_what_is_charged(text, plan):
 def test_bounds_speak_of_the_law_that_purified_draws_have(text):
     near = "a law near the private posterior, on the sampler's grid"
     assert f"independent draws of {near}" in text
-    assert f"Of {near}." in text
     assert "exact draws" not in text
+
+
+@pytest.mark.audit
+def test_a_report_on_purified_draws_says_no_more(paid):
+    text = words_of(pmp.report(paid[0]))
+    assert "GDP" not in text
+    assert "one exact draw" not in text
+    assert "Of a law near the private posterior, on the sampler's grid." in text
 
 
 def test_with_delta_the_gaussian_road_stays(boxed):

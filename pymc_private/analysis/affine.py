@@ -12,11 +12,8 @@ from enum import IntEnum
 from functools import singledispatch
 
 import pytensor.scalar.basic as ps
-import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
-from pytensor.graph.rewriting.basic import MergeOptimizer, WalkingGraphRewriter, node_rewriter
 from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.blockwise import Blockwise
@@ -167,67 +164,6 @@ def _blockwise(op: Blockwise, node: Apply, *kinds: Kind) -> Kind:
     return Kind.OTHER
 
 
-def numbers_apart(value: Variable) -> Variable:
-    """The same graph with equal nodes merged, c x y written c (x y), and -x - y written -(x + y).
-
-    PyTensor multiplies the minus of -eta out, so that a graph that reads eta and -eta seems to read
-    two things.
-    """
-    graph = FunctionGraph(outputs=[value], clone=True, copy_inputs=False)
-    for _ in range(2):
-        WalkingGraphRewriter(_number_apart).rewrite(graph)
-        MergeOptimizer().rewrite(graph)
-        WalkingGraphRewriter(_minus_apart).rewrite(graph)
-        MergeOptimizer().rewrite(graph)
-    return graph.outputs[0]
-
-
-@node_rewriter([Elemwise])
-def _number_apart(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
-    """c x y = c (x y)."""
-    if not isinstance(node.op.scalar_op, ps.Mul) or len(node.inputs) < 3:
-        return None
-    numbers = [v for v in node.inputs if _is_number(v)]
-    rest = [v for v in node.inputs if not _is_number(v)]
-    if not numbers or len(rest) < 2:
-        return None
-    return _same_type(pt.mul(*numbers, pt.mul(*rest)), node.outputs[0])
-
-
-@node_rewriter([Elemwise])
-def _minus_apart(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
-    """-x - y = -(x + y)."""
-    if not isinstance(node.op.scalar_op, ps.Add):
-        return None
-    parts = [_negated(v) for v in node.inputs]
-    if any(part is None for part in parts):
-        return None
-    return _same_type(pt.constant(-1.0) * pt.add(*parts), node.outputs[0])
-
-
-def _is_number(variable: Variable) -> bool:
-    while variable.owner is not None and isinstance(variable.owner.op, DimShuffle):
-        variable = variable.owner.inputs[0]
-    return isinstance(variable, Constant) and variable.data.size == 1
-
-
-def _negated(variable: Variable) -> Variable | None:
-    """x, if the variable is -x."""
-    scalar, inputs = scalar_op(variable), variable.owner.inputs if variable.owner else []
-    if isinstance(scalar, ps.Neg):
-        return inputs[0]
-    if isinstance(scalar, ps.Mul) and len(inputs) == 2:
-        for number, other in (inputs, inputs[::-1]):
-            if isinstance(number, Constant) and number.data.size == 1 and number.data.item() == -1:
-                return other
-    return None
-
-
-def _same_type(new: Variable, old: Variable) -> list[Variable] | None:
-    alike = new.type.dtype == old.type.dtype and new.type.broadcastable == old.type.broadcastable
-    return [new] if alike else None
-
-
 def linear_predictors(
     value: Variable, parameters: Collection[Variable], records: Collection[Variable] = ()
 ) -> list[Variable]:
@@ -254,14 +190,21 @@ def linear_predictors(
             met += [v for v in node.inputs if found.get(v) is Kind.AFFINE]
     cores = [_core(v, found, private) for v in met]
     # y eta beside e^eta is eta again; x b alone is not b, whose slope would be looser.
-    deeper = [_core(v, found, set()) for v in met]
     known = set(cores)
-    pairs = zip(cores, deeper, strict=True)
-    return list(dict.fromkeys(deep if deep in known else core for core, deep in pairs))
+    deeper = ([v for v in _descent(core, found, set()) if v in known] for core in cores)
+    return list(dict.fromkeys(path[-1] for path in deeper))
 
 
 def _core(variable: Variable, found: dict[Variable, Kind], private: set[Variable]) -> Variable:
     """Down to the node where several affine terms meet, or to the parameter itself."""
+    return _descent(variable, found, private)[-1]
+
+
+def _descent(
+    variable: Variable, found: dict[Variable, Kind], private: set[Variable]
+) -> list[Variable]:
+    """The nodes passed on the way to the core, the node itself first."""
+    path = [variable]
     while variable.owner is not None:
         op, inputs = variable.owner.op, variable.owner.inputs
         scalar = scalar_op(variable)
@@ -276,7 +219,8 @@ def _core(variable: Variable, found: dict[Variable, Kind], private: set[Variable
         if isinstance(scalar, ps.Mul | ps.TrueDiv) and not private.isdisjoint(ancestors(scales)):
             break
         variable = affine[0]
-    return variable
+        path.append(variable)
+    return path
 
 
 def _are_public(indexes: Sequence[Variable]) -> bool:

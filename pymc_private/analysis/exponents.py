@@ -13,6 +13,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import node_rewriter
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 
+from pymc_private.analysis.choices import one_choice
 from pymc_private.analysis.composites import OnSimplex
 from pymc_private.analysis.intervals.indexing import TAKE
 from pymc_private.analysis.matching import bare, scalar_op
@@ -45,9 +46,13 @@ def by_exponents(value: Variable) -> Variable:
 
 
 def tidy(outputs: Sequence[Variable]) -> list[Variable]:
-    """Simplified graphs in which 1 - sigmoid(x) is sigmoid(-x): no smaller than zero in floats."""
+    """Simplified graphs in which 1 - sigmoid(x) is sigmoid(-x), no smaller than zero in floats.
+
+    Choices that are added are one choice.
+    """
     graph = FunctionGraph(outputs=simplify(outputs), clone=False)
-    walk_where_needed(_complement, graph)
+    for rule in (_complement, one_choice):
+        walk_where_needed(rule, graph)
     return list(graph.outputs)
 
 

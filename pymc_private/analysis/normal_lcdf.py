@@ -31,6 +31,10 @@ from pymc_private.analysis.rounding import UNIT, down, up
 SMALL = 1e-5
 """Most that a rest may amount to."""
 
+MEANT = 2.0**-23
+"""Most by which a root rounded to single precision moves its square, up to 2^-48. Forms that differ
+by more are not meant to be one."""
+
 Unknown = dict[Variable, Interval]
 """Fresh inputs, and the ends between which each of them lies."""
 
@@ -76,6 +80,43 @@ def name_normal_lcdf(value: Variable, box: Mapping[Variable, Interval]) -> tuple
 
     leaves = {v: v for v in ancestors([value]) if v.owner is None}
     return rebuild([value], leaves, rule)[0], unknown
+
+
+def one_normal_tail(value: Variable) -> Variable:
+    """The density that PyMC means: log Phi wherever its two forms stand, in any branch.
+
+    This is another function, which differs by `MEANT` z^2 / 2 nats at most in the tail, and nowhere
+    else. A private model is this one from the start: what is certified is what is drawn from.
+
+    Parameters
+    ----------
+    value : Variable
+        In canonical form.
+
+    Returns
+    -------
+    Variable
+        Continuous, and concave in z, where PyMC's jumps; `value` itself where there is none.
+    """
+    found = False
+
+    def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
+        nonlocal found
+        out = node.outputs[0]
+        if not isinstance(scalar_op(out), ps.Switch) or out.type.dtype != "float64":
+            return None
+        bulk, tail = _bulk(node.inputs[2]), _tail(node.inputs[1])
+        if bulk is None or tail is None or tail[0] != bulk or abs(tail[2]) > MEANT / 2.0:
+            return None
+        named = log_phi(bulk.variable())
+        if named.type.broadcastable != out.type.broadcastable:
+            return None
+        found = True
+        return named
+
+    leaves = {v: v for v in ancestors([value]) if v.owner is None}
+    made = rebuild([value], leaves, rule)[0]
+    return made if found else value
 
 
 def _terms(value: Variable) -> Iterator[Variable]:

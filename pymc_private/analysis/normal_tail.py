@@ -83,6 +83,8 @@ class Mills(_Unary):
 class LogPhi(_Unary):
     """log Phi(z), rising to 0."""
 
+    nfunc_spec = ("scipy.special.log_ndtr", 1, 1)
+
     def impl(self, x: float) -> float:
         """See SciPy."""
         return float(sc.log_ndtr(x))

@@ -164,13 +164,17 @@ def _is_literal(variable: Variable) -> bool:
 
 @node_rewriter([Elemwise])
 def _log_of_complement(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
-    """log(1 - sigmoid(z)) = -softplus(z), which PyTensor 2 misses once -p is written -1 * p."""
+    """log(1 - sigmoid(z)) = -softplus(z) and log(1 - (1 - e^z)) = z.
+
+    PyTensor 2 misses both once -p is written -1 * p.
+    """
     if not isinstance(node.op.scalar_op, ps.Log1p):
         return None
-    argument = _negated_sigmoid(node.inputs[0])
-    if argument is None:
+    argument, joined = _negated_sigmoid(node.inputs[0]), _twice_complement(node.inputs[0])
+    if argument is not None:
+        joined = -pt.softplus(argument)
+    if joined is None or joined.type.broadcastable != node.outputs[0].type.broadcastable:
         return None
-    joined = -pt.softplus(argument)
     return [joined] if joined.type.dtype == node.outputs[0].type.dtype else None
 
 
@@ -182,6 +186,16 @@ def _complement_of_complement(graph: FunctionGraph, node: Apply) -> list[Variabl
         return None
     x = inner.owner.inputs[0]
     return [x] if x.type.dtype == node.outputs[0].type.dtype else None
+
+
+def _twice_complement(variable: Variable) -> Variable | None:
+    """The exponent z if `variable` is -(1 - e^z)."""
+    inner = _negated(variable)
+    if inner is None or not isinstance(scalar_op(inner), ps.Sub):
+        return None
+    one, power = inner.owner.inputs
+    plain = isinstance(one, Constant) and np.size(one.data) == 1 and one.data.item() == 1
+    return power.owner.inputs[0] if plain and isinstance(scalar_op(power), ps.Exp) else None
 
 
 def _negated_sigmoid(variable: Variable) -> Variable | None:

@@ -8,10 +8,11 @@ from fractions import Fraction
 from functools import cached_property
 
 from pymc_private.errors import Unsupported
+from pymc_private.mechanisms.refusals import NO_DISTANCE
 from pymc_private.models.certificate import Certificate
 from pymc_private.models.terms import Terms
 from pymc_private.privacy import Guarantee, approx_delta_n, gdp_delta
-from pymc_private.privacy.printing import number
+from pymc_private.privacy.printing import counted, number
 
 DIGITS = 6
 """Of a power: a short one is easier to read and to state."""
@@ -162,10 +163,12 @@ def exact_delta(terms: Terms, epsilon: float, delta: float, draws: int) -> float
     if left <= 0.0:
         raise Unsupported(
             "the sampler's distance from the posterior costs more delta than there is",
-            got=f"{draws} draws within {terms.tv:.3g} each: delta {number(far)} at epsilon "
-            f"{number(epsilon)}",
+            got=f"{counted(draws, 'draw')} within {terms.tv:.3g} each: delta {number(far)} at "
+            f"epsilon {number(epsilon)}",
             allowed=f"less than delta = {number(delta, up=False)}",
             do="a larger delta, fewer draws, a smaller tv= of the sampler, delta=0 by "
-            "pmp.Proximal(pure=True), or exact draws (trim to a box of few parameters)",
+            "pmp.Proximal(pure=True), or exact draws (trim to a box of few parameters)"
+            if delta
+            else NO_DISTANCE,
         )
     return left

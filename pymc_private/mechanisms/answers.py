@@ -82,12 +82,12 @@ class Answer:
         return utilities(self, ax)
 
     def _rows(self) -> list[display.Row]:
-        write = display.estimate_number
+        write, draws = display.estimate_number, display.counted(self.draws, "draw")
         best = sorted(self.scores, key=lambda pair: -pair[1])
         first = SHOWN if "box" not in self.cases else 0  # the points of a net say little
         shown = ", ".join(f"{response!r}: {write(score)}" for response, score in best[:first])
         more = f", and {len(best) - SHOWN} more" if len(best) > SHOWN and first else ""
-        utility = f"{write(self.expected_utility)}, mcse {write(self.mcse)}, {self.draws} draws"
+        utility = f"{write(self.expected_utility)}, mcse {write(self.mcse)}, {draws}"
         hidden = math.isnan(self.expected_utility)
         rows = [
             ("query", "" if self.query is None else repr(self.query)),

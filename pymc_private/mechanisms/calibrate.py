@@ -21,7 +21,7 @@ from pymc_private.models.given import private_model
 from pymc_private.models.information import Information, information
 from pymc_private.models.plan import Frontier, Plan
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.privacy.printing import number
+from pymc_private.privacy.printing import counted, number
 from pymc_private.samplers.choose import AUTO, candidates, choose
 
 FROM_DOMAIN = "records simulated from the prior, covariates uniform on their domain"
@@ -200,7 +200,8 @@ def _planned(
         delta=request.delta,
         frontier=rows,
         n=request.n,
-        alternatives=partial(candidates, final, draws, pure=pure),
+        alternatives=partial(candidates, final, draws, pure=pure, strict=request.strict),
+        strict=request.strict,
         whole=judged[0],
         judged=judged[1],
         others=partial(_planned, request, rows, judged),
@@ -211,7 +212,7 @@ def _refuse(chosen: Frontier, epsilon: float, delta: float, draws: int) -> None:
     cost = chosen.certificate.guarantee(draws).epsilon(delta)
     asked = (Fraction(cost), Fraction(delta)) if math.isfinite(cost) else (Fraction(0), Fraction(0))
     raise BudgetExceeded(
-        f"{draws} draws of the untempered posterior do not fit the budget",
+        f"the budget is too small for {counted(draws, 'draw')} of the untempered posterior",
         asked=asked,
         spent=(Fraction(0), Fraction(0)),
         left=(Fraction(epsilon), Fraction(delta)),
@@ -226,7 +227,7 @@ def _refuse(chosen: Frontier, epsilon: float, delta: float, draws: int) -> None:
 def at_cost(
     private: PrivateModel, draws: int, delta: float, sampler: Any = AUTO, strict: bool = False
 ) -> Plan:
-    """Plan `draws` draws of a model as it stands, at whatever they cost.
+    """Plan `draws` draws of a model as it stands, at whatever they cost; pure where delta is zero.
 
     Raises
     ------
@@ -235,8 +236,8 @@ def at_cost(
     """
     draws = checked_counts(1.0, delta, draws)[0]
     public = public_count(private, None)
-    certificate = certify(private)
-    method = choose(private, sampler, strict=strict)
+    certificate, pure = certify(private), delta == 0
+    method = choose(private, sampler, strict=strict, pure=pure)
     certificate = certificate.on(method.terms(private))
     guarantee = certificate.guarantee(draws)
     cost = guarantee.epsilon(delta)
@@ -251,7 +252,8 @@ def at_cost(
         delta=float(delta),
         frontier=(_as_it_stands(private, certificate, draws, public),),
         n=public,
-        alternatives=partial(candidates, private, draws),
+        alternatives=partial(candidates, private, draws, pure=pure, strict=strict),
+        strict=strict,
     )
 
 

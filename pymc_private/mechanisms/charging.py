@@ -12,7 +12,7 @@ from typing import Any
 
 from pymc_private.errors import BudgetExceeded, DomainError, Incompatible, PrivacyWarning
 from pymc_private.mechanisms import assembly, drawing
-from pymc_private.mechanisms.refusals import explained
+from pymc_private.mechanisms.refusals import endless, explained
 from pymc_private.mechanisms.release import Release
 from pymc_private.privacy import Entry, Guarantee, Ledger
 
@@ -113,7 +113,7 @@ def publish(offer: Offer, where: Where) -> Release:
     if stored is not None:
         return assembly.save_as(stored, where.save)
     assembly.check_destination(where.save, overwrite=where.again)
-    offer.rehearse()
+    _rehearse(offer)
     entry = _charged(offer, where, ledger, at, key)
     release = drawing.stoppable(lambda: _paid(offer, ledger, entry))
     kept = release.to_bytes if where.stored else lambda: None
@@ -141,11 +141,7 @@ def _ledger(offer: Offer, where: Where) -> tuple[Ledger, float | Fraction | None
     delta, guarantee = offer.exact_delta, offer.guarantee
     epsilon = guarantee.exact_epsilon(delta)
     if not math.isfinite(epsilon):
-        raise DomainError(
-            "these draws have no finite epsilon at this delta, so nothing was charged",
-            got=f"delta = {offer.delta:g}",
-            do="pass a larger delta: a sampler that is only near the posterior costs one",
-        )
+        raise endless(guarantee, offer.delta)
     warnings.warn(
         "no ledger: this charge is forgotten when the session ends, and two such releases of the "
         "same data add up unseen; pass ledger=Ledger('study.sqlite', epsilon=..., delta=..., "
@@ -156,6 +152,16 @@ def _ledger(offer: Offer, where: Where) -> tuple[Ledger, float | Fraction | None
     shares = {"approximate": delta} if delta else None
     words: dict[str, Any] = {"neighbors": guarantee.neighbors, "shares": shares}
     return Ledger(epsilon=Fraction(epsilon), delta=delta, **words), delta or None
+
+
+def _rehearse(offer: Offer) -> None:
+    """What would fail after the charge fails here, with the cure that fits the promise."""
+    try:
+        offer.rehearse()
+    except DomainError:
+        if math.isfinite(offer.guarantee.epsilon(offer.delta)):
+            raise
+        raise endless(offer.guarantee, offer.delta) from None
 
 
 def _stored(ledger: Ledger, name: str, key: str, offer: Offer) -> Release | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Iterable, Sequence
 from decimal import Context
 from typing import TYPE_CHECKING
 
 from pymc_private.mechanisms.facts import as_float, dump_json
+from pymc_private.privacy.printing import counted as counted
 from pymc_private.privacy.printing import number as number
 from pymc_private.privacy.printing import plain
 
@@ -48,6 +50,18 @@ def promise(release: Release) -> str:
 def law_of(release: Release) -> str:
     """Say what the draws were drawn from: "private posterior", unless the release knows better."""
     return str(release.facts.get("law", "private posterior"))
+
+
+def drawn_from(release: Release) -> str:
+    """Say of which law the draws are: for bounds that hold of it and not of the posterior."""
+    law, guarantee = f"the {law_of(release)}", release.guarantee
+    theorems = re.split("[,;] ", guarantee.theorem)
+    far = max((float(atom.value) for atom in guarantee.atoms if atom.kind == "distance"), default=0)
+    if far > 0:
+        return f"a law within {number(far)} of {law} in total variation"
+    if "T29" in theorems:
+        return f"a law near {law}, on the sampler's grid"
+    return f"{law} on the sampler's grid" if "T15c" in theorems else law
 
 
 def assumptions(release: Release) -> tuple[str, ...]:
@@ -97,9 +111,8 @@ def withheld(release: Release) -> str:
 def release_title(release: Release) -> str:
     """Name a release and say how much it holds."""
     name = f" {release.facts['name']!r}" if release.facts.get("name") else ""
-    draws = release.posterior.sizes["draw"]
     mark = "" if release.private else f" {NOT_PRIVATE}:"
-    return f"Release{name}:{mark} {draws} draw{'s' if draws > 1 else ''}"
+    return f"Release{name}:{mark} {counted(release.posterior.sizes['draw'], 'draw')}"
 
 
 def attributes(release: Release) -> dict[str, str]:

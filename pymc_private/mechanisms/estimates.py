@@ -122,7 +122,7 @@ def shaped(
         mcse=label(mcse),
         draws=release.posterior.sizes["draw"],
         confidence=1 - delta,
-        method=_method(inequality, 1 - delta, elements, display.law_of(release)),
+        method=_method(inequality, 1 - delta, elements, display.drawn_from(release)),
         note=note,
     )
 
@@ -140,7 +140,7 @@ def _method(inequality: str, confidence: float, elements: int, law: str) -> str:
     together = f" for all {elements} elements together" if elements > 1 else ""
     return (
         f"{inequality}, confidence {display.estimate_number(confidence)}{together}, "
-        f"for independent exact draws of the {law}"
+        f"for independent draws of {law}"
     )
 
 

@@ -19,6 +19,7 @@ from pymc_private.mechanisms.release import Release
 from pymc_private.models.plan import Plan
 from pymc_private.models.progress import bars
 from pymc_private.privacy import Ledger
+from pymc_private.privacy.printing import counted
 from pymc_private.samplers.choose import AUTO
 
 
@@ -143,7 +144,7 @@ def _offer(
         delta=plan.delta,
         exact_delta=Fraction(plan.delta),
         key=plan.fingerprint,
-        label=f"{plan.draws} draws",
+        label=counted(plan.draws, "draw"),
         another="another plan",
         rehearse=lambda: assembly.rehearse(plan, name),
         draw=drawn,

@@ -1,11 +1,12 @@
-"""What the refusal of a charge means where a ledger keeps delta for another road."""
+"""What the refusal of a charge means, and the cure that is one."""
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
-from pymc_private.errors import BudgetExceeded
-from pymc_private.privacy import Ledger
+from pymc_private.errors import BudgetExceeded, DomainError
+from pymc_private.privacy import Guarantee, Ledger
 from pymc_private.privacy.printing import number
 
 
@@ -27,4 +28,30 @@ def explained(error: BudgetExceeded, at: float, ledger: Ledger) -> BudgetExceede
         f"{share} for such plans and the rest for the other road (half each, unless shares= says "
         f"otherwise). Calibrate at delta = {share}; or make a ledger, if the study is yet to "
         f"begin, with delta = {number(2 * delta)} or with shares={{'approximate': {wanted}}}",
+    )
+
+
+NO_DISTANCE = (
+    "a sampler without a distance: in a box of few parameters sampler='boxes', in one of many "
+    "sampler=pmp.Proximal(pure=True); or a delta above zero, however small"
+)
+"""What a distance from the posterior leaves where there is no delta."""
+NO_RANGE = (
+    "a box of the parameters, in which one is: pmp.trim(private, mass=0.99) or box={...}; or, for "
+    "a log-concave posterior, a delta above zero"
+)
+
+
+def endless(guarantee: Guarantee, delta: float) -> DomainError:
+    """Why a guarantee has no finite epsilon at a delta, and what would give it one."""
+    exact = [atom for atom in guarantee.atoms if atom.kind != "distance"]
+    bounded = all(math.isfinite(atom.pure) for atom in exact)
+    got, do = f"delta = {number(delta)}", "a larger delta; or pmp.trim(private, mass=0.99)"
+    if len(exact) < len(guarantee.atoms) and (bounded or delta):
+        got += ", and a sampler that is only near the posterior"
+        do = "a larger delta, or a smaller tv= of the sampler" if delta else NO_DISTANCE
+    elif not bounded and not delta:
+        got, do = f"{got}, and no range is proved of what one record changes", NO_RANGE
+    return DomainError(
+        "these draws have no finite epsilon at this delta, so nothing was charged", got=got, do=do
     )

@@ -17,6 +17,7 @@ from pymc_private.errors import DomainError, Incompatible
 from pymc_private.mechanisms.display import attributes
 from pymc_private.mechanisms.facts import dump_json
 from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.printing import counted
 
 if TYPE_CHECKING:
     from pymc_private.mechanisms.release import Release
@@ -48,7 +49,7 @@ def labeled(release: Release, chains: int = 1) -> xr.Dataset:
     if isinstance(chains, bool) or not isinstance(chains, int) or chains < 1 or draws % chains:
         raise DomainError(
             "The draws do not split evenly.",
-            got=f"chains = {chains!r} for {draws} draws",
+            got=f"chains = {chains!r} for {counted(draws, 'draw')}",
             allowed="a divisor of the number of draws",
         )
     if chains > 1:

@@ -23,6 +23,7 @@ from pymc_private.privacy.distances import changed
 from pymc_private.privacy.printing import number
 
 THEOREM = "T1-T3"
+NO_GAUSSIAN = "Gaussian privacy (T7) is not proved of draws from a grid"
 
 
 @dataclass(frozen=True)
@@ -218,10 +219,14 @@ class Certificate:
             f"  {changed(self.neighbors)} the log-likelihood by a range of at most R = {proved} "
             f"nats (power {number(self.power, 6)})",
             f"  a search found {found}: {reached} {self.tolerance:.0%} of the truth",
-            f"  one exact draw is {proved}-differentially private ({self.neighbors}); "
-            f"{self.theorem}",
+            f"  {self._one_draw()}-differentially private ({self.neighbors}); {self.theorem}",
             *([f"  {self.coupling}"] if self.coupling else []),
         ]
+
+    def _one_draw(self) -> str:
+        """What it costs: on a sampler's terms with what they add to the range."""
+        one = "one draw" if self.terms.slack else "one exact draw"
+        return f"{one} is {number(self.charged_range, 6)}"
 
     def _gaussian_lines(self) -> list[str]:
         if self.concavity is None:
@@ -231,10 +236,11 @@ class Certificate:
                 "  log-concave, but one record's gradient is unbounded: trim for a Gaussian road"
             ]
         strength, gradient = self.gdp
-        return [
-            f"  log-concave (m = {number(strength, 6, up=False)}, G = {number(gradient, 6)}): one "
-            f"exact draw is {number(self.mu, 6)}-GDP ({self.neighbors}); T7"
-        ]
+        found = f"  log-concave (m = {number(strength, 6, up=False)}, G = {number(gradient, 6)}): "
+        if math.isinf(self.charged_mu):
+            return [found + NO_GAUSSIAN]
+        mu = number(self.charged_mu, 6)
+        return [f"{found}one exact draw is {mu}-GDP ({self.neighbors}); T7"]
 
     def _repr_html_(self) -> str:
         return f"<pre>{repr(self).replace('&', '&amp;').replace('<', '&lt;')}</pre>"

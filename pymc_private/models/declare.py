@@ -21,6 +21,7 @@ from pymc_private.models.sources import (
     missing_domain,
     plain_shared,
 )
+from pymc_private.privacy.printing import counted
 
 logger = logging.getLogger("pymc_private")
 logger.addHandler(logging.NullHandler())  # facts about the data go to a log or nowhere
@@ -194,7 +195,7 @@ def _undeclared_axes(
         if len(fitting) != 1 and (fitting or c.kind == "observed"):
             raise DomainError(
                 f"which axis of '{c.name}' holds the records?",
-                got=f"shape {c.shape}, {n} records",
+                got=f"shape {c.shape}, {counted(n, 'record')}",
                 allowed="one axis with the records dim, or an entry in records={name: axis}",
                 do="give it dims, name its axis, or list it in public=",
             )

@@ -89,6 +89,8 @@ class Plan:
         Information expected without a budget, in nats.
     judged : str
         What information was judged on.
+    strict : bool
+        Whether a promise in floating point was asked for.
     """
 
     private: PrivateModel
@@ -105,6 +107,7 @@ class Plan:
     whole: float = math.nan
     judged: str = ""
     others: Callable[[int], Plan] | None = field(default=None, repr=False)
+    strict: bool = False
 
     def __post_init__(self) -> None:
         priced = self.certificate.guarantee(self.draws)
@@ -140,6 +143,11 @@ class Plan:
         text = f"{describe_structure(self.private)}|{numbers!r}"
         return hashlib.sha256(text.encode()).hexdigest()
 
+    @cached_property
+    def fallen(self) -> tuple[str, ...]:
+        """The samplers that cannot draw it, each with the reason."""
+        return tuple(str(found) for found in self.alternatives() if found.why_not)
+
     def summary(self) -> str:
         """Say in plain words what the plan does."""
         return "\n".join(summary_of(self))
@@ -153,7 +161,7 @@ class Plan:
                     "prior_mass": row.mass,
                     "clipped": row.clipped,
                     "range": row.certificate.range,
-                    "mu": row.certificate.mu,
+                    "mu": row.certificate.charged_mu,
                     "power": float(row.power * row.private.power),
                     "records_kept": row.records_kept,
                     "information": row.information,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from pymc_private.privacy.printing import number
+from pymc_private.privacy.printing import counted, number
 
 if TYPE_CHECKING:
     from pymc_private.models.plan import Frontier, Plan
@@ -48,7 +48,7 @@ def _over_regions(plan: Plan, ax: Any) -> None:
     ax.set_ylabel(f"expected information (nats)\nnumbers: {kept}" if judged else kept)
     top = max(heights)
     ax.set_ylim(top=1.18 * top if top > 0 else 1.0)
-    ax.set_title(f"{plan.draws} draws at {_budget(plan)}", fontsize=10)
+    ax.set_title(f"{counted(plan.draws, 'draw')} at {_budget(plan)}", fontsize=10)
 
 
 def _over_draws(plan: Plan, counts: list[int], ax: Any) -> None:

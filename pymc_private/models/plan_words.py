@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.told import clip_words
 from pymc_private.privacy.distances import changed
-from pymc_private.privacy.printing import number
+from pymc_private.privacy.printing import counted, number
 
 if TYPE_CHECKING:
     from pymc_private.models.plan import Plan
@@ -23,8 +24,8 @@ def summary_of(plan: Plan) -> Iterator[str]:
     spent = plan.guarantee.epsilon(plan.delta)
     kind = "conditional" if plan.certificate.terms.claimed else "proved"
     yield (
-        f"{plan.draws} {kind} draws ({plan.sampler}) for epsilon = {number(spent, 6)} of "
-        f"{number(plan.epsilon, 6)}, delta = {number(plan.delta, 6)}; "
+        f"{counted(plan.draws, f'{kind} draw')} ({plan.sampler}) for epsilon = {number(spent, 6)} "
+        f"of {number(plan.epsilon, 6)}, delta = {number(plan.delta, 6)}; "
         f"{plan.guarantee.road(plan.delta)}"
     )
     yield f"keeps {_kept(plan)}"
@@ -34,8 +35,16 @@ def summary_of(plan: Plan) -> Iterator[str]:
             "less. The ends were chosen on simulated records"
         )
     yield _bound(plan)
-    if str(plan.certificate.terms) != "exact":
-        yield f"sampler: {plan.certificate.terms}"
+    terms = plan.certificate.terms
+    if str(terms) != "exact":
+        yield f"sampler: {replace(terms, slack=terms.slack * plan.private.power)}"
+    if terms.is_coarse:
+        yield (
+            f"WARNING: a coarse grid, {terms.points} points along each continuous coordinate: a "
+            f"draw tells a parameter to 1/{terms.points} of its box at best"
+        )
+    if plan.strict:
+        yield f"in floating point; not taken: {'; '.join(plan.fallen)}"
     yield from _region(plan)
     if math.isfinite(plan.chosen.information):
         yield from _judged(plan)
@@ -51,7 +60,9 @@ def _kept(plan: Plan) -> str:
     if plan.n is None:
         share = float(plan.private.power)
         return f"{share:.3g} of the information of each record (power {power})"
-    return f"the information of {plan.records_kept:.0f} of {plan.n} records (power {power})"
+    return (
+        f"the information of {plan.records_kept:.0f} of {counted(plan.n, 'record')} (power {power})"
+    )
 
 
 def _bound(plan: Plan) -> str:
@@ -91,13 +102,13 @@ def _judged(plan: Plan) -> Iterator[str]:
     )
     others = [row for row in plan.frontier if row.chosen and row.draws != plan.draws]
     if others:
-        kept = ", ".join(f"{row.draws} draws: {_left(row, plan.n)}" for row in others)
+        kept = ", ".join(f"{counted(row.draws, 'draw')}: {_left(row, plan.n)}" for row in others)
         yield f"with other numbers of draws (plan.at): {kept}"
 
 
 def _left(row: object, n: int | None) -> str:
     power = float(row.power * row.private.power)  # type: ignore[attr-defined]
-    return f"{power:.3g} of each record" if n is None else f"{power * n:.0f} records"
+    return f"{power:.3g} of each record" if n is None else counted(round(power * n), "record")
 
 
 def _region_words(private: PrivateModel) -> list[str]:

@@ -23,6 +23,7 @@ from pytensor.tensor.shape import SpecifyShape
 
 from pymc_private.analysis import NONE, refuse_joint_conditions, row_labels, simplify
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
+from pymc_private.analysis.normal_lcdf import one_normal_tail
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.errors import DomainError, NotCertified
 from pymc_private.models.coupling.alike import proved_alike, refuse_many_ends, untold_rows
@@ -108,7 +109,7 @@ def build_record_graph(
     swaps = {s.variable: data[s.name] for s in sources}
     swaps |= {v: parameters[name] for name, v in unsized.items()}
     raw = _of_any_length([term for _, term in terms], swaps)
-    outs = simplify(raw)
+    outs = [one_normal_tail(out) for out in simplify(raw)]
     values = stand_ins([*raw, *outs], parameters, data, sources)
     trail = row_labels(outs, labels_of_records(values, data, sources, n), values)
     cutter = Cutter(data, sources, values, labels_of_records(values, data, sources, n), n)

@@ -7,6 +7,10 @@ from fractions import Fraction
 
 from pymc_private.privacy.printing import number
 
+FINE = 8
+"""Points along each continuous coordinate: rounding to them adds 1/64 of the variance of a law that
+is uniform on the box."""
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -28,6 +32,9 @@ class Terms:
         What is to be known of the sampler.
     claimed : bool
         Whether `tv` is stated by the user and proved by nobody.
+    points : int
+        Where draws are from a grid: its points along each continuous coordinate, the fewest. Else
+        0.
     """
 
     tv: float = 0.0
@@ -37,6 +44,12 @@ class Terms:
     theorem: str = ""
     assumption: str = ""
     claimed: bool = False
+    points: int = 0
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether draws are from a grid whose steps exceed an eighth of a box."""
+        return 0 < self.points < FINE
 
     @property
     def words(self) -> tuple[str, ...]:

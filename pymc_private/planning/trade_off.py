@@ -56,7 +56,8 @@ class TradeOff(Table):
             return f"At {budget} not one draw fits any of these trims"
         vacuous = " (no news: utilities differ by no more)" if best[-1] >= 1.0 else ""
         return (
-            f"At {budget} the best trim is L = {best[0]:.4g} with {best[2]:,} draws: "
+            f"At {budget} the best trim is L = {best[0]:.4g} with "
+            f"{best[2]:,} draw{'s' if best[2] > 1 else ''}: "
             f"loss at most {number(best[-1])}{vacuous}"
         )
 

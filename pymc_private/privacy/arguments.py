@@ -205,3 +205,13 @@ def whole(value: Any, name: str) -> int:
     if number > MOST:
         raise DomainError(f"{name} is too large", got=value, allowed=f"1, 2, 3, ..., {MOST}")
     return number
+
+
+def as_whole(number: Any) -> Any:
+    """Any integer as Python's own, so that equal samplers are one plan; the rest as it is."""
+    if isinstance(number, bool | np.bool_):
+        return number
+    try:
+        return operator.index(number)
+    except TypeError:
+        return number

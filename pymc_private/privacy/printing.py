@@ -31,6 +31,17 @@ def number(value: float | str | Fraction, digits: int = 4, *, up: bool = True) -
     return plain(short.normalize())
 
 
+def counted(count: int, noun: str) -> str:
+    """Write how many there are of something.
+
+    Examples
+    --------
+    >>> counted(1, "draw"), counted(1200, "proved draw")
+    ('1 draw', '1200 proved draws')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def plain(short: Decimal) -> str:
     """Drop what scientific notation does not need: 1E-06 becomes 1e-6, 1E+2 becomes 100."""
     if short == 0:

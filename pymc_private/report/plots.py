@@ -18,6 +18,7 @@ from pymc_private.mechanisms.facts import as_float
 from pymc_private.mechanisms.release import Release
 from pymc_private.models.compat import element_labels, flat_draws
 from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.printing import counted
 from pymc_private.report.theme import DARK, LIGHT, Theme, blank, quieten
 
 MOST_PANELS = 12
@@ -240,7 +241,7 @@ def _posterior_legend(figure: Figure, release: Release, hidden: int, theme: Them
         ncols=3, frameon=False, fontsize=8.5, labelcolor=theme.ink, borderaxespad=0.2,
     )  # fmt: skip
     notes = [] if release.private else [display.NOT_PRIVATE]
-    notes += [f"{hidden} more elements are not shown"] if hidden else []
+    notes += [f"{counted(hidden, 'more element')} not shown"] if hidden else []
     if notes:
         color = theme.muted if release.private else theme.alarm
         figure.suptitle("; ".join(notes), fontsize=9.5, color=color, x=0.01, ha="left")

@@ -12,6 +12,7 @@ from pymc_private.errors import DomainError, Incompatible
 from pymc_private.mechanisms import display
 from pymc_private.mechanisms.release import Release
 from pymc_private.mechanisms.storage import write_atomically
+from pymc_private.privacy.printing import counted
 from pymc_private.report import html, words
 from pymc_private.report.blocks import WIDTH, Rows, Section, as_text
 from pymc_private.report.sections import sections_of
@@ -111,9 +112,8 @@ def _power(number: str) -> str:
 
 
 def _subtitle(release: Release) -> str:
-    draws = release.posterior.sizes["draw"]
     names = ", ".join(display.shape_of(array) for array in release.posterior.data_vars.values())
-    return f"{draws} draw{'s' if draws > 1 else ''} of {names}"
+    return f"{counted(release.posterior.sizes['draw'], 'draw')} of {names}"
 
 
 def _text(title: str, release: Release, sections: Sequence[Section]) -> str:

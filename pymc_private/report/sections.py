@@ -16,6 +16,7 @@ from pymc_private.mechanisms.facts import as_float
 from pymc_private.mechanisms.release import Release
 from pymc_private.models import compat
 from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.printing import counted
 from pymc_private.report import plots, words
 from pymc_private.report.blocks import Picture, Points, Rows, Section, Table, Verbatim
 
@@ -33,7 +34,7 @@ def sections_of(release: Release, ledger: Any = None) -> list[Section]:
         _curve(release),
         _terms(release),
         _certificate(release),
-        Section("Not covered", (Points(words.NOT_COVERED),)),
+        Section("Not covered", (Points(words.not_covered(release)),)),
         _origin(release),
         _citations(release),
     )
@@ -115,9 +116,9 @@ def _posterior_table(release: Release) -> Section:
     rows = display.element_rows(labels, *columns, bound, digits=3)
     more = len(frame) - len(labels)
     note = (
-        f"Of the {law}. mcse: Monte Carlo standard error by ArviZ, a dash if there are "
-        "too few draws. error: the mean is off by no more, with confidence 0.95 (Hoeffding)."
-        + (f" {more} more elements are in release.posterior." if more else "")
+        f"Of {display.drawn_from(release)}. mcse: Monte Carlo standard error by ArviZ, a dash if "
+        "there are too few draws. error: the mean is off by no more, with confidence 0.95 "
+        "(Hoeffding)." + (f" {counted(more, 'more element')} in release.posterior." if more else "")
     )
     table = Table(("", "mean", "sd", "mcse", "5%", "95%", "error ≤"), tuple(map(tuple, rows)), note)
     return Section("Posterior" if law.endswith("posterior") else "Estimates", (table,), beside=True)

@@ -6,6 +6,7 @@ import math
 
 from pymc_private.mechanisms import display
 from pymc_private.mechanisms.release import Release
+from pymc_private.models.terms import STRICT
 from pymc_private.privacy.neighbors import in_words
 
 NEIGHBORS = {
@@ -26,8 +27,15 @@ NOT_COVERED = (
     "A second budget on the same data: budgets add up, whoever holds them.",
     "What is true of the population. A record can be guessed from what the posterior teaches "
     "about everyone, whether or not that record took part.",
-    "Arithmetic on real numbers is assumed, and random bits that nobody knows.",
 )
+REAL_NUMBERS = "Arithmetic on real numbers is assumed, and random bits that nobody knows."
+FLOATS = "Random bits that nobody knows are assumed."
+
+
+def not_covered(release: Release) -> tuple[str, ...]:
+    """Say what no guarantee covers, and what this one assumes of arithmetic."""
+    strict = STRICT in release.guarantee.assumptions
+    return (*NOT_COVERED, FLOATS if strict else REAL_NUMBERS)
 
 
 def protected(release: Release) -> str:

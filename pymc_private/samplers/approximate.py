@@ -11,7 +11,8 @@ import numpy as np
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.terms import Terms
-from pymc_private.privacy.printing import number
+from pymc_private.privacy.arguments import as_whole
+from pymc_private.privacy.printing import counted, number
 from pymc_private.samplers.engine import spread
 from pymc_private.samplers.linear import (
     Whitening,
@@ -48,7 +49,8 @@ class Proximal:
     pure : bool
         Whether to promise a pure epsilon and no delta: draws end on a public grid, and many more
         steps bring them so near to the posterior that a uniform point once in 2**30 draws makes up
-        for the rest. `tv` is not asked then. `calibrate` takes this form where delta is zero.
+        for the rest. `tv` is not asked then. `calibrate` and `sample` take this form where delta is
+        zero.
     bits : int
         Fineness of that grid: some 2**bits points along each coordinate's box. The default is below
         a thousandth of the prior's standard deviation; steps grow in proportion.
@@ -63,6 +65,9 @@ class Proximal:
     pure: bool = False
     bits: int = 12
     name = "proximal"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bits", as_whole(self.bits))
 
     def claim(self, private: PrivateModel) -> str:
         """Proved: with t, or pure."""
@@ -100,7 +105,7 @@ class Proximal:
         return Terms(
             tv=self.tv,
             theorem="T18, T21",
-            assumption=f"{schedule.steps} steps of the proximal sampler from "
+            assumption=f"{counted(schedule.steps, 'step')} of the proximal sampler from "
             f"{'the prior' if is_prior else 'a normal law on the region'}, each drawn "
             "exactly; floating-point errors are not in t",
         )
@@ -145,9 +150,9 @@ def _strict_terms(private: PrivateModel, tv: float) -> Terms:
         tv=(tv + lost.tv) * (1.0 + 1e-12),
         strict=True,
         theorem="T18, T21",
-        assumption=f"{schedule.steps} steps of the proximal sampler from the prior, whose centers "
-        f"and scales are doubles; floating point costs {number(lost.tv)} of t, for IEEE doubles "
-        "and functions of NumPy and SciPy that are right to 2**-45",
+        assumption=f"{counted(schedule.steps, 'step')} of the proximal sampler from the prior, "
+        f"whose centers and scales are doubles; floating point costs {number(lost.tv)} of t, for "
+        "IEEE doubles and functions of NumPy and SciPy that are right to 2**-45",
     )
 
 

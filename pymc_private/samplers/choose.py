@@ -14,6 +14,8 @@ from pymc_private.samplers.boxes import LARGEST_DIMENSION
 from pymc_private.samplers.method import Boxes, Conjugate, Grid, Method
 
 AUTO = "auto"
+UNPROVED = "no claim in floating point is proved here"
+WEAK = "its claim is one of real arithmetic"
 BY_NAME: dict[str, Any] = {
     "conjugate": Conjugate,
     "boxes": Boxes,
@@ -86,30 +88,34 @@ def choose(
         named = _strictly(_named(sampler, pure), strict)
         named.check(private)
         if strict and not named.terms(private).strict:
-            raise _not_strict(named.name)
+            raise _not_strict(f"strict=True with {named.name}", "sampler='grid', or strict=False")
         return named
     reasons = []
     for one in (*ORDER, Grid()) if strict or _has_discrete(private) else ORDER:
         method = _strictly(PURE.get(one.name, one) if pure else one, strict)
         try:
             method.check(private)
-            if not strict or method.terms(private).strict:
-                return method
+            if strict:
+                _refuse_weak(method, private)
+            return method
         except Unsupported as error:
             reasons.append((method.name, error))
     if strict:
-        raise _not_strict("any sampler", dict(reasons).get(Proximal.name))
+        raise _none_strict(private, dict(reasons), pure)
     raise _none_fits(private, dict(reasons))
 
 
-def candidates(private: PrivateModel, draws: int, pure: bool = False) -> tuple[Candidate, ...]:
+def candidates(
+    private: PrivateModel, draws: int, pure: bool = False, strict: bool = False
+) -> tuple[Candidate, ...]:
     """Every sampler, with its claim and a rough time, or why it does not fit. Reads no data."""
     found = []
     for name in BY_NAME:
-        method = _named(name, pure)
+        method = _strictly(_named(name, pure), strict)
         try:
             method.check(private)
-            method.terms(private)
+            if not method.terms(private).strict and strict:
+                raise Unsupported(WEAK)
             # A time would tell about how many records there are.
             protected = private.neighbors == ADD_REMOVE
             seconds = math.nan if protected else method.seconds(private, draws)
@@ -169,12 +175,51 @@ def _strictly(method: Method, strict: bool) -> Method:
     return replace(method, strict=True) if strict and isinstance(method, Proximal) else method
 
 
-def _not_strict(name: str, proximal: Unsupported | None = None) -> Unsupported:
-    why = f"; proximal: {proximal.problem}: {_row(proximal, 'got')}" if proximal else ""
+def _refuse_weak(method: Method, private: PrivateModel) -> None:
+    """Refuse draws without a claim in floating point, or from a grid too coarse to be of use."""
+    terms = method.terms(private)
+    if not terms.strict:
+        raise Unsupported(WEAK)
+    if terms.is_coarse:
+        raise Unsupported(
+            "its grid would be coarse", got=f"{terms.points} points along each coordinate"
+        )
+
+
+def _none_strict(private: PrivateModel, reasons: dict[str, Unsupported], pure: bool) -> Unsupported:
+    """Why no sampler has a claim in floating point, one by one, and what would have one."""
+    said = [f"{name}: {_reason(error)}" for name, error in reasons.items()]
+    own, _, _ = _row(reasons[Proximal.name], "do").partition("sampler='grid'")
+    cures = [own.removesuffix("; or ")] if own and not pure else []
+    if pure and _fits(Proximal(strict=True), private):
+        cures.append("a delta above zero: sampler='proximal' is proved in floating point then")
+    if _fits(Grid(), private):
+        cures.append("sampler='grid', as coarse as it is")
+    return _not_strict("; ".join(said), "; or ".join([*cures, "strict=False"]))
+
+
+def _reason(error: Unsupported) -> str:
+    """A refusal in a line."""
+    got = _row(error, "got")
+    if error.problem.startswith(UNPROVED):
+        return got
+    return f"{error.problem} ({got})" if got else error.problem
+
+
+def _fits(method: Method, private: PrivateModel) -> bool:
+    try:
+        method.check(private)
+    except Unsupported:
+        return False
+    return True
+
+
+def _not_strict(got: str, do: str) -> Unsupported:
     return Unsupported(
-        "no claim in floating point is proved here",
-        got=f"strict=True with {name}{why}",
-        allowed="conjugate models drawn one coordinate at a time; sampler='proximal' for logistic "
-        "and linear regression with Normal priors; sampler='grid' in few dimensions",
-        do="sampler='grid', or strict=False and its assumption of real arithmetic",
+        UNPROVED,
+        got=got,
+        allowed="conjugate models drawn one coordinate at a time; sampler='proximal' for logistic, "
+        "linear and Poisson regression with Normal priors, and a delta; sampler='grid' in few "
+        "dimensions",
+        do=f"{do} and its assumption of real arithmetic",
     )

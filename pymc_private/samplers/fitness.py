@@ -18,6 +18,7 @@ from pymc_private.models.coupling.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.row_bounds import RowBounds
 from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.privacy.printing import counted
 from pymc_private.samplers.boxes import LARGEST_DIMENSION
 from pymc_private.samplers.randomness import has_grid
 
@@ -55,7 +56,7 @@ def _refuse_many(private: PrivateModel) -> None:
     if size > LARGEST_DIMENSION:
         raise Unsupported(
             "the box sampler does not cover this many parameters",
-            got=f"{size} scalar parameters",
+            got=counted(size, "scalar parameter"),
             allowed=f"at most {LARGEST_DIMENSION}",
             do="fix or merge some parameters, or write a log-concave model",
         )

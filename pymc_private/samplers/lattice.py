@@ -17,6 +17,8 @@ from pymc_private.analysis.rebuild import rebuild
 from pymc_private.errors import Unsupported
 from pymc_private.models.coupling.pinning import public_data
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy.arguments import whole
+from pymc_private.privacy.printing import counted
 
 TAU_BITS = 20
 MOST_POINTS = 2**16
@@ -78,11 +80,9 @@ def make_lattice(private: PrivateModel, points: int | None = None) -> Lattice:
         A parameter without ends, a simplex, too many points, or a prior of zero on all of them.
     """
     names = tuple(private.shapes)
-    axes = []
-    free = sum(math.prod(private.shapes[n]) for n in names if not _is_whole(private, n))
-    usual = max(3, math.floor(USUAL_POINTS ** (1.0 / max(free, 1)) + 1e-9))
+    axes, each = [], points_of_each(private, points)
     for name in names:
-        axes += list(_axes(private, name, usual if points is None else int(points)))
+        axes += list(_axes(private, name, each))
     count = math.prod(map(len, axes))
     if count > MOST_POINTS:
         raise Unsupported(
@@ -99,11 +99,20 @@ def make_lattice(private: PrivateModel, points: int | None = None) -> Lattice:
     if not alive.any():
         raise Unsupported(
             "the prior is zero at every point of the grid",
-            got=f"{count} points",
+            got=counted(count, "point"),
             do="trim to where the prior is not zero, or take more points",
         )
     whole = np.round((log_prior[alive] - log_prior[alive].max()) / float(draft.unit))
     return Lattice(names, shapes, table[alive], whole.astype(np.int64))
+
+
+def points_of_each(private: PrivateModel, points: int | None = None) -> int:
+    """Points along each continuous coordinate, 0 if there is none."""
+    free = [n for n in private.shapes if not _is_whole(private, n)]
+    size = sum(math.prod(private.shapes[name]) for name in free)
+    usual = max(3, math.floor(USUAL_POINTS ** (1.0 / max(size, 1)) + 1e-9))
+    each = usual if points is None else whole(points, "the number of points of a grid")
+    return each if size else 0
 
 
 def _is_whole(private: PrivateModel, name: str) -> bool:

@@ -20,6 +20,7 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.supports import ORDERED, transform_name
 from pymc_private.privacy import proximal_steps, proximal_steps_to
 from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.privacy.printing import counted
 from pymc_private.samplers.proximal import Schedule, step_size
 from pymc_private.samplers.reference import Reference, reference
 
@@ -112,9 +113,10 @@ def whiten(private: PrivateModel) -> Whitening:
     if not diagonal and (np.isfinite(lower).any() or np.isfinite(upper).any()):
         raise Unsupported(
             "a box does not stay one in the coordinates of a correlated prior",
-            got="a trimmed MvNormal prior",
-            allowed="independent priors where there is a box",
-            do="leave it untrimmed (Gaussian privacy needs no box), or write independent priors",
+            got="a MvNormal prior in a box",
+            allowed="independent priors where there is a box; a pure promise needs one",
+            do="write it as mean + L @ z with z = pm.Normal('z', 0, 1, ...) and trim z; or leave "
+            "it untrimmed, with a delta above zero",
         )
     if not diagonal:
         return Whitening(center, matrix, lower, upper, start)
@@ -183,8 +185,8 @@ def plan_schedule(
     if steps > MOST_STEPS:
         raise Unsupported(
             "the proximal sampler would take too many steps",
-            got=f"{steps} for {private.n} records and {dimension} parameters at power "
-            f"{float(private.power):.3g}",
+            got=f"{steps} for {counted(private.n, 'record')} and "
+            f"{counted(dimension, 'parameter')} at power {float(private.power):.3g}",
             allowed=f"at most {MOST_STEPS}",
             do="a smaller budget tempers more and needs fewer; or narrower priors or domains, or "
             + (

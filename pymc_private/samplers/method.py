@@ -13,12 +13,14 @@ import numpy as np
 from pymc_private.errors import Unsupported
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.terms import EXACT, Terms
+from pymc_private.privacy.arguments import as_whole
+from pymc_private.privacy.printing import counted
 from pymc_private.samplers.boxes import sample_boxes
 from pymc_private.samplers.conjugate import STRICT, conjugate_of, sample_conjugate
 from pymc_private.samplers.engine import spread
 from pymc_private.samplers.fitness import refuse_boxes
 from pymc_private.samplers.grid import Scores, sample_grid
-from pymc_private.samplers.lattice import TAU_BITS, make_lattice
+from pymc_private.samplers.lattice import TAU_BITS, make_lattice, points_of_each
 from pymc_private.samplers.randomness import Uniform, round_to_grid
 from pymc_private.samplers.target import Target
 
@@ -155,6 +157,9 @@ class Grid:
     points: int | None = None
     name = "grid"
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "points", as_whole(self.points))
+
     def claim(self, private: PrivateModel) -> str:
         """Proved as it is."""
         return PROVED
@@ -174,13 +179,16 @@ class Grid:
     def terms(self, private: PrivateModel) -> Terms:
         """Four times tau per record of a unit (theory, section 8)."""
         slack = 4 * Fraction(1, 2**TAU_BITS) * private.records_per_unit
-        lattice = make_lattice(private, self.points)
+        count = counted(len(make_lattice(private, self.points).points), "point")
+        each = points_of_each(private, self.points)
+        along = f", {each} along each continuous coordinate" if each else ""
         return Terms(
             slack=slack,
             discrete=True,
+            points=each,
             strict=True,
             theorem="T15c",
-            assumption=f"the prior lives on a public grid of {len(lattice.points)} points",
+            assumption=f"the prior lives on a public grid of {count}{along}",
         )
 
     def seconds(self, private: PrivateModel, draws: int) -> float:

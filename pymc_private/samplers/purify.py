@@ -18,6 +18,7 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.terms import Terms
 from pymc_private.privacy import purified_log_kl
 from pymc_private.privacy.enclosure import real, upper
+from pymc_private.privacy.printing import counted
 from pymc_private.samplers.linear import Whitening, plan_schedule, whiten
 from pymc_private.samplers.proximal import Schedule
 from pymc_private.samplers.randomness import GRID_BITS, Uniform, coin, grid_width
@@ -117,7 +118,7 @@ def check_purified(private: PrivateModel, bits: int) -> None:
     Unsupported
         Neighbors at a distance: the price of near ones would shrink, what mixing adds would not.
     """
-    if not (isinstance(bits, int) and FEWEST_BITS <= bits <= GRID_BITS):
+    if not (type(bits) is int and FEWEST_BITS <= bits <= GRID_BITS):
         raise DomainError(
             "bits= says how fine the public grid of a pure promise is",
             got=bits,
@@ -156,9 +157,10 @@ def purified_terms(private: PrivateModel, bits: int) -> Terms:
     return Terms(
         slack=SLACK,
         discrete=True,
+        points=low,
         theorem="T21, T29",
-        assumption=f"{schedule.steps} steps of the proximal sampler, each drawn exactly; then the "
-        f"nearest point of a public grid ({points} points per coordinate), and with probability "
-        f"2**-{GAMMA.denominator.bit_length() - 1} a uniform point of it; floating-point errors "
-        "are not in the price",
+        assumption=f"{counted(schedule.steps, 'step')} of the proximal sampler, each drawn "
+        f"exactly; then the nearest point of a public grid ({points} points per coordinate), and "
+        f"with probability 2**-{GAMMA.denominator.bit_length() - 1} a uniform point of it; "
+        "floating-point errors are not in the price",
     )

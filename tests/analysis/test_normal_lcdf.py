@@ -73,6 +73,28 @@ def test_bounds_and_slopes_hold_on_boxes_across_the_jump():
         assert own <= center[k] + reach[k] * abs(at - middle[k]) + 1e-12
 
 
+@pytest.mark.parametrize("tail", [normal_lcdf, normal_lccdf])
+def test_the_function_that_pymc_means_is_as_near_as_single_precision(tail):
+    """In a branch too; it is continuous where PyMC's jumps."""
+    value, x, m = graph(tail, 1.0)
+    branch = simplify([pt.switch(m < 0, value, x)])[0]
+    for written in (value, branch):
+        named = forms.one_normal_tail(written)
+        at = [(s * z, -0.1) for s in (-1, 1) for z in (0.5, 0.9, 1.1, 3.0, 12.0)]
+        both = (evaluate([written, named], {x: np.array(a), m: np.array(b)}) for a, b in at)
+        gaps = [abs(float(own - other)) for own, other in both]
+        for (a, b), gap in zip(at, gaps, strict=True):
+            assert gap <= forms.MEANT / 2.0 * (a - b) ** 2 + 1e-12
+        assert max(gaps) > 1e-8  # else there was nothing to mend
+    assert forms.one_normal_tail(named) is named
+
+
+def test_a_difference_that_is_meant_is_kept(monkeypatch):
+    value, _, _ = graph(normal_lcdf, 1.0)
+    monkeypatch.setattr(forms, "MEANT", 1e-9)
+    assert forms.one_normal_tail(value) is value
+
+
 def test_what_is_not_that_function_is_left_alone():
     x = pt.dscalar("x")
     value = simplify([pt.switch(x < -1, pt.log(pt.erfcx(-x)), pt.log1p(-pt.erfc(x) / 2))])[0]

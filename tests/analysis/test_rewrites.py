@@ -8,7 +8,8 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.graph.traversal import ancestors
 
-from pymc_private.analysis import simplify
+from pymc_private.analysis import Interval, bounds, simplify
+from pymc_private.analysis.exponents import tidy
 from pymc_private.analysis.intervals import has_rule
 
 X, SMALL = pt.dvector("x"), pt.vector("k", dtype="int8")
@@ -57,6 +58,13 @@ def test_simplify_keeps_the_function(name):
         np.testing.assert_allclose(after(x, k), before(x, k), rtol=1e-12)
 
 
+def test_the_logarithm_of_a_complements_complement_is_the_exponent():
+    """1 - (1 - e^x), as in a complementary log-log link, whose 0 for large -x has no logarithm."""
+    (simple,) = simplify([pt.log1p(-(1.0 - pt.exp(-pt.exp(X))))])
+    found = pytensor.function([X], simple, mode=PLAIN)(np.array([0.5, 50.0]))
+    np.testing.assert_allclose(found, -np.exp([0.5, 50.0]), rtol=1e-12)
+
+
 def test_ops_made_of_others_are_unfolded():
     for name in ("an Op made of others", "another one"):
         nodes = [v.owner for v in ancestors(simplify([CASES[name]()])) if v.owner is not None]
@@ -73,3 +81,16 @@ def test_the_rewrites_of_pytensor_alone_do_not(monkeypatch):
     x = np.array([-0.5, 0.7])
     before, after = (pytensor.function([X], graph, mode=PLAIN)(x) for graph in (out, simple))
     assert not np.allclose(before, after)
+
+
+def test_choices_that_are_added_are_one_choice():
+    """Slopes of nested choices: what never happens at once is not added up."""
+    value = pt.switch(X > 1, X**2, pt.switch(X < -1, 3.0 * X, -pt.exp(X)))
+    slope = pytensor.grad(value.sum(), X)
+    (found,) = tidy([slope])
+    (fact,) = (bounds([found], {X: Interval(np.full(2, -2.0), np.full(2, 2.0))})[found],)
+    before, after = (pytensor.function([X], graph, mode=PLAIN) for graph in (slope, found))
+    for x in (np.array([-1.5, 0.3]), np.array([1.7, -0.9])):
+        np.testing.assert_allclose(after(x), before(x), rtol=1e-12)
+    assert fact.upper.max() <= 4.0 + 1e-9  # 2 x, beside 3 and -e^x
+    assert fact.lower.min() >= -np.exp(2.0) - 1e-9

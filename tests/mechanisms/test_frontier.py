@@ -65,7 +65,7 @@ def test_the_plan_is_for_the_first_number_of_draws_and_shows_the_others(plan, al
     assert list(dict.fromkeys(table["draws"])) == [10, 1, 50]
     assert table.groupby("draws")["chosen"].sum().eq(1).all()
     assert plan.fingerprint == alone.fingerprint
-    assert "1 draws: " in plan.summary()
+    assert "1 draw: " in plan.summary()
     kept = table[table["chosen"]].set_index("draws")["records_kept"]
     assert kept[1] > kept[10] > kept[50]
 
@@ -73,6 +73,7 @@ def test_the_plan_is_for_the_first_number_of_draws_and_shows_the_others(plan, al
 def test_each_number_of_draws_has_its_plan(plan, alone):
     for count in (1, 50):
         other = plan.at(count)
+        assert other.summary().startswith("1 proved draw (" if count == 1 else "50 proved draws (")
         assert other.draws == count
         assert other.guarantee.epsilon(1e-6) <= 1.0
         assert other.at(10).fingerprint == alone.fingerprint

@@ -125,6 +125,20 @@ def _ordered_slope(u: float, y: float) -> float:
     return [-(1.0 - low), 1.0 - low - high, high][int(y)]
 
 
+def _cut_slope(u: float, y: float) -> float:
+    """Below -1, between, or above 1, of a normal latent outcome."""
+    if abs(y) == 1.0:
+        return float(y * _mills(y * u - 1.0))
+    low, high = -1.0 - u, 1.0 - u
+    mass = np.exp(log_ndtr(high)) - np.exp(log_ndtr(low))
+    return float((np.exp(-(low**2) / 2.0) - np.exp(-(high**2) / 2.0)) / np.sqrt(2 * np.pi) / mass)
+
+
+def _censored(u: Any, y: Any) -> Any:
+    latent = pm.Normal.dist(u, 1.0)
+    return pm.Censored("y", latent, lower=-1.0, upper=1.0, observed=y, dims="i")
+
+
 UNIT = (-1.0, 1.0)
 COUNTS = np.arange(7)
 POSITIVE = np.array([0.2, 3.0])
@@ -174,6 +188,12 @@ GLMS = [
     GLM("ordered logistic",
         lambda u, y: pm.OrderedLogistic("y", u, np.array([-1.0, 1.0]), observed=y, dims="i"),
         _ordered_slope, np.arange(3)),
+    GLM("ordered probit",
+        lambda u, y: pm.OrderedProbit("y", u, np.array([-1.0, 1.0]), observed=y, dims="i"),
+        lambda u, y: _cut_slope(u, y - 1.0), np.arange(3), box=UNIT),
+    GLM("censored normal", _censored,
+        lambda u, y: _cut_slope(u, y) if abs(y) == 1.0 else y - u, np.array([-1.0, 0.3, 1.0]),
+        Interval(-1, 1), UNIT),
     GLM("weighted logistic",
         lambda u, y: pm.Potential(
             "loss", pm.Data("y", y / 2.0, dims="i") * -pm.math.log1pexp(-u)),

@@ -72,7 +72,8 @@ def test_the_record_graph_is_the_models_own_likelihood(name, private):
     for point in random_points(model, rng, 4):
         given = rows._given({k: Bounds(v, v) for k, v in point.items()}, [rows.cells[0]] * N)
         fact = bounds([model.graph.record], given | data)[model.graph.record]
-        value, slack = logp(point), 1e-9
+        # PyMC writes log Phi in two forms that differ by rounding; the record graph in one.
+        value, slack = logp(point), 1e-7 if name == "censored" else 1e-9
         assert np.all(fact.lower <= value + slack * (1 + np.abs(value)))
         assert np.all(fact.upper >= value - slack * (1 + np.abs(value)))
         assert np.max(fact.upper - fact.lower) < 1e-6

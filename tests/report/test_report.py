@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,10 +15,18 @@ from matplotlib.figure import Figure
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.mechanisms.release import Release
 from pymc_private.models import compat
+from pymc_private.models.terms import STRICT
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.ledger import Ledger
 from pymc_private.report import compare, plot_budget, plot_curve, plot_posterior, report
-from pymc_private.report.words import NOT_COVERED, guessing, percent
+from pymc_private.report.words import (
+    FLOATS,
+    NOT_COVERED,
+    REAL_NUMBERS,
+    guessing,
+    not_covered,
+    percent,
+)
 
 PREMISE = "each draw is exact & fresh"
 
@@ -74,6 +83,15 @@ def test_text_and_page_tell_the_same_promise() -> None:
             assert part in words, part
     assert repr(got) == got.text
     assert got._repr_html_() in got.html
+
+
+def test_real_numbers_are_assumed_only_where_floats_are_not_proved() -> None:
+    plain = released()
+    strict = replace(plain.guarantee, assumptions=(*plain.guarantee.assumptions, STRICT))
+    proved = Release(plain.posterior, strict, plain.facts)
+    assert not_covered(plain)[-1] == REAL_NUMBERS
+    assert not_covered(proved)[-1] == FLOATS
+    assert not_covered(proved)[:-1] == NOT_COVERED
 
 
 def test_assumptions_and_claim_are_set_as_large_as_epsilon() -> None:

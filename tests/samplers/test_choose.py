@@ -41,6 +41,16 @@ def square():
     return pmp.trim(pmp.privatize(model, records="i"), box={"p": (0.2, 0.8)})
 
 
+@pytest.fixture(scope="module")
+def seven():
+    """A logistic regression that the strict proximal sampler draws, where there is a delta."""
+    with pm.Model(coords={"i": range(len(Y)), "f": range(7)}) as model:
+        x = pm.Data("x", np.eye(8, 7), dims=("i", "f"))
+        pm.Bernoulli("y", logit_p=x @ pm.Normal("b", 0, 1, dims="f"), observed=Y, dims="i")
+    private = pmp.privatize(model, records="i", domain={"x": pmp.Ball(1.0)})
+    return pmp.trim(private, box={"b": (-1, 1)})
+
+
 def draw(plan):
     return pmp.sample(plan, ledger=pmp.Ledger(epsilon=10, delta=1e-3), progressbar=False)
 
@@ -140,6 +150,45 @@ def test_no_time_is_told_where_the_number_of_records_is_protected(beta):
     found = candidates(replace(beta, neighbors="add_remove"), 10)
     assert all(np.isnan(c.seconds) for c in found)
     assert str(found[0]) == f"{found[0].name}, {found[0].claim}"
+
+
+def test_a_coarse_grid_is_not_taken_unasked_and_the_refusal_tells_of_each_sampler(seven):
+    assert choose(seven, strict=True) == pmp.Proximal(strict=True)
+    with pytest.raises(pmp.Unsupported, match="no claim in floating point") as caught:
+        choose(seven, strict=True, pure=True)
+    said = str(caught.value)
+    for name in ("conjugate: this is no", "boxes: the box sampler", "proximal: a pure promise"):
+        assert name in said
+    assert "grid: its grid would be coarse (3 points along each coordinate)" in said
+    assert "a delta above zero" in said
+    assert "sampler='grid', as coarse as it is" in said
+    assert choose(seven, "grid", strict=True, pure=True) == pmp.Grid()
+    assert {c.name: c.why_not for c in candidates(seven, 1, strict=True)}["proximal"] == ""
+
+
+def test_a_coarse_grid_says_so_loudly(beta):
+    coarse = pmp.calibrate(beta, epsilon=1, draws=1, sampler=pmp.Grid(points=3))
+    assert "WARNING: a coarse grid, 3 points along each continuous coordinate" in coarse.summary()
+    assert "1/3 of its box" in coarse.summary()
+    assert "not taken" not in coarse.summary()
+    assert "3 along each continuous coordinate" in " ".join(coarse.guarantee.assumptions)
+    assert not pmp.Grid(points=8).terms(beta).is_coarse
+
+
+def test_a_strict_plan_says_why_the_others_were_not_taken(square):
+    plan = pmp.calibrate(square, epsilon=1, strict=True)
+    assert plan.sampler == "grid"
+    (line,) = [text for text in plan.summary().splitlines() if text.startswith("in floating")]
+    for said in ("conjugate: this is no", "boxes: its claim is one of real", "proximal: ", "nuts"):
+        assert said in line
+
+
+def test_points_of_a_grid_are_counted(beta):
+    assert pmp.Grid(points=np.int64(5)) == pmp.Grid(points=5)
+    assert "int64" not in repr(pmp.Grid(points=np.int64(5)))
+    for points in (0, -3, 2.5, True, "8"):
+        with pytest.raises(pmp.DomainError, match="number of points"):
+            choose(beta, pmp.Grid(points=points))
 
 
 def test_a_plan_tells_its_alternatives(beta):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pymc as pm
 import pytest
+from scipy.special import log_ndtr
 
 import pymc_private as pmp
 from pymc_private.samplers import likelihoods
 from pymc_private.samplers.curves import General, Quadratic
+from pymc_private.samplers.linear import concave
 from pymc_private.samplers.linear_data import make_structure
+from tests.models.glms import BY_NAME
 
 N = 5
 RNG = np.random.default_rng(2)
@@ -36,6 +39,38 @@ def gap(structure, white, mean, scale):
     means = mean(X @ white.back(z).T)
     logs = -0.5 * ((UNIT_Y[:, None] - means / scale) ** 2).sum(axis=0)
     return abs(float(change.sum()) - float(logs[1] - logs[0]))
+
+
+@pytest.mark.parametrize("low", [pytest.param(-1.0, marks=pytest.mark.audit), None])
+def test_censored_outcomes_are_log_concave(low):
+    """Branches of one record do not add up: the steepest is a tail 1 + 1 away."""
+    with pm.Model(coords={"i": range(N)}) as model:
+        latent = pm.Normal.dist(pm.Normal("b", 0, 1), 1.0)
+        pm.Censored("y", latent, lower=low, upper=1.0, observed=np.clip(UNIT_Y, -1, 1), dims="i")
+    private = pmp.privatize(model, records="i", domain={"y": (-1, 1)})
+    found = concave(pmp.trim(private, box={"b": (-1, 1)})).predictors[0]
+    steepest = np.exp(-(2.0**2) / 2 - log_ndtr(-2.0)) / np.sqrt(2 * np.pi)
+    assert max(found.high.max(), -found.low.min()) == pytest.approx(steepest, rel=1e-3)
+    assert 0.9 < found.smooth.max() <= 1.0 + 1e-6
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("name", ["ordered probit", "censored normal"])
+def test_normal_tails_in_a_branch_are_concave_with_slopes_as_written_by_hand(name):
+    """PyMC's two forms of log Phi differ by rounding, so that its own density jumps."""
+    glm = BY_NAME[name]
+    private = glm.private()
+    structure, _ = make_structure(private)
+    assert 0.9 < structure.smooth.max() <= 1.0 + 1e-6
+    # The steepest is a tail 1 + 1 + sqrt(2) away; branches do not add up.
+    steepest = np.exp(-(3.41421**2) / 2 - log_ndtr(-3.41421)) / np.sqrt(2 * np.pi)
+    assert concave(private).predictors[0].high.max() == pytest.approx(steepest, rel=1e-3)
+    z = RNG.uniform(-0.2, 0.2, (3, 1))
+    u = structure.rows @ z + structure.offset[:, None]
+    y = np.asarray(next(s for s in private.sources if s.name == "y").values(), float)
+    by_hand = [glm.slope(float(a), b) for a, b in zip(u[:, 0], y, strict=True)]
+    np.testing.assert_allclose(np.abs(structure.curve.slope(u))[:, 0], np.abs(by_hand), rtol=1e-6)
+    assert len(set(np.sign(by_hand))) == 2
 
 
 MEANS = {

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,10 +15,15 @@ import pytest
 from scipy import special
 
 import pymc_private as pmp
-from pymc_private.mechanisms.affordable import Affordable
+from pymc_private.errors import PymcPrivateError
+from pymc_private.mechanisms.affordable import Affordable, exact_delta
+from pymc_private.mechanisms.calibrate import at_cost
 from pymc_private.mechanisms.regions import Regions
 from pymc_private.models import refine
+from pymc_private.models.certificate import NO_GAUSSIAN
+from pymc_private.models.terms import EXACT
 from pymc_private.privacy import purified_log_kl
+from pymc_private.privacy.printing import number
 from pymc_private.samplers import linear, purify
 from pymc_private.samplers.choose import candidates, choose
 from pymc_private.samplers.linear import whiten
@@ -148,9 +155,36 @@ def test_calibrate_without_delta_takes_it_and_the_price_is_pure(plan, boxed):
     assert exact.mu < math.inf
 
 
-def test_a_ledger_without_delta_is_charged_and_the_release_says_how(plan):
+def test_at_cost_without_delta_takes_it_at_its_price(boxed):
+    plan = at_cost(boxed, 3, 0.0)
+    assert plan.method == pmp.Proximal(pure=True)
+    wanted = 3 * (Fraction(plan.certificate.range) + SLACK * boxed.power)
+    assert wanted <= Fraction(plan.guarantee.pure_epsilon) <= wanted * Fraction(1001, 1000)
+    assert plan.epsilon == plan.guarantee.pure_epsilon
+    assert "pure" in {c.name: c for c in plan.alternatives()}["proximal"].claim
+
+
+@pytest.fixture(scope="module")
+def paid(plan):
     ledger = pmp.Ledger(epsilon=1)
-    release = pmp.sample(plan, ledger=ledger, progressbar=False)
+    return pmp.sample(plan, ledger=ledger, progressbar=False), ledger
+
+
+@pytest.fixture(scope="module")
+def text(plan, paid):
+    """What a user sees of a plan and its release, as text and as HTML."""
+    release, _ = paid
+    texts = words_of(plan.certificate, plan.guarantee, plan, release)
+    return f"{texts} {release.facts} {release.mean('beta')}"
+
+
+def words_of(*told):
+    texts = [text for one in told for text in (str(one), one._repr_html_())]
+    return re.sub(r"data:image\S*", "", " ".join(" ".join(texts).split()))
+
+
+def test_a_ledger_without_delta_is_charged_and_the_release_says_how(plan, paid):
+    release, ledger = paid
     assert 0.99 < float(ledger.spent[0]) <= 1.0
     assert float(ledger.spent[1]) == 0.0
     said = " ".join(release.guarantee.assumptions)
@@ -164,6 +198,37 @@ def test_a_ledger_without_delta_is_charged_and_the_release_says_how(plan):
     values = release.posterior["beta"].values.reshape(-1, D)
     grid = public_grid(plan.private, whiten(plan.private), 12)
     assert np.array_equal(grid.nearest(values), values)
+
+
+def test_nobody_is_told_that_purified_draws_are_gaussian_private(text, plan):
+    assert "GDP" not in text
+    assert "Gaussian" not in text.replace(NO_GAUSSIAN, "")
+    assert NO_GAUSSIAN in text
+    assert np.isinf(plan.to_frame()["mu"]).all()
+    # The proof itself keeps its constants, for draws that are not purified.
+    assert "-GDP" in str(replace(plan.certificate, terms=EXACT))
+
+
+def test_what_one_purified_draw_costs_is_what_is_charged(text, plan):
+    one = number(plan.certificate.charged_range, 6)
+    assert f"one draw is {one}-differentially private" in text
+    assert "one exact draw" not in text
+    added = number(SLACK * plan.private.power)
+    assert f"larger by up to {added} nats" in plan.summary()
+
+
+def test_bounds_speak_of_the_law_that_purified_draws_have(text):
+    near = "a law near the private posterior, on the sampler's grid"
+    assert f"independent draws of {near}" in text
+    assert "exact draws" not in text
+
+
+@pytest.mark.audit
+def test_a_report_on_purified_draws_says_no_more(paid):
+    text = words_of(pmp.report(paid[0]))
+    assert "GDP" not in text
+    assert "one exact draw" not in text
+    assert "Of a law near the private posterior, on the sampler's grid." in text
 
 
 def test_with_delta_the_gaussian_road_stays(boxed):
@@ -204,7 +269,15 @@ def test_steps_follow_the_grid_and_too_many_are_refused_with_the_cure(boxed, mon
         pmp.Proximal(pure=True).terms(boxed)
 
 
-@pytest.mark.parametrize("bits", [3, 41, 8.0, None])
+@pytest.mark.parametrize("bits", [np.int64(12), np.uint8(12)])
+def test_any_integer_is_a_number_of_bits_and_the_same_plan(boxed, bits):
+    method = pmp.Proximal(pure=True, bits=bits)
+    method.check(boxed)
+    assert method == pmp.Proximal(pure=True)
+    assert repr(method) == repr(pmp.Proximal(pure=True))  # it is in a plan's fingerprint
+
+
+@pytest.mark.parametrize("bits", [3, 41, 8.0, None, True, np.True_, np.float64(8), np.array([8])])
 def test_grids_that_are_none_are_refused(boxed, bits):
     with pytest.raises(pmp.DomainError, match="bits"):
         pmp.Proximal(pure=True, bits=bits).check(boxed)
@@ -213,6 +286,58 @@ def test_grids_that_are_none_are_refused(boxed, bits):
 def test_the_claim_is_not_one_of_floating_point(boxed):
     with pytest.raises(pmp.Unsupported, match="floating point"):
         pmp.calibrate(boxed, epsilon=1, sampler=pmp.Proximal(pure=True), strict=True)
+
+
+# ---- no finite price: the cure that is one --------------------------------------------------
+
+
+def refusal_of(private, **words):
+    with pytest.raises(PymcPrivateError) as caught:
+        pmp.sample(private, draws=2, progressbar=False, **words)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("sampler", ["auto", pmp.Proximal(pure=True)])
+@pytest.mark.parametrize("ledger", [None, 1.0])
+def test_without_a_box_and_without_delta_the_cure_is_a_box(logistic, sampler, ledger):
+    book = None if ledger is None else pmp.Ledger(epsilon=ledger)
+    said = refusal_of(logistic, sampler=sampler, ledger=book)
+    assert "pmp.trim" in said
+    assert "larger delta" not in said
+    assert book is None or not book.entries
+
+
+def test_in_a_box_a_named_distance_has_two_cures_without_fewer_draws(boxed):
+    said = refusal_of(boxed, sampler=pmp.Proximal())
+    assert "pmp.Proximal(pure=True)" in said
+    assert "pmp.trim" not in said
+    with pytest.raises(pmp.Unsupported, match="more delta than there is") as caught:
+        exact_delta(pmp.Proximal().terms(boxed), 1.0, 0.0, draws=2)
+    assert "fewer draws" not in str(caught.value)
+    assert "pmp.Proximal(pure=True)" in str(caught.value)
+
+
+def correlated(whitened):
+    root = np.linalg.cholesky(np.eye(D) + 0.3)
+    with pm.Model(coords={"i": range(N), "f": range(D)}) as model:
+        x = pm.Data("x", X, dims=("i", "f"))
+        if whitened:
+            beta = root @ pm.Normal("z", 0.0, 1.0, dims="f")
+        else:
+            beta = pm.MvNormal("beta", np.zeros(D), chol=root, dims="f")
+        pm.Bernoulli("y", logit_p=x @ beta, observed=Y, dims="i")
+    return pmp.privatize(model, records="i", domain={"x": pmp.Ball(1.0)})
+
+
+def test_a_correlated_prior_and_no_delta_is_told_to_be_whitened_which_works():
+    with pytest.raises(pmp.Unsupported, match="correlated prior") as caught:
+        choose(pmp.trim(correlated(whitened=False), box={"beta": (-1, 1)}), pure=True)
+    said = str(caught.value)
+    assert "L @ z" in said
+    assert "trim z" in said
+    assert "a delta above zero" in said
+    private = pmp.trim(correlated(whitened=True), box={"z": (-1, 1)})
+    assert choose(private, pure=True) == pmp.Proximal(pure=True)
 
 
 # ---- the draws ------------------------------------------------------------------------------

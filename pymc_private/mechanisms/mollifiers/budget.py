@@ -10,6 +10,7 @@ from pymc_private.privacy.arguments import probability, whole
 from pymc_private.privacy.bounded_range import br_zcdp_tight
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.planning import mollifier_affordable, range_affordable, rho_affordable
+from pymc_private.privacy.printing import counted
 
 KINDS = ("clip", "tilt")
 WIDER = 1.5
@@ -83,7 +84,7 @@ def _wide(window: Window | float | str, total: Total) -> float:
     spent = promise(window, draws).epsilon(delta)
     if spent > budget:
         raise DomainError(
-            f"{draws} draws from this window cost more than their total",
+            f"this window costs more than its total for {counted(draws, 'draw')}",
             got=f"{spent:.4g} nats",
             allowed=f"{budget:g}",
             do="give the share of the reference instead, window=s: its width is then found",

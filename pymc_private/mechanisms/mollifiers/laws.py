@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_private.errors import Unsupported
 from pymc_private.mechanisms.mollifiers.references import CELLS, Finite, Marginals
+from pymc_private.privacy.printing import counted
 from pymc_private.samplers.randomness import Uniform
 
 BITS = 52
@@ -229,7 +230,7 @@ def check_effort(law: Law, draws: int) -> None:
     if draws * law.trials > MOST_TRIALS:
         raise Unsupported(
             "rejection would need too many proposals",
-            got=f"up to {draws * law.trials:.2g} for {draws} draws",
+            got=f"up to {draws * law.trials:.2g} for {counted(draws, 'draw')}",
             allowed=f"{MOST_TRIALS:.0g}",
             do="ask for fewer draws or a smaller epsilon",
         )

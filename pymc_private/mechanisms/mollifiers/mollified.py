@@ -21,7 +21,7 @@ from pymc_private.privacy.arguments import probability, whole
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.ledger import Ledger
 from pymc_private.privacy.neighbors import ANY
-from pymc_private.privacy.printing import number
+from pymc_private.privacy.printing import counted, number
 
 FIXED = "the reference law, the window and the number of draws are fixed without the data"
 TIMED = "nobody learns how long a draw took, for the number of its trials depends on the data"
@@ -240,7 +240,9 @@ class Mollified:
             "  for the curator: only what sample() returns may leave",
         ]
         if self.draws is not None:
-            rows.insert(1, f"  planned: {self.draws} draws, delta = {number(self.delta)}")
+            rows.insert(
+                1, f"  planned: {counted(self.draws, 'draw')}, delta = {number(self.delta)}"
+            )
         return "\n".join(rows)
 
     def __reduce__(self) -> tuple:

@@ -16,6 +16,7 @@ from pymc_private.mechanisms.charging import Offer, Where
 from pymc_private.mechanisms.guards import check_names
 from pymc_private.mechanisms.release import Release
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.printing import counted
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness, Uniform
 
 Progress = Callable[[int], object]
@@ -70,7 +71,7 @@ def publish(plan: Plan, where: Where, progressbar: bool) -> Release:
         delta=plan.delta,
         exact_delta=Fraction(plan.delta),
         key=plan.key,
-        label=f"{plan.draws} draws",
+        label=counted(plan.draws, "draw"),
         another="another law",
         rehearse=lambda: _rehearse(plan, where.name),
         draw=drawn,

@@ -16,7 +16,8 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis import NONE, bounds, row_labels, simplify
 from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis.affine import kinds, linear_predictors, numbers_apart
+from pymc_private.analysis.affine import kinds, linear_predictors
+from pymc_private.analysis.apart import predictors_apart
 from pymc_private.analysis.continuity import is_continuous_on_line, moving_variables
 from pymc_private.analysis.normal_tail import name_normal_tails
 from pymc_private.analysis.real_line import specialize_on_line
@@ -125,8 +126,8 @@ class Factor:
         given = {parameters[name]: b for name, b in box.items()}
         given |= {c.variable: c.bounds for c in columns}
         self.records = [c.variable for c in columns if c.role is Role.RECORD]
-        value = numbers_apart(value)
-        self.cores = linear_predictors(value, list(parameters.values()), self.records)
+        value = predictors_apart(value, theta := list(parameters.values()))
+        self.cores = linear_predictors(value, theta, self.records)
         refuse_predictors(self.cores)
         self.inputs = [core.type(name=f"u{k}") for k, core in enumerate(self.cores)]
         self.sizes = [int(np.prod(u.type.shape)) for u in self.inputs]
@@ -160,8 +161,7 @@ class Factor:
 
     def refuse_meeting(self) -> None:
         """Refuse predictors that are seen to meet, before anything dear: no softmax has several."""
-        met = meeting(self.cut, self.inputs, self.box, self.columns)
-        if met:
+        if met := meeting(self.cut, self.inputs, self.box, self.columns):
             raise NotConcave(self.coupling(met))
 
     def curves(self, rows: np.ndarray | None) -> Curves:

@@ -25,7 +25,7 @@ from pymc_private.models.prior_draws import DRAWS, in_region, prior_draws
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.terms import REAL
 from pymc_private.privacy import Guarantee, dkw_halfwidth, sl_eps
-from pymc_private.privacy.printing import number
+from pymc_private.privacy.printing import counted, number
 
 MOST_LOG = 690.0
 """Logarithm of the largest C that is priced."""
@@ -170,7 +170,7 @@ class LipschitzTail:
             most = number(float(self.values[-1]), 4)
             lines += [
                 f"  median {number(float(np.median(self.values)), 4)}, largest {most} nats in "
-                f"{len(self.values)} prior draws",
+                f"{counted(len(self.values), 'prior draw')}",
                 f"  {self.words}; it holds up to the largest draw with probability "
                 f"{1.0 - self.beta:g}",
                 "  a diagnostic, not a privacy claim: pmp.trim(private, lipschitz=L) makes one",
@@ -220,7 +220,7 @@ def lipschitz_tail(
     if not inside.any():
         raise DomainError(
             "no prior draw lies in the region",
-            got=f"{draws} draws",
+            got=counted(draws, "draw"),
             allowed="regions that keep more of the prior",
             do="trim less, or take more draws",
         )

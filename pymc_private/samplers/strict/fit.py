@@ -196,10 +196,10 @@ def _check_prior(white: Whitening) -> None:
         raise _not_strict("a correlated prior", "Normal priors of independent parameters")
 
 
-def _not_strict(got: str, allowed: str, do: str = "strict=False") -> Unsupported:
+def _not_strict(got: str, allowed: str, do: str = "") -> Unsupported:
     return Unsupported(
         "no claim in floating point is proved here: strict=True with proximal",
         got=got,
         allowed=allowed,
-        do=f"{do}; or sampler='grid' in few dimensions, or strict=False",
+        do=f"{do}{'; or ' if do else ''}sampler='grid' in few dimensions, or strict=False",
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_private.errors import Unsupported
-from pymc_private.privacy.printing import number
+from pymc_private.privacy.printing import counted, number
 from pymc_private.samplers.proximal import Schedule
 from pymc_private.samplers.strict.noise import NORMAL
 from pymc_private.samplers.strict.records import additions
@@ -73,7 +73,8 @@ def rounding(
     if tv > LARGEST:
         raise Unsupported(
             "floating point would cost more than the draws themselves",
-            got=f"{schedule.steps} steps with {n} records, {number(tv)} in total variation",
+            got=f"{counted(schedule.steps, 'step')} with {counted(n, 'record')}, "
+            f"{number(tv)} in total variation",
             allowed=f"at most {LARGEST:g}",
             do="a smaller power or a larger tv takes fewer steps; or strict=False",
         )

@@ -85,7 +85,7 @@ def test_other_windows_and_hulls_meet_a_total_as_well(delta):
     assert chosen.epsilon == 0.04
     for law in (chosen, mollify(np.full(4, 0.25), hull, total=total)):
         assert law.guarantee(20).epsilon(delta) <= 1.0
-    with pytest.raises(DomainError, match="cost more than their total"):
+    with pytest.raises(DomainError, match="costs more than its total"):
         mollify(ROWS, stats.norm(), total=total, window=Window.asymmetric(0.5, 0.05))
     with pytest.raises(DomainError, match="no window of its own"):
         mollify(ROWS, stats.norm(), 1.0, kind="tilt", window=0.05)

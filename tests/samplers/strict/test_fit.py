@@ -14,6 +14,7 @@ import pymc_private as pmp
 from pymc_private.models import refine
 from pymc_private.models.terms import REAL, STRICT
 from pymc_private.samplers import choose as choosing
+from pymc_private.samplers.linear import concave
 from pymc_private.samplers.linear_data import make_structure
 from pymc_private.samplers.randomness import SeededRandomness
 from pymc_private.samplers.strict.copies import is_copied
@@ -127,6 +128,47 @@ def test_records_are_those_of_the_plain_sampler(build, curve):
     np.testing.assert_array_equal(records.scale, np.diag(white.matrix))
     real = Fraction(plain.curve.weight)  # a power above the promised one would cost more
     assert real * (1 - Fraction(1, 2**38)) < Fraction(records.curve.weight) < real
+
+
+LIKELIHOODS = {
+    "logistic": (StrictLogistic, lambda u: pm.Bernoulli("y", logit_p=u, observed=BINARY, dims="i")),
+    "linear": (StrictQuadratic, lambda u: pm.Normal("y", u, 0.7, observed=REALS, dims="i")),
+    "Poisson": (
+        StrictExponential,
+        lambda u: pm.Poisson("y", pm.math.exp(u), observed=COUNTS, dims="i"),
+    ),
+}
+ONE_COEFFICIENT = {
+    "a vector of one": lambda x: x @ pm.Normal("b", 0, 1, shape=1),
+    "a scalar": lambda x: pm.Normal("b", 0, 1) * x[:, 0],
+}
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "written"),
+    [
+        ("logistic", "a vector of one"),
+        ("linear", "a scalar"),
+        ("Poisson", "a vector of one"),
+        ("Poisson", "a scalar"),
+        pytest.param("logistic", "a scalar", marks=pytest.mark.audit),
+        pytest.param("linear", "a vector of one", marks=pytest.mark.audit),
+    ],
+)
+def test_one_coefficient_is_one_predictor(likelihood, written):
+    """PyTensor multiplies y into x b: y x b beside e^(x b) is one predictor, not two."""
+    curve, observe = LIKELIHOODS[likelihood]
+    with pm.Model(coords={"i": range(N)}) as model:
+        observe(ONE_COEFFICIENT[written](pm.Data("x", X[:, :1], dims=("i", None))))
+    domain = DOMAIN | {"linear": {"y": (-1, 1)}, "Poisson": {"y": (0, 9)}}.get(likelihood, {})
+    private = pmp.trim(pmp.privatize(model, records="i", domain=domain), box={"b": (-1, 1)})
+    records, _ = make_records(private)
+    assert isinstance(records.curve, curve)
+    np.testing.assert_array_equal(records.rows, X[:, :1])
+    found = concave(private)
+    assert len(found.predictors) == 1
+    if likelihood == "Poisson":
+        assert found.gradient() < 17.27  # 2 (9 - 1 / e)
 
 
 @pytest.mark.parametrize(

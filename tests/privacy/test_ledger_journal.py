@@ -29,11 +29,11 @@ def path(tmp_path):
     return tmp_path / "study.sqlite"
 
 
-def elsewhere(program, *arguments, root):
+def elsewhere(program, *arguments, rooms):
     """Run a program in another process, and give what it printed."""
     done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        env=os.environ | {"PYTHONPATH": str(root)},
+        [sys.executable, "-P", "-c", program, *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": str(rooms)},
         capture_output=True,
         text=True,
         timeout=120,
@@ -205,9 +205,9 @@ with Ledger.open(sys.argv[1]) as ledger:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system does not kill")
-def test_after_a_kill_inside_with_all_reported_charges_are_in_the_file_itself(path, root):
+def test_after_a_kill_inside_with_all_reported_charges_are_in_the_file_itself(path, rooms):
     Ledger(path, epsilon=2)
-    assert elsewhere(KILLED, path, root=root) == [str(i) for i in range(1, 11)]
+    assert elsewhere(KILLED, path, rooms=rooms) == [str(i) for i in range(1, 11)]
     assert ledger_medium.beside(str(path), "-journal")
     assert not ledger_medium.beside(str(path), "-wal")
     with pytest.raises(Incompatible, match="interrupted here"):
@@ -240,7 +240,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system does not kill")
 @pytest.mark.parametrize("use", [lambda path: Ledger.open(path), lambda p: Ledger(p, epsilon=2)])
-def test_an_older_file_with_a_log_is_moved_to_a_journal_when_it_is_opened(use, path, root):
+def test_an_older_file_with_a_log_is_moved_to_a_journal_when_it_is_opened(use, path, rooms):
     Ledger(path, epsilon=2).charge(TENTH, "first")
     insert = charge_of(path, "in the log")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -248,7 +248,7 @@ def test_an_older_file_with_a_log_is_moved_to_a_journal_when_it_is_opened(use, p
         rows = []
         insert(type("Taker", (), {"execute": lambda self, query, row: rows.append(row)})())
         connection.execute("INSERT INTO taken VALUES (?, ?, ?)", rows[0])
-    elsewhere(OLDER, path, root=root)
+    elsewhere(OLDER, path, rooms=rooms)
     assert ledger_medium.beside(str(path), "-wal")
     assert len(Ledger.open(path, read_only=True).entries) == 2
     ledger = use(path)
@@ -299,16 +299,16 @@ LOOKS = {
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="only POSIX drops locks so")
 @pytest.mark.parametrize("look", LOOKS)
-def test_no_look_at_a_ledger_drops_the_locks_of_its_process(look, path, root):
+def test_no_look_at_a_ledger_drops_the_locks_of_its_process(look, path, rooms):
     with Ledger(path, epsilon=2) as ledger:
         ledger.charge(TENTH, "draw")
         with closing(ledger_sqlite.connect(str(path), ledger_sqlite.WRITE)) as held:
             held.execute("BEGIN IMMEDIATE")
-            assert elsewhere(ANOTHER, path, root=root) == ["locked"]
+            assert elsewhere(ANOTHER, path, rooms=rooms) == ["locked"]
             LOOKS[look](ledger)
-            assert elsewhere(ANOTHER, path, root=root) == ["locked"]
+            assert elsewhere(ANOTHER, path, rooms=rooms) == ["locked"]
             held.execute("ROLLBACK")
-        assert elsewhere(ANOTHER, path, root=root) == ["admitted"]
+        assert elsewhere(ANOTHER, path, rooms=rooms) == ["admitted"]
 
 
 CHARGES = """
@@ -329,17 +329,17 @@ print(count)
 
 @pytest.mark.audit
 @pytest.mark.parametrize("look", ["str", "view"])
-def test_a_look_inside_with_admits_nobody_beyond_the_budget(look, path, root):
+def test_a_look_inside_with_admits_nobody_beyond_the_budget(look, path, rooms):
     mine = 0
     with Ledger(path, epsilon=1) as ledger:
         ledger.charge(TENTH, "A")
         LOOKS[look](ledger)
-        others = int(elsewhere(CHARGES, path, root=root)[0])
+        others = int(elsewhere(CHARGES, path, rooms=rooms)[0])
         for _ in range(12):
             with contextlib.suppress(BudgetExceeded):
                 ledger.charge(TENTH, "A")
                 mine += 1
-        assert elsewhere(CHARGES, path, root=root) == ["0"]
+        assert elsewhere(CHARGES, path, rooms=rooms) == ["0"]
     assert 1 + mine + others == len(Ledger.open(path).entries) == 10
 
 

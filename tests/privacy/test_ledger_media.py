@@ -29,11 +29,11 @@ def path(tmp_path):
     return tmp_path / "study.sqlite"
 
 
-def run(program: str, *arguments: object, root: object) -> dict:
+def run(program: str, *arguments: object, rooms: object) -> dict:
     """Run a program in another process; it prints one line of JSON."""
     done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        env=os.environ | {"PYTHONPATH": str(root)},
+        [sys.executable, "-P", "-c", program, *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": str(rooms)},
         capture_output=True,
         text=True,
         timeout=120,
@@ -104,7 +104,7 @@ print(json.dumps(told))
 
 @pytest.mark.skipif(not hasattr(os, "setuid"), reason="this system has no such rights")
 @pytest.mark.parametrize("mode", ["WAL", pytest.param("DELETE", marks=pytest.mark.audit)])
-def test_on_a_medium_that_cannot_be_written_a_ledger_is_read_and_not_charged(mode, root):
+def test_on_a_medium_that_cannot_be_written_a_ledger_is_read_and_not_charged(mode, rooms):
     folder = Path(tempfile.mkdtemp())  # pytest's own folders are closed to other users
     Ledger(folder / "study.sqlite", epsilon=2).charge(SMALL, "draw")
     with closing(sqlite3.connect(folder / "study.sqlite")) as connection:
@@ -112,7 +112,7 @@ def test_on_a_medium_that_cannot_be_written_a_ledger_is_read_and_not_charged(mod
     os.chmod(folder / "study.sqlite", 0o444)
     os.chmod(folder, 0o555)
     try:
-        told = run(READ_ONLY, folder / "study.sqlite", root=root)
+        told = run(READ_ONLY, folder / "study.sqlite", rooms=rooms)
     finally:
         left = os.listdir(folder)
         os.chmod(folder, 0o755)
@@ -173,8 +173,8 @@ print(json.dumps({"reported": told, "said": said, "made": made}))
 
 @pytest.mark.audit
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no such limits")
-def test_a_process_that_may_not_write_more_reports_no_charge_that_is_not_there(path, root):
-    told = run(LIMITED, path, root=root)
+def test_a_process_that_may_not_write_more_reports_no_charge_that_is_not_there(path, rooms):
+    told = run(LIMITED, path, rooms=rooms)
     ledger = Ledger.open(path)
     assert ledger.verify()
     assert told["reported"]

@@ -22,11 +22,11 @@ COST = Fraction(1, 1024)
 PROGRAM = Path(__file__).with_name("charging_processes.py")
 
 
-def run(folder: Path, root: Path, *jobs: str) -> dict[str, list[int]]:
+def run(folder: Path, rooms: Path, *jobs: str) -> dict[str, list[int]]:
     """Run jobs of charging_processes.py in one process, which forks; give what each printed."""
     done = subprocess.run(
         [sys.executable, str(PROGRAM), str(folder), "1978", *jobs],
-        env=os.environ | {"PYTHONPATH": str(root)},
+        env=os.environ | {"PYTHONPATH": str(rooms)},
         capture_output=True,
         text=True,
         timeout=600,
@@ -42,10 +42,10 @@ def run(folder: Path, root: Path, *jobs: str) -> dict[str, list[int]]:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory, root):
+def told(tmp_path_factory, rooms):
     """What the quick jobs printed, and the folder they worked in."""
     folder = tmp_path_factory.mktemp("ledgers")
-    return run(folder, root, "honest:4", "faulty:4", "race", "forks") | {"folder": folder}
+    return run(folder, rooms, "honest:4", "faulty:4", "race", "forks") | {"folder": folder}
 
 
 def faults(ledger: Ledger, published: list[str]) -> list[str]:
@@ -91,8 +91,8 @@ def test_killed_processes_never_release_more_than_they_charged(told):
 
 
 @pytest.mark.audit
-def test_fifty_kills_never_release_more_than_was_charged(tmp_path, root):
-    codes = run(tmp_path, root, "honest:50")["honest"]
+def test_fifty_kills_never_release_more_than_was_charged(tmp_path, rooms):
+    codes = run(tmp_path, rooms, "honest:50")["honest"]
     charges, published, completed = check(tmp_path, codes)
     print(f"kills {len(codes)}, charges {charges}, releases {published}, stored {completed}")
     assert completed > 50

@@ -43,6 +43,17 @@ def root() -> Path:
     return Path(__file__).resolve().parents[1]
 
 
+@pytest.fixture(scope="module")
+def quick():
+    """Refine bounds only a little, where how far is not what is tested."""
+    from pymc_private.models import refine
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refine, "REFINE", 60.0)
+        patch.setattr(refine, "SEARCH", 60.0)
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared(root) -> Path:
     """Give the folder of reference data beside the checkout, or skip where there is none."""

@@ -12,20 +12,15 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.analysis.rows import Concrete
-from pymc_private.models import one_kind, refine
+from pymc_private.models import one_kind
 from pymc_private.models.fingerprint import model_fingerprint
 from tests.models.brute_force import natural_logp, stripped
 from tests.models.scores import BY_NAME, N
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 NAMES = list(BY_NAME)
 RECORDS, POINTS = 150, 300
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    """Refine bounds only a little: how far is not what is tested here."""
-    monkeypatch.setattr(refine, "REFINE", 60.0)
-    monkeypatch.setattr(refine, "SEARCH", 60.0)
 
 
 def library_score(private, point, data):

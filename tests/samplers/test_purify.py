@@ -15,7 +15,6 @@ from scipy import special
 import pymc_private as pmp
 from pymc_private.mechanisms.affordable import Affordable
 from pymc_private.mechanisms.regions import Regions
-from pymc_private.models import refine
 from pymc_private.privacy import purified_log_kl
 from pymc_private.samplers import linear, purify
 from pymc_private.samplers.choose import candidates, choose
@@ -28,15 +27,6 @@ RNG = np.random.default_rng(5)
 X = RNG.normal(size=(N, D))
 X /= np.linalg.norm(X, axis=1)[:, None]
 Y = (RNG.random(N) < 0.5).astype(int)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quick():
-    """Refine bounds only a little: how far is not what is tested here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(refine, "REFINE", 60.0)
-        patch.setattr(refine, "SEARCH", 60.0)
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -73,58 +73,47 @@ def row(words: str, private: pmp.PrivateModel, method: object, draws: int) -> No
     )
 
 
+Job = tuple[str, Callable[[], pmp.PrivateModel], object, int]
+
+
+def jobs() -> list[Job]:
+    """What is timed always."""
+    middle, wide = (
+        (lambda: logistic(398, 31, 1.0, "0.13")),
+        (lambda: logistic(398, 31, 4.0, "0.25")),
+    )
+    return [
+        ("conjugate, Beta n=1000", lambda: coins(1000), pmp.Conjugate(), 1000),
+        ("boxes, 2 parameters n=1e4", lambda: two_parameters(10_000), pmp.Boxes(), 1000),
+        ("grid, 2 parameters n=1000", lambda: two_parameters(1000), pmp.Grid(), 1000),
+        ("proximal, n=398 d=31 s=1", middle, pmp.Proximal(), 100),
+        ("the same, t=1e-8", middle, pmp.Proximal(tv=1e-8), 100),
+        ("the same, strict", middle, pmp.Proximal(tv=1e-8, strict=True), 100),
+        ("proximal, n=398 d=31 s=4", wide, pmp.Proximal(), 10),
+        ("the same, strict", wide, pmp.Proximal(strict=True), 10),
+    ]
+
+
+def long_jobs() -> list[Job]:
+    """What takes minutes: many records, and fresh runs of NUTS."""
+    large = lambda: logistic(100_000, 100, 1.0, "0.0005")  # noqa: E731
+    found = [
+        ("proximal, n=1e5 d=100", large, pmp.Proximal(), 100),
+        ("the same, strict", large, pmp.Proximal(strict=True), 100),
+    ]
+    for backend in ("pymc", "nutpie"):
+        if importlib.util.find_spec(backend) is not None:
+            method = pmp.Nuts(tv=1e-3, backend=backend, tune=500)
+            words = f"fresh NUTS runs ({backend}), n=398 d=31"
+            found.append((words, lambda: logistic(398, 31, 1.0, "0.13"), method, 20))
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
-    jobs: list[tuple[str, Callable[[], pmp.PrivateModel], object, int]] = [
-        ("conjugate, Beta n=1000", lambda: coins(1000), pmp.Conjugate(), 1000),
-        ("boxes, 2 parameters n=1e4", lambda: two_parameters(10_000), pmp.Boxes(), 1000),
-        ("grid, 2 parameters n=1000", lambda: two_parameters(1000), pmp.Grid(), 1000),
-        ("proximal, n=398 d=31 s=1", lambda: logistic(398, 31, 1.0, "0.13"), pmp.Proximal(), 100),
-        (
-            "the same, t=1e-8",
-            lambda: logistic(398, 31, 1.0, "0.13"),
-            pmp.Proximal(tv=1e-8),
-            100,
-        ),
-        (
-            "the same, strict",
-            lambda: logistic(398, 31, 1.0, "0.13"),
-            pmp.Proximal(tv=1e-8, strict=True),
-            100,
-        ),
-        ("proximal, n=398 d=31 s=4", lambda: logistic(398, 31, 4.0, "0.25"), pmp.Proximal(), 10),
-        (
-            "the same, strict",
-            lambda: logistic(398, 31, 4.0, "0.25"),
-            pmp.Proximal(strict=True),
-            10,
-        ),
-    ]
-    if not quick:
-        jobs.append(
-            (
-                "proximal, n=1e5 d=100",
-                lambda: logistic(100_000, 100, 1.0, "0.0005"),
-                pmp.Proximal(),
-                100,
-            )
-        )
-        jobs.append(
-            (
-                "the same, strict",
-                lambda: logistic(100_000, 100, 1.0, "0.0005"),
-                pmp.Proximal(strict=True),
-                100,
-            )
-        )
-        for backend in ("pymc", "nutpie"):
-            if importlib.util.find_spec(backend) is not None:
-                method = pmp.Nuts(tv=1e-3, backend=backend, tune=500)
-                words = f"fresh NUTS runs ({backend}), n=398 d=31"
-                jobs.append((words, lambda: logistic(398, 31, 1.0, "0.13"), method, 20))
-    for words, build, method, draws in jobs:
+    for words, build, method, draws in [*jobs(), *([] if quick else long_jobs())]:
         row(words, build(), method, draws)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from pathlib import Path
@@ -10,8 +11,12 @@ from pathlib import Path
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
-if "mode=" not in (flags := os.environ.get("PYTENSOR_FLAGS", "")):
-    os.environ["PYTENSOR_FLAGS"] = ",".join(filter(None, [flags, "mode=FAST_COMPILE"]))
+# Nor is each variable asked which lines of code made it.
+flags = os.environ.get("PYTENSOR_FLAGS", "")
+for name, value in {"mode": "FAST_COMPILE", "traceback__limit": "0"}.items():
+    if f"{name}=" not in flags:
+        flags = ",".join(filter(None, [flags, f"{name}={value}"]))
+os.environ["PYTENSOR_FLAGS"] = flags
 
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402
@@ -22,11 +27,31 @@ hypothesis.settings.register_profile("desk", deadline=None, max_examples=30, der
 hypothesis.settings.register_profile("audit", deadline=None, max_examples=1000, print_blob=True)
 hypothesis.settings.load_profile("desk")
 
+gc.disable()  # what is imported stays: nothing to collect before the first test
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of every later collection, which would walk all of it again."""
+    gc.freeze()
+    gc.set_threshold(700, 10, 100)
+    gc.enable()
+
 
 @pytest.fixture(scope="session")
 def root() -> Path:
     """Give the checkout's folder."""
     return Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def quick():
+    """Refine bounds only a little, where how far is not what is tested."""
+    from pymc_private.models import refine
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refine, "REFINE", 60.0)
+        patch.setattr(refine, "SEARCH", 60.0)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -42,3 +67,16 @@ def shared(root) -> Path:
 def golden(shared) -> list[dict]:
     """Give the golden values, computed by code that is independent of this package."""
     return json.loads((shared / "golden" / "golden_values.json").read_text())
+
+
+@pytest.fixture(scope="session")
+def rooms(root, tmp_path_factory) -> Path:
+    """Give a path on which the package's rooms stand without its front door.
+
+    A child process that needs one room, such as the ledger, is spared the import of PyMC.
+    """
+    folder = tmp_path_factory.mktemp("rooms")
+    (folder / "pymc_private").mkdir()
+    door = f"__path__ = [{str(root / 'pymc_private')!r}]\n"
+    (folder / "pymc_private" / "__init__.py").write_text(door)
+    return folder

@@ -8,20 +8,25 @@ import sys
 
 import pytest
 
-
-def run(folder, *arguments: str) -> subprocess.CompletedProcess:
-    """Run ``python -m pymc_private`` in an empty folder."""
-    command = [sys.executable, "-m", "pymc_private", *arguments]
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=600, env=dict(os.environ)
-    )
+import pymc_private as pmp
+from pymc_private.__main__ import main
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """Run the demo once."""
+    """Run the demo once, as ``python -m pymc_private demo`` in an empty folder."""
     folder = tmp_path_factory.mktemp("demo")
-    return folder, run(folder, "demo")
+    command = [sys.executable, "-m", "pymc_private", "demo"]
+    return folder, subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=600, env=dict(os.environ)
+    )
+
+
+@pytest.fixture
+def folder(finished, monkeypatch):
+    """Stand in the folder where another process ran the demo."""
+    monkeypatch.chdir(finished[0])
+    return finished[0]
 
 
 def test_the_demo_goes_the_whole_way(finished):
@@ -33,20 +38,13 @@ def test_the_demo_goes_the_whole_way(finished):
     assert written == {"fair.nc", "fair.sqlite", "report.html", "plan.png", "posterior.png"}
 
 
-def test_running_the_demo_again_is_free(finished):
-    import pymc_private as pmp
-
-    folder, _ = finished
+def test_running_the_demo_again_is_free(folder):
     before = pmp.load(folder / "fair.nc"), pmp.Ledger.open(folder / "fair.sqlite").spent
-    again = run(folder, "demo")
-    assert again.returncode == 0, again.stderr
+    assert main(["demo"]) == 0
     assert (pmp.load(folder / "fair.nc"), pmp.Ledger.open(folder / "fair.sqlite").spent) == before
 
 
-def test_the_promise_of_the_demo_is_within_its_budget(finished):
-    import pymc_private as pmp
-
-    folder, _ = finished
+def test_the_promise_of_the_demo_is_within_its_budget(folder):
     release = pmp.load(folder / "fair.nc")
     assert release.private
     assert release.guarantee.epsilon(1e-6) <= 1.0
@@ -54,24 +52,19 @@ def test_the_promise_of_the_demo_is_within_its_budget(finished):
     assert set(release.posterior.coords) == {"chain", "draw", "feature"}  # no label of a woman
 
 
-def test_the_report_stands_alone(finished):
-    folder, _ = finished
+def test_the_report_stands_alone(folder):
     page = (folder / "report.html").read_text()
     assert "<img" in page
     for outside in ("http://", 'src="http', "<script", "<link"):
         assert outside not in page.replace("http://www.w3.org", "")
 
 
-def test_a_saved_release_is_reported_from_the_command_line(finished):
-    folder, _ = finished
-    done = run(folder, "report", "fair.nc")
-    assert done.returncode == 0, done.stderr
-    assert "epsilon = 1" in done.stdout
+def test_a_saved_release_is_reported_from_the_command_line(folder, capsys):
+    assert main(["report", "fair.nc"]) == 0
+    assert "epsilon = 1" in capsys.readouterr().out
     assert (folder / "fair.html").exists()
 
 
-def test_a_ledger_is_printed_and_checked_from_the_command_line(finished):
-    folder, _ = finished
-    done = run(folder, "ledger", "fair.sqlite")
-    assert done.returncode == 0, done.stderr
-    assert "the chain of charges is intact" in done.stdout
+def test_a_ledger_is_printed_and_checked_from_the_command_line(folder, capsys):
+    assert main(["ledger", "fair.sqlite"]) == 0
+    assert "the chain of charges is intact" in capsys.readouterr().out

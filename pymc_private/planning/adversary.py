@@ -182,11 +182,6 @@ class Adversary(Table):
         """One line above the table."""
         return f"Who knows all other records, and sees {self.claim}"
 
-    @property
-    def cells(self) -> Sequence[Sequence[Any]]:
-        """Rows of numbers."""
-        return self.rows
-
     def plot(self, ax: Any = None) -> Any:
         """Draw advantage and least error against the number of records in doubt."""
         ax = axes(ax)

@@ -91,11 +91,6 @@ class Robustness(Table):
         """One line above the table."""
         return f"Robustness of a posterior of range {self.R:.4g} (T1, T2), upper bounds"
 
-    @property
-    def cells(self) -> Sequence[Sequence[Any]]:
-        """Rows of numbers."""
-        return self.rows
-
     def plot(self, ax: Any = None) -> Any:
         """Draw divergence and total variation against the number of changed records."""
         ax = axes(ax)

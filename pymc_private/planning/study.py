@@ -50,11 +50,6 @@ class Study(Table):
             f"{number(self.R)} and delta = {number(self.delta)}"
         )
 
-    @property
-    def cells(self) -> Sequence[Sequence[Any]]:
-        """Rows of numbers."""
-        return self.rows
-
     def plot(self, ax: Any = None) -> Any:
         """Draw the records needed against epsilon, one line for each number of draws."""
         ax = axes(ax)

@@ -25,6 +25,7 @@ class Table:
     name is in `lower`.
     """
 
+    rows: Any
     lower: frozenset[str] = frozenset()
 
     @property
@@ -40,7 +41,7 @@ class Table:
     @property
     def cells(self) -> Sequence[Sequence[Cell]]:
         """Rows of numbers and words."""
-        raise NotImplementedError
+        return self.rows
 
     def to_frame(self) -> pd.DataFrame:
         """Give the table as a data frame."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from flint import arb
 
@@ -179,7 +180,12 @@ def proximal_steps(kl0: float, tv: float, eta_m: float) -> int:
         raise DomainError("tv is at most 1 and kl0 is finite", got=f"tv={tv}, kl0={kl0}")
     if kl0 == 0.0:
         return 0
-    steps = upper(lambda: (real(kl0) / (2 * real(tv) ** 2)).log() / (2 * real(eta_m).log1p()))
+    return steps_of(lambda: (real(kl0) / (2 * real(tv) ** 2)).log(), eta_m)
+
+
+def steps_of(log_ratio: Callable[[], arb], eta_m: float) -> int:
+    """Steps that divide a divergence by e^log_ratio, each by (1 + eta m)^2 (T21); rounded up."""
+    steps = upper(lambda: log_ratio() / (2 * real(eta_m).log1p()))
     if math.isinf(steps):
         raise DomainError("eta_m is too small: no double counts the steps", got=eta_m)
     return max(0, math.ceil(steps))

@@ -26,8 +26,9 @@ from fractions import Fraction
 from flint import arb
 
 from pymc_private.errors import DomainError
+from pymc_private.privacy.approximate import steps_of
 from pymc_private.privacy.arguments import inside_unit, not_negative, positive, vectorized
-from pymc_private.privacy.enclosure import lower, real, upper
+from pymc_private.privacy.enclosure import lower, real
 
 
 @vectorized
@@ -111,7 +112,4 @@ def proximal_steps_to(kl0: float, log_kl: float, eta_m: float) -> int:
         raise DomainError("kl0 and log_kl are finite", got=f"kl0={kl0}, log_kl={log_kl}")
     if kl0 == 0.0:
         return 0
-    steps = upper(lambda: (real(kl0).log() - real(log_kl)) / (2 * real(eta_m).log1p()))
-    if math.isinf(steps):
-        raise DomainError("eta_m is too small: no double counts the steps", got=eta_m)
-    return max(0, math.ceil(steps))
+    return steps_of(lambda: real(kl0).log() - real(log_kl), eta_m)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pytensor.scalar.basic as ps
@@ -277,11 +278,17 @@ def _holds(case: Case, low: float, high: float, value: float, point: tuple[float
     if np.isnan(low) or np.isnan(high):
         return False
     if case.kind in REAL and np.isfinite(point).all() and np.asarray(value).dtype.kind == "f":
-        real = REAL[case.kind](*map(arb, point))
+        real = _real_value(case.kind, point)
         if real.is_finite():
             return is_below(low, real) and is_above(high, real)
     slack = 0.0 if case.kind in EXACT or not np.isfinite(value) else 1e-9 * abs(float(value))
     return bool(low <= value + slack and value - slack <= high)
+
+
+@lru_cache(maxsize=1 << 16)
+def _real_value(kind: type, point: tuple[float, ...]) -> arb:
+    """Thousands of bits take a while: small integers recur, and so do the points of a fault."""
+    return REAL[kind](*map(arb, point))
 
 
 @contextmanager

@@ -7,9 +7,10 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.models import refine
 from pymc_private.samplers.randomness import SeededRandomness, grid_width
 from tests.statistics import epsilon_lower_bound, lattice_leak
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 SAMPLERS = {
     "conjugate": (pmp.Conjugate(), 4000),
@@ -19,15 +20,6 @@ SAMPLERS = {
     "purified": (pmp.Proximal(pure=True, bits=5), 3000),
 }
 DELTA = 1e-2
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quick():
-    """Refine bounds only a little: how far is not what is tested here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(refine, "REFINE", 60.0)
-        patch.setattr(refine, "SEARCH", 60.0)
-        yield
 
 
 def coins(answer: int, power: float) -> pmp.PrivateModel:

@@ -9,10 +9,11 @@ import pytest
 import pymc_private as pmp
 from pymc_private.mechanisms.assembly import rehearse
 from pymc_private.mechanisms.calibrate import at_cost
-from pymc_private.models import refine
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.samplers.choose import choose
 from tests.models.zoo import BY_NAME, N
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 NAMES = [
     "logistic",
@@ -28,13 +29,6 @@ NAMES = [
 ]
 
 SOON = ("hierarchical", "private offset")
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    """Refine bounds only a little: how far is not what is tested here."""
-    monkeypatch.setattr(refine, "REFINE", 60.0)
-    monkeypatch.setattr(refine, "SEARCH", 60.0)
 
 
 def overwrite(private):

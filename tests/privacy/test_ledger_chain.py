@@ -12,31 +12,9 @@ from pymc_private.errors import BudgetExceeded, Incompatible
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.ledger import Ledger
 from pymc_private.privacy.ledger_chain import link
+from tests.privacy.behind import edit
 
 SMALL = Guarantee.pure(0.25)
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "study.sqlite"
-
-
-@pytest.fixture
-def ledger(path):
-    """A ledger with four charges, two of them completed."""
-    ledger = Ledger(path, epsilon=2, delta=1e-5)
-    for i in range(4):
-        entry = ledger.charge(SMALL, f"draw {i}", name="main", key=str(i))
-        if i < 2:
-            ledger.store(entry, bytes([i]) * 9000)
-    return ledger
-
-
-def edit(path, *statements):
-    """Write to the file behind the ledger's back."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for statement, *values in statements:
-            connection.execute(statement, *values)
 
 
 def rows(path):

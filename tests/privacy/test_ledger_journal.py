@@ -9,8 +9,6 @@ import shutil
 import signal
 import sqlite3
 import struct
-import subprocess
-import sys
 from contextlib import closing
 
 import pytest
@@ -22,25 +20,6 @@ from pymc_private.privacy.ledger import Ledger
 
 TENTH = Guarantee.pure(0.1)
 MAGIC, SECTOR = bytes.fromhex("d9d505f920a163d7"), 512
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "study.sqlite"
-
-
-def elsewhere(program, *arguments, root):
-    """Run a program in another process, and give what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        env=os.environ | {"PYTHONPATH": str(root)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    return done.stdout.split()
 
 
 def transitions(path, act):
@@ -205,9 +184,11 @@ with Ledger.open(sys.argv[1]) as ledger:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system does not kill")
-def test_after_a_kill_inside_with_all_reported_charges_are_in_the_file_itself(path, root):
+def test_after_a_kill_inside_with_all_reported_charges_are_in_the_file_itself(path, elsewhere):
     Ledger(path, epsilon=2)
-    assert elsewhere(KILLED, path, root=root) == [str(i) for i in range(1, 11)]
+    assert elsewhere("-c", KILLED, path, codes=(-signal.SIGKILL,)).split() == [
+        str(i) for i in range(1, 11)
+    ]
     assert ledger_medium.beside(str(path), "-journal")
     assert not ledger_medium.beside(str(path), "-wal")
     with pytest.raises(Incompatible, match="interrupted here"):
@@ -240,7 +221,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system does not kill")
 @pytest.mark.parametrize("use", [lambda path: Ledger.open(path), lambda p: Ledger(p, epsilon=2)])
-def test_an_older_file_with_a_log_is_moved_to_a_journal_when_it_is_opened(use, path, root):
+def test_an_older_file_with_a_log_is_moved_to_a_journal_when_it_is_opened(use, path, elsewhere):
     Ledger(path, epsilon=2).charge(TENTH, "first")
     insert = charge_of(path, "in the log")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -248,7 +229,7 @@ def test_an_older_file_with_a_log_is_moved_to_a_journal_when_it_is_opened(use, p
         rows = []
         insert(type("Taker", (), {"execute": lambda self, query, row: rows.append(row)})())
         connection.execute("INSERT INTO taken VALUES (?, ?, ?)", rows[0])
-    elsewhere(OLDER, path, root=root)
+    elsewhere("-c", OLDER, path, codes=(-signal.SIGKILL,))
     assert ledger_medium.beside(str(path), "-wal")
     assert len(Ledger.open(path, read_only=True).entries) == 2
     ledger = use(path)
@@ -299,16 +280,16 @@ LOOKS = {
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="only POSIX drops locks so")
 @pytest.mark.parametrize("look", LOOKS)
-def test_no_look_at_a_ledger_drops_the_locks_of_its_process(look, path, root):
+def test_no_look_at_a_ledger_drops_the_locks_of_its_process(look, path, elsewhere):
     with Ledger(path, epsilon=2) as ledger:
         ledger.charge(TENTH, "draw")
         with closing(ledger_sqlite.connect(str(path), ledger_sqlite.WRITE)) as held:
             held.execute("BEGIN IMMEDIATE")
-            assert elsewhere(ANOTHER, path, root=root) == ["locked"]
+            assert elsewhere("-c", ANOTHER, path).split() == ["locked"]
             LOOKS[look](ledger)
-            assert elsewhere(ANOTHER, path, root=root) == ["locked"]
+            assert elsewhere("-c", ANOTHER, path).split() == ["locked"]
             held.execute("ROLLBACK")
-        assert elsewhere(ANOTHER, path, root=root) == ["admitted"]
+        assert elsewhere("-c", ANOTHER, path).split() == ["admitted"]
 
 
 CHARGES = """
@@ -329,17 +310,17 @@ print(count)
 
 @pytest.mark.audit
 @pytest.mark.parametrize("look", ["str", "view"])
-def test_a_look_inside_with_admits_nobody_beyond_the_budget(look, path, root):
+def test_a_look_inside_with_admits_nobody_beyond_the_budget(look, path, elsewhere):
     mine = 0
     with Ledger(path, epsilon=1) as ledger:
         ledger.charge(TENTH, "A")
         LOOKS[look](ledger)
-        others = int(elsewhere(CHARGES, path, root=root)[0])
+        others = int(elsewhere("-c", CHARGES, path).split()[0])
         for _ in range(12):
             with contextlib.suppress(BudgetExceeded):
                 ledger.charge(TENTH, "A")
                 mine += 1
-        assert elsewhere(CHARGES, path, root=root) == ["0"]
+        assert elsewhere("-c", CHARGES, path).split() == ["0"]
     assert 1 + mine + others == len(Ledger.open(path).entries) == 10
 
 

@@ -22,11 +22,6 @@ TRIFLE = Guarantee.pure(2.0**-20)
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "study.sqlite"
-
-
-@pytest.fixture
 def parsed(monkeypatch):
     """The numbers of the charges that were read and parsed."""
     numbers, read_charge = [], ledger_pages.read_charge

@@ -7,7 +7,6 @@ import os
 import pickle
 import shutil
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -22,25 +21,6 @@ from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.ledger import Ledger
 
 SMALL = Guarantee.pure(0.25)
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "study.sqlite"
-
-
-def run(program: str, *arguments: object, root: object) -> dict:
-    """Run a program in another process; it prints one line of JSON."""
-    done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        env=os.environ | {"PYTHONPATH": str(root)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 # ---- read-only views ---------------------------------------------------------------------------
@@ -104,7 +84,7 @@ print(json.dumps(told))
 
 @pytest.mark.skipif(not hasattr(os, "setuid"), reason="this system has no such rights")
 @pytest.mark.parametrize("mode", ["WAL", pytest.param("DELETE", marks=pytest.mark.audit)])
-def test_on_a_medium_that_cannot_be_written_a_ledger_is_read_and_not_charged(mode, root):
+def test_on_a_medium_that_cannot_be_written_a_ledger_is_read_and_not_charged(mode, elsewhere):
     folder = Path(tempfile.mkdtemp())  # pytest's own folders are closed to other users
     Ledger(folder / "study.sqlite", epsilon=2).charge(SMALL, "draw")
     with closing(sqlite3.connect(folder / "study.sqlite")) as connection:
@@ -112,7 +92,7 @@ def test_on_a_medium_that_cannot_be_written_a_ledger_is_read_and_not_charged(mod
     os.chmod(folder / "study.sqlite", 0o444)
     os.chmod(folder, 0o555)
     try:
-        told = run(READ_ONLY, folder / "study.sqlite", root=root)
+        told = json.loads(elsewhere("-c", READ_ONLY, folder / "study.sqlite"))
     finally:
         left = os.listdir(folder)
         os.chmod(folder, 0o755)
@@ -173,8 +153,8 @@ print(json.dumps({"reported": told, "said": said, "made": made}))
 
 @pytest.mark.audit
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no such limits")
-def test_a_process_that_may_not_write_more_reports_no_charge_that_is_not_there(path, root):
-    told = run(LIMITED, path, root=root)
+def test_a_process_that_may_not_write_more_reports_no_charge_that_is_not_there(path, elsewhere):
+    told = json.loads(elsewhere("-c", LIMITED, path))
     ledger = Ledger.open(path)
     assert ledger.verify()
     assert told["reported"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -22,30 +20,18 @@ COST = Fraction(1, 1024)
 PROGRAM = Path(__file__).with_name("charging_processes.py")
 
 
-def run(folder: Path, root: Path, *jobs: str) -> dict[str, list[int]]:
+def run(elsewhere, folder: Path, *jobs: str) -> dict[str, list[int]]:
     """Run jobs of charging_processes.py in one process, which forks; give what each printed."""
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM), str(folder), "1978", *jobs],
-        env=os.environ | {"PYTHONPATH": str(root)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return {
-        job: told
-        for line in done.stdout.split("\n")
-        if line
-        for job, told in json.loads(line).items()
-    }
+    printed = elsewhere(PROGRAM, folder, 1978, *jobs, timeout=600)
+    lines = [json.loads(line) for line in printed.split("\n") if line]
+    return {job: told for line in lines for job, told in line.items()}
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory, root):
+def told(tmp_path_factory, elsewhere):
     """What the quick jobs printed, and the folder they worked in."""
     folder = tmp_path_factory.mktemp("ledgers")
-    return run(folder, root, "honest:4", "faulty:4", "race", "forks") | {"folder": folder}
+    return run(elsewhere, folder, "honest:4", "faulty:4", "race", "forks") | {"folder": folder}
 
 
 def faults(ledger: Ledger, published: list[str]) -> list[str]:
@@ -91,8 +77,8 @@ def test_killed_processes_never_release_more_than_they_charged(told):
 
 
 @pytest.mark.audit
-def test_fifty_kills_never_release_more_than_was_charged(tmp_path, root):
-    codes = run(tmp_path, root, "honest:50")["honest"]
+def test_fifty_kills_never_release_more_than_was_charged(tmp_path, elsewhere):
+    codes = run(elsewhere, tmp_path, "honest:50")["honest"]
     charges, published, completed = check(tmp_path, codes)
     print(f"kills {len(codes)}, charges {charges}, releases {published}, stored {completed}")
     assert completed > 50

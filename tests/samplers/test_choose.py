@@ -11,20 +11,10 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.mechanisms.affordable import exact_delta
-from pymc_private.models import refine
 from pymc_private.models.terms import EXACT, REAL, STRICT, Terms
 from pymc_private.samplers.choose import BY_NAME, candidates, choose
 
 Y = np.array([0, 1, 1, 0, 1, 1, 0, 1])
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quick():
-    """Refine bounds only a little: how far is not what is tested here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(refine, "REFINE", 60.0)
-        patch.setattr(refine, "SEARCH", 60.0)
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ import pytest
 from scipy import stats
 
 import pymc_private as pmp
-from pymc_private.models import refine
 from pymc_private.samplers import boxes
 from pymc_private.samplers.piecewise import height
 from pymc_private.samplers.randomness import SeededRandomness
@@ -24,16 +23,6 @@ from tests.samplers.test_against_quadrature import (
     halfwidth,
     marginals,
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quick():
-    """Refine bounds only a little: how far is not what is tested here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(refine, "REFINE", 60.0)
-        patch.setattr(refine, "SEARCH", 60.0)
-        yield
-
 
 BOXES = {
     "student": {"mu": (-2, 3), "s": (0.3, 3)},

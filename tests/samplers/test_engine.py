@@ -9,7 +9,6 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.models import refine
 from pymc_private.samplers.engine import PARTS, spread
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
 
@@ -26,15 +25,6 @@ def failing_work(private, count, randomness):
 
 def quiet(done):
     pass
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quick():
-    """Refine bounds only a little: how far is not what is tested here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(refine, "REFINE", 60.0)
-        patch.setattr(refine, "SEARCH", 60.0)
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.analysis.rows import Concrete
-from pymc_private.models import refine
 from pymc_private.samplers.curves import General, Logistic, Quadratic
 from pymc_private.samplers.linear import plan_schedule, whiten
 from pymc_private.samplers.linear_data import make_structure
@@ -25,15 +24,6 @@ X = RNG.normal(size=(N, 2))
 X /= np.linalg.norm(X, axis=1)[:, None]
 BINARY = (RNG.random(N) < 0.6).astype(int)
 COORDS = {"i": range(N), "f": ["one", "two"]}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quick():
-    """Refine bounds only a little: how far is not what is tested here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(refine, "REFINE", 60.0)
-        patch.setattr(refine, "SEARCH", 60.0)
-        yield
 
 
 def predictor(intercept=True):

@@ -10,21 +10,11 @@ import pytest
 from scipy import stats
 
 import pymc_private as pmp
-from pymc_private.models import refine
 from pymc_private.samplers import nuts
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
 from tests.statistics import cdf_envelope
 
 Y = np.array([0.3, -0.2, 1.1, 0.6])
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quick():
-    """Refine bounds only a little: how far is not what is tested here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(refine, "REFINE", 60.0)
-        patch.setattr(refine, "SEARCH", 60.0)
-        yield
 
 
 @pytest.fixture(scope="module")

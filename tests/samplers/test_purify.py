@@ -19,7 +19,6 @@ from pymc_private.errors import PymcPrivateError
 from pymc_private.mechanisms.affordable import Affordable, exact_delta
 from pymc_private.mechanisms.calibrate import at_cost
 from pymc_private.mechanisms.regions import Regions
-from pymc_private.models import refine
 from pymc_private.models.certificate import NO_GAUSSIAN
 from pymc_private.models.terms import EXACT
 from pymc_private.privacy import purified_log_kl
@@ -35,15 +34,6 @@ RNG = np.random.default_rng(5)
 X = RNG.normal(size=(N, D))
 X /= np.linalg.norm(X, axis=1)[:, None]
 Y = (RNG.random(N) < 0.5).astype(int)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quick():
-    """Refine bounds only a little: how far is not what is tested here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(refine, "REFINE", 60.0)
-        patch.setattr(refine, "SEARCH", 60.0)
-        yield
 
 
 @pytest.fixture(scope="module")

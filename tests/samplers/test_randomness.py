@@ -50,25 +50,25 @@ for child in children:
 """
 
 
-def after_fork(source: str, root) -> list[str]:
+def after_fork(source: str, rooms) -> list[str]:
     """Numbers of a process and of its three children, drawn after the fork."""
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORKS, source],
-        cwd=root, capture_output=True, text=True, check=True,
+        cwd=rooms, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert len(run.stdout.splitlines()) == 4
     return run.stdout.split()
 
 
 @pytest.mark.audit
-def test_processes_share_no_number_after_a_fork(root):
-    numbers = after_fork("SystemRandomness()", root)
+def test_processes_share_no_number_after_a_fork(rooms):
+    numbers = after_fork("SystemRandomness()", rooms)
     SESSION.spend(len(numbers) ** 2 / 2 * 2.0**-52)  # two of them may be equal by chance
     assert len(set(numbers)) == len(numbers) == 32
 
 
-def test_a_generator_with_a_state_would_repeat_after_a_fork(root):
-    assert len(set(after_fork("SeededRandomness.from_seed(1)", root))) == 8
+def test_a_generator_with_a_state_would_repeat_after_a_fork(rooms):
+    assert len(set(after_fork("SeededRandomness.from_seed(1)", rooms))) == 8
 
 
 def test_a_system_source_has_no_state_to_copy_or_to_save():

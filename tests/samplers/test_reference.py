@@ -11,7 +11,6 @@ import pytest
 from scipy import special, stats
 
 import pymc_private as pmp
-from pymc_private.models import refine
 from pymc_private.samplers import linear_data
 from pymc_private.samplers.linear import plan_schedule, public_constants, whiten
 from pymc_private.samplers.linear_data import make_structure
@@ -35,15 +34,6 @@ PRIORS = {
         (-1.0, 2.0),
     ),
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quick():
-    """Refine bounds only a little: how far is not what is tested here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(refine, "REFINE", 60.0)
-        patch.setattr(refine, "SEARCH", 60.0)
-        yield
 
 
 def private_of(name, y=Y):

@@ -11,7 +11,6 @@ import pytest
 from scipy.stats import norm
 
 import pymc_private as pmp
-from pymc_private.models import refine
 from pymc_private.models.terms import REAL, STRICT
 from pymc_private.samplers import choose as choosing
 from pymc_private.samplers.linear import concave
@@ -31,14 +30,6 @@ COUNTS = RNG.poisson(1.5, N)
 GROUP = np.arange(N) % 3
 COORDS = {"i": range(N), "f": ["one", "two"], "g": range(3)}
 DOMAIN = {"x": (-1, 1)}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quick():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(refine, "REFINE", 60.0)
-        patch.setattr(refine, "SEARCH", 60.0)
-        yield
 
 
 def data():

@@ -85,8 +85,11 @@ def name_normal_lcdf(value: Variable, box: Mapping[Variable, Interval]) -> tuple
 def one_normal_tail(value: Variable) -> Variable:
     """The density that PyMC means: log Phi wherever its two forms stand, in any branch.
 
-    This is another function, which differs by `MEANT` z^2 / 2 nats at most in the tail, and nowhere
-    else. A private model is this one from the start: what is certified is what is drawn from.
+    This is another function, which differs by less than `MEANT` nats. Of log Phi(z) PyMC's root
+    makes log Phi(c z), |c - 1| <= MEANT / 2, which moves it by |c - 1| |z| m(z) < 1.6 |c - 1| above
+    -1, and log erfcx(-c z / sqrt 2) - z^2 / 2 by at most |c - 1| below, where m is the inverse
+    Mills ratio and x |d log erfcx / dx| <= 1. A private model is this one from the start: what is
+    certified is what is drawn from.
 
     Parameters
     ----------
@@ -108,7 +111,8 @@ def one_normal_tail(value: Variable) -> Variable:
         bulk, tail = _bulk(node.inputs[2]), _tail(node.inputs[1])
         if bulk is None or tail is None or tail[0] != bulk or abs(tail[2]) > MEANT / 2.0:
             return None
-        named = log_phi(bulk.variable())
+        z = tail[1]  # as squared, without the root
+        named = log_phi(z if tail[0].number * multiple(z).number > 0.0 else -z)
         if named.type.broadcastable != out.type.broadcastable:
             return None
         found = True

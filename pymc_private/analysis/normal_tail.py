@@ -12,14 +12,17 @@ from typing import Any
 import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.scalar.math as psm
+import pytensor.tensor as pt
 import scipy.special as sc
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.graph.rewriting.basic import node_rewriter
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_private.analysis.matching import bare, multiple, scalar_op
+from pymc_private.analysis.rebuild import rebuild
 from pymc_private.analysis.rewriting import walked
 
 ROOT2 = np.sqrt(2.0)
@@ -99,6 +102,24 @@ _mills_slope = MillsSlope(_FLOAT, name="mills_slope")
 _mills = Mills(_FLOAT, name="mills")
 _log_phi = LogPhi(_FLOAT, name="log_phi")
 log_phi = Elemwise(_log_phi)
+
+
+def has_log_phi(value: Variable) -> bool:
+    """Whether log Phi stands in a graph as a named function."""
+    return any(isinstance(scalar_op(v), LogPhi) for v in ancestors([value]))
+
+
+def spelled_out(value: Variable) -> Variable:
+    """The same graph with log Phi in Ops that every back end compiles, to the last digits."""
+
+    def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
+        if not isinstance(scalar_op(node.outputs[0]), LogPhi):
+            return None
+        z = inputs[0]
+        tail = pt.log(pt.erfcx(-z / ROOT2) / 2.0) - z**2 / 2.0
+        return pt.switch(pt.lt(z, -1.0), tail, pt.log1p(-pt.erfc(z / ROOT2) / 2.0))
+
+    return rebuild([value], {v: v for v in ancestors([value]) if v.owner is None}, rule)[0]
 
 
 def name_normal_tails(value: Variable) -> Variable:

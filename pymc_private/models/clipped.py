@@ -11,6 +11,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_private.analysis import NONE, confine, failing_as_impossible, is_confined, row_labels
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
+from pymc_private.analysis.normal_tail import spelled_out
 from pymc_private.errors import NotCertified
 from pymc_private.models.coupling.pinning import is_pinned
 from pymc_private.models.coupling.windows import Window
@@ -93,10 +94,10 @@ def unclipped(graph: RecordGraph) -> Variable:
 
 
 def in_plain_ops(graph: RecordGraph) -> Variable:
-    """The clipped log-likelihood of each record, in Ops that every back end compiles."""
+    """The log-likelihood of each record, clipped or not, in Ops that every back end compiles."""
+    total = spelled_out(unclipped(graph))
     if graph.clip is None:
-        return graph.record
-    total = unclipped(graph)
+        return total
     low, high = graph.clip
     return pt.switch(pt.isnan(total), low, pt.clip(total, low, high))
 

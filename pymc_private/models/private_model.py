@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pymc as pm
 
 from pymc_private.analysis import Interval as Bounds
+from pymc_private.analysis.normal_tail import has_log_phi
 from pymc_private.models import declare, intake
 from pymc_private.models.compat import dumps as model_dumps
 from pymc_private.models.compat import unpickle
@@ -102,11 +103,12 @@ class PrivateModel:
     def model(self) -> pm.Model:
         """A plain PyMC model: data clipped, prior restricted to the region, likelihood tempered.
 
-        Where the log-likelihoods are clipped, a potential takes the place of the likelihood, and
-        observed variables become data.
+        Where the log-likelihoods are clipped, or are not PyMC's own to the last digits (see
+        `one_normal_tail`), a potential takes the place of the likelihood, and observed variables
+        become data.
         """
         base, factors = self.base, self.graph.factors
-        if self.graph.clip is not None:
+        if self.graph.clip is not None or has_log_phi(self.graph.record):
             base, factors = scored_model(base, self.graph, self.sources), (SCORE,)
         power = float(self.power)
         return restricted_model(base, self.region, power, factors, self.starts, self.theta_l)

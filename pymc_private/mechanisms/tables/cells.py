@@ -241,17 +241,18 @@ def match_totals(
     for _ in range(40):
         means, variances, _ = laws.moments(tilt)
         mean, spread = means.sum(axis=1), variances.sum(axis=1)
-        gap = tilt - tau - (center - mean) * np.where(np.isfinite(variance), weight, 0.0)
+        gap = tilt - tau - (center - mean) * weight
         slope = 1.0 + weight * spread
         move = -gap / slope
         if total is not None:
             # How the sums answer to tau, and what is missing after the rows' own move.
             answer = float((spread / slope).sum())
             missing = total - float(mean.sum() + (spread * move).sum())
-            shift = np.clip(missing / max(answer, 1e-12), -laws.most_tilt, laws.most_tilt)
+            shift = missing / max(answer, 1e-12)
+            shift = min(max(shift, -laws.most_tilt), laws.most_tilt)
             tau += shift
             move = move + shift / slope
-        moved = np.clip(tilt + move, laws.least_tilt, laws.most_tilt)
+        moved = np.minimum(np.maximum(tilt + move, laws.least_tilt), laws.most_tilt)
         change = np.abs(moved - tilt).max()
         tilt = moved
         if change < 1e-5 * laws.most_tilt:

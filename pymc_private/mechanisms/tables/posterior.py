@@ -24,6 +24,7 @@ from pymc_private.mechanisms.tables.cells import (
     match_totals,
 )
 from pymc_private.mechanisms.tables.sums import draw_given_sums
+from pymc_private.privacy.noisy_counts import GAUSSIAN
 
 PRIORS = (0.01, 0.03, 0.1, 0.3, 1.0)
 """Prior parameters of a cell, equally likely at first; their posterior mean is taken."""
@@ -142,10 +143,35 @@ def noisy_posterior(
         if not consistent:
             found[name] = _apart(table, rows, law, scale, minimum, 1.0)
             continue
-        found[name] = family_posterior(
-            table, rows, (law, scale, minimum), total, told[name], priors
-        )
+        noise = (law, scale, minimum)
+        if len(rows) == 1:
+            table, noise = _told_cells(table, tables, noise, sd)
+            rows = table.noisy.reshape(1, -1)
+        found[name] = family_posterior(table, rows, noise, total, told[name], priors)
     return found
+
+
+def _told_cells(
+    table: NoisyTable, tables: Mapping[str, NoisyTable], noise: tuple[str, float, float], sd: float
+) -> tuple[NoisyTable, tuple[str, float, float]]:
+    """Average one row of counts with the margins of all families that count the same attributes.
+
+    Of naive Bayes the classes, which every feature's table counts again. The average is taken as
+    Gaussian; so a row of Laplace noise is left alone where others say less than it does itself.
+    """
+    others = [
+        _margin(other, table.dims, sd)
+        for other in tables.values()
+        if other is not table and set(table.dims) <= set(other.dims)
+    ]
+    precision = np.array([1.0 / max(variance, 1e-300) for _, variance in others])
+    own = 1.0 / max(sd**2, 1e-300)
+    if not others or (noise[0] != GAUSSIAN and precision.sum() < own):
+        return table, noise
+    every = own * table.noisy.ravel() + precision @ np.stack([margin for margin, _ in others])
+    both = own + float(precision.sum())
+    cells = np.round(every / both).astype(np.int64).reshape(table.noisy.shape)
+    return NoisyTable(cells, table.dims), (GAUSSIAN, both**-0.5, noise[2])
 
 
 def shrunk(

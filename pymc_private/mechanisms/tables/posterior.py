@@ -2,8 +2,9 @@
 
 Three things are known of the rows of a family besides its own noisy cells: the public total N of
 all of them; the same rows' sums in any other family that counts the attributes of these rows (the
-class table and the other features of naive Bayes); that no count is negative. Margins of other
-families enter as Gaussians of the right variance; the rest is exact on the grid of `cells`.
+class table and the other features of naive Bayes), or the cells of a table of one row (the classes,
+which every feature counts again); that no count is negative. Margins of other families enter as
+Gaussians of the right variance; the rest is exact on the grid of `cells`.
 """
 
 from __future__ import annotations
@@ -156,8 +157,7 @@ def _told_cells(
 ) -> tuple[NoisyTable, tuple[str, float, float]]:
     """Average one row of counts with the margins of all families that count the same attributes.
 
-    Of naive Bayes the classes, which every feature's table counts again. The average is taken as
-    Gaussian; so a row of Laplace noise is left alone where others say less than it does itself.
+    It is taken as Gaussian; so Laplace noise is left alone where others say less than it does.
     """
     others = [
         _margin(other, table.dims, sd)
@@ -170,8 +170,8 @@ def _told_cells(
         return table, noise
     every = own * table.noisy.ravel() + precision @ np.stack([margin for margin, _ in others])
     both = own + float(precision.sum())
-    cells = np.round(every / both).astype(np.int64).reshape(table.noisy.shape)
-    return NoisyTable(cells, table.dims), (GAUSSIAN, both**-0.5, noise[2])
+    found = np.round(every / both).astype(np.int64).reshape(table.noisy.shape)
+    return NoisyTable(found, table.dims), (GAUSSIAN, both**-0.5, noise[2])
 
 
 def shrunk(

@@ -2,9 +2,9 @@
 
 Three things are known of the rows of a family besides its own noisy cells: the public total N of
 all of them; the same rows' sums in any other family that counts the attributes of these rows (the
-class table and the other features of naive Bayes), or the cells of a table of one row (the classes,
-which every feature counts again); that no count is negative. Margins of other families enter as
-Gaussians of the right variance; the rest is exact on the grid of `cells`.
+class table and the other features of naive Bayes), or the cells where there is one row (classes);
+that no count is negative. Margins of other families enter as Gaussians of the right variance; the
+rest is exact on the grid of `cells`.
 """
 
 from __future__ import annotations
@@ -146,15 +146,14 @@ def noisy_posterior(
             continue
         noise = (law, scale, minimum)
         if len(rows) == 1:
-            table, noise = _told_cells(table, tables, noise, sd)
-            rows = table.noisy.reshape(1, -1)
+            rows, noise = _told_cells(table, tables, noise, sd)
         found[name] = family_posterior(table, rows, noise, total, told[name], priors)
     return found
 
 
 def _told_cells(
     table: NoisyTable, tables: Mapping[str, NoisyTable], noise: tuple[str, float, float], sd: float
-) -> tuple[NoisyTable, tuple[str, float, float]]:
+) -> tuple[np.ndarray, tuple[str, float, float]]:
     """Average one row of counts with the margins of all families that count the same attributes.
 
     It is taken as Gaussian; so Laplace noise is left alone where others say less than it does.
@@ -166,12 +165,11 @@ def _told_cells(
     ]
     precision = np.array([1.0 / max(variance, 1e-300) for _, variance in others])
     own = 1.0 / max(sd**2, 1e-300)
-    if not others or (noise[0] != GAUSSIAN and precision.sum() < own):
-        return table, noise
-    every = own * table.noisy.ravel() + precision @ np.stack([margin for margin, _ in others])
     both = own + float(precision.sum())
-    found = np.round(every / both).astype(np.int64).reshape(table.noisy.shape)
-    return NoisyTable(found, table.dims), (GAUSSIAN, both**-0.5, noise[2])
+    if not others or (noise[0] != GAUSSIAN and both < 2.0 * own):
+        return table.noisy.reshape(1, -1), noise
+    every = own * table.noisy.ravel() + precision @ np.stack([margin for margin, _ in others])
+    return np.round(every / both).astype(np.int64)[None], (GAUSSIAN, both**-0.5, noise[2])
 
 
 def shrunk(

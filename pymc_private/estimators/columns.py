@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,16 @@ class Column:
         if isinstance(series, pd.Series) and isinstance(series.dtype, pd.CategoricalDtype):
             own = np.array([self.place(value) for value in series.cat.categories] + [-1])
             return np.asarray(own[series.cat.codes.to_numpy()], dtype=kind)
+        entries = np.asarray(series)
+        if entries.dtype.kind in "iu" and self._counts_up:
+            declared = (entries >= 0) & (entries < self.size)
+            return np.where(declared, entries, -1).astype(kind)
         return np.asarray(pd.Index(self.values).get_indexer(pd.Index(series)), dtype=kind)
+
+    @cached_property
+    def _counts_up(self) -> bool:
+        """Whether the categories are 0, 1, 2, ...: their own places."""
+        return self.values == tuple(range(self.size)) and all(type(v) is int for v in self.values)
 
     def place(self, value: Any) -> int:
         """Give the place of one value as an engine returned it; -1 if it was not declared."""

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import special
 
 from pymc_private.mechanisms.tables.cells import match_sum, match_totals, noise_cells
 from pymc_private.mechanisms.tables.posterior import (
@@ -129,10 +128,13 @@ def share_weights(logs: np.ndarray) -> np.ndarray:
         Rows sum to 1.
     """
     prior = np.full(logs.shape[1], 1.0 / logs.shape[1])
+    likely = np.exp(logs - logs.max(axis=1, keepdims=True))
     for _ in range(ROUNDS):
-        weights = special.softmax(logs + np.log(prior), axis=1)
+        each = likely * prior
+        weights = each / each.sum(axis=1, keepdims=True)
         prior = (weights.sum(axis=0) + STRENGTH / len(prior)) / (len(logs) + STRENGTH)
-    return np.asarray(special.softmax(logs + np.log(prior), axis=1))
+    each = likely * prior
+    return np.asarray(each / each.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,22 @@ def log_prior(first: np.ndarray, step: int, a: float) -> np.ndarray:
     return np.asarray(_table(a, step, 1 << most.bit_length())[first])
 
 
+def each_log_prior(first: np.ndarray, step: int, priors: tuple[float, ...]) -> np.ndarray:
+    """`log_prior` for several parameters: shape (priors, ...)."""
+    most = int(first.max()) + 1
+    if most > TABLED:
+        return np.stack([_bins(first, step, a) for a in priors])
+    return np.take(_tables(priors, step, 1 << most.bit_length()), first, axis=1)
+
+
 @lru_cache(maxsize=64)
 def _table(a: float, step: int, size: int) -> np.ndarray:
     return _bins(np.arange(size), step, a)
+
+
+@lru_cache(maxsize=16)
+def _tables(priors: tuple[float, ...], step: int, size: int) -> np.ndarray:
+    return np.stack([_table(a, step, size) for a in priors])
 
 
 def _bins(first: np.ndarray, step: int, a: float) -> np.ndarray:

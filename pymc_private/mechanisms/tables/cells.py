@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy import special
 
-from pymc_private.mechanisms.tables.cell_priors import log_prior, log_priors
+from pymc_private.mechanisms.tables.cell_priors import each_log_prior, log_prior, log_priors
 from pymc_private.privacy.noisy_counts import LAPLACE
 
 FINE = 12.0
@@ -69,8 +69,12 @@ class Cells:
         """Multiply by the prior of each cell; its parameter is one number, or one for each cell."""
         if isinstance(a, np.ndarray):
             return replace(self, logs=self.logs + log_priors(self.low, self.step, a, self.width))
-        first = self.low[..., None] + self.step * np.arange(self.logs.shape[-1])
-        return replace(self, logs=self.logs + log_prior(first, self.step, a))
+        return replace(self, logs=self.logs + log_prior(self._first, self.step, a))
+
+    @property
+    def _first(self) -> np.ndarray:
+        """First counts of the bins, shape (rows, d, w)."""
+        return np.asarray(self.low[..., None] + self.step * np.arange(self.width))
 
     @property
     def width(self) -> int:
@@ -79,8 +83,8 @@ class Cells:
 
     def with_each(self, priors: Sequence[float]) -> Cells:
         """Multiply one row by several priors: a row for each."""
-        logs = [self.with_prior(a).logs for a in priors]
-        return replace(self, low=np.repeat(self.low, len(logs), 0), logs=np.concatenate(logs))
+        logs = self.logs + each_log_prior(self._first[0], self.step, tuple(priors))
+        return replace(self, low=np.repeat(self.low, len(logs), 0), logs=logs)
 
     def flat(self) -> Cells:
         """Take all cells as one row."""
@@ -108,15 +112,16 @@ class Cells:
         """
         bins, powers = _powers(self.width)
         each = self.step * tilt[:, None]
-        most = np.maximum(each * bins[-1], 0.0)
+        most = bins[-1] * np.maximum(each, 0.0)
         weights, logs = self._weights
         sums = None
         if most.max() < MOST_FACTOR:
-            sums = weights @ (np.exp(each * bins)[..., None] * powers)
+            factors = np.exp(each * bins)[:, None] * powers
+            sums = weights @ factors.swapaxes(-1, -2)
         if sums is None or (sums[..., 0] < LEAST_SUM * np.exp(most)).any():
             weights = self.logs + each[..., None] * bins
             logs = weights.max(axis=-1)
-            sums = np.exp(weights - logs[..., None]) @ powers
+            sums = np.exp(weights - logs[..., None]) @ powers.T
         total = sums[..., 0]
         up, square = sums[..., 1] / total, sums[..., 2] / total
         first = self.low + 0.5 * (self.step - 1)
@@ -126,9 +131,9 @@ class Cells:
 
 @lru_cache(maxsize=256)
 def _powers(width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the bins, and their powers 0, 1, 2, shape (w, 3)."""
+    """Numbers of the bins, and their powers 0, 1, 2, shape (3, w)."""
     bins = np.arange(width, dtype=float)
-    return bins, np.stack([np.ones_like(bins), bins, bins**2], axis=-1)
+    return bins, np.stack([np.ones_like(bins), bins, bins**2])
 
 
 def cells(
@@ -236,17 +241,18 @@ def match_totals(
     for _ in range(40):
         means, variances, _ = laws.moments(tilt)
         mean, spread = means.sum(axis=1), variances.sum(axis=1)
-        gap = tilt - tau - (center - mean) * np.where(np.isfinite(variance), weight, 0.0)
+        gap = tilt - tau - (center - mean) * weight
         slope = 1.0 + weight * spread
         move = -gap / slope
         if total is not None:
             # How the sums answer to tau, and what is missing after the rows' own move.
             answer = float((spread / slope).sum())
             missing = total - float(mean.sum() + (spread * move).sum())
-            shift = np.clip(missing / max(answer, 1e-12), -laws.most_tilt, laws.most_tilt)
+            shift = missing / max(answer, 1e-12)
+            shift = min(max(shift, -laws.most_tilt), laws.most_tilt)
             tau += shift
             move = move + shift / slope
-        moved = np.clip(tilt + move, laws.least_tilt, laws.most_tilt)
+        moved = np.minimum(np.maximum(tilt + move, laws.least_tilt), laws.most_tilt)
         change = np.abs(moved - tilt).max()
         tilt = moved
         if change < 1e-5 * laws.most_tilt:

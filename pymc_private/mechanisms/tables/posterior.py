@@ -2,8 +2,9 @@
 
 Three things are known of the rows of a family besides its own noisy cells: the public total N of
 all of them; the same rows' sums in any other family that counts the attributes of these rows (the
-class table and the other features of naive Bayes); that no count is negative. Margins of other
-families enter as Gaussians of the right variance; the rest is exact on the grid of `cells`.
+class table and the other features of naive Bayes), or the cells where there is one row (classes);
+that no count is negative. Margins of other families enter as Gaussians of the right variance; the
+rest is exact on the grid of `cells`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pymc_private.mechanisms.tables.cells import (
     match_totals,
 )
 from pymc_private.mechanisms.tables.sums import draw_given_sums
+from pymc_private.privacy.noisy_counts import GAUSSIAN
 
 PRIORS = (0.01, 0.03, 0.1, 0.3, 1.0)
 """Prior parameters of a cell, equally likely at first; their posterior mean is taken."""
@@ -142,10 +144,32 @@ def noisy_posterior(
         if not consistent:
             found[name] = _apart(table, rows, law, scale, minimum, 1.0)
             continue
-        found[name] = family_posterior(
-            table, rows, (law, scale, minimum), total, told[name], priors
-        )
+        noise = (law, scale, minimum)
+        if len(rows) == 1:
+            rows, noise = _told_cells(table, tables, noise, sd)
+        found[name] = family_posterior(table, rows, noise, total, told[name], priors)
     return found
+
+
+def _told_cells(
+    table: NoisyTable, tables: Mapping[str, NoisyTable], noise: tuple[str, float, float], sd: float
+) -> tuple[np.ndarray, tuple[str, float, float]]:
+    """Average one row of counts with the margins of all families that count the same attributes.
+
+    It is taken as Gaussian; so Laplace noise is left alone where others say less than it does.
+    """
+    others = [
+        _margin(other, table.dims, sd)
+        for other in tables.values()
+        if other is not table and set(table.dims) <= set(other.dims)
+    ]
+    precision = np.array([1.0 / max(variance, 1e-300) for _, variance in others])
+    own = 1.0 / max(sd**2, 1e-300)
+    both = own + float(precision.sum())
+    if not others or (noise[0] != GAUSSIAN and both < 2.0 * own):
+        return table.noisy.reshape(1, -1), noise
+    every = own * table.noisy.ravel() + precision @ np.stack([margin for margin, _ in others])
+    return np.round(every / both).astype(np.int64)[None], (GAUSSIAN, both**-0.5, noise[2])
 
 
 def shrunk(

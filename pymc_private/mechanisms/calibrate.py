@@ -177,8 +177,8 @@ def _planned(
         )
     chosen = next(row for row in rows if row.chosen and row.draws == draws)
     final = tempered(chosen.private, chosen.power)
-    pure = request.delta == 0
-    method = choose(final, request.sampler, strict=request.strict, pure=pure)
+    form = {"strict": request.strict, "pure": request.delta == 0}
+    method = choose(final, request.sampler, **form)
     # What draws at this very power is what is paid for.
     certificate = chosen.certificate.tempered(final.power).on(method.terms(final))
     guarantee = certificate.guarantee(draws)
@@ -200,7 +200,7 @@ def _planned(
         delta=request.delta,
         frontier=rows,
         n=request.n,
-        alternatives=partial(candidates, final, draws, pure=pure, strict=request.strict),
+        alternatives=partial(candidates, final, draws, **form),
         strict=request.strict,
         whole=judged[0],
         judged=judged[1],

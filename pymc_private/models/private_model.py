@@ -103,14 +103,12 @@ class PrivateModel:
     def model(self) -> pm.Model:
         """A plain PyMC model: data clipped, prior restricted to the region, likelihood tempered.
 
-        Where the log-likelihoods are clipped, or are not PyMC's own to the last digits (see
-        `one_normal_tail`), a potential takes the place of the likelihood, and observed variables
-        become data.
+        Where log-likelihoods are clipped, or not PyMC's own to the last digits (`one_normal_tail`),
+        a potential takes their place, and observed variables become data.
         """
-        base, factors = self.base, self.graph.factors
+        base, factors, power = self.base, self.graph.factors, float(self.power)
         if self.graph.clip is not None or has_log_phi(self.graph.record):
             base, factors = scored_model(base, self.graph, self.sources), (SCORE,)
-        power = float(self.power)
         return restricted_model(base, self.region, power, factors, self.starts, self.theta_l)
 
     @cached_property
@@ -131,7 +129,7 @@ class PrivateModel:
         """Starts inside the region, in natural units, for ``pm.sample(initvals=...)``.
 
         Middles of trimmed parameters, and those that the model stated itself. `.model` starts there
-        anyway; back ends that are given a model and starts apart need them.
+        anyway; some back ends want them apart.
         """
         given = self.model.rvs_to_initial_values.items()
         return {rv.name: value for rv, value in given if value is not None}

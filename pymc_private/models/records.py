@@ -7,7 +7,7 @@ only, or if it is a sum of windows: rows that read a few neighboring records eac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -134,14 +134,22 @@ def build_record_graph(
         rows = simplify([pt.concatenate([w.rows for w in windows])])[0]
         return RecordGraph(rows, base, parameters, data, tuple(names), True, windows=tuple(windows))
     total = _sum(record)
-    pinned = is_pinned(total, inputs, values, n)
-    if pinned:
-        loose = of_any_count(total, {v: s.axis for v, s in inputs.items()}, n)
-        if loose is not total and not is_pinned(loose, inputs, values, n):
-            total, pinned = loose, False
+    total, pinned = _unpinned(total, inputs, values, n)
     if constants == "private" and pinned and not is_told(total, inputs, values, n):
         raise untold_rows(names)
     return RecordGraph(total, base, parameters, data, tuple(names), pinned)
+
+
+def _unpinned(
+    record: Variable, inputs: Mapping[Variable, Source], values: dict[Variable, np.ndarray], n: int
+) -> tuple[Variable, bool]:
+    """The record graph, at any number of records if its rows are alike then; is it pinned?"""
+    if not is_pinned(record, inputs, values, n):
+        return record, False
+    loose = of_any_count(record, {v: s.axis for v, s in inputs.items()}, n)
+    if loose is record or is_pinned(loose, inputs, values, n):
+        return record, True
+    return loose, False
 
 
 def _of_known_size(model: pm.Model, inputs: dict[str, Variable]) -> dict[str, Variable]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pymc_private import certify, clip
+from pymc_private.analysis.normal_tail import has_log_phi
 from pymc_private.errors import NotCertified
 from pymc_private.models.coupling.pinning import public_data
 from pymc_private.models.records import factor_terms
@@ -78,7 +79,8 @@ def test_a_distribution_has_a_finite_range_that_no_pair_escapes(name):
     assert np.isfinite(logp).all()
     pairs = logp[:, :, None] - logp[:, None, :]
     variation = (pairs.max(axis=0) - pairs.min(axis=0)).max()
-    assert variation <= bound + 1e-12  # PyMC's own rounding, where R is 0
+    # PyMC's own rounding, where R is 0, and that of its root of 2 where it writes log Phi.
+    assert variation <= bound + (1e-7 if has_log_phi(first(name).graph.record) else 1e-12)
     if name not in LITTLE:
         assert variation > 0.02 * bound  # not vacuous
 

@@ -625,7 +625,8 @@ def test_a_budget_too_small_is_refused_where_tempering_is_not_allowed(bernoulli)
 
 def test_a_model_that_no_sampler_covers_is_refused():
     def build():
-        pm.Normal("y", pm.Normal("b", shape=9).sum(), 1, observed=Y, dims="i")
+        mean = pm.math.tanh(pm.Normal("b", shape=9).sum())
+        pm.Normal("y", mean, 1, observed=Y, dims="i")
 
     private = pmp.privatize(model_of(build), records="i", domain=DOMAIN)
     refused(Unsupported, lambda: pmp.calibrate(private, epsilon=1.0), "9 scalar parameters")

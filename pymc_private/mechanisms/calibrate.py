@@ -176,8 +176,7 @@ def _planned(
             do="name it in calibrate(..., draws=[...])",
         )
     chosen = next(row for row in rows if row.chosen and row.draws == draws)
-    final = tempered(chosen.private, chosen.power)
-    form = {"strict": request.strict, "pure": request.delta == 0}
+    final, form = tempered(chosen.private, chosen.power), request.form
     method = choose(final, request.sampler, **form)
     # What draws at this very power is what is paid for.
     certificate = chosen.certificate.tempered(final.power).on(method.terms(final))

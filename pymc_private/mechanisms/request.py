@@ -28,6 +28,11 @@ class Request:
     strict: bool
     clip: bool | None
 
+    @property
+    def form(self) -> dict[str, bool]:
+        """What `choose` is told of it."""
+        return {"strict": self.strict, "pure": self.delta == 0}
+
 
 def checked_counts(epsilon: float, delta: float, draws: int | Sequence[int]) -> tuple[int, ...]:
     """The numbers of draws, each once."""

@@ -143,7 +143,7 @@ def build_record_graph(
 def _unpinned(
     record: Variable, inputs: Mapping[Variable, Source], values: dict[Variable, np.ndarray], n: int
 ) -> tuple[Variable, bool]:
-    """The record graph, at any number of records if its rows are alike then; is it pinned?"""
+    """The graph, of any number of records if its rows are alike then, and whether it is pinned."""
     if not is_pinned(record, inputs, values, n):
         return record, False
     loose = of_any_count(record, {v: s.axis for v, s in inputs.items()}, n)

@@ -95,9 +95,11 @@ class Column:
             own = np.array([self.place(value) for value in series.cat.categories] + [-1])
             return np.asarray(own[series.cat.codes.to_numpy()], dtype=kind)
         entries = np.asarray(series)
-        if entries.dtype.kind in "iu" and self._counts_up:
-            declared = (entries >= 0) & (entries < self.size)
-            return np.where(declared, entries, -1).astype(kind)
+        plain = entries.ndim == 1 and not np.ma.isMaskedArray(series)
+        if plain and entries.dtype.kind in "iu" and self._counts_up:
+            codes = entries.astype(kind)
+            codes[(entries < 0) | (entries >= self.size)] = -1
+            return codes
         return np.asarray(pd.Index(self.values).get_indexer(pd.Index(series)), dtype=kind)
 
     @cached_property

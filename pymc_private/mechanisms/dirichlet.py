@@ -202,7 +202,8 @@ def count_posterior(
     minimum : float
         Public lower bound of every count.
     consistent : bool
-        Whether tables learn from each other and from the public total.
+        Whether tables learn from each other and from the public total. Axes before the last that
+        have one name in several tables count one attribute.
 
     Returns
     -------

@@ -55,6 +55,8 @@ def law_of(release: Release) -> str:
 def drawn_from(release: Release) -> str:
     """Say of which law the draws are: for bounds that hold of it and not of the posterior."""
     law, guarantee = f"the {law_of(release)}", release.guarantee
+    if not release.private:  # seeded: no guarantee tells
+        return f"{law}, as near as the sampler comes to it"
     theorems = re.split("[,;] ", guarantee.theorem)
     far = max((float(atom.value) for atom in guarantee.atoms if atom.kind == "distance"), default=0)
     if far > 0:

@@ -33,12 +33,17 @@ def explained(error: BudgetExceeded, at: float, ledger: Ledger) -> BudgetExceede
 
 NO_DISTANCE = (
     "a sampler without a distance: in a box of few parameters sampler='boxes', in one of many "
-    "sampler=pmp.Proximal(pure=True); or a delta above zero, however small"
+    "sampler=pmp.Proximal(pure=True); or a delta above (1 + e^epsilon) t, what a distance t costs"
 )
 """What a distance from the posterior leaves where there is no delta."""
+FAR = (
+    "a lower power, pmp.temper(private, ...), since a distance t costs (1 + e^epsilon) t of delta; "
+    "or a smaller tv= of a sampler that need not be strict"
+)
+"""What does where that is more than the delta there is."""
 NO_RANGE = (
     "a box of the parameters, in which one is: pmp.trim(private, mass=0.99) or box={...}; or, for "
-    "a log-concave posterior, a delta above zero"
+    "a log-concave posterior, a delta above zero and a low power: pmp.temper(private, ...)"
 )
 
 
@@ -49,7 +54,7 @@ def endless(guarantee: Guarantee, delta: float) -> DomainError:
     got, do = f"delta = {number(delta)}", "a larger delta; or pmp.trim(private, mass=0.99)"
     if len(exact) < len(guarantee.atoms) and (bounded or delta):
         got += ", and a sampler that is only near the posterior"
-        do = "a larger delta, or a smaller tv= of the sampler" if delta else NO_DISTANCE
+        do = FAR if delta else NO_DISTANCE
     elif not bounded and not delta:
         got, do = f"{got}, and no range is proved of what one record changes", NO_RANGE
     return DomainError(

@@ -11,7 +11,7 @@ import numpy as np
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.terms import Terms
-from pymc_private.privacy.arguments import as_whole
+from pymc_private.privacy.arguments import as_whole, is_number
 from pymc_private.privacy.printing import counted, number
 from pymc_private.samplers.engine import spread
 from pymc_private.samplers.linear import (
@@ -80,8 +80,8 @@ class Proximal:
 
     def check(self, private: PrivateModel) -> None:
         """See `linear.public_constants`; steps are counted with the power, in `terms`."""
-        if not 0.0 < self.tv < 1.0:
-            raise DomainError("tv is a total variation", got=self.tv, allowed="0 < tv < 1")
+        if not (is_number(self.tv) and 0.0 < self.tv < 1.0):
+            raise DomainError("tv is a total variation", got=repr(self.tv), allowed="0 < tv < 1")
         if self.strict and self.pure:
             raise Unsupported(
                 "a pure promise of the proximal sampler is not proved in floating point",

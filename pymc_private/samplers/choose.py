@@ -8,6 +8,7 @@ from typing import Any
 
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.terms import EXACT
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.samplers.approximate import Nuts, Proximal
 from pymc_private.samplers.boxes import LARGEST_DIMENSION
@@ -95,8 +96,9 @@ def choose(
         method = _strictly(PURE.get(one.name, one) if pure else one, strict)
         try:
             method.check(private)
-            if strict:
-                _refuse_weak(method, private)
+            _refuse_coarse(method, private)
+            if strict and not method.terms(private).strict:
+                raise Unsupported(WEAK)
             return method
         except Unsupported as error:
             reasons.append((method.name, error))
@@ -175,11 +177,9 @@ def _strictly(method: Method, strict: bool) -> Method:
     return replace(method, strict=True) if strict and isinstance(method, Proximal) else method
 
 
-def _refuse_weak(method: Method, private: PrivateModel) -> None:
-    """Refuse draws without a claim in floating point, or from a grid too coarse to be of use."""
-    terms = method.terms(private)
-    if not terms.strict:
-        raise Unsupported(WEAK)
+def _refuse_coarse(method: Method, private: PrivateModel) -> None:
+    """Refuse draws from a grid too coarse to be of use, unless it is named."""
+    terms = method.terms(private) if isinstance(method, Grid) else EXACT
     if terms.is_coarse:
         raise Unsupported(
             "its grid would be coarse", got=f"{terms.points} points along each coordinate"
@@ -190,6 +190,7 @@ def _none_strict(private: PrivateModel, reasons: dict[str, Unsupported], pure: b
     """Why no sampler has a claim in floating point, one by one, and what would have one."""
     said = [f"{name}: {_reason(error)}" for name, error in reasons.items()]
     own, _, _ = _row(reasons[Proximal.name], "do").partition("sampler='grid'")
+    own = own.replace("; or strict=False", "")
     cures = [own.removesuffix("; or ")] if own and not pure else []
     if pure and _fits(Proximal(strict=True), private):
         cures.append("a delta above zero: sampler='proximal' is proved in floating point then")

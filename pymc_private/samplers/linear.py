@@ -188,12 +188,8 @@ def plan_schedule(
             got=f"{steps} for {counted(private.n, 'record')} and "
             f"{counted(dimension, 'parameter')} at power {float(private.power):.3g}",
             allowed=f"at most {MOST_STEPS}",
-            do="a smaller budget tempers more and needs fewer; or narrower priors or domains, or "
-            + (
-                "no box"
-                if log_kl is None
-                else "fewer bits of the grid: pmp.Proximal(pure=True, "
-                "bits=8); or a delta, however small"
-            ),
+            do="a lower power (a smaller budget, or pmp.temper) needs fewer; or narrower priors or "
+            "domains, or "
+            + ("no box" if log_kl is None else "fewer bits= of the grid; or a delta"),
         )
     return Schedule(eta, steps, tv)

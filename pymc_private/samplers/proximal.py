@@ -34,6 +34,9 @@ KINKED = 5.0
 DESCENTS, NEAR = 40, 0.25
 """Most steps towards the center, and nats of acceptance from which on it is near enough: any point
 is correct, a nearer one is cheaper."""
+LONGEST = 2.0**10
+"""Largest eta: a step divides the divergence by a million already, and a longer one would only take
+the noise further beyond the walls."""
 MOST_NUMBERS = 4_000_000
 """Numbers in one matrix of predictors: chains go in blocks."""
 
@@ -102,7 +105,7 @@ def step_size(trace: float, *, jumps: float = 0.0) -> float:
     """
     smooth = math.inf if trace <= 0.0 else LOOSENESS / trace
     eta = min(smooth, (KINKED / jumps) ** 2 if jumps > 0.0 else math.inf)
-    return eta if math.isfinite(eta) else 1.0
+    return min(eta, LONGEST) if math.isfinite(eta) else 1.0
 
 
 def sample_proximal(

@@ -121,7 +121,7 @@ def check_purified(private: PrivateModel, bits: int) -> None:
     if not (type(bits) is int and FEWEST_BITS <= bits <= GRID_BITS):
         raise DomainError(
             "bits= says how fine the public grid of a pure promise is",
-            got=bits,
+            got=repr(bits),
             allowed=f"a whole number from {FEWEST_BITS} to {GRID_BITS}",
         )
     if private.metric is not None:

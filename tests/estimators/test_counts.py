@@ -135,6 +135,14 @@ def test_bins_are_named_and_values_on_an_edge_go_down():
         column.encode(np.array(["a"]))
 
 
+@pytest.mark.parametrize("kind", ["uint8", "uint64", "int8", "int64", "float64", "object"])
+def test_whole_numbers_of_any_kind_are_their_own_places(kind):
+    column = declare("x", (0, 1, 2))
+    assert column.encode(np.array([2, 0, 3, 100], kind)).tolist() == [2, 0, -1, -1]
+    hidden = np.ma.masked_array(np.array([1, 2]), [False, True])
+    assert column.encode(hidden).tolist()[0] == 1
+
+
 @pytest.mark.audit
 @pytest.mark.filterwarnings("ignore")
 def test_dask_counts_the_same():

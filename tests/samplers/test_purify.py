@@ -255,7 +255,7 @@ def test_steps_follow_the_grid_and_too_many_are_refused_with_the_cure(boxed, mon
     ]
     assert (more[0] - more[1]) == pytest.approx(28 * D * math.log(2), rel=0.05)
     monkeypatch.setattr(linear, "MOST_STEPS", steps[12] - 1)
-    with pytest.raises(pmp.Unsupported, match=f"(?s){steps[12]} for 12 records.*bits=8"):
+    with pytest.raises(pmp.Unsupported, match=f"(?s){steps[12]} for 12 records.*fewer bits="):
         pmp.Proximal(pure=True).terms(boxed)
 
 

@@ -154,14 +154,16 @@ def noisy_posterior(
 def _told_cells(
     table: NoisyTable, tables: Mapping[str, NoisyTable], noise: tuple[str, float, float], sd: float
 ) -> tuple[np.ndarray, tuple[str, float, float]]:
-    """Average one row of counts with the margins of all families that count the same attributes.
+    """Average one row of counts with the margins of all families whose rows it tells apart.
 
     It is taken as Gaussian; so Laplace noise is left alone where others say less than it does.
+    Families that have its name on their simplex alone, such as two questions of one scale, are
+    not taken to count the same thing.
     """
     others = [
         _margin(other, table.dims, sd)
         for other in tables.values()
-        if other is not table and set(table.dims) <= set(other.dims)
+        if other is not table and set(table.dims) <= set(other.dims[:-1])
     ]
     precision = np.array([1.0 / max(variance, 1e-300) for _, variance in others])
     own = 1.0 / max(sd**2, 1e-300)

@@ -99,9 +99,10 @@ def form_of(private: PrivateModel) -> Form:
     special = special_form(private, factor.h, factor.inputs, record)
     if special is None or special[0] not in STRICT:
         raise _not_strict(
-            "a likelihood without bounds of its float error",
+            "a likelihood, or a predictor, whose float error is not bounded in the form it has",
             "logistic (Bernoulli with logit_p), linear (Normal with a known scale) and Poisson "
-            "(with a log link) regression",
+            "(with a log link) regression on x @ b, or a + x @ b with a prior on a",
+            "make a fixed shift or factor of the predictor part of the data or of a prior",
         )
     graphs = list(simplify(coefficient_graphs(factor.cores, record)))
     if not all(map(is_copied, graphs)):

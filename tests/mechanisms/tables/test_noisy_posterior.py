@@ -212,3 +212,15 @@ def test_laplace_noise_is_left_alone_where_others_say_less():
     gaussian = ("discrete_gaussian", 5.0, 5.0, 100.0)
     told = noisy_posterior({"class": table} | wide, *gaussian)["class"].mean()
     assert told[0] > noisy_posterior({"class": table}, *gaussian)["class"].mean()[0] + 0.01
+
+
+@pytest.mark.parametrize("dims", [("answer",), ("group", "answer")])
+def test_questions_of_one_scale_do_not_tell_of_each_other(dims):
+    """What two tables have in common is what their rows are known by, not what they are of."""
+    one = NoisyTable(np.array([10, 20, 30]), ("answer",))
+    shape = (2, 3) if len(dims) == 2 else (3,)
+    other = NoisyTable(np.full(shape, 20), dims)
+    words = ("discrete_gaussian", 2.0, 2.0, 60.0)
+    both, alone = ({**two, "one": one} for two in ({"other": other}, {}))
+    found, wanted = (noisy_posterior(tables, *words)["one"].mean() for tables in (both, alone))
+    assert np.array_equal(found, wanted)

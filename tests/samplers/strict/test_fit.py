@@ -167,7 +167,7 @@ def test_one_coefficient_is_one_predictor(likelihood, written):
     [
         (squares, None, "computes from the data"),
         (twice, None, "computes from the data"),
-        (probit, {"beta": (-1, 1)}, "a likelihood without bounds"),
+        (probit, {"beta": (-1, 1)}, "whose float error is not bounded"),
         (correlated, None, "a correlated prior"),
         (laplace, {"b": (-2, 2)}, "a prior that is not Gaussian"),
     ],
@@ -275,3 +275,11 @@ def test_graphs_that_copy_are_told_from_graphs_that_compute():
     assert [is_copied(v) for v in copies] == [True] * len(copies)
     assert [is_copied(v) for v in computes] == [False] * len(computes)
     assert form_of(private_of(groups)).weight == 1.0
+
+
+def test_a_plan_in_a_box_is_found_where_the_probe_at_no_power_would_leap_over_its_walls():
+    """At a power of 2^-40 steps without an end would take the noise far beyond the walls."""
+    private = private_of(logistic, power=1, box={"beta": (-3.0, 3.0), "a": (-3.0, 3.0)})
+    plan = pmp.calibrate(private, epsilon=1.0, delta=1e-6, strict=True, sampler="proximal")
+    assert plan.sampler == "proximal"
+    assert plan.method.terms(plan.private).strict

@@ -13,12 +13,17 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.shape import Shape, SpecifyShape
 from pytensor.tensor.variable import TensorConstant
 
-from pymc_private.analysis import MIXED, NONE, row_labels, simplify
+from pymc_private.analysis import simplify
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
 from pymc_private.analysis.rebuild import rebuild, untraced
 from pymc_private.errors import NotCertified
 from pymc_private.models.coupling.counts import of_any_count
-from pymc_private.models.coupling.pinning import STACKED, expressions_of_rows, public_data
+from pymc_private.models.coupling.pinning import (
+    STACKED,
+    expressions_of_rows,
+    is_row_wise,
+    public_data,
+)
 from pymc_private.models.records import RecordGraph
 from pymc_private.models.sources import Source
 
@@ -119,7 +124,7 @@ def _single_record(
     stand_ins = {graph.data[s.name]: s.stand_in(count) for s in sources}
     stand_ins |= {a.variable: a.values for a in arrays}
     if not (
-        _is_row_wise(record, values | stand_ins, axes, count)
+        is_row_wise(record, values | stand_ins, axes, count)
         and _alike(record, values, stand_ins, axes, count)
     ):
         return None
@@ -141,23 +146,6 @@ def _row_arrays(record: Variable, n: int) -> list[_RowArray]:
             fresh = v.type.clone(shape=tuple(static))(name=f"row_{len(found)}")
             found.append(_RowArray(v, fresh, axis, values))
     return found
-
-
-def _is_row_wise(
-    record: Variable, values: Mapping[Variable, np.ndarray], axes: Mapping[Variable, int], n: int
-) -> bool:
-    """Whether row i reads entry i only, of private and public row arrays alike."""
-    labels = {v: np.full(np.shape(value), NONE) for v, value in values.items()}
-    for v, axis in axes.items():
-        shape = np.shape(values[v])
-        row = np.expand_dims(np.arange(n), tuple(a for a in range(len(shape)) if a != axis))
-        labels[v] = np.broadcast_to(row, shape)
-    try:
-        found = row_labels([record], labels, values)[record]
-    except (NotCertified, *UNCOMPUTABLE):
-        return False
-    own = np.arange(len(found))
-    return len(found) == n and MIXED not in found and bool(np.all((found == own) | (found == NONE)))
 
 
 def _alike(

@@ -25,9 +25,14 @@ def random_points(private, rng, count):
         yield point
 
 
-def own_logp(private):
-    """PyMC's log-likelihood of each record by natural parameters; ours are only the names."""
-    model = remove_value_transforms(private.base)
+def own_logp(private, data=None):
+    """PyMC's log-likelihood of each record by natural parameters; ours are only the names.
+
+    data: by name of a private `pm.Data`, in place of the model's own.
+    """
+    model = remove_value_transforms(private.base)  # a copy, its data too
+    for name, values in (data or {}).items():
+        model[name].set_value(values)
     terms = model.logp(vars=[model[name] for name in private.graph.factors], sum=False)
     inputs = [model.rvs_to_values[model[name]] for name in private.box]
     function = pytensor.function(inputs, terms, mode="FAST_COMPILE", on_unused_input="ignore")

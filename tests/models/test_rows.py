@@ -169,15 +169,14 @@ def test_rows_that_differ_or_count_are_walked_as_they_are(term):
     private = pmp.trim(private, box={"mu": (-1, 1)})
     assert private.graph.pinned
     certificate = pmp.certify(private, tolerance=2)
-    logp = own_logp(private)
     points = list(random_points(private, np.random.default_rng(1), 60))
     ends = [dict(point, mu=np.array(end)) for point in points[:1] for end in (-1.0, 1.0)]
     table = []
     for value in (-2.0, 2.0):  # each record at either end of its domain
-        private.sources[0].variable.set_value(np.full(N, value))
+        logp = own_logp(private, {private.sources[0].name: np.full(N, value)})
         table.append([logp(point) for point in points + ends])
     g = np.array(table[0]) - np.array(table[1])
-    assert (g.max(axis=0) - g.min(axis=0)).max() <= certificate.range
+    assert 0.05 * certificate.range < (g.max(axis=0) - g.min(axis=0)).max() <= certificate.range
 
 
 def test_the_number_of_records_may_be_two():

@@ -156,9 +156,8 @@ def _told_cells(
 ) -> tuple[np.ndarray, tuple[str, float, float]]:
     """Average one row of counts with the margins of all families whose rows it tells apart.
 
-    It is taken as Gaussian; so Laplace noise is left alone where others say less than it does.
-    Families that have its name on their simplex alone, such as two questions of one scale, are
-    not taken to count the same thing.
+    It is taken as Gaussian; so Laplace noise is left alone where others say less than it does. A
+    name on another simplex tells nothing: two questions may have one scale.
     """
     others = [
         _margin(other, table.dims, sd)

@@ -9,6 +9,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorConstant
 
+from pymc_private.analysis import MIXED, NONE, row_labels
 from pymc_private.analysis.expressions import expressions, fold, mix
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
 from pymc_private.errors import NotCertified
@@ -44,16 +45,21 @@ def is_pinned(record: Variable, data: Mapping[Variable, Source], values: Values,
     -------
     bool
         False only if each of n rows, of 2, of 3 and of `STACKED` rows carries one and the same
-        expression (`analysis.expressions`). Then a bound for one row holds for all, and 2 or
+        expression (`analysis.expressions`), and reads its own record and no other: expressions say
+        what is computed of a record, not of which. Then a bound for one row holds for all, and 2 or
         `STACKED` rows may be stacked in a walk. Otherwise the graph is walked with all n rows.
     """
     seen = []
     counts = [n, 2, 3, STACKED]
+    axes = {v: source.axis for v, source in data.items()}
     for count in counts:
+        sized = _sized(data, values, count)
         try:
-            seen.append(_row_expressions(record, data, values, count))
+            seen.append(expressions_of_rows(record, sized, axes))
         except (NotCertified, *UNCOMPUTABLE):
             return True  # the model's own n stands somewhere in the graph
+        if count != n and not is_row_wise(record, sized, axes, count):
+            return True  # of n rows this is known before
     first = seen[0][:1]
     lengths = [len(rows) for rows in seen]
     return lengths != counts or any(np.any(rows != first) for rows in seen)
@@ -85,8 +91,27 @@ def _row_expressions(
 ) -> np.ndarray:
     """Mark of each row's expression, with `count` rows; by `axes` each row's entry has one mark."""
     axes = {v: source.axis for v, source in data.items()} if axes is None else axes
-    sized = dict(values) | {v: source.stand_in(count) for v, source in data.items()}
-    return expressions_of_rows(record, sized, axes)
+    return expressions_of_rows(record, _sized(data, values, count), axes)
+
+
+def _sized(data: Mapping[Variable, Source], values: Values, count: int) -> dict:
+    """The stand-ins, so many rows of each private variable."""
+    return dict(values) | {v: source.stand_in(count) for v, source in data.items()}
+
+
+def is_row_wise(record: Variable, values: Values, axes: Mapping[Variable, int], n: int) -> bool:
+    """Whether row i reads entry i only, of every array that has an axis of rows."""
+    labels = {v: np.full(np.shape(value), NONE) for v, value in values.items()}
+    for v, axis in axes.items():
+        shape = np.shape(values[v])
+        row = np.expand_dims(np.arange(n), tuple(a for a in range(len(shape)) if a != axis))
+        labels[v] = np.broadcast_to(row, shape)
+    try:
+        found = row_labels([record], labels, values)[record]
+    except (NotCertified, *UNCOMPUTABLE):
+        return False
+    own = np.arange(len(found))
+    return len(found) == n and MIXED not in found and bool(np.all((found == own) | (found == NONE)))
 
 
 def expressions_of_rows(

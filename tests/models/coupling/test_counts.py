@@ -75,3 +75,26 @@ def test_a_share_of_the_records_is_no_size():
     private = pmp.privatize(model, records="i", domain={"y": {0, 1}}, constants="public")
     private = pmp.trim(private, box={"b": (-3.0, 3.0)})
     assert pmp.certify(private, progressbar=False).range == pytest.approx(2 * 3.0 / N, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        lambda y, n: pt.minimum(pt.arange(y.shape[0]), n - 1),
+        lambda y, n: pt.arange(y.shape[0]) % n,
+        lambda y, n: pt.switch(y.shape[0] > n, 0, pt.arange(y.shape[0])),
+    ],
+    ids=["at most", "modulo", "switch"],
+)
+@pytest.mark.parametrize("n", [2, 5])
+@pytest.mark.parametrize("column", [False, True])
+def test_rows_that_read_another_record_when_there_are_more_are_never_stacked(places, n, column):
+    """Row i reads record i of n, but of 129 it would not: a narrow peak would go unseen."""
+    with pm.Model(coords={"i": range(n)}) as model:
+        y, mu = pm.Data("y", np.zeros(n), dims="i"), pm.Normal("mu", 0, 1)
+        z = y[places(y, n)]
+        z = (z[:, None] + pt.zeros((n, 1)))[:, 0] if column else z
+        pm.Potential("fit", mu * (z + 30.0 * pt.exp(-(((z - 1.37) / 1e-4) ** 2))))
+    private = pmp.privatize(model, records="i", domain={"y": (-2, 2)}, constants="public")
+    private = pmp.trim(private, box={"mu": (-1, 1)})
+    assert pmp.certify(private, progressbar=False).range >= 2 * (1.37 + 30.0 + 2.0)

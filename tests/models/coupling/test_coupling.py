@@ -12,7 +12,7 @@ import pytest
 import pymc_private as pmp
 from pymc_private import DomainError, NotCertified, Unsupported
 from pymc_private.models import refine, single_record
-from pymc_private.models.coupling import neighborhoods, slices, windows
+from pymc_private.models.coupling import neighborhoods, pinning, slices, windows
 from pymc_private.models.fingerprint import model_fingerprint
 from tests.models.sequences import BY_NAME, SEQUENCES, N, log_density, random_point
 
@@ -225,7 +225,8 @@ def test_without_the_marks_the_wrong_guess_would_be_certified_too_low(monkeypatc
     monkeypatch.setattr(slices, "shift_of", _any_shift)
     monkeypatch.setattr(windows.Cutter, "_same", lambda *_: True)
     monkeypatch.setattr(windows.Cutter, "_row_wise", lambda *_: True)
-    monkeypatch.setattr(single_record, "_is_row_wise", lambda *_: True)
+    for module in (single_record, pinning):
+        monkeypatch.setattr(module, "is_row_wise", lambda *_: True)
     monkeypatch.setattr(single_record, "_alike", lambda *_: True)
     private = sequence.privatize(y, constants="public")
     certified = pmp.certify(private, tolerance=0.3, progressbar=False).range

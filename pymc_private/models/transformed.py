@@ -26,7 +26,7 @@ from pymc_private.models.supports import WALLED, transform_name
 if TYPE_CHECKING:
     from pymc_private.models.lipschitz.theta_l import ThetaL
 
-TEMPER, REGION, SCORE = "likelihood_power", "region", "clipped_likelihood"
+TEMPER, REGION, SCORE = "likelihood_power", "region", "private_likelihood"
 LIPSCHITZ = "region_lipschitz"
 """Names of the potentials that are added."""
 
@@ -80,7 +80,7 @@ def restricted_model(
 
 
 def scored_model(base: pm.Model, graph: RecordGraph, sources: Sequence[Source]) -> pm.Model:
-    """A copy with one potential, the sum of the clipped log-likelihoods, as its whole likelihood.
+    """A copy with one potential, the sum of the graph's log-likelihoods, as its whole likelihood.
 
     The factors themselves are taken out: where one is -inf, nothing added to it would give the
     lower end. Observed variables stay as data, under their names and dims.

@@ -111,7 +111,7 @@ def test_the_plain_model_compiles_as_pymc_compiles(name):
 def test_names_and_dims_are_kept_and_the_data_stay():
     private = BY_NAME["two outcomes"].privatize()
     model = pmp.trim(pmp.clip(private, -3, 0), box={"mu": (-1, 1)}).model
-    assert set(model.named_vars) == set(private.base.named_vars) | {"clipped_likelihood", "region"}
+    assert set(model.named_vars) == set(private.base.named_vars) | {"private_likelihood", "region"}
     assert {k: list(v) for k, v in model.named_vars_to_dims.items()} == {"y": ["i"], "z": ["i"]}
     assert set(private.base.named_vars) == {"mu", "p", "y", "z"}
     assert len(private.base.observed_RVs) == 2  # the private model's own copy is left alone

@@ -54,7 +54,8 @@ def test_a_dirichlet_categorical_model_is_drawn_from_its_posterior():
     assert len(account.entries) == 1
 
 
-@pytest.mark.parametrize("epsilon", [0.5, pytest.param(60, marks=pytest.mark.audit)])
+@pytest.mark.audit
+@pytest.mark.parametrize("epsilon", [0.5, 60])
 def test_beta_bernoulli_draws_follow_the_tempered_posterior(epsilon):
     release = pmp.sample(coins(), draws=60, epsilon=epsilon, delta=1e-4, random_seed=4)
     if "counts" not in release.facts:

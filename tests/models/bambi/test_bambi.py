@@ -143,6 +143,7 @@ def test_a_family_is_certified_and_keeps_its_likelihood(family):
     agree(private, model)
 
 
+@pytest.mark.audit
 def test_a_stick_broken_by_a_threshold_is_bounded_closely():
     """All pairs of records at random points, by PyMC itself; the size of the stick is Bambi's."""
     _, private = private_of("sratio")

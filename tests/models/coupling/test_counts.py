@@ -86,7 +86,7 @@ def test_a_share_of_the_records_is_no_size():
     ],
     ids=["at most", "modulo", "switch"],
 )
-@pytest.mark.parametrize("n", [2, 5])
+@pytest.mark.parametrize("n", [pytest.param(2, marks=pytest.mark.audit), 5])
 @pytest.mark.parametrize("column", [False, True])
 def test_rows_that_read_another_record_when_there_are_more_are_never_stacked(places, n, column):
     """Row i reads record i of n, but of 129 it would not: a narrow peak would go unseen."""

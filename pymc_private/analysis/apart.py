@@ -13,6 +13,8 @@ from pytensor.graph.rewriting.basic import MergeOptimizer, WalkingGraphRewriter,
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 
+from pymc_private.analysis.matching import scalar_op
+
 
 def predictors_apart(value: Variable, parameters: Collection[Variable]) -> Variable:
     """The same graph with equal nodes merged, and what is multiplied out taken back.
@@ -37,7 +39,7 @@ def predictors_apart(value: Variable, parameters: Collection[Variable]) -> Varia
 
 def _products_apart(graph: FunctionGraph, parameters: set[Variable]) -> None:
     """y x b = y (x b), where x b stands in the graph and reads a parameter."""
-    products = [n for n in graph.toposort() if isinstance(getattr(n.op, "scalar_op", None), ps.Mul)]
+    products = [n for n in graph.toposort() if isinstance(scalar_op(n.outputs[0]), ps.Mul)]
     reading = [n for n in products if not parameters.isdisjoint(ancestors(n.outputs))]
     for node in reading:
         factors = Counter(node.inputs)
@@ -87,7 +89,7 @@ def _is_number(variable: Variable) -> bool:
 def _negated(variable: Variable) -> Variable | None:
     """x, if the variable is -x."""
     node = variable.owner
-    scalar = getattr(node.op, "scalar_op", None) if node is not None else None
+    scalar = scalar_op(variable)  # of elementwise nodes alone: a Prod has one, too
     if isinstance(scalar, ps.Neg):
         return node.inputs[0]
     if isinstance(scalar, ps.Mul) and len(node.inputs) == 2:

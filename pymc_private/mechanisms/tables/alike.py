@@ -19,12 +19,14 @@ from functools import cached_property
 
 import numpy as np
 
-from pymc_private.mechanisms.tables.cells import match_sum, match_totals, noise_cells
+from pymc_private.mechanisms.tables.cells import match_sum, match_totals
+from pymc_private.mechanisms.tables.layout import noise_cells
 from pymc_private.mechanisms.tables.posterior import (
     NoisyTable,
     TablePosterior,
     alone,
     family_posterior,
+    likely_most,
     noisy_posterior,
     shrunk,
     told_sums,
@@ -178,7 +180,7 @@ class _Family:
     ) -> tuple[list[TablePosterior], np.ndarray]:
         """Give the posterior of each share, those that are not likely left out, and weights."""
         kept = weights >= min(LEAST_WEIGHT, float(weights.max()))
-        laws = noise_cells(self.noisy, *noise, total)
+        laws = noise_cells(self.noisy, *noise, total, likely_most(self.center, self.variance))
         parts = []
         for share in SHARES[kept]:
             prior = self._prior(float(share))

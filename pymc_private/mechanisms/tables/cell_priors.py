@@ -11,12 +11,20 @@ TABLED = 2**18
 """Counts up to this one find their prior in a table."""
 
 
-def log_prior(first: np.ndarray, step: int, a: float) -> np.ndarray:
-    """Logarithm of the sum of Gamma(n + a) / (n! Gamma(a)) over bins that begin at `first`."""
-    most = int(first.max()) + 1
-    if most > TABLED:
-        return _bins(first, step, a)
-    return np.asarray(_table(a, step, 1 << most.bit_length())[first])
+def log_prior(first: np.ndarray, step: np.ndarray, a: float) -> np.ndarray:
+    """Logarithm of the sum of Gamma(n + a) / (n! Gamma(a)) over bins that begin at `first`.
+
+    Parameters
+    ----------
+    first : array of int, shape (rows, ...)
+    step : array of int, shape (rows,)
+    a : float
+    """
+    found = np.empty(first.shape)
+    for one in np.unique(step):
+        rows = step == one
+        found[rows] = each_log_prior(first[rows], int(one), (a,))[0]
+    return found
 
 
 def each_log_prior(first: np.ndarray, step: int, priors: tuple[float, ...]) -> np.ndarray:
@@ -46,11 +54,17 @@ def _between(below: np.ndarray, upto: np.ndarray) -> np.ndarray:
     return np.asarray(upto + np.log1p(-np.minimum(np.exp(below - upto), 1.0 - 1e-15)))
 
 
-def log_priors(low: np.ndarray, step: int, a: np.ndarray, width: int) -> np.ndarray:
+def log_priors(low: np.ndarray, step: int | np.ndarray, a: np.ndarray, width: int) -> np.ndarray:
     """`log_prior` where each cell has a parameter of its own: low and a of shape (rows, d)."""
     ends = low[..., None] + step * np.arange(width + 1)
     upto = _log_upto(ends, a[..., None])
     return _between(upto[..., :-1], upto[..., 1:])
+
+
+def below(step: int, a: float, uniform: np.ndarray) -> np.ndarray:
+    """Draw counts below `step` from the prior, one for each uniform number."""
+    upto = _log_upto(np.arange(1, step + 1), a)
+    return np.minimum(np.searchsorted(upto, np.log(uniform) + upto[-1]), step - 1)
 
 
 def _log_upto(x: np.ndarray, a: float | np.ndarray) -> np.ndarray:

@@ -17,19 +17,7 @@ import numpy as np
 from scipy import special
 
 from pymc_private.mechanisms.tables.cell_priors import each_log_prior, log_prior, log_priors
-from pymc_private.privacy.noisy_counts import LAPLACE
 
-FINE = 12.0
-"""Scales up to this one are resolved count by count; beyond, a scale is 6 to 12 bins."""
-BELOW, ABOVE = 14.0, 10.0
-"""How far from the noisy count a true one is looked for, in scales of Gaussian noise."""
-FAR = 28.0
-"""The same for Laplace noise: at the largest tilt what is cut off weighs e^(-0.3 FAR)."""
-MOST_TILT, LEAST_TILT = {LAPLACE: 0.7}, -60.0
-"""Ends of the tilt, in reciprocal scales: upward those the windows are made for (6 for Gaussian
-noise); downward there is the end at 0 where noise is large, and elsewhere no reason to go far."""
-WIDE = 512
-"""Bins of a cell at most, so that small counts are still told apart where noise is large."""
 MOST_FACTOR, LEAST_SUM = 600.0, 1e-290
 """Logarithm of a factor, and share of the largest factor, up to which products of weights and
 factors are those of their logarithms: what they lose is below 1e-15 of a sum."""
@@ -41,40 +29,57 @@ class Cells:
 
     Attributes
     ----------
-    low : array, shape (rows, d)
+    low : array of int, shape (rows, d)
         First count of each grid.
-    step : int
+    step : array of int, shape (rows,)
         Counts in a bin; bin j of a cell holds low + step j, ..., low + step (j + 1) - 1.
     logs : array, shape (rows, d, w)
         Logarithms of weights, prior times noise.
     most_tilt, least_tilt : float
     times : array, shape (rows, d), or 1
         How many cells each law stands for: cells of one noisy count have one law.
+    prior : float or array, shape (rows, d) or (rows, 1)
+        Prior parameter of a cell; 1 before there is one.
     """
 
     low: np.ndarray
-    step: int
+    step: np.ndarray
     logs: np.ndarray
     most_tilt: float
     least_tilt: float
     times: np.ndarray | int = 1
+    prior: float | np.ndarray = 1.0
 
     @cached_property
     def middle(self) -> np.ndarray:
-        """Middles of the bins, shape (rows, d, w)."""
-        bins = self.step * np.arange(self.logs.shape[-1])
-        return np.asarray(self.low[..., None] + bins + 0.5 * (self.step - 1))
+        """Means of the bins under the prior, shape (rows, d, w)."""
+        found = self._first + 0.5 * (self.step[:, None, None] - 1.0)
+        found[..., 0] += self.shift
+        return np.asarray(found)
+
+    @cached_property
+    def shift(self) -> np.ndarray:
+        """How far the mean of the first bin is from its middle, shape (rows, d).
+
+        A prior of parameter a gives the counts below s the mean (s - 1) a / (a + 1): near 0 where a
+        is small. Bins that do not begin at 0 are nearly level.
+        """
+        a = np.asarray(self.prior)
+        found = (self.step[:, None] - 1.0) * (a / (a + 1.0) - 0.5)
+        return np.asarray(np.where(self.low == 0, found, 0.0))
 
     def with_prior(self, a: float | np.ndarray) -> Cells:
         """Multiply by the prior of each cell; its parameter is one number, or one for each cell."""
         if isinstance(a, np.ndarray):
-            return replace(self, logs=self.logs + log_priors(self.low, self.step, a, self.width))
-        return replace(self, logs=self.logs + log_prior(self._first, self.step, a))
+            prior = log_priors(self.low, self.step[:, None, None], a, self.width)
+        else:
+            prior = log_prior(self._first, self.step, a)
+        return replace(self, logs=self.logs + prior, prior=a)
 
     @property
     def _first(self) -> np.ndarray:
         """First counts of the bins, shape (rows, d, w)."""
-        return np.asarray(self.low[..., None] + self.step * np.arange(self.width))
+        return np.asarray(self.low[..., None] + self.step[:, None, None] * np.arange(self.width))
 
     @property
     def width(self) -> int:
@@ -83,14 +88,17 @@ class Cells:
 
     def with_each(self, priors: Sequence[float]) -> Cells:
         """Multiply one row by several priors: a row for each."""
-        logs = self.logs + each_log_prior(self._first[0], self.step, tuple(priors))
-        return replace(self, low=np.repeat(self.low, len(logs), 0), logs=logs)
+        logs = self.logs + each_log_prior(self._first[0], int(self.step[0]), tuple(priors))
+        low, step = np.repeat(self.low, len(logs), 0), np.repeat(self.step, len(logs))
+        return replace(self, low=low, step=step, logs=logs, prior=np.array(priors)[:, None])
 
     def flat(self) -> Cells:
-        """Take all cells as one row."""
+        """Take all cells, of rows of one step, as one row."""
+        a = self.prior.reshape(1, -1) if isinstance(self.prior, np.ndarray) else self.prior
         return replace(
-            self, low=self.low.reshape(1, -1), logs=self.logs.reshape(1, -1, self.logs.shape[-1])
-        )
+            self, low=self.low.reshape(1, -1), step=self.step[:1],
+            logs=self.logs.reshape(1, -1, self.width), prior=a,
+        )  # fmt: skip
 
     @cached_property
     def _weights(self) -> tuple[np.ndarray, np.ndarray]:
@@ -100,8 +108,7 @@ class Cells:
 
     def probabilities(self, tilt: np.ndarray) -> np.ndarray:
         """Give the laws times e^(tilt n), shape (rows, d, w)."""
-        weights = self.logs + tilt[:, None, None] * (self.step * np.arange(self.width, dtype=float))
-        return np.asarray(special.softmax(weights, axis=-1))
+        return np.asarray(special.softmax(self.logs + tilt[:, None, None] * self.middle, axis=-1))
 
     def moments(self, tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Give means, variances and log sums of the laws times e^(tilt n), shape (rows, d).
@@ -111,90 +118,33 @@ class Cells:
         are formed from their logarithms.
         """
         bins, powers = _powers(self.width)
-        each = self.step * tilt[:, None]
+        each = (self.step * tilt)[:, None]
         most = bins[-1] * np.maximum(each, 0.0)
         weights, logs = self._weights
         sums = None
         if most.max() < MOST_FACTOR:
             factors = np.exp(each * bins)[:, None] * powers
             sums = weights @ factors.swapaxes(-1, -2)
-        if sums is None or (sums[..., 0] < LEAST_SUM * np.exp(most)).any():
+        if sums is None or (sums[..., 0] + weights[..., 0] < LEAST_SUM * np.exp(most)).any():
             weights = self.logs + each[..., None] * bins
             logs = weights.max(axis=-1)
-            sums = np.exp(weights - logs[..., None]) @ powers.T
-        total = sums[..., 0]
-        up, square = sums[..., 1] / total, sums[..., 2] / total
-        first = self.low + 0.5 * (self.step - 1)
+            weights = np.exp(weights - logs[..., None])
+            sums = weights @ powers.T
+        step, away = self.step[:, None], self.shift / self.step[:, None]
+        moved = weights[..., 0] * np.exp(each * away)
+        total = sums[..., 0] + moved
+        up = (sums[..., 1] + moved * away) / total
+        square = (sums[..., 2] + moved * away**2) / total
+        first = self.low + 0.5 * (step - 1)
         logs = np.log(total) + logs + tilt[:, None] * first
-        return first + self.step * up, self.step**2 * np.maximum(square - up**2, 0.0), logs
+        return first + step * up, step**2 * np.maximum(square - up**2, 0.0), logs
 
 
 @lru_cache(maxsize=256)
 def _powers(width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the bins, and their powers 0, 1, 2, shape (3, w)."""
+    """Numbers of the bins, and their powers 0, 1, 2 but of the first, shape (3, w)."""
     bins = np.arange(width, dtype=float)
-    return bins, np.stack([np.ones_like(bins), bins, bins**2])
-
-
-def cells(
-    noisy: np.ndarray, law: str, scale: float, prior: float, minimum: float = 0.0,
-    total: float | None = None,
-) -> Cells:  # fmt: skip
-    """Lay out the law of each cell.
-
-    Parameters
-    ----------
-    noisy : array of int, shape (rows, d)
-    law : {"discrete_gaussian", "laplace"}
-    scale : float
-    prior : float
-        a, the prior parameter of each cell.
-    minimum : float
-        Public lower bound of every count.
-    total : float, optional
-        Public sum of all counts.
-    """
-    return noise_cells(noisy, law, scale, minimum, total).with_prior(prior)
-
-
-def distinct_cells(
-    noisy: np.ndarray, law: str, scale: float, minimum: float, total: float
-) -> Cells:
-    """Lay out the noise in one row, one law for each noisy count there is."""
-    values, times = np.unique(noisy, return_counts=True)
-    laws = noise_cells(values[None], law, scale, minimum, total, noisy.size)
-    return replace(laws, times=times[None])
-
-
-def noise_cells(
-    noisy: np.ndarray, law: str, scale: float, minimum: float = 0.0, total: float | None = None,
-    count: int | None = None,
-) -> Cells:  # fmt: skip
-    """Lay out the noise alone: see `cells`. `count` cells share the total, if these are some."""
-    down, up = (FAR, FAR) if law == LAPLACE else (BELOW, ABOVE)
-    least = int(np.ceil(minimum))
-    low = np.maximum(least, np.floor(noisy - down * scale)).astype(np.int64)
-    high = np.maximum(noisy, least) + up * scale
-    if total is not None:
-        # Beyond the total is room for the tilt to work: cut at it, means would be cruder.
-        low = np.minimum(low, max(least, int(total)))
-        high = np.maximum(np.minimum(high, 5.0 * total + 10.0), low + 1)
-    step = _step(scale, float((high - low).max()), count or noisy.size, total)
-    width = int(np.ceil((high - low).max() / step)) + 1
-    middle = low[..., None] + step * np.arange(width) + 0.5 * (step - 1)
-    away = np.abs(middle - noisy[..., None]) / scale
-    noise = -away if law == LAPLACE else -0.5 * away**2
-    return Cells(low, step, noise, MOST_TILT.get(law, 6.0) / scale, LEAST_TILT / scale)
-
-
-def _step(scale: float, reach: float, count: int, total: float | None) -> int:
-    """Counts in a bin: what noise cannot tell apart, nor a fair share of the total hide."""
-    if scale <= FINE:
-        return 1
-    coarse = scale / 6.0
-    if total is not None:
-        coarse = max(1.0, min(coarse, total / (2.0 * count)), reach / WIDE)
-    return int(2 ** np.floor(np.log2(coarse)))
+    return bins, np.stack([np.sign(bins), bins, bins**2])
 
 
 def match_sum(laws: Cells, total: float, close: float = 1e-5) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import fft
 
+from pymc_private.mechanisms.tables.cell_priors import below
 from pymc_private.mechanisms.tables.cells import Cells
 
 LARGEST = 2**24
@@ -40,15 +41,26 @@ def draw_given_sums(
     rows, cells, width = weights.shape
     out = np.empty((draws, rows, cells), dtype=np.int64)
     for row in range(rows):
-        length = _length(variances[row].sum() / laws.step**2, cells, width)
+        length = _length(variances[row].sum() / laws.step[row] ** 2, cells, width)
         if length * cells > LARGEST or cells == 1:
             out[:, row] = _apart(weights[row], draws, generator)
             continue
         partial = _partial_sums(weights[row], length)
         sums = _sums(laws, tilt, log_sum, row, weights[row], partial[-1], draws, generator)
         out[:, row] = _backward(weights[row], partial, sums, generator)
-    inside = generator.integers(0, laws.step, size=out.shape) if laws.step > 1 else 0
-    return np.asarray(laws.low + laws.step * out + inside)
+    return laws.low + laws.step[:, None] * out + _inside(laws, out, generator)
+
+
+def _inside(laws: Cells, bins: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Places within the bins: level, but in a first bin that begins at 0 as the prior says."""
+    step = laws.step[:, None]
+    found = generator.integers(0, np.broadcast_to(step, bins.shape))
+    prior = np.broadcast_to(laws.prior, laws.low.shape)
+    for row, cell in np.argwhere((laws.low == 0) & (step > 1)):
+        at = np.flatnonzero(bins[:, row, cell] == 0)
+        uniform = generator.random(len(at))
+        found[at, row, cell] = below(int(laws.step[row]), float(prior[row, cell]), uniform)
+    return np.asarray(found)
 
 
 def _length(variance: float, cells: int, width: int) -> int:
@@ -78,7 +90,9 @@ def _sums(
     center = int((weights @ np.arange(weights.shape[1])).sum())
     bins = np.arange(center - length // 2, center - length // 2 + length)
     bins = bins[(bins >= 0) & (bins <= cells * (weights.shape[1] - 1))]
-    sums = laws.low[row].sum() + laws.step * bins + 0.5 * cells * (laws.step - 1)
+    step = int(laws.step[row])
+    sums = laws.low[row].sum() + step * bins + 0.5 * cells * (step - 1)
+    sums = sums + weights[:, 0] @ laws.shift[row]
     with np.errstate(divide="ignore"):
         logs = np.log(law[bins % length]) + log_sum(row, sums) - tilt[row] * sums  # type: ignore[operator]
     if not np.isfinite(logs).any():  # a sum out of reach: the nearest that is not

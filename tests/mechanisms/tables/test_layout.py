@@ -1,0 +1,65 @@
+"""Grids of counts: fine enough for the smallest row, exact in mean where counts are near 0."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import optimize, special
+
+from pymc_private.mechanisms.tables.cells import match_totals
+from pymc_private.mechanisms.tables.layout import cells, noise_cells
+from pymc_private.mechanisms.tables.posterior import NoisyTable, family_posterior
+
+SCALE = 250.0
+NOISY = np.array([[310, -40, 95, 180], [2900, 1700, -220, 350]])
+SUMS, VARIANCE = np.array([112.0, 4900.0]), np.array([30.0, 30.0]) ** 2
+
+
+def one_by_one(noisy, a, center, variance):
+    """Posterior mean counts of a row, count by count, at the tilt where all agree on the sum."""
+    n = np.arange(6000)
+    logs = special.gammaln(n + a) - special.gammaln(n + 1.0)
+    logs = logs - 0.5 * ((n - noisy[:, None]) / SCALE) ** 2
+    means = lambda tilt: special.softmax(logs + tilt * n, axis=1) @ n  # noqa: E731
+    gap = lambda tilt: tilt - (center - means(tilt).sum()) / variance  # noqa: E731
+    return means(optimize.brentq(gap, -1.0, 0.05))
+
+
+@pytest.mark.parametrize("a", [0.01, 0.3, 1.0])
+def test_a_small_row_among_large_ones_has_bins_of_its_own(a):
+    most = SUMS + 4.0 * np.sqrt(VARIANCE)
+    laws = cells(NOISY, "discrete_gaussian", SCALE, a, 0.0, 5012.0, most)
+    assert laws.step[0] < laws.step[1]
+    found = laws.moments(match_totals(laws, SUMS, VARIANCE, None))[0]
+    for row in range(2):
+        expected = one_by_one(NOISY[row], a, SUMS[row], VARIANCE[row])
+        assert found[row] == pytest.approx(expected, rel=0.05, abs=0.02 * SUMS[row])
+
+
+def test_bins_of_the_largest_row_would_blur_the_small_one():
+    """What the test above guards against: one grid for all rows, and counts in middles of bins."""
+    laws = noise_cells(NOISY, "discrete_gaussian", SCALE, 0.0, 5012.0).with_prior(0.01)
+    assert laws.step[0] == laws.step[1] >= 16
+    expected = one_by_one(NOISY[0], 0.01, SUMS[0], VARIANCE[0])
+    first = laws.probabilities(match_totals(laws, SUMS, VARIANCE, None))[0, 1, 0]
+    assert first > 0.8
+    assert first * 0.5 * (laws.step[0] - 1) > expected[1]
+
+
+@pytest.mark.parametrize("a", [0.05, 2.0])
+def test_counts_in_a_first_bin_follow_the_prior(a):
+    """The least cell of one row whose noise is level over the bin."""
+    table = NoisyTable(np.array([[0, 40_000]]), ("one", "value"))
+    none = (np.zeros(1), np.full(1, np.inf))
+    noise = ("discrete_gaussian", 2000.0, 0.0)
+    found = family_posterior(table, table.noisy, noise, None, none, (a,))
+    step = int(found.laws.step[0])
+    assert step > 100
+    drawn = found.draw(60_000, np.random.default_rng(3))[:, 0, 0] - found.prior
+    inside = np.round(drawn[drawn < step - 0.5]).astype(int)
+    n = np.arange(step)
+    a = float(found.prior)
+    chance = special.softmax(special.gammaln(n + a) - special.gammaln(n + 1.0))
+    upto = np.cumsum(np.bincount(inside, minlength=step)) / len(inside)
+    assert len(inside) > 2000
+    assert np.abs(upto - np.cumsum(chance)).max() < 1.63 / np.sqrt(len(inside))

@@ -14,6 +14,7 @@ import pytest
 import pymc_private as pmp
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import bounds
+from pymc_private.analysis.normal_tail import has_log_phi
 from pymc_private.models.partition import range_of_table
 from pymc_private.models.row_bounds import RowBounds
 from tests.models.brute_force import own_logp, random_points
@@ -21,6 +22,8 @@ from tests.models.zoo import BY_NAME, N
 
 ZOO = list(BY_NAME)
 
+
+OFF = 4e-8  # PyMC's log Phi is off by up to 1.7e-8 (it jumps); a private model has log Phi itself
 
 # Every other model at every run, the rest with the audits.
 HALF = [
@@ -61,18 +64,19 @@ def test_no_pair_of_records_escapes_the_range(name, private, certificate):
     """PyMC's own log-likelihood of random records, at random points of the box."""
     found, rng = certificate(name), np.random.default_rng(7)
     models = [private(name), private(name, 2)]
+    most = found.range + (OFF if has_log_phi(models[0].graph.record) else 0.0)
     points = list(random_points(models[0], rng, 120))
     compiled = [own(private, name), own(private, name, 2)]
     tables = [np.array([logp(p) for p in points]) for logp in compiled]
     assert np.isfinite(tables).all()
     pairs = tables[0] - tables[1]  # the same row of two datasets
     variation = pairs.max(axis=0) - pairs.min(axis=0)
-    assert variation.max() <= found.range
+    assert variation.max() <= most
     if not models[0].graph.pinned:
         logp = tables[0]
         pairs = logp[:, :, None] - logp[:, None, :]
         variation = pairs.max(axis=0) - pairs.min(axis=0)
-        assert variation.max() <= found.range
+        assert variation.max() <= most
     # Not vacuous: what was tried at random comes near what the search found.
     assert variation.max() > 0.5 * found.searched
 

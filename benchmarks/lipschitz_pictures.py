@@ -77,5 +77,7 @@ def region(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    tails(Path(sys.argv[1]))
-    region(Path(sys.argv[1]))
+    to = Path(sys.argv[1])
+    to.mkdir(parents=True, exist_ok=True)
+    tails(to)
+    region(to)

@@ -28,13 +28,14 @@ STEPS = 64
 """Most equal steps, or shares of the records, that edges are tried as."""
 
 
-def refuse_refits(ledger: Ledger | None, random_state: Any) -> None:
+def refuse_refits(ledger: Ledger | None, random_state: Any, name: str | None) -> None:
     """Inside scikit-learn's cross-validation every fit is charged, or refused without a ledger.
 
     Raises
     ------
     Incompatible
-        There is no ledger; or an ensemble set `random_state`, as they do to each of their members.
+        There is no ledger; or one name for all fits, so that the first would answer for the others;
+        or an ensemble set `random_state`, as they do to each of their members.
     """
     modules = [_module(frame) for frame in _callers()]
     if random_state is not None and any(name.startswith("sklearn.ensemble") for name in modules):
@@ -51,6 +52,12 @@ def refuse_refits(ledger: Ledger | None, random_state: Any) -> None:
             got="a fit inside cross-validation or the like, without a ledger",
             do="choose parameters on public data or by prior knowledge; or pass a ledger with a "
             "path, which is charged for every fit, and keep the scores to yourself",
+        )
+    if name is not None:
+        raise Incompatible(
+            "a name stands for one release, and every fit here is one of its own",
+            got=f"name={name!r} inside cross-validation or the like",
+            do="leave name= out where an estimator is fitted again and again",
         )
     warnings.warn(
         f"{REFITS}: each fit is charged; scores, and what is chosen by them, are not covered by "

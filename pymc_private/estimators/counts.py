@@ -14,7 +14,7 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 
-from pymc_private.errors import DomainError
+from pymc_private.errors import DomainError, PymcPrivateError
 from pymc_private.estimators.columns import Column
 
 Families = Mapping[str, tuple[str, ...]]
@@ -62,8 +62,17 @@ def count_tables(
     if frame.implementation.is_dask():
         return _by_partitions(nw.to_native(frame)[needed], families, columns)
     lazy = frame.lazy() if isinstance(frame, nw.DataFrame) else frame
-    binned = lazy.select(*(_expression(columns[name]) for name in needed))
-    return _grouped(binned, families, columns)
+    try:
+        binned = lazy.select(*(_expression(columns[name]) for name in needed))
+        return _grouped(binned, families, columns)
+    except PymcPrivateError:
+        raise
+    except Exception as error:  # engines quote the values they stumble over
+        cause = type(error).__name__
+    raise DomainError(
+        "the engine could not count the columns; nothing was charged", got=cause,
+        allowed="numbers in a column with bins, declared categories in the others",
+    )  # fmt: skip
 
 
 def _encoded(
@@ -122,7 +131,7 @@ def _expression(column: Column) -> Any:
     number = value.cast(nw.Float64)
     below = sum(((number > edge).cast(nw.Int32) for edge in column.edges[1:]),
                 (number > column.edges[0]).cast(nw.Int32))  # fmt: skip
-    return nw.when(number == number).then(below).alias(column.name)
+    return nw.when(~number.is_nan()).then(below).alias(column.name)
 
 
 def _grouped(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -92,7 +92,7 @@ class CountEstimator(BaseEstimator):
     ) -> None:
         """Count, charge, release, and keep the tables; `records` is "first", "new" or "same"."""
         parts = [] if records == "first" else list(self._fitted())
-        refuse_refits(self.ledger, self.random_state)
+        refuse_refits(self.ledger, self.random_state, self.name)
         budget = CountBudget.of(
             None if self.rdp or self.zcdp else self.epsilon, self.delta, self.rdp, self.zcdp
         )
@@ -110,11 +110,7 @@ class CountEstimator(BaseEstimator):
         check_update(parts, plan)
         content = (noise_content if plan.method == "noisy" else drawn_content)(plan, tables)
         release = publish(plan, content, self._where(parts, records))
-        before = parts[-1].so_far if parts else None
-        so_far = release.guarantee if before is None else before
-        if records == "same" and before is not None:
-            so_far = before + release.guarantee
-        self.parts_ = [*parts, Part(release, plan, records, so_far)]
+        self.parts_ = [*parts, Part(release, plan, records, _so_far(parts, release, records))]
         self.tables_ = together(self.parts_).mean()
 
     def _where(self, parts: list[Part], records: str) -> Where:
@@ -147,6 +143,20 @@ def _again(plan: CountPlan, tables: Tables) -> CountPlan:
     """Keep the numbers of a plan for other records: then one promise covers both."""
     total = same_total(tables) if plan.design.neighbors == SUBSTITUTE else None
     return assuming(replace(plan, design=replace(plan.design, total=total)), (OTHERS,))
+
+
+def _so_far(parts: Sequence[Part], release: Release, records: str) -> Guarantee:
+    """Add up what is promised; of other records one promise covers all, which they assume.
+
+    A seeded release promises nothing, of whichever records.
+    """
+    if not parts:
+        return release.guarantee
+    before = parts[-1].so_far
+    if records == "same" or not release.private:
+        return before + release.guarantee
+    assumed = dict.fromkeys((*before.assumptions, *release.guarantee.assumptions))
+    return replace(before, assumptions=tuple(assumed))
 
 
 def _seed(random_state: Any, part: int) -> int | None:

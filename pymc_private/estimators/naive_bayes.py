@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from scipy import special
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from pymc_private.errors import DomainError
@@ -145,6 +144,7 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
             that each is protected by one promise; if this ledger holds it, nothing more is charged.
             "same": some were; charged in full.
         """
+        self._fitted()
         return self._count(X, y, other_records(records))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -202,7 +202,6 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
             frame = pandas.set_axis(names, axis=1).assign(**{CLASS: np.asarray(y)})
             return frame, names
         X, y = validate_data(self, X, y, dtype=None, reset=first)
-        check_classification_targets(y)
         names = [f"x{i}" for i in range(X.shape[1])]
         return pd.DataFrame(dict(zip(names, X.T, strict=True)) | {CLASS: y}), names
 

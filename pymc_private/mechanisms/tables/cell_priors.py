@@ -9,6 +9,8 @@ from scipy import special
 
 TABLED = 2**18
 """Counts up to this one find their prior in a table."""
+FAR = 2**14
+"""Counts from here on (times the parameter) have it from a formula for large ones."""
 
 
 def log_prior(first: np.ndarray, step: np.ndarray, a: float) -> np.ndarray:
@@ -46,7 +48,8 @@ def _tables(priors: tuple[float, ...], step: int, size: int) -> np.ndarray:
 
 
 def _bins(first: np.ndarray, step: int, a: float) -> np.ndarray:
-    return _between(_log_upto(first, a), _log_upto(first + step, a))
+    found = _between(_log_upto(first, a), _log_upto(first + step, a))
+    return _far(found, first, np.asarray(step), np.asarray(a))
 
 
 def _between(below: np.ndarray, upto: np.ndarray) -> np.ndarray:
@@ -54,17 +57,43 @@ def _between(below: np.ndarray, upto: np.ndarray) -> np.ndarray:
     return np.asarray(upto + np.log1p(-np.minimum(np.exp(below - upto), 1.0 - 1e-15)))
 
 
-def log_priors(low: np.ndarray, step: int | np.ndarray, a: np.ndarray, width: int) -> np.ndarray:
+def _far(found: np.ndarray, first: np.ndarray, step: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """Put large counts right, whose sums differ by less than their rounding.
+
+    Gamma(x + a) / Gamma(x) is (x + (a - 1) / 2)^a but for a factor 1 + O(a^3 / x^2).
+    """
+    far = first > FAR * np.maximum(a, 1.0)
+    if far.any():
+        x, s, a = (np.broadcast_to(v, found.shape)[far] for v in (first, step, a))
+        middle = x + 0.5 * (a - 1.0)
+        up = a * np.log(middle + s) - special.gammaln(a + 1.0)
+        found[far] = up + np.log(-np.expm1(-a * np.log1p(s / middle)))
+    return found
+
+
+def log_priors(low: np.ndarray, step: np.ndarray, a: np.ndarray, width: int) -> np.ndarray:
     """`log_prior` where each cell has a parameter of its own: low and a of shape (rows, d)."""
-    ends = low[..., None] + step * np.arange(width + 1)
+    ends = low[..., None] + step[:, None, None] * np.arange(width + 1)
     upto = _log_upto(ends, a[..., None])
-    return _between(upto[..., :-1], upto[..., 1:])
+    found = _between(upto[..., :-1], upto[..., 1:])
+    return _far(found, ends[..., :-1], step[:, None, None], a[..., None])
 
 
-def below(step: int, a: float, uniform: np.ndarray) -> np.ndarray:
-    """Draw counts below `step` from the prior, one for each uniform number."""
-    upto = _log_upto(np.arange(1, step + 1), a)
-    return np.minimum(np.searchsorted(upto, np.log(uniform) + upto[-1]), step - 1)
+def bin_mean(low: np.ndarray, step: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """Mean under the prior of the counts low, ..., low + step - 1.
+
+    The sum of n times the prior below x is that of the prior times (x - 1) a / (a + 1).
+    """
+    high = low + step
+    share = np.exp(_log_upto(low, a) - _log_upto(high, a))
+    return np.asarray((high - 1.0 - share * (low - 1.0)) / (1.0 - share) * a / (a + 1.0))
+
+
+def counts_within(low: int, step: int, a: float, uniform: np.ndarray) -> np.ndarray:
+    """Draw places of counts in a bin from the prior, one for each uniform number."""
+    n = np.arange(low, low + step, dtype=float)
+    upto = np.cumsum(special.softmax(special.gammaln(n + a) - special.gammaln(n + 1.0)))
+    return np.minimum(np.searchsorted(upto, uniform), step - 1)
 
 
 def _log_upto(x: np.ndarray, a: float | np.ndarray) -> np.ndarray:

@@ -9,15 +9,24 @@ is post-processing of noisy counts (T26).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy import special
+from scipy import optimize, special
 
-from pymc_private.mechanisms.tables.cell_priors import each_log_prior, log_prior, log_priors
+from pymc_private.mechanisms.tables.cell_priors import (
+    bin_mean,
+    each_log_prior,
+    log_prior,
+    log_priors,
+)
 
+STEEP = 64
+"""Bins that begin at so many of their steps have their mean in the middle, whatever the prior."""
+CLOSE, DOUBLINGS = 1e-5, 12
+"""Last step of a tilt, as a share of the largest; how far out a common tilt is looked for."""
 MOST_FACTOR, LEAST_SUM = 600.0, 1e-290
 """Logarithm of a factor, and share of the largest factor, up to which products of weights and
 factors are those of their logarithms: what they lose is below 1e-15 of a sum."""
@@ -57,21 +66,29 @@ class Cells:
         found[..., 0] += self.shift
         return np.asarray(found)
 
+    @property
+    def steep(self) -> np.ndarray:
+        """Whether the prior is not nearly level over the first bin, shape (rows, d)."""
+        return np.asarray(self.low < STEEP * self.step[:, None])
+
     @cached_property
     def shift(self) -> np.ndarray:
         """How far the mean of the first bin is from its middle, shape (rows, d).
 
-        A prior of parameter a gives the counts below s the mean (s - 1) a / (a + 1): near 0 where a
-        is small. Bins that do not begin at 0 are nearly level.
+        A prior of a small parameter has the counts of a bin that begins at 0 near 0.
         """
-        a = np.asarray(self.prior)
-        found = (self.step[:, None] - 1.0) * (a / (a + 1.0) - 0.5)
-        return np.asarray(np.where(self.low == 0, found, 0.0))
+        step, a = self.step[:, None], np.broadcast_to(self.prior, self.low.shape)
+        found = np.zeros(self.low.shape)
+        near = self.steep & (step > 1)
+        if near.any():
+            low, wide = self.low[near], np.broadcast_to(step, near.shape)[near]
+            found[near] = bin_mean(low, wide, a[near]) - (low + 0.5 * (wide - 1.0))
+        return found
 
     def with_prior(self, a: float | np.ndarray) -> Cells:
         """Multiply by the prior of each cell; its parameter is one number, or one for each cell."""
         if isinstance(a, np.ndarray):
-            prior = log_priors(self.low, self.step[:, None, None], a, self.width)
+            prior = log_priors(self.low, self.step, a, self.width)
         else:
             prior = log_prior(self._first, self.step, a)
         return replace(self, logs=self.logs + prior, prior=a)
@@ -154,15 +171,31 @@ def match_sum(laws: Cells, total: float, close: float = 1e-5) -> np.ndarray:
 
     Newton steps, in every row at once, between bounds: the mean rises with the tilt.
     """
-    tilt = np.zeros(len(laws.low))
-    low, high = np.full_like(tilt, laws.least_tilt), np.full_like(tilt, laws.most_tilt)
-    for _ in range(60):
+
+    def excess(tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         means, variances, _ = laws.moments(tilt)
-        excess = (laws.times * means).sum(axis=1) - total
-        low, high = np.where(excess < 0, tilt, low), np.where(excess > 0, tilt, high)
-        step = tilt - excess / np.maximum((laws.times * variances).sum(axis=1), 1e-300)
-        inside = (step > low) & (step < high)
+        return (laws.times * means).sum(axis=1) - total, (laws.times * variances).sum(axis=1)
+
+    return _roots(laws, excess, np.zeros(len(laws.low)), close)
+
+
+Rising = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def _roots(laws: Cells, rising: Rising, tilt: np.ndarray, close: float) -> np.ndarray:
+    """Give the tilts where functions that rise, one for each row, are 0; or the nearest end.
+
+    Newton steps between bounds; halves where a step leaves them, or the last did not halve.
+    """
+    low, high = np.full_like(tilt, laws.least_tilt), np.full_like(tilt, laws.most_tilt)
+    last = np.full_like(tilt, np.inf)
+    for _ in range(80):
+        found, slope = rising(tilt)
+        low, high = np.where(found < 0, tilt, low), np.where(found > 0, tilt, high)
+        step = tilt - found / np.maximum(slope, 1e-300)
+        inside = (step > low) & (step < high) & (np.abs(found) <= 0.5 * last)
         moved = np.where(inside, step, 0.5 * (low + high))
+        last = np.where(inside, np.abs(found), np.inf)
         change = np.abs(moved - tilt).max()
         tilt = moved
         if change < close * laws.most_tilt:
@@ -186,27 +219,72 @@ def match_totals(
     total : float or None
     """
     weight = 1.0 / variance
-    tau = 0.0
-    tilt = np.zeros(len(laws.low))
+    start = np.zeros(len(laws.low))
+    if total is None:
+        return _apart(laws, center, weight, 0.0, start)
+    tilt, met = _together(laws, center, weight, total)
+    return tilt if met else _nested(laws, center, weight, total)
+
+
+def _gap(
+    laws: Cells, center: np.ndarray, weight: np.ndarray, tau: float, tilt: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """How far each row is from its tilt, with the slope; mean sums and their variances."""
+    means, variances, _ = laws.moments(tilt)
+    mean, spread = means.sum(axis=1), variances.sum(axis=1)
+    return tilt - tau - (center - mean) * weight, 1.0 + weight * spread, mean, spread
+
+
+def _apart(
+    laws: Cells, center: np.ndarray, weight: np.ndarray, tau: float, tilt: np.ndarray
+) -> np.ndarray:
+    """Give the tilts at one tau, each row by itself."""
+    return _roots(laws, lambda t: _gap(laws, center, weight, tau, t)[:2], tilt, CLOSE)
+
+
+def _together(
+    laws: Cells, center: np.ndarray, weight: np.ndarray, total: float
+) -> tuple[np.ndarray, bool]:
+    """Newton steps in all tilts and tau at once, and whether they met: most do, in a few."""
+    tau, tilt, change = 0.0, np.zeros(len(laws.low)), np.inf
     for _ in range(40):
-        means, variances, _ = laws.moments(tilt)
-        mean, spread = means.sum(axis=1), variances.sum(axis=1)
-        gap = tilt - tau - (center - mean) * weight
-        slope = 1.0 + weight * spread
+        gap, slope, mean, spread = _gap(laws, center, weight, tau, tilt)
         move = -gap / slope
-        if total is not None:
-            # How the sums answer to tau, and what is missing after the rows' own move.
-            answer = float((spread / slope).sum())
-            missing = total - float(mean.sum() + (spread * move).sum())
-            shift = missing / max(answer, 1e-12)
-            shift = min(max(shift, -laws.most_tilt), laws.most_tilt)
-            tau += shift
-            move = move + shift / slope
-        moved = np.minimum(np.maximum(tilt + move, laws.least_tilt), laws.most_tilt)
+        # How the sums answer to tau, and what is missing after the rows' own move.
+        answer = float((spread / slope).sum())
+        missing = total - float(mean.sum() + (spread * move).sum())
+        if change < CLOSE * laws.most_tilt:
+            inside = (tilt > laws.least_tilt) & (tilt < laws.most_tilt)
+            off = np.abs(move[inside]).max(initial=0.0)
+            return tilt, bool(off < 1e-3 * laws.most_tilt and abs(missing) < 0.01 * total + 0.5)
+        shift = min(max(missing / max(answer, 1e-12), -laws.most_tilt), laws.most_tilt)
+        tau += shift
+        moved = np.clip(tilt + move + shift / slope, laws.least_tilt, laws.most_tilt)
         change = np.abs(moved - tilt).max()
         tilt = moved
-        if change < 1e-5 * laws.most_tilt:
+    return tilt, False
+
+
+def _nested(laws: Cells, center: np.ndarray, weight: np.ndarray, total: float) -> np.ndarray:
+    """Solve the rows at every tau that is tried; the sum of all means rises with it."""
+    tilt = np.zeros(len(laws.low))
+
+    def missing(tau: float) -> float:
+        nonlocal tilt
+        tilt = _apart(laws, center, weight, tau, tilt)
+        return float(laws.moments(tilt)[0].sum()) - total
+
+    low, high = -laws.most_tilt, laws.most_tilt
+    for _ in range(DOUBLINGS):
+        if missing(low) < 0.0:
             break
+        low *= 2.0
+    for _ in range(DOUBLINGS):
+        if missing(high) > 0.0:
+            break
+        high *= 2.0
+    if missing(low) < 0.0 < missing(high):
+        missing(optimize.brentq(missing, low, high, xtol=CLOSE * laws.most_tilt))
     return tilt
 
 

@@ -196,7 +196,7 @@ def most_touched(families: Sequence[Family], unit: str) -> int:
         return len(families)
     if unit != "attribute":
         raise DomainError("unit=", got=repr(unit), allowed='"row" or "attribute"')
-    unnamed = [f.name for f in families if not f.named and len(f.shape) > 1]
+    unnamed = [f.name for f in families if not f.named and (len(f.shape) > 1 or len(families) > 1)]
     if unnamed:
         raise DomainError(
             "which attributes a table counts is told by the names of its axes",

@@ -63,7 +63,11 @@ def noise_cells(
     least = int(np.ceil(minimum))
     low = np.maximum(least, np.floor(noisy - down * scale)).astype(np.int64)
     high = np.maximum(noisy, least) + up * scale
-    sums, sharing = (total, count or noisy.size) if most is None else (most, noisy.shape[1])
+    sums: float | np.ndarray | None = total
+    sharing = count or noisy.size
+    if most is not None:
+        sums = most if total is None else np.minimum(most, total)
+        sharing = noisy.shape[1]
     if sums is not None:
         # Beyond the total is room for the tilt to work: cut at it, means would be cruder.
         room = np.broadcast_to(sums, len(noisy))[:, None]

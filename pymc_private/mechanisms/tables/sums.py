@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import fft
 
-from pymc_private.mechanisms.tables.cell_priors import below
+from pymc_private.mechanisms.tables.cell_priors import counts_within
 from pymc_private.mechanisms.tables.cells import Cells
 
 LARGEST = 2**24
@@ -52,14 +52,15 @@ def draw_given_sums(
 
 
 def _inside(laws: Cells, bins: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Places within the bins: level, but in a first bin that begins at 0 as the prior says."""
+    """Places within the bins: level, but in a first bin of small counts as the prior says."""
     step = laws.step[:, None]
     found = generator.integers(0, np.broadcast_to(step, bins.shape))
     prior = np.broadcast_to(laws.prior, laws.low.shape)
-    for row, cell in np.argwhere((laws.low == 0) & (step > 1)):
+    for row, cell in np.argwhere(laws.steep & (step > 1)):
         at = np.flatnonzero(bins[:, row, cell] == 0)
         uniform = generator.random(len(at))
-        found[at, row, cell] = below(int(laws.step[row]), float(prior[row, cell]), uniform)
+        of = int(laws.low[row, cell]), int(laws.step[row]), float(prior[row, cell])
+        found[at, row, cell] = counts_within(*of, uniform)
     return np.asarray(found)
 
 

@@ -35,6 +35,7 @@ from pymc_private.mechanisms.tables.plan import CountPlan
 from pymc_private.mechanisms.tables.publish import Arrays, Content, publish
 from pymc_private.models.information import information
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.supports import is_whole
 from pymc_private.privacy.count_budget import CountBudget
 
 
@@ -69,6 +70,8 @@ def recognize(private: PrivateModel) -> Conjugate | None:
     if not (plain and alone and private.records_per_unit == 1) or model.potentials:
         return None
     free, observed = model.free_RVs[0], model.observed_RVs[0]
+    if not is_whole(model, free, private.shapes[free.name]):
+        return None
     if model.deterministics or private.sources[0].name != observed.name:
         return None
     likelihood, prior = observed.owner, free.owner

@@ -17,6 +17,7 @@ from pymc_private.models.compat import dumps as model_dumps
 from pymc_private.models.compat import unpickle
 from pymc_private.models.counted import refuse_counted, refuse_in_sequences
 from pymc_private.models.metric import Metric, check_metric, relation_of
+from pymc_private.models.power import float_down
 from pymc_private.models.records import RecordGraph, build_record_graph
 from pymc_private.models.sources import Source
 from pymc_private.models.supports import support
@@ -106,7 +107,7 @@ class PrivateModel:
         Where log-likelihoods are clipped, or not PyMC's own to the last digits (`one_normal_tail`),
         a potential takes their place, and observed variables become data.
         """
-        base, factors, power = self.base, self.graph.factors, float(self.power)
+        base, factors, power = self.base, self.graph.factors, float_down(self.power)
         if self.graph.clip is not None or has_log_phi(self.graph.record):
             base, factors = scored_model(base, self.graph, self.sources), (SCORE,)
         return restricted_model(base, self.region, power, factors, self.starts, self.theta_l)

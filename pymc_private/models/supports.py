@@ -67,6 +67,33 @@ def support(model: pm.Model, rv: Variable, shape: tuple[int, ...]) -> Bounds:
     return _box(-INF, INF, shape)
 
 
+NATURAL = {
+    "normal": (-INF, INF), "mvnormal": (-INF, INF), "beta": (0.0, 1.0), "uniform": (0.0, 1.0),
+    "gamma": (0.0, INF), "exponential": (0.0, INF), "dirichlet": (0.0, 1.0),
+}  # fmt: skip
+"""Where laws of conjugate priors live; the uniform one on the unit interval."""
+
+
+def is_whole(model: pm.Model, rv: Variable, shape: tuple[int, ...]) -> bool:
+    """Whether a conjugate prior keeps its own support: no transform cuts or orders it.
+
+    A transform of the user's own restricts a posterior as a trim does, and no trim tells of it.
+    """
+    kind = type(rv.owner.op).__name__.removesuffix("RV").lower()
+    if kind not in NATURAL:
+        return False
+    name = transform_name(model, rv)
+    if kind == "dirichlet":
+        return name in ("SimplexTransform", "NoneType")
+    if name not in BOXABLE:
+        return False
+    if name == "NoneType":  # no transform: the prior's own zeros are all there is
+        return True
+    low, high = NATURAL[kind]
+    box = support(model, rv, shape)
+    return bool(np.all(box.lower == low) and np.all(box.upper == high))
+
+
 def _box(low: float, high: float, shape: tuple[int, ...]) -> Bounds:
     return Bounds(np.full(shape, low), np.full(shape, high))
 

@@ -152,7 +152,7 @@ def _strict_terms(private: PrivateModel, tv: float) -> Terms:
         theorem="T18, T21",
         assumption=f"{counted(schedule.steps, 'step')} of the proximal sampler from the prior, "
         f"whose centers and scales are doubles; floating point costs {number(lost.tv)} of t, for "
-        "IEEE doubles and functions of NumPy and SciPy that are right to 2**-45",
+        "IEEE doubles and functions of NumPy and SciPy that are right to 2**-47",
     )
 
 
@@ -225,6 +225,8 @@ class Nuts:
 
     def check(self, private: PrivateModel) -> None:
         """See `nuts.check_nuts`."""
+        if isinstance(self.tune, bool) or not isinstance(self.tune, int) or self.tune < 1:
+            raise DomainError("tune= counts steps", got=repr(self.tune), allowed="1, 2, ...")
         check_nuts(private, self.tv, self.backend, self.states_per_run)
 
     def terms(self, private: PrivateModel) -> Terms:

@@ -12,8 +12,10 @@ from pytensor.scalar.basic import Exp
 from pytensor.scalar.math import Sigmoid
 from scipy.special import expit
 
+from pymc_private.analysis.affine import Kind, kinds
 from pymc_private.analysis.rows import Concrete
 from pymc_private.models.conjugacy.patterns import arguments_of, elementwise_of, kind_of, numbers_of
+from pymc_private.models.power import float_down
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.single_record import SingleRecord
 from pymc_private.models.sources import root
@@ -37,7 +39,7 @@ def special_curve(
     if found is None:
         return None
     kind, observed, weight = found
-    return kind(np.asarray(data[observed], dtype=float), weight * float(private.power))
+    return kind(np.asarray(data[observed], dtype=float), weight * float_down(private.power))
 
 
 def special_form(
@@ -45,8 +47,9 @@ def special_form(
 ) -> tuple[type, Variable, float] | None:
     """Curve, observed entry of a record and weight at power one, or None. Reads no data.
 
-    The graph says that h is that of a known likelihood at c u + e, whose c and e the slopes at a
-    few points of u then tell to be 1 and 0.
+    The graph says that h is that of a known likelihood at a predictor that is affine in the
+    parameters, hence at c u + e, whose c and e the slopes at a few points of u then tell to be 1
+    and 0.
     """
     model = private.base
     plain = len(private.graph.factors) == 1 and len(model.observed_RVs) == 1
@@ -57,7 +60,9 @@ def special_form(
     observed = _observed(private, rv, record)
     if known is None or observed is None or observed.type.ndim:
         return None
-    kind, reference, weight, levels = known
+    kind, reference, weight, levels, predictor = known
+    if kinds([predictor], model.free_RVs).get(predictor, Kind.CONSTANT) is Kind.OTHER:
+        return None
     if not _agrees(h, inputs[0], observed, reference, weight, levels):
         return None
     return kind, observed, weight
@@ -72,18 +77,23 @@ def _observed(private: PrivateModel, rv: Variable, record: SingleRecord) -> Vari
     return None
 
 
-def _known(rv: Variable) -> tuple[type, Reference, float, tuple[float, ...]] | None:
-    """Curve, its slope at weight one as (part of y, other part), weight, and values of y to try."""
+Known = tuple[type, Reference, float, tuple[float, ...], Variable]
+
+
+def _known(rv: Variable) -> Known | None:
+    """Curve, its slope at weight one as (part of y, other part), weight, values of y, predictor."""
     name, arguments = kind_of(rv), arguments_of(rv)
-    if name == "bernoulli" and elementwise_of(arguments[0])[0] is Sigmoid:
-        return Logistic, lambda u, y: (y, -float(expit(u))), 1.0, (0.0, 1.0)
-    if name == "poisson" and elementwise_of(arguments[0])[0] is Exp:
-        return Exponential, lambda u, y: (y, -float(np.exp(u))), 1.0, (0.0, 3.0)
+    link, inside = elementwise_of(arguments[0])
+    if name == "bernoulli" and link is Sigmoid:
+        return Logistic, lambda u, y: (y, -float(expit(u))), 1.0, (0.0, 1.0), inside[0]
+    if name == "poisson" and link is Exp:
+        return Exponential, lambda u, y: (y, -float(np.exp(u))), 1.0, (0.0, 3.0), inside[0]
     if name == "normal":
         sigma = numbers_of(arguments[1])
         if sigma is not None and sigma.size == 1:
             weight = 1.0 / float(sigma.ravel()[0]) ** 2
-            return Quadratic, lambda u, y: (y, -u), weight, (0.0, -1.0, 2.0)
+            levels = (0.0, -1.0, 2.0)
+            return Quadratic, lambda u, y: (y, -u), weight, levels, arguments[0]
     return None
 
 

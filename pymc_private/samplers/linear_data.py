@@ -18,6 +18,7 @@ from pymc_private.models.concavity.curvature import Factor
 from pymc_private.models.concavity.log_concave import Concavity
 from pymc_private.models.concavity.prior_curvature import prior_value
 from pymc_private.models.coordinates import Role
+from pymc_private.models.power import float_down
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.single_record import SingleRecord, single_record
 from pymc_private.samplers.batched import numbers_of
@@ -144,7 +145,7 @@ def _curve(
     found: Concavity,
 ) -> tuple[Curve, np.ndarray]:
     """h of the predictors, at the model's power, and a bound of its curvature for each row."""
-    power, h, inputs = float(private.power), factor.h, factor.inputs
+    power, h, inputs = float_down(private.power), factor.h, factor.inputs
     bends = []
     for predictor, size in zip(found.predictors, factor.sizes, strict=True):
         soft = predictor.softmax

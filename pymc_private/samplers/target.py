@@ -5,9 +5,7 @@ This is the third use of the interval rules: data fixed, parameters in a box.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from fractions import Fraction
 from functools import reduce
 from typing import Any
 
@@ -15,6 +13,7 @@ import numpy as np
 from pytensor.graph.basic import Variable
 
 from pymc_private.models.coupling.pinning import public_data
+from pymc_private.models.power import float_down
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.samplers.batched import LogDensity, Slopes, joined
 from pymc_private.samplers.curvature import Above
@@ -50,7 +49,7 @@ class Target:
         self.lower = np.concatenate([np.ravel(private.box[n].lower) for n in self.names])
         self.upper = np.concatenate([np.ravel(private.box[n].upper) for n in self.names])
         inputs = [graph.parameters[name] for name in self.names]
-        likelihood = graph.record.sum() * _float_down(private.power)
+        likelihood = graph.record.sum() * float_down(private.power)
         parts = list(_chunks(private))
         values = [likelihood + graph.prior] if len(parts) == 1 else [likelihood, graph.prior]
         graphs = [Graphs(value, inputs, self.shapes) for value in values]
@@ -161,12 +160,6 @@ def _chunks(private: PrivateModel) -> Iterator[dict[Variable, np.ndarray]]:
 
 def _data(graphs: list[Variable]) -> dict[Variable, np.ndarray]:
     return {v: v.get_value() for v in public_data(graphs)}
-
-
-def _float_down(power: Fraction) -> float:
-    """Round a power towards more privacy, so that the certified range covers it."""
-    nearest = float(power)
-    return nearest if Fraction(nearest) <= power else math.nextafter(nearest, 0.0)
 
 
 def _add(one: Any, two: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -12,8 +12,11 @@ from scipy import stats
 
 import pymc_private as pmp
 from pymc_private.analysis.rows import Concrete
+from pymc_private.errors import Unsupported
+from pymc_private.mechanisms.conjugate import recognize as mechanism
+from pymc_private.models.conjugacy.pair import conjugate_pair
 from pymc_private.models.conjugacy.posterior import recognize
-from pymc_private.samplers.conjugate import sample_conjugate
+from pymc_private.samplers.conjugate import conjugate_of, sample_conjugate
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.statistics import cdf_envelope
 
@@ -264,3 +267,47 @@ def test_the_posterior_is_that_of_the_graph(name):
     found = np.array([density(x) for x in points], dtype=float)
     # PyTensor takes 1 / 3 of a small integer in single precision; here the prior's rate is 3.
     assert np.allclose(np.diff(found), np.diff(law.logpdf(points)), rtol=1e-6)
+
+
+def cut_line(x):
+    transform = pm.distributions.transforms.Interval(0.0, 1.0)
+    a, b = (pm.Normal(name, 0, 10, transform=transform, initval=0.5) for name in "ab")
+    pm.Normal("y", a + b * pm.Data("x", x), 1.0, observed=REALS)
+
+
+def cut_mean(x):
+    transform = pm.distributions.transforms.Interval(0.0, 1.0)
+    pm.Normal("y", pm.Normal("mu", 1, 2, transform=transform, initval=0.5), 0.5, observed=REALS)
+
+
+def ordered_means(x):
+    ordered = pm.distributions.transforms.ordered
+    mu = pm.Normal("mu", 0, 1, shape=2, transform=ordered, initval=[-1.0, 1.0])
+    pm.Normal("y", mu, 1.0, observed=np.outer(REALS, [1.0, 2.0]))
+
+
+def cut_coin(x):
+    transform = pm.distributions.transforms.Interval(0.2, 1.0)
+    pm.Bernoulli("y", pm.Beta("p", 2, 2, transform=transform, initval=0.5), observed=BINARY[:4])
+
+
+@pytest.mark.parametrize("build", [cut_line, cut_mean, ordered_means, cut_coin])
+def test_a_transform_that_cuts_or_orders_a_prior_leaves_no_closed_form(build):
+    """The range is that of the support; draws from the whole law would leave it."""
+    with pm.Model() as model:
+        build(np.array([0.1, 0.2, 0.3, 0.4]))
+    words = {} if build is cut_coin else {"domain": {"y": (-10.0, 10.0)}}
+    words |= {"public": ["x"]} if build is cut_line else {}
+    records = {"y": 0, "x": 0} if build is cut_line else {"y": 0}
+    declared = pmp.privatize(model, records=records, **words)
+    assert recognize(declared) is None
+    assert conjugate_pair(declared) is None
+    assert mechanism(declared) is None
+    with pytest.raises(Unsupported, match="no conjugate model"):
+        conjugate_of(declared)
+
+
+def test_plain_transforms_keep_the_closed_form():
+    cases = ((normal, REALS, (-10, 10)), (beta_bernoulli, BINARY, None))
+    for build, y, domain in (*cases, (gamma_poisson, COUNTS, (0, 9))):
+        assert recognize(private(build, y, domain)) is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 from scipy.special import log_ndtr
 
@@ -12,6 +13,7 @@ from pymc_private.samplers import likelihoods
 from pymc_private.samplers.curves import General, Quadratic
 from pymc_private.samplers.linear import concave
 from pymc_private.samplers.linear_data import make_structure
+from pymc_private.samplers.strict.fit import form_of
 from tests.models.glms import BY_NAME
 
 N = 5
@@ -94,3 +96,33 @@ def test_a_form_that_ignores_a_factor_is_caught(monkeypatch):
     monkeypatch.setattr(likelihoods, "DIGITS", 1e9)
     structure, white = structure_of(MEANS["a twelfth"], 1e7)
     assert gap(structure, white, MEANS["a twelfth"], 1e7) > 1e-3
+
+
+def soft_cap(b):
+    return 32.0 - pt.softplus(32.0 * (32.0 - b)) / 32.0
+
+
+def test_a_predictor_that_bends_out_of_sight_is_no_straight_one():
+    """A mean that is b to the last digit below 30, and stays at 32 beyond."""
+    with pm.Model(coords={"i": range(2)}) as model:
+        mean = soft_cap(pm.Normal("b", 300, 100))
+        pm.Normal("y", mean, 100.0, observed=np.array([560.0, 60.0]), dims="i")
+    private = pmp.privatize(model, records="i", domain={"y": (60.0, 560.0)})
+    private = pmp.trim(private, box={"b": (0.0, 700.0)})
+    structure, white = make_structure(private)
+    assert not isinstance(structure.curve, Quadratic)
+    z = np.array([[-2.0, 0.0, 2.0]])
+    u = structure.rows @ z + structure.offset[:, None]
+    b = white.back(z.T)[:, 0]
+    slopes = structure.curve.slope(u).sum(axis=0)
+    assert np.abs(slopes[b > 60.0]).max() < 1e-9  # flat beyond the cap, where the plain one is not
+    assert (b > 60.0).any()
+
+
+def test_strict_draws_refuse_it():
+    with pm.Model(coords={"i": range(2)}) as model:
+        mean = soft_cap(pm.Normal("b", 300, 100))
+        pm.Normal("y", mean, 100.0, observed=np.array([560.0, 60.0]), dims="i")
+    private = pmp.privatize(model, records="i", domain={"y": (60.0, 560.0)})
+    with pytest.raises(pmp.errors.Unsupported):
+        form_of(pmp.trim(private, box={"b": (0.0, 700.0)}))

@@ -24,6 +24,7 @@ from pymc_private.models.conjugacy.patterns import (
     numbers_of,
     precision_of,
 )
+from pymc_private.models.power import float_down
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.sources import constant_value
 
@@ -245,7 +246,7 @@ def _mvnormal(free: Variable, rv: Variable) -> Conjugate | None:
 
     def update(prior: dict, constants: dict, records: np.ndarray, power: Fraction) -> dict:
         known, each = np.linalg.inv(prior["cov"]), np.linalg.inv(constants["cov"])
-        weight = float(power)
+        weight = float_down(power)
         precision = known + weight * len(records) * each
         right = known @ prior["mean"] + weight * each @ records.sum(axis=0)
         return {"mean": np.linalg.solve(precision, right), "precision": precision}

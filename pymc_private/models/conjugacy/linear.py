@@ -23,6 +23,7 @@ from pymc_private.analysis.rows import Concrete
 from pymc_private.models.conjugacy.families import Conjugate
 from pymc_private.models.conjugacy.patterns import Numbers, arguments_of, fractions_of, kind_of
 from pymc_private.models.coupling.pinning import public_data
+from pymc_private.models.power import float_down
 from pymc_private.models.private_model import PrivateModel
 
 ADDITIVE = (ps.Add, ps.Sub, ps.Neg, ps.Identity, ps.Second)
@@ -48,7 +49,7 @@ class LinearRegression(Conjugate):
         Precision P = D + w A'A / sigma^2, mean P^-1 (D m + w A'(y - b) / sigma^2), D the prior's.
         """
         y, (rows, offset) = _outcome(private), self._design(private)
-        each = float(private.power) / float(self.constants["sigma"][()]) ** 2
+        each = float_down(private.power) / float(self.constants["sigma"][()]) ** 2
         known = np.diag(1.0 / self.prior["sd"] ** 2)
         precision = known + each * rows.T @ rows
         right = known @ self.prior["mean"] + each * rows.T @ (y - offset)

@@ -18,6 +18,7 @@ from pymc_private.models.conjugacy.linear import linear_regression
 from pymc_private.models.conjugacy.patterns import kind_of
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.sources import Source
+from pymc_private.models.supports import is_whole
 
 __all__ = ["Conjugate", "recognize"]
 
@@ -48,9 +49,12 @@ def recognize(private: PrivateModel) -> Conjugate | None:
     -------
     Conjugate or None
         None unless the model has one likelihood, of one private variable, with conjugate priors
-        whose parameters are numbers, and nothing else (no potential, no clip); or it is a linear
-        regression of known variance.
+        whose parameters are numbers, and nothing else (no potential, no clip, no transform that
+        cuts or orders them); or it is a linear regression of known variance.
     """
+    model = private.base
+    if not all(is_whole(model, rv, private.shapes[rv.name]) for rv in model.free_RVs):
+        return None
     return _one_variable(private) or linear_regression(private)
 
 

@@ -12,8 +12,9 @@ both because h'(u) - h'(u + du) and -h''(u) du have one sign and sizes in [0, b 
 Notes
 -----
 Elementary functions of NumPy and SciPy are taken to be right within FUNCTION, relative to
-their value: thirty times what is seen, tried against balls at every release. Sums and products in
-any order obey gamma_k = k e / (1 - k e), e = 2^-53 (Higham 2002, section 3.1); `gamma` is above it.
+their value: thirty times what is seen, tried against balls at every release (log Phi right of
+zero: relative to 1, which is all that its mass needs). Sums and products in any order obey
+gamma_k = k e / (1 - k e), e = 2^-53 (Higham 2002, section 3.1); `gamma` is above it.
 """
 
 from __future__ import annotations

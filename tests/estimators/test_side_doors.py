@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import traceback
 import warnings
 
 import numpy as np
@@ -10,13 +11,16 @@ import pandas as pd
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import BaggingClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer
 
 import pymc_private as pmp
-from pymc_private.errors import Incompatible
+from pymc_private.errors import DomainError, Incompatible
 from pymc_private.estimators import Bins, DirichletNaiveBayes
+from pymc_private.estimators.columns import declare
+from pymc_private.estimators.counts import count_tables
 
 DECLARED = {"a": (0, 1), "b": (0, 1, 2)}
 
@@ -145,3 +149,70 @@ def test_a_fit_holds_nothing_of_the_records_under_add_remove():
     state = pickle.dumps({k: v for k, v in vars(small).items() if k != "ledger"})
     assert len(state) < 40_000
     assert "137" not in repr([p.plan for p in small.parts_])
+
+
+def test_a_seeded_update_leaves_no_guarantee():
+    """Noise that anybody can draw again, of whichever records."""
+    nb = naive_bayes(ledger=pmp.Ledger(epsilon=5)).fit(*records())
+    assert nb.guarantee_.pure_epsilon == 1
+    for kind in ("new", "same"):
+        nb.set_params(random_state=1).update(*records(seed=1), records=kind)
+        assert nb.guarantee_.pure_epsilon == float("inf")
+        assert not nb.private_
+
+
+def test_what_new_records_assume_is_said_of_all_fits():
+    nb = naive_bayes(ledger=pmp.Ledger(epsilon=5)).fit(*records())
+    nb.update(*records(seed=1), records="new")
+    assert nb.guarantee_.pure_epsilon == 1
+    assert set(nb.release_.guarantee.assumptions) <= set(nb.guarantee_.assumptions)
+    assert any("no record of an update" in each for each in nb.guarantee_.assumptions)
+
+
+def test_an_update_comes_after_a_fit():
+    with pytest.raises(NotFittedError, match="call fit first"):
+        naive_bayes(ledger=pmp.Ledger(epsilon=5)).update(*records(), records="new")
+
+
+def test_one_name_does_not_stand_for_every_fold():
+    """The first fold's release would answer for folds of the same size."""
+    account = pmp.Ledger(epsilon=50)
+    with pytest.raises(Incompatible, match="a name stands for one release"):
+        cross_val_predict(naive_bayes(ledger=account, name="nb"), *records(), cv=2)
+    assert not account.entries
+
+
+def test_a_declared_class_that_is_no_whole_number_is_no_reason_to_refuse():
+    """Whether a record has it must not be told by a refusal."""
+    X, y = records()
+    for last in (1.0, 2.5):
+        account = pmp.Ledger(epsilon=5)
+        naive_bayes(classes=(0.0, 1.0, 2.5), ledger=account).fit(X, np.append(y[:-1], last))
+        assert len(account.entries) == 1
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb", "pyarrow", "pandas"])
+def test_an_engine_that_stumbles_over_a_value_does_not_quote_it(engine):
+    frame = pd.DataFrame({"x": ["1.5", "secret-77", "3"], "y": [0, 1, 0]})
+    given = frame
+    if engine != "pandas":
+        library = pytest.importorskip(engine)
+        make = {"polars": "from_pandas", "duckdb": "from_df", "pyarrow": "table"}[engine]
+        given = getattr(library, make)(frame)
+    account = pmp.Ledger(epsilon=5)
+    with pytest.raises(DomainError) as caught:
+        DirichletNaiveBayes(1, 0, {"x": Bins([2])}, classes=(0, 1), ledger=account).fit(given, "y")
+    told = "".join(traceback.format_exception(caught.value))
+    assert "secret-77" not in told
+    assert not account.entries
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+def test_a_number_that_is_none_is_missing_on_every_engine(engine):
+    library = pytest.importorskip(engine)
+    if engine == "polars":
+        frame = library.DataFrame({"x": [1.5, float("nan"), 3.0]})
+    else:
+        frame = library.sql("select unnest([1.5::double, 'nan'::double, 3.0::double]) as x")
+    with pytest.raises(DomainError, match="not declared"):
+        count_tables(frame, {"x": ("x",)}, {"x": declare("x", Bins([2]))})

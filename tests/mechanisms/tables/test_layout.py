@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import optimize, special
 
+from pymc_private.mechanisms.tables.cell_priors import counts_within, log_prior
 from pymc_private.mechanisms.tables.cells import match_totals
 from pymc_private.mechanisms.tables.layout import cells, noise_cells
 from pymc_private.mechanisms.tables.posterior import NoisyTable, family_posterior
@@ -63,3 +65,49 @@ def test_counts_in_a_first_bin_follow_the_prior(a):
     upto = np.cumsum(np.bincount(inside, minlength=step)) / len(inside)
     assert len(inside) > 2000
     assert np.abs(upto - np.cumsum(chance)).max() < 1.63 / np.sqrt(len(inside))
+
+
+@pytest.mark.parametrize("law", ["discrete_gaussian", "laplace"])
+def test_tilts_of_sparse_rows_are_found(law):
+    """Cells of small parameters: laws of two peaks, over which Newton's steps run to and fro."""
+    rng = np.random.default_rng(5)
+    sums, variance = np.full(40, 400.0), np.full(40, 81.0)
+    true = np.array([rng.multinomial(400, rng.dirichlet(np.full(6, 0.4))) for _ in sums])
+    noisy = np.round(true + rng.normal(0.0, 60.0, true.shape)).astype(int)
+    most = sums + 36.0
+    laws = cells(noisy, law, 60.0, 0.01, 0.0, None, most)
+    for total in (None, 400.0 * 40 + 300.0):
+        tilt = match_totals(laws, sums, variance, total)
+        mean = laws.moments(tilt)[0].sum(axis=1)
+        left = tilt - (sums - mean) / variance  # one number for all rows, 0 where no total is told
+        inside = (tilt > 0.999 * laws.least_tilt) & (tilt < 0.999 * laws.most_tilt)
+        assert inside.sum() > (35 if law != "laplace" else 10)  # whose tilts end at 0.7 / scale
+        assert np.ptp(left[inside]) < 1e-2
+        if total is not None and law != "laplace":
+            assert mean.sum() == pytest.approx(total, rel=1e-3)
+        assert np.abs(mean - sums)[inside].max() < 40.0
+
+
+@pytest.mark.parametrize("a", [0.01, 0.1, 1.0, 50.0])
+def test_priors_of_large_counts_do_not_cancel(a):
+    """Differences of log Gamma, by mpmath with 40 digits."""
+    mpmath.mp.dps = 40
+    for first in (2**13, 2**20 + 1, 10**8, 10**12):
+        for step in (1, 16):
+            upto = [mpmath.loggamma(x + mpmath.mpf(a)) - mpmath.loggamma(x)
+                    for x in (first, first + step)]  # fmt: skip
+            exact = upto[1] + mpmath.log1p(-mpmath.exp(upto[0] - upto[1])) - mpmath.loggamma(1 + a)
+            found = log_prior(np.array([[first]]), np.array([step]), a)[0, 0]
+            assert found == pytest.approx(float(exact), abs=2e-6)
+
+
+@pytest.mark.parametrize("minimum", [0, 1, 5])
+def test_first_bins_have_their_mean_under_the_prior_wherever_they_begin(minimum):
+    laws = cells(np.array([[0, 900]]), "discrete_gaussian", 600.0, 0.01, float(minimum), 5000.0)
+    step = int(laws.step[0])
+    assert step >= 32
+    n = np.arange(minimum, minimum + step)
+    chance = special.softmax(special.gammaln(n + 0.01) - special.gammaln(n + 1.0))
+    assert laws.middle[0, 0, 0] == pytest.approx(chance @ n, rel=1e-9)
+    drawn = counts_within(minimum, step, 0.01, np.linspace(0.0, 1.0, 20_001)[:-1] + 2.5e-5)
+    assert (drawn + minimum).mean() == pytest.approx(chance @ n, rel=2e-3)

@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 
 import pymc_private as pmp
+from pymc_private.errors import DomainError
 from pymc_private.privacy.neighbors import ATTRIBUTE, check_records
 
 
@@ -56,6 +57,17 @@ def test_a_ledger_of_records_takes_no_promise_about_attributes():
     assert (release.guarantee + rows.restated(ATTRIBUTE)).pure_epsilon == 1.5
     with pytest.raises(pmp.DomainError, match="attribute"):
         check_records(ATTRIBUTE)
+
+
+def test_an_attribute_without_a_name_is_not_guessed_from_that_of_its_table():
+    """A margin called otherwise was charged half: a changed age moves its cells as well."""
+    joint = xr.DataArray([[10.0, 5, 5], [10, 15, 15]], dims=("sex", "age"))
+    for margin in ([20, 20, 20], np.array([20, 20, 20])):
+        with pytest.raises(DomainError, match="names of its axes"):
+            pmp.dirichlet(
+                {"joint": joint, "margin_of_age": margin}, epsilon=1, delta=0, unit="attribute",
+                random_seed=1,
+            )  # fmt: skip
 
 
 def test_ranks_of_counts_do_not_leave_unseen_with_the_labels():

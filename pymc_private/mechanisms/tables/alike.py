@@ -19,14 +19,13 @@ from functools import cached_property
 
 import numpy as np
 
-from pymc_private.mechanisms.tables.cells import match_sum, match_totals
-from pymc_private.mechanisms.tables.layout import noise_cells
+from pymc_private.mechanisms.tables.layout import likely_most, noise_cells
+from pymc_private.mechanisms.tables.matching import match_sum, match_totals
 from pymc_private.mechanisms.tables.posterior import (
     NoisyTable,
     TablePosterior,
     alone,
     family_posterior,
-    likely_most,
     noisy_posterior,
     shrunk,
     told_sums,

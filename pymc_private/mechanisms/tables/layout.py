@@ -54,6 +54,13 @@ def distinct_cells(
     return replace(laws, times=times[None])
 
 
+def likely_most(center: np.ndarray, variance: np.ndarray) -> np.ndarray | None:
+    """What sums hardly exceed, where others tell every one of them."""
+    if not np.isfinite(variance).all() or len(center) == 1:
+        return None
+    return np.asarray(np.maximum(center, 0.0) + 4.0 * np.sqrt(variance) + 1.0)
+
+
 def noise_cells(
     noisy: np.ndarray, law: str, scale: float, minimum: float = 0.0, total: float | None = None,
     most: np.ndarray | None = None, count: int | None = None,

@@ -13,9 +13,9 @@ import numpy as np
 
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.mechanisms.facts import dump_json
-from pymc_private.mechanisms.tables.cells import match_totals
 from pymc_private.mechanisms.tables.families import Family, most_touched
 from pymc_private.mechanisms.tables.layout import cells
+from pymc_private.mechanisms.tables.matching import match_totals
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.count_budget import CountBudget
 from pymc_private.privacy.count_profile import CountProfile

@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from pymc_private.mechanisms.tables.cells import Cells, log_evidence, match_sum, match_totals
-from pymc_private.mechanisms.tables.layout import cells, distinct_cells
+from pymc_private.mechanisms.tables.cells import Cells
+from pymc_private.mechanisms.tables.layout import cells, distinct_cells, likely_most
+from pymc_private.mechanisms.tables.matching import log_evidence, match_sum, match_totals
 from pymc_private.mechanisms.tables.sums import draw_given_sums
 from pymc_private.privacy.noisy_counts import GAUSSIAN
 
@@ -230,13 +231,6 @@ def family_posterior(
     else:
         tilt = match_totals(laws, center, variance, total)
     return TablePosterior(table.noisy.shape, laws, tilt, center, variance, prior)
-
-
-def likely_most(center: np.ndarray, variance: np.ndarray) -> np.ndarray | None:
-    """What sums hardly exceed, where others tell every one of them."""
-    if not np.isfinite(variance).all() or len(center) == 1:
-        return None
-    return np.asarray(np.maximum(center, 0.0) + 4.0 * np.sqrt(variance) + 1.0)
 
 
 def alone(rows: np.ndarray, variance: np.ndarray) -> bool:

@@ -8,8 +8,8 @@ import pytest
 from scipy import optimize, special
 
 from pymc_private.mechanisms.tables.cell_priors import counts_within, log_prior
-from pymc_private.mechanisms.tables.cells import match_totals
 from pymc_private.mechanisms.tables.layout import cells, noise_cells
+from pymc_private.mechanisms.tables.matching import match_totals
 from pymc_private.mechanisms.tables.posterior import NoisyTable, family_posterior
 
 SCALE = 250.0

@@ -10,8 +10,8 @@ from scipy import special
 
 from pymc_private.errors import DomainError
 from pymc_private.mechanisms.tables import noise
-from pymc_private.mechanisms.tables.cells import match_sum
 from pymc_private.mechanisms.tables.layout import cells
+from pymc_private.mechanisms.tables.matching import match_sum
 from pymc_private.mechanisms.tables.posterior import NoisyTable, noisy_posterior
 from tests.statistics import proportion
 

@@ -9,8 +9,8 @@ import pytest
 from scipy import special
 
 from pymc_private.mechanisms.tables.alike import SHARES, alike_posterior, share_weights
-from pymc_private.mechanisms.tables.cells import match_sum, match_totals
 from pymc_private.mechanisms.tables.layout import cells, distinct_cells, noise_cells
+from pymc_private.mechanisms.tables.matching import match_sum, match_totals
 from pymc_private.mechanisms.tables.posterior import (
     NoisyTable,
     TablePosterior,

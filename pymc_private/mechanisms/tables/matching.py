@@ -1,0 +1,159 @@
+"""The tilts at which laws of cells agree with what is known of their sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import optimize, special
+
+from pymc_private.mechanisms.tables.cells import Cells
+
+CLOSE, NEAR, DOUBLINGS = 1e-5, 1e-3, 8
+"""Last step of a tilt, and of one common to all rows, as shares of the largest; how far out the
+latter is looked for."""
+
+
+def match_sum(laws: Cells, total: float, close: float = 1e-5) -> np.ndarray:
+    """Give the tilt of each row at which its mean sum is `total`, or comes as near as it can.
+
+    `close` is the last step, as a share of the largest tilt; what is left is of its square.
+
+    Newton steps, in every row at once, between bounds: the mean rises with the tilt.
+    """
+
+    def excess(tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        means, variances, _ = laws.moments(tilt)
+        return (laws.times * means).sum(axis=1) - total, (laws.times * variances).sum(axis=1)
+
+    return _roots(laws, excess, np.zeros(len(laws.low)), close)
+
+
+Rising = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def _roots(laws: Cells, rising: Rising, tilt: np.ndarray, close: float) -> np.ndarray:
+    """Give the tilts where functions that rise, one for each row, are 0; or the nearest end.
+
+    Newton steps between bounds; halves where a step leaves them, or the last did not halve.
+    """
+    low, high = np.full_like(tilt, laws.least_tilt), np.full_like(tilt, laws.most_tilt)
+    last = np.full_like(tilt, np.inf)
+    for _ in range(80):
+        found, slope = rising(tilt)
+        low, high = np.where(found < 0, tilt, low), np.where(found > 0, tilt, high)
+        step = tilt - found / np.maximum(slope, 1e-300)
+        inside = (step > low) & (step < high) & (np.abs(found) <= 0.5 * last)
+        moved = np.where(inside, step, 0.5 * (low + high))
+        last = np.where(inside, np.abs(found), np.inf)
+        change = np.abs(moved - tilt).max()
+        tilt = moved
+        if change < close * laws.most_tilt:
+            break
+    return tilt
+
+
+def match_totals(
+    laws: Cells, center: np.ndarray, variance: np.ndarray, total: float | None
+) -> np.ndarray:
+    """Give tilts where each row knows its sum up to a Gaussian, and all rows that of all sums.
+
+    tilt_j = tau + (center_j - mean_j(tilt_j)) / variance_j, with tau such that the mean sums add up
+    to `total` (0 if that is not public).
+
+    Parameters
+    ----------
+    laws : Cells
+    center, variance : array, shape (rows,)
+        What is known of the sums from elsewhere; an infinite variance says nothing.
+    total : float or None
+    """
+    weight = 1.0 / variance
+    start = np.zeros(len(laws.low))
+    if total is None:
+        return _apart(laws, center, weight, 0.0, start)
+    tilt, met = _together(laws, center, weight, total)
+    return tilt if met else _nested(laws, center, weight, total)
+
+
+def _gap(
+    laws: Cells, center: np.ndarray, weight: np.ndarray, tau: float, tilt: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """How far each row is from its tilt, with the slope; mean sums and their variances."""
+    means, variances, _ = laws.moments(tilt)
+    mean, spread = means.sum(axis=1), variances.sum(axis=1)
+    return tilt - tau - (center - mean) * weight, 1.0 + weight * spread, mean, spread
+
+
+def _apart(
+    laws: Cells, center: np.ndarray, weight: np.ndarray, tau: float, tilt: np.ndarray
+) -> np.ndarray:
+    """Give the tilts at one tau, each row by itself."""
+    return _roots(laws, lambda t: _gap(laws, center, weight, tau, t)[:2], tilt, CLOSE)
+
+
+def _together(
+    laws: Cells, center: np.ndarray, weight: np.ndarray, total: float
+) -> tuple[np.ndarray, bool]:
+    """Newton steps in all tilts and tau at once, and whether the rows met: most do, in a few.
+
+    They may meet at another sum than `total`, where coarse bins or the ends of tilts allow no
+    nearer one.
+    """
+    tau, tilt, change = 0.0, np.zeros(len(laws.low)), np.inf
+    for _ in range(40):
+        gap, slope, mean, spread = _gap(laws, center, weight, tau, tilt)
+        move = -gap / slope
+        if change < CLOSE * laws.most_tilt:
+            break
+        # How the sums answer to tau, and what is missing after the rows' own move.
+        answer = float((spread / slope).sum())
+        missing = total - float(mean.sum() + (spread * move).sum())
+        shift = min(max(missing / max(answer, 1e-12), -laws.most_tilt), laws.most_tilt)
+        tau += shift
+        moved = np.clip(tilt + move + shift / slope, laws.least_tilt, laws.most_tilt)
+        change = np.abs(moved - tilt).max()
+        tilt = moved
+    ended = ((tilt >= laws.most_tilt) & (gap < 0.0)) | ((tilt <= laws.least_tilt) & (gap > 0.0))
+    return tilt, bool(np.abs(move[~ended]).max(initial=0.0) < 0.05 * laws.most_tilt)
+
+
+def _nested(laws: Cells, center: np.ndarray, weight: np.ndarray, total: float) -> np.ndarray:
+    """Solve the rows at every tau that is tried; the sum of all means rises with it."""
+    tilt = np.zeros(len(laws.low))
+
+    def missing(tau: float) -> float:
+        nonlocal tilt
+        tilt = _apart(laws, center, weight, tau, tilt)
+        return float(laws.moments(tilt)[0].sum()) - total
+
+    low, high = -laws.most_tilt, laws.most_tilt
+    for _ in range(DOUBLINGS):
+        if missing(low) < 0.0:
+            break
+        low *= 2.0
+    for _ in range(DOUBLINGS):
+        if missing(high) > 0.0:
+            break
+        high *= 2.0
+    if missing(low) < 0.0 < missing(high):
+        missing(float(optimize.brentq(missing, low, high, xtol=NEAR * laws.most_tilt)))
+    return tilt
+
+
+def log_evidence(laws: Cells, tilt: np.ndarray, total: float, priors: np.ndarray) -> np.ndarray:
+    """Log probabilities of the noisy counts given the sum of each row's cells, by saddle point.
+
+    Parameters
+    ----------
+    laws : Cells
+    tilt, priors : array, shape (rows,)
+        What `match_sum` gives, and each row's prior parameter of a cell.
+    total : float
+    """
+    _, variances, logs = laws.moments(tilt)
+    size = priors * float(np.sum(laws.times * np.ones(laws.low.shape[1])))
+    found = special.gammaln(total + 1.0) + special.gammaln(size) - special.gammaln(size + total)
+    spread = np.maximum((laws.times * variances).sum(axis=1), 1e-6)
+    found += (laws.times * logs).sum(axis=1) - tilt * total
+    return np.asarray(found - 0.5 * np.log(2.0 * np.pi * spread))

@@ -62,8 +62,7 @@ class PrivateModel:
         How many records one unit (a person) may own.
     theta_l : ThetaL or None
         The set of parameters that `trim(lipschitz=)` restricts the prior to, within the region.
-    metric : Metric or None
-        Where neighbors are data sets at a distance.
+    metric : Metric or None, of neighbors at a distance
     """
 
     base: pm.Model

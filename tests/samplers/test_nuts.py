@@ -40,6 +40,12 @@ def test_states_of_one_chain_are_refused_with_the_reason(private):
         pmp.calibrate(private, epsilon=1, delta=1e-3, sampler=pmp.Nuts(tv=1e-6, states_per_run=5))
 
 
+@pytest.mark.parametrize("tune", [-1, 0, 2.5, "a", None, True])
+def test_steps_that_are_no_number_are_refused_before_the_charge(private, tune):
+    with pytest.raises(pmp.DomainError, match="tune= counts steps"):
+        pmp.calibrate(private, epsilon=1, delta=1e-3, sampler=pmp.Nuts(tv=1e-6, tune=tune))
+
+
 def test_it_is_never_chosen_by_itself(private):
     assert pmp.calibrate(private, epsilon=1, delta=1e-3).sampler != "nuts"
 

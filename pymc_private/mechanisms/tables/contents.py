@@ -33,6 +33,7 @@ def noise_content(plan: CountPlan, tables: Tables) -> Content:
     found = plan.noise
     if found is None:
         raise Incompatible("this plan adds no noise", got=plan.method)
+    noise.opendp()
 
     def make(seed: int | None) -> Arrays:
         return {name: array[None] for name, array in _noisy(plan, tables, seed).items()}
@@ -60,6 +61,7 @@ def denoised_content(plan: CountPlan, tables: Tables) -> Content:
     found = plan.noise
     if found is None:
         raise Incompatible("this plan adds no noise", got=plan.method)
+    noise.opendp()
 
     def make(seed: int | None) -> Arrays:
         counts = _noisy(plan, tables, seed)

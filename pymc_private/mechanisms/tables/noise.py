@@ -39,9 +39,7 @@ def noisy(counts: Mapping[str, np.ndarray], law: str, scale: float) -> dict[str,
     """
     whole = {name: as_whole(table) for name, table in counts.items()}
     flat = np.concatenate([table.ravel() for table in whole.values()])
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")  # what this says is that OpenDP's proofs were reviewed in part
+    dp = opendp()
     metric: Any = dp.l1_distance(T="i64") if law == LAPLACE else dp.l2_distance(T="i64")
     make = {LAPLACE: dp.m.make_laplace, GAUSSIAN: dp.m.make_gaussian}[law]
     space = (dp.vector_domain(dp.atom_domain(T="i64")), metric)
@@ -49,6 +47,14 @@ def noisy(counts: Mapping[str, np.ndarray], law: str, scale: float) -> dict[str,
     ends = np.cumsum([table.size for table in whole.values()])
     parts = np.split(answers, ends[:-1])
     return {n: part.reshape(whole[n].shape) for n, part in zip(whole, parts, strict=True)}
+
+
+def opendp() -> Any:
+    """Import OpenDP; once before the charge, so that a broken one costs nothing."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")  # what this says is that OpenDP's proofs were reviewed in part
+    return dp
 
 
 def seeded(

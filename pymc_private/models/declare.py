@@ -21,6 +21,7 @@ from pymc_private.models.sources import (
     missing_domain,
     plain_shared,
 )
+from pymc_private.models.supports import refuse_transforms
 from pymc_private.privacy.printing import counted
 
 logger = logging.getLogger("pymc_private")
@@ -47,6 +48,7 @@ def sources_of(
     arrays = _baked(model, found, n)
     baked = arrays if constants == "private" else []
     _refuse_inner(model, baked)
+    refuse_transforms(model)
     shared = plain_shared(_roots(model), [c.variable for c in found])
     if constants == "private":
         _refuse_shared(shared, n)

@@ -11,6 +11,7 @@ from scipy.stats import beta
 
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.supports import support
 from pymc_private.privacy.printing import number
 
 DRAWS = 4000
@@ -69,7 +70,22 @@ def prior_draws(
     rvs = list(private.base.free_RVs)
     drawn = pm.draw(rvs, draws=count, random_seed=seed, mode="FAST_COMPILE")
     drawn = drawn if isinstance(drawn, list) else [drawn]
-    return {rv.name: np.asarray(values) for rv, values in zip(rvs, drawn, strict=True)}
+    found = {rv.name: np.asarray(values) for rv, values in zip(rvs, drawn, strict=True)}
+    _refuse_cuts(private, found)
+    return found
+
+
+def _refuse_cuts(private: PrivateModel, drawn: Mapping[str, np.ndarray]) -> None:
+    """A transform that cuts a prior makes another prior of it, which is not the one drawn from."""
+    for rv in private.base.free_RVs:
+        box, values = support(private.base, rv, private.shapes[rv.name]), drawn[rv.name]
+        if (values < box.lower).any() or (values > box.upper).any():
+            raise Unsupported(
+                "a transform that cuts a prior is part of it, which cannot be drawn from then",
+                got=rv.name,
+                allowed="priors made of distributions",
+                do="write pm.Truncated in place of the transform, or trim by box={...}",
+            )
 
 
 def refuse_improper(private: PrivateModel) -> None:

@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from pytensor.graph.basic import Variable
+from pymc.distributions.transforms import _default_transform
+from pytensor.graph.basic import Constant, Variable, equal_computations
+from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import SimplexRows, ZeroSumRows
+from pymc_private.errors import Unsupported
 from pymc_private.models.sources import constant_value
 
 INF = float("inf")
@@ -65,6 +68,56 @@ def support(model: pm.Model, rv: Variable, shape: tuple[int, ...]) -> Bounds:
     if str(rv.type.dtype).startswith(("int", "uint", "bool")):
         return _discrete_support(rv, shape)
     return _box(-INF, INF, shape)
+
+
+def refuse_transforms(model: pm.Model) -> None:
+    """Refuse transforms that say more of a prior than its distribution and constants do.
+
+    Densities are read in natural space, where a wall made of data, or of another parameter, is not
+    seen: no range covers it, and no sampler keeps to it.
+
+    Raises
+    ------
+    Unsupported
+        Ends, or a formula, of a transform that are not constants; the walls of a prior's own, such
+        as those of Uniform(0, a), are its distribution's.
+    """
+    for rv in model.free_RVs:
+        transform = model.rvs_to_transforms[rv]
+        if transform is None or _is_default(transform, rv):
+            continue
+        given, value = list(rv.owner.inputs), rv.type()
+        if type(transform).__name__ == "Interval" or hasattr(transform, "args_fn"):
+            ends = [end for end in transform.args_fn(*given) if isinstance(end, Variable)]
+            odd = [end for end in ends if constant_value(end) is None]
+        else:
+            made = [transform.backward(value, *given), transform.log_jac_det(value, *given)]
+            leaves = ancestors([v for v in made if isinstance(v, Variable)], [value, *given])
+            free = [v for v in leaves if v.owner is None and v not in (value, *given)]
+            odd = [v for v in free if not isinstance(v, Constant)]
+        if odd:
+            raise Unsupported(
+                f"the transform of '{rv.name}' is made of more than constants",
+                got=", ".join(v.name or str(v.type) for v in odd),
+                allowed="transforms whose ends and formulas are constants",
+                do="write the wall into the prior: pm.Truncated, or pm.Uniform with these ends",
+            )
+
+
+def _is_default(transform: Any, rv: Variable) -> bool:
+    """Whether a transform is the one PyMC gives this distribution, with the same ends."""
+    default = _default_transform(rv.owner.op, rv)
+    if type(transform) is not type(default):
+        return False
+    if not hasattr(transform, "args_fn"):
+        return type(transform).__module__.startswith("pymc.")
+    ends = [list(t.args_fn(*rv.owner.inputs)) for t in (transform, default)]
+    pairs = list(zip(*ends, strict=True))
+    return all(
+        one is two or (isinstance(one, Variable) and isinstance(two, Variable)
+                       and equal_computations([one], [two]))
+        for one, two in pairs
+    )  # fmt: skip
 
 
 NATURAL = {

@@ -185,6 +185,7 @@ def _jax(name: str) -> Callable[[pm.Model, int, int, int | None], Any]:
 
 
 def _nutpie(model: pm.Model, runs: int, tune: int, seed: int | None) -> Any:
+    """Seeded by the operating system at every call: its own generator survives a fork."""
     nutpie = importlib.import_module("nutpie")
     return nutpie.sample(
         nutpie.compile_pymc_model(model),
@@ -192,7 +193,7 @@ def _nutpie(model: pm.Model, runs: int, tune: int, seed: int | None) -> Any:
         tune=tune,
         chains=runs,
         cores=1,
-        seed=seed,
+        seed=secrets.randbits(SEED_BITS["nutpie"]) if seed is None else seed,
         progress_bar=False,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -175,3 +176,18 @@ def test_diagnostics_stay_with_the_curator(private):
     assert "Not to be published" in repr(found)
     assert found.table.loc["mu", "r_hat"] < 1.1
     assert found.gap < 3 * found.noise
+
+
+def test_nutpie_is_seeded_by_the_operating_system_at_every_call(monkeypatch):
+    """Its own generator survives a fork: workers of one pool drew the same numbers."""
+    seeds = []
+    stub = SimpleNamespace(
+        compile_pymc_model=lambda model: model, sample=lambda model, **words: seeds.append(words)
+    )
+    monkeypatch.setattr(nuts.importlib, "import_module", lambda name: stub)
+    for seed in (None, None, 7):
+        nuts._nutpie(pm.Model(), 1, 10, seed)
+    first, second, third = (each["seed"] for each in seeds)
+    assert isinstance(first, int)
+    assert first != second
+    assert third == 7

@@ -187,7 +187,8 @@ def test_a_declared_class_that_is_no_whole_number_is_no_reason_to_refuse():
     X, y = records()
     for last in (1.0, 2.5):
         account = pmp.Ledger(epsilon=5)
-        naive_bayes(classes=(0.0, 1.0, 2.5), ledger=account).fit(X, np.append(y[:-1], last))
+        words = {"categories": [(0, 1), (0, 1, 2)], "classes": (0.0, 1.0, 2.5), "ledger": account}
+        naive_bayes(**words).fit(X.to_numpy(), np.append(y[:-1], last))
         assert len(account.entries) == 1
 
 

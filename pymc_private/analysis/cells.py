@@ -13,6 +13,7 @@ from pytensor.tensor.math import Dot
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE, perform
 from pymc_private.analysis.intervals.indexing import PUT
 from pymc_private.analysis.matching import joined_along
+from pymc_private.analysis.own_names import own_name
 
 MOST_ROWS = 4
 """Rows of matrices that are written out."""
@@ -134,7 +135,7 @@ def _put(node: Apply, i: int, j: int) -> Variable | None:
 
 def is_zero(x: Variable) -> bool:
     """Whether an array is known to hold zeros only."""
-    while x.owner is not None and type(x.owner.op).__name__ in ("Alloc", "DimShuffle"):
+    while x.owner is not None and own_name(x.owner.op) in ("Alloc", "DimShuffle"):
         x = x.owner.inputs[0]
     return isinstance(x, Constant) and not np.any(x.data)
 

@@ -42,6 +42,7 @@ from pymc_private.analysis.matching import (
     scalar_op,
     slice_of,
 )
+from pymc_private.analysis.own_names import own_name
 
 Pattern = tuple[Variable, tuple[Variable, ...]]
 
@@ -209,7 +210,7 @@ def sigmoid_steps(z: Variable) -> Variable:
 def _is_all(variable: Variable, value: float) -> bool:
     """Whether a node is a constant array of one number."""
     inner = variable
-    while inner.owner is not None and type(inner.owner.op).__name__ in ("Alloc", "DimShuffle"):
+    while inner.owner is not None and own_name(inner.owner.op) in ("Alloc", "DimShuffle"):
         inner = inner.owner.inputs[0]
     return isinstance(inner, Constant) and bool(np.all(inner.data == value))
 

@@ -26,6 +26,7 @@ from pymc_private.analysis.exponentials import log_of_exponentials
 from pymc_private.analysis.intervals import has_rule
 from pymc_private.analysis.logsumexp import log_sum_exp
 from pymc_private.analysis.matching import scalar_op
+from pymc_private.analysis.own_names import own_name
 from pymc_private.analysis.rebuild import rebuild
 from pymc_private.analysis.rewriting import walk_where_needed
 
@@ -90,7 +91,7 @@ def _zero_over(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
 def _unfolded(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     """The graph inside one of PyTensor's own Ops that is made of others and has no rule."""
     is_own = type(node.op).__module__.startswith("pytensor.tensor")
-    if not is_own or has_rule(node) or type(node.op).__name__ == "LogAddExp":
+    if not is_own or has_rule(node) or own_name(node.op) == "LogAddExp":
         return None
     inside = node.op.fgraph
     return rebuild(inside.outputs, dict(zip(inside.inputs, node.inputs, strict=True)))
@@ -99,7 +100,7 @@ def _unfolded(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
 @node_rewriter(None)
 def _log_of_sum(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     """log sum e^x as one composite: an Op of PyTensor 3, three Ops of PyTensor 2."""
-    if type(node.op).__name__ == "LogSumExp" and hasattr(node.op, "axis"):
+    if own_name(node.op) == "LogSumExp" and hasattr(node.op, "axis"):
         return _composite(node.inputs[0], node.op.axis, [], node.outputs[0])
     if not (isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, ps.Log)):
         return None

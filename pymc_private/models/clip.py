@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_private.analysis.own_names import own_name
 from pymc_private.errors import DomainError
 from pymc_private.models.clipped import Ends, clipped_graph
 from pymc_private.models.given import private_model
@@ -159,7 +160,7 @@ def _refuse_improper(private: PrivateModel) -> None:
     improper = [
         rv.name
         for rv in private.base.free_RVs
-        if type(rv.owner.op).__name__ in IMPROPER and not private.box[rv.name].is_finite
+        if own_name(rv.owner.op) in IMPROPER and not private.box[rv.name].is_finite
     ]
     if improper:
         raise DomainError(

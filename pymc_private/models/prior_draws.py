@@ -9,6 +9,7 @@ import numpy as np
 import pymc as pm
 from scipy.stats import beta
 
+from pymc_private.analysis.own_names import own_name
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.supports import support
@@ -91,7 +92,7 @@ def _refuse_cuts(private: PrivateModel, drawn: Mapping[str, np.ndarray]) -> None
 def refuse_improper(private: PrivateModel) -> None:
     """Flat priors have no mass."""
     rvs = private.base.free_RVs
-    improper = [rv.name for rv in rvs if type(rv.owner.op).__name__ in IMPROPER]
+    improper = [rv.name for rv in rvs if own_name(rv.owner.op) in IMPROPER]
     if improper:
         raise DomainError(
             "an improper prior has no mass to keep a share of, and cannot be drawn from",

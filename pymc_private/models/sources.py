@@ -16,6 +16,7 @@ from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorConstant
 
 from pymc_private.analysis import Interval as Bounds
+from pymc_private.analysis.own_names import own_name
 from pymc_private.errors import DomainError
 from pymc_private.models.domains.domain import Categories, Domain
 
@@ -167,7 +168,7 @@ MOST_IMPLIED = 1000
 
 def implied_support(rv: Variable) -> Domain | None:
     """A finite support that the likelihood itself states."""
-    name = type(rv.owner.op).__name__
+    name = own_name(rv.owner.op)
     if name == "BernoulliRV":
         return Categories([0, 1])
     if name not in ("CategoricalRV", "BinomialRV", "BetaBinomialRV", "DiscreteUniformRV"):

@@ -12,6 +12,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import SimplexRows, ZeroSumRows
+from pymc_private.analysis.own_names import own_name
 from pymc_private.errors import Unsupported
 from pymc_private.models.sources import constant_value
 
@@ -24,6 +25,7 @@ ZERO_SUM = "ZeroSumTransform"
 """The transform of effects that sum to zero along their last axis."""
 WALLED = {"SimplexTransform", "CholeskyCovPacked", ZERO_SUM}
 """Transforms that a trim keeps: a potential of -inf outside restricts the box."""
+INTERVALS = {"Interval", "IntervalTransform"}
 ORDERED = "Ordered"
 """The transform of increasing vectors: boxes that do not overlap keep the order by themselves."""
 
@@ -31,10 +33,10 @@ ORDERED = "Ordered"
 def transform_name(model: pm.Model, rv: Variable) -> str:
     """Class name of the value transform."""
     transform = model.rvs_to_transforms[rv]
-    name = type(transform).__name__
+    name = own_name(transform)
     if name == ZERO_SUM and len(transform.zerosum_axes) > 1:
         return f"{name} over {len(transform.zerosum_axes)} axes"
-    return "Interval" if name == "IntervalTransform" else name
+    return "Interval" if name in INTERVALS else name
 
 
 def support(model: pm.Model, rv: Variable, shape: tuple[int, ...]) -> Bounds:
@@ -87,7 +89,7 @@ def refuse_transforms(model: pm.Model) -> None:
         if transform is None or _is_default(transform, rv):
             continue
         given, value = list(rv.owner.inputs), rv.type()
-        if type(transform).__name__ == "Interval" or hasattr(transform, "args_fn"):
+        if own_name(transform) in INTERVALS:
             ends = [end for end in transform.args_fn(*given) if isinstance(end, Variable)]
             odd = [end for end in ends if constant_value(end) is None]
         else:
@@ -132,7 +134,7 @@ def is_whole(model: pm.Model, rv: Variable, shape: tuple[int, ...]) -> bool:
 
     A transform of the user's own restricts a posterior as a trim does, and no trim tells of it.
     """
-    kind = type(rv.owner.op).__name__.removesuffix("RV").lower()
+    kind = own_name(rv.owner.op).removesuffix("RV").lower()
     if kind not in NATURAL:
         return False
     name = transform_name(model, rv)

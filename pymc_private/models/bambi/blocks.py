@@ -17,6 +17,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.random.op import RandomVariable
 
+from pymc_private.analysis.own_names import own_name
 from pymc_private.errors import Unsupported
 from pymc_private.models.sources import candidates, constants_with_axis
 
@@ -189,7 +190,7 @@ def _is_design(constant: Any, component: Any, given: pm.Model) -> bool:
 
 
 def _multiplies(op: Any) -> bool:
-    return isinstance(op, Dot) or type(op).__name__ == "Blockwise"
+    return isinstance(op, Dot) or own_name(op) == "Blockwise"
 
 
 def _label(term: Any) -> str:

@@ -11,6 +11,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.scalar.basic import Abs, Mul, Pow, Reciprocal, Sign, Sqrt, TrueDiv
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 
+from pymc_private.analysis.own_names import own_name
 from pymc_private.analysis.rows import Concrete
 from pymc_private.models.sources import constant_value
 
@@ -20,8 +21,7 @@ Numbers = np.ndarray
 
 def kind_of(rv: Variable) -> str:
     """Name of a distribution, in lower case."""
-    name = type(rv.owner.op).__name__
-    return name.removesuffix("RV").lower()
+    return own_name(rv.owner.op).removesuffix("RV").lower()
 
 
 def arguments_of(rv: Variable) -> list[Variable]:

@@ -14,6 +14,7 @@ from pytensor.graph.op import HasInnerGraph
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import TensorType
 
+from pymc_private.analysis.own_names import own_name
 from pymc_private.models import declare
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.sources import candidates, constants_with_axis, plain_shared, root
@@ -277,9 +278,9 @@ def leaves(out: Variable, stops: set[Variable], met: set[Variable]) -> Iterator[
 def _value_inputs(node: Any) -> Sequence[Variable]:
     if isinstance(node.op, RandomVariable):
         return list(node.op.dist_params(node))
-    if type(node.op).__name__ == "Scan":
+    if own_name(node.op) == "Scan":
         return list(node.inputs[1:])
-    return list(node.inputs[: VALUE_INPUTS.get(type(node.op).__name__)])
+    return list(node.inputs[: VALUE_INPUTS.get(own_name(node.op))])
 
 
 def named(columns: Iterable[Column]) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pytensor.graph.basic import Variable
 from scipy.special import logit
 
+from pymc_private.analysis.own_names import own_name
 from pymc_private.errors import DomainError
 from pymc_private.models.domains.domain import Categories, Interval
 from pymc_private.models.lipschitz.family import HAIR, Family, monomial
@@ -73,7 +74,7 @@ def _parts(private: PrivateModel) -> _Parts | None:
         return None
     if model.potentials or source.row_shape != ():
         return None
-    likelihood, prior = type(outcomes[0].owner.op).__name__, type(theta.owner.op).__name__
+    likelihood, prior = own_name(outcomes[0].owner.op), own_name(theta.owner.op)
     if (likelihood, prior) not in RULES:
         return None
     hyper = [constant_value(v) for v in theta.owner.op.dist_params(theta.owner)]

@@ -25,6 +25,7 @@ from scipy.sparse import csr_array, issparse
 from pymc_private.samplers.blocks import Blocks
 from pymc_private.samplers.curves import Curve
 from pymc_private.samplers.randomness import Uniform, normal
+from pymc_private.samplers.shortcut import Center, Shortcut
 from pymc_private.samplers.truncated import truncated_mean, truncated_normal
 
 LOOSENESS = 4.0
@@ -168,6 +169,7 @@ class Kernel:
         self.s, self.eta = structure, eta
         d = structure.dimension
         self.own = np.broadcast_to(np.asarray(structure.own, float), d)
+        self.sums = Shortcut.of(structure.rows, structure.offset, structure.curve)
         self.tight = self.own + 1.0 / eta  # strong convexity of F(x) = f(x) + |x - y|^2 / 2 eta
         beta = np.broadcast_to(structure.smooth, structure.rows.shape[0])
         self.descent = np.linalg.inv(_gram(structure.rows, beta) + np.diag(self.tight))
@@ -176,18 +178,40 @@ class Kernel:
         """Noise, then the exact draw."""
         y = z + math.sqrt(self.eta) * normal(randomness, *z.shape)
         mode, u, slope = self.descend(y)
-        found, open_chains = np.empty_like(z), np.arange(len(z))
-        while len(open_chains):
-            k = open_chains
+        center = self._center(mode, u, slope, y)
+        found, k = np.empty_like(z), np.arange(len(z))
+        while len(k):
             delta = self._propose(mode[k], slope[k], randomness)
-            at = u if len(k) == u.shape[1] else u[:, k]
-            bend = self.s.curve.bend(at, self.s.rows @ delta.T)
-            log_accept = -bend.sum(axis=0)
-            with np.errstate(invalid="ignore"):
-                accepted = np.log(randomness.uniform(len(k))) < np.minimum(log_accept, 0.0)
+            with np.errstate(divide="ignore"):
+                limit = -np.log(randomness.uniform(len(k)))
+            accepted = self._accepts(center, u, k, delta, limit)
             found[k[accepted]] = mode[k[accepted]] + delta[accepted]
-            open_chains = k[~accepted]
+            k = k[~accepted]
         return found
+
+    def _center(
+        self, mode: np.ndarray, u: np.ndarray, slope: np.ndarray, y: np.ndarray
+    ) -> Center | None:
+        if self.sums is None:
+            return None
+        return self.sums.at(mode, u, self.own * mode + (mode - y) / self.eta - slope)
+
+    def _accepts(
+        self, center: Center | None, u: np.ndarray, k: np.ndarray, delta: np.ndarray,
+        limit: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
+        """Whether the bends of chains k add up to less than the limit, a standard exponential."""
+        if center is None:
+            accepted, open_ = np.zeros(len(k), bool), np.ones(len(k), bool)
+        else:
+            accepted, sure = center.decide(k, delta, limit)
+            open_ = ~sure
+        if open_.any():
+            at = u if open_.sum() == u.shape[1] else u[:, k[open_]]
+            bend = self.s.curve.bend(at, self.s.rows @ delta[open_].T).sum(axis=0)
+            with np.errstate(invalid="ignore"):
+                accepted[open_] = np.maximum(bend, 0.0) < limit[open_]
+        return accepted
 
     def descend(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """A point near the center, its predictors (N, chains), and the slope of F there."""

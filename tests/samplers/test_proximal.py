@@ -13,6 +13,7 @@ from pymc_private.samplers import proximal
 from pymc_private.samplers.curves import Exponential, General, Logistic, Quadratic
 from pymc_private.samplers.proximal import Schedule, Structure, sample_proximal, step_size
 from pymc_private.samplers.randomness import SeededRandomness
+from pymc_private.samplers.shortcut import Center, Shortcut
 from tests.statistics import cdf_envelope
 
 RNG = np.random.default_rng(4)
@@ -118,14 +119,18 @@ def test_a_step_is_the_ideal_one(name, wall, eta):
 
 @pytest.mark.parametrize(
     "fault",
-    ["bend", "eta", "walls"],
-    ids=["too many accepted", "too little noise", "walls ignored"],
+    ["bend", "sums", "eta", "walls"],
+    ids=["too many accepted", "the same by sums", "too little noise", "walls ignored"],
 )
 def test_a_step_with_a_fault_is_caught(fault, monkeypatch):
     eta, wall = 0.5, "box" if fault == "walls" else "line"
     s, (_, edges) = structure("logistic", wall), grid_of(wall)
     if fault == "bend":
         monkeypatch.setattr(Logistic, "bend", lambda self, u, du: np.zeros_like(du))
+        monkeypatch.setattr(Shortcut, "of", lambda *_: None)
+    if fault == "sums":
+        right = Center.decide
+        monkeypatch.setattr(Center, "decide", lambda c, k, by, limit: right(c, k, by, limit + 9.0))
     engine = proximal.Kernel(s, 0.2 if fault == "eta" else eta)
     if fault == "walls":
         monkeypatch.setattr(

@@ -1,0 +1,85 @@
+"""Sums decide as bends do, and leave what is near to them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pymc_private.samplers.curves import Exponential, General, Logistic
+from pymc_private.samplers.shortcut import Shortcut
+
+N, D, CHAINS = 4000, 5, 30
+CURVES = {"logistic": Logistic, "exponential": Exponential}
+
+
+def trial(name, seed=0, scale=1.0, weight=0.01):
+    """A shortcut at 30 centers, moves, and their bends added up one by one."""
+    rng = np.random.default_rng(seed)
+    rows, offset = rng.normal(size=(N, D)) * scale, rng.normal(size=N)
+    curve = CURVES[name](rng.integers(0, 2, N).astype(float), weight)
+    sums = Shortcut.of(rows, offset, curve)
+    x, delta = rng.normal(size=(CHAINS, D)), 0.3 * rng.normal(size=(CHAINS, D))
+    u = rows @ x.T + offset[:, None]
+    with np.errstate(all="ignore"):
+        center = sums.at(x, u, curve.slope(u).T @ rows)
+        bends = curve.bend(u, rows @ delta.T).sum(axis=0)
+    return center, delta, bends
+
+
+@pytest.mark.parametrize("name", CURVES)
+@pytest.mark.parametrize("scale", [1e-8, 1e-3, 1.0, 3.0])
+def test_what_is_sure_is_right(name, scale):
+    center, delta, bends = trial(name, scale=scale)
+    k = np.arange(CHAINS)
+    for away in (-0.5, -1e-6, -1e-10, 1e-10, 1e-6, 0.5):
+        limit = bends * (1.0 + away) + away
+        accepted, sure = center.decide(k, delta, limit)
+        assert np.array_equal(accepted[sure], (bends < limit)[sure])
+        if abs(away) > 1e-7 and scale <= 1.0:
+            assert sure.all()
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_what_is_too_near_is_left(name):
+    center, delta, bends = trial(name)
+    _, sure = center.decide(np.arange(CHAINS), delta, bends * (1.0 + 1e-15))
+    assert not sure.any()
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_some_chains_are_those_that_were_asked(name):
+    center, delta, bends = trial(name)
+    k = np.array([3, 17, 4])
+    assert np.array_equal(center.decide(k, delta[k], bends[k] + 1e-6)[0], [True] * 3)
+    assert np.array_equal(center.decide(k, delta[k], bends[k] - 1e-6)[0], [False] * 3)
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_a_wrong_gradient_would_be_seen(name):
+    center, delta, bends = trial(name)
+    center.p[:] = 0.9 * center.p
+    accepted, sure = center.decide(np.arange(CHAINS), delta, bends + 1e-6)
+    assert sure.any()
+    assert not accepted[sure].all()
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_what_doubles_do_not_hold_is_left(name):
+    center, delta, _ = trial(name, scale=1e3)
+    far = np.full_like(delta, 1e300)
+    _, sure = center.decide(np.arange(CHAINS), far, np.ones(CHAINS))
+    assert not sure.any()
+
+
+def test_sums_of_logarithms_are_those_of_numpy():
+    rng = np.random.default_rng(1)
+    sums = Shortcut(np.ones((N, 1)), np.zeros(N), Logistic(np.zeros(N), 1.0))
+    for size in (1e-3, 1.0, 30.0, 250.0, 800.0):
+        u = size * rng.normal(size=(N, 7))
+        assert np.allclose(sums.total(u), np.logaddexp(0.0, u).sum(axis=0), rtol=1e-13)
+    assert np.array_equal(sums.total(np.empty((0, 3))), np.zeros(3))
+
+
+def test_other_curves_have_none():
+    other = General(lambda u: -(u**4), lambda u: -4.0 * u**3)
+    assert Shortcut.of(np.ones((2, 1)), np.zeros(2), other) is None

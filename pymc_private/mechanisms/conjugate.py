@@ -33,10 +33,12 @@ from pymc_private.mechanisms.tables.contents import drawn_content
 from pymc_private.mechanisms.tables.families import Family, Tables, tables_of
 from pymc_private.mechanisms.tables.plan import CountPlan
 from pymc_private.mechanisms.tables.publish import Arrays, Content, publish
+from pymc_private.models.conjugacy.posterior import recognize as closed_form
 from pymc_private.models.information import information
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.supports import is_whole
 from pymc_private.privacy.count_budget import CountBudget
+
+LIKELIHOODS = ("bernoulli", "categorical", "multinomial")
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,12 @@ def recognize(private: PrivateModel) -> Conjugate | None:
     alone = len(model.free_RVs) == len(model.observed_RVs) == len(private.sources) == 1
     if not (plain and alone and private.records_per_unit == 1) or model.potentials:
         return None
-    free, observed = model.free_RVs[0], model.observed_RVs[0]
-    if not is_whole(model, free, private.shapes[free.name]):
+    found = closed_form(private)  # every record of the domain is one that the likelihood can give
+    if found is None or found.likelihood not in LIKELIHOODS or model.deterministics:
         return None
-    if model.deterministics or private.sources[0].name != observed.name:
+    free, observed = model.free_RVs[0], model.observed_RVs[0]
+    of_one = found.likelihood != "multinomial"
+    if private.sources[0].row_shape != (() if of_one else private.shapes[free.name]):
         return None
     likelihood, prior = observed.owner, free.owner
     given = likelihood.op.dist_params(likelihood)
@@ -108,17 +112,17 @@ def sample_conjugate(
     found = recognize(private)
     if found is None or not delta > 0.0:
         return None
-    tables = _counted(found, private)
     try:
         plan = plan_for(
-            tables, CountBudget.of(epsilon, delta), "exact", private.neighbors, "row",
-            prior=found.prior, draws=draws, profile=1.0,
+            _public(found, private), CountBudget.of(epsilon, delta), "exact", private.neighbors,
+            "row", prior=found.prior, draws=draws, profile=1.0,
         )  # fmt: skip
     except PymcPrivateError:
         return None
     # No sampler takes a simplex, so only the one probability has another road.
     if found.scalar and not _better(plan.r[0], private, draws, epsilon, delta):
         return None
+    tables = _counted(found, private)
     return publish(plan, _content(found, plan, tables, private), where)
 
 
@@ -146,10 +150,19 @@ def _constants(variables: list[Variable]) -> list[np.ndarray] | None:
 
 
 def _counted(found: Conjugate, private: PrivateModel) -> Tables:
-    variable: Any = private.sources[0].variable
-    data = np.asarray(variable.get_value())
-    cells = len(found.prior)
-    counts = data.sum(axis=0) if data.ndim > 1 else np.bincount(data.astype(int), minlength=cells)
+    source = private.sources[0]
+    data, cells = np.moveaxis(np.asarray(source.values()), source.axis, 0), len(found.prior)
+    one = data.ndim == 1
+    counts = np.bincount(data.astype(int), minlength=cells) if one else data.sum(axis=0)
+    return _tables(found, private, counts)
+
+
+def _public(found: Conjugate, private: PrivateModel) -> Tables:
+    """As many records, all in the first cell: what of a plan fails, fails whatever the data."""
+    return _tables(found, private, np.eye(1, len(found.prior), dtype=int)[0] * private.n)
+
+
+def _tables(found: Conjugate, private: PrivateModel, counts: np.ndarray) -> Tables:
     dim = found.dim or f"{found.name}_dim_0"
     labels = private.base.coords.get(dim)
     coords = None if labels is None else {dim: np.asarray(labels)}

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from pymc_private.analysis.own_names import own_name
 from pymc_private.errors import DomainError
 from pymc_private.models.clipped import Ends, clipped_graph
 from pymc_private.models.given import private_model
+from pymc_private.models.laws import law_name
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.row_bounds import RowBounds
 from pymc_private.models.told import clip_words
@@ -160,7 +160,7 @@ def _refuse_improper(private: PrivateModel) -> None:
     improper = [
         rv.name
         for rv in private.base.free_RVs
-        if own_name(rv.owner.op) in IMPROPER and not private.box[rv.name].is_finite
+        if law_name(rv) in IMPROPER and not private.box[rv.name].is_finite
     ]
     if improper:
         raise DomainError(

@@ -9,8 +9,8 @@ import numpy as np
 import pymc as pm
 from scipy.stats import beta
 
-from pymc_private.analysis.own_names import own_name
 from pymc_private.errors import DomainError, Unsupported
+from pymc_private.models.laws import law_name
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.supports import support
 from pymc_private.privacy.printing import number
@@ -92,7 +92,7 @@ def _refuse_cuts(private: PrivateModel, drawn: Mapping[str, np.ndarray]) -> None
 def refuse_improper(private: PrivateModel) -> None:
     """Flat priors have no mass."""
     rvs = private.base.free_RVs
-    improper = [rv.name for rv in rvs if own_name(rv.owner.op) in IMPROPER]
+    improper = [rv.name for rv in rvs if law_name(rv) in IMPROPER]
     if improper:
         raise DomainError(
             "an improper prior has no mass to keep a share of, and cannot be drawn from",

@@ -11,14 +11,13 @@ import pymc as pm
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.op import HasInnerGraph
 from pytensor.graph.traversal import ancestors
-from pytensor.scalar.basic import Cast
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorConstant
 
 from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis.own_names import own_name
 from pymc_private.errors import DomainError
 from pymc_private.models.domains.domain import Categories, Domain
+from pymc_private.models.laws import casts_of, law_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +134,7 @@ def _observed(model: pm.Model, variable: Variable, rvs: Sequence[Variable]) -> C
     name = variable.name if variable.name in model.named_vars else names[0]
     aliases = tuple(sorted(set(names) - {name}))
     dims = next((d for d in map(model.named_vars_to_dims.get, (name, *names)) if d), ())
-    plain = [rv for rv in rvs if _is_cast_of(model.rvs_to_values[rv], variable)]
+    plain = [rv for rv in rvs if _is_told(model.rvs_to_values[rv], variable)]
     implied = next((d for d in map(implied_support, plain) if d is not None), None)
     return Candidate(name, aliases, variable, tuple(dims), _shape(variable), implied, "observed")
 
@@ -147,13 +146,11 @@ def root(value: Variable) -> Variable:
     return value
 
 
-def _is_cast_of(value: Variable, variable: Variable) -> bool:
-    """Whether the observed values are the array itself, at most cast: its support is theirs."""
-    while value.owner is not None:
-        if not isinstance(getattr(value.owner.op, "scalar_op", None), Cast):
-            return False
-        value = value.owner.inputs[0]
-    return value is variable
+def _is_told(value: Variable, variable: Variable) -> bool:
+    """Whether the support of observed values is that of the array: it is that, at most widened."""
+    casts = casts_of(value, variable)
+    sizes = [np.dtype(kind).itemsize for kind in (variable.type.dtype, *(casts or ()))]
+    return casts is not None and sizes == sorted(sizes)
 
 
 def _shape(variable: Any) -> tuple[int, ...]:
@@ -168,7 +165,7 @@ MOST_IMPLIED = 1000
 
 def implied_support(rv: Variable) -> Domain | None:
     """A finite support that the likelihood itself states."""
-    name = own_name(rv.owner.op)
+    name = law_name(rv)
     if name == "BernoulliRV":
         return Categories([0, 1])
     if name not in ("CategoricalRV", "BinomialRV", "BetaBinomialRV", "DiscreteUniformRV"):

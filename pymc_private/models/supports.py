@@ -14,6 +14,7 @@ from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import SimplexRows, ZeroSumRows
 from pymc_private.analysis.own_names import own_name
 from pymc_private.errors import Unsupported
+from pymc_private.models.laws import law_name
 from pymc_private.models.sources import constant_value
 
 INF = float("inf")
@@ -134,7 +135,7 @@ def is_whole(model: pm.Model, rv: Variable, shape: tuple[int, ...]) -> bool:
 
     A transform of the user's own restricts a posterior as a trim does, and no trim tells of it.
     """
-    kind = own_name(rv.owner.op).removesuffix("RV").lower()
+    kind = law_name(rv).removesuffix("RV").lower()
     if kind not in NATURAL:
         return False
     name = transform_name(model, rv)

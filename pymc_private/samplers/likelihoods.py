@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -15,10 +16,11 @@ from scipy.special import expit
 from pymc_private.analysis.affine import Kind, kinds
 from pymc_private.analysis.rows import Concrete
 from pymc_private.models.conjugacy.patterns import arguments_of, elementwise_of, kind_of, numbers_of
+from pymc_private.models.conjugacy.posterior import CONTINUOUS, SUPPORTS
+from pymc_private.models.laws import is_kept, is_whole_numbers
 from pymc_private.models.power import float_down
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.single_record import SingleRecord
-from pymc_private.models.sources import root
 from pymc_private.samplers.curves import Curve, Exponential, Logistic, Quadratic
 
 PROBES = (-30.0, -2.0, -0.5, 0.0, 0.7, 3.0, 30.0)
@@ -69,11 +71,15 @@ def special_form(
 
 
 def _observed(private: PrivateModel, rv: Variable, record: SingleRecord) -> Variable | None:
-    """The record's entry that a likelihood observes."""
-    value = root(private.base.rvs_to_values[rv])
+    """The record's entry that a likelihood observes as it is, of a domain that it can give."""
+    value, law = private.base.rvs_to_values[rv], kind_of(rv)
+    low, high = SUPPORTS.get(law, (math.nan, math.nan))
     for source in private.sources:
-        if source.variable is value:
-            return record.data[source.name]
+        if is_kept(value, source.variable, source.domain, source.row_shape):
+            ends = source.domain.bounds(source.row_shape)
+            inside = bool(np.all(ends.lower >= low) and np.all(ends.upper <= high))
+            whole = law in CONTINUOUS or is_whole_numbers(source.variable, source.domain)
+            return record.data[source.name] if inside and whole else None
     return None
 
 

@@ -11,8 +11,8 @@ from pytensor.graph.traversal import ancestors
 from pytensor.scalar.basic import Abs, Mul, Pow, Reciprocal, Sign, Sqrt, TrueDiv
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 
-from pymc_private.analysis.own_names import own_name
 from pymc_private.analysis.rows import Concrete
+from pymc_private.models.laws import law_name
 from pymc_private.models.sources import constant_value
 
 Numbers = np.ndarray
@@ -21,7 +21,7 @@ Numbers = np.ndarray
 
 def kind_of(rv: Variable) -> str:
     """Name of a distribution, in lower case."""
-    return own_name(rv.owner.op).removesuffix("RV").lower()
+    return law_name(rv).removesuffix("RV").lower()
 
 
 def arguments_of(rv: Variable) -> list[Variable]:

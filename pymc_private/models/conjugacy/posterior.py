@@ -10,12 +10,11 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from pytensor.graph.basic import Variable
-from pytensor.scalar.basic import Cast
 
 from pymc_private.models.conjugacy.families import RULES, Conjugate, normal_gamma
 from pymc_private.models.conjugacy.linear import linear_regression
 from pymc_private.models.conjugacy.patterns import kind_of
+from pymc_private.models.laws import is_kept
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.sources import Source
 from pymc_private.models.supports import is_whole
@@ -66,9 +65,11 @@ def _one_variable(private: PrivateModel) -> Conjugate | None:
     if not alone or model.potentials or len(model.observed_RVs) != 1:
         return None
     rv = model.observed_RVs[0]
-    if rv.name not in graph.factors or not _is_observed(model.rvs_to_values[rv], private):
-        return None
     source, shapes = private.sources[0], private.shapes
+    value = model.rvs_to_values[rv]
+    kept = is_kept(value, source.variable, source.domain, source.row_shape)
+    if rv.name not in graph.factors or not kept:
+        return None
     found = None
     if len(model.free_RVs) == 1:
         rule = RULES.get((kind_of(model.free_RVs[0]), kind_of(rv)))
@@ -78,13 +79,6 @@ def _one_variable(private: PrivateModel) -> Conjugate | None:
     if found is None or not _fits(found, source, shapes):
         return None
     return _spread(found, shapes)
-
-
-def _is_observed(value: Variable, private: PrivateModel) -> bool:
-    """Whether what is observed is the private variable itself, at most cast."""
-    while value.owner is not None and isinstance(getattr(value.owner.op, "scalar_op", None), Cast):
-        value = value.owner.inputs[0]
-    return value is private.sources[0].variable
 
 
 def _fits(found: Conjugate, source: Source, shapes: dict[str, tuple[int, ...]]) -> bool:

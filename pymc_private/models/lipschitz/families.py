@@ -12,16 +12,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
 from scipy.special import logit
 
-from pymc_private.analysis.own_names import own_name
 from pymc_private.errors import DomainError
 from pymc_private.models.domains.domain import Categories, Interval
+from pymc_private.models.laws import law_name
 from pymc_private.models.lipschitz.family import HAIR, Family, monomial
 from pymc_private.models.lipschitz.family_in_ball import normal_in_ball
 from pymc_private.models.lipschitz.family_of_tables import network
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.sources import constant_value
+from pymc_private.models.supports import BOXABLE, transform_name
 from pymc_private.privacy.model_constants import (
     beta_bernoulli_C,
     beta_binomial_c,
@@ -30,6 +32,9 @@ from pymc_private.privacy.model_constants import (
     normal_var_C,
 )
 from pymc_private.privacy.neighbors import SUBSTITUTE
+
+KNOWN = {*BOXABLE, "SimplexTransform"}
+"""Transforms that keep a prior whole on its box."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +61,24 @@ def recognize(private: PrivateModel) -> Family | None:
     """
     if private.graph.clip is not None or private.neighbors != SUBSTITUTE:
         return None
-    if private.theta_l is not None or private.graph.windows:
+    if private.theta_l is not None or private.graph.windows or not _is_prior(private):
         return None
     parts = _parts(private)
     found = None if parts is None else RULES[parts.likelihood, parts.prior](parts)
     return found or normal_in_ball(private) or network(private)
+
+
+def _is_prior(private: PrivateModel) -> bool:
+    """Whether every parameter follows its own prior on its box: nothing public bears on it.
+
+    The lemmas are about that prior. A likelihood of public data, a potential, or a region of what
+    another parameter is the prior of makes another law of it.
+    """
+    model, factors = private.base, private.graph.factors
+    parts = [*model.observed_RVs, *model.potentials]
+    above = set(ancestors([v for rv in model.free_RVs for v in rv.owner.inputs]))
+    known = all(transform_name(model, rv) in KNOWN for rv in model.free_RVs)
+    return known and all(v.name in factors for v in parts) and above.isdisjoint(model.free_RVs)
 
 
 def _parts(private: PrivateModel) -> _Parts | None:
@@ -74,7 +92,7 @@ def _parts(private: PrivateModel) -> _Parts | None:
         return None
     if model.potentials or source.row_shape != ():
         return None
-    likelihood, prior = own_name(outcomes[0].owner.op), own_name(theta.owner.op)
+    likelihood, prior = law_name(outcomes[0]), law_name(theta)
     if (likelihood, prior) not in RULES:
         return None
     hyper = [constant_value(v) for v in theta.owner.op.dist_params(theta.owner)]

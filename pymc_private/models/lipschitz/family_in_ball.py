@@ -21,10 +21,10 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import bounds
-from pymc_private.analysis.own_names import own_name
 from pymc_private.analysis.specialize import specialize
 from pymc_private.models.balls.quadratic import InBall, factors, norm, whole_in_ball
 from pymc_private.models.domains.ball import Ball
+from pymc_private.models.laws import law_name
 from pymc_private.models.lipschitz.family import HAIR, Family, monomial, monomials
 from pymc_private.models.lipschitz.variation import joint_value
 from pymc_private.models.private_model import PrivateModel
@@ -117,7 +117,7 @@ def _rows(private: PrivateModel) -> _Rows | None:
 
 def _is_apart(private: PrivateModel, rv: Variable) -> bool:
     """Whether a scalar has a plain exponential prior that no other prior reads."""
-    if own_name(rv.owner.op) != "ExponentialRV" or private.shapes[rv.name] != ():
+    if law_name(rv) != "ExponentialRV" or private.shapes[rv.name] != ():
         return False
     others = [other for other in private.base.free_RVs if other is not rv]
     return rv not in set(ancestors(others))
@@ -166,7 +166,7 @@ def _log_constant(private: PrivateModel, rows: _Rows) -> float:
 
     log p = (d / 2) log t - k t D^2 is concave in t, so it is least at an end.
     """
-    likelihoods = {own_name(rv.owner.op) for rv in private.base.observed_RVs}
+    likelihoods = {law_name(rv) for rv in private.base.observed_RVs}
     if not (likelihoods <= NORMAL and rows.low > 0.0 and math.isfinite(rows.high)):
         return math.inf
     square = rows.factor * (rows.far + rows.radius) ** 2

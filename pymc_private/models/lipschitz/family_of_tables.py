@@ -26,8 +26,8 @@ from scipy.special import logit
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis.intervals.indexing import TAKE
 from pymc_private.analysis.matching import scalar_op
-from pymc_private.analysis.own_names import own_name
 from pymc_private.errors import DomainError
+from pymc_private.models.laws import law_name
 from pymc_private.models.lipschitz.family import HAIR, Family, Points
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.sources import constant_value
@@ -122,14 +122,14 @@ def network(private: PrivateModel) -> Family | None:
 
 def _table(private: PrivateModel, outcome: Variable) -> _Table | None:
     """The table whose entries are the probabilities of an outcome."""
-    kind = own_name(outcome.owner.op)
+    kind = law_name(outcome)
     values = _uncast(private.base.rvs_to_values[outcome])
     sources = [s for s in private.sources if s.variable is values]
     if kind not in {"BernoulliRV", "CategoricalRV"} or len(sources) != 1:
         return None
     (probabilities,) = outcome.owner.op.dist_params(outcome.owner)
     prior = _picked_from(probabilities, set(private.base.free_RVs))
-    if prior is None or own_name(prior.owner.op) not in _priors(kind):
+    if prior is None or law_name(prior) not in _priors(kind):
         return None
     times = math.prod(sources[0].row_shape)
     return _Table(prior, private.box[str(prior.name)], times, kind == "BernoulliRV")
@@ -185,7 +185,7 @@ def _tail(private: PrivateModel, tables: list[_Table]) -> tuple[float, float, fl
 def _symmetric(table: _Table) -> float | None:
     """alpha of a Beta(alpha, alpha) prior on all of (0, 1), above 1; None otherwise."""
     whole = np.all(table.box.lower == 0.0) and np.all(table.box.upper == 1.0)
-    if own_name(table.prior.owner.op) != "BetaRV" or not whole:
+    if law_name(table.prior) != "BetaRV" or not whole:
         return None
     first, second = (constant_value(v) for v in table.prior.owner.op.dist_params(table.prior.owner))
     return first if first is not None and first == second and first > 1.0 else None

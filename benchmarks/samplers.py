@@ -99,7 +99,7 @@ def long_jobs() -> list[Job]:
     large = lambda: logistic(100_000, 100, 1.0, "0.0005")  # noqa: E731
     found = [
         ("proximal, n=1e5 d=100", large, pmp.Proximal(), 100),
-        ("the same, strict", large, pmp.Proximal(strict=True), 100),
+        ("the same, strict", large, pmp.Proximal(strict=True), 10),
     ]
     for backend in ("pymc", "nutpie"):
         if importlib.util.find_spec(backend) is not None:

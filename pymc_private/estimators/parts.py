@@ -137,6 +137,12 @@ def check_update(parts: Sequence[Part], plan: CountPlan) -> None:
     if not parts:
         return
     before = parts[-1].plan
+    if plan.guarantee.neighbors != before.guarantee.neighbors:
+        raise Incompatible(
+            "promises about different neighbors do not add; nothing was charged",
+            got=f"neighbors='{plan.guarantee.neighbors}' after '{before.guarantee.neighbors}'",
+            do="keep unit= and neighbors= as they were, or fit anew",
+        )
     if (before.method == "noisy") != (plan.method == "noisy"):
         raise Incompatible(
             "noisy counts and Dirichlet draws do not mix; nothing was charged",

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from pymc.logprob.abstract import _logprob
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import ancestors
 from pytensor.scalar.basic import Cast
 
 from pymc_private.analysis.own_names import own_name
 from pymc_private.models.domains.counts import Counts
 from pymc_private.models.domains.domain import Categories, Domain
 
+INF = math.inf
+SUPPORTS = {
+    "bernoulli": (0.0, 1.0),
+    "binomial": (0.0, INF),  # up to the number of trials
+    "geometric": (1.0, INF),
+    "poisson": (0.0, INF),
+    "exponential": (0.0, INF),
+    "normal": (-INF, INF),
+    "laplace": (-INF, INF),
+    "mvnormal": (-INF, INF),
+    "categorical": (0.0, INF),  # below the number of categories
+    "multinomial": (0.0, INF),
+}
+"""Where a likelihood is not zero."""
+CONTINUOUS = ("exponential", "normal", "laplace", "mvnormal")
 EXACT = {"float64": 2.0**53, "float32": 2.0**24, "float16": 2.0**11}
 """Up to where floats hold every whole number."""
 
@@ -28,10 +45,20 @@ def law_name(rv: Variable) -> str:
     return name if _is_pymcs(_logprob.dispatch(type(rv.owner.op))) else f"{name} of the user's"
 
 
+def kind_of(rv: Variable) -> str:
+    """Name of a distribution, in lower case."""
+    return law_name(rv).removesuffix("RV").lower()
+
+
 def _is_pymcs(function: Callable) -> bool:
     inside = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
     own = str(getattr(function, "__module__", "")).split(".")[0] == "pymc"
     return own and all(_is_pymcs(part) for part in inside if callable(part))
+
+
+def is_constant(variable: Variable) -> bool:
+    """Whether constants alone are what a variable is computed from."""
+    return all(isinstance(v, Constant) for v in ancestors([variable]) if v.owner is None)
 
 
 def casts_of(value: Variable, variable: Variable) -> list[str] | None:
@@ -72,6 +99,14 @@ def is_kept(value: Variable, variable: Variable, domain: Domain, row: tuple[int,
     whole = is_whole_numbers(variable, domain)
     kinds = [str(variable.type.dtype), *casts]
     return all(_keeps(old, new, ends, whole) for old, new in pairwise(kinds))
+
+
+def is_given(rv: Variable, variable: Any, domain: Domain, row: tuple[int, ...]) -> bool:
+    """Whether every record of a domain is one that a known distribution can give."""
+    low, high = SUPPORTS.get(kind_of(rv), (math.nan, math.nan))
+    ends = domain.bounds(row)
+    inside = bool(np.all(ends.lower >= low) and np.all(ends.upper <= high))
+    return inside and (kind_of(rv) in CONTINUOUS or is_whole_numbers(variable, domain))
 
 
 def is_whole_numbers(variable: Any, domain: Domain) -> bool:

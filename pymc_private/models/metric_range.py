@@ -90,7 +90,7 @@ class _Steepest:
             return self._largest(self.record.value, SUBSTITUTION, others)
         if is_discrete(source):
             return self._step_by_step(source, kind)
-        self._refuse_jumps(source)
+        self._refuse_jumps(source, self.record.value, "the likelihood")
         if callable(kind):
             return self._along_statistic(source, kind)
         return self._along_norm(source, str(kind))
@@ -176,7 +176,9 @@ class _Steepest:
         f must be strictly monotone: then Cauchy's mean-value theorem gives the bound.
         """
         data = self.record.data[source.name]
-        slope = _gradient(statistic_of(kind, data), data)
+        statistic = statistic_of(kind, data)
+        self._refuse_jumps(source, statistic, "the statistic")  # its slope tells of no jump
+        slope = _gradient(statistic, data)
         quotient = simplify([_gradient(self.record.value, data) / slope])[0]
         if data in set(ancestors([quotient])):
             fact = bounds([slope], self.whole)[slope]
@@ -206,13 +208,12 @@ class _Steepest:
             found = max(found, step.found / distance if distance else 0.0)
         return Steepness(best, found)
 
-    def _refuse_jumps(self, source: Source) -> None:
-        """The mean-value theorem wants a continuous function of the variable."""
-        data, value = self.record.data[source.name], self.record.value
-        moving = moving_variables([value], [data])
+    def _refuse_jumps(self, source: Source, value: Variable, words: str) -> None:
+        """The mean-value theorem wants continuous functions of the variable."""
+        moving = moving_variables([value], [self.record.data[source.name]])
         if not is_continuous(value, moving, bounds([value], self.whole)):
             raise NotCertified(
-                f"the likelihood is not proved continuous in '{source.name}' on its domain",
+                f"{words} is not proved continuous in '{source.name}' on its domain",
                 blame=(source.name,),
                 cure="trim the parameters, declare a smaller domain, or measure by 'hamming'",
             )

@@ -24,6 +24,7 @@ from pymc_private.analysis.rebuild import rebuild
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.domains.domain import Categories, Domain
 from pymc_private.models.domains.draws import uniform
+from pymc_private.models.laws import casts_of
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.sources import Source, root
 from pymc_private.privacy.neighbors import ADD_REMOVE
@@ -110,6 +111,8 @@ def _observed(private: PrivateModel) -> dict[Source, Variable]:
         source = variables.get(root(private.base.rvs_to_values[rv]))
         if source is None:
             continue
+        if casts_of(private.base.rvs_to_values[rv], source.variable) is None:
+            raise _no_generator(f"'{rv.name}' is observed through a function of the data")
         if source in found:
             raise _no_generator(f"'{source.name}' is observed twice")
         found[source] = rv

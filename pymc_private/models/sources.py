@@ -17,7 +17,7 @@ from pytensor.tensor.variable import TensorConstant
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.errors import DomainError
 from pymc_private.models.domains.domain import Categories, Domain
-from pymc_private.models.laws import casts_of, law_name
+from pymc_private.models.laws import casts_of, is_constant, law_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,8 @@ def _observed(model: pm.Model, variable: Variable, rvs: Sequence[Variable]) -> C
 def root(value: Variable) -> Variable:
     """The array behind a value variable (PyMC puts a Cast above integer `pm.Data`)."""
     while value.owner is not None:
-        value = value.owner.inputs[0]
+        inputs = value.owner.inputs
+        value = next((v for v in inputs if not is_constant(v)), inputs[0])
     return value
 
 

@@ -37,6 +37,8 @@ def transform_name(model: pm.Model, rv: Variable) -> str:
     name = own_name(transform)
     if name == ZERO_SUM and len(transform.zerosum_axes) > 1:
         return f"{name} over {len(transform.zerosum_axes)} axes"
+    if name == ORDERED and (transform.positive or not transform.ascending):
+        return f"{name}, positive or descending"
     return "Interval" if name in INTERVALS else name
 
 

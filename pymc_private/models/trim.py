@@ -53,9 +53,10 @@ def trim(
         Instead: a central box of every free variable that holds about this much prior probability.
     lipschitz : float, nats
         Instead: the parameters at which replacing one record by any other changes its
-        log-likelihood by at most L (under add/remove: at which it is at most L in absolute value),
-        at power 1. Then R is at most 2 L (T24). The outermost 1e-9 of each coordinate's prior are
-        left out too, so that the set lies in a finite box.
+        log-likelihood by at most L (under add/remove: at which it is at most L in absolute value,
+        without the terms that read no parameter), at power 1. Then R is at most 2 L (T24). The
+        outermost 1e-9 of each coordinate's prior are left out too, so that the set lies in a
+        finite box.
     shape : {"set", "box"}
         Of the region of `lipschitz=`: the whole set, for exact samplers, which reject what lies
         outside; or a box within it, for samplers that follow gradients, which a wall stops.
@@ -72,7 +73,7 @@ def trim(
         Unknown names, empty regions, mass outside (0, 1), an improper prior where a mass is asked
         for, L that is not positive or below every value found, or not exactly one region.
     Unsupported
-        A discrete, ordered or Cholesky-valued variable, whose region is no box. A likelihood for
+        A discrete variable, or one whose transform's walls are not known. A likelihood for
         which intervals do not tell L as a function of the parameters.
 
     References

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -15,9 +14,8 @@ from scipy.special import expit
 
 from pymc_private.analysis.affine import Kind, kinds
 from pymc_private.analysis.rows import Concrete
-from pymc_private.models.conjugacy.patterns import arguments_of, elementwise_of, kind_of, numbers_of
-from pymc_private.models.conjugacy.posterior import CONTINUOUS, SUPPORTS
-from pymc_private.models.laws import is_kept, is_whole_numbers
+from pymc_private.models.conjugacy.patterns import arguments_of, elementwise_of, numbers_of
+from pymc_private.models.laws import is_given, is_kept, kind_of
 from pymc_private.models.power import float_down
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.single_record import SingleRecord
@@ -72,14 +70,11 @@ def special_form(
 
 def _observed(private: PrivateModel, rv: Variable, record: SingleRecord) -> Variable | None:
     """The record's entry that a likelihood observes as it is, of a domain that it can give."""
-    value, law = private.base.rvs_to_values[rv], kind_of(rv)
-    low, high = SUPPORTS.get(law, (math.nan, math.nan))
+    value = private.base.rvs_to_values[rv]
     for source in private.sources:
-        if is_kept(value, source.variable, source.domain, source.row_shape):
-            ends = source.domain.bounds(source.row_shape)
-            inside = bool(np.all(ends.lower >= low) and np.all(ends.upper <= high))
-            whole = law in CONTINUOUS or is_whole_numbers(source.variable, source.domain)
-            return record.data[source.name] if inside and whole else None
+        what = source.variable, source.domain, source.row_shape
+        if is_kept(value, *what):
+            return record.data[source.name] if is_given(rv, *what) else None
     return None
 
 

@@ -194,7 +194,9 @@ class Kernel:
     ) -> Center | None:
         if self.sums is None:
             return None
-        return self.sums.at(mode, u, self.own * mode + (mode - y) / self.eta - slope)
+        own, noise = self.own * mode, (mode - y) / self.eta
+        parts = np.abs(own) + np.abs(noise) + np.abs(slope)
+        return self.sums.at(mode, u, own + noise - slope, parts)
 
     def _accepts(
         self, center: Center | None, u: np.ndarray, k: np.ndarray, delta: np.ndarray,

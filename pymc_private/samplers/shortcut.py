@@ -12,6 +12,7 @@ such roundings, the bends are added up after all: both ways decide alike.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,8 @@ from pymc_private.samplers.curves import Curve, Exponential, Logistic
 EPS = 2.0**-52
 MOST_NATS = 600.0
 """Of a product of numbers 1 + e^u: doubles hold 709."""
+BLOCK, LONGEST_SUM = 128, 1024
+"""Numbers that are added one by one, and roundings of the longest chain of sums of sums."""
 AT_ONCE = 2**15
 """Numbers in one piece of a sum, which stay in the processor's cache."""
 
@@ -40,6 +43,7 @@ class Shortcut:
     def __init__(self, rows: np.ndarray, offset: np.ndarray, curve: Logistic | Exponential) -> None:
         self.rows, self.offset, self.curve = rows, offset, curve
         self.outcome = curve.weight * (curve.y @ rows)
+        self.largest = curve.weight * (np.abs(curve.y) @ np.abs(rows))
         self.reach = float(np.max(np.abs(rows).sum(axis=1), initial=0.0))
         self.far = float(np.max(np.abs(offset), initial=0.0))
 
@@ -52,9 +56,12 @@ class Shortcut:
             return cls(rows, offset, curve)
         return None
 
-    def at(self, x: np.ndarray, u: np.ndarray, push: np.ndarray) -> Center:
-        """Stand at x, (chains, d), with predictors u and gradient `push` of sum h(u)."""
-        return Center(self, x, self.total(u), self.outcome - push)
+    def at(self, x: np.ndarray, u: np.ndarray, push: np.ndarray, parts: np.ndarray) -> Center:
+        """Stand at x, (chains, d), with predictors u.
+
+        `push` is the gradient of sum h(u), and `parts` the size of what it was computed from.
+        """
+        return Center(self, x, self.total(u), self.outcome - push, self.largest + parts)
 
     def total(self, u: np.ndarray) -> np.ndarray:
         """w sum L(u) of every chain; infinite or NaN where doubles cannot tell."""
@@ -72,13 +79,15 @@ class Center:
     sums : Shortcut
     x : array, shape (chains, d)
     total : array, shape (chains,)
-    p : array, shape (chains, d)
+    p, parts : array, shape (chains, d)
+        The gradient of w sum L, and the size of what it was computed from.
     """
 
     sums: Shortcut
     x: np.ndarray
     total: np.ndarray
     p: np.ndarray
+    parts: np.ndarray
 
     def decide(
         self, k: np.ndarray, delta: np.ndarray, limit: np.ndarray
@@ -91,21 +100,28 @@ class Center:
             bends = total - self.total[k] - np.sum(self.p[k] * delta, axis=1)
             widest = np.abs(self.x[k]).max(axis=1) + np.abs(delta).max(axis=1)
             size = (s.curve.weight * n + total + self.total[k]) * (1.0 + s.far + s.reach * widest)
-            sure = np.abs(bends - limit) > 16.0 * EPS * (d + 64.0) * size
+            size += np.sum(self.parts[k] * np.abs(delta), axis=1)
+            sure = np.abs(bends - limit) > 16.0 * EPS * (d + LONGEST_SUM) * size
             return bends < limit, sure
 
 
 def _exponentials(u: np.ndarray) -> np.ndarray:
     """Sum of e^u over rows."""
-    step = _step(u)
-    return sum((np.exp(u[a : a + step]).sum(axis=0) for a in range(0, len(u), step)), _zero(u))
+    step, total = max(_step(u) // BLOCK, 1) * BLOCK, _zero(u)
+    for a in range(0, len(u), step):
+        part = np.exp(u[a : a + step])
+        whole = len(part) // BLOCK * BLOCK
+        total += part[:whole].reshape(-1, BLOCK, u.shape[1]).sum(axis=1).sum(axis=0)
+        total += part[whole:].sum(axis=0)
+    return total
 
 
 def _softplus(u: np.ndarray) -> np.ndarray:
     """Sum of log(1 + e^u) over rows: products of many factors are taken before their logarithm."""
-    factors = int(MOST_NATS / (1.0 + max(float(np.max(u, initial=0.0)), 0.0)))
-    if factors < 2 or not np.isfinite(u).all():
-        return np.logaddexp(0.0, u).sum(axis=0)
+    top = float(np.max(u, initial=0.0))
+    factors = int(MOST_NATS / (1.0 + top)) if math.isfinite(top) else 0
+    if factors < 2:
+        return np.logaddexp(0.0, u.T).sum(axis=1)
     step, total = max(_step(u) // factors, 1) * factors, _zero(u)
     for a in range(0, len(u), step):
         part = np.exp(u[a : a + step])

@@ -192,3 +192,46 @@ def test_a_density_registered_for_one_of_pymcs_is_seen():
     finally:
         _logprob.register(op, before)
     assert law_name(pm.Bernoulli.dist(0.5)) == "BernoulliRV"
+
+
+# ---- lemmas are of what is observed -----------------------------------------------------------
+def in_exponential(observed, domain):
+    with pm.Model(coords={"r": range(4)}) as model:
+        y = pm.Data("Y", np.array([0.9, 0.5, 0.8, 0.7]), dims="r")
+        pm.Exponential("y", lam=pm.Exponential("t", 1.0), observed=observed(y))
+    private = pmp.privatize(model, records="r", domain={"Y": domain})
+    return pmp.trim(private, box={"t": (0.5, 2.0)})
+
+
+def coins_in(observed, domain):
+    with pm.Model(coords={"r": range(6)}) as model:
+        y = pm.Data("Y", COINS, dims="r")
+        pm.Bernoulli("y", pm.Beta("t", 2, 2), observed=observed(y))
+    return pmp.privatize(model, records="r", domain={"Y": domain})
+
+
+@pytest.mark.parametrize(
+    ("build", "observed", "domain", "proved"),
+    [
+        (in_exponential, lambda y: y, pmp.Interval(0, 1), True),
+        (in_exponential, lambda y: y**-1.0, pmp.Interval(0, 1), False),
+        (in_exponential, lambda y: y + 100, pmp.Interval(0, 1), False),
+        (coins_in, lambda y: y, pmp.Categories([0, 1]), True),
+        (coins_in, lambda y: y, pmp.Interval(0, 5), False),
+        (coins_in, lambda y: 2 * y, pmp.Categories([0, 1]), False),
+    ],
+)
+def test_a_lemma_is_of_records_that_its_likelihood_observes(build, observed, domain, proved):
+    assert lipschitz_tail(build(observed, domain), draws=20).is_proved is proved
+
+
+def test_records_are_not_simulated_through_a_function():
+    from pymc_private.errors import Unsupported
+    from pymc_private.models.simulation import _observed
+
+    with pm.Model(coords={"r": range(4)}) as model:
+        y = pm.Data("Y", np.full(4, 10.0), dims="r")
+        pm.Normal("y", pm.Normal("b", 0, 1), 1, observed=pt.log(y))
+    private = pmp.privatize(model, records="r", domain={"Y": (1, 1000)})
+    with pytest.raises(Unsupported, match="through a function"):
+        _observed(private)

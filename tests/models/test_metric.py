@@ -246,3 +246,21 @@ def test_the_grid_whose_rounding_is_priced_per_record_takes_no_metric():
     private = pmp.trim(private, box={"rate": (0.5, 2)})
     with pytest.raises(pmp.Unsupported, match="grid"):
         pmp.calibrate(private, epsilon=1, sampler="grid")
+
+
+@pytest.mark.parametrize(
+    "jump",
+    [
+        lambda y: pt.mod(y, 1.0),
+        lambda y: y - pt.floor(y),
+        lambda y: y - pt.round(y),
+        lambda y: y - 2.0 * pt.switch(y > 0, 1.0, 0.0),
+    ],
+)
+def test_a_statistic_that_jumps_is_no_distance(jump):
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("t", 0, 1), 1.0, observed=np.zeros(5))
+    metric = pmp.Metric({"y": jump})
+    private = pmp.privatize(model, records={"y": 0}, domain={"y": (-1, 1)}, neighbors=metric)
+    with pytest.raises(pmp.NotCertified, match="statistic is not proved continuous"):
+        pmp.certify(pmp.trim(private, box={"t": (0.5, 3.0)}))

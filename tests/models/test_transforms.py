@@ -102,3 +102,32 @@ def test_the_mass_of_a_prior_that_a_transform_cuts_is_not_told_from_the_whole_on
 
     with pytest.raises(Unsupported, match="cuts a prior"):
         prior_mass(pmp.trim(declared(build), box={"mu": (0.0, 0.9)}))
+
+
+# ---- ordered vectors --------------------------------------------------------------------------
+def cutpoints(mu=0.0, **transform):
+    with pm.Model() as model:
+        words = {"initval": np.array([-1.0, 0.0, 1.0])} if not transform else {}
+        kind = TRANSFORMS.Ordered(**transform)
+        c = pm.Normal("c", mu, 2.0, shape=3, transform=kind, **words)
+        pm.Normal("y", c.sum(), 1.0, observed=Y)
+    return pmp.privatize(model, records={"y": 0}, domain={"y": (-3.0, 3.0)})
+
+
+def test_the_mass_of_ordered_vectors_is_that_of_the_ordered_prior():
+    box = {"c": (np.array([-3.0, -1.0, 1.0]), np.array([-1.0, 1.0, 3.0]))}
+    draws = np.random.default_rng(1)
+    for mu in (0.0, np.array([-1.0, 0.0, 1.0])):
+        kept = draws.normal(mu, 2.0, (400_000, 3))
+        kept = kept[(np.diff(kept) > 0).all(axis=1)]
+        truth = float(((kept >= box["c"][0]) & (kept <= box["c"][1])).all(axis=1).mean())
+        mass = prior_mass(pmp.trim(cutpoints(mu), box=box))
+        assert mass.lower - 0.005 <= truth <= mass.upper + 0.005
+    with pytest.raises(Unsupported, match="seldom in order"):
+        prior_mass(pmp.trim(cutpoints(np.array([20.0, 0.0, -20.0])), box=box))
+
+
+@pytest.mark.parametrize("transform", [{"ascending": False}, {"positive": True}])
+def test_other_orders_are_not_taken_for_the_ascending_one(transform):
+    with pytest.raises(Unsupported):
+        pmp.trim(cutpoints(2.0, **transform), box={"c": (np.arange(3.0), np.arange(3.0) + 0.9)})

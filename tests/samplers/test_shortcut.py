@@ -12,16 +12,20 @@ N, D, CHAINS = 4000, 5, 30
 CURVES = {"logistic": Logistic, "exponential": Exponential}
 
 
-def trial(name, seed=0, scale=1.0, weight=0.01):
+def trial(name, seed=0, scale=1.0, weight=0.01, y=None, equal=False, chains=CHAINS):
     """A shortcut at 30 centers, moves, and their bends added up one by one."""
     rng = np.random.default_rng(seed)
     rows, offset = rng.normal(size=(N, D)) * scale, rng.normal(size=N)
-    curve = CURVES[name](rng.integers(0, 2, N).astype(float), weight)
+    if equal:
+        rows[:], offset[:] = rows[0], 0.1
+    y = rng.integers(0, 2, N).astype(float) if y is None else np.full(N, y)
+    curve = CURVES[name](y, weight)
     sums = Shortcut.of(rows, offset, curve)
-    x, delta = rng.normal(size=(CHAINS, D)), 0.3 * rng.normal(size=(CHAINS, D))
+    x, delta = rng.normal(size=(chains, D)), 0.3 * rng.normal(size=(chains, D))
     u = rows @ x.T + offset[:, None]
     with np.errstate(all="ignore"):
-        center = sums.at(x, u, curve.slope(u).T @ rows)
+        push = curve.slope(u).T @ rows
+        center = sums.at(x, u, push, np.abs(push))
         bends = curve.bend(u, rows @ delta.T).sum(axis=0)
     return center, delta, bends
 
@@ -37,6 +41,21 @@ def test_what_is_sure_is_right(name, scale):
         assert np.array_equal(accepted[sure], (bends < limit)[sure])
         if abs(away) > 1e-7 and scale <= 1.0:
             assert sure.all()
+
+
+@pytest.mark.parametrize("name", CURVES)
+@pytest.mark.parametrize("chains", [1, 2, 30])
+@pytest.mark.parametrize(
+    "case", [{"equal": True}, {"y": 1e6, "weight": 1e-5}, {"equal": True, "weight": 1.0}]
+)
+def test_sums_of_equal_rows_and_of_large_outcomes(name, chains, case):
+    center, delta, bends = trial(name, chains=chains, **case)
+    for away in 10.0 ** np.arange(-15.0, 0.0):
+        for sign in (-1.0, 1.0):
+            limit = bends + sign * away
+            accepted, sure = center.decide(np.arange(chains), delta, limit)
+            assert np.array_equal(accepted[sure], (bends < limit)[sure])
+    assert sure.all()
 
 
 @pytest.mark.parametrize("name", CURVES)

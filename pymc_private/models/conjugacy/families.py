@@ -19,11 +19,11 @@ from pymc_private.models.conjugacy.patterns import (
     fractions_of,
     inverse_of,
     is_it,
-    kind_of,
     multiple_of,
     numbers_of,
     precision_of,
 )
+from pymc_private.models.laws import kind_of
 from pymc_private.models.power import float_down
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.sources import constant_value

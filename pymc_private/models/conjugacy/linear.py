@@ -21,8 +21,9 @@ from pymc_private.analysis.intervals.indexing import TAKE
 from pymc_private.analysis.intervals.shape import MOVERS
 from pymc_private.analysis.rows import Concrete
 from pymc_private.models.conjugacy.families import Conjugate
-from pymc_private.models.conjugacy.patterns import Numbers, arguments_of, fractions_of, kind_of
+from pymc_private.models.conjugacy.patterns import Numbers, arguments_of, fractions_of
 from pymc_private.models.coupling.pinning import public_data
+from pymc_private.models.laws import kind_of
 from pymc_private.models.power import float_down
 from pymc_private.models.private_model import PrivateModel
 

@@ -12,16 +12,10 @@ from pytensor.scalar.basic import Abs, Mul, Pow, Reciprocal, Sign, Sqrt, TrueDiv
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 
 from pymc_private.analysis.rows import Concrete
-from pymc_private.models.laws import law_name
 from pymc_private.models.sources import constant_value
 
 Numbers = np.ndarray
 """Fractions in an object array, unless a docstring says otherwise."""
-
-
-def kind_of(rv: Variable) -> str:
-    """Name of a distribution, in lower case."""
-    return law_name(rv).removesuffix("RV").lower()
 
 
 def arguments_of(rv: Variable) -> list[Variable]:

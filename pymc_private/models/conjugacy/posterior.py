@@ -6,35 +6,18 @@ numbers: a match is a proof. Nothing here reads data but `Conjugate.posterior`.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
 
 from pymc_private.models.conjugacy.families import RULES, Conjugate, normal_gamma
 from pymc_private.models.conjugacy.linear import linear_regression
-from pymc_private.models.conjugacy.patterns import kind_of
-from pymc_private.models.laws import is_kept
+from pymc_private.models.laws import CONTINUOUS, SUPPORTS, is_kept, kind_of
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.sources import Source
 from pymc_private.models.supports import is_whole
 
 __all__ = ["Conjugate", "recognize"]
-
-INF = math.inf
-SUPPORTS = {
-    "bernoulli": (0.0, 1.0),
-    "binomial": (0.0, INF),  # up to the number of trials
-    "geometric": (1.0, INF),
-    "poisson": (0.0, INF),
-    "exponential": (0.0, INF),
-    "normal": (-INF, INF),
-    "mvnormal": (-INF, INF),
-    "categorical": (0.0, INF),
-    "multinomial": (0.0, INF),
-}
-"""Where a likelihood is not zero."""
-CONTINUOUS = ("exponential", "normal", "mvnormal")
 
 
 def recognize(private: PrivateModel) -> Conjugate | None:

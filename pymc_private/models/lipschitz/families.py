@@ -17,7 +17,7 @@ from scipy.special import logit
 
 from pymc_private.errors import DomainError
 from pymc_private.models.domains.domain import Categories, Interval
-from pymc_private.models.laws import law_name
+from pymc_private.models.laws import is_given, is_kept, law_name
 from pymc_private.models.lipschitz.family import HAIR, Family, monomial
 from pymc_private.models.lipschitz.family_in_ball import normal_in_ball
 from pymc_private.models.lipschitz.family_of_tables import network
@@ -96,11 +96,12 @@ def _parts(private: PrivateModel) -> _Parts | None:
     if (likelihood, prior) not in RULES:
         return None
     hyper = [constant_value(v) for v in theta.owner.op.dist_params(theta.owner)]
-    if any(value is None for value in hyper) or not isinstance(
-        source.domain, Interval | Categories
-    ):
-        return None
     (outcome,), box, ends = outcomes, private.box[theta.name], source.domain.bounds(())
+    what = source.variable, source.domain, ()
+    observed = is_kept(model.rvs_to_values[outcome], *what) and is_given(outcome, *what)
+    known = isinstance(source.domain, Interval | Categories) and None not in hyper
+    if not (observed and known):
+        return None
     return _Parts(
         n=private.n,
         name=theta.name,

@@ -166,8 +166,9 @@ def _log_constant(private: PrivateModel, rows: _Rows) -> float:
 
     log p = (d / 2) log t - k t D^2 is concave in t, so it is least at an end.
     """
-    likelihoods = {law_name(rv) for rv in private.base.observed_RVs}
-    if not (likelihoods <= NORMAL and rows.low > 0.0 and math.isfinite(rows.high)):
+    alone = len(private.graph.factors) == 1  # one factor t^(1/2) for each entry
+    normal = {law_name(rv) for rv in private.base.observed_RVs} <= NORMAL
+    if not (alone and normal and rows.low > 0.0 and math.isfinite(rows.high)):
         return math.inf
     square = rows.factor * (rows.far + rows.radius) ** 2
     wide = rows.size / 2.0 * math.log(rows.high / rows.low) + square * rows.low

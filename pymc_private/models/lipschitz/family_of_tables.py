@@ -27,7 +27,7 @@ from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis.intervals.indexing import TAKE
 from pymc_private.analysis.matching import scalar_op
 from pymc_private.errors import DomainError
-from pymc_private.models.laws import law_name
+from pymc_private.models.laws import casts_of, is_given, is_kept, law_name
 from pymc_private.models.lipschitz.family import HAIR, Family, Points
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.sources import constant_value
@@ -123,23 +123,22 @@ def network(private: PrivateModel) -> Family | None:
 def _table(private: PrivateModel, outcome: Variable) -> _Table | None:
     """The table whose entries are the probabilities of an outcome."""
     kind = law_name(outcome)
-    values = _uncast(private.base.rvs_to_values[outcome])
-    sources = [s for s in private.sources if s.variable is values]
-    if kind not in {"BernoulliRV", "CategoricalRV"} or len(sources) != 1:
+    value = private.base.rvs_to_values[outcome]
+    found = [s for s in private.sources if casts_of(value, s.variable) is not None]
+    if kind not in {"BernoulliRV", "CategoricalRV"} or len(found) != 1:
+        return None
+    what = found[0].variable, found[0].domain, found[0].row_shape
+    if not (is_kept(value, *what) and is_given(outcome, *what)):
         return None
     (probabilities,) = outcome.owner.op.dist_params(outcome.owner)
     prior = _picked_from(probabilities, set(private.base.free_RVs))
     if prior is None or law_name(prior) not in _priors(kind):
         return None
-    times = math.prod(sources[0].row_shape)
+    last = private.shapes[str(prior.name)][-1] - 1 if kind == "CategoricalRV" else 1
+    if np.max(found[0].domain.bounds(found[0].row_shape).upper) > last:
+        return None
+    times = math.prod(found[0].row_shape)
     return _Table(prior, private.box[str(prior.name)], times, kind == "BernoulliRV")
-
-
-def _uncast(variable: Variable) -> Variable:
-    """The data behind a change of type."""
-    while isinstance(scalar_op(variable), ps.Cast):
-        variable = variable.owner.inputs[0]
-    return variable
 
 
 def _priors(likelihood: str) -> set[str]:

@@ -268,7 +268,10 @@ def _agrees(private: PrivateModel, family: Family, points: dict[str, np.ndarray]
     except Unsupported:
         return False
     stated = family.ell(tried)
-    rest = 1e-9 * float(np.max(np.abs(proved), initial=0.0))  # of a likelihood of any weight
+    finite = proved[np.isfinite(proved)]
+    if not len(finite):  # nothing is proved of the graph, and nothing can agree with that
+        return False
+    rest = 1e-9 * float(np.max(np.abs(finite)))  # of a likelihood of any weight
     is_below = bool(np.all(proved <= stated * (1.0 + AGREEMENT) + rest))
     return is_below and (not family.is_exact or np.allclose(proved, stated, AGREEMENT, rest))
 

@@ -224,3 +224,9 @@ def test_the_report_reads_it():
     text = repr(pmp.report(release))
     assert "T26" in text
     assert "p_age" in text
+
+
+@pytest.mark.parametrize("call", [pmp.dirichlet, pmp.noisy_counts])
+def test_the_path_of_a_ledger_is_no_ledger(call):
+    with pytest.raises(pmp.DomainError, match=r"pmp.Ledger\('study.sqlite', epsilon"):
+        call(COUNTS, epsilon=1, delta=1e-5, ledger="study.sqlite")

@@ -258,7 +258,7 @@ def _charged(
     try:
         return ledger.charge(cost, label, delta=at, name=where.name, key=key)
     except BudgetExceeded as error:
-        raise explained(error, offer.delta, ledger) from None
+        raise explained(error, cost, offer.delta, ledger) from None
 
 
 def _paid(offer: Offer, ledger: Ledger, entry: Entry) -> Release:

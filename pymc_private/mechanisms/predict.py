@@ -88,8 +88,8 @@ def predict(
     Raises
     ------
     DomainError
-        No model, or no such variable; a covariate that is missing, unknown or written into the model as an
-        array; a parameter that was not released; covariates of shapes that do not fit.
+        No model, or no such variable; a covariate that is missing, unknown or written into the
+        model as an array; a parameter that was not released; covariates of shapes that do not fit.
 
     Notes
     -----

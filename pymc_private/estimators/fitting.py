@@ -17,7 +17,7 @@ from pymc_private.estimators.cautions import refuse_refits, warn_of_edges, warn_
 from pymc_private.estimators.columns import Column
 from pymc_private.estimators.counts import Families, count_tables
 from pymc_private.estimators.parts import OTHERS, Part, assuming, check_update, paid, together
-from pymc_private.mechanisms.charging import Where
+from pymc_private.mechanisms.charging import Where, check_ledger
 from pymc_private.mechanisms.dirichlet import plan_for
 from pymc_private.mechanisms.release import Release
 from pymc_private.mechanisms.tables.contents import drawn_content, noise_content
@@ -92,6 +92,7 @@ class CountEstimator(BaseEstimator):
     ) -> None:
         """Count, charge, release, and keep the tables; `records` is "first", "new" or "same"."""
         parts = [] if records == "first" else list(self._fitted())
+        check_ledger(self.ledger)
         refuse_refits(self.ledger, self.random_state, self.name)
         budget = CountBudget.of(
             None if self.rdp or self.zcdp else self.epsilon, self.delta, self.rdp, self.zcdp

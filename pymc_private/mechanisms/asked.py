@@ -9,7 +9,7 @@ from pymc_private.errors import DomainError
 from pymc_private.mechanisms.calibrate import at_cost, calibrate
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel, privatize
-from pymc_private.samplers.choose import AUTO
+from pymc_private.samplers.choose import AUTO, check_sampler
 
 MEANINGLESS = {
     "tune": "exact draws need no warm-up; remove it",
@@ -84,6 +84,7 @@ def as_plan(
 
 def _refuse_other_sampler(plan: Plan, sampler: Any, strict: bool) -> None:
     """A sampler named beside a plan must be the plan's own."""
+    check_sampler(sampler)
     named = sampler if isinstance(sampler, str) else sampler.name
     same = named in (AUTO, plan.sampler) and (isinstance(sampler, str) or sampler == plan.method)
     if not same or (strict and not plan.certificate.terms.strict):

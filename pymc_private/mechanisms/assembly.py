@@ -17,6 +17,7 @@ from pymc_private.mechanisms.computed import deterministics
 from pymc_private.mechanisms.guards import check_names
 from pymc_private.mechanisms.luggage import check_posterior
 from pymc_private.mechanisms.release import Release
+from pymc_private.mechanisms.storage import try_place
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel
@@ -165,17 +166,20 @@ def check_destination(save: str | os.PathLike[str] | None, *, overwrite: bool) -
     """
     if save is None:
         return
-    folder = Path(save).resolve().parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
+    try:
+        is_folder, exists = Path(save).is_dir(), Path(save).exists()
+        if not is_folder:
+            try_place(save)
+    except (OSError, ValueError) as error:  # a name with a null character is a ValueError
         raise DomainError(
             "the release cannot be saved there",
-            got=folder.name,
+            got=f"{Path(save).name} in {Path(save).absolute().parent.name}: {type(error).__name__}",
             allowed="a file in a folder that exists and can be written",
             do="make the folder first; nothing was charged",
-        )
-    if Path(save).is_dir():
+        ) from error
+    if is_folder:
         raise DomainError("a release is saved as a file", got=f"the folder {Path(save).name}")
-    if Path(save).exists() and not overwrite:
+    if exists and not overwrite:
         raise Incompatible(
             "a file is there already, and a new draw would replace it",
             got=Path(save).name,

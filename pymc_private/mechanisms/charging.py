@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from pymc_private.errors import BudgetExceeded, DomainError, Incompatible, PrivacyWarning
+import numpy as np
+
+from pymc_private.errors import (
+    BudgetExceeded,
+    DomainError,
+    Incompatible,
+    PrivacyWarning,
+    PymcPrivateError,
+)
 from pymc_private.mechanisms import assembly, drawing
 from pymc_private.mechanisms.refusals import endless, explained
 from pymc_private.mechanisms.release import Release
@@ -46,10 +54,50 @@ class Where:
     covered: frozenset[str] = frozenset()
     keep: bool = True
 
+    def __post_init__(self) -> None:
+        check_ledger(self.ledger)
+        if self.save is not None and not isinstance(self.save, str | os.PathLike):
+            raise DomainError(
+                "save= is the path of a file; nothing was charged",
+                got=type(self.save).__name__,
+                do="save='release.nc', for example",
+            )
+        try:
+            np.random.default_rng(self.random_seed)
+        except (TypeError, ValueError):
+            raise DomainError(
+                "random_seed is a whole number; nothing was charged",
+                got=repr(self.random_seed)[:60],
+                allowed="0, 1, 2, ..., for draws that are NOT PRIVATE; None for private ones",
+            ) from None
+
     @property
     def stored(self) -> bool:
         """Whether the release will be written anywhere."""
         return self.keep or self.name is not None or self.save is not None
+
+
+def check_ledger(ledger: Any) -> None:
+    """Refuse what is no ledger, such as the path of one.
+
+    Raises
+    ------
+    DomainError
+        Nothing was charged.
+    """
+    if ledger is None or isinstance(ledger, Ledger):
+        return
+    is_path = isinstance(ledger, str | os.PathLike)
+    place = f"{os.fspath(ledger)!r}" if is_path else ""
+    raise DomainError(
+        "this is no ledger; nothing was charged",
+        got=f"{type(ledger).__name__} {place}".rstrip(),
+        allowed="a pmp.Ledger",
+        do=f"pmp.Ledger({place}, epsilon=..., delta=..., neighbors=...), or "
+        f"pmp.Ledger.open({place}) if it is there already"
+        if is_path
+        else "pmp.Ledger('study.sqlite', epsilon=..., delta=..., neighbors=...)",
+    )
 
 
 @dataclass(frozen=True)
@@ -102,23 +150,43 @@ def publish(offer: Offer, where: Where) -> Release:
         Nothing was charged.
     PymcPrivateError
         The draw failed after the charge; the cause is withheld.
+    UnsavedRelease
+        It was drawn, and could not be stored or saved; the error has it.
     """
     if where.random_seed is not None:
         assembly.check_destination(where.save, overwrite=where.again)
         seeded = offer.build(offer.draw(where.random_seed), None)
-        return assembly.save_as(seeded, where.save, overwrite=where.again)
+        return _saved(seeded, where, "nothing was charged: it is `release` of this error")
     ledger, at = _ledger(offer, where)
     key = f"{offer.key}|{where.data_version}"
     stored = None if where.again or where.name is None else _stored(ledger, where.name, key, offer)
     if stored is not None:
-        return assembly.save_as(stored, where.save)
+        return _saved(stored, where, f"nothing more was charged; {drawing.KEPT}")
     assembly.check_destination(where.save, overwrite=where.again)
     _rehearse(offer)
     entry = _charged(offer, where, ledger, at, key)
     release = drawing.stoppable(lambda: _paid(offer, ledger, entry))
-    kept = release.to_bytes if where.stored else lambda: None
-    drawing.stoppable(lambda: ledger.store(entry, kept()), drawing.STOPPED_LATE)
-    return assembly.save_as(release, where.save, overwrite=where.again)
+    drawing.stoppable(lambda: _keep(release, ledger, entry, where), drawing.STOPPED_LATE)
+    return _saved(release, where, f"the charge stands; {drawing.KEPT}", charged=True)
+
+
+def _keep(release: Release, ledger: Ledger, entry: Entry, where: Where) -> None:
+    """Put a release on record; one that cannot be is not lost."""
+    try:
+        ledger.store(entry, release.to_bytes() if where.stored else None)
+    except (OSError, PymcPrivateError) as error:
+        problem = "the release was drawn and charged, but the ledger could not keep it"
+        raise drawing.unsaved(release, error, problem, drawing.UNKEPT) from error
+
+
+def _saved(release: Release, where: Where, do: str, *, charged: bool = False) -> Release:
+    """Write the file that was asked for; a release that cannot be written is not lost."""
+    caught = (OSError, PymcPrivateError) if charged else OSError
+    try:
+        return assembly.save_as(release, where.save, overwrite=where.again)
+    except caught as error:
+        problem = "the release was drawn, but it could not be saved"
+        raise drawing.unsaved(release, error, problem, do) from error
 
 
 def unprotected(guarantee: Guarantee) -> Guarantee:
@@ -190,7 +258,7 @@ def _charged(
     try:
         return ledger.charge(cost, label, delta=at, name=where.name, key=key)
     except BudgetExceeded as error:
-        raise explained(error, offer.delta, ledger) from None
+        raise explained(error, cost, offer.delta, ledger) from None
 
 
 def _paid(offer: Offer, ledger: Ledger, entry: Entry) -> Release:

@@ -131,11 +131,11 @@ def dirichlet(
     >>> release.facts["counts"]["method"], release.posterior["p"].dims
     ('noisy', ('chain', 'draw', 'p_dim_0'))
     """
+    where = Where(ledger, name, data_version, save, again, random_seed)
     tables = tables_of(counts)
     budget = CountBudget.of(epsilon, delta, rdp, zcdp)
     given = (prior, sensitivity, minimum, draws, profile)
     plan = plan_for(tables, budget, method, neighbors, unit, *given)
-    where = Where(ledger, name, data_version, save, again, random_seed)
     if plan.method != "noisy":
         return publish(plan, drawn_content(plan, tables), where)
     whole_numbers(tables)
@@ -180,12 +180,12 @@ def noisy_counts(
     DomainError, Incompatible, BudgetExceeded
         Nothing was charged.
     """
+    where = Where(ledger, name, data_version, save, again, random_seed)
     tables = tables_of(counts)
     budget = CountBudget.of(epsilon, delta, rdp, zcdp)
     given = (None, None, 0.0, None, 1.0 if neighbors != SUBSTITUTE else None)
     plan = plan_for(tables, budget, "noisy", neighbors, unit, *given)
     whole_numbers(tables)
-    where = Where(ledger, name, data_version, save, again, random_seed)
     return publish(plan, noise_content(plan, tables), where)
 
 

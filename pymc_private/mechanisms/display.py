@@ -10,9 +10,9 @@ from decimal import Context
 from typing import TYPE_CHECKING
 
 from pymc_private.mechanisms.facts import as_float, dump_json
+from pymc_private.privacy.printing import STATED, plain
 from pymc_private.privacy.printing import counted as counted
 from pymc_private.privacy.printing import number as number
-from pymc_private.privacy.printing import plain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,7 +60,9 @@ def drawn_from(release: Release) -> str:
     theorems = re.split("[,;] ", guarantee.theorem)
     far = max((float(atom.value) for atom in guarantee.atoms if atom.kind == "distance"), default=0)
     if far > 0:
-        return f"a law within {number(far)} of {law} in total variation"
+        proved = str(release.facts.get("claim", "")).startswith("proved")
+        mark = "" if proved else STATED
+        return f"a law within {number(far)} of {law} in total variation{mark}"
     if "T29" in theorems:
         return f"a law near {law}, on the sampler's grid"
     return f"{law} on the sampler's grid" if "T15c" in theorems else law

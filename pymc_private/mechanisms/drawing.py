@@ -6,7 +6,7 @@ import contextlib
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,11 +25,40 @@ STOPPED_LATE = (
     "and plan then returns it free; without a name it is Release.from_bytes(ledger.fetch(entry)) "
     "for the last of ledger.entries."
 )
+KEPT = (
+    "the ledger keeps the release: save it elsewhere. It is `release` of this error; sample() with "
+    "the same name and plan returns it free; without a name it is "
+    "Release.from_bytes(ledger.fetch(entry)) for the last of ledger.entries"
+)
+UNKEPT = (
+    "the charge stands, and the ledger does not keep the release: save it, it is `release` of this "
+    "error; drawing again would be charged again"
+)
 Result = TypeVar("Result")
 
 
 class StoppedDraw(KeyboardInterrupt):
     """Ctrl-C after a charge; the message says what became of the release."""
+
+
+class UnsavedRelease(PymcPrivateError):
+    """A release that was made and could not be stored.
+
+    Attributes
+    ----------
+    release : Release
+    """
+
+    def __init__(self, problem: str, *, release: Any, **rows: object) -> None:
+        self.release = release
+        super().__init__(problem, **rows)
+
+
+def unsaved(release: Any, error: Exception, problem: str, do: str) -> UnsavedRelease:
+    """What went wrong with a release that was made; `do` says what became of the charge."""
+    words = error.problem if isinstance(error, PymcPrivateError) else str(error)
+    got = f"{type(error).__name__}: {words}"
+    return UnsavedRelease(problem, release=release, got=got, do=do)
 
 
 def stoppable(work: Callable[[], Result], message: str = STOPPED) -> Result:
@@ -78,7 +107,9 @@ def withheld(work: Callable[[], Result]) -> Result:
     try:
         with silence():
             return work()
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit, a panic of Rust: with words of their own
         cause = type(error).__name__
     raise PymcPrivateError(
         "the draw failed after it was charged; nothing is released",

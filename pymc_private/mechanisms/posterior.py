@@ -21,6 +21,7 @@ from pymc_private.models.progress import bars
 from pymc_private.privacy import Ledger
 from pymc_private.privacy.printing import counted
 from pymc_private.samplers.choose import AUTO
+from pymc_private.samplers.engine import check_executor, try_executor
 
 
 def sample(
@@ -92,6 +93,9 @@ def sample(
         A keyword that means nothing here, with the equivalent.
     BudgetExceeded
         The ledger cannot pay; nothing was charged.
+    PymcPrivateError
+        The executor does no work: nothing was charged. Or the draw failed after the charge, and the
+        error says so; of one that could not be saved, it has the `release`.
     Incompatible
         The name belongs to another plan, `save` names another file, or the plan's model was
         changed after it was certified.
@@ -113,8 +117,9 @@ def sample(
     Dimitrakakis et al. (2017), Algorithm 1; theory T1-T3.
     """
     refuse_keywords(declaration)
-    what, declaration = as_declared(what, draws, epsilon, declaration)
     where = Where(ledger, name, data_version, save, again, random_seed)
+    check_executor(executor)
+    what, declaration = as_declared(what, draws, epsilon, declaration)
     with bars(progressbar):
         direct = _counted(what, draws, epsilon, delta, where, sampler, strict)
         if direct is not None:
@@ -134,6 +139,10 @@ def _offer(
             return drawing.seeded_draw(plan, seed, progressbar)
         return drawing.private_draw(plan, progressbar, executor)
 
+    def rehearsed() -> None:
+        try_executor(executor)
+        assembly.rehearse(plan, name)
+
     def built(values: Any, told: Mapping[str, Any] | None) -> Release:
         private = told is not None
         promise = plan.guarantee if private else charging.unprotected(plan.guarantee)
@@ -146,7 +155,7 @@ def _offer(
         key=plan.fingerprint,
         label=counted(plan.draws, "draw"),
         another="another plan",
-        rehearse=lambda: assembly.rehearse(plan, name),
+        rehearse=rehearsed,
         draw=drawn,
         build=built,
     )

@@ -22,6 +22,7 @@ from pymc_private.mechanisms.estimates import Estimate
 from pymc_private.mechanisms.reading import draws_dict, not_released
 from pymc_private.mechanisms.summaries import mean_of
 from pymc_private.mechanisms.written import warn_of_numbers
+from pymc_private.models.intake import resolve
 from pymc_private.models.sources import constants_with_axis, implied_support
 
 if TYPE_CHECKING:
@@ -87,8 +88,8 @@ def predict(
     Raises
     ------
     DomainError
-        No such variable; a covariate that is missing, unknown or written into the model as an
-        array; a parameter that was not released; covariates of shapes that do not fit.
+        No model, or no such variable; a covariate that is missing, unknown or written into the
+        model as an array; a parameter that was not released; covariates of shapes that do not fit.
 
     Notes
     -----
@@ -96,7 +97,7 @@ def predict(
     records are not public: a prediction at them is outside the guarantee, and so are numbers
     computed from the records and written into the model; a `PrivacyWarning` names what looks so.
     """
-    model = pm.modelcontext(model)
+    model = resolve(model)
     variable = _variable(model, what)
     swaps = _swaps(model, covariates)
     parameters = _parameters(release, model, variable)

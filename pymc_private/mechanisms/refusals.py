@@ -10,13 +10,25 @@ from pymc_private.privacy import Guarantee, Ledger
 from pymc_private.privacy.printing import number
 
 
-def explained(error: BudgetExceeded, at: float, ledger: Ledger) -> BudgetExceeded:
-    """The ledger's refusal; where the share of delta is what was short, it says so."""
+def explained(
+    error: BudgetExceeded, guarantee: Guarantee, at: float, ledger: Ledger
+) -> BudgetExceeded:
+    """The ledger's refusal; where the share of delta alone was short, it says so."""
     road, budget = ledger.roads.get("approximate"), ledger.budget
-    delta = Fraction(repr(at))
-    if road is None or not road.share < delta <= budget.delta:
+    delta, epsilon = Fraction(repr(at)), guarantee.exact_epsilon(Fraction(at))
+    if road is None or road.spent is None or not road.share < delta <= budget.delta:
         return error
-    share, whole, wanted = (number(d, up=False) for d in (road.share, budget.delta, delta))
+    if not (math.isfinite(epsilon) and road.spent.epsilon + Fraction(epsilon) <= budget.epsilon):
+        return error
+    share, whole = (number(d, up=False) for d in (road.share, budget.delta))
+    room = max(road.share - road.spent.delta, Fraction(0))
+    cures = [f"Calibrate at delta = {number(room, up=False)}"] if room else []
+    if not ledger.entries:
+        double = f"delta = {number(2 * delta)} or with " if 2 * delta < 1 else ""
+        cures.append(
+            "make a ledger, if the study is yet to begin, with "
+            f"{double}shares={{'approximate': {at!r}}}"
+        )
     return BudgetExceeded(
         error.problem,
         asked=error.asked,
@@ -24,10 +36,9 @@ def explained(error: BudgetExceeded, at: float, ledger: Ledger) -> BudgetExceede
         left=error.left,
         got=error.got,
         allowed=error.allowed,
-        do=f"this plan is priced at delta = {wanted}, but of its delta = {whole} this ledger keeps "
+        do=f"this plan is priced at delta = {at:g}, but of its delta = {whole} this ledger keeps "
         f"{share} for such plans and the rest for the other road (half each, unless shares= says "
-        f"otherwise). Calibrate at delta = {share}; or make a ledger, if the study is yet to "
-        f"begin, with delta = {number(2 * delta)} or with shares={{'approximate': {wanted}}}",
+        f"otherwise). {'; or '.join(cures) or 'That share is spent'}",
     )
 
 

@@ -149,7 +149,7 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
         raise DomainError(
             "The folder to save in does not exist.", got=target.parent, do="create it first"
         )
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    part = _beside(target)
     try:
         with part.open("xb") as file:
             file.write(content)
@@ -159,6 +159,18 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
     finally:
         part.unlink(missing_ok=True)
     return target
+
+
+def try_place(path: str | os.PathLike[str]) -> None:
+    """Make the file that a release is written to first, and take it away again, or fail."""
+    part = _beside(Path(path))
+    with part.open("xb"):
+        pass
+    part.unlink()
+
+
+def _beside(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
 
 
 def save(release: Release, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:

@@ -38,15 +38,17 @@ def summary_of(plan: Plan) -> Iterator[str]:
     terms = plan.certificate.terms
     if str(terms) != "exact":
         yield f"sampler: {replace(terms, slack=terms.slack * plan.private.power)}"
-    if terms.is_coarse:
+    if _is_mute(plan):
+        yield "WARNING: a grid of a single point: every draw is that point, whatever the data"
+    elif terms.is_coarse:
         yield (
-            f"WARNING: a coarse grid, {terms.points} points along each continuous coordinate: a "
-            f"draw tells a parameter to 1/{terms.points} of its box at best"
+            f"WARNING: a coarse grid, {counted(terms.points, 'point')} along each continuous "
+            f"coordinate: a draw tells a parameter to 1/{terms.points} of its box at best"
         )
     if plan.strict:
         yield f"in floating point; not taken: {'; '.join(plan.fallen)}"
     yield from _region(plan)
-    if math.isfinite(plan.chosen.information):
+    if math.isfinite(plan.chosen.information) and not _is_mute(plan):
         yield from _judged(plan)
     if float(plan.private.power) < LITTLE:
         yield (
@@ -55,14 +57,22 @@ def summary_of(plan: Plan) -> Iterator[str]:
         )
 
 
+def _is_mute(plan: Plan) -> bool:
+    """Whether there is a single point that draws could be."""
+    kinds = [str(v.type.dtype) for v in plan.private.graph.parameters.values()]
+    return plan.certificate.terms.points == 1 and all(kind.startswith("float") for kind in kinds)
+
+
 def _kept(plan: Plan) -> str:
     power = number(plan.private.power, 6)
+    if _is_mute(plan):
+        return f"no information of any record: there is nothing to draw (power {power})"
     if plan.n is None:
         share = float(plan.private.power)
         return f"{share:.3g} of the information of each record (power {power})"
-    return (
-        f"the information of {plan.records_kept:.0f} of {counted(plan.n, 'record')} (power {power})"
-    )
+    kept = plan.records_kept
+    worth = f"{kept:.0f}" if kept >= 1 else f"{kept:.2g}"
+    return f"the information of {worth} of {counted(plan.n, 'record')} (power {power})"
 
 
 def _bound(plan: Plan) -> str:
@@ -97,9 +107,14 @@ def _judged(plan: Plan) -> Iterator[str]:
     """What the choice rests on, and what the other numbers of draws would leave."""
     chosen, ways = plan.chosen, sum(row.draws == plan.draws for row in plan.frontier)
     best = f", the best of {ways} ways" if ways > 1 else ""
-    yield (
-        f"expected to learn {chosen.information:.3g} of {plan.whole:.3g} nats{best} ({plan.judged})"
-    )
+    if plan.whole > 0:
+        learned = f"{chosen.information:.3g} of {plan.whole:.3g} nats{best}"
+        yield f"expected to learn {learned} ({plan.judged})"
+    else:  # no score differs from zero, which says nothing of the whole box
+        yield (
+            "what draws teach could not be judged: near no prior draw does the log-likelihood of "
+            f"the records vary ({plan.judged})"
+        )
     others = [row for row in plan.frontier if row.chosen and row.draws != plan.draws]
     if others:
         kept = ", ".join(f"{counted(row.draws, 'draw')}: {_left(row, plan.n)}" for row in others)

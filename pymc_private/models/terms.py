@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pymc_private.privacy.printing import number
+from pymc_private.privacy.printing import STATED, number
 
 FINE = 8
 """Points along each continuous coordinate: rounding to them adds 1/64 of the variance of a law that
@@ -60,7 +60,9 @@ class Terms:
     def __str__(self) -> str:
         parts = []
         if self.tv:
-            parts.append(f"each draw within {number(self.tv)} of the posterior in total variation")
+            mark = STATED if self.claimed else ""
+            near = f"each draw within {number(self.tv)} of the posterior in total variation"
+            parts.append(near + mark)
         if self.slack:
             parts.append(f"one record's range larger by up to {number(self.slack)} nats")
         return "; ".join(parts) or "exact"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pymc_private.errors import DomainError
 from pymc_private.planning.partition import least
 from pymc_private.planning.robustness import posterior_kl, posterior_tv
 from pymc_private.planning.table import ACCENT, OTHER, Table, axes, headed
@@ -154,8 +155,19 @@ def reconstruction_floor(guarantee: Guarantee, distance: float, records: int = 1
     0.4678
     """
     not_negative(distance=distance)
+    _check(guarantee)
     tv = min(1.0, float(guarantee.group(records).delta(0.0)))
     return float(distance) / 2.0 * (1.0 - tv) * (1.0 - 1e-15)
+
+
+def _check(guarantee: object) -> None:
+    if not isinstance(guarantee, Guarantee):
+        raise DomainError(
+            "what somebody learns is judged from a guarantee",
+            got=type(guarantee).__name__,
+            allowed="a pmp.Guarantee",
+            do="plan.guarantee, release.guarantee, or pmp.Guarantee.pure(1.0)",
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -218,6 +230,7 @@ def adversary(guarantee: Guarantee, records: Sequence[int] = RECORDS) -> Adversa
     ----------
     Theory T3, T27: a test's advantage is at most the total variation delta(0).
     """
+    _check(guarantee)
     rows = []
     for k in records:
         tv = min(1.0, float(guarantee.group(k).delta(0.0)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html as markup
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 
 from pymc_private.errors import BudgetExceeded, PymcPrivateError
 from pymc_private.privacy.ledger_entry import Cost, Entry, Header
@@ -15,6 +16,14 @@ from pymc_private.privacy.neighbors import in_words
 from pymc_private.privacy.printing import number
 
 SHOWN = 30  # charges; a longer ledger shows the latest
+SPENT = (
+    "nothing is left for this charge, however small. Queries on a release, and sample() with the "
+    "name and plan of one, cost nothing"
+)
+AT_COST = (
+    ". A calibrated plan costs its whole epsilon, however few its draws; of draws charged at cost, "
+    "take fewer, or trim or temper more"
+)
 WIDTH = 40  # characters of the bar
 ROADS = {
     "pure": "pure: epsilons add",
@@ -46,9 +55,32 @@ def refusal(header: Header, totals: Totals, cost: Cost) -> BudgetExceeded:
         f"{pair(budget, up=False)}; neighbors: {header.neighbors}",
         allowed=f"one road within epsilon = {number(budget.epsilon, up=False)}. With this charge: "
         + "; ".join(f"{name} {_stand(road)}" for name, road in roads.items()),
-        do="fewer draws, or trim or temper more. Shares of delta are fixed when a ledger is made; "
-        "a study yet to begin could divide its delta differently",
+        do=_cure(header, tally(totals, header), roads),
     )
+
+
+def _cure(header: Header, before: Mapping[str, Road], after: Mapping[str, Road]) -> str:
+    """Say what a charge that fits would look like; what asks for it, a ledger does not know."""
+    budget = header.budget
+    entered = [r for n, r in before.items() if r.open and after[n].closed_by is None]
+    rooms = [budget.epsilon - r.spent.epsilon for r in entered if r.spent is not None]
+    if not rooms:
+        names = " or ".join(f"'{name}'" for name, road in before.items() if road.open)
+        return f"a promise of another kind: one that the road {names} takes" if names else SPENT
+    if not max(rooms) > 0:
+        return SPENT
+    cures = []
+    near, was = (roads.get("approximate") for roads in (after, before))
+    if near and was and near.spent and was.spent and near.spent.delta > near.share:
+        left = number(max(near.share - was.spent.delta, Fraction(0)), up=False)
+        cures.append(
+            f"a smaller delta (left for such charges: {left}; shares of delta are fixed when a "
+            "ledger is made)"
+        )
+        if near.spent.epsilon <= budget.epsilon:
+            return cures[0]
+    cures.insert(0, f"a smaller epsilon (left: {number(max(rooms), up=False)} nats)")
+    return " and ".join(cures) + AT_COST
 
 
 def _stand(road: Road) -> str:

@@ -6,6 +6,9 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 
+STATED = " (stated, not proved)"
+"""What follows a distance that a user claims."""
+
 
 def number(value: float | str | Fraction, digits: int = 4, *, up: bool = True) -> str:
     """Write a privacy number in few digits, rounded up (what is spent) or down (what is left).

@@ -61,6 +61,8 @@ def _budget(release: Release, ledger: Any) -> Section:
         if ledger is not None
         else "This release as a share of the budget.",
     )]  # fmt: skip
+    if said := _whose(release, ledger):
+        blocks.insert(0, Points((said,)))
     if rows:
         note = "Each charge alone; together they may cost less than their sum."
         head = ("charge", "epsilon", "delta")
@@ -75,6 +77,20 @@ def _budget(release: Release, ledger: Any) -> Section:
         pairs.append(("data", data))
     blocks.append(Rows(tuple(pairs)))
     return Section("Budget", tuple(blocks), beside=True)
+
+
+def _whose(release: Release, ledger: Any) -> str:
+    """Say so if the ledger's account is not known to be that of this release."""
+    head = release.facts.get("ledger_head")
+    if ledger is None or head in {entry.head for entry in ledger.entries}:
+        return ""
+    if head is None:
+        return (
+            "This release names no ledger: whether one of these charges paid for it is not known."
+        )
+    return (
+        "This release is not in this ledger: another one paid for it, on top of what stands here."
+    )
 
 
 def _account(release: Release, ledger: Any) -> tuple[list[tuple[str, Guarantee | str]], Any, Any]:

@@ -159,13 +159,20 @@ def _about(seconds: float) -> str:
 def _named(sampler: Any, pure: bool) -> Method:
     if isinstance(sampler, str) and sampler in BY_NAME:
         return PURE[sampler] if pure and sampler in PURE else BY_NAME[sampler]()
-    if isinstance(sampler, Method):
+    is_class = isinstance(sampler, type)  # which has the methods, too
+    if isinstance(sampler, Method) and not is_class:
         return sampler
     raise DomainError(
         "no such sampler",
-        got=repr(sampler)[:60],
+        got=f"the class {sampler.__name__}" if is_class else repr(sampler)[:60],
         allowed=", ".join([AUTO, *BY_NAME]) + ", or one with its options, as pmp.Grid(points=64)",
     )
+
+
+def check_sampler(sampler: Any) -> None:
+    """Refuse what names no sampler (`DomainError`)."""
+    if not (isinstance(sampler, str) and sampler == AUTO):
+        _named(sampler, pure=False)
 
 
 def _has_discrete(private: PrivateModel) -> bool:

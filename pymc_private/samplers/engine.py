@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from concurrent.futures import Executor, as_completed
+from concurrent.futures import Executor, Future, as_completed
 from typing import Any
 
 import numpy as np
 
-from pymc_private.errors import PymcPrivateError
+from pymc_private.errors import DomainError, PymcPrivateError
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness, Uniform
 
 Draws = dict[str, np.ndarray]
@@ -17,6 +17,61 @@ Progress = Callable[[int], None]
 Work = Callable[[Any, int, Uniform], Draws]
 PARTS = 8
 """Most parts a draw is cut into: public, so how many workers there were tells nothing."""
+
+
+CURE = "a ProcessPoolExecutor in its 'with' block, client.get_executor() of Dask, or no executor="
+
+
+def check_executor(executor: Any) -> None:
+    """Refuse what is no executor, before it is any use to ask.
+
+    Raises
+    ------
+    DomainError
+        It has no `submit`, or is a class.
+    """
+    if executor is None or (
+        not isinstance(executor, type) and callable(getattr(executor, "submit", None))
+    ):
+        return
+    got = executor.__name__ if isinstance(executor, type) else type(executor).__name__
+    raise DomainError(
+        "this is no executor; nothing was charged",
+        got=f"the class {got}" if isinstance(executor, type) else got,
+        allowed="an executor of concurrent.futures",
+        do=CURE,
+    )
+
+
+def try_executor(executor: Executor | None) -> None:
+    """Let a worker do something public: what is broken is to fail before a charge.
+
+    Raises
+    ------
+    PymcPrivateError
+        It takes no work, the work fails, or what it gives is not of `concurrent.futures`.
+    """
+    if executor is None:
+        return
+    try:
+        future: Any = executor.submit(_ready)
+        answer = future.result()
+        works = isinstance(future, Future) and answer is True
+        problem = f"{type(future).__name__}, and no Future of concurrent.futures"
+    except Exception as error:  # whatever an executor of anybody's may raise
+        works, problem = False, type(error).__name__
+    if not works:
+        raise PymcPrivateError(
+            "the executor does no work; nothing was charged",
+            got=problem,
+            allowed="an executor that is open, whose workers can import pymc_private",
+            do=CURE,
+        )
+
+
+def _ready() -> bool:
+    """Found and done only where this module can be imported."""
+    return True
 
 
 def spread(
@@ -85,5 +140,7 @@ def _part(work: Work, private: Any, count: int, seed: int | None) -> Draws | str
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return work(private, count, source)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit, a panic of Rust: with words of their own
         return type(error).__name__

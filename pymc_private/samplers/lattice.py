@@ -80,17 +80,17 @@ def make_lattice(private: PrivateModel, points: int | None = None) -> Lattice:
         A parameter without ends, a simplex, too many points, or a prior of zero on all of them.
     """
     names = tuple(private.shapes)
-    axes, each = [], points_of_each(private, points)
-    for name in names:
-        axes += list(_axes(private, name, each))
-    count = math.prod(map(len, axes))
-    if count > MOST_POINTS:
+    each = points_of_each(private, points)
+    lengths = [length for name in names for length in _lengths(private, name, each)]
+    if math.prod(lengths) > MOST_POINTS:  # before any of them fills the memory
         raise Unsupported(
             "the grid has too many points",
-            got=f"{count}",
-            allowed=f"at most {MOST_POINTS}, the product over {len(axes)} coordinates",
+            got=math.prod(lengths),
+            allowed=f"at most {MOST_POINTS}, the product over {len(lengths)} coordinates",
             do="fewer points per coordinate, fewer parameters, or another sampler",
         )
+    axes = [axis for name in names for axis in _axes(private, name, each)]
+    count = math.prod(map(len, axes))
     table = np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=1)
     shapes = tuple(private.shapes[n] for n in names)
     draft = Lattice(names, shapes, table, np.zeros(count, dtype=np.int64))
@@ -119,8 +119,25 @@ def _is_whole(private: PrivateModel, name: str) -> bool:
     return not str(private.graph.parameters[name].type.dtype).startswith("float")
 
 
+def _lengths(private: PrivateModel, name: str, points: int) -> Iterator[int]:
+    """How many values each coordinate of one parameter has, at most."""
+    for low, high in _ends(private, name):
+        whole = _is_whole(private, name)
+        yield max(0, math.floor(high) - math.ceil(low) + 1) if whole else points
+
+
 def _axes(private: PrivateModel, name: str, points: int) -> Iterator[np.ndarray]:
     """Values of each coordinate of one parameter."""
+    for low, high in _ends(private, name):
+        if _is_whole(private, name):
+            yield np.arange(math.ceil(low), math.floor(high) + 1, dtype=float)
+        else:
+            middles = low + (high - low) * (np.arange(points) + 0.5) / points
+            yield np.unique(np.clip(middles, low, high))
+
+
+def _ends(private: PrivateModel, name: str) -> Iterator[tuple[float, float]]:
+    """Both ends of each coordinate of one parameter."""
     box = private.box[name]
     if not box.is_finite or box.within is not None:
         raise Unsupported(
@@ -129,12 +146,7 @@ def _axes(private: PrivateModel, name: str, points: int) -> Iterator[np.ndarray]
             allowed="finite boxes",
             do="pmp.trim(private, box={...}); write a two-cell Dirichlet as a Beta probability",
         )
-    for low, high in zip(np.ravel(box.lower), np.ravel(box.upper), strict=True):
-        if _is_whole(private, name):
-            yield np.arange(math.ceil(low), math.floor(high) + 1, dtype=float)
-        else:
-            middles = low + (high - low) * (np.arange(points) + 0.5) / points
-            yield np.unique(np.clip(middles, low, high))
+    yield from zip(np.ravel(box.lower), np.ravel(box.upper), strict=True)
 
 
 def _log_prior(private: PrivateModel, lattice: Lattice) -> np.ndarray:

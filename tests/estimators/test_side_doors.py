@@ -217,3 +217,8 @@ def test_a_number_that_is_none_is_missing_on_every_engine(engine):
         frame = library.sql("select unnest([1.5::double, 'nan'::double, 3.0::double]) as x")
     with pytest.raises(DomainError, match="not declared"):
         count_tables(frame, {"x": ("x",)}, {"x": declare("x", Bins([2]))})
+
+
+def test_the_path_of_a_ledger_is_no_ledger():
+    with pytest.raises(pmp.DomainError, match=r"pmp.Ledger\('study.sqlite', epsilon"):
+        naive_bayes(ledger="study.sqlite").fit(*records())

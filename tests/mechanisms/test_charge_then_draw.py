@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pymc as pm
 import pytest
 
 import pymc_private as pmp
+from pymc_private.mechanisms import posterior, storage
 from pymc_private.samplers import method
 
 SECRET = 0.7123456789
@@ -72,7 +74,7 @@ def test_a_charge_that_does_not_fit_reads_nothing_and_spends_nothing(plan, monke
     assert poor.entries == ()
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, ValueError])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, ValueError, SystemExit])
 def test_a_draw_that_stops_stays_charged_and_says_nothing_of_the_data(
     plan, ledger, monkeypatch, error
 ):
@@ -168,6 +170,85 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_charge(plan, ledge
         draw(plan, ledger, save=tmp_path / "nowhere" / "main.nc")
     assert ledger.entries == ()
     assert (tmp_path / "there.nc").read_text() == "something else"
+
+
+def no_space(path, content):
+    raise OSError(28, "No space left on device")
+
+
+def test_a_release_that_cannot_be_saved_is_kept_and_says_that_it_is_charged(
+    plan, ledger, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(storage, "write_atomically", no_space)
+    with pytest.raises(pmp.errors.PymcPrivateError, match="could not be saved") as caught:
+        draw(plan, ledger, name="main", save=tmp_path / "main.nc")
+    text = str(caught.value)
+    for words in ("No space left", "the charge stands", "ledger keeps the release", "fetch"):
+        assert words in text
+    assert len(ledger.entries) == 1
+    assert caught.value.release == draw(plan, ledger, name="main")
+    with pytest.raises(pmp.errors.PymcPrivateError, match="nothing more was charged"):
+        draw(plan, ledger, name="main", save=tmp_path / "main.nc")
+    with pytest.raises(pmp.errors.PymcPrivateError, match="nothing was charged"):
+        draw(plan, ledger, random_seed=1, save=tmp_path / "main.nc")
+    assert len(ledger.entries) == 1
+    assert pickle.loads(pickle.dumps(caught.value)).release == caught.value.release
+
+
+def test_a_release_that_the_ledger_cannot_keep_is_not_lost(plan, ledger, monkeypatch):
+    def full(*arguments):
+        raise pmp.Incompatible("the disk is full")
+
+    monkeypatch.setattr(ledger, "store", full)
+    with pytest.raises(pmp.errors.PymcPrivateError, match="the charge stands") as caught:
+        draw(plan, ledger, name="main")
+    assert "does not keep" in str(caught.value)
+    assert caught.value.release.posterior.sizes["draw"] == 3
+    assert len(ledger.entries) == 1
+
+
+def test_a_place_is_tried_before_the_charge(plan, ledger, tmp_path, monkeypatch):
+    def refused(path, mode):
+        raise FileNotFoundError("as /proc does, of which os.access says yes to root")
+
+    draw(plan, ledger, save=tmp_path / "first.nc")
+    assert [file.name for file in tmp_path.iterdir()] == ["first.nc"]
+    monkeypatch.setattr(Path, "open", refused)
+    with pytest.raises(pmp.DomainError, match="nothing was charged"):
+        draw(plan, ledger, save=tmp_path / "main.nc")
+    monkeypatch.undo()
+    for save in (tmp_path / ("x" * 300), "a\0b.nc"):
+        with pytest.raises(pmp.DomainError, match="nothing was charged"):
+            draw(plan, ledger, save=save)
+    assert len(ledger.entries) == 1
+
+
+@pytest.mark.parametrize(
+    ("keywords", "words"),
+    [
+        ({"ledger": "study.sqlite"}, r"pmp.Ledger\('study.sqlite', epsilon"),
+        ({"ledger": Path("study.sqlite")}, r"pmp.Ledger\('study.sqlite', epsilon"),
+        ({"ledger": 3}, "no ledger"),
+        ({"random_seed": "a"}, "random_seed"),
+        ({"random_seed": -1}, "random_seed"),
+        ({"random_seed": 1.5}, "random_seed"),
+        ({"save": 3}, "save="),
+        ({"sampler": pmp.Grid}, "the class Grid"),
+        ({"sampler": 3}, "no such sampler"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_before_any_work(plan, ledger, keywords, words):
+    private = pmp.trim(plan.private, box={"mu": (-0.2, 0.2)})
+    for what, more in ((plan, {}), (private, {"draws": 2, "epsilon": 1})):
+        with pytest.raises(pmp.DomainError, match=words):
+            pmp.sample(what, **{"ledger": ledger, "progressbar": False, **more, **keywords})
+    assert ledger.entries == ()
+
+
+def test_a_path_is_refused_before_calibration(monkeypatch):
+    monkeypatch.setattr(posterior, "as_declared", None)  # what comes next
+    with pytest.raises(pmp.DomainError, match="no ledger"):
+        pmp.sample(build(), draws=2, epsilon=1, ledger="study.sqlite")
 
 
 @pytest.mark.parametrize("keyword", ["tune", "chains", "cores", "initvals", "nonsense"])

@@ -196,6 +196,36 @@ def test_a_ledger_that_splits_delta_says_what_to_do():
         pmp.dirichlet(COUNTS, epsilon=1, delta=1e-5, method="exact", ledger=account)
 
 
+@pytest.mark.parametrize(
+    ("budget", "delta", "there", "not_there"),
+    [
+        ((2, 0.9999), 0.999, "Calibrate at delta = 0.4999; or make", "1.998"),
+        ((2, "1e-5"), 1e-5, "delta = 2e-5 or with shares={'approximate': 1e-05}", "smaller"),
+        (
+            (0.5, "1e-5"),
+            1e-5,
+            "a smaller epsilon (left: 0.5 nats) and a smaller delta",
+            "Calibrate",
+        ),
+    ],
+)
+def test_shares_of_delta_are_spoken_of_where_epsilon_would_fit(budget, delta, there, not_there):
+    account = pmp.Ledger(epsilon=budget[0], delta=budget[1])
+    with pytest.raises(pmp.BudgetExceeded) as caught:
+        pmp.dirichlet(COUNTS, epsilon=1, delta=delta, method="exact", ledger=account)
+    assert there in str(caught.value)
+    assert not_there not in str(caught.value)
+
+
+def test_what_is_left_of_a_share_is_what_a_plan_may_ask():
+    account = pmp.Ledger(epsilon=2, delta="1e-5")
+    words = {"epsilon": 0.5, "method": "exact", "ledger": account}
+    pmp.dirichlet(COUNTS, delta=2e-6, **words)
+    with pytest.raises(pmp.BudgetExceeded, match=r"Calibrate at delta = 3e-6$"):
+        pmp.dirichlet(COUNTS, delta=6e-6, **words)
+    assert pmp.dirichlet(COUNTS, delta=3e-6, **words).private
+
+
 def test_pandas_gives_its_labels_and_no_ledger_warns():
     series = pd.Series([10, 20, 70], index=pd.Index(["a", "b", "c"], name="kind"))
     with pytest.warns(pmp.PrivacyWarning, match="no ledger"):
@@ -224,3 +254,9 @@ def test_the_report_reads_it():
     text = repr(pmp.report(release))
     assert "T26" in text
     assert "p_age" in text
+
+
+@pytest.mark.parametrize("call", [pmp.dirichlet, pmp.noisy_counts])
+def test_the_path_of_a_ledger_is_no_ledger(call):
+    with pytest.raises(pmp.DomainError, match=r"pmp.Ledger\('study.sqlite', epsilon"):
+        call(COUNTS, epsilon=1, delta=1e-5, ledger="study.sqlite")

@@ -419,6 +419,12 @@ def test_a_prediction_without_what_it_needs_is_refused(
         loaded.predict(what, model=skeleton, **more)
 
 
+@pytest.mark.parametrize(("model", "message"), [(None, "no model given"), (3, "not a model")])
+def test_a_prediction_without_a_model_is_refused(loaded, model, message) -> None:
+    with pytest.raises(DomainError, match=message):
+        loaded.predict("y", model=model, X=NEW)
+
+
 @pytest.mark.parametrize("what", ["y", "p"])
 def test_covariates_of_the_records_written_into_the_model_are_never_predicted_at(
     loaded, what

@@ -114,6 +114,31 @@ def test_little_information_is_said_loudly(private):
     assert "WARNING: little information" in pmp.calibrate(private, epsilon=0.05).summary()
 
 
+def test_a_grid_of_one_point_tells_nothing_and_says_so(private):
+    text = pmp.calibrate(private, epsilon=1.0, sampler=pmp.Grid(points=1)).summary()
+    assert "keeps no information of any record" in text
+    assert "a grid of a single point" in text
+    assert "expected to learn" not in text
+    text = pmp.calibrate(private, epsilon=1.0, sampler=pmp.Grid(points=2)).summary()
+    assert "a coarse grid, 2 points along" in text
+    assert "expected to learn" in text
+
+
+def test_what_could_not_be_judged_is_not_called_nothing():
+    """Predictors so long that no record near a prior draw says which side of it is likelier."""
+    with pm.Model(coords={"i": range(20), "j": ["x"]}) as model:
+        x = pm.Data("x", np.ones((20, 1)), dims=("i", "j"))
+        beta = pm.Normal("beta", 0, 1, dims="j")
+        pm.Bernoulli("y", logit_p=x @ beta, observed=np.arange(20) % 2, dims="i")
+    private = pmp.privatize(model, records="i", domain={"x": pmp.Ball(1e8)})
+    plan = pmp.calibrate(private, epsilon=1.0, delta=1e-6, draws=2)
+    assert plan.whole == 0
+    text = plan.summary()
+    assert "0 of 0 nats" not in text
+    assert "what draws teach could not be judged" in text
+    assert f"the information of {plan.records_kept:.2g} of 20 records" in text
+
+
 def squared(n):
     """A normal mean that is no linear predictor: no Gaussian road, and no closed form."""
     mu = pm.Normal("mu", 0, 1)

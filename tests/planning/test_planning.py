@@ -338,3 +338,10 @@ def test_a_pair_of_exponential_samples_by_incomplete_gamma_functions_and_by_quad
 def test_impossible_plans_are_refused(call):
     with pytest.raises(DomainError):
         call()
+
+
+@pytest.mark.parametrize("guarantee", [3, "1", None])
+def test_an_adversary_is_told_of_a_guarantee(guarantee):
+    for call in (planning.adversary, lambda one: planning.reconstruction_floor(one, 1.0)):
+        with pytest.raises(DomainError, match="judged from a guarantee"):
+            call(guarantee)

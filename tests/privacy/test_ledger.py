@@ -98,9 +98,54 @@ def test_a_refused_charge_changes_nothing_and_says_what_to_do(tmp_path):
     assert error.spent == (Fraction(3, 4), 0)
     assert error.left == (Fraction(1, 4), 0)
     assert all(isinstance(part, Fraction) for part in (*error.asked, *error.spent, *error.left))
-    for word in ("0.5", "0.75", "0.25", "substitute", "fewer draws", "temper", "hares of delta"):
+    for word in ("0.5", "0.75", "substitute", "a smaller epsilon (left: 0.25 nats)", "at cost"):
         assert word in str(error)
+    assert "delta (left" not in str(error)
     ledger.charge(SMALL, "what still fits")
+
+
+APPROXIMATE = Guarantee.approximate(0.5, 1e-6)
+CURES = {
+    "epsilon alone": (
+        {}, [(0.75, None)], (Guarantee.pure(0.5), None),
+        ["smaller epsilon (left: 0.25"], ["delta ("],
+    ),
+    "all of epsilon is spent": (
+        {}, [(1, None)], (Guarantee.pure(0.5), None), ["nothing is left"], ["smaller"]
+    ),
+    "delta alone": (
+        {"delta": "1e-6", "shares": {"approximate": "1e-6"}}, [(0.25, "4e-7")],
+        (APPROXIMATE, "1e-6"), ["smaller delta (left for such charges: 6e-7"], ["smaller epsilon"],
+    ),
+    "both": (
+        {"delta": "1e-6", "shares": {"approximate": "1e-6"}}, [(0.75, "4e-7")],
+        (APPROXIMATE, "1e-6"), ["epsilon (left: 0.25", "delta (left for such charges: 6e-7"], [],
+    ),
+    "a road that is closed": (
+        {"delta": "1e-6", "shares": {"zcdp": "1e-6"}}, [], (Guarantee.zcdp_of(9.0), None),
+        ["smaller epsilon (left: 1 nats)"], ["smaller delta"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CURES)
+def test_the_cure_of_a_refusal_is_one(case):
+    budget, before, (asked, delta), there, not_there = CURES[case]
+    ledger = Ledger(epsilon=1, **budget)
+    for epsilon, at in before:
+        one = Guarantee.pure(epsilon) if at is None else Guarantee.approximate(epsilon, float(at))
+        ledger.charge(one, "before", delta=at)
+    with pytest.raises(BudgetExceeded) as refusal:
+        ledger.charge(asked, "asked", delta=delta)
+    assert all(words in str(refusal.value) for words in there), str(refusal.value)
+    assert not any(words in str(refusal.value) for words in not_there), str(refusal.value)
+
+
+def test_a_promise_that_no_open_road_takes_is_to_be_another():
+    ledger = Ledger(epsilon=1, delta="2e-6")
+    ledger.charge(Guarantee.zcdp_of(1e-3), "closes the other roads", delta=0)
+    with pytest.raises(BudgetExceeded, match="another kind: one that the road 'zcdp' takes"):
+        ledger.charge(APPROXIMATE, "asked", delta="1e-6")
 
 
 def test_unlike_neighbors_are_refused(ledger):

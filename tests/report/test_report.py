@@ -160,6 +160,17 @@ def test_boxes_and_charges_told_as_text_are_written_for_people() -> None:
         assert part in text
 
 
+def test_a_ledger_that_did_not_pay_for_the_release_says_so() -> None:
+    paid, other = (in_memory_ledger(released().guarantee) for _ in range(2))
+    one = released(ledger_head=paid.entries[0].head)
+    paid.charge(Guarantee.pure(0.125), "later")
+    for words in (lambda got: got.text, lambda got: visible(got.html)):
+        told = [" ".join(words(report(*given)).split()) for given in ((one,), (one, paid))]
+        assert not any("this ledger" in text or "names no ledger" in text for text in told)
+        assert "This release is not in this ledger" in " ".join(words(report(one, other)).split())
+        assert "names no ledger" in " ".join(words(report(released(), other)).split())
+
+
 def test_a_ledger_of_other_neighbors_is_refused() -> None:
     other = Ledger(epsilon=1, neighbors="add_remove")
     with pytest.raises(Incompatible, match="different neighbors"):

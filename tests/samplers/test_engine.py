@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+import os
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pymc as pm
@@ -82,21 +83,96 @@ def test_a_plan_is_drawn_by_an_executor(plan, kind):
 
 
 class Dead:
-    """An executor whose workers die."""
+    """An executor whose workers die at a job: by `error`, from the `first` on."""
 
-    def submit(self, *arguments):
+    def __init__(self, error=MemoryError, first=1):
+        self.error, self.jobs, self.first = error, 0, first
+
+    def submit(self, work, *arguments):
         future: Future = Future()
-        future.set_exception(MemoryError(f"record {SECRET}"))
+        if self.jobs >= self.first:
+            future.set_exception(self.error(f"record {SECRET}"))
+        else:
+            future.set_result(work(*arguments))
+        self.jobs += 1
         return future
 
 
-def test_dead_workers_charge_once_and_say_nothing(plan):
+@pytest.mark.parametrize("error", [MemoryError, SystemExit, GeneratorExit])
+def test_dead_workers_charge_once_and_say_nothing(plan, error):
     book = pmp.Ledger(epsilon=2)
     with pytest.raises(pmp.errors.PymcPrivateError, match="after it was charged") as caught:
-        pmp.sample(plan, ledger=book, executor=Dead(), progressbar=False)
+        pmp.sample(plan, ledger=book, executor=Dead(error), progressbar=False)
     assert str(SECRET) not in str(caught.value)
     assert caught.value.__cause__ is None
     assert len(book.entries) == 1
+
+
+def leaving_work(private, count, randomness):
+    raise SystemExit(f"the data hold {SECRET}")
+
+
+def test_a_worker_that_leaves_says_nothing():
+    with ThreadPoolExecutor(2) as pool, pytest.raises(pmp.errors.PymcPrivateError) as caught:
+        spread(leaving_work, None, 4, SystemRandomness(), quiet, pool)
+    assert caught.value.got == "SystemExit"
+
+
+class Strange:
+    """Its futures are its own, as those of a client of Dask are."""
+
+    def submit(self, work):
+        return self
+
+    def result(self):
+        return True
+
+
+def shut() -> ThreadPoolExecutor:
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+    return pool
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: 3, "no executor"),
+        (lambda: "processes", "no executor"),
+        (lambda: ProcessPoolExecutor, "the class ProcessPoolExecutor"),
+        (lambda: Dead(first=0), "does no work"),
+        (shut, "does no work"),
+        (Strange, "Strange, and no Future"),
+    ],
+)
+def test_what_executes_nothing_is_refused_before_the_charge(plan, make, words):
+    book = pmp.Ledger(epsilon=2)
+    with pytest.raises(pmp.errors.PymcPrivateError, match="nothing was charged") as caught:
+        pmp.sample(plan, ledger=book, executor=make(), progressbar=False)
+    assert words in str(caught.value)
+    assert str(SECRET) not in str(caught.value)
+    assert book.entries == ()
+
+
+def die() -> None:
+    os._exit(1)
+
+
+def test_a_broken_pool_is_refused_before_the_charge(plan):
+    book = pmp.Ledger(epsilon=2)
+    with ProcessPoolExecutor(1) as pool:
+        with pytest.raises(BrokenExecutor):
+            pool.submit(die).result()
+        with pytest.raises(pmp.errors.PymcPrivateError, match="nothing was charged"):
+            pmp.sample(plan, ledger=book, executor=pool, progressbar=False)
+    assert book.entries == ()
+
+
+def test_a_release_that_is_stored_asks_no_executor(plan):
+    book = pmp.Ledger(epsilon=2)
+    first = pmp.sample(plan, ledger=book, name="a", progressbar=False)
+    again = pmp.sample(plan, ledger=book, name="a", executor=shut(), progressbar=False)
+    assert again == first
 
 
 @pytest.mark.audit

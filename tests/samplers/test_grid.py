@@ -139,7 +139,7 @@ def test_points_without_prior_mass_are_left_out():
     assert make_lattice(private, 4).points.ravel().tolist() == [0.25, 0.75]
 
 
-@pytest.mark.parametrize("points", [300, 10**6])
+@pytest.mark.parametrize("points", [300, 10**6, 10**15])
 def test_a_grid_too_fine_is_refused(points):
     with pytest.raises(pmp.Unsupported, match="too many points"):
         make_lattice(logistic(), points)

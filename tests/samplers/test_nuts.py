@@ -79,6 +79,10 @@ def test_a_release_holds_last_states_on_the_public_grid(private, monkeypatch):
     assert np.allclose(mu, [-0.9, 0.25, 1.4])
     assert np.array_equal(mu * 2**39, np.round(mu * 2**39))
     assert release.facts["claim"].startswith("conditional on t")
+    stated = "within 1e-6 of the {} in total variation (stated, not proved)"
+    assert stated.format("posterior") in plan.summary()
+    assert stated.format("private posterior") in " ".join(pmp.report(release).text.split())
+    assert stated.format("private posterior") in repr(release.mean("mu"))
 
 
 class _Values:

@@ -22,6 +22,7 @@ from pymc_private.estimators import Bins, DirichletNaiveBayes
 from pymc_private.estimators.columns import declare
 from pymc_private.estimators.counts import count_tables
 
+SEEDED = pytest.mark.filterwarnings("ignore:NOT PRIVATE:pymc_private.errors.PrivacyWarning")
 DECLARED = {"a": (0, 1), "b": (0, 1, 2)}
 
 
@@ -36,6 +37,7 @@ def naive_bayes(**words):
     return DirichletNaiveBayes(**(given | words))
 
 
+@SEEDED
 def test_new_records_are_not_free_where_no_earlier_fit_was_paid_for():
     """A seeded fit charges nothing, so it covers nobody."""
     account = pmp.Ledger(epsilon=5)
@@ -55,6 +57,7 @@ def test_new_records_cost_no_delta_either():
     assert len(account.entries) == 2
 
 
+@SEEDED
 def test_new_records_are_charged_in_full_in_another_ledger():
     first, second = pmp.Ledger(epsilon=5), pmp.Ledger(epsilon=5)
     nb = naive_bayes(ledger=first).fit(*records())
@@ -109,6 +112,13 @@ def test_every_way_of_fitting_again_wants_a_ledger(many):
     assert len(account.entries) >= 2
 
 
+def test_a_seeded_fit_passes_where_fits_are_made_again_and_says_what_it_is():
+    """It tells of itself; so `docs/dirichlet.md` says that it is not refused."""
+    X, y = records()
+    with pytest.warns(pmp.PrivacyWarning, match="NOT PRIVATE"):
+        cross_val_predict(naive_bayes(random_state=1), X, y, cv=2)
+
+
 def test_an_ensemble_that_seeds_its_members_is_refused():
     """Its fits would be repeatable by anybody, and charged to nobody."""
     X, y = records()
@@ -151,6 +161,7 @@ def test_a_fit_holds_nothing_of_the_records_under_add_remove():
     assert "137" not in repr([p.plan for p in small.parts_])
 
 
+@SEEDED
 def test_a_seeded_update_leaves_no_guarantee():
     """Noise that anybody can draw again, of whichever records."""
     nb = naive_bayes(ledger=pmp.Ledger(epsilon=5)).fit(*records())

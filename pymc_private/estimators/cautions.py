@@ -71,7 +71,7 @@ def warn_of_seeds(random_state: Any) -> None:
     """Warn that a seeded fit is not private: predictions bear no mark that would tell."""
     if random_state is not None:
         warnings.warn(
-            "NOT PRIVATE: a fit with random_state can be drawn again by whoever knows the seed, and "
+            "NOT PRIVATE: a fit with random_state can be drawn again by who knows the seed, and "
             "charges nothing; leave random_state out for a private one",
             PrivacyWarning,
             stacklevel=5,

@@ -93,7 +93,7 @@ class CountEstimator(BaseEstimator):
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         # scikit-learn lays a text out in lines only for classes that inherit `__repr__`.
         kind = type(type(self).__name__, (BaseEstimator,), {"__init__": type(self).__init__})
-        plain = object.__new__(kind)
+        plain: BaseEstimator = object.__new__(kind)
         vars(plain).update(vars(self))
         return self._mark(f"{SEEDED}:\n") + BaseEstimator.__repr__(plain, N_CHAR_MAX)
 
@@ -147,6 +147,16 @@ class CountEstimator(BaseEstimator):
         return Where(
             self.ledger, name, self.data_version, random_seed=seed, covered=covered, keep=False
         )
+
+    def _check_target(self, frame: Any, name: str) -> None:
+        columns = nw.from_native(frame).collect_schema().names()
+        if name not in columns:
+            raise DomainError(
+                "the target is no column of the frame",
+                got=repr(name),
+                allowed=", ".join(map(str, columns)),
+                do="name a column, or pass the target itself as y",
+            )
 
     def _assumed(self) -> tuple[str, ...]:
         """What a fit takes on trust besides."""

@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer
 
 import pymc_private as pmp
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.estimators import Bins, DirichletNaiveBayes
+from pymc_private.estimators import Bins, DirichletBayesianNetwork, DirichletNaiveBayes
 from pymc_private.estimators.columns import declare
 from pymc_private.estimators.counts import count_tables
 
@@ -228,3 +228,19 @@ def test_a_number_that_is_none_is_missing_on_every_engine(engine):
         frame = library.sql("select unnest([1.5::double, 'nan'::double, 3.0::double]) as x")
     with pytest.raises(DomainError, match="not declared"):
         count_tables(frame, {"x": ("x",)}, {"x": declare("x", Bins([2]))})
+
+
+def test_mistakes_are_told_by_their_names():
+    X, y = records()
+    mistakes = [
+        (lambda: naive_bayes().fit(X, "foo"), "the target is no column of the frame\n.*'foo'"),
+        (lambda: naive_bayes(categories={"a": (0, 1, 0), "b": (0, 1, 2)}).fit(X, y), "named once"),
+        (lambda: naive_bayes(categories={"a": (0,), "b": (0, 1, 2)}).fit(X, y), "got: 1 value"),
+        (lambda: DirichletBayesianNetwork(None, 1, 0, {}).fit(X), "got: NoneType"),
+        (lambda: DirichletBayesianNetwork({}, 1, 0, {}).fit(X), "got: no nodes"),
+    ]
+    for make, words in mistakes:
+        with pytest.raises(DomainError, match=words):
+            make()
+    with pytest.raises(DomainError, match="duplicates"):
+        declare("sex", ["f", "m", "f"])

@@ -122,7 +122,7 @@ class DirichletBayesianNetwork(CountEstimator):
         DomainError, BudgetExceeded, Incompatible
             A cycle, an unknown parent, an undeclared category, ...; nothing was charged.
         """
-        self.network_ = in_order(self.network or {})
+        self.network_ = in_order(self.network)
         self.columns_ = {node: declare(node, spec) for node, spec in self._specs().items()}
         return self._count(X, y, "first")
 

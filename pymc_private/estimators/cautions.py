@@ -67,6 +67,17 @@ def refuse_refits(ledger: Ledger | None, random_state: Any, name: str | None) ->
     )
 
 
+def warn_of_seeds(random_state: Any) -> None:
+    """Warn that a seeded fit is not private: predictions bear no mark that would tell."""
+    if random_state is not None:
+        warnings.warn(
+            "NOT PRIVATE: a fit with random_state can be drawn again by who knows the seed, and "
+            "charges nothing; leave random_state out for a private one",
+            PrivacyWarning,
+            stacklevel=5,
+        )
+
+
 def warn_of_pipelines() -> None:
     """Warn where a pipeline learned something from the private rows before they came here."""
     for frame in _callers():

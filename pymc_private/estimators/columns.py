@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_private.errors import DomainError
+from pymc_private.privacy.printing import counted
 
 LEARNED = (
     "give the categories as a list, or the edges of bins as Bins([...]): from a codebook, the law "
@@ -149,10 +150,16 @@ def declare(name: str, spec: Any) -> Column:
             got=type(spec).__name__,
             do=LEARNED,
         ) from None
-    if len(set(listed)) < len(listed) or len(listed) < 2:
+    if len(set(listed)) < len(listed):
         raise DomainError(
-            f"the column {name!r} has two categories or more, each named once",
-            got=f"{len(listed)} categories",
+            f"the categories of {name!r} are named once each",
+            got=f"{len(listed)} values, some of them twice",
+            do="take the duplicates out of the list; it is the codebook's, not the column itself",
+        )
+    if len(listed) < 2:
+        raise DomainError(
+            f"the column {name!r} has two categories or more",
+            got=counted(len(listed), "value"),
             do="leave a column out that is the same for everybody",
         )
     return Column(name, listed)

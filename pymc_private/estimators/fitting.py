@@ -11,12 +11,19 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import estimator_html_repr
 
 from pymc_private.errors import DomainError
-from pymc_private.estimators.cautions import refuse_refits, warn_of_edges, warn_of_pipelines
+from pymc_private.estimators.cautions import (
+    refuse_refits,
+    warn_of_edges,
+    warn_of_pipelines,
+    warn_of_seeds,
+)
 from pymc_private.estimators.columns import Column
 from pymc_private.estimators.counts import Families, count_tables
 from pymc_private.estimators.parts import OTHERS, Part, assuming, check_update, paid, together
+from pymc_private.mechanisms import display
 from pymc_private.mechanisms.charging import Where, check_ledger
 from pymc_private.mechanisms.dirichlet import plan_for
 from pymc_private.mechanisms.release import Release
@@ -27,6 +34,8 @@ from pymc_private.mechanisms.tables.publish import publish
 from pymc_private.privacy import Guarantee, Ledger
 from pymc_private.privacy.count_budget import CountBudget
 from pymc_private.privacy.neighbors import SUBSTITUTE
+
+SEEDED = f"{display.NOT_PRIVATE} (seeded)"
 
 
 class CountEstimator(BaseEstimator):
@@ -81,6 +90,22 @@ class CountEstimator(BaseEstimator):
         """
         return together(self._fitted()).draw(draws)
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        # scikit-learn lays a text out in lines only for classes that inherit `__repr__`.
+        kind = type(type(self).__name__, (BaseEstimator,), {"__init__": type(self).__init__})
+        plain: BaseEstimator = object.__new__(kind)
+        vars(plain).update(vars(self))
+        return self._mark(f"{SEEDED}:\n") + BaseEstimator.__repr__(plain, N_CHAR_MAX)
+
+    def _html_repr(self) -> str:
+        """Say so above the diagram too, where scikit-learn shows one."""
+        return self._mark(f"<p><strong>{SEEDED}</strong></p>") + estimator_html_repr(self)
+
+    def _mark(self, text: str) -> str:
+        """Give the text if a fit was seeded, else nothing."""
+        parts: Sequence[Part] = getattr(self, "parts_", ())
+        return "" if all(part.release.private for part in parts) else text
+
     def _fitted(self) -> list[Part]:
         parts: list[Part] | None = getattr(self, "parts_", None)
         if parts is None:
@@ -94,6 +119,7 @@ class CountEstimator(BaseEstimator):
         parts = [] if records == "first" else list(self._fitted())
         check_ledger(self.ledger)
         refuse_refits(self.ledger, self.random_state, self.name)
+        warn_of_seeds(self.random_state)
         budget = CountBudget.of(
             None if self.rdp or self.zcdp else self.epsilon, self.delta, self.rdp, self.zcdp
         )
@@ -122,6 +148,16 @@ class CountEstimator(BaseEstimator):
         return Where(
             self.ledger, name, self.data_version, random_seed=seed, covered=covered, keep=False
         )
+
+    def _check_target(self, frame: Any, name: str) -> None:
+        columns = nw.from_native(frame).collect_schema().names()
+        if name not in columns:
+            raise DomainError(
+                "the target is no column of the frame",
+                got=repr(name),
+                allowed=", ".join(map(str, columns)),
+                do="name a column, or pass the target itself as y",
+            )
 
     def _assumed(self) -> tuple[str, ...]:
         """What a fit takes on trust besides."""

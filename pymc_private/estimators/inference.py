@@ -14,7 +14,7 @@ MOST_NUMBERS = 2**24
 """Numbers of one factor that are held at once; more rows are taken in turns."""
 
 
-def in_order(network: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+def in_order(network: Mapping[str, Sequence[str]] | None) -> dict[str, tuple[str, ...]]:
     """Give nodes and their parents, parents first.
 
     Raises
@@ -25,7 +25,7 @@ def in_order(network: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]
     if not isinstance(network, Mapping) or not network:
         raise DomainError(
             "a network names the parents of each node",
-            got=type(network).__name__,
+            got="no nodes" if isinstance(network, Mapping) else type(network).__name__,
             allowed='for example {"age": (), "income": ("age",)}',
         )
     parents = {

@@ -189,6 +189,7 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
         """One frame with a column for each feature and one for the class."""
         if is_frame(X):
             if isinstance(y, str):
+                self._check_target(X, y)
                 renamed = nw.from_native(X).rename({y: CLASS})
                 names = _features(renamed.collect_schema().names(), y)
                 if first:
@@ -237,6 +238,8 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
             values = np.unique(found.to_pandas()[CLASS].to_numpy())
             if len(values) < 2:
                 raise DomainError("there is one class only", do="declare classes=")
+            if values.dtype.kind == "f" and np.any(values != np.floor(values)):
+                raise DomainError("Unknown label type: continuous", do="declare classes=")
             return values
         if self.classes is None:
             raise DomainError(

@@ -33,6 +33,7 @@ from pymc_private.mechanisms.tables.contents import drawn_content
 from pymc_private.mechanisms.tables.families import Family, Tables, tables_of
 from pymc_private.mechanisms.tables.plan import CountPlan
 from pymc_private.mechanisms.tables.publish import Arrays, Content, publish
+from pymc_private.models.assumptions import ASSUMPTIONS
 from pymc_private.models.conjugacy.posterior import recognize as closed_form
 from pymc_private.models.information import information
 from pymc_private.models.private_model import PrivateModel
@@ -123,7 +124,13 @@ def sample_conjugate(
     if found.scalar and not _better(plan.r[0], private, draws, epsilon, delta):
         return None
     tables = _counted(found, private)
-    return publish(plan, _content(found, plan, tables, private), where)
+    return publish(_assuming(plan, private), _content(found, plan, tables, private), where)
+
+
+def _assuming(plan: CountPlan, private: PrivateModel) -> CountPlan:
+    """Say of the model what every draw from a posterior says: its prior sets the price."""
+    said = (*plan.guarantee.assumptions, *ASSUMPTIONS, *private.claims)
+    return replace(plan, guarantee=replace(plan.guarantee, assumptions=said))
 
 
 def _better(power: float, private: PrivateModel, draws: int, epsilon: float, delta: float) -> bool:

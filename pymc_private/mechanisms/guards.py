@@ -14,9 +14,11 @@ from pymc_private.models.sources import Source
 
 
 def check_unchanged(plan: Plan) -> None:
-    """Refuse a plan whose model was changed after `calibrate` (`pm.set_data`, a new region).
+    """Refuse a plan whose model was changed after `calibrate`: a new region, a public array set.
 
-    Looks at what is public only: structure, public arrays, region, power, shapes, price.
+    Looks at what is public only: structure, public arrays, region, power, shapes, price; all of it
+    in ``plan.private.base`` (`pm.set_data` there is seen). ``plan.private.model`` is made of it for
+    the user: what is done to that is not looked at, and nothing is drawn from it.
 
     Raises
     ------

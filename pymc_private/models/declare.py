@@ -126,11 +126,12 @@ def _axes(
         axes = {c: c.dims.index(records) for c in found if records in c.dims}
         _refuse_pairs([c.name for c in axes if c.dims.count(records) > 1])
         if not axes:
-            dims = sorted({str(d) for c in found for d in c.dims if d} | set(model.coords))
+            dims = sorted({str(d) for c in found for d in c.dims if d})
+            known = " (a dim of the model, but of no data)" if records in model.coords else ""
             raise DomainError(
                 "no data variable has this dim",
-                got=repr(records),
-                allowed=", ".join(dims) or "the model has no dims",
+                got=f"{records!r}{known}",
+                allowed=", ".join(dims) or "no data variable has dims",
                 do="give the likelihood and its data dims=..., or pass records={name: axis}",
             )
         return axes

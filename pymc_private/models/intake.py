@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,46 @@ def resolve(model: Any) -> pm.Model:
     raise DomainError("this is not a model", got=type(model).__name__, allowed="pymc.Model")
 
 
+def names_of(public: Any) -> tuple[str, ...]:
+    """The names listed in public=; one name may come by itself.
+
+    Raises
+    ------
+    DomainError
+        Something that holds no names: letters of a word must not be taken for them.
+    """
+    if isinstance(public, str):
+        return (public,)
+    if isinstance(public, Iterable) and not isinstance(public, bytes):
+        names = tuple(public)
+        if all(isinstance(name, str) for name in names):
+            return names
+    raise DomainError(
+        "public= names variables that are not secret",
+        got=type(public).__name__,
+        allowed='names: public=["age"]',
+    )
+
+
+def domains_of(domain: Any) -> dict[str, Any]:
+    """The declared domains by name.
+
+    Raises
+    ------
+    DomainError
+        A domain that does not say of which variable it is.
+    """
+    if domain is None:
+        return {}
+    if isinstance(domain, Mapping):
+        return dict(domain)
+    raise DomainError(
+        "domain= gives the domain of each private variable by its name",
+        got=type(domain).__name__,
+        allowed='a mapping: domain={"age": pmp.Interval(18, 99)}',
+    )
+
+
 @dataclass(frozen=True)
 class Taken:
     """A copy of a model, its starts, and what was declared, in the names of its data variables."""
@@ -47,9 +87,10 @@ class Taken:
 
 
 def take(
-    model: Any, resolved: pm.Model, domain: Mapping[str, Any], public: Sequence[str], constants: str
+    model: Any, resolved: pm.Model, domain: Any, public: str | Sequence[str], constants: str
 ) -> Taken:
     """Copy a model; of a Bambi one, the variables of its formula become data variables."""
+    domain, public = domains_of(domain), names_of(public)
     fitted = dict.fromkeys(fitted_terms(model)) if is_bambi(model) else ()
     claims = [
         f"what '{term}' computes with was fixed without looking at the data" for term in fitted

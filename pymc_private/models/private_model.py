@@ -216,7 +216,7 @@ def privatize(
     domain: Mapping[str, Any] | None = None,
     neighbors: str | Metric = "substitute",
     records_per_unit: int = 1,
-    public: Sequence[str] = (),
+    public: str | Sequence[str] = (),
     constants: str = "private",
 ) -> PrivateModel:
     """Say what one record of a model is and all that it could be.
@@ -241,7 +241,7 @@ def privatize(
     records_per_unit : int
         Protect units (persons) that own up to so many records, at that many times the price.
         Under substitution the number of records each unit owns is public.
-    public : sequence of str
+    public : str or sequence of str
         Variables along the records axis that are not secret; listed on the certificate.
     constants : {"private", "public"}
         Arrays with the records axis that were baked into the graph as constants: each wants a
@@ -273,7 +273,7 @@ def privatize(
     relation = relation_of(neighbors)
     units = whole_units(records_per_unit, metric)
     intake.refuse_structures(original)
-    taken = intake.take(model, original, domain or {}, public, constants)
+    taken = intake.take(model, original, domain, public, constants)
     copy = taken.copy
     sources, n, claims = declare.sources_of(copy, records, taken.domain, taken.public, constants)
     sources = unbake(copy, sources)

@@ -8,8 +8,10 @@ from pytensor.graph.basic import Variable
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import Trail
 from pymc_private.errors import NotCertified
+from pymc_private.models.domains.domain import Categories, Domain
 from pymc_private.models.partition import Rows
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.sources import Source, candidates
 
 
 def open_ended(private: PrivateModel, trail: Trail, output: Variable) -> list[str]:
@@ -20,6 +22,9 @@ def open_ended(private: PrivateModel, trail: Trail, output: Variable) -> list[st
 
 def not_certified(private: PrivateModel, rows: Rows) -> NotCertified:
     """Name what made the bound infinite, and what would cure it."""
+    too_wide = beyond_support(private)
+    if too_wide:
+        return _impossible(too_wide)
     trail = rows.trail(private.box)
     culprits = trail.culprits(rows.output)
     known = [culprit for culprit in culprits if culprit.reason != "no rule"]
@@ -44,6 +49,42 @@ def not_certified(private: PrivateModel, rows: Rows) -> NotCertified:
         "no finite bound on one record's log-likelihood is proved",
         blame=tuple(str(culprit) for culprit in culprits),
         cure="; or ".join(cures) or "write this part of the likelihood with Ops that have a rule",
+    )
+
+
+def beyond_support(private: PrivateModel) -> list[tuple[Source, Domain]]:
+    """Variables whose domain holds values of probability 0, with what their likelihood allows.
+
+    They are not refused at once: clipped log-likelihoods are finite there too.
+    """
+    implied = {c.name: c.implied for c in candidates(private.base)}
+    pairs = ((s, implied.get(s.name)) for s in private.sources)
+    return [(s, allowed) for s, allowed in pairs if allowed is not None and _wider(s, allowed)]
+
+
+def _wider(source: Source, allowed: Domain) -> bool:
+    """Whether the domain holds more than the whole numbers that a likelihood allows.
+
+    PyMC cuts the fraction off a number that it observes as a whole one.
+    """
+    if not isinstance(allowed, Categories):
+        return False
+    if isinstance(source.domain, Categories):
+        return not set(np.trunc(source.domain.values)) <= set(allowed.values)
+    ends = source.domain.bounds(source.row_shape)
+    first, last = (np.ceil, np.floor) if source.is_whole else (np.trunc, np.trunc)
+    low, high = np.min(first(ends.lower)), np.max(last(ends.upper))
+    return bool(low < allowed.values[0] or high > allowed.values[-1])
+
+
+def _impossible(too_wide: list[tuple[Source, Domain]]) -> NotCertified:
+    names = ", ".join(source.name for source, _ in too_wide)
+    return NotCertified(
+        "no finite bound on one record's log-likelihood is proved: a record could take a value "
+        "that its likelihood gives probability 0",
+        blame=tuple(f"{s.name} in {s.domain}, of which {a} is possible" for s, a in too_wide),
+        cure=f"leave the domain of {names} out: what the likelihood allows is known; or clip each "
+        "record's log-likelihood: pmp.clip(private, lower, upper)",
     )
 
 

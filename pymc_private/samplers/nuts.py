@@ -15,6 +15,7 @@ import secrets
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -137,8 +138,10 @@ def sample_nuts(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         importlib.import_module(BACKENDS[backend])  # JAX cannot be imported while it is quiet
+    # Whoever holds the plan may have changed the model kept in it; this one is of the checked base.
+    model = replace(private).model
     with _quiet():
-        samples = _RUNNERS[backend](private.model, draws, tune, seed)
+        samples = _RUNNERS[backend](model, draws, tune, seed)
     posterior = to_dataset(samples)
     return {name: _rounded(private, name, posterior[name].values[:, -1]) for name in private.shapes}
 

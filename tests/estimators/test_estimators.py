@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -23,7 +23,10 @@ EXPECTED: dict[str, str] = {}
 ``random_state``, which makes a fit that is not private: without it no two fits agree, and
 `check_methods_*`, `check_fit_idempotent`, `check_classifiers_train` and the like cannot hold."""
 
+SEEDED = pytest.mark.filterwarnings("ignore:NOT PRIVATE:pymc_private.errors.PrivacyWarning")
 
+
+@SEEDED
 @pytest.mark.audit
 @parametrize_with_checks(
     [DirichletNaiveBayes(epsilon=5, categories=EDGES, classes="public", random_state=0)],
@@ -86,6 +89,7 @@ def test_probabilities_are_bayes_rule_on_the_tables():
         strict.predict(X)
 
 
+@SEEDED
 def test_each_value_has_its_probability_within_a_class():
     """Not a simplex over the classes for each value, as published once."""
     nb = fitted(method="exact", random_state=1, epsilon=3, delta=1e-5)
@@ -95,6 +99,7 @@ def test_each_value_has_its_probability_within_a_class():
     assert not nb.private_
 
 
+@SEEDED
 def test_tables_are_drawn_apart():
     """One seed for all tables would make equal tables equal draws."""
     X = pd.DataFrame({f"x{i}": [0, 1] * 50 for i in range(4)})
@@ -119,6 +124,7 @@ def test_frames_arrays_and_column_names():
     assert lazy.predict(polars.from_pandas(X)).shape == (600,)
 
 
+@SEEDED
 def test_updates_of_new_records_cost_nothing_more_and_of_the_same_the_same_again():
     account = pmp.Ledger(epsilon=3)
     nb = naive_bayes(ledger=account).fit(*patients())
@@ -137,6 +143,7 @@ def test_updates_of_new_records_cost_nothing_more_and_of_the_same_the_same_again
     assert exact.update(*patients(900, seed=4), records="new").tables_["age"].shape == (3, 3)
 
 
+@SEEDED
 def test_an_update_with_new_records_halves_the_error():
     """Two parts of noisy counts, added: closer to the truth than one."""
     truth = np.array([0.9, 0.1])
@@ -159,6 +166,34 @@ def test_copies_pickles_and_pipelines():
     pipe = make_pipeline(FunctionTransformer(), naive_bayes(ledger=account)).fit(X, y)
     assert pipe.score(X, y) > 0.6
     assert clone(pipe).steps[-1][1].ledger is account
+
+
+def test_a_seeded_fit_says_that_it_is_not_private():
+    """When it is made, and wherever it is shown; predictions bear no mark."""
+    for plain in (naive_bayes(random_state=0), network(random_state=0), fitted()):
+        assert "NOT PRIVATE" not in repr(plain) + plain._repr_html_()
+    for seeded, records in (
+        (naive_bayes(random_state=0), patients()),
+        (network(random_state=0, ledger=pmp.Ledger(epsilon=9)), (chain(),)),
+    ):
+        with pytest.warns(pmp.PrivacyWarning, match="NOT PRIVATE: a fit with random_state"):
+            seeded.fit(*records)
+        copy = pickle.loads(pickle.dumps(seeded.set_params(ledger=None)))
+        for one in (seeded, copy):
+            assert repr(one).startswith("NOT PRIVATE (seeded):\nDirichlet")
+            assert "<strong>NOT PRIVATE (seeded)</strong>" in one._repr_html_()
+            assert "<strong>NOT PRIVATE" in one._repr_mimebundle_()["text/html"]
+        assert "NOT PRIVATE" not in repr(clone(seeded))
+
+
+def test_a_text_is_laid_out_as_scikit_learn_lays_it_out():
+    nb = naive_bayes()
+
+    class DirichletNaiveBayes(BaseEstimator):
+        __init__ = type(nb).__init__
+
+    assert repr(nb) == repr(DirichletNaiveBayes(**nb.get_params()))
+    assert "\n" in repr(nb)
 
 
 def test_grid_search_is_refused_without_a_ledger_and_charged_with_one():

@@ -18,10 +18,11 @@ from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer
 
 import pymc_private as pmp
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.estimators import Bins, DirichletNaiveBayes
+from pymc_private.estimators import Bins, DirichletBayesianNetwork, DirichletNaiveBayes
 from pymc_private.estimators.columns import declare
 from pymc_private.estimators.counts import count_tables
 
+SEEDED = pytest.mark.filterwarnings("ignore:NOT PRIVATE:pymc_private.errors.PrivacyWarning")
 DECLARED = {"a": (0, 1), "b": (0, 1, 2)}
 
 
@@ -36,6 +37,7 @@ def naive_bayes(**words):
     return DirichletNaiveBayes(**(given | words))
 
 
+@SEEDED
 def test_new_records_are_not_free_where_no_earlier_fit_was_paid_for():
     """A seeded fit charges nothing, so it covers nobody."""
     account = pmp.Ledger(epsilon=5)
@@ -55,6 +57,7 @@ def test_new_records_cost_no_delta_either():
     assert len(account.entries) == 2
 
 
+@SEEDED
 def test_new_records_are_charged_in_full_in_another_ledger():
     first, second = pmp.Ledger(epsilon=5), pmp.Ledger(epsilon=5)
     nb = naive_bayes(ledger=first).fit(*records())
@@ -109,6 +112,13 @@ def test_every_way_of_fitting_again_wants_a_ledger(many):
     assert len(account.entries) >= 2
 
 
+def test_a_seeded_fit_passes_where_fits_are_made_again_and_says_what_it_is():
+    """It tells of itself; so `docs/dirichlet.md` says that it is not refused."""
+    X, y = records()
+    with pytest.warns(pmp.PrivacyWarning, match="NOT PRIVATE"):
+        cross_val_predict(naive_bayes(random_state=1), X, y, cv=2)
+
+
 def test_an_ensemble_that_seeds_its_members_is_refused():
     """Its fits would be repeatable by anybody, and charged to nobody."""
     X, y = records()
@@ -151,6 +161,7 @@ def test_a_fit_holds_nothing_of_the_records_under_add_remove():
     assert "137" not in repr([p.plan for p in small.parts_])
 
 
+@SEEDED
 def test_a_seeded_update_leaves_no_guarantee():
     """Noise that anybody can draw again, of whichever records."""
     nb = naive_bayes(ledger=pmp.Ledger(epsilon=5)).fit(*records())
@@ -222,3 +233,19 @@ def test_a_number_that_is_none_is_missing_on_every_engine(engine):
 def test_the_path_of_a_ledger_is_no_ledger():
     with pytest.raises(pmp.DomainError, match=r"pmp.Ledger\('study.sqlite', epsilon"):
         naive_bayes(ledger="study.sqlite").fit(*records())
+
+
+def test_mistakes_are_told_by_their_names():
+    X, y = records()
+    mistakes = [
+        (lambda: naive_bayes().fit(X, "foo"), "the target is no column of the frame\n.*'foo'"),
+        (lambda: naive_bayes(categories={"a": (0, 1, 0), "b": (0, 1, 2)}).fit(X, y), "named once"),
+        (lambda: naive_bayes(categories={"a": (0,), "b": (0, 1, 2)}).fit(X, y), "got: 1 value"),
+        (lambda: DirichletBayesianNetwork(None, 1, 0, {}).fit(X), "got: NoneType"),
+        (lambda: DirichletBayesianNetwork({}, 1, 0, {}).fit(X), "got: no nodes"),
+    ]
+    for make, words in mistakes:
+        with pytest.raises(DomainError, match=words):
+            make()
+    with pytest.raises(DomainError, match="duplicates"):
+        declare("sex", ["f", "m", "f"])

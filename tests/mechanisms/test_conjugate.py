@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import stats
 
 import pymc_private as pmp
 from pymc_private.mechanisms.conjugate import recognize
+from pymc_private.models.assumptions import ASSUMPTIONS
 from pymc_private.privacy import beta_pair_delta
 from tests.statistics import cdf_envelope
 
@@ -52,6 +54,24 @@ def test_a_dirichlet_categorical_model_is_drawn_from_its_posterior():
     assert beta_pair_delta(1.0, power, 2.0, 3.0) <= 1e-4  # the two least parameters
     assert release.guarantee.theorem == "T9-T11"
     assert len(account.entries) == 1
+
+
+def test_what_the_price_rests_on_is_said():
+    """The prior sets it; on the road from a model, all else that such a draw assumes stands too."""
+    account = pmp.Ledger(epsilon=9, delta="1e-3", shares={"approximate": "1e-3"})
+    private = replace(categorical(), claims=("'z' is public",))
+    release = pmp.sample(private, draws=1, epsilon=1, delta=1e-4, ledger=account)
+    assert release.facts["counts"]["method"] == "exact"
+    assert {*ASSUMPTIONS, "'z' is public"} <= set(release.guarantee.assumptions)
+    counts = [250, 100, 50]
+    words = {"epsilon": 1, "delta": 1e-4, "method": "exact", "ledger": account}
+    direct, plain = pmp.dirichlet(counts, prior=2.0, **words), pmp.dirichlet(counts, **words)
+    told = [plan_words(one) for one in (release, direct, plain)]
+    assert [words.startswith("prior, ") for words in told] == [True, True, False]
+
+
+def plan_words(release):
+    return next(said for said in release.guarantee.assumptions if "categories, tables" in said)
 
 
 @pytest.mark.audit

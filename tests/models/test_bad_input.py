@@ -12,6 +12,7 @@ import pytest
 import pymc_private as pmp
 from pymc_private.errors import DomainError, NotCertified
 from pymc_private.models import refine
+from pymc_private.models.unbounded import beyond_support
 
 N = 11
 RNG = np.random.default_rng(0)
@@ -185,3 +186,106 @@ SOUND: dict[str, tuple[Callable, dict, dict, float]] = {
 def test_unusual_but_right_declarations_have_the_right_range(name):
     *model, exact = SOUND[name]
     assert exact * (1 - 1e-9) <= certified(*model).range <= exact * 1.05
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "domain", "possible"),
+    [
+        (pm.Bernoulli, {0, 1, 2}, "(0.0, 1.0)"),
+        (pm.Bernoulli, (0, 5), "(0.0, 1.0)"),
+        (pm.Bernoulli, (-1, 1), "(0.0, 1.0)"),
+        (lambda *a, **k: pm.Binomial(a[0], 3, *a[1:], **k), {0, 1, 4}, "(0.0, 1.0, 2.0, 3.0)"),
+    ],
+)
+def test_a_domain_beyond_the_outcomes_is_blamed_and_not_the_parameters(
+    likelihood, domain, possible
+):
+    def build() -> None:
+        likelihood("y", pm.Beta("p", 2, 2), observed=BINARY, dims="i")
+
+    with pytest.raises(NotCertified, match="probability 0") as refusal:
+        certified(build, {"y": domain}, {"p": (0.2, 0.8)})
+    (blame,) = refusal.value.blame
+    assert blame.startswith("y in ")
+    assert possible in blame
+    assert refusal.value.cure.startswith("leave the domain of y out")
+    assert "trim" not in refusal.value.cure
+
+
+def test_a_domain_beyond_the_outcomes_is_certified_where_nothing_is_infinite():
+    """So it is no mistake yet when it is declared."""
+    with pm.Model(coords={"i": range(N)}) as model:
+        pm.Bernoulli("y", pm.Beta("p", 2, 2), observed=BINARY, dims="i")
+    private = pmp.privatize(model, records="i", domain={"y": {0, 1, 2}})
+    clipped = pmp.clip(pmp.trim(private, box={"p": (0.2, 0.8)}), -3, 0)
+    assert pmp.certify(clipped, progressbar=False).range <= 6.0 + 1e-9
+
+
+def test_a_fraction_is_cut_off_before_it_is_an_outcome():
+    with pm.Model(coords={"i": range(N)}) as model:
+        seen = pm.Data("seen", BINARY.astype(float), dims="i")
+        pm.Bernoulli("y", pm.Beta("p", 2, 2), observed=seen, dims="i")
+    for domain in ((-0.5, 1.5), {0, 1, 0.5}):
+        private = pmp.privatize(model, records="i", domain={"seen": domain})
+        assert beyond_support(private) == []
+    wide = pmp.privatize(model, records="i", domain={"seen": (0, 2)})
+    assert [source.name for source, _ in beyond_support(wide)] == ["seen"]
+
+
+def test_a_dim_of_no_data_is_not_offered():
+    with pm.Model(coords={"woman": range(N), "feature": ["a", "b"]}) as model:
+        pm.Bernoulli("y", pm.Beta("p", 2, 2), observed=BINARY)
+    with pytest.raises(DomainError, match="a dim of the model, but of no data") as refusal:
+        pmp.privatize(model, records="woman")
+    assert "allowed: no data variable has dims" in str(refusal.value)
+
+
+@pytest.mark.parametrize("public", ["age", ["age"], ("age",), {"age"}])
+def test_one_name_is_read_as_a_word(public):
+    with pm.Model(coords={"i": range(N)}) as model:
+        for name in ("age", "a", "g", "e"):  # letters are names too, and stay private
+            pm.Data(name, POSITIVE, dims="i")
+        pm.Normal("y", slope() * model["age"] + model["a"], 1, observed=POSITIVE, dims="i")
+    domain = dict.fromkeys("aegy", (0, 2))
+    private = pmp.privatize(model, records="i", domain=domain, public=public)
+    assert {source.name for source in private.sources} == set("aegy")
+
+
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        ({"domain": pmp.Ball(1.0)}, "a mapping"),
+        ({"domain": (0, 1)}, "a mapping"),
+        ({"domain": {"y": (0, 1)}, "public": 3}, "public="),
+        ({"domain": {"y": (0, 1)}, "public": b"x"}, "public="),
+        ({"domain": {"y": (0, 1)}, "public": [3]}, "public="),
+    ],
+)
+def test_words_of_another_kind_are_told(words, cure):
+    with pm.Model(coords={"i": range(N)}) as model:
+        normal(slope())
+    with pytest.raises(DomainError, match=cure):
+        pmp.privatize(model, records="i", **words)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pmp.Ball("a"),
+        lambda: pmp.Ball(None),
+        lambda: pmp.Ball((1, 2)),
+        lambda: pmp.Ball(1.0, center="middle"),
+        lambda: pmp.Ball(1.0, scale=None),
+        lambda: pmp.Interval("a", "b"),
+        lambda: pmp.Interval(None, 1),
+        lambda: pmp.Interval([0, [1]], 1),
+        lambda: pmp.Counts("a"),
+        lambda: pmp.Counts(None),
+        lambda: pmp.Counts(2.5),
+        lambda: pmp.Counts(np.inf),
+        lambda: pmp.Scale("a", "b"),
+    ],
+)
+def test_domains_are_made_of_numbers(make):
+    with pytest.raises(DomainError):
+        make()

@@ -85,6 +85,27 @@ def test_a_release_holds_last_states_on_the_public_grid(private, monkeypatch):
     assert stated.format("private posterior") in repr(release.mean("mu"))
 
 
+def test_nothing_is_drawn_from_the_model_that_a_plan_shows(monkeypatch):
+    """It may have been changed since; what was checked is the base."""
+    with pm.Model(coords={"i": range(4)}) as model:
+        w = pm.Data("w", np.array([1.0, 2.0, 3.0]))
+        mu = pm.Normal("mu", 0, 1)
+        pm.Normal("y", mu * w.sum(), 1, observed=Y, dims="i")
+    declared = pmp.privatize(model, records="i", domain={"y": (-1, 2)})
+    private = pmp.trim(declared, box={"mu": (-1, 1)})
+    pm.set_data({"w": np.array([100.0, 200.0, 300.0])}, model=private.model)
+    seen = []
+
+    def runner(model, runs, tune, seed):
+        seen.append(model["w"].get_value())
+        return {"mu": np.zeros((runs, 1))}
+
+    monkeypatch.setitem(nuts._RUNNERS, "pymc", runner)
+    monkeypatch.setattr(nuts, "to_dataset", lambda d: {k: _Values(v) for k, v in d.items()})
+    nuts.sample_nuts(private, 2, SystemRandomness(), backend="pymc", tune=1)
+    assert seen[0].tolist() == [1.0, 2.0, 3.0]
+
+
 class _Values:
     def __init__(self, values):
         self.values = values

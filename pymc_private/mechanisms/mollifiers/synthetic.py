@@ -32,7 +32,7 @@ def synthesize(
     draws: int = 1,
     epsilon: float | None = None,
     total: Total | None = None,
-    public: Sequence[str] = (),
+    public: str | Sequence[str] = (),
     constants: str = "private",
     idata: Any = None,
     estimate: Any = "trees",
@@ -56,7 +56,7 @@ def synthesize(
         Of one record.
     total : tuple of (epsilon, delta, draws), optional
         Instead of `epsilon`; then `draws` comes from it.
-    public : sequence of str
+    public : str or sequence of str
         Names of ``pm.Data`` that are not secret, such as public covariates. Then a synthetic record
         names the public ``row`` it stands for.
     constants : {"private", "public"}
@@ -109,7 +109,7 @@ def posterior_predictive_law(
     *,
     epsilon: float | None = None,
     total: Total | None = None,
-    public: Sequence[str] = (),
+    public: str | Sequence[str] = (),
     constants: str = "private",
     idata: Any = None,
     estimate: Any = "trees",
@@ -121,7 +121,7 @@ def posterior_predictive_law(
     original = intake.resolve(model)
     intake.refuse_structures(original)
     _check_model(original)
-    reads_rows = _check_secrets(original, public, constants)
+    reads_rows = _check_secrets(original, intake.names_of(public), constants)
     n = _records(original)
     reference = PriorPredictive(original, n if reads_rows else None)
     with _quiet():

@@ -150,7 +150,9 @@ def same_total(tables: Tables) -> float:
         raise DomainError(
             "every family counts every record once, so their totals are one number",
             got="different totals",
-            do="count each record in each family, or price families apart: one call for each",
+            do="make one table of groups that have no record in common, with a row for each: "
+            "[[412, 88], [371, 129]]; count each record in each family; or price families apart, "
+            "one call for each",
         )
     if not totals[0] > 0.0:
         raise DomainError(
@@ -217,8 +219,7 @@ def _family(name: str, table: Any) -> tuple[Family, np.ndarray]:
     array = xr.DataArray(table) if _is_frame(table) else table
     given = isinstance(array, xr.DataArray)
     values = np.asarray(array)
-    if values.dtype.kind not in "iufb" or values.ndim == 0:
-        raise DomainError(f"the counts of {name!r} are numbers", got=str(values.dtype))
+    _are_numbers(name, table, values)
     values = values.astype(float)
     if values.size == 0 or values.shape[-1] < 2:
         raise DomainError(
@@ -242,6 +243,20 @@ def _family(name: str, table: Any) -> tuple[Family, np.ndarray]:
     if {"chain", "draw"} & set(dims) or len(set(dims)) < len(dims):
         raise DomainError("axes have names of their own", got=", ".join(dims))
     return Family(name, values.shape, dims, labels, given), values
+
+
+def _are_numbers(name: str, table: Any, values: np.ndarray) -> None:
+    plain = values.dtype.kind in "iufb"
+    if values.ndim == 0:
+        raise DomainError(
+            f"the counts of {name!r} are a list, one number for each category",
+            got="a single number" if plain else type(table).__name__,
+            allowed='a list of counts, or {family: counts}: [1, 2] or {"age": [1, 2]}',
+        )
+    if not plain:
+        whole = values.size and all(isinstance(value, int) for value in values.ravel())
+        got = "whole numbers of more than 64 bits" if whole else f"dtype {values.dtype}"
+        raise DomainError(f"the counts of {name!r} are numbers", got=got)
 
 
 def _is_frame(table: Any) -> bool:

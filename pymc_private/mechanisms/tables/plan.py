@@ -226,6 +226,10 @@ def _assuming(guarantee: Guarantee, design: Design) -> Guarantee:
         f"a record is counted once, in {each}",
         "categories, tables and profile were fixed without the data",
     ]
+    if design.prior is not None:
+        told[1] = (
+            "prior, categories, tables, profile and number of draws were fixed without the data"
+        )
     if design.sensitivity is not None:
         told[0] = "the statistic changes by no more than its declared sensitivity"
     neighbors = guarantee.neighbors

@@ -10,7 +10,7 @@ import numpy as np
 from pymc_private.analysis import Ellipsoid
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.errors import DomainError
-from pymc_private.models.domains.domain import MOST_CELLS
+from pymc_private.models.domains.domain import MOST_CELLS, numbers
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,13 @@ class Ball:
     scale: Any = 1.0
 
     def __post_init__(self) -> None:
-        if not (
-            np.isfinite(self.radius)
-            and self.radius > 0
-            and np.all(np.isfinite(self.center))
-            and np.all(np.isfinite(self.scale))
-            and np.all(np.asarray(self.scale) > 0)
-        ):
+        radius, center, scale = (numbers(part) for part in (self.radius, self.center, self.scale))
+        finite = all(np.isfinite(part).all() for part in (radius, center, scale))
+        if not (radius.ndim == 0 and finite and radius > 0 and np.all(scale > 0)):
             raise DomainError(
                 "a ball needs a finite center, a positive radius and positive scales",
-                got=f"radius {self.radius}",
-                allowed="radius > 0, scale > 0, all finite",
+                got=f"radius {self.radius!r}, center {self.center!r}, scale {self.scale!r}"[:120],
+                allowed="one radius > 0, scale > 0, all finite",
                 do="declare the largest norm a record could have",
             )
 

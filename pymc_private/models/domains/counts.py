@@ -11,7 +11,7 @@ import numpy as np
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import SimplexRows
 from pymc_private.errors import DomainError
-from pymc_private.models.domains.domain import MOST_CELLS
+from pymc_private.models.domains.domain import MOST_CELLS, numbers
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,16 @@ class Counts:
     total: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.total, bool) or self.total != int(self.total) or self.total < 0:
+        total = numbers(self.total)
+        if (
+            isinstance(self.total, bool)
+            or total.ndim
+            or not (0 <= total == np.floor(total) < np.inf)
+        ):
             raise DomainError(
-                "the total of a row of counts is a whole number", allowed="total >= 0"
+                "the total of a row of counts is a whole number",
+                got=repr(self.total)[:60],
+                allowed="total >= 0",
             )
 
     def clip(self, data: np.ndarray, axis: int) -> np.ndarray:

@@ -39,6 +39,15 @@ class Domain(Protocol):
         """Some extreme points, where a search for the worst record starts."""
 
 
+def numbers(given: Any) -> np.ndarray:
+    """The real numbers given; NaN for what is none, such as text or None."""
+    try:
+        array = np.asarray(given)
+        return array.astype(float) if array.dtype.kind in "iufbO" else np.array(np.nan)
+    except (TypeError, ValueError):  # rows of unequal length
+        return np.array(np.nan)
+
+
 @dataclass(frozen=True)
 class Interval:
     """Numbers between two public ends; data outside are clipped.
@@ -58,11 +67,11 @@ class Interval:
     upper: Any
 
     def __post_init__(self) -> None:
-        low, high = np.asarray(self.lower, float), np.asarray(self.upper, float)
+        low, high = numbers(self.lower), numbers(self.upper)
         if not (np.isfinite(low).all() and np.isfinite(high).all() and np.all(low <= high)):
             raise DomainError(
                 "an interval needs finite ends, lower <= upper",
-                got=f"({self.lower}, {self.upper})",
+                got=f"({self.lower!r}, {self.upper!r})",
                 allowed="finite numbers, public, in the units of the data",
                 do="declare the range a record could have, not the range the data happen to have",
             )

@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_private.errors import DomainError
 from pymc_private.models.domains.ball import Ball
+from pymc_private.models.domains.domain import numbers
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Scale:
     upper: Sequence[float]
 
     def __post_init__(self) -> None:
-        low, high = np.asarray(self.lower, float), np.asarray(self.upper, float)
+        low, high = numbers(self.lower), numbers(self.upper)
         if low.shape != high.shape or low.ndim != 1 or not np.all(low < high):
             raise DomainError(
                 "a scale needs one lower and one greater upper end per column",

@@ -125,3 +125,13 @@ def test_a_prior_is_a_reference_with_its_own_density():
     expected = stats.norm.logpdf(1.0) + stats.halfnorm(scale=np.e).logpdf(0.5)
     assert law.reference.logpdf(np.array([[1.0, 0.5]])) == pytest.approx([expected])
     assert list(law.reference.shapes) == ["a", "b"]
+
+
+def test_a_word_in_public_is_one_name():
+    """Its letters would have been public too."""
+    with pm.Model(coords={"i": range(20)}) as model:
+        a, b, both = (pm.Data(name, np.ones(20), dims="i") for name in ("a", "b", "ab"))
+        pm.Normal("y", pm.Normal("slope") * (a + b + both), 1, observed=np.zeros(20), dims="i")
+    with pytest.raises(pmp.NotCertified) as refusal:
+        pmp.synthesize(model, epsilon=1.0, public="ab", sampling=FAST)
+    assert refusal.value.blame == ("a", "b")

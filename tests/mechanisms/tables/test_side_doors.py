@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -99,3 +101,20 @@ def test_vector_statistics_cost_no_less_than_any_change_within_their_sensitivity
         order = float(rng.choice([1.05, 1.5, 2, 3, 8, 20]))
         claim = vector_rdp(order, r, alpha, (change**2).sum() * (1 + 1e-12), abs(change).max())
         assert dirichlet_rdp(order, u, v) <= claim * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ({"a": 1, "b": 2}, "a list, one number for each category\n.*a single number"),
+        (Counter("aab"), "a list, one number for each category"),
+        ({1, 2}, "got: set"),
+        (None, "got: NoneType"),
+        ([10**30, 3], "more than 64 bits"),
+        (["1", "2"], "are numbers"),
+        ({"well": [412, 88], "ill": [371, 130]}, "a row for each"),
+    ],
+)
+def test_counts_of_another_shape_are_told_the_shape_there_is(counts, words):
+    with pytest.raises(DomainError, match=words):
+        pmp.dirichlet(counts, epsilon=1, ledger=pmp.Ledger(epsilon=1))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
 import pymc_private as pmp
 from pymc_private.errors import PymcPrivateError
+from pymc_private.estimators import DirichletNaiveBayes
 
 
 def ledger(neighbors="substitute"):
@@ -78,3 +80,15 @@ def test_a_dirichlet_draw_of_a_huge_budget_is_near_the_counts():
 def test_where_no_draw_can_be_planned_noise_serves():
     release = pmp.dirichlet([5, 7], epsilon=1e-300, delta=1e-5, ledger=ledger())
     assert release.facts["counts"]["method"] == "noisy"
+
+
+@pytest.mark.parametrize("epsilon", [2e-11, 1e5, 1e300])
+def test_naive_bayes_answers(epsilon):
+    book = ledger()
+    x = pd.DataFrame({"a": [0, 1, 0, 1] * 20, "b": [0, 1, 2, 0] * 20})
+    found = DirichletNaiveBayes(
+        epsilon=epsilon, method="noisy", categories={"a": [0, 1], "b": [0, 1, 2]},
+        classes=[0, 1], ledger=book,
+    ).fit(x, np.array([0, 1, 1, 0] * 20))  # fmt: skip
+    assert len(book.entries) == 1
+    assert np.isfinite(found.predict_proba(x)).all()

@@ -80,6 +80,8 @@ class CountProfile:
 @lru_cache(maxsize=256)
 def _rule(cells: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights of E f(p), p ~ Beta(1/2, (cells - 1) / 2)."""
+    if cells == 1:
+        return np.ones(1), np.ones(1)
     if cells > MANY:  # then a cell is Gamma(1/2) over cells / 2, nearly
         x, weights = special.roots_genlaguerre(NODES, -0.5)
         return np.asarray(2.0 * x / cells), np.asarray(weights / weights.sum())

@@ -14,6 +14,10 @@ from pymc_private.privacy.planning import mu_affordable
 
 GAUSSIAN, LAPLACE = "discrete_gaussian", "laplace"
 THEOREM = "T26"
+LEAST_SCALE = {GAUSSIAN: 1.0 / 12.0, LAPLACE: 1.0 / 64.0}
+"""Such noise is 0 but once in 10^27 times: a larger budget buys nothing."""
+MOST_SCALE = 1e12
+"""Counts with more noise, and sums of them, are no longer safe in integers of 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +82,15 @@ def noise_plan(budget: CountBudget, families: int, neighbors: str = SUBSTITUTE) 
     def gaussian(sigma: float) -> Guarantee:
         return Guarantee.noisy_counts_of(families, sigma, **words)
 
-    found = []
+    found: list[NoisePlan] = []
     if budget.epsilon is not None:
-        found.append(_plan(LAPLACE, cells / budget.epsilon, laplace, budget))
+        found += _plan(LAPLACE, cells / budget.epsilon, laplace, budget)
     if not budget.pure:
-        found.append(_plan(GAUSSIAN, _first_sigma(budget, cells), gaussian, budget))
+        sigma = _first_sigma(budget, cells)
+        if not found or sigma < found[0].sd:  # a search only raises it
+            found += _plan(GAUSSIAN, sigma, gaussian, budget)
+    if not found:
+        raise _refused(budget, cells)
     return min(found, key=lambda plan: plan.sd)
 
 
@@ -91,21 +99,35 @@ def _first_sigma(budget: CountBudget, cells: int) -> float:
         return math.sqrt(0.5 * cells / budget.zcdp)
     if budget.order is not None and budget.rdp is not None:
         return math.sqrt(0.5 * cells * budget.order / budget.rdp)
-    return math.sqrt(cells) / mu_affordable(float(budget.epsilon or 0.0), budget.delta)
+    mu = mu_affordable(float(budget.epsilon or 0.0), budget.delta)
+    return math.sqrt(cells) / mu if mu > 0.0 else math.inf
+
+
+def _refused(budget: CountBudget, cells: int) -> DomainError:
+    if budget.epsilon is not None:
+        least = f"epsilon >= {cells / MOST_SCALE:.1g}"
+    elif budget.zcdp is not None:
+        least = f"zcdp >= {0.5 * cells / MOST_SCALE**2:.1g}"
+    else:
+        least = f"a divergence >= {0.5 * cells * (budget.order or 1.0) / MOST_SCALE**2:.1g}"
+    return DomainError(
+        "no noise fits this budget; nothing was charged",
+        got=str(budget),
+        allowed=f"{least}, nearly, which is noise of a scale up to {MOST_SCALE:g}",
+        do="take a larger budget, or fewer tables",
+    )
 
 
 def _plan(
     law: str, start: float, promise: Callable[[float], Guarantee], budget: CountBudget
-) -> NoisePlan:
+) -> list[NoisePlan]:
     """Raise the scale until the proved price fits; it starts where theory says."""
-    scale = start
+    scale = max(start, LEAST_SCALE[law])
     for _ in range(60):
+        if scale > MOST_SCALE:
+            break
         guarantee = promise(scale)
         if budget.fits(guarantee):
-            return NoisePlan(law, scale, guarantee)
+            return [NoisePlan(law, scale, guarantee)]
         scale *= 1.0 + max(1e-12, min(budget.cost(guarantee) - 1.0, 0.5) * 1.01)
-    raise DomainError(
-        "no noise fits this budget; nothing was charged",
-        got=str(budget),
-        do="take a larger budget, or fewer tables",
-    )
+    return []

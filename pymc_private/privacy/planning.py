@@ -232,12 +232,14 @@ def _largest(curve: Callable[[float], float], target: float) -> float:
         low /= 2.0
         if low < 1e-300:
             return 0.0
+    high = 2.0 * low if low < 1.0 else high  # known to be too large; near, so that few steps do
     while curve(high) <= target:
         high *= 2.0
         if high > 1e300:
             return high
-    found = float(brentq(lambda x: curve(x) - target, low, high, xtol=1e-300, rtol=1e-13))
+    stops = {"xtol": 1e-300, "rtol": 1e-13, "disp": False}
+    found = float(brentq(lambda x: curve(x) - target, low, high, **stops))
     step = 1e-13 * found
     while curve(found) > target:
-        found, step = found - step, 2.0 * step
+        found, step = max(found - step, low), 2.0 * step
     return max(found, low)

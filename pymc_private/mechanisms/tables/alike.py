@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pymc_private.mechanisms.tables.layout import likely_most, noise_cells
+from pymc_private.mechanisms.tables.layout import LEAST_SD, likely_most, noise_cells
 from pymc_private.mechanisms.tables.matching import match_sum, match_totals
 from pymc_private.mechanisms.tables.posterior import (
     NoisyTable,
@@ -97,7 +97,7 @@ def alike_posterior(
     minimum : float
         Public lower bound of every count.
     """
-    noise = (law, scale, minimum)
+    noise, sd = (law, scale, minimum), max(sd, LEAST_SD)
     size = _size(tables) if total is None else total
     apart = shrunk(noisy_posterior(tables, law, scale, sd, total, minimum), tables, sd)
     told = told_sums(tables, sd)

@@ -9,6 +9,8 @@ from scipy import special
 
 TABLED = 2**18
 """Counts up to this one find their prior in a table."""
+HUGE = 2**26
+"""Counts beyond are far under every parameter, to all digits."""
 FAR = 2**14
 """Counts from here on (times the parameter) have it from a formula for large ones."""
 
@@ -91,9 +93,24 @@ def bin_mean(low: np.ndarray, step: np.ndarray, a: np.ndarray) -> np.ndarray:
 
 def counts_within(low: int, step: int, a: float, uniform: np.ndarray) -> np.ndarray:
     """Draw places of counts in a bin from the prior, one for each uniform number."""
+    if step > TABLED:
+        return _within_wide(low, step, a, uniform)
     n = np.arange(low, low + step, dtype=float)
     upto = np.cumsum(special.softmax(special.gammaln(n + a) - special.gammaln(n + 1.0)))
     return np.minimum(np.searchsorted(upto, uniform), step - 1)
+
+
+def _within_wide(low: int, step: int, a: float, uniform: np.ndarray) -> np.ndarray:
+    """Find the same places by halving: a list of all counts might fill the memory."""
+    ends = np.array([low, low + step])
+    below, all_ = np.exp(_log_upto(ends, a) - _log_upto(ends[1:], a))
+    first, last = np.zeros(len(uniform), np.int64), np.full(len(uniform), step - 1)
+    while (first < last).any():
+        middle = (first + last) // 2
+        upto = np.exp(_log_upto(low + middle + 1, a) - _log_upto(ends[1:], a)) - below
+        enough = upto >= uniform * (all_ - below)
+        first, last = np.where(enough, first, middle + 1), np.where(enough, middle, last)
+    return np.minimum(last, step - 1)
 
 
 def _log_upto(x: np.ndarray, a: float | np.ndarray) -> np.ndarray:
@@ -102,6 +119,10 @@ def _log_upto(x: np.ndarray, a: float | np.ndarray) -> np.ndarray:
     found = special.gammaln(at + a)
     found -= _log_gamma(at)
     found -= special.gammaln(a + 1.0)
+    large = at > HUGE  # there logarithms of factorials cancel; see `_far`
+    if large.any():
+        x_, a_ = (np.broadcast_to(v, found.shape)[large] for v in (at, np.asarray(a)))
+        found[large] = a_ * np.log(x_ + 0.5 * (a_ - 1.0)) - special.gammaln(a_ + 1.0)
     found[x <= 0] = -np.inf
     return np.asarray(found)
 

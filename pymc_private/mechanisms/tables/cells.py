@@ -145,7 +145,8 @@ class Cells:
             logs = weights.max(axis=-1)
             weights = np.exp(weights - logs[..., None])
             sums = weights @ powers.T
-        step, away = self.step[:, None], self.shift / self.step[:, None]
+        step = self.step[:, None].astype(float)  # its square may be no integer of 64 bits
+        away = self.shift / self.step[:, None]
         moved = weights[..., 0] * np.exp(each * away)
         total = sums[..., 0] + moved
         up = (sums[..., 1] + moved * away) / total

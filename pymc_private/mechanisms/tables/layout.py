@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from pymc_private.mechanisms.tables.cells import Cells
-from pymc_private.privacy.noisy_counts import LAPLACE
+from pymc_private.privacy.noisy_counts import LAPLACE, LEAST_SCALE
 
 FINE = 12.0
 """Scales up to this one are resolved count by count; beyond, a scale is 6 to 12 bins."""
@@ -18,6 +18,8 @@ FAR = 28.0
 MOST_TILT, LEAST_TILT = {LAPLACE: 0.7}, -60.0
 """Ends of the tilt, in reciprocal scales: upward those the windows are made for (6 for Gaussian
 noise); downward there is the end at 0 where noise is large, and elsewhere no reason to go far."""
+LEAST_SD = 0.01
+"""Sums of whole numbers with less noise are known; arithmetic with its square would break down."""
 WIDE = 512
 """Bins of a cell at most, so that small counts are still told apart where noise is large."""
 
@@ -66,6 +68,7 @@ def noise_cells(
     most: np.ndarray | None = None, count: int | None = None,
 ) -> Cells:  # fmt: skip
     """Lay out the noise alone: see `cells`. `count` cells share the total, if these are some."""
+    scale = max(scale, LEAST_SCALE[law])  # averages of many tables may have less
     down, up = (FAR, FAR) if law == LAPLACE else (BELOW, ABOVE)
     least = int(np.ceil(minimum))
     low = np.maximum(least, np.floor(noisy - down * scale)).astype(np.int64)

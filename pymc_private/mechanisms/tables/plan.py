@@ -14,11 +14,12 @@ import numpy as np
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.mechanisms.facts import dump_json
 from pymc_private.mechanisms.tables.families import Family, most_touched
-from pymc_private.mechanisms.tables.layout import cells
+from pymc_private.mechanisms.tables.layout import LEAST_SD, cells
 from pymc_private.mechanisms.tables.matching import match_totals
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.count_budget import CountBudget
 from pymc_private.privacy.count_profile import CountProfile
+from pymc_private.privacy.count_range import planned
 from pymc_private.privacy.dirichlet_joint import (
     JointPlan,
     Touched,
@@ -163,7 +164,10 @@ def plan_counts(budget: CountBudget, design: Design, method: str = "auto") -> Co
         noisy = _noisy(budget, design)
         if budget.pure or budget.zcdp is not None:
             return noisy
-        exact = _exact(budget, design, "exact")
+        try:
+            exact = _exact(budget, design, "exact")
+        except DomainError:  # no power and prior parameter fit
+            return noisy
         told = exact.expected_kl | noisy.expected_kl
         share = TOGETHER if len(design.families) > 1 else 1.0
         closer = share * noisy.expected_kl["noisy"] <= exact.expected_kl["exact"]
@@ -180,7 +184,7 @@ def _told(plan: CountPlan, expected: dict[str, float]) -> CountPlan:
 
 def _exact(budget: CountBudget, design: Design, method: str) -> CountPlan:
     make = _joint if method == "exact" else _algorithm1
-    found = make(budget, design.profiles, design.touched)
+    found = planned(make, budget, design.profiles, design.touched)
     expected = {method: float(sum(found.expected_kl))}
     guarantee = _assuming(found.guarantee, design)
     return CountPlan(design, budget, method, guarantee, found.r, found.alpha, None, expected)
@@ -201,7 +205,7 @@ def _with_prior(budget: CountBudget, design: Design, method: str) -> CountPlan:
             do='leave prior= out, or take method="exact"',
         )
     least, second = np.sort(np.concatenate([a.ravel() for a in design.prior]))[:2].tolist()
-    r, guarantee = posterior_power(budget, least, design.touched, second)
+    r, guarantee = planned(posterior_power, budget, least, design.touched, second)
     powers = (r,) * len(design.families)
     return CountPlan(
         design, budget, "exact", _assuming(guarantee, design), powers, tuple(design.prior)
@@ -214,7 +218,7 @@ def _vector(budget: CountBudget, design: Design, method: str) -> CountPlan:
             "a vector statistic known by its sensitivity is drawn from with method='exact'",
             got=f"method={method!r}",
         )
-    found = vector_plan(budget, design.profiles, *design.sensitivity, design.touched)
+    found = planned(vector_plan, budget, design.profiles, *design.sensitivity, design.touched)
     expected = {"exact": float(sum(found.expected_kl))}
     guarantee = _assuming(found.guarantee, design)
     return CountPlan(design, budget, "exact", guarantee, found.r, found.alpha, None, expected)
@@ -252,7 +256,7 @@ def _noisy_kl(profile: CountProfile, law: str, scale: float, minimum: float) -> 
     noisy = np.round(rows + draw(0.0, scale, rows.shape)).astype(np.int64)
     laws = cells(noisy, law, scale, 0.5, minimum)
     sums = rows.sum(axis=1)
-    sd = scale * math.sqrt(2.0 if law == "laplace" else 1.0)
+    sd = max(LEAST_SD, scale * math.sqrt(2.0 if law == "laplace" else 1.0))
     tilt = match_totals(laws, sums, np.full(len(rows), sd**2), None)
     mean = laws.moments(tilt)[0] + 0.5
     shares, guess = rows / sums[:, None], mean / mean.sum(axis=1, keepdims=True)

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import special
 
 from pymc_private.mechanisms.tables.cells import Cells
-from pymc_private.mechanisms.tables.layout import cells, distinct_cells, likely_most
+from pymc_private.mechanisms.tables.layout import LEAST_SD, cells, distinct_cells, likely_most
 from pymc_private.mechanisms.tables.matching import log_evidence, match_sum, match_totals
 from pymc_private.mechanisms.tables.sums import draw_given_sums
 from pymc_private.privacy.noisy_counts import GAUSSIAN
@@ -132,7 +132,7 @@ def noisy_posterior(
     priors : sequence of float
         Prior parameters of a cell to weigh by the probability of the noisy counts.
     """
-    found = {}
+    found, sd = {}, max(sd, LEAST_SD)
     told = told_sums(tables, sd)
     for name, table in tables.items():
         rows = table.noisy.reshape(-1, table.noisy.shape[-1])

@@ -41,7 +41,7 @@ def draw_given_sums(
     rows, cells, width = weights.shape
     out = np.empty((draws, rows, cells), dtype=np.int64)
     for row in range(rows):
-        length = _length(variances[row].sum() / laws.step[row] ** 2, cells, width)
+        length = _length(variances[row].sum() / float(laws.step[row]) ** 2, cells, width)
         if length * cells > LARGEST or cells == 1:
             out[:, row] = _apart(weights[row], draws, generator)
             continue

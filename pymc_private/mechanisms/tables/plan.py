@@ -226,14 +226,10 @@ def _vector(budget: CountBudget, design: Design, method: str) -> CountPlan:
 
 def _assuming(guarantee: Guarantee, design: Design) -> Guarantee:
     each = "one cell of every table family" if len(design.families) > 1 else "one cell"
-    told = [
-        f"a record is counted once, in {each}",
-        "categories, tables and profile were fixed without the data",
-    ]
+    fixed = "categories, tables and profile"
     if design.prior is not None:
-        told[1] = (
-            "prior, categories, tables, profile and number of draws were fixed without the data"
-        )
+        fixed = "prior, categories, tables, profile and number of draws"
+    told = [f"a record is counted once, in {each}", f"{fixed} were fixed without the data"]
     if design.sensitivity is not None:
         told[0] = "the statistic changes by no more than its declared sensitivity"
     neighbors = guarantee.neighbors

@@ -226,8 +226,7 @@ def lipschitz_tail(
         )
     kept = {name: values[inside] for name, values in points.items()}
     values = np.sort(variation(private).at(kept))
-    proved = proved_tail(private, values, beta, kept)
-    if proved is not None:
+    if (proved := proved_tail(private, values, beta, kept)) is not None:
         return proved
     L0, c = _fitted(values, dkw_halfwidth(len(values), beta))
     return LipschitzTail(
@@ -268,12 +267,10 @@ def _agrees(private: PrivateModel, family: Family, points: dict[str, np.ndarray]
     except Unsupported:
         return False
     stated = family.ell(tried)
-    finite = proved[np.isfinite(proved)]
-    if not len(finite):  # nothing is proved of the graph, and nothing can agree with that
-        return False
-    rest = 1e-9 * float(np.max(np.abs(finite)))  # of a likelihood of any weight
-    is_below = bool(np.all(proved <= stated * (1.0 + AGREEMENT) + rest))
-    return is_below and (not family.is_exact or np.allclose(proved, stated, AGREEMENT, rest))
+    finite = np.abs(proved[np.isfinite(proved)])  # if nothing is proved, nothing agrees with it
+    rest = 1e-9 * float(finite.max(initial=0.0))  # of a likelihood of any weight
+    is_below = finite.size > 0 and np.all(proved <= stated * (1.0 + AGREEMENT) + rest)
+    return bool(is_below and (not family.is_exact or np.allclose(proved, stated, AGREEMENT, rest)))
 
 
 def _tried(private: PrivateModel) -> dict[str, np.ndarray]:

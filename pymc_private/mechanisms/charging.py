@@ -63,7 +63,8 @@ class Where:
                 do="save='release.nc', for example",
             )
         try:
-            np.random.default_rng(self.random_seed)
+            if self.random_seed is not None:  # no draw that is private asks NumPy for anything
+                np.random.default_rng(self.random_seed)
         except (TypeError, ValueError):
             raise DomainError(
                 "random_seed is a whole number; nothing was charged",

@@ -24,10 +24,11 @@ def explained(
     room = max(road.share - road.spent.delta, Fraction(0))
     cures = [f"Calibrate at delta = {number(room, up=False)}"] if room else []
     if not ledger.entries:
+        written = number(delta) if float(number(delta)) == at else repr(at)
         double = f"delta = {number(2 * delta)} or with " if 2 * delta < 1 else ""
         cures.append(
             "make a ledger, if the study is yet to begin, with "
-            f"{double}shares={{'approximate': {at!r}}}"
+            f"{double}shares={{'approximate': {written}}}"
         )
     return BudgetExceeded(
         error.problem,

@@ -88,6 +88,15 @@ def test_an_update_that_does_not_fit_is_refused_before_it_is_charged(words):
     assert len(account.entries) == 1
 
 
+def test_an_update_under_other_neighbors_is_refused_before_it_is_charged():
+    nb = naive_bayes(ledger=pmp.Ledger(epsilon=9)).fit(*records())
+    account = pmp.Ledger(epsilon=9, neighbors="attribute")
+    nb.set_params(unit="attribute", ledger=account)
+    with pytest.raises(Incompatible, match="different neighbors"):
+        nb.update(*records(), records="same")
+    assert account.entries == ()
+
+
 def test_what_is_taken_on_trust_is_told():
     account = pmp.Ledger(epsilon=9)
     nb = naive_bayes(ledger=account, classes="public").fit(*records())

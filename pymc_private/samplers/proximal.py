@@ -248,8 +248,9 @@ class Kernel:
 
     def _slope(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         u = self.s.rows @ x.T + self.s.offset[:, None]
-        gradient = self.own * x + (x - y) / self.eta - self.s.curve.slope(u).T @ self.s.rows
-        return u, gradient
+        sums = self.sums
+        push = sums.push(u) if sums is not None else self.s.curve.slope(u).T @ self.s.rows
+        return u, self.own * x + (x - y) / self.eta - push
 
     def _propose(self, mode: np.ndarray, slope: np.ndarray, randomness: Uniform) -> np.ndarray:
         """Draw delta ~ exp(-<slope, delta> - sum tight delta^2 / 2) on the box about the mode.

@@ -13,10 +13,12 @@ such roundings, the bends are added up after all: both ways decide alike.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
+from scipy.special import expit
 
 from pymc_private.samplers.blocks import Blocks
 from pymc_private.samplers.curves import Curve, Exponential, Logistic
@@ -63,11 +65,37 @@ class Shortcut:
         """
         return Center(self, x, self.total(u), self.outcome - push, self.largest + parts)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether L is e^u; else it is log(1 + e^u)."""
+        return isinstance(self.curve, Exponential)
+
     def total(self, u: np.ndarray) -> np.ndarray:
         """w sum L(u) of every chain; infinite or NaN where doubles cannot tell."""
-        plain = isinstance(self.curve, Exponential)
+        add = _exponentials if self.is_plain else _softplus
+        found = np.zeros(u.shape[1])
         with np.errstate(all="ignore"):
-            return self.curve.weight * (_exponentials(u) if plain else _softplus(u))
+            for part in _parts(*u.shape):
+                found += add(u[part])
+        return self.curve.weight * found
+
+    def total_at(self, x: np.ndarray) -> np.ndarray:
+        """The same at points x, (chains, d), without keeping their predictors."""
+        add = _exponentials if self.is_plain else _softplus
+        found = np.zeros(len(x))
+        with np.errstate(all="ignore"):
+            for part in _parts(len(self.rows), len(x)):
+                found += add(self.rows[part] @ x.T + self.offset[part, None])
+        return self.curve.weight * found
+
+    def push(self, u: np.ndarray) -> np.ndarray:
+        """Gradient of sum h(u), (chains, d): w sum (y_i - L'(u_i)) x_i."""
+        slope = np.exp if self.is_plain else expit
+        found = np.zeros((u.shape[1], self.rows.shape[1]))
+        for part in _parts(*u.shape):
+            each = slope(u[part])
+            found += np.subtract(self.curve.y[part, None], each, out=each).T @ self.rows[part]
+        return self.curve.weight * found
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +124,7 @@ class Center:
         s, x = self.sums, self.x[k] + delta
         n, d = s.rows.shape
         with np.errstate(all="ignore"):
-            total = s.total(s.rows @ x.T + s.offset[:, None])
+            total = s.total_at(x)
             bends = total - self.total[k] - np.sum(self.p[k] * delta, axis=1)
             widest = np.abs(self.x[k]).max(axis=1) + np.abs(delta).max(axis=1)
             size = (s.curve.weight * n + total + self.total[k]) * (1.0 + s.far + s.reach * widest)
@@ -105,36 +133,28 @@ class Center:
             return bends < limit, sure
 
 
+def _parts(rows: int, chains: int) -> Iterator[slice]:
+    """Pieces of the rows that stay in the processor's cache with all chains."""
+    step = max(AT_ONCE // max(chains, 1) // BLOCK, 1) * BLOCK
+    return (slice(a, a + step) for a in range(0, rows, step))
+
+
 def _exponentials(u: np.ndarray) -> np.ndarray:
-    """Sum of e^u over rows."""
-    step, total = max(_step(u) // BLOCK, 1) * BLOCK, _zero(u)
-    for a in range(0, len(u), step):
-        part = np.exp(u[a : a + step])
-        whole = len(part) // BLOCK * BLOCK
-        total += part[:whole].reshape(-1, BLOCK, u.shape[1]).sum(axis=1).sum(axis=0)
-        total += part[whole:].sum(axis=0)
-    return total
+    """Sum of e^u over the rows of a piece."""
+    part = np.exp(u)
+    whole = len(part) // BLOCK * BLOCK
+    blocks = part[:whole].reshape(-1, BLOCK, u.shape[1]).sum(axis=1)
+    return np.asarray(blocks.sum(axis=0) + part[whole:].sum(axis=0))
 
 
 def _softplus(u: np.ndarray) -> np.ndarray:
-    """Sum of log(1 + e^u) over rows: products of many factors are taken before their logarithm."""
+    """Sum of log(1 + e^u) over the rows of a piece: of products of many factors."""
     top = float(np.max(u, initial=0.0))
     factors = int(MOST_NATS / (1.0 + top)) if math.isfinite(top) else 0
     if factors < 2:
-        return np.logaddexp(0.0, u.T).sum(axis=1)
-    step, total = max(_step(u) // factors, 1) * factors, _zero(u)
-    for a in range(0, len(u), step):
-        part = np.exp(u[a : a + step])
-        part += 1.0
-        whole = len(part) // factors * factors
-        products = part[:whole].reshape(-1, factors, u.shape[1]).prod(axis=1)
-        total += np.log(products).sum(axis=0) + np.log(part[whole:].prod(axis=0))
-    return total
-
-
-def _step(u: np.ndarray) -> int:
-    return max(AT_ONCE // max(u.shape[1], 1), 1)
-
-
-def _zero(u: np.ndarray) -> np.ndarray:
-    return np.zeros(u.shape[1])
+        return np.asarray(np.logaddexp(0.0, u.T).sum(axis=1))
+    part = np.exp(u)
+    part += 1.0
+    whole = len(part) // factors * factors
+    products = part[:whole].reshape(-1, factors, u.shape[1]).prod(axis=1)
+    return np.asarray(np.log(products).sum(axis=0) + np.log(part[whole:].prod(axis=0)))

@@ -200,7 +200,7 @@ def test_a_ledger_that_splits_delta_says_what_to_do():
     ("budget", "delta", "there", "not_there"),
     [
         ((2, 0.9999), 0.999, "Calibrate at delta = 0.4999; or make", "1.998"),
-        ((2, "1e-5"), 1e-5, "delta = 2e-5 or with shares={'approximate': 1e-05}", "smaller"),
+        ((2, "1e-5"), 1e-5, "delta = 2e-5 or with shares={'approximate': 1e-5}", "smaller"),
         (
             (0.5, "1e-5"),
             1e-5,

@@ -14,7 +14,14 @@ from scipy.stats import beta
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.laws import law_name
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.supports import BOXABLE, ORDERED, WALLED, support, transform_name
+from pymc_private.models.supports import (
+    BOXABLE,
+    ORDERED,
+    WALLED,
+    is_default,
+    support,
+    transform_name,
+)
 from pymc_private.privacy.printing import number
 
 DRAWS = 4000
@@ -24,7 +31,7 @@ IMPROPER = ("FlatRV", "HalfFlatRV")
 BATCHES = 24
 """Most prior draws for one whose ordered vectors are in order."""
 WHOLE = {*BOXABLE, *WALLED, ORDERED}
-"""Transforms whose priors can be drawn from."""
+"""Transforms of a user's own whose priors can be drawn from."""
 WRONG = 0.01
 """Chance that the interval of a prior mass misses it."""
 
@@ -125,7 +132,8 @@ def _refuse_cuts(private: PrivateModel, drawn: Mapping[str, np.ndarray]) -> None
     for rv in private.base.free_RVs:
         box, values = support(private.base, rv, private.shapes[rv.name]), drawn[rv.name]
         is_cut = (values < box.lower).any() or (values > box.upper).any()
-        if is_cut or transform_name(private.base, rv) not in WHOLE:
+        is_known = transform_name(private.base, rv) in WHOLE
+        if is_cut or not (is_known or is_default(private.base.rvs_to_transforms[rv], rv)):
             raise Unsupported(
                 "a transform that cuts a prior is part of it, which cannot be drawn from then",
                 got=rv.name,

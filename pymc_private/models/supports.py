@@ -27,6 +27,7 @@ ZERO_SUM = "ZeroSumTransform"
 WALLED = {"SimplexTransform", "CholeskyCovPacked", ZERO_SUM}
 """Transforms that a trim keeps: a potential of -inf outside restricts the box."""
 INTERVALS = {"Interval", "IntervalTransform"}
+"""Transforms with two ends, of which each may be missing."""
 ORDERED = "Ordered"
 """The transform of increasing vectors: boxes that do not overlap keep the order by themselves."""
 
@@ -89,7 +90,7 @@ def refuse_transforms(model: pm.Model) -> None:
     """
     for rv in model.free_RVs:
         transform = model.rvs_to_transforms[rv]
-        if transform is None or _is_default(transform, rv):
+        if transform is None or is_default(transform, rv):
             continue
         given, value = list(rv.owner.inputs), rv.type()
         if own_name(transform) in INTERVALS:
@@ -109,7 +110,7 @@ def refuse_transforms(model: pm.Model) -> None:
             )
 
 
-def _is_default(transform: Any, rv: Variable) -> bool:
+def is_default(transform: Any, rv: Variable) -> bool:
     """Whether a transform is the one PyMC gives this distribution, with the same ends."""
     default = _default_transform(rv.owner.op, rv)
     if type(transform) is not type(default):

@@ -8,7 +8,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import Unsupported
-from pymc_private.models.prior_draws import prior_mass
+from pymc_private.models.prior_draws import prior_draws, prior_mass
 
 Y = np.array([0.5, 2.0, -1.0, 0.1])
 TRANSFORMS = pm.distributions.transforms
@@ -131,3 +131,17 @@ def test_the_mass_of_ordered_vectors_is_that_of_the_ordered_prior():
 def test_other_orders_are_not_taken_for_the_ascending_one(transform):
     with pytest.raises(Unsupported):
         pmp.trim(cutpoints(2.0, **transform), box={"c": (np.arange(3.0), np.arange(3.0) + 0.9)})
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        lambda: pm.VonMises("c", 0.0, 1.0, shape=3),
+        lambda: pm.ZeroSumNormal("c", shape=(2, 3), n_zerosum_axes=2),
+    ],
+)
+def test_priors_with_the_transforms_that_pymc_gives_them_are_drawn_from(prior):
+    with pm.Model() as model:
+        pm.Normal("y", prior().ravel()[0], 1.0, observed=Y)
+    private = pmp.privatize(model, records={"y": 0}, domain={"y": (-3.0, 3.0)})
+    assert np.isfinite(prior_draws(private, 10)["c"]).all()

@@ -26,6 +26,7 @@ from pymc_private.samplers.blocks import Blocks
 from pymc_private.samplers.curves import Curve
 from pymc_private.samplers.randomness import Uniform, normal
 from pymc_private.samplers.shortcut import Center, Shortcut
+from pymc_private.samplers.threads import Map, threads
 from pymc_private.samplers.truncated import truncated_mean, truncated_normal
 
 LOOSENESS = 4.0
@@ -131,17 +132,22 @@ def sample_proximal(
     -------
     array, shape (draws, d)
     """
-    block = max(1, MOST_NUMBERS // max(structure.rows.shape[0], 1))
-    kernel = Kernel(structure, schedule.eta)
-    found = []
-    for start in range(0, draws, block):
-        count = min(block, draws - start)
-        z = _prior(structure, count, randomness)
-        for step in range(schedule.steps):
-            z = kernel.step(z, randomness)
-            progress(start + count * (step + 1) // schedule.steps)
-        found.append(z)
+    block, found = _at_once(structure), []
+    with threads() as over:
+        kernel = Kernel(structure, schedule.eta, over)
+        for start in range(0, draws, block):
+            count = min(block, draws - start)
+            z = _prior(structure, count, randomness)
+            for step in range(schedule.steps):
+                z = kernel.step(z, randomness)
+                progress(start + count * (step + 1) // schedule.steps)
+            found.append(z)
     return np.concatenate(found) if found else np.empty((0, structure.dimension))
+
+
+def _at_once(structure: Structure) -> int:
+    """How many chains' predictors fit into one matrix."""
+    return max(1, MOST_NUMBERS // max(structure.rows.shape[0], 1))
 
 
 def _prior(structure: Structure, count: int, randomness: Uniform) -> np.ndarray:
@@ -165,11 +171,12 @@ class Kernel:
     Of a softmax E bend itself is bounded, and that bound stands for the trace: `Predictor.trace`.
     """
 
-    def __init__(self, structure: Structure, eta: float) -> None:
+    def __init__(self, structure: Structure, eta: float, over: Map = map) -> None:
         self.s, self.eta = structure, eta
         d = structure.dimension
+        self.at_once = _at_once(structure)
         self.own = np.broadcast_to(np.asarray(structure.own, float), d)
-        self.sums = Shortcut.of(structure.rows, structure.offset, structure.curve)
+        self.sums = Shortcut.of(structure.rows, structure.offset, structure.curve, over)
         self.tight = self.own + 1.0 / eta  # strong convexity of F(x) = f(x) + |x - y|^2 / 2 eta
         beta = np.broadcast_to(structure.smooth, structure.rows.shape[0])
         self.descent = np.linalg.inv(_gram(structure.rows, beta) + np.diag(self.tight))
@@ -177,48 +184,56 @@ class Kernel:
     def step(self, z: np.ndarray, randomness: Uniform) -> np.ndarray:
         """Noise, then the exact draw."""
         y = z + math.sqrt(self.eta) * normal(randomness, *z.shape)
-        mode, u, slope = self.descend(y)
-        center = self._center(mode, u, slope, y)
+        mode, kept, slope = self.descend(y)
+        center = self._center(mode, kept, slope, y)
         found, k = np.empty_like(z), np.arange(len(z))
         while len(k):
             delta = self._propose(mode[k], slope[k], randomness)
             with np.errstate(divide="ignore"):
                 limit = -np.log(randomness.uniform(len(k)))
-            accepted = self._accepts(center, u, k, delta, limit)
+            if center is None:
+                u = kept if len(k) == kept.shape[1] else kept[:, k]
+                accepted = self._by_bends(u, delta, limit)
+            else:
+                accepted = self._by_sums(center, k, delta, limit)
             found[k[accepted]] = mode[k[accepted]] + delta[accepted]
             k = k[~accepted]
         return found
 
+    def predictors(self, x: np.ndarray) -> np.ndarray:
+        """Give those of points x, (chains, d): shape (N, chains)."""
+        return np.asarray(self.s.rows @ x.T + self.s.offset[:, None])
+
     def _center(
-        self, mode: np.ndarray, u: np.ndarray, slope: np.ndarray, y: np.ndarray
+        self, mode: np.ndarray, kept: np.ndarray, slope: np.ndarray, y: np.ndarray
     ) -> Center | None:
         if self.sums is None:
             return None
         own, noise = self.own * mode, (mode - y) / self.eta
         parts = np.abs(own) + np.abs(noise) + np.abs(slope)
-        return self.sums.at(mode, u, own + noise - slope, parts)
+        return self.sums.at(mode, kept[0], own + noise - slope, parts)
 
-    def _accepts(
-        self, center: Center | None, u: np.ndarray, k: np.ndarray, delta: np.ndarray,
-        limit: np.ndarray,
-    ) -> np.ndarray:  # fmt: skip
-        """Whether the bends of chains k add up to less than the limit, a standard exponential."""
-        if center is None:
-            accepted, open_ = np.zeros(len(k), bool), np.ones(len(k), bool)
-        else:
-            accepted, sure = center.decide(k, delta, limit)
-            open_ = ~sure
-        if open_.any():
-            at = u if open_.sum() == u.shape[1] else u[:, k[open_]]
-            bend = self.s.curve.bend(at, self.s.rows @ delta[open_].T).sum(axis=0)
-            with np.errstate(invalid="ignore"):
-                accepted[open_] = np.maximum(bend, 0.0) < limit[open_]
+    def _by_bends(self, u: np.ndarray, delta: np.ndarray, limit: np.ndarray) -> np.ndarray:
+        """Whether bends from predictors u add up to less than the limit, a standard exponential."""
+        bend = self.s.curve.bend(u, self.s.rows @ delta.T).sum(axis=0)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.maximum(bend, 0.0) < limit)
+
+    def _by_sums(
+        self, center: Center, k: np.ndarray, delta: np.ndarray, limit: np.ndarray
+    ) -> np.ndarray:
+        """The same of chains k, by sums where these are sure."""
+        accepted, sure = center.decide(k, delta, limit)
+        open_ = np.flatnonzero(~sure)
+        for some in (open_[j : j + self.at_once] for j in range(0, len(open_), self.at_once)):
+            u = self.predictors(center.x[k[some]])
+            accepted[some] = self._by_bends(u, delta[some], limit[some])
         return accepted
 
     def descend(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A point near the center, its predictors (N, chains), and the slope of F there."""
+        """A point near the center, what `_slope` keeps of it, and the slope of F there."""
         x = np.array(self._inside(y))
-        u, slope = self._slope(x, y)
+        kept, slope = self._slope(x, y)
         pull = self._pull(x, slope)
         far = np.arange(len(y))
         for _ in range(DESCENTS):
@@ -228,12 +243,13 @@ class Kernel:
             far, moved, pull = far[lost > NEAR], moved[lost > NEAR], pull[lost > NEAR]
             if not len(far):
                 break
-            new_u, new_slope = self._slope(moved, y[far])
+            new_kept, new_slope = self._slope(moved, y[far])
             new_pull = self._pull(moved, new_slope)
             better = np.sum(new_pull**2, axis=1) < np.sum(pull**2, axis=1)
             far, pull = far[better], new_pull[better]
-            x[far], u[:, far], slope[far] = moved[better], new_u[:, better], new_slope[better]
-        return x, u, slope
+            x[far], kept[:, far] = moved[better], new_kept[:, better]
+            slope[far] = new_slope[better]
+        return x, kept, slope
 
     def _pull(self, x: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """Zero where x is the mean of its own proposals: the slope of F, corrected for walls."""
@@ -247,10 +263,14 @@ class Kernel:
         return np.clip(x, self.s.lower, self.s.upper) if self.s.is_bounded else x
 
     def _slope(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        u = self.s.rows @ x.T + self.s.offset[:, None]
-        sums = self.sums
-        push = sums.push(u) if sums is not None else self.s.curve.slope(u).T @ self.s.rows
-        return u, self.own * x + (x - y) / self.eta - push
+        """Give a matrix of a column per chain, its total or else its predictors; and the slope."""
+        if self.sums is not None:
+            total, push = self.sums.push(x)
+            kept = total[None]
+        else:
+            kept = self.predictors(x)
+            push = self.s.curve.slope(kept).T @ self.s.rows
+        return kept, self.own * x + (x - y) / self.eta - push
 
     def _propose(self, mode: np.ndarray, slope: np.ndarray, randomness: Uniform) -> np.ndarray:
         """Draw delta ~ exp(-<slope, delta> - sum tight delta^2 / 2) on the box about the mode.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 from pymc_private.samplers.curves import Exponential, General, Logistic
-from pymc_private.samplers.shortcut import Shortcut
+from pymc_private.samplers.shortcut import AT_ONCE, Shortcut
 
 N, D, CHAINS = 4000, 5, 30
 CURVES = {"logistic": Logistic, "exponential": Exponential}
@@ -25,7 +27,7 @@ def trial(name, seed=0, scale=1.0, weight=0.01, y=None, equal=False, chains=CHAI
     u = rows @ x.T + offset[:, None]
     with np.errstate(all="ignore"):
         push = curve.slope(u).T @ rows
-        center = sums.at(x, u, push, np.abs(push))
+        center = sums.at(x, sums.total(x), push, np.abs(push))
         bends = curve.bend(u, rows @ delta.T).sum(axis=0)
     return center, delta, bends
 
@@ -90,13 +92,39 @@ def test_what_doubles_do_not_hold_is_left(name):
     assert not sure.any()
 
 
-def test_sums_of_logarithms_are_those_of_numpy():
+@pytest.mark.parametrize("size", [1e-3, 1.0, 30.0, 250.0, 800.0])
+@pytest.mark.parametrize("name", CURVES)
+def test_totals_and_slopes_are_those_of_numpy(name, size):
     rng = np.random.default_rng(1)
-    sums = Shortcut(np.ones((N, 1)), np.zeros(N), Logistic(np.zeros(N), 1.0))
-    for size in (1e-3, 1.0, 30.0, 250.0, 800.0):
-        u = size * rng.normal(size=(N, 7))
-        assert np.allclose(sums.total(u), np.logaddexp(0.0, u).sum(axis=0), rtol=1e-13)
-    assert np.array_equal(sums.total(np.empty((0, 3))), np.zeros(3))
+    rows, y = size * rng.normal(size=(N, 2)), rng.integers(0, 2, N).astype(float)
+    x, curve = rng.normal(size=(7, 2)), CURVES[name](y, 0.5)
+    with np.errstate(all="ignore"):
+        u = rows @ x.T + 0.1
+        each = np.exp(u) if name == "exponential" else np.logaddexp(0.0, u)
+        expected = 0.5 * each.sum(axis=0)
+        slope = curve.slope(u).T @ rows
+    total, push = Shortcut(rows, np.full(N, 0.1), curve).push(x)
+    assert np.allclose(total, expected, rtol=1e-13)
+    assert np.array_equal(total, Shortcut(rows, np.full(N, 0.1), curve).total(x), equal_nan=True)
+    assert np.allclose(push, slope, rtol=1e-11, atol=1e-11 * size * N, equal_nan=True)
+
+
+def test_no_records_have_no_sums():
+    sums = Shortcut(np.empty((0, 2)), np.empty(0), Logistic(np.empty(0), 1.0))
+    total, push = sums.push(np.ones((3, 2)))
+    assert np.array_equal(total, np.zeros(3))
+    assert np.array_equal(push, np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_threads_add_the_same_numbers(name):
+    rng = np.random.default_rng(2)
+    rows, x = rng.normal(size=(20 * AT_ONCE // CHAINS, D)), rng.normal(size=(CHAINS, D))
+    curve = CURVES[name](np.ones(len(rows)), 0.01)
+    with ThreadPoolExecutor(3) as pool:
+        one, many = (Shortcut(rows, np.ones(len(rows)), curve, over) for over in (map, pool.map))
+        for mine, theirs in zip(one.push(x), many.push(x), strict=True):
+            assert np.array_equal(mine, theirs)
 
 
 def test_other_curves_have_none():

@@ -174,7 +174,8 @@ class StrictKernel:
         y = state.high + far
         y_error = self.root * norm(z.error) + norm(state.low)
         y_error += 2.0**-51 * (norm(far) + norm(y)) + TINY
-        mode, u, _ = self.search.descend(y)
+        mode, _, _ = self.search.descend(y)
+        u = self.search.predictors(mode)
         h = self.records.curve.slope(u)
         moved = self._predictor_error(norm(mode))
         pull = self.size @ (h.bend * moved) + self.steady @ (h.size + TINY)

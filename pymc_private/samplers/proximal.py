@@ -39,8 +39,9 @@ is correct, a nearer one is cheaper."""
 LONGEST = 2.0**10
 """Largest eta: a step divides the divergence by a million already, and a longer one would only take
 the noise further beyond the walls."""
-MOST_NUMBERS = 4_000_000
-"""Numbers in one matrix of predictors: chains go in blocks."""
+MOST_NUMBERS, UNKEPT = 4_000_000, 4
+"""Numbers in one matrix of predictors: chains go in blocks, of so many times as many chains where
+no matrix is kept."""
 
 Progress = Callable[[int], None]
 
@@ -132,9 +133,10 @@ def sample_proximal(
     -------
     array, shape (draws, d)
     """
-    block, found = _at_once(structure), []
+    found = []
     with threads() as over:
         kernel = Kernel(structure, schedule.eta, over)
+        block = kernel.at_once * (1 if kernel.sums is None else UNKEPT)
         for start in range(0, draws, block):
             count = min(block, draws - start)
             z = _prior(structure, count, randomness)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+from functools import cache
 from pathlib import Path
 
 # One BLAS thread, no window, and a mode that interprets: a cold numba cache costs 50 s a graph.
@@ -33,8 +34,29 @@ gc.disable()  # what is imported stays: nothing to collect before the first test
 def pytest_collection_finish() -> None:
     """Leave what was imported out of every later collection, which would walk all of it again."""
     gc.freeze()
-    gc.set_threshold(700, 10, 100)
+    gc.set_threshold(20_000, 10, 100)  # graphs are many objects, and few of them die young
     gc.enable()
+    read_c_files_once()
+
+
+def read_c_files_once() -> None:
+    """Remember the C code of an operation, which PyTensor reads and parses for each of its uses."""
+    from pytensor.link.c.op import ExternalCOp
+
+    load = ExternalCOp.load_c_code
+
+    @cache
+    def loaded(kind, files):
+        one = object.__new__(kind)
+        one.func_codes, one.code_sections = [], {}
+        load(one, files)
+        return one
+
+    def remembered(self, files):
+        one = loaded(type(self), tuple(files))
+        self.func_codes, self.code_sections = list(one.func_codes), dict(one.code_sections)
+
+    ExternalCOp.load_c_code = remembered
 
 
 @pytest.fixture(scope="session")

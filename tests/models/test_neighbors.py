@@ -27,9 +27,15 @@ def counts(y, **keywords):
     return pmp.trim(private, box={"rate": (0.5, 5)})
 
 
-def test_addition_is_bounded_by_what_one_record_can_say():
+@pytest.fixture(scope="module")
+def two():
+    """Give five records and thirty-five, one of which may be added or removed."""
+    return [counts([0, 1, 2, 6, 3] * times, neighbors="add_remove") for times in (1, 7)]
+
+
+def test_addition_is_bounded_by_what_one_record_can_say(two):
     # log p(y | rate) varies most for y = 6: 6 log 10 - 4.5, or for y = 0: 4.5.
-    found = pmp.certify(counts([0, 1, 2, 6, 3], neighbors="add_remove"))
+    found = pmp.certify(two[0])
     assert found.range == pytest.approx(6 * math.log(10) - 4.5, rel=0.011)
     assert found.searched <= found.range
     assert found.guarantee(1).neighbors == "add_remove"
@@ -77,9 +83,8 @@ def _log_likelihoods(private, count):
     return np.array(rows)
 
 
-def test_the_number_of_records_stays_inside():
-    few = counts([0, 1, 2, 6, 3], neighbors="add_remove")
-    many = counts([0, 1, 2, 6, 3] * 7, neighbors="add_remove")
+def test_the_number_of_records_stays_inside(two):
+    few, many = two
     assert describe_structure(few) == describe_structure(many)
     assert model_fingerprint(few) == model_fingerprint(many)
     assert repr(few) == repr(many)
@@ -92,12 +97,10 @@ def test_the_number_of_records_stays_inside():
     assert model_fingerprint(counts([0, 1, 2])) != model_fingerprint(counts([0, 1, 2, 6]))
 
 
-def test_a_release_does_not_tell_the_number_of_records():
+def test_a_release_does_not_tell_the_number_of_records(two):
     made = []
-    for y in ([0, 1, 2, 6, 3], [0, 1, 2, 6, 3] * 7):
-        plan = pmp.calibrate(
-            counts(y, neighbors="add_remove"), epsilon=1, delta=1e-6, draws=2, n=20
-        )
+    for private in two:
+        plan = pmp.calibrate(private, epsilon=1, delta=1e-6, draws=2, n=20)
         ledger = pmp.Ledger(epsilon=1, delta=1e-5, neighbors="add_remove")
         made.append(pmp.sample(plan, ledger=ledger, name="main", progressbar=False))
     assert made[0].facts.keys() == made[1].facts.keys()
@@ -105,9 +108,8 @@ def test_a_release_does_not_tell_the_number_of_records():
     assert differing <= {"ledger_head", "charges", "ledger"}
 
 
-def test_a_public_guess_gives_the_plan_its_words():
-    private = counts([0, 1, 2, 6, 3], neighbors="add_remove")
-    plan = pmp.calibrate(private, epsilon=1, delta=1e-6, draws=3, n=100)
+def test_a_public_guess_gives_the_plan_its_words(two):
+    plan = pmp.calibrate(two[0], epsilon=1, delta=1e-6, draws=3, n=100)
     assert plan.records_kept == pytest.approx(100 * float(plan.private.power))
     assert "of 100 records" in plan.summary()
     with pytest.raises(pmp.errors.DomainError, match="add/remove"):

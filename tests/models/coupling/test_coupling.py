@@ -378,6 +378,7 @@ def test_units_and_powers_scale_the_range(certified):
 
 def test_nothing_of_a_sequence_reads_its_data(monkeypatch):
     monkeypatch.setattr(refine, "REFINE", 60.0)
+    monkeypatch.setattr(refine, "SEARCH", 60.0)
     sequence = BY_NAME["random walk"]
     first, second = (sequence.privatize(sequence.draw(np.random.default_rng(k))) for k in (1, 2))
     for source in second.sources:
@@ -393,6 +394,7 @@ def test_nothing_of_a_sequence_reads_its_data(monkeypatch):
 @pytest.mark.parametrize("walk", [False, pytest.param(True, marks=pytest.mark.audit)])
 def test_a_whole_sequence_as_the_record_is_ordinary(walk, monkeypatch):
     monkeypatch.setattr(refine, "REFINE", 60.0)
+    monkeypatch.setattr(refine, "SEARCH", 60.0)
     series = np.random.default_rng(4).uniform(-1, 1, (5, 4))
     with pm.Model(coords={"person": range(5), "time": range(4)}) as model:
         rho, start = pm.Normal("rho", 0, 0.3, shape=1), pm.Normal.dist(0, 1)

@@ -189,7 +189,7 @@ def test_the_number_of_records_may_be_two():
     private = pmp.privatize(model, records="person", domain={"y": (-2, 2)}, constants="public")
     assert private.graph.pinned
     narrow, wide = {"a": (-0.1, 0.1)}, {"b": (-9, 9)}
-    certificate = pmp.certify(pmp.trim(private, box=narrow | wide), tolerance=2)
+    certificate = pmp.certify(pmp.trim(private, box=narrow | wide))
     assert certificate.range >= 4 * 18
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
@@ -81,7 +82,7 @@ class Batch:
         self.gradient = dict(zip(gradient, slopes, strict=True))
         self.elements = _count_elements([value, *gradient.values()])
         self._moving = moving_variables([self.value], [self.boxes[v] for v in self.gradient])
-        shapes = [getattr(v.type, "shape", ()) for v in ancestors([self.value])]
+        shapes = [getattr(v.type, "shape", ()) for v in ancestors([self.value, *slopes])]
         self._lengths = {length for shape in shapes for length in shape}
         self._steps = steps([self.value], self.boxes.values())
         self._slope_steps = steps([self.value, *slopes], self.boxes.values())
@@ -146,10 +147,17 @@ class Batch:
     @staticmethod
     def _ends(trail: Trail, variable: Variable, *shape: int) -> Ends:
         fact = trail[variable]
-        # What no box moves has no leading axis; what has lost its shape is NaN.
-        lower = np.nan_to_num(np.asarray(fact.lower, float), nan=-np.inf, neginf=-np.inf)
-        upper = np.nan_to_num(np.asarray(fact.upper, float), nan=np.inf, posinf=np.inf)
-        return np.broadcast_to(lower, shape), np.broadcast_to(upper, shape)
+        return _shaped(fact.lower, -np.inf, shape), _shaped(fact.upper, np.inf, shape)
+
+
+def _shaped(ends: npt.ArrayLike, unknown: float, shape: tuple[int, ...]) -> np.ndarray:
+    """Ends of that shape, `unknown` for NaN.
+
+    What no box moves has no leading axis; what has lost its shape is NaN throughout.
+    """
+    found = np.asarray(ends, float)
+    known = np.where(np.isnan(found), unknown, found)
+    return np.full(shape, unknown) if np.isnan(found).all() else np.broadcast_to(known, shape)
 
 
 def _tidy(outputs: Sequence[Variable]) -> list[Variable]:

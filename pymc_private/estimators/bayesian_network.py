@@ -122,14 +122,16 @@ class DirichletBayesianNetwork(CountEstimator):
         DomainError, BudgetExceeded, Incompatible
             A cycle, an unknown parent, an undeclared category, ...; nothing was charged.
         """
-        self.network_ = in_order(self.network)
-        self.columns_ = {node: declare(node, spec) for node, spec in self._specs().items()}
-        return self._count(X, y, "first")
+        with self._unless_refused():
+            self.network_ = in_order(self.network)
+            self.columns_ = {node: declare(node, spec) for node, spec in self._specs().items()}
+            return self._count(X, y, "first")
 
     def update(self, X: Any, y: Any = None, *, records: str) -> DirichletBayesianNetwork:
         """Add records: see `DirichletNaiveBayes.update`."""
         self._fitted()
-        return self._count(X, y, other_records(records))
+        with self._unless_refused():
+            return self._count(X, y, other_records(records))
 
     def predict_proba(self, X: Any, node: str | None = None) -> np.ndarray:
         """Probabilities of the values of a node, given all other columns of X: shape (n, values).

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -134,11 +135,23 @@ class CountEstimator(BaseEstimator):
                 draws=self.draws, profile=self.profile,
             )  # fmt: skip
             plan = assuming(plan, self._assumed())
-        check_update(parts, plan)
+        check_update(parts, plan, records)
         content = (noise_content if plan.method == "noisy" else drawn_content)(plan, tables)
         release = publish(plan, content, self._where(parts, records))
         self.parts_ = [*parts, Part(release, plan, records, _so_far(parts, release, records))]
         self.tables_ = together(self.parts_).mean()
+
+    @contextmanager
+    def _unless_refused(self) -> Iterator[None]:
+        """Leave everything as it was where nothing is released."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            if getattr(self, "parts_", None) is before.get("parts_"):
+                self.__dict__.clear()
+                self.__dict__.update(before)
+            raise
 
     def _where(self, parts: list[Part], records: str) -> Where:
         """Say who pays: of other records, the charges that cover them."""
@@ -231,6 +244,6 @@ def other_records(records: str) -> str:
             "an update says whose records it brings",
             got=repr(records),
             allowed='"new" if no record was in an earlier fit (one promise covers each record), '
-            '"same" if some were (charged again)',
+            '"same" if it brings all of them again (charged again)',
         )
     return records

@@ -130,7 +130,8 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
         """
         if self.unknown not in ("ignore", "error"):
             raise DomainError("unknown=", got=repr(self.unknown), allowed='"ignore" or "error"')
-        return self._count(X, y, "first")
+        with self._unless_refused():
+            return self._count(X, y, "first")
 
     def update(self, X: Any, y: Any, *, records: str) -> DirichletNaiveBayes:
         """Add records.
@@ -142,10 +143,11 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
         records : {"new", "same"}
             "new": no record was in an earlier fit or update, of this estimator or a copy of it, so
             that each is protected by one promise; if this ledger holds it, nothing more is charged.
-            "same": some were; charged in full.
+            "same": all records again, whose tables are averaged; charged in full.
         """
         self._fitted()
-        return self._count(X, y, other_records(records))
+        with self._unless_refused():
+            return self._count(X, y, other_records(records))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Log probabilities of the classes, shape (n, classes)."""

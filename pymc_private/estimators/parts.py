@@ -93,9 +93,7 @@ class Drawn:
     """Dirichlet draws of several parts, averaged by their number of records."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
-        sizes = [1.0 if p.records == "same" else p.plan.design.total or 1.0 for p in parts]
-        if any(p.records == "same" for p in parts):
-            sizes = [1.0] * len(parts)
+        sizes = [p.plan.design.total or 1.0 for p in parts]
         weights = np.array(sizes) / sum(sizes)
         self.draws = {
             f.name: sum(
@@ -126,17 +124,31 @@ def paid(parts: Sequence[Part]) -> frozenset[str]:
     return frozenset(str(head) for head in heads if head)
 
 
-def check_update(parts: Sequence[Part], plan: CountPlan) -> None:
+def _total(parts: Sequence[Part]) -> float | None:
+    """Public number of records of all parts; None where it is protected."""
+    totals = [p.plan.design.total for p in parts if p.records != "same"]
+    return None if None in totals else float(sum(t for t in totals if t is not None))
+
+
+def check_update(parts: Sequence[Part], plan: CountPlan, records: str) -> None:
     """Refuse, before it is charged, what could not be taken together with the tables there are.
 
     Raises
     ------
     Incompatible
-        Noise and Dirichlet draws, or other numbers of draws.
+        Other tables, noise and Dirichlet draws, other numbers of draws, or more or fewer records
+        that are called the same.
     """
     if not parts:
         return
     before = parts[-1].plan
+    if plan.design.families != before.design.families:
+        raise Incompatible(
+            "an update counts the tables of the fit; nothing was charged",
+            got=", ".join(f.name for f in plan.design.families),
+            allowed=", ".join(f.name for f in before.design.families),
+            do="keep the declarations as they were, or fit anew",
+        )
     if plan.guarantee.neighbors != before.guarantee.neighbors:
         raise Incompatible(
             "promises about different neighbors do not add; nothing was charged",
@@ -148,6 +160,15 @@ def check_update(parts: Sequence[Part], plan: CountPlan) -> None:
             "noisy counts and Dirichlet draws do not mix; nothing was charged",
             got=f"{plan.method} after {before.method}",
             do="name one method= for all fits",
+        )
+    if records == "same" and plan.design.total != _total(parts):
+        raise Incompatible(
+            "counts of the same records are averaged, and these are more or fewer; nothing was "
+            "charged",
+            got=f"{plan.design.total:g} records",
+            allowed=f"{_total(parts):g}",
+            do='bring all records again; or those alone that are new, with records="new"; or fit '
+            "another estimator",
         )
     if plan.method != "noisy" and before.draws != plan.draws:
         raise Incompatible(

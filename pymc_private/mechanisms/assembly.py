@@ -18,6 +18,7 @@ from pymc_private.mechanisms.guards import check_names
 from pymc_private.mechanisms.luggage import check_posterior
 from pymc_private.mechanisms.release import Release
 from pymc_private.mechanisms.storage import try_place
+from pymc_private.models.counted import record_dims
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel
@@ -41,7 +42,7 @@ def assemble(
     ``ledger`` holds the public facts of the ledger that paid: charges, budget and head.
     """
     model = plan.private
-    found = deterministics(model, values, _record_dims(model), lambda d: _fits(model, d))
+    found = deterministics(model, values, lambda d: _fits(model, d))
     posterior = _dataset(model, dict(values) | found.values)
     facts = {
         "sampler": plan.sampler,
@@ -131,7 +132,7 @@ def _dataset(private: PrivateModel, values: Mapping[str, np.ndarray]) -> xr.Data
     """Dims and coords as the model names them; labels of the records never enter."""
     variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
     coords: dict[str, Any] = {}
-    unlabeled = _record_dims(private)
+    unlabeled = record_dims(private)
     for name, array in values.items():
         dims = private.base.named_vars_to_dims.get(name) or [None] * (array.ndim - 1)
         named = tuple(d or f"{name}_dim_{i}" for i, d in enumerate(dims))
@@ -145,13 +146,6 @@ def _dataset(private: PrivateModel, values: Mapping[str, np.ndarray]) -> xr.Data
 def _fits(private: PrivateModel, values: Mapping[str, np.ndarray]) -> None:
     """Raise if a release could not hold these arrays."""
     check_posterior(_dataset(private, values), records=private.records)
-
-
-def _record_dims(private: PrivateModel) -> set[str | None]:
-    """The dims whose entries are records, also where `records` named an axis and no dim."""
-    dims = private.base.named_vars_to_dims
-    named = [(s, dims.get(name)) for s in private.sources for name in (s.name, *s.aliases)]
-    return {private.records} | {found[s.axis] for s, found in named if found} - {None}
 
 
 def check_destination(save: str | os.PathLike[str] | None, *, overwrite: bool) -> None:

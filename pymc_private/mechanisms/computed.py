@@ -13,8 +13,10 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis.rows import Concrete
+from pymc_private.models.counted import record_dims, record_lengths
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.sources import constants_with_axis, written_arrays
+from pymc_private.privacy.neighbors import ADD_REMOVE
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,9 @@ class Computed:
         Recomputed from the rounded draws, so they hold nothing more than the draws do.
     private : list of str
         Withheld: an ancestor is private or an array written into the model, which may hold
-        records, or the variable may have one entry per record.
+        records, or the variable may have one entry per record. Where the number of records is
+        protected, what is withheld does not depend on it: any array is, and any axis that no
+        parameter has.
     failed : list of str
         Withheld: they could not be computed at these draws. That depends on the draws alone.
     """
@@ -40,7 +44,6 @@ class Computed:
 def deterministics(
     private: PrivateModel,
     values: Mapping[str, np.ndarray],
-    per_record: set[str | None],
     check: Callable[[Mapping[str, np.ndarray]], object],
 ) -> Computed:
     """Compute the Deterministics of released draws; no failure of theirs stops a release.
@@ -50,23 +53,22 @@ def deterministics(
     private : PrivateModel
     values : mapping of str to array, shape (draws, ...)
         The rounded draws.
-    per_record : set of str
-        Dims whose entries are records.
     check : callable
         Takes draws and Deterministics by name; raises if a release could not hold them.
     """
     model = private.base
     found = Computed({}, [], [])
+    lengths = _telling_lengths(private, values)
     inputs = {rv: private.graph.parameters[rv.name] for rv in model.free_RVs}
     for variable in model.deterministics:
-        if _reads_data(private, variable, per_record):
+        if _reads_data(private, variable):
             found.private.append(variable.name)
             continue
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 array = _evaluate(_at(variable, inputs), inputs.values(), values)
-                if private.n in array.shape[1:]:  # it may have one entry per record
+                if any(lengths(size) for size in array.shape[1:]):
                     found.private.append(variable.name)
                     continue
                 check({**values, **found.values, variable.name: array})
@@ -77,15 +79,29 @@ def deterministics(
     return found
 
 
-def _reads_data(private: PrivateModel, variable: Any, per_record: set[str | None]) -> bool:
+def _telling_lengths(
+    private: PrivateModel, values: Mapping[str, np.ndarray]
+) -> Callable[[int], bool]:
+    """Whether an axis so long may have one entry per record."""
+    if private.neighbors != ADD_REMOVE:
+        return lambda size: size == private.n
+    known = {1} | {size for array in values.values() for size in array.shape[1:]}
+    return lambda size: size not in known
+
+
+def _reads_data(private: PrivateModel, variable: Any) -> bool:
     model = private.base
     secret = {s.variable for s in private.sources} | set(model.observed_RVs)
     dims = model.named_vars_to_dims.get(variable.name) or ()
+    if record_dims(private) & set(dims):
+        return True
+    if private.neighbors == ADD_REMOVE:
+        secret |= set(record_lengths(private))
+        return bool(secret & set(ancestors([variable])) or written_arrays([variable], 2, ()))
     # An array with the records axis may be one more copy of a private one, or a part of it.
     copies = constants_with_axis([variable], private.n, skip=())
     parts = written_arrays([variable], private.n, model.data_vars)
-    reads = bool(secret & set(ancestors([variable])) or copies or parts)
-    return reads or bool(per_record & set(dims))
+    return bool(secret & set(ancestors([variable])) or copies or parts)
 
 
 def _at(variable: Variable, inputs: Mapping[Variable, Variable]) -> Variable:

@@ -12,7 +12,7 @@ from pymc_private.mechanisms.answers import UNBOUNDED, Answer, Answers
 from pymc_private.mechanisms.choosing import best_of
 from pymc_private.mechanisms.reading import draws_dict
 from pymc_private.mechanisms.responses import Box, space_of
-from pymc_private.mechanisms.utilities import Function, Utility
+from pymc_private.mechanisms.utilities import Function, OutOfBounds, Utility
 from pymc_private.privacy import psaqr_dialogue_loss
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ class Dialogue:
     """Questions to one release, each invented after the answers before it.
 
     The bounds hold for all questions together, however many are asked, if what is asked depends
-    on the draws through the *responses* of this dialogue alone. So expected utilities are
-    withheld here: a question that follows from them, or from a look at the draws, has no bound.
+    on the draws through the *responses* and refusals of this dialogue alone. So expected utilities
+    are withheld here: a question that follows from them, or from a look at the draws, has no bound.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ class Dialogue:
 
     Notes
     -----
-    *Promise* (T16): question k loses at most ``(upper - lower) 2 sqrt(ln(2 |R_1| ... |R_k|
-    k (k + 1) / delta) / (2 N))`` against its best response, since before it there were at most
-    ``|R_1| ... |R_(k-1)|`` histories.
+    *Promise* (T16): question k loses at most ``(upper - lower) 2 sqrt(ln(2 m_1 ... m_k
+    k (k + 1) / delta) / (2 N))`` against its best response, where ``m_j = |R_j| + 1`` counts the
+    responses and a refusal: before it there were at most ``m_1 ... m_(k-1)`` histories.
 
     Examples
     --------
@@ -85,7 +85,8 @@ class Dialogue:
         Raises
         ------
         DomainError
-            As `answer`; responses from a box. A refused question does not count.
+            As `answer`; responses from a box. A question that is refused once its utility was
+            computed has told something of the draws, and counts as an answered one.
         """
         made = Utility.of(self.release, utility, bounds, None if query is None else [query])
         space = space_of(responses)
@@ -95,14 +96,22 @@ class Dialogue:
                 got="a box",
                 do="list responses, for example np.linspace(lower, upper, 100)",
             )
-        chosen = best_of(made, draws_dict(self.release), space, query)
-        counts = [*self._counts, len(space)]
+        counts = self._counts = [*self._counts, len(space) + 1]
+        try:
+            chosen = best_of(made, draws_dict(self.release), space, query)
+        except OutOfBounds:
+            raise OutOfBounds(
+                "The utility leaves its bounds at some draws, or is not a number there.",
+                got="values that a dialogue withholds; the question counts as an answered one",
+                allowed=f"[{made.bounds[0]:g}, {made.bounds[1]:g}]",
+                do="pass bounds that hold for all values of the parameters, or np.clip inside the "
+                "utility",
+            ) from None
         loss, reason = math.inf, UNBOUNDED
         draws = made.posterior.sizes["draw"]
         if math.isfinite(made.width):
             share = psaqr_dialogue_loss(draws, self.delta, counts)[-1]
             loss, reason = min(made.width, made.width * share + made.drift), ""
-        self._counts = counts
         said = Answer(
             chosen.response, math.nan, loss, (), query, made.bounds, draws, 1 - self.delta,
             self.release.private, math.nan, "for all questions together", reason,

@@ -23,6 +23,10 @@ Function: TypeAlias = Callable[..., Any] | str
 """A function of the draws, or an expression over the names of variables."""
 
 
+class OutOfBounds(DomainError):
+    """A utility leaves its bounds at some draws; how far tells something of them."""
+
+
 @dataclass(frozen=True)
 class Moments:
     """Mean of a utility over the draws, and the standard error of that mean."""
@@ -121,7 +125,7 @@ class Utility:
             )
         low, high = self.bounds
         if not (low <= values.min() and values.max() <= high and np.isfinite(values).all()):
-            raise DomainError(
+            raise OutOfBounds(
                 f"The utility of response {response!r} leaves its bounds, or is not a number.",
                 got=f"values from {np.min(values):g} to {np.max(values):g}",
                 allowed=f"[{low:g}, {high:g}]",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from pytensor.graph.basic import Constant
+from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.errors import Unsupported
@@ -13,6 +14,9 @@ from pymc_private.models.coupling.pinning import public_data
 from pymc_private.models.records import RecordGraph
 from pymc_private.models.single_record import single_record
 from pymc_private.models.sources import Source
+
+if TYPE_CHECKING:
+    from pymc_private.models.private_model import PrivateModel
 
 
 def refuse_sequences(graph: RecordGraph) -> None:
@@ -52,11 +56,26 @@ def refuse_in_sequences(graph: RecordGraph, what: str) -> None:
         )
 
 
+def record_dims(private: PrivateModel) -> set[str]:
+    """The dims whose entries are records, also where `records` named an axis and no dim."""
+    dims = private.base.named_vars_to_dims
+    named = [(s, dims.get(name)) for s in private.sources for name in (s.name, *s.aliases)]
+    found = {private.records} | {found[s.axis] for s, found in named if found}
+    return {name for name in found if name is not None}
+
+
+def record_lengths(private: PrivateModel) -> list[Variable]:
+    """The number of records as the model's dims hold it."""
+    lengths = private.base.dim_lengths
+    return [lengths[name] for name in sorted(record_dims(private)) if name in lengths]
+
+
 def refuse_counted(
     graph: RecordGraph,
     sources: Sequence[Source],
     n: int,
     shapes: Mapping[str, tuple[int, ...]],
+    lengths: Collection[Variable] = (),
 ) -> None:
     """Refuse models in which something public tells how many records there are.
 
@@ -68,18 +87,24 @@ def refuse_counted(
         Number of records.
     shapes : mapping of str to tuple of int
         Of the parameters.
+    lengths : collection of Variable
+        The number of records as the model's dims hold it.
 
     Raises
     ------
     Unsupported
-        Records stand in a sequence, rows differ by something public, or an array that is not
-        private has n entries along an axis.
+        Records stand in a sequence, rows differ by something public, an array that is not private
+        has n entries along an axis, or something is computed with the length of the records dim or
+        of private data.
     """
     refuse_sequences(graph)
     outs = [graph.record, graph.prior]
     arrays = [v.get_value() for v in public_data(outs)]
     arrays += [v.data for v in ancestors(outs) if isinstance(v, Constant) and np.ndim(v.data) > 0]
     counted = any(n in np.shape(array) for array in arrays)
+    counted = counted or not set(lengths).isdisjoint(ancestors(outs))
+    # Priors read no private value, so what they have of private data is their shape.
+    counted = counted or not set(graph.data.values()).isdisjoint(ancestors([graph.prior]))
     if graph.pinned or counted or single_record(graph, sources, n, shapes) is None:
         raise Unsupported(
             "add/remove protects the number of records, but something public counts them",

@@ -25,6 +25,8 @@ from pymc_private.privacy.neighbors import check_records
 
 NORMS = ("absolute", "l1", "l2", "linf")
 HAMMING = "hamming"
+ROUNDED_UP = 1.0 + 2.0**-46
+"""Times this, a norm in doubles is no less than the true one."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,11 @@ def _distance(kind: str | Callable[[Variable], Variable], x: np.ndarray, y: np.n
     if kind == HAMMING:
         return float(np.any(x != y))
     order = {"absolute": 1, "l1": 1, "l2": 2, "linf": np.inf}[kind]
-    return float(np.linalg.norm(np.ravel(x - y).astype(float), order))
+    whole = x.dtype.kind in "iub" and y.dtype.kind in "iub"
+    number = object if whole else float  # in their own types short integers wrap around
+    away = np.abs(np.ravel(x).astype(number) - np.ravel(y).astype(number)).astype(float)
+    found = float(np.linalg.norm(away, order))
+    return found if whole and order != 2 and found < 2.0**53 else found * ROUNDED_UP
 
 
 def _words(name: str, kind: str | Callable[[Variable], Variable]) -> str:

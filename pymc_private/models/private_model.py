@@ -15,7 +15,7 @@ from pymc_private.analysis.normal_tail import has_log_phi
 from pymc_private.models import declare, intake
 from pymc_private.models.compat import dumps as model_dumps
 from pymc_private.models.compat import unpickle
-from pymc_private.models.counted import refuse_counted, refuse_in_sequences
+from pymc_private.models.counted import record_lengths, refuse_counted, refuse_in_sequences
 from pymc_private.models.metric import Metric, check_metric, relation_of
 from pymc_private.models.power import float_down
 from pymc_private.models.records import RecordGraph, build_record_graph
@@ -296,5 +296,5 @@ def privatize(
         records_per_unit=units,
     )
     if relation == ADD_REMOVE:
-        refuse_counted(graph, sources, n, private.shapes)
+        refuse_counted(graph, sources, n, private.shapes, record_lengths(private))
     return private

@@ -27,7 +27,8 @@ EPS = 2.0**-52
 MOST_NATS = 600.0
 """Of a product of numbers 1 + e^u: doubles hold 709."""
 BLOCK, LONGEST_SUM = 128, 1024
-"""Numbers that are added one by one, and roundings of the longest chain of sums of sums."""
+"""Numbers that are added one by one, and roundings of the longest chain of sums of sums but for
+those of one group after another."""
 AT_ONCE = 2**15
 """Numbers in one piece of a sum, which stay in the processor's cache."""
 PIECES = 8
@@ -86,7 +87,7 @@ class Shortcut:
 
         def add(part: slice) -> np.ndarray:
             u = self._predictors(x, part)
-            return _exponentials(np.exp(u)) if self.is_plain else _softplus(u)
+            return _added(np.exp(u)) if self.is_plain else _softplus(u)
 
         return self.curve.weight * self._sum(add, len(x))
 
@@ -156,7 +157,10 @@ class Center:
             widest = np.abs(self.x[k]).max(axis=1) + np.abs(delta).max(axis=1)
             size = (s.curve.weight * n + total + self.total[k]) * (1.0 + s.far + s.reach * widest)
             size += np.sum(self.parts[k] * np.abs(delta), axis=1)
-            sure = np.abs(bends - limit) > 16.0 * EPS * (d + LONGEST_SUM) * size
+            sure = (
+                np.abs(bends - limit)
+                > 16.0 * EPS * (d + LONGEST_SUM + n // (BLOCK * PIECES)) * size
+            )
             return bends < limit, sure
 
 
@@ -166,8 +170,8 @@ def _pieces(rows: int, chains: int) -> list[slice]:
     return [slice(a, a + step) for a in range(0, rows, step)]
 
 
-def _exponentials(part: np.ndarray) -> np.ndarray:
-    """Sum over the rows of a piece, of e^u."""
+def _added(part: np.ndarray) -> np.ndarray:
+    """Sum over the rows of a piece, by blocks."""
     whole = len(part) // BLOCK * BLOCK
     blocks = part[:whole].reshape(-1, BLOCK, part.shape[1]).sum(axis=1)
     return np.asarray(blocks.sum(axis=0) + part[whole:].sum(axis=0))
@@ -176,14 +180,14 @@ def _exponentials(part: np.ndarray) -> np.ndarray:
 def _with_exponential(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sum of e^u over the rows of a piece, and e^u."""
     part = np.exp(u, out=u)
-    return _exponentials(part), part
+    return _added(part), part
 
 
 def _softplus(u: np.ndarray) -> np.ndarray:
     """Sum of log(1 + e^u) over the rows of a piece."""
     factors = _factors(u)
     if factors < 2:
-        return np.asarray(np.logaddexp(0.0, u.T).sum(axis=1))
+        return _added(np.logaddexp(0.0, u))
     part = np.exp(u, out=u)
     part += 1.0
     return _log_product(part, factors)
@@ -193,7 +197,7 @@ def _with_sigmoid(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The same, and 1 / (1 + e^-u) to a few units of its last digit."""
     factors = _factors(u)
     if factors < 2:
-        return np.asarray(np.logaddexp(0.0, u.T).sum(axis=1)), 1.0 / (1.0 + np.exp(-u))
+        return _added(np.logaddexp(0.0, u)), 1.0 / (1.0 + np.exp(-u))
     part = np.exp(u, out=u)
     more = part + 1.0
     part /= more
@@ -210,4 +214,4 @@ def _log_product(part: np.ndarray, factors: int) -> np.ndarray:
     """Sum of the logarithms of the rows, so many at a time."""
     whole = len(part) // factors * factors
     products = part[:whole].reshape(factors, -1, part.shape[1]).prod(axis=0)
-    return np.asarray(np.log(products).sum(axis=0) + np.log(part[whole:].prod(axis=0)))
+    return _added(np.log(products)) + np.log(part[whole:].prod(axis=0))

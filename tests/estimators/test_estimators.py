@@ -134,7 +134,8 @@ def test_updates_of_new_records_cost_nothing_more_and_of_the_same_the_same_again
     assert len(account.entries) == 2
     assert nb.guarantee_.pure_epsilon == 1.0
     assert not np.array_equal(before, nb.tables_["fever"])
-    nb.update(*patients(), records="same")
+    (one, y), (two, z) = patients(), patients(500, seed=2)
+    nb.update(pd.concat([one, two]), np.concatenate([y, z]), records="same")
     assert account.spent.epsilon == 2
     assert nb.guarantee_.pure_epsilon == 2.0
     with pytest.raises(DomainError):

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer
 
 import pymc_private as pmp
-from pymc_private.errors import DomainError, Incompatible
+from pymc_private.errors import BudgetExceeded, DomainError, Incompatible
 from pymc_private.estimators import Bins, DirichletBayesianNetwork, DirichletNaiveBayes
 from pymc_private.estimators.columns import declare
 from pymc_private.estimators.counts import count_tables
@@ -68,7 +68,7 @@ def test_new_records_are_charged_in_full_in_another_ledger():
 
 
 def test_a_smaller_promise_covers_no_larger_one():
-    account = pmp.Ledger(epsilon=9)
+    account = pmp.Ledger(epsilon=9, delta=0.1)
     nb = naive_bayes(ledger=account, epsilon=0.5).fit(*records())
     nb.set_params(epsilon=2).update(*records(), records="same")
     assert account.spent.epsilon == 2.5
@@ -89,7 +89,7 @@ def test_an_update_that_does_not_fit_is_refused_before_it_is_charged(words):
 
 
 def test_an_update_under_other_neighbors_is_refused_before_it_is_charged():
-    nb = naive_bayes(ledger=pmp.Ledger(epsilon=9)).fit(*records())
+    nb = naive_bayes(ledger=pmp.Ledger(epsilon=9, delta=0.1)).fit(*records())
     account = pmp.Ledger(epsilon=9, neighbors="attribute")
     nb.set_params(unit="attribute", ledger=account)
     with pytest.raises(Incompatible, match="different neighbors"):
@@ -98,7 +98,7 @@ def test_an_update_under_other_neighbors_is_refused_before_it_is_charged():
 
 
 def test_what_is_taken_on_trust_is_told():
-    account = pmp.Ledger(epsilon=9)
+    account = pmp.Ledger(epsilon=9, delta=0.1)
     nb = naive_bayes(ledger=account, classes="public").fit(*records())
     assert "which classes occur is public" in nb.guarantee_.assumptions
     nb.update(*records(seed=1), records="new")
@@ -115,7 +115,7 @@ def test_what_is_taken_on_trust_is_told():
 def test_every_way_of_fitting_again_wants_a_ledger(many):
     with pytest.raises(Incompatible, match="cross-validation"):
         many(naive_bayes())
-    account = pmp.Ledger(epsilon=9)
+    account = pmp.Ledger(epsilon=9, delta=0.1)
     with pytest.warns(pmp.PrivacyWarning, match="each fit is charged"):
         many(naive_bayes(ledger=account))
     assert len(account.entries) >= 2
@@ -131,7 +131,7 @@ def test_a_seeded_fit_passes_where_fits_are_made_again_and_says_what_it_is():
 def test_an_ensemble_that_seeds_its_members_is_refused():
     """Its fits would be repeatable by anybody, and charged to nobody."""
     X, y = records()
-    member = naive_bayes(categories=[(0, 1), (0, 1, 2)], ledger=pmp.Ledger(epsilon=9))
+    member = naive_bayes(categories=[(0, 1), (0, 1, 2)], ledger=pmp.Ledger(epsilon=9, delta=0.1))
     with pytest.raises(Incompatible, match="not private"):
         BaggingClassifier(member, 2).fit(X.to_numpy(), y)
 
@@ -176,7 +176,8 @@ def test_a_seeded_update_leaves_no_guarantee():
     nb = naive_bayes(ledger=pmp.Ledger(epsilon=5)).fit(*records())
     assert nb.guarantee_.pure_epsilon == 1
     for kind in ("new", "same"):
-        nb.set_params(random_state=1).update(*records(seed=1), records=kind)
+        size = 100 if kind == "new" else 200
+        nb.set_params(random_state=1).update(*records(size, seed=1), records=kind)
         assert nb.guarantee_.pure_epsilon == float("inf")
         assert not nb.private_
 
@@ -258,3 +259,77 @@ def test_mistakes_are_told_by_their_names():
             make()
     with pytest.raises(DomainError, match="duplicates"):
         declare("sex", ["f", "m", "f"])
+
+
+def _several(n=40, k=4):
+    rng = np.random.default_rng(0)
+    return pd.DataFrame({f"a{i}": rng.integers(0, 2, n) for i in range(k)})
+
+
+def _network(nodes, **keywords):
+    declared = dict.fromkeys(nodes, ()), 1.0, 1e-3, dict.fromkeys(nodes, (0, 1))
+    return DirichletBayesianNetwork(*declared, **keywords)
+
+
+@pytest.mark.parametrize("method", ["noisy", "exact"])
+@pytest.mark.parametrize("records", ["new", "same"])
+def test_after_a_refused_fit_an_update_counts_what_was_priced(method, records):
+    # All tables at the price of one, while declarations did not wait for a release.
+    frame, ledger = _several(), pmp.Ledger(epsilon=2.5, delta=0.1)
+    network = _network(["a0"], ledger=ledger, method=method, draws=None if method == "noisy" else 1)
+    network.fit(frame)
+    more = dict.fromkeys(frame, ()), dict.fromkeys(frame, (0, 1))
+    network.set_params(network=more[0], categories=more[1], epsilon=2.0)
+    with pytest.raises(BudgetExceeded):
+        network.fit(frame)
+    assert list(network.network_) == list(network.columns_) == ["a0"]
+    network.set_params(epsilon=1.0)
+    once = ledger.spent.epsilon
+    network.update(frame, records=records)
+    assert list(network.tables_) == ["a0"]
+    assert ledger.spent.epsilon == once * (1 if records == "new" else 2)
+
+
+def test_naive_bayes_is_what_it_was_after_a_refused_fit():
+    frame, ledger = _several(), pmp.Ledger(epsilon=1)
+    y = frame.pop("a0")
+    declared = {"categories": {"a1": (0, 1)}, "classes": (0, 1)}
+    bayes = DirichletNaiveBayes(epsilon=1, delta=0, ledger=ledger, method="noisy", **declared)
+    bayes.fit(frame[["a1"]], y)
+    before = {k: v for k, v in vars(bayes).items() if k.endswith("_")}
+    bayes.set_params(categories=dict.fromkeys(frame, (0, 1)))
+    with pytest.raises(BudgetExceeded):
+        bayes.fit(frame, y)
+    after = {k: v for k, v in vars(bayes).items() if k.endswith("_")}
+    assert after.keys() == before.keys()
+    assert all(after[k] is before[k] for k in after)
+
+
+@pytest.mark.parametrize("records", ["new", "same"])
+def test_other_tables_are_refused_before_they_are_charged(records):
+    frame, ledger = _several(), pmp.Ledger(epsilon=9, delta=0.1)
+    network = _network(["a0"], ledger=ledger, method="noisy").fit(frame)
+    once = ledger.spent
+    network.network_ = {"a0": (), "a1": ()}
+    network.columns_ |= {"a1": declare("a1", (0, 1))}
+    with pytest.raises(Incompatible, match="nothing was charged"):
+        network.update(frame, records=records)
+    assert ledger.spent == once
+
+
+@pytest.mark.parametrize("method", ["noisy", "exact"])
+def test_the_same_records_are_as_many_as_before(method):
+    # Averages of tables of other totals are those of no records.
+    frame, ledger = _several(), pmp.Ledger(epsilon=9, delta=0.1)
+    draws = None if method == "noisy" else 1
+    network = _network(["a0"], ledger=ledger, method=method, draws=draws).fit(frame)
+    once = ledger.spent
+    with pytest.raises(Incompatible, match="40"):
+        network.update(frame[:20], records="same")
+    network.update(frame[:20], records="new")
+    with pytest.raises(Incompatible, match="60"):
+        network.update(frame, records="same")
+    assert ledger.spent == once
+    network.update(pd.concat([frame, frame[:20]]), records="same")
+    assert ledger.spent.delta == 2 * once.delta
+    assert ledger.spent.epsilon == pytest.approx(2 * float(once.epsilon), rel=1e-6)

@@ -229,13 +229,14 @@ def test_a_dialogue_pays_for_its_histories_and_withholds_utilities() -> None:
     first = dialogue.ask("(x > 0.5) == response", [True, False])
     assert math.isnan(first.expected_utility)
     assert first.scores == ()
-    with pytest.raises(DomainError):
-        dialogue.ask("x * 7", [1])  # refused, so it does not count
+    with pytest.raises(DomainError, match="withholds") as refused:
+        dialogue.ask("x * 7", [1])  # that it leaves its bounds tells something of the draws
+    assert "values from" not in str(refused.value)
     second = dialogue.ask("x > response", [0.1, 0.2, 0.3], query="where", bounds=(0, 1))
-    expected = psaqr_dialogue_loss(N, 0.1, [2, 3])
-    assert [first.loss_bound, second.loss_bound] == expected
-    assert expected[0] == pytest.approx(2 * math.sqrt(math.log(2 * 2 * 2 / 0.1) / (2 * N)))
-    assert expected[1] == pytest.approx(2 * math.sqrt(math.log(2 * 6 * 6 / 0.1) / (2 * N)))
+    expected = psaqr_dialogue_loss(N, 0.1, [3, 2, 4])  # responses, and a refusal
+    assert [first.loss_bound, second.loss_bound] == [expected[0], expected[2]]
+    assert expected[0] == pytest.approx(2 * math.sqrt(math.log(2 * 3 * 2 / 0.1) / (2 * N)))
+    assert expected[2] == pytest.approx(2 * math.sqrt(math.log(2 * 24 * 12 / 0.1) / (2 * N)))
     assert "2 questions" in repr(dialogue)
     assert "withheld" in repr(first)
     assert [one.response for one in dialogue.answers] == [first.response, 0.1]

@@ -264,3 +264,34 @@ def test_a_statistic_that_jumps_is_no_distance(jump):
     private = pmp.privatize(model, records={"y": 0}, domain={"y": (-1, 1)}, neighbors=metric)
     with pytest.raises(pmp.NotCertified, match="statistic is not proved continuous"):
         pmp.certify(pmp.trim(private, box={"t": (0.5, 3.0)}))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int64, bool])
+@pytest.mark.parametrize("kind", ["absolute", "l1", "l2", "linf"])
+def test_short_integers_do_not_wrap_around(dtype, kind):
+    info = (False, True) if dtype is bool else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    low, high = (np.array(end, dtype) for end in info)
+    if kind != "absolute":
+        low, high = np.stack([low, low]), np.stack([high, high])
+    metric = pmp.Metric({"y": kind})
+    each = int(info[1]) - int(info[0])
+    exact = each * {"l1": 2, "l2": 2**0.5}.get(kind, 1)
+    assert metric.between({"y": low}, {"y": high}) == pytest.approx(exact, rel=1e-12)
+    assert metric.between({"y": high}, {"y": low}) >= exact * (1 - 2**-52)
+    assert metric.between({"y": low}, {"y": low}) == 0
+
+
+def test_a_softmax_has_a_distance_or_is_refused_by_name():
+    n = 6
+    with pm.Model(coords={"i": range(n)}) as model:
+        x = pm.Data("x", np.zeros((n, 2)), dims=("i", None))
+        t = pm.Normal("t", shape=(2, 3))
+        pm.Categorical("y", logit_p=x @ t, observed=np.zeros(n, int), dims="i")
+    metric = pmp.Metric({"x": "l2", "y": "hamming"})
+    domain = {"x": pmp.Ball(1.0), "y": [0, 1, 2]}
+    private = pmp.privatize(model, records="i", domain=domain, neighbors=metric)
+    try:
+        found = pmp.certify(pmp.trim(private, box={"t": (-1, 1)}))
+    except pmp.NotCertified:
+        return
+    assert found.searched <= found.range

@@ -157,3 +157,60 @@ def test_a_unit_owns_a_whole_number_of_records(wrong):
 def test_unknown_neighbors_are_refused(wrong):
     with pytest.raises(pmp.errors.DomainError, match="neighbor"):
         counts([0, 1, 2], neighbors=wrong)
+
+
+def scaled_by(kind):
+    """A model that computes with the length of the records dim."""
+
+    def build(n):
+        with pm.Model(coords={"visit": range(n)}) as model:
+            length = model.dim_lengths["visit"]
+            sd = 1 / pm.math.sqrt(length) if kind == "prior" else 1.0
+            b = pm.Normal("b", 0, sd)
+            if kind == "potential":
+                pm.Potential("more", -0.5 * b**2 * length)
+            logit = b / length if kind == "likelihood" else b
+            pm.Bernoulli("y", logit_p=logit, observed=np.arange(n) % 2, dims="visit")
+        return model
+
+    return build
+
+
+@pytest.mark.parametrize("kind", ["prior", "potential", "likelihood"])
+def test_a_length_of_the_records_dim_is_their_number(kind):
+    model = scaled_by(kind)(5)
+    with pytest.raises(pmp.Unsupported, match="counts them"):
+        pmp.privatize(model, records="visit", neighbors="add_remove")
+    pmp.privatize(model, records="visit")  # public there
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("kind", ["prior", "potential", "likelihood"])
+def test_a_shape_of_private_data_is_their_number_too(kind, named):
+    with pm.Model(coords={"visit": range(5)}) as model:
+        y = pm.Data("y_data", np.arange(5) % 2, dims="visit" if named else None)
+        b = pm.Normal("b", 0, 1 / pm.math.sqrt(y.shape[0]) if kind == "prior" else 1.0)
+        if kind == "potential":
+            pm.Potential("more", -0.5 * b**2 * y.shape[0])
+        logit = b / y.shape[0] if kind == "likelihood" else b
+        pm.Bernoulli("y", logit_p=logit, observed=y, dims="visit")
+    with pytest.raises(pmp.Unsupported, match="counts them"):
+        pmp.privatize(model, records="visit", neighbors="add_remove")
+
+
+def test_what_is_withheld_does_not_tell_the_number_of_records():
+    def withheld(n):
+        with pm.Model(coords={"visit": range(n)}) as model:
+            p = pm.Beta("p", 2, 2)
+            pm.Deterministic("five", pm.math.stack([p] * 5))
+            pm.Deterministic("powers", p ** np.arange(1, 6))
+            pm.Deterministic("number", p * model.dim_lengths["visit"])
+            pm.Deterministic("odds", p / (1 - p))
+            pm.Bernoulli("y", p, observed=np.arange(n) % 2, dims="visit")
+        private = pmp.privatize(model, records="visit", neighbors="add_remove")
+        plan = pmp.calibrate(pmp.trim(private, box={"p": (0.1, 0.9)}), epsilon=1, draws=1)
+        release = pmp.sample(plan, random_seed=1, progressbar=False)
+        return release.facts["withheld"], sorted(release.posterior.data_vars)
+
+    assert withheld(4) == withheld(5) == withheld(6)
+    assert withheld(5) == (["five", "powers", "number"], ["odds", "p"])

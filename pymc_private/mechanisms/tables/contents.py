@@ -33,6 +33,7 @@ def noise_content(plan: CountPlan, tables: Tables) -> Content:
     found = plan.noise
     if found is None:
         raise Incompatible("this plan adds no noise", got=plan.method)
+    _check_priced(plan, tables)
     noise.opendp()
 
     def make(seed: int | None) -> Arrays:
@@ -44,6 +45,7 @@ def noise_content(plan: CountPlan, tables: Tables) -> Content:
 
 def drawn_content(plan: CountPlan, tables: Tables) -> Content:
     """Say how Dirichlet draws are made."""
+    _check_priced(plan, tables)
 
     def make(seed: int | None) -> Arrays:
         randomness = SystemRandomness() if seed is None else SeededRandomness.from_seed(seed)
@@ -61,6 +63,7 @@ def denoised_content(plan: CountPlan, tables: Tables) -> Content:
     found = plan.noise
     if found is None:
         raise Incompatible("this plan adds no noise", got=plan.method)
+    _check_priced(plan, tables)
     noise.opendp()
 
     def make(seed: int | None) -> Arrays:
@@ -74,6 +77,17 @@ def denoised_content(plan: CountPlan, tables: Tables) -> Content:
 
     sampler = f"posterior given {OPENDP[found.law]}"
     return Content(tables.families, plan.draws, sampler, GRID, float, (0.0, 1.0), make)
+
+
+def _check_priced(plan: CountPlan, tables: Tables) -> None:
+    """Refuse tables that are not those of the price; before anything is charged."""
+    if tables.families != plan.design.families:
+        raise Incompatible(
+            "these are not the tables that the plan has a price for; nothing was charged",
+            got=", ".join(f.name for f in tables.families),
+            allowed=", ".join(f.name for f in plan.design.families) + ", of its shapes and labels",
+            do="plan anew; an estimator whose declarations changed is fitted anew",
+        )
 
 
 def _noisy(plan: CountPlan, tables: Tables, seed: int | None) -> Arrays:

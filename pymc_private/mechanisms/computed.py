@@ -15,7 +15,8 @@ from pytensor.graph.traversal import ancestors
 from pymc_private.analysis.rows import Concrete
 from pymc_private.models.counted import record_dims, record_lengths
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.sources import constants_with_axis, written_arrays
+from pymc_private.models.sources import constants_with_axis
+from pymc_private.models.written_arrays import written_arrays
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
 

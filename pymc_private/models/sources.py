@@ -216,7 +216,7 @@ def constants_with_axis(
     """
     skipped = set(skip)
     found: dict[str, tuple[TensorConstant, int]] = {}
-    for variable in _every_ancestor(outs):
+    for variable in every_ancestor(outs):
         if not isinstance(variable, TensorConstant) or variable in skipped or n < 2:
             continue
         axes = [axis for axis, size in enumerate(np.shape(variable.data)) if size == n]
@@ -225,13 +225,13 @@ def constants_with_axis(
     return found
 
 
-def _every_ancestor(outs: Iterable[Variable]) -> Iterator[Variable]:
+def every_ancestor(outs: Iterable[Variable]) -> Iterator[Variable]:
     """Ancestors, then those in the inner graphs of the Ops met."""
     own = list(dict.fromkeys(ancestors(list(outs))))
     yield from own
     inner = {v.owner.op: None for v in own if v.owner and isinstance(v.owner.op, HasInnerGraph)}
     for op in inner:
-        yield from _every_ancestor(op.inner_outputs)
+        yield from every_ancestor(op.inner_outputs)
 
 
 def plain_shared(outs: Iterable[Variable], known: Iterable[Variable]) -> list[Any]:
@@ -239,27 +239,12 @@ def plain_shared(outs: Iterable[Variable], known: Iterable[Variable]) -> list[An
     skipped = set(known)
     return [
         v
-        for v in _every_ancestor(outs)
+        for v in every_ancestor(outs)
         if hasattr(v, "get_value")
         and isinstance(v.type, TensorType)
         and v not in skipped
         and np.size(v.get_value(borrow=True)) > 1
     ]
-
-
-def written_arrays(outs: Iterable[Variable], n: int, known: Iterable[Variable]) -> list[Variable]:
-    """Arrays written into a graph that could hold values of records.
-
-    Shared ones that are not `known`, constants of several floats, and any with n entries or more:
-    a few integers are indexes.
-    """
-    found: list[Variable] = [
-        v
-        for v in _every_ancestor(outs)
-        if isinstance(v, TensorConstant)
-        and (np.size(v.data) >= n or (np.size(v.data) > 1 and v.dtype.startswith("float")))
-    ]
-    return found + plain_shared(outs, known)
 
 
 def is_within(variable: Variable, outs: Iterable[Variable]) -> bool:

@@ -146,11 +146,14 @@ def test_what_a_deterministic_reads_of_plain_shared_arrays_stays():
         pm.Deterministic("shared", model["t"] * hidden_data)
         pm.Deterministic("part", model["t"] * pt.as_tensor(np.array([0.25, 0.5])))
         pm.Deterministic("list", pt.stack([model["t"] * v for v in range(N)]))
+        pm.Deterministic("whole", model["t"] * np.array([1, 0, 1]))
+        pm.Deterministic("power", model["t"] ** pt.as_tensor(np.array([3, 1], "int8")))
         pm.Deterministic("public", pt.stack([model["t"], model["t"] ** 2])[[1, 0]])
+        pm.Deterministic("again", pt.stack([model["t"]] * 4).reshape((2, 2)))
     plan = pmp.calibrate(pmp.privatize(model, records="i", domain=SMALL), epsilon=1)
     release = pmp.sample(plan, random_seed=1, progressbar=False)
-    assert sorted(release.facts["withheld"]) == ["list", "part", "shared"]
-    assert "public" in release.posterior
+    assert sorted(release.facts["withheld"]) == ["list", "part", "power", "shared", "whole"]
+    assert {"public", "again"} <= set(release.posterior)
 
 
 @pytest.mark.parametrize(

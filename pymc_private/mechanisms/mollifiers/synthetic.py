@@ -20,7 +20,7 @@ from pymc_private.mechanisms.mollifiers.references import entropy
 from pymc_private.mechanisms.mollifiers.verb import mollify
 from pymc_private.mechanisms.release import Release
 from pymc_private.models import intake
-from pymc_private.models.sources import written_arrays
+from pymc_private.models.written_arrays import written_arrays
 
 TARGET = 10_000
 """Rows of the posterior predictive that the estimate learns from."""

@@ -9,6 +9,7 @@ import numpy as np
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 
+from pymc_private.analysis.own_names import own_name
 from pymc_private.errors import Unsupported
 from pymc_private.models.coupling.pinning import public_data
 from pymc_private.models.records import RecordGraph
@@ -103,8 +104,7 @@ def refuse_counted(
     arrays += [v.data for v in ancestors(outs) if isinstance(v, Constant) and np.ndim(v.data) > 0]
     counted = any(n in np.shape(array) for array in arrays)
     counted = counted or not set(lengths).isdisjoint(ancestors(outs))
-    # Priors read no private value, so what they have of private data is their shape.
-    counted = counted or not set(graph.data.values()).isdisjoint(ancestors([graph.prior]))
+    counted = counted or _reads_length(graph, sources)
     if graph.pinned or counted or single_record(graph, sources, n, shapes) is None:
         raise Unsupported(
             "add/remove protects the number of records, but something public counts them",
@@ -113,3 +113,17 @@ def refuse_counted(
             allowed="models whose records are private in all their entries",
             do="declare domains instead of public=, or use neighbors='substitute'",
         )
+
+
+def _reads_length(graph: RecordGraph, sources: Sequence[Source]) -> bool:
+    """Whether the prior reads private data: no value of theirs, so the length of an axis.
+
+    That of another axis than the records' is public.
+    """
+    axes = {graph.data[source.name]: source.axis for source in sources}
+    nodes = {v.owner: None for v in ancestors([graph.prior]) if v.owner is not None}
+    return any(
+        v in axes and not (own_name(node.op) == "Shape_i" and node.op.i != axes[v])
+        for node in nodes
+        for v in node.inputs
+    )

@@ -198,6 +198,15 @@ def test_a_shape_of_private_data_is_their_number_too(kind, named):
         pmp.privatize(model, records="visit", neighbors="add_remove")
 
 
+def test_the_number_of_features_is_public():
+    with pm.Model(coords={"visit": range(5)}) as model:
+        x = pm.Data("x", np.zeros((5, 2)), dims=("visit", None))
+        b = pm.Normal("b", 0, 1 / pm.math.sqrt(x.shape[1]), shape=2)
+        pm.Bernoulli("y", logit_p=x @ b, observed=np.arange(5) % 2, dims="visit")
+    found = pmp.privatize(model, records="visit", domain={"x": (-1, 1)}, neighbors="add_remove")
+    assert found.neighbors == "add_remove"
+
+
 def test_what_is_withheld_does_not_tell_the_number_of_records():
     def withheld(n):
         with pm.Model(coords={"visit": range(n)}) as model:

@@ -94,7 +94,7 @@ def test_at_cost_without_a_ledger_is_never_refused(low, draws, delta):
 
 def fails_for_some(p):
     """Read beyond an array where p exceeds 0.55: not at the middle, 0.5."""
-    return pt.constant(np.array([1, 2]))[2 * pt.cast(p > 0.55, "int64")]
+    return pt.stack([p, 2 * p])[2 * pt.cast(p > 0.55, "int64")]
 
 
 def varies_in_length(p):
@@ -129,7 +129,7 @@ def test_a_deterministic_that_makes_no_number_keeps_its_nan_and_warns_nobody():
 
 def test_a_deterministic_that_cannot_be_computed_at_all_is_refused_before_the_charge():
     def always(p):
-        return pt.constant(np.array([1, 2]))[2 * pt.cast(p > 0.0, "int64")]
+        return pt.stack([p, 2 * p])[2 * pt.cast(p > 0.0, "int64")]
 
     book = pmp.Ledger(epsilon=5)
     with pytest.raises(pmp.Unsupported, match=r"nothing was charged[\s\S]*always"):

@@ -15,8 +15,12 @@ from pymc_private.models.bambi import weights
 from tests.models.brute_force import own_logp, random_points
 
 bmb = pytest.importorskip("bambi")
-# The name of a row of counts differs between the two generations of Bambi.
-pytestmark = pytest.mark.filterwarnings("ignore:Using 'c:FutureWarning")
+pytestmark = [
+    # The name of a row of counts differs between the two generations of Bambi.
+    pytest.mark.filterwarnings("ignore:Using 'c:FutureWarning"),
+    # PyMC says so of its own hurdles.
+    pytest.mark.filterwarnings("ignore:Scan return signature:DeprecationWarning"),
+]
 N = 37
 X, Y = (-1, 1), (-2, 2)
 NARROW = {"x": (-0.5, 0.5), "Intercept": (-0.5, 0.5)}

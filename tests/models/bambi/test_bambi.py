@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytensor
 import pytest
 
 import pymc_private as pmp
@@ -137,9 +138,15 @@ def private_of(family: str):
     return model, pmp.trim(private, box=box)
 
 
-@pytest.mark.parametrize(
-    "family", [f if f in FAST else pytest.param(f, marks=pytest.mark.audit) for f in FAMILIES]
-)
+UNPROVED = pytest.mark.xfail(
+    pytensor.__version__.startswith("2."), raises=pmp.NotCertified,
+    reason="PyTensor 2 writes a Betainc of which no bound is proved",
+)  # fmt: skip
+SLOW = {f: [pytest.mark.audit] for f in FAMILIES if f not in FAST}
+SLOW["hurdle_negativebinomial"].append(UNPROVED)
+
+
+@pytest.mark.parametrize("family", [pytest.param(f, marks=SLOW.get(f, ())) for f in FAMILIES])
 def test_a_family_is_certified_and_keeps_its_likelihood(family):
     model, private = private_of(family)
     found = pmp.certify(private, tolerance=1e9, seconds=0.1, progressbar=False)

@@ -150,13 +150,19 @@ class Batch:
         return _shaped(fact.lower, -np.inf, shape), _shaped(fact.upper, np.inf, shape)
 
 
+LARGEST = float(np.finfo(float).max)
+
+
 def _shaped(ends: npt.ArrayLike, unknown: float, shape: tuple[int, ...]) -> np.ndarray:
     """Ends of that shape, `unknown` for NaN.
 
     What no box moves has no leading axis; what has lost its shape is NaN throughout.
     """
     found = np.asarray(ends, float)
-    known = np.where(np.isnan(found), unknown, found)
+    # A lower end beyond all numbers is the largest of them: nothing infinite is subtracted from it.
+    known = np.nan_to_num(
+        found, nan=unknown, posinf=max(unknown, LARGEST), neginf=min(unknown, -LARGEST)
+    )
     return np.full(shape, unknown) if np.isnan(found).all() else np.broadcast_to(known, shape)
 
 

@@ -27,6 +27,7 @@ from pymc_private.mechanisms.tables.families import (
     same_total,
     tables_of,
 )
+from pymc_private.mechanisms.tables.family_posterior import TablePosterior
 from pymc_private.mechanisms.tables.plan import (
     FREE_DRAWS,
     CountPlan,
@@ -34,7 +35,7 @@ from pymc_private.mechanisms.tables.plan import (
     plan_counts,
     profiles_of,
 )
-from pymc_private.mechanisms.tables.posterior import NoisyTable, TablePosterior, noisy_posterior
+from pymc_private.mechanisms.tables.posterior import NoisyTable, noisy_posterior
 from pymc_private.mechanisms.tables.publish import publish
 from pymc_private.privacy import Ledger
 from pymc_private.privacy.arguments import not_negative, positive, whole

@@ -19,13 +19,16 @@ from functools import cached_property
 
 import numpy as np
 
-from pymc_private.mechanisms.tables.layout import LEAST_SD, likely_most, noise_cells
-from pymc_private.mechanisms.tables.matching import match_sum, match_totals
+from pymc_private.mechanisms.tables.cells import Cells
+from pymc_private.mechanisms.tables.family_posterior import (
+    Rows,
+    TablePosterior,
+    family_posteriors,
+    settled,
+)
+from pymc_private.mechanisms.tables.layout import LEAST_SD, noise_cells
 from pymc_private.mechanisms.tables.posterior import (
     NoisyTable,
-    TablePosterior,
-    alone,
-    family_posterior,
     noisy_posterior,
     shrunk,
     told_sums,
@@ -101,16 +104,23 @@ def alike_posterior(
     size = _size(tables) if total is None else total
     apart = shrunk(noisy_posterior(tables, law, scale, sd, total, minimum), tables, sd)
     told = told_sums(tables, sd)
-    families = {n: _family(n, table, noise, sd, size, told[n]) for n, table in tables.items()}
-    several = [f for f in families.values() if f.rows > 1]
-    found: dict[str, TablePosterior | MixedPosterior] = {**apart}
-    if several:
-        logs = np.stack([f.log_likelihood(sd, EXCESS.get(law, 0.0)) for f in several])
-        for family, weights in zip(several, share_weights(logs), strict=True):
-            parts, likely = family.parts(weights, noise, total)
-            halves = np.append(UNLIKE, (1.0 - UNLIKE) * likely)
-            found[family.name] = MixedPosterior([apart[family.name], *parts], halves)
-    return found
+    several = {
+        name: Rows(table.noisy.shape, _rows_of(table), noise, told[name])
+        for name, table in tables.items()
+        if len(_rows_of(table)) > 1
+    }
+    if not several:
+        return dict(apart)
+    families = _families(list(several.values()), sd, size)
+    logs = np.stack([f.log_likelihood(sd, EXCESS.get(law, 0.0)) for f in families])
+    weights = share_weights(logs)
+    mixed = {
+        name: MixedPosterior(
+            [apart[name], *parts], np.append(UNLIKE, (1.0 - UNLIKE) * likely / likely.sum())
+        )
+        for name, (parts, likely) in zip(several, _parts(families, weights, total), strict=True)
+    }
+    return {**apart, **mixed}
 
 
 def share_weights(logs: np.ndarray) -> np.ndarray:
@@ -140,19 +150,11 @@ def share_weights(logs: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Family:
-    """Noisy counts of a family as rows, and what is known of their sums."""
+    """Noisy counts of a family as rows, their common row, and their numbers of records."""
 
-    name: str
-    table: NoisyTable
-    noisy: np.ndarray
-    center: np.ndarray
-    variance: np.ndarray
+    rows: Rows
     common: np.ndarray
     sizes: np.ndarray
-
-    @property
-    def rows(self) -> int:
-        return len(self.noisy)
 
     @cached_property
     def spread(self) -> np.ndarray:
@@ -162,9 +164,10 @@ class _Family:
 
     def log_likelihood(self, sd: float, excess: float) -> np.ndarray:
         """Log likelihood of each share, shape (shares,)."""
-        left = self.noisy - np.outer(self.sizes, self.common)
+        noisy = self.rows.noisy
+        left = noisy - np.outer(self.sizes, self.common)
         left = left - left.mean(axis=0) - left.mean(axis=1, keepdims=True) + left.mean()
-        free = (self.rows - 1) * (self.noisy.shape[1] - 1)
+        free = (noisy.shape[0] - 1) * (noisy.shape[1] - 1)
         if free == 0:
             return np.zeros(len(SHARES))
         signal = float(
@@ -174,30 +177,35 @@ class _Family:
         degrees = free / (1.0 + 0.5 * excess)
         return np.asarray(-0.5 * degrees * (np.log(expected) + (left**2).sum() / expected))
 
-    def parts(
-        self, weights: np.ndarray, noise: tuple[str, float, float], total: float | None
-    ) -> tuple[list[TablePosterior], np.ndarray]:
-        """Give the posterior of each share, those that are not likely left out, and weights."""
-        kept = weights >= min(LEAST_WEIGHT, float(weights.max()))
-        laws = noise_cells(self.noisy, *noise, total, likely_most(self.center, self.variance))
-        parts = []
-        for share in SHARES[kept]:
-            prior = self._prior(float(share))
-            one = laws.with_prior(prior)
-            if total is not None and alone(self.noisy, self.variance):
-                one = one.flat()
-                tilt, known = match_sum(one, total), (np.array([total]), np.zeros(1))
-            else:
-                tilt = match_totals(one, self.center, self.variance, total)
-                known = (self.center, self.variance)
-            shape = self.table.noisy.shape
-            parts.append(TablePosterior(shape, one, tilt, *known, prior.reshape(shape)))
-        return parts, weights[kept] / weights[kept].sum()
-
-    def _prior(self, share: float) -> np.ndarray:
+    def prior(self, share: float) -> np.ndarray:
         """Dirichlet parameters of the rows: concentration 1 / (q f) - 1 around the common row."""
         concentration = 1.0 / np.minimum(share * self.spread, 0.95) - 1.0
         return np.maximum(np.outer(concentration, self.common), LEAST_PRIOR)
+
+
+def _parts(
+    families: Sequence[_Family], weights: np.ndarray, total: float | None
+) -> list[tuple[list[TablePosterior], np.ndarray]]:
+    """Give the posteriors of each family's shares, those that are not likely left out."""
+    kept = weights >= np.minimum(LEAST_WEIGHT, weights.max(axis=1, keepdims=True))
+    rows: list[Rows] = []
+    laws: list[Cells] = []
+    priors: list[np.ndarray] = []
+    for family, shares in zip(families, kept, strict=True):
+        own = [family.prior(float(share)) for share in SHARES[shares]]
+        noise = noise_cells(family.rows.noisy, *family.rows.noise, total, family.rows.most)
+        rows += [family.rows] * len(own)
+        laws += [noise.with_prior(prior) for prior in own]
+        priors += own
+    found = iter(settled(rows, laws, priors, total))
+    return [
+        ([next(found) for _ in range(shares.sum())], likely[shares])
+        for shares, likely in zip(kept, weights, strict=True)
+    ]
+
+
+def _rows_of(table: NoisyTable) -> np.ndarray:
+    return table.noisy.reshape(-1, table.noisy.shape[-1])
 
 
 def _size(tables: Mapping[str, NoisyTable]) -> float:
@@ -207,22 +215,20 @@ def _size(tables: Mapping[str, NoisyTable]) -> float:
     return max(float((sums / cells).sum() / (1.0 / cells).sum()), 1.0)
 
 
-def _family(
-    name: str, table: NoisyTable, noise: tuple[str, float, float], sd: float, size: float,
-    told: tuple[np.ndarray, np.ndarray],
-) -> _Family:  # fmt: skip
-    center, variance = told
-    noisy = table.noisy.reshape(-1, table.noisy.shape[-1])
-    rows = len(noisy)
-    if rows == 1:
-        return _Family(name, table, noisy, center, variance, np.ones(1), np.ones(1))
-    sums = NoisyTable(noisy.sum(axis=0), ("value",))
+def _families(several: Sequence[Rows], sd: float, size: float) -> list[_Family]:
+    """Find the common row of each family, and the numbers of records of its rows."""
     none = (np.zeros(1), np.full(1, np.inf))
-    of_sums = (GAUSSIAN, sd * rows**0.5, noise[2] * rows)
-    common = family_posterior(sums, sums.noisy[None], of_sums, size, none, OF_SUMS).mean()
-    return _Family(
-        name, table, noisy, center, variance, common, _sizes(noisy, center, variance, sd, size)
-    )
+    sums = [
+        Rows(
+            rows.shape[-1:], rows.noisy.sum(axis=0)[None],
+            (GAUSSIAN, sd * len(rows.noisy) ** 0.5, rows.noise[2] * len(rows.noisy)), none,
+        )
+        for rows in several
+    ]  # fmt: skip
+    return [
+        _Family(rows, common.mean(), _sizes(rows.noisy, *rows.told, sd, size))
+        for rows, common in zip(several, family_posteriors(sums, size, OF_SUMS), strict=True)
+    ]
 
 
 def _sizes(

@@ -15,15 +15,19 @@ FAR = 2**14
 """Counts from here on (times the parameter) have it from a formula for large ones."""
 
 
-def log_prior(first: np.ndarray, step: np.ndarray, a: float) -> np.ndarray:
-    """Logarithm of the sum of Gamma(n + a) / (n! Gamma(a)) over bins that begin at `first`.
+def log_prior(low: np.ndarray, step: np.ndarray, a: float, width: int) -> np.ndarray:
+    """Logarithm of the sum of Gamma(n + a) / (n! Gamma(a)) over `width` bins from `low` on.
 
     Parameters
     ----------
-    first : array of int, shape (rows, ...)
+    low : array of int, shape (rows, d)
     step : array of int, shape (rows,)
     a : float
+    width : int
     """
+    if low.size * width < low.max(initial=0):  # a table would be of more counts than are asked for
+        return log_priors(low, step, np.full(low.shape, a), width)
+    first = low[..., None] + step[:, None, None] * np.arange(width)
     found = np.empty(first.shape)
     for one in np.unique(step):
         rows = step == one
@@ -56,7 +60,12 @@ def _bins(first: np.ndarray, step: int, a: float) -> np.ndarray:
 
 def _between(below: np.ndarray, upto: np.ndarray) -> np.ndarray:
     """Logarithm of the difference."""
-    return np.asarray(upto + np.log1p(-np.minimum(np.exp(below - upto), 1.0 - 1e-15)))
+    found = below - upto
+    np.exp(found, out=found)
+    np.negative(np.minimum(found, 1.0 - 1e-15, out=found), out=found)
+    np.log1p(found, out=found)
+    found += upto
+    return np.asarray(found)
 
 
 def _far(found: np.ndarray, first: np.ndarray, step: np.ndarray, a: np.ndarray) -> np.ndarray:

@@ -42,7 +42,7 @@ class Cells:
         Counts in a bin; bin j of a cell holds low + step j, ..., low + step (j + 1) - 1.
     logs : array, shape (rows, d, w)
         Logarithms of weights, prior times noise.
-    most_tilt, least_tilt : float
+    most_tilt, least_tilt : float, or array, shape (rows,)
     times : array, shape (rows, d), or 1
         How many cells each law stands for: cells of one noisy count have one law.
     prior : float or array, shape (rows, d) or (rows, 1)
@@ -52,8 +52,8 @@ class Cells:
     low: np.ndarray
     step: np.ndarray
     logs: np.ndarray
-    most_tilt: float
-    least_tilt: float
+    most_tilt: float | np.ndarray
+    least_tilt: float | np.ndarray
     times: np.ndarray | int = 1
     prior: float | np.ndarray = 1.0
 
@@ -88,7 +88,7 @@ class Cells:
         if isinstance(a, np.ndarray):
             prior = log_priors(self.low, self.step, a, self.width)
         else:
-            prior = log_prior(self._first, self.step, a)
+            prior = log_prior(self.low, self.step, a, self.width)
         return replace(self, logs=self.logs + prior, prior=a)
 
     @property
@@ -119,7 +119,8 @@ class Cells:
     def _weights(self) -> tuple[np.ndarray, np.ndarray]:
         """Weights as shares of the largest of their cell, and its logarithm."""
         top = self.logs.max(axis=-1, keepdims=True)
-        return np.exp(self.logs - top), top[..., 0]
+        weights = self.logs - top
+        return np.exp(weights, out=weights), top[..., 0]
 
     def probabilities(self, tilt: np.ndarray) -> np.ndarray:
         """Give the laws times e^(tilt n), shape (rows, d, w)."""

@@ -8,8 +8,9 @@ from pymc_private.errors import Incompatible
 from pymc_private.mechanisms.tables import noise
 from pymc_private.mechanisms.tables.alike import MixedPosterior
 from pymc_private.mechanisms.tables.families import Tables
+from pymc_private.mechanisms.tables.family_posterior import TablePosterior
 from pymc_private.mechanisms.tables.plan import CountPlan
-from pymc_private.mechanisms.tables.posterior import NoisyTable, TablePosterior, noisy_posterior
+from pymc_private.mechanisms.tables.posterior import NoisyTable, noisy_posterior
 from pymc_private.mechanisms.tables.publish import Arrays, Content
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
 from pymc_private.samplers.simplex import GRID, dirichlet_draws, probabilities

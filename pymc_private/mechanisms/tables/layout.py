@@ -88,9 +88,13 @@ def noise_cells(
         reach = np.full_like(reach, reach.max())
     step = _steps(scale, reach, sharing, sums)
     width = int(np.ceil(reach / step).max()) + 1
-    first = low[..., None] + step[:, None, None] * np.arange(width)
-    away = np.abs(first + 0.5 * (step[:, None, None] - 1) - noisy[..., None]) / scale
-    noise = -away if law == LAPLACE else -0.5 * away**2
+    away = (low - noisy + 0.5 * (step[:, None] - 1))[..., None] / scale
+    noise = away + (step / scale)[:, None, None] * np.arange(width)
+    if law == LAPLACE:
+        np.negative(np.abs(noise, out=noise), out=noise)
+    else:
+        noise *= noise
+        noise *= -0.5
     return Cells(low, step, noise, MOST_TILT.get(law, 6.0) / scale, LEAST_TILT / scale)
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy import optimize, special
 
 from pymc_private.mechanisms.tables.cells import Cells
+from pymc_private.mechanisms.tables.stacks import Stack, stacks
 
 CLOSE, NEAR, DOUBLINGS = 1e-5, 1e-3, 8
 """Last step of a tilt, and of one common to all rows, as shares of the largest; how far out the
 latter is looked for."""
 
 
-def match_sum(laws: Cells, total: float, close: float = 1e-5) -> np.ndarray:
+def match_sum(laws: Cells, total: float | np.ndarray, close: float = CLOSE) -> np.ndarray:
     """Give the tilt of each row at which its mean sum is `total`, or comes as near as it can.
 
     `close` is the last step, as a share of the largest tilt; what is left is of its square.
@@ -23,13 +24,19 @@ def match_sum(laws: Cells, total: float, close: float = 1e-5) -> np.ndarray:
     """
 
     def excess(tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        means, variances, _ = laws.moments(tilt)
-        return (laws.times * means).sum(axis=1) - total, (laws.times * variances).sum(axis=1)
+        mean, spread = _sums(laws, tilt)
+        return mean - total, spread
 
     return _roots(laws, excess, np.zeros(len(laws.low)), close)
 
 
 Rising = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def _sums(laws: Cells, tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means of the rows' sums, and their variances."""
+    means, variances, _ = laws.moments(tilt)
+    return (laws.times * means).sum(axis=1), (laws.times * variances).sum(axis=1)
 
 
 def _roots(laws: Cells, rising: Rising, tilt: np.ndarray, close: float) -> np.ndarray:
@@ -46,9 +53,9 @@ def _roots(laws: Cells, rising: Rising, tilt: np.ndarray, close: float) -> np.nd
         inside = (step > low) & (step < high) & (np.abs(found) <= 0.5 * last)
         moved = np.where(inside, step, 0.5 * (low + high))
         last = np.where(inside, np.abs(found), np.inf)
-        change = np.abs(moved - tilt).max()
+        change = np.abs(moved - tilt)
         tilt = moved
-        if change < close * laws.most_tilt:
+        if (change < close * laws.most_tilt).all():
             break
     return tilt
 
@@ -68,20 +75,43 @@ def match_totals(
         What is known of the sums from elsewhere; an infinite variance says nothing.
     total : float or None
     """
-    weight = 1.0 / variance
-    start = np.zeros(len(laws.low))
-    if total is None:
-        return _apart(laws, center, weight, 0.0, start)
-    tilt, met = _together(laws, center, weight, total)
-    return tilt if met else _nested(laws, center, weight, total)
+    return match_all_totals([laws], [center], [variance], total)[0][0]
+
+
+def match_all_totals(
+    laws: Sequence[Cells],
+    center: Sequence[np.ndarray],
+    variance: Sequence[np.ndarray],
+    total: float | None,
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Do as `match_totals` for several families at once; give their tilts, and means of cells."""
+    found: list[tuple[np.ndarray, np.ndarray]] = [(np.empty(0), np.empty(0))] * len(laws)
+    for stack in stacks(laws):
+        middle, weight = stack.of(center), 1.0 / stack.of(variance)
+        if total is None:
+            tilt, missed = _apart(stack.laws, middle, weight, 0.0, np.zeros(len(middle))), set()
+        else:
+            tilt, met = _together(stack, middle, weight, total)
+            missed = {i for i, ok in zip(stack.members, met, strict=True) if not ok}
+        means = stack.laws.moments(tilt)[0]
+        for (i, own), (_, of_cells) in zip(stack.apart(tilt), stack.apart(means), strict=True):
+            if i in missed:
+                own = _nested(laws[i], center[i], 1.0 / variance[i], float(total or 0.0))
+                found[i] = own, laws[i].moments(own)[0]
+            else:
+                found[i] = own, of_cells[:, : laws[i].low.shape[1]]
+    return found
 
 
 def _gap(
-    laws: Cells, center: np.ndarray, weight: np.ndarray, tau: float, tilt: np.ndarray
+    laws: Cells,
+    center: np.ndarray,
+    weight: np.ndarray,
+    tau: float | np.ndarray,
+    tilt: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """How far each row is from its tilt, with the slope; mean sums and their variances."""
-    means, variances, _ = laws.moments(tilt)
-    mean, spread = means.sum(axis=1), variances.sum(axis=1)
+    mean, spread = _sums(laws, tilt)
     return tilt - tau - (center - mean) * weight, 1.0 + weight * spread, mean, spread
 
 
@@ -93,33 +123,38 @@ def _apart(
 
 
 def _together(
-    laws: Cells, center: np.ndarray, weight: np.ndarray, total: float
-) -> tuple[np.ndarray, bool]:
-    """Newton steps in all tilts and tau at once, and whether the rows met: most do, in a few.
+    stack: Stack, center: np.ndarray, weight: np.ndarray, total: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Newton steps in all tilts and tau at once, and whether the families met: most do, in a few.
 
     They may meet at another sum than `total`, where coarse bins or the ends of tilts allow no
     nearer one.
     """
-    tau, tilt, change = 0.0, np.zeros(len(laws.low)), np.inf
+    laws, starts = stack.laws, stack.starts
+    sizes = np.diff(np.append(starts, len(laws.low)))
+    tau, tilt, change = np.zeros(len(starts)), np.zeros(len(laws.low)), np.full(1, np.inf)
+    most = np.broadcast_to(laws.most_tilt, len(laws.low))
     for _ in range(40):
-        gap, slope, mean, spread = _gap(laws, center, weight, tau, tilt)
+        gap, slope, mean, spread = _gap(laws, center, weight, np.repeat(tau, sizes), tilt)
         move = -gap / slope
-        if change < CLOSE * laws.most_tilt:
+        if (change < CLOSE * most).all():
             break
         # How the sums answer to tau, and what is missing after the rows' own move.
-        answer = float((spread / slope).sum())
-        missing = total - float(mean.sum() + (spread * move).sum())
-        shift = min(max(missing / max(answer, 1e-12), -laws.most_tilt), laws.most_tilt)
-        tau += shift
-        moved = np.clip(tilt + move + shift / slope, laws.least_tilt, laws.most_tilt)
-        change = np.abs(moved - tilt).max()
+        answer = np.add.reduceat(spread / slope, starts)
+        missing = total - np.add.reduceat(mean + spread * move, starts)
+        shift = np.clip(missing / np.maximum(answer, 1e-12), -most[starts], most[starts])
+        tau = tau + shift
+        moved = tilt + move + np.repeat(shift, sizes) / slope
+        moved = np.clip(moved, laws.least_tilt, laws.most_tilt)
+        change = np.abs(moved - tilt)
         tilt = moved
-    ended = ((tilt >= laws.most_tilt) & (gap < 0.0)) | ((tilt <= laws.least_tilt) & (gap > 0.0))
-    return tilt, bool(np.abs(move[~ended]).max(initial=0.0) < 0.05 * laws.most_tilt)
+    ended = ((tilt >= most) & (gap < 0.0)) | ((tilt <= laws.least_tilt) & (gap > 0.0))
+    left = np.where(ended, 0.0, np.abs(move) / most)
+    return tilt, np.maximum.reduceat(left, starts) < 0.05
 
 
 def _nested(laws: Cells, center: np.ndarray, weight: np.ndarray, total: float) -> np.ndarray:
-    """Solve the rows at every tau that is tried; the sum of all means rises with it."""
+    """Solve the rows of a family at every tau tried; the sum of all means rises with it."""
     tilt = np.zeros(len(laws.low))
 
     def missing(tau: float) -> float:
@@ -127,7 +162,8 @@ def _nested(laws: Cells, center: np.ndarray, weight: np.ndarray, total: float) -
         tilt = _apart(laws, center, weight, tau, tilt)
         return float(laws.moments(tilt)[0].sum()) - total
 
-    low, high = -laws.most_tilt, laws.most_tilt
+    most = float(np.max(laws.most_tilt))
+    low, high = -most, most
     for _ in range(DOUBLINGS):
         if missing(low) < 0.0:
             break
@@ -137,11 +173,13 @@ def _nested(laws: Cells, center: np.ndarray, weight: np.ndarray, total: float) -
             break
         high *= 2.0
     if missing(low) < 0.0 < missing(high):
-        missing(float(optimize.brentq(missing, low, high, xtol=NEAR * laws.most_tilt)))
+        missing(float(optimize.brentq(missing, low, high, xtol=NEAR * most)))
     return tilt
 
 
-def log_evidence(laws: Cells, tilt: np.ndarray, total: float, priors: np.ndarray) -> np.ndarray:
+def log_evidence(
+    laws: Cells, tilt: np.ndarray, total: float | np.ndarray, priors: np.ndarray
+) -> np.ndarray:
     """Log probabilities of the noisy counts given the sum of each row's cells, by saddle point.
 
     Parameters
@@ -152,7 +190,7 @@ def log_evidence(laws: Cells, tilt: np.ndarray, total: float, priors: np.ndarray
     total : float
     """
     _, variances, logs = laws.moments(tilt)
-    size = priors * float(np.sum(laws.times * np.ones(laws.low.shape[1])))
+    size = priors * (laws.times * np.ones(laws.low.shape)).sum(axis=1)
     found = special.gammaln(total + 1.0) + special.gammaln(size) - special.gammaln(size + total)
     spread = np.maximum((laws.times * variances).sum(axis=1), 1e-6)
     found += (laws.times * logs).sum(axis=1) - tilt * total

@@ -9,24 +9,21 @@ rest is exact on the grid of `cells`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
 
-from pymc_private.mechanisms.tables.cells import Cells
-from pymc_private.mechanisms.tables.layout import LEAST_SD, cells, distinct_cells, likely_most
-from pymc_private.mechanisms.tables.matching import log_evidence, match_sum, match_totals
-from pymc_private.mechanisms.tables.sums import draw_given_sums
+from pymc_private.mechanisms.tables.family_posterior import (
+    Rows,
+    TablePosterior,
+    family_posteriors,
+)
+from pymc_private.mechanisms.tables.layout import LEAST_SD, cells
 from pymc_private.privacy.noisy_counts import GAUSSIAN
 
 PRIORS = (0.01, 0.03, 0.1, 0.3, 1.0)
 """Prior parameters of a cell, equally likely at first; their posterior mean is taken."""
-
-GRAIN = 32.0
-"""Noisy counts are told apart by this share of the noise's scale where priors are weighed."""
 
 
 @dataclass(frozen=True)
@@ -43,67 +40,6 @@ class NoisyTable:
 
     noisy: np.ndarray
     dims: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class TablePosterior:
-    """The posterior of one family.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    laws : Cells
-        Of its rows; of one row if the rows know nothing but their common total.
-    tilt : array, shape (rows of laws,)
-    center, variance : array, shape (rows of laws,)
-        What is known of the rows' sums; variance 0 is exact, inf is nothing.
-    prior : float or array of that shape
-        Parameter of each cell.
-    kept : float
-        Share of the differences between rows that is kept: see `shrunk`.
-    """
-
-    shape: tuple[int, ...]
-    laws: Cells
-    tilt: np.ndarray
-    center: np.ndarray
-    variance: np.ndarray
-    prior: float | np.ndarray
-    kept: float = 1.0
-
-    def counts(self) -> np.ndarray:
-        """Posterior means of the true counts."""
-        return self._shaped(self.laws.moments(self.tilt)[0])
-
-    def mean(self) -> np.ndarray:
-        """Posterior means of the probabilities, strictly inside (0, 1)."""
-        smooth = self.counts() + self.prior
-        return np.asarray(smooth / smooth.sum(axis=-1, keepdims=True))
-
-    def draw(self, draws: int, generator: np.random.Generator) -> np.ndarray:
-        """Draw tables of Dirichlet parameters n + a, n the true counts: shape (draws, ...)."""
-        counts = draw_given_sums(self.laws, self.tilt, self._log_sum, draws, generator)
-        return np.stack([self._shaped(drawn) for drawn in counts]) + self.prior
-
-    def _shaped(self, counts: np.ndarray) -> np.ndarray:
-        """Give counts the shape of the family, its rows drawn together."""
-        rows = counts.reshape(-1, self.shape[-1])
-        if self.kept < 1.0:
-            alike = np.outer(rows.sum(axis=1), rows.sum(axis=0)) / max(float(rows.sum()), 1e-300)
-            rows = self.kept * rows + (1.0 - self.kept) * alike
-        return np.asarray(rows.reshape(self.shape))
-
-    def _log_sum(self, row: int, sums: np.ndarray) -> np.ndarray:
-        """Log weight of a row's sums. A tilt common to all rows stands for their total."""
-        center, variance = float(self.center[row]), float(self.variance[row])
-        if variance == 0.0:
-            off = np.abs(sums - center)
-            return np.where(off <= off.min() + 1e-9, self.tilt[row] * sums, -np.inf)
-        if math.isinf(variance):
-            return np.asarray(self.tilt[row] * sums)
-        mean = float(self.laws.moments(self.tilt)[0][row].sum())
-        common = self.tilt[row] - (center - mean) / variance
-        return np.asarray(common * sums - 0.5 * (sums - center) ** 2 / variance)
 
 
 def noisy_posterior(
@@ -132,38 +68,43 @@ def noisy_posterior(
     priors : sequence of float
         Prior parameters of a cell to weigh by the probability of the noisy counts.
     """
-    found, sd = {}, max(sd, LEAST_SD)
+    if not consistent:
+        return {name: _apart(table, law, scale, minimum) for name, table in tables.items()}
+    sd, noise = max(sd, LEAST_SD), (law, scale, minimum)
     told = told_sums(tables, sd)
-    for name, table in tables.items():
-        rows = table.noisy.reshape(-1, table.noisy.shape[-1])
-        if not consistent:
-            found[name] = _apart(table, rows, law, scale, minimum, 1.0)
-            continue
-        noise = (law, scale, minimum)
-        if len(rows) == 1:
-            rows, noise = _told_cells(table, tables, noise, sd)
-        found[name] = family_posterior(table, rows, noise, total, told[name], priors)
-    return found
+    families = [
+        Rows(table.noisy.shape, *_told_cells(table, tables, noise, sd), told[name])
+        for name, table in tables.items()
+    ]
+    return dict(zip(tables, family_posteriors(families, total, priors), strict=True))
+
+
+def _apart(table: NoisyTable, law: str, scale: float, minimum: float) -> TablePosterior:
+    rows = table.noisy.reshape(-1, table.noisy.shape[-1])
+    none = np.zeros(len(rows))
+    laws = cells(rows, law, scale, 1.0, minimum)
+    return TablePosterior(table.noisy.shape, laws, none, none, none + np.inf, 1.0)
 
 
 def _told_cells(
     table: NoisyTable, tables: Mapping[str, NoisyTable], noise: tuple[str, float, float], sd: float
 ) -> tuple[np.ndarray, tuple[str, float, float]]:
-    """Average one row of counts with the margins of all families whose rows it tells apart.
+    """Give the rows and their noise: one row averaged with margins of families it tells apart.
 
     It is taken as Gaussian; so Laplace noise is left alone where others say less than it does. A
     name on another simplex tells nothing: two questions may have one scale.
     """
+    rows = table.noisy.reshape(-1, table.noisy.shape[-1])
     others = [
         _margin(other, table.dims, sd)
         for other in tables.values()
-        if other is not table and set(table.dims) <= set(other.dims[:-1])
+        if len(rows) == 1 and other is not table and set(table.dims) <= set(other.dims[:-1])
     ]
     precision = np.array([1.0 / max(variance, 1e-300) for _, variance in others])
     own = 1.0 / max(sd**2, 1e-300)
     both = own + float(precision.sum())
     if not others or (noise[0] != GAUSSIAN and both < 2.0 * own):
-        return table.noisy.reshape(1, -1), noise
+        return rows, noise
     every = own * table.noisy.ravel() + precision @ np.stack([margin for margin, _ in others])
     return np.round(every / both).astype(np.int64)[None], (GAUSSIAN, both**-0.5, noise[2])
 
@@ -198,64 +139,6 @@ def _residuals(posterior: TablePosterior, table: NoisyTable) -> tuple[float, flo
     alike = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / max(float(counts.sum()), 1e-300)
     free = (rows.shape[0] - 1) * (rows.shape[1] - 1)
     return float(free), float(((rows - alike) ** 2).sum()) if free else 0.0
-
-
-def _apart(
-    table: NoisyTable, rows: np.ndarray, law: str, scale: float, minimum: float, prior: float
-) -> TablePosterior:
-    laws = cells(rows, law, scale, prior, minimum)
-    none = np.zeros(len(rows))
-    return TablePosterior(table.noisy.shape, laws, none, none, none + np.inf, prior)
-
-
-def family_posterior(
-    table: NoisyTable,
-    rows: np.ndarray,
-    noise: tuple[str, float, float],
-    total: float | None,
-    told: tuple[np.ndarray, np.ndarray],
-    priors: Sequence[float] = PRIORS,
-) -> TablePosterior:
-    """Give the posterior of one family, of whose rows' sums others have told.
-
-    noise: the law, its scale and the least count; told: mean and variance of each row's sum.
-    """
-    center, variance = told
-    prior = _prior_mean(rows, noise, total, priors)
-    laws = cells(rows, noise[0], noise[1], prior, noise[2], total, likely_most(center, variance))
-    if total is not None and alone(rows, variance):
-        laws = laws.flat()
-        few = distinct_cells(rows, *noise, total)
-        tilt = match_sum(few.with_prior(prior), total)
-        center, variance = np.array([total]), np.zeros(1)
-    else:
-        tilt = match_totals(laws, center, variance, total)
-    return TablePosterior(table.noisy.shape, laws, tilt, center, variance, prior)
-
-
-def alone(rows: np.ndarray, variance: np.ndarray) -> bool:
-    """Nothing is known of the rows' sums but what they add up to."""
-    return len(rows) == 1 or not np.isfinite(variance).any()
-
-
-def _prior_mean(
-    rows: np.ndarray, noise: tuple[str, float, float], total: float | None, priors: Sequence[float]
-) -> float:
-    """Posterior mean of the prior parameter of a cell, given the noisy counts; 1 without a total.
-
-    A mean, not the most likely one: where noise hides everything, that would be a lucky guess.
-    """
-    if total is None:
-        return 1.0
-    if len(priors) == 1:
-        return priors[0]
-    each = np.array(priors)
-    grain = max(1, int(noise[1] / GRAIN))  # finer differences weigh the same under every prior
-    near = (np.round(rows / grain) * grain).astype(np.int64)
-    laws = distinct_cells(near, *noise, total).with_each(priors)
-    tilt = match_sum(laws, total, 1e-2)  # where the tilt is right, the evidence is level in it
-    scores = log_evidence(laws, tilt, total, each)
-    return float(f"{special.softmax(scores) @ each:.2g}")  # few values: their tables are kept
 
 
 def told_sums(

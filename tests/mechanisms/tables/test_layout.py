@@ -8,9 +8,9 @@ import pytest
 from scipy import optimize, special
 
 from pymc_private.mechanisms.tables.cell_priors import counts_within, log_prior
+from pymc_private.mechanisms.tables.family_posterior import Rows, family_posteriors
 from pymc_private.mechanisms.tables.layout import cells, noise_cells
 from pymc_private.mechanisms.tables.matching import match_totals
-from pymc_private.mechanisms.tables.posterior import NoisyTable, family_posterior
 
 SCALE = 250.0
 NOISY = np.array([[310, -40, 95, 180], [2900, 1700, -220, 350]])
@@ -51,10 +51,10 @@ def test_bins_of_the_largest_row_would_blur_the_small_one():
 @pytest.mark.parametrize("a", [0.05, 2.0])
 def test_counts_in_a_first_bin_follow_the_prior(a):
     """The least cell of one row whose noise is level over the bin."""
-    table = NoisyTable(np.array([[0, 40_000]]), ("one", "value"))
     none = (np.zeros(1), np.full(1, np.inf))
     noise = ("discrete_gaussian", 2000.0, 0.0)
-    found = family_posterior(table, table.noisy, noise, None, none, (a,))
+    rows = Rows((1, 2), np.array([[0, 40_000]]), noise, none)
+    (found,) = family_posteriors([rows], None, (a,))
     step = int(found.laws.step[0])
     assert step > 100
     drawn = found.draw(60_000, np.random.default_rng(3))[:, 0, 0] - found.prior
@@ -97,7 +97,7 @@ def test_priors_of_large_counts_do_not_cancel(a):
             upto = [mpmath.loggamma(x + mpmath.mpf(a)) - mpmath.loggamma(x)
                     for x in (first, first + step)]  # fmt: skip
             exact = upto[1] + mpmath.log1p(-mpmath.exp(upto[0] - upto[1])) - mpmath.loggamma(1 + a)
-            found = log_prior(np.array([[first]]), np.array([step]), a)[0, 0]
+            found = log_prior(np.array([[first]]), np.array([step]), a, 1)[0, 0]
             assert found == pytest.approx(float(exact), abs=2e-6)
 
 

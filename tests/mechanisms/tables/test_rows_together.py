@@ -9,14 +9,10 @@ import pytest
 from scipy import special
 
 from pymc_private.mechanisms.tables.alike import SHARES, alike_posterior, share_weights
+from pymc_private.mechanisms.tables.family_posterior import TablePosterior
 from pymc_private.mechanisms.tables.layout import cells, distinct_cells, noise_cells
 from pymc_private.mechanisms.tables.matching import match_sum, match_totals
-from pymc_private.mechanisms.tables.posterior import (
-    NoisyTable,
-    TablePosterior,
-    noisy_posterior,
-    shrunk,
-)
+from pymc_private.mechanisms.tables.posterior import NoisyTable, noisy_posterior, shrunk
 
 N, SCALE = 3000, 60.0
 

@@ -186,7 +186,7 @@ class _Family:
 def _parts(
     families: Sequence[_Family], weights: np.ndarray, total: float | None
 ) -> list[tuple[list[TablePosterior], np.ndarray]]:
-    """Give the posteriors of each family's shares, those that are not likely left out."""
+    """Give the posteriors of each family's shares, and how likely these are; no unlikely ones."""
     kept = weights >= np.minimum(LEAST_WEIGHT, weights.max(axis=1, keepdims=True))
     rows: list[Rows] = []
     laws: list[Cells] = []

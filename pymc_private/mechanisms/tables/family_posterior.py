@@ -1,6 +1,6 @@
 """The posterior of one family of tables: laws of its cells, tilted until they agree with its sums.
 
-Families of one data set are solved together (`stacks`); what one is told does not depend on it.
+Families of one data set are solved together (`stacks`), each as it would be by itself.
 """
 
 from __future__ import annotations
@@ -14,14 +14,20 @@ from scipy import special
 
 from pymc_private.mechanisms.tables.cells import Cells
 from pymc_private.mechanisms.tables.layout import cells, distinct_cells, likely_most
-from pymc_private.mechanisms.tables.matching import log_evidence, match_all_totals, match_sum
+from pymc_private.mechanisms.tables.matching import (
+    log_evidence,
+    match_all_totals,
+    match_sum,
+    match_sums,
+)
 from pymc_private.mechanisms.tables.stacks import stacks
 from pymc_private.mechanisms.tables.sums import draw_given_sums
 
 GRAIN = 32.0
 """Noisy counts are told apart by this share of the noise's scale where priors are weighed."""
 FEW = 0.5
-"""Laws of distinct noisy counts are solved in place of all cells where they are not more."""
+"""Laws of the distinct noisy counts are solved in place of all cells, if they are no more than this
+share of them."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,10 @@ class Rows:
     def alone(self) -> bool:
         """Nothing is known of the rows' sums but what they add up to."""
         return len(self.noisy) == 1 or not np.isfinite(self.told[1]).any()
+
+    def shaped(self, prior: float | np.ndarray) -> float | np.ndarray:
+        """Give parameters of rows the shape of the family."""
+        return prior.reshape(self.shape) if isinstance(prior, np.ndarray) else prior
 
 
 @dataclass(frozen=True)
@@ -148,29 +158,43 @@ def settled(
     total: float | None,
 ) -> list[TablePosterior]:
     """Tilt the laws of families until they agree with what is known of the sums of their rows."""
-    found: dict[int, TablePosterior] = {}
-    free = [i for i, rows in enumerate(families) if total is not None and rows.alone]
-    flat = {i: laws[i].flat() for i in free}
-    solved = [_few(families[i], flat[i], priors[i], float(total or 0.0)) for i in free]
-    for i, one, (tilt, means) in zip(free, solved, _match_sums(solved, total), strict=True):
-        known = np.array([total]), np.zeros(1)
-        same = means if one is flat[i] else None
-        found[i] = TablePosterior(
-            families[i].shape, flat[i], tilt, *known, _shaped(priors[i], families[i]), means=same
+    every: list[Laid] = list(zip(families, laws, priors, strict=True))
+    free = [total is not None and rows.alone for rows in families]
+    alone = iter(_alone([one for one, yes in zip(every, free, strict=True) if yes], total))
+    bound = iter(_bound([one for one, yes in zip(every, free, strict=True) if not yes], total))
+    return [next(alone) if yes else next(bound) for yes in free]
+
+
+Laid = tuple[Rows, Cells, float | np.ndarray]
+"""Noisy rows, their laws, and the prior parameter of their cells."""
+
+
+def _alone(families: Sequence[Laid], total: float | None) -> list[TablePosterior]:
+    """Families of whose rows only the sum of all is known, exactly."""
+    if total is None:
+        return []
+    flat = [laws.flat() for _, laws, _ in families]
+    solved = [_few(rows, one, a, total) for (rows, _, a), one in zip(families, flat, strict=True)]
+    known = np.array([total]), np.zeros(1)
+    return [
+        TablePosterior(
+            rows.shape, laws, tilt, *known, rows.shaped(prior),
+            means=means if one is laws else None,
         )
-    bound = [i for i in range(len(families)) if i not in found]
-    told = [families[i].told for i in bound]
-    matched = match_all_totals(
-        [laws[i] for i in bound], [c for c, _ in told], [v for _, v in told], total
-    )
-    for i, known, (tilt, means) in zip(bound, told, matched, strict=True):
-        prior = _shaped(priors[i], families[i])
-        found[i] = TablePosterior(families[i].shape, laws[i], tilt, *known, prior, means=means)
-    return [found[i] for i in range(len(families))]
+        for (rows, _, prior), laws, one, (tilt, means) in zip(
+            families, flat, solved, match_sums(solved, total), strict=True
+        )
+    ]  # fmt: skip
 
 
-def _shaped(prior: float | np.ndarray, rows: Rows) -> float | np.ndarray:
-    return prior.reshape(rows.shape) if isinstance(prior, np.ndarray) else prior
+def _bound(families: Sequence[Laid], total: float | None) -> list[TablePosterior]:
+    """Families whose rows others have told of."""
+    center, variance = ([rows.told[which] for rows, _, _ in families] for which in (0, 1))
+    matched = match_all_totals([laws for _, laws, _ in families], center, variance, total)
+    return [
+        TablePosterior(rows.shape, laws, tilt, *rows.told, rows.shaped(prior), means=means)
+        for (rows, laws, prior), (tilt, means) in zip(families, matched, strict=True)
+    ]
 
 
 def _few(rows: Rows, flat: Cells, prior: float | np.ndarray, total: float) -> Cells:
@@ -180,17 +204,6 @@ def _few(rows: Rows, flat: Cells, prior: float | np.ndarray, total: float) -> Ce
     if len(np.unique(rows.noisy)) > FEW * rows.noisy.size:
         return flat
     return distinct_cells(rows.noisy, *rows.noise, total).with_prior(prior)
-
-
-def _match_sums(laws: Sequence[Cells], total: float | None) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Do as `match_sum` for the rows of several families; give their tilts, and means of cells."""
-    found = [(np.empty(0), np.empty(0))] * len(laws)
-    for stack in stacks(laws):
-        tilt = match_sum(stack.laws, float(total or 0.0))
-        means = stack.laws.moments(tilt)[0]
-        for (i, own), (_, each) in zip(stack.apart(tilt), stack.apart(means), strict=True):
-            found[i] = own, each[:, : laws[i].low.shape[1]]
-    return found
 
 
 def _prior_means(
@@ -205,8 +218,7 @@ def _prior_means(
     if len(priors) == 1:
         return [priors[0]] * len(families)
     each, found = np.array(priors), [1.0] * len(families)
-    laws = [_distinct(rows, total).with_each(priors) for rows in families]
-    for stack in stacks(laws):
+    for stack in stacks([_distinct(rows, total) for rows in families], priors):
         tilt = match_sum(stack.laws, total, 1e-2)  # where it is right, the evidence is level in it
         scores = log_evidence(stack.laws, tilt, total, np.tile(each, len(stack.members)))
         for i, own in stack.apart(scores):

@@ -15,7 +15,7 @@ CLOSE, NEAR, DOUBLINGS = 1e-5, 1e-3, 8
 latter is looked for."""
 
 
-def match_sum(laws: Cells, total: float | np.ndarray, close: float = CLOSE) -> np.ndarray:
+def match_sum(laws: Cells, total: float, close: float = CLOSE) -> np.ndarray:
     """Give the tilt of each row at which its mean sum is `total`, or comes as near as it can.
 
     `close` is the last step, as a share of the largest tilt; what is left is of its square.
@@ -42,10 +42,12 @@ def _sums(laws: Cells, tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _roots(laws: Cells, rising: Rising, tilt: np.ndarray, close: float) -> np.ndarray:
     """Give the tilts where functions that rise, one for each row, are 0; or the nearest end.
 
-    Newton steps between bounds; halves where a step leaves them, or the last did not halve.
+    Newton steps between bounds; halves where a step leaves them, or the last did not halve. A row
+    that is there stays: of what rounding leaves of its function no step is to be made.
     """
     low, high = np.full_like(tilt, laws.least_tilt), np.full_like(tilt, laws.most_tilt)
     last = np.full_like(tilt, np.inf)
+    there = np.zeros(len(tilt), bool)
     for _ in range(80):
         found, slope = rising(tilt)
         low, high = np.where(found < 0, tilt, low), np.where(found > 0, tilt, high)
@@ -53,9 +55,10 @@ def _roots(laws: Cells, rising: Rising, tilt: np.ndarray, close: float) -> np.nd
         inside = (step > low) & (step < high) & (np.abs(found) <= 0.5 * last)
         moved = np.where(inside, step, 0.5 * (low + high))
         last = np.where(inside, np.abs(found), np.inf)
-        change = np.abs(moved - tilt)
+        moved = np.where(there, tilt, moved)
+        there = np.abs(moved - tilt) < close * laws.most_tilt  # half its bounds, if not a step
         tilt = moved
-        if (change < close * laws.most_tilt).all():
+        if there.all():
             break
     return tilt
 
@@ -85,22 +88,32 @@ def match_all_totals(
     total: float | None,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Do as `match_totals` for several families at once; give their tilts, and means of cells."""
-    found: list[tuple[np.ndarray, np.ndarray]] = [(np.empty(0), np.empty(0))] * len(laws)
+    found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for stack in stacks(laws):
         middle, weight = stack.of(center), 1.0 / stack.of(variance)
         if total is None:
-            tilt, missed = _apart(stack.laws, middle, weight, 0.0, np.zeros(len(middle))), set()
+            tilt = _each_row(stack.laws, middle, weight, 0.0, np.zeros(len(middle)))
+            met = np.ones(len(stack.members), bool)
         else:
             tilt, met = _together(stack, middle, weight, total)
-            missed = {i for i, ok in zip(stack.members, met, strict=True) if not ok}
         means = stack.laws.moments(tilt)[0]
-        for (i, own), (_, of_cells) in zip(stack.apart(tilt), stack.apart(means), strict=True):
-            if i in missed:
-                own = _nested(laws[i], center[i], 1.0 / variance[i], float(total or 0.0))
-                found[i] = own, laws[i].moments(own)[0]
-            else:
-                found[i] = own, of_cells[:, : laws[i].low.shape[1]]
-    return found
+        for (i, own), (_, each) in zip(stack.apart(tilt), stack.apart(means), strict=True):
+            found[i] = own, each[:, : laws[i].low.shape[1]]
+        for i in np.array(stack.members)[~met]:
+            own = _nested(laws[i], center[i], 1.0 / variance[i], float(total or 0.0))
+            found[i] = own, laws[i].moments(own)[0]
+    return [found[i] for i in range(len(laws))]
+
+
+def match_sums(laws: Sequence[Cells], total: float) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Do as `match_sum` for several families at once; give their tilts, and means of cells."""
+    found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    for stack in stacks(laws):
+        tilt = match_sum(stack.laws, total)
+        means = stack.laws.moments(tilt)[0]
+        for (i, own), (_, each) in zip(stack.apart(tilt), stack.apart(means), strict=True):
+            found[i] = own, each[:, : laws[i].low.shape[1]]
+    return [found[i] for i in range(len(laws))]
 
 
 def _gap(
@@ -115,7 +128,7 @@ def _gap(
     return tilt - tau - (center - mean) * weight, 1.0 + weight * spread, mean, spread
 
 
-def _apart(
+def _each_row(
     laws: Cells, center: np.ndarray, weight: np.ndarray, tau: float, tilt: np.ndarray
 ) -> np.ndarray:
     """Give the tilts at one tau, each row by itself."""
@@ -131,22 +144,23 @@ def _together(
     nearer one.
     """
     laws, starts = stack.laws, stack.starts
-    sizes = np.diff(np.append(starts, len(laws.low)))
-    tau, tilt, change = np.zeros(len(starts)), np.zeros(len(laws.low)), np.full(1, np.inf)
+    sizes = stack.sizes
+    tau, tilt, there = np.zeros(len(starts)), np.zeros(len(laws.low)), np.zeros(len(starts), bool)
     most = np.broadcast_to(laws.most_tilt, len(laws.low))
     for _ in range(40):
         gap, slope, mean, spread = _gap(laws, center, weight, np.repeat(tau, sizes), tilt)
         move = -gap / slope
-        if (change < CLOSE * most).all():
+        if there.all():
             break
         # How the sums answer to tau, and what is missing after the rows' own move.
         answer = np.add.reduceat(spread / slope, starts)
         missing = total - np.add.reduceat(mean + spread * move, starts)
         shift = np.clip(missing / np.maximum(answer, 1e-12), -most[starts], most[starts])
-        tau = tau + shift
+        tau = np.where(there, tau, tau + shift)
         moved = tilt + move + np.repeat(shift, sizes) / slope
         moved = np.clip(moved, laws.least_tilt, laws.most_tilt)
-        change = np.abs(moved - tilt)
+        moved = np.where(np.repeat(there, sizes), tilt, moved)
+        there = np.maximum.reduceat(np.abs(moved - tilt) / most, starts) < CLOSE
         tilt = moved
     ended = ((tilt >= most) & (gap < 0.0)) | ((tilt <= laws.least_tilt) & (gap > 0.0))
     left = np.where(ended, 0.0, np.abs(move) / most)
@@ -159,7 +173,7 @@ def _nested(laws: Cells, center: np.ndarray, weight: np.ndarray, total: float) -
 
     def missing(tau: float) -> float:
         nonlocal tilt
-        tilt = _apart(laws, center, weight, tau, tilt)
+        tilt = _each_row(laws, center, weight, tau, tilt)
         return float(laws.moments(tilt)[0].sum()) - total
 
     most = float(np.max(laws.most_tilt))
@@ -177,9 +191,7 @@ def _nested(laws: Cells, center: np.ndarray, weight: np.ndarray, total: float) -
     return tilt
 
 
-def log_evidence(
-    laws: Cells, tilt: np.ndarray, total: float | np.ndarray, priors: np.ndarray
-) -> np.ndarray:
+def log_evidence(laws: Cells, tilt: np.ndarray, total: float, priors: np.ndarray) -> np.ndarray:
     """Log probabilities of the noisy counts given the sum of each row's cells, by saddle point.
 
     Parameters

@@ -5,8 +5,9 @@ Families are small, and most of what a pass over one of them costs does not depe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from pymc_private.mechanisms.tables.cells import Cells
 
 ROOM = 3
 """Most numbers a row has in a stack, for each that a row of its smallest family has."""
-LARGEST = 2**20
+LARGEST = 2**18
 """Most numbers in a stack of several: beyond, a pass costs what its numbers do."""
 
 
@@ -36,42 +37,57 @@ class Stack:
     laws: Cells
     starts: np.ndarray
 
-    def of(self, values: Sequence[np.ndarray | float]) -> np.ndarray:
-        """Give the values of the rows from one, or one for each row, of every family."""
-        sizes = np.diff(np.append(self.starts, len(self.laws.low)))
-        return np.concatenate(
-            [np.broadcast_to(values[i], size) for i, size in zip(self.members, sizes, strict=True)]
-        )
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """Rows of each family."""
+        return np.diff(np.append(self.starts, len(self.laws.low)))
+
+    def of(self, values: Sequence[np.ndarray]) -> np.ndarray:
+        """Put together what is known of the rows of every family."""
+        return np.concatenate([values[i] for i in self.members])
 
     def apart(self, found: np.ndarray) -> Iterable[tuple[int, np.ndarray]]:
         """Give each family what was found of its rows."""
         return zip(self.members, np.split(found, self.starts[1:]), strict=True)
 
 
-def stacks(laws: Sequence[Cells]) -> list[Stack]:
-    """Stack families of like shape."""
+def stacks(laws: Sequence[Cells], priors: Sequence[float] = ()) -> Iterator[Stack]:
+    """Stack families of like shape, one stack at a time.
+
+    Parameters
+    ----------
+    laws : sequence of Cells
+    priors : sequence of float, optional
+        Multiply each family, of one row, by each: a row for each (`Cells.with_each`).
+    """
+    for group in _groups(laws, max(len(priors), 1)):
+        yield _stack(group, [laws[i].with_each(priors) if priors else laws[i] for i in group])
+
+
+def _groups(laws: Sequence[Cells], times: int) -> list[list[int]]:
+    """Which families go together, each row of them taken several times."""
     groups: list[list[int]] = []
     least, shape = 0, (0, 0, 0)
     for i in sorted(range(len(laws)), key=lambda i: laws[i].logs[0].size):
-        rows, cells, width = laws[i].logs.shape
-        filled = shape[0] + rows, max(shape[1], cells), max(shape[2], width)
+        rows, d, width = laws[i].logs.shape
+        filled = shape[0] + times * rows, max(shape[1], d), max(shape[2], width)
         if filled[1] * filled[2] <= ROOM * least and np.prod(filled) <= LARGEST:
             groups[-1].append(i)
             shape = filled
         else:
             groups.append([i])
-            least, shape = cells * width, laws[i].logs.shape
-    return [_stack(group, [laws[i] for i in group]) for group in groups]
+            least, shape = d * width, (times * rows, d, width)
+    return groups
 
 
 def _stack(members: Sequence[int], laws: Sequence[Cells]) -> Stack:
     starts = np.cumsum([0, *(len(each.low) for each in laws[:-1])])
     if len(laws) == 1:
         return Stack(tuple(members), laws[0], starts)
-    cells, width = (max(each.logs.shape[axis] for each in laws) for axis in (1, 2))
+    d, width = (max(each.logs.shape[axis] for each in laws) for axis in (1, 2))
     rows = sum(len(each.low) for each in laws)
-    low, times = np.zeros((rows, cells), np.int64), np.zeros((rows, cells), np.int64)
-    logs, prior = np.full((rows, cells, width), -np.inf), np.ones((rows, cells))
+    low, times = np.zeros((rows, d), np.int64), np.zeros((rows, d), np.int64)
+    logs, prior = np.full((rows, d, width), -np.inf), np.ones((rows, d))
     logs[:, :, 0] = 0.0
     most, least = np.empty(rows), np.empty(rows)
     for first, each in zip(starts, laws, strict=True):

@@ -62,7 +62,7 @@ def test_a_stack_is_no_larger_than_it_may_be():
     large = stacks(laws(sizes=[(2, 1200)] * 3))
     assert [stack.members for stack in large] == [(0,), (1,), (2,)]
     one = noise_cells(np.arange(0, 400, 40)[None], "laplace", 30.0, 0.0, TOTAL)
-    sizes = [len(stack.members) for stack in stacks([one] * 12, (0.1, 0.3, 1.0))]
+    sizes = [len(stack.members) for stack in stacks([one] * 40, (0.1, 0.3, 1.0))]
     assert max(sizes) * 3 * one.logs.size <= LARGEST < (max(sizes) + 1) * 3 * one.logs.size
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.traversal import ancestors, graph_inputs
 from pytensor.printing import pprint
 
 from pymc_private.errors import DomainError
@@ -113,8 +113,22 @@ class Metric:
 
 
 def statistic_of(kind: Callable[[Variable], Variable], variable: Variable) -> Variable:
-    """The statistic's graph of one number."""
+    """The statistic's graph of one number, of which it is a function: a metric is public and fixed.
+
+    Raises
+    ------
+    DomainError
+        It gives something else, or reads what can change: a data variable, a generator.
+    """
     value = pt.as_tensor(kind(variable))
+    others = [v for v in graph_inputs([value], [variable]) if v is not variable]
+    changing = [v for v in others if not isinstance(v, Constant)]
+    if changing:
+        raise DomainError(
+            "a statistic of a metric is a function of one record's number and of nothing else",
+            got=f"one that reads {', '.join(str(v.name or v.type) for v in changing)}",
+            do="write the numbers themselves into it, chosen without the data",
+        )
     if value.type.ndim != 0 or not value.type.dtype.startswith("float"):
         raise DomainError(
             "a statistic of a metric gives one number",

@@ -295,3 +295,19 @@ def test_a_softmax_has_a_distance_or_is_refused_by_name():
     except pmp.NotCertified:
         return
     assert found.searched <= found.range
+
+
+@pytest.mark.parametrize("read", ["private data", "public data", "generator"])
+def test_a_statistic_that_reads_what_can_change_is_refused(read):
+    with pm.Model(coords={"p": range(N)}) as model:
+        shared = {
+            "private data": lambda: pm.Data("X", np.arange(float(N)), dims="p").mean(),
+            "public data": lambda: pm.Data("scale", 2.0),
+            "generator": lambda: pm.Normal.dist(),
+        }[read]()
+        theta = pm.Exponential("theta", 2.0)
+        pm.Exponential("y", theta, observed=np.zeros(N), dims="p")
+    domain = {"y": (0, 1)} | ({"X": (0, 9)} if read == "private data" else {})
+    with pytest.raises(pmp.DomainError, match="of one record's number and of nothing else"):
+        metric = Metric({"y": lambda y: y * shared})
+        pmp.privatize(model, records="p", domain=domain, neighbors=metric)

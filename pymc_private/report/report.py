@@ -66,7 +66,7 @@ def report(release: Release, ledger: Any = None) -> Report:
     Raises
     ------
     DomainError
-        Not a release.
+        Not a release, or not a ledger.
     Incompatible
         The ledger counts other neighbors than the release.
     """
@@ -76,11 +76,16 @@ def report(release: Release, ledger: Any = None) -> Report:
             got=type(release).__name__,
             do="pmp.load(path) for a saved one",
         )
-    neighbors = getattr(ledger, "neighbors", release.guarantee.neighbors)
-    if ledger is not None and neighbors != release.guarantee.neighbors:
+    if ledger is not None and not hasattr(ledger, "neighbors"):
+        raise DomainError(
+            "The account is that of a ledger.",
+            got=type(ledger).__name__,
+            do="pmp.Ledger.open(path) opens one; report(release).save(path) writes a file",
+        )
+    if ledger is not None and ledger.neighbors != release.guarantee.neighbors:
         raise Incompatible(
             "Ledger and release speak of different neighbors.",
-            got=neighbors,
+            got=ledger.neighbors,
             allowed=release.guarantee.neighbors,
         )
     title = release.facts.get("name") or display.law_of(release).capitalize()

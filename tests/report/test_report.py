@@ -327,6 +327,12 @@ def test_only_a_release_has_a_report() -> None:
         report(SimpleNamespace(posterior=None))
 
 
+def test_only_a_ledger_has_an_account() -> None:
+    posterior = xr.Dataset({"x": (("chain", "draw"), np.zeros((1, 1)))})
+    with pytest.raises(DomainError, match="that of a ledger"):
+        report(Release(posterior, Guarantee.pure(0.5), {}), "report.html")
+
+
 def test_compare_is_marked_as_not_private_and_matches_elements_by_name() -> None:
     one = released(50)
     rng = np.random.default_rng(9)

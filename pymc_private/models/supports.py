@@ -185,3 +185,9 @@ def _discrete_support(rv: Variable, shape: tuple[int, ...]) -> Bounds:
 
     implied = implied_support(rv)
     return implied.bounds(shape) if implied is not None else _box(-INF, INF, shape)
+
+
+def has_central_box(model: pm.Model, rv: Variable) -> bool:
+    """Whether `trim(mass=)` cuts it: coordinates free of each other but for a sum of zero."""
+    boxable = transform_name(model, rv) in BOXABLE | {ZERO_SUM}
+    return boxable and str(rv.type.dtype).startswith("float")

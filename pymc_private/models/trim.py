@@ -20,7 +20,13 @@ from pymc_private.models.lipschitz.inner_box import box_within
 from pymc_private.models.lipschitz.theta_l import restrict
 from pymc_private.models.prior_draws import refuse_improper
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.supports import BOXABLE, ORDERED, WALLED, ZERO_SUM, transform_name
+from pymc_private.models.supports import (
+    BOXABLE,
+    ORDERED,
+    WALLED,
+    has_central_box,
+    transform_name,
+)
 from pymc_private.privacy.arguments import is_number
 
 OUTERMOST = 1e-9
@@ -189,7 +195,7 @@ def central_box(private: PrivateModel, mass: float) -> dict[str, tuple[np.ndarra
     """
     if not (is_number(mass) and 0.0 < mass < 1.0):
         raise DomainError("mass is a probability", got=mass, allowed="0 < mass < 1")
-    boxable = [rv for rv in private.base.free_RVs if _boxable(private.base, rv)]
+    boxable = [rv for rv in private.base.free_RVs if has_central_box(private.base, rv)]
     size = sum(int(np.prod(private.shapes[rv.name])) for rv in boxable)
     return central_ends(private, (1.0 - mass) / max(size, 1) / 2.0)
 
@@ -197,7 +203,7 @@ def central_box(private: PrivateModel, mass: float) -> dict[str, tuple[np.ndarra
 def central_ends(private: PrivateModel, tail: float) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """A box that leaves out a share `tail` of each coordinate's prior on each side."""
     refuse_improper(private)
-    boxable = [rv for rv in private.base.free_RVs if _boxable(private.base, rv)]
+    boxable = [rv for rv in private.base.free_RVs if has_central_box(private.base, rv)]
     exact = {rv.name: _quantiles(rv, tail, private.shapes[rv.name]) for rv in boxable}
     drawn = [rv for rv in boxable if exact[rv.name] is None]
     if drawn:
@@ -207,15 +213,9 @@ def central_ends(private: PrivateModel, tail: float) -> dict[str, tuple[np.ndarr
 
 def _exact_ends(private: PrivateModel, tail: float) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """As `central_ends`, of the variables whose prior has an inverse CDF."""
-    boxable = [rv for rv in private.base.free_RVs if _boxable(private.base, rv)]
+    boxable = [rv for rv in private.base.free_RVs if has_central_box(private.base, rv)]
     found = {rv.name: _quantiles(rv, tail, private.shapes[rv.name]) for rv in boxable}
     return {name: ends for name, ends in found.items() if ends is not None}
-
-
-def _boxable(model: pm.Model, rv: Variable) -> bool:
-    return transform_name(model, rv) in BOXABLE | {ZERO_SUM} and str(rv.type.dtype).startswith(
-        "float"
-    )
 
 
 def _quantiles(rv: Variable, tail: float, shape: tuple[int, ...]) -> Any:

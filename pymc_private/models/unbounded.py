@@ -12,6 +12,7 @@ from pymc_private.models.domains.domain import Categories, Domain
 from pymc_private.models.partition import Rows
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.sources import Source, candidates
+from pymc_private.models.supports import has_central_box
 
 
 def open_ended(private: PrivateModel, trail: Trail, output: Variable) -> list[str]:
@@ -39,7 +40,7 @@ def not_certified(private: PrivateModel, rows: Rows) -> NotCertified:
     if len(known) < len(culprits):
         cures.append("clip each record's log-likelihood: pmp.clip(private, lower, upper)")
     if open_ended:
-        cures.append(f"bound {', '.join(open_ended)}: pmp.trim(private, mass=0.99) or box={{...}}")
+        cures.append(_bounding(private, open_ended))
     elif parameters:
         box = ", ".join(f"{name} in {_ends(private.box[name])}" for name in parameters)
         cures.append(f"trim further away from the edge ({box})")
@@ -50,6 +51,18 @@ def not_certified(private: PrivateModel, rows: Rows) -> NotCertified:
         blame=tuple(str(culprit) for culprit in culprits),
         cure="; or ".join(cures) or "write this part of the likelihood with Ops that have a rule",
     )
+
+
+def _bounding(private: PrivateModel, names: list[str]) -> str:
+    """How to trim these."""
+    listed, apart = ", ".join(names), [n for n in names if not _by_mass(private, n)]
+    if not apart:
+        return f"bound {listed}: pmp.trim(private, mass=0.99) or box={{...}}"
+    return f"bound {listed}: pmp.trim(private, box={{...}}); mass= does not trim {', '.join(apart)}"
+
+
+def _by_mass(private: PrivateModel, name: str) -> bool:
+    return has_central_box(private.base, private.base[name])
 
 
 def beyond_support(private: PrivateModel) -> list[tuple[Source, Domain]]:

@@ -304,3 +304,20 @@ def test_a_flat_prior_has_no_central_box():
     private = pmp.privatize(model, records="t")
     with pytest.raises(pmp.DomainError, match="box="):
         pmp.trim(private, mass=0.9)
+
+
+def test_the_cure_of_a_refusal_is_one_that_cures():
+    """`mass=` leaves out ordered entries, which have no quantiles one by one."""
+    ordered = pm.distributions.transforms.ordered
+    with pm.Model(coords={"i": range(4)}) as model:
+        cuts = pm.Normal("cuts", 0, 1, shape=2, transform=ordered, initval=np.array([-1.0, 1.0]))
+        eta = pm.Normal("eta", 0, 1)
+        pm.OrderedLogistic("y", eta=eta, cutpoints=cuts, observed=np.zeros(4, int), dims="i")
+    private = pmp.privatize(model, records="i", domain={"y": [0, 1, 2]})
+    for each in (private, pmp.trim(private, mass=0.99)):
+        with pytest.raises(pmp.NotCertified) as refusal:
+            pmp.certify(each)
+        assert "mass= does not trim cuts" in str(refusal.value)
+        assert "mass=0.99" not in str(refusal.value)
+    box = {"eta": (-1, 1), "cuts": (np.array([-2, 0.5]), np.array([0.0, 2.0]))}
+    assert np.isfinite(pmp.certify(pmp.trim(private, box=box)).range)

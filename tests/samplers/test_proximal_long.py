@@ -1,4 +1,4 @@
-"""Proximal draws in 31 and 100 dimensions beside long runs of another sampler.
+"""Proximal draws in 31 to 100 dimensions beside long runs of another sampler.
 
 The reference is the last state of each of 1600 chains of Hamiltonian Monte Carlo with Metropolis
 steps, written here: its error is that of independent draws. Whitened by half of them, means
@@ -13,12 +13,18 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pymc as pm
 import pytest
 from scipy import special, stats
 from scipy.spatial import distance
 
+import pymc_private as pmp
 from pymc_private.privacy import proximal_steps
+from pymc_private.samplers import linear_data
+from pymc_private.samplers.approximate import Proximal
+from pymc_private.samplers.blocks import Blocks
 from pymc_private.samplers.curves import Logistic
+from pymc_private.samplers.linear_data import make_structure
 from pymc_private.samplers.proximal import Schedule, Structure, sample_proximal, step_size
 from pymc_private.samplers.randomness import SeededRandomness
 
@@ -34,9 +40,27 @@ def data_of(d, n=200):
     return rows, (rng.random(n) < special.expit(rows @ rng.normal(size=d) / 2)).astype(float)
 
 
-def reference(rows, y):
-    """Last states of independent chains; steps are scaled by a bound of the curvature."""
-    rng, d = np.random.default_rng(1), rows.shape[1]
+def long_runs(potential, slope, factor, step, wall=math.inf):
+    """Last states of independent chains from the prior's scale; walls reflect (factor: identity)."""
+    rng, d = np.random.default_rng(1), len(factor)
+    x, length = np.clip(rng.normal(size=(CHAINS, d)) @ factor.T, -wall, wall), step / d**0.25
+    for _ in range(ROUNDS):
+        p = rng.normal(size=x.shape)
+        new, q = x, p - length / 2 * slope(x) @ factor
+        for leap in range(LEAPS):
+            new = new + length * q @ factor.T
+            out = np.abs(new) > wall
+            new, q = np.where(out, 2 * np.copysign(wall, new) - new, new), np.where(out, -q, q)
+            q = q - length / (2 if leap == LEAPS - 1 else 1) * slope(new) @ factor
+        fall = potential(x) - potential(new) + ((p**2).sum(axis=1) - (q**2).sum(axis=1)) / 2
+        taken = np.log(rng.random(CHAINS)) < fall
+        x = np.where(taken[:, None], new, x)
+    return x, taken.mean()
+
+
+def logistic_runs(rows, y):
+    """Steps are scaled by a bound of the curvature."""
+    d = rows.shape[1]
     factor = np.linalg.cholesky(np.linalg.inv(np.eye(d) + WEIGHT / 8 * rows.T @ rows))
 
     def potential(x):
@@ -46,17 +70,7 @@ def reference(rows, y):
     def slope(x):
         return -WEIGHT * (y - special.expit(x @ rows.T)) @ rows + x
 
-    x, step = rng.normal(size=(CHAINS, d)) @ factor.T, 1.6 / d**0.25 / 1.5
-    for _ in range(ROUNDS):
-        p = rng.normal(size=x.shape)
-        new, q = x, p - step / 2 * slope(x) @ factor
-        for leap in range(LEAPS):
-            new = new + step * q @ factor.T
-            q = q - step / (2 if leap == LEAPS - 1 else 1) * slope(new) @ factor
-        fall = potential(x) - potential(new) + ((p**2).sum(axis=1) - (q**2).sum(axis=1)) / 2
-        taken = np.log(rng.random(CHAINS)) < fall
-        x = np.where(taken[:, None], new, x)
-    return x, taken.mean()
+    return long_runs(potential, slope, factor, 1.6 / 1.5)
 
 
 def proximal_draws(rows, y, share=1.0):
@@ -110,10 +124,65 @@ def excesses(draws, long):
 @pytest.mark.parametrize("d", [31, 100])
 def test_means_and_covariances_are_those_of_long_runs(d):
     rows, y = data_of(d)
-    long, taken = reference(rows, y)
+    long, taken = logistic_runs(rows, y)
     assert taken > 0.5
     found = excesses(proximal_draws(rows, y), long)
     assert max(found.values()) < 1, found
     faulty = excesses(proximal_draws(rows, y, share=0.01), long)  # planted: too few steps
     assert max(faulty.values()) > 1
     assert faulty["energy"] > 1
+
+
+CLASSES, FEATURES, RECORDS, POWER, WALL = 5, 9, 150, 0.35, 2.0
+
+
+def softmax_regression():
+    """A trimmed model, its features and its classes."""
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(RECORDS, FEATURES)) * np.linspace(0.3, 2.0, FEATURES) + 1.0
+    x /= np.linalg.norm(x, axis=1)[:, None]
+    scores = 3.0 * x @ rng.normal(size=(FEATURES, CLASSES))
+    y = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
+    with pm.Model(coords={"i": range(RECORDS), "f": range(FEATURES), "k": range(CLASSES)}) as model:
+        data = pm.Data("x", x, dims=("i", "f"))
+        b = pm.Normal("b", 0, 1, dims=("f", "k"))
+        pm.Categorical("y", logit_p=data @ b, observed=y, dims="i")
+    domain = {"x": pmp.Ball(1.0), "y": pmp.Categories(range(CLASSES))}
+    private = pmp.privatize(model, records="i", domain=domain)
+    return pmp.trim(private, box={"b": (-WALL, WALL)}), x, np.eye(CLASSES)[y]
+
+
+def softmax_runs(x, hot):
+    """The same posterior, written out."""
+
+    def scores(z):
+        return np.einsum("if,cfk->cik", x, z.reshape(len(z), FEATURES, CLASSES), optimize=True)
+
+    def potential(z):
+        logs = special.log_softmax(scores(z), axis=2)
+        return -POWER * np.einsum("cik,ik->c", logs, hot) + (z**2).sum(axis=1) / 2
+
+    def slope(z):
+        off = hot - special.softmax(scores(z), axis=2)
+        return z - POWER * np.einsum("if,cik->cfk", x, off, optimize=True).reshape(len(z), -1)
+
+    return long_runs(potential, slope, np.eye(FEATURES * CLASSES), 0.5, WALL)
+
+
+def softmax_draws(private, power):
+    method, private = Proximal(tv=1e-8), pmp.temper(private, power)
+    assert isinstance(make_structure(private)[0].rows, Blocks)
+    found = method.sample(private, DRAWS, SeededRandomness.from_seed(2), lambda done: None)
+    return found["b"].reshape(DRAWS, -1)
+
+
+@pytest.mark.audit
+def test_a_softmax_with_walls_is_drawn_as_by_long_runs(monkeypatch):
+    monkeypatch.setattr(linear_data, "LARGE", 10_000)
+    private, x, hot = softmax_regression()
+    long, taken = softmax_runs(x, hot)
+    assert taken > 0.5
+    found = excesses(softmax_draws(private, POWER), long)
+    assert max(found.values()) < 1, found
+    faulty = excesses(softmax_draws(private, 2 * POWER), long)  # planted: twice the power
+    assert max(faulty.values()) > 1, faulty

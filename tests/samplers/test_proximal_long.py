@@ -41,7 +41,7 @@ def data_of(d, n=200):
 
 
 def long_runs(potential, slope, factor, step, wall=math.inf):
-    """Last states of independent chains from the prior's scale; walls reflect (factor: identity)."""
+    """Last states of chains; walls reflect, where the factor is the identity."""
     rng, d = np.random.default_rng(1), len(factor)
     x, length = np.clip(rng.normal(size=(CHAINS, d)) @ factor.T, -wall, wall), step / d**0.25
     for _ in range(ROUNDS):

@@ -19,14 +19,13 @@ from functools import cached_property
 
 import numpy as np
 
-from pymc_private.mechanisms.tables.cells import Cells
 from pymc_private.mechanisms.tables.family_posterior import (
     Rows,
     TablePosterior,
     family_posteriors,
     settled,
 )
-from pymc_private.mechanisms.tables.layout import LEAST_SD, noise_cells
+from pymc_private.mechanisms.tables.layout import LEAST_SD
 from pymc_private.mechanisms.tables.posterior import (
     NoisyTable,
     noisy_posterior,
@@ -189,15 +188,12 @@ def _parts(
     """Give the posteriors of each family's shares, and how likely these are; no unlikely ones."""
     kept = weights >= np.minimum(LEAST_WEIGHT, weights.max(axis=1, keepdims=True))
     rows: list[Rows] = []
-    laws: list[Cells] = []
     priors: list[np.ndarray] = []
     for family, shares in zip(families, kept, strict=True):
         own = [family.prior(float(share)) for share in SHARES[shares]]
-        noise = noise_cells(family.rows.noisy, *family.rows.noise, total, family.rows.most)
         rows += [family.rows] * len(own)
-        laws += [noise.with_prior(prior) for prior in own]
         priors += own
-    found = iter(settled(rows, laws, priors, total))
+    found = iter(settled(rows, priors, total))
     return [
         ([next(found) for _ in range(shares.sum())], likely[shares])
         for shares, likely in zip(kept, weights, strict=True)

@@ -17,14 +17,14 @@ import numpy as np
 from scipy import special
 
 from pymc_private.mechanisms.tables.cell_priors import (
-    bin_mean,
+    BLOCK,
+    PEAKED,
     each_log_prior,
-    log_prior,
+    first_bins,
     log_priors,
 )
+from pymc_private.privacy.noisy_counts import LAPLACE
 
-STEEP = 64
-"""Bins that begin at so many of their steps have their mean in the middle, whatever the prior."""
 MOST_FACTOR, LEAST_SUM = 600.0, 1e-290
 """Logarithm of a factor, and share of the largest factor, up to which products of weights and
 factors are those of their logarithms: what they lose is below 1e-15 of a sum."""
@@ -36,60 +36,54 @@ class Cells:
 
     Attributes
     ----------
+    law : {"discrete_gaussian", "laplace"}
+    noisy : array of int, shape (rows, d)
+    scale : array, shape (rows,)
+        Of the noise.
     low : array of int, shape (rows, d)
         First count of each grid.
     step : array of int, shape (rows,)
         Counts in a bin; bin j of a cell holds low + step j, ..., low + step (j + 1) - 1.
     logs : array, shape (rows, d, w)
         Logarithms of weights, prior times noise.
-    most_tilt, least_tilt : float, or array, shape (rows,)
-    times : array, shape (rows, d), or 1
+    most_tilt, least_tilt : array, shape (rows,)
+    times : array, shape (rows, d)
         How many cells each law stands for: cells of one noisy count have one law.
     prior : float or array, shape (rows, d) or (rows, 1)
         Prior parameter of a cell; 1 before there is one.
+    shift : array, shape (rows, d)
+        How far the place of the first bin is from its middle.
     """
 
+    law: str
+    noisy: np.ndarray
+    scale: np.ndarray
     low: np.ndarray
     step: np.ndarray
     logs: np.ndarray
-    most_tilt: float | np.ndarray
-    least_tilt: float | np.ndarray
-    times: np.ndarray | int = 1
+    most_tilt: np.ndarray
+    least_tilt: np.ndarray
+    times: np.ndarray
+    shift: np.ndarray
     prior: float | np.ndarray = 1.0
 
     @cached_property
     def middle(self) -> np.ndarray:
-        """Means of the bins under the prior, shape (rows, d, w)."""
+        """Places of the bins, shape (rows, d, w)."""
         found = self._first + 0.5 * (self.step[:, None, None] - 1.0)
         found[..., 0] += self.shift
         return np.asarray(found)
 
     @property
     def steep(self) -> np.ndarray:
-        """Whether the prior is not nearly level over the first bin, shape (rows, d)."""
-        return np.asarray(self.low < STEEP * self.step[:, None])
-
-    @cached_property
-    def shift(self) -> np.ndarray:
-        """How far the mean of the first bin is from its middle, shape (rows, d).
-
-        A prior of a small parameter has the counts of a bin that begins at 0 near 0.
-        """
-        step, a = self.step[:, None], np.broadcast_to(self.prior, self.low.shape)
-        found = np.zeros(self.low.shape)
-        near = self.steep & (step > 1)
-        if near.any():
-            low, wide = self.low[near], np.broadcast_to(step, near.shape)[near]
-            found[near] = bin_mean(low, wide, a[near]) - (low + 0.5 * (wide - 1.0))
-        return found
+        """Whether the first bin is one near 0, where a prior is not level, shape (rows, d)."""
+        return np.asarray((self.low < BLOCK * self.step[:, None]) & (self.step[:, None] > 1))
 
     def with_prior(self, a: float | np.ndarray) -> Cells:
         """Multiply by the prior of each cell; its parameter is one number, or one for each cell."""
-        if isinstance(a, np.ndarray):
-            prior = log_priors(self.low, self.step, a, self.width)
-        else:
-            prior = log_prior(self.low, self.step, a, self.width)
-        return replace(self, logs=self.logs + prior, prior=a)
+        logs = log_priors(self.low, self.step, a, self.width)
+        logs += self.logs
+        return replace(self, logs=logs, prior=a)._with_first_bins()
 
     @property
     def _first(self) -> np.ndarray:
@@ -102,17 +96,44 @@ class Cells:
         return int(self.logs.shape[-1])
 
     def with_each(self, priors: Sequence[float]) -> Cells:
-        """Multiply one row by several priors: a row for each."""
-        logs = self.logs + each_log_prior(self._first[0], int(self.step[0]), tuple(priors))
-        low, step = np.repeat(self.low, len(logs), 0), np.repeat(self.step, len(logs))
-        return replace(self, low=low, step=step, logs=logs, prior=np.array(priors)[:, None])
+        """Multiply rows by several priors: all of them by the first, then by the next."""
+        first, count = self._first, len(priors)
+        found = np.empty((count, *first.shape))
+        for step in np.unique(self.step):
+            rows = self.step == step
+            found[:, rows] = each_log_prior(first[rows], int(step), tuple(priors))
+        found += self.logs
+        again = lambda values: np.tile(values, (count, *[1] * (values.ndim - 1)))  # noqa: E731
+        return Cells(
+            self.law, again(self.noisy), again(self.scale), again(self.low), again(self.step),
+            found.reshape(-1, *first.shape[1:]), again(self.most_tilt), again(self.least_tilt),
+            again(self.times), again(self.shift), np.repeat(priors, len(first))[:, None],
+        )._with_first_bins()  # fmt: skip
 
-    def flat(self) -> Cells:
-        """Take all cells, of rows of one step, as one row."""
-        a = self.prior.reshape(1, -1) if isinstance(self.prior, np.ndarray) else self.prior
-        return replace(
-            self, low=self.low.reshape(1, -1), step=self.step[:1],
-            logs=self.logs.reshape(1, -1, self.width), prior=a,
+    def _with_first_bins(self) -> Cells:
+        """Put first bins near 0 right, in place: their weights and where they are."""
+        a = np.broadcast_to(self.prior, self.low.shape)
+        near = self.steep & (a <= PEAKED)
+        if not near.any():
+            return self
+        rows = np.nonzero(near)[0]
+        step, scale = self.step[rows], self.scale[rows]
+        weights, shift = first_bins(self.low[near], step, a[near])
+        away = self.low[near] - self.noisy[near] + 0.5 * (step - 1)
+        away = np.stack([away + shift, away + step], axis=1) / scale[:, None]
+        self.logs[near, :2] = weights + log_noise(self.law, away)
+        moved = np.zeros(self.low.shape)
+        moved[near] = shift
+        return replace(self, shift=moved)
+
+    def of(self, rows: slice, d: int, width: int) -> Cells:
+        """Take some rows, of d cells and so many bins."""
+        prior = self.prior
+        return Cells(
+            self.law, self.noisy[rows, :d], self.scale[rows], self.low[rows, :d], self.step[rows],
+            self.logs[rows, :d, :width], self.most_tilt[rows], self.least_tilt[rows],
+            self.times[rows, :d], self.shift[rows, :d],
+            prior[rows, :d] if isinstance(prior, np.ndarray) else prior,
         )  # fmt: skip
 
     @cached_property
@@ -155,6 +176,15 @@ class Cells:
         first = self.low + 0.5 * (step - 1)
         logs = np.log(total) + logs + tilt[:, None] * first
         return first + step * up, step**2 * np.maximum(square - up**2, 0.0), logs
+
+
+def log_noise(law: str, away: np.ndarray) -> np.ndarray:
+    """Logarithm of the density of noise, less its largest, so many scales away; in place."""
+    if law == LAPLACE:
+        return np.negative(np.abs(away, out=away), out=away)
+    away *= away
+    away *= -0.5
+    return away
 
 
 @lru_cache(maxsize=256)

@@ -13,13 +13,8 @@ import numpy as np
 from scipy import special
 
 from pymc_private.mechanisms.tables.cells import Cells
-from pymc_private.mechanisms.tables.layout import cells, distinct_cells, likely_most
-from pymc_private.mechanisms.tables.matching import (
-    log_evidence,
-    match_all_totals,
-    match_sum,
-    match_sums,
-)
+from pymc_private.mechanisms.tables.layout import Observed, likely_most, noise_cells
+from pymc_private.mechanisms.tables.matching import log_evidence, match_stack, match_sum
 from pymc_private.mechanisms.tables.stacks import stacks
 from pymc_private.mechanisms.tables.sums import draw_given_sums
 
@@ -59,6 +54,22 @@ class Rows:
     def alone(self) -> bool:
         """Nothing is known of the rows' sums but what they add up to."""
         return len(self.noisy) == 1 or not np.isfinite(self.told[1]).any()
+
+    def observed(self, prior: float | np.ndarray, total: float | None) -> Observed:
+        """What the grids of the cells depend on."""
+        own = prior if isinstance(prior, np.ndarray) else None
+        return Observed(self.noisy, self.noise, total, self.most, prior=own)
+
+    def flat(self, prior: float | np.ndarray, total: float) -> Observed:
+        """All cells as one row."""
+        own = prior.reshape(1, -1) if isinstance(prior, np.ndarray) else None
+        return Observed(self.noisy.reshape(1, -1), self.noise, total, prior=own)
+
+    def few(self, prior: float | np.ndarray) -> bool:
+        """Whether there are few distinct noisy counts, of one prior."""
+        if isinstance(prior, np.ndarray):
+            return False
+        return len(np.unique(self.noisy)) <= FEW * self.noisy.size
 
     def shaped(self, prior: float | np.ndarray) -> float | np.ndarray:
         """Give parameters of rows the shape of the family."""
@@ -143,67 +154,78 @@ def family_posteriors(
     priors : sequence of float
         Prior parameters of a cell to weigh by the probability of the noisy counts.
     """
-    prior = _prior_means(families, total, priors)
-    laws = [
-        cells(rows.noisy, rows.noise[0], rows.noise[1], a, rows.noise[2], total, rows.most)
-        for rows, a in zip(families, prior, strict=True)
-    ]
-    return settled(families, laws, prior, total)
+    return settled(families, _prior_means(families, total, priors), total)
 
 
 def settled(
     families: Sequence[Rows],
-    laws: Sequence[Cells],
     priors: Sequence[float] | Sequence[np.ndarray],
     total: float | None,
 ) -> list[TablePosterior]:
-    """Tilt the laws of families until they agree with what is known of the sums of their rows."""
-    every: list[Laid] = list(zip(families, laws, priors, strict=True))
+    """Tilt the laws of families until they agree with what is known of the sums of their rows.
+
+    Parameters
+    ----------
+    families : sequence of Rows
+    priors : sequence of float, or of arrays of the shapes of noisy counts
+        Prior parameter of each cell.
+    total : float or None
+        Public sum of all rows of each.
+    """
+    every: list[Laid] = list(zip(families, priors, strict=True))
     free = [total is not None and rows.alone for rows in families]
     alone = iter(_alone([one for one, yes in zip(every, free, strict=True) if yes], total))
     bound = iter(_bound([one for one, yes in zip(every, free, strict=True) if not yes], total))
     return [next(alone) if yes else next(bound) for yes in free]
 
 
-Laid = tuple[Rows, Cells, float | np.ndarray]
-"""Noisy rows, their laws, and the prior parameter of their cells."""
+Laid = tuple[Rows, float | np.ndarray]
+"""Noisy rows, and the prior parameter of their cells."""
 
 
 def _alone(families: Sequence[Laid], total: float | None) -> list[TablePosterior]:
     """Families of whose rows only the sum of all is known, exactly."""
     if total is None:
         return []
-    flat = [laws.flat() for _, laws, _ in families]
-    solved = [_few(rows, one, a, total) for (rows, _, a), one in zip(families, flat, strict=True)]
+    few = [rows.few(a) for rows, a in families]
+    flat = [a.reshape(1, -1) if isinstance(a, np.ndarray) else a for _, a in families]
+    asked = [
+        Observed.distinct(rows.noisy, rows.noise, total) if yes else rows.flat(prior, total)
+        for (rows, prior), yes in zip(families, few, strict=True)
+    ]
+    found: dict[int, TablePosterior] = {}
     known = np.array([total]), np.zeros(1)
-    return [
-        TablePosterior(
-            rows.shape, laws, tilt, *known, rows.shaped(prior),
-            means=means if one is laws else None,
-        )
-        for (rows, _, prior), laws, one, (tilt, means) in zip(
-            families, flat, solved, match_sums(solved, total), strict=True
-        )
-    ]  # fmt: skip
+    for stack in stacks(asked):
+        stack = stack.with_priors(flat)
+        tilt = match_sum(stack.laws, total)
+        means = dict(stack.apart(stack.laws.moments(tilt)[0]))
+        for k, i in enumerate(stack.members):
+            rows, prior = families[i]
+            # Of few laws every cell's is made here, and its mean where it is asked for.
+            laws = stack.family(k)
+            if few[i]:
+                laws = noise_cells(rows.flat(prior, total)).with_prior(prior)
+            found[i] = TablePosterior(
+                rows.shape, laws, tilt[stack.rows(k)], *known, rows.shaped(prior),
+                means=None if few[i] else means[i],
+            )  # fmt: skip
+    return [found[i] for i in range(len(families))]
 
 
 def _bound(families: Sequence[Laid], total: float | None) -> list[TablePosterior]:
     """Families whose rows others have told of."""
-    center, variance = ([rows.told[which] for rows, _, _ in families] for which in (0, 1))
-    matched = match_all_totals([laws for _, laws, _ in families], center, variance, total)
-    return [
-        TablePosterior(rows.shape, laws, tilt, *rows.told, rows.shaped(prior), means=means)
-        for (rows, laws, prior), (tilt, means) in zip(families, matched, strict=True)
-    ]
-
-
-def _few(rows: Rows, flat: Cells, prior: float | np.ndarray, total: float) -> Cells:
-    """Laws of the distinct noisy counts, if they are few and have one prior; else of all cells."""
-    if isinstance(prior, np.ndarray):
-        return flat
-    if len(np.unique(rows.noisy)) > FEW * rows.noisy.size:
-        return flat
-    return distinct_cells(rows.noisy, *rows.noise, total).with_prior(prior)
+    found: dict[int, TablePosterior] = {}
+    for stack in stacks([rows.observed(prior, total) for rows, prior in families]):
+        stack = stack.with_priors([prior for _, prior in families])
+        center, variance = (stack.of([rows.told[k] for rows, _ in families]) for k in (0, 1))
+        tilt, means = match_stack(stack, center, variance, total)
+        for k, (i, own) in enumerate(stack.apart(means)):
+            rows, prior = families[i]
+            found[i] = TablePosterior(
+                rows.shape, stack.family(k), tilt[stack.rows(k)], *rows.told, rows.shaped(prior),
+                means=own,
+            )  # fmt: skip
+    return [found[i] for i in range(len(families))]
 
 
 def _prior_means(
@@ -218,16 +240,18 @@ def _prior_means(
     if len(priors) == 1:
         return [priors[0]] * len(families)
     each, found = np.array(priors), [1.0] * len(families)
-    for stack in stacks([_distinct(rows, total) for rows in families], priors):
-        tilt = match_sum(stack.laws, total, 1e-2)  # where it is right, the evidence is level in it
-        scores = log_evidence(stack.laws, tilt, total, np.tile(each, len(stack.members)))
-        for i, own in stack.apart(scores):
-            found[i] = float(f"{special.softmax(own) @ each:.2g}")  # few: their tables are kept
+    for stack in stacks([_distinct(rows, total) for rows in families], len(priors)):
+        laws, count = stack.laws.with_each(priors), len(stack.members)
+        tilt = match_sum(laws, total, 1e-2)  # where it is right, the evidence is level in it
+        scores = log_evidence(laws, tilt, total, np.repeat(each, count))
+        weights = special.softmax(scores.reshape(len(each), count), axis=0)
+        for i, mean in zip(stack.members, each @ weights, strict=True):
+            found[i] = float(f"{mean:.2g}")  # more digits would say nothing
     return found
 
 
-def _distinct(rows: Rows, total: float) -> Cells:
-    """Laws of the distinct noisy counts; finer differences weigh the same under every prior."""
+def _distinct(rows: Rows, total: float) -> Observed:
+    """The distinct noisy counts; finer differences weigh the same under every prior."""
     grain = max(1, int(rows.noise[1] / GRAIN))
     near = (np.round(rows.noisy / grain) * grain).astype(np.int64)
-    return distinct_cells(near, *rows.noise, total)
+    return Observed.distinct(near, rows.noise, total)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from pymc_private.mechanisms.tables.cells import Cells
+from pymc_private.mechanisms.tables.cells import Cells, log_noise
 from pymc_private.privacy.noisy_counts import LAPLACE, LEAST_SCALE
 
 FINE = 12.0
-"""Scales up to this one are resolved count by count; beyond, a scale is 6 to 12 bins."""
+"""Scales up to this one are resolved count by count."""
+BINS = 4.0
+"""Least bins of a larger scale: means are off by less than 0.005 scales."""
 BELOW, ABOVE = 14.0, 10.0
 """How far from the noisy count a true one is looked for, in scales of Gaussian noise."""
 FAR = 28.0
@@ -22,20 +26,131 @@ LEAST_SD = 0.01
 """Sums of whole numbers with less noise are known; arithmetic with its square would break down."""
 WIDE = 512
 """Bins of a cell at most, so that small counts are still told apart where noise is large."""
+LARGEST = 2.0**62
+"""Counts beyond are no integers of 64 bits."""
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Noisy counts of one family, and what their grids depend on.
+
+    Attributes
+    ----------
+    noisy : array of int, shape (rows, d)
+    noise : tuple
+        The law, its scale, and the public lower bound of every count.
+    total : float or None
+        Public sum of all counts.
+    most : array, shape (rows,), or None
+        What the sum of each row hardly exceeds, where that is known.
+    times : array, shape (rows, d), or None
+        How many cells each law stands for, if not one.
+    prior : array, shape (rows, d), or None
+        Prior parameter of each cell, if some are above 1.
+    """
+
+    noisy: np.ndarray
+    noise: tuple[str, float, float]
+    total: float | None = None
+    most: np.ndarray | None = None
+    times: np.ndarray | None = None
+    prior: np.ndarray | None = None
+
+    @classmethod
+    def distinct(cls, noisy: np.ndarray, noise: tuple[str, float, float], total: float) -> Observed:
+        """Take each noisy count there is once: cells of one count have one law."""
+        values, times = np.unique(noisy, return_counts=True)
+        return cls(values[None], noise, total, times=times[None])
+
+    @cached_property
+    def sharing(self) -> np.ndarray:
+        """Cells that share what is known of a row's sum, or the sum of their parameters."""
+        axis = None if self.most is None else 1
+        cells = np.ones_like(self.noisy) if self.times is None else self.times
+        least = 0.0 if self.prior is None else self.prior.sum(axis=axis)
+        return np.broadcast_to(np.maximum(cells.sum(axis=axis), least), len(self.noisy))
+
+    @cached_property
+    def room(self) -> np.ndarray:
+        """What the sum of each row does not exceed, or hardly; infinite where nothing is known."""
+        total, most = (np.inf if v is None else v for v in (self.total, self.most))
+        return np.asarray(np.minimum(np.full(len(self.noisy), total), most))
+
+
+class Layout:
+    """Grids of families whose noise has one law, each row's own as if the family were alone.
+
+    A family that has fewer columns than others repeats its last one, 0 times.
+    """
+
+    def __init__(self, families: Sequence[Observed]) -> None:
+        self.sizes = np.array([f.noisy.shape[1] for f in families])
+        rows = np.array([len(f.noisy) for f in families])
+        self.starts = np.cumsum([0, *rows])
+        self.law = families[0].noise[0]
+        every = lambda values: np.repeat(np.array(values, float), rows)  # noqa: E731
+        # Averages of many tables may have less than the least noise.
+        self.scale = np.maximum(every([f.noise[1] for f in families]), LEAST_SCALE[self.law])
+        wide = int(self.sizes.max())
+        self.noisy = np.empty((self.starts[-1], wide), np.int64)
+        self.times = np.zeros_like(self.noisy)
+        for family, start, stop in zip(families, self.starts, self.starts[1:], strict=False):
+            d = family.noisy.shape[1]
+            self.noisy[start:stop, :d] = family.noisy
+            self.noisy[start:stop, d:] = family.noisy[:, -1:]
+            self.times[start:stop, :d] = 1 if family.times is None else family.times
+        least = np.ceil(every([f.noise[2] for f in families]))[:, None].astype(np.int64)
+        room = np.concatenate([f.room for f in families])
+        self.low, high = self._windows(least, room[:, None])
+        reach = (high - self.low).max(axis=1)
+        # Rows that may be taken as one have one step.
+        alike = np.repeat(np.maximum.reduceat(reach, self.starts[:-1]), rows)
+        reach = np.where(every([f.most is None for f in families]) > 0.0, alike, reach)
+        sharing = np.concatenate([f.sharing for f in families])
+        self.step = _steps(self.scale, reach, sharing, room)
+        bins = np.ceil(reach / self.step).astype(np.int64) + 1
+        self.widths = np.maximum.reduceat(bins, self.starts[:-1])
+
+    def _windows(self, least: np.ndarray, room: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where counts are looked for."""
+        down, up = (FAR, FAR) if self.law == LAPLACE else (BELOW, ABOVE)
+        scale = self.scale[:, None]
+        low = np.maximum(least, np.floor(self.noisy - down * scale)).astype(np.int64)
+        high = np.maximum(self.noisy, least) + up * scale
+        if np.isfinite(room).any():
+            # Beyond the total is room for the tilt to work: cut at it, means would be cruder.
+            known = np.minimum(room, LARGEST).astype(np.int64)
+            low = np.minimum(low, np.maximum(least, known))
+            high = np.maximum(np.minimum(high, 5.0 * room + 10.0), low + 1)
+        return low, high
+
+    def laws(self, members: Sequence[int]) -> Cells:
+        """Lay out the noise alone, of some families as of one."""
+        rows = np.concatenate([np.arange(*self.starts[i : i + 2]) for i in members])
+        d, width = self.sizes[list(members)].max(), self.widths[list(members)].max()
+        noisy, scale = self.noisy[rows, :d], self.scale[rows]
+        low, step = self.low[rows, :d], self.step[rows]
+        first = (low - noisy + 0.5 * (step[:, None] - 1)) / scale[:, None]
+        away = first[..., None] + (step / scale)[:, None, None] * np.arange(width)
+        return Cells(
+            self.law, noisy, scale, low, step, log_noise(self.law, away),
+            MOST_TILT.get(self.law, 6.0) / scale, LEAST_TILT / scale, self.times[rows, :d],
+            np.zeros(low.shape),
+        )  # fmt: skip
 
 
 def cells(
-    noisy: np.ndarray, law: str, scale: float, prior: float, minimum: float = 0.0,
+    noisy: np.ndarray, law: str, scale: float, prior: float | np.ndarray, minimum: float = 0.0,
     total: float | None = None, most: np.ndarray | None = None,
 ) -> Cells:  # fmt: skip
-    """Lay out the law of each cell.
+    """Lay out the law of each cell of one family.
 
     Parameters
     ----------
     noisy : array of int, shape (rows, d)
     law : {"discrete_gaussian", "laplace"}
     scale : float
-    prior : float
+    prior : float, or array, shape (rows, d)
         a, the prior parameter of each cell.
     minimum : float
         Public lower bound of every count.
@@ -44,16 +159,12 @@ def cells(
     most : array, shape (rows,), optional
         What the sum of each row hardly exceeds, where that is known.
     """
-    return noise_cells(noisy, law, scale, minimum, total, most).with_prior(prior)
+    return noise_cells(Observed(noisy, (law, scale, minimum), total, most)).with_prior(prior)
 
 
-def distinct_cells(
-    noisy: np.ndarray, law: str, scale: float, minimum: float, total: float
-) -> Cells:
-    """Lay out the noise in one row, one law for each noisy count there is."""
-    values, times = np.unique(noisy, return_counts=True)
-    laws = noise_cells(values[None], law, scale, minimum, total, count=noisy.size)
-    return replace(laws, times=times[None])
+def noise_cells(observed: Observed) -> Cells:
+    """Lay out the noise alone, of one family."""
+    return Layout([observed]).laws([0])
 
 
 def likely_most(center: np.ndarray, variance: np.ndarray) -> np.ndarray | None:
@@ -63,53 +174,16 @@ def likely_most(center: np.ndarray, variance: np.ndarray) -> np.ndarray | None:
     return np.asarray(np.maximum(center, 0.0) + 4.0 * np.sqrt(variance) + 1.0)
 
 
-def noise_cells(
-    noisy: np.ndarray, law: str, scale: float, minimum: float = 0.0, total: float | None = None,
-    most: np.ndarray | None = None, count: int | None = None,
-) -> Cells:  # fmt: skip
-    """Lay out the noise alone: see `cells`. `count` cells share the total, if these are some."""
-    scale = max(scale, LEAST_SCALE[law])  # averages of many tables may have less
-    down, up = (FAR, FAR) if law == LAPLACE else (BELOW, ABOVE)
-    least = int(np.ceil(minimum))
-    low = np.maximum(least, np.floor(noisy - down * scale)).astype(np.int64)
-    high = np.maximum(noisy, least) + up * scale
-    sums: float | np.ndarray | None = total
-    sharing = count or noisy.size
-    if most is not None:
-        sums = most if total is None else np.minimum(most, total)
-        sharing = noisy.shape[1]
-    if sums is not None:
-        # Beyond the total is room for the tilt to work: cut at it, means would be cruder.
-        room = np.broadcast_to(sums, len(noisy))[:, None]
-        low = np.minimum(low, np.maximum(least, room.astype(np.int64)))
-        high = np.maximum(np.minimum(high, 5.0 * room + 10.0), low + 1)
-    reach = (high - low).max(axis=1)
-    if most is None:  # rows that may be taken as one have one step
-        reach = np.full_like(reach, reach.max())
-    step = _steps(scale, reach, sharing, sums)
-    width = int(np.ceil(reach / step).max()) + 1
-    away = (low - noisy + 0.5 * (step[:, None] - 1))[..., None] / scale
-    noise = away + (step / scale)[:, None, None] * np.arange(width)
-    if law == LAPLACE:
-        np.negative(np.abs(noise, out=noise), out=noise)
-    else:
-        noise *= noise
-        noise *= -0.5
-    return Cells(low, step, noise, MOST_TILT.get(law, 6.0) / scale, LEAST_TILT / scale)
-
-
 def _steps(
-    scale: float, reach: np.ndarray, count: int, sums: float | np.ndarray | None
+    scale: np.ndarray, reach: np.ndarray, sharing: np.ndarray, sums: np.ndarray
 ) -> np.ndarray:
     """Counts in a bin of each row: what noise cannot tell apart, nor a fair share of its sum hide.
 
     reach : array, shape (rows,)
         What a window of the row holds.
+    sharing : array, shape (rows,)
+        Sums over it are scales on which counts of cells vary, if no noise tells them.
     """
-    if scale <= FINE:
-        return np.ones(len(reach), np.int64)
-    coarse = np.full(len(reach), scale / 6.0)
-    if sums is not None:
-        coarse = np.minimum(coarse, np.asarray(sums) / (2.0 * count))
-        coarse = np.maximum(coarse, np.maximum(reach / WIDE, 1.0))
-    return np.asarray(2.0 ** np.floor(np.log2(coarse)), np.int64)
+    coarse = np.minimum(scale / BINS, sums / (2.0 * sharing))
+    coarse = np.where(np.isfinite(sums), np.maximum(coarse, np.maximum(reach / WIDE, 1.0)), coarse)
+    return np.where(scale <= FINE, 1.0, np.floor(coarse)).astype(np.int64)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from scipy import optimize, special
 
 from pymc_private.mechanisms.tables.cells import Cells
-from pymc_private.mechanisms.tables.stacks import Stack, stacks
+from pymc_private.mechanisms.tables.stacks import Stack
 
 CLOSE, NEAR, DOUBLINGS = 1e-5, 1e-3, 8
 """Last step of a tilt, and of one common to all rows, as shares of the largest; how far out the
@@ -45,7 +45,7 @@ def _roots(laws: Cells, rising: Rising, tilt: np.ndarray, close: float) -> np.nd
     Newton steps between bounds; halves where a step leaves them, or the last did not halve. A row
     that is there stays: of what rounding leaves of its function no step is to be made.
     """
-    low, high = np.full_like(tilt, laws.least_tilt), np.full_like(tilt, laws.most_tilt)
+    low, high = laws.least_tilt, laws.most_tilt
     last = np.full_like(tilt, np.inf)
     there = np.zeros(len(tilt), bool)
     for _ in range(80):
@@ -78,42 +78,24 @@ def match_totals(
         What is known of the sums from elsewhere; an infinite variance says nothing.
     total : float or None
     """
-    return match_all_totals([laws], [center], [variance], total)[0][0]
+    return match_stack(Stack.alone(laws), center, variance, total)[0]
 
 
-def match_all_totals(
-    laws: Sequence[Cells],
-    center: Sequence[np.ndarray],
-    variance: Sequence[np.ndarray],
-    total: float | None,
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Do as `match_totals` for several families at once; give their tilts, and means of cells."""
-    found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-    for stack in stacks(laws):
-        middle, weight = stack.of(center), 1.0 / stack.of(variance)
-        if total is None:
-            tilt = _each_row(stack.laws, middle, weight, 0.0, np.zeros(len(middle)))
-            met = np.ones(len(stack.members), bool)
-        else:
-            tilt, met = _together(stack, middle, weight, total)
-        means = stack.laws.moments(tilt)[0]
-        for (i, own), (_, each) in zip(stack.apart(tilt), stack.apart(means), strict=True):
-            found[i] = own, each[:, : laws[i].low.shape[1]]
-        for i in np.array(stack.members)[~met]:
-            own = _nested(laws[i], center[i], 1.0 / variance[i], float(total or 0.0))
-            found[i] = own, laws[i].moments(own)[0]
-    return [found[i] for i in range(len(laws))]
-
-
-def match_sums(laws: Sequence[Cells], total: float) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Do as `match_sum` for several families at once; give their tilts, and means of cells."""
-    found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-    for stack in stacks(laws):
-        tilt = match_sum(stack.laws, total)
-        means = stack.laws.moments(tilt)[0]
-        for (i, own), (_, each) in zip(stack.apart(tilt), stack.apart(means), strict=True):
-            found[i] = own, each[:, : laws[i].low.shape[1]]
-    return [found[i] for i in range(len(laws))]
+def match_stack(
+    stack: Stack, center: np.ndarray, variance: np.ndarray, total: float | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Do as `match_totals` for several families at once; give tilts of rows, and means of cells."""
+    laws, weight = stack.laws, 1.0 / variance
+    if total is None:
+        tilt = _each_row(laws, center, weight, 0.0, np.zeros(len(center)))
+        return tilt, laws.moments(tilt)[0]
+    tilt, met = _together(stack, center, weight, total)
+    means = laws.moments(tilt)[0]
+    for k in np.flatnonzero(~met).tolist():
+        rows, own = stack.rows(k), stack.family(k)
+        tilt[rows] = _nested(own, center[rows], weight[rows], total)
+        means[rows, : own.low.shape[1]] = own.moments(tilt[rows])[0]
+    return tilt, means
 
 
 def _gap(
@@ -143,10 +125,9 @@ def _together(
     They may meet at another sum than `total`, where coarse bins or the ends of tilts allow no
     nearer one.
     """
-    laws, starts = stack.laws, stack.starts
-    sizes = stack.sizes
+    laws, starts, sizes = stack.laws, stack.starts[:-1], stack.sizes
     tau, tilt, there = np.zeros(len(starts)), np.zeros(len(laws.low)), np.zeros(len(starts), bool)
-    most = np.broadcast_to(laws.most_tilt, len(laws.low))
+    most = laws.most_tilt
     for _ in range(40):
         gap, slope, mean, spread = _gap(laws, center, weight, np.repeat(tau, sizes), tilt)
         move = -gap / slope

@@ -6,12 +6,12 @@ Families are small, and most of what a pass over one of them costs does not depe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pymc_private.mechanisms.tables.cells import Cells
+from pymc_private.mechanisms.tables.layout import Layout, Observed
 
 ROOM = 3
 """Most numbers a row has in a stack, for each that a row of its smallest family has."""
@@ -29,72 +29,101 @@ class Stack:
         Which of the families these are.
     laws : Cells
         What a row was filled up with is there 0 times.
-    starts : array of int, shape (members,)
-        First row of each.
+    starts : array of int, shape (members + 1,)
+        First row of each, and the number of rows.
+    shapes : sequence of tuple of int
+        Columns and bins of each.
     """
 
     members: tuple[int, ...]
     laws: Cells
     starts: np.ndarray
+    shapes: Sequence[tuple[int, int]]
 
-    @cached_property
+    @classmethod
+    def alone(cls, laws: Cells) -> Stack:
+        """One family."""
+        rows, d, width = laws.logs.shape
+        return cls((0,), laws, np.array([0, rows]), [(d, width)])
+
+    @property
     def sizes(self) -> np.ndarray:
         """Rows of each family."""
-        return np.diff(np.append(self.starts, len(self.laws.low)))
+        return np.diff(self.starts)
+
+    def with_priors(self, priors: Sequence[float | np.ndarray]) -> Stack:
+        """Multiply by the priors of each of all families: one number, or one for each cell."""
+        own = [priors[i] for i in self.members]
+        d = self.laws.low.shape[1] if any(isinstance(a, np.ndarray) for a in own) else 1
+        found = np.ones((len(self.laws.low), d))
+        for k, a in enumerate(own):
+            found[self.rows(k), : a.shape[1] if isinstance(a, np.ndarray) else d] = a
+        return replace(self, laws=self.laws.with_prior(found))
 
     def of(self, values: Sequence[np.ndarray]) -> np.ndarray:
         """Put together what is known of the rows of every family."""
         return np.concatenate([values[i] for i in self.members])
 
+    def rows(self, k: int) -> slice:
+        """Where the k-th family is."""
+        return slice(int(self.starts[k]), int(self.starts[k + 1]))
+
+    def family(self, k: int) -> Cells:
+        """Give the laws of the k-th family."""
+        return self.laws.of(self.rows(k), *self.shapes[k])
+
     def apart(self, found: np.ndarray) -> Iterable[tuple[int, np.ndarray]]:
-        """Give each family what was found of its rows."""
-        return zip(self.members, np.split(found, self.starts[1:]), strict=True)
+        """Give each family what was found of its rows, or cells."""
+        for k, i in enumerate(self.members):
+            own = found[self.rows(k)]
+            yield i, own if own.ndim == 1 else own[:, : self.shapes[k][0]]
 
 
-def stacks(laws: Sequence[Cells], priors: Sequence[float] = ()) -> Iterator[Stack]:
-    """Stack families of like shape, one stack at a time.
+def stacks(families: Sequence[Observed], times: int = 1) -> Iterator[Stack]:
+    """Stack families of one kind of noise and like shape, one stack at a time.
 
     Parameters
     ----------
-    laws : sequence of Cells
-    priors : sequence of float, optional
-        Multiply each family, of one row, by each: a row for each (`Cells.with_each`).
+    families : sequence of Observed
+    times : int
+        Rows that are to be made of one.
     """
-    for group in _groups(laws, max(len(priors), 1)):
-        yield _stack(group, [laws[i].with_each(priors) if priors else laws[i] for i in group])
+    for kind in _kinds(families):
+        layout = Layout([families[i] for i in kind])
+        for group in _groups(layout, times):
+            starts = np.cumsum([0, *(len(families[kind[k]].noisy) for k in group)])
+            shapes = [(int(layout.sizes[k]), int(layout.widths[k])) for k in group]
+            yield Stack(tuple(kind[k] for k in group), layout.laws(group), starts, shapes)
 
 
-def _groups(laws: Sequence[Cells], times: int) -> list[list[int]]:
+def _kinds(families: Sequence[Observed]) -> list[list[int]]:
+    """Which families have one law of noise, and numbers of columns that are not far apart."""
+    kinds: list[list[int]] = []
+    law, least = "", 0
+    for (own, d), i in sorted((_kind(family), i) for i, family in enumerate(families)):
+        if own == law and d <= ROOM * least:
+            kinds[-1].append(i)
+        else:
+            kinds.append([i])
+            law, least = own, d
+    return kinds
+
+
+def _kind(family: Observed) -> tuple[str, int]:
+    return family.noise[0], int(family.noisy.shape[1])
+
+
+def _groups(layout: Layout, times: int) -> list[list[int]]:
     """Which families go together, each row of them taken several times."""
     groups: list[list[int]] = []
-    least, shape = 0, (0, 0, 0)
-    for i in sorted(range(len(laws)), key=lambda i: laws[i].logs[0].size):
-        rows, d, width = laws[i].logs.shape
-        filled = shape[0] + times * rows, max(shape[1], d), max(shape[2], width)
+    least, shape, rows = 0, (0, 0, 0), np.diff(layout.starts)
+    for k in sorted(range(len(rows)), key=lambda k: layout.sizes[k] * layout.widths[k]):
+        d, width = int(layout.sizes[k]), int(layout.widths[k])
+        filled = shape[0] + times * int(rows[k]), max(shape[1], d), max(shape[2], width)
         if filled[1] * filled[2] <= ROOM * least and np.prod(filled) <= LARGEST:
-            groups[-1].append(i)
+            groups[-1].append(k)
             shape = filled
         else:
-            groups.append([i])
-            least, shape = d * width, (times * rows, d, width)
+            groups.append([k])
+            least, shape = d * width, (times * int(rows[k]), d, width)
     return groups
-
-
-def _stack(members: Sequence[int], laws: Sequence[Cells]) -> Stack:
-    starts = np.cumsum([0, *(len(each.low) for each in laws[:-1])])
-    if len(laws) == 1:
-        return Stack(tuple(members), laws[0], starts)
-    d, width = (max(each.logs.shape[axis] for each in laws) for axis in (1, 2))
-    rows = sum(len(each.low) for each in laws)
-    low, times = np.zeros((rows, d), np.int64), np.zeros((rows, d), np.int64)
-    logs, prior = np.full((rows, d, width), -np.inf), np.ones((rows, d))
-    logs[:, :, 0] = 0.0
-    most, least = np.empty(rows), np.empty(rows)
-    for first, each in zip(starts, laws, strict=True):
-        at = slice(first, first + len(each.low))
-        own = slice(each.low.shape[1])
-        low[at, own], times[at, own], prior[at, own] = each.low, each.times, each.prior
-        logs[at, own, : each.width] = each.logs
-        most[at], least[at] = each.most_tilt, each.least_tilt
-    step = np.concatenate([each.step for each in laws])
-    return Stack(tuple(members), Cells(low, step, logs, most, least, times, prior), starts)

@@ -56,7 +56,7 @@ def _inside(laws: Cells, bins: np.ndarray, generator: np.random.Generator) -> np
     step = laws.step[:, None]
     found = generator.integers(0, np.broadcast_to(step, bins.shape))
     prior = np.broadcast_to(laws.prior, laws.low.shape)
-    for row, cell in np.argwhere(laws.steep & (step > 1)):
+    for row, cell in np.argwhere(laws.steep):
         at = np.flatnonzero(bins[:, row, cell] == 0)
         uniform = generator.random(len(at))
         of = int(laws.low[row, cell]), int(laws.step[row]), float(prior[row, cell])

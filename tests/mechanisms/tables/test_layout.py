@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
-from pymc_private.mechanisms.tables.cell_priors import counts_within, log_prior
+from pymc_private.mechanisms.tables.cell_priors import counts_within, first_bins, log_priors
 from pymc_private.mechanisms.tables.family_posterior import Rows, family_posteriors
-from pymc_private.mechanisms.tables.layout import cells, noise_cells
+from pymc_private.mechanisms.tables.layout import BINS, Observed, cells, noise_cells
 from pymc_private.mechanisms.tables.matching import match_totals
 
 SCALE = 250.0
@@ -40,7 +40,7 @@ def test_a_small_row_among_large_ones_has_bins_of_its_own(a):
 
 def test_bins_of_the_largest_row_would_blur_the_small_one():
     """What the test above guards against: one grid for all rows, and counts in middles of bins."""
-    laws = noise_cells(NOISY, "discrete_gaussian", SCALE, 0.0, 5012.0).with_prior(0.01)
+    laws = noise_cells(Observed(NOISY, ("discrete_gaussian", SCALE, 0.0), 5012.0)).with_prior(0.01)
     assert laws.step[0] == laws.step[1] >= 16
     expected = one_by_one(NOISY[0], 0.01, SUMS[0], VARIANCE[0])
     first = laws.probabilities(match_totals(laws, SUMS, VARIANCE, None))[0, 1, 0]
@@ -88,26 +88,77 @@ def test_tilts_of_sparse_rows_are_found(law):
         assert np.abs(mean - sums)[inside].max() < 40.0
 
 
-@pytest.mark.parametrize("a", [0.01, 0.1, 1.0, 50.0])
-def test_priors_of_large_counts_do_not_cancel(a):
-    """Differences of log Gamma, by mpmath with 40 digits."""
+@pytest.mark.parametrize("a", [0.001, 0.1, 1.0, 1.7, 50.0, 300.0])
+def test_priors_of_middles_are_ratios_of_gammas(a):
+    """By mpmath with 40 digits: small, middling and large counts."""
     mpmath.mp.dps = 40
-    for first in (2**13, 2**20 + 1, 10**8, 10**12):
-        for step in (1, 16):
-            upto = [mpmath.loggamma(x + mpmath.mpf(a)) - mpmath.loggamma(x)
-                    for x in (first, first + step)]  # fmt: skip
-            exact = upto[1] + mpmath.log1p(-mpmath.exp(upto[0] - upto[1])) - mpmath.loggamma(1 + a)
-            found = log_prior(np.array([[first]]), np.array([step]), a, 1)[0, 0]
-            assert found == pytest.approx(float(exact), abs=2e-6)
+    firsts = [0, 1, *(int(3 * 1.7**k) for k in range(18)), 2**20 + 1, 10**8, 10**12]
+    for step in (1, 4, 16, 1023):
+        found = log_priors(np.array([firsts]), np.array([step]), np.full((1, len(firsts)), a), 3)
+        for first, own in zip(firsts, found[0], strict=True):
+            for k, value in enumerate(own):
+                x = first + k * step + (step - 1) / mpmath.mpf(2)
+                exact = mpmath.loggamma(x + a) - mpmath.loggamma(x + 1) - mpmath.loggamma(a)
+                assert value == pytest.approx(float(mpmath.log(step) + exact), abs=2e-6)
+        assert (log_priors(np.array([firsts]), np.array([step]), a, 3) == found).all()
+
+
+@pytest.mark.parametrize("a", [0.001, 0.1, 1.0, 2.0])
+@pytest.mark.parametrize("low", [0, 3, 50])
+@pytest.mark.parametrize("step", [2, 7, 64])
+def test_two_first_bins_give_a_law_its_moments(a, low, step):
+    """A prior that falls like e^(-n / theta), count by count and by bins of half a theta."""
+    n = np.arange(low, low + 80 * step)
+    count_by_count = np.exp(special.gammaln(n + a) - special.gammaln(n + 1.0) - special.gammaln(a))
+    weights = np.exp(log_priors(np.array([[low]]), np.array([step]), a, 80)[0, 0])
+    places = low + step * np.arange(80) + 0.5 * (step - 1)
+    plain = _moments(weights, places, 2 * step)
+    logs, shift = first_bins(np.array([low]), np.array([step]), np.array([a]))
+    weights[:2], places[0] = np.exp(logs[0]), places[0] + shift[0]
+    found, exact = _moments(weights, places, 2 * step), _moments(count_by_count, n, 2 * step)
+    assert found == pytest.approx(exact, rel=0.04)
+    if low == 0 and a < 1.0:  # what they are for: middles alone are far off
+        assert plain[1] > 1.2 * exact[1]
+
+
+def _moments(weights, places, theta):
+    """Mass, mean and variance of weights times e^(-places / theta)."""
+    each = weights * np.exp(-places / theta)
+    mean = each @ places / each.sum()
+    return np.array([each.sum(), mean, each @ (places - mean) ** 2 / each.sum()])
+
+
+@pytest.mark.parametrize("law", ["discrete_gaussian", "laplace"])
+@pytest.mark.parametrize("a", [0.05, 0.4, 1.0, 6.0])
+def test_means_are_those_count_by_count(law, a):
+    """Noisy counts from far below 0 to far above, tilts up and down: `BINS` promises 0.005."""
+    scale, n = 37.0, np.arange(2500)
+    noisy = np.array([[-90, -30, 0, 20, 60, 130, 700]])
+    laws = cells(noisy, law, scale, a)
+    assert laws.step[0] == int(scale / BINS)
+    away = (n - noisy[0][:, None]) / scale
+    logs = special.gammaln(n + a) - special.gammaln(n + 1.0)
+    logs = logs - (np.abs(away) if law == "laplace" else 0.5 * away**2)
+    for tilt in (-1.0, -0.3, 0.0, 0.5):
+        exact = special.softmax(logs + tilt * n / scale, axis=1) @ n
+        found = laws.moments(np.array([tilt / scale]))[0][0]
+        assert np.abs(found - exact).max() < 0.005 * scale
 
 
 @pytest.mark.parametrize("minimum", [0, 1, 5])
-def test_first_bins_have_their_mean_under_the_prior_wherever_they_begin(minimum):
-    laws = cells(np.array([[0, 900]]), "discrete_gaussian", 600.0, 0.01, float(minimum), 5000.0)
-    step = int(laws.step[0])
-    assert step >= 32
-    n = np.arange(minimum, minimum + step)
+def test_counts_within_a_first_bin_have_the_mean_of_the_prior_wherever_it_begins(minimum):
+    n = np.arange(minimum, minimum + 64)
     chance = special.softmax(special.gammaln(n + 0.01) - special.gammaln(n + 1.0))
-    assert laws.middle[0, 0, 0] == pytest.approx(chance @ n, rel=1e-9)
-    drawn = counts_within(minimum, step, 0.01, np.linspace(0.0, 1.0, 20_001)[:-1] + 2.5e-5)
+    drawn = counts_within(minimum, 64, 0.01, np.linspace(0.0, 1.0, 20_001)[:-1] + 2.5e-5)
     assert (drawn + minimum).mean() == pytest.approx(chance @ n, rel=2e-3)
+
+
+def test_steps_are_no_wider_than_peaked_laws():
+    """Rows near a common one: their parameters add up to much more than there are cells."""
+    noise, most = ("discrete_gaussian", 900.0, 0.0), np.array([400.0])
+    rows = np.array([[100, 200, 100]])
+    wide = noise_cells(Observed(rows, noise, None, most))
+    prior = np.array([[12.0, 24.0, 12.0]])
+    peaked = noise_cells(Observed(rows, noise, None, most, prior=prior))
+    assert wide.step[0] == int(400 / 6)
+    assert peaked.step[0] == max(int(400 / 96), int(2010 / 512))

@@ -10,7 +10,7 @@ from scipy import special
 
 from pymc_private.mechanisms.tables.alike import SHARES, alike_posterior, share_weights
 from pymc_private.mechanisms.tables.family_posterior import TablePosterior
-from pymc_private.mechanisms.tables.layout import cells, distinct_cells, noise_cells
+from pymc_private.mechanisms.tables.layout import Observed, cells, noise_cells
 from pymc_private.mechanisms.tables.matching import match_sum, match_totals
 from pymc_private.mechanisms.tables.posterior import NoisyTable, noisy_posterior, shrunk
 
@@ -63,7 +63,7 @@ def test_the_posterior_is_that_of_rows_around_a_common_row():
     noisy, common, scale = np.array([[4, -1, 3], [1, 6, 2]]), np.array([0.5, 0.3, 0.2]), 2.0
     sums, a = np.array([7, 6]), np.array([[3.0, 1.8, 1.2], [1.0, 0.6, 0.4]])
     assert a / a.sum(axis=1, keepdims=True) == pytest.approx(np.tile(common, (2, 1)))
-    laws = noise_cells(noisy, "discrete_gaussian", scale).with_prior(a)
+    laws = cells(noisy, "discrete_gaussian", scale, a)
     tilt = match_totals(laws, sums.astype(float), np.full(2, 1e-6), None)
     known = (sums.astype(float), np.zeros(2))
     found = TablePosterior((2, 3), laws, tilt, *known, a).draw(20_000, np.random.default_rng(1))
@@ -115,8 +115,8 @@ def test_families_with_the_same_rows_keep_one_share():
 @pytest.mark.parametrize(("law", "scale"), [("laplace", 7.0), ("discrete_gaussian", 40.0)])
 def test_cells_of_one_noisy_count_share_one_law(law, scale):
     noisy = np.array([[3, 90, 3, -8], [90, 3, 250, -8]])
-    few = distinct_cells(noisy, law, scale, 0.0, 400.0)
-    every = cells(noisy, law, scale, 0.4, 0.0, 400.0).flat()
+    few = noise_cells(Observed.distinct(noisy, (law, scale, 0.0), 400.0))
+    every = cells(noisy.reshape(1, -1), law, scale, 0.4, 0.0, 400.0)
     assert few.low.shape == (1, 4)
     assert few.times.sum() == noisy.size
     expected = match_sum(every, 400.0)

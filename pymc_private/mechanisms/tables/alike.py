@@ -101,8 +101,9 @@ def alike_posterior(
     """
     noise, sd = (law, scale, minimum), max(sd, LEAST_SD)
     size = _size(tables) if total is None else total
-    apart = shrunk(noisy_posterior(tables, law, scale, sd, total, minimum), tables, sd)
     told = told_sums(tables, sd)
+    found = noisy_posterior(tables, law, scale, sd, total, minimum, told=told)
+    apart = shrunk(found, tables, sd)
     several = {
         name: Rows(table.noisy.shape, _rows_of(table), noise, told[name])
         for name, table in tables.items()

@@ -82,9 +82,7 @@ def _log_prior(x: np.ndarray, a: np.ndarray) -> np.ndarray:
     return np.asarray(found)
 
 
-def first_bins(
-    low: np.ndarray, step: np.ndarray, a: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def first_bins(low: np.ndarray, step: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Logarithms of the weights of the first two bins, and how far the first is from its middle.
 
     With them, the middles of the next bins and the rule of Euler and Maclaurin at the end of the

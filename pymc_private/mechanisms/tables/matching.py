@@ -24,7 +24,7 @@ def match_sum(laws: Cells, total: float, close: float = CLOSE) -> np.ndarray:
     """
 
     def excess(tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        mean, spread = _sums(laws, tilt)
+        mean, spread, _ = _sums(laws, tilt)
         return mean - total, spread
 
     return _roots(laws, excess, np.zeros(len(laws.low)), close)
@@ -33,10 +33,10 @@ def match_sum(laws: Cells, total: float, close: float = CLOSE) -> np.ndarray:
 Rising = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
-def _sums(laws: Cells, tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means of the rows' sums, and their variances."""
+def _sums(laws: Cells, tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Means of the rows' sums, and their variances; means of the cells."""
     means, variances, _ = laws.moments(tilt)
-    return (laws.times * means).sum(axis=1), (laws.times * variances).sum(axis=1)
+    return (laws.times * means).sum(axis=1), (laws.times * variances).sum(axis=1), means
 
 
 def _roots(laws: Cells, rising: Rising, tilt: np.ndarray, close: float) -> np.ndarray:
@@ -89,8 +89,7 @@ def match_stack(
     if total is None:
         tilt = _each_row(laws, center, weight, 0.0, np.zeros(len(center)))
         return tilt, laws.moments(tilt)[0]
-    tilt, met = _together(stack, center, weight, total)
-    means = laws.moments(tilt)[0]
+    tilt, means, met = _together(stack, center, weight, total)
     for k in np.flatnonzero(~met).tolist():
         rows, own = stack.rows(k), stack.family(k)
         tilt[rows] = _nested(own, center[rows], weight[rows], total)
@@ -104,10 +103,10 @@ def _gap(
     weight: np.ndarray,
     tau: float | np.ndarray,
     tilt: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """How far each row is from its tilt, with the slope; mean sums and their variances."""
-    mean, spread = _sums(laws, tilt)
-    return tilt - tau - (center - mean) * weight, 1.0 + weight * spread, mean, spread
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """How far each row is from its tilt, with the slope; and `_sums`."""
+    mean, spread, means = _sums(laws, tilt)
+    return tilt - tau - (center - mean) * weight, 1.0 + weight * spread, mean, spread, means
 
 
 def _each_row(
@@ -119,8 +118,8 @@ def _each_row(
 
 def _together(
     stack: Stack, center: np.ndarray, weight: np.ndarray, total: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Newton steps in all tilts and tau at once, and whether the families met: most do, in a few.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Newton steps in all tilts and tau at once; means; whether families met: most do, in a few.
 
     They may meet at another sum than `total`, where coarse bins or the ends of tilts allow no
     nearer one.
@@ -129,7 +128,7 @@ def _together(
     tau, tilt, there = np.zeros(len(starts)), np.zeros(len(laws.low)), np.zeros(len(starts), bool)
     most = laws.most_tilt
     for _ in range(40):
-        gap, slope, mean, spread = _gap(laws, center, weight, np.repeat(tau, sizes), tilt)
+        gap, slope, mean, spread, means = _gap(laws, center, weight, np.repeat(tau, sizes), tilt)
         move = -gap / slope
         if there.all():
             break
@@ -143,9 +142,11 @@ def _together(
         moved = np.where(np.repeat(there, sizes), tilt, moved)
         there = np.maximum.reduceat(np.abs(moved - tilt) / most, starts) < CLOSE
         tilt = moved
+    else:
+        means = laws.moments(tilt)[0]
     ended = ((tilt >= most) & (gap < 0.0)) | ((tilt <= laws.least_tilt) & (gap > 0.0))
     left = np.where(ended, 0.0, np.abs(move) / most)
-    return tilt, np.maximum.reduceat(left, starts) < 0.05
+    return tilt, means, np.maximum.reduceat(left, starts) < 0.05
 
 
 def _nested(laws: Cells, center: np.ndarray, weight: np.ndarray, total: float) -> np.ndarray:

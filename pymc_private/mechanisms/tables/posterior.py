@@ -51,6 +51,7 @@ def noisy_posterior(
     minimum: float = 0.0,
     consistent: bool = True,
     priors: Sequence[float] = PRIORS,
+    told: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
 ) -> dict[str, TablePosterior]:
     """Give the posterior of every family.
 
@@ -67,11 +68,13 @@ def noisy_posterior(
         False: each cell by itself, as a baseline.
     priors : sequence of float
         Prior parameters of a cell to weigh by the probability of the noisy counts.
+    told : mapping, optional
+        `told_sums` of the tables, if it is known already.
     """
     if not consistent:
         return {name: _apart(table, law, scale, minimum) for name, table in tables.items()}
     sd, noise = max(sd, LEAST_SD), (law, scale, minimum)
-    told = told_sums(tables, sd)
+    told = told_sums(tables, sd) if told is None else told
     families = [
         Rows(table.noisy.shape, *_told_cells(table, tables, noise, sd), told[name])
         for name, table in tables.items()

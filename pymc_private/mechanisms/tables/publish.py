@@ -136,4 +136,5 @@ def _dataset(content: Content, values: Mapping[str, np.ndarray]) -> xr.Dataset:
         array: np.ndarray = np.asarray(values[family.name]).astype(content.dtype)
         variables[family.variable] = (("chain", "draw", *family.dims), array[None])
         coords |= family.coords
-    return xr.Dataset(variables, coords=coords)
+    # Without indexes: `check_posterior` makes the dataset anew.
+    return xr.Dataset(variables, coords=xr.Coordinates(coords, indexes={}))

@@ -122,7 +122,9 @@ class TablePosterior:
 
     def _shaped(self, counts: np.ndarray) -> np.ndarray:
         """Give counts the shape of the family, its rows drawn together."""
-        rows = counts.reshape(-1, self.shape[-1])
+        rows = counts.reshape(-1, self.shape[-1]).astype(
+            float
+        )  # products are no integers of 64 bits
         if self.kept < 1.0:
             alike = np.outer(rows.sum(axis=1), rows.sum(axis=0)) / max(float(rows.sum()), 1e-300)
             rows = self.kept * rows + (1.0 - self.kept) * alike

@@ -121,3 +121,14 @@ def test_cells_of_one_noisy_count_share_one_law(law, scale):
     assert few.times.sum() == noisy.size
     expected = match_sum(every, 400.0)
     assert match_sum(few.with_prior(0.4), 400.0) == pytest.approx(expected, rel=1e-6)
+
+
+def test_draws_are_counts_where_noise_is_beyond_all_sense():
+    """Sums of rows and columns have a product that no integer of 64 bits holds."""
+    rng, scale = np.random.default_rng(0), 8e9
+    tables = {
+        "class": NoisyTable(np.round(rng.normal(0.0, scale, 2)).astype(int), ("class",)),
+        "x": NoisyTable(np.round(rng.normal(0.0, scale, (2, 60))).astype(int), ("class", "x")),
+    }
+    for found in alike_posterior(tables, "discrete_gaussian", scale, scale, None).values():
+        assert (found.draw(20, np.random.default_rng(1)) > 0.0).all()

@@ -14,7 +14,8 @@ from pymc_private.privacy.noisy_counts import LAPLACE, LEAST_SCALE
 FINE = 12.0
 """Scales up to this one are resolved count by count."""
 BINS = 4.0
-"""Least bins of a larger scale: means are off by less than 0.005 scales."""
+"""Least bins of a larger scale: means are off by less than 0.005 scales, and by up to 0.1 where
+noise of many scales, or a steep tilt, presses a law into its first bin."""
 BELOW, ABOVE = 14.0, 10.0
 """How far from the noisy count a true one is looked for, in scales of Gaussian noise."""
 FAR = 28.0

@@ -133,8 +133,13 @@ class Layout:
         low, step = self.low[rows, :d], self.step[rows]
         first = (low - noisy + 0.5 * (step[:, None] - 1)) / scale[:, None]
         away = first[..., None] + (step / scale)[:, None, None] * np.arange(width)
+        noise, start = log_noise(self.law, away), 0
+        for i in members:  # beyond its own window a family has no bins
+            stop = start + self.starts[i + 1] - self.starts[i]
+            noise[start:stop, :, self.widths[i] :] = -np.inf
+            start = stop
         return Cells(
-            self.law, noisy, scale, low, step, log_noise(self.law, away),
+            self.law, noisy, scale, low, step, noise,
             MOST_TILT.get(self.law, 6.0) / scale, LEAST_TILT / scale, self.times[rows, :d],
             np.zeros(low.shape),
         )  # fmt: skip

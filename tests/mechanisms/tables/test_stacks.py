@@ -144,3 +144,11 @@ def test_posteriors_do_not_depend_on_the_company():
 def test_nothing_to_solve_is_nothing():
     assert settled([], [], TOTAL) == []
     assert family_posteriors([], TOTAL, (1.0,)) == []
+
+
+def test_a_wider_window_beside_a_family_is_not_its_own():
+    none = (np.zeros(1), np.full(1, np.inf))
+    one = Rows((5,), np.array([[319, -46, -108, -285, 52]]), ("laplace", 100.0, 0.0), none)
+    two = Rows((5,), np.array([[12, 10, 9, 11, 8]]), ("laplace", 5.0, 0.0), none)
+    alone, both = (family_posteriors(asked, 50.0, (0.03,))[0] for asked in ([one], [one, two]))
+    assert both.counts() == pytest.approx(alone.counts(), rel=1e-6)

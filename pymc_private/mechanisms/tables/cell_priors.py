@@ -1,8 +1,8 @@
 """The prior of a true count, Gamma(n + a) / (n! Gamma(a)), on bins of counts.
 
 A bin's middle stands for it: for smooth laws the midpoint rule is nearly exact, however steep the
-prior, the noise and the tilt are one by one. At 0 the prior is not smooth, and the first bin has a
-weight and a place that give the whole its mass and mean there (`first_bins`).
+prior, the noise and the tilt are one by one. At 0 the prior is not smooth, and two first bins have
+weights, and one a place, that give the whole its mass, mean and mean square (`first_bins`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LEVEL = 12.0
 BLOCK = 8
 """Bins over which mass and mean are made right; what is left falls with its fourth power."""
 PEAKED = 2.0
-"""Parameters beyond have no law that matters at 0."""
+"""Parameters beyond are taken at middles only: their laws hardly reach 0."""
 
 
 def log_priors(low: np.ndarray, step: np.ndarray, a: float | np.ndarray, width: int) -> np.ndarray:

@@ -14,14 +14,12 @@ from scipy import special
 
 TABLED = 2**18
 """Counts up to this one find their prior in a table."""
-HUGE = 2**26
-"""Counts beyond are far under every parameter, to all digits."""
 LEVEL = 12.0
 """From so many times max(a, 2) sqrt(1 + a) on the prior is a power, to 1e-7."""
 BLOCK = 8
 """Bins over which mass and mean are made right; what is left falls with its fourth power."""
-PEAKED = 2.0
-"""Parameters beyond are taken at middles only: their laws hardly reach 0."""
+PEAKED = 1.5
+"""Parameters beyond are taken at middles only: of laws that hardly reach 0 these are nearer."""
 
 
 def log_priors(low: np.ndarray, step: np.ndarray, a: float | np.ndarray, width: int) -> np.ndarray:
@@ -50,14 +48,9 @@ def each_log_prior(first: np.ndarray, step: int, priors: tuple[float, ...]) -> n
     return np.take(_tables(priors, step, 1 << most.bit_length()), first, axis=1)
 
 
-@lru_cache(maxsize=64)
-def _table(a: float, step: int, size: int) -> np.ndarray:
-    return _bins(np.arange(size), np.array(step), np.array(a))
-
-
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def _tables(priors: tuple[float, ...], step: int, size: int) -> np.ndarray:
-    return np.stack([_table(a, step, size) for a in priors])
+    return np.stack([_bins(np.arange(size), np.array(step), np.array(a)) for a in priors])
 
 
 def _bins(first: np.ndarray, step: np.ndarray, a: np.ndarray) -> np.ndarray:
@@ -97,6 +90,22 @@ def first_bins(low: np.ndarray, step: np.ndarray, a: np.ndarray) -> tuple[np.nda
     -------
     arrays, shape (cells, 2) and (cells,)
     """
+    which, back = _different(low, step, a)
+    weights, shift = _first_bins(low[which], step[which], a[which])
+    return weights[back], shift[back]
+
+
+def _different(*values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where cells that are not alike are, and which of them each cell is."""
+    order = np.lexsort(values)
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = np.any([v[order[1:]] != v[order[:-1]] for v in values], axis=0)
+    back = np.empty(len(order), dtype=np.int64)
+    back[order] = np.cumsum(new) - 1
+    return order[new], back
+
+
+def _first_bins(low: np.ndarray, step: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     wide = step.astype(float)
     top = _log_upto(low + BLOCK * step, a)
     # Places from the middle of the second bin, in steps: moments differ by no large numbers.
@@ -112,9 +121,15 @@ def first_bins(low: np.ndarray, step: np.ndarray, a: np.ndarray) -> tuple[np.nda
     mass -= each.sum(axis=1) + rest * slope
     mean -= each @ places + rest * (last + end * slope)
     square -= each @ places**2 + rest * (2.0 * end * last + end**2 * slope)
-    weight, place = mean**2 / square, square / mean
-    weights = np.log(np.stack([weight, mass - weight], axis=1)) + top[:, None]
-    return weights, wide * (place + 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weight, place = mean**2 / square, square / mean
+        # Where a block is level to all digits, there may be no such weights; middles do.
+        found = (weight > 0.0) & (weight < mass) & (np.abs(place + 1.0) <= 0.5)
+        weights = np.log(np.stack([weight, mass - weight], axis=1)) + top[:, None]
+    middles = np.stack([origin - wide, origin], axis=1)
+    plain = _log_prior(middles, a[:, None]) + np.log(wide)[:, None]
+    weights = np.where(found[:, None], weights, plain)
+    return weights, np.where(found, wide * (place + 1.0), 0.0)
 
 
 def _block(
@@ -126,8 +141,9 @@ def _block(
     (x - 1) ... (x - k) a / (a + k).
     """
     high = (low + BLOCK * step).astype(float)
-    below = np.exp(_log_upto(low, a) - top)
-    sums = [1.0 - below]
+    logs = _log_upto(low, a) - top
+    below = np.exp(logs)
+    sums = [-np.expm1(logs)]
     falling = np.ones((2, len(high)))
     for k in (1, 2):
         falling = falling * (np.stack([high, low.astype(float)]) - k)
@@ -136,16 +152,6 @@ def _block(
     first = mean - origin * sums[0]
     second = square - 2.0 * origin * mean + origin**2 * sums[0]
     return sums[0], first / step, second / step.astype(float) ** 2
-
-
-def bin_mean(low: np.ndarray, step: np.ndarray, a: np.ndarray) -> np.ndarray:
-    """Mean under the prior of the counts low, ..., low + step - 1.
-
-    The sum of n times the prior below x is that of the prior times (x - 1) a / (a + 1).
-    """
-    high = low + step
-    share = np.exp(_log_upto(low, a) - _log_upto(high, a))
-    return np.asarray((high - 1.0 - share * (low - 1.0)) / (1.0 - share) * a / (a + 1.0))
 
 
 def counts_within(low: int, step: int, a: float, uniform: np.ndarray) -> np.ndarray:
@@ -172,26 +178,5 @@ def _within_wide(low: int, step: int, a: float, uniform: np.ndarray) -> np.ndarr
 
 def _log_upto(x: np.ndarray, a: float | np.ndarray) -> np.ndarray:
     """Logarithm of the sum from 0 to x - 1: Gamma(x + a) / (Gamma(a + 1) Gamma(x))."""
-    at = np.maximum(x, 1)
-    found = special.gammaln(at + a)
-    found -= _log_gamma(at)
-    found -= special.gammaln(a + 1.0)
-    large = at > HUGE  # there logarithms of factorials cancel
-    if large.any():
-        x_, a_ = (np.broadcast_to(v, found.shape)[large] for v in (at, np.asarray(a)))
-        found[large] = a_ * np.log(x_ + 0.5 * (a_ - 1.0)) - special.gammaln(a_ + 1.0)
-    found[x <= 0] = -np.inf
-    return np.asarray(found)
-
-
-def _log_gamma(x: np.ndarray) -> np.ndarray:
-    """log Gamma of whole numbers, from a table where it has them."""
-    most = int(x.max())
-    if most > TABLED:
-        return np.asarray(special.gammaln(x.astype(float)))
-    return np.asarray(_log_gammas(1 << most.bit_length())[x])
-
-
-@lru_cache(maxsize=20)
-def _log_gammas(size: int) -> np.ndarray:
-    return np.asarray(special.gammaln(np.arange(size, dtype=float)))
+    found = _log_prior(np.maximum(x, 1) - 1.0, np.asarray(a) + 1.0)
+    return np.asarray(np.where(np.asarray(x) <= 0, -np.inf, found))

@@ -3,8 +3,9 @@
 Cells of a family are a priori Dirichlet-multinomial, n! Gamma(A) / Gamma(A + n) times a product of
 Gamma(n_i + a) / (n_i! Gamma(a)); noise multiplies each factor by its density. Given the sum, cells
 are independent up to that condition, so an exponential tilt e^(lambda n) that gives them the right
-mean sum gives nearly the right marginals, and is removed exactly where draws are made. All of this
-is post-processing of noisy counts (T26).
+mean sum gives nearly the right marginals, and is removed exactly where draws are made. Of a sum
+that is not known the first factor is part of what is weighed (`matching.sum_pull`). All of this is
+post-processing of noisy counts (T26).
 """
 
 from __future__ import annotations
@@ -74,6 +75,11 @@ class Cells:
         found[..., 0] += self.shift
         return np.asarray(found)
 
+    @cached_property
+    def concentration(self) -> np.ndarray:
+        """Sums of the prior parameters of the rows, shape (rows,)."""
+        return np.asarray((self.prior * self.times).sum(axis=1))
+
     @property
     def steep(self) -> np.ndarray:
         """Whether the first bin is one near 0, where a prior is not level, shape (rows, d)."""
@@ -84,6 +90,20 @@ class Cells:
         logs = log_priors(self.low, self.step, a, self.width)
         logs += self.logs
         return replace(self, logs=logs, prior=a)._with_first_bins()
+
+    def finer(self, times: int) -> Cells:
+        """Give the same laws on bins that are so many times narrower, or of one count."""
+        step = np.maximum(self.step // times, 1)
+        if (step == self.step).all():
+            return self
+        width = int(np.ceil(self.width * self.step / step).max())
+        first = (self.low - self.noisy + 0.5 * (step[:, None] - 1)) / self.scale[:, None]
+        away = first[..., None] + (step / self.scale)[:, None, None] * np.arange(width)
+        noise = log_noise(self.law, away)
+        own = np.ceil(self.width * self.step / step)  # rows end where they did
+        noise[np.broadcast_to(np.arange(width) >= own[:, None, None], noise.shape)] = -np.inf
+        plain = replace(self, step=step, logs=noise, shift=np.zeros(self.low.shape))
+        return plain.with_prior(self.prior)
 
     @property
     def _first(self) -> np.ndarray:

@@ -6,20 +6,33 @@ Families of one data set are solved together (`stacks`), each as it would be by 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import special
 
 from pymc_private.mechanisms.tables.cells import Cells
 from pymc_private.mechanisms.tables.layout import Observed, likely_most, noise_cells
-from pymc_private.mechanisms.tables.matching import log_evidence, match_stack, match_sum
-from pymc_private.mechanisms.tables.stacks import stacks
-from pymc_private.mechanisms.tables.sums import draw_given_sums
+from pymc_private.mechanisms.tables.matching import (
+    log_evidence,
+    log_sum_weight,
+    match_stack,
+    match_sum,
+    sum_pull,
+)
+from pymc_private.mechanisms.tables.stacks import Stack, solve
+from pymc_private.mechanisms.tables.sums import draw_given_sums, sums_fit
 
 GRAIN = 32.0
 """Noisy counts are told apart by this share of the noise's scale where priors are weighed."""
+COARSE = 2.0
+"""Bins of a scale where priors are weighed."""
+FINER = 4
+"""Times finer bins of draws are: within a bin, a draw knows nothing of its row's sum."""
+AT_ONCE = 2**22
+"""Numbers in the laws of rows that are drawn at once."""
 FEW = 0.5
 """Laws of the distinct noisy counts are solved in place of all cells, if they are no more than this
 share of them."""
@@ -117,8 +130,23 @@ class TablePosterior:
 
     def draw(self, draws: int, generator: np.random.Generator) -> np.ndarray:
         """Draw tables of Dirichlet parameters n + a, n the true counts: shape (draws, ...)."""
-        counts = draw_given_sums(self.laws, self.tilt, self._log_sum, draws, generator)
+        rows, d, width = self.laws.logs.shape
+        some = max(1, AT_ONCE // (FINER * d * width))
+        counts = np.concatenate(
+            [
+                self._draw_rows(slice(start, start + some), draws, generator)
+                for start in range(0, rows, some)
+            ],
+            axis=1,
+        )
         return np.stack([self._shaped(drawn) for drawn in counts]) + self.prior
+
+    def _draw_rows(self, rows: slice, draws: int, generator: np.random.Generator) -> np.ndarray:
+        laws, tilt = self.laws.of(rows, *self.laws.logs.shape[1:]), self.tilt[rows]
+        finer = (laws.finer(times) for times in (FINER, FINER // 2))
+        laws = next((own for own in finer if sums_fit(own, tilt)), laws)
+        log_sum = lambda row, sums: self._log_sum(rows.start + row, sums)  # noqa: E731
+        return draw_given_sums(laws, tilt, log_sum, draws, generator)
 
     def _shaped(self, counts: np.ndarray) -> np.ndarray:
         """Give counts the shape of the family, its rows drawn together."""
@@ -136,11 +164,17 @@ class TablePosterior:
         if variance == 0.0:
             off = np.abs(sums - center)
             return np.where(off <= off.min() + 1e-9, self.tilt[row] * sums, -np.inf)
-        if math.isinf(variance):
-            return np.asarray(self.tilt[row] * sums)
-        mean = float(self.laws.moments(self.tilt)[0][row].sum())
-        common = self.tilt[row] - (center - mean) / variance
-        return np.asarray(common * sums - 0.5 * (sums - center) ** 2 / variance)
+        size, mean = self.laws.concentration[row], self._sums[row]
+        common = self.tilt[row] + float(sum_pull(size, mean))
+        if math.isfinite(variance):
+            common -= (center - mean) / variance
+        told = 0.5 * (sums - center) ** 2 / variance
+        return np.asarray(common * sums - told - log_sum_weight(size, np.maximum(sums, 0.0)))
+
+    @cached_property
+    def _sums(self) -> np.ndarray:
+        """Mean sums of the rows."""
+        return np.asarray(self.laws.moments(self.tilt)[0].sum(axis=1))
 
 
 def family_posteriors(
@@ -195,39 +229,47 @@ def _alone(families: Sequence[Laid], total: float | None) -> list[TablePosterior
         Observed.distinct(rows.noisy, rows.noise, total) if yes else rows.flat(prior, total)
         for (rows, prior), yes in zip(families, few, strict=True)
     ]
-    found: dict[int, TablePosterior] = {}
     known = np.array([total]), np.zeros(1)
-    for stack in stacks(asked):
+
+    def one(stack: Stack, near: bool) -> tuple[np.ndarray, Iterator[tuple[int, TablePosterior]]]:
         stack = stack.with_priors(flat)
         tilt = match_sum(stack.laws, total)
-        means = dict(stack.apart(stack.laws.moments(tilt)[0]))
-        for k, i in enumerate(stack.members):
+        means = stack.laws.moments(tilt)[0]
+
+        def own(k: int, i: int, mean: np.ndarray) -> TablePosterior:
             rows, prior = families[i]
             # Of few laws every cell's is made here, and its mean where it is asked for.
             laws = stack.family(k)
             if few[i]:
-                laws = noise_cells(rows.flat(prior, total)).with_prior(prior)
-            found[i] = TablePosterior(
+                laws = noise_cells(rows.flat(prior, total), near).with_prior(prior)
+            return TablePosterior(
                 rows.shape, laws, tilt[stack.rows(k)], *known, rows.shaped(prior),
-                means=None if few[i] else means[i],
+                means=None if few[i] else mean,
             )  # fmt: skip
-    return [found[i] for i in range(len(families))]
+
+        return tilt, ((i, own(k, i, mean)) for k, (i, mean) in enumerate(stack.apart(means)))
+
+    return solve(asked, one)
 
 
 def _bound(families: Sequence[Laid], total: float | None) -> list[TablePosterior]:
     """Families whose rows others have told of."""
-    found: dict[int, TablePosterior] = {}
-    for stack in stacks([rows.observed(prior, total) for rows, prior in families]):
+
+    def one(stack: Stack, near: bool) -> tuple[np.ndarray, Iterator[tuple[int, TablePosterior]]]:
         stack = stack.with_priors([prior for _, prior in families])
         center, variance = (stack.of([rows.told[k] for rows, _ in families]) for k in (0, 1))
         tilt, means = match_stack(stack, center, variance, total)
-        for k, (i, own) in enumerate(stack.apart(means)):
+
+        def own(k: int, i: int, mean: np.ndarray) -> TablePosterior:
             rows, prior = families[i]
-            found[i] = TablePosterior(
+            return TablePosterior(
                 rows.shape, stack.family(k), tilt[stack.rows(k)], *rows.told, rows.shaped(prior),
-                means=own,
+                means=mean,
             )  # fmt: skip
-    return [found[i] for i in range(len(families))]
+
+        return tilt, ((i, own(k, i, mean)) for k, (i, mean) in enumerate(stack.apart(means)))
+
+    return solve([rows.observed(prior, total) for rows, prior in families], one)
 
 
 def _prior_means(
@@ -241,19 +283,22 @@ def _prior_means(
         return [1.0] * len(families)
     if len(priors) == 1:
         return [priors[0]] * len(families)
-    each, found = np.array(priors), [1.0] * len(families)
-    for stack in stacks([_distinct(rows, total) for rows in families], len(priors)):
+    each = np.array(priors)
+
+    def one(stack: Stack, near: bool) -> tuple[np.ndarray, Iterator[tuple[int, float]]]:
         laws, count = stack.laws.with_each(priors), len(stack.members)
         tilt = match_sum(laws, total, 1e-2)  # where it is right, the evidence is level in it
         scores = log_evidence(laws, tilt, total, np.repeat(each, count))
         weights = special.softmax(scores.reshape(len(each), count), axis=0)
-        for i, mean in zip(stack.members, each @ weights, strict=True):
-            found[i] = float(f"{mean:.2g}")  # more digits would say nothing
-    return found
+        # More digits would say nothing.
+        means = (float(f"{mean:.2g}") for mean in each @ weights)
+        return tilt, zip(stack.members, means, strict=True)
+
+    return solve([_distinct(rows, total) for rows in families], one, len(priors))
 
 
 def _distinct(rows: Rows, total: float) -> Observed:
     """The distinct noisy counts; finer differences weigh the same under every prior."""
     grain = max(1, int(rows.noise[1] / GRAIN))
     near = (np.round(rows.noisy / grain) * grain).astype(np.int64)
-    return Observed.distinct(near, rows.noise, total)
+    return Observed.distinct(near, rows.noise, total, COARSE)

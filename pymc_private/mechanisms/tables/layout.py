@@ -9,26 +9,52 @@ from functools import cached_property
 import numpy as np
 
 from pymc_private.mechanisms.tables.cells import Cells, log_noise
-from pymc_private.privacy.noisy_counts import LAPLACE, LEAST_SCALE
+from pymc_private.privacy.noisy_counts import GAUSSIAN, LAPLACE, LEAST_SCALE
 
 FINE = 12.0
 """Scales up to this one are resolved count by count."""
 BINS = 4.0
 """Least bins of a larger scale: means are off by less than 0.005 scales, and by up to 0.1 where
 noise of many scales, or a steep tilt, presses a law into its first bin."""
-BELOW, ABOVE = 14.0, 10.0
-"""How far from the noisy count a true one is looked for, in scales of Gaussian noise."""
-FAR = 28.0
-"""The same for Laplace noise: at the largest tilt what is cut off weighs e^(-0.3 FAR)."""
-MOST_TILT, LEAST_TILT = {LAPLACE: 0.7}, -60.0
-"""Ends of the tilt, in reciprocal scales: upward those the windows are made for (6 for Gaussian
-noise); downward there is the end at 0 where noise is large, and elsewhere no reason to go far."""
+LEAST_TILT = -20.0
+"""Lower end of tilts where no window is cut off below: a prior that is much larger than its row's
+sum takes log(sum / prior)."""
+LAST_BIN = 200.0
+"""Least tilt over a bin: from there on nothing is left of any but the first."""
+STEEP = 10.0
+"""Most tilt of windows that end above their row's sum, not where noise does; times that sum."""
 LEAST_SD = 0.01
 """Sums of whole numbers with less noise are known; arithmetic with its square would break down."""
 WIDE = 512
 """Bins of a cell at most, so that small counts are still told apart where noise is large."""
 LARGEST = 2.0**62
 """Counts beyond are no integers of 64 bits."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """How far from a noisy count true ones are looked for, and the tilts that is enough for.
+
+    Attributes
+    ----------
+    down, up : float
+        In scales of the noise.
+    least, most : float
+        Tilts, in reciprocal scales; `least` where windows are cut off below, not at the least count
+        there may be.
+    """
+
+    down: float
+    up: float
+    least: float
+    most: float
+
+
+NEAR = {GAUSSIAN: Window(8.0, 6.5, -1.5, 2.5)}
+"""Windows that serve nearly all families: at their tilts what is cut off weighs e^-8 or less.
+Laplace noise has no such: its tails are long, and tilts near the ends of its windows common."""
+FAR = {LAPLACE: Window(28.0, 28.0, -60.0, 0.7), GAUSSIAN: Window(14.0, 10.0, -60.0, 6.0)}
+"""Windows of families whose tilts would leave those."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +74,8 @@ class Observed:
         How many cells each law stands for, if not one.
     prior : array, shape (rows, d), or None
         Prior parameter of each cell, if some are above 1.
+    bins : float
+        Least bins of a large scale.
     """
 
     noisy: np.ndarray
@@ -56,12 +84,15 @@ class Observed:
     most: np.ndarray | None = None
     times: np.ndarray | None = None
     prior: np.ndarray | None = None
+    bins: float = BINS
 
     @classmethod
-    def distinct(cls, noisy: np.ndarray, noise: tuple[str, float, float], total: float) -> Observed:
+    def distinct(
+        cls, noisy: np.ndarray, noise: tuple[str, float, float], total: float, bins: float = BINS
+    ) -> Observed:
         """Take each noisy count there is once: cells of one count have one law."""
         values, times = np.unique(noisy, return_counts=True)
-        return cls(values[None], noise, total, times=times[None])
+        return cls(values[None], noise, total, times=times[None], bins=bins)
 
     @cached_property
     def sharing(self) -> np.ndarray:
@@ -82,13 +113,20 @@ class Layout:
     """Grids of families whose noise has one law, each row's own as if the family were alone.
 
     A family that has fewer columns than others repeats its last one, 0 times.
+
+    Parameters
+    ----------
+    families : sequence of Observed
+    near : bool
+        Whether near windows are to do.
     """
 
-    def __init__(self, families: Sequence[Observed]) -> None:
+    def __init__(self, families: Sequence[Observed], near: bool = False) -> None:
         self.sizes = np.array([f.noisy.shape[1] for f in families])
         rows = np.array([len(f.noisy) for f in families])
         self.starts = np.cumsum([0, *rows])
         self.law = families[0].noise[0]
+        self.window = NEAR.get(self.law, FAR[self.law]) if near else FAR[self.law]
         every = lambda values: np.repeat(np.array(values, float), rows)  # noqa: E731
         # Averages of many tables may have less than the least noise.
         self.scale = np.maximum(every([f.noise[1] for f in families]), LEAST_SCALE[self.law])
@@ -100,30 +138,37 @@ class Layout:
             self.noisy[start:stop, :d] = family.noisy
             self.noisy[start:stop, d:] = family.noisy[:, -1:]
             self.times[start:stop, :d] = 1 if family.times is None else family.times
-        least = np.ceil(every([f.noise[2] for f in families]))[:, None].astype(np.int64)
+        self.least = np.ceil(every([f.noise[2] for f in families])).astype(np.int64)
         room = np.concatenate([f.room for f in families])
-        self.low, high = self._windows(least, room[:, None])
+        self.low, high = self._windows(self.least[:, None], room[:, None])
+        steep = np.where(self._ends_with(room), STEEP / np.maximum(room, 1.0), 0.0)
+        self.most_tilt = np.maximum(self.window.most / self.scale, steep)
         reach = (high - self.low).max(axis=1)
         # Rows that may be taken as one have one step.
         alike = np.repeat(np.maximum.reduceat(reach, self.starts[:-1]), rows)
         reach = np.where(every([f.most is None for f in families]) > 0.0, alike, reach)
         sharing = np.concatenate([f.sharing for f in families])
-        self.step = _steps(self.scale, reach, sharing, room)
+        finest = self.scale / every([f.bins for f in families])
+        self.step = _steps(self.scale, finest, reach, sharing, room)
         bins = np.ceil(reach / self.step).astype(np.int64) + 1
         self.widths = np.maximum.reduceat(bins, self.starts[:-1])
 
     def _windows(self, least: np.ndarray, room: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where counts are looked for."""
-        down, up = (FAR, FAR) if self.law == LAPLACE else (BELOW, ABOVE)
         scale = self.scale[:, None]
-        low = np.maximum(least, np.floor(self.noisy - down * scale)).astype(np.int64)
-        high = np.maximum(self.noisy, least) + up * scale
+        low = np.maximum(least, np.floor(self.noisy - self.window.down * scale)).astype(np.int64)
+        high = np.maximum(self.noisy, least) + self.window.up * scale
         if np.isfinite(room).any():
-            # Beyond the total is room for the tilt to work: cut at it, means would be cruder.
             known = np.minimum(room, LARGEST).astype(np.int64)
             low = np.minimum(low, np.maximum(least, known))
-            high = np.maximum(np.minimum(high, 5.0 * room + 10.0), low + 1)
+            high = np.maximum(np.minimum(high, _beyond(room)), low + 1)
         return low, high
+
+    def _ends_with(self, room: np.ndarray) -> np.ndarray:
+        """Whether every window of a row ends above the row's sum, not where its noise does."""
+        return np.asarray(
+            np.maximum(self.noisy.min(axis=1), 0.0) + self.window.up * self.scale >= _beyond(room)
+        )
 
     def laws(self, members: Sequence[int]) -> Cells:
         """Lay out the noise alone, of some families as of one."""
@@ -138,9 +183,12 @@ class Layout:
             stop = start + self.starts[i + 1] - self.starts[i]
             noise[start:stop, :, self.widths[i] :] = -np.inf
             start = stop
+        cut = (low > self.least[rows, None]).any(axis=1)
+        open_ = np.minimum(LEAST_TILT, -60.0 / scale)
+        open_ = np.where(step > 1, np.maximum(open_, -LAST_BIN / step), open_)
         return Cells(
-            self.law, noisy, scale, low, step, noise,
-            MOST_TILT.get(self.law, 6.0) / scale, LEAST_TILT / scale, self.times[rows, :d],
+            self.law, noisy, scale, low, step, noise, self.most_tilt[rows],
+            np.where(cut, self.window.least / scale, open_), self.times[rows, :d],
             np.zeros(low.shape),
         )  # fmt: skip
 
@@ -168,9 +216,20 @@ def cells(
     return noise_cells(Observed(noisy, (law, scale, minimum), total, most)).with_prior(prior)
 
 
-def noise_cells(observed: Observed) -> Cells:
+def noise_cells(observed: Observed, near: bool = False) -> Cells:
     """Lay out the noise alone, of one family."""
-    return Layout([observed]).laws([0])
+    return Layout([observed], near).laws([0])
+
+
+def pressed(laws: Cells, tilt: np.ndarray) -> np.ndarray:
+    """Whether tilts are next to the ends of near windows, each row's."""
+    near = NEAR.get(laws.law)
+    if near is None:
+        return np.zeros(len(tilt), dtype=bool)
+    low, high = (0.98 * end / laws.scale for end in (near.least, near.most))
+    open_ = laws.most_tilt <= 1.001 * near.most / laws.scale
+    cut = laws.least_tilt >= 1.001 * near.least / laws.scale
+    return np.asarray(open_ & (tilt >= high) | cut & (tilt <= low))
 
 
 def likely_most(center: np.ndarray, variance: np.ndarray) -> np.ndarray | None:
@@ -180,16 +239,23 @@ def likely_most(center: np.ndarray, variance: np.ndarray) -> np.ndarray | None:
     return np.asarray(np.maximum(center, 0.0) + 4.0 * np.sqrt(variance) + 1.0)
 
 
+def _beyond(room: np.ndarray) -> np.ndarray:
+    """Where windows end at the latest: with room for the tilt, or means would be cruder."""
+    return np.asarray(5.0 * room + 10.0)
+
+
 def _steps(
-    scale: np.ndarray, reach: np.ndarray, sharing: np.ndarray, sums: np.ndarray
+    scale: np.ndarray, finest: np.ndarray, reach: np.ndarray, sharing: np.ndarray, sums: np.ndarray
 ) -> np.ndarray:
     """Counts in a bin of each row: what noise cannot tell apart, nor a fair share of its sum hide.
 
+    finest : array, shape (rows,)
+        What noise cannot tell apart.
     reach : array, shape (rows,)
         What a window of the row holds.
     sharing : array, shape (rows,)
         Sums over it are scales on which counts of cells vary, if no noise tells them.
     """
-    coarse = np.minimum(scale / BINS, sums / (2.0 * sharing))
+    coarse = np.minimum(finest, sums / (2.0 * sharing))
     coarse = np.where(np.isfinite(sums), np.maximum(coarse, np.maximum(reach / WIDE, 1.0)), coarse)
     return np.where(scale <= FINE, 1.0, np.floor(coarse)).astype(np.int64)

@@ -13,6 +13,8 @@ from pymc_private.mechanisms.tables.stacks import Stack
 CLOSE, NEAR, DOUBLINGS = 1e-5, 1e-3, 8
 """Last step of a tilt, and of one common to all rows, as shares of the largest; how far out the
 latter is looked for."""
+LEAST_SLOPE = 1e-6
+"""Of a row's function, which rises however little noisy counts tell."""
 
 
 def match_sum(laws: Cells, total: float, close: float = CLOSE) -> np.ndarray:
@@ -68,8 +70,8 @@ def match_totals(
 ) -> np.ndarray:
     """Give tilts where each row knows its sum up to a Gaussian, and all rows that of all sums.
 
-    tilt_j = tau + (center_j - mean_j(tilt_j)) / variance_j, with tau such that the mean sums add up
-    to `total` (0 if that is not public).
+    tilt_j = tau + (center_j - mean_j(tilt_j)) / variance_j - pull_j, with tau such that the mean
+    sums add up to `total` (0 if that is not public), and `sum_pull` at the mean sum.
 
     Parameters
     ----------
@@ -87,7 +89,7 @@ def match_stack(
     """Do as `match_totals` for several families at once; give tilts of rows, and means of cells."""
     laws, weight = stack.laws, 1.0 / variance
     if total is None:
-        tilt = _each_row(laws, center, weight, 0.0, np.zeros(len(center)))
+        tilt = _each_row(laws, center, weight, 0.0, _start(laws, center, weight))
         return tilt, laws.moments(tilt)[0]
     tilt, means, met = _together(stack, center, weight, total)
     for k in np.flatnonzero(~met).tolist():
@@ -95,6 +97,20 @@ def match_stack(
         tilt[rows] = _nested(own, center[rows], weight[rows], total)
         means[rows, : own.low.shape[1]] = own.moments(tilt[rows])[0]
     return tilt, means
+
+
+def sum_pull(concentration: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """Derivative of `log_sum_weight`: how the product of cells' priors pulls a row's sum up."""
+    return np.asarray(special.digamma(sums + concentration) - special.digamma(sums + 1.0))
+
+
+def log_sum_weight(concentration: float | np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """Logarithm of the weight that the product of cells' priors gives a row's sum, unwanted.
+
+    Of a Dirichlet-multinomial law with parameters of sum A it is Gamma(n + A) / (n! Gamma(A)).
+    """
+    found = special.gammaln(sums + concentration) - special.gammaln(sums + 1.0)
+    return np.asarray(found - special.gammaln(concentration))
 
 
 def _gap(
@@ -106,7 +122,23 @@ def _gap(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """How far each row is from its tilt, with the slope; and `_sums`."""
     mean, spread, means = _sums(laws, tilt)
-    return tilt - tau - (center - mean) * weight, 1.0 + weight * spread, mean, spread, means
+    size = laws.concentration
+    gap = tilt - tau - (center - mean) * weight + sum_pull(size, mean)
+    bend = _trigamma(mean + size) - _trigamma(mean + 1.0)
+    return gap, np.maximum(1.0 + (weight + bend) * spread, LEAST_SLOPE), mean, spread, means
+
+
+def _trigamma(x: np.ndarray) -> np.ndarray:
+    """Within 2%, which is enough of a slope."""
+    y = x + 1.0
+    return np.asarray(1.0 / x**2 + (1.0 + (0.5 + 1.0 / (6.0 * y)) / y) / y)
+
+
+def _start(laws: Cells, center: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Tilts of rows whose sums are what others tell, or their noisy counts, where noise is all."""
+    noisy = (laws.times * laws.noisy).sum(axis=1)
+    sums = np.maximum(np.where(weight > 0.0, center, noisy), 1.0)
+    return np.clip(-sum_pull(laws.concentration, sums), laws.least_tilt, 0.0)
 
 
 def _each_row(
@@ -125,7 +157,8 @@ def _together(
     nearer one.
     """
     laws, starts, sizes = stack.laws, stack.starts[:-1], stack.sizes
-    tau, tilt, there = np.zeros(len(starts)), np.zeros(len(laws.low)), np.zeros(len(starts), bool)
+    tau, there = np.zeros(len(starts)), np.zeros(len(starts), bool)
+    tilt = _start(laws, center, weight)
     most = laws.most_tilt
     for _ in range(40):
         gap, slope, mean, spread, means = _gap(laws, center, weight, np.repeat(tau, sizes), tilt)
@@ -151,7 +184,7 @@ def _together(
 
 def _nested(laws: Cells, center: np.ndarray, weight: np.ndarray, total: float) -> np.ndarray:
     """Solve the rows of a family at every tau tried; the sum of all means rises with it."""
-    tilt = np.zeros(len(laws.low))
+    tilt = _start(laws, center, weight)
 
     def missing(tau: float) -> float:
         nonlocal tilt
@@ -184,7 +217,7 @@ def log_evidence(laws: Cells, tilt: np.ndarray, total: float, priors: np.ndarray
     total : float
     """
     _, variances, logs = laws.moments(tilt)
-    size = priors * (laws.times * np.ones(laws.low.shape)).sum(axis=1)
+    size = priors * laws.times.sum(axis=1)
     found = special.gammaln(total + 1.0) + special.gammaln(size) - special.gammaln(size + total)
     spread = np.maximum((laws.times * variances).sum(axis=1), 1e-6)
     found += (laws.times * logs).sum(axis=1) - tilt * total

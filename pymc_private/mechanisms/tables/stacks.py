@@ -5,15 +5,18 @@ Families are small, and most of what a pass over one of them costs does not depe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
 from pymc_private.mechanisms.tables.cells import Cells
-from pymc_private.mechanisms.tables.layout import Layout, Observed
+from pymc_private.mechanisms.tables.layout import Layout, Observed, pressed
 
-ROOM = 3
+Found = TypeVar("Found")
+
+ROOM = 6
 """Most numbers a row has in a stack, for each that a row of its smallest family has."""
 LARGEST = 2**18
 """Most numbers in a stack of several: beyond, a pass costs what its numbers do."""
@@ -79,7 +82,39 @@ class Stack:
             yield i, own if own.ndim == 1 else own[:, : self.shapes[k][0]]
 
 
-def stacks(families: Sequence[Observed], times: int = 1) -> Iterator[Stack]:
+def solve(
+    families: Sequence[Observed],
+    one: Callable[[Stack, bool], tuple[np.ndarray, Iterable[tuple[int, Found]]]],
+    times: int = 1,
+) -> list[Found]:
+    """Solve families in stacks, with near windows; in far ones those whose tilts press their ends.
+
+    Parameters
+    ----------
+    families : sequence of Observed
+    one : callable
+        ``(stack, near)`` to the tilts of its rows, each taken `times` times, and what was found of
+        each member.
+    times : int
+        Rows that are to be made of one.
+    """
+    found: dict[int, Found] = {}
+    left = list(range(len(families)))
+    for near in (True, False):
+        again: list[int] = []
+        for stack in stacks([families[i] for i in left], times, near):
+            stack = replace(stack, members=tuple(left[i] for i in stack.members))
+            tilt, own = one(stack, near)
+            found.update(own)
+            if near:
+                each = tilt.reshape(-1, len(stack.laws.low))
+                at_end = np.any([pressed(stack.laws, one_tilt) for one_tilt in each], axis=0)
+                again += [i for i, rows in stack.apart(at_end) if rows.any()]
+        left = again
+    return [found[i] for i in range(len(families))]
+
+
+def stacks(families: Sequence[Observed], times: int = 1, near: bool = False) -> Iterator[Stack]:
     """Stack families of one kind of noise and like shape, one stack at a time.
 
     Parameters
@@ -87,9 +122,11 @@ def stacks(families: Sequence[Observed], times: int = 1) -> Iterator[Stack]:
     families : sequence of Observed
     times : int
         Rows that are to be made of one.
+    near : bool
+        Whether near windows are to do.
     """
     for kind in _kinds(families):
-        layout = Layout([families[i] for i in kind])
+        layout = Layout([families[i] for i in kind], near)
         for group in _groups(layout, times):
             starts = np.cumsum([0, *(len(families[kind[k]].noisy) for k in group)])
             shapes = [(int(layout.sizes[k]), int(layout.widths[k])) for k in group]

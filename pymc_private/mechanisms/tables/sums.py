@@ -11,6 +11,8 @@ from pymc_private.mechanisms.tables.cells import Cells
 LARGEST = 2**24
 """Most numbers kept for the partial sums of a row; beyond, a sum says little of one cell."""
 REACH = 9.0
+ROUNDING = 1e-13
+"""Shares of a law of sums that transforms do not tell from 0."""
 
 
 def draw_given_sums(
@@ -49,6 +51,14 @@ def draw_given_sums(
         sums = _sums(laws, tilt, log_sum, row, weights[row], partial[-1], draws, generator)
         out[:, row] = _backward(weights[row], partial, sums, generator)
     return laws.low + laws.step[:, None] * out + _inside(laws, out, generator)
+
+
+def sums_fit(laws: Cells, tilt: np.ndarray) -> bool:
+    """Whether partial sums of every row can be kept, or bins cannot be wider."""
+    variances = laws.moments(tilt)[1].sum(axis=1) / laws.step.astype(float) ** 2
+    cells, width = laws.logs.shape[1:]
+    lengths = [_length(float(variance), cells, width) for variance in variances]
+    return cells == 1 or cells * max(lengths) <= LARGEST
 
 
 def _inside(laws: Cells, bins: np.ndarray, generator: np.random.Generator) -> np.ndarray:
@@ -94,6 +104,7 @@ def _sums(
     step = int(laws.step[row])
     sums = laws.low[row].sum() + step * bins + 0.5 * cells * (step - 1)
     sums = sums + weights[:, 0] @ laws.shift[row]
+    law = np.where(law < ROUNDING * law.max(), 0.0, law)  # weights of far sums may be huge
     with np.errstate(divide="ignore"):
         logs = np.log(law[bins % length]) + log_sum(row, sums) - tilt[row] * sums  # type: ignore[operator]
     if not np.isfinite(logs).any():  # a sum out of reach: the nearest that is not

@@ -23,7 +23,13 @@ def one_by_one(noisy, a, center, variance):
     logs = special.gammaln(n + a) - special.gammaln(n + 1.0)
     logs = logs - 0.5 * ((n - noisy[:, None]) / SCALE) ** 2
     means = lambda tilt: special.softmax(logs + tilt * n, axis=1) @ n  # noqa: E731
-    gap = lambda tilt: tilt - (center - means(tilt).sum()) / variance  # noqa: E731
+    size = a * len(noisy)
+
+    def gap(tilt: float) -> float:
+        total = means(tilt).sum()
+        pull = special.digamma(total + size) - special.digamma(total + 1.0)
+        return tilt - (center - total) / variance + pull
+
     return means(optimize.brentq(gap, -1.0, 0.05))
 
 
@@ -119,6 +125,22 @@ def test_two_first_bins_give_a_law_its_moments(a, low, step):
     assert found == pytest.approx(exact, rel=0.04)
     if low == 0 and a < 1.0:  # what they are for: middles alone are far off
         assert plain[1] > 1.2 * exact[1]
+
+
+@pytest.mark.parametrize("a", [1e-9, 1e-6, 1e-3, 0.3, 1.5])
+@pytest.mark.parametrize(
+    ("low", "step"), [(0, 10**9), (1, 1000), (10**6, 10**6), (7 * 10**8, 10**8)]
+)
+def test_first_bins_of_tiny_priors_and_huge_counts_keep_their_digits(a, low, step):
+    """The mass of a block is told from its parts, by mpmath with 40 digits."""
+    mpmath.mp.dps = 40
+    logs, shift = first_bins(np.array([low]), np.array([step]), np.array([a]))
+    assert abs(shift[0]) <= 0.5 * step
+    below = lambda x: mpmath.gammaprod([x + a], [a + 1, x]) if x else 0  # noqa: E731
+    middles = log_priors(np.array([[low]]), np.array([step]), a, 8)[0, 0, 2:]
+    found = np.exp(logs[0]).sum() + np.exp(middles).sum()
+    exact = float(below(mpmath.mpf(low + 8 * step)) - below(mpmath.mpf(low)))
+    assert found == pytest.approx(exact, rel=0.01)
 
 
 def _moments(weights, places, theta):

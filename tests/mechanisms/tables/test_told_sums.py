@@ -1,0 +1,144 @@
+"""Rows whose sums are told by others: beside sums over all counts, by convolution."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import fft, special
+
+from pymc_private.mechanisms.tables import family_posterior, sums
+from pymc_private.mechanisms.tables.family_posterior import (
+    Rows,
+    TablePosterior,
+    family_posteriors,
+    settled,
+)
+
+MOST = 900
+CENTER, SD, SCALE = 55.0, 20.0, 30.0
+ROWS = {
+    "level": ([30, -14, 60, 12], [1.0, 1.0, 1.0, 1.0]),
+    "sparse": ([30, -14, 60, 12], [0.1, 0.1, 0.1, 0.1]),
+    "peaked": ([30, -14, 60, 12], [40.0, 10.0, 25.0, 8.0]),
+    "one large": ([60, 4], [150.0, 0.3]),
+    "mixed": ([30, -14, 60, 12, 5, -9, 18, 22], [4.0, 1.0, 2.5, 0.8, 0.3, 3.0, 2.0, 1.0]),
+}
+
+
+def posterior(noisy: list[int], prior: list[float], law: str) -> TablePosterior:
+    told = (np.array([CENTER]), np.array([SD**2]))
+    rows = Rows((1, len(noisy)), np.array([noisy]), (law, SCALE, 0.0), told)
+    (found,) = settled([rows], [np.array([prior])], None)
+    return found
+
+
+def exact(found: TablePosterior, law: str, known: bool = True) -> np.ndarray:
+    """Posterior means of the counts, Dirichlet-multinomial given a sum that is level a priori.
+
+    With `known` False, the product of the cells' priors weighs the sum as well.
+    """
+    noisy, prior, tilt = found.laws.noisy[0], found.laws.prior[0], float(found.tilt[0])
+    n, cells = np.arange(MOST), len(noisy)
+    away = (n - noisy[:, None]) / SCALE
+    logs = special.gammaln(n + prior[:, None]) - special.gammaln(n + 1.0) + tilt * n
+    logs = logs - (np.abs(away) if law == "laplace" else 0.5 * away**2)
+    laws = np.exp(logs - logs.max(axis=1, keepdims=True))
+    length = fft.next_fast_len(cells * MOST)
+    sums = np.arange(length)
+    weight = -0.5 * ((sums - CENTER) / SD) ** 2 - tilt * sums
+    if known:
+        size = prior.sum()
+        weight = weight + special.gammaln(sums + 1.0) - special.gammaln(sums + size)
+    each = fft.rfft(laws, length)
+
+    def mass(product: np.ndarray) -> float:
+        law_of_sum = fft.irfft(product, length)
+        likely = law_of_sum > 1e-14 * law_of_sum.max()
+        top = weight[likely].max()
+        return float(law_of_sum[likely] @ np.exp(weight[likely] - top)) * np.exp(top)
+
+    means = []
+    for i in range(cells):
+        product = each.copy()
+        product[i] = fft.rfft(laws[i] * n, length)
+        means.append(mass(product.prod(axis=0)))
+    return np.array(means) / mass(each.prod(axis=0))
+
+
+@pytest.mark.parametrize("law", ["discrete_gaussian", "laplace"])
+@pytest.mark.parametrize("which", ROWS)
+def test_draws_of_a_row_with_a_told_sum_are_exact(which, law):
+    found = posterior(*ROWS[which], law)
+    drawn = found.draw(6000, np.random.default_rng(2))[:, 0] - found.prior[0]
+    expected = exact(found, law)
+    error = drawn.std(axis=0) / np.sqrt(len(drawn))
+    assert (np.abs(drawn.mean(axis=0) - expected) < 4.5 * error + 0.05 + 0.01 * expected).all()
+    assert drawn.sum(axis=1).mean() == pytest.approx(expected.sum(), abs=1.0)
+
+
+@pytest.mark.parametrize("law", ["discrete_gaussian", "laplace"])
+@pytest.mark.parametrize("which", ROWS)
+def test_means_of_a_row_with_a_told_sum_are_near(which, law):
+    """Tilts are an approximation: shares are near, and sums within a tenth."""
+    found, (_, prior) = posterior(*ROWS[which], law), ROWS[which]
+    expected = exact(found, law)
+    assert found.counts().sum() == pytest.approx(expected.sum(), rel=0.13)
+    smooth = (expected + prior) / (expected + prior).sum()
+    assert found.mean()[0] == pytest.approx(smooth, abs=0.02)
+
+
+@pytest.mark.parametrize("which", ["peaked", "mixed"])
+def test_cells_priors_do_not_tell_the_sum(which):
+    """What the tests above would miss it by: 59 records would be 100 and more."""
+    found = posterior(*ROWS[which], "discrete_gaussian")
+    right, wrong = (exact(found, "discrete_gaussian", known).sum() for known in (True, False))
+    assert found.counts().sum() == pytest.approx(right, rel=0.13)
+    assert wrong > 1.5 * right
+
+
+@pytest.mark.parametrize("law", ["discrete_gaussian", "laplace"])
+@pytest.mark.parametrize("a", [0.05, 0.3])
+def test_draws_add_up_to_a_public_total(a, law):
+    """Most cells are empty and drowned by noise: their first bins decide."""
+    d, total, scale = 40, 2000, 200.0
+    rng, none = np.random.default_rng(4), (np.zeros(1), np.full(1, np.inf))
+    off, spread = [], []
+    for _ in range(4):
+        noisy = rng.multinomial(total, rng.dirichlet(np.full(d, a))) + rng.normal(0.0, scale, d)
+        rows = Rows((d,), np.round(noisy).astype(int)[None], (law, scale, 0.0), none)
+        (found,) = family_posteriors([rows], float(total), (a,))
+        sums = (found.draw(300, rng) - a).sum(axis=1)
+        off.append(sums.mean() - total)
+        spread.append(sums.std())
+    assert abs(np.mean(off)) < 0.005 * total
+    assert np.mean(spread) < 0.01 * total
+
+
+def test_rows_are_drawn_a_few_at_a_time(monkeypatch):
+    """Which rows go together changes nothing: each has its own law and its own told sum."""
+    noisy = np.array([[30, -14, 60, 12], [250, 90, 4, 61], [3, 3, 80, 9]])
+    told = (np.array([55.0, 420.0, 90.0]), np.array([20.0, 8.0, 9.0]) ** 2)
+    rows = Rows((3, 4), noisy, ("discrete_gaussian", SCALE, 0.0), told)
+    (found,) = settled([rows], [np.full((3, 4), 0.5)], None)
+    together = found.draw(4000, np.random.default_rng(6)).mean(axis=0)
+    monkeypatch.setattr(family_posterior, "AT_ONCE", 1)
+    one_by_one = found.draw(4000, np.random.default_rng(7)).mean(axis=0)
+    assert one_by_one == pytest.approx(together, abs=2.5)
+    assert one_by_one.sum(axis=1) == pytest.approx([57, 422, 90], abs=8.0)
+
+
+def test_bins_are_as_fine_as_partial_sums_allow(monkeypatch):
+    found = posterior(*ROWS["level"], "discrete_gaussian")
+    steps = []
+    keep = family_posterior.draw_given_sums
+
+    def draw(laws, *rest):
+        steps.append(int(laws.step[0]))
+        return keep(laws, *rest)
+
+    monkeypatch.setattr(family_posterior, "draw_given_sums", draw)
+    for most in (2**24, 1200, 100):
+        monkeypatch.setattr(sums, "LARGEST", most)
+        drawn = found.draw(500, np.random.default_rng(1))[:, 0] - found.prior[0]
+        assert drawn.sum(axis=1).mean() == pytest.approx(58.0, abs=15.0)
+    assert steps == [1, 3, 7]

@@ -1,0 +1,89 @@
+"""Near windows serve most families; those whose tilts would leave them have far ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pymc_private.mechanisms.tables import layout
+from pymc_private.mechanisms.tables.family_posterior import Rows, family_posteriors, settled
+from pymc_private.mechanisms.tables.layout import NEAR, Observed, cells, noise_cells, pressed
+from pymc_private.mechanisms.tables.matching import match_sum
+
+NONE = (np.zeros(1), np.full(1, np.inf))
+GAUSSIAN = "discrete_gaussian"
+
+
+def alone(noisy: list[int], scale: float, total: float, law: str = GAUSSIAN):
+    rows = Rows((len(noisy),), np.array([noisy]), (law, scale, 0.0), NONE)
+    (found,) = family_posteriors([rows], total, (1.0,))
+    return found
+
+
+def test_likely_families_have_near_windows():
+    found = alone([400, 700, 1100], 30.0, 2250.0)
+    assert found.laws.most_tilt[0] == NEAR[GAUSSIAN].most / 30.0
+    assert found.counts().sum() == pytest.approx(2250.0, rel=1e-4)
+
+
+@pytest.mark.parametrize("total", [2200.0 + 270.0, 2200.0 - 270.0])
+def test_families_at_odds_with_their_total_have_far_ones(total):
+    """Three cells, each three scales off: no near window goes there."""
+    found = alone([400, 700, 1100], 30.0, total)
+    ends = np.array([NEAR[GAUSSIAN].least, NEAR[GAUSSIAN].most]) / 30.0
+    assert not ends[0] < found.tilt[0] < ends[1]
+    assert found.counts().sum() == pytest.approx(total, rel=1e-4)
+    assert found.counts() == pytest.approx(np.array([400, 700, 1100]) + (total - 2200) / 3, abs=3)
+
+
+def test_without_far_windows_they_would_miss_it(monkeypatch):
+    monkeypatch.setattr(layout, "FAR", layout.FAR | NEAR)
+    assert abs(alone([400, 700, 1100], 30.0, 2470.0).counts().sum() - 2470.0) > 20.0
+
+
+def test_near_and_far_windows_tell_the_same():
+    observed = Observed(np.array([[35, 260, 900], [-40, 12, 77]]), (GAUSSIAN, 25.0, 0.0))
+    near, far = (noise_cells(observed, which).with_prior(0.3) for which in (True, False))
+    assert near.width < 0.7 * far.width
+    for tilt in (-1.4, -0.3, 0.0, 1.0, 2.4):
+        both = [laws.moments(np.full(2, tilt / 25.0))[0] for laws in (near, far)]
+        assert both[0] == pytest.approx(both[1], abs=0.02 * 25.0)
+
+
+def test_only_tilts_at_ends_are_pressed():
+    observed = Observed(np.array([[35, 260, 900], [-40, 12, 77]]), (GAUSSIAN, 25.0, 0.0))
+    near, far = (noise_cells(observed, which) for which in (True, False))
+    for share, row in ((0.5, [False, False]), (0.99, [True, True]), (-0.7, [True, False])):
+        tilt = np.full(2, share * NEAR[GAUSSIAN].most / 25.0)
+        assert pressed(near, tilt).tolist() == row  # the lower row's windows begin at 0
+        assert not pressed(far, tilt).any()
+
+
+@pytest.mark.parametrize("a", [0.001, 0.01, 0.3])
+def test_small_totals_under_large_noise_are_met(a):
+    """Twice 24 records, noise of 300: the tilt is one of the sum's scale, not of the noise's."""
+    laws = cells(np.array([[-1095, -148]]), GAUSSIAN, 298.0, a, 0.0, 24.0)
+    found = laws.moments(match_sum(laws, 24.0))[0]
+    assert found.sum() == pytest.approx(24.0, rel=1e-3)
+
+
+def test_peaked_priors_of_small_sums_take_large_tilts():
+    """A row of 400 records that is next to sure to be as the common one: log(400 / 20000)."""
+    told = (np.array([400.0]), np.array([30.0**2]))
+    prior = np.array([[13_000.0, 2000.0, 5000.0]])
+    rows = Rows((1, 3), np.array([[250, 60, 80]]), (GAUSSIAN, 40.0, 0.0), told)
+    (found,) = settled([rows], [prior], None)
+    assert found.tilt[0] < -3.0
+    assert found.counts().sum() == pytest.approx(400.0, rel=0.05)
+    assert found.mean()[0] == pytest.approx(prior[0] / prior.sum(), abs=0.01)
+
+
+def test_finer_bins_hold_the_same_laws():
+    laws = cells(np.array([[-90, 20, 60, 700], [5, 5, 5, 5]]), GAUSSIAN, 70.0, 0.4, 0.0, 900.0)
+    finer = laws.finer(4)
+    assert (finer.step == np.maximum(laws.step // 4, 1)).all()
+    for tilt in (-1.0, 0.0, 0.5):
+        both = [each.moments(np.full(2, tilt / 70.0))[0] for each in (laws, finer)]
+        assert both[0] == pytest.approx(both[1], abs=0.01 * 70.0)
+    single = cells(np.array([[3, 4]]), GAUSSIAN, 2.0, 0.4)
+    assert single.finer(4) is single

@@ -183,13 +183,20 @@ def _together(
 
 
 def _nested(laws: Cells, center: np.ndarray, weight: np.ndarray, total: float) -> np.ndarray:
-    """Solve the rows of a family at every tau tried; the sum of all means rises with it."""
-    tilt = _start(laws, center, weight)
+    """Solve the rows of a family at every tau tried; the sum of all means rises with it.
+
+    Always from the same start, and the nearest of all is kept: where neither noise nor others tell
+    the sums, many tilts nearly serve, and the sum leaps from few records to all that windows hold.
+    """
+    start = _start(laws, center, weight)
+    best = np.inf, start
 
     def missing(tau: float) -> float:
-        nonlocal tilt
-        tilt = _each_row(laws, center, weight, tau, tilt)
-        return float(laws.moments(tilt)[0].sum()) - total
+        nonlocal best
+        tilt = _each_row(laws, center, weight, tau, start)
+        found = float(laws.moments(tilt)[0].sum()) - total
+        best = min(best, (abs(found), tilt), key=lambda pair: pair[0])
+        return found
 
     most = float(np.max(laws.most_tilt))
     low, high = -most, most
@@ -203,7 +210,7 @@ def _nested(laws: Cells, center: np.ndarray, weight: np.ndarray, total: float) -
         high *= 2.0
     if missing(low) < 0.0 < missing(high):
         missing(float(optimize.brentq(missing, low, high, xtol=NEAR * most)))
-    return tilt
+    return best[1]
 
 
 def log_evidence(laws: Cells, tilt: np.ndarray, total: float, priors: np.ndarray) -> np.ndarray:

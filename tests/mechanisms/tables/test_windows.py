@@ -5,11 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pymc_private.mechanisms.tables import layout
+from pymc_private.mechanisms.tables import layout, matching
 from pymc_private.mechanisms.tables.family_posterior import Rows, family_posteriors, settled
 from pymc_private.mechanisms.tables.layout import NEAR, Observed, cells, noise_cells, pressed
 from pymc_private.mechanisms.tables.matching import match_sum
 
+DROWNED = [
+    [-3823, -13078, 12083, -4794, 3792, 8729, 3153, 4152, -1315, -4934],
+    [8597, 2254, -11040, -1255, 1493, 240, -9886, 6340, 3741, 330],
+    [-977, -2658, 666, 13669, 5833, -571, 2547, 5222, 13293, -2688],
+    [-15089, -6600, -417, 14508, 1073, -2556, -1135, -13539, 3485, -638],
+    [-3863, -9346, -1442, -14803, -2387, 774, 2072, -2216, 9875, 2682],
+    [-4608, 5379, 10264, 2136, 5568, 1499, -1301, -523, -2338, -2279],
+    [99, -7191, 555, 5223, -2581, -1345, -3291, -5665, 9805, 4749],
+    [4888, 4092, 1423, 3751, 2953, 5561, -5385, -7865, 13495, 4388],
+    [-2857, -1130, -982, -6084, 431, 8, -3045, -1751, 2218, -3712],
+    [-5255, -2010, -12240, -946, 572, -2878, 9949, -14768, 2629, -1779],
+]
+"""Of 700 records, under noise of 6500."""
 NONE = (np.zeros(1), np.full(1, np.inf))
 GAUSSIAN = "discrete_gaussian"
 
@@ -87,3 +100,26 @@ def test_finer_bins_hold_the_same_laws():
         assert both[0] == pytest.approx(both[1], abs=0.01 * 70.0)
     single = cells(np.array([[3, 4]]), GAUSSIAN, 2.0, 0.4)
     assert single.finer(4) is single
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_records_that_nothing_tells_are_no_more_than_there_are(monkeypatch, at_once):
+    """Sums of rows leap from 70 records to 70 000: neither noise nor other tables tell them."""
+    if not at_once:
+        together = matching._together
+
+        def none_met(*given):
+            tilt, means, met = together(*given)
+            return tilt, means, met & False
+
+        monkeypatch.setattr(matching, "_together", none_met)
+    told = (
+        np.array([7930.0, 8269, 9909, 2554, 7895, -5818, 13769, 6011, -1185, -686]),
+        np.full(10, 6452.0**2),
+    )
+    sizes = np.array([32.0, 32.1, 49.1, 25.6, 27.6, 25.6, 51.6, 33.0, 25.6, 25.6])
+    prior = np.repeat(sizes[:, None] / 10.0, 10, axis=1)
+    rows = Rows((10, 10), np.array(DROWNED), (GAUSSIAN, 6452.0, 0.0), told)
+    (found,) = settled([rows], [prior], 700.0)
+    assert found.counts().sum() == pytest.approx(700.0, rel=0.25)
+    assert found.mean() == pytest.approx(np.full((10, 10), 0.1), abs=0.02)

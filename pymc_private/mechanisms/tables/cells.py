@@ -3,9 +3,9 @@
 Cells of a family are a priori Dirichlet-multinomial, n! Gamma(A) / Gamma(A + n) times a product of
 Gamma(n_i + a) / (n_i! Gamma(a)); noise multiplies each factor by its density. Given the sum, cells
 are independent up to that condition, so an exponential tilt e^(lambda n) that gives them the right
-mean sum gives nearly the right marginals, and is removed exactly where draws are made. Of a sum
-that is not known the first factor is part of what is weighed (`matching.sum_pull`). All of this is
-post-processing of noisy counts (T26).
+mean sum gives nearly the right marginals, and is removed exactly where draws are made. Where each
+row is Dirichlet-multinomial given its own sum, and that is not known, the first factor is part of
+what is weighed (`matching.sum_pull`). All of this is post-processing of noisy counts (T26).
 """
 
 from __future__ import annotations
@@ -74,11 +74,6 @@ class Cells:
         found = self._first + 0.5 * (self.step[:, None, None] - 1.0)
         found[..., 0] += self.shift
         return np.asarray(found)
-
-    @cached_property
-    def concentration(self) -> np.ndarray:
-        """Sums of the prior parameters of the rows, shape (rows,)."""
-        return np.asarray((self.prior * self.times).sum(axis=1))
 
     @property
     def steep(self) -> np.ndarray:

@@ -78,6 +78,15 @@ class Rows:
         own = prior.reshape(1, -1) if isinstance(prior, np.ndarray) else None
         return Observed(self.noisy.reshape(1, -1), self.noise, total, prior=own)
 
+    def sizes(self, prior: float | np.ndarray) -> np.ndarray:
+        """Sums of the parameters of rows that are Dirichlet-multinomial given their own sums.
+
+        Those of one parameter are not: all cells of the family are, given their total.
+        """
+        if isinstance(prior, np.ndarray):
+            return np.asarray(prior.sum(axis=1))
+        return np.ones(len(self.noisy))
+
     def few(self, prior: float | np.ndarray) -> bool:
         """Whether there are few distinct noisy counts, of one prior."""
         if isinstance(prior, np.ndarray):
@@ -107,6 +116,8 @@ class TablePosterior:
         Share of the differences between rows that is kept: see `shrunk`.
     means : array, shape (rows of laws, d), optional
         Means of the laws at the tilt, where they are known already.
+    sizes : array, shape (rows of laws,), optional
+        See `Rows.sizes`.
     """
 
     shape: tuple[int, ...]
@@ -117,6 +128,7 @@ class TablePosterior:
     prior: float | np.ndarray
     kept: float = 1.0
     means: np.ndarray | None = None
+    sizes: np.ndarray | None = None
 
     def counts(self) -> np.ndarray:
         """Posterior means of the true counts."""
@@ -164,7 +176,7 @@ class TablePosterior:
         if variance == 0.0:
             off = np.abs(sums - center)
             return np.where(off <= off.min() + 1e-9, self.tilt[row] * sums, -np.inf)
-        size, mean = self.laws.concentration[row], self._sums[row]
+        size, mean = 1.0 if self.sizes is None else float(self.sizes[row]), self._sums[row]
         common = self.tilt[row] + float(sum_pull(size, mean))
         if math.isfinite(variance):
             common -= (center - mean) / variance
@@ -254,17 +266,19 @@ def _alone(families: Sequence[Laid], total: float | None) -> list[TablePosterior
 
 def _bound(families: Sequence[Laid], total: float | None) -> list[TablePosterior]:
     """Families whose rows others have told of."""
+    each = [rows.sizes(prior) for rows, prior in families]
 
     def one(stack: Stack, near: bool) -> tuple[np.ndarray, Iterator[tuple[int, TablePosterior]]]:
         stack = stack.with_priors([prior for _, prior in families])
         center, variance = (stack.of([rows.told[k] for rows, _ in families]) for k in (0, 1))
-        tilt, means = match_stack(stack, center, variance, total)
+        sizes = stack.of(each)
+        tilt, means = match_stack(stack, center, variance, total, sizes)
 
         def own(k: int, i: int, mean: np.ndarray) -> TablePosterior:
             rows, prior = families[i]
             return TablePosterior(
                 rows.shape, stack.family(k), tilt[stack.rows(k)], *rows.told, rows.shaped(prior),
-                means=mean,
+                means=mean, sizes=each[i],
             )  # fmt: skip
 
         return tilt, ((i, own(k, i, mean)) for k, (i, mean) in enumerate(stack.apart(means)))

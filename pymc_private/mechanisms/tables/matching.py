@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import optimize, special
@@ -66,7 +67,11 @@ def _roots(laws: Cells, rising: Rising, tilt: np.ndarray, close: float) -> np.nd
 
 
 def match_totals(
-    laws: Cells, center: np.ndarray, variance: np.ndarray, total: float | None
+    laws: Cells,
+    center: np.ndarray,
+    variance: np.ndarray,
+    total: float | None,
+    sizes: np.ndarray | None = None,
 ) -> np.ndarray:
     """Give tilts where each row knows its sum up to a Gaussian, and all rows that of all sums.
 
@@ -79,27 +84,46 @@ def match_totals(
     center, variance : array, shape (rows,)
         What is known of the sums from elsewhere; an infinite variance says nothing.
     total : float or None
+    sizes : array, shape (rows,), optional
+        Sums of the prior parameters of rows that are Dirichlet-multinomial given their own sums,
+        which are level a priori; 1 where all cells of the family are, given their total.
     """
-    return match_stack(Stack.alone(laws), center, variance, total)[0]
+    sizes = np.ones(len(center)) if sizes is None else sizes
+    return match_stack(Stack.alone(laws), center, variance, total, sizes)[0]
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What is known of rows' sums, apart from their noisy counts, each of shape (rows,).
+
+    Means of Gaussians, and their precisions; sums of prior parameters.
+    """
+
+    center: np.ndarray
+    weight: np.ndarray
+    sizes: np.ndarray
+
+    def of(self, rows: slice) -> _Told:
+        return _Told(self.center[rows], self.weight[rows], self.sizes[rows])
 
 
 def match_stack(
-    stack: Stack, center: np.ndarray, variance: np.ndarray, total: float | None
+    stack: Stack, center: np.ndarray, variance: np.ndarray, total: float | None, sizes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Do as `match_totals` for several families at once; give tilts of rows, and means of cells."""
-    laws, weight = stack.laws, 1.0 / variance
+    laws, told = stack.laws, _Told(center, 1.0 / variance, sizes)
     if total is None:
-        tilt = _each_row(laws, center, weight, 0.0, _start(laws, center, weight))
+        tilt = _each_row(laws, told, 0.0, _start(laws, told))
         return tilt, laws.moments(tilt)[0]
-    tilt, means, met = _together(stack, center, weight, total)
+    tilt, means, met = _together(stack, told, total)
     for k in np.flatnonzero(~met).tolist():
         rows, own = stack.rows(k), stack.family(k)
-        tilt[rows] = _nested(own, center[rows], weight[rows], total)
+        tilt[rows] = _nested(own, told.of(rows), total)
         means[rows, : own.low.shape[1]] = own.moments(tilt[rows])[0]
     return tilt, means
 
 
-def sum_pull(concentration: np.ndarray, sums: np.ndarray) -> np.ndarray:
+def sum_pull(concentration: float | np.ndarray, sums: np.ndarray) -> np.ndarray:
     """Derivative of `log_sum_weight`: how the product of cells' priors pulls a row's sum up."""
     return np.asarray(special.digamma(sums + concentration) - special.digamma(sums + 1.0))
 
@@ -114,18 +138,14 @@ def log_sum_weight(concentration: float | np.ndarray, sums: np.ndarray) -> np.nd
 
 
 def _gap(
-    laws: Cells,
-    center: np.ndarray,
-    weight: np.ndarray,
-    tau: float | np.ndarray,
-    tilt: np.ndarray,
+    laws: Cells, told: _Told, tau: float | np.ndarray, tilt: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """How far each row is from its tilt, with the slope; and `_sums`."""
     mean, spread, means = _sums(laws, tilt)
-    size = laws.concentration
-    gap = tilt - tau - (center - mean) * weight + sum_pull(size, mean)
-    bend = _trigamma(mean + size) - _trigamma(mean + 1.0)
-    return gap, np.maximum(1.0 + (weight + bend) * spread, LEAST_SLOPE), mean, spread, means
+    gap = tilt - tau - (told.center - mean) * told.weight + sum_pull(told.sizes, mean)
+    bend = _trigamma(mean + told.sizes) - _trigamma(mean + 1.0)
+    slope = np.maximum(1.0 + (told.weight + bend) * spread, LEAST_SLOPE)
+    return gap, slope, mean, spread, means
 
 
 def _trigamma(x: np.ndarray) -> np.ndarray:
@@ -134,23 +154,19 @@ def _trigamma(x: np.ndarray) -> np.ndarray:
     return np.asarray(1.0 / x**2 + (1.0 + (0.5 + 1.0 / (6.0 * y)) / y) / y)
 
 
-def _start(laws: Cells, center: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def _start(laws: Cells, told: _Told) -> np.ndarray:
     """Tilts of rows whose sums are what others tell, or their noisy counts, where noise is all."""
     noisy = (laws.times * laws.noisy).sum(axis=1)
-    sums = np.maximum(np.where(weight > 0.0, center, noisy), 1.0)
-    return np.clip(-sum_pull(laws.concentration, sums), laws.least_tilt, 0.0)
+    sums = np.maximum(np.where(told.weight > 0.0, told.center, noisy), 1.0)
+    return np.clip(-sum_pull(told.sizes, sums), laws.least_tilt, 0.0)
 
 
-def _each_row(
-    laws: Cells, center: np.ndarray, weight: np.ndarray, tau: float, tilt: np.ndarray
-) -> np.ndarray:
+def _each_row(laws: Cells, told: _Told, tau: float, tilt: np.ndarray) -> np.ndarray:
     """Give the tilts at one tau, each row by itself."""
-    return _roots(laws, lambda t: _gap(laws, center, weight, tau, t)[:2], tilt, CLOSE)
+    return _roots(laws, lambda t: _gap(laws, told, tau, t)[:2], tilt, CLOSE)
 
 
-def _together(
-    stack: Stack, center: np.ndarray, weight: np.ndarray, total: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _together(stack: Stack, told: _Told, total: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Newton steps in all tilts and tau at once; means; whether families met: most do, in a few.
 
     They may meet at another sum than `total`, where coarse bins or the ends of tilts allow no
@@ -158,10 +174,10 @@ def _together(
     """
     laws, starts, sizes = stack.laws, stack.starts[:-1], stack.sizes
     tau, there = np.zeros(len(starts)), np.zeros(len(starts), bool)
-    tilt = _start(laws, center, weight)
+    tilt = _start(laws, told)
     most = laws.most_tilt
     for _ in range(40):
-        gap, slope, mean, spread, means = _gap(laws, center, weight, np.repeat(tau, sizes), tilt)
+        gap, slope, mean, spread, means = _gap(laws, told, np.repeat(tau, sizes), tilt)
         move = -gap / slope
         if there.all():
             break
@@ -182,18 +198,18 @@ def _together(
     return tilt, means, np.maximum.reduceat(left, starts) < 0.05
 
 
-def _nested(laws: Cells, center: np.ndarray, weight: np.ndarray, total: float) -> np.ndarray:
+def _nested(laws: Cells, told: _Told, total: float) -> np.ndarray:
     """Solve the rows of a family at every tau tried; the sum of all means rises with it.
 
     Always from the same start, and the nearest of all is kept: where neither noise nor others tell
     the sums, many tilts nearly serve, and the sum leaps from few records to all that windows hold.
     """
-    start = _start(laws, center, weight)
+    start = _start(laws, told)
     best = np.inf, start
 
     def missing(tau: float) -> float:
         nonlocal best
-        tilt = _each_row(laws, center, weight, tau, start)
+        tilt = _each_row(laws, told, tau, start)
         found = float(laws.moments(tilt)[0].sum()) - total
         best = min(best, (abs(found), tilt), key=lambda pair: pair[0])
         return found

@@ -44,7 +44,9 @@ def together(asked: list[Observed], priors: list[np.ndarray], total: float | Non
     found = {}
     for stack in stacks(asked):
         stack = stack.with_priors(priors)
-        tilt, means = matching.match_stack(stack, *map(stack.of, known(asked)), total)
+        sizes = stack.of([a.sum(axis=1) for a in priors])
+        told = *map(stack.of, known(asked)), total, sizes
+        tilt, means = matching.match_stack(stack, *told)
         pairs = zip(stack.apart(tilt), stack.apart(means), strict=True)
         found |= {i: (own, each) for (i, own), (_, each) in pairs}
     return found
@@ -56,7 +58,7 @@ def test_families_matched_together_are_those_matched_alone(total):
     found = together(asked, priors, total)
     for i, each in enumerate(laws(asked, priors)):
         center, variance = (values[i] for values in known(asked))
-        tilt = matching.match_totals(each, center, variance, total)
+        tilt = matching.match_totals(each, center, variance, total, priors[i].sum(axis=1))
         near = 1e-4 * each.most_tilt.max()
         assert found[i][0] == pytest.approx(tilt, rel=1e-3, abs=near)
         assert found[i][1] == pytest.approx(each.moments(tilt)[0], rel=1e-4, abs=1e-2)

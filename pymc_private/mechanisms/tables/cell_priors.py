@@ -95,6 +95,19 @@ def first_bins(low: np.ndarray, step: np.ndarray, a: np.ndarray) -> tuple[np.nda
     return weights[back], shift[back]
 
 
+def first_masses(low: np.ndarray, step: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Do as `first_bins` with the prior's own masses, and its mean in the first bin.
+
+    What draws within bins of that prior go with: the weights there are no masses.
+    """
+    logs = [_log_upto(low + k * step, a) for k in range(3)]
+    shares = [-np.expm1(logs[k] - logs[k + 1]) for k in range(2)]
+    weights = np.stack([logs[k + 1] + np.log(shares[k]) for k in range(2)], axis=1)
+    # The sum of n times the prior below x is that of the prior times (x - 1) a / (a + 1).
+    mean = (low - 1.0 + step / shares[0]) * a / (a + 1.0)
+    return weights, mean - (low + 0.5 * (step - 1.0))
+
+
 def _different(*values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where cells that are not alike are, and which of them each cell is."""
     order = np.lexsort(values)

@@ -10,7 +10,7 @@ what is weighed (`matching.sum_pull`). All of this is post-processing of noisy c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -22,6 +22,7 @@ from pymc_private.mechanisms.tables.cell_priors import (
     PEAKED,
     each_log_prior,
     first_bins,
+    first_masses,
     log_priors,
 )
 from pymc_private.privacy.noisy_counts import LAPLACE
@@ -29,6 +30,9 @@ from pymc_private.privacy.noisy_counts import LAPLACE
 MOST_FACTOR, LEAST_SUM = 600.0, 1e-290
 """Logarithm of a factor, and share of the largest factor, up to which products of weights and
 factors are those of their logarithms: what they lose is below 1e-15 of a sum."""
+
+Rule = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""Weights of the first two bins near 0, and how far the first is from its middle."""
 
 
 @dataclass(frozen=True)
@@ -80,16 +84,16 @@ class Cells:
         """Whether the first bin is one near 0, where a prior is not level, shape (rows, d)."""
         return np.asarray((self.low < BLOCK * self.step[:, None]) & (self.step[:, None] > 1))
 
-    def with_prior(self, a: float | np.ndarray) -> Cells:
+    def with_prior(self, a: float | np.ndarray, rule: Rule = first_bins) -> Cells:
         """Multiply by the prior of each cell; its parameter is one number, or one for each cell."""
         logs = log_priors(self.low, self.step, a, self.width)
         logs += self.logs
-        return replace(self, logs=logs, prior=a)._with_first_bins()
+        return replace(self, logs=logs, prior=a)._with_first_bins(rule)
 
     def finer(self, times: int) -> Cells:
-        """Give the same laws on bins that are so many times narrower, or of one count."""
+        """Give the same laws on bins so many times narrower, or of one count, to draw within."""
         step = np.maximum(self.step // times, 1)
-        if (step == self.step).all():
+        if (self.step == 1).all():
             return self
         width = int(np.ceil(self.width * self.step / step).max())
         first = (self.low - self.noisy + 0.5 * (step[:, None] - 1)) / self.scale[:, None]
@@ -98,7 +102,7 @@ class Cells:
         own = np.ceil(self.width * self.step / step)  # rows end where they did
         noise[np.broadcast_to(np.arange(width) >= own[:, None, None], noise.shape)] = -np.inf
         plain = replace(self, step=step, logs=noise, shift=np.zeros(self.low.shape))
-        return plain.with_prior(self.prior)
+        return plain.with_prior(self.prior, first_masses)
 
     @property
     def _first(self) -> np.ndarray:
@@ -125,15 +129,15 @@ class Cells:
             again(self.times), again(self.shift), np.repeat(priors, len(first))[:, None],
         )._with_first_bins()  # fmt: skip
 
-    def _with_first_bins(self) -> Cells:
+    def _with_first_bins(self, rule: Rule = first_bins) -> Cells:
         """Put first bins near 0 right, in place: their weights and where they are."""
         a = np.broadcast_to(self.prior, self.low.shape)
-        near = self.steep & (a <= PEAKED)
+        near = self.steep & ((a <= PEAKED) | (rule is first_masses))
         if not near.any():
             return self
         rows = np.nonzero(near)[0]
         step, scale = self.step[rows], self.scale[rows]
-        weights, shift = first_bins(self.low[near], step, a[near])
+        weights, shift = rule(self.low[near], step, a[near])
         away = self.low[near] - self.noisy[near] + 0.5 * (step - 1)
         away = np.stack([away + shift, away + step], axis=1) / scale[:, None]
         self.logs[near, :2] = weights + log_noise(self.law, away)

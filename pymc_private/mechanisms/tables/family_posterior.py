@@ -156,7 +156,7 @@ class TablePosterior:
     def _draw_rows(self, rows: slice, draws: int, generator: np.random.Generator) -> np.ndarray:
         laws, tilt = self.laws.of(rows, *self.laws.logs.shape[1:]), self.tilt[rows]
         finer = (laws.finer(times) for times in (FINER, FINER // 2))
-        laws = next((own for own in finer if sums_fit(own, tilt)), laws)
+        laws = next((own for own in finer if sums_fit(own, tilt)), laws.finer(1))
         log_sum = lambda row, sums: self._log_sum(rows.start + row, sums)  # noqa: E731
         return draw_given_sums(laws, tilt, log_sum, draws, generator)
 

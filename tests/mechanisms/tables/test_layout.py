@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
-from pymc_private.mechanisms.tables.cell_priors import counts_within, first_bins, log_priors
+from pymc_private.mechanisms.tables.cell_priors import (
+    counts_within,
+    first_bins,
+    first_masses,
+    log_priors,
+)
 from pymc_private.mechanisms.tables.family_posterior import Rows, family_posteriors
 from pymc_private.mechanisms.tables.layout import BINS, Observed, cells, noise_cells
 from pymc_private.mechanisms.tables.matching import match_totals
@@ -136,6 +141,17 @@ def test_first_bins_of_tiny_priors_and_huge_counts_keep_their_digits(a, low, ste
     found = np.exp(logs[0]).sum() + np.exp(middles).sum()
     exact = float(below(mpmath.mpf(low + 8 * step)) - below(mpmath.mpf(low)))
     assert found == pytest.approx(exact, rel=0.01)
+
+
+@pytest.mark.parametrize("a", [1e-6, 0.1, 1.0, 40.0])
+@pytest.mark.parametrize(("low", "step"), [(0, 7), (3, 50), (200, 30)])
+def test_first_masses_are_those_count_by_count(a, low, step):
+    n = np.arange(low, low + 2 * step).reshape(2, step)
+    each = np.exp(special.gammaln(n + a) - special.gammaln(n + 1.0) - special.gammaln(a))
+    logs, shift = first_masses(np.array([low]), np.array([step]), np.array([a]))
+    assert np.exp(logs[0]) == pytest.approx(each.sum(axis=1), rel=1e-6)
+    mean = low + 0.5 * (step - 1) + shift[0]
+    assert mean == pytest.approx((each[0] @ n[0]) / each[0].sum(), rel=1e-6)
 
 
 def _moments(weights, places, theta):

@@ -110,7 +110,7 @@ def test_draws_add_up_to_a_public_total(a, law):
         sums = (found.draw(300, rng) - a).sum(axis=1)
         off.append(sums.mean() - total)
         spread.append(sums.std())
-    assert abs(np.mean(off)) < 0.005 * total
+    assert abs(np.mean(off)) < 0.002 * total
     assert np.mean(spread) < 0.01 * total
 
 

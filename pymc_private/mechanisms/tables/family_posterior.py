@@ -5,30 +5,24 @@ Families of one data set are solved together (`stacks`), each as it would be by 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import special
 
 from pymc_private.mechanisms.tables.cells import Cells
 from pymc_private.mechanisms.tables.layout import Observed, likely_most, noise_cells
 from pymc_private.mechanisms.tables.matching import (
-    log_evidence,
     log_sum_weight,
     match_stack,
     match_sum,
     sum_pull,
 )
+from pymc_private.mechanisms.tables.prior_means import prior_means
 from pymc_private.mechanisms.tables.stacks import Stack, solve
 from pymc_private.mechanisms.tables.sums import draw_given_sums, sums_fit
 
-GRAIN = 32.0
-"""Noisy counts are told apart by this share of the noise's scale where priors are weighed."""
-COARSE = 2.0
-"""Bins of a scale where priors are weighed."""
 FINER = 4
 """Times finer bins of draws are: within a bin, a draw knows nothing of its row's sum."""
 AT_ONCE = 2**22
@@ -118,6 +112,8 @@ class TablePosterior:
         Means of the laws at the tilt, where they are known already.
     sizes : array, shape (rows of laws,), optional
         See `Rows.sizes`.
+    bound : bool
+        Whether the sum of all rows is known.
     """
 
     shape: tuple[int, ...]
@@ -129,6 +125,7 @@ class TablePosterior:
     kept: float = 1.0
     means: np.ndarray | None = None
     sizes: np.ndarray | None = None
+    bound: bool = False
 
     def counts(self) -> np.ndarray:
         """Posterior means of the true counts."""
@@ -171,22 +168,23 @@ class TablePosterior:
         return np.asarray(rows.reshape(self.shape))
 
     def _log_sum(self, row: int, sums: np.ndarray) -> np.ndarray:
-        """Log weight of a row's sums. A tilt common to all rows stands for their total."""
+        """Log weight of a row's sums."""
         center, variance = float(self.center[row]), float(self.variance[row])
         if variance == 0.0:
             off = np.abs(sums - center)
             return np.where(off <= off.min() + 1e-9, self.tilt[row] * sums, -np.inf)
-        size, mean = 1.0 if self.sizes is None else float(self.sizes[row]), self._sums[row]
-        common = self.tilt[row] + float(sum_pull(size, mean))
-        if math.isfinite(variance):
-            common -= (center - mean) / variance
+        size = 1.0 if self.sizes is None else float(self.sizes[row])
         told = 0.5 * (sums - center) ** 2 / variance
-        return np.asarray(common * sums - told - log_sum_weight(size, np.maximum(sums, 0.0)))
+        return np.asarray(self._tau * sums - told - log_sum_weight(size, np.maximum(sums, 0.0)))
 
     @cached_property
-    def _sums(self) -> np.ndarray:
-        """Mean sums of the rows."""
-        return np.asarray(self.laws.moments(self.tilt)[0].sum(axis=1))
+    def _tau(self) -> float:
+        """Tilt of all rows, which stands for their total; the middle one, for some are at ends."""
+        if not self.bound:
+            return 0.0
+        mean = self.laws.moments(self.tilt)[0].sum(axis=1)
+        pull = 0.0 if self.sizes is None else sum_pull(self.sizes, mean)
+        return float(np.median(self.tilt + pull - (self.center - mean) / self.variance))
 
 
 def family_posteriors(
@@ -202,7 +200,9 @@ def family_posteriors(
     priors : sequence of float
         Prior parameters of a cell to weigh by the probability of the noisy counts.
     """
-    return settled(families, _prior_means(families, total, priors), total)
+    return settled(
+        families, prior_means([(r.noisy, r.noise) for r in families], total, priors), total
+    )
 
 
 def settled(
@@ -278,41 +278,9 @@ def _bound(families: Sequence[Laid], total: float | None) -> list[TablePosterior
             rows, prior = families[i]
             return TablePosterior(
                 rows.shape, stack.family(k), tilt[stack.rows(k)], *rows.told, rows.shaped(prior),
-                means=mean, sizes=each[i],
+                means=mean, sizes=each[i], bound=total is not None,
             )  # fmt: skip
 
         return tilt, ((i, own(k, i, mean)) for k, (i, mean) in enumerate(stack.apart(means)))
 
     return solve([rows.observed(prior, total) for rows, prior in families], one)
-
-
-def _prior_means(
-    families: Sequence[Rows], total: float | None, priors: Sequence[float]
-) -> list[float]:
-    """Posterior means of the prior parameter of a cell, given the noisy counts; 1 without a total.
-
-    A mean, not the most likely one: where noise hides everything, that would be a lucky guess.
-    """
-    if total is None:
-        return [1.0] * len(families)
-    if len(priors) == 1:
-        return [priors[0]] * len(families)
-    each = np.array(priors)
-
-    def one(stack: Stack, near: bool) -> tuple[np.ndarray, Iterator[tuple[int, float]]]:
-        laws, count = stack.laws.with_each(priors), len(stack.members)
-        tilt = match_sum(laws, total, 1e-2)  # where it is right, the evidence is level in it
-        scores = log_evidence(laws, tilt, total, np.repeat(each, count))
-        weights = special.softmax(scores.reshape(len(each), count), axis=0)
-        # More digits would say nothing.
-        means = (float(f"{mean:.2g}") for mean in each @ weights)
-        return tilt, zip(stack.members, means, strict=True)
-
-    return solve([_distinct(rows, total) for rows in families], one, len(priors))
-
-
-def _distinct(rows: Rows, total: float) -> Observed:
-    """The distinct noisy counts; finer differences weigh the same under every prior."""
-    grain = max(1, int(rows.noise[1] / GRAIN))
-    near = (np.round(rows.noisy / grain) * grain).astype(np.int64)
-    return Observed.distinct(near, rows.noise, total, COARSE)

@@ -13,6 +13,7 @@ from pymc_private.mechanisms.tables.family_posterior import (
     family_posteriors,
     settled,
 )
+from pymc_private.mechanisms.tables.posterior import NoisyTable, noisy_posterior
 
 MOST = 900
 CENTER, SD, SCALE = 55.0, 20.0, 30.0
@@ -25,14 +26,14 @@ ROWS = {
 }
 
 
-def posterior(noisy: list[int], prior: list[float], law: str) -> TablePosterior:
-    told = (np.array([CENTER]), np.array([SD**2]))
+def posterior(noisy: list[int], prior: list[float], law: str, sd: float = SD) -> TablePosterior:
+    told = (np.array([CENTER]), np.array([sd**2]))
     rows = Rows((1, len(noisy)), np.array([noisy]), (law, SCALE, 0.0), told)
     (found,) = settled([rows], [np.array([prior])], None)
     return found
 
 
-def exact(found: TablePosterior, law: str, known: bool = True) -> np.ndarray:
+def exact(found: TablePosterior, law: str, known: bool = True, sd: float = SD) -> np.ndarray:
     """Posterior means of the counts, Dirichlet-multinomial given a sum that is level a priori.
 
     With `known` False, the product of the cells' priors weighs the sum as well.
@@ -45,7 +46,7 @@ def exact(found: TablePosterior, law: str, known: bool = True) -> np.ndarray:
     laws = np.exp(logs - logs.max(axis=1, keepdims=True))
     length = fft.next_fast_len(cells * MOST)
     sums = np.arange(length)
-    weight = -0.5 * ((sums - CENTER) / SD) ** 2 - tilt * sums
+    weight = -0.5 * ((sums - CENTER) / sd) ** 2 - tilt * sums
     if known:
         size = prior.sum()
         weight = weight + special.gammaln(sums + 1.0) - special.gammaln(sums + size)
@@ -142,3 +143,24 @@ def test_bins_are_as_fine_as_partial_sums_allow(monkeypatch):
         drawn = found.draw(500, np.random.default_rng(1))[:, 0] - found.prior[0]
         assert drawn.sum(axis=1).mean() == pytest.approx(58.0, abs=15.0)
     assert steps == [1, 3, 7]
+
+
+def test_tilts_at_their_ends_leave_draws_as_they_are():
+    """Sparse cells under Laplace noise, of a sum that nothing tells: their tilt ends at 0.7."""
+    sparse = [20, -9, 4, -30], [0.02] * 4
+    found = posterior(*sparse, "laplace", np.inf)
+    assert found.tilt[0] > 0.99 * found.laws.most_tilt[0]
+    expected = exact(found, "laplace", sd=np.inf).sum()
+    drawn = (found.draw(4000, np.random.default_rng(3))[:, 0] - found.prior[0]).sum(axis=1)
+    assert drawn.mean() == pytest.approx(expected, rel=0.1)
+
+
+def test_cells_that_are_not_made_consistent_are_drawn_independently():
+    rng = np.random.default_rng(8)
+    table = NoisyTable(rng.integers(-40, 200, 200), ("x",))
+    found = noisy_posterior({"x": table}, "discrete_gaussian", 30.0, 30.0, None, consistent=False)[
+        "x"
+    ]
+    drawn = found.draw(2000, rng)
+    apart = np.sqrt(drawn.var(axis=0).sum())
+    assert drawn.sum(axis=1).std() == pytest.approx(apart, rel=0.06)

@@ -95,10 +95,11 @@ class Drawn:
     def __init__(self, parts: Sequence[Part]) -> None:
         sizes = [p.plan.design.total or 1.0 for p in parts]
         weights = np.array(sizes) / sum(sizes)
+        released = [part.release.posterior for part in parts]  # each look at it is a copy
         self.draws = {
             f.name: sum(
-                w * p.release.posterior[f.variable].values[0]
-                for w, p in zip(weights, parts, strict=True)
+                w * drawn.variables[f.variable].values[0]
+                for w, drawn in zip(weights, released, strict=True)
             )
             for f in parts[0].plan.design.families
         }

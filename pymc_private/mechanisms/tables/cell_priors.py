@@ -14,8 +14,8 @@ from scipy import special
 
 TABLED = 2**18
 """Counts up to this one find their prior in a table."""
-LEVEL = 12.0
-"""From so many times max(a, 2) sqrt(1 + a) on the prior is a power, to 1e-7."""
+LEVEL = 9.0
+"""From so many times max(a / 2, 1)^(7/6) on the first terms of its series give the prior to 1e-7."""
 BLOCK = 8
 """Bins over which mass and mean are made right; what is left falls with its fourth power."""
 PEAKED = 1.5
@@ -61,14 +61,24 @@ def _bins(first: np.ndarray, step: np.ndarray, a: np.ndarray) -> np.ndarray:
 
 
 def _log_prior(x: np.ndarray, a: np.ndarray) -> np.ndarray:
-    """log Gamma(x + a) - log Gamma(x + 1) - log Gamma(a), of no large differences."""
-    m = x + 0.5 * a
+    """log Gamma(x + a) - log Gamma(x + 1) - log Gamma(a), of no large differences.
+
+    About m = x + a / 2 the first two differ by (a - 1) log m - B_3(b) / (3 m^2) - B_5(b) /
+    (10 m^4) - ..., with Bernoulli's polynomials at b = a / 2.
+    """
+    b = 0.5 * a
+    m = x + b
     found = np.log(m)
     found *= a - 1.0
     found -= special.gammaln(a)
-    near = m < LEVEL * np.maximum(a, 2.0) * np.sqrt(1.0 + a)
+    near = m < LEVEL * np.maximum(b, 1.0) ** (7.0 / 6.0)
+    third = b * (b - 0.5) * (b - 1.0)
     np.multiply(m, m, out=m)
-    found -= np.divide(a * (a - 1.0) * (a - 2.0) / 24.0, m, out=m)
+    np.divide(1.0, m, out=m)
+    series = (third * (b * b - b - 1.0 / 3.0) / 10.0) * m
+    series += third / 3.0
+    series *= m
+    found -= series
     if near.any():
         x, a = (np.broadcast_to(value, near.shape)[near] for value in (x, a))
         found[near] = special.gammaln(x + a) - special.gammaln(x + 1.0) - special.gammaln(a)
@@ -120,17 +130,16 @@ def _different(*values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _first_bins(low: np.ndarray, step: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     wide = step.astype(float)
-    top = _log_upto(low + BLOCK * step, a)
+    start, top = _log_upto(np.stack([low, low + BLOCK * step]), a)
     # Places from the middle of the second bin, in steps: moments differ by no large numbers.
     origin, end = low + 1.5 * wide - 0.5, BLOCK - 1.5
-    places = np.arange(1.0, BLOCK - 1)
-    each = np.exp(_log_prior(origin[:, None] + wide[:, None] * places, a[:, None]) - top[:, None])
-    each *= wide[:, None]
-    at = origin + wide * end
-    last = wide * np.exp(_log_prior(at, a) - top)
-    slope = wide * (a - 1.0) / (at + 0.5 * a) * last
+    at = np.array([-1.0, *range(BLOCK - 1), end])
+    logs = _log_prior(origin[:, None] + wide[:, None] * at, a[:, None]) + np.log(wide)[:, None]
+    exact = np.exp(logs[:, 2:] - top[:, None])
+    each, last, places = exact[:, :-1], exact[:, -1], at[2:-1]
+    slope = wide * (a - 1.0) / (origin + wide * end + 0.5 * a) * last
     rest = (1.0 - 1.0 / wide**2) / 24.0
-    mass, mean, square = _block(low, step, a, top, origin)
+    mass, mean, square = _block(low, step, a, start - top, origin)
     mass -= each.sum(axis=1) + rest * slope
     mean -= each @ places + rest * (last + end * slope)
     square -= each @ places**2 + rest * (2.0 * end * last + end**2 * slope)
@@ -139,22 +148,19 @@ def _first_bins(low: np.ndarray, step: np.ndarray, a: np.ndarray) -> tuple[np.nd
         # Where a block is level to all digits, there may be no such weights; middles do.
         found = (weight > 0.0) & (weight < mass) & (np.abs(place + 1.0) <= 0.5)
         weights = np.log(np.stack([weight, mass - weight], axis=1)) + top[:, None]
-    middles = np.stack([origin - wide, origin], axis=1)
-    plain = _log_prior(middles, a[:, None]) + np.log(wide)[:, None]
-    weights = np.where(found[:, None], weights, plain)
+    weights = np.where(found[:, None], weights, logs[:, :2])
     return weights, np.where(found, wide * (place + 1.0), 0.0)
 
 
 def _block(
-    low: np.ndarray, step: np.ndarray, a: np.ndarray, top: np.ndarray, origin: np.ndarray
+    low: np.ndarray, step: np.ndarray, a: np.ndarray, logs: np.ndarray, origin: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mass, mean and mean square of a block about an origin, in steps; not divided by the mass.
+    """Mass, mean and mean square of a block about an origin, in steps; shares of the mass up to its end.
 
-    The sum of n (n - 1) ... (n - k + 1) times the prior below x is that of the prior times
+    `logs` are those of the shares below the block. The sum of n (n - 1) ... (n - k + 1) times the prior below x is that of the prior times
     (x - 1) ... (x - k) a / (a + k).
     """
     high = (low + BLOCK * step).astype(float)
-    logs = _log_upto(low, a) - top
     below = np.exp(logs)
     sums = [-np.expm1(logs)]
     falling = np.ones((2, len(high)))

@@ -50,7 +50,7 @@ class Window:
     most: float
 
 
-NEAR = {GAUSSIAN: Window(8.0, 6.5, -1.5, 2.5)}
+NEAR = {GAUSSIAN: Window(8.0, 6.5, -2.5, 2.5)}
 """Windows that serve nearly all families: at their tilts what is cut off weighs e^-8 or less.
 Laplace noise has no such: its tails are long, and tilts near the ends of its windows common."""
 FAR = {LAPLACE: Window(28.0, 28.0, -60.0, 0.7), GAUSSIAN: Window(14.0, 10.0, -60.0, 6.0)}
@@ -98,9 +98,13 @@ class Observed:
     def sharing(self) -> np.ndarray:
         """Cells that share what is known of a row's sum, or the sum of their parameters."""
         axis = None if self.most is None else 1
-        cells = np.ones_like(self.noisy) if self.times is None else self.times
-        least = 0.0 if self.prior is None else self.prior.sum(axis=axis)
-        return np.broadcast_to(np.maximum(cells.sum(axis=axis), least), len(self.noisy))
+        if self.times is None:
+            cells = np.asarray(self.noisy.size if axis is None else self.noisy.shape[1])
+        else:
+            cells = self.times.sum(axis=axis)
+        if self.prior is not None:
+            cells = np.maximum(cells, self.prior.sum(axis=axis))
+        return np.broadcast_to(cells, len(self.noisy))
 
     @cached_property
     def room(self) -> np.ndarray:

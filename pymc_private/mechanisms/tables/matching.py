@@ -11,9 +11,9 @@ from scipy import optimize, special
 from pymc_private.mechanisms.tables.cells import Cells
 from pymc_private.mechanisms.tables.stacks import Stack
 
-CLOSE, NEAR, DOUBLINGS = 1e-5, 1e-3, 8
-"""Last step of a tilt, and of one common to all rows, as shares of the largest; how far out the
-latter is looked for."""
+CLOSE, HALF, NEAR, DOUBLINGS = 1e-3, 0.01, 1e-3, 8
+"""Last Newton step of a tilt, as a share of the largest (what is left is of its square), and how
+much closer bounds must be; the last step of a tilt common to all rows, and how often it doubles."""
 LEAST_SLOPE = 1e-6
 """Of a row's function, which rises however little noisy counts tell."""
 
@@ -59,7 +59,8 @@ def _roots(laws: Cells, rising: Rising, tilt: np.ndarray, close: float) -> np.nd
         moved = np.where(inside, step, 0.5 * (low + high))
         last = np.where(inside, np.abs(found), np.inf)
         moved = np.where(there, tilt, moved)
-        there = np.abs(moved - tilt) < close * laws.most_tilt  # half its bounds, if not a step
+        enough = np.where(inside, close, HALF * close) * laws.most_tilt
+        there = np.abs(moved - tilt) < enough
         tilt = moved
         if there.all():
             break

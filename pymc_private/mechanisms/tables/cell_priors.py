@@ -15,7 +15,7 @@ from scipy import special
 TABLED = 2**18
 """Counts up to this one find their prior in a table."""
 LEVEL = 9.0
-"""From so many times max(a / 2, 1)^(7/6) on the first terms of its series give the prior to 1e-7."""
+"""From so many times max(a / 2, 1)^(7/6) on, two terms of its series give the prior to 1e-7."""
 BLOCK = 8
 """Bins over which mass and mean are made right; what is left falls with its fourth power."""
 PEAKED = 1.5
@@ -155,10 +155,10 @@ def _first_bins(low: np.ndarray, step: np.ndarray, a: np.ndarray) -> tuple[np.nd
 def _block(
     low: np.ndarray, step: np.ndarray, a: np.ndarray, logs: np.ndarray, origin: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mass, mean and mean square of a block about an origin, in steps; shares of the mass up to its end.
+    """Mass, mean and mean square of a block about an origin, in steps; 1 is the mass up to its end.
 
-    `logs` are those of the shares below the block. The sum of n (n - 1) ... (n - k + 1) times the prior below x is that of the prior times
-    (x - 1) ... (x - k) a / (a + k).
+    `logs` are of the shares below it. The sum of n (n - 1) ... (n - k + 1) times the prior below x
+    is that of the prior times (x - 1) ... (x - k) a / (a + k).
     """
     high = (low + BLOCK * step).astype(float)
     below = np.exp(logs)

@@ -283,4 +283,4 @@ def _bound(families: Sequence[Laid], total: float | None) -> list[TablePosterior
 
         return tilt, ((i, own(k, i, mean)) for k, (i, mean) in enumerate(stack.apart(means)))
 
-    return solve([rows.observed(prior, total) for rows, prior in families], one)
+    return solve([rows.observed(prior, total) for rows, prior in families], one, finer=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -23,6 +23,10 @@ LAST_BIN = 200.0
 """Least tilt over a bin: from there on nothing is left of any but the first."""
 STEEP = 10.0
 """Most tilt of windows that end above their row's sum, not where noise does; times that sum."""
+STEEPEST, GENTLE = 0.75, 0.25
+"""Tilts over a bin beyond which bins are to be finer; what tilts over those are to be."""
+LARGEST_FAMILY = 2.0**22
+"""Most numbers in the laws of a family that finer bins are to make."""
 LEAST_SD = 0.01
 """Sums of whole numbers with less noise are known; arithmetic with its square would break down."""
 WIDE = 512
@@ -76,6 +80,8 @@ class Observed:
         Prior parameter of each cell, if some are above 1.
     bins : float
         Least bins of a large scale.
+    most_step : array, shape (rows,), or None
+        Most counts in a bin, if tilts are known to want fewer.
     """
 
     noisy: np.ndarray
@@ -85,6 +91,7 @@ class Observed:
     times: np.ndarray | None = None
     prior: np.ndarray | None = None
     bins: float = BINS
+    most_step: np.ndarray | None = None
 
     @classmethod
     def distinct(
@@ -93,6 +100,11 @@ class Observed:
         """Take each noisy count there is once: cells of one count have one law."""
         values, times = np.unique(noisy, return_counts=True)
         return cls(values[None], noise, total, times=times[None], bins=bins)
+
+    def finer(self, step: np.ndarray) -> Observed:
+        """Ask for bins of no more counts than `step`, shape (rows,)."""
+        before = np.inf if self.most_step is None else self.most_step
+        return replace(self, most_step=np.minimum(before, step))
 
     @cached_property
     def sharing(self) -> np.ndarray:
@@ -154,6 +166,11 @@ class Layout:
         sharing = np.concatenate([f.sharing for f in families])
         finest = self.scale / every([f.bins for f in families])
         self.step = _steps(self.scale, finest, reach, sharing, room)
+        for family, start, stop in zip(families, self.starts, self.starts[1:], strict=False):
+            if family.most_step is not None:
+                least = reach[start:stop] * self.times[start:stop].size / LARGEST_FAMILY
+                own = np.ceil(np.maximum(family.most_step, least))
+                self.step[start:stop] = np.minimum(self.step[start:stop], own)
         bins = np.ceil(reach / self.step).astype(np.int64) + 1
         self.widths = np.maximum.reduceat(bins, self.starts[:-1])
 
@@ -234,6 +251,15 @@ def pressed(laws: Cells, tilt: np.ndarray) -> np.ndarray:
     open_ = laws.most_tilt <= 1.001 * near.most / laws.scale
     cut = laws.least_tilt >= 1.001 * near.least / laws.scale
     return np.asarray(open_ & (tilt >= high) | cut & (tilt <= low))
+
+
+def gentle_steps(laws: Cells, tilt: np.ndarray) -> np.ndarray:
+    """Steps in which tilts are gentle; infinite for rows whose own are so, or of one count.
+
+    Over bins that are steeper, means are those of what their middles hold, and leap with the tilt.
+    """
+    steep = (np.abs(tilt) * laws.step > STEEPEST) & (laws.step > 1)
+    return np.where(steep, GENTLE / np.maximum(np.abs(tilt), 1e-300), np.inf)
 
 
 def likely_most(center: np.ndarray, variance: np.ndarray) -> np.ndarray | None:

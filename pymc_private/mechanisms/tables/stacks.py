@@ -12,9 +12,12 @@ from typing import TypeVar
 import numpy as np
 
 from pymc_private.mechanisms.tables.cells import Cells
-from pymc_private.mechanisms.tables.layout import Layout, Observed, pressed
+from pymc_private.mechanisms.tables.layout import Layout, Observed, gentle_steps, pressed
 
 Found = TypeVar("Found")
+
+ROUNDS = 3
+"""Most times that bins are made finer."""
 
 ROOM = 6
 """Most numbers a row has in a stack, for each that a row of its smallest family has."""
@@ -86,6 +89,7 @@ def solve(
     families: Sequence[Observed],
     one: Callable[[Stack, bool], tuple[np.ndarray, Iterable[tuple[int, Found]]]],
     times: int = 1,
+    finer: bool = False,
 ) -> list[Found]:
     """Solve families in stacks, with near windows; in far ones those whose tilts press their ends.
 
@@ -97,20 +101,27 @@ def solve(
         each member.
     times : int
         Rows that are to be made of one.
+    finer : bool
+        Whether families whose tilts are steep for their bins are to be solved in finer ones.
     """
-    found: dict[int, Found] = {}
-    left = list(range(len(families)))
-    for near in (True, False):
+    asked, found = list(families), {}
+    left, near = list(range(len(families))), True
+    for last in [False] * ROUNDS + [True]:
         again: list[int] = []
-        for stack in stacks([families[i] for i in left], times, near):
+        for stack in stacks([asked[i] for i in left], times, near):
             stack = replace(stack, members=tuple(left[i] for i in stack.members))
             tilt, own = one(stack, near)
             found.update(own)
+            each = tilt.reshape(-1, len(stack.laws.low))
             if near:
-                each = tilt.reshape(-1, len(stack.laws.low))
                 at_end = np.any([pressed(stack.laws, one_tilt) for one_tilt in each], axis=0)
                 again += [i for i, rows in stack.apart(at_end) if rows.any()]
-        left = again
+            if finer and not last:
+                for i, step in stack.apart(gentle_steps(stack.laws, tilt)):
+                    if np.isfinite(step).any():
+                        asked[i] = asked[i].finer(step)
+                        again.append(i)
+        left, near = list(dict.fromkeys(again)), False
     return [found[i] for i in range(len(families))]
 
 

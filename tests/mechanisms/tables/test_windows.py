@@ -5,9 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pymc_private.mechanisms.tables import layout, matching
+from pymc_private.mechanisms.tables import layout, matching, stacks
 from pymc_private.mechanisms.tables.family_posterior import Rows, family_posteriors, settled
-from pymc_private.mechanisms.tables.layout import NEAR, Observed, cells, noise_cells, pressed
+from pymc_private.mechanisms.tables.layout import (
+    NEAR,
+    Observed,
+    cells,
+    gentle_steps,
+    noise_cells,
+    pressed,
+)
 from pymc_private.mechanisms.tables.matching import match_sum
 
 DROWNED = [
@@ -58,7 +65,7 @@ def test_near_and_far_windows_tell_the_same():
     observed = Observed(np.array([[35, 260, 900], [-40, 12, 77]]), (GAUSSIAN, 25.0, 0.0))
     near, far = (noise_cells(observed, which).with_prior(0.3) for which in (True, False))
     assert near.width < 0.7 * far.width
-    for tilt in (-1.4, -0.3, 0.0, 1.0, 2.4):
+    for tilt in (-2.4, -0.3, 0.0, 1.0, 2.4):
         both = [laws.moments(np.full(2, tilt / 25.0))[0] for laws in (near, far)]
         assert both[0] == pytest.approx(both[1], abs=0.02 * 25.0)
 
@@ -66,7 +73,12 @@ def test_near_and_far_windows_tell_the_same():
 def test_only_tilts_at_ends_are_pressed():
     observed = Observed(np.array([[35, 260, 900], [-40, 12, 77]]), (GAUSSIAN, 25.0, 0.0))
     near, far = (noise_cells(observed, which) for which in (True, False))
-    for share, row in ((0.5, [False, False]), (0.99, [True, True]), (-0.7, [True, False])):
+    for share, row in (
+        (0.5, [False, False]),
+        (0.99, [True, True]),
+        (-0.7, [False, False]),
+        (-0.99, [True, False]),
+    ):
         tilt = np.full(2, share * NEAR[GAUSSIAN].most / 25.0)
         assert pressed(near, tilt).tolist() == row  # the lower row's windows begin at 0
         assert not pressed(far, tilt).any()
@@ -123,3 +135,39 @@ def test_records_that_nothing_tells_are_no_more_than_there_are(monkeypatch, at_o
     (found,) = settled([rows], [prior], 700.0)
     assert found.counts().sum() == pytest.approx(700.0, rel=0.25)
     assert found.mean() == pytest.approx(np.full((10, 10), 0.1), abs=0.02)
+
+
+def peaked(seed: int) -> np.ndarray:
+    """Sums of three rows near rows that are known, under noise that leaves their sums open."""
+    rng = np.random.default_rng(seed)
+    a = 19.0 * rng.dirichlet(np.full(6, 0.7), 3) + 0.01
+    n = np.stack([rng.multinomial(k, p / p.sum()) for k, p in zip((700, 40, 60), a, strict=True)])
+    noisy = np.round(n + rng.normal(0.0, 43.5, n.shape)).astype(int)
+    told = np.round(n.sum(axis=1) + rng.normal(0.0, 118.0, 3)), np.full(3, 118.0**2)
+    (found,) = settled([Rows((3, 6), noisy, (GAUSSIAN, 43.5, 0.0), told)], [a], 800.0)
+    return found.counts().sum(axis=1)
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_steep_tilts_have_fine_bins(seed, monkeypatch):
+    """Over bins that a tilt falls by e or more, three rows would be 679, 51 and 70."""
+    found = peaked(seed)
+    with monkeypatch.context() as every:
+        every.setattr(layout, "FINE", 1e9)
+        assert found == pytest.approx(peaked(seed), rel=0.02)
+    monkeypatch.setattr(stacks, "ROUNDS", 0)
+    assert np.abs(peaked(seed) / found - 1.0).max() > 0.25
+
+
+def test_finer_bins_do_not_fill_the_memory(monkeypatch):
+    steep = noise_cells(Observed(np.array([[40, 10**5]]), (GAUSSIAN, 10.0**4, 0.0)))
+    asked = gentle_steps(steep, np.array([-20.0]))
+    assert asked == pytest.approx([0.25 / 20.0])
+    assert np.isinf(gentle_steps(steep, np.array([-1e-5]))).all()
+    observed = Observed(np.array([[40, 10**5]]), (GAUSSIAN, 10.0**4, 0.0)).finer(asked)
+    assert observed.finer(np.array([np.inf])).most_step == pytest.approx(asked)
+    assert noise_cells(observed).step[0] == 1
+    monkeypatch.setattr(layout, "LARGEST_FAMILY", 1e4)
+    fine = noise_cells(observed)
+    assert 1 < fine.step[0] < steep.step[0]
+    assert fine.logs.size <= 1.1e4

@@ -20,7 +20,6 @@ from functools import cached_property
 import numpy as np
 
 from pymc_private.mechanisms.tables.family_posterior import (
-    Rows,
     TablePosterior,
     family_posteriors,
     settled,
@@ -32,6 +31,7 @@ from pymc_private.mechanisms.tables.posterior import (
     shrunk,
     told_sums,
 )
+from pymc_private.mechanisms.tables.rows import Rows
 from pymc_private.privacy.noisy_counts import GAUSSIAN, LAPLACE
 
 SHARES = np.geomspace(0.01, 0.9, 5)

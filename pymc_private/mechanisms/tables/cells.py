@@ -95,11 +95,13 @@ class Cells:
         step = np.maximum(self.step // times, 1)
         if (self.step == 1).all():
             return self
-        width = int(np.ceil(self.width * self.step / step).max())
+        there = np.isfinite(self.logs).any(axis=1)
+        own = np.ceil((self.width - there[:, ::-1].argmax(axis=1)) * self.step / step)
+        width = int(own.max())
         first = (self.low - self.noisy + 0.5 * (step[:, None] - 1)) / self.scale[:, None]
         away = first[..., None] + (step / self.scale)[:, None, None] * np.arange(width)
         noise = log_noise(self.law, away)
-        own = np.ceil(self.width * self.step / step)  # rows end where they did
+        # Rows end where they did.
         noise[np.broadcast_to(np.arange(width) >= own[:, None, None], noise.shape)] = -np.inf
         plain = replace(self, step=step, logs=noise, shift=np.zeros(self.low.shape))
         return plain.with_prior(self.prior, first_masses)

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from pymc_private.mechanisms.tables.cells import Cells
-from pymc_private.mechanisms.tables.layout import Observed, likely_most, noise_cells
+from pymc_private.mechanisms.tables.layout import Observed, noise_cells
 from pymc_private.mechanisms.tables.matching import (
     log_sum_weight,
     match_stack,
@@ -20,76 +20,21 @@ from pymc_private.mechanisms.tables.matching import (
     sum_pull,
 )
 from pymc_private.mechanisms.tables.prior_means import prior_means
+from pymc_private.mechanisms.tables.rows import Rows
 from pymc_private.mechanisms.tables.stacks import Stack, solve
-from pymc_private.mechanisms.tables.sums import draw_given_sums, sums_fit
+from pymc_private.mechanisms.tables.sums import (
+    LogSum,
+    SumLaw,
+    draw_given_sums,
+    match_sums,
+    sum_laws,
+    sums_fit,
+)
 
 FINER = 4
 """Times finer bins of draws are: within a bin, a draw knows nothing of its row's sum."""
 AT_ONCE = 2**22
 """Numbers in the laws of rows that are drawn at once."""
-FEW = 0.5
-"""Laws of the distinct noisy counts are solved in place of all cells, if they are no more than this
-share of them."""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Noisy counts of one family, and what is known of them.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Of the family.
-    noisy : array of int, shape (rows, d)
-    noise : tuple
-        The law, its scale, and the least count.
-    told : tuple of arrays, each of shape (rows,)
-        Mean and variance of each row's sum as others tell it; an infinite variance says nothing.
-    """
-
-    shape: tuple[int, ...]
-    noisy: np.ndarray
-    noise: tuple[str, float, float]
-    told: tuple[np.ndarray, np.ndarray]
-
-    @property
-    def most(self) -> np.ndarray | None:
-        """What sums hardly exceed, where others tell every one of them."""
-        return likely_most(*self.told)
-
-    @property
-    def alone(self) -> bool:
-        """Nothing is known of the rows' sums but what they add up to."""
-        return len(self.noisy) == 1 or not np.isfinite(self.told[1]).any()
-
-    def observed(self, prior: float | np.ndarray, total: float | None) -> Observed:
-        """What the grids of the cells depend on."""
-        own = prior if isinstance(prior, np.ndarray) else None
-        return Observed(self.noisy, self.noise, total, self.most, prior=own)
-
-    def flat(self, prior: float | np.ndarray, total: float) -> Observed:
-        """All cells as one row."""
-        own = prior.reshape(1, -1) if isinstance(prior, np.ndarray) else None
-        return Observed(self.noisy.reshape(1, -1), self.noise, total, prior=own)
-
-    def sizes(self, prior: float | np.ndarray) -> np.ndarray:
-        """Sums of the parameters of rows that are Dirichlet-multinomial given their own sums.
-
-        Those of one parameter are not: all cells of the family are, given their total.
-        """
-        if isinstance(prior, np.ndarray):
-            return np.asarray(prior.sum(axis=1))
-        return np.ones(len(self.noisy))
-
-    def few(self, prior: float | np.ndarray) -> bool:
-        """Whether there are few distinct noisy counts, of one prior."""
-        if isinstance(prior, np.ndarray):
-            return False
-        return len(np.unique(self.noisy)) <= FEW * self.noisy.size
-
-    def shaped(self, prior: float | np.ndarray) -> float | np.ndarray:
-        """Give parameters of rows the shape of the family."""
-        return prior.reshape(self.shape) if isinstance(prior, np.ndarray) else prior
 
 
 @dataclass(frozen=True)
@@ -112,8 +57,8 @@ class TablePosterior:
         Means of the laws at the tilt, where they are known already.
     sizes : array, shape (rows of laws,), optional
         See `Rows.sizes`.
-    bound : bool
-        Whether the sum of all rows is known.
+    total : float or None
+        Public sum of all rows, where these are several and others tell of them.
     """
 
     shape: tuple[int, ...]
@@ -125,7 +70,7 @@ class TablePosterior:
     kept: float = 1.0
     means: np.ndarray | None = None
     sizes: np.ndarray | None = None
-    bound: bool = False
+    total: float | None = None
 
     def counts(self) -> np.ndarray:
         """Posterior means of the true counts."""
@@ -139,23 +84,24 @@ class TablePosterior:
 
     def draw(self, draws: int, generator: np.random.Generator) -> np.ndarray:
         """Draw tables of Dirichlet parameters n + a, n the true counts: shape (draws, ...)."""
-        rows, d, width = self.laws.logs.shape
-        some = max(1, AT_ONCE // (FINER * d * width))
         counts = np.concatenate(
             [
-                self._draw_rows(slice(start, start + some), draws, generator)
-                for start in range(0, rows, some)
+                draw_given_sums(laws, tilt, self._log_sum(start, self._tau), draws, generator)
+                for start, laws, tilt in self._pieces()
             ],
             axis=1,
         )
         return np.stack([self._shaped(drawn) for drawn in counts]) + self.prior
 
-    def _draw_rows(self, rows: slice, draws: int, generator: np.random.Generator) -> np.ndarray:
-        laws, tilt = self.laws.of(rows, *self.laws.logs.shape[1:]), self.tilt[rows]
-        finer = (laws.finer(times) for times in (FINER, FINER // 2))
-        laws = next((own for own in finer if sums_fit(own, tilt)), laws.finer(1))
-        log_sum = lambda row, sums: self._log_sum(rows.start + row, sums)  # noqa: E731
-        return draw_given_sums(laws, tilt, log_sum, draws, generator)
+    def _pieces(self) -> Iterator[tuple[int, Cells, np.ndarray]]:
+        """Some rows after others: the first of them, their laws on bins to draw in, and tilts."""
+        rows, d, width = self.laws.logs.shape
+        some = max(1, AT_ONCE // (FINER * d * width))
+        for start in range(0, rows, some):
+            part = slice(start, start + some)
+            laws, tilt = self.laws.of(part, d, width), self.tilt[part]
+            times = next((n for n in (FINER, FINER // 2) if sums_fit(laws, tilt, n)), 1)
+            yield start, laws.finer(times), tilt
 
     def _shaped(self, counts: np.ndarray) -> np.ndarray:
         """Give counts the shape of the family, its rows drawn together."""
@@ -167,24 +113,37 @@ class TablePosterior:
             rows = self.kept * rows + (1.0 - self.kept) * alike
         return np.asarray(rows.reshape(self.shape))
 
-    def _log_sum(self, row: int, sums: np.ndarray) -> np.ndarray:
-        """Log weight of a row's sums."""
-        center, variance = float(self.center[row]), float(self.variance[row])
-        if variance == 0.0:
-            off = np.abs(sums - center)
-            return np.where(off <= off.min() + 1e-9, self.tilt[row] * sums, -np.inf)
-        size = 1.0 if self.sizes is None else float(self.sizes[row])
-        told = 0.5 * (sums - center) ** 2 / variance
-        return np.asarray(self._tau * sums - told - log_sum_weight(size, np.maximum(sums, 0.0)))
+    def _log_sum(self, start: int, tau: float) -> LogSum:
+        """Log weights of rows' sums, of rows from `start` on."""
+
+        def logs(row: int, sums: np.ndarray) -> np.ndarray:
+            row += start
+            center, variance = float(self.center[row]), float(self.variance[row])
+            if variance == 0.0:
+                off = np.abs(sums - center)
+                return np.where(off <= off.min() + 1e-9, self.tilt[row] * sums, -np.inf)
+            size = 1.0 if self.sizes is None else float(self.sizes[row])
+            told = 0.5 * (sums - center) ** 2 / variance
+            return np.asarray(tau * sums - told - log_sum_weight(size, np.maximum(sums, 0.0)))
+
+        return logs
 
     @cached_property
     def _tau(self) -> float:
-        """Tilt of all rows, which stands for their total; the middle one, for some are at ends."""
-        if not self.bound:
+        """Tilt of all rows' sums, which stands for their total.
+
+        Tilts of cells are right for the likely sums; of skew laws, the means are others.
+        """
+        if self.total is None:
             return 0.0
         mean = self.laws.moments(self.tilt)[0].sum(axis=1)
         pull = 0.0 if self.sizes is None else sum_pull(self.sizes, mean)
-        return float(np.median(self.tilt + pull - (self.center - mean) / self.variance))
+        # Some are at ends, so the middle one.
+        tau = float(np.median(self.tilt + pull - (self.center - mean) / self.variance))
+        rows: list[SumLaw] = []
+        for start, laws, tilt in self._pieces():
+            rows += sum_laws(laws, tilt, self._log_sum(start, tau))
+        return tau + match_sums(rows, self.total)
 
 
 def family_posteriors(
@@ -278,7 +237,7 @@ def _bound(families: Sequence[Laid], total: float | None) -> list[TablePosterior
             rows, prior = families[i]
             return TablePosterior(
                 rows.shape, stack.family(k), tilt[stack.rows(k)], *rows.told, rows.shaped(prior),
-                means=mean, sizes=each[i], bound=total is not None,
+                means=mean, sizes=each[i], total=total,
             )  # fmt: skip
 
         return tilt, ((i, own(k, i, mean)) for k, (i, mean) in enumerate(stack.apart(means)))

@@ -171,8 +171,8 @@ class Layout:
                 least = reach[start:stop] * self.times[start:stop].size / LARGEST_FAMILY
                 own = np.ceil(np.maximum(family.most_step, least))
                 self.step[start:stop] = np.minimum(self.step[start:stop], own)
-        bins = np.ceil(reach / self.step).astype(np.int64) + 1
-        self.widths = np.maximum.reduceat(bins, self.starts[:-1])
+        self.bins = np.ceil(reach / self.step).astype(np.int64) + 1
+        self.widths = np.maximum.reduceat(self.bins, self.starts[:-1])
 
     def _windows(self, least: np.ndarray, room: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where counts are looked for."""
@@ -199,11 +199,9 @@ class Layout:
         low, step = self.low[rows, :d], self.step[rows]
         first = (low - noisy + 0.5 * (step[:, None] - 1)) / scale[:, None]
         away = first[..., None] + (step / scale)[:, None, None] * np.arange(width)
-        noise, start = log_noise(self.law, away), 0
-        for i in members:  # beyond its own window a family has no bins
-            stop = start + self.starts[i + 1] - self.starts[i]
-            noise[start:stop, :, self.widths[i] :] = -np.inf
-            start = stop
+        noise = log_noise(self.law, away)
+        for row in np.flatnonzero(self.bins[rows] < width):  # beyond its own window it has no bins
+            noise[row, :, self.bins[rows[row]] :] = -np.inf
         cut = (low > self.least[rows, None]).any(axis=1)
         open_ = np.minimum(LEAST_TILT, -60.0 / scale)
         open_ = np.where(step > 1, np.maximum(open_, -LAST_BIN / step), open_)

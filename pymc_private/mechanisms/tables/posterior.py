@@ -14,12 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pymc_private.mechanisms.tables.family_posterior import (
-    Rows,
-    TablePosterior,
-    family_posteriors,
-)
+from pymc_private.mechanisms.tables.family_posterior import TablePosterior, family_posteriors
 from pymc_private.mechanisms.tables.layout import LEAST_SD, cells
+from pymc_private.mechanisms.tables.rows import Rows
 from pymc_private.privacy.noisy_counts import GAUSSIAN
 
 PRIORS = (0.01, 0.03, 0.1, 0.3, 1.0)

@@ -104,7 +104,8 @@ def solve(
     finer : bool
         Whether families whose tilts are steep for their bins are to be solved in finer ones.
     """
-    asked, found = list(families), {}
+    asked = list(families)
+    found: dict[int, Found] = {}
     left, near = list(range(len(families))), True
     for last in [False] * ROUNDS + [True]:
         again: list[int] = []

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+
 import numpy as np
-from scipy import fft
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy import fft, special
 
 from pymc_private.mechanisms.tables.cell_priors import counts_within
 from pymc_private.mechanisms.tables.cells import Cells
@@ -13,12 +16,21 @@ LARGEST = 2**24
 REACH = 9.0
 ROUNDING = 1e-13
 """Shares of a law of sums that transforms do not tell from 0."""
+LEAST = 1e-17
+"""Probabilities of bins beyond which a row's laws are cut off."""
+NEWTON, NEAR = 50, 1e-4
+"""Steps of a search for the tilt of all sums; the share of their total that may be missing."""
+
+LogSum = Callable[[int, np.ndarray], np.ndarray]
+"""``(row, sums)`` to the logarithm of the weight of these sums."""
+SumLaw = tuple[np.ndarray, np.ndarray]
+"""Sums, and their probabilities."""
 
 
 def draw_given_sums(
     laws: Cells,
     tilt: np.ndarray,
-    log_sum: object,
+    log_sum: LogSum,
     draws: int,
     generator: np.random.Generator,
 ) -> np.ndarray:
@@ -29,8 +41,7 @@ def draw_given_sums(
     laws : Cells
     tilt : array, shape (rows,)
         Where the laws are centered for the computation; the draws do not depend on it.
-    log_sum : callable
-        ``(row, sums)`` to the logarithm of the weight of these sums.
+    log_sum : LogSum
     draws : int
     generator : numpy.random.Generator
         What is drawn from is private already: any generator serves.
@@ -39,25 +50,75 @@ def draw_given_sums(
     -------
     array of int, shape (draws, rows, d)
     """
-    weights, (_, variances, _) = laws.probabilities(tilt), laws.moments(tilt)
-    rows, cells, width = weights.shape
-    out = np.empty((draws, rows, cells), dtype=np.int64)
-    for row in range(rows):
-        length = _length(variances[row].sum() / float(laws.step[row]) ** 2, cells, width)
-        if length * cells > LARGEST or cells == 1:
-            out[:, row] = _apart(weights[row], draws, generator)
+    out = np.empty((draws, *laws.low.shape), dtype=np.int64)
+    for row, (weights, length) in enumerate(_rows(laws, tilt)):
+        if not length:
+            out[:, row] = _apart(weights, draws, generator)
             continue
-        partial = _partial_sums(weights[row], length)
-        sums = _sums(laws, tilt, log_sum, row, weights[row], partial[-1], draws, generator)
-        out[:, row] = _backward(weights[row], partial, sums, generator)
+        partial = _partial_sums(weights, length)
+        bins, sums, logs = _sum_law(laws, tilt, row, weights, partial[-1])
+        chance = _chances(bins, logs + log_sum(row, sums), weights)
+        drawn = generator.choice(bins, size=draws, p=chance)
+        out[:, row] = _backward(weights, partial, drawn, generator)
     return laws.low + laws.step[:, None] * out + _inside(laws, out, generator)
 
 
-def sums_fit(laws: Cells, tilt: np.ndarray) -> bool:
-    """Whether partial sums of every row can be kept, or bins cannot be wider."""
-    variances = laws.moments(tilt)[1].sum(axis=1) / laws.step.astype(float) ** 2
+def sum_laws(laws: Cells, tilt: np.ndarray, log_sum: LogSum) -> Iterator[SumLaw]:
+    """Give the law of each row's sum as `draw_given_sums` draws it: places, and probabilities.
+
+    Where sums are not kept it draws cells apart: the mean of their sum stands for its law.
+    """
+    means = laws.moments(tilt)[0].sum(axis=1)
+    for row, (weights, length) in enumerate(_rows(laws, tilt)):
+        if not length:
+            yield means[row : row + 1], np.ones(1)
+            continue
+        product = np.prod([_transform(law, length) for law in weights], axis=0)
+        law = np.maximum(fft.irfft(product, length), 0.0)
+        bins, sums, logs = _sum_law(laws, tilt, row, weights, law)
+        chance = _chances(bins, logs + log_sum(row, sums), weights)
+        kept = chance > 0.0
+        yield sums[kept], chance[kept]
+
+
+def match_sums(rows: Sequence[SumLaw], total: float) -> float:
+    """Give the tilt of all rows' sums at which their means add up to `total`, or come near."""
+    tilt, best = 0.0, (np.inf, 0.0)
+    for _ in range(NEWTON):
+        mean = spread = 0.0
+        for sums, chance in rows:
+            each = special.softmax(np.log(chance) + tilt * sums)
+            own = float(each @ sums)
+            mean, spread = mean + own, spread + float(each @ (sums - own) ** 2)
+        missing = total - mean
+        last, best = best[0], min(best, (abs(missing), tilt))
+        if spread <= 0.0 or not NEAR * total < abs(missing) < last:
+            break
+        sd = spread**0.5
+        tilt += float(np.clip(missing / sd, -1.0, 1.0)) / sd
+    return best[1]
+
+
+def _rows(laws: Cells, tilt: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
+    """Give laws of each row's cells, up to the last likely bin, and the length of its circle.
+
+    It is 0 where partial sums would be too many.
+    """
+    weights, variances = laws.probabilities(tilt), laws.moments(tilt)[1].sum(axis=1)
+    for each, variance, step in zip(weights, variances, laws.step.astype(float), strict=True):
+        likely = np.flatnonzero(each.max(axis=0) > LEAST)
+        own = each[:, : likely[-1] + 1]
+        length = _length(float(variance / step**2), *own.shape)
+        yield own, 0 if len(own) == 1 or length * len(own) > LARGEST else length
+
+
+def sums_fit(laws: Cells, tilt: np.ndarray, times: int) -> bool:
+    """Whether partial sums of every row can be kept on so many times finer bins."""
+    step = np.maximum(laws.step // times, 1)
+    variances = laws.moments(tilt)[1].sum(axis=1) / step.astype(float) ** 2
     cells, width = laws.logs.shape[1:]
-    lengths = [_length(float(variance), cells, width) for variance in variances]
+    widths = np.ceil(width * laws.step / step).astype(int)
+    lengths = [_length(float(v), cells, int(w)) for v, w in zip(variances, widths, strict=True)]
     return cells == 1 or cells * max(lengths) <= LARGEST
 
 
@@ -85,18 +146,22 @@ def _partial_sums(weights: np.ndarray, length: int) -> np.ndarray:
     partial = np.empty((len(weights), length))
     product = np.ones(length // 2 + 1, dtype=complex)
     for i, law in enumerate(weights):
-        wrapped = np.zeros(length)
-        np.add.at(wrapped, np.arange(len(law)) % length, law)
-        product = product * fft.rfft(wrapped)
+        product = product * _transform(law, length)
         partial[i] = np.maximum(fft.irfft(product, length), 0.0)
     return partial
 
 
-def _sums(
-    laws: Cells, tilt: np.ndarray, log_sum: object, row: int, weights: np.ndarray,
-    law: np.ndarray, draws: int, generator: np.random.Generator,
-) -> np.ndarray:  # fmt: skip
-    """Draw the sum of the bins of a row."""
+def _transform(law: np.ndarray, length: int) -> np.ndarray:
+    """Fourier transform of a law on the circle."""
+    wrapped = np.zeros(length)
+    np.add.at(wrapped, np.arange(len(law)) % length, law)
+    return np.asarray(fft.rfft(wrapped))
+
+
+def _sum_law(
+    laws: Cells, tilt: np.ndarray, row: int, weights: np.ndarray, law: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sums of a row's bins, what they are in counts, and log probabilities without the tilt."""
     length, cells = len(law), len(weights)
     center = int((weights @ np.arange(weights.shape[1])).sum())
     bins = np.arange(center - length // 2, center - length // 2 + length)
@@ -106,11 +171,15 @@ def _sums(
     sums = sums + weights[:, 0] @ laws.shift[row]
     law = np.where(law < ROUNDING * law.max(), 0.0, law)  # weights of far sums may be huge
     with np.errstate(divide="ignore"):
-        logs = np.log(law[bins % length]) + log_sum(row, sums) - tilt[row] * sums  # type: ignore[operator]
-    if not np.isfinite(logs).any():  # a sum out of reach: the nearest that is not
+        return bins, sums, np.log(law[bins % length]) - tilt[row] * sums
+
+
+def _chances(bins: np.ndarray, logs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Probabilities of sums from their logarithms; of the nearest one, if none is in reach."""
+    if not np.isfinite(logs).any():
+        center = int((weights @ np.arange(weights.shape[1])).sum())
         logs = -np.abs(bins - center).astype(float)
-    chance = np.exp(logs - logs[np.isfinite(logs)].max())
-    return np.asarray(generator.choice(bins, size=draws, p=chance / chance.sum()))
+    return np.asarray(special.softmax(logs))
 
 
 def _backward(
@@ -119,9 +188,11 @@ def _backward(
     cells, width = weights.shape
     length = partial.shape[1]
     out = np.empty((len(sums), cells), dtype=np.int64)
-    left, bins = sums.astype(np.int64), np.arange(width)
+    left, around = sums.astype(np.int64), -np.arange(length + width - 1) % length
     for i in range(cells - 1, 0, -1):
-        chance = weights[i] * partial[i - 1][(left[:, None] - bins) % length]
+        # Row k of the view is how likely the others leave -k, -k - 1, ...: one copy for each draw.
+        others = sliding_window_view(partial[i - 1][around], width)
+        chance = weights[i] * others[-left % length]
         out[:, i] = _pick(chance, generator)
         left = left - out[:, i]
     out[:, 0] = np.clip(left, 0, width - 1)

@@ -13,9 +13,10 @@ from pymc_private.mechanisms.tables.cell_priors import (
     first_masses,
     log_priors,
 )
-from pymc_private.mechanisms.tables.family_posterior import Rows, family_posteriors
+from pymc_private.mechanisms.tables.family_posterior import family_posteriors
 from pymc_private.mechanisms.tables.layout import BINS, Observed, cells, noise_cells
 from pymc_private.mechanisms.tables.matching import match_totals
+from pymc_private.mechanisms.tables.rows import Rows
 
 SCALE = 250.0
 NOISY = np.array([[310, -40, 95, 180], [2900, 1700, -220, 350]])

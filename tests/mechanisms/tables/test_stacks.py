@@ -7,8 +7,9 @@ import pytest
 
 from pymc_private.mechanisms.tables import matching
 from pymc_private.mechanisms.tables.cells import Cells
-from pymc_private.mechanisms.tables.family_posterior import Rows, family_posteriors, settled
+from pymc_private.mechanisms.tables.family_posterior import family_posteriors, settled
 from pymc_private.mechanisms.tables.layout import Observed, cells, noise_cells
+from pymc_private.mechanisms.tables.rows import Rows
 from pymc_private.mechanisms.tables.stacks import LARGEST, ROOM, stacks
 
 TOTAL = 900.0

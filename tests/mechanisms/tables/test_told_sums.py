@@ -8,12 +8,12 @@ from scipy import fft, special
 
 from pymc_private.mechanisms.tables import family_posterior, sums
 from pymc_private.mechanisms.tables.family_posterior import (
-    Rows,
     TablePosterior,
     family_posteriors,
     settled,
 )
 from pymc_private.mechanisms.tables.posterior import NoisyTable, noisy_posterior
+from pymc_private.mechanisms.tables.rows import Rows
 
 MOST = 900
 CENTER, SD, SCALE = 55.0, 20.0, 30.0
@@ -164,3 +164,59 @@ def test_cells_that_are_not_made_consistent_are_drawn_independently():
     drawn = found.draw(2000, rng)
     apart = np.sqrt(drawn.var(axis=0).sum())
     assert drawn.sum(axis=1).std() == pytest.approx(apart, rel=0.06)
+
+
+def several(seed: int, law: str) -> tuple[TablePosterior, float]:
+    """Four rows of 300 records in all, each told its sum up to what noise leaves of it."""
+    rng, scale = np.random.default_rng(seed), 40.0
+    a = np.maximum(3.0 * rng.dirichlet(np.full(6, 0.7), 4), 1e-3)
+    sizes = rng.multinomial(300, rng.dirichlet(np.full(4, 2.0)))
+    n = np.stack([rng.multinomial(k, rng.dirichlet(p)) for k, p in zip(sizes, a, strict=True)])
+    noisy = np.round(n + rng.normal(0.0, scale, n.shape)).astype(int)
+    told = sizes + rng.normal(0.0, scale, 4), np.full(4, scale**2)
+    (found,) = settled([Rows((4, 6), noisy, (law, scale, 0.0), told)], [a], 300.0)
+    return found, 300.0
+
+
+def sums_given_total(found: TablePosterior, law: str, total: int) -> np.ndarray:
+    """Posterior means of the rows' sums, by convolution count by count."""
+    n, rows = np.arange(total + 1), []
+    for noisy, a, scale, tilt, center, variance in zip(
+        found.laws.noisy, found.laws.prior, found.laws.scale, found.tilt, found.center,
+        found.variance, strict=True,
+    ):  # fmt: skip
+        away = (n - noisy[:, None]) / scale
+        logs = special.gammaln(n + a[:, None]) - special.gammaln(n + 1.0) + tilt * n
+        logs = logs - (np.abs(away) if law == "laplace" else 0.5 * away**2)
+        sums = np.ones(1)
+        for cell in np.exp(logs - logs.max(axis=1, keepdims=True)):
+            sums = np.convolve(sums, cell)[: total + 1]
+        size = a.sum()
+        weight = special.gammaln(n + 1.0) - special.gammaln(n + size) - tilt * n
+        with np.errstate(divide="ignore"):
+            own = np.log(sums) + weight - 0.5 * (n - center) ** 2 / variance
+        rows.append(np.exp(own - own.max()))
+    means = []
+    for j, own in enumerate(rows):
+        rest = np.ones(1)
+        for other in rows[:j] + rows[j + 1 :]:
+            rest = np.convolve(rest, other)[: total + 1]
+        joint = own * rest[::-1]
+        means.append(joint @ n / joint.sum())
+    return np.array(means)
+
+
+@pytest.mark.parametrize("law", ["discrete_gaussian", "laplace"])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_draws_of_several_told_rows_add_up_to_a_public_total(seed, law, monkeypatch):
+    found, total = several(seed, law)
+    drawn = (found.draw(3000, np.random.default_rng(5)) - found.prior).sum(axis=2)
+    error = drawn.sum(axis=1).std() / np.sqrt(len(drawn))
+    assert drawn.sum(axis=1).mean() == pytest.approx(total, abs=4.0 * error)
+    expected = sums_given_total(found, law, 300)
+    assert expected.sum() == pytest.approx(total)
+    assert drawn.mean(axis=0) == pytest.approx(expected, abs=0.03 * total)
+    monkeypatch.setattr(family_posterior, "match_sums", lambda rows, total: 0.0)
+    (off, _) = several(seed, law)
+    drawn = (off.draw(500, np.random.default_rng(5)) - off.prior).sum(axis=(1, 2))
+    assert abs(drawn.mean() - total) > 0.03 * total

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pymc_private.mechanisms.tables import layout, matching, stacks
-from pymc_private.mechanisms.tables.family_posterior import Rows, family_posteriors, settled
+from pymc_private.mechanisms.tables.family_posterior import family_posteriors, settled
 from pymc_private.mechanisms.tables.layout import (
     NEAR,
     Observed,
@@ -16,6 +16,7 @@ from pymc_private.mechanisms.tables.layout import (
     pressed,
 )
 from pymc_private.mechanisms.tables.matching import match_sum
+from pymc_private.mechanisms.tables.rows import Rows
 
 DROWNED = [
     [-3823, -13078, 12083, -4794, 3792, 8729, 3153, 4152, -1315, -4934],

@@ -157,6 +157,10 @@ class Cells:
             prior[rows, :d] if isinstance(prior, np.ndarray) else prior,
         )  # fmt: skip
 
+    def row(self, k: int) -> Cells:
+        """Take one row."""
+        return self.of(slice(k, k + 1), *self.logs.shape[1:])
+
     @cached_property
     def _weights(self) -> tuple[np.ndarray, np.ndarray]:
         """Weights as shares of the largest of their cell, and its logarithm."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -22,14 +22,8 @@ from pymc_private.mechanisms.tables.matching import (
 from pymc_private.mechanisms.tables.prior_means import prior_means
 from pymc_private.mechanisms.tables.rows import Rows
 from pymc_private.mechanisms.tables.stacks import Stack, solve
-from pymc_private.mechanisms.tables.sums import (
-    LogSum,
-    SumLaw,
-    draw_given_sums,
-    match_sums,
-    sum_laws,
-    sums_fit,
-)
+from pymc_private.mechanisms.tables.sum_laws import match_sums, sum_law
+from pymc_private.mechanisms.tables.sums import LogWeights, draw_given_sums, sums_fit
 
 FINER = 4
 """Times finer bins of draws are: within a bin, a draw knows nothing of its row's sum."""
@@ -86,7 +80,7 @@ class TablePosterior:
         """Draw tables of Dirichlet parameters n + a, n the true counts: shape (draws, ...)."""
         counts = np.concatenate(
             [
-                draw_given_sums(laws, tilt, self._log_sum(start, self._tau), draws, generator)
+                draw_given_sums(laws, tilt, self._log_weights(start, self._tau), draws, generator)
                 for start, laws, tilt in self._pieces()
             ],
             axis=1,
@@ -113,11 +107,10 @@ class TablePosterior:
             rows = self.kept * rows + (1.0 - self.kept) * alike
         return np.asarray(rows.reshape(self.shape))
 
-    def _log_sum(self, start: int, tau: float) -> LogSum:
+    def _log_weights(self, start: int, tau: float) -> LogWeights:
         """Log weights of rows' sums, of rows from `start` on."""
 
         def logs(row: int, sums: np.ndarray) -> np.ndarray:
-            row += start
             center, variance = float(self.center[row]), float(self.variance[row])
             if variance == 0.0:
                 off = np.abs(sums - center)
@@ -126,7 +119,7 @@ class TablePosterior:
             told = 0.5 * (sums - center) ** 2 / variance
             return np.asarray(tau * sums - told - log_sum_weight(size, np.maximum(sums, 0.0)))
 
-        return logs
+        return lambda row: partial(logs, start + row)
 
     @cached_property
     def _tau(self) -> float:
@@ -140,9 +133,11 @@ class TablePosterior:
         pull = 0.0 if self.sizes is None else sum_pull(self.sizes, mean)
         # Some are at ends, so the middle one.
         tau = float(np.median(self.tilt + pull - (self.center - mean) / self.variance))
-        rows: list[SumLaw] = []
-        for start, laws, tilt in self._pieces():
-            rows += sum_laws(laws, tilt, self._log_sum(start, tau))
+        rows = [
+            sum_law(laws.row(k), float(own), self._log_weights(start, tau)(k))
+            for start, laws, tilt in self._pieces()
+            for k, own in enumerate(tilt)
+        ]
         return tau + match_sums(rows, self.total)
 
 

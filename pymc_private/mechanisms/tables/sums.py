@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy import fft, special
+from scipy import fft
 
 from pymc_private.mechanisms.tables.cell_priors import counts_within
 from pymc_private.mechanisms.tables.cells import Cells
+from pymc_private.mechanisms.tables.sum_laws import (
+    LARGEST,
+    LogWeight,
+    Piece,
+    SumLaw,
+    circle,
+    sum_law,
+    transform,
+)
 
-LARGEST = 2**24
-"""Most numbers kept for the partial sums of a row; beyond, a sum says little of one cell."""
-REACH = 9.0
-ROUNDING = 1e-13
-"""Shares of a law of sums that transforms do not tell from 0."""
-LEAST = 1e-17
-"""Probabilities of bins beyond which a row's laws are cut off."""
-NEWTON, NEAR = 50, 1e-4
-"""Steps of a search for the tilt of all sums; the share of their total that may be missing."""
-
-LogSum = Callable[[int, np.ndarray], np.ndarray]
-"""``(row, sums)`` to the logarithm of the weight of these sums."""
-SumLaw = tuple[np.ndarray, np.ndarray]
-"""Sums, and their probabilities."""
+LogWeights = Callable[[int], LogWeight]
+"""Row to the logarithm of the weight of its sums."""
 
 
 def draw_given_sums(
     laws: Cells,
     tilt: np.ndarray,
-    log_sum: LogSum,
+    log_weights: LogWeights,
     draws: int,
     generator: np.random.Generator,
 ) -> np.ndarray:
@@ -41,7 +38,7 @@ def draw_given_sums(
     laws : Cells
     tilt : array, shape (rows,)
         Where the laws are centered for the computation; the draws do not depend on it.
-    log_sum : LogSum
+    log_weights : LogWeights
     draws : int
     generator : numpy.random.Generator
         What is drawn from is private already: any generator serves.
@@ -51,65 +48,10 @@ def draw_given_sums(
     array of int, shape (draws, rows, d)
     """
     out = np.empty((draws, *laws.low.shape), dtype=np.int64)
-    for row, (weights, length) in enumerate(_rows(laws, tilt)):
-        if not length:
-            out[:, row] = _apart(weights, draws, generator)
-            continue
-        partial = _partial_sums(weights, length)
-        bins, sums, logs = _sum_law(laws, tilt, row, weights, partial[-1])
-        chance = _chances(bins, logs + log_sum(row, sums), weights)
-        drawn = generator.choice(bins, size=draws, p=chance)
-        out[:, row] = _backward(weights, partial, drawn, generator)
+    for row in range(len(laws.low)):
+        law = sum_law(laws.row(row), float(tilt[row]), log_weights(row))
+        out[:, row] = _draw_row(law, draws, generator)
     return laws.low + laws.step[:, None] * out + _inside(laws, out, generator)
-
-
-def sum_laws(laws: Cells, tilt: np.ndarray, log_sum: LogSum) -> Iterator[SumLaw]:
-    """Give the law of each row's sum as `draw_given_sums` draws it: places, and probabilities.
-
-    Where sums are not kept it draws cells apart: the mean of their sum stands for its law.
-    """
-    means = laws.moments(tilt)[0].sum(axis=1)
-    for row, (weights, length) in enumerate(_rows(laws, tilt)):
-        if not length:
-            yield means[row : row + 1], np.ones(1)
-            continue
-        product = np.prod([_transform(law, length) for law in weights], axis=0)
-        law = np.maximum(fft.irfft(product, length), 0.0)
-        bins, sums, logs = _sum_law(laws, tilt, row, weights, law)
-        chance = _chances(bins, logs + log_sum(row, sums), weights)
-        kept = chance > 0.0
-        yield sums[kept], chance[kept]
-
-
-def match_sums(rows: Sequence[SumLaw], total: float) -> float:
-    """Give the tilt of all rows' sums at which their means add up to `total`, or come near."""
-    tilt, best = 0.0, (np.inf, 0.0)
-    for _ in range(NEWTON):
-        mean = spread = 0.0
-        for sums, chance in rows:
-            each = special.softmax(np.log(chance) + tilt * sums)
-            own = float(each @ sums)
-            mean, spread = mean + own, spread + float(each @ (sums - own) ** 2)
-        missing = total - mean
-        last, best = best[0], min(best, (abs(missing), tilt))
-        if spread <= 0.0 or not NEAR * total < abs(missing) < last:
-            break
-        sd = spread**0.5
-        tilt += float(np.clip(missing / sd, -1.0, 1.0)) / sd
-    return best[1]
-
-
-def _rows(laws: Cells, tilt: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
-    """Give laws of each row's cells, up to the last likely bin, and the length of its circle.
-
-    It is 0 where partial sums would be too many.
-    """
-    weights, variances = laws.probabilities(tilt), laws.moments(tilt)[1].sum(axis=1)
-    for each, variance, step in zip(weights, variances, laws.step.astype(float), strict=True):
-        likely = np.flatnonzero(each.max(axis=0) > LEAST)
-        own = each[:, : likely[-1] + 1]
-        length = _length(float(variance / step**2), *own.shape)
-        yield own, 0 if len(own) == 1 or length * len(own) > LARGEST else length
 
 
 def sums_fit(laws: Cells, tilt: np.ndarray, times: int) -> bool:
@@ -118,8 +60,21 @@ def sums_fit(laws: Cells, tilt: np.ndarray, times: int) -> bool:
     variances = laws.moments(tilt)[1].sum(axis=1) / step.astype(float) ** 2
     cells, width = laws.logs.shape[1:]
     widths = np.ceil(width * laws.step / step).astype(int)
-    lengths = [_length(float(v), cells, int(w)) for v, w in zip(variances, widths, strict=True)]
+    lengths = [circle(float(v), cells, int(w)) for v, w in zip(variances, widths, strict=True)]
     return cells == 1 or cells * max(lengths) <= LARGEST
+
+
+def _draw_row(law: SumLaw, draws: int, generator: np.random.Generator) -> np.ndarray:
+    """Draw the bins of a row's cells, shape (draws, cells)."""
+    if not law.kept:
+        return _apart(law.pieces[0].weights, draws, generator)
+    drawn = generator.choice(len(law.bins), size=draws, p=law.chances)
+    out = np.empty((draws, len(law.pieces[0].weights)), dtype=np.int64)
+    for k, piece in enumerate(law.pieces):
+        at = np.flatnonzero(law.which[drawn] == k)
+        if len(at):
+            out[at] = _backward(piece, law.bins[drawn[at]], generator)
+    return out
 
 
 def _inside(laws: Cells, bins: np.ndarray, generator: np.random.Generator) -> np.ndarray:
@@ -135,58 +90,20 @@ def _inside(laws: Cells, bins: np.ndarray, generator: np.random.Generator) -> np
     return np.asarray(found)
 
 
-def _length(variance: float, cells: int, width: int) -> int:
-    """Length of a circle on which sums that matter do not meet."""
-    full = cells * (width - 1) + 1
-    return int(fft.next_fast_len(min(full, int(2 * REACH * np.sqrt(variance)) + width + 1)))
-
-
-def _partial_sums(weights: np.ndarray, length: int) -> np.ndarray:
+def _partial_sums(piece: Piece) -> np.ndarray:
     """Laws of the sums of the first 1, 2, ... cells on the circle, shape (cells, length)."""
-    partial = np.empty((len(weights), length))
-    product = np.ones(length // 2 + 1, dtype=complex)
-    for i, law in enumerate(weights):
-        product = product * _transform(law, length)
-        partial[i] = np.maximum(fft.irfft(product, length), 0.0)
+    partial = np.empty((len(piece.weights), piece.length))
+    product = np.ones(piece.length // 2 + 1, dtype=complex)
+    for i, law in enumerate(piece.weights):
+        product = product * transform(law, piece.length)
+        partial[i] = np.maximum(fft.irfft(product, piece.length), 0.0)
     return partial
 
 
-def _transform(law: np.ndarray, length: int) -> np.ndarray:
-    """Fourier transform of a law on the circle."""
-    wrapped = np.zeros(length)
-    np.add.at(wrapped, np.arange(len(law)) % length, law)
-    return np.asarray(fft.rfft(wrapped))
-
-
-def _sum_law(
-    laws: Cells, tilt: np.ndarray, row: int, weights: np.ndarray, law: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sums of a row's bins, what they are in counts, and log probabilities without the tilt."""
-    length, cells = len(law), len(weights)
-    center = int((weights @ np.arange(weights.shape[1])).sum())
-    bins = np.arange(center - length // 2, center - length // 2 + length)
-    bins = bins[(bins >= 0) & (bins <= cells * (weights.shape[1] - 1))]
-    step = int(laws.step[row])
-    sums = laws.low[row].sum() + step * bins + 0.5 * cells * (step - 1)
-    sums = sums + weights[:, 0] @ laws.shift[row]
-    law = np.where(law < ROUNDING * law.max(), 0.0, law)  # weights of far sums may be huge
-    with np.errstate(divide="ignore"):
-        return bins, sums, np.log(law[bins % length]) - tilt[row] * sums
-
-
-def _chances(bins: np.ndarray, logs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Probabilities of sums from their logarithms; of the nearest one, if none is in reach."""
-    if not np.isfinite(logs).any():
-        center = int((weights @ np.arange(weights.shape[1])).sum())
-        logs = -np.abs(bins - center).astype(float)
-    return np.asarray(special.softmax(logs))
-
-
-def _backward(
-    weights: np.ndarray, partial: np.ndarray, sums: np.ndarray, generator: np.random.Generator
-) -> np.ndarray:
+def _backward(piece: Piece, sums: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Draw cells whose bins add up to these sums, the last cell first."""
+    weights, partial, length = piece.weights, _partial_sums(piece), piece.length
     cells, width = weights.shape
-    length = partial.shape[1]
     out = np.empty((len(sums), cells), dtype=np.int64)
     left, around = sums.astype(np.int64), -np.arange(length + width - 1) % length
     for i in range(cells - 1, 0, -1):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import fft, special
 
-from pymc_private.mechanisms.tables import family_posterior, sums
+from pymc_private.mechanisms.tables import family_posterior, sum_laws, sums
 from pymc_private.mechanisms.tables.family_posterior import (
     TablePosterior,
     family_posteriors,
@@ -139,7 +139,8 @@ def test_bins_are_as_fine_as_partial_sums_allow(monkeypatch):
 
     monkeypatch.setattr(family_posterior, "draw_given_sums", draw)
     for most in (2**24, 1200, 100):
-        monkeypatch.setattr(sums, "LARGEST", most)
+        for module in (sums, sum_laws):
+            monkeypatch.setattr(module, "LARGEST", most)
         drawn = found.draw(500, np.random.default_rng(1))[:, 0] - found.prior[0]
         assert drawn.sum(axis=1).mean() == pytest.approx(58.0, abs=15.0)
     assert steps == [1, 3, 7]
@@ -220,3 +221,36 @@ def test_draws_of_several_told_rows_add_up_to_a_public_total(seed, law, monkeypa
     (off, _) = several(seed, law)
     drawn = (off.draw(500, np.random.default_rng(5)) - off.prior).sum(axis=(1, 2))
     assert abs(drawn.mean() - total) > 0.03 * total
+
+
+@pytest.mark.parametrize("spread", [np.inf, 900.0])
+def test_sums_that_others_hardly_tell_vary_as_they_should(spread, monkeypatch):
+    """Their law is several times as wide as that of cells at one tilt, which tells its middle."""
+    d, a, scale = 100, 10.0, 50.0
+    rng = np.random.default_rng(3)
+    n = rng.multinomial(25 * d, rng.dirichlet(np.full(d, a)))
+    noisy = np.round(n + rng.normal(0.0, scale, d)).astype(int)
+    told = np.array([25.0 * d]), np.array([spread**2])
+    rows = Rows((1, d), noisy[None], ("discrete_gaussian", scale, 0.0), told)
+    (found,) = settled([rows], [np.full((1, d), a)], None)
+
+    cells, tilt, most = np.arange(420), float(found.tilt[0]), 7000
+    logs = special.gammaln(cells + a) - special.gammaln(cells + 1.0) + tilt * cells
+    logs = logs - 0.5 * ((cells - noisy[:, None]) / scale) ** 2
+    law = np.ones(1)
+    for own in np.exp(logs - logs.max(axis=1, keepdims=True)):  # all digits of all sums
+        law = np.convolve(law, own / own.sum())[:most]
+    at = np.arange(len(law))
+    weight = special.gammaln(at + 1.0) - special.gammaln(at + a * d) - tilt * at
+    with np.errstate(divide="ignore"):
+        logs = np.log(law) + weight - 0.5 * ((at - 25.0 * d) / spread) ** 2
+    chance = special.softmax(logs)
+    mean = chance @ at
+    sd = np.sqrt(chance @ (at - mean) ** 2)
+
+    drawn = (found.draw(3000, rng) - found.prior).sum(axis=(1, 2))
+    assert drawn.mean() == pytest.approx(mean, abs=0.1 * sd)
+    assert drawn.std() == pytest.approx(sd, rel=0.06)
+    monkeypatch.setattr(sum_laws, "MORE", 0)
+    drawn = (found.draw(1000, rng) - found.prior).sum(axis=(1, 2))
+    assert drawn.std() < 0.93 * sd

@@ -100,7 +100,7 @@ def alike_posterior(
         Public lower bound of every count.
     """
     noise, sd = (law, scale, minimum), max(sd, LEAST_SD)
-    size = _size(tables) if total is None else total
+    size = _size(tables) if total is None else max(total, 1.0)
     told = told_sums(tables, sd)
     found = noisy_posterior(tables, law, scale, sd, total, minimum, told=told)
     apart = shrunk(found, tables, sd)

@@ -25,7 +25,7 @@ STEEP = 10.0
 """Most tilt of windows that end above their row's sum, not where noise does; times that sum."""
 STEEPEST, GENTLE = 0.75, 0.25
 """Tilts over a bin beyond which bins are to be finer; what tilts over those are to be."""
-LARGEST_FAMILY = 2.0**22
+LARGEST_FAMILY = 2.0**20
 """Most numbers in the laws of a family that finer bins are to make."""
 LEAST_SD = 0.01
 """Sums of whole numbers with less noise are known; arithmetic with its square would break down."""

@@ -18,10 +18,11 @@ LEAST_SLOPE = 1e-6
 """Of a row's function, which rises however little noisy counts tell."""
 
 
-def match_sum(laws: Cells, total: float, close: float = CLOSE) -> np.ndarray:
+def match_sum(laws: Cells, total: float, close: float = CLOSE, start: float = 0.0) -> np.ndarray:
     """Give the tilt of each row at which its mean sum is `total`, or comes as near as it can.
 
-    `close` is the last step, as a share of the largest tilt; what is left is of its square.
+    `close` is the last step, as a share of the largest tilt; what is left is of its square. The
+    search is faster from a `start` that is near.
 
     Newton steps, in every row at once, between bounds: the mean rises with the tilt.
     """
@@ -30,7 +31,7 @@ def match_sum(laws: Cells, total: float, close: float = CLOSE) -> np.ndarray:
         mean, spread, _ = _sums(laws, tilt)
         return mean - total, spread
 
-    return _roots(laws, excess, np.zeros(len(laws.low)), close)
+    return _roots(laws, excess, np.full(len(laws.low), start), close)
 
 
 Rising = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]

@@ -7,7 +7,7 @@ is known of a sum may well reach farther: then its law is put together from seve
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import fft, special
@@ -25,8 +25,8 @@ LEAST = 1e-17
 EDGE, LIKELY = 1e-8, 1e-5
 """Shares of a law of sums at one tilt down to which it is right; shares of the likeliest sum from
 which on one must be."""
-MORE = 8
-"""Most tilts besides, above and below."""
+MORE, ROUGH = 8, 1e-2
+"""Most tilts besides, above and below; how near they are found, as a share of the largest."""
 NEWTON, NEAR = 50, 1e-4
 """Steps of a search for the tilt of all sums; the share of their total that may be missing."""
 
@@ -34,26 +34,41 @@ LogWeight = Callable[[np.ndarray], np.ndarray]
 """Sums to the logarithm of their weight."""
 
 
+def _none() -> np.ndarray:
+    return np.zeros(0)
+
+
 @dataclass(frozen=True)
 class Piece:
-    """Laws of a row's cells at one tilt.
+    """Laws of a row's cells at one tilt, and of their sum.
 
     Attributes
     ----------
     tilt : float
-    weights : array, shape (cells, bins)
+    mean : float
+        Of the sum.
+    weights : array, shape (cells, width)
     length : int
-        Of the circle on which their sums do not meet; 0 if partial sums would be too many.
+        Of the circle on which their sums do not meet; 0 if partial sums would be too many, and
+        then nothing else is known.
+    bins : array
+        Sums of the numbers of bins.
+    sums : array of that shape
+        What they are in counts.
+    shares : array of that shape
+        Their probabilities as shares of the largest.
+    logs : array of that shape
+        Logarithms of what the laws without the tilt sum to there.
     """
 
     tilt: float
+    mean: float
     weights: np.ndarray
-    length: int
-
-    @property
-    def center(self) -> int:
-        """Mean of the sum of bins."""
-        return int((self.weights @ np.arange(self.weights.shape[1])).sum())
+    length: int = 0
+    bins: np.ndarray = field(default_factory=_none)
+    sums: np.ndarray = field(default_factory=_none)
+    shares: np.ndarray = field(default_factory=_none)
+    logs: np.ndarray = field(default_factory=_none)
 
 
 @dataclass(frozen=True)
@@ -91,22 +106,23 @@ def sum_law(row: Cells, tilt: float, log_weight: LogWeight) -> SumLaw:
     """
     pieces = [_piece(row, tilt)]
     if not pieces[0].length:
-        mean = row.moments(np.array([tilt]))[0].sum(keepdims=True).ravel()
+        mean = np.array([pieces[0].mean])
         return SumLaw(pieces, np.zeros(1), mean, np.ones(1), np.zeros(1, int))
-    law, right = _together(row, pieces, log_weight)
+    law, right = _together(pieces, log_weight)
     for last in (-1, 0):
         for _ in range(MORE):
             at = np.flatnonzero(right)[last]
             if law.chances[at] < LIKELY * law.chances.max():
                 break
-            farther = float(match_sum(row, float(law.sums[at]))[0])
-            if min(abs(farther - piece.tilt) for piece in pieces) < 1e-3 * row.most_tilt[0]:
+            start = pieces[law.which[at]].tilt
+            farther = float(match_sum(row, float(law.sums[at]), ROUGH, start)[0])
+            if min(abs(farther - piece.tilt) for piece in pieces) < ROUGH * row.most_tilt[0]:
                 break
-            pieces.append(_piece(row, farther))
-            if not pieces[-1].length:
-                pieces.pop()
+            more = _piece(row, farther)
+            if not more.length:
                 break
-            law, right = _together(row, pieces, log_weight)
+            pieces.append(more)
+            law, right = _together(pieces, log_weight)
     return law
 
 
@@ -145,53 +161,43 @@ def circle(variance: float, cells: int, width: int) -> int:
 
 def _piece(row: Cells, tilt: float) -> Piece:
     at = np.array([tilt])
+    means, variances, masses = row.moments(at)
     weights = row.probabilities(at)[0]
     weights = weights[:, : np.flatnonzero(weights.max(axis=0) > LEAST)[-1] + 1]
-    variance = float(row.moments(at)[1].sum()) / float(row.step[0]) ** 2
-    length = circle(variance, *weights.shape)
-    few = len(weights) > 1 and length * len(weights) <= LARGEST
-    return Piece(tilt, weights, length if few else 0)
+    cells, width = weights.shape
+    mean, step = float(means.sum()), int(row.step[0])
+    length = circle(float(variances.sum()) / step**2, cells, width)
+    if cells == 1 or length * cells > LARGEST:
+        return Piece(tilt, mean, weights)
+    product = np.prod([transform(law, length) for law in weights], axis=0)
+    law = np.maximum(fft.irfft(product, length), 0.0)
+    center = int((weights @ np.arange(width)).sum())
+    bins = np.arange(center - length // 2, center - length // 2 + length)
+    bins = bins[(bins >= 0) & (bins <= cells * (width - 1))]
+    sums = row.low[0].sum() + step * bins + 0.5 * cells * (step - 1)
+    sums = sums + weights[:, 0] @ row.shift[0]
+    law = np.where(law < ROUNDING * law.max(), 0.0, law)[bins % length]  # far weights may be huge
+    with np.errstate(divide="ignore"):
+        logs = np.log(law) + float(masses.sum()) - tilt * sums
+    return Piece(tilt, mean, weights, length, bins, sums, law / law.max(), logs)
 
 
-def _together(
-    row: Cells, pieces: Sequence[Piece], log_weight: LogWeight
-) -> tuple[SumLaw, np.ndarray]:
+def _together(pieces: Sequence[Piece], log_weight: LogWeight) -> tuple[SumLaw, np.ndarray]:
     """Put the laws at several tilts together, and say where they are right."""
-    own = [_masses(piece) for piece in pieces]
-    first = min(bins[0] for bins, _, _ in own)
-    bins = np.arange(first, max(bins[-1] for bins, _, _ in own) + 1)
+    first = min(piece.bins[0] for piece in pieces)
+    bins = np.arange(first, max(piece.bins[-1] for piece in pieces) + 1)
     share, logs = np.full(len(bins), -1.0), np.full(len(bins), -np.inf)
     sums, which = np.zeros(len(bins)), np.zeros(len(bins), int)
-    for k, (piece, (there, law, top)) in enumerate(zip(pieces, own, strict=True)):
-        here = slice(there[0] - first, there[-1] - first + 1)
-        better = law > share[here]
-        counts = _counts(row, piece, there)
-        top += float(row.moments(np.array([piece.tilt]))[2].sum())
-        with np.errstate(divide="ignore"):
-            own_logs = np.log(law) + top - piece.tilt * counts
-        for values, new in ((share, law), (logs, own_logs), (sums, counts), (which, k)):
+    for k, piece in enumerate(pieces):
+        here = slice(piece.bins[0] - first, piece.bins[-1] - first + 1)
+        better = piece.shares > share[here]
+        for values, new in (
+            (share, piece.shares), (logs, piece.logs), (sums, piece.sums), (which, k)
+        ):  # fmt: skip
             values[here] = np.where(better, new, values[here])
     seen = share >= 0.0
     bins, sums, which, share = bins[seen], sums[seen], which[seen], share[seen]
     logs = logs[seen] + log_weight(sums)
     if not np.isfinite(logs).any():  # a sum out of reach: the nearest that is not
-        logs = -np.abs(bins - pieces[0].center).astype(float)
+        logs = -np.abs(sums - pieces[0].mean)
     return SumLaw(pieces, bins, sums, special.softmax(logs), which), share >= EDGE
-
-
-def _masses(piece: Piece) -> tuple[np.ndarray, np.ndarray, float]:
-    """Sums of bins, their probabilities as shares of the largest, and its logarithm."""
-    product = np.prod([transform(law, piece.length) for law in piece.weights], axis=0)
-    law = np.maximum(fft.irfft(product, piece.length), 0.0)
-    top = law.max()
-    law = np.where(law < ROUNDING * top, 0.0, law / top)  # weights of far sums may be huge
-    start = piece.center - piece.length // 2
-    bins = np.arange(start, start + piece.length)
-    bins = bins[(bins >= 0) & (bins <= len(piece.weights) * (piece.weights.shape[1] - 1))]
-    return bins, law[bins % piece.length], float(np.log(top))
-
-
-def _counts(row: Cells, piece: Piece, bins: np.ndarray) -> np.ndarray:
-    step, cells = int(row.step[0]), len(piece.weights)
-    first = row.low[0].sum() + piece.weights[:, 0] @ row.shift[0]
-    return np.asarray(first + step * bins + 0.5 * cells * (step - 1))

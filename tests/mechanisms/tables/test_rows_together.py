@@ -132,3 +132,15 @@ def test_draws_are_counts_where_noise_is_beyond_all_sense():
     }
     for found in alike_posterior(tables, "discrete_gaussian", scale, scale, None).values():
         assert (found.draw(20, np.random.default_rng(1)) > 0.0).all()
+
+
+@pytest.mark.parametrize("law", ["discrete_gaussian", "laplace"])
+def test_a_public_total_of_nobody_leaves_the_prior(law):
+    rng = np.random.default_rng(0)
+    noisy = {
+        "c": NoisyTable(np.round(rng.normal(0.0, 5.0, 3)).astype(int), ("c",)),
+        "x": NoisyTable(np.round(rng.normal(0.0, 5.0, (3, 4))).astype(int), ("c", "x")),
+    }
+    found = alike_posterior(noisy, law, 5.0, 5.0, 0.0)
+    assert found["x"].mean() == pytest.approx(np.full((3, 4), 0.25), abs=0.1)
+    assert (found["x"].draw(20, rng) > 0.0).all()

@@ -23,9 +23,10 @@ LAST_BIN = 200.0
 """Least tilt over a bin: from there on nothing is left of any but the first."""
 STEEP = 10.0
 """Most tilt of windows that end above their row's sum, not where noise does; times that sum."""
-STEEPEST, GENTLE = 0.75, 0.25
-"""Tilts over a bin beyond which bins are to be finer; what tilts over those are to be."""
-LARGEST_FAMILY = 2.0**20
+STEEPEST, GENTLE, FINEST = 0.75, 0.25, 64.0
+"""Tilts over a bin beyond which bins are to be finer; what tilts over those are to be; how many
+bins of a scale are worth it."""
+LARGEST_FAMILY = 2.0**16
 """Most numbers in the laws of a family that finer bins are to make."""
 LEAST_SD = 0.01
 """Sums of whole numbers with less noise are known; arithmetic with its square would break down."""
@@ -252,12 +253,13 @@ def pressed(laws: Cells, tilt: np.ndarray) -> np.ndarray:
 
 
 def gentle_steps(laws: Cells, tilt: np.ndarray) -> np.ndarray:
-    """Steps in which tilts are gentle; infinite for rows whose own are so, or of one count.
+    """Steps in which tilts are gentle; infinite for rows whose own are so, or as fine as is worth.
 
     Over bins that are steeper, means are those of what their middles hold, and leap with the tilt.
     """
-    steep = (np.abs(tilt) * laws.step > STEEPEST) & (laws.step > 1)
-    return np.where(steep, GENTLE / np.maximum(np.abs(tilt), 1e-300), np.inf)
+    wanted = np.maximum(GENTLE / np.maximum(np.abs(tilt), 1e-300), laws.scale / FINEST)
+    steep = (np.abs(tilt) * laws.step > STEEPEST) & (laws.step > np.ceil(wanted))
+    return np.where(steep, wanted, np.inf)
 
 
 def likely_most(center: np.ndarray, variance: np.ndarray) -> np.ndarray | None:

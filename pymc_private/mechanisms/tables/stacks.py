@@ -16,7 +16,7 @@ from pymc_private.mechanisms.tables.layout import Layout, Observed, gentle_steps
 
 Found = TypeVar("Found")
 
-ROUNDS = 3
+ROUNDS = 2
 """Most times that bins are made finer."""
 
 ROOM = 6

@@ -161,14 +161,18 @@ def test_steep_tilts_have_fine_bins(seed, monkeypatch):
 
 
 def test_finer_bins_do_not_fill_the_memory(monkeypatch):
-    steep = noise_cells(Observed(np.array([[40, 10**5]]), (GAUSSIAN, 10.0**4, 0.0)))
-    asked = gentle_steps(steep, np.array([-20.0]))
-    assert asked == pytest.approx([0.25 / 20.0])
-    assert np.isinf(gentle_steps(steep, np.array([-1e-5]))).all()
-    observed = Observed(np.array([[40, 10**5]]), (GAUSSIAN, 10.0**4, 0.0)).finer(asked)
-    assert observed.finer(np.array([np.inf])).most_step == pytest.approx(asked)
-    assert noise_cells(observed).step[0] == 1
-    monkeypatch.setattr(layout, "LARGEST_FAMILY", 1e4)
-    fine = noise_cells(observed)
-    assert 1 < fine.step[0] < steep.step[0]
-    assert fine.logs.size <= 1.1e4
+    plain = Observed(np.array([[40, 10**5]]), (GAUSSIAN, 10.0**4, 0.0))
+    laws = noise_cells(plain)
+    assert np.isinf(gentle_steps(laws, np.array([-1e-5]))).all()
+    assert gentle_steps(laws, np.array([-1e-3])) == pytest.approx([250.0])
+    asked = gentle_steps(laws, np.array([-20.0]))
+    assert asked == pytest.approx([10.0**4 / layout.FINEST])  # finer ones tell no more
+    finer = plain.finer(asked).finer(np.array([np.inf]))
+    assert finer.most_step == pytest.approx(asked)
+    fine = noise_cells(finer)
+    assert fine.step[0] == np.ceil(asked[0])
+    assert np.isinf(gentle_steps(fine, np.array([-20.0]))).all()
+    monkeypatch.setattr(layout, "LARGEST_FAMILY", 1e3)
+    fewer = noise_cells(finer)
+    assert fine.step[0] < fewer.step[0] < laws.step[0]
+    assert fewer.logs.size <= 1.1e3

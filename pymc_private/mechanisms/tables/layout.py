@@ -201,8 +201,9 @@ class Layout:
         first = (low - noisy + 0.5 * (step[:, None] - 1)) / scale[:, None]
         away = first[..., None] + (step / scale)[:, None, None] * np.arange(width)
         noise = log_noise(self.law, away)
-        for row in np.flatnonzero(self.bins[rows] < width):  # beyond its own window it has no bins
-            noise[row, :, self.bins[rows[row]] :] = -np.inf
+        for row, own in enumerate(self.bins[rows].tolist()):  # none beyond its own window
+            if own < width:
+                noise[row, :, own:] = -np.inf
         cut = (low > self.least[rows, None]).any(axis=1)
         open_ = np.minimum(LEAST_TILT, -60.0 / scale)
         open_ = np.where(step > 1, np.maximum(open_, -LAST_BIN / step), open_)

@@ -116,9 +116,10 @@ def solve(
             each = tilt.reshape(-1, len(stack.laws.low))
             if near:
                 at_end = np.any([pressed(stack.laws, one_tilt) for one_tilt in each], axis=0)
-                again += [i for i, rows in stack.apart(at_end) if rows.any()]
-            if finer and not last:
-                for i, step in stack.apart(gentle_steps(stack.laws, tilt)):
+                again += [i for i, rows in stack.apart(at_end) if at_end.any() and rows.any()]
+            steps = gentle_steps(stack.laws, tilt) if finer and not last else None
+            if steps is not None and np.isfinite(steps).any():
+                for i, step in stack.apart(steps):
                     if np.isfinite(step).any():
                         asked[i] = asked[i].finer(step)
                         again.append(i)

@@ -133,11 +133,11 @@ class TablePosterior:
         pull = 0.0 if self.sizes is None else sum_pull(self.sizes, mean)
         # Some are at ends, so the middle one.
         tau = float(np.median(self.tilt + pull - (self.center - mean) / self.variance))
-        rows = [
+        rows = (
             sum_law(laws.row(k), float(own), self._log_weights(start, tau)(k))
             for start, laws, tilt in self._pieces()
             for k, own in enumerate(tilt)
-        ]
+        )
         return tau + match_sums(rows, self.total)
 
 

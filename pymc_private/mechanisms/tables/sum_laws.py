@@ -6,7 +6,7 @@ is known of a sum may well reach farther: then its law is put together from seve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -126,10 +126,12 @@ def sum_law(row: Cells, tilt: float, log_weight: LogWeight) -> SumLaw:
     return law
 
 
-def match_sums(rows: Sequence[SumLaw], total: float) -> float:
+def match_sums(rows: Iterable[SumLaw], total: float) -> float:
     """Give the tilt of all rows' sums at which their means add up to `total`, or come near."""
-    kept = [law.chances > 0.0 for law in rows]
-    known = [(law.sums[k], np.log(law.chances[k])) for law, k in zip(rows, kept, strict=True)]
+    known = []
+    for law in rows:  # of a row no more is kept than this
+        likely = law.chances > 0.0
+        known.append((law.sums[likely], np.log(law.chances[likely])))
     tilt, best = 0.0, (np.inf, 0.0)
     for _ in range(NEWTON):
         mean = spread = 0.0

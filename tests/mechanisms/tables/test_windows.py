@@ -176,3 +176,20 @@ def test_finer_bins_do_not_fill_the_memory(monkeypatch):
     fewer = noise_cells(finer)
     assert fine.step[0] < fewer.step[0] < laws.step[0]
     assert fewer.logs.size <= 1.1e3
+
+
+def test_finer_bins_end_where_their_rows_did():
+    """Rows of one family have steps, and so numbers of bins, of their own."""
+    observed = Observed(
+        np.array([[4000, 7000], [30, -20]]), (GAUSSIAN, 200.0, 0.0), most=np.array([12000.0, 40.0])
+    )
+    laws = noise_cells(observed).with_prior(0.5)
+    finer = laws.finer(4)
+    assert laws.step[0] != laws.step[1]
+    for row in range(2):
+        ends = [
+            (own.low[row] + own.step[row] * np.isfinite(own.logs[row]).sum(axis=-1)).max()
+            for own in (laws, finer)
+        ]
+        assert ends[0] <= ends[1] < ends[0] + laws.step[row]
+    assert finer.width == max(np.isfinite(finer.logs).sum(axis=-1).max(axis=-1))

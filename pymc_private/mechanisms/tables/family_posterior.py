@@ -6,7 +6,7 @@ Families of one data set are solved together (`stacks`), each as it would be by 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -25,8 +25,9 @@ from pymc_private.mechanisms.tables.stacks import Stack, solve
 from pymc_private.mechanisms.tables.sum_laws import match_sums, sum_law
 from pymc_private.mechanisms.tables.sums import LogWeights, draw_given_sums, sums_fit
 
-FINER = 4
-"""Times finer bins of draws are: within a bin, a draw knows nothing of its row's sum."""
+FINER, WITHIN = 4, 8.0
+"""Times finer bins of draws are: within a bin, a draw knows nothing of its row's sum. If that is
+less than so many bins they are finer still, where that makes no more than `AT_ONCE` numbers."""
 AT_ONCE = 2**22
 """Numbers in the laws of rows that are drawn at once."""
 
@@ -90,11 +91,14 @@ class TablePosterior:
     def _pieces(self) -> Iterator[tuple[int, Cells, np.ndarray]]:
         """Some rows after others: the first of them, their laws on bins to draw in, and tilts."""
         rows, d, width = self.laws.logs.shape
-        some = max(1, AT_ONCE // (FINER * d * width))
+        sums = np.maximum(self.counts().reshape(rows, -1).sum(axis=1), 1.0)
+        wanted = np.ceil((WITHIN * self.laws.step / sums).max())
+        most = max(FINER, int(min(wanted, AT_ONCE / (rows * d * width))))
+        some = max(1, AT_ONCE // (most * d * width))
         for start in range(0, rows, some):
             part = slice(start, start + some)
             laws, tilt = self.laws.of(part, d, width), self.tilt[part]
-            times = next((n for n in (FINER, FINER // 2) if sums_fit(laws, tilt, n)), 1)
+            times = next((n for n in (most, FINER, FINER // 2) if sums_fit(laws, tilt, n)), 1)
             yield start, laws.finer(times), tilt
 
     def _shaped(self, counts: np.ndarray) -> np.ndarray:
@@ -207,7 +211,8 @@ def _alone(families: Sequence[Laid], total: float | None) -> list[TablePosterior
             # Of few laws every cell's is made here, and its mean where it is asked for.
             laws = stack.family(k)
             if few[i]:
-                laws = noise_cells(rows.flat(prior, total), near).with_prior(prior)
+                flat = replace(rows.flat(prior, total), grid=stack.grids[k])
+                laws = noise_cells(flat, near).with_prior(prior)
             return TablePosterior(
                 rows.shape, laws, tilt[stack.rows(k)], *known, rows.shaped(prior),
                 means=None if few[i] else mean,
@@ -215,7 +220,7 @@ def _alone(families: Sequence[Laid], total: float | None) -> list[TablePosterior
 
         return tilt, ((i, own(k, i, mean)) for k, (i, mean) in enumerate(stack.apart(means)))
 
-    return solve(asked, one)
+    return solve(asked, one, finer=True)
 
 
 def _bound(families: Sequence[Laid], total: float | None) -> list[TablePosterior]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from pymc_private.mechanisms.tables.cells import Cells, log_noise
+from pymc_private.mechanisms.tables.grids import STEEPEST, Grid
 from pymc_private.privacy.noisy_counts import GAUSSIAN, LAPLACE, LEAST_SCALE
 
 FINE = 12.0
@@ -23,15 +24,13 @@ LAST_BIN = 200.0
 """Least tilt over a bin: from there on nothing is left of any but the first."""
 STEEP = 10.0
 """Most tilt of windows that end above their row's sum, not where noise does; times that sum."""
-STEEPEST, GENTLE, FINEST = 0.75, 0.25, 64.0
-"""Tilts over a bin beyond which bins are to be finer; what tilts over those are to be; how many
-bins of a scale are worth it."""
-LARGEST_FAMILY = 2.0**16
-"""Most numbers in the laws of a family that finer bins are to make."""
 LEAST_SD = 0.01
 """Sums of whole numbers with less noise are known; arithmetic with its square would break down."""
 WIDE = 512
 """Bins of a cell at most, so that small counts are still told apart where noise is large."""
+WIDEST, LARGEST_FAMILY = 2048.0, 2.0**18
+"""Bins of a cell at most where tilts are steep, and numbers in the laws of a family; more of these
+where `WIDE` allows it."""
 LARGEST = 2.0**62
 """Counts beyond are no integers of 64 bits."""
 
@@ -81,8 +80,10 @@ class Observed:
         Prior parameter of each cell, if some are above 1.
     bins : float
         Least bins of a large scale.
-    most_step : array, shape (rows,), or None
-        Most counts in a bin, if tilts are known to want fewer.
+    steepest : float
+        Tilt over a bin beyond which it is to be finer.
+    grid : Grid or None
+        What tilts want, if they are known and steep.
     """
 
     noisy: np.ndarray
@@ -92,7 +93,8 @@ class Observed:
     times: np.ndarray | None = None
     prior: np.ndarray | None = None
     bins: float = BINS
-    most_step: np.ndarray | None = None
+    steepest: float = STEEPEST
+    grid: Grid | None = None
 
     @classmethod
     def distinct(
@@ -101,11 +103,6 @@ class Observed:
         """Take each noisy count there is once: cells of one count have one law."""
         values, times = np.unique(noisy, return_counts=True)
         return cls(values[None], noise, total, times=times[None], bins=bins)
-
-    def finer(self, step: np.ndarray) -> Observed:
-        """Ask for bins of no more counts than `step`, shape (rows,)."""
-        before = np.inf if self.most_step is None else self.most_step
-        return replace(self, most_step=np.minimum(before, step))
 
     @cached_property
     def sharing(self) -> np.ndarray:
@@ -157,7 +154,10 @@ class Layout:
             self.times[start:stop, :d] = 1 if family.times is None else family.times
         self.least = np.ceil(every([f.noise[2] for f in families])).astype(np.int64)
         room = np.concatenate([f.room for f in families])
+        grids = [f.grid or Grid.unknown(len(f.noisy)) for f in families]
         self.low, high = self._windows(self.least[:, None], room[:, None])
+        most = np.concatenate([grid.most for grid in grids])[:, None]
+        high = np.maximum(np.minimum(high, most), self.low + 1)
         steep = np.where(self._ends_with(room), STEEP / np.maximum(room, 1.0), 0.0)
         self.most_tilt = np.maximum(self.window.most / self.scale, steep)
         reach = (high - self.low).max(axis=1)
@@ -167,11 +167,10 @@ class Layout:
         sharing = np.concatenate([f.sharing for f in families])
         finest = self.scale / every([f.bins for f in families])
         self.step = _steps(self.scale, finest, reach, sharing, room)
-        for family, start, stop in zip(families, self.starts, self.starts[1:], strict=False):
-            if family.most_step is not None:
-                least = reach[start:stop] * self.times[start:stop].size / LARGEST_FAMILY
-                own = np.ceil(np.maximum(family.most_step, least))
-                self.step[start:stop] = np.minimum(self.step[start:stop], own)
+        wanted = np.concatenate([grid.step for grid in grids])
+        most_bins = np.repeat(np.clip(LARGEST_FAMILY / (rows * self.sizes), WIDE, WIDEST), rows)
+        own = np.ceil(np.minimum(np.maximum(wanted, reach / most_bins), self.step))
+        self.step = own.astype(np.int64)
         self.bins = np.ceil(reach / self.step).astype(np.int64) + 1
         self.widths = np.maximum.reduceat(self.bins, self.starts[:-1])
 
@@ -253,19 +252,9 @@ def pressed(laws: Cells, tilt: np.ndarray) -> np.ndarray:
     return np.asarray(open_ & (tilt >= high) | cut & (tilt <= low))
 
 
-def gentle_steps(laws: Cells, tilt: np.ndarray) -> np.ndarray:
-    """Steps in which tilts are gentle; infinite for rows whose own are so, or as fine as is worth.
-
-    Over bins that are steeper, means are those of what their middles hold, and leap with the tilt.
-    """
-    wanted = np.maximum(GENTLE / np.maximum(np.abs(tilt), 1e-300), laws.scale / FINEST)
-    steep = (np.abs(tilt) * laws.step > STEEPEST) & (laws.step > np.ceil(wanted))
-    return np.where(steep, wanted, np.inf)
-
-
 def likely_most(center: np.ndarray, variance: np.ndarray) -> np.ndarray | None:
     """What sums hardly exceed, where others tell every one of them."""
-    if not np.isfinite(variance).all() or len(center) == 1:
+    if not np.isfinite(variance).all():
         return None
     return np.asarray(np.maximum(center, 0.0) + 4.0 * np.sqrt(variance) + 1.0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
@@ -16,6 +17,8 @@ GRAIN = 32.0
 """Noisy counts are told apart by this share of the noise's scale."""
 COARSE = 2.0
 """Bins of a scale."""
+MISSED = 0.1
+"""What a log probability may miss."""
 
 
 def prior_means(
@@ -37,22 +40,65 @@ def prior_means(
         return [1.0] * len(families)
     if len(priors) == 1:
         return [priors[0]] * len(families)
+    asked = [_distinct(*rows, total) for rows in families]
+    found = _together(asked, total, priors)
+    crude = [(i, k) for i, each in enumerate(found) for k in np.flatnonzero(each.crude).tolist()]
+    for (i, k), score in zip(crude, _apart(asked, crude, total, priors), strict=True):
+        found[i].scores[k] = score
+    # More digits would say nothing.
+    return [float(f"{special.softmax(each.scores) @ np.array(priors):.2g}") for each in found]
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """Of one family, log probabilities of its noisy counts under each prior.
+
+    Where bins are too wide for the tilt, `crude` says so: over a bin of s counts a tilt t is taken
+    for that of its middle, which leaves (s t)^2 / 24 out of the logarithm of each cell's mass.
+    """
+
+    scores: np.ndarray
+    crude: np.ndarray
+
+
+def _together(families: Sequence[Observed], total: float, priors: Sequence[float]) -> list[_Scores]:
+    """Score all priors on one grid for each family."""
     each = np.array(priors)
 
-    def one(stack: Stack, near: bool) -> tuple[np.ndarray, Iterator[tuple[int, float]]]:
+    def one(stack: Stack, near: bool) -> tuple[np.ndarray, Iterator[tuple[int, _Scores]]]:
         laws, count = stack.laws.with_each(priors), len(stack.members)
         tilt = match_sum(laws, total, 1e-2)  # where it is right, the evidence is level in it
-        scores = log_evidence(laws, tilt, total, np.repeat(each, count))
-        weights = special.softmax(scores.reshape(len(each), count), axis=0)
-        # More digits would say nothing.
-        means = (float(f"{mean:.2g}") for mean in each @ weights)
-        return tilt, zip(stack.members, means, strict=True)
+        scores = log_evidence(laws, tilt, total, np.repeat(each, count)).reshape(-1, count)
+        over = np.abs(tilt).reshape(-1, count) * stack.laws.step
+        limits = np.array([families[i].steepest for i in stack.members])
+        crude = (over > limits) & (stack.laws.step > 1)
+        own = [_Scores(scores[:, k].copy(), crude[:, k]) for k in range(count)]
+        return tilt, zip(stack.members, own, strict=True)
 
-    return solve([_distinct(*rows, total) for rows in families], one, len(priors))
+    return solve(families, one, len(priors))
+
+
+def _apart(
+    families: Sequence[Observed],
+    pairs: Sequence[tuple[int, int]],
+    total: float,
+    priors: Sequence[float],
+) -> list[float]:
+    """Score some families under some priors, each pair on bins that are right for its tilt."""
+
+    def one(stack: Stack, near: bool) -> tuple[np.ndarray, Iterator[tuple[int, float]]]:
+        own = [priors[k] for _, k in pairs]
+        laws = stack.with_priors(own).laws
+        tilt = match_sum(laws, total, 1e-2)
+        scores = log_evidence(laws, tilt, total, np.array([own[m] for m in stack.members]))
+        return tilt, zip(stack.members, scores.tolist(), strict=True)
+
+    return solve([families[i] for i, _ in pairs], one, finer=True)
 
 
 def _distinct(noisy: np.ndarray, noise: tuple[str, float, float], total: float) -> Observed:
     """The distinct noisy counts; finer differences weigh the same under every prior."""
     grain = max(1, int(noise[1] / GRAIN))
     near = (np.round(noisy / grain) * grain).astype(np.int64)
-    return Observed.distinct(near, noise, total, COARSE)
+    steepest = float(np.sqrt(24.0 * MISSED / noisy.size))
+    return replace(Observed.distinct(near, noise, total, COARSE), steepest=steepest)

@@ -12,7 +12,8 @@ from typing import TypeVar
 import numpy as np
 
 from pymc_private.mechanisms.tables.cells import Cells
-from pymc_private.mechanisms.tables.layout import Layout, Observed, gentle_steps, pressed
+from pymc_private.mechanisms.tables.grids import Grid, better_grid, steep
+from pymc_private.mechanisms.tables.layout import Layout, Observed, pressed
 
 Found = TypeVar("Found")
 
@@ -39,12 +40,15 @@ class Stack:
         First row of each, and the number of rows.
     shapes : sequence of tuple of int
         Columns and bins of each.
+    grids : sequence of Grid or None
+        What was asked of each.
     """
 
     members: tuple[int, ...]
     laws: Cells
     starts: np.ndarray
     shapes: Sequence[tuple[int, int]]
+    grids: Sequence[Grid | None] = (None,)
 
     @classmethod
     def alone(cls, laws: Cells) -> Stack:
@@ -117,14 +121,32 @@ def solve(
             if near:
                 at_end = np.any([pressed(stack.laws, one_tilt) for one_tilt in each], axis=0)
                 again += [i for i, rows in stack.apart(at_end) if at_end.any() and rows.any()]
-            steps = gentle_steps(stack.laws, tilt) if finer and not last else None
-            if steps is not None and np.isfinite(steps).any():
-                for i, step in stack.apart(steps):
-                    if np.isfinite(step).any():
-                        asked[i] = asked[i].finer(step)
-                        again.append(i)
+            if finer and not last:
+                for i, better in _better(stack, asked, tilt):
+                    asked[i] = better
+                    again.append(i)
         left, near = list(dict.fromkeys(again)), False
     return [found[i] for i in range(len(families))]
+
+
+def _better(
+    stack: Stack, asked: Sequence[Observed], tilt: np.ndarray
+) -> Iterator[tuple[int, Observed]]:
+    """Families whose tilts want other grids than they have, and would get them."""
+    steepest = min(asked[i].steepest for i in stack.members)
+    if (
+        not any(asked[i].grid for i in stack.members)
+        and not steep(stack.laws, tilt, steepest).any()
+    ):
+        return
+    for k, (i, own) in enumerate(stack.apart(tilt)):
+        laws, known = stack.family(k), asked[i].grid or Grid.unknown(len(own))
+        grid = better_grid(laws, own, asked[i].room, known, asked[i].steepest)
+        if grid is not None:
+            better = replace(asked[i], grid=grid)
+            wider = (grid.most > known.most).any()
+            if wider or (Layout([better]).step < laws.step).any():
+                yield i, better
 
 
 def stacks(families: Sequence[Observed], times: int = 1, near: bool = False) -> Iterator[Stack]:
@@ -143,7 +165,9 @@ def stacks(families: Sequence[Observed], times: int = 1, near: bool = False) -> 
         for group in _groups(layout, times):
             starts = np.cumsum([0, *(len(families[kind[k]].noisy) for k in group)])
             shapes = [(int(layout.sizes[k]), int(layout.widths[k])) for k in group]
-            yield Stack(tuple(kind[k] for k in group), layout.laws(group), starts, shapes)
+            members = tuple(kind[k] for k in group)
+            grids = [families[i].grid for i in members]
+            yield Stack(members, layout.laws(group), starts, shapes, grids)
 
 
 def _kinds(families: Sequence[Observed]) -> list[list[int]]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pymc_private.mechanisms.tables import layout, matching, stacks
+from pymc_private.mechanisms.tables import layout, matching
 from pymc_private.mechanisms.tables.family_posterior import family_posteriors, settled
 from pymc_private.mechanisms.tables.layout import (
     NEAR,
     Observed,
     cells,
-    gentle_steps,
     noise_cells,
     pressed,
 )
@@ -136,46 +135,6 @@ def test_records_that_nothing_tells_are_no_more_than_there_are(monkeypatch, at_o
     (found,) = settled([rows], [prior], 700.0)
     assert found.counts().sum() == pytest.approx(700.0, rel=0.25)
     assert found.mean() == pytest.approx(np.full((10, 10), 0.1), abs=0.02)
-
-
-def peaked(seed: int) -> np.ndarray:
-    """Sums of three rows near rows that are known, under noise that leaves their sums open."""
-    rng = np.random.default_rng(seed)
-    a = 19.0 * rng.dirichlet(np.full(6, 0.7), 3) + 0.01
-    n = np.stack([rng.multinomial(k, p / p.sum()) for k, p in zip((700, 40, 60), a, strict=True)])
-    noisy = np.round(n + rng.normal(0.0, 43.5, n.shape)).astype(int)
-    told = np.round(n.sum(axis=1) + rng.normal(0.0, 118.0, 3)), np.full(3, 118.0**2)
-    (found,) = settled([Rows((3, 6), noisy, (GAUSSIAN, 43.5, 0.0), told)], [a], 800.0)
-    return found.counts().sum(axis=1)
-
-
-@pytest.mark.parametrize("seed", [0, 4])
-def test_steep_tilts_have_fine_bins(seed, monkeypatch):
-    """Over bins that a tilt falls by e or more, three rows would be 679, 51 and 70."""
-    found = peaked(seed)
-    with monkeypatch.context() as every:
-        every.setattr(layout, "FINE", 1e9)
-        assert found == pytest.approx(peaked(seed), rel=0.02)
-    monkeypatch.setattr(stacks, "ROUNDS", 0)
-    assert np.abs(peaked(seed) / found - 1.0).max() > 0.25
-
-
-def test_finer_bins_do_not_fill_the_memory(monkeypatch):
-    plain = Observed(np.array([[40, 10**5]]), (GAUSSIAN, 10.0**4, 0.0))
-    laws = noise_cells(plain)
-    assert np.isinf(gentle_steps(laws, np.array([-1e-5]))).all()
-    assert gentle_steps(laws, np.array([-1e-3])) == pytest.approx([250.0])
-    asked = gentle_steps(laws, np.array([-20.0]))
-    assert asked == pytest.approx([10.0**4 / layout.FINEST])  # finer ones tell no more
-    finer = plain.finer(asked).finer(np.array([np.inf]))
-    assert finer.most_step == pytest.approx(asked)
-    fine = noise_cells(finer)
-    assert fine.step[0] == np.ceil(asked[0])
-    assert np.isinf(gentle_steps(fine, np.array([-20.0]))).all()
-    monkeypatch.setattr(layout, "LARGEST_FAMILY", 1e3)
-    fewer = noise_cells(finer)
-    assert fine.step[0] < fewer.step[0] < laws.step[0]
-    assert fewer.logs.size <= 1.1e3
 
 
 def test_finer_bins_end_where_their_rows_did():

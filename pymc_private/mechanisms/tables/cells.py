@@ -134,7 +134,7 @@ class Cells:
     def _with_first_bins(self, rule: Rule = first_bins) -> Cells:
         """Put first bins near 0 right, in place: their weights and where they are."""
         a = np.broadcast_to(self.prior, self.low.shape)
-        near = self.steep & ((a <= PEAKED) | (rule is first_masses))
+        near = self.steep & (a <= PEAKED)
         if not near.any():
             return self
         rows = np.nonzero(near)[0]

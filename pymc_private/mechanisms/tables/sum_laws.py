@@ -28,7 +28,7 @@ which on one must be."""
 MORE, ROUGH = 8, 1e-2
 """Most tilts besides, above and below; how near they are found, as a share of the largest."""
 NEWTON, NEAR = 50, 1e-4
-"""Steps of a search for the tilt of all sums; the share of their total that may be missing."""
+"""Steps of a search for the tilt of all sums; the share of their total that may well be missing."""
 
 LogWeight = Callable[[np.ndarray], np.ndarray]
 """Sums to the logarithm of their weight."""
@@ -84,7 +84,7 @@ class SumLaw:
         What they are in counts.
     chances : array of that shape
     which : array of int, of that shape
-        The piece whose mean is next.
+        The piece of which the largest share is there.
     """
 
     pieces: Sequence[Piece]

@@ -223,27 +223,36 @@ def test_draws_of_several_told_rows_add_up_to_a_public_total(seed, law, monkeypa
     assert abs(drawn.mean() - total) > 0.03 * total
 
 
-@pytest.mark.parametrize("spread", [np.inf, 900.0])
-def test_sums_that_others_hardly_tell_vary_as_they_should(spread, monkeypatch):
+@pytest.mark.parametrize(
+    ("cells", "a", "scale", "center", "spread"),
+    [
+        (100, 10.0, 50.0, 2500.0, np.inf),
+        (100, 10.0, 50.0, 2500.0, 900.0),
+        (30, 40.0, 500.0, 100.0, 3000.0),
+    ],
+)
+def test_sums_that_others_hardly_tell_vary_as_they_should(
+    cells, a, scale, center, spread, monkeypatch
+):
     """Their law is several times as wide as that of cells at one tilt, which tells its middle."""
-    d, a, scale = 100, 10.0, 50.0
     rng = np.random.default_rng(3)
-    n = rng.multinomial(25 * d, rng.dirichlet(np.full(d, a)))
-    noisy = np.round(n + rng.normal(0.0, scale, d)).astype(int)
-    told = np.array([25.0 * d]), np.array([spread**2])
-    rows = Rows((1, d), noisy[None], ("discrete_gaussian", scale, 0.0), told)
-    (found,) = settled([rows], [np.full((1, d), a)], None)
+    n = rng.multinomial(25 * cells, rng.dirichlet(np.full(cells, a)))
+    noisy = np.round(n + rng.normal(0.0, scale, cells)).astype(int)
+    told = np.array([center]), np.array([spread**2])
+    rows = Rows((1, cells), noisy[None], ("discrete_gaussian", scale, 0.0), told)
+    (found,) = settled([rows], [np.full((1, cells), a)], None)
 
-    cells, tilt, most = np.arange(420), float(found.tilt[0]), 7000
-    logs = special.gammaln(cells + a) - special.gammaln(cells + 1.0) + tilt * cells
-    logs = logs - 0.5 * ((cells - noisy[:, None]) / scale) ** 2
+    tilt, most = float(found.tilt[0]), 11000
+    counts = np.arange(1500)
+    logs = special.gammaln(counts + a) - special.gammaln(counts + 1.0) + tilt * counts
+    logs = logs - 0.5 * ((counts - noisy[:, None]) / scale) ** 2
     law = np.ones(1)
     for own in np.exp(logs - logs.max(axis=1, keepdims=True)):  # all digits of all sums
         law = np.convolve(law, own / own.sum())[:most]
     at = np.arange(len(law))
-    weight = special.gammaln(at + 1.0) - special.gammaln(at + a * d) - tilt * at
+    weight = special.gammaln(at + 1.0) - special.gammaln(at + a * cells) - tilt * at
     with np.errstate(divide="ignore"):
-        logs = np.log(law) + weight - 0.5 * ((at - 25.0 * d) / spread) ** 2
+        logs = np.log(law) + weight - 0.5 * ((at - center) / spread) ** 2
     chance = special.softmax(logs)
     mean = chance @ at
     sd = np.sqrt(chance @ (at - mean) ** 2)
@@ -251,6 +260,8 @@ def test_sums_that_others_hardly_tell_vary_as_they_should(spread, monkeypatch):
     drawn = (found.draw(3000, rng) - found.prior).sum(axis=(1, 2))
     assert drawn.mean() == pytest.approx(mean, abs=0.1 * sd)
     assert drawn.std() == pytest.approx(sd, rel=0.06)
+    tails = np.interp([0.01, 0.99], np.cumsum(chance), at)
+    assert np.quantile(drawn, [0.01, 0.99]) == pytest.approx(tails, abs=0.2 * sd)
     monkeypatch.setattr(sum_laws, "MORE", 0)
     drawn = (found.draw(1000, rng) - found.prior).sum(axis=(1, 2))
     assert drawn.std() < 0.93 * sd

@@ -114,6 +114,20 @@ def test_finer_bins_hold_the_same_laws():
     assert single.finer(4) is single
 
 
+@pytest.mark.parametrize("tilt", [-0.3, -0.1, 0.0])
+def test_peaked_priors_are_those_of_single_counts(tilt, monkeypatch):
+    """On bins to draw in, at tilts up to those that better grids leave."""
+    given = np.array([[-90, 20, 60, 700]]), GAUSSIAN, 280.0, 4.0, 0.0, 900.0
+    laws = cells(*given).finer(4)
+    assert laws.step[0] > 8
+    monkeypatch.setattr(layout, "FINE", 1e9)
+    at = np.array([tilt / laws.step[0]])
+    means, variances, _ = laws.moments(at)
+    expected, spread, _ = cells(*given).moments(at)
+    assert means == pytest.approx(expected, rel=1e-3)
+    assert variances == pytest.approx(spread, rel=0.03)
+
+
 @pytest.mark.parametrize("at_once", [True, False])
 def test_records_that_nothing_tells_are_no_more_than_there_are(monkeypatch, at_once):
     """Sums of rows leap from 70 records to 70 000: neither noise nor other tables tell them."""

@@ -16,7 +16,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Alloc, Join, MakeVector, ScalarFromTensor, Split, TensorFromScalar
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
-from pytensor.tensor.math import Sum
+from pytensor.tensor.math import Dot, Sum
 from pytensor.tensor.shape import Reshape, SpecifyShape
 
 from pymc_private.analysis.expand import SUMMED
@@ -63,9 +63,18 @@ def addends(variable: Variable, reads: Reads, concrete: Concrete) -> list[Variab
             return None
         inner = addends(node.inputs[0], reads, concrete)
         return None if inner is None else [op(part, *node.inputs[1:]) for part in inner]
+    if isinstance(op, Dot):
+        return [inner_products(*node.inputs)]
     if isinstance(op, Elemwise):
         return _of_elementwise(node, reads, concrete)
     return None
+
+
+def inner_products(x: Variable, y: Variable) -> Variable:
+    """The products that an inner product adds up."""
+    left = x if y.type.ndim == 1 else pt.expand_dims(x, x.type.ndim)
+    right = y if x.type.ndim == 1 else pt.expand_dims(y, 0)
+    return left * right
 
 
 def _of_elementwise(node: Apply, reads: Reads, concrete: Concrete) -> list[Variable] | None:

@@ -11,7 +11,8 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis.own_names import own_name
 from pymc_private.errors import Unsupported
-from pymc_private.models.coupling.pinning import public_data
+from pymc_private.models.coupling.pinning import is_row_wise, public_data
+from pymc_private.models.record_terms import in_sequence
 from pymc_private.models.records import RecordGraph
 from pymc_private.models.single_record import single_record
 from pymc_private.models.sources import Source
@@ -30,14 +31,7 @@ def refuse_sequences(graph: RecordGraph) -> None:
         every later record would have another place.
     """
     if graph.windows:
-        raise Unsupported(
-            "a record cannot be added to a sequence or removed from it without changing what the "
-            "records around it are read with",
-            got=f"neighbors='add_remove' with {', '.join(sorted({w.name for w in graph.windows}))}",
-            allowed="add/remove where every factor row reads one record",
-            do="use neighbors='substitute' (the length is public), or let a whole sequence be one "
-            "record (records='person', with time on another axis)",
-        )
+        raise in_sequence({window.name for window in graph.windows})
 
 
 def refuse_in_sequences(graph: RecordGraph, what: str) -> None:
@@ -104,7 +98,7 @@ def refuse_counted(
     arrays += [v.data for v in ancestors(outs) if isinstance(v, Constant) and np.ndim(v.data) > 0]
     counted = any(n in np.shape(array) for array in arrays)
     counted = counted or not set(lengths).isdisjoint(ancestors(outs))
-    counted = counted or _reads_length(graph, sources)
+    counted = counted or _reads_length(graph, sources) or not _has_room(graph, sources, n, shapes)
     if graph.pinned or counted or single_record(graph, sources, n, shapes) is None:
         raise Unsupported(
             "add/remove protects the number of records, but something public counts them",
@@ -113,6 +107,17 @@ def refuse_counted(
             allowed="models whose records are private in all their entries",
             do="declare domains instead of public=, or use neighbors='substitute'",
         )
+
+
+def _has_room(
+    graph: RecordGraph, sources: Sequence[Source], n: int, shapes: Mapping[str, tuple[int, ...]]
+) -> bool:
+    """Whether with one record more each row still reads its own record."""
+    axes = {graph.data[s.name]: s.axis for s in sources}
+    values = {v: np.full(shapes[k], 0.5, v.type.dtype) for k, v in graph.parameters.items()}
+    values |= {graph.data[s.name]: s.stand_in(n + 1) for s in sources}
+    values |= {v: v.get_value() for v in public_data([graph.record])}
+    return is_row_wise(graph.record, values, axes, n + 1)
 
 
 def _reads_length(graph: RecordGraph, sources: Sequence[Source]) -> bool:

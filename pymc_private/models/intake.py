@@ -109,7 +109,19 @@ def take(
 
 
 def refuse_structures(model: pm.Model) -> None:
-    """Refuse imputed records, minibatches and simulators."""
+    """Refuse imputed records, minibatches, simulators, and one array observed twice."""
+    observed = [model.rvs_to_values[rv] for rv in model.observed_RVs]
+    twice = [
+        rv.name for rv, v in zip(model.observed_RVs, observed, strict=True) if observed.count(v) > 1
+    ]
+    if twice:
+        raise Unsupported(
+            "several variables observe one and the same array, for which PyMC has no density",
+            got=", ".join(twice),
+            allowed="an array of its own for each observed variable",
+            do="hold the data in one pm.Data for each of them (their ranges add up then), or write "
+            "one of the densities as a pm.Potential",
+        )
     for rv in model.free_RVs:
         if rv.name.endswith("_unobserved") and f"{rv.name[:-11]}_observed" in model.named_vars:
             raise Unsupported(

@@ -73,7 +73,12 @@ def prior_draws(
         A potential of the parameters alone belongs to the prior, and cannot be drawn from.
     """
     refuse_improper(private)
-    extra = [p.name for p in private.base.potentials if p.name not in private.graph.factors]
+    graph = private.graph
+    extra = [p.name for p in private.base.potentials if p.name not in graph.factors]
+    if graph.apart is not None and not set(graph.parameters.values()).isdisjoint(
+        ancestors([graph.apart])
+    ):
+        extra.append(f"a part of {', '.join(graph.factors)} that reads no record")
     if extra:
         raise Unsupported(
             "a potential of the parameters is part of the prior, which cannot be drawn from then",

@@ -106,10 +106,12 @@ class PrivateModel:
         Where log-likelihoods are clipped, or not PyMC's own to the last digits (`one_normal_tail`),
         a potential takes their place, and observed variables become data.
         """
-        base, factors, power = self.base, self.graph.factors, float_down(self.power)
-        if self.graph.clip is not None or has_log_phi(self.graph.record):
-            base, factors = scored_model(base, self.graph, self.sources), (SCORE,)
-        return restricted_model(base, self.region, power, factors, self.starts, self.theta_l)
+        graph, power = self.graph, float_down(self.power)
+        where = self.region, self.starts, self.theta_l
+        if graph.clip is not None or has_log_phi(graph.record):
+            scored = scored_model(self.base, graph, self.sources)
+            return restricted_model(scored, power, (SCORE,), *where)
+        return restricted_model(self.base, power, graph.factors, *where, apart=graph)
 
     @cached_property
     def prior_mass(self) -> PriorMass:
@@ -279,7 +281,7 @@ def privatize(
     sources = unbake(copy, sources)
     declare.clip_into_domain(sources, n)
     intake.refuse_record_latents(copy, records if isinstance(records, str) else None)
-    graph = build_record_graph(copy, sources, n, constants)
+    graph = build_record_graph(copy, sources, n, constants, relation != ADD_REMOVE)
     if metric is not None:
         refuse_in_sequences(graph, str(metric))
         claims = [*claims, check_metric(metric, sources, graph)]

@@ -38,6 +38,7 @@ from pymc_private.models.coupling.pinning import (
 from pymc_private.models.coupling.windows import Cutter, Window
 from pymc_private.models.factor_parts import FactorParts
 from pymc_private.models.intake import record_latent
+from pymc_private.models.record_terms import RecordTerms
 from pymc_private.models.sources import Source
 
 
@@ -64,6 +65,8 @@ class RecordGraph:
     windows : tuple of Window
         Where some factor rows read several records: all factor rows, by kind. Then `record` has one
         entry for each factor row, in this order, instead of one for each record.
+    apart : Variable or None, scalar
+        What of the record's factors reads no record. It is part of `prior`: no power tempers it.
     """
 
     record: Variable
@@ -74,10 +77,15 @@ class RecordGraph:
     pinned: bool
     clip: tuple[float, float] | None = None
     windows: tuple[Window, ...] = ()
+    apart: Variable | None = None
 
 
 def build_record_graph(
-    model: pm.Model, sources: Sequence[Source], n: int, constants: str
+    model: pm.Model,
+    sources: Sequence[Source],
+    n: int,
+    constants: str,
+    counts_records: bool = True,
 ) -> RecordGraph:
     """Collect the record's factors and prove that each is row-wise.
 
@@ -91,6 +99,9 @@ def build_record_graph(
         Number of records.
     constants : {"private", "public"}
         Whether arrays that are read row by row, and are no source, are refused.
+    counts_records : bool
+        Whether the number of records is public and may be computed with. If not, each factor is
+        row-wise or a sum of one term per record, whatever their number.
 
     Raises
     ------
@@ -105,17 +116,19 @@ def build_record_graph(
     unsized = {rv.name: rv.type(name=rv.name) for rv in model.free_RVs}
     parameters = _of_known_size(model, unsized)
     data = {s.name: s.input() for s in sources}
-    terms = factor_terms(model, unsized)
-    swaps = {s.variable: data[s.name] for s in sources}
+    unlimited = {s.variable: s.of_any_length() for s in sources}
+    terms = factor_terms(model, unsized, unlimited)
+    swaps = {unlimited[s.variable]: data[s.name] for s in sources}
     swaps |= {v: parameters[name] for name, v in unsized.items()}
     raw = _of_any_length([term for _, term in terms], swaps)
     outs = [one_normal_tail(out) for out in simplify(raw)]
     values = stand_ins([*raw, *outs], parameters, data, sources)
     trail = row_labels(outs, labels_of_records(values, data, sources, n), values)
     cutter = Cutter(data, sources, values, labels_of_records(values, data, sources, n), n)
+    terms_of = cutter if counts_records else _record_terms(values, data, sources, constants, cutter)
     parts = FactorParts()
     for (name, _), out, before in zip(terms, outs, raw, strict=True):
-        parts.add(name, out, before, trail[out], cutter, n, is_prior=name in parameters)
+        parts.add(name, out, before, trail[out], terms_of, n, is_prior=name in parameters)
     record, prior, windows, names = parts.record, parts.prior, parts.windows, parts.names
     parts.refuse_nothing_private()
     apart = [out for (name, _), out in zip(terms, outs, strict=True) if name not in _names(windows)]
@@ -124,6 +137,7 @@ def build_record_graph(
     if constants == "private":
         _refuse_row_arrays(row_arrays(parts.factors, values, n), names)
     base = _sum(prior) if prior else pt.constant(0.0)
+    rest = _sum(parts.apart) if parts.apart else None
     inputs = {data[s.name]: s for s in sources}
     if windows:
         if record:
@@ -132,12 +146,28 @@ def build_record_graph(
             windows = [Window(plain, _sum(record), _sum(record), own, n, values), *windows]
         windows = _alike_windows(windows, sources, n, constants)
         rows = simplify([pt.concatenate([w.rows for w in windows])])[0]
-        return RecordGraph(rows, base, parameters, data, tuple(names), True, windows=tuple(windows))
+        read = (parameters, data, tuple(names))
+        return RecordGraph(rows, base, *read, True, windows=tuple(windows), apart=rest)
     total = _sum(record)
     total, pinned = _unpinned(total, inputs, values, n)
     if constants == "private" and pinned and not is_told(total, inputs, values, n):
         raise untold_rows(names)
-    return RecordGraph(total, base, parameters, data, tuple(names), pinned)
+    return RecordGraph(total, base, parameters, data, tuple(names), pinned, apart=rest)
+
+
+def _record_terms(
+    values: dict[Variable, np.ndarray],
+    data: dict[str, Variable],
+    sources: Sequence[Source],
+    constants: str,
+    cutter: Cutter,
+) -> RecordTerms:
+    """What takes factors apart where the number of records is protected."""
+
+    def sized(count: int) -> dict[Variable, np.ndarray]:
+        return values | {data[s.name]: s.stand_in(count) for s in sources}
+
+    return RecordTerms(data, sources, sized, cutter.given.n, constants, cutter)
 
 
 def _unpinned(
@@ -181,20 +211,36 @@ def _names(windows: Sequence[Window]) -> set[str]:
     return {window.name for window in windows}
 
 
-def factor_terms(model: pm.Model, parameters: dict[str, Variable]) -> list[tuple[str, Variable]]:
+def factor_terms(
+    model: pm.Model,
+    parameters: dict[str, Variable],
+    inputs: Mapping[Variable, Variable] | None = None,
+) -> list[tuple[str, Variable]]:
     """Every factor of the joint density, by name, in the parameters' natural space.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    parameters : dict of str to Variable
+        Inputs for the free variables.
+    inputs : mapping of Variable to Variable, optional
+        What to read in place of some of the model's data. It is put in before PyMC rewrites
+        anything: a length that is known from a type would become a plain number.
 
     Raises
     ------
     NotCertified
         A factor holds a random draw that is no variable of the model.
     """
-    values = {rv: parameters[rv.name] for rv in model.free_RVs}
-    values |= {rv: model.rvs_to_values[rv] for rv in model.observed_RVs}
+    observed = {rv: model.rvs_to_values[rv] for rv in model.observed_RVs}
+    roots = [*model.free_RVs, *observed, *model.potentials, *observed.values()]
+    made = dict(zip(roots, rebuild(roots, inputs or {}), strict=True))
+    values = {made[rv]: parameters[rv.name] for rv in model.free_RVs}
+    values |= {made[rv]: made[value] for rv, value in observed.items()}
     logps = conditional_logp(values)
-    named = [(rv.name, logps[value]) for rv, value in values.items()]
-    potentials = [(p.name, rebuild([p], values)[0]) for p in model.potentials]
-    terms = named + potentials
+    rvs = [*model.free_RVs, *observed]
+    terms = [(rv.name, logps[values[made[rv]]]) for rv in rvs]
+    terms += [(p.name, rebuild([made[p]], values)[0]) for p in model.potentials]
     for name, term in terms:
         drawn = [v for v in ancestors([term]) if isinstance(v.type, RandomType)]
         if drawn:

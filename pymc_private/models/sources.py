@@ -68,6 +68,11 @@ class Source:
         kind = self.variable.type.clone(shape=tuple(static))
         return kind(name=self.name)
 
+    def of_any_length(self) -> Variable:
+        """An input that may be of any length along the records axis; other axes are as they are."""
+        static = [None if i == self.axis else size for i, size in enumerate(self.shape)]
+        return self.variable.type.clone(shape=tuple(static))(name=self.name)
+
     def stand_in(self, rows: int | None = None) -> np.ndarray:
         """Any array inside the domain, of so many rows (default: the model's); holds no data."""
         row = np.expand_dims(self.domain.corners(self.row_shape)[0], self.axis)

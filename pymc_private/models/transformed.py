@@ -27,19 +27,23 @@ if TYPE_CHECKING:
     from pymc_private.models.lipschitz.theta_l import ThetaL
 
 TEMPER, REGION, SCORE = "likelihood_power", "region", "private_likelihood"
-LIPSCHITZ = "region_lipschitz"
+LIPSCHITZ, APART = "region_lipschitz", "public_potential"
 """Names of the potentials that are added."""
 
 
 def restricted_model(
     base: pm.Model,
-    region: Mapping[str, Bounds],
     power: float,
     factors: Sequence[str],
+    region: Mapping[str, Bounds],
     initvals: Mapping[str, Any],
     theta_l: ThetaL | None = None,
+    apart: RecordGraph | None = None,
 ) -> pm.Model:
     """Joint prior restricted to a box, likelihood to a power.
+
+    What of a factor reads no record belongs to the prior (`RecordGraph.apart`), so no power
+    touches it.
 
     The prior terms stay as they are: restricting the joint prior only needs a new normalizer, which
     no sampler reads. Interval transforms keep gradient samplers inside without a wall; rows of a
@@ -74,8 +78,8 @@ def restricted_model(
             inputs = {rv.name: rv for rv in model.free_RVs}
             pm.Potential(LIPSCHITZ, theta_l.wall(inputs))
         if power != 1.0:
-            terms = _factors(model, factors)
-            pm.Potential(TEMPER, (power - 1.0) * pt.sum([term.sum() for term in terms]))
+            tempered = [*_factors(model, factors), *_taken_out(model, apart)]
+            pm.Potential(TEMPER, (power - 1.0) * pt.sum([term.sum() for term in tempered]))
     return model
 
 
@@ -85,14 +89,17 @@ def scored_model(base: pm.Model, graph: RecordGraph, sources: Sequence[Source]) 
     The factors themselves are taken out: where one is -inf, nothing added to it would give the
     lower end. Observed variables stay as data, under their names and dims.
     """
-    public = public_data([graph.record])
+    apart = [] if graph.apart is None else [graph.apart]
+    public = public_data([graph.record, *apart])
     model, variables = copy_together(base, [*(s.variable for s in sources), *public])
     read = [*(graph.data[s.name] for s in sources), *public]
     swaps = dict(zip(read, variables, strict=True))
     swaps |= {graph.parameters[rv.name]: rv for rv in model.free_RVs}
-    score = graph_replace([in_plain_ops(graph)], swaps, strict=False)[0]
+    score, *apart = graph_replace([in_plain_ops(graph), *apart], swaps, strict=False)
     with model:
         pm.Potential(SCORE, score.sum())
+        for part in apart:
+            pm.Potential(APART, part)
     for name in graph.factors:
         if model[name] in model.potentials:
             model.potentials.remove(model.named_vars.pop(name))
@@ -100,6 +107,14 @@ def scored_model(base: pm.Model, graph: RecordGraph, sources: Sequence[Source]) 
     model = with_named_dims(model)
     observed = [rv for rv in model.observed_RVs if rv.name in graph.factors]
     return do(model, {rv: model.rvs_to_values[rv] for rv in observed}) if observed else model
+
+
+def _taken_out(model: pm.Model, graph: RecordGraph | None) -> list[Variable]:
+    """Minus what of the record's factors reads no record, in the model's own variables."""
+    if graph is None or graph.apart is None:
+        return []
+    swaps = {graph.parameters[rv.name]: rv for rv in model.free_RVs}
+    return [-part for part in graph_replace([graph.apart], swaps, strict=False)]
 
 
 def _factors(model: pm.Model, names: Sequence[str]) -> list[Variable]:

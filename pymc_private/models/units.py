@@ -10,6 +10,12 @@ from pymc_private.errors import DomainError
 from pymc_private.models.metric import Metric
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
+UNCOUNTED = (
+    "no number or array written into the model was computed from the number of records, and that "
+    "there are at least 2 is no secret"
+)
+"""What no reading of a graph can tell of a number in it."""
+
 
 def whole_units(records_per_unit: Any, metric: Metric | None) -> int:
     """The number of records of a unit, if it is one; distances know of no units."""
@@ -32,6 +38,8 @@ def whole_units(records_per_unit: Any, metric: Metric | None) -> int:
 
 
 def claims_of_units(units: int, relation: str) -> list[str]:
-    """What is taken on trust where a unit may own several records."""
+    """What is taken on trust of units, and of the number of records where it is protected."""
+    counts = [UNCOUNTED] if relation == ADD_REMOVE else []
     public_rows = "" if relation == ADD_REMOVE else "; how many each owns is public"
-    return [f"one unit owns at most {units} records{public_rows}"] if units > 1 else []
+    owns = [f"one unit owns at most {units} records{public_rows}"] if units > 1 else []
+    return [*counts, *owns]

@@ -26,7 +26,7 @@ def written_arrays(outs: Iterable[Variable], n: int, known: Iterable[Variable]) 
     """
     outs = list(outs)
     every = list(every_ancestor(outs))
-    values = _read_as_values(every)
+    values = read_as_values(every)
     found: list[Variable] = [
         v
         for v in every
@@ -36,7 +36,7 @@ def written_arrays(outs: Iterable[Variable], n: int, known: Iterable[Variable]) 
     return found + plain_shared(outs, known)
 
 
-def _read_as_values(every: Sequence[Variable]) -> set[Variable]:
+def read_as_values(every: Sequence[Variable]) -> set[Variable]:
     """Variables that some Op reads, and not as places of another's entries."""
     found = set()
     for node in {v.owner: None for v in every if v.owner is not None}:

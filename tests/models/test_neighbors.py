@@ -185,13 +185,11 @@ def test_a_length_of_the_records_dim_is_their_number(kind):
 
 
 @pytest.mark.parametrize("named", [True, False])
-@pytest.mark.parametrize("kind", ["prior", "potential", "likelihood"])
+@pytest.mark.parametrize("kind", ["prior", "likelihood"])
 def test_a_shape_of_private_data_is_their_number_too(kind, named):
     with pm.Model(coords={"visit": range(5)}) as model:
         y = pm.Data("y_data", np.arange(5) % 2, dims="visit" if named else None)
         b = pm.Normal("b", 0, 1 / pm.math.sqrt(y.shape[0]) if kind == "prior" else 1.0)
-        if kind == "potential":
-            pm.Potential("more", -0.5 * b**2 * y.shape[0])
         logit = b / y.shape[0] if kind == "likelihood" else b
         pm.Bernoulli("y", logit_p=logit, observed=y, dims="visit")
     with pytest.raises(pmp.Unsupported, match="counts them"):

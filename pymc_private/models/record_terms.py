@@ -1,0 +1,137 @@
+"""Factors under add/remove: a sum of one term per record, whatever the number of records.
+
+The number of records is protected, so nothing computed from it may end up among the constants of a
+model, in its prior or in what is printed. A factor that is not row-wise as written is taken apart
+by rules that hold for any number of records (`analysis.record_sums`), or refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import ancestors
+
+from pymc_private.analysis.record_sums import NotASum, RecordSum, RecordSums, Sized
+from pymc_private.errors import DomainError, NotCertified, PymcPrivateError, Unsupported
+from pymc_private.models.coupling.windows import Cutter
+from pymc_private.models.sources import Source
+from pymc_private.models.written_arrays import read_as_values
+
+
+class RecordTerms:
+    """Takes the factors of one model apart, record by record.
+
+    Parameters
+    ----------
+    data : dict of str to Variable
+        Inputs for the private variables.
+    sources : sequence of Source
+    sized : callable
+        Public stand-ins for every input, by number of records.
+    n : int
+        Number of records.
+    constants : {"private", "public"}
+        Whether a number that equals the number of records is refused.
+    cutter : Cutter
+        Tells sequences, which have a cure of their own.
+    """
+
+    def __init__(
+        self,
+        data: Mapping[str, Variable],
+        sources: Sequence[Source],
+        sized: Sized,
+        n: int,
+        constants: str,
+        cutter: Cutter,
+    ) -> None:
+        self._cutter = cutter
+        self._sums = RecordSums({data[s.name]: s.axis for s in sources}, sized, n)
+        self._n, self._trusts = n, constants == "public"
+
+    def reads(self, variable: Variable) -> bool:
+        """Whether a variable reads a record or their number."""
+        return self._sums.reads(variable)
+
+    def terms(self, name: str, before: Variable, out: Variable) -> RecordSum:
+        """A factor as one term per record and a part that reads none.
+
+        Parameters
+        ----------
+        name : str
+        before, out : Variable
+            The factor as written, and simplified.
+
+        Raises
+        ------
+        NotCertified
+            It is no such sum, as far as any rule says.
+        DomainError
+            A number in it equals the number of records.
+        """
+        if not self._trusts:
+            _refuse_number(name, before, self._n)
+        try:
+            return self._sums.split(before)
+        except NotASum as error:
+            try:
+                return self._sums.split(out)
+            except NotASum:
+                raise self._refusal(name, before, error.op) from None
+
+    def _refusal(self, name: str, before: Variable, op: str) -> PymcPrivateError:
+        """What is wrong with a factor that no rule takes apart."""
+        try:
+            windows, _ = self._cutter.windows(name, before)
+        except NotCertified:
+            return _no_sum(name, op)
+        is_sequence = any(not window.is_row_wise(self._n) for window in windows)
+        return in_sequence([name]) if is_sequence else _no_sum(name, op)
+
+
+def in_sequence(factors: Collection[str]) -> Unsupported:
+    """The refusal of records that stand in a sequence."""
+    return Unsupported(
+        "a record cannot be added to a sequence or removed from it without changing what the "
+        "records around it are read with",
+        got=f"neighbors='add_remove' with {', '.join(sorted(factors))}",
+        allowed="add/remove where every factor row reads one record",
+        do="use neighbors='substitute' (the length is public), or let a whole sequence be one "
+        "record (records='person', with time on another axis)",
+    )
+
+
+def _no_sum(name: str, op: str) -> NotCertified:
+    return NotCertified(
+        f"the factor '{name}' is not known to be a sum of one term per record, whatever their "
+        "number, so it has no bound under neighbors='add_remove'",
+        blame=(name, op),
+        cure="write it row by row (x * t instead of its sum), or as sums over records; "
+        "x.shape[0] * f(t) counts as f(t) per record; no mean over records, no division by their "
+        "number or product with it, no slices or repeats of records. Or use "
+        "neighbors='substitute', where the number of records is public",
+    )
+
+
+def _refuse_number(name: str, term: Variable, n: int) -> None:
+    """Refuse a plain number that equals the number of records, beside data that are summed.
+
+    It may be len(data), which would be another with one record more.
+    """
+    every = list(ancestors([term]))
+    numbers = [v for v in read_as_values(every) if isinstance(v, Constant) or _is_shared(v)]
+    values = [np.asarray(v.get_value() if _is_shared(v) else v.data) for v in numbers]
+    if any(x.size == 1 and x.dtype.kind in "iuf" and abs(x.item()) == n for x in values):
+        raise DomainError(
+            f"a number written into the factor '{name}' equals the number of records",
+            got="a plain number beside sums over records, under neighbors='add_remove'",
+            allowed="numbers that stay as they are when a record is added",
+            do="write x.shape[0] where the number of records is meant, x being a data variable; if "
+            "the number only happens to be equal, claim constants='public'",
+        )
+
+
+def _is_shared(variable: Variable) -> bool:
+    return variable.owner is None and hasattr(variable, "get_value")

@@ -1,0 +1,268 @@
+"""Under add/remove nothing public may hold the number of records, and R bounds one record more."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from scipy.stats import norm
+
+import pymc_private as pmp
+from pymc_private.analysis.record_sums import RecordSums
+from pymc_private.models.fingerprint import describe_structure, model_fingerprint
+from tests.models.add_remove import potential, private_potential, widest_addition
+from tests.models.distributions import TABLE
+from tests.models.sequences import SEQUENCES
+from tests.models.zoo import ZOO
+
+COUNTS = (6, 11, 17)
+MODELS = 24
+"""Random potentials of the fast suite; the audit takes ten times as many."""
+
+
+def outcome(build, n, box=None):
+    """All that is printed or promised of a model of n records; or why it is refused."""
+    try:
+        private = pmp.trim(build(n), box=box) if box else build(n)
+        certificate = pmp.certify(private)
+    except pmp.errors.PymcPrivateError as error:
+        return ("refused", type(error).__name__, error.problem)
+    said = (
+        certificate.range,
+        certificate.gdp,
+        certificate.claims,
+        repr(certificate),
+        repr(private),
+        describe_structure(private),
+        model_fingerprint(private),
+    )
+    if not math.isfinite(certificate.range):
+        return said
+    try:
+        plan = pmp.calibrate(private, epsilon=1, delta=1e-6, draws=3)
+    except pmp.errors.PymcPrivateError as error:
+        return (*said, "refused", error.problem)
+    return (*said, plan.summary(), plan.fingerprint, str(plan.guarantee))
+
+
+PER_RECORD = {
+    # what is written, and the log-likelihood of one record that it means
+    "n log t - t sum(x)": (
+        lambda x, t: x.shape[0] * pt.log(t + 3) - t * x.sum(),
+        lambda x, t: np.log(t + 3) - t * x,
+    ),
+    "size": (lambda x, t: (t * x).sum() + x.size * t, lambda x, t: t * x + t),
+    "broadcast": (lambda x, t: (t * x + t).sum(), lambda x, t: t * x + t),
+    "softplus of ones": (
+        lambda x, t: (x * t).sum() + pt.softplus(pt.ones(x.shape[0]) * t).sum(),
+        lambda x, t: x * t + np.logaddexp(0, t),
+    ),
+    "product of a shape": (
+        lambda x, t: (x * t).sum() + pt.cast(x.shape, "float64").prod() * t**2,
+        lambda x, t: x * t + t**2,
+    ),
+    "a quadratic": (
+        lambda x, t: -5 * x.shape[0] * t**2 + 0.1 * t * x.sum(),
+        lambda x, t: -5 * t**2 + 0.1 * t * x,
+    ),
+    "inner product": (lambda x, t: t * pt.dot(x, x), lambda x, t: t * x**2),
+    "ones by shape": (lambda x, t: t * pt.dot(pt.ones(x.shape[0]), x), lambda x, t: t * x),
+    "joined": (lambda x, t: pt.concatenate([x, x * x]).sum() * t, lambda x, t: t * (x + x**2)),
+    "a length alone": (lambda x, t: x.shape[0] * t, lambda x, t: t + 0 * x),
+    "of known shape": (
+        lambda x, t: pt.specify_shape(x, (x.get_value().shape[0],)).shape[0] * t + (x * t).sum(),
+        lambda x, t: t + t * x,
+    ),
+    "twice the sum": (lambda x, t: 2 * t * pt.sum(x), lambda x, t: 2 * t * x),
+    "public part": (lambda x, t: (t * x).sum() - 3 * t**2, lambda x, t: t * x),
+}
+REFUSED = {
+    "mean": lambda x, t: pt.mean(t * x),
+    "sum over n": lambda x, t: (t * x).sum() / x.shape[0],
+    "sum over root n": lambda x, t: (t * x).sum() / pt.sqrt(x.shape[0]),
+    "repeats": lambda x, t: pt.repeat(x, 2) * t + t,
+    "square of a sum": lambda x, t: t * x.sum() ** 2,
+    "n squared": lambda x, t: x.shape[0] ** 2 * t + x.sum() * t,
+    "rows over n": lambda x, t: x * t / x.shape[0],
+    "centered rows": lambda x, t: (x - x.mean()) * t,
+    "positions": lambda x, t: (x + pt.arange(x.shape[0])) * t,
+    "the largest": lambda x, t: pt.max(x) * t,
+}
+STEPS = np.linspace(-1, 1, 41)
+
+
+def summed(f, n, **keywords):
+    """A potential alone, of x in [-1, 1] and t in [-2, 3]."""
+    with pm.Model() as model:
+        x = pm.Data("x", np.zeros(n))
+        t = pm.Uniform("t", -2, 3)
+        pm.Potential("p", f(x, t))
+    given = {"records": {"x": 0}, "domain": {"x": (-1, 1)}, "neighbors": "add_remove"}
+    return pmp.privatize(model, **(given | keywords))
+
+
+@pytest.mark.parametrize("name", PER_RECORD)
+def test_what_is_per_record_is_counted_per_record(name):
+    written, one = PER_RECORD[name]
+    said = assert_blind(lambda n: summed(written, n))
+    grid = np.linspace(-2, 3, 2001)
+    truth = max(np.ptp(one(x, grid)) for x in STEPS)
+    assert truth <= said[0] * (1 + 1e-9)
+    assert said[0] <= 1.02 * truth
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_sum_over_records_is_refused_by_name(name):
+    said = assert_blind(lambda n: summed(REFUSED[name], n))
+    assert said[0] == "refused"
+    # Under substitution n is public, and most of these have a bound.
+    summed(lambda x, t: pt.mean(t * x), 6, neighbors="substitute")
+
+
+@pytest.mark.parametrize("n", COUNTS)
+def test_records_at_written_places_are_refused(n):
+    # At n = 6 all are read; with one record more they would not be.
+    with pytest.raises(pmp.errors.PymcPrivateError):
+        summed(lambda x, t: (x[:6] * t).sum(), n)
+    with pytest.raises(pmp.errors.PymcPrivateError):
+        summed(lambda x, t: x[:6] * t, n)
+
+
+@pytest.mark.parametrize("n", COUNTS)
+def test_a_distribution_of_sums_counts_its_records(n):
+    def logp(value, rate):
+        return value.shape[0] * pt.log(rate) - rate * value.sum()
+
+    with pm.Model() as model:
+        rate = pm.Uniform("rate", 0.1, 2)
+        pm.CustomDist("y", rate, logp=logp, observed=np.zeros(n))
+    private = pmp.privatize(model, records={"y": 0}, domain={"y": (0, 1)}, neighbors="add_remove")
+    assert math.log(20) <= pmp.certify(private).range <= math.log(20) * 1.001
+
+
+@pytest.mark.parametrize("where", ["likelihood", "prior"])
+@pytest.mark.parametrize("n", [4, 7])
+def test_the_length_of_an_array_written_into_a_model_is_their_number(where, n):
+    """PyMC rewrites such a length to a plain number: no trace of it is left in the graph."""
+    with pm.Model() as model:
+        x = pt.as_tensor(np.linspace(-1, 1, n))
+        t = pm.Normal("t", 0, 1 / x.shape[0] if where == "prior" else 1.0)
+        logit = t * x / x.shape[0] if where == "likelihood" else t * x
+        pm.Bernoulli("y", logit_p=logit, observed=np.arange(n) % 2)
+    given = {"records": {"y": 0}, "domain": {"constant_0": (-1, 1)}}
+    with pytest.raises(pmp.Unsupported, match="counts them"):
+        pmp.privatize(model, **given, neighbors="add_remove")
+    pmp.privatize(model, **given)  # public there
+
+
+def test_a_plain_number_equal_to_n_beside_sums_is_asked_about():
+    def written(x, t):
+        return t * pt.sum(x) + 6 * t
+
+    with pytest.raises(pmp.errors.DomainError, match="equals the number of records"):
+        summed(written, 6)
+    assert pmp.certify(summed(written, 6, constants="public")).range == pytest.approx(5, rel=1e-6)
+    assert pmp.certify(summed(written, 7)).range == pytest.approx(5, rel=1e-6)
+    assert any("number of records" in claim for claim in summed(written, 7).claims)
+
+
+def quadratic(n):
+    """log p = -5 n t^2 + .1 t sum(x), t ~ N(0, 1): one record more makes the posterior narrower."""
+    with pm.Model() as model:
+        x = pm.Data("x", np.zeros(n))
+        t = pm.Normal("t", 0, 1)
+        pm.Potential("p", -5 * x.shape[0] * t**2 + 0.1 * t * x.sum())
+    given = {"records": {"x": 0}, "domain": {"x": (-1, 1)}, "neighbors": "add_remove"}
+    return pmp.privatize(model, **given)
+
+
+def test_no_gaussian_price_is_below_the_truth_of_one_record_more():
+    with pytest.raises(pmp.NotCertified):  # nothing bounds -5 t^2 on the line
+        pmp.certify(quadratic(3))
+    certificate = pmp.certify(pmp.trim(quadratic(3), box={"t": (-4, 4)}))
+    widths = [1 / math.sqrt(1 + 10 * n) for n in (0, 1)]
+    grid = np.linspace(-4, 4, 100_001)
+    wide, narrow = (norm.pdf(grid, scale=w) for w in widths)
+    step = grid[1] - grid[0]
+    truth = max(
+        np.maximum(p - math.exp(0.1) * q, 0).sum() * step
+        for p, q in ((wide, narrow), (narrow, wide))
+    )
+    assert truth > 0.0709
+    assert certificate.guarantee(1).delta(0.1) >= truth
+
+
+def assert_blind(build, counts=COUNTS, box=None):
+    """The same whatever the number of records; what is printed, if it is certified."""
+    found = [outcome(build, n, box) for n in counts]
+    assert found[0] == found[1] == found[2]
+    return found[0]
+
+
+def assert_no_number_is_missed(seeds):
+    """Random potentials: alike at three counts, and R is no less than a search finds."""
+    certified = 0
+    for seed in seeds:
+        name, part = potential(seed)
+        said = assert_blind(lambda n, part=part: private_potential(part, n))
+        if said[0] == "refused":
+            continue
+        certified += 1
+        assert widest_addition(part, seed) <= said[0] * (1 + 1e-9), name
+    return certified
+
+
+def test_random_potentials_are_alike_at_any_count_and_never_below_search():
+    # Neither all refused nor all certified: both answers are tried.
+    assert MODELS / 6 < assert_no_number_is_missed(range(MODELS)) < MODELS
+
+
+@pytest.mark.audit
+def test_many_random_potentials():
+    assert assert_no_number_is_missed(range(MODELS, 11 * MODELS)) > MODELS
+
+
+def test_a_count_taken_for_a_public_number_would_be_noticed(monkeypatch):
+    """The planted fault: lengths of private data pass for constants of the prior."""
+
+    def by_value_alone(self, variable):
+        from pytensor.graph.traversal import ancestors
+
+        return any(v in self._axes for v in ancestors([variable]))
+
+    monkeypatch.setattr(RecordSums, "reads", by_value_alone)
+    with pytest.raises((AssertionError, KeyError)):
+        assert_no_number_is_missed(range(MODELS))
+
+
+def zoo_model(one):
+    def build(n):
+        keywords = {"records": "person"} | dict(one.keywords) | {"neighbors": "add_remove"}
+        model = one.model(one.data(np.random.default_rng(n), n))
+        return pmp.privatize(model, domain=one.domain, **keywords)
+
+    return build
+
+
+def some_in_the_fast_suite(models, every):
+    """All of them, of which every so many run fast."""
+    return [
+        pytest.param(m, id=m.name, marks=[] if k % every == 0 else pytest.mark.audit)
+        for k, m in enumerate(models)
+    ]
+
+
+@pytest.mark.parametrize("one", some_in_the_fast_suite([*ZOO, *TABLE], 24))
+def test_no_model_of_the_zoo_tells_its_number_of_records(one):
+    assert_blind(zoo_model(one), box=one.box)
+
+
+@pytest.mark.parametrize("one", some_in_the_fast_suite(SEQUENCES, 4))
+def test_sequences_are_refused_alike(one):
+    def build(n):
+        return one.privatize(one.draw(np.random.default_rng(n), n), neighbors="add_remove")
+
+    assert assert_blind(build)[0] == "refused"

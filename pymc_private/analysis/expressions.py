@@ -143,5 +143,10 @@ def express(op: Op, node: Apply, reading: Reading, *facts: Fact) -> list[Marks]:
 
 
 def mark_of(op: Op) -> np.uint64:
-    """A mark for the function that an Op computes."""
-    return np.uint64(hash((type(op).__name__, op)) & 0xFFFFFFFFFFFFFFFF)
+    """A mark for the function that an Op computes.
+
+    Whole numbers are marked as they are written, for Python's hashes of -1 and -2 are one.
+    """
+    settings = [getattr(op, name, None) for name in getattr(op, "__props__", None) or ()]
+    written = [repr(v) for v in settings if isinstance(v, int | str | tuple | type(None))]
+    return np.uint64(hash((type(op).__name__, op, *written)) & 0xFFFFFFFFFFFFFFFF)

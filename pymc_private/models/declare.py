@@ -13,6 +13,7 @@ from pytensor.graph.basic import Variable
 from pymc_private.errors import DomainError
 from pymc_private.models.domains.domain import as_domain
 from pymc_private.models.sources import (
+    CONSTANT,
     Candidate,
     Source,
     candidates,
@@ -34,8 +35,20 @@ def sources_of(
     domain: dict[str, Any],
     public: Sequence[str],
     constants: str,
-) -> tuple[list[Source], int, list[str]]:
-    """Private variables of `model`, the number of records, and the claims made on the way."""
+) -> tuple[list[Source], int, list[str], list[Variable]]:
+    """What a declaration says of a model.
+
+    Returns
+    -------
+    list of Source
+        The private variables.
+    int
+        The number of records.
+    list of str
+        Claims made on the way.
+    list of Variable
+        Constants of the graph that are named in `public`.
+    """
     found = candidates(model)
     if records is None:
         raise missing_domain(found, [], None, domain)
@@ -46,7 +59,8 @@ def sources_of(
     private = [(c, axis) for c, axis in axes.items() if not _named(c, public)]
     private += [(c, a) for c, a in _undeclared_axes(found, axes, public, n)]
     arrays = _baked(model, found, n)
-    baked = arrays if constants == "private" else []
+    opened = [(c, a) for c, a in arrays if _named(c, public)]
+    baked = [pair for pair in arrays if pair not in opened] if constants == "private" else []
     _refuse_inner(model, baked)
     refuse_transforms(model)
     shared = plain_shared(_roots(model), [c.variable for c in found])
@@ -56,8 +70,9 @@ def sources_of(
     secret = {c for c, _ in private}
     claims = [f"'{c.name}' is public" for c in found if c not in secret]
     claims += [f"a shared array of shape {np.shape(v.get_value())} is public" for v in shared]
+    said = arrays if constants == "public" else opened
+    claims += [f"the constant '{c.name}' baked into the model is public" for c, _ in said]
     if constants == "public":
-        claims += [f"the constant '{c.name}' baked into the model is public" for c, _ in arrays]
         claims.append("every other array in the likelihood's own code is public")
     missing = [c.name for c, _ in private + baked if _domain_of(c, domain) is None]
     if missing:
@@ -66,7 +81,7 @@ def sources_of(
         Source(c.name, c.aliases, c.variable, axis, c.shape, as_domain(_domain_of(c, domain)))
         for c, axis in private + baked
     ]
-    return sources, n, claims
+    return sources, n, claims, [c.variable for c, _ in opened]
 
 
 def _word(records: str | Mapping[str, int]) -> str | None:
@@ -97,10 +112,10 @@ def _refuse_names(
     public: Sequence[str],
 ) -> None:
     """A name that means nothing, or a domain that nobody would read, is a mistake."""
-    known = {name for c in found for name in (c.name, *c.aliases)}
-    listed = known | {c.name for c, _ in arrays}
+    listed = {name for c in found for name in (c.name, *c.aliases)}
+    listed |= {c.name for c, _ in arrays}
     unknown = [name for name in domain if name not in listed]
-    unknown += [name for name in public if name not in known]
+    unknown += [name for name in public if name not in listed]
     if unknown:
         raise DomainError(
             "a name that is no data variable of the model",
@@ -212,7 +227,7 @@ def _baked(model: pm.Model, found: Sequence[Candidate], n: int) -> list[tuple[Ca
     baked = constants_with_axis(_roots(model), n, skip)
     _refuse_pairs([k for k, (v, _) in baked.items() if np.shape(v.data).count(n) > 1])
     return [
-        (Candidate(name, (), variable, (), np.shape(variable.data), None, "constant"), axis)
+        (Candidate(name, (), variable, (), np.shape(variable.data), None, CONSTANT), axis)
         for name, (variable, axis) in baked.items()
     ]
 

@@ -244,7 +244,8 @@ def privatize(
         Protect units (persons) that own up to so many records, at that many times the price.
         Under substitution the number of records each unit owns is public.
     public : str or sequence of str
-        Variables along the records axis that are not secret; listed on the certificate.
+        Variables along the records axis that are not secret, constants among them by the names
+        that `constants` lists; each stands on the certificate.
     constants : {"private", "public"}
         Arrays with the records axis that were baked into the graph as constants: each wants a
         domain (see `constants`), or all are claimed public. Of a Bambi model the variables of the
@@ -277,8 +278,10 @@ def privatize(
     intake.refuse_structures(original)
     taken = intake.take(model, original, domain, public, constants)
     copy = taken.copy
-    sources, n, claims = declare.sources_of(copy, records, taken.domain, taken.public, constants)
-    sources = unbake(copy, sources)
+    sources, n, claims, opened = declare.sources_of(
+        copy, records, taken.domain, taken.public, constants
+    )
+    sources = unbake(copy, sources, opened)
     declare.clip_into_domain(sources, n)
     intake.refuse_record_latents(copy, records if isinstance(records, str) else None)
     graph = build_record_graph(copy, sources, n, constants, relation != ADD_REMOVE)

@@ -280,10 +280,26 @@ def missing_domain(
     given: Mapping[str, object],
 ) -> DomainError:
     """The error for private variables without a domain."""
+    constants = [c.name for c in found if c.kind == CONSTANT]
     return DomainError(
         "a private variable has no declared domain" if names else "say what one record is",
         got=", ".join(names) or None,
         allowed=listing(found, records, given),
         do="declare every value a record could have; take it from the questionnaire or the "
-        "instrument, never from the data",
+        f"instrument, never from the data{_by_length(constants)}",
+    )
+
+
+CONSTANT = "constant"
+"""The kind of an array that was written into the graph."""
+
+
+def _by_length(constants: Sequence[str]) -> str:
+    """How constants came to be taken for data of records, and what to do where they are none."""
+    if not constants:
+        return ""
+    return (
+        f". {', '.join(constants)}: an array written into the model, taken for data of the records "
+        "by its length alone; if it holds nothing of them, say "
+        f"public={list(constants)}"
     )

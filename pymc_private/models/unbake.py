@@ -21,7 +21,9 @@ from pytensor.tensor.variable import TensorConstant
 from pymc_private.models.sources import Source
 
 
-def unbake(model: pm.Model, sources: Sequence[Source]) -> list[Source]:
+def unbake(
+    model: pm.Model, sources: Sequence[Source], opened: Sequence[Variable] = ()
+) -> list[Source]:
     """Replace each private constant of `model` (a copy of our own) by a shared variable, in place.
 
     Parameters
@@ -29,14 +31,17 @@ def unbake(model: pm.Model, sources: Sequence[Source]) -> list[Source]:
     model : pymc.Model
         Changed: every node that reads a private constant reads a shared variable of the same value.
     sources : sequence of Source
+    opened : sequence of Variable
+        Constants that are public by name: they become shared variables, too, as public data are.
 
     Returns
     -------
     list of Source
         The same private variables, none of them a constant.
     """
-    baked = {s.variable: _shared(s) for s in sources if isinstance(s.variable, TensorConstant)}
-    replace_constants(model, baked)
+    constants = [(s.variable, s.name) for s in sources if isinstance(s.variable, TensorConstant)]
+    baked = {v: _shared(v, name) for v, name in constants}
+    replace_constants(model, baked | {v: _shared(v, None) for v in opened})
     return [replace(s, variable=baked.get(s.variable, s.variable)) for s in sources]
 
 
@@ -65,8 +70,7 @@ def replace_constants(model: pm.Model, swaps: Mapping[Variable, Variable]) -> No
             model.values_to_rvs[swaps[value]] = model.values_to_rvs.pop(value)
 
 
-def _shared(source: Source) -> Variable:
+def _shared(constant: Any, name: str | None) -> Variable:
     """A shared variable of the constant's exact type and value."""
-    constant: Any = source.variable
     data = np.array(constant.data)
-    return pytensor.shared(data, name=source.name, shape=data.shape)
+    return pytensor.shared(data, name=name, shape=data.shape)

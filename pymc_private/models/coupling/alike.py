@@ -36,11 +36,22 @@ def refuse_many_ends(windows: Sequence[Window], n: int) -> None:
     """
     reach = max(max(window.offsets) - min(window.offsets) for window in windows)
     if max(window.count for window in windows) <= reach:
-        raise untold_rows(sorted({window.name for window in windows}))
+        raise _too_short(sorted({window.name for window in windows}), n, reach)
     for name in sorted({window.name for window in windows}):
         short = sum(w.count for w in windows if w.name == name and w.count < n - reach)
         if short > max(reach, 1):
             raise untold_rows([name])
+
+
+def _too_short(factors: Sequence[str], n: int, reach: int) -> DomainError:
+    """The refusal of a sequence that is all ends."""
+    return DomainError(
+        "the sequence is too short to tell what its rows have in common from what its ends have",
+        got=f"{n} records, of which {', '.join(factors)} reads {reach + 1} at a time",
+        allowed=f"at least {2 * reach + 1} records",
+        do="use a longer sequence, or claim constants='public' if it is no secret how each record "
+        "is read",
+    )
 
 
 def untold_rows(factors: Sequence[str]) -> DomainError:

@@ -1,0 +1,97 @@
+"""Factors of which a part reads no record: it belongs to the prior, wherever it is read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+
+import pymc_private as pmp
+
+NEIGHBORS = ("substitute", "add_remove")
+
+
+def with_a_public_part(neighbors):
+    """A potential sum(t x) - 3 t^2: the second term reads no record."""
+    with pm.Model() as model:
+        x = pm.Data("x", np.array([-1.0, 0.5, 1.0]))
+        t = pm.Uniform("t", -1, 1)
+        pm.Potential("p", (t * x).sum() - 3 * t**2)
+    given = {"records": {"x": 0}, "domain": {"x": (-1, 1)}, "constants": "public"}
+    return pmp.privatize(model, neighbors=neighbors, **given)
+
+
+def log_density(model, t):
+    """Of the model's factors, in natural units, but for a constant."""
+    logp = model.compile_logp(jacobian=False)
+    (name,) = model.initial_point()
+    rv = model.rvs_to_transforms[model["t"]]
+    value = t if rv is None else rv.forward(t, *model["t"].owner.inputs).eval()
+    return float(logp({name: np.asarray(value)}))
+
+
+@pytest.mark.parametrize("neighbors", NEIGHBORS)
+@pytest.mark.parametrize("clipped", [False, True])
+def test_a_power_tempers_what_records_say_and_nothing_else(neighbors, clipped):
+    private = with_a_public_part(neighbors)
+    if clipped:  # so wide that it clips nothing
+        private = pmp.clip(private, -5, 5)
+    tempered = pmp.temper(private, 0.25).model
+    at = np.array([-0.7, 0.0, 0.4])
+    found = np.array([log_density(tempered, t) for t in at])
+    truth = 0.25 * 0.5 * at - 3 * at**2
+    assert found - found[1] == pytest.approx(truth - truth[1], abs=1e-9)
+    # Tempering all of the factor would give another law.
+    assert found - found[1] != pytest.approx(0.25 * (0.5 * at - 3 * at**2), abs=1e-3)
+
+
+@pytest.mark.parametrize("neighbors", NEIGHBORS)
+def test_draws_of_the_prior_know_that_it_is_more_than_its_distributions(neighbors):
+    with pytest.raises(pmp.Unsupported, match="part of the prior"):
+        pmp.trim(with_a_public_part(neighbors), box={"t": (0, 0.5)}).prior_mass
+
+
+def test_one_array_observed_twice_has_no_density():
+    with pm.Model() as model:
+        z = pm.Data("z", np.zeros(3))
+        pm.Normal("k", pm.Normal("a"), 1, observed=z)
+        pm.Normal("l", pm.Normal("b"), 1, observed=z)
+    with pytest.raises(pmp.Unsupported, match="one and the same array"):
+        pmp.privatize(model, records={"z": 0}, domain={"z": (-1, 1)})
+
+
+def of_constant(f, n=5, **keywords):
+    with pm.Model() as model:
+        x = pm.Data("x", np.zeros(n))
+        pm.Potential("p", f(x, pm.Uniform("t", -1, 1), n))
+    return pmp.privatize(model, records={"x": 0}, domain={"x": (-1, 1)}, **keywords)
+
+
+def test_a_constant_as_long_as_the_records_can_be_named_public():
+    def slopes(x, t, n):
+        return t * np.arange(n) * x
+
+    with pytest.raises(pmp.errors.DomainError, match=r"by its length alone.*public=\['constant_0'"):
+        of_constant(slopes)
+    found = of_constant(slopes, public=["constant_0"])
+    assert found.claims == ("the constant 'constant_0' baked into the model is public",)
+    assert pmp.certify(found).range == pytest.approx(16, rel=1e-6)
+    with pytest.raises(pmp.errors.DomainError, match="constant_1"):
+        of_constant(slopes, public=["constant_1"])
+    with pytest.raises(pmp.errors.Unsupported, match="counts them"):
+        of_constant(slopes, public=["constant_0"], neighbors="add_remove")
+
+
+def test_an_inner_product_with_ones_is_a_sum():
+    found = of_constant(lambda x, t, n: pt.dot(pt.ones(n), x) * t)
+    assert pmp.certify(found).range == pytest.approx(4, rel=1e-6)
+
+
+def test_a_sequence_that_is_all_ends_says_so():
+    def steps(x, t, n):
+        return (pt.diff(x) * t).sum()
+
+    with pytest.raises(pmp.errors.DomainError, match="too short"):
+        of_constant(steps, 2)
+    assert pmp.certify(of_constant(steps, 3)).range == pytest.approx(4, rel=1e-6)

@@ -49,7 +49,7 @@ def test_a_power_tempers_what_records_say_and_nothing_else(neighbors, clipped):
 @pytest.mark.parametrize("neighbors", NEIGHBORS)
 def test_draws_of_the_prior_know_that_it_is_more_than_its_distributions(neighbors):
     with pytest.raises(pmp.Unsupported, match="part of the prior"):
-        pmp.trim(with_a_public_part(neighbors), box={"t": (0, 0.5)}).prior_mass
+        _ = pmp.trim(with_a_public_part(neighbors), box={"t": (0, 0.5)}).prior_mass
 
 
 def test_one_array_observed_twice_has_no_density():

@@ -11,6 +11,10 @@ from pymc_private.models.coupling.windows import Window
 from pymc_private.models.sources import Source
 
 
+SHORT = 2
+"""Records that a sequence reads back; where they are more, it is no sequence as a rule."""
+
+
 def proved_alike(window: Window, sources: Sequence[Source], constants: str) -> Window:
     """The window, marked as pinned unless all of its rows carry one expression.
 
@@ -36,7 +40,8 @@ def refuse_many_ends(windows: Sequence[Window], n: int) -> None:
     """
     reach = max(max(window.offsets) - min(window.offsets) for window in windows)
     if max(window.count for window in windows) <= reach:
-        raise _too_short(sorted({window.name for window in windows}), n, reach)
+        names = sorted({window.name for window in windows})
+        raise _too_short(names, n, reach) if reach <= SHORT else untold_rows(names)
     for name in sorted({window.name for window in windows}):
         short = sum(w.count for w in windows if w.name == name and w.count < n - reach)
         if short > max(reach, 1):

@@ -7,15 +7,20 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import cached_property
 
+import numpy as np
+
 from pymc_private.errors import Unsupported
 from pymc_private.mechanisms.refusals import NO_DISTANCE
 from pymc_private.models.certificate import Certificate
+from pymc_private.models.conjugacy.pair import ConjugatePair
 from pymc_private.models.terms import Terms
 from pymc_private.privacy import Guarantee, approx_delta_n, gdp_delta
 from pymc_private.privacy.printing import counted, number
 
 DIGITS = 6
 """Of a power: a short one is easier to read and to state."""
+LEAST_POWER = 2.0**-40
+"""Below it a likelihood says nothing."""
 
 
 class Affordable:
@@ -70,8 +75,9 @@ class Affordable:
             powers.append(Fraction(self.range) / Fraction(certificate.charged_range))
         if math.isfinite(certificate.charged_mu) and self.mu > 0.0:
             powers.append(self._power_by_mu(certificate))
-        if certificate.charged_pair is not None and self.exact > 0.0:
-            powers.append(self._power_by_pair(certificate))
+        pair = certificate.charged_pair
+        if pair is not None and self.exact > 0.0:
+            powers.append(self._power_by_pair(certificate, pair))
         power = min(_shorter(max(powers)), Fraction(1))
         while power and not self.fits(certificate.tempered(certificate.power * power)):
             power = _shorter(power * (1 - Fraction(1, 10**DIGITS)))
@@ -85,16 +91,27 @@ class Affordable:
 
         return Fraction(_largest(fits, min(1.0, self.mu / certificate.mu) * (1.0 - 1e-9)))
 
-    def _power_by_pair(self, certificate: Certificate) -> Fraction:
-        """Bisection: r is the power times a public number, and delta rises with it (T12)."""
-        low, high = Fraction(0), Fraction(1)
-        while high - low > low / 256 and high > Fraction(1, 2**40):
-            middle = (low + high) / 2 if low else high / 4
-            if self.fits(certificate.tempered(certificate.power * middle)):
-                low = middle
-            else:
-                high = middle
-        return low
+    def _power_by_pair(self, certificate: Certificate, pair: ConjugatePair) -> Fraction:
+        """The quick curve finds the way, the proved one decides: delta rises with the power (T12).
+
+        Where the quick one is of no use, steps downward grow until the proved one agrees.
+        """
+
+        def seems_to_fit(power: float) -> bool:
+            at = float(certificate.power) * power
+            return power <= 1.0 and pair.guess(at, self.draws, self.epsilon) <= self.exact
+
+        try:
+            with np.errstate(all="ignore"):
+                power = Fraction(_largest(seems_to_fit, 0.5, least=LEAST_POWER))
+        except (ArithmeticError, ValueError, RuntimeError):  # of budgets beyond all sense
+            power = Fraction(1, 2)
+        step = Fraction(1, 2**14)
+        while power > LEAST_POWER:
+            if self.fits(certificate.tempered(certificate.power * power)):
+                return power
+            power, step = power * (1 - step), min(2 * step, Fraction(3, 4))
+        return Fraction(0)
 
 
 def _shorter(power: Fraction) -> Fraction:
@@ -105,10 +122,13 @@ def _shorter(power: Fraction) -> Fraction:
     return Fraction(math.floor(power * Fraction(10) ** digits), 1) / Fraction(10) ** digits
 
 
-def _largest(fits: Callable[[float], bool], start: float) -> float:
-    """The largest number that fits, within 1e-9, from a start above 0; the end given was tried."""
+def _largest(fits: Callable[[float], bool], start: float, least: float = 0.0) -> float:
+    """The largest number that fits, within 1e-9, from a start above 0; the end given was tried.
+
+    Down to `least`, which may not fit.
+    """
     low = start
-    while low > 0.0 and not fits(low):
+    while low > least and not fits(low):
         low /= 2.0
     high = 2.0 * low
     while fits(high) and high < 1e300:

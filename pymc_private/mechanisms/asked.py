@@ -35,15 +35,6 @@ def refuse_keywords(declaration: Mapping[str, Any]) -> None:
             raise TypeError(f"sample() got an unexpected keyword '{keyword}'")
 
 
-def as_declared(
-    what: Any, draws: int | None, epsilon: float | None, declaration: dict[str, Any]
-) -> tuple[Any, dict[str, Any]]:
-    """A model with a budget as a private model; anything else as it is."""
-    if isinstance(what, Plan | PrivateModel) or epsilon is None or draws is None:
-        return what, declaration
-    return privatize(what, **declaration), {}
-
-
 def as_plan(
     what: Any,
     draws: int | None,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.models.declare import clip_into_domain
+from pymc_private.models.declare import logger, store
 from pymc_private.models.plan import Plan
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.sources import Source
@@ -42,14 +43,45 @@ def check_unchanged(plan: Plan) -> None:
 def clip_again(private: PrivateModel) -> None:
     """Move the data into the domain, should they have left it since `privatize`.
 
-    Part of the charged draw: it reads the data. Data that never left stay as they are.
-
-    Raises
-    ------
-    DomainError
-        Data that cannot be clipped: NaN, or a category that was not declared.
+    Part of the charged draw: it reads the data, and so it refuses nothing. What `privatize` would
+    refuse of one record (NaN, a category that was not declared, a row of another total) counts as
+    one fixed record of the domain: each record is mapped by itself, as by any clip. How many there
+    were goes to the logger alone. Data that never left stay as they are.
     """
-    clip_into_domain(private.sources, private.n)
+    for source in private.sources:
+        data = source.values()
+        clipped, lost = _inside(source, data)
+        if lost:
+            logger.warning(
+                "sample: %d of %d records of %s could not be clipped and were replaced",
+                *(lost, private.n, source.name),
+            )
+        store(source, clipped.astype(data.dtype))
+
+
+def _inside(source: Source, data: np.ndarray) -> tuple[np.ndarray, int]:
+    """Records inside the domain, and how many were beyond clipping."""
+    axis = source.axis
+    fixed = source.domain.clip(source.stand_in(1), axis)
+    rows = np.moveaxis(np.array(data), axis, 0)
+    lost = ~np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
+    rows[lost] = np.moveaxis(fixed, axis, 0)
+    clipped, more = _clipped(source, np.moveaxis(rows, 0, axis), fixed)
+    return clipped, int(lost.sum()) + more
+
+
+def _clipped(source: Source, data: np.ndarray, fixed: np.ndarray) -> tuple[np.ndarray, int]:
+    """Clip all records at once, or where one of them is refused, by halves."""
+    try:
+        return np.asarray(source.domain.clip(data, source.axis)), 0
+    except DomainError:
+        count = data.shape[source.axis]
+    if count == 1:
+        return np.asarray(fixed), 1
+    halves = np.split(data, [count // 2], axis=source.axis)
+    parts = [_clipped(source, half, fixed) for half in halves]
+    whole = np.concatenate([part for part, _ in parts], axis=source.axis)
+    return whole, sum(lost for _, lost in parts)
 
 
 def check_names(posterior: xr.Dataset) -> None:

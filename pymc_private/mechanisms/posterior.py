@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from pymc_private.mechanisms import assembly, charging, drawing
-from pymc_private.mechanisms.asked import as_declared, as_plan, refuse_keywords
+from pymc_private.mechanisms.asked import as_plan, refuse_keywords
 from pymc_private.mechanisms.charging import Where
-from pymc_private.mechanisms.conjugate import sample_conjugate
 from pymc_private.mechanisms.guards import check_unchanged
 from pymc_private.mechanisms.release import Release
 from pymc_private.models.plan import Plan
@@ -105,8 +104,12 @@ def sample(
 
     Notes
     -----
-    A Beta-Bernoulli or Dirichlet-categorical model with delta > 0 is drawn from its exact
-    posterior, at the exact price of Dirichlet draws (T9), if that keeps more of the likelihood.
+    With delta > 0 the exact posterior of a Beta-Bernoulli or Dirichlet-categorical model, at the
+    exact price of Dirichlet draws (T9, T10), is among the ways that `calibrate` weighs.
+
+    Data that were set on ``private.base`` since `privatize` are clipped once more, in the charged
+    draw, which refuses no record: what cannot be clipped (NaN, a category that was not declared)
+    counts as one fixed record of the domain. Call `privatize` anew to have new data checked.
 
     Once charged, a draw runs to its end. Interrupted (Ctrl-C), nothing is released, the charge
     stays, and publishing the fact that it was interrupted is outside the guarantee. A
@@ -119,11 +122,7 @@ def sample(
     refuse_keywords(declaration)
     where = Where(ledger, name, data_version, save, again, random_seed)
     check_executor(executor)
-    what, declaration = as_declared(what, draws, epsilon, declaration)
     with bars(progressbar):
-        direct = _counted(what, draws, epsilon, delta, where, sampler, strict)
-        if direct is not None:
-            return direct
         plan = as_plan(what, draws, epsilon, delta, declaration, sampler, strict)
     check_unchanged(plan)
     return charging.publish(_offer(plan, name, progressbar, executor), where)
@@ -159,18 +158,3 @@ def _offer(
         draw=drawn,
         build=built,
     )
-
-
-def _counted(
-    what: Any,
-    draws: int | None,
-    epsilon: float | None,
-    delta: float,
-    where: Where,
-    sampler: Any,
-    strict: bool,
-) -> Release | None:
-    """A draw at the exact price of Dirichlet draws, unless another sampler is asked for."""
-    if strict or not (isinstance(sampler, str) and sampler == AUTO):
-        return None
-    return sample_conjugate(what, draws, epsilon, delta, where)

@@ -16,6 +16,7 @@ from pymc_private.models.clip import clip
 from pymc_private.models.information import Information, supposed
 from pymc_private.models.plan import Frontier
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.supports import has_central_box
 from pymc_private.models.temper import temper
 from pymc_private.models.trim import trim
 from pymc_private.privacy.neighbors import ADD_REMOVE
@@ -91,6 +92,12 @@ class Regions:
     def is_undrawable(self, mass: float) -> bool:
         """Whether no sampler takes the box of that mass at the power it affords."""
         return isinstance(self._refused.get(mass), Unsupported)
+
+    @property
+    def is_boxable(self) -> bool:
+        """Whether a central box leaves anything out: of a simplex none does."""
+        base = self.private.base
+        return any(has_central_box(base, rv) for rv in base.free_RVs)
 
     def refusal(self) -> PymcPrivateError:
         """Why there is no way: what stays without a bound in the usual box, or cannot be drawn."""
@@ -216,6 +223,8 @@ def best_boxes(
         Information that the model as it is promises: if the usual box is clearly behind, so are
         all.
     """
+    if not regions.is_boxable:
+        return []
     rows: dict[float, Frontier | None] = {}
 
     def worth(mass: float) -> float:

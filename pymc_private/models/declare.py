@@ -278,10 +278,11 @@ def clip_into_domain(sources: Sequence[Source], n: int) -> None:
         logger.info("privatize: %d of %d rows of %s clipped", moved, n, source.name)
         if moved > n / 2:
             logger.warning("privatize: most rows of %s were clipped; see Scale", source.name)
-        _store(source, clipped)
+        store(source, clipped)
 
 
-def _store(source: Source, data: np.ndarray) -> None:
+def store(source: Source, data: np.ndarray) -> None:
+    """Put data in the place of a copy's."""
     variable: Any = source.variable
     if hasattr(variable, "set_value"):
         variable.set_value(data)

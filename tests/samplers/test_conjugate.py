@@ -13,7 +13,6 @@ from scipy import stats
 import pymc_private as pmp
 from pymc_private.analysis.rows import Concrete
 from pymc_private.errors import Unsupported
-from pymc_private.mechanisms.conjugate import recognize as mechanism
 from pymc_private.models.conjugacy.pair import conjugate_pair
 from pymc_private.models.conjugacy.posterior import recognize
 from pymc_private.samplers.conjugate import conjugate_of, sample_conjugate
@@ -302,7 +301,6 @@ def test_a_transform_that_cuts_or_orders_a_prior_leaves_no_closed_form(build):
     declared = pmp.privatize(model, records=records, **words)
     assert recognize(declared) is None
     assert conjugate_pair(declared) is None
-    assert mechanism(declared) is None
     with pytest.raises(Unsupported, match="no conjugate model"):
         conjugate_of(declared)
 

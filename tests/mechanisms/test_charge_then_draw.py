@@ -246,7 +246,7 @@ def test_arguments_of_another_kind_are_refused_before_any_work(plan, ledger, key
 
 
 def test_a_path_is_refused_before_calibration(monkeypatch):
-    monkeypatch.setattr(posterior, "as_declared", None)  # what comes next
+    monkeypatch.setattr(posterior, "as_plan", None)  # what comes next
     with pytest.raises(pmp.DomainError, match="no ledger"):
         pmp.sample(build(), draws=2, epsilon=1, ledger="study.sqlite")
 

@@ -167,7 +167,7 @@ def test_one_hot_rows_count_as_categories(total, neighbors):
 
 
 def test_the_better_road_is_taken():
-    """A prior that one record can sway, a tiny delta: a trimmed draw keeps more than a whole one."""
+    """A prior that one record can sway, a tiny delta: a trimmed draw keeps more."""
     plan = pmp.calibrate(coins(), epsilon=1, delta=1e-9, draws=1)
     rows = {row.mass: row.information for row in plan.frontier}
     assert rows[plan.chosen.mass] == max(rows.values()) > rows[None] > 0

@@ -13,13 +13,17 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
+import xarray as xr
 
 import pymc_private as pmp
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.errors import PymcPrivateError
+from pymc_private.mechanisms.tables import contents
 from pymc_private.samplers import nuts
+from pymc_private.samplers.simplex import dirichlet_draws
 
 N = 6
 BITS = np.array([0, 1, 0, 1, 1, 1])
@@ -364,3 +368,29 @@ def test_another_record_stays_as_it_is(changed, book):
     rest = [0, 1, 3, 5]
     assert np.array_equal(found[rest], ROWS[rest])
     assert found.sum(axis=1).tolist() == [1] * N
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float64])
+@pytest.mark.parametrize("hold", [np.asarray, xr.DataArray, pd.Series, pd.DataFrame])
+def test_counts_changed_between_plan_and_draw_do_not_matter(kind, hold, monkeypatch):
+    """What is drawn from are counts as they were when they were checked and priced."""
+    given = np.array([[119, 74, 618], [3, 40, 5]], dtype=kind)
+    given = given[0] if hold is pd.Series else given
+    counts, seen, charge = hold(given), [], pmp.Ledger.charge
+
+    def meddling(self, *arguments, **words):
+        given[...] = -1
+        return charge(self, *arguments, **words)
+
+    def spy(parameters, draws, randomness):
+        seen.append(parameters)
+        return dirichlet_draws(parameters, draws, randomness)
+
+    monkeypatch.setattr(pmp.Ledger, "charge", meddling)
+    monkeypatch.setattr(contents, "dirichlet_draws", spy)
+    book = pmp.Ledger(epsilon=5, delta=0.1)
+    words = {"epsilon": 1, "delta": 1e-4, "method": "exact", "ledger": book}
+    release = pmp.dirichlet(counts, **words)
+    power, alpha = (next(iter(release.facts["counts"][key].values())) for key in ("r", "alpha"))
+    before = [[119, 74, 618], [3, 40, 5]][: 1 if hold is pd.Series else 2]
+    assert np.allclose(np.reshape(seen[0], np.shape(before)), power * np.array(before) + alpha)

@@ -10,9 +10,10 @@ from pymc_private.errors import DomainError
 from pymc_private.mechanisms import display
 from pymc_private.mechanisms.answers import UNBOUNDED, Answer, Answers
 from pymc_private.mechanisms.choosing import best_of
+from pymc_private.mechanisms.expression_numbers import OutOfBounds
 from pymc_private.mechanisms.reading import draws_dict
 from pymc_private.mechanisms.responses import Box, space_of
-from pymc_private.mechanisms.utilities import Function, OutOfBounds, Utility
+from pymc_private.mechanisms.utilities import Function, Utility
 from pymc_private.privacy import psaqr_dialogue_loss
 
 if TYPE_CHECKING:

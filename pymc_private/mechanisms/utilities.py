@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from pymc_private.errors import DomainError
+from pymc_private.mechanisms.expression_numbers import OutOfBounds
 from pymc_private.mechanisms.expressions import evaluate
 from pymc_private.mechanisms.reading import draws_dict, not_released
 
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 
 Function: TypeAlias = Callable[..., Any] | str
 """A function of the draws, or an expression over the names of variables."""
-
-
-class OutOfBounds(DomainError):
-    """A utility leaves its bounds at some draws; how far tells something of them."""
 
 
 @dataclass(frozen=True)

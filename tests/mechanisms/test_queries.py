@@ -84,6 +84,91 @@ def test_an_expression_that_cannot_be_read_is_refused(text, message) -> None:
         RELEASE.prob(text)
 
 
+WHOLE = np.array([3, 4, 0, 1])
+REAL = np.array([0.5, -1.0, 2.0, 0.0])
+MIXED = released(
+    k=(("chain", "draw"), WHOLE[None]),
+    u=(("chain", "draw"), WHOLE[None].astype(np.uint8)),
+    short=(("chain", "draw"), (WHOLE[None] - 2).astype(np.int8)),
+    yes=(("chain", "draw"), WHOLE[None] > 2),
+    x=(("chain", "draw"), REAL[None]),
+    far=(("chain", "draw"), np.full((1, 4), 2**60)),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "hits"),
+    [
+        ("x < 10**19", 4),
+        ("x < 1e23", 4),
+        ("k**13 == 3**13", 1),
+        ("k**25 > 10**14 or k < 4", 4),
+        ("2**-1 > x", 2),
+        ("(k + 1)**-1 == 0.25", 1),
+        ("u - 4 < 0", 3),
+        ("-u < 0", 3),
+        ("short < 0", 2),
+        ("(x > 0) + (k > 1) == 2", 1),
+        ("-(x > 0) == -1", 2),
+        ("yes + yes == 2", 2),
+        ("~yes", 2),
+        ("abs(-9223372036854775808) > k", 4),
+        ("9007199254740992 == 9007199254740993", 0),
+        ("k // -2 == -2", 2),
+        ("k % -3 == -2", 2),
+        ("k > 0 and x / k > 0.1", 1),
+        ("not (k == 0 or x / k <= 0.1)", 1),
+        ("where(x > 0, log(x), 3) > 2", 2),
+        ("(log(x) if x > 0 else 3) > 2", 2),
+        ("clip(k, 0, 2) * 2 == 4", 2),
+        ("sum(k) == k", 4),
+        ("'a' < 'b'", 4),
+    ],
+)
+def test_expressions_compute_with_numbers_not_with_registers(text, hits) -> None:
+    assert MIXED.prob(text).value == hits / 4
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("9**9**9 > x", "no answer at some draws"),
+        ("k // 0 == 0", "no answer at some draws"),
+        ("k % 0 == 0", "no answer at some draws"),
+        ("not x / k > 0", "no answer at some draws"),
+        ("0**-k > 1", "no answer at some draws"),
+        ("log(x) > -5", "no answer at some draws"),
+        ("not log(x) > -5", "no answer at some draws"),
+        ("exp(1000 * x) > 3", "no answer at some draws"),
+        ("k**40 % 2 == 1", "no answer at some draws"),
+        ("k + 10**16 == 10**16", "no answer at some draws"),
+        ("x < 10**23", "no float holds"),
+        ("far > 3", r"at most 2\*\*53"),
+        ("k & 1 == 1", "join events"),
+        ("k and x > 0", "join events"),
+        ("x == 'a'", "text is compared with text"),
+        ("'a' * 10**9 == 'b'", "text is compared with text"),
+        ("x[0.5:] > 1", "no such element"),
+        ("x[k] > 1", "the same at every draw"),
+        ("[1, 2][5] > 0", "no such element"),
+        ("[x, 1] > 0", "lists of numbers"),
+        ("abs(x, x) > 0", "takes 1 argument"),
+        ("exp() > 0", "takes 1 argument"),
+        ("max(x, 3) > 0", "maximum"),
+        ("x" + "+ 1" * 20_000 + " > 3", "cannot be read"),
+    ],
+)
+def test_an_expression_without_a_value_is_refused(text, message) -> None:
+    with pytest.raises(DomainError, match=message):
+        MIXED.prob(text)
+
+
+def test_a_dialogue_withholds_where_an_expression_has_no_value() -> None:
+    dialogue = pmp.Dialogue(MIXED)
+    with pytest.raises(DomainError, match="a dialogue withholds"):
+        dialogue.ask("(log(x) > 0) == response", [True, False])
+
+
 def test_a_function_that_reads_what_was_not_released_is_told_so() -> None:
     with pytest.raises(DomainError, match=r"(?s)'p' was not released.*private data.*b, x"):
         pmp.answer(RELEASE, lambda theta, response: theta["p"], [1])

@@ -11,6 +11,7 @@ import numpy as np
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.type import RandomType
 
 from pymc_private.analysis.rows import Concrete
 from pymc_private.models.counted import record_dims, record_lengths
@@ -32,7 +33,8 @@ class Computed:
         Withheld: an ancestor is private or an array written into the model, which may hold
         records, or the variable may have one entry per record. Where the number of records is
         protected, what is withheld does not depend on it: any array is, and any axis that no
-        parameter has.
+        parameter has. Withheld as well: what reads random numbers of its own, which no draw of the
+        posterior determines.
     failed : list of str
         Withheld: they could not be computed at these draws. That depends on the draws alone.
     """
@@ -62,13 +64,14 @@ def deterministics(
     lengths = _telling_lengths(private, values)
     inputs = {rv: private.graph.parameters[rv.name] for rv in model.free_RVs}
     for variable in model.deterministics:
-        if _reads_data(private, variable):
+        graph = _at(variable, inputs)
+        if _reads_data(private, variable) or _is_random(graph):
             found.private.append(variable.name)
             continue
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                array = _evaluate(_at(variable, inputs), inputs.values(), values)
+                array = _evaluate(graph, inputs.values(), values)
                 if any(lengths(size) for size in array.shape[1:]):
                     found.private.append(variable.name)
                     continue
@@ -103,6 +106,11 @@ def _reads_data(private: PrivateModel, variable: Any) -> bool:
     copies = constants_with_axis([variable], private.n, skip=())
     parts = written_arrays([variable], private.n, model.data_vars)
     return bool(secret & set(ancestors([variable])) or copies or parts)
+
+
+def _is_random(graph: Variable) -> bool:
+    """Whether it reads a generator: recomputed, every draw would get the same noise."""
+    return any(isinstance(v.type, RandomType) for v in ancestors([graph]))
 
 
 def _at(variable: Variable, inputs: Mapping[Variable, Variable]) -> Variable:

@@ -40,7 +40,7 @@ def not_released(release: Release, name: str) -> str:
     if name in release.facts.get("uncomputed", []):
         return ": it could not be computed at every draw"
     if name in release.facts.get("withheld", []):
-        return ": it is computed from private data"
+        return ": it is computed from private data, or from random numbers of its own"
     return ""
 
 
@@ -59,7 +59,10 @@ def draws_of(release: Release, name: str) -> tuple[xr.DataArray, np.ndarray]:
         if name in release.facts.get("uncomputed", []):
             problem = "This variable is withheld: it could not be computed at every draw."
         elif name in withheld:
-            problem = "This variable is withheld: it is computed from private data."
+            problem = (
+                "This variable is withheld: it is computed from private data, or from random "
+                "numbers of its own."
+            )
         raise DomainError(
             problem,
             got=name,

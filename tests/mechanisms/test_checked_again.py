@@ -118,6 +118,17 @@ def test_a_deterministic_that_fails_at_some_draws_is_withheld_and_no_draw_is_los
     assert len(book.entries) == 1
 
 
+def test_a_deterministic_with_random_numbers_of_its_own_is_withheld():
+    def noisy(p):
+        return p + pm.Normal.dist(0, 1)
+
+    release = draw(plan_of(coins(noisy), draws=4))
+    assert release.facts["withheld"] == ["noisy"]
+    assert set(release.posterior.data_vars) == {"p"}
+    with pytest.raises(pmp.DomainError, match="random numbers of its own"):
+        release.mean("noisy")
+
+
 def test_a_deterministic_that_makes_no_number_keeps_its_nan_and_warns_nobody():
     def logarithm(p):
         return pt.log(p - 0.5)

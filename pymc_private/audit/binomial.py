@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from pymc_private.privacy.arguments import refuse_mask
+
 # The inverse of the incomplete beta errs by some 1e-12; the limits go outward by more.
 _WIDENED = 1e-9
 
@@ -38,6 +40,8 @@ def lower_limit(successes: Any, trials: Any, error: float) -> Any:
     ----------
     Clopper and Pearson (1934).
     """
+    refuse_mask(successes, "counts of successes")
+    refuse_mask(trials, "counts of trials")
     k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
     limit = special.betaincinv(np.maximum(k, 1e-300), n - k + 1.0, error)
     return np.where(k > 0.0, limit * (1.0 - _WIDENED), 0.0)[()]
@@ -62,6 +66,8 @@ def upper_limit(successes: Any, trials: Any, error: float) -> Any:
     ----------
     Clopper and Pearson (1934).
     """
+    refuse_mask(successes, "counts of successes")
+    refuse_mask(trials, "counts of trials")
     k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
     limit = special.betainccinv(k + 1.0, np.maximum(n - k, 1e-300), error)
     return np.where(k < n, np.minimum(1.0, limit * (1.0 + _WIDENED)), 1.0)[()]

@@ -12,6 +12,7 @@ import numpy as np
 from pymc_private.audit.contents import Leaf, contents
 from pymc_private.audit.copies import copy_of, summary_of
 from pymc_private.errors import DomainError
+from pymc_private.privacy.arguments import refuse_mask
 from pymc_private.privacy.printing import number
 
 TELLTALE = {
@@ -162,6 +163,7 @@ def _named(part: Leaf) -> list[Leak]:
 
 
 def _numbers(name: str, secret: Any) -> np.ndarray:
+    refuse_mask(secret, f"numbers of the secret {name!r}")
     array = np.asarray(secret)
     if array.dtype.kind not in "iufb" or array.ndim == 0:
         raise DomainError(f"the secret {name!r} is an array of numbers", got=str(array.dtype))

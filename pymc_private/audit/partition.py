@@ -12,7 +12,7 @@ import numpy as np
 from pymc_private.audit.allowance import FALSE_ALARM, pay
 from pymc_private.errors import DomainError
 from pymc_private.planning import partition_radius
-from pymc_private.privacy.arguments import inside_unit
+from pymc_private.privacy.arguments import inside_unit, refuse_mask
 
 MANY = 10**12
 
@@ -113,6 +113,9 @@ def partition_adversary(
     ('y', True)
     """
     inside_unit(false_alarm=false_alarm)
+    refuse_mask(cells, "cells")
+    for law in (x, y):
+        refuse_mask(law, "probabilities")
     laws = [np.asarray(law, float) for law in (x, y)]
     m = len(laws[0])
     good = all(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pymc_private.errors import DomainError
+from pymc_private.privacy.arguments import refuse_mask
 from pymc_private.privacy.printing import number
 
 
@@ -97,6 +98,7 @@ def seed_reuse(
         raise DomainError("there is nothing to try", allowed="one data set and one seed, or more")
     if not 0.0 <= coincidence <= 1.0:
         raise DomainError("coincidence is a probability", got=coincidence)
+    refuse_mask(released, "released numbers")
     truth = np.asarray(released)
     whole = truth.dtype.kind in "iub" or (truth.dtype.kind == "f" and np.all(truth == truth // 1))
     matches, again = [], bool(whole)

@@ -16,7 +16,7 @@ from pymc_private.estimators.columns import LEARNED, Bins, declare
 from pymc_private.estimators.fitting import CountEstimator, as_pandas, is_frame, other_records
 from pymc_private.estimators.inference import ancestral, in_order, log_joint
 from pymc_private.privacy import Ledger
-from pymc_private.privacy.arguments import whole
+from pymc_private.privacy.arguments import refuse_mask, whole
 from pymc_private.privacy.neighbors import SUBSTITUTE
 
 
@@ -186,6 +186,8 @@ class DirichletBayesianNetwork(CountEstimator):
         return self
 
     def _frame(self, X: Any, y: Any, first: bool) -> Any:
+        refuse_mask(X, "records")
+        refuse_mask(y, "classes")
         if not is_frame(X):
             names = [node for node in self.network_ if y is None or node != self.target]
             array = validate_data(self, X, dtype=None, reset=first)

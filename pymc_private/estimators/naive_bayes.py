@@ -16,6 +16,7 @@ from pymc_private.errors import DomainError
 from pymc_private.estimators.columns import LEARNED, Bins, declare
 from pymc_private.estimators.fitting import CountEstimator, as_pandas, is_frame, other_records
 from pymc_private.privacy import Ledger
+from pymc_private.privacy.arguments import refuse_mask
 from pymc_private.privacy.neighbors import SUBSTITUTE
 
 CLASS = "class"
@@ -189,6 +190,8 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
 
     def _frame(self, X: Any, y: Any, first: bool) -> tuple[Any, list[str]]:
         """One frame with a column for each feature and one for the class."""
+        refuse_mask(X, "records")
+        refuse_mask(y, "classes")
         if is_frame(X):
             if isinstance(y, str):
                 self._check_target(X, y)
@@ -253,6 +256,7 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
 
     def _codes(self, X: Any) -> np.ndarray:
         """Places of the features' values, -1 for unknown ones: shape (n, features)."""
+        refuse_mask(X, "records")
         self._fitted()
         if is_frame(X):
             pandas = as_pandas(X)

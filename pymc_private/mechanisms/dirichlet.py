@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +16,7 @@ from pymc_private.mechanisms.tables.contents import (
     INTEGERS,
     denoised_content,
     drawn_content,
+    has_whole_counts,
     noise_content,
     simplices,
     whole_numbers,
@@ -36,12 +38,14 @@ from pymc_private.mechanisms.tables.plan import (
     profiles_of,
 )
 from pymc_private.mechanisms.tables.posterior import NoisyTable, noisy_posterior
-from pymc_private.mechanisms.tables.publish import publish
+from pymc_private.mechanisms.tables.publish import fits_memory, publish
 from pymc_private.privacy import Ledger
-from pymc_private.privacy.arguments import not_negative, positive, whole
+from pymc_private.privacy.arguments import not_negative, positive, refuse_mask, whole
 from pymc_private.privacy.count_budget import CountBudget
 from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.privacy.noisy_counts import GAUSSIAN, noise_sd
+
+MAKE_COUNTS = "make one with pymc_private.noisy_counts"
 
 
 def dirichlet(
@@ -88,7 +92,8 @@ def dirichlet(
         calibration; "noisy" adds integer noise and draws from the posterior of the probabilities
         given the noisy counts, with the public total and shared margins taken into account. "auto"
         takes the one that is expected to cost less accuracy at the public profile; of several
-        tables noise up to a tenth above, since they correct each other.
+        tables noise up to a tenth above, since they correct each other. Counts with fractions
+        (weighted records) are drawn as "exact"; that they have them is taken for public.
     prior : float or array, optional
         Prior parameters: then draws are from the posterior itself (r = 1) if the budget allows,
         else from the one whose likelihood has the largest power that fits.
@@ -136,6 +141,8 @@ def dirichlet(
     tables = tables_of(counts)
     budget = CountBudget.of(epsilon, delta, rdp, zcdp)
     given = (prior, sensitivity, minimum, draws, profile)
+    if method == "auto" and not has_whole_counts(tables):
+        method = "exact"  # noise is for whole numbers: weights are public knowledge
     plan = plan_for(tables, budget, method, neighbors, unit, *given)
     if plan.method != "noisy":
         return publish(plan, drawn_content(plan, tables), where)
@@ -216,6 +223,8 @@ def count_posterior(
         The release holds no noisy counts.
     """
     whole(draws, "draws")
+    if isinstance(release, Release):
+        fits_memory(draws, sum(a.values[0, 0].size for a in release.posterior.data_vars.values()))
     found = posterior_of(release, minimum=minimum, consistent=consistent)
     generator = np.random.default_rng()
     return {name: simplices(table, draws, generator) for name, table in found.items()}
@@ -225,11 +234,13 @@ def posterior_of(
     release: Release, *, minimum: float = 0.0, consistent: bool = True
 ) -> dict[str, TablePosterior]:
     """Give the posterior itself: see `count_posterior`."""
+    if not isinstance(release, Release):
+        raise DomainError(
+            "a posterior is made of a release", got=type(release).__name__, do=MAKE_COUNTS
+        )
     told = release.facts.get("counts", {})
     if "noise" not in told or release.facts.get("grid") != INTEGERS:
-        raise Incompatible(
-            "this release holds no noisy counts", do="make one with pymc_private.noisy_counts"
-        )
+        raise Incompatible("this release holds no noisy counts", do=MAKE_COUNTS)
     tables = {
         str(name): NoisyTable(array.values[0, 0], tuple(map(str, array.dims[2:])))
         for name, array in release.posterior.data_vars.items()
@@ -255,6 +266,8 @@ def plan_for(
     families = tables.families
     not_negative(minimum=minimum)
     check_relation(neighbors, unit)
+    if draws is not None:
+        fits_memory(whole(draws, "draws"), sum(math.prod(f.shape) for f in families))
     at_least(tables, minimum)
     if sensitivity is not None and (len(families) > 1 or families[0].tables > 1):
         raise DomainError("a sensitivity is declared for one vector", got=f"{len(families)} tables")
@@ -283,6 +296,7 @@ def _priors(prior: Any, families: tuple[Family, ...]) -> tuple[np.ndarray, ...] 
     )
     found = []
     for family in families:
+        refuse_mask(named.get(family.name), "prior parameters")
         try:
             array = np.broadcast_to(np.asarray(named[family.name], float), family.shape)
         except (KeyError, ValueError, TypeError) as cause:

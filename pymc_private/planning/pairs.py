@@ -12,7 +12,7 @@ import numpy as np
 from scipy import special
 
 from pymc_private.errors import DomainError
-from pymc_private.privacy.arguments import not_negative, positive
+from pymc_private.privacy.arguments import not_negative, positive, refuse_mask
 
 
 def grid_pair(log_prior: np.ndarray, log_x: np.ndarray, log_y: np.ndarray) -> float:
@@ -47,6 +47,8 @@ def grid_pair(log_prior: np.ndarray, log_x: np.ndarray, log_y: np.ndarray) -> fl
     >>> round(grid_pair(np.zeros(3), np.log(theta), np.log1p(-theta)), 4)
     1.3863
     """
+    for part in (log_prior, log_x, log_y):
+        refuse_mask(part, "log-likelihoods")
     prior, x, y = (np.asarray(part, float) for part in (log_prior, log_x, log_y))
     if not (prior.shape == x.shape == y.shape) or prior.ndim != 1:
         raise DomainError("one prior weight and two log-likelihoods for each point of the grid",

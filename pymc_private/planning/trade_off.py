@@ -13,7 +13,7 @@ from pymc_private.errors import DomainError
 from pymc_private.planning.accuracy import trimming_loss
 from pymc_private.planning.table import ACCENT, INK, OTHER, Table, axes, headed
 from pymc_private.privacy import dkw_halfwidth, draws_affordable, psaqr_loss
-from pymc_private.privacy.arguments import inside_unit, positive
+from pymc_private.privacy.arguments import inside_unit, positive, refuse_mask
 from pymc_private.privacy.printing import number
 from pymc_private.privacy.rounding import times_up
 
@@ -205,6 +205,7 @@ def _mass(outside: Outside, failure: float) -> tuple[Callable[[float], float], f
     """The mass outside as a function, what may still fail, and the trims to try."""
     if callable(outside):
         return outside, failure, list(np.geomspace(0.01, 100.0, POINTS))
+    refuse_mask(outside, "values of ell")
     values = np.sort(np.ravel(np.asarray(outside, float)))
     if not values.size or np.isnan(values).any() or values[0] < 0.0:
         raise DomainError("values of ell are numbers >= 0", got=f"{values.size} of them")

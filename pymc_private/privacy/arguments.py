@@ -45,6 +45,23 @@ def _is_array(value: Any) -> bool:
     return np.ndim(value) > 0 and not isinstance(value, str)
 
 
+def refuse_mask(values: Any, what: str) -> None:
+    """Refuse masked arrays, and lists of them: arithmetic here would count what they mask.
+
+    Raises
+    ------
+    DomainError
+        By type alone, whatever is masked.
+    """
+    parts = values if isinstance(values, list | tuple) else ()
+    if np.ma.isMaskedArray(values) or any(map(np.ma.isMaskedArray, parts)):
+        raise DomainError(
+            f"{what} come as an array without a mask",
+            got="a masked array",
+            do="say what stands in masked places: filled(value), or leave them out: compressed()",
+        )
+
+
 def is_number(value: Any) -> bool:
     """Whether this is one real number: no truth value, no text, nothing complex, no vector."""
     if type(value) is float or type(value) is int:

@@ -43,6 +43,8 @@ CURES = {
     "numpyro": "pip install -U numpyro jax",
     "blackjax": "pip install 'blackjax<1.6'; PyMC 6.4 calls what later ones renamed",
 }
+STARTS, START_SEED = 100, 20260211
+"""A back end gives up after ten starts about the initial point."""
 Draws = dict[str, np.ndarray]
 
 
@@ -80,6 +82,7 @@ def check_nuts(private: PrivateModel, tv: float | None, backend: str, states_per
             do=f"pip install {BACKENDS[backend]}",
         )
     _refuse_broken(backend)
+    _refuse_nowhere(private)
     discrete = [n for n, v in private.graph.parameters.items() if "float" not in v.type.dtype]
     if discrete:
         raise Unsupported(
@@ -87,6 +90,38 @@ def check_nuts(private: PrivateModel, tv: float | None, backend: str, states_per
             got=", ".join(discrete),
             do="marginalize discrete parameters, or sampler='grid'",
         )
+
+
+def _refuse_nowhere(private: PrivateModel) -> None:
+    """Refuse potentials of the prior that leave no place to start from; they read no data.
+
+    Raises
+    ------
+    DomainError
+        No start has a density, of as many as a back end would try several times over.
+    """
+    own = {p.name for p in private.base.potentials} - set(private.graph.factors)
+    if not own:
+        return
+    model = replace(private).model
+    extra = [p for p in model.potentials if p.name in own]
+    density = model.compile_logp(vars=[*model.free_RVs, *extra], jacobian=False)
+    start = model.initial_point()
+    generator = np.random.default_rng(START_SEED)  # of public places: no draw comes from it
+    for far in (0.0, *[1.0] * STARTS):
+        place = {
+            key: value + np.asarray(generator.uniform(-far, far, np.shape(value)), value.dtype)
+            for key, value in start.items()
+        }
+        if np.isfinite(density(place)):
+            return
+    raise DomainError(
+        "the prior has no density where NUTS would start: a potential makes it zero there; nothing "
+        "was charged",
+        got=", ".join(p.name for p in extra),
+        allowed=f"a finite log-density at one of {STARTS + 1} starts around the initial point",
+        do="state initval= inside the support, or write the support as bounds of the prior",
+    )
 
 
 def _refuse_broken(backend: str) -> None:

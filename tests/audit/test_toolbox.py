@@ -18,6 +18,7 @@ from scipy import stats
 
 from pymc_private import audit, planning
 from pymc_private.audit import Allowance
+from pymc_private.audit.binomial import upper_limit
 from pymc_private.audit.events import delta_of
 from pymc_private.errors import DomainError
 from pymc_private.models.places import Place
@@ -432,3 +433,17 @@ def test_processes_run_what_was_defined_on_the_spot():
     with ProcessPoolExecutor(2) as pool, ThreadPoolExecutor(2) as threads:
         found = audit.outputs(noise, 1.0, 101, executor=pool, chunks=3)
         assert np.array_equal(found, audit.outputs(noise, 1.0, 101, executor=threads, chunks=3))
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        lambda masked: audit.partition_adversary(masked, [0.5, 0.5], [0.3, 0.7]),
+        lambda masked: upper_limit(masked, 9, 0.05),
+        lambda masked: audit.seed_reuse(masked, lambda data, seed: data, [[0]], seeds=[1]),
+        lambda masked: planning.grid_pair(np.zeros(3), masked, np.zeros(3)),
+    ],
+)
+def test_a_mask_is_not_overlooked(tool):
+    with pytest.raises(DomainError, match="without a mask"):
+        tool(np.ma.array([0, 1, 1], mask=[True, False, False]))

@@ -333,3 +333,14 @@ def test_the_same_records_are_as_many_as_before(method):
     network.update(pd.concat([frame, frame[:20]]), records="same")
     assert ledger.spent.delta == 2 * once.delta
     assert ledger.spent.epsilon == pytest.approx(2 * float(once.epsilon), rel=1e-6)
+
+
+def test_masked_records_are_refused():
+    frame, classes = records()
+    array = frame.to_numpy()
+    masked = np.ma.array(array, mask=array > 0)
+    account = pmp.Ledger(epsilon=1)
+    for given in ((masked, classes), (array, np.ma.array(classes, mask=classes > 0))):
+        with pytest.raises(DomainError, match="without a mask"), account:
+            naive_bayes(categories=[(0, 1), (0, 1, 2)]).fit(*given)
+    assert account.entries == ()

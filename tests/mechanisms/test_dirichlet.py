@@ -260,3 +260,36 @@ def test_the_report_reads_it():
 def test_the_path_of_a_ledger_is_no_ledger(call):
     with pytest.raises(pmp.DomainError, match=r"pmp.Ledger\('study.sqlite', epsilon"):
         call(COUNTS, epsilon=1, delta=1e-5, ledger="study.sqlite")
+
+
+MASKED = np.ma.array(COUNTS, mask=[True, *[False] * 5])
+
+
+@pytest.mark.parametrize("verb", [pmp.dirichlet, pmp.noisy_counts])
+@pytest.mark.parametrize("counts", [MASKED, {"a": [MASKED, MASKED]}])
+def test_masked_counts_are_refused_and_not_counted(verb, counts):
+    account = ledger()
+    with pytest.raises(pmp.DomainError, match="without a mask"):
+        verb(counts, epsilon=1, delta=1e-5, ledger=account)
+    assert account.entries == ()
+
+
+def test_a_masked_prior_and_a_masked_profile_are_refused():
+    for words in ({"prior": MASKED}, {"profile": MASKED}):
+        with pytest.raises(pmp.DomainError, match="without a mask"):
+            pmp.dirichlet(COUNTS, epsilon=1, delta=1e-5, ledger=ledger(), **words)
+
+
+@pytest.mark.parametrize("method", ["auto", "noisy"])
+def test_more_draws_than_the_memory_holds_are_refused_before_the_charge(method):
+    account = ledger()
+    with pytest.raises(pmp.DomainError, match="do not fit the memory"):
+        pmp.dirichlet(COUNTS, epsilon=1, delta=1e-5, method=method, draws=10**9, ledger=account)
+    assert account.entries == ()
+    with pytest.raises(pmp.DomainError, match="do not fit the memory"):
+        pmp.count_posterior(pmp.noisy_counts(COUNTS, epsilon=1, ledger=account), draws=10**9)
+
+
+def test_weighted_counts_are_drawn_without_noise():
+    release = pmp.dirichlet([3.5, 40.5, 500], epsilon=1, delta=1e-5, ledger=ledger())
+    assert release.facts["counts"]["method"] == "exact"

@@ -216,3 +216,18 @@ def test_nutpie_is_seeded_by_the_operating_system_at_every_call(monkeypatch):
     assert isinstance(first, int)
     assert first != second
     assert third == 7
+
+
+@pytest.mark.parametrize("wall", [False, True])
+def test_a_prior_without_a_place_to_start_is_refused_before_the_charge(wall):
+    with pm.Model() as model:
+        mu = pm.Uniform("mu", -1.0, 1.0)
+        pm.Potential("wall", pm.math.switch(mu > (2.0 if wall else 0.0), 0.0, -np.inf))
+        pm.Normal("y", mu, 1.0, observed=np.array([0.1, 0.2, 0.3]))
+    private = pmp.privatize(model, records={"y": 0}, domain={"y": (-1, 1)})
+    words = {"draws": 1, "epsilon": 9, "delta": 0.5, "sampler": pmp.Nuts(tv=1e-5)}
+    if not wall:
+        assert pmp.calibrate(private, **words).sampler == "nuts"
+        return
+    with pytest.raises(pmp.DomainError, match="no density where NUTS would start"):
+        pmp.calibrate(private, **words)

@@ -15,6 +15,7 @@ from scipy import sparse
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.mechanisms.mollifiers.kernel import kernel_density
 from pymc_private.mechanisms.mollifiers.references import Marginals, Reference
+from pymc_private.privacy.arguments import refuse_mask
 
 LogRatio = Callable[[np.ndarray], np.ndarray]
 NAMES = ("kde", "histogram", "network", "trees")
@@ -60,6 +61,7 @@ def check_rows(data: Any, dimension: int | None = None) -> np.ndarray:
     DomainError
         No rows, not numbers, NaN or infinite, or another dimension than the reference's.
     """
+    refuse_mask(data, "data")
     if sparse.issparse(data) or np.iscomplexobj(data):
         raise DomainError(
             "sparse and complex data are not supported",

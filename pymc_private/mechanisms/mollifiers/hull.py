@@ -14,7 +14,7 @@ from pymc_private.mechanisms.mollifiers.laws import Table
 from pymc_private.mechanisms.mollifiers.reading import as_reference
 from pymc_private.mechanisms.mollifiers.references import Finite, Marginals, probabilities
 from pymc_private.mechanisms.mollifiers.window import check_width
-from pymc_private.privacy.arguments import whole
+from pymc_private.privacy.arguments import refuse_mask, whole
 from pymc_private.samplers.randomness import Uniform
 
 MARGIN = 1e-11
@@ -57,6 +57,7 @@ class Hull:
     """
 
     def __init__(self, laws: Any, labels: Sequence[Any] | None = None) -> None:
+        refuse_mask(laws, "laws")
         try:
             rows = np.atleast_2d(np.asarray(laws, float))
         except (TypeError, ValueError):

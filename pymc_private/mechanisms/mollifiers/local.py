@@ -15,10 +15,11 @@ from pymc_private.mechanisms.mollifiers.local_draws import LocalDraws, check_fin
 from pymc_private.mechanisms.mollifiers.mollified import Mollified
 from pymc_private.mechanisms.mollifiers.reading import as_reference
 from pymc_private.mechanisms.mollifiers.references import Finite, probabilities
+from pymc_private.mechanisms.mollifiers.targets import by_label
 from pymc_private.mechanisms.mollifiers.verb import mollify
 from pymc_private.mechanisms.mollifiers.window import Window, window_of
 from pymc_private.mechanisms.release import Release
-from pymc_private.privacy.arguments import whole
+from pymc_private.privacy.arguments import refuse_mask, whole
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.neighbors import ANY
 from pymc_private.privacy.printing import number
@@ -169,10 +170,8 @@ class LocalSampler:
         if callable(holding):
             holding = holding(self.local_draws)
         if isinstance(holding, dict):
-            mass = np.zeros(len(base.mass))
-            mass[base.positions(list(holding))] = np.asarray(list(holding.values()), float)
-            with np.errstate(invalid="ignore"):
-                return mass / mass.sum()
+            return by_label(holding, base)
+        refuse_mask(holding, "rows and probabilities")
         array = np.asarray(holding)
         looks = array.dtype.kind == "f" and array.shape == base.mass.shape
         if looks and abs(array.sum() - 1.0) < 1e-6:

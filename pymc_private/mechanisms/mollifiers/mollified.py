@@ -17,7 +17,7 @@ from pymc_private.mechanisms.mollifiers.references import Finite, Reference
 from pymc_private.mechanisms.mollifiers.window import Window
 from pymc_private.mechanisms.release import Release
 from pymc_private.models import compat
-from pymc_private.privacy.arguments import probability, whole
+from pymc_private.privacy.arguments import probability, refuse_mask, whole
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.ledger import Ledger
 from pymc_private.privacy.neighbors import ANY
@@ -217,6 +217,7 @@ class Mollified:
 
     def _rows(self, x: Any) -> np.ndarray:
         d = self.reference.dimension
+        refuse_mask(x, "points")
         rows = np.asarray(x, float)
         return rows.reshape(-1, 1) if d == 1 else np.atleast_2d(rows)
 

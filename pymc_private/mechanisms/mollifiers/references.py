@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special, stats
 
 from pymc_private.errors import DomainError
-from pymc_private.privacy.arguments import whole
+from pymc_private.privacy.arguments import refuse_mask, whole
 
 LIMIT = 27.0
 """Cells end at quantiles 1 / (1 + e^27) from either side: 2e-12 of the reference."""
@@ -227,6 +227,7 @@ def probabilities(given: Any, name: str) -> np.ndarray:
     DomainError
         Not a vector of non-negative finite numbers that sum to one within 1e-6.
     """
+    refuse_mask(given, "probabilities")
     try:
         law = np.asarray(given, float)
     except (TypeError, ValueError):

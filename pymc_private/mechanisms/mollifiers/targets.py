@@ -9,6 +9,7 @@ import numpy as np
 
 from pymc_private.errors import DomainError
 from pymc_private.mechanisms.mollifiers.references import Finite, probabilities
+from pymc_private.privacy.arguments import refuse_mask
 
 
 def finite_ratio(target: Any, base: Finite) -> np.ndarray:
@@ -48,9 +49,10 @@ def finite_ratio(target: Any, base: Finite) -> np.ndarray:
 
 def _mass(target: Any, base: Finite) -> Any:
     if isinstance(target, Mapping):
-        return _by_label(target, base)
+        return by_label(target, base)
     if hasattr(target, "pmf") and base.numbers is not None:
         return np.asarray(target.pmf(base.numbers), float)
+    refuse_mask(target, "data")
     values = np.asarray(target)
     if values.size and all(isinstance(value, str) for value in values.flat):
         return _shares(values, base)
@@ -69,7 +71,14 @@ def _mass(target: Any, base: Finite) -> Any:
     return target
 
 
-def _by_label(target: Mapping, base: Finite) -> np.ndarray:
+def by_label(target: Mapping, base: Finite) -> np.ndarray:
+    """Probabilities or counts by label, as probabilities of all categories.
+
+    Raises
+    ------
+    DomainError
+        Negative or infinite numbers, NaN, or zeros alone.
+    """
     values = np.asarray(list(target.values()), float)
     if not (np.isfinite(values).all() and (values >= 0.0).all() and values.sum() > 0.0):
         raise DomainError(

@@ -29,6 +29,11 @@ def whole_numbers(tables: Tables) -> None:
         noise.as_whole(array)
 
 
+def has_whole_counts(tables: Tables) -> bool:
+    """Whether no count has a fractional part."""
+    return all(bool((array == np.round(array)).all()) for array in tables.counts.values())
+
+
 def noise_content(plan: CountPlan, tables: Tables) -> Content:
     """Say how noisy counts are made."""
     found = plan.noise

@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_private.errors import DomainError, Incompatible, PrivacyWarning
+from pymc_private.privacy.arguments import refuse_mask
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
 
 SAME_TOTAL = 1e-9
@@ -216,6 +217,7 @@ def _name(counts: Any) -> str:
 
 def _family(name: str, table: Any) -> tuple[Family, np.ndarray]:
     _warn_of_ranks(table)
+    refuse_mask(table, f"the counts of {name!r}")
     array = xr.DataArray(table) if _is_frame(table) else table
     given = isinstance(array, xr.DataArray)
     values = np.asarray(array)

@@ -17,6 +17,7 @@ from pymc_private.mechanisms.tables.families import Family, most_touched
 from pymc_private.mechanisms.tables.layout import LEAST_SD, cells
 from pymc_private.mechanisms.tables.matching import match_totals
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.arguments import refuse_mask
 from pymc_private.privacy.count_budget import CountBudget
 from pymc_private.privacy.count_profile import CountProfile
 from pymc_private.privacy.count_range import planned
@@ -287,6 +288,7 @@ def profiles_of(
     named = size if isinstance(size, dict) else {families[0].name: size}
     found = []
     for family in families:
+        refuse_mask(named.get(family.name), "the counts of a profile")
         rows = np.asarray(named.get(family.name, np.empty(0)), float)
         if rows.shape != family.shape:
             raise DomainError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_private.errors import DomainError
 from pymc_private.mechanisms import charging
 from pymc_private.mechanisms.assembly import version_of
 from pymc_private.mechanisms.charging import Offer, Where
@@ -53,6 +55,10 @@ class Content:
     told: Mapping[str, Any] = field(default_factory=dict)
 
 
+MOST_NUMBERS = 10**8
+"""Of one release: with copies, and the file made of it, they take some 6 gigabytes."""
+
+
 def publish(plan: CountPlan, content: Content, where: Where) -> Release:
     """Charge, then draw; see `charging.publish`."""
     offer = Offer(
@@ -75,6 +81,7 @@ def _rehearse(plan: CountPlan, content: Content, where: Where) -> None:
 
     It depends on what is public alone, so once is enough.
     """
+    fits_memory(content.draws, sum(math.prod(family.shape) for family in content.families))
     known = (plan.fingerprint, content.sampler, where.name, where.stored)
     if known in _REHEARSED:
         return
@@ -87,6 +94,23 @@ def _rehearse(plan: CountPlan, content: Content, where: Where) -> None:
     if where.stored:
         release.to_bytes()
     _REHEARSED.add(known)
+
+
+def fits_memory(draws: int, cells: int) -> None:
+    """Refuse more numbers than a release can hold, before any of them is made.
+
+    Raises
+    ------
+    DomainError
+        As many draws of as many cells are too many.
+    """
+    if draws * cells > MOST_NUMBERS:
+        raise DomainError(
+            "so many draws of these tables do not fit the memory; nothing was charged",
+            got=f"{draws:,} draws of {cells:,} cells",
+            allowed=f"{MOST_NUMBERS // cells:,} draws, or {MOST_NUMBERS:,} numbers in all",
+            do="ask for fewer draws",
+        )
 
 
 def _build(

@@ -124,3 +124,16 @@ def test_the_baselines_tell_the_truth_as_often_as_they_say():
 def test_bad_input_gets_a_clear_error(make, message):
     with pytest.raises(DomainError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("holding", "message"),
+    [
+        ({0: -1.0, 1: -3.0}, ">= 0"),
+        ({0: 0.0, 1: 0.0}, ">= 0"),
+        (np.ma.array([0, 1, 2], mask=[1, 0, 0]), "without a mask"),
+    ],
+)
+def test_what_is_no_mass_is_refused(holding, message):
+    with pytest.raises(DomainError, match=message):
+        LocalSampler([0.5, 0.3, 0.2], 1.0).law(holding)

@@ -25,7 +25,10 @@ class PymcPrivateError(Exception):
     ) -> None:
         self.problem, self.got, self.allowed, self.do = problem, got, allowed, do
         rows = (("got", got), ("allowed", allowed), ("what to do", do))
-        lines = [problem, *(f"  {title}: {_text(row)}" for title, row in rows if row is not None)]
+        lines = [
+            _written(problem),
+            *(f"  {title}: {_text(row)}" for title, row in rows if row is not None),
+        ]
         super().__init__("\n".join(lines))
 
     def __reduce__(self) -> Any:
@@ -34,9 +37,14 @@ class PymcPrivateError(Exception):
 
 def _text(row: object) -> str:
     try:
-        return str(row)
+        return _written(str(row))
     except ValueError:  # Python refuses to write very long integers
         return f"{type(row).__name__}, too long to write"
+
+
+def _written(text: str) -> str:
+    """Text that any screen and file can hold: halves of characters as their numbers."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _rebuild(kind: type[PymcPrivateError], args: tuple, state: dict) -> PymcPrivateError:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pymc_private.errors import DomainError
 from pymc_private.mechanisms import display
 from pymc_private.mechanisms.choosing import Chosen, best_in_box, best_of
-from pymc_private.mechanisms.reading import draws_dict
+from pymc_private.mechanisms.reading import a_release, draws_dict
 from pymc_private.mechanisms.responses import Box, space_of
 from pymc_private.mechanisms.utilities import Function, Utility
 from pymc_private.privacy import psaqr_loss, psaqr_net_loss
-from pymc_private.privacy.arguments import whole
+from pymc_private.privacy.arguments import is_number, not_negative, whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -212,15 +212,17 @@ def answer(
     private posterior is at most ``2 (upper - lower) sqrt(log(2 |R| |Q| / delta) / (2 N))``; of
     a box as `psaqr_net_loss`. Draws within total variation t: ``2 t (upper - lower)`` more.
     """
-    made = Utility.of(release, utility, bounds, queries)
+    made = Utility.of(a_release(release), utility, bounds, queries)
     space = space_of(responses)
-    asked = [None] if queries is None else list(queries)
+    asked = [None] if queries is None else _queries(queries)
     if not asked:
         raise DomainError("There is no query to answer.", do="pass queries=None, or one or more")
-    if not 0 < delta < 1:
+    if not (is_number(delta) and 0 < delta < 1):
         raise DomainError("A bound fails with a probability inside (0, 1).", got=delta)
     number = _number_of_queries(possible_queries, len(asked))
     theta = draws_dict(release)
+    if lipschitz is not None:
+        not_negative(lipschitz=lipschitz)
     answers = Answers()
     for query in asked:
         if isinstance(space, Box):
@@ -266,6 +268,16 @@ def _answer(
 
 def _count(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
+
+
+def _queries(queries: Any) -> list[Any]:
+    if isinstance(queries, Iterable) and not isinstance(queries, str | bytes):
+        return list(queries)
+    raise DomainError(
+        "queries= lists the queries to be answered",
+        got=type(queries).__name__,
+        allowed="a list; None for a utility without queries",
+    )
 
 
 def _number_of_queries(possible: int | None, asked: int) -> int:

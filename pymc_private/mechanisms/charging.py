@@ -23,6 +23,7 @@ from pymc_private.mechanisms import assembly, drawing
 from pymc_private.mechanisms.refusals import endless, explained
 from pymc_private.mechanisms.release import Release
 from pymc_private.privacy import Entry, Guarantee, Ledger
+from pymc_private.privacy.texts import storable
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,9 @@ class Where:
 
     def __post_init__(self) -> None:
         check_ledger(self.ledger)
+        if self.name is not None:
+            storable(self.name, "the name of a release")
+        storable(str(self.data_version), "data_version", empty=True)
         if self.save is not None and not isinstance(self.save, str | os.PathLike):
             raise DomainError(
                 "save= is the path of a file; nothing was charged",

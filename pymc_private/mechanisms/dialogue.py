@@ -11,10 +11,11 @@ from pymc_private.mechanisms import display
 from pymc_private.mechanisms.answers import UNBOUNDED, Answer, Answers
 from pymc_private.mechanisms.choosing import best_of
 from pymc_private.mechanisms.expression_numbers import OutOfBounds
-from pymc_private.mechanisms.reading import draws_dict
+from pymc_private.mechanisms.reading import a_release, draws_dict
 from pymc_private.mechanisms.responses import Box, space_of
 from pymc_private.mechanisms.utilities import Function, Utility
 from pymc_private.privacy import psaqr_dialogue_loss
+from pymc_private.privacy.arguments import is_number
 
 if TYPE_CHECKING:
     from pymc_private.mechanisms.release import Release
@@ -52,9 +53,9 @@ class Dialogue:
     """
 
     def __init__(self, release: Release, *, delta: float = 0.05) -> None:
-        if not 0 < delta < 1:
+        if not (is_number(delta) and 0 < delta < 1):
             raise DomainError("A bound fails with a probability inside (0, 1).", got=delta)
-        self.release, self.delta = release, delta
+        self.release, self.delta = a_release(release), delta
         self._counts: list[int] = []
         self._answers = Answers()
 

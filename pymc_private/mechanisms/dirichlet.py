@@ -11,6 +11,7 @@ import numpy as np
 
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.mechanisms.charging import Where
+from pymc_private.mechanisms.reading import a_release
 from pymc_private.mechanisms.release import Release
 from pymc_private.mechanisms.tables.contents import (
     INTEGERS,
@@ -223,8 +224,9 @@ def count_posterior(
         The release holds no noisy counts.
     """
     whole(draws, "draws")
-    if isinstance(release, Release):
-        fits_memory(draws, sum(a.values[0, 0].size for a in release.posterior.data_vars.values()))
+    not_negative(minimum=minimum)
+    variables = a_release(release).posterior.data_vars.values()
+    fits_memory(draws, sum(array.values[0, 0].size for array in variables))
     found = posterior_of(release, minimum=minimum, consistent=consistent)
     generator = np.random.default_rng()
     return {name: simplices(table, draws, generator) for name, table in found.items()}
@@ -234,11 +236,7 @@ def posterior_of(
     release: Release, *, minimum: float = 0.0, consistent: bool = True
 ) -> dict[str, TablePosterior]:
     """Give the posterior itself: see `count_posterior`."""
-    if not isinstance(release, Release):
-        raise DomainError(
-            "a posterior is made of a release", got=type(release).__name__, do=MAKE_COUNTS
-        )
-    told = release.facts.get("counts", {})
+    told = a_release(release).facts.get("counts", {})
     if "noise" not in told or release.facts.get("grid") != INTEGERS:
         raise Incompatible("this release holds no noisy counts", do=MAKE_COUNTS)
     tables = {

@@ -9,6 +9,7 @@ import numpy as np
 
 from pymc_private.errors import DomainError
 from pymc_private.mechanisms.answers import Answer, answer
+from pymc_private.mechanisms.reading import a_release
 from pymc_private.mechanisms.utilities import Function, event_of
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def choose(
     """
     if not hypotheses:
         raise DomainError("There is no hypothesis to choose from.", allowed="one or more")
+    a_release(release)
     truths = {name: _truth(release, name, event) for name, event in hypotheses.items()}
     if losses is None:
         found = answer(release, lambda _, name: truths[name], list(truths), delta=delta)

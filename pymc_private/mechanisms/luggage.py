@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_private.errors import DomainError
+from pymc_private.privacy.texts import storable
 
 SAMPLE_DIMS = ("chain", "draw")
 NUMBERS = "float32, float64, signed and unsigned integers, booleans"
@@ -43,6 +44,7 @@ def check_posterior(dataset: xr.Dataset, *, records: object = None) -> xr.Datase
     """
     _refuse_luggage(dataset)
     _refuse_coords(dataset, records)
+    _refuse_unwritable(dataset)
     draws = dataset.sizes["draw"]
     variables = {}
     for name in dataset.data_vars:
@@ -123,6 +125,17 @@ def _refuse_coords(dataset: xr.Dataset, records: object) -> None:
                 allowed="0, 1, 2, ...",
                 do=f"dataset.drop_vars({name!r})",
             )
+
+
+def _refuse_unwritable(dataset: xr.Dataset) -> None:
+    """Refuse names and labels that no file can hold: null characters, halves of characters."""
+    for name in (*dataset.data_vars, *dataset.dims):
+        storable(str(name), "the name of a variable or of a dim")
+    for name in dataset.coords:
+        labels = dataset.variables[name].values
+        if labels.dtype.kind not in "biufmM":
+            for label in labels:
+                storable(str(label), f"a label of the dim {str(name)!r}", empty=True)
 
 
 def _refuse_odd_variable(name: Hashable, array: xr.Variable) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -12,6 +12,24 @@ from pymc_private.errors import DomainError
 
 if TYPE_CHECKING:
     from pymc_private.mechanisms.release import Release
+
+
+def a_release(thing: Any) -> Release:
+    """Refuse what is no release.
+
+    Raises
+    ------
+    DomainError
+    """
+    from pymc_private.mechanisms.release import Release
+
+    if isinstance(thing, Release):
+        return thing
+    raise DomainError(
+        "answers are computed from a release",
+        got=type(thing).__name__,
+        allowed="a Release, as sample, dirichlet or load return it",
+    )
 
 
 class Draws(dict[str, np.ndarray]):
@@ -53,19 +71,19 @@ def draws_of(release: Release, name: str) -> tuple[xr.DataArray, np.ndarray]:
         No such variable, or one that is withheld; lists those there are.
     """
     posterior = release.posterior
-    if name not in posterior.data_vars:
+    if not isinstance(name, str) or name not in posterior.data_vars:
         withheld = release.facts.get("withheld", [])
         problem = "No such variable in this release."
-        if name in release.facts.get("uncomputed", []):
+        if isinstance(name, str) and name in release.facts.get("uncomputed", []):
             problem = "This variable is withheld: it could not be computed at every draw."
-        elif name in withheld:
+        elif isinstance(name, str) and name in withheld:
             problem = (
                 "This variable is withheld: it is computed from private data, or from random "
                 "numbers of its own."
             )
         raise DomainError(
             problem,
-            got=name,
+            got=name if isinstance(name, str) else type(name).__name__,
             allowed=", ".join(map(str, posterior.data_vars))
             + (f" (withheld: {', '.join(withheld)})" if withheld else ""),
         )

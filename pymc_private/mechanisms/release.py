@@ -14,6 +14,7 @@ from pymc_private.mechanisms import citations, display, storage, summaries
 from pymc_private.mechanisms.facts import as_float, check_facts, dump_json
 from pymc_private.mechanisms.luggage import check_posterior, fingerprint
 from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.texts import file_path
 
 if TYPE_CHECKING:
     from pymc_private.mechanisms.estimates import Estimate
@@ -217,12 +218,21 @@ def load(path: str | os.PathLike[str]) -> Release:
 
     Raises
     ------
+    DomainError
+        No path of a file.
     FileNotFoundError
         No such file.
     Incompatible
         The file is not a release, or is damaged.
     """
-    return Release.from_bytes(Path(path).read_bytes())
+    place = file_path(path, "the place of a release")
+    if place.is_dir():
+        raise DomainError(
+            "this is a folder, not a release",
+            got=place.name,
+            do="name the file in it that Release.save wrote",
+        )
+    return Release.from_bytes(place.read_bytes())
 
 
 def _refuse_contradictions(

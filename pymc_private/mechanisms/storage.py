@@ -18,6 +18,7 @@ from pymc_private.mechanisms.display import attributes
 from pymc_private.mechanisms.facts import dump_json
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.printing import counted
+from pymc_private.privacy.texts import file_path
 
 if TYPE_CHECKING:
     from pymc_private.mechanisms.release import Release
@@ -175,7 +176,7 @@ def _beside(target: Path) -> Path:
 
 def save(release: Release, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
     """Save a release. A file that holds an equal release is left as it is."""
-    target = Path(path)
+    target = file_path(path, "the place of a release")
     if target.exists() and not overwrite:
         if _holds(release, target):
             return target
@@ -184,6 +185,8 @@ def save(release: Release, path: str | os.PathLike[str], *, overwrite: bool = Fa
             got=target.name,
             do="choose another name, or overwrite=True",
         )
+    if target.is_dir():
+        raise DomainError("a release is saved as a file", got=f"the folder {target.name}")
     return write_atomically(target, to_bytes(release))
 
 

@@ -20,6 +20,7 @@ from pymc_private.mechanisms.estimates import SAMPLE_DIMS, Estimate, shaped
 from pymc_private.mechanisms.reading import box_of, draws_of
 from pymc_private.mechanisms.utilities import Function, event_of
 from pymc_private.privacy import dkw_halfwidth
+from pymc_private.privacy.arguments import is_number
 
 if TYPE_CHECKING:
     from pymc_private.mechanisms.release import Release
@@ -153,7 +154,10 @@ def quantile(
     ----------
     Dvoretzky, Kiefer, Wolfowitz (1956); constant of Massart (1990).
     """
-    levels = np.atleast_1d(np.asarray(q, dtype=float))
+    try:
+        levels = np.atleast_1d(np.asarray(q, dtype=float))
+    except (TypeError, ValueError):
+        levels = np.empty(0)
     if levels.ndim != 1 or not levels.size or not np.all((levels > 0) & (levels < 1)):
         raise DomainError("A quantile level lies inside (0, 1).", got=q, do="for example q=0.5")
     array, values = draws_of(release, name)
@@ -189,7 +193,7 @@ def interval(release: Release, name: str, prob: float = 0.9, *, delta: float = 0
     DomainError
         As :func:`quantile`; ``prob`` outside (0, 1).
     """
-    if not 0 < prob < 1:
+    if not (is_number(prob) and 0 < prob < 1):
         raise DomainError("The mass of an interval lies inside (0, 1).", got=prob)
     ends = [round((1 - prob) / 2, 12), round((1 + prob) / 2, 12)]  # 0.05, not 0.04999999999999999
     return quantile(release, name, ends, delta=delta)
@@ -232,7 +236,7 @@ def prob(release: Release, event: Function, *, delta: float = 0.05) -> Estimate:
         )
     hits = answer.reshape(count, -1).sum(axis=0)
     _check_delta(delta)
-    tail = delta / (2 * max(hits.size, 1))
+    tail = float(delta) / (2 * max(hits.size, 1))
     with np.errstate(invalid="ignore"):
         lower = np.where(hits == 0, 0.0, stats.beta.ppf(tail, hits, count - hits + 1))
         upper = np.where(hits == count, 1.0, stats.beta.ppf(1 - tail, hits + 1, count - hits))
@@ -262,7 +266,7 @@ def _half_width(draws: int, elements: int, delta: float) -> float:
 
 
 def _check_delta(delta: float) -> None:
-    if not 0 < delta < 1:
+    if not (is_number(delta) and 0 < delta < 1):
         raise DomainError("A bound fails with a probability inside (0, 1).", got=delta)
 
 

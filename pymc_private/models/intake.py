@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pymc as pm
 from pytensor.graph.traversal import ancestors
 
-from pymc_private.errors import DomainError, Unsupported
+from pymc_private.errors import DomainError, PymcPrivateError, Unsupported
 from pymc_private.models.bambi.formula import fitted_terms
 from pymc_private.models.bambi.terms import is_bambi, named_terms
 from pymc_private.models.compat import copy_model
 from pymc_private.models.sources import candidates
+
+Result = TypeVar("Result")
+
+
+def derived(logps: Callable[[], Result]) -> Result:
+    """Derive log-densities; PyMC's refusal of a distribution that has none is ours.
+
+    Raises
+    ------
+    Unsupported
+    """
+    try:
+        return logps()
+    except (NotImplementedError, RuntimeError) as error:
+        if isinstance(error, PymcPrivateError):
+            raise
+        raise Unsupported(
+            "PyMC derives no log-density of a distribution of this model",
+            got=str(error).splitlines()[0][:200] if str(error) else type(error).__name__,
+            allowed="distributions whose log-density is known, or derived from dist=",
+            do="pass logp= to the CustomDist, or write it with distributions of PyMC",
+        ) from error
 
 
 def resolve(model: Any) -> pm.Model:

@@ -37,7 +37,7 @@ from pymc_private.models.coupling.pinning import (
 )
 from pymc_private.models.coupling.windows import Cutter, Window
 from pymc_private.models.factor_parts import FactorParts
-from pymc_private.models.intake import record_latent
+from pymc_private.models.intake import derived, record_latent
 from pymc_private.models.record_terms import RecordTerms
 from pymc_private.models.sources import Source
 
@@ -237,7 +237,7 @@ def factor_terms(
     made = dict(zip(roots, rebuild(roots, inputs or {}), strict=True))
     values = {made[rv]: parameters[rv.name] for rv in model.free_RVs}
     values |= {made[rv]: made[value] for rv, value in observed.items()}
-    logps = conditional_logp(values)
+    logps = derived(lambda: conditional_logp(values))
     rvs = [*model.free_RVs, *observed]
     terms = [(rv.name, logps[values[made[rv]]]) for rv in rvs]
     terms += [(p.name, rebuild([made[p]], values)[0]) for p in model.potentials]

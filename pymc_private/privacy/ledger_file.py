@@ -22,6 +22,7 @@ from pymc_private.privacy.ledger_sqlite import (
     opened,
     transaction,
 )
+from pymc_private.privacy.texts import file_path
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
@@ -32,8 +33,8 @@ def absolute(path: str | os.PathLike[str]) -> str:
     DomainError
         It is not the name of a file.
     """
-    text = os.fspath(path)
-    if not isinstance(text, str) or not text or text == ":memory:" or text.startswith("file:"):
+    text = str(file_path(path, "a ledger's place")) if path != "" else ""
+    if not text or text == ":memory:" or text.startswith("file:"):
         raise DomainError(
             "This is not a path for a ledger.",
             got=repr(text),

@@ -173,7 +173,15 @@ def own(state: State, entry: Entry) -> Entry:
     ------
     Incompatible
         It belongs to another ledger.
+    DomainError
+        It is no charge.
     """
+    if not isinstance(entry, Entry):
+        raise DomainError(
+            "This is no charge of a ledger.",
+            got=type(entry).__name__,
+            allowed="one of ledger.entries, or what ledger.charge returned",
+        )
     if 1 <= entry.number < len(state.heads) and state.heads[entry.number] == entry.head:
         return state.entries[entry.number - 1]
     raise Incompatible("This charge is not in this ledger.", got=f"charge {entry.number}")

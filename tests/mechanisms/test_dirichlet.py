@@ -293,3 +293,32 @@ def test_more_draws_than_the_memory_holds_are_refused_before_the_charge(method):
 def test_weighted_counts_are_drawn_without_noise():
     release = pmp.dirichlet([3.5, 40.5, 500], epsilon=1, delta=1e-5, ledger=ledger())
     assert release.facts["counts"]["method"] == "exact"
+
+
+@pytest.mark.parametrize("verb", [pmp.dirichlet, pmp.noisy_counts])
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ([[1, 2], [3]], {}),
+        ({"a": [[1, 2], [3]]}, {}),
+        *[({name: [1, 2, 3]}, {}) for name in ("", "a\0b", "\ud800")],
+        *[(xr.DataArray([1, 2, 3], dims=(dim,)), {}) for dim in ("", "\ud800")],
+        *[(xr.DataArray([1, 2], coords={"d": [at, "x"]}), {}) for at in ("a\0b", "\ud800")],
+        *[([1, 2, 3], {"name": name}) for name in (3, "a\0b", "\ud800")],
+        ([1, 2, 3], {"data_version": "\ud800"}),
+    ],
+)
+def test_tables_and_names_that_nothing_can_hold_are_refused_in_words(verb, counts, words):
+    account = ledger()
+    with pytest.raises(pmp.DomainError, match="got") as caught:
+        verb(counts, epsilon=1, delta=1e-5, ledger=account, **words)
+    assert str(caught.value).encode()
+    assert account.entries == ()
+
+
+def test_a_posterior_is_made_of_a_release():
+    with pytest.raises(pmp.DomainError, match="computed from a release"):
+        pmp.count_posterior(None)
+    release = pmp.noisy_counts(COUNTS, epsilon=1, ledger=ledger())
+    with pytest.raises(pmp.DomainError, match="minimum"):
+        pmp.count_posterior(release, minimum="a")

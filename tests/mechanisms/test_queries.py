@@ -556,3 +556,53 @@ def test_a_statistic_written_into_the_model_is_warned_of_and_not_shown(
     found = [str(w.message) for w in seen if issubclass(w.category, pmp.errors.PrivacyWarning)]
     assert bool(found) is told
     assert not any("2713" in text for text in found)
+
+
+# ---- what is no release, no level, no path --------------------------------------------------
+NO_CHANCE = ["a", None, [0.1], True, 1j, math.nan, 0, 1]
+
+
+@pytest.mark.parametrize("odd", NO_CHANCE)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda odd: RELEASE.mean("x", delta=odd),
+        lambda odd: RELEASE.prob("x > 0", delta=odd),
+        lambda odd: RELEASE.interval("x", odd),
+        lambda odd: RELEASE.mean(odd),
+        lambda odd: pmp.answer(RELEASE, "x * response", [0, 1], delta=odd),
+        lambda odd: pmp.Dialogue(RELEASE, delta=odd),
+        lambda odd: pmp.Dialogue(odd),
+        lambda odd: pmp.answer(odd, "x", [0, 1]),
+        lambda odd: pmp.choose(odd, {"up": "x > 0"}),
+    ],
+)
+def test_what_is_no_chance_no_name_and_no_release_is_refused(call, odd) -> None:
+    with pytest.raises(DomainError):
+        call(odd)
+
+
+@pytest.mark.parametrize("odd", ["a", None, 1j, [[0.1], [0.2, 0.3]], [], 0])
+def test_what_is_no_level_is_refused(odd) -> None:
+    with pytest.raises(DomainError, match="quantile level"):
+        RELEASE.quantile("x", odd)
+
+
+@pytest.mark.parametrize("odd", [3, "x"])
+def test_queries_are_listed(odd) -> None:
+    with pytest.raises(DomainError, match="lists the queries"):
+        pmp.answer(RELEASE, "x * response", [0, 1], odd)
+
+
+@pytest.mark.parametrize("odd", [None, 3, [], "\ud800", "a\0b", ""])
+def test_what_is_no_path_is_refused(odd) -> None:
+    for call in (RELEASE.save, pmp.load):
+        with pytest.raises(DomainError, match="path of a file") as caught:
+            call(odd)
+        assert str(caught.value).encode()
+
+
+def test_a_folder_is_no_release(tmp_path) -> None:
+    for call in (lambda path: RELEASE.save(path, overwrite=True), pmp.load):
+        with pytest.raises(DomainError, match="folder"):
+            call(tmp_path)

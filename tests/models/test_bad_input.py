@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 
 import pymc_private as pmp
-from pymc_private.errors import DomainError, NotCertified
+from pymc_private.errors import DomainError, NotCertified, Unsupported
 from pymc_private.models import refine
 from pymc_private.models.unbounded import beyond_support
 
@@ -289,3 +290,18 @@ def test_words_of_another_kind_are_told(words, cure):
 def test_domains_are_made_of_numbers(make):
     with pytest.raises(DomainError):
         make()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"dist": lambda mu, size: pt.sin(pm.Normal.dist(mu, 1, size=size)) + pm.Normal.dist(0, 1)},
+        {"random": lambda mu, rng=None, size=None: rng.normal(mu, 1, size=size)},
+    ],
+)
+def test_a_distribution_without_a_log_density_is_refused_in_words(words):
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 1)
+        pm.CustomDist("y", mu, **words, observed=np.array([0.1, 0.2, 0.3]))
+    with pytest.raises(Unsupported, match="derives no log-density"):
+        pmp.privatize(model, records={"y": 0}, domain={"y": (-1, 1)})

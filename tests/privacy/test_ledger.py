@@ -312,3 +312,19 @@ def test_a_ledger_is_one_file_between_calls(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["odd name %20 #1?.sqlite"]
     assert ledger.path == str(Path(ledger.path).absolute())
     assert ledger.verify(ledger.head)
+
+
+@pytest.mark.parametrize("odd", [3, [], "\ud800", "a\0b", b"a", ""])
+def test_what_is_no_path_of_a_ledger_is_refused(odd):
+    for make in (lambda: Ledger(odd, epsilon=1), lambda: Ledger.open(odd)):
+        with pytest.raises(DomainError):
+            make()
+    with pytest.raises(DomainError):
+        Ledger.open(None)
+
+
+@pytest.mark.parametrize("odd", [None, 3, "a"])
+def test_what_is_no_charge_is_refused(odd):
+    for call in (Ledger(epsilon=1).fetch, lambda entry: Ledger(epsilon=1).store(entry, b"x")):
+        with pytest.raises(DomainError, match="no charge"):
+            call(odd)

@@ -17,6 +17,7 @@ import xarray as xr
 from pymc_private.errors import DomainError, Incompatible, PrivacyWarning
 from pymc_private.privacy.arguments import refuse_mask
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
+from pymc_private.privacy.texts import storable
 
 SAME_TOTAL = 1e-9
 
@@ -103,6 +104,8 @@ def tables_of(counts: Any) -> Tables:
     named = counts if isinstance(counts, Mapping) else {_name(counts): counts}
     if not named:
         raise DomainError("there are no tables of counts", got="an empty mapping")
+    for name in named:
+        storable(str(name), "the name of a table of counts")
     pairs = [_family(str(name), table) for name, table in named.items()]
     families = tuple(family for family, _ in pairs)
     _agree(families)
@@ -220,7 +223,7 @@ def _family(name: str, table: Any) -> tuple[Family, np.ndarray]:
     refuse_mask(table, f"the counts of {name!r}")
     array = xr.DataArray(table) if _is_frame(table) else table
     given = isinstance(array, xr.DataArray)
-    values = np.asarray(array)
+    values = _as_array(name, array)
     _are_numbers(name, table, values)
     values = values.astype(float)
     if values.size == 0 or values.shape[-1] < 2:
@@ -245,6 +248,19 @@ def _family(name: str, table: Any) -> tuple[Family, np.ndarray]:
     if {"chain", "draw"} & set(dims) or len(set(dims)) < len(dims):
         raise DomainError("axes have names of their own", got=", ".join(dims))
     return Family(name, values.shape, dims, labels, given), values
+
+
+def _as_array(name: str, table: Any) -> np.ndarray:
+    try:
+        return np.asarray(table)
+    except ValueError:  # whose words may hold a count
+        problem = f"the rows of the table of {name!r} have unequal lengths"
+    raise DomainError(
+        problem,
+        got=type(table).__name__,
+        allowed="as many categories in every row",
+        do="fill absent cells with 0, or make a family of each row",
+    )
 
 
 def _are_numbers(name: str, table: Any, values: np.ndarray) -> None:

@@ -10,7 +10,6 @@ from pymc_private.models.coupling.pinning import is_pinned, is_told
 from pymc_private.models.coupling.windows import Window
 from pymc_private.models.sources import Source
 
-
 SHORT = 2
 """Records that a sequence reads back; where they are more, it is no sequence as a rule."""
 

@@ -64,14 +64,15 @@ def addends(variable: Variable, reads: Reads, concrete: Concrete) -> list[Variab
         inner = addends(node.inputs[0], reads, concrete)
         return None if inner is None else [op(part, *node.inputs[1:]) for part in inner]
     if isinstance(op, Dot):
-        return [inner_products(*node.inputs)]
+        return [inner_products(node)]
     if isinstance(op, Elemwise):
         return _of_elementwise(node, reads, concrete)
     return None
 
 
-def inner_products(x: Variable, y: Variable) -> Variable:
-    """The products that an inner product adds up."""
+def inner_products(node: Apply) -> Variable:
+    """The products that an inner product adds up, in its own type."""
+    x, y = (pt.cast(v, node.outputs[0].type.dtype) for v in node.inputs)
     left = x if y.type.ndim == 1 else pt.expand_dims(x, x.type.ndim)
     right = y if x.type.ndim == 1 else pt.expand_dims(y, 0)
     return left * right
@@ -81,17 +82,25 @@ def _of_elementwise(node: Apply, reads: Reads, concrete: Concrete) -> list[Varia
     """Terms of a sum, and of a sum times a number that reads no record."""
     kind, first = node.op.scalar_op, node.inputs[0]
     if isinstance(kind, ps.Add | ps.Sub):
-        terms = [-v if k and isinstance(kind, ps.Sub) else v for k, v in enumerate(node.inputs)]
+        terms = signed(node)
         whole = int(np.prod(concrete.shape(node.outputs[0])))
         # Broadcasting repeats each element of a term equally often.
         times = [whole // max(int(np.prod(concrete.shape(v))), 1) for v in node.inputs]
         return [v * float(k) if k > 1 else v for v, k in zip(terms, times, strict=True)]
     if isinstance(kind, ps.Neg):
         inner = addends(first, reads, concrete)
-        return None if inner is None else [-part for part in inner]
+        wide = node.outputs[0].type.dtype
+        return None if inner is None else [-pt.cast(part, wide) for part in inner]
     if isinstance(kind, ps.Mul | ps.TrueDiv):
         return _scaled(node, reads, concrete)
     return None
+
+
+def signed(node: Apply) -> list[Variable]:
+    """What a sum or a difference adds up, in its own type: narrow integers have no minus."""
+    minus = isinstance(node.op.scalar_op, ps.Sub)
+    wide = [pt.cast(v, node.outputs[0].type.dtype) for v in node.inputs]
+    return [-v if k and minus else v for k, v in enumerate(wide)]
 
 
 def _scaled(node: Apply, reads: Reads, concrete: Concrete) -> list[Variable] | None:

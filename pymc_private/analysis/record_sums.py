@@ -30,7 +30,7 @@ from pytensor.tensor.math import Dot, Prod, Sum
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 
-from pymc_private.analysis.addends import SAME, inner_products, joined
+from pymc_private.analysis.addends import SAME, inner_products, joined, signed
 from pymc_private.analysis.expand import SUMMED
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
 from pymc_private.analysis.rebuild import rebuild
@@ -201,7 +201,7 @@ class RecordSums:
         if isinstance(node.op, Join):
             return list(joined(node))
         if isinstance(node.op, Dot):
-            return [inner_products(*node.inputs)]
+            return [inner_products(node)]
         if isinstance(node.op, CheckAndRaise):
             return self._checked(node)
         return self._of_elementwise(node) if isinstance(node.op, Elemwise) else None
@@ -215,17 +215,17 @@ class RecordSums:
 
     def _of_elementwise(self, node: Apply) -> list[Variable] | None:
         """Terms of a sum, and of a sum times a number."""
-        kind, first = node.op.scalar_op, node.inputs[0]
+        kind, first, out = node.op.scalar_op, node.inputs[0], node.outputs[0]
         if isinstance(kind, ps.Add | ps.Sub):
-            terms = [-v if k and isinstance(kind, ps.Sub) else v for k, v in enumerate(node.inputs)]
-            return self._spread(terms, self._sizes(node.outputs[0]))
+            return self._spread(signed(node), self._sizes(out))
         if isinstance(kind, ps.Second):
-            return self._spread(node.inputs[1:], self._sizes(node.outputs[0]))
+            return self._spread(node.inputs[1:], self._sizes(out))
         if isinstance(kind, ps.Neg):
             inner = self._parts(first)
-            return None if inner is None else [-part for part in inner]
-        if isinstance(kind, Cast):  # to a wider type: no number changes
-            return [first] if np.can_cast(first.type.dtype, node.outputs[0].type.dtype) else None
+            return None if inner is None else [-pt.cast(part, out.type.dtype) for part in inner]
+        if isinstance(kind, Cast):
+            inner = self._parts(first) if np.can_cast(first.type.dtype, out.type.dtype) else None
+            return None if inner is None else [pt.cast(part, out.type.dtype) for part in inner]
         if isinstance(kind, ps.Mul | ps.TrueDiv):
             return self._scaled(node)
         return None
@@ -246,7 +246,8 @@ class RecordSums:
         if len(reading) != 1 or (divides and reading != [0]):
             return None
         read = node.inputs[reading[0]]
-        others = [v for k, v in enumerate(node.inputs) if k != reading[0]]
+        # Products of narrow integers, and quotients in single precision, would be other numbers.
+        others = [pt.cast(v, "float64") for k, v in enumerate(node.inputs) if k != reading[0]]
         number = 1.0 / others[0] if divides else pt.mul(*others) if len(others) > 1 else others[0]
         if self._sizes(number) == (1,) * number.type.ndim:
             inner = self._parts(read)

@@ -35,8 +35,18 @@ def sources_of(
     domain: dict[str, Any],
     public: Sequence[str],
     constants: str,
+    counts_records: bool = True,
 ) -> tuple[list[Source], int, list[str], list[Variable]]:
     """What a declaration says of a model.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    records, domain, public, constants
+        As for `privatize`.
+    counts_records : bool
+        Whether the number of records is public. If not, no claim names a constant because it is as
+        long as they are many.
 
     Returns
     -------
@@ -70,7 +80,7 @@ def sources_of(
     secret = {c for c, _ in private}
     claims = [f"'{c.name}' is public" for c in found if c not in secret]
     claims += [f"a shared array of shape {np.shape(v.get_value())} is public" for v in shared]
-    said = arrays if constants == "public" else opened
+    said = arrays if constants == "public" and counts_records else opened
     claims += [f"the constant '{c.name}' baked into the model is public" for c, _ in said]
     if constants == "public":
         claims.append("every other array in the likelihood's own code is public")

@@ -278,13 +278,14 @@ def privatize(
     intake.refuse_structures(original)
     taken = intake.take(model, original, domain, public, constants)
     copy = taken.copy
+    counts_records = relation != ADD_REMOVE
     sources, n, claims, opened = declare.sources_of(
-        copy, records, taken.domain, taken.public, constants
+        copy, records, taken.domain, taken.public, constants, counts_records
     )
     sources = unbake(copy, sources, opened)
     declare.clip_into_domain(sources, n)
     intake.refuse_record_latents(copy, records if isinstance(records, str) else None)
-    graph = build_record_graph(copy, sources, n, constants, relation != ADD_REMOVE)
+    graph = build_record_graph(copy, sources, n, constants, counts_records)
     if metric is not None:
         refuse_in_sequences(graph, str(metric))
         claims = [*claims, check_metric(metric, sources, graph)]

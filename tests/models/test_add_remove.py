@@ -79,6 +79,23 @@ PER_RECORD = {
     "twice the sum": (lambda x, t: 2 * t * pt.sum(x), lambda x, t: 2 * t * x),
     "public part": (lambda x, t: (t * x).sum() - 3 * t**2, lambda x, t: t * x),
 }
+SMALL = np.array([100, 50], dtype="int8")
+PER_RECORD |= {
+    # narrow integers and truth values: products of theirs wrap around, and they have no minus
+    "products of small integers": (
+        lambda x, t: (x.sum() * t * SMALL * SMALL).sum(),
+        lambda x, t: 12500 * t * x,
+    ),
+    "unsigned numbers taken away": (
+        lambda x, t: (x * t - SMALL.astype("uint8")[0]).sum() + x.shape[0] * t,
+        lambda x, t: x * t + t,
+    ),
+    "truth values taken away": (
+        lambda x, t: (x * t - (x > t)).sum() - (t > 1) * x.shape[0],
+        lambda x, t: x * t - (x > t) - (t > 1),
+    ),
+    "thirds": (lambda x, t: x.sum() * t / SMALL[1], lambda x, t: x * t / 50),
+}
 REFUSED = {
     "mean": lambda x, t: pt.mean(t * x),
     "sum over n": lambda x, t: (t * x).sum() / x.shape[0],
@@ -167,6 +184,14 @@ def test_a_plain_number_equal_to_n_beside_sums_is_asked_about():
     assert pmp.certify(summed(written, 6, constants="public")).range == pytest.approx(5, rel=1e-6)
     assert pmp.certify(summed(written, 7)).range == pytest.approx(5, rel=1e-6)
     assert any("number of records" in claim for claim in summed(written, 7).claims)
+
+
+def test_no_claim_names_an_array_because_it_is_as_long_as_the_records():
+    def weighted(x, t):
+        return t * pt.sum(x) - t**2 * pt.sum(pt.constant(np.arange(1.0, 7.0)))
+
+    found = [summed(weighted, n, constants="public").claims for n in (6, 7)]
+    assert found[0] == found[1]
 
 
 def quadratic(n):

@@ -78,6 +78,19 @@ def test_logistic_regression_has_the_constants_of_t8():
     assert pmp.certify(alone).mu == pytest.approx(2.0 * 0.25, rel=1e-6)
 
 
+def test_one_feature_and_no_intercept_need_more_than_the_bound_of_the_feature():
+    """T8: 1.0517 B, where the two records have features of unlike size; B would be too little."""
+    z, u = np.linspace(-1, 1, 2001), np.linspace(0.5, 8, 751)[:, None]
+    slopes = z / (1 + np.exp(u * z))  # of log sigma(z theta), at theta = u
+    searched = np.max(slopes.max(axis=1) - slopes.min(axis=1))
+    assert searched == pytest.approx(1.0516, abs=1e-4)
+
+    def build(rng):
+        bernoulli(pm.Data("x", rng.uniform(-1, 1, N), dims="i") * pm.Normal("b", 0, 1), rng)
+
+    assert pmp.certify(private_of(build, {"x": (-1, 1)})).mu >= searched
+
+
 def slopes_only(width):
     def build(rng):
         x = pm.Data("X", rng.normal(size=(N, width)) / 4, dims=("i", None))

@@ -69,7 +69,7 @@ def sources_of(
     private = [(c, axis) for c, axis in axes.items() if not _named(c, public)]
     private += [(c, a) for c, a in _undeclared_axes(found, axes, public, n)]
     arrays = _baked(model, found, n)
-    opened = [(c, a) for c, a in arrays if _named(c, public)]
+    opened = [pair for pair in arrays if _named(pair[0], public)]
     baked = [pair for pair in arrays if pair not in opened] if constants == "private" else []
     _refuse_inner(model, baked)
     refuse_transforms(model)
@@ -78,12 +78,9 @@ def sources_of(
         _refuse_shared(shared, n)
     _refuse_names(found, arrays, private + baked, domain, public)
     secret = {c for c, _ in private}
-    claims = [f"'{c.name}' is public" for c in found if c not in secret]
-    claims += [f"a shared array of shape {np.shape(v.get_value())} is public" for v in shared]
     said = arrays if constants == "public" and counts_records else opened
-    claims += [f"the constant '{c.name}' baked into the model is public" for c, _ in said]
-    if constants == "public":
-        claims.append("every other array in the likelihood's own code is public")
+    claims = [f"'{c.name}' is public" for c in found if c not in secret]
+    claims += _claims_of_arrays(shared, [c.name for c, _ in said], constants)
     missing = [c.name for c, _ in private + baked if _domain_of(c, domain) is None]
     if missing:
         raise missing_domain(found + [c for c, _ in baked], missing, _word(records), domain)
@@ -92,6 +89,15 @@ def sources_of(
         for c, axis in private + baked
     ]
     return sources, n, claims, [c.variable for c, _ in opened]
+
+
+def _claims_of_arrays(shared: Sequence[Any], named: Sequence[str], constants: str) -> list[str]:
+    """What is said of arrays that no data variable holds."""
+    claims = [f"a shared array of shape {np.shape(v.get_value())} is public" for v in shared]
+    claims += [f"the constant '{name}' baked into the model is public" for name in named]
+    if constants == "public":
+        claims.append("every other array in the likelihood's own code is public")
+    return claims
 
 
 def _word(records: str | Mapping[str, int]) -> str | None:

@@ -273,19 +273,16 @@ def privatize(
     """
     original = intake.resolve(model)
     metric = neighbors if isinstance(neighbors, Metric) else None
-    relation = relation_of(neighbors)
-    units = whole_units(records_per_unit, metric)
+    relation, units = relation_of(neighbors), whole_units(records_per_unit, metric)
     intake.refuse_structures(original)
     taken = intake.take(model, original, domain, public, constants)
-    copy = taken.copy
-    counts_records = relation != ADD_REMOVE
-    sources, n, claims, opened = declare.sources_of(
-        copy, records, taken.domain, taken.public, constants, counts_records
-    )
-    sources = unbake(copy, sources, opened)
+    copy, dim = taken.copy, records if isinstance(records, str) else None
+    said = (records, taken.domain, taken.public, constants, relation != ADD_REMOVE)
+    found, n, claims, opened = declare.sources_of(copy, *said)
+    sources = unbake(copy, found, opened)
     declare.clip_into_domain(sources, n)
-    intake.refuse_record_latents(copy, records if isinstance(records, str) else None)
-    graph = build_record_graph(copy, sources, n, constants, counts_records)
+    intake.refuse_record_latents(copy, dim)
+    graph = build_record_graph(copy, sources, n, constants, relation != ADD_REMOVE)
     if metric is not None:
         refuse_in_sequences(graph, str(metric))
         claims = [*claims, check_metric(metric, sources, graph)]
@@ -293,7 +290,7 @@ def privatize(
         base=copy,
         sources=tuple(sources),
         graph=graph,
-        records=records if isinstance(records, str) else "record",
+        records=dim or "record",
         n=n,
         neighbors=relation,
         metric=metric,

@@ -8,7 +8,7 @@ only, or if it is a sum of windows: rows that read a few neighboring records eac
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pymc as pm
@@ -24,8 +24,8 @@ from pytensor.tensor.shape import SpecifyShape
 from pymc_private.analysis import NONE, refuse_joint_conditions, row_labels, simplify
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
 from pymc_private.analysis.normal_lcdf import one_normal_tail
-from pymc_private.analysis.rebuild import rebuild
-from pymc_private.errors import DomainError, NotCertified
+from pymc_private.analysis.rebuild import Rule, rebuild
+from pymc_private.errors import DomainError, NotCertified, Unsupported
 from pymc_private.models.coupling.alike import proved_alike, refuse_many_ends, untold_rows
 from pymc_private.models.coupling.counts import of_any_count
 from pymc_private.models.coupling.pinning import (
@@ -117,10 +117,10 @@ def build_record_graph(
     parameters = _of_known_size(model, unsized)
     data = {s.name: s.input() for s in sources}
     unlimited = {s.variable: s.of_any_length() for s in sources}
-    terms = factor_terms(model, unsized, unlimited)
+    terms = factor_terms(model, unsized, unlimited, counts_records)
     swaps = {unlimited[s.variable]: data[s.name] for s in sources}
     swaps |= {v: parameters[name] for name, v in unsized.items()}
-    raw = _of_any_length([term for _, term in terms], swaps)
+    raw = _of_any_length([term for _, term in terms], swaps, counts_records)
     outs = [one_normal_tail(out) for out in simplify(raw)]
     values = stand_ins([*raw, *outs], parameters, data, sources)
     trail = row_labels(outs, labels_of_records(values, data, sources, n), values)
@@ -129,30 +129,41 @@ def build_record_graph(
     parts = FactorParts()
     for (name, _), out, before in zip(terms, outs, raw, strict=True):
         parts.add(name, out, before, trail[out], terms_of, n, is_prior=name in parameters)
-    record, prior, windows, names = parts.record, parts.prior, parts.windows, parts.names
     parts.refuse_nothing_private()
-    apart = [out for (name, _), out in zip(terms, outs, strict=True) if name not in _names(windows)]
-    refuse_joint_conditions(apart, trail)
-    _refuse_row_parameters(parts.factors, parameters, values, {n, *(w.count for w in windows)})
+    cut, named = _names(parts.windows), zip(outs, terms, strict=True)
+    refuse_joint_conditions([out for out, (name, _) in named if name not in cut], trail)
+    _refuse_row_parameters(parts, parameters, values, n)
     if constants == "private":
-        _refuse_row_arrays(row_arrays(parts.factors, values, n), names)
-    base = _sum(prior) if prior else pt.constant(0.0)
+        _refuse_row_arrays(row_arrays(parts.factors, values, n), parts.names)
     rest = _sum(parts.apart) if parts.apart else None
+    base = _sum(parts.prior) if parts.prior else pt.constant(0.0)
+    graph = RecordGraph(base, base, parameters, data, tuple(parts.names), True, apart=rest)
+    if parts.windows:
+        rows, made = _factor_rows(parts, graph, sources, values, n, constants)
+        return replace(graph, record=rows, windows=made)
     inputs = {data[s.name]: s for s in sources}
-    if windows:
-        if record:
-            own = {(s.name, 0): data[s.name] for s in sources}
-            plain = ", ".join(parts.plain)
-            windows = [Window(plain, _sum(record), _sum(record), own, n, values), *windows]
-        windows = _alike_windows(windows, sources, n, constants)
-        rows = simplify([pt.concatenate([w.rows for w in windows])])[0]
-        read = (parameters, data, tuple(names))
-        return RecordGraph(rows, base, *read, True, windows=tuple(windows), apart=rest)
-    total = _sum(record)
-    total, pinned = _unpinned(total, inputs, values, n)
+    total, pinned = _unpinned(_sum(parts.record), inputs, values, n)
     if constants == "private" and pinned and not is_told(total, inputs, values, n):
-        raise untold_rows(names)
-    return RecordGraph(total, base, parameters, data, tuple(names), pinned, apart=rest)
+        raise untold_rows(parts.names)
+    return replace(graph, record=total, pinned=pinned)
+
+
+def _factor_rows(
+    parts: FactorParts,
+    graph: RecordGraph,
+    sources: Sequence[Source],
+    values: dict[Variable, np.ndarray],
+    n: int,
+    constants: str,
+) -> tuple[Variable, tuple[Window, ...]]:
+    """All factor rows, where some of them read several records, and the windows they come from."""
+    windows = list(parts.windows)
+    if parts.record:
+        own = {(s.name, 0): graph.data[s.name] for s in sources}
+        plain, rows = ", ".join(parts.plain), _sum(parts.record)
+        windows = [Window(plain, rows, rows, own, n, values), *windows]
+    windows = _alike_windows(windows, sources, n, constants)
+    return simplify([pt.concatenate([w.rows for w in windows])])[0], tuple(windows)
 
 
 def _record_terms(
@@ -215,6 +226,7 @@ def factor_terms(
     model: pm.Model,
     parameters: dict[str, Variable],
     inputs: Mapping[Variable, Variable] | None = None,
+    counts_records: bool = True,
 ) -> list[tuple[str, Variable]]:
     """Every factor of the joint density, by name, in the parameters' natural space.
 
@@ -226,6 +238,8 @@ def factor_terms(
     inputs : mapping of Variable to Variable, optional
         What to read in place of some of the model's data. It is put in before PyMC rewrites
         anything: a length that is known from a type would become a plain number.
+    counts_records : bool
+        As for `build_record_graph`.
 
     Raises
     ------
@@ -234,7 +248,7 @@ def factor_terms(
     """
     observed = {rv: model.rvs_to_values[rv] for rv in model.observed_RVs}
     roots = [*model.free_RVs, *observed, *model.potentials, *observed.values()]
-    made = dict(zip(roots, rebuild(roots, inputs or {}), strict=True))
+    made = dict(zip(roots, _put_in(roots, inputs or {}, counts_records), strict=True))
     values = {made[rv]: parameters[rv.name] for rv in model.free_RVs}
     values |= {made[rv]: made[value] for rv, value in observed.items()}
     logps = derived(lambda: conditional_logp(values))
@@ -252,7 +266,9 @@ def factor_terms(
     return terms
 
 
-def _of_any_length(terms: Sequence[Variable], swaps: dict[Variable, Variable]) -> list[Variable]:
+def _of_any_length(
+    terms: Sequence[Variable], swaps: dict[Variable, Variable], counts_records: bool
+) -> list[Variable]:
     """The terms on new inputs, without the model's own number of records in their types.
 
     A number in a type comes back as a constant when the graph is simplified.
@@ -261,10 +277,34 @@ def _of_any_length(terms: Sequence[Variable], swaps: dict[Variable, Variable]) -
     def unsized(node: Apply, inputs: list[Variable]) -> Variable | None:
         return inputs[0] if isinstance(node.op, SpecifyShape) else None
 
+    return _put_in(terms, swaps, counts_records, unsized)
+
+
+def _put_in(
+    outs: Sequence[Variable],
+    swaps: Mapping[Variable, Variable],
+    counts_records: bool,
+    rule: Rule | None = None,
+) -> list[Variable]:
+    """Graphs on new inputs, each node made anew for them where its Op can be.
+
+    Raises
+    ------
+    Unsupported
+        An Op holds on to the sizes it was made for, and the number of records is protected.
+    """
     try:
-        return rebuild(terms, swaps, unsized)
-    except (*UNCOMPUTABLE, MethodNotDefined):  # an Op that holds on to its types
-        return graph_replace(list(terms), swaps, strict=False)
+        return rebuild(outs, swaps) if rule is None else rebuild(outs, swaps, rule)
+    except (*UNCOMPUTABLE, MethodNotDefined) as error:
+        if counts_records:
+            return graph_replace(list(outs), dict(swaps), strict=False)
+        raise Unsupported(
+            "a part of the model holds on to the sizes it was made for, the number of records "
+            "among them",
+            got=type(error).__name__,
+            allowed="under add/remove, operations that take any number of records",
+            do="use neighbors='substitute', where the number of records is public",
+        ) from None
 
 
 def stand_ins(
@@ -291,12 +331,13 @@ def labels_of_records(
 
 
 def _refuse_row_parameters(
-    factors: Sequence[Variable],
+    parts: FactorParts,
     parameters: dict[str, Variable],
     values: dict[Variable, np.ndarray],
-    counts: set[int],
+    n: int,
 ) -> None:
     """Refuse a parameter of which each row reads its own entry."""
+    factors, counts = parts.factors, {n, *(w.count for w in parts.windows)}
     for name, variable in parameters.items():
         if not counts.isdisjoint(np.shape(values[variable])) and tells_rows_apart(
             factors, variable, values

@@ -206,7 +206,9 @@ class Certificate:
             lines.append(f"  the worst pair of posteriors: {self.pair.words(self.power)}")
         if self.lipschitz is not None:
             lines.append(f"  over the prior: {self.lipschitz.words}")
-        return "\n".join([*lines, *(f"  claimed: {claim}" for claim in self.claims)])
+        # Numbers written into a model cannot be told from those computed from data: said of all.
+        lines += [f"  claimed: {claim}" for claim in (*self.claims, *ASSUMPTIONS)]
+        return "\n".join(lines)
 
     def _range_lines(self) -> list[str]:
         if math.isinf(self.range):

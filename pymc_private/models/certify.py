@@ -19,6 +19,7 @@ from pymc_private.models.one_kind import range_of_kind
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.progress import progress_bar
 from pymc_private.models.refine import Refined
+from pymc_private.models.short_floats import claims_of_short_floats
 
 
 def certify(
@@ -86,7 +87,7 @@ def _certified(
         power=private.power,
         neighbors=private.neighbors,
         trail=tuple(lines),
-        claims=(*private.claims, *claims_of_clip(private)),
+        claims=(*private.claims, *claims_of_clip(private), *claims_of_short_floats(private)),
         where=found.where,
         is_relaxed=found.is_relaxed,
         milliseconds=(time.perf_counter() - start) * 1e3,

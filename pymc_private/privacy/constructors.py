@@ -21,6 +21,7 @@ from pymc_private.privacy.arguments import (
 )
 from pymc_private.privacy.atoms import Atom
 from pymc_private.privacy.enclosure import real, upper
+from pymc_private.privacy.ledger_exact import exact
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE, check_records
 from pymc_private.privacy.rounding import root_up
 
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 class Constructors:
     """Class methods that build a guarantee; words are neighbors=, theorem= and assumptions=.
 
-    A float that states epsilon or delta means the decimal it is written as (0.1 is 1/10): pass a
+    A float that states epsilon or delta means the decimal it is written as (0.1 is 1/10), and any
+    text is the exact number that a ledger reads in it ("0.01", "1/3"): pass a
     Fraction of it for the double itself. Every other number is the double or fraction it is: noise
     of scale 0.1 is made with the double, and its promise is rounded up from there.
     """
@@ -45,27 +47,29 @@ class Constructors:
     @classmethod
     def pure(cls, epsilon: float, **words: Any) -> Guarantee:
         """Promise pure epsilon-differential privacy (nats)."""
-        return cls._of(Atom("pure", stated(epsilon, "epsilon")), **words)
+        return cls._of(Atom("pure", stated(_read(epsilon, "epsilon"), "epsilon")), **words)
 
     @classmethod
     def approximate(cls, epsilon: float, delta: float, **words: Any) -> Guarantee:
         """Promise (epsilon, delta)-differential privacy."""
+        epsilon, delta = _read(epsilon, "epsilon"), _read(delta, "delta")
         kind = "approximate" if probability(delta) > 0.0 else "pure"
         return cls._of(Atom(kind, stated(epsilon, "epsilon"), stated(delta, "delta")), **words)
 
     @classmethod
     def zcdp_of(cls, rho: float, **words: Any) -> Guarantee:
         """Promise rho-zero-concentrated differential privacy (Bun and Steinke 2016)."""
-        return cls._of(Atom("zcdp", number_up(rho, "rho")), **words)
+        return cls._of(Atom("zcdp", number_up(_read(rho, "rho"), "rho")), **words)
 
     @classmethod
     def gdp_of(cls, mu: float, **words: Any) -> Guarantee:
         """Promise mu-Gaussian differential privacy (Dong, Roth and Su 2022)."""
-        return cls._of(Atom("gdp", number_up(mu, "mu")), **words)
+        return cls._of(Atom("gdp", number_up(_read(mu, "mu"), "mu")), **words)
 
     @classmethod
     def rdp_of(cls, order: float, rdp: float, **words: Any) -> Guarantee:
         """Promise a Renyi divergence of at most `rdp` nats at one order > 1 (Mironov 2017)."""
+        order, rdp = _read(order, "order"), _read(rdp, "the divergence")
         order_of(order)  # what holds at an order holds below it
         return cls._of(Atom("rdp", number_up(rdp, "the divergence"), shape=order), **words)
 
@@ -81,7 +85,7 @@ class Constructors:
 
         The number of draws is fixed in advance. Roads: pure N R, zCDP N min(R^2/8, tight), T3.
         """
-        return cls._of(Atom("bounded_range", number_up(R, "R"), 0.0, draws), **words)
+        return cls._of(Atom("bounded_range", number_up(_read(R, "R"), "R"), 0.0, draws), **words)
 
     @classmethod
     def posterior_of(cls, R: float, mu: float, draws: int = 1, **words: Any) -> Guarantee:
@@ -89,6 +93,7 @@ class Constructors:
 
         What is not proved is infinite. Roads: those of `bounded_range_of`, and sqrt(N) mu-GDP.
         """
+        R, mu = _read(R, "R"), _read(mu, "mu")
         if math.isinf(mu):
             return cls.bounded_range_of(R, draws, **words)
         up = number_up(mu, "mu")
@@ -113,6 +118,8 @@ class Constructors:
         """
         count = whole(tables, "the number of tables") * whole(draws, "the number of draws")
         added = check_records(words.get("neighbors", SUBSTITUTE)) == ADD_REMOVE
+        r, alpha = _read(r, "r"), _read(alpha, "alpha")
+        beta = None if beta is None else _read(beta, "beta")
         positive(r=r, alpha=alpha)
         other = 0.0 if added or tables != 1 or beta is None else number_down(beta)
         kind = "gamma_pair" if added else "beta_pair"
@@ -131,6 +138,7 @@ class Constructors:
         There is no pure epsilon.
         """
         check_records(words.get("neighbors", SUBSTITUTE))
+        r, alpha = _read(r, "r"), _read(alpha, "alpha")
         return cls._of(
             Atom("gamma_shift", number_up(r, "r"), 0.0, draws, number_down(alpha)), **words
         )
@@ -144,6 +152,7 @@ class Constructors:
         It holds for any two data sets, and so for groups of any size. With `top`, log Q/Q0 lies in
         [top - epsilon, top]: see `moll_delta_k`.
         """
+        epsilon = _read(epsilon, "epsilon")
         width = number_up(epsilon, "epsilon")
         if top is None:
             return cls._of(Atom("mollifier", width, 0.0, draws), **words)
@@ -174,7 +183,9 @@ class Constructors:
 
         Durfee and Rogers (2019).
         """
-        return cls._of(Atom("bounded_range", number_up(epsilon, "epsilon")), **words)
+        return cls._of(
+            Atom("bounded_range", number_up(_read(epsilon, "epsilon"), "epsilon")), **words
+        )
 
     @classmethod
     def randomized_response_of(
@@ -182,6 +193,7 @@ class Constructors:
     ) -> Guarantee:
         """Promise of the true one of some levels with probability `truth`, else any other alike."""
         k = whole(levels, "the number of levels")
+        truth = _read(truth, "truth")
         inside_unit(truth=truth)
         if k < 2 or (truth < 1.0 / k and truth < Fraction(1, k)):  # 1/3 is below the third
             raise DomainError(
@@ -236,8 +248,14 @@ class Constructors:
         return total
 
 
+def _read(value: Any, name: str) -> Any:
+    """Text as the exact number it writes, as ledgers read it; anything else as it is."""
+    return exact(value, name) if isinstance(value, str) else value
+
+
 def _ratio(sensitivity: float, noise: float) -> Fraction:
     """Sensitivity over noise, exactly."""
+    sensitivity, noise = _read(sensitivity, "sensitivity"), _read(noise, "noise")
     positive(noise=noise)
     not_negative(sensitivity=sensitivity)
     if sensitivity == math.inf:

@@ -39,11 +39,15 @@ def pair(budget: Budget, *, up: bool = True) -> str:
     return f"epsilon = {epsilon} nats, delta = {delta}"
 
 
+NOTHING = Fraction(1, 10**9)
+"""An epsilon of so few nats does not say what a charge is."""
+
+
 def refusal(header: Header, totals: Totals, cost: Cost) -> BudgetExceeded:
     """Say why a charge is refused, in numbers, and what would fit."""
     budget = header.budget
     spent = standing(tally(totals, header), only_open=True) or budget
-    wanted = standing(tally([cost], header), only_open=False) or budget
+    wanted = _asked(header, cost)
     left = remaining(budget, spent)
     roads = tally(totals.plus(cost), header)
     return BudgetExceeded(
@@ -57,6 +61,20 @@ def refusal(header: Header, totals: Totals, cost: Cost) -> BudgetExceeded:
         + "; ".join(f"{name} {_stand(road)}" for name, road in roads.items()),
         do=_cure(header, tally(totals, header), roads),
     )
+
+
+def _asked(header: Header, cost: Cost) -> Budget:
+    """What a charge costs by itself on the road that takes the least.
+
+    At a large delta a road may take next to nothing for it, which would not say what was asked:
+    then on the first road that does.
+    """
+    roads = tally([cost], header)
+    least = standing(roads, only_open=False)
+    told = [r.spent for r in roads.values() if r.spent is not None and r.spent.epsilon > NOTHING]
+    if least is not None and least.epsilon <= NOTHING and told:
+        return told[0]
+    return least or header.budget
 
 
 def _cure(header: Header, before: Mapping[str, Road], after: Mapping[str, Road]) -> str:

@@ -9,6 +9,8 @@ from functools import cache
 
 import numpy as np
 import pymc as pm
+import pytensor
+import pytensor.tensor as pt
 import pytest
 
 import pymc_private as pmp
@@ -176,3 +178,34 @@ def test_the_three_inequalities_of_t24_hold_for_random_tables():
                 g = values[:, x, :, None] - values[:, y, None, :]
                 truth = max(truth, g.max() - g.min())
         assert truth <= proved
+
+
+def test_a_certificate_says_that_numbers_in_the_model_are_taken_on_trust():
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0.0, float(np.array([0.3, 0.9]).sum()))
+        pm.Normal("y", mu, 1.0, observed=np.array([0.3, 0.9]))
+    private = pmp.privatize(model, records={"y": 0}, domain={"y": (0, 1)})
+    found = pmp.certify(pmp.trim(private, box={"mu": (0, 1)}))
+    assert repr(found).count("every number and array written into the model") == 1
+
+
+@pytest.mark.parametrize(
+    ("short", "cut", "said"),
+    [("float64", False, ""), ("float64", True, "up to 2e-8"), ("float32", False, "about 1e-7")],
+)
+def test_single_precision_is_said_exactly_where_it_is(short, cut, said):
+    answers = np.array([-1.0, 0.2, 0.7], dtype=short)
+    with pytensor.config.change_flags(floatX=short), pm.Model() as model:
+        mu = pm.Normal("mu", 0.0, 1.0)
+        if cut:
+            pm.CustomDist(
+                "y", mu, observed=answers,
+                dist=lambda mu, size: pt.clip(pm.Normal.dist(mu, 1.0, size=size), -1, 1),
+            )  # fmt: skip
+        else:
+            pm.Normal("y", mu, 1.0, observed=answers)
+        private = pmp.privatize(model, records={"y": 0}, domain={"y": (-1, 1)})
+        found = pmp.certify(pmp.trim(private, box={"mu": (-1, 1)}))
+    told = [claim for claim in found.claims if "float32" in claim]
+    assert len(told) == (said != "")
+    assert said in "".join(told)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.privacy import Guarantee, br_delta, br_eps, br_zcdp_tight
+from pymc_private.privacy import Guarantee, Ledger, br_delta, br_eps, br_zcdp_tight
 
 SAMPLE = (
     Guarantee.pure(0.3, theorem="T1", assumptions=("N is public",)),
@@ -153,7 +153,7 @@ def test_a_damaged_record_is_refused(stored):
     [
         lambda: Guarantee.pure(-0.1),
         lambda: Guarantee.pure(math.nan),
-        lambda: Guarantee.pure("1"),
+        lambda: Guarantee.pure("one"),
         lambda: Guarantee.pure(True),
         lambda: Guarantee.pure(None),
         lambda: Guarantee.approximate(0.1, 1.0),
@@ -184,3 +184,37 @@ def test_exact_numbers_enter_rounded_up():
         assert Fraction(Guarantee.pure(exact).pure_epsilon) >= Fraction(exact)
     assert Guarantee.bounded_range_of(0.1, draws=np.int64(10)).atoms[0].count == 10
     assert Guarantee.pure(np.float64(0.1)) == Guarantee.pure(0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "numbers"),
+    [
+        ("pure", ("0.01",), (Fraction(1, 100),)),
+        ("pure", ("1/3",), (Fraction(1, 3),)),
+        ("approximate", ("0.5", "1e-6"), (Fraction(1, 2), Fraction(1, 10**6))),
+        ("zcdp_of", ("0.1",), (Fraction(1, 10),)),
+        ("gdp_of", ("0.3",), (Fraction(3, 10),)),
+        ("rdp_of", ("2", "0.1"), (2, Fraction(1, 10))),
+        ("posterior_of", ("0.4", "0.2"), (Fraction(2, 5), Fraction(1, 5))),
+        ("mollifier_of", ("0.2",), (Fraction(1, 5),)),
+        ("gaussian_of", ("1", "10"), (1, 10)),
+        ("dirichlet_of", ("0.5", "1"), (0.5, 1)),
+        ("gamma_of", ("0.5", "1"), (0.5, 1)),
+        ("randomized_response_of", ("0.7",), (Fraction(7, 10),)),
+    ],
+)
+def test_text_is_the_number_that_a_ledger_reads_in_it(name, texts, numbers):
+    make = getattr(Guarantee, name)
+    assert make(*texts) == make(*numbers)
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "inf", "nan", "1e999999999", ""])
+def test_text_that_a_ledger_refuses_is_refused(text):
+    with pytest.raises(DomainError):
+        Guarantee.pure(text)
+
+
+def test_a_text_can_be_charged_exactly():
+    ledger = Ledger(epsilon="0.01")
+    ledger.charge(Guarantee.pure("0.01"), "all of it")
+    assert ledger.left.epsilon == 0

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pymc_private.__main__ import main
-from pymc_private.errors import Incompatible
+from pymc_private.errors import BudgetExceeded, Incompatible
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.ledger import Ledger
 from pymc_private.privacy.ledger_display import SHOWN, WIDTH, number
@@ -214,3 +214,16 @@ def test_a_ledger_that_cannot_be_read_still_prints(tmp_path):
 def test_numbers_are_short_and_on_the_safe_side(value, up, down):
     assert number(value) == up
     assert number(value, up=False) == down
+
+
+def _spend(ledger, times):
+    for _ in range(times):
+        ledger.charge(Guarantee.bounded_range_of(0.5), "draw", delta="0.5")
+
+
+def test_a_refusal_at_a_large_delta_says_what_was_asked():
+    ledger = Ledger(epsilon="0.01", delta="0.9")
+    with pytest.raises(BudgetExceeded, match="asked epsilon") as caught:
+        _spend(ledger, 60)
+    assert "asked epsilon = 0 " not in str(caught.value)
+    assert caught.value.asked.epsilon == Fraction(1, 2)

@@ -53,7 +53,7 @@ def addends(variable: Variable, reads: Reads, concrete: Concrete) -> list[Variab
         return None
     op = node.op
     if isinstance(op, SAME):
-        return [node.inputs[0]]
+        return [node.inputs[0]] if adds_up(node) else None
     if isinstance(op, MakeVector):
         return list(node.inputs)
     if isinstance(op, Join):
@@ -68,6 +68,11 @@ def addends(variable: Variable, reads: Reads, concrete: Concrete) -> list[Variab
     if isinstance(op, Elemwise):
         return _of_elementwise(node, reads, concrete)
     return None
+
+
+def adds_up(node: Apply) -> bool:
+    """Whether a Sum adds numbers up as real numbers: one kept in a narrow integer wraps around."""
+    return getattr(node.op, "acc_dtype", None) in (None, "uint64", *SUMMED)
 
 
 def inner_products(node: Apply) -> Variable:

@@ -30,7 +30,7 @@ from pytensor.tensor.math import Dot, Prod, Sum
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 
-from pymc_private.analysis.addends import SAME, inner_products, joined, signed
+from pymc_private.analysis.addends import SAME, adds_up, inner_products, joined, signed
 from pymc_private.analysis.expand import SUMMED
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
 from pymc_private.analysis.rebuild import rebuild
@@ -147,7 +147,7 @@ class RecordSums:
             return pt.mul(*entries) if len(entries) > 1 else entries[0]
         (index,) = indices_from_subtensor(inputs[1:], node.op.idx_list)
         at = index.data if isinstance(index, Constant) else index
-        return entries[int(at)] if np.ndim(at) == 0 and not isinstance(at, slice) else None
+        return entries[int(at)] if isinstance(at, int | np.integer | np.ndarray) else None
 
     def _sizes(self, variable: Variable) -> tuple[int, ...] | None:
         """The shape, with 0 for the number of records; None where it is another function of it."""
@@ -195,7 +195,7 @@ class RecordSums:
         if node is None or variable.type.dtype not in SUMMED:
             return None
         if isinstance(node.op, SAME):
-            return [node.inputs[0]]
+            return [node.inputs[0]] if adds_up(node) else None
         if isinstance(node.op, MakeVector):
             return list(node.inputs)
         if isinstance(node.op, Join):
@@ -257,7 +257,9 @@ class RecordSums:
             return None
         if sizes == (1,) * len(sizes):  # a single sum times an array of numbers
             return [read.sum() * number.sum()] if 0 not in whole else None
-        if isinstance(read.owner.op, Sum) and sizes == whole:  # an array of sums, each by its own
+        if (
+            isinstance(read.owner.op, Sum) and adds_up(read.owner) and sizes == whole
+        ):  # an array of sums, each by its own
             return [_into_sum(read.owner, number)]
         return None
 

@@ -93,6 +93,9 @@ def _move(op: Op, node: Apply, concrete: Concrete, *facts: Labels) -> list[Label
         concrete(v) if position in parameters else fact
         for position, (v, fact) in enumerate(zip(node.inputs, facts, strict=True))
     ]
+    if isinstance(op, Join):  # by itself it would cast labels to the type of the numbers
+        axis, parts = (op.axis, arguments) if not parameters else (arguments[0], arguments[1:])
+        return [np.concatenate(parts, axis=int(axis))]
     return [np.asarray(out).astype(np.int64) for out in perform(node, arguments)]
 
 

@@ -6,10 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.shape import Shape, Shape_i
 
 from pymc_private.analysis.own_names import own_name
+from pymc_private.analysis.row_sizes import sizing_inputs
+from pymc_private.analysis.walk import walk
 from pymc_private.errors import Unsupported
 from pymc_private.models.coupling.pinning import is_row_wise, public_data
 from pymc_private.models.record_terms import in_sequence
@@ -98,7 +101,8 @@ def refuse_counted(
     arrays += [v.data for v in ancestors(outs) if isinstance(v, Constant) and np.ndim(v.data) > 0]
     counted = any(n in np.shape(array) for array in arrays)
     counted = counted or not set(lengths).isdisjoint(ancestors(outs))
-    counted = counted or _reads_length(graph, sources) or not _has_room(graph, sources, n, shapes)
+    counted = counted or _reads_length(graph, sources) or _computes_with_length(graph, sources)
+    counted = counted or not _has_room(graph, sources, n, shapes)
     if graph.pinned or counted or single_record(graph, sources, n, shapes) is None:
         raise Unsupported(
             "add/remove protects the number of records, but something public counts them",
@@ -107,6 +111,27 @@ def refuse_counted(
             allowed="models whose records are private in all their entries",
             do="declare domains instead of public=, or use neighbors='substitute'",
         )
+
+
+def _computes_with_length(graph: RecordGraph, sources: Sequence[Source]) -> bool:
+    """Whether what a row computes reads the number of records, and not its own size alone.
+
+    Rows may be as at hand for some numbers of records and not for others: a switch at n > 1000.
+    """
+    axes = {graph.data[source.name]: source.axis for source in sources}
+
+    def rule(node: Apply, facts: Sequence[bool]) -> list[bool]:
+        if isinstance(node.op, Shape | Shape_i):
+            axis = axes.get(node.inputs[0])
+            public = axis is not None and isinstance(node.op, Shape_i) and node.op.i != axis
+            reads = not public and not axes.keys().isdisjoint(ancestors(node.inputs))
+            return [reads] * len(node.outputs)
+        sizing = set(sizing_inputs(node))
+        values = zip(node.inputs, facts, strict=True)
+        return [any(fact for v, fact in values if v not in sizing)] * len(node.outputs)
+
+    leaves = {v: False for v in ancestors([graph.record]) if v.owner is None}
+    return walk([graph.record], leaves, rule, lambda constant: False)[graph.record]
 
 
 def _has_room(

@@ -22,7 +22,7 @@ from pymc_private.models.records import RecordGraph, build_record_graph
 from pymc_private.models.sources import Source
 from pymc_private.models.supports import support
 from pymc_private.models.told import described, escaped
-from pymc_private.models.transformed import SCORE, restricted_model, scored_model
+from pymc_private.models.transformed import restricted_model, scored_model
 from pymc_private.models.unbake import unbake
 from pymc_private.models.units import claims_of_units, whole_units
 from pymc_private.privacy.neighbors import ADD_REMOVE
@@ -109,8 +109,8 @@ class PrivateModel:
         graph, power = self.graph, float_down(self.power)
         where = self.region, self.starts, self.theta_l
         if graph.clip is not None or has_log_phi(graph.record):
-            scored = scored_model(self.base, graph, self.sources)
-            return restricted_model(scored, power, (SCORE,), *where)
+            scored, name = scored_model(self.base, graph, self.sources)
+            return restricted_model(scored, power, (name,), *where)
         return restricted_model(self.base, power, graph.factors, *where, apart=graph)
 
     @cached_property

@@ -69,22 +69,26 @@ def restricted_model(
         model.rvs_to_initial_values[model[name]] = start
     with model:
         if transforms:
-            pm.Potential(REGION, pt.zeros(()))
+            pm.Potential(_free_name(model, REGION), pt.zeros(()))
         for name in walled:
             low, high = np.asarray(region[name].lower), np.asarray(region[name].upper)
             inside = pt.all(pt.and_(model[name] >= low, model[name] <= high))
-            pm.Potential(f"{REGION}_{name}", pt.switch(inside, 0.0, -np.inf))
+            pm.Potential(_free_name(model, f"{REGION}_{name}"), pt.switch(inside, 0.0, -np.inf))
         if theta_l is not None:
             inputs = {rv.name: rv for rv in model.free_RVs}
-            pm.Potential(LIPSCHITZ, theta_l.wall(inputs))
+            pm.Potential(_free_name(model, LIPSCHITZ), theta_l.wall(inputs))
         if power != 1.0:
             tempered = [*_factors(model, factors), *_taken_out(model, apart)]
-            pm.Potential(TEMPER, (power - 1.0) * pt.sum([term.sum() for term in tempered]))
+            pm.Potential(
+                _free_name(model, TEMPER), (power - 1.0) * pt.sum([term.sum() for term in tempered])
+            )
     return model
 
 
-def scored_model(base: pm.Model, graph: RecordGraph, sources: Sequence[Source]) -> pm.Model:
-    """A copy with one potential, the sum of the graph's log-likelihoods, as its whole likelihood.
+def scored_model(
+    base: pm.Model, graph: RecordGraph, sources: Sequence[Source]
+) -> tuple[pm.Model, str]:
+    """A copy whose whole likelihood is one potential, the sum of the graph's; and its name.
 
     The factors themselves are taken out: where one is -inf, nothing added to it would give the
     lower end. Observed variables stay as data, under their names and dims.
@@ -96,17 +100,26 @@ def scored_model(base: pm.Model, graph: RecordGraph, sources: Sequence[Source]) 
     swaps = dict(zip(read, variables, strict=True))
     swaps |= {graph.parameters[rv.name]: rv for rv in model.free_RVs}
     score, *apart = graph_replace([in_plain_ops(graph), *apart], swaps, strict=False)
+    name = _free_name(model, SCORE)
     with model:
-        pm.Potential(SCORE, score.sum())
+        pm.Potential(name, score.sum())
         for part in apart:
-            pm.Potential(APART, part)
-    for name in graph.factors:
-        if model[name] in model.potentials:
-            model.potentials.remove(model.named_vars.pop(name))
-            model.named_vars_to_dims.pop(name, None)
+            pm.Potential(_free_name(model, APART), part)
+    for factor in graph.factors:
+        if model[factor] in model.potentials:
+            model.potentials.remove(model.named_vars.pop(factor))
+            model.named_vars_to_dims.pop(factor, None)
     model = with_named_dims(model)
     observed = [rv for rv in model.observed_RVs if rv.name in graph.factors]
-    return do(model, {rv: model.rvs_to_values[rv] for rv in observed}) if observed else model
+    data = {rv: model.rvs_to_values[rv] for rv in observed}
+    return do(model, data) if observed else model, name
+
+
+def _free_name(model: pm.Model, name: str) -> str:
+    """The name, or a longer one where the model has a variable of that name."""
+    while name in model.named_vars:
+        name += "_"
+    return name
 
 
 def _taken_out(model: pm.Model, graph: RecordGraph | None) -> list[Variable]:

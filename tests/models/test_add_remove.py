@@ -94,7 +94,11 @@ PER_RECORD |= {
         lambda x, t: (x * t - (x > t)).sum() - (t > 1) * x.shape[0],
         lambda x, t: x * t - (x > t) - (t > 1),
     ),
-    "thirds": (lambda x, t: x.sum() * t / SMALL[1], lambda x, t: x * t / 50),
+    "indicators": (
+        lambda x, t: (x.shape[0] - (x > 0).sum()) * t,
+        lambda x, t: t * (1 - (x > 0)),
+    ),
+    "quotients": (lambda x, t: x.sum() * t / SMALL[1], lambda x, t: x * t / 50),
 }
 REFUSED = {
     "mean": lambda x, t: pt.mean(t * x),
@@ -105,6 +109,10 @@ REFUSED = {
     "n squared": lambda x, t: x.shape[0] ** 2 * t + x.sum() * t,
     "rows over n": lambda x, t: x * t / x.shape[0],
     "centered rows": lambda x, t: (x - x.mean()) * t,
+    "a switch at a length": lambda x, t: x * t * pt.switch(x.shape[0] > 1000, 50.0, 1.0),
+    "a sum kept in a byte": lambda x, t: (
+        t * pt.cast(9 * x, "int8").sum(dtype="int64", acc_dtype="int8")
+    ),
     "positions": lambda x, t: (x + pt.arange(x.shape[0])) * t,
     "the largest": lambda x, t: pt.max(x) * t,
 }

@@ -46,6 +46,18 @@ def test_a_power_tempers_what_records_say_and_nothing_else(neighbors, clipped):
     assert found - found[1] != pytest.approx(0.25 * (0.5 * at - 3 * at**2), abs=1e-3)
 
 
+@pytest.mark.parametrize("name", ["region", "likelihood_power", "private_likelihood"])
+def test_a_variable_may_have_any_name(name):
+    with pm.Model() as model:
+        x = pm.Data("x", np.zeros(5))
+        t = pm.Normal(name)
+        pm.Potential("p", x * t - pt.softplus(t) * x)
+    private = pmp.privatize(model, records={"x": 0}, domain={"x": (-1, 1)})
+    trimmed = pmp.temper(pmp.trim(private, box={name: (-1, 1)}), 0.5)
+    assert name in trimmed.model.named_vars
+    assert name in pmp.clip(trimmed, -1, 1).model.named_vars
+
+
 @pytest.mark.parametrize("neighbors", NEIGHBORS)
 def test_draws_of_the_prior_know_that_it_is_more_than_its_distributions(neighbors):
     with pytest.raises(pmp.Unsupported, match="part of the prior"):
@@ -81,6 +93,18 @@ def test_a_constant_as_long_as_the_records_can_be_named_public():
         of_constant(slopes, public=["constant_1"])
     with pytest.raises(pmp.errors.Unsupported, match="counts them"):
         of_constant(slopes, public=["constant_0"], neighbors="add_remove")
+
+
+def test_indicators_are_counted_in_joined_and_negative_sums():
+    joined = of_constant(lambda x, t, n: pt.concatenate([x > 0, x < 0]).sum() * t)
+    assert pmp.certify(joined).range >= 2
+    negative = of_constant(lambda x, t, n: (n - (x > 0).sum()) * t)
+    assert pmp.certify(negative).range >= 2
+
+
+def test_a_sum_kept_in_a_byte_wraps_around_and_is_no_sum():
+    with pytest.raises(pmp.NotCertified):
+        of_constant(lambda x, t, n: t * pt.cast(x, "int8").sum(dtype="int64", acc_dtype="int8"))
 
 
 def test_an_inner_product_with_ones_is_a_sum():

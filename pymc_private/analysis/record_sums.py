@@ -25,7 +25,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar.basic import Cast
 from pytensor.tensor.basic import Join, MakeVector
-from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot, Prod, Sum
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
@@ -252,16 +252,9 @@ class RecordSums:
         if self._sizes(number) == (1,) * number.type.ndim:
             inner = self._parts(read)
             return None if inner is None else [part * number.sum() for part in inner]
-        sizes, whole = self._sizes(read), self._sizes(node.outputs[0])
-        if sizes is None or whole is None:
-            return None
-        if sizes == (1,) * len(sizes):  # a single sum times an array of numbers
-            return [read.sum() * number.sum()] if 0 not in whole else None
-        if (
-            isinstance(read.owner.op, Sum) and adds_up(read.owner) and sizes == whole
-        ):  # an array of sums, each by its own
-            return [_into_sum(read.owner, number)]
-        return None
+        if self._sizes(read) == (1,) * read.type.ndim:  # a single sum times an array of numbers
+            return [read.sum() * number.sum()]
+        return _moved_inside(read.owner, number)
 
 
 def _along(shape: tuple[int, ...], axis: int) -> np.ndarray:
@@ -283,10 +276,31 @@ def _entries(vector: Variable) -> list[Variable] | None:
     return None
 
 
-def _into_sum(node: Apply, number: Variable) -> Variable:
-    """Terms of a sum along some axes, each times the number that the sum is multiplied by."""
-    (terms,) = node.inputs
-    axes = range(terms.type.ndim) if node.op.axis is None else node.op.axis
-    missing = node.outputs[0].type.ndim - number.type.ndim
-    padded = pt.expand_dims(number, tuple(range(missing))) if missing else number
-    return terms * pt.expand_dims(padded, tuple(sorted(k % terms.type.ndim for k in axes)))
+def _moved_inside(node: Apply | None, number: Variable) -> list[Variable] | None:
+    """An array of sums times an array of numbers: each number moved to the terms of its sum."""
+    if node is None:
+        return None
+    if isinstance(node.op, Sum) and adds_up(node):
+        (terms,) = node.inputs
+        axes = range(terms.type.ndim) if node.op.axis is None else node.op.axis
+        return [terms * pt.expand_dims(number, tuple(sorted(k % terms.type.ndim for k in axes)))]
+    if isinstance(node.op, Dot) and node.outputs[0].type.dtype in SUMMED:
+        return [inner_products(node) * pt.expand_dims(number, node.inputs[0].type.ndim - 1)]
+    if isinstance(node.op, DimShuffle):
+        return [_shuffled_back(node, number)]
+    if isinstance(node.op, MakeVector):
+        each = number + pt.zeros(len(node.inputs))
+        return [v * each[k] for k, v in enumerate(node.inputs)]
+    return None
+
+
+def _shuffled_back(node: Apply, number: Variable) -> Variable:
+    """What a DimShuffle moves, times numbers moved the other way."""
+    order = node.op.new_order
+    kept = [k for k in order if k != "x"]
+    added = tuple(k for k, axis in enumerate(order) if axis == "x")
+    whole = number.sum(axis=added) if added else number
+    (inner,) = node.inputs
+    return inner * whole.dimshuffle(
+        *(kept.index(k) if k in kept else "x" for k in range(inner.type.ndim))
+    )

@@ -13,6 +13,7 @@ import numpy as np
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 
+from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
 from pymc_private.analysis.record_sums import NotASum, RecordSum, RecordSums, Sized
 from pymc_private.errors import DomainError, NotCertified, PymcPrivateError, Unsupported
 from pymc_private.models.coupling.windows import Cutter
@@ -85,7 +86,7 @@ class RecordTerms:
         """What is wrong with a factor that no rule takes apart."""
         try:
             windows, _ = self._cutter.windows(name, before)
-        except NotCertified:
+        except (NotCertified, *UNCOMPUTABLE):
             return _no_sum(name, op)
         is_sequence = any(not window.is_row_wise(self._n) for window in windows)
         return in_sequence([name]) if is_sequence else _no_sum(name, op)

@@ -147,6 +147,31 @@ def test_what_is_no_sum_over_records_is_refused_by_name(name):
     summed(lambda x, t: pt.mean(t * x), 6, neighbors="substitute")
 
 
+STATISTICS = {
+    "(X'y * b).sum()": (lambda x, y, b: (pt.dot(x.T, y) * b).sum(), 4.0),
+    "dot(X'y, b)": (lambda x, y, b: pt.dot(pt.dot(x.T, y), b), 4.0),
+    "dot(sum(X), b)": (lambda x, y, b: pt.dot(x.sum(axis=0), b) + y.sum() * b[0], 6.0),
+    "dot(statistics, natural parameters)": (
+        lambda x, y, b: pt.dot(pt.stack([y.sum(), (x[:, 0] ** 2).sum()]), b),
+        4.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_sufficient_statistics_are_sums_over_records(name):
+    written, truth = STATISTICS[name]
+
+    def build(n):
+        with pm.Model() as model:
+            x, y = pm.Data("x", np.zeros((n, 2))), pm.Data("y", np.zeros(n))
+            pm.Potential("p", written(x, y, pm.Uniform("b", -1, 1, shape=2)))
+        domain = {"x": (-1, 1), "y": (-1, 1)}
+        return pmp.privatize(model, records={"x": 0, "y": 0}, domain=domain, neighbors="add_remove")
+
+    assert truth <= assert_blind(build)[0] <= 1.01 * truth
+
+
 @pytest.mark.parametrize("n", COUNTS)
 def test_records_at_written_places_are_refused(n):
     # At n = 6 all are read; with one record more they would not be.

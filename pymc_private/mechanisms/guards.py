@@ -17,9 +17,10 @@ from pymc_private.models.sources import Source
 def check_unchanged(plan: Plan) -> None:
     """Refuse a plan whose model was changed after `calibrate`: a new region, a public array set.
 
-    Looks at what is public only: structure, public arrays, region, power, shapes, price; all of it
-    in ``plan.private.base`` (`pm.set_data` there is seen). ``plan.private.model`` is made of it for
-    the user: what is done to that is not looked at, and nothing is drawn from it.
+    Looks at what is public only: which factors there are, public arrays, region, power, shapes,
+    price; all of it in ``plan.private.base`` (`pm.set_data` there is seen).
+    ``plan.private.model`` is made of it for the user: what is done to that is not looked at, and
+    nothing is drawn from it.
 
     Raises
     ------
@@ -28,7 +29,9 @@ def check_unchanged(plan: Plan) -> None:
     """
     private = plan.private
     moved = [s.name for s in private.sources if _shape(s) != s.shape]
-    covered = plan.certificate.covers(private)
+    base = private.base
+    factors = [v.name for v in (*base.free_RVs, *base.observed_RVs, *base.potentials)]
+    covered = plan.certificate.covers(private) and factors == list(private.graph.terms)
     if covered and not moved and plan.certificate.guarantee(plan.draws) == plan.guarantee:
         return
     what = f"another shape of {', '.join(moved)}" if moved else "public data, a region, a power"

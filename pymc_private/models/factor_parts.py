@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
 from pymc_private.analysis import NONE, simplify
@@ -28,6 +29,20 @@ class FactorParts:
     names: list[str] = field(default_factory=list)
     plain: list[str] = field(default_factory=list)
     factors: list[Variable] = field(default_factory=list)
+
+    @property
+    def base(self) -> Variable:
+        """The log prior density, public parts of all factors with it."""
+        return pt.add(*self.prior) if len(self.prior) > 1 else [*self.prior, pt.constant(0.0)][0]
+
+    @property
+    def rest(self) -> Variable | None:
+        """What of the record's factors reads no record; None where there is nothing of the kind."""
+        return pt.add(*self.apart) if len(self.apart) > 1 else [*self.apart, None][0]
+
+    def is_cut(self, name: str) -> bool:
+        """Whether windows were cut from a factor."""
+        return any(window.name == name for window in self.windows)
 
     def refuse_nothing_private(self) -> None:
         """Refuse a model whose factors read no private variable."""

@@ -67,6 +67,8 @@ class RecordGraph:
         entry for each factor row, in this order, instead of one for each record.
     apart : Variable or None, scalar
         What of the record's factors reads no record. It is part of `prior`: no power tempers it.
+    terms : tuple of str
+        Names of all factors of the model, private and public, in order.
     """
 
     record: Variable
@@ -78,6 +80,7 @@ class RecordGraph:
     clip: tuple[float, float] | None = None
     windows: tuple[Window, ...] = ()
     apart: Variable | None = None
+    terms: tuple[str, ...] = ()
 
 
 def build_record_graph(
@@ -130,14 +133,13 @@ def build_record_graph(
     for (name, _), out, before in zip(terms, outs, raw, strict=True):
         parts.add(name, out, before, trail[out], terms_of, n, is_prior=name in parameters)
     parts.refuse_nothing_private()
-    cut, named = _names(parts.windows), zip(outs, terms, strict=True)
-    refuse_joint_conditions([out for out, (name, _) in named if name not in cut], trail)
+    named = zip(outs, terms, strict=True)
+    refuse_joint_conditions([v for v, (name, _) in named if not parts.is_cut(name)], trail)
     _refuse_row_parameters(parts, parameters, values, n)
     if constants == "private":
         _refuse_row_arrays(row_arrays(parts.factors, values, n), parts.names)
-    rest = _sum(parts.apart) if parts.apart else None
-    base = _sum(parts.prior) if parts.prior else pt.constant(0.0)
-    graph = RecordGraph(base, base, parameters, data, tuple(parts.names), True, apart=rest)
+    graph = RecordGraph(parts.base, parts.base, parameters, data, tuple(parts.names), True)
+    graph = replace(graph, apart=parts.rest, terms=tuple(name for name, _ in terms))
     if parts.windows:
         rows, made = _factor_rows(parts, graph, sources, values, n, constants)
         return replace(graph, record=rows, windows=made)
@@ -215,11 +217,6 @@ def _alike_windows(
     if constants == "private":
         refuse_many_ends(alike, n)
     return alike
-
-
-def _names(windows: Sequence[Window]) -> set[str]:
-    """The factors that windows were cut from."""
-    return {window.name for window in windows}
 
 
 def factor_terms(

@@ -71,18 +71,22 @@ def restricted_model(
         if transforms:
             pm.Potential(_free_name(model, REGION), pt.zeros(()))
         for name in walled:
-            low, high = np.asarray(region[name].lower), np.asarray(region[name].upper)
-            inside = pt.all(pt.and_(model[name] >= low, model[name] <= high))
+            inside = _within(model[name], region[name])
             pm.Potential(_free_name(model, f"{REGION}_{name}"), pt.switch(inside, 0.0, -np.inf))
         if theta_l is not None:
-            inputs = {rv.name: rv for rv in model.free_RVs}
-            pm.Potential(_free_name(model, LIPSCHITZ), theta_l.wall(inputs))
+            wall = theta_l.wall({rv.name: rv for rv in model.free_RVs})
+            pm.Potential(_free_name(model, LIPSCHITZ), wall)
         if power != 1.0:
             tempered = [*_factors(model, factors), *_taken_out(model, apart)]
-            pm.Potential(
-                _free_name(model, TEMPER), (power - 1.0) * pt.sum([term.sum() for term in tempered])
-            )
+            whole = pt.sum([term.sum() for term in tempered])
+            pm.Potential(_free_name(model, TEMPER), (power - 1.0) * whole)
     return model
+
+
+def _within(variable: Variable, bounds: Bounds) -> Variable:
+    """Whether every entry of a variable lies in its box."""
+    low, high = np.asarray(bounds.lower), np.asarray(bounds.upper)
+    return pt.all(pt.and_(variable >= low, variable <= high))
 
 
 def scored_model(
@@ -111,7 +115,8 @@ def scored_model(
             model.named_vars_to_dims.pop(factor, None)
     model = with_named_dims(model)
     observed = [rv for rv in model.observed_RVs if rv.name in graph.factors]
-    data = {rv: model.rvs_to_values[rv] for rv in observed}
+    # Copies without a name: `do` would give a data variable the name of what observes it.
+    data = {rv: pt.tensor_copy(model.rvs_to_values[rv]) for rv in observed}
     return do(model, data) if observed else model, name
 
 

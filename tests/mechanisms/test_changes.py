@@ -394,3 +394,14 @@ def test_counts_changed_between_plan_and_draw_do_not_matter(kind, hold, monkeypa
     power, alpha = (next(iter(release.facts["counts"][key].values())) for key in ("r", "alpha"))
     before = [[119, 74, 618], [3, 40, 5]][: 1 if hold is pd.Series else 2]
     assert np.allclose(np.reshape(seen[0], np.shape(before)), power * np.array(before) + alpha)
+
+
+def test_a_potential_added_to_the_base_is_seen():
+    with pm.Model(coords={"i": range(4)}) as model:
+        pm.Normal("y", pm.Normal("mu"), 1.0, observed=np.zeros(4), dims="i")
+    private = pmp.privatize(model, records="i", domain={"y": (-1, 1)})
+    plan = pmp.calibrate(private, epsilon=1, delta=1e-6, draws=1)
+    with plan.private.base as base:
+        pm.Potential("extra", 1000 * base["mu"] * base["y"].sum())
+    with pytest.raises(pmp.errors.Incompatible, match="changed after it was certified"):
+        pmp.sample(plan, ledger=pmp.Ledger(epsilon=1, delta=1e-5), progressbar=False)

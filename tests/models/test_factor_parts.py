@@ -46,6 +46,25 @@ def test_a_power_tempers_what_records_say_and_nothing_else(neighbors, clipped):
     assert found - found[1] != pytest.approx(0.25 * (0.5 * at - 3 * at**2), abs=1e-3)
 
 
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("trimmed", [True, False])
+@pytest.mark.parametrize("kind", [pm.Normal, pm.Censored])
+def test_a_clipped_model_that_observes_data_is_a_model(kind, trimmed, named):
+    with pm.Model(coords={"person": range(3)}) as model:
+        y = np.array([-1.0, 0.5, 1.0])
+        y = pm.Data("y_data", y, dims="person") if named else y
+        t = pm.Normal("t")
+        if kind is pm.Normal:
+            pm.Normal("y", t, 1.0, observed=y, dims="person")
+        else:
+            pm.Censored("y", pm.Normal.dist(t, 1.0), -1, 1, observed=y, dims="person")
+    private = pmp.privatize(model, records="person", domain={"y": (-1, 1)})
+    private = pmp.trim(private, box={"t": (0.25, 2)}) if trimmed else private
+    made = pmp.temper(pmp.clip(private, -8, 2), 0.5).model
+    assert np.isfinite(made.compile_logp()(made.initial_point()))
+    assert not made.observed_RVs
+
+
 @pytest.mark.parametrize("name", ["region", "likelihood_power", "private_likelihood"])
 def test_a_variable_may_have_any_name(name):
     with pm.Model() as model:

@@ -10,7 +10,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import PymcPrivateError
-from pymc_private.mechanisms import conjugate as counted
+from pymc_private.models.conjugacy.pair import conjugate_pair
 from pymc_private.models.conjugacy.posterior import recognize
 from pymc_private.models.laws import is_kept, law_name
 from pymc_private.models.lipschitz.stochastic import lipschitz_tail
@@ -116,26 +116,31 @@ def test_casts_that_change_no_number(old, new, domain, kept):
     assert not is_kept(pt.cast(records + 1, new), records, domain, ())
 
 
-def beta_bernoulli(y, domain=None):
+def beta_bernoulli(y, domain=None, **words):
     with pm.Model() as model:
         pm.Bernoulli("y", pm.Beta("p", 2, 2), observed=y)
-    words = {} if domain is None else {"domain": {"y": domain}}
+    words |= {} if domain is None else {"domain": {"y": domain}}
     return pmp.privatize(model, records={"y": 0}, **words)
 
 
-def test_several_coins_of_a_record_are_no_table_of_counts():
-    assert counted.recognize(beta_bernoulli(COINS)) is not None
-    assert counted.recognize(beta_bernoulli(COINS.reshape(3, 2))) is None
+def test_several_coins_of_a_record_move_the_posterior_by_as_many():
+    assert conjugate_pair(beta_bernoulli(COINS)).shift == 1
+    assert conjugate_pair(beta_bernoulli(COINS.reshape(3, 2))).shift == 2
+    several = beta_bernoulli(COINS.reshape(3, 2), neighbors="add_remove")
+    assert conjugate_pair(several) is None
+    assert conjugate_pair(beta_bernoulli(COINS, neighbors="add_remove")).family == "cells"
 
 
-def test_outcomes_outside_the_support_are_no_table_of_counts():
-    assert counted.recognize(beta_bernoulli(COINS, pmp.Interval(0, 3))) is None
+def test_outcomes_outside_the_support_have_no_pair():
+    assert conjugate_pair(beta_bernoulli(COINS, pmp.Interval(0, 3))) is None
 
 
 def test_what_is_counted_as_the_second_cell_is_the_outcome():
-    private = beta_bernoulli(COINS[:5])
-    tables = counted._counted(counted.recognize(private), private)
-    assert tables.counts["p"].tolist() == [2, 3]
+    private = beta_bernoulli(COINS[:5])  # three ones, two zeros
+    plan = pmp.calibrate(private, epsilon=50, delta=0.5, draws=2000)
+    power = float(plan.private.power)
+    drawn = pmp.sample(plan, random_seed=1, progressbar=False).posterior["p"].values
+    assert drawn.mean() == pytest.approx((2 + 3 * power) / (4 + 5 * power), abs=0.02)
 
 
 # ---- lemmas -----------------------------------------------------------------------------------

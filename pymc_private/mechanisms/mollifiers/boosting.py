@@ -144,6 +144,17 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
             Empty, constant or infinite data, another dimension than the reference's, a reference
             without support at the data, a learner without probabilities or that gives NaN.
         """
+        before = dict(self.__dict__)
+        try:
+            self._fit(X)
+        except BaseException:  # a fit that is refused leaves the law, and its price, as they were
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _fit(self, X: Any) -> None:
+        """Learn from rows."""
         rows = check_rows(X)
         count = whole(self.rounds, "rounds")
         kind = "clip" if self.stretch else "tilt"
@@ -171,7 +182,6 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         self._log_total = float(np.log(np.mean(np.exp(ratio))))
         if self.stretch:
             self.gain_ = float(self.mollified_.log_ratio(rows[judge]).mean())
-        return self
 
     def _boost(
         self, rows: np.ndarray, judge: np.ndarray, count: int

@@ -15,6 +15,7 @@ from scipy import sparse
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.mechanisms.mollifiers.kernel import kernel_density
 from pymc_private.mechanisms.mollifiers.references import Marginals, Reference
+from pymc_private.mechanisms.mollifiers.rounds import log_odds
 from pymc_private.privacy.arguments import refuse_mask
 
 LogRatio = Callable[[np.ndarray], np.ndarray]
@@ -208,7 +209,7 @@ def classifier_ratio(learner: Any, rows: np.ndarray, drawn: np.ndarray) -> LogRa
     labels = np.repeat([1, 0], [len(rows), len(drawn)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it has not converged is no one else's business
-        learner.fit(both, labels)
+        _fit(learner, both.copy(), labels)
     ratio = _log_odds(learner, np.log(len(drawn) / len(rows)))
     if np.isnan(ratio(both)).any():
         raise DomainError(
@@ -219,12 +220,25 @@ def classifier_ratio(learner: Any, rows: np.ndarray, drawn: np.ndarray) -> LogRa
     return ratio
 
 
+def _fit(learner: Any, rows: np.ndarray, labels: np.ndarray) -> None:
+    """Fit a classifier; of a failure only the kind is told, for its words may quote data."""
+    try:
+        learner.fit(rows, labels)
+        return
+    except Exception as error:
+        cause = type(error).__name__
+    raise DomainError(
+        "the learner cannot be fitted",
+        got=f"{cause} of {type(learner).__name__}",
+        do="try it on public rows of the same shape and two classes",
+    )
+
+
 def _log_odds(learner: Any, shift: float) -> LogRatio:
     def ratio(points: np.ndarray) -> np.ndarray:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            p = np.asarray(learner.predict_proba(points), float)[:, 1]
-            return np.log(p) - np.log1p(-p) + shift
+            return log_odds(learner, points) + shift
 
     return ratio
 

@@ -142,7 +142,8 @@ class Pool(Table):
 
     def __init__(self, points: np.ndarray) -> None:
         super().__init__(np.ones(len(points)))
-        self.points = points
+        self.points = np.array(points)  # its own, and nobody writes into it
+        self.points.setflags(write=False)
 
     def values(self, accepted: np.ndarray, randomness: Uniform) -> np.ndarray:
         """The points themselves."""

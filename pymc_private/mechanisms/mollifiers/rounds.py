@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_private.errors import DomainError
 from pymc_private.mechanisms.mollifiers.clip import log_total, slack
 from pymc_private.mechanisms.mollifiers.window import Window
 from pymc_private.privacy.mollifier import mbde_drop_bound
@@ -101,10 +102,36 @@ def round_of(theta: float, on_data: np.ndarray, on_law: np.ndarray) -> Round:
 
 def clipped_odds(learner: Any, x: np.ndarray) -> np.ndarray:
     """Log odds of a classifier, clipped to [-log 2, log 2]; what is no number tells nothing."""
-    with np.errstate(all="ignore"):
-        p = np.asarray(learner.predict_proba(x), float)[:, 1]
-        odds = np.log(p) - np.log1p(-p)
+    odds = log_odds(learner, x)
     return np.clip(np.where(np.isnan(odds), 0.0, odds), -LOG2, LOG2)
+
+
+def log_odds(learner: Any, x: np.ndarray) -> np.ndarray:
+    """Log odds that a classifier gives rows, shape (m,).
+
+    It gets a copy: a learner that writes into its rows (a scaler that saves memory) would move the
+    public points of a law to where the data are.
+
+    Raises
+    ------
+    DomainError
+        It fails, or does not give two probabilities for each row. Its own words may quote data.
+    """
+    try:
+        p = np.asarray(learner.predict_proba(np.array(x)), float)
+    except Exception as error:
+        p, cause = np.empty(0), type(error).__name__
+    else:
+        cause = f"shape {p.shape}"
+    if p.shape != (len(x), 2):
+        raise DomainError(
+            "the learner does not give two probabilities for each row",
+            got=f"{cause} of {type(learner).__name__}",
+            allowed="predict_proba(rows) of shape (rows, 2), for two classes",
+            do="choose another learner, or more rows",
+        ) from None
+    with np.errstate(all="ignore"):
+        return np.log(p[:, 1]) - np.log1p(-p[:, 1])
 
 
 def theta(epsilon: float, t: int) -> float:

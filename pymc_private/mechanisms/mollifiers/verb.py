@@ -151,8 +151,8 @@ def _ratio(target: Any, base: Reference, estimate: Any) -> LogRatio:
 
 
 def _one_each(function: LogRatio, x: np.ndarray) -> np.ndarray:
-    """What a function says of rows: a number for each."""
-    found = np.asarray(function(x), float)
+    """What a function says of rows: a number for each. It gets a copy, to do with as it likes."""
+    found = np.asarray(function(np.array(x)), float)
     check_ratio(found, len(x))
     return found
 
@@ -189,7 +189,7 @@ def _clipped(
 def _at_level(function: LogRatio, level: float, least: float, most: float) -> LogRatio:
     def clipped(x: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
-            ratio = function(x)
+            ratio = function(np.array(x))
             return np.clip(np.where(np.isfinite(ratio), ratio - level, -np.inf), least, most)
 
     return clipped
@@ -227,7 +227,7 @@ def _tilted_table(
 def _shifted(function: LogRatio, level: float, half: float) -> LogRatio:
     def shifted(x: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
-            return bounded(function(x) - level, half)
+            return bounded(function(np.array(x)) - level, half)
 
     return shifted
 

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from pymc_private import DomainError, Ledger, MollifiedBoosting
+from pymc_private import DomainError, Ledger, MollifiedBoosting, mollify
 from pymc_private.mechanisms.mollifiers import rounds
 from pymc_private.mechanisms.mollifiers.clip import log_total
 from pymc_private.mechanisms.mollifiers.window import Window
@@ -156,6 +156,59 @@ def test_a_reference_without_quantiles_is_drawn_from_a_public_pool():
     model = MollifiedBoosting(1.0, 2, LOGISTIC, public, progressbar=False).fit(rows)
     drawn = model.sample(5, random_seed=1).posterior.x.values[0]
     assert all((model.mollified_._law.points == row).all(axis=1).any() for row in drawn)
+
+
+class Writes(ClassifierMixin, BaseEstimator):
+    """Writes what it learned into the rows it is asked about, as a scaler without copies does."""
+
+    def fit(self, x, y):
+        self.classes_, self.mean_ = np.unique(y), x.mean()
+        return self
+
+    def predict_proba(self, x):
+        x += 1000.0 * self.mean_
+        return np.column_stack([np.full(len(x), 0.4), np.full(len(x), 0.6)])
+
+
+@pytest.mark.parametrize("stretch", [True, False])
+def test_a_learner_that_writes_into_its_rows_moves_no_public_point(stretch):
+    public = stats.gaussian_kde(np.random.default_rng(3).normal(size=(2, 40)))
+    rows = np.random.default_rng(4).normal(0.5, 0.3, size=(200, 2))
+    words = {"stretch": stretch, "progressbar": False}
+    model = MollifiedBoosting(1.0, 2, Writes(), public, **words).fit(rows)
+    assert np.abs(model.sample(9, random_seed=1).posterior.x.values).max() < 10
+    for estimate in (Writes(), lambda x: np.multiply(x, 1000.0, out=x)[:, 0] * 0):
+        law = mollify(rows, public, 1.0, estimate=estimate)
+        assert np.abs(law.sample(9, random_seed=1).posterior.x.values).max() < 10
+
+
+def test_a_refused_fit_leaves_the_law_and_its_price():
+    model = fitted(epsilon=1.0)
+    before = model.guarantee(1)
+    with pytest.raises(DomainError):
+        model.set_params(epsilon=0.01, learner=Speechless()).fit(ROWS)
+    assert model.epsilon_ == 1.0
+    assert model.guarantee(1) == before
+
+
+class Quoting(Wild):
+    """Fails in words that quote the data."""
+
+    def predict_proba(self, x):
+        raise ValueError(f"saw {x[0]}")
+
+
+class OneColumn(Wild):
+    def predict_proba(self, x):
+        return np.ones((len(x), 1))
+
+
+@pytest.mark.parametrize("learner", [Quoting(), OneColumn()])
+def test_a_learner_that_fails_is_refused_without_its_words(learner):
+    with pytest.raises(DomainError, match="two probabilities") as caught:
+        MollifiedBoosting(1.0, 2, learner, progressbar=False).fit(ROWS)
+    assert "saw" not in str(caught.value)
+    assert caught.value.__context__ is None
 
 
 BAD = [

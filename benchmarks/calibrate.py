@@ -17,7 +17,7 @@ import pymc as pm
 from scipy.special import expit
 
 import pymc_private as pmp
-from pymc_private.report.demo import declare, fair_model
+from pymc_private.demo import declare, fair_model
 
 DELTA = 1e-6
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -136,7 +136,7 @@ class FairPosterior:
     def __init__(self) -> None:
         import statsmodels.api as sm
 
-        from pymc_private.report.demo import FEATURES, SCALE
+        from pymc_private.demo import FEATURES, SCALE
 
         data = sm.datasets.fair.load_pandas().data
         features = SCALE.ball.clip(SCALE(data[list(FEATURES)]), 0)

@@ -16,7 +16,7 @@ import numpy as np
 import pymc as pm
 
 import pymc_private as pmp
-from pymc_private.models.kinds import kinds_of_records
+from pymc_private.certificates.certify__kinds import kinds_of_records
 from tests.models.distributions import TABLE
 from tests.models.zoo import ZOO, N
 

@@ -12,25 +12,16 @@ from functools import lru_cache
 import numpy as np
 from scipy import optimize, special
 
-from pymc_private.mechanisms.tables.alike import alike_posterior
-from pymc_private.mechanisms.tables.plan import TOGETHER, _noisy_kl
-from pymc_private.mechanisms.tables.posterior import NoisyTable
-from pymc_private.privacy import (
-    beta_pair_delta,
-    beta_pair_rdp,
-    ponnoprat_r,
-    rdp_to_eps,
-)
-from pymc_private.privacy.count_budget import CountBudget
-from pymc_private.privacy.count_profile import CountProfile
-from pymc_private.privacy.dirichlet_joint import (
-    Touched,
-    algorithm1_plan,
-    joint_plan,
-)
-from pymc_private.privacy.dirichlet_power import posterior_power
-from pymc_private.privacy.joint_pairs import guess_delta
-from pymc_private.privacy.noisy_counts import noise_plan, noise_sd
+from pymc_private.counts.denoise.shrinkage import alike_posterior
+from pymc_private.counts.noise_plan import TOGETHER, _noisy_kl
+from pymc_private.counts.denoise.posterior__posterior import NoisyTable
+from pymc_private.privacy import beta_pair_delta, beta_pair_rdp, ponnoprat_r, rdp_to_eps
+from pymc_private.privacy.noisy_counts import CountBudget
+from pymc_private.privacy.noisy_counts__count_profile import CountProfile
+from pymc_private.privacy.dirichlet_tables import Touched, algorithm1_plan, joint_plan
+from pymc_private.privacy.dirichlet_tables__dirichlet_power import posterior_power
+from pymc_private.privacy.dirichlet_tables__joint_pairs import guess_delta
+from pymc_private.privacy.noisy_counts__noisy_counts import noise_plan, noise_sd
 
 ORDER, DELTA, FLOOR = 5.0, 1e-5, 1e-6
 Counts = dict[str, np.ndarray]

@@ -17,17 +17,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pymc_private.privacy import (
-    beta_pair,
-    count_profile,
-    dirichlet_joint,
-    discrete_gaussian,
-    pairs,
-)
-from pymc_private.privacy.count_budget import CountBudget
-from pymc_private.privacy.count_profile import CountProfile
-from pymc_private.privacy.dirichlet_joint import Touched, algorithm1_plan, joint_plan
-from pymc_private.privacy.noisy_counts import noise_plan
+from pymc_private.privacy import accounting__pairs, beta_gamma_pairs, dirichlet_tables, gaussian__discrete_gaussian, noisy_counts__count_profile
+from pymc_private.privacy.noisy_counts import CountBudget
+from pymc_private.privacy.noisy_counts__count_profile import CountProfile
+from pymc_private.privacy.dirichlet_tables import Touched, algorithm1_plan, joint_plan
+from pymc_private.privacy.noisy_counts__noisy_counts import noise_plan
 
 N, COLUMNS = 1_000_000, 20
 ENGINES = ("pandas", "polars (lazy)", "duckdb", "dask", "pyspark")
@@ -47,7 +41,7 @@ def best(
 
 def cold() -> None:
     """Forget curves and plans that were computed before."""
-    for module in (beta_pair, count_profile, dirichlet_joint, discrete_gaussian, pairs):
+    for module in (beta_gamma_pairs, noisy_counts__count_profile, dirichlet_tables, gaussian__discrete_gaussian, accounting__pairs):
         for value in vars(module).values():
             getattr(value, "cache_clear", lambda: None)()
 
@@ -138,8 +132,8 @@ def in_spark(data: pd.DataFrame, groups: list[list[str]]) -> tuple[Any, Callable
 
 def engine(kind: str) -> None:
     """One engine in a process of its own: own group-by, ours, and memory beyond the data."""
-    from pymc_private.estimators.columns import declare
-    from pymc_private.estimators.counts import count_tables
+    from pymc_private.estimators.counting__columns import declare
+    from pymc_private.estimators.counting import count_tables
 
     data = frame()
     columns = {c: declare(c, list("abcdefgh")) for c in data.columns[:-1]}

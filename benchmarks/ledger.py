@@ -17,7 +17,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.ledger import Ledger
+from pymc_private.ledger.ledger import Ledger
 
 COST = Guarantee.bounded_range_of(2.0**-10)
 

@@ -16,8 +16,8 @@ import pymc as pm
 from scipy import special, stats
 
 import pymc_private as pmp
-from pymc_private.models.lipschitz.families import recognize
-from pymc_private.models.lipschitz.stochastic import lipschitz_tail
+from pymc_private.certificates.lipschitz.lemmas import recognize
+from pymc_private.certificates.lipschitz.tail import lipschitz_tail
 
 N = 10
 

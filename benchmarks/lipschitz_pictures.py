@@ -16,8 +16,8 @@ from scipy import special
 
 import pymc_private as pmp
 from benchmarks.lipschitz import CASES, N, private_of
-from pymc_private.models.lipschitz.stochastic import lipschitz_tail
-from pymc_private.models.lipschitz.variation import variation
+from pymc_private.certificates.lipschitz.tail import lipschitz_tail
+from pymc_private.certificates.lipschitz.variation import variation
 
 BLUE, RED = "#2b6298", "#b3462b"
 

@@ -15,10 +15,10 @@ from benchmarks import mollifier_baselines as baselines
 from benchmarks import private_gan
 from benchmarks.mollifier_targets import Grid, Target, cell_masses, grid_of, scores
 from pymc_private import Box, Hull, MollifiedBoosting, Window, mollify
-from pymc_private.mechanisms.mollifiers.clip import best_level, clip_to_window
-from pymc_private.mechanisms.mollifiers.estimates import LogRatio, estimate_ratio
-from pymc_private.mechanisms.mollifiers.hull import EqualCells, Mixture
-from pymc_private.mechanisms.mollifiers.references import Marginals
+from pymc_private.mollifiers.mollified_distributions__clip import best_level, clip_to_window
+from pymc_private.mollifiers.density_estimates import LogRatio, estimate_ratio
+from pymc_private.mollifiers.mollified_distributions__hull import EqualCells, Mixture
+from pymc_private.mollifiers.references import Marginals
 
 N = 10_000
 SHARE = 0.05

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.mollifier_targets import TARGETS
 from pymc_private import MollifiedBoosting, mollify
-from pymc_private.mechanisms.mollifiers.laws import draw
+from pymc_private.mollifiers.mollified_distributions import draw
 from pymc_private.samplers.randomness import SystemRandomness
 
 

@@ -14,10 +14,10 @@ from scipy import stats
 from benchmarks.mollifier_targets import grid_of
 from pymc_private import Guarantee, MollifiedBoosting, mollify
 from pymc_private.audit import epsilon_lower_bound
-from pymc_private.mechanisms.mollifiers.clip import best_level, clip_to_window, log_total
-from pymc_private.mechanisms.mollifiers.estimates import network
-from pymc_private.mechanisms.mollifiers.laws import draw
-from pymc_private.mechanisms.mollifiers.window import Window
+from pymc_private.mollifiers.mollified_distributions__clip import best_level, clip_to_window, log_total
+from pymc_private.mollifiers.density_estimates import network
+from pymc_private.mollifiers.mollified_distributions import draw
+from pymc_private.mollifiers.window import Window
 from pymc_private.privacy import mollifier_affordable, range_affordable
 from pymc_private.samplers.randomness import SystemRandomness
 

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 import pymc_private as pmp
-from pymc_private.mechanisms.release import Release
+from pymc_private.release.release import Release
 
 DRAWS = QUERIES = 1000
 RUNS = 2000

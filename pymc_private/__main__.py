@@ -8,7 +8,6 @@ import os
 import sys
 from pathlib import Path
 
-
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; the exit status is 0 if it did what it says."""
     # A graph met once is interpreted: compiling it would take longer than the whole job.
@@ -31,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _demo(chosen: argparse.Namespace) -> int:
-    from pymc_private.report.demo import demo
+    from pymc_private.demo import demo
 
     demo(chosen.folder)
     return 0
@@ -48,7 +47,7 @@ def _report(chosen: argparse.Namespace) -> int:
 
 def _ledger(chosen: argparse.Namespace) -> int:
     from pymc_private.errors import PymcPrivateError
-    from pymc_private.privacy.ledger import Ledger
+    from pymc_private.ledger.ledger import Ledger
 
     if isinstance(sys.stdout, io.TextIOWrapper):  # labels may hold what a terminal cannot show
         sys.stdout.reconfigure(errors="backslashreplace")

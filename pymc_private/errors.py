@@ -8,7 +8,6 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-
 class PymcPrivateError(Exception):
     """Base of every error raised by this package.
 

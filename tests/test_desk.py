@@ -26,13 +26,13 @@ TRESPASSES = [
     ("analysis/planted.py", "import pymc_private.privacy"),
     ("analysis/planted.py", "import pymc"),
     ("models/planted.py", "import pymc_private.samplers"),
-    ("samplers/planted.py", "import pymc_private.mechanisms"),
+    ("samplers/planted.py", "import pymc_private.release"),
     ("mechanisms/planted.py", "import pymc_private.report"),
     ("audit/planted.py", "import pymc_private.samplers"),
     ("report/planted.py", "import pymc_private.audit"),
-    ("mechanisms/release.py", "import pymc_private.samplers"),
-    ("mechanisms/release.py", "import pymc_private.models.records"),
-    ("mechanisms/answers.py", "import pymc"),
+    ("release/release.py", "import pymc_private.samplers"),
+    ("release/release.py", "import pymc_private.models.record_graph"),
+    ("release/answers.py", "import pymc"),
     ("new_room.py", ""),
 ]
 

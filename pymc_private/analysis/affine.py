@@ -7,11 +7,10 @@ through one of them. Their coefficients a(x) are their gradients, which read no 
 
 from __future__ import annotations
 
+import pytensor.scalar.basic as ps
 from collections.abc import Collection, Sequence
 from enum import IntEnum
 from functools import singledispatch
-
-import pytensor.scalar.basic as ps
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import ancestors, io_toposort
@@ -21,12 +20,10 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Dot, Sum
 from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
-
-from pymc_private.analysis.composites import AlsoEqual
-from pymc_private.analysis.intervals.indexing import PUT, TAKE
-from pymc_private.analysis.intervals.shape import MOVERS, parameters_of
-from pymc_private.analysis.matching import scalar_op
-
+from pymc_private.analysis.intervals.ops import AlsoEqual
+from pymc_private.analysis.intervals.arrays import PUT, TAKE
+from pymc_private.analysis.intervals.arrays__shape import MOVERS, parameters_of
+from pymc_private.analysis.traversal import scalar_op
 
 class Kind(IntEnum):
     """How a node depends on the parameters; a sum is of the greatest kind of its terms."""

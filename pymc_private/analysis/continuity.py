@@ -9,13 +9,12 @@ question is asked for each value of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
-
 import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.scalar.math as psm
 import pytensor.tensor.special as ts
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import io_toposort
 from pytensor.raise_op import CheckAndRaise
@@ -24,14 +23,13 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Dot, Max, Min, Prod, Sum
 from pytensor.tensor.shape import SpecifyShape
-
-from pymc_private.analysis import composites, normal_tail
-from pymc_private.analysis.bounds import Trail
-from pymc_private.analysis.interval import Interval
-from pymc_private.analysis.intervals.confine import Confine
-from pymc_private.analysis.intervals.indexing import PUT, TAKE
-from pymc_private.analysis.intervals.shape import MOVERS
-from pymc_private.analysis.logsumexp import LogSumExp
+from pymc_private.analysis.intervals import ops, ops__normal_tail
+from pymc_private.analysis.intervals.propagation import Trail
+from pymc_private.analysis.intervals.interval import Interval
+from pymc_private.analysis.intervals.logic__confine import Confine
+from pymc_private.analysis.intervals.arrays import PUT, TAKE
+from pymc_private.analysis.intervals.arrays__shape import MOVERS
+from pymc_private.analysis.intervals.ops__logsumexp import LogSumExp
 
 # The interval of a power is finite only where it is continuous: 0^0 is left open by its rule.
 _BASIC = """Abs Add ArcSinh ArcTan ArcTanh Cos Cosh Exp Expm1 Identity Log Log10 Log1p Log2 Mul Neg
@@ -45,19 +43,19 @@ CONTINUOUS_SCALARS = (
         for name in names.split()
         if hasattr(module, name)  # PyTensor 3 has a few more
     ),
-    composites.AlsoEqual,
-    composites.LogAddExp,
-    composites.LogPhiBetween,
-    composites.LogPhiGap,
-    composites.LogSigmoidGap,
-    composites.PowerStep,
-    normal_tail.LogPhi,
-    normal_tail.Mills,
-    normal_tail.MillsSlope,
+    ops.AlsoEqual,
+    ops.LogAddExp,
+    ops.LogPhiBetween,
+    ops.LogPhiGap,
+    ops.LogSigmoidGap,
+    ops.PowerStep,
+    ops__normal_tail.LogPhi,
+    ops__normal_tail.Mills,
+    ops__normal_tail.MillsSlope,
 )
 CONTINUOUS = (
     *MOVERS, *TAKE, *PUT, DimShuffle, SpecifyShape, Dot, Blockwise, Sum, Prod, Max, Min, CumOp,
-    composites.OnSimplex, ts.Softmax, ts.LogSoftmax, LogSumExp,
+    ops.OnSimplex, ts.Softmax, ts.LogSoftmax, LogSumExp,
 )  # fmt: skip
 
 
@@ -228,11 +226,11 @@ _LINE = """Abs Add ArcSinh ArcTan Cos Cosh Exp Expm1 Identity Mul Neg ScalarMaxi
 _ON_THE_LINE = (
     *(getattr(ps, name) for name in _LINE.split()),
     psm.Erf, psm.Erfc, psm.Erfcx, psm.Sigmoid, psm.Softplus,
-    normal_tail.LogPhi, normal_tail.Mills, normal_tail.MillsSlope,
+    ops__normal_tail.LogPhi, ops__normal_tail.Mills, ops__normal_tail.MillsSlope,
 )  # fmt: skip
 _ANYWHERE = (
     *MOVERS, *TAKE, *PUT, DimShuffle, SpecifyShape, Dot, Sum, Prod, Max, Min, CumOp,
-    composites.OnSimplex, ts.Softmax, ts.LogSoftmax, LogSumExp,
+    ops.OnSimplex, ts.Softmax, ts.LogSoftmax, LogSumExp,
 )  # fmt: skip
 
 

@@ -1,17 +1,16 @@
 """Where a graph is a polynomial of degree two in the entries of one row: sums of squares.
 
 For a row z a node may be sum_k (a_k z_k^2 + b_k z_k) + c with a, b, c that do not read z. What many
-entries amount to is then a matter of |z| and of one product <b, z>: see `models.balls.lengths`.
+entries amount to is then a matter of |z| and of one product <b, z>: see `certificates.ball_range__lengths`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.tensor as pt
+from collections.abc import Mapping
+from dataclasses import replace
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import io_toposort
@@ -20,10 +19,8 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot, Sum
 from pytensor.tensor.subtensor import Subtensor
-
-from pymc_private.analysis.addends import joined
-from pymc_private.analysis.polynomial import Quadratic
-
+from pymc_private.analysis.rewrites.algebra import joined
+from pymc_private.analysis.quadratic__polynomial import Quadratic
 
 def quadratics(value: Variable, row: Variable, center: np.ndarray, scale: np.ndarray) -> dict:
     """The nodes that are quadratic in a row, as polynomials in z = (row - center) / scale.

@@ -14,12 +14,11 @@ it, is no such sum as far as is known here: `NotASum`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-
 import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.tensor as pt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
@@ -29,12 +28,11 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot, Prod, Sum
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
-
-from pymc_private.analysis.addends import SAME, adds_up, inner_products, joined, signed
-from pymc_private.analysis.expand import SUMMED
+from pymc_private.analysis.rewrites.algebra import SAME, adds_up, inner_products, joined, signed
+from pymc_private.analysis.rewrites.algebra__expand import SUMMED
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
-from pymc_private.analysis.rebuild import rebuild
-from pymc_private.analysis.rows import NONE, Concrete, row_labels
+from pymc_private.analysis.traversal__rebuild import rebuild
+from pymc_private.analysis.record_dependence import Concrete, NONE, row_labels
 from pymc_private.errors import NotCertified
 
 COUNTS = (2, 3, 129)

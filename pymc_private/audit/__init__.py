@@ -5,26 +5,20 @@ and no sampler: it judges draws, whoever made them. What it finds is proved but 
 probability; what it does not find proves nothing.
 """
 
-from pymc_private.audit.allowance import ALLOWANCE, FALSE_ALARM, POWER, Allowance
-from pymc_private.audit.attacks import (
-    Attack,
-    Reconstruction,
-    attack,
-    membership,
-    reconstruction,
-)
-from pymc_private.audit.delta import DeltaBound, delta_lower_bound
-from pymc_private.audit.envelopes import cdf_envelope, mean_envelope
+from pymc_private.audit.statistical_tests__allowance import ALLOWANCE, Allowance, FALSE_ALARM, POWER
+from pymc_private.audit.attacks import Attack, Reconstruction, attack, membership, reconstruction
+from pymc_private.audit.epsilon__delta import DeltaBound, delta_lower_bound
+from pymc_private.audit.statistical_tests import cdf_envelope, mean_envelope
 from pymc_private.audit.epsilon import EpsilonBound, epsilon_lower_bound
 from pymc_private.audit.events import Event
-from pymc_private.audit.lattice import LatticeLeak, lattice_leak
+from pymc_private.audit.floating_point import LatticeLeak, lattice_leak
 from pymc_private.audit.leaks import Leak, ReleaseLeaks, release_leaks
-from pymc_private.audit.neighbors import Neighbors, attaining_records, worst_neighbors
-from pymc_private.audit.partition import PartitionGuess, partition_adversary
-from pymc_private.audit.proportions import neighbors_agree, proportion
-from pymc_private.audit.seeds import SeedReuse, seed_reuse
-from pymc_private.audit.trials import outputs
-from pymc_private.audit.verdict import Verdict
+from pymc_private.audit.attacks__neighbors import Neighbors, attaining_records, worst_neighbors
+from pymc_private.audit.attacks__partition import PartitionGuess, partition_adversary
+from pymc_private.audit.statistical_tests__proportions import neighbors_agree, proportion
+from pymc_private.audit.floating_point__seeds import SeedReuse, seed_reuse
+from pymc_private.audit.events__trials import outputs
+from pymc_private.audit.statistical_tests__verdict import Verdict
 
 __all__ = [
     "ALLOWANCE",

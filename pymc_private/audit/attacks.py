@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
+import numpy as np
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
-
-from pymc_private.audit.allowance import FALSE_ALARM, pay
-from pymc_private.audit.binomial import lower_limit, upper_limit
-from pymc_private.audit.classifiers import Classifier, Score
-from pymc_private.audit.delta import delta_lower_bound
-from pymc_private.audit.samples import Sample
+from pymc_private.audit.statistical_tests__allowance import FALSE_ALARM, pay
+from pymc_private.audit.statistical_tests__binomial import lower_limit, upper_limit
+from pymc_private.audit.events__classifiers import Classifier, Score
+from pymc_private.audit.epsilon__delta import delta_lower_bound
+from pymc_private.audit.statistical_tests__samples import Sample
 from pymc_private.errors import DomainError
 from pymc_private.privacy import Guarantee
-from pymc_private.privacy.arguments import inside_unit
-from pymc_private.privacy.printing import number
-
+from pymc_private.privacy.validation import inside_unit
+from pymc_private.privacy.rounding__printing import number
 
 @dataclass(frozen=True)
 class Attack:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
+import numpy as np
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 from scipy import stats
-
-from pymc_private.audit.allowance import FALSE_ALARM, POWER, pay
-from pymc_private.audit.claims import check_delta, claimed
-from pymc_private.audit.classifiers import Classifier, Score, own_scores, probability_score
+from pymc_private.audit.statistical_tests__allowance import FALSE_ALARM, POWER, pay
+from pymc_private.audit.epsilon__claims import check_delta, claimed
+from pymc_private.audit.events__classifiers import Classifier, Score, own_scores, probability_score
 from pymc_private.audit.events import Event, Value, choose_event, epsilon_of, joint_scores
-from pymc_private.audit.samples import Sample, halves, take_both
+from pymc_private.audit.statistical_tests__samples import Sample, halves, take_both
 from pymc_private.errors import DomainError
 from pymc_private.privacy import Guarantee
-from pymc_private.privacy.arguments import inside_unit
-from pymc_private.privacy.printing import number
+from pymc_private.privacy.validation import inside_unit
+from pymc_private.privacy.rounding__printing import number
 
 Candidates = Sequence[tuple[str, Score]]
 Learner = Callable[[np.ndarray, np.ndarray], Candidates]

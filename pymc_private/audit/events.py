@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
-
-import numpy as np
-
-from pymc_private.audit.binomial import lower_limit, upper_limit
-from pymc_private.audit.classifiers import Score
+from pymc_private.audit.statistical_tests__binomial import lower_limit, upper_limit
+from pymc_private.audit.events__classifiers import Score
 from pymc_private.errors import DomainError
 
 THRESHOLDS = 200

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
+import numpy as np
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
-
-from pymc_private.audit.contents import Leaf, contents
-from pymc_private.audit.copies import copy_of, summary_of
+from pymc_private.audit.leaks__contents import Leaf, contents
+from pymc_private.audit.leaks__copies import copy_of, summary_of
 from pymc_private.errors import DomainError
-from pymc_private.privacy.arguments import refuse_mask
-from pymc_private.privacy.printing import number
+from pymc_private.privacy.validation import refuse_mask
+from pymc_private.privacy.rounding__printing import number
 
 TELLTALE = {
     "lp|lp__|logp|log_prob|logprob|log_density|log_posterior|target_log_prob|log_lik|loglik|"

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import narwhals as nw
 import numpy as np
 import pandas as pd
+from collections.abc import Mapping
+from typing import Any
 from scipy import special
 from sklearn.utils.validation import validate_data
-
 from pymc_private.errors import DomainError
-from pymc_private.estimators.columns import LEARNED, Bins, declare
-from pymc_private.estimators.fitting import CountEstimator, as_pandas, is_frame, other_records
-from pymc_private.estimators.inference import ancestral, in_order, log_joint
-from pymc_private.privacy import Ledger
-from pymc_private.privacy.arguments import refuse_mask, whole
-from pymc_private.privacy.neighbors import SUBSTITUTE
-
+from pymc_private.estimators.counting__columns import Bins, LEARNED, declare
+from pymc_private.estimators.base import CountEstimator, as_pandas, is_frame, other_records
+from pymc_private.estimators.bayesian_network__inference import ancestral, in_order, log_joint
+from pymc_private.ledger import Ledger
+from pymc_private.privacy.validation import refuse_mask, whole
+from pymc_private.privacy.neighbors__neighbors import SUBSTITUTE
 
 class DirichletBayesianNetwork(CountEstimator):
     """Conditional tables of a declared network, released privately for one charge.

@@ -2,3 +2,5 @@
 
 Imports: privacy, analysis, errors; PyMC.
 """
+
+

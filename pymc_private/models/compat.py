@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import product
-from os import PathLike
-from typing import Any, BinaryIO
-
 import arviz as az
 import cloudpickle
 import numpy as np
 import pandas as pd
 import xarray as xr
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from os import PathLike
+from typing import Any, BinaryIO
 from pymc.distributions.continuous import _PolyaGammaLogDistFunc
 from pymc.distributions.dist_math import I0e, SplineWrapper
-
-from pymc_private.analysis import continuity, expression_rules, row_rules, row_sizes
-from pymc_private.analysis.expressions import express
-from pymc_private.analysis.intervals import bound, bound_scalar, linear
+from pymc_private.analysis import continuity, record_dependence__row_rules, record_dependence__row_sizes, row_equivalence
+from pymc_private.analysis.row_equivalence__expressions import express
+from pymc_private.analysis.intervals import bound, bound_scalar, linear_algebra
 from pymc_private.analysis.intervals.special import i0e
-from pymc_private.analysis.intervals.spline import is_stepped, of_spline
-from pymc_private.analysis.rows import label
+from pymc_private.analysis.intervals.special__spline import is_stepped, of_spline
+from pymc_private.analysis.record_dependence import label
 
 ARVIZ_GENERATION = 0 if az.__version__.startswith("0.") else 1
 SAMPLE_DIMS = ("chain", "draw")
@@ -203,10 +201,10 @@ def unpickle(payload: bytes) -> Any:
 # On PyMC 6 VonMises is written with I0e; Interpolated with an interpolating spline, elementwise.
 bound_scalar.register(I0e, i0e)
 bound.register(SplineWrapper, of_spline)
-linear.OF_ANY_SHAPE.append(SplineWrapper)
+linear_algebra.OF_ANY_SHAPE.append(SplineWrapper)
 continuity.STEPPED.append(is_stepped)
 # The density of PolyaGamma is a black box in C without a rule; but it keeps records apart.
 for _op in (SplineWrapper, _PolyaGammaLogDistFunc):
-    row_sizes.ELEMENTWISE.append(_op)
-    label.register(_op, row_rules.elementwise)
-    express.register(_op, expression_rules.elementwise)
+    record_dependence__row_sizes.ELEMENTWISE.append(_op)
+    label.register(_op, record_dependence__row_rules.elementwise)
+    express.register(_op, row_equivalence.elementwise)

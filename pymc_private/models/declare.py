@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 import pymc as pm
+from collections.abc import Mapping, Sequence
+from typing import Any
 from pytensor.graph.basic import Variable
-
 from pymc_private.errors import DomainError
-from pymc_private.models.domains.domain import as_domain
-from pymc_private.models.sources import (
-    CONSTANT,
-    Candidate,
-    Source,
-    candidates,
-    constants_with_axis,
-    is_within,
-    missing_domain,
-    plain_shared,
-)
-from pymc_private.models.supports import refuse_transforms
-from pymc_private.privacy.printing import counted
+from pymc_private.models.domains import as_domain
+from pymc_private.models.data_variables import CONSTANT, Candidate, Source, candidates, constants_with_axis, is_within, missing_domain, plain_shared
+from pymc_private.models.distributions import refuse_transforms
+from pymc_private.privacy.rounding__printing import counted
 
 logger = logging.getLogger("pymc_private")
 logger.addHandler(logging.NullHandler())  # facts about the data go to a log or nowhere

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pytensor
+from collections.abc import Sequence
+from typing import Any
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
-
 from pymc_private.errors import Incompatible
-from pymc_private.models.coupling.pinning import public_data
+from pymc_private.models.sequences.row_identity import public_data
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.single_record import single_record
-from pymc_private.privacy.neighbors import ADD_REMOVE
-
+from pymc_private.models.record_likelihood__single_record import single_record
+from pymc_private.privacy.neighbors__neighbors import ADD_REMOVE
 
 def describe_structure(private: PrivateModel) -> str:
     """Text of the record's graph, priors, public constants, domain, region, power and clip.

@@ -10,26 +10,24 @@ from __future__ import annotations
 
 import math
 import warnings
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
-
-import numpy as np
-import pytensor
-import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar.math import Softplus
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import SpecifyShape
-
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
-from pymc_private.analysis.rebuild import rebuild
+from pymc_private.analysis.traversal__rebuild import rebuild
 from pymc_private.errors import DomainError, Unsupported
-from pymc_private.models.prior_draws import SEED, in_region, prior_draws
+from pymc_private.models.prior__prior_draws import SEED, in_region, prior_draws
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.simulation import Simulator, checked_reference
+from pymc_private.models.prior import Simulator, checked_reference
 
 POINTS, RECORDS = 48, 256
 """Parameter points, and records simulated at each."""

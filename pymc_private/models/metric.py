@@ -5,23 +5,21 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
-
-import numpy as np
-import pytensor
-import pytensor.tensor as pt
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors, graph_inputs
 from pytensor.printing import pprint
-
 from pymc_private.errors import DomainError
-from pymc_private.models.records import RecordGraph
-from pymc_private.models.sources import Source
-from pymc_private.privacy.distances import distance_relation
-from pymc_private.privacy.neighbors import check_records
+from pymc_private.models.record_graph import RecordGraph
+from pymc_private.models.data_variables import Source
+from pymc_private.privacy.neighbors import distance_relation
+from pymc_private.privacy.neighbors__neighbors import check_records
 
 NORMS = ("absolute", "l1", "l2", "linf")
 HAMMING = "hamming"

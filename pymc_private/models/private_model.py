@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
+import pymc as pm
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
-
-import pymc as pm
-
+from typing import Any, TYPE_CHECKING
 from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis.normal_tail import has_log_phi
-from pymc_private.models import declare, intake
-from pymc_private.models.compat import dumps as model_dumps
-from pymc_private.models.compat import unpickle
-from pymc_private.models.counted import record_lengths, refuse_counted, refuse_in_sequences
+from pymc_private.analysis.intervals.ops__normal_tail import has_log_phi
+from pymc_private.models import declare, declare__intake
+from pymc_private.models.compat import dumps as model_dumps, unpickle
+from pymc_private.models.add_remove import record_lengths, refuse_counted, refuse_in_sequences
 from pymc_private.models.metric import Metric, check_metric, relation_of
-from pymc_private.models.power import float_down
-from pymc_private.models.records import RecordGraph, build_record_graph
-from pymc_private.models.sources import Source
-from pymc_private.models.supports import support
-from pymc_private.models.told import described, escaped
-from pymc_private.models.transformed import restricted_model, scored_model
-from pymc_private.models.unbake import unbake
-from pymc_private.models.units import claims_of_units, whole_units
-from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.privacy.rounding__power import float_down
+from pymc_private.models.record_graph import RecordGraph, build_record_graph
+from pymc_private.models.data_variables import Source
+from pymc_private.models.distributions import support
+from pymc_private.models.private_model__told import described, escaped
+from pymc_private.models.restricted_model import restricted_model, scored_model
+from pymc_private.models.data_variables__unbake import unbake
+from pymc_private.models.declare__units import claims_of_units, whole_units
+from pymc_private.privacy.neighbors__neighbors import ADD_REMOVE
 
 if TYPE_CHECKING:
-    from pymc_private.models.lipschitz.theta_l import ThetaL
-    from pymc_private.models.prior_draws import PriorMass
-
+    from pymc_private.certificates.lipschitz.region import ThetaL
+    from pymc_private.models.prior__prior_draws import PriorMass
 
 @dataclass(frozen=True, eq=False)
 class PrivateModel:
@@ -122,7 +118,7 @@ class PrivateModel:
         DomainError, Unsupported
             The prior is improper or holds a potential.
         """
-        from pymc_private.models.prior_draws import prior_mass
+        from pymc_private.models.prior__prior_draws import prior_mass
 
         return prior_mass(self)
 
@@ -171,7 +167,7 @@ class PrivateModel:
         Unsupported
             A potential, a density without a generator, or a region too small to be drawn from.
         """
-        from pymc_private.models.prior_predictive import prior_predictive
+        from pymc_private.models.prior__prior_predictive import prior_predictive
 
         return prior_predictive(self, draws, records, reference, random_seed)
 
@@ -271,17 +267,17 @@ def privatize(
     ----------
     Dimitrakakis, Nelson, Zhang, Mitrokotsa, Rubinstein (2017), Assumption 1; design: theory T1.
     """
-    original = intake.resolve(model)
+    original = declare__intake.resolve(model)
     metric = neighbors if isinstance(neighbors, Metric) else None
     relation, units = relation_of(neighbors), whole_units(records_per_unit, metric)
-    intake.refuse_structures(original)
-    taken = intake.take(model, original, domain, public, constants)
+    declare__intake.refuse_structures(original)
+    taken = declare__intake.take(model, original, domain, public, constants)
     copy, dim = taken.copy, records if isinstance(records, str) else None
     said = (records, taken.domain, taken.public, constants, relation != ADD_REMOVE)
     found, n, claims, opened = declare.sources_of(copy, *said)
     sources = unbake(copy, found, opened)
     declare.clip_into_domain(sources, n)
-    intake.refuse_record_latents(copy, dim)
+    declare__intake.refuse_record_latents(copy, dim)
     graph = build_record_graph(copy, sources, n, constants, relation != ADD_REMOVE)
     if metric is not None:
         refuse_in_sequences(graph, str(metric))

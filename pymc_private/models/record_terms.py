@@ -7,19 +7,16 @@ by rules that hold for any number of records (`analysis.record_sums`), or refuse
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-
 import numpy as np
+from collections.abc import Collection, Mapping, Sequence
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
-
 from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
 from pymc_private.analysis.record_sums import NotASum, RecordSum, RecordSums, Sized
 from pymc_private.errors import DomainError, NotCertified, PymcPrivateError, Unsupported
-from pymc_private.models.coupling.windows import Cutter
-from pymc_private.models.sources import Source
-from pymc_private.models.written_arrays import read_as_values
-
+from pymc_private.models.sequences.windows import Cutter
+from pymc_private.models.data_variables import Source
+from pymc_private.models.data_variables__written_arrays import read_as_values
 
 class RecordTerms:
     """Takes the factors of one model apart, record by record.

@@ -5,31 +5,13 @@ range R of one record (a certificate's, or of `pymc_private.privacy`), from epsi
 from public reference data.
 """
 
-from pymc_private.planning.accuracy import (
-    draws_needed,
-    epsilon_needed,
-    misspecification_kl,
-    misspecification_tv,
-    records_needed,
-    trimming_loss,
-)
-from pymc_private.planning.adversary import (
-    Adversary,
-    advantage,
-    adversary,
-    draws_to_distinguish,
-    reconstruction_floor,
-    records_to_distinguish,
-)
-from pymc_private.planning.pairs import (
-    beta_bernoulli_pair,
-    gamma_exponential_pair,
-    grid_pair,
-)
-from pymc_private.planning.partition import partition_radius, separable_records
+from pymc_private.planning.accuracy import draws_needed, epsilon_needed, misspecification_kl, misspecification_tv, records_needed, trimming_loss
+from pymc_private.planning.adversary import Adversary, advantage, adversary, draws_to_distinguish, reconstruction_floor, records_to_distinguish
+from pymc_private.planning.adversary__pairs import beta_bernoulli_pair, gamma_exponential_pair, grid_pair
+from pymc_private.planning.adversary__partition import partition_radius, separable_records
 from pymc_private.planning.robustness import Robustness, posterior_kl, posterior_tv, robustness
-from pymc_private.planning.study import Study, study
-from pymc_private.planning.trade_off import TradeOff, epsilon_for_accuracy, trade_off
+from pymc_private.planning.accuracy__study import Study, study
+from pymc_private.planning.accuracy__trade_off import TradeOff, epsilon_for_accuracy, trade_off
 
 __all__ = [
     "Adversary",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-
 from pymc_private.errors import DomainError
 from pymc_private.privacy import br_eps, br_tv, br_zcdp_tight, power_affordable, psaqr_loss
-from pymc_private.privacy.arguments import MOST, inside_unit, number_up, positive, vectorized, whole
+from pymc_private.privacy.validation import MOST, inside_unit, number_up, positive, vectorized, whole
 from pymc_private.privacy.rounding import times_up
-
 
 def records_needed(
     information: float, R: float, epsilon: float, delta: float = 0.0, draws: int = 1

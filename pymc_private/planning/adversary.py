@@ -6,14 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-
 from pymc_private.errors import DomainError
-from pymc_private.planning.partition import least
+from pymc_private.planning.adversary__partition import least
 from pymc_private.planning.robustness import posterior_kl, posterior_tv
 from pymc_private.planning.table import ACCENT, OTHER, Table, axes, headed
 from pymc_private.privacy import Guarantee, br_delta
-from pymc_private.privacy.arguments import inside_unit, not_negative, positive, vectorized, whole
-from pymc_private.privacy.printing import number
+from pymc_private.privacy.validation import inside_unit, not_negative, positive, vectorized, whole
+from pymc_private.privacy.rounding__printing import number
 from pymc_private.privacy.rounding import times_up
 
 RECORDS = (1, 2, 5, 10, 20, 50)

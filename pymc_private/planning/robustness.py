@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
 from pymc_private.planning.table import ACCENT, OTHER, Table, axes, headed
 from pymc_private.privacy import br_tv, br_zcdp_tight
-from pymc_private.privacy.arguments import number_up, vectorized, whole
+from pymc_private.privacy.validation import number_up, vectorized, whole
 from pymc_private.privacy.rounding import times_up
 
 RECORDS = (1, 2, 5, 10, 20, 50, 100)

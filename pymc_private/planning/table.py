@@ -5,9 +5,8 @@ from __future__ import annotations
 import html
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-from pymc_private.privacy.printing import number
+from typing import Any, TYPE_CHECKING
+from pymc_private.privacy.rounding__printing import number
 
 if TYPE_CHECKING:
     import pandas as pd

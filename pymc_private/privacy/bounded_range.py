@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-
-from pymc_private.privacy.arguments import not_negative, number_up, probability, vectorized, whole
-from pymc_private.privacy.bounded_range_sum import worst_delta
+from pymc_private.privacy.validation import not_negative, number_up, probability, vectorized, whole
+from pymc_private.privacy.bounded_range__bounded_range_sum import worst_delta
 from pymc_private.privacy.renyi import pure_to_delta, zcdp_to_delta, zcdp_to_eps
 from pymc_private.privacy.rounding import float_down, least_epsilon, times_up, widen
 

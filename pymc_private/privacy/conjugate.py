@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-
 from flint import arb
-
-from pymc_private.privacy.arguments import not_negative, order_of, positive, vectorized, whole
-from pymc_private.privacy.enclosure import real, upper
-from pymc_private.privacy.gamma_pair import lower_gamma
-
+from pymc_private.privacy.validation import not_negative, order_of, positive, vectorized, whole
+from pymc_private.privacy.rounding__enclosure import real, upper
+from pymc_private.privacy.beta_gamma_pairs__gamma_pair import lower_gamma
 
 @vectorized
 def gamma_rate_rdp(order: float, shape: float, rate1: float, rate2: float) -> float:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
+import numpy as np
 from collections.abc import Sequence
 from fractions import Fraction
-
-import numpy as np
 from flint import arb
-
 from pymc_private.errors import DomainError
-from pymc_private.privacy.arguments import order_of, positive, vectorized
-from pymc_private.privacy.enclosure import nearest, real, upper
+from pymc_private.privacy.validation import order_of, positive, vectorized
+from pymc_private.privacy.rounding__enclosure import nearest, real, upper
 from pymc_private.privacy.rounding import least_argument
-
 
 def dirichlet_rdp(order: float, u: Sequence[float], v: Sequence[float]) -> float:
     """Renyi divergence D_l(Dir(u) || Dir(v)), rounded up.

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-
 from scipy.special import log_ndtr
-
-from pymc_private.privacy.arguments import inside_unit, not_negative, vectorized
+from pymc_private.privacy.validation import inside_unit, not_negative, vectorized
 from pymc_private.privacy.renyi import zcdp_to_eps
 from pymc_private.privacy.rounding import LEAST, least_epsilon, times_up
 

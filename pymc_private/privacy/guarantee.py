@@ -8,16 +8,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
-
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.privacy import distances, roads, stored
-from pymc_private.privacy.arguments import number_up, order_of, probability, stated, whole
-from pymc_private.privacy.atoms import Atom
-from pymc_private.privacy.constructors import Constructors
-from pymc_private.privacy.neighbors import ANY, SUBSTITUTE, check_neighbors, covers, in_words
-from pymc_private.privacy.printing import number
+from pymc_private.privacy import accounting, event__stored, neighbors as distances
+from pymc_private.privacy.validation import number_up, order_of, probability, stated, whole
+from pymc_private.privacy.event import Atom
+from pymc_private.privacy.guarantee__constructors import Constructors
+from pymc_private.privacy.neighbors__neighbors import ANY, SUBSTITUTE, check_neighbors, covers, in_words
+from pymc_private.privacy.rounding__printing import number
 from pymc_private.privacy.rounding import sum_up, written_up
-from pymc_private.privacy.totals import total_mu, total_pure
+from pymc_private.privacy.accounting__totals import total_mu, total_pure
 
 DELTA_SHOWN = Fraction(1, 10**6)
 
@@ -111,12 +110,12 @@ class Guarantee(Constructors):
         """Give `epsilon(delta)` before it is rounded: what was stated adds up exactly."""
         probability(delta)
         at = stated(delta, "delta")
-        return min(roads.epsilon_by_road(self.atoms, at, planned=self.planned).values())
+        return min(accounting.epsilon_by_road(self.atoms, at, planned=self.planned).values())
 
     def _epsilons(self, delta: float | Fraction) -> dict[str, float]:
         probability(delta)
         at = stated(delta, "delta")
-        found = roads.epsilon_by_road(self.atoms, at, planned=self.planned)
+        found = accounting.epsilon_by_road(self.atoms, at, planned=self.planned)
         return {name: written_up(epsilon) for name, epsilon in found.items()}
 
     def delta(self, epsilon: float) -> float:
@@ -126,7 +125,7 @@ class Guarantee(Constructors):
     def roads(self, epsilon: float) -> dict[str, float]:
         """Give delta at `epsilon` (nats) by the name of each road that is open; rounded up."""
         at = stated(epsilon, "epsilon")
-        return roads.delta_by_road(self.atoms, at, planned=self.planned)
+        return accounting.delta_by_road(self.atoms, at, planned=self.planned)
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw delta against epsilon with every road; see `pymc_private.privacy.plots.curves`."""
@@ -208,7 +207,7 @@ class Guarantee(Constructors):
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; `from_dict` restores it exactly."""
         return {
-            "atoms": [stored.write_atom(atom) for atom in self.atoms],
+            "atoms": [event__stored.write_atom(atom) for atom in self.atoms],
             "planned": self.planned,
             "neighbors": self.neighbors,
             "theorem": self.theorem,
@@ -225,7 +224,7 @@ class Guarantee(Constructors):
             It is no stored guarantee.
         """
         try:
-            atoms = tuple(stored.read_atom(row) for row in record["atoms"])
+            atoms = tuple(event__stored.read_atom(row) for row in record["atoms"])
             named = record["assumptions"]
             if isinstance(named, str):
                 raise TypeError(named)
@@ -248,7 +247,7 @@ class Guarantee(Constructors):
 
     def _approximate_row(self) -> list[str]:
         """Say epsilon at a small delta: the one already fixed, where that is larger."""
-        fixed = roads.split(self.atoms)[2]
+        fixed = accounting.split(self.atoms)[2]
         if fixed >= 1:
             return ["  no epsilon: the deltas sum to 1 or more"]
         shown = max(DELTA_SHOWN, fixed)
@@ -257,7 +256,7 @@ class Guarantee(Constructors):
             shown = fixed + DELTA_SHOWN  # what has no pure epsilon needs some for itself
             found = self._epsilons(shown)
         name = min(found, key=lambda road: found[road])
-        if name == roads.PURE or not math.isfinite(found[name]):
+        if name == accounting.PURE or not math.isfinite(found[name]):
             return []
         at = f"{number(found[name], 6)} at delta = {number(shown, 6)}"
         return [f"  epsilon = {at}; {name}"]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-
 from flint import arb
-
 from pymc_private.errors import DomainError
-from pymc_private.privacy.arguments import not_negative, positive, vectorized, whole
+from pymc_private.privacy.validation import not_negative, positive, vectorized, whole
 from pymc_private.privacy.bounded_range import br_zcdp_tight
-from pymc_private.privacy.enclosure import lower, real, upper
+from pymc_private.privacy.rounding__enclosure import lower, real, upper
 from pymc_private.privacy.renyi import zcdp_to_delta
 from pymc_private.privacy.rounding import times_up
 

@@ -1,133 +1,141 @@
-"""Integer noise for all cells of some tables within one budget: T26."""
+"""What a release of counts may cost: one of (epsilon, delta), a Renyi divergence, or zCDP."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-
+from typing import Any
 from pymc_private.errors import DomainError
-from pymc_private.privacy.count_budget import CountBudget
+from pymc_private.privacy.validation import number_down, order_of, positive, probability
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
-from pymc_private.privacy.planning import mu_affordable
-
-GAUSSIAN, LAPLACE = "discrete_gaussian", "laplace"
-THEOREM = "T26"
-LEAST_SCALE = {GAUSSIAN: 1.0 / 12.0, LAPLACE: 1.0 / 64.0}
-"""Such noise is 0 but once in 10^27 times: a larger budget buys nothing."""
-MOST_SCALE = 1e12
-"""Counts with more noise, and sums of them, are no longer safe in integers of 64 bits."""
-
+from pymc_private.privacy.rounding__printing import number
 
 @dataclass(frozen=True)
-class NoisePlan:
-    """Which noise every cell gets, and what the noisy counts reveal.
+class CountBudget:
+    """A budget in one of three currencies, and the delta at which the ledger takes it.
+
+    Build one with :meth:`of`.
 
     Attributes
     ----------
-    law : {"discrete_gaussian", "laplace"}
-        The latter is the discrete Laplace law, e^(-|z| / scale).
-    scale : float
-        sigma, or the scale of the Laplace law.
-    guarantee : Guarantee
+    epsilon : float or None
+        nats, at `delta`.
+    delta : float
+        In [0, 1).
+    order, rdp : float or None
+        A Renyi order > 1 and the divergence allowed there, nats.
+    zcdp : float or None
+        The rho allowed.
     """
 
-    law: str
-    scale: float
-    guarantee: Guarantee
+    epsilon: float | None = None
+    delta: float = 0.0
+    order: float | None = None
+    rdp: float | None = None
+    zcdp: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rdp: tuple[float, float] | None = None,
+        zcdp: float | None = None,
+    ) -> CountBudget:
+        """Take one budget in the words of `dirichlet`.
+
+        Raises
+        ------
+        DomainError
+            None or several were given, a number is out of its range, or a delta is missing.
+        """
+        named = {"epsilon": epsilon, "rdp": rdp, "zcdp": zcdp}
+        given = [name for name, value in named.items() if value is not None]
+        if len(given) != 1:
+            raise DomainError(
+                "one budget is needed",
+                got=", ".join(f"{name}=" for name in given) or "none",
+                allowed="epsilon= (with delta=), rdp=(order, divergence) or zcdp=",
+            )
+        if epsilon is not None:
+            positive(epsilon=epsilon)
+            return cls(float(epsilon), probability(0.0 if delta is None else delta))
+        if delta is None or not probability(delta) > 0.0:
+            raise DomainError(
+                f"{given[0]}= says what a release costs, but not what it promises at which delta",
+                got=f"delta={delta}",
+                allowed="0 < delta < 1",
+                do="name the delta at which the ledger takes it and its reader is told epsilon",
+            )
+        at = probability(delta)
+        if zcdp is not None:
+            positive(zcdp=zcdp)
+            return cls(delta=at, zcdp=float(zcdp))
+        order, divergence = _pair(rdp)
+        return cls(delta=at, order=order, rdp=divergence)
 
     @property
-    def sd(self) -> float:
-        """Standard deviation of the noise, nearly."""
-        return self.scale if self.law == GAUSSIAN else noise_sd(self.scale)
+    def pure(self) -> bool:
+        """Whether no delta is left for a mechanism that needs some."""
+        return self.epsilon is not None and self.delta == 0.0
+
+    def cost(self, guarantee: Guarantee) -> float:
+        """Give what a guarantee costs in this currency, as a share of the budget; rounded up."""
+        if self.epsilon is not None:
+            return float(guarantee.epsilon(self.delta)) / self.epsilon
+        if self.zcdp is not None:
+            return guarantee.zcdp / self.zcdp
+        if self.order is None or self.rdp is None:
+            raise DomainError("this budget was not made by CountBudget.of", got=repr(self))
+        return guarantee.rdp(self.order) / self.rdp
+
+    def fits(self, guarantee: Guarantee) -> bool:
+        """Whether a guarantee stays within the budget."""
+        if self.epsilon is not None:  # compared as it is: a ratio might round down
+            return float(guarantee.epsilon(self.delta)) <= self.epsilon
+        if self.zcdp is not None:
+            return guarantee.zcdp <= self.zcdp
+        return self.order is not None and guarantee.rdp(self.order) <= (self.rdp or 0.0)
+
+    def least(self, promise: Callable[[float], Guarantee], start: float) -> float:
+        """Give an argument of a promise that grows stronger in it, where it fits; evaluated.
+
+        The search goes by what the promise costs; only steps of one part in 10^9 are lost.
+
+        Raises
+        ------
+        DomainError
+            No argument up to 1e15 fits.
+        """
+        low, high = 0.0, start
+        while not self.fits(promise(high)):
+            low, high = high, 2.0 * high
+            if high > 1e15:
+                raise DomainError(
+                    "nothing fits this budget; nothing was charged",
+                    got=str(self),
+                    do="take a larger budget, or fewer tables or draws",
+                )
+        while high - low > 1e-9 * high:
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if self.fits(promise(middle)) else (middle, high)
+        return high
+
+    def __str__(self) -> str:
+        if self.epsilon is not None:
+            return f"epsilon = {number(self.epsilon)}, delta = {number(self.delta)}"
+        if self.zcdp is not None:
+            return f"zCDP rho = {number(self.zcdp)}"
+        return f"Renyi divergence {number(self.rdp or 0.0)} at order {self.order:g}"
 
 
-def noise_sd(scale: float) -> float:
-    """Standard deviation of the discrete Laplace law: q = e^(-1/scale), sqrt(2 q) / (1 - q)."""
-    return math.sqrt(2.0 * math.exp(-1.0 / scale)) / -math.expm1(-1.0 / scale)
-
-
-def noise_plan(budget: CountBudget, families: int, neighbors: str = SUBSTITUTE) -> NoisePlan:
-    """Choose the noise with the least standard deviation that meets a budget.
-
-    Parameters
-    ----------
-    budget : CountBudget
-    families : int
-        Most families of tables that one change of the data touches; in each of them a substituted
-        record moves one unit between two cells, an added one changes one cell.
-    neighbors : str
-
-    Returns
-    -------
-    NoisePlan
-        Its guarantee was evaluated and fits the budget.
-
-    Raises
-    ------
-    DomainError
-        Nothing fits.
-
-    References
-    ----------
-    Canonne, Kamath and Steinke (2020); theory T26.
-    """
-    words = {"neighbors": neighbors, "theorem": THEOREM}
-    cells = families * (1 if neighbors == ADD_REMOVE else 2)
-
-    def laplace(scale: float) -> Guarantee:
-        return Guarantee.noisy_counts_of(families, scale, LAPLACE, **words)
-
-    def gaussian(sigma: float) -> Guarantee:
-        return Guarantee.noisy_counts_of(families, sigma, **words)
-
-    found: list[NoisePlan] = []
-    if budget.epsilon is not None:
-        found += _plan(LAPLACE, cells / budget.epsilon, laplace, budget)
-    if not budget.pure:
-        sigma = _first_sigma(budget, cells)
-        if not found or sigma < found[0].sd:  # a search only raises it
-            found += _plan(GAUSSIAN, sigma, gaussian, budget)
-    if not found:
-        raise _refused(budget, cells)
-    return min(found, key=lambda plan: plan.sd)
-
-
-def _first_sigma(budget: CountBudget, cells: int) -> float:
-    if budget.zcdp is not None:
-        return math.sqrt(0.5 * cells / budget.zcdp)
-    if budget.order is not None and budget.rdp is not None:
-        return math.sqrt(0.5 * cells * budget.order / budget.rdp)
-    mu = mu_affordable(float(budget.epsilon or 0.0), budget.delta)
-    return math.sqrt(cells) / mu if mu > 0.0 else math.inf
-
-
-def _refused(budget: CountBudget, cells: int) -> DomainError:
-    if budget.epsilon is not None:
-        least = f"epsilon >= {cells / MOST_SCALE:.1g}"
-    elif budget.zcdp is not None:
-        least = f"zcdp >= {0.5 * cells / MOST_SCALE**2:.1g}"
-    else:
-        least = f"a divergence >= {0.5 * cells * (budget.order or 1.0) / MOST_SCALE**2:.1g}"
-    return DomainError(
-        "no noise fits this budget; nothing was charged",
-        got=str(budget),
-        allowed=f"{least}, nearly, which is noise of a scale up to {MOST_SCALE:g}",
-        do="take a larger budget, or fewer tables",
-    )
-
-
-def _plan(
-    law: str, start: float, promise: Callable[[float], Guarantee], budget: CountBudget
-) -> list[NoisePlan]:
-    """Raise the scale until the proved price fits; it starts where theory says."""
-    scale = max(start, LEAST_SCALE[law])
-    for _ in range(60):
-        if scale > MOST_SCALE:
-            break
-        guarantee = promise(scale)
-        if budget.fits(guarantee):
-            return [NoisePlan(law, scale, guarantee)]
-        scale *= 1.0 + max(1e-12, min(budget.cost(guarantee) - 1.0, 0.5) * 1.01)
-    return []
+def _pair(rdp: Any) -> tuple[float, float]:
+    try:
+        order, divergence = rdp
+    except (TypeError, ValueError):
+        raise DomainError("rdp= is a pair", got=repr(rdp), allowed="(order, divergence)") from None
+    order_of(order)
+    positive(order=order, divergence=divergence)
+    if not order > 1.0:
+        raise DomainError("a Renyi order must exceed 1", got=order, allowed="order > 1")
+    return number_down(order), float(divergence)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
+from collections.abc import Sequence
+from typing import Any, TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pymc_private.privacy.comparison import Comparison
+    from pymc_private.privacy.accounting_comparison import Comparison
     from pymc_private.privacy.guarantee import Guarantee
 
 LOWEST = 1e-12
@@ -79,7 +78,7 @@ def sizes(
     cells: int, r: float, alpha: float, ax: Any = None, *, betas: Sequence[float] = (0.05, 0.001)
 ) -> Any:
     """Draw the records that a Dirichlet draw needs; see `dirichlet_size.plot_sample_size`."""
-    from pymc_private.privacy.dirichlet_size import dirichlet_sample_size
+    from pymc_private.privacy.dirichlet__dirichlet_size import dirichlet_sample_size
 
     ax = ax or _axes()
     etas = np.geomspace(0.003, 3.0, 60)

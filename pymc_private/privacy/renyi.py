@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-
 from flint import arb
 from scipy.optimize import brentq, minimize_scalar
-
 from pymc_private.errors import DomainError
-from pymc_private.privacy.arguments import is_number, vectorized
-from pymc_private.privacy.enclosure import real, upper
+from pymc_private.privacy.validation import is_number, vectorized
+from pymc_private.privacy.rounding__enclosure import real, upper
 from pymc_private.privacy.rounding import LEAST, times_up
 
 UNIT = 2.0**-52

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-
 from scipy.optimize import brentq
 
 LEAST = 5e-324

@@ -2,7 +2,7 @@
 
 from pymc_private.report.comparison import Comparison, compare
 from pymc_private.report.plots import plot_budget, plot_curve, plot_posterior
-from pymc_private.report.report import Report, report
+from pymc_private.report.report__report import Report, report
 
 __all__ = [
     "Comparison",

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 import pandas as pd
-
+from dataclasses import dataclass
+from typing import Any
 from pymc_private.errors import DomainError
-from pymc_private.mechanisms import display
-from pymc_private.mechanisms.release import Release
+from pymc_private.release import display
+from pymc_private.release.release import Release
 from pymc_private.models import compat
 
 WARNING = "CURATOR ONLY, NOT PRIVATE: this table reads the data and must not be published"

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
+import numpy as np
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
-
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-
-from pymc_private.mechanisms import display, summaries
-from pymc_private.mechanisms.facts import as_float
-from pymc_private.mechanisms.release import Release
+from pymc_private.release import display, estimates
+from pymc_private.release.allowed import as_float
+from pymc_private.release.release import Release
 from pymc_private.models.compat import element_labels, flat_draws
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.printing import counted
-from pymc_private.report.theme import DARK, LIGHT, Theme, blank, quieten
+from pymc_private.privacy.rounding__printing import counted
+from pymc_private.report.plots__theme import DARK, LIGHT, Theme, blank, quieten
 
 MOST_PANELS = 12
 MOST_DOTS = 60  # above this a histogram is easier to read than dots
@@ -174,7 +172,7 @@ def _amounts(release: Release, ledger: Any) -> list[tuple[str, float, float, str
 def _elements(release: Release) -> Iterator[tuple[str, np.ndarray, float, float]]:
     """Walk over scalar elements: label, draws, and the ends of the band for the mean."""
     for name, array in release.posterior.data_vars.items():
-        mean = summaries.mean(release, str(name))
+        mean = estimates.mean(release, str(name))
         lower, upper = np.ravel(np.asarray(mean.lower)), np.ravel(np.asarray(mean.upper))
         draws = flat_draws(array)
         for i, label in enumerate(element_labels(array)):

@@ -2,3 +2,5 @@
 
 Imports: models, analysis, errors. A sampler can be read without knowing privacy.
 """
+
+

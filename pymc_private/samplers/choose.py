@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from typing import Any
-
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.terms import EXACT
-from pymc_private.privacy.neighbors import ADD_REMOVE
-from pymc_private.samplers.approximate import Nuts, Proximal
-from pymc_private.samplers.boxes import LARGEST_DIMENSION
-from pymc_private.samplers.method import Boxes, Conjugate, Grid, Method
+from pymc_private.certificates.terms import EXACT
+from pymc_private.privacy.neighbors__neighbors import ADD_REMOVE
+from pymc_private.samplers.method import Nuts, Proximal
+from pymc_private.samplers.rejection__boxes import LARGEST_DIMENSION
+from pymc_private.samplers.method__method import Boxes, Conjugate, Grid, Method
 
 AUTO = "auto"
 UNPROVED = "no claim in floating point is proved here"

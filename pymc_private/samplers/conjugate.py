@@ -9,27 +9,18 @@ arithmetic.
 from __future__ import annotations
 
 import math
+import numpy as np
 from collections.abc import Callable
 from fractions import Fraction
-
-import numpy as np
 from scipy.special import expit, gammaincinv, log_expit
-
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.errors import Unsupported
-from pymc_private.models.conjugacy.posterior import Conjugate, recognize
+from pymc_private.certificates.conjugate_families import Conjugate
+from pymc_private.certificates.conjugate__posterior import recognize
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.samplers.inverse import Lattice, RoundedDraws
-from pymc_private.samplers.laws import Beta, Gamma, Law, Normal
-from pymc_private.samplers.randomness import (
-    GRID_BITS,
-    Uniform,
-    grid_width,
-    has_grid,
-    normal,
-    round_open,
-    round_to_grid,
-)
+from pymc_private.samplers.inverse_cdf import Lattice, RoundedDraws
+from pymc_private.samplers.inverse_cdf__laws import Beta, Gamma, Law, Normal
+from pymc_private.samplers.randomness import GRID_BITS, Uniform, grid_width, has_grid, normal, round_open, round_to_grid
 
 STRICT = ("beta", "gamma", "normal", "dirichlet")
 """Families whose draws are proved in floating point."""

@@ -10,16 +10,14 @@ likelihood| <= tau moves the range of a record by at most 4 tau.
 from __future__ import annotations
 
 import itertools
+import numpy as np
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-
-import numpy as np
-
-from pymc_private.analysis.batch import Batch
+from pymc_private.analysis.batched_bounds import Batch
 from pymc_private.errors import Unsupported
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.single_record import SingleRecord, single_record
-from pymc_private.samplers.lattice import CHUNK, Lattice, as_points, make_lattice
+from pymc_private.models.record_likelihood__single_record import SingleRecord, single_record
+from pymc_private.samplers.grid__lattice import CHUNK, Lattice, as_points, make_lattice
 from pymc_private.samplers.randomness import Uniform, exp_coin
 
 MOST_STAND_INS = 64

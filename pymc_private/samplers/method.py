@@ -1,88 +1,109 @@
-"""Samplers as values: a name, a claim, terms, and the draw itself."""
+"""Samplers at a distance from the posterior: proved for the proximal one, stated for NUTS."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import numpy as np
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Protocol, runtime_checkable
-
-import numpy as np
-
-from pymc_private.errors import Unsupported
+from functools import partial
+from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.terms import EXACT, Terms
-from pymc_private.privacy.arguments import as_whole
-from pymc_private.privacy.printing import counted
-from pymc_private.samplers.boxes import sample_boxes
-from pymc_private.samplers.conjugate import STRICT, conjugate_of, sample_conjugate
-from pymc_private.samplers.engine import spread
-from pymc_private.samplers.fitness import refuse_boxes
-from pymc_private.samplers.grid import Scores, sample_grid
-from pymc_private.samplers.lattice import TAU_BITS, make_lattice, points_of_each
-from pymc_private.samplers.randomness import Uniform, round_to_grid
-from pymc_private.samplers.target import Target
-
-Draws = dict[str, np.ndarray]
-Progress = Callable[[int], None]
-REAL, PROVED = "proved (real arithmetic)", "proved"
-
-
-@runtime_checkable
-class Method(Protocol):
-    """How draws are made. A frozen value: it belongs to a plan and to its fingerprint."""
-
-    @property
-    def name(self) -> str:
-        """One word."""
-
-    def claim(self, private: PrivateModel) -> str:
-        """What is known of the draws."""
-
-    def check(self, private: PrivateModel) -> None:
-        """Refuse a model that cannot be drawn from, with `Unsupported`. Reads no data."""
-
-    def terms(self, private: PrivateModel) -> Terms:
-        """What its law costs beyond that of exact draws, or `Unsupported`. Reads no data."""
-
-    def seconds(self, private: PrivateModel, draws: int) -> float:
-        """A rough estimate from what is public, on one core."""
-
-    def sample(
-        self,
-        private: PrivateModel,
-        draws: int,
-        randomness: Uniform,
-        progress: Progress,
-        executor: Executor | None = None,
-    ) -> Draws:
-        """Independent draws by name, shape (draws, *shape), on a public grid. Reads the data."""
-
+from pymc_private.certificates.terms import Terms
+from pymc_private.privacy.validation import as_whole, is_number
+from pymc_private.privacy.rounding__printing import counted, number
+from pymc_private.samplers.executors import spread
+from pymc_private.samplers.proximal_target__linear import Whitening, concave, plan_schedule, public_constants, whiten
+from pymc_private.samplers.proximal_target__linear_data import make_structure
+from pymc_private.samplers.method__method import Draws, PROVED, Progress, REAL
+from pymc_private.samplers.nuts import SEED_BITS, check_nuts, sample_nuts
+from pymc_private.samplers.proximal import Schedule, sample_proximal
+from pymc_private.samplers.purification import check_purified, public_grid, purified_schedule, purified_terms
+from pymc_private.samplers.randomness import Uniform, round_open, round_to_grid
+from pymc_private.samplers.verified.admission import form_of, plan_strict, strict_draws
 
 @dataclass(frozen=True)
-class Boxes:
-    """Exact rejection from interval envelopes: any certified model of few parameters."""
+class Proximal:
+    """Log-concave posteriors of many parameters, at a proved distance that is fixed in advance.
 
-    name = "boxes"
+    Parameters
+    ----------
+    tv : float
+        Total variation t of each draw from the posterior. Smaller than about 1e-10 is beyond what
+        doubles can do.
+    strict : bool
+        Whether the claim is proved in floating point: t grows by a public t_fp.
+    pure : bool
+        Whether to promise a pure epsilon and no delta: draws end on a public grid, and many more
+        steps bring them so near to the posterior that a uniform point once in 2**30 draws makes up
+        for the rest. `tv` is not asked then. `calibrate` and `sample` take this form where delta is
+        zero.
+    bits : int
+        Fineness of that grid: some 2**bits points along each coordinate's box. The default is below
+        a thousandth of the prior's standard deviation; steps grow in proportion.
+
+    References
+    ----------
+    Chen, Chewi, Salim and Wibisono (2022); Lin, Wang, Ma and Wang (2025); theory T21, T29.
+    """
+
+    tv: float = 1e-10
+    strict: bool = False
+    pure: bool = False
+    bits: int = 12
+    name = "proximal"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bits", as_whole(self.bits))
 
     def claim(self, private: PrivateModel) -> str:
-        """Exact in real arithmetic."""
-        return REAL
+        """Proved: with t, or pure."""
+        if self.strict:
+            total = number(self.terms(private).tv)
+            return f"{PROVED}, each draw within t = {total} of the posterior in total variation"
+        if self.pure:
+            return f"{REAL}, a pure promise on a public grid"
+        return f"{REAL}, each draw within t = {self.tv:g} of the posterior in total variation"
 
     def check(self, private: PrivateModel) -> None:
-        """See `fitness.refuse_boxes`."""
-        refuse_boxes(private)
+        """See `linear.public_constants`; steps are counted with the power, in `terms`."""
+        if not (is_number(self.tv) and 0.0 < self.tv < 1.0):
+            raise DomainError("tv is a total variation", got=repr(self.tv), allowed="0 < tv < 1")
+        if self.strict and self.pure:
+            raise Unsupported(
+                "a pure promise of the proximal sampler is not proved in floating point",
+                got="strict=True and pure=True",
+                allowed="strict=True with a delta; sampler='grid' for both, in few dimensions",
+                do="a small delta, or strict=False",
+            )
+        if self.pure:
+            check_purified(private, self.bits)
+        public_constants(private)
+        if self.strict:
+            form_of(private)
 
     def terms(self, private: PrivateModel) -> Terms:
-        """Exact."""
-        return EXACT
+        """T18, or T29, and T21: the number of steps is public."""
+        if self.strict:
+            return _strict_terms(private, self.tv)
+        if self.pure:
+            return purified_terms(private, self.bits)
+        schedule, is_prior = plan_schedule(private, self.tv), whiten(private).start.is_prior
+        return Terms(
+            tv=self.tv,
+            theorem="T18, T21",
+            assumption=f"{counted(schedule.steps, 'step')} of the proximal sampler from "
+            f"{'the prior' if is_prior else 'a normal law on the region'}, each drawn "
+            "exactly; floating-point errors are not in t",
+        )
 
     def seconds(self, private: PrivateModel, draws: int) -> float:
-        """Cells grow with the dimension, walks linearly with n (benchmarks/boxes.py)."""
+        """Some passes per step over the predictors of all records (benchmarks/samplers.py)."""
+        if self.strict:
+            return 2.0 * Proximal(self.tv).seconds(private, draws)
+        steps = self._schedule(private).steps
         size = sum(int(np.prod(shape)) for shape in private.shapes.values())
-        cell = 1e-3 + 2e-6 * private.n
-        return 0.5 + cell * (4.0**size + 0.1 * draws)
+        rows = private.n * sum(len(p.smooth) for p in concave(private).predictors)
+        return 1.0 + steps * (3e-4 + draws * rows * (8e-10 * size + 1.1e-7))
 
     def sample(
         self,
@@ -92,109 +113,124 @@ class Boxes:
         progress: Progress,
         executor: Executor | None = None,
     ) -> Draws:
-        """See `boxes.sample_boxes`. In parts, each refines an envelope of its own."""
+        """See `proximal.sample_proximal`, `strict.chains.sample_strict`."""
+        if self.strict:
+            if executor is None:
+                return strict_draws(private, draws, randomness, progress, tv=self.tv)
+            work = partial(strict_draws, tv=self.tv)
+            return spread(work, private, draws, randomness, progress, executor)
         if executor is not None:
-            return spread(_box_draws, private, draws, randomness, progress, executor)
-        return _box_draws(private, draws, randomness, progress)
+            work = partial(_proximal_draws, method=self)
+            return spread(work, private, draws, randomness, progress, executor)
+        return _proximal_draws(private, draws, randomness, progress, method=self)
+
+    def _schedule(self, private: PrivateModel) -> Schedule:
+        if self.pure:
+            return purified_schedule(private, self.bits)
+        return plan_schedule(private, self.tv)
 
 
-def _box_draws(
+def _strict_terms(private: PrivateModel, tv: float) -> Terms:
+    schedule, lost = plan_strict(private, tv)
+    return Terms(
+        tv=(tv + lost.tv) * (1.0 + 1e-12),
+        strict=True,
+        theorem="T18, T21",
+        assumption=f"{counted(schedule.steps, 'step')} of the proximal sampler from the prior, "
+        f"whose centers and scales are doubles; floating point costs {number(lost.tv)} of t, for "
+        "IEEE doubles and functions of NumPy and SciPy that are right to 2**-47",
+    )
+
+
+def _proximal_draws(
     private: PrivateModel,
     draws: int,
     randomness: Uniform,
     progress: Progress = lambda done: None,
+    *,
+    method: Proximal,
 ) -> Draws:
-    target = Target(private)
-    points = sample_boxes(target, draws, randomness, progress)
-    return target.unpack(round_to_grid(points, target.lower, target.upper))
+    structure, white = make_structure(private)
+    schedule = method._schedule(private)
+    values = white.back(sample_proximal(structure, schedule, draws, randomness, progress))
+    if method.pure:
+        values = public_grid(private, white, method.bits).mixed(values, randomness)
+    else:
+        values = _rounded(private, white, values)
+    found, start = {}, 0
+    for name, shape in private.shapes.items():
+        stop = start + int(np.prod(shape))
+        found[name] = values[:, start:stop].reshape(draws, *shape)
+        start = stop
+    return found
+
+
+def _rounded(private: PrivateModel, white: Whitening, values: np.ndarray) -> np.ndarray:
+    scale = np.sqrt((white.matrix**2).sum(axis=0))
+    found, start = [], 0
+    for name, shape in private.shapes.items():
+        part = slice(start, start + int(np.prod(shape)))
+        start = part.stop
+        lower, upper = (np.ravel(end) for end in (private.box[name].lower, private.box[name].upper))
+        if np.isfinite(lower).all() and np.isfinite(upper).all():
+            found.append(round_to_grid(values[:, part], lower, upper))
+        else:
+            found.append(np.clip(round_open(values[:, part], scale[part]), lower, upper))
+    return np.concatenate(found, axis=1)
 
 
 @dataclass(frozen=True)
-class Conjugate:
-    """Closed-form posteriors: proved in floating point where one coordinate is drawn at a time."""
-
-    name = "conjugate"
-
-    def claim(self, private: PrivateModel) -> str:
-        """Proved; for normal-gamma and multivariate normal posteriors in real arithmetic."""
-        return PROVED if conjugate_of(private).family in STRICT else REAL
-
-    def check(self, private: PrivateModel) -> None:
-        """See `conjugate.conjugate_of`."""
-        conjugate_of(private)
-
-    def terms(self, private: PrivateModel) -> Terms:
-        """Exact."""
-        return Terms(strict=conjugate_of(private).family in STRICT)
-
-    def seconds(self, private: PrivateModel, draws: int) -> float:
-        """Half a millisecond per coordinate, more where there are many records."""
-        size = sum(int(np.prod(shape)) for shape in private.shapes.values())
-        return 1e-6 * private.n + 5e-4 * draws * size * max(1.0, (private.n / 100) ** 0.5)
-
-    def sample(
-        self,
-        private: PrivateModel,
-        draws: int,
-        randomness: Uniform,
-        progress: Progress,
-        executor: Executor | None = None,
-    ) -> Draws:
-        """See `conjugate.sample_conjugate`."""
-        return sample_conjugate(private, draws, randomness, progress)
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The posterior on a public grid of points: proved in floating point, a pure promise.
+class Nuts:
+    """One fresh run of NUTS per draw; the promise is conditional on a distance you state.
 
     Parameters
     ----------
-    points : int, optional
-        Per continuous coordinate. Default: as many as make about 4,096 in all.
+    tv : float
+        Total variation t between the end of each run and the posterior. Nobody can prove it; it
+        costs delta (1 + e^epsilon) t per draw.
+    backend : {"pymc", "nutpie", "numpyro", "blackjax"}
+    tune : int
+        Length of a run.
+    states_per_run : int
+        1; several states of one chain are refused.
+
+    References
+    ----------
+    Theory T18 and T19.
     """
 
-    points: int | None = None
-    name = "grid"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "points", as_whole(self.points))
+    tv: float | None = None
+    backend: str = "pymc"
+    tune: int = 1000
+    states_per_run: int = 1
+    name = "nuts"
 
     def claim(self, private: PrivateModel) -> str:
-        """Proved as it is."""
-        return PROVED
+        """Never proved."""
+        return f"conditional on t = {self.tv:g}, which is stated and not proved"
 
     def check(self, private: PrivateModel) -> None:
-        """See `lattice.make_lattice` and `grid.Scores`."""
-        if private.metric is not None or private.graph.windows:
-            raise Unsupported(
-                "the grid rounds the score of each factor row, which is priced per replaced record "
-                "that one row reads",
-                got=private.neighbors if private.metric is not None else "a sequence",
-                allowed="neighbors='substitute' or 'add_remove', rows of one record each",
-                do="sampler='boxes'",
-            )
-        Scores(private, make_lattice(private, self.points))
+        """See `nuts.check_nuts`."""
+        if isinstance(self.tune, bool) or not isinstance(self.tune, int) or self.tune < 1:
+            raise DomainError("tune= counts steps", got=repr(self.tune), allowed="1, 2, ...")
+        check_nuts(private, self.tv, self.backend, self.states_per_run)
 
     def terms(self, private: PrivateModel) -> Terms:
-        """Four times tau per record of a unit (theory, section 8)."""
-        slack = 4 * Fraction(1, 2**TAU_BITS) * private.records_per_unit
-        count = counted(len(make_lattice(private, self.points).points), "point")
-        each = points_of_each(private, self.points)
-        along = f", {each} along each continuous coordinate" if each else ""
+        """T18."""
         return Terms(
-            slack=slack,
-            discrete=True,
-            points=each,
-            strict=True,
-            theorem="T15c",
-            assumption=f"the prior lives on a public grid of {count}{along}",
+            tv=float(self.tv or 1.0),
+            claimed=True,
+            theorem="T18",
+            assumption=f"each draw is the last state of a fresh run of NUTS ({self.backend}, "
+            f"{self.tune} steps) and within t = {self.tv:g} of the posterior in total variation: "
+            "stated, not proved; the back end's own generator starts from "
+            f"{SEED_BITS[self.backend]} bits of the operating system",
         )
 
     def seconds(self, private: PrivateModel, draws: int) -> float:
-        """A walk over the points for each distinct record."""
-        count = len(make_lattice(private, self.points).points)
-        return (1e-3 + 1e-6 * count) * private.n + 1e-6 * count * draws
+        """Some gradients per step."""
+        size = sum(int(np.prod(shape)) for shape in private.shapes.values())
+        return 10.0 + draws * self.tune * 10 * (2e-5 + 1e-9 * private.n * size)
 
     def sample(
         self,
@@ -204,5 +240,6 @@ class Grid:
         progress: Progress,
         executor: Executor | None = None,
     ) -> Draws:
-        """See `grid.sample_grid`."""
-        return dict(sample_grid(private, draws, randomness, progress, self.points))
+        """See `nuts.sample_nuts`."""
+        work = partial(sample_nuts, backend=self.backend, tune=self.tune)
+        return spread(work, private, draws, randomness, progress, executor)

@@ -13,25 +13,17 @@ import importlib.util
 import logging
 import secrets
 import warnings
+import numpy as np
+import pymc as pm
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from typing import Any
-
-import numpy as np
-import pymc as pm
-
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.compat import to_dataset
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.samplers.randomness import (
-    SeededRandomness,
-    Uniform,
-    has_grid,
-    round_open,
-    round_to_grid,
-)
+from pymc_private.samplers.randomness import SeededRandomness, Uniform, has_grid, round_open, round_to_grid
 
 BACKENDS = {"pymc": "pymc", "nutpie": "nutpie", "numpyro": "numpyro", "blackjax": "blackjax"}
 """Back ends and the packages they need."""

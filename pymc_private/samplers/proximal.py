@@ -15,19 +15,17 @@ draw of the prior, and the number of iterations is public. Every draw is a chain
 from __future__ import annotations
 
 import math
+import numpy as np
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-
-import numpy as np
 from scipy.sparse import csr_array, issparse
-
-from pymc_private.samplers.blocks import Blocks
-from pymc_private.samplers.curves import Curve
+from pymc_private.samplers.proximal__blocks import Blocks
+from pymc_private.samplers.proximal_likelihoods import Curve
 from pymc_private.samplers.randomness import Uniform, normal
-from pymc_private.samplers.shortcut import Center, Shortcut
-from pymc_private.samplers.threads import Map, threads
-from pymc_private.samplers.truncated import truncated_mean, truncated_normal
+from pymc_private.samplers.proximal__shortcut import Center, Shortcut
+from pymc_private.samplers.proximal__threads import Map, threads
+from pymc_private.samplers.conjugate__truncated import truncated_mean, truncated_normal
 
 LOOSENESS = 4.0
 """c of eta = c / tr(A - P): acceptance is at least e^(-c/2), walls or not (see `Kernel`)."""

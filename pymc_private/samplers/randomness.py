@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import numpy as np
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
-
-import numpy as np
 from scipy.special import ndtri
 
 GRID_BITS, MAGNITUDE_BITS = 40, 44

@@ -19,10 +19,11 @@ from flint import arb, ctx
 from pymc.distributions import dist_math
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_private.analysis import Interval, bounds, composites, normal_tail
-from pymc_private.analysis.intervals import bound_scalar, confine, ruled_ops
+from pymc_private.analysis import Interval, bounds
+from pymc_private.analysis.intervals import ops, ops__normal_tail
+from pymc_private.analysis.intervals import bound_scalar, logic__confine, ruled_ops
 from pymc_private.analysis.intervals.dispatch import perform
-from pymc_private.models import compat as compat  # registers the rule of PyMC's own Op
+from pymc_private.models import compat  # registers the rule of PyMC's own Op
 from tests.analysis import gaps
 from tests.analysis.truth import BITS, TRUE, is_above, is_below, power, product
 
@@ -68,11 +69,11 @@ REAL: dict[type, Callable[..., arb]] = {
     psm.TriGamma: TRUE["trigamma"],
 }
 REAL |= gaps.REAL
-COMPOSITES = {k: v.scalar_op for k, v in vars(composites).items() if isinstance(v, Elemwise)}
-MODULES = (ps, psm, dist_math, confine, normal_tail, COMPOSITES)
+COMPOSITES = {k: v.scalar_op for k, v in vars(ops).items() if isinstance(v, Elemwise)}
+MODULES = (ps, psm, dist_math, logic__confine, ops__normal_tail, COMPOSITES)
 LOGIC = (ps.AND, ps.OR, ps.Invert)
 EXACT = (
-    composites.AlsoEqual,
+    ops.AlsoEqual,
     ps.Abs,
     ps.Cast,
     ps.Ceil,
@@ -85,7 +86,7 @@ EXACT = (
     ps.IsInf,
 )
 EXACT += (ps.IsNan, ps.LE, ps.LT, ps.NEQ, ps.Neg, ps.RoundHalfToEven, ps.ScalarMaximum)
-EXACT += (ps.ScalarMinimum, ps.Second, ps.Sign, ps.Switch, confine.Confine, *LOGIC)
+EXACT += (ps.ScalarMinimum, ps.Second, ps.Sign, ps.Switch, logic__confine.Confine, *LOGIC)
 
 POSITIVE = (ps.Log, ps.Log2, ps.Log10, ps.Sqrt, psm.GammaInc, psm.GammaIncC, psm.GammaLn, psm.Psi)
 POSITIVE += (psm.Gamma,)
@@ -130,7 +131,7 @@ def scalar_cases() -> list[Case]:
             counts = (2, 3) if scalar.nin == -1 else (scalar.nin,)
             first = "bool" if kind in LOGIC else "float64"
             cases += [Case(scalar, first, count) for count in counts]
-            if kind is composites.AlsoEqual:
+            if kind is ops.AlsoEqual:
                 continue
             cases += [Case(scalar, d, counts[0]) for d in ("int8", "uint8", "bool") if d != first]
     return [case for case in cases if _takes(case)]
@@ -228,7 +229,7 @@ class Tally:
 def boxes_of(case: Case, rng: np.random.Generator, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
     make = float_boxes if case.dtype == "float64" else whole_boxes
     boxes = [make(rng, case, n) for _ in range(case.count)]
-    if case.kind is composites.AlsoEqual:  # two intervals of one value
+    if case.kind is ops.AlsoEqual:  # two intervals of one value
         (low, high), more = boxes[0], rng.integers(0, 3, (4, n, 1))
         return [(low - more[k], high + more[k + 1]) for k in (0, 2)]
     if case.dtype != "float64":
@@ -239,7 +240,7 @@ def boxes_of(case: Case, rng: np.random.Generator, n: int) -> list[tuple[np.ndar
 def points_of(case: Case, rng: np.random.Generator, boxes: list, k: int) -> list[np.ndarray]:
     """Points in each box; one and the same where both boxes are of one value."""
     pick = float_points if case.dtype == "float64" else whole_points
-    if case.kind is composites.AlsoEqual:
+    if case.kind is ops.AlsoEqual:
         low, high = np.fmax(boxes[0][0], boxes[1][0]), np.fmin(boxes[0][1], boxes[1][1])
         return [pick(rng, low, high, k)] * 2
     return [pick(rng, low, high, k).astype(case.dtype) for low, high in boxes]

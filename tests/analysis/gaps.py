@@ -6,8 +6,8 @@ import numpy as np
 import pytensor.scalar.math as psm
 from flint import arb, ctx
 
-from pymc_private.analysis import composites as c
-from pymc_private.analysis import normal_tail as nt
+from pymc_private.analysis.intervals import ops as c
+from pymc_private.analysis.intervals import ops__normal_tail as nt
 from tests.analysis.truth import softplus
 
 FAR = 130

@@ -17,7 +17,7 @@ from pytensor.tensor.math import Min
 from pytensor.tensor.shape import Shape_i, SpecifyShape
 from scipy.interpolate import InterpolatedUnivariateSpline
 
-from pymc_private.analysis.composites import on_simplex
+from pymc_private.analysis.intervals.ops import on_simplex
 
 try:
     from pytensor.tensor.linalg import cholesky, inv, solve_triangular

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_private.analysis.apart import predictors_apart
+from pymc_private.analysis.rewrites.algebra__apart import predictors_apart
 from tests.analysis.graphs import evaluate
 
 

@@ -7,8 +7,8 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.graph.traversal import ancestors
 
-from pymc_private.analysis import Interval, batch
-from pymc_private.analysis.batch import Batch
+from pymc_private.analysis import Interval, batched_bounds
+from pymc_private.analysis.batched_bounds import Batch
 
 K = 3
 
@@ -43,5 +43,5 @@ def test_a_jump_is_of_its_own_box(count):
 @pytest.mark.parametrize("count", [1, 2, K, 7])
 def test_where_rewrites_move_the_axis_of_the_boxes_one_answer_is_for_all(count, monkeypatch):
     """With as many boxes as elements, the shapes alone do not tell."""
-    monkeypatch.setattr(batch, "simplify", turned)
+    monkeypatch.setattr(batched_bounds, "simplify", turned)
     assert not known_slopes(count).any()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pymc_private.analysis.branch import Enclosure, maximize
-from pymc_private.analysis.effort import Effort
+from pymc_private.analysis.branch_and_bound import Enclosure, maximize
+from pymc_private.analysis.branch_and_bound__effort import Effort
 
 
 class Waves:

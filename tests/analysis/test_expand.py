@@ -5,9 +5,9 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from pymc_private.analysis.addends import addends
-from pymc_private.analysis.expand import expand
-from pymc_private.analysis.rows import Concrete
+from pymc_private.analysis.rewrites.algebra import addends
+from pymc_private.analysis.rewrites.algebra__expand import expand
+from pymc_private.analysis.record_dependence import Concrete
 
 X, A, B = pt.dvector("x"), pt.bvector("a"), pt.bvector("b")
 GIVEN = {X: np.array([2.0, -3.0]), A: np.array([100, 7], "int8"), B: np.array([100, 5], "int8")}

@@ -10,9 +10,9 @@ from flint import arb
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pymc_private.analysis import functions as f
-from pymc_private.analysis.functions import Function
-from pymc_private.analysis.rounding import MOST, TINY, UNIT
+from pymc_private.analysis.intervals import functions__functions as f
+from pymc_private.analysis.intervals.functions__functions import Function
+from pymc_private.analysis.intervals.functions import MOST, TINY, UNIT
 from tests.analysis.truth import TRUE, is_above, is_below, true
 
 ALL = {value.name: value for value in vars(f).values() if isinstance(value, Function)}
@@ -194,7 +194,7 @@ def test_the_grid_catches_results_that_are_flushed_or_overflow_early():
 
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False))
 def test_sums_and_products_are_rounded_outward(a, b):
-    from pymc_private.analysis.rounding import add_down, add_up, multiply_down, multiply_up
+    from pymc_private.analysis.intervals.functions import add_down, add_up, multiply_down, multiply_up
 
     a, b = np.float64(a), np.float64(b)
     with np.errstate(all="ignore"):

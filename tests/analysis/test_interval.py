@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pymc_private.analysis import Ellipsoid, Interval
-from pymc_private.analysis.functions import COS, COSH, EXP, Function
-from pymc_private.analysis.interval import corners
-from pymc_private.analysis.rounding import MOST, down, up
+from pymc_private.analysis.intervals.functions__functions import COS, COSH, EXP, Function
+from pymc_private.analysis.intervals.interval import corners
+from pymc_private.analysis.intervals.functions import MOST, down, up
 
 finite = st.floats(-1e6, 1e6)
 

@@ -10,7 +10,8 @@ import pytest
 from pymc.distributions.dist_math import log_diff_normal_cdf
 from pytensor.graph.traversal import ancestors
 
-from pymc_private.analysis import composites, simplify
+from pymc_private.analysis.intervals import ops
+from pymc_private.analysis import simplify
 from tests.analysis.graphs import evaluate
 
 M, S, P = pt.dscalar("m"), pt.dscalar("s"), pt.dvector("p")
@@ -50,10 +51,10 @@ def guarded(p):
     return pt.switch(pt.eq(p, 1), 1.0 - 2.0**-52, p)
 
 
-ON, GAP = composites.OnSimplex, composites.LogPhiGap
-LOGIT, BETWEEN, STEP = composites.LogSigmoidGap, composites.LogPhiBetween, composites.PowerStep
+ON, GAP = ops.OnSimplex, ops.LogPhiGap
+LOGIT, BETWEEN, STEP = ops.LogSigmoidGap, ops.LogPhiBetween, ops.PowerStep
 
-SUM = composites.LogAddExp
+SUM = ops.LogAddExp
 JOINED = {
     "exponentials": (lambda: pt.log(pt.exp(M) + pt.exp(P)) * 2.0, {SUM}),
     "exponentials and a number": (lambda: pt.log(pt.exp(M) + 2.0 + pt.exp(P)), {SUM}),
@@ -134,7 +135,7 @@ def test_a_composite_replaces_its_expression(name):
 def test_what_is_no_simplex_is_left_alone(name):
     out = APART[name]()
     (simple,) = simplify([out])
-    assert composites.OnSimplex not in kinds(simple)
+    assert ops.OnSimplex not in kinds(simple)
     before, after = evaluate([out, simple], {v: VALUES[v] for v in given([out])})
     np.testing.assert_allclose(after, before, rtol=1e-11)
 
@@ -143,7 +144,7 @@ def test_what_is_no_simplex_is_left_alone(name):
 def test_what_is_no_sum_of_exponentials_is_left_alone(name):
     out = ALONE[name]()
     (simple,) = simplify([out])
-    assert composites.LogAddExp not in kinds(simple)
+    assert ops.LogAddExp not in kinds(simple)
     before, after = evaluate([out, simple], {v: VALUES[v] for v in given([out])})
     np.testing.assert_allclose(after, before, rtol=1e-11)
 
@@ -171,12 +172,12 @@ def given(outputs) -> list:
 
 
 SLOPES = {
-    "log_add_exp": (composites.log_add_exp, 0.4, 1.7),
-    "log_sigmoid_gap": (composites.log_sigmoid_gap, 0.4, 0.7),
-    "log_phi_gap": (composites.log_phi_gap, 0.4, 0.7),
-    "log_phi_between": (composites.log_phi_between, 0.9, -0.3),
-    "power_step": (composites.power_step, 1.4, 0.7),
-    "power_step at 0": (composites.power_step, 1e-9, 0.7),
+    "log_add_exp": (ops.log_add_exp, 0.4, 1.7),
+    "log_sigmoid_gap": (ops.log_sigmoid_gap, 0.4, 0.7),
+    "log_phi_gap": (ops.log_phi_gap, 0.4, 0.7),
+    "log_phi_between": (ops.log_phi_between, 0.9, -0.3),
+    "power_step": (ops.power_step, 1.4, 0.7),
+    "power_step at 0": (ops.power_step, 1e-9, 0.7),
 }
 
 

@@ -8,9 +8,10 @@ import pytest
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.blockwise import Blockwise
 
-from pymc_private.analysis import Interval, bounds, matrices, simplify
-from pymc_private.analysis.pieces import holds_in_pieces
-from pymc_private.analysis.specialize import specialize
+from pymc_private.analysis import Interval, bounds, simplify
+from pymc_private.analysis.rewrites import small_matrices
+from pymc_private.analysis.rewrites.specialize__pieces import holds_in_pieces
+from pymc_private.analysis.rewrites.specialize import specialize
 from tests.analysis.graphs import escapes, evaluate
 from tests.analysis.structures import cholesky, inv, solve_triangular
 
@@ -60,7 +61,7 @@ GRAPHS = {
 def plain(name: str, lower: bool):
     """The graph as a model has it, and written out."""
     (out,) = simplify([GRAPHS[name](lower)])
-    return out, matrices.written_out(out, list(BOX))
+    return out, small_matrices.written_out(out, list(BOX))
 
 
 def boxes_of(*outputs):
@@ -106,11 +107,11 @@ def test_a_factor_that_is_not_triangular_is_not_taken_for_its_own(monkeypatch):
     point = inside(np.random.default_rng(3), boxes_of(out))
 
     def difference():
-        old, new = evaluate([out, matrices.written_out(out, list(BOX))], point)
+        old, new = evaluate([out, small_matrices.written_out(out, list(BOX))], point)
         return abs(new - old).max()
 
     assert difference() < 1e-10
-    monkeypatch.setattr(matrices, "is_zero", lambda x: True)  # the planted fault
+    monkeypatch.setattr(small_matrices, "is_zero", lambda x: True)  # the planted fault
     assert not difference() < 1e-3
 
 

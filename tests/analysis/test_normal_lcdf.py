@@ -9,8 +9,8 @@ from pymc.distributions.dist_math import normal_lccdf, normal_lcdf
 from scipy.special import log_ndtr
 
 from pymc_private.analysis import Interval, bounds, simplify
-from pymc_private.analysis import normal_lcdf as forms
-from pymc_private.analysis.batch import Batch
+from pymc_private.analysis.rewrites import normal_cdf as forms
+from pymc_private.analysis.batched_bounds import Batch
 from tests.analysis.graphs import evaluate
 
 BOX = (-12.0, 12.0)

@@ -8,7 +8,7 @@ import pytest
 from pytensor.tensor.special import softmax
 
 from pymc_private.analysis import Interval
-from pymc_private.analysis.real_line import specialize_on_line
+from pymc_private.analysis.rewrites.unbounded import specialize_on_line
 
 LINE = Interval(np.full(3, -np.inf), np.full(3, np.inf))
 FAR = np.array([2000.0, 0.0, 1.0])

@@ -9,7 +9,7 @@ import pytest
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis import Interval, bounds, simplify
-from pymc_private.analysis.exponents import tidy
+from pymc_private.analysis.rewrites.unbounded__exponents import tidy
 from pymc_private.analysis.intervals import has_rule
 
 X, SMALL = pt.dvector("x"), pt.vector("k", dtype="int8")
@@ -73,9 +73,9 @@ def test_ops_made_of_others_are_unfolded():
 
 def test_the_rewrites_of_pytensor_alone_do_not(monkeypatch):
     """Else the casts before them would be needless."""
-    from pymc_private.analysis import rewrites
+    from pymc_private.analysis.rewrites import canonical
 
-    monkeypatch.setattr(rewrites, "_as_float", lambda variable, dtype: variable)
+    monkeypatch.setattr(canonical, "_as_float", lambda variable, dtype: variable)
     out = CASES["gradient of a maximum"]()
     (simple,) = simplify([out])
     x = np.array([-0.5, 0.7])

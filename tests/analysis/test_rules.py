@@ -8,13 +8,14 @@ import pytensor.scalar.math as psm
 import pytensor.tensor as pt
 import pytest
 
-from pymc_private.analysis import Interval, composites, normal_tail
-from pymc_private.analysis import functions as f
-from pymc_private.analysis.functions import Function
+from pymc_private.analysis import Interval
+from pymc_private.analysis.intervals import ops, ops__normal_tail
+from pymc_private.analysis.intervals import functions__functions as f
+from pymc_private.analysis.intervals.functions__functions import Function
 from pymc_private.analysis.intervals import bound_scalar, ruled_ops
-from pymc_private.analysis.intervals import composite as rules
-from pymc_private.analysis.intervals import normal_tail as tails
-from pymc_private.analysis.rounding import UNIT
+from pymc_private.analysis.intervals import special__composite as rules
+from pymc_private.analysis.intervals import special__normal_tail as tails
+from pymc_private.analysis.intervals.functions import UNIT
 from tests.analysis.contract import (
     EXACT,
     REAL,
@@ -101,10 +102,10 @@ def test_at_a_point_an_interval_is_a_few_ulps_wide(case: Case):
     points = [rng.uniform(0.05, 0.9, (200, 1)) for _ in range(case.count)]
     if case.kind is psm.Log1mexp:
         points = [-p for p in points]
-    if case.kind is composites.LogPhiBetween:
+    if case.kind is ops.LogPhiBetween:
         points[0] += 1.0
     fact = enclose(case.node(), [(p, p.copy()) for p in points])
-    rough = (composites.PowerStep, psm.BetaInc, psm.GammaInc, psm.GammaIncC)
+    rough = (ops.PowerStep, psm.BetaInc, psm.GammaInc, psm.GammaIncC)
     wide = 2e-10 if case.kind in rough else 1000 * UNIT
     assert np.all(fact.upper - fact.lower <= wide * np.maximum(abs(fact.upper), 0.05))
 
@@ -117,7 +118,7 @@ def test_an_exact_function_of_a_point_is_a_point(case: Case):
         points = [abs(p) for p in points]
     if case.kind is ps.Clip:
         points[1:] = [np.minimum(*points[1:]), np.maximum(*points[1:])]
-    if case.kind is composites.AlsoEqual:
+    if case.kind is ops.AlsoEqual:
         points[1] = points[0]
     fact = enclose(case.node(), [(p, p.copy()) for p in points])
     np.testing.assert_array_equal(fact.lower, fact.upper)
@@ -177,59 +178,59 @@ FAULTS = {
         ),
     ),
     "LogSigmoidGap as if it rose in z": (
-        composites.LogSigmoidGap,
+        ops.LogSigmoidGap,
         lambda op, z, g: Interval(
             rules._sigmoid_gap_at(z.lower, g.lower).lower,
             rules._sigmoid_gap_at(z.upper, g.upper).upper,
         ),
     ),
     "LogAddExp as if the second fell": (
-        composites.LogAddExp,
+        ops.LogAddExp,
         lambda op, x, y: Interval(
             rules._log_add_exp_at(x.lower, y.upper).lower,
             rules._log_add_exp_at(x.upper, y.lower).upper,
         ),
     ),
     "LogAddExp without rounding": (
-        composites.LogAddExp,
+        ops.LogAddExp,
         lambda op, x, y: Interval(np.logaddexp(x.lower, y.lower), np.logaddexp(x.upper, y.upper)),
     ),
     "log Phi as if it fell": (
-        normal_tail.LogPhi,
+        ops__normal_tail.LogPhi,
         lambda op, z: tails._mills(op, z),
     ),
     "m' as if it fell": (
-        normal_tail.MillsSlope,
+        ops__normal_tail.MillsSlope,
         lambda op, z: tails._mills_slope(op, Interval(-z.upper, -z.lower)),
     ),
     "m as if it rose": (
-        normal_tail.Mills,
+        ops__normal_tail.Mills,
         lambda op, z: Interval(
-            *tails._ends(normal_tail.mills, tails._slope_error, z.lower, z.upper)
+            *tails._ends(ops__normal_tail.mills, tails._slope_error, z.lower, z.upper)
         ),
     ),
     "LogPhiGap without its peak": (
-        composites.LogPhiGap,
+        ops.LogPhiGap,
         lambda op, z, g: Interval(
             rules._gap(rules._phi_gap_at, z, g).lower,
             np.maximum(*(rules._phi_gap_at(end, g.upper).upper for end in (z.lower, z.upper))),
         ),
     ),
     "LogPhiBetween of like ends": (
-        composites.LogPhiBetween,
+        ops.LogPhiBetween,
         lambda op, a, b: ends(
             Interval(a.lower - b.lower, a.upper - b.upper), Function("", np.log, pt.log)
         ),
     ),
     "PowerStep of like ends": (
-        composites.PowerStep,
+        ops.PowerStep,
         lambda op, x, b: Interval(
             rules._power_step_at(x.lower, b.lower).lower,
             rules._power_step_at(x.upper, b.upper).upper,
         ),
     ),
     "AlsoEqual of the second's ends moved inward": (
-        composites.AlsoEqual,
+        ops.AlsoEqual,
         lambda op, x, y: Interval(x.lower, y.upper - 1e-6 * (1 + abs(y.upper))),
     ),
     "BetaInc as if it rose in a": (

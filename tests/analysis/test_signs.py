@@ -9,7 +9,7 @@ import pytest
 from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis import simplify
-from pymc_private.analysis.signs import without_signs
+from pymc_private.analysis.rewrites.algebra__signs import without_signs
 
 PLACES = np.array([-3.0, -0.2, 0.0, 0.4, 5.0])
 

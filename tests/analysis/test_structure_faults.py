@@ -12,8 +12,8 @@ from pytensor.tensor.special import LogSoftmax
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 
 from pymc_private.analysis import Interval, SimplexRows, bounds
-from pymc_private.analysis.composites import OnSimplex, on_simplex
-from pymc_private.analysis.intervals.linear import SOLVERS
+from pymc_private.analysis.intervals.ops import OnSimplex, on_simplex
+from pymc_private.analysis.intervals.linear_algebra import SOLVERS
 from pymc_private.analysis.intervals.special import _log_sum_exp
 from tests.analysis.graphs import escapes, evaluate, planted
 from tests.analysis.structures import (

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_private.analysis.rounding import UNIT
+from pymc_private.analysis.intervals.functions import UNIT
 from tests.analysis.contract import REAL, Case, attempt, enclose, points_of, scalar_cases
 
 BOXES, POINTS = 250, 20

@@ -11,7 +11,7 @@ import pytest
 from scipy import special, stats
 
 from pymc_private import audit
-from pymc_private.audit import Event, classifiers, epsilon, events
+from pymc_private.audit import Event, epsilon, events, events__classifiers
 from pymc_private.errors import DomainError
 from pymc_private.privacy import Guarantee
 from tests.audit.mechanisms import MECHANISMS
@@ -294,7 +294,7 @@ def test_a_logistic_regression_finds_the_weights_that_made_the_labels():
     x = rng.normal(size=(20_000, 2))
     odds = 2 * x[:, 0] - x[:, 1]
     labels = rng.random(20_000) < special.expit(odds)
-    learned = classifiers.logistic(x[labels], x[~labels])(x)
+    learned = events__classifiers.logistic(x[labels], x[~labels])(x)
     assert np.corrcoef(learned, odds)[0, 1] > 0.995
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pymc_private.audit import lattice, lattice_leak
+from pymc_private.audit import floating_point, lattice_leak
 from pymc_private.errors import DomainError
 from pymc_private.privacy import Guarantee
 from pymc_private.samplers.randomness import grid_width, round_to_grid
@@ -134,16 +134,16 @@ def test_the_slack_covers_densities_of_one_mode():
 
 def test_the_last_nonzero_bit_is_where_it_is():
     values = np.array([[1.0, 0.5, 6.0, -0.75, 0.0, 2.0**-1074, 2.0**1023, 0.1, 1 + 2.0**-52]])
-    found = lattice._lowest_bit(values)[0].tolist()
+    found = floating_point._lowest_bit(values)[0].tolist()
     assert found == [0, -1, 1, -2, 9999, -1074, 1023, -55, -52]
     assert all(v % 2.0**e == 0 for v, e in zip(values[0], found, strict=True) if abs(e) < 1000)
 
 
 def test_the_last_bits_are_those_of_the_step_or_of_the_double():
     steps = np.array([[5.0, -1.0, 16.0]])
-    assert lattice._last_bits(steps * 0.25, 0.25, 3).tolist() == [[5.0, 7.0, 0.0]]
+    assert floating_point._last_bits(steps * 0.25, 0.25, 3).tolist() == [[5.0, 7.0, 0.0]]
     double = np.array([[1.0 + 5 * 2.0**-52, -(1.0 + 2.0**-52), 2.0]])
-    assert lattice._last_bits(double, None, 3).tolist() == [[5, 1, 0]]
+    assert floating_point._last_bits(double, None, 3).tolist() == [[5, 1, 0]]
 
 
 def test_samplers_serve_as_well():

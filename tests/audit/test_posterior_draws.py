@@ -9,9 +9,9 @@ import pytest
 import pymc_private as pmp
 from pymc_private.audit import attaining_records, release_leaks, seed_reuse
 from pymc_private.planning import reconstruction_floor
-from pymc_private.samplers.boxes import sample_boxes
+from pymc_private.samplers.rejection__boxes import sample_boxes
 from pymc_private.samplers.randomness import SeededRandomness, grid_width, round_to_grid
-from pymc_private.samplers.target import Target
+from pymc_private.samplers.log_density__target import Target
 from tests.statistics import epsilon_lower_bound, lattice_leak, membership, reconstruction
 
 DRAWS = 3000

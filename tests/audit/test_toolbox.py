@@ -18,10 +18,10 @@ from scipy import stats
 
 from pymc_private import audit, planning
 from pymc_private.audit import Allowance
-from pymc_private.audit.binomial import upper_limit
+from pymc_private.audit.statistical_tests__binomial import upper_limit
 from pymc_private.audit.events import delta_of
 from pymc_private.errors import DomainError
-from pymc_private.models.places import Place
+from pymc_private.certificates.worst_case import Place
 from pymc_private.privacy import Guarantee
 from tests.audit.mechanisms import MECHANISMS
 from tests.audit.rates import how_often, within
@@ -308,7 +308,7 @@ def test_the_name_of_a_file_inside_is_a_text():
 )
 def test_a_coincidence_is_no_likelier_than_stated(monkeypatch, published, n, levels):
     # Rate of findings whose stated chance is at most 0.3: at most 0.3, but for 1e-9.
-    monkeypatch.setattr("pymc_private.audit.copies.LIKELY", 0.3)
+    monkeypatch.setattr("pymc_private.audit.leaks__copies.LIKELY", 0.3)
     rng, runs, alarms = np.random.default_rng(2), 400, 0
     for _ in range(runs):
         secret = rng.integers(0, levels, n) / (10.0 ** np.ceil(np.log10(levels)) if n < 100 else 1)

@@ -7,7 +7,7 @@ import pytest
 from mpmath import mp
 from scipy import stats
 
-from pymc_private.audit.binomial import lower_limit, upper_limit
+from pymc_private.audit.statistical_tests__binomial import lower_limit, upper_limit
 from pymc_private.errors import DomainError
 from tests.statistics import Allowance, cdf_envelope, mean_envelope, neighbors_agree, proportion
 

@@ -20,7 +20,7 @@ import pytest
 
 from pymc_private.errors import BudgetExceeded
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.ledger import Ledger
+from pymc_private.ledger.ledger import Ledger
 
 pytestmark = [
     pytest.mark.audit,

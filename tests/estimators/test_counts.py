@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from pymc_private.errors import DomainError
-from pymc_private.estimators.columns import Bins, declare
-from pymc_private.estimators.counts import count_tables
+from pymc_private.estimators.counting__columns import Bins, declare
+from pymc_private.estimators.counting import count_tables
 
 COLUMNS = {
     "sex": declare("sex", ["f", "m"]),

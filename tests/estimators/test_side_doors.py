@@ -19,8 +19,8 @@ from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer
 import pymc_private as pmp
 from pymc_private.errors import BudgetExceeded, DomainError, Incompatible
 from pymc_private.estimators import Bins, DirichletBayesianNetwork, DirichletNaiveBayes
-from pymc_private.estimators.columns import declare
-from pymc_private.estimators.counts import count_tables
+from pymc_private.estimators.counting__columns import declare
+from pymc_private.estimators.counting import count_tables
 
 SEEDED = pytest.mark.filterwarnings("ignore:NOT PRIVATE:pymc_private.errors.PrivacyWarning")
 DECLARED = {"a": (0, 1), "b": (0, 1, 2)}

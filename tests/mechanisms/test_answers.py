@@ -12,8 +12,8 @@ import xarray as xr
 from scipy import stats
 
 from pymc_private.errors import DomainError
-from pymc_private.mechanisms.answers import Answer, answer
-from pymc_private.mechanisms.release import Release
+from pymc_private.release.answers import Answer, answer
+from pymc_private.release.release import Release
 from pymc_private.privacy import psaqr_loss
 from pymc_private.privacy.guarantee import Guarantee
 

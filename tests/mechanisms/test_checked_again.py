@@ -11,9 +11,9 @@ import pytest
 import xarray as xr
 
 import pymc_private as pmp
-from pymc_private.mechanisms import drawing
-from pymc_private.mechanisms.guards import check_names, check_unchanged
-from pymc_private.samplers import method
+from pymc_private.release import charge__drawing
+from pymc_private.posterior.assemble__guards import check_names, check_unchanged
+from pymc_private.samplers import method__method
 
 N = 6
 ANSWERS = np.array([0, 1, 0, 1, 1, 1])
@@ -158,7 +158,7 @@ def test_a_stop_while_storing_says_that_the_release_may_be_there(monkeypatch, st
         raise KeyboardInterrupt
 
     monkeypatch.setattr(pmp.Ledger, "store", stop)
-    with pytest.raises(drawing.StoppedDraw, match="returns it free") as caught:
+    with pytest.raises(charge__drawing.StoppedDraw, match="returns it free") as caught:
         draw(plan, book, name="main")
     assert "nothing is released" not in str(caught.value)
     monkeypatch.undo()
@@ -167,13 +167,13 @@ def test_a_stop_while_storing_says_that_the_release_may_be_there(monkeypatch, st
 
 
 def test_no_warning_of_a_charged_draw_reaches_the_cell(monkeypatch):
-    original = method.sample_conjugate
+    original = method__method.sample_conjugate
 
     def loud(*arguments):
         warnings.warn("the data overflow", RuntimeWarning, stacklevel=1)
         return original(*arguments)
 
-    monkeypatch.setattr(method, "sample_conjugate", loud)
+    monkeypatch.setattr(method__method, "sample_conjugate", loud)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         draw(plan_of(coins()))
@@ -223,7 +223,7 @@ def test_a_refused_plan_prints_its_price_rounded_up():
 @pytest.mark.parametrize("keywords", [{}, {"epsilon": 1.0}])
 @pytest.mark.parametrize("patience", [-1.0, 1e9])
 def test_without_a_progress_bar_sampling_prints_nothing(monkeypatch, capsys, keywords, patience):
-    monkeypatch.setattr("pymc_private.models.progress.PATIENCE", patience)
+    monkeypatch.setattr("pymc_private.models.compat__progress.PATIENCE", patience)
     private = pmp.privatize(coins(), records="i")
     pmp.sample(private, draws=1, ledger=pmp.Ledger(epsilon=50), progressbar=False, **keywords)
     assert capsys.readouterr() == ("", "")

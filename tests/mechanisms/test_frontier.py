@@ -12,11 +12,11 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import BudgetExceeded, DomainError, NotCertified, PrivacyWarning
-from pymc_private.mechanisms import calibrate as calibrate_module
-from pymc_private.mechanisms.affordable import Affordable
-from pymc_private.mechanisms.regions import best_ends
+from pymc_private.posterior import calibrate as calibrate_module
+from pymc_private.posterior.candidates__affordable import Affordable
+from pymc_private.posterior.candidates import best_ends
 from pymc_private.models.information import information
-from pymc_private.models.temper import temper
+from pymc_private.certificates.restrict__temper import temper
 
 N = 200
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -126,7 +126,7 @@ def test_only_what_has_no_other_price_is_clipped_and_loudly(monkeypatch):
             raise NotCertified("log y has no bound")
         return pmp.certify(private)
 
-    monkeypatch.setattr("pymc_private.mechanisms.regions.certify", certify_what_is_clipped)
+    monkeypatch.setattr("pymc_private.posterior.candidates.certify", certify_what_is_clipped)
     private = private_of(unbounded, {"y": (0, 5)}, n=20)
     with pytest.warns(PrivacyWarning, match="another model"):
         plan = pmp.calibrate(private, draws=5, **BUDGET)

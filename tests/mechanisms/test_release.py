@@ -11,8 +11,8 @@ import pytest
 import xarray as xr
 
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.mechanisms.facts import ALLOWED, check_facts
-from pymc_private.mechanisms.release import Release, load
+from pymc_private.release.allowed import ALLOWED, check_facts
+from pymc_private.release.release import Release, load
 from pymc_private.models import compat
 from pymc_private.privacy.guarantee import Guarantee
 
@@ -309,7 +309,7 @@ def test_a_crash_while_saving_leaves_the_old_file(tmp_path, monkeypatch) -> None
     def crash(*_: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("pymc_private.mechanisms.storage.os.replace", crash)
+    monkeypatch.setattr("pymc_private.release.storage.os.replace", crash)
     with pytest.raises(OSError, match="disk full"):
         release(name="other").save(path, overwrite=True)
     assert load(path) == release()

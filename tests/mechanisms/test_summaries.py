@@ -11,7 +11,7 @@ import xarray as xr
 from scipy import stats
 
 from pymc_private.errors import DomainError
-from pymc_private.mechanisms.release import Release
+from pymc_private.release.release import Release
 from pymc_private.privacy.guarantee import Guarantee
 
 # A bound that fails with probability 0.05 or less fails more than LIMIT times in REPEATS

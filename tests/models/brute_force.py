@@ -6,7 +6,7 @@ import numpy as np
 import pytensor
 from pymc.model.transform.conditioning import remove_value_transforms
 
-from pymc_private.models.domains.simplex import onto_simplex
+from pymc_private.models.domains__simplex import onto_simplex
 from tests.models.zoo import N
 
 FAR = 5.0  # where a parameter that the likelihood does not read is unbounded

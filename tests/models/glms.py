@@ -225,7 +225,7 @@ def softmax_searched(rng: np.random.Generator, classes: int, sd: float) -> float
 
 def table() -> str:
     """Proved and searched constants, one model a line."""
-    from pymc_private.models.concavity.constants import concavity
+    from pymc_private.certificates.log_concave import concavity
 
     lines = [f"{'model':28s} {'m':>7s} {'G':>9s} {'mu':>9s} {'searched':>9s} {'ratio':>7s} beta"]
     for glm in GLMS:

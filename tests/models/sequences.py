@@ -13,7 +13,7 @@ import pytensor.tensor as pt
 from pymc.model.transform.conditioning import remove_value_transforms
 
 from pymc_private import Categories, privatize, trim
-from pymc_private.models.domains.simplex import onto_simplex
+from pymc_private.models.domains__simplex import onto_simplex
 
 N = 6
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import pymc_private as pmp
-from pymc_private.models import allowed as rule
-from pymc_private.models import quadruples
+from pymc_private.certificates import range_objective__allowed as rule
+from pymc_private.certificates import range_objective
 from tests.models.distributions import BY_NAME
 from tests.models.objectives import first_objective
 from tests.models.zoo import N
@@ -60,5 +60,5 @@ def test_points_that_are_no_records_would_be_found_beyond_the_truth(monkeypatch)
     for (_, copy), place in made.coordinates.places.items():
         point[place] = (made.coordinates.upper if copy == (0,) else made.coordinates.lower)[place]
     assert made.attained(point[None])[0] <= bound
-    monkeypatch.setattr(quadruples, "allowed", lambda points, *_: points)
+    monkeypatch.setattr(range_objective, "allowed", lambda points, *_: points)
     assert made.attained(point[None])[0] > 1.2 * bound

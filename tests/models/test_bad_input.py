@@ -12,8 +12,8 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import DomainError, NotCertified, Unsupported
-from pymc_private.models import refine
-from pymc_private.models.unbounded import beyond_support
+from pymc_private.certificates import range_bound__refine
+from pymc_private.certificates.certify__unbounded import beyond_support
 
 N = 11
 RNG = np.random.default_rng(0)
@@ -46,7 +46,7 @@ def _quick():
     """Refine bounds only a little: how far is not what is tested here."""
     with pytest.MonkeyPatch.context() as patch:
         for effort in ("REFINE", "REFINE_ROWS", "SEARCH"):
-            patch.setattr(refine, effort, 60.0)
+            patch.setattr(range_bound__refine, effort, 60.0)
         yield
 
 

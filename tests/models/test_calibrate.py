@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 
 import pymc_private as pmp
-from pymc_private.mechanisms.affordable import largest_range
-from pymc_private.mechanisms.calibrate import at_cost
-from pymc_private.mechanisms.regions import MASSES
-from pymc_private.models import certify as certificate_module
+from pymc_private.posterior.candidates__affordable import largest_range
+from pymc_private.posterior.calibrate import at_cost
+from pymc_private.posterior.candidates import MASSES
+from pymc_private.certificates import certify as certificate_module
 from pymc_private.privacy import Guarantee
 
 
@@ -174,7 +174,7 @@ def test_the_frontier_marks_the_largest_mass_that_is_certified(monkeypatch):
             raise pmp.NotCertified("too large")
         return certify(private, **keywords)
 
-    monkeypatch.setattr("pymc_private.mechanisms.regions.certify", certify_small_boxes)
+    monkeypatch.setattr("pymc_private.posterior.candidates.certify", certify_small_boxes)
     private = pmp.privatize(model_of(normal), records="i", domain={"y": (-2, 2)})
     plan = pmp.calibrate(private, epsilon=1.0)
     assert plan.to_frame()["prior_mass"].tolist() == [0.8, 0.9]

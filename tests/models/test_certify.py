@@ -16,9 +16,9 @@ import pytest
 import pymc_private as pmp
 from pymc_private.analysis import Interval as Bounds
 from pymc_private.analysis import bounds
-from pymc_private.analysis.normal_tail import has_log_phi
-from pymc_private.models.partition import range_of_table
-from pymc_private.models.row_bounds import RowBounds
+from pymc_private.analysis.intervals.ops__normal_tail import has_log_phi
+from pymc_private.certificates.range_bound__partition import range_of_table
+from pymc_private.certificates.record_bounds__row_bounds import RowBounds
 from tests.models.brute_force import own_logp, random_points
 from tests.models.zoo import BY_NAME, N
 

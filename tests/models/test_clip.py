@@ -11,8 +11,8 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_private as pmp
-from pymc_private.analysis.rows import Concrete
-from pymc_private.models import one_kind
+from pymc_private.analysis.record_dependence import Concrete
+from pymc_private.certificates import certify__one_kind
 from pymc_private.models.fingerprint import model_fingerprint
 from tests.models.brute_force import natural_logp, stripped
 from tests.models.scores import BY_NAME, N
@@ -139,7 +139,7 @@ def test_a_range_of_half_the_size_is_caught(name, monkeypatch):
     low, high = score.ends
     assert variation(tables(score, score.ends)) > 1.5 * (high - low)
     monkeypatch.setattr(
-        one_kind, "clipped_range", lambda private, readers: Fraction(high) - Fraction(low)
+        certify__one_kind, "clipped_range", lambda private, readers: Fraction(high) - Fraction(low)
     )
     found = pmp.certify(pmp.clip(score.privatize(), low, high))
     assert variation(tables(score, score.ends)) > found.range

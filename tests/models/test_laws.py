@@ -10,11 +10,11 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import PymcPrivateError
-from pymc_private.models.conjugacy.pair import conjugate_pair
-from pymc_private.models.conjugacy.posterior import recognize
-from pymc_private.models.laws import is_kept, law_name
-from pymc_private.models.lipschitz.stochastic import lipschitz_tail
-from pymc_private.samplers.linear_data import make_structure
+from pymc_private.certificates.conjugate__pair import conjugate_pair
+from pymc_private.certificates.conjugate__posterior import recognize
+from pymc_private.models.distributions__laws import is_kept, law_name
+from pymc_private.certificates.lipschitz.tail import lipschitz_tail
+from pymc_private.samplers.proximal_target__linear_data import make_structure
 
 COINS = np.array([0, 1, 1, 0, 1, 0])
 
@@ -232,7 +232,7 @@ def test_a_lemma_is_of_records_that_its_likelihood_observes(build, observed, dom
 
 def test_records_are_not_simulated_through_a_function():
     from pymc_private.errors import Unsupported
-    from pymc_private.models.simulation import _observed
+    from pymc_private.models.prior import _observed
 
     with pm.Model(coords={"r": range(4)}) as model:
         y = pm.Data("Y", np.full(4, 10.0), dims="r")

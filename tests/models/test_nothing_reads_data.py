@@ -7,8 +7,8 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.mechanisms.assembly import rehearse
-from pymc_private.mechanisms.calibrate import at_cost
+from pymc_private.posterior.assemble import rehearse
+from pymc_private.posterior.calibrate import at_cost
 from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.samplers.choose import choose
 from tests.models.zoo import BY_NAME, N

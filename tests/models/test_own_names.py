@@ -8,10 +8,10 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_private as pmp
-from pymc_private.analysis.own_names import own_name
+from pymc_private.analysis.traversal__own_names import own_name
 from pymc_private.errors import DomainError, Unsupported
-from pymc_private.models.lipschitz.stochastic import lipschitz_tail
-from pymc_private.models.supports import transform_name
+from pymc_private.certificates.lipschitz.tail import lipschitz_tail
+from pymc_private.models.distributions import transform_name
 
 COINS = np.array([0, 1, 1, 0, 1])
 TRANSFORMS = pm.distributions.transforms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pymc_private.models.places import Place, picture
+from pymc_private.certificates.worst_case import Place, picture
 
 
 @pytest.mark.parametrize(

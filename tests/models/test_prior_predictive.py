@@ -10,9 +10,9 @@ from scipy.special import expit
 
 import pymc_private as pmp
 from pymc_private.audit import cdf_envelope
-from pymc_private.models.domains.draws import uniform
+from pymc_private.models.prior__draws import uniform
 from pymc_private.models.information import information
-from pymc_private.models.simulation import Simulator
+from pymc_private.models.prior import Simulator
 from tests.models.test_nothing_reads_data import overwrite
 
 ALARM = 1e-9

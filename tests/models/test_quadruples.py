@@ -10,10 +10,11 @@ from pytensor.graph.traversal import ancestors
 
 import pymc_private as pmp
 from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis import batch, specialize
-from pymc_private.analysis.branch import maximize
-from pymc_private.analysis.effort import Effort
-from pymc_private.models import public_rows, quadruples
+from pymc_private.analysis import batched_bounds
+from pymc_private.analysis.rewrites import specialize
+from pymc_private.analysis.branch_and_bound import maximize
+from pymc_private.analysis.branch_and_bound__effort import Effort
+from pymc_private.certificates import range_objective, record_bounds__public_rows
 from tests.models.objectives import objectives
 from tests.models.zoo import BY_NAME, ZOO, N
 
@@ -99,13 +100,13 @@ def planted(monkeypatch, name):
 
 
 def test_a_slope_with_the_wrong_sign_is_caught(monkeypatch):
-    true = quadruples.Quadruples._slopes
+    true = range_objective.Quadruples._slopes
 
     def flipped(self, slopes, count):
         low, high = true(self, slopes, count)
         return -high, -low
 
-    monkeypatch.setattr(quadruples.Quadruples, "_slopes", flipped)
+    monkeypatch.setattr(range_objective.Quadruples, "_slopes", flipped)
     assert planted(monkeypatch, "normal") > 1.0
 
 
@@ -120,7 +121,7 @@ def test_slopes_across_a_jump_are_caught(monkeypatch):
     found = solved(next(objectives(guarded())))
     assert found.upper == pytest.approx(6.0, rel=0.05)
     everywhere = lambda *_: np.asarray(True)  # noqa: E731
-    monkeypatch.setattr(batch, "continuity", everywhere)
+    monkeypatch.setattr(batched_bounds, "continuity", everywhere)
     assert solved(next(objectives(guarded()))).upper < 5.0
 
 
@@ -207,8 +208,8 @@ def test_more_public_rows_than_boxes_are_bounded_all_the_same(monkeypatch):
         return pmp.trim(made, box={"b": (-1, 1)})
 
     exact = pmp.certify(private())
-    monkeypatch.setattr(public_rows, "MOST_ROWS", 4)
-    monkeypatch.setattr(quadruples, "MOST_ROWS", 4)
+    monkeypatch.setattr(record_bounds__public_rows, "MOST_ROWS", 4)
+    monkeypatch.setattr(range_objective, "MOST_ROWS", 4)
     boxed = pmp.certify(private())
     assert boxed.is_relaxed
     assert not exact.is_relaxed

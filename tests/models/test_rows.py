@@ -11,7 +11,7 @@ import pytest
 import pymc_private as pmp
 from pymc_private.analysis import MIXED, row_labels, simplify
 from pymc_private.errors import DomainError, NotCertified
-from pymc_private.models.coupling.pinning import _row_expressions
+from pymc_private.models.sequences.row_identity import _row_expressions
 from tests.models.brute_force import own_logp, random_points
 from tests.models.zoo import BY_NAME, N
 

@@ -7,8 +7,8 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.models import simulation
-from pymc_private.models.simulation import Simulator
+from pymc_private.models import prior
+from pymc_private.models.prior import Simulator
 
 
 def bernoulli(n, neighbors):
@@ -23,7 +23,7 @@ def _holds_on(*arguments):
 
 def test_where_all_records_would_be_needed_a_protected_number_is_not_used(monkeypatch):
     assert Simulator(bernoulli(7, "add_remove"), 5, seed=1).rows == 5
-    monkeypatch.setattr(simulation, "_resized", _holds_on)
+    monkeypatch.setattr(prior, "_resized", _holds_on)
     assert Simulator(bernoulli(7, "substitute"), 5, seed=1).rows == 7
     with pytest.raises(pmp.Unsupported, match="protected"):
         Simulator(bernoulli(7, "add_remove"), 5, seed=1)

@@ -5,9 +5,9 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.models import single_record as module
-from pymc_private.models.coupling.pinning import STACKED
-from pymc_private.models.single_record import single_record
+from pymc_private.models import record_likelihood__single_record as module
+from pymc_private.models.sequences.row_identity import STACKED
+from pymc_private.models.record_likelihood__single_record import single_record
 
 
 def logistic(n=400):

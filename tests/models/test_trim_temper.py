@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 import pymc_private as pmp
-from pymc_private.models import refine
-from pymc_private.models.domains.simplex import onto_simplex
+from pymc_private.certificates import range_bound__refine
+from pymc_private.models.domains__simplex import onto_simplex
 from tests.models.brute_force import natural_logp, stripped
 
 N = 20
@@ -282,7 +282,7 @@ def test_ordered_cutpoints_are_trimmed_to_boxes_that_keep_their_order():
 
 def test_a_packed_cholesky_factor_is_trimmed_where_it_is_packed(monkeypatch):
     for effort in ("REFINE", "REFINE_ROWS", "SEARCH"):
-        monkeypatch.setattr(refine, effort, 100.0)
+        monkeypatch.setattr(range_bound__refine, effort, 100.0)
     with pm.Model() as model:
         chol, _, _ = pm.LKJCholeskyCov("c", n=2, eta=2, sd_dist=pm.HalfNormal.dist(1, size=2))
         pm.MvNormal("y", pm.Normal("mu", 0, 1, shape=2), chol=chol, observed=np.zeros((5, 2)))

@@ -10,8 +10,8 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import DomainError, NotCertified, Unsupported
-from pymc_private.models import trim as trimming
-from pymc_private.models.domains.simplex import onto_simplex
+from pymc_private.certificates import restrict as trimming
+from pymc_private.models.domains__simplex import onto_simplex
 
 N, GROUPS = 23, 3
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.ledger import Ledger
+from pymc_private.ledger.ledger import Ledger
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from pymc_private.errors import DomainError
-from pymc_private.mechanisms.tables import cell_priors
-from pymc_private.privacy.count_budget import CountBudget
-from pymc_private.privacy.count_profile import CountProfile
-from pymc_private.privacy.count_range import MOST_DIVERGENCE, MOST_EPSILON, planned, workable
-from pymc_private.privacy.dirichlet_joint import Touched, joint_plan
-from pymc_private.privacy.noisy_counts import LEAST_SCALE, MOST_SCALE, noise_plan
-from pymc_private.privacy.planning import mu_affordable
+from pymc_private.counts.denoise import cell_distributions__cell_priors
+from pymc_private.privacy.noisy_counts import CountBudget
+from pymc_private.privacy.noisy_counts__count_profile import CountProfile
+from pymc_private.privacy.noisy_counts__count_range import MOST_DIVERGENCE, MOST_EPSILON, planned, workable
+from pymc_private.privacy.dirichlet_tables import Touched, joint_plan
+from pymc_private.privacy.noisy_counts__noisy_counts import LEAST_SCALE, MOST_SCALE, noise_plan
+from pymc_private.privacy.inverse import mu_affordable
 
 AT = 1e-5
 GRID = {
@@ -103,8 +103,8 @@ def test_one_category_costs_nothing_in_accuracy():
 
 def test_places_in_wide_bins_follow_the_prior(monkeypatch):
     uniform = np.linspace(0.001, 0.999, 50)
-    listed = cell_priors.counts_within(3, 1000, 0.3, uniform)
-    monkeypatch.setattr(cell_priors, "TABLED", 100)
-    assert np.abs(cell_priors.counts_within(3, 1000, 0.3, uniform) - listed).max() <= 1
-    far = cell_priors.counts_within(0, 2**37, 1.0, uniform)  # 1 TB, if all were listed
+    listed = cell_distributions__cell_priors.counts_within(3, 1000, 0.3, uniform)
+    monkeypatch.setattr(cell_distributions__cell_priors, "TABLED", 100)
+    assert np.abs(cell_distributions__cell_priors.counts_within(3, 1000, 0.3, uniform) - listed).max() <= 1
+    far = cell_distributions__cell_priors.counts_within(0, 2**37, 1.0, uniform)  # 1 TB, if all were listed
     assert np.allclose(far / 2**37, uniform, atol=1e-6)

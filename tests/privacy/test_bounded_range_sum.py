@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pymc_private.privacy import bounded_range_sum as sums
+from pymc_private.privacy import bounded_range__bounded_range_sum as sums
 
 sizes = st.integers(1, 400)
 ranges = st.floats(1e-6, 20.0)

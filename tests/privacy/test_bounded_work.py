@@ -10,18 +10,9 @@ import mpmath
 import pytest
 
 from pymc_private.errors import DomainError, Unsupported
-from pymc_private.privacy import (
-    Guarantee,
-    beta_bernoulli_C,
-    beta_pair_alpha,
-    beta_pair_delta,
-    beta_pair_delta_two_draws,
-    dirichlet_plan,
-    gamma_pair_delta,
-    gamma_rate_delta,
-)
-from pymc_private.privacy.pair_series import beta_curve, gamma_curve
-from pymc_private.privacy.pairs import composed
+from pymc_private.privacy import Guarantee, beta_bernoulli_C, beta_pair_alpha, beta_pair_delta, beta_pair_delta_two_draws, dirichlet_plan, gamma_pair_delta, gamma_rate_delta
+from pymc_private.privacy.beta_gamma_pairs__pair_series import beta_curve, gamma_curve
+from pymc_private.privacy.accounting__pairs import composed
 
 G = Guarantee
 SECONDS = 8.0

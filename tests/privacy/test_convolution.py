@@ -9,24 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pymc_private.privacy import (
-    Guarantee,
-    beta_pair_delta,
-    beta_pair_delta_two_draws,
-    beta_pair_rdp,
-    br_delta,
-    br_eps,
-    gdp_delta,
-    gdp_eps,
-    loss_grid,
-    pairs,
-    ponnoprat_r,
-    rdp_to_eps,
-)
-from pymc_private.privacy.atoms import Atom
-from pymc_private.privacy.loss_grid import Losses, on_grid
-from pymc_private.privacy.pairs import DIRECTIONS, plan_delta, plan_epsilon
-from pymc_private.privacy.pld import Composed, compose
+from pymc_private.privacy import Guarantee, accounting__pairs, beta_pair_delta, beta_pair_delta_two_draws, beta_pair_rdp, br_delta, br_eps, gdp_delta, gdp_eps, loss_distributions, ponnoprat_r, rdp_to_eps
+from pymc_private.privacy.event import Atom
+from pymc_private.privacy.loss_distributions import Losses, on_grid
+from pymc_private.privacy.accounting__pairs import DIRECTIONS, plan_delta, plan_epsilon
+from pymc_private.privacy.loss_distributions__pld import Composed, compose
 from pymc_private.privacy.renyi import pure_to_delta
 
 
@@ -48,7 +35,7 @@ def test_pure_plans_have_their_optimal_composition(epsilon, n, share):
     at = share * epsilon * n
     exact = optimal_pure(epsilon, n, at)
     atoms = (Atom("pure", epsilon, 0.0, n),)
-    found, error = plan_delta(atoms, at), pairs.composed(atoms, DIRECTIONS[0]).error
+    found, error = plan_delta(atoms, at), accounting__pairs.composed(atoms, DIRECTIONS[0]).error
     assert found >= exact * (1 - 1e-12)
     assert found <= exact * 1.01 + 1.1 * error
     assert error < 1e-7
@@ -85,7 +72,7 @@ def test_two_dirichlet_draws_agree_with_quadrature(eps):
 def test_a_move_between_tables_costs_what_a_move_within_one_costs():
     """T11: (G(a+r), G(a)) x (G(a), G(a+r)) has the loss of the Beta pair."""
     r, alpha, step = 0.5, 2.0, 0.004
-    more, less = (pairs.curve_of(Atom("gamma_pair", r, 0.0, 1, alpha), d) for d in DIRECTIONS)
+    more, less = (accounting__pairs.curve_of(Atom("gamma_pair", r, 0.0, 1, alpha), d) for d in DIRECTIONS)
     together = compose([(on_grid(more, less, step), 1), (on_grid(less, more, step), 1)])
     for eps in (0.1, 0.5, 1.0):
         exact = beta_pair_delta(eps, r, alpha)
@@ -119,7 +106,7 @@ def test_no_grid_is_too_coarse_to_be_safe(mu, step, eps, n):
 
 def forget() -> None:
     """Planted faults must neither find nor leave a remembered number."""
-    for remembered in (pairs.composed, pairs._plan_delta, pairs._plan_epsilon):
+    for remembered in (accounting__pairs.composed, accounting__pairs._plan_delta, accounting__pairs._plan_epsilon):
         remembered.cache_clear()
 
 
@@ -128,7 +115,7 @@ def test_a_grid_that_rounds_losses_down_is_caught(monkeypatch):
         made = on_grid(curve, reverse, step)
         return Losses(step, made.first - 1, made.mass, made.infinite)
 
-    monkeypatch.setattr(pairs, "on_grid", rounded_down)
+    monkeypatch.setattr(accounting__pairs, "on_grid", rounded_down)
     forget()
     found = plan_epsilon([Atom("gdp", 0.1, 0.0, 10)], 1e-6)
     forget()
@@ -136,7 +123,7 @@ def test_a_grid_that_rounds_losses_down_is_caught(monkeypatch):
 
 
 def test_a_forgotten_tail_is_caught(monkeypatch):
-    monkeypatch.setattr(loss_grid, "NEGLIGIBLE", 1e-3)
+    monkeypatch.setattr(loss_distributions, "NEGLIGIBLE", 1e-3)
 
     def without_infinity(curve, reverse, step):
         made = on_grid(curve, reverse, step)
@@ -186,7 +173,7 @@ def test_different_releases_convolve_only_where_declared_together():
 
 def test_added_records_are_counted_in_both_directions():
     draws = Guarantee.dirichlet_of(0.3, 4.0, draws=2, neighbors="add_remove")
-    each = [pairs.composed(draws.atoms, d).delta(0.3) for d in DIRECTIONS]
+    each = [accounting__pairs.composed(draws.atoms, d).delta(0.3) for d in DIRECTIONS]
     assert draws.delta(0.3) == max(each)
     assert each[0] != each[1]
 

@@ -11,36 +11,14 @@ from hypothesis import strategies as st
 from scipy import special
 
 from pymc_private.errors import DomainError, Unsupported
-from pymc_private.privacy import (
-    Guarantee,
-    beta_pair_delta,
-    beta_pair_eps,
-    beta_pair_rdp,
-    dirichlet_expected_kl,
-    dirichlet_kl_tail_bound,
-    dirichlet_population_tv,
-    dirichlet_sample_size,
-    discrete_gaussian_delta,
-    gamma_pair_delta,
-    gamma_pair_rdp,
-    gdp_delta,
-    gdp_eps,
-    plot_sample_size,
-    ponnoprat_r,
-    ponnoprat_rdp,
-    rdp_to_eps,
-)
-from pymc_private.privacy.count_budget import CountBudget
-from pymc_private.privacy.count_profile import CountProfile
-from pymc_private.privacy.dirichlet_joint import (
-    Touched,
-    algorithm1_plan,
-    joint_plan,
-)
-from pymc_private.privacy.dirichlet_power import posterior_power
-from pymc_private.privacy.dirichlet_vector import vector_plan, vector_rdp
-from pymc_private.privacy.joint_pairs import guess_delta
-from pymc_private.privacy.noisy_counts import noise_plan
+from pymc_private.privacy import Guarantee, beta_pair_delta, beta_pair_eps, beta_pair_rdp, dirichlet_expected_kl, dirichlet_kl_tail_bound, dirichlet_population_tv, dirichlet_sample_size, discrete_gaussian_delta, gamma_pair_delta, gamma_pair_rdp, gdp_delta, gdp_eps, plot_sample_size, ponnoprat_r, ponnoprat_rdp, rdp_to_eps
+from pymc_private.privacy.noisy_counts import CountBudget
+from pymc_private.privacy.noisy_counts__count_profile import CountProfile
+from pymc_private.privacy.dirichlet_tables import Touched, algorithm1_plan, joint_plan
+from pymc_private.privacy.dirichlet_tables__dirichlet_power import posterior_power
+from pymc_private.privacy.dirichlet_tables__dirichlet_vector import vector_plan, vector_rdp
+from pymc_private.privacy.dirichlet_tables__joint_pairs import guess_delta
+from pymc_private.privacy.noisy_counts__noisy_counts import noise_plan
 
 F = (11.0, 8.0, 65.0, 25.0, 38.0, 1.0)
 LARGE = (119.0, 74.0, 618.0, 272.0, 13.0, 187.0)

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pymc_private.errors import DomainError, Incompatible, Unsupported
-from pymc_private.privacy import Guarantee, Ledger
-from pymc_private.privacy.distances import distance_relation, parts
-from pymc_private.privacy.neighbors import in_words
+from pymc_private.privacy import Guarantee
+from pymc_private.ledger import Ledger
+from pymc_private.privacy.neighbors import distance_relation, parts
+from pymc_private.privacy.neighbors__neighbors import in_words
 
 ONE = distance_relation(1, "|y - y'|")
 

@@ -9,7 +9,7 @@ import pytest
 
 from pymc_private.errors import Unsupported
 from pymc_private.privacy import Guarantee
-from pymc_private.privacy.events import from_event, to_event
+from pymc_private.privacy.dp_accounting import from_event, to_event
 
 library = pytest.importorskip("dp_accounting", reason="needs the extra pld")
 

@@ -18,10 +18,10 @@ import pytest
 
 from pymc_private.errors import BudgetExceeded
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.ledger import Ledger
-from pymc_private.privacy.ledger_entry import Cost, Header, make_header
-from pymc_private.privacy.ledger_exact import Budget
-from pymc_private.privacy.ledger_filter import proves
+from pymc_private.ledger.ledger import Ledger
+from pymc_private.ledger.entry import Cost, Header, make_header
+from pymc_private.privacy.exact_numbers import Budget
+from pymc_private.ledger.filter import proves
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
 STATED = 1.189e-6  # T23

@@ -15,10 +15,10 @@ from fractions import Fraction
 import pytest
 
 from pymc_private.errors import BudgetExceeded, DomainError, Incompatible, PymcPrivateError
-from pymc_private.privacy.atoms import Atom
+from pymc_private.privacy.event import Atom
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.ledger import Ledger
-from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.ledger.ledger import Ledger
+from pymc_private.privacy.neighbors__neighbors import ADD_REMOVE
 
 STATED = Guarantee.approximate(0.1, 1e-6)
 

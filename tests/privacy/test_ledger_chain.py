@@ -10,8 +10,8 @@ import pytest
 
 from pymc_private.errors import BudgetExceeded, Incompatible
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.ledger import Ledger
-from pymc_private.privacy.ledger_chain import link
+from pymc_private.ledger.ledger import Ledger
+from pymc_private.ledger.entry__ledger_chain import link
 from tests.privacy.behind import edit
 
 SMALL = Guarantee.pure(0.25)

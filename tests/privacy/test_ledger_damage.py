@@ -9,9 +9,9 @@ from contextlib import closing
 import pytest
 
 from pymc_private.errors import Incompatible
-from pymc_private.privacy import ledger_entry
+from pymc_private.ledger import entry as ledger_entry
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.ledger import Ledger
+from pymc_private.ledger.ledger import Ledger
 
 SMALL = Guarantee.pure(0.25)
 

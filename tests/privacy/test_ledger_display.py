@@ -13,8 +13,9 @@ import pytest
 from pymc_private.__main__ import main
 from pymc_private.errors import BudgetExceeded, Incompatible
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.ledger import Ledger
-from pymc_private.privacy.ledger_display import SHOWN, WIDTH, number
+from pymc_private.ledger.ledger import Ledger
+from pymc_private.ledger.ledger_display import SHOWN, WIDTH
+from pymc_private.privacy.rounding__printing import number
 
 SMALL = Guarantee.pure(0.25)
 

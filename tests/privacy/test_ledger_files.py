@@ -11,10 +11,10 @@ from contextlib import closing
 import pytest
 
 from pymc_private.errors import Incompatible, PymcPrivateError
-from pymc_private.privacy import ledger_file, ledger_pages, ledger_sqlite
+from pymc_private.ledger import ledger_file__ledger_file, sqlite, sqlite__ledger_sqlite
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.ledger import Ledger
-from pymc_private.privacy.ledger_chain import link
+from pymc_private.ledger.ledger import Ledger
+from pymc_private.ledger.entry__ledger_chain import link
 from tests.privacy.behind import edit
 
 SMALL = Guarantee.pure(0.25)
@@ -104,7 +104,7 @@ def test_a_ledger_that_was_replaced_is_not_charged(ledger, path):
 
 
 def test_a_locked_ledger_gives_up_and_charges_nothing(ledger, path, monkeypatch):
-    monkeypatch.setattr(ledger_sqlite, "BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(sqlite__ledger_sqlite, "BUSY_SECONDS", 0.01)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(PymcPrivateError, match="could not be read or written"):
@@ -118,8 +118,8 @@ def test_a_charge_that_fails_halfway_leaves_nothing(ledger, monkeypatch):
         append(*arguments)
         raise KeyboardInterrupt
 
-    head, append = ledger.head, ledger_pages.append
-    monkeypatch.setattr(ledger_pages, "append", interrupted)
+    head, append = ledger.head, sqlite.append
+    monkeypatch.setattr(sqlite, "append", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ledger.charge(SMALL, "x")
     monkeypatch.undo()
@@ -134,7 +134,7 @@ def test_without_links_a_new_ledger_still_overwrites_nothing(path, monkeypatch):
     monkeypatch.setattr(os, "link", unsupported)
     Ledger(path, epsilon=1).charge(SMALL, "x")
     header = '{"a":1}'
-    ledger_file.create(str(path), header, link("", header))
+    ledger_file__ledger_file.create(str(path), header, link("", header))
     assert len(Ledger(path, epsilon=1).entries) == 1
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
@@ -142,7 +142,7 @@ def test_without_links_a_new_ledger_still_overwrites_nothing(path, monkeypatch):
 def test_a_second_creator_finds_the_ledger_of_the_first(path):
     first = Ledger(path, epsilon=1)
     header = '{"a":1}'
-    ledger_file.create(str(path), header, link("", header))
+    ledger_file__ledger_file.create(str(path), header, link("", header))
     assert first.verify()
 
 

@@ -14,10 +14,10 @@ from scipy.stats import norm
 from pymc_private.errors import BudgetExceeded, DomainError, Incompatible
 from pymc_private.privacy import renyi
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.ledger import Ledger
-from pymc_private.privacy.ledger_entry import Cost, Header, make_header
-from pymc_private.privacy.ledger_exact import Budget
-from pymc_private.privacy.ledger_filter import proves, tally
+from pymc_private.ledger.ledger import Ledger
+from pymc_private.ledger.entry import Cost, Header, make_header
+from pymc_private.privacy.exact_numbers import Budget
+from pymc_private.ledger.filter import proves, tally
 from pymc_private.privacy.rounding import float_down, float_up
 
 TENTH = Fraction(1, 10)

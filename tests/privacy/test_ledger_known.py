@@ -14,9 +14,9 @@ from fractions import Fraction
 import pytest
 
 from pymc_private.errors import BudgetExceeded, Incompatible
-from pymc_private.privacy import ledger_pages
+from pymc_private.ledger import sqlite
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.ledger import Ledger
+from pymc_private.ledger.ledger import Ledger
 
 TRIFLE = Guarantee.pure(2.0**-20)
 
@@ -24,14 +24,14 @@ TRIFLE = Guarantee.pure(2.0**-20)
 @pytest.fixture
 def parsed(monkeypatch):
     """The numbers of the charges that were read and parsed."""
-    numbers, read_charge = [], ledger_pages.read_charge
+    numbers, read_charge = [], sqlite.read_charge
 
     def counted(*arguments):
         entry = read_charge(*arguments)
         numbers.append(entry.number)
         return entry
 
-    monkeypatch.setattr(ledger_pages, "read_charge", counted)
+    monkeypatch.setattr(sqlite, "read_charge", counted)
     return numbers
 
 
@@ -147,7 +147,7 @@ def test_an_interrupted_read_is_made_good_by_a_whole_one(path, monkeypatch, pars
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ledger_pages, "check_rows", interrupted)
+    monkeypatch.setattr(sqlite, "check_rows", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ledger.charge(TRIFLE, "x")
     monkeypatch.undo()

@@ -13,8 +13,8 @@ import pytest
 
 from pymc_private.errors import BudgetExceeded, DomainError, Incompatible
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.ledger import Ledger
-from pymc_private.privacy.ledger_exact import exact
+from pymc_private.ledger.ledger import Ledger
+from pymc_private.privacy.exact_numbers import exact
 
 EXACT = [
     (5e-324, Fraction(5, 10**324)),  # subnormal: the decimal it is written in

@@ -12,7 +12,7 @@ import pytest
 
 from pymc_private.errors import Incompatible
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.ledger import Ledger
+from pymc_private.ledger.ledger import Ledger
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from pymc_private import DomainError, Guarantee
 from pymc_private.privacy import moll_delta, moll_delta_k, mollifier_affordable
-from pymc_private.privacy.atoms import Atom
+from pymc_private.privacy.event import Atom
 from pymc_private.privacy.renyi import pure_to_delta
-from pymc_private.privacy.stored import read_atom, write_atom
+from pymc_private.privacy.event__stored import read_atom, write_atom
 
 widths = st.floats(0.1, 4.0)
 

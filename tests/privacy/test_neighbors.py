@@ -6,7 +6,7 @@ import pytest
 
 from pymc_private import Guarantee
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.privacy.neighbors import ADD_REMOVE, ANY, SUBSTITUTE, check_neighbors, in_words
+from pymc_private.privacy.neighbors__neighbors import ADD_REMOVE, ANY, SUBSTITUTE, check_neighbors, in_words
 
 
 def test_the_number_of_records_is_public_under_substitution_only():

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from pymc_private.privacy.atoms import Atom
+from pymc_private.privacy.event import Atom
 
 THIRD, TWO_THIRDS = Fraction(1, 3), Fraction(2, 3)
 KINDS = ["pure", "bounded_range", "zcdp", "gdp", "approximate", "mollifier", "distance"]

@@ -11,21 +11,9 @@ import numpy as np
 import pytest
 
 from pymc_private.errors import DomainError, Incompatible, PymcPrivateError
-from pymc_private.privacy import (
-    Guarantee,
-    br_delta,
-    compare,
-    draws_affordable,
-    from_event,
-    normal_mean_mu,
-    power_affordable,
-    proximal_steps,
-    psaqr_loss,
-    range_affordable,
-    zcdp_to_eps,
-)
-from pymc_private.privacy.atoms import Atom
-from pymc_private.privacy.events import _event
+from pymc_private.privacy import Guarantee, br_delta, compare, draws_affordable, from_event, normal_mean_mu, power_affordable, proximal_steps, psaqr_loss, range_affordable, zcdp_to_eps
+from pymc_private.privacy.event import Atom
+from pymc_private.privacy.dp_accounting import _event
 from pymc_private.privacy.renyi import pure_to_eps
 
 G = Guarantee

@@ -14,8 +14,8 @@ from scipy import special
 
 import pymc_private as pmp
 from pymc_private.privacy import Guarantee, beta_pair_delta, gamma_pair_delta
-from pymc_private.privacy.atoms import Atom
-from pymc_private.privacy.pairs import DIRECTIONS, composed, curve_of
+from pymc_private.privacy.event import Atom
+from pymc_private.privacy.accounting__pairs import DIRECTIONS, composed, curve_of
 
 LARGE, SMALL = (2.2, 13.0), (0.5, 4.7)
 EPSILONS = (0.2, 2.0)

@@ -8,10 +8,10 @@ from scipy import special
 
 import pymc_private as pmp
 from pymc_private.privacy import Guarantee, beta_pair_delta, beta_pair_rdp, dirichlet_rdp
-from pymc_private.privacy.atoms import Atom
-from pymc_private.privacy.count_budget import CountBudget
-from pymc_private.privacy.dirichlet_joint import Touched
-from pymc_private.privacy.dirichlet_power import posterior_power
+from pymc_private.privacy.event import Atom
+from pymc_private.privacy.noisy_counts import CountBudget
+from pymc_private.privacy.dirichlet_tables import Touched
+from pymc_private.privacy.dirichlet_tables__dirichlet_power import posterior_power
 
 R, A, B = 0.5, 0.8, 4.0
 

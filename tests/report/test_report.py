@@ -13,28 +13,13 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.mechanisms.release import Release
+from pymc_private.release.release import Release
 from pymc_private.models import compat
-from pymc_private.models.terms import STRICT
+from pymc_private.certificates.terms import STRICT
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.ledger import Ledger
-from pymc_private.report import (
-    Report,
-    compare,
-    plot_budget,
-    plot_curve,
-    plot_posterior,
-    report,
-    sections,
-)
-from pymc_private.report.words import (
-    FLOATS,
-    NOT_COVERED,
-    REAL_NUMBERS,
-    guessing,
-    not_covered,
-    percent,
-)
+from pymc_private.ledger.ledger import Ledger
+from pymc_private.report import Report, compare, plot_budget, plot_curve, plot_posterior, report, report as sections
+from pymc_private.report.report__words import FLOATS, NOT_COVERED, REAL_NUMBERS, guessing, not_covered, percent
 
 PREMISE = "each draw is exact & fresh"
 

@@ -12,10 +12,10 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
 from pymc_private.analysis import Interval
-from pymc_private.samplers import envelopes
-from pymc_private.samplers.envelopes import forms
-from pymc_private.samplers.piecewise import Envelopes, height
-from pymc_private.samplers.target import Target
+from pymc_private.samplers import rejection
+from pymc_private.samplers.rejection import forms
+from pymc_private.samplers.envelope_pieces import Envelopes, height
+from pymc_private.samplers.log_density__target import Target
 
 Expression = Callable[[Variable], Variable]
 
@@ -90,7 +90,7 @@ def all_forms(
     """Anchors, and every envelope that may be chosen on each box: constants, slopes, bends."""
     with np.errstate(all="ignore"):
         start = (lower + upper) / 2.0
-        anchor, hessian = envelopes._climb(target, lower, upper, start, rounds)
+        anchor, hessian = rejection._climb(target, lower, upper, start, rounds)
     return anchor, [pieces for pieces, _ in forms(target, lower, upper, anchor, hessian)]
 
 

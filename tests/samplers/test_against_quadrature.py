@@ -16,11 +16,11 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.samplers import boxes, envelopes
-from pymc_private.samplers.envelopes import Bounded
-from pymc_private.samplers.piecewise import constants, log_mass
+from pymc_private.samplers import rejection, rejection__boxes
+from pymc_private.samplers.rejection import Bounded
+from pymc_private.samplers.envelope_pieces import constants, log_mass
 from pymc_private.samplers.randomness import SeededRandomness
-from pymc_private.samplers.target import Target
+from pymc_private.samplers.log_density__target import Target
 
 FALSE_ALARM, MISS = 1e-8, 1e-3
 QUADRATURE = 2e-3
@@ -149,7 +149,7 @@ def distances(name: str, seed: int, power: float = POWER) -> tuple[list[float], 
     """Distances of each marginal of fresh draws, and the number of draws."""
     private, log_density, ends, points, n = MODELS[name]()
     target = Target(pmp.temper(private, power))
-    draws = boxes.sample_boxes(target, n, SeededRandomness.from_seed(seed))
+    draws = rejection__boxes.sample_boxes(target, n, SeededRandomness.from_seed(seed))
     exact = marginals(log_density, ends, points)
     return [distance(draws[:, k], *exact[k]) for k in range(len(exact))], n
 
@@ -168,12 +168,12 @@ def test_a_sampler_that_ignores_the_power_is_caught(name):
 
 def test_an_envelope_that_cuts_off_the_top_is_caught(monkeypatch):
     # The acceptance is clipped at one: every proposal passes, and no rejection ever refines it.
-    true_height = boxes.height
-    monkeypatch.setattr(boxes, "height", lambda pieces, t: true_height(pieces, t) - 50.0)
-    with pytest.raises(boxes.EnvelopeTooLow):
+    true_height = rejection__boxes.height
+    monkeypatch.setattr(rejection__boxes, "height", lambda pieces, t: true_height(pieces, t) - 50.0)
+    with pytest.raises(rejection__boxes.EnvelopeTooLow):
         distances("bernoulli", seed=13)
-    monkeypatch.setattr(boxes, "_refuse_escape", lambda *arguments: None)
-    monkeypatch.setattr(boxes, "bound_boxes", _flat)
+    monkeypatch.setattr(rejection__boxes, "_refuse_escape", lambda *arguments: None)
+    monkeypatch.setattr(rejection__boxes, "bound_boxes", _flat)
     found, n = distances("bernoulli", seed=13)
     assert max(found) > halfwidth(n, FALSE_ALARM) + QUADRATURE
 
@@ -189,7 +189,7 @@ def _flat(target, lower, upper, start, rounds=1):
 @pytest.mark.parametrize("form", range(4))
 def test_every_form_of_the_envelope_gives_the_same_law(monkeypatch, form):
     # A curvature that is wrong by a tenth is caught too, below.
-    monkeypatch.setattr(boxes, "bound_boxes", _only(form))
+    monkeypatch.setattr(rejection__boxes, "bound_boxes", _only(form))
     found, n = distances("normal", seed=20 + form)
     assert max(found) < halfwidth(n, FALSE_ALARM) + QUADRATURE
 
@@ -198,8 +198,8 @@ def _only(form):
     """The constants, or one other form wherever it has less mass."""
 
     def bounded(target, lower, upper, start, rounds=1):
-        anchor, hessian = envelopes._climb(target, lower, upper, np.clip(start, lower, upper), 1)
-        found = envelopes.forms(target, lower, upper, anchor, hessian)
+        anchor, hessian = rejection._climb(target, lower, upper, np.clip(start, lower, upper), 1)
+        found = rejection.forms(target, lower, upper, anchor, hessian)
         (flat, _), (chosen, gap) = found[0], found[form]
         pieces = chosen.where(log_mass(chosen) < log_mass(flat), flat)
         zero, none = np.zeros_like(lower), np.full(len(lower), -np.inf)
@@ -209,23 +209,23 @@ def _only(form):
 
 
 def test_a_memory_cap_leaves_the_draws_exact(monkeypatch):
-    monkeypatch.setattr(boxes, "MOST_CELLS", 6)
-    monkeypatch.setattr(boxes, "bound_boxes", _flat)
+    monkeypatch.setattr(rejection__boxes, "MOST_CELLS", 6)
+    monkeypatch.setattr(rejection__boxes, "bound_boxes", _flat)
     seen = []
-    refine = boxes.Cells.refine
+    refine = rejection__boxes.Cells.refine
 
     def watched(cells, rate):
         refine(cells, 1.0)
         seen.append(len(cells))
 
-    monkeypatch.setattr(boxes.Cells, "refine", watched)
+    monkeypatch.setattr(rejection__boxes.Cells, "refine", watched)
     found, n = distances("bernoulli", seed=15)
     assert max(found) < halfwidth(n, FALSE_ALARM) + QUADRATURE
     assert max(seen) == 6
 
 
 def test_a_cell_forgotten_when_cutting_is_caught(monkeypatch):
-    true_replace, cuts = boxes.Cells._replace, []
+    true_replace, cuts = rejection__boxes.Cells._replace, []
 
     def forgetful(cells, places, lower, upper, found):
         if not cuts:
@@ -233,8 +233,8 @@ def test_a_cell_forgotten_when_cutting_is_caught(monkeypatch):
         cuts.append(len(places))
         true_replace(cells, places, lower, upper, found)
 
-    monkeypatch.setattr(boxes.Cells, "_replace", forgetful)
-    monkeypatch.setattr(boxes, "bound_boxes", _flat)  # whose first cell is cut in the middle
+    monkeypatch.setattr(rejection__boxes.Cells, "_replace", forgetful)
+    monkeypatch.setattr(rejection__boxes, "bound_boxes", _flat)  # whose first cell is cut in the middle
     found, n = distances("bernoulli", seed=14)
     assert max(found) > halfwidth(n, FALSE_ALARM) + QUADRATURE
 

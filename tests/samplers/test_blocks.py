@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pymc_private.samplers.blocks import Blocks
+from pymc_private.samplers.proximal__blocks import Blocks
 
 N, K, M = 7, 4, 3
 RNG = np.random.default_rng(2)

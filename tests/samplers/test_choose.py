@@ -10,8 +10,8 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.mechanisms.affordable import exact_delta
-from pymc_private.models.terms import EXACT, REAL, STRICT, Terms
+from pymc_private.posterior.candidates__affordable import exact_delta
+from pymc_private.certificates.terms import EXACT, REAL, STRICT, Terms
 from pymc_private.samplers.choose import BY_NAME, candidates, choose
 
 Y = np.array([0, 1, 1, 0, 1, 1, 0, 1])

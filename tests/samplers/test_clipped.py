@@ -10,10 +10,10 @@ import pytest
 from scipy import stats
 
 import pymc_private as pmp
-from pymc_private.samplers import boxes
-from pymc_private.samplers.piecewise import height
+from pymc_private.samplers import rejection__boxes
+from pymc_private.samplers.envelope_pieces import height
 from pymc_private.samplers.randomness import SeededRandomness
-from pymc_private.samplers.target import Target
+from pymc_private.samplers.log_density__target import Target
 from tests.models.scores import BY_NAME, N
 from tests.samplers.targets import all_forms, random_cells, value_at
 from tests.samplers.test_against_quadrature import (
@@ -94,7 +94,7 @@ def distances(name, ends=None, seed=3):
     """Distances of each marginal of box draws from the clipped posterior by hand."""
     n = 60 if "dark" in name else 200
     score, private = trimmed(name)
-    draws = boxes.sample_boxes(Target(private), n, SeededRandomness.from_seed(seed))
+    draws = rejection__boxes.sample_boxes(Target(private), n, SeededRandomness.from_seed(seed))
     sides = list(BOXES[name].values())
     exact = marginals(
         log_density(name, private, ends or score.ends), sides, 300 if len(sides) > 1 else 3000
@@ -173,7 +173,7 @@ def test_a_scale_of_zero_is_refused_and_a_small_one_is_not():
         pmp.Boxes().check(pmp.trim(clipped, box={"s": (0, 3)}))
     fit = pmp.temper(pmp.trim(clipped, box={"s": (0.2, 3)}), 0.2)
     pmp.Boxes().check(fit)
-    drawn = boxes.sample_boxes(Target(fit), 2, SeededRandomness.from_seed(1))
+    drawn = rejection__boxes.sample_boxes(Target(fit), 2, SeededRandomness.from_seed(1))
     assert np.all((drawn > 0.5) & (drawn < 3))
 
 

@@ -11,10 +11,10 @@ import pytest
 from scipy import stats
 
 import pymc_private as pmp
-from pymc_private.analysis.rows import Concrete
+from pymc_private.analysis.record_dependence import Concrete
 from pymc_private.errors import Unsupported
-from pymc_private.models.conjugacy.pair import conjugate_pair
-from pymc_private.models.conjugacy.posterior import recognize
+from pymc_private.certificates.conjugate__pair import conjugate_pair
+from pymc_private.certificates.conjugate__posterior import recognize
 from pymc_private.samplers.conjugate import conjugate_of, sample_conjugate
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.statistics import cdf_envelope

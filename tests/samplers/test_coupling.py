@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 import pymc_private as pmp
-from pymc_private.samplers import coupling
-from pymc_private.samplers.coupling import CouplingEvidence, coupling_evidence
+from pymc_private.samplers import diagnostics
+from pymc_private.samplers.diagnostics import CouplingEvidence, coupling_evidence
 
 Y = np.array([0.3, -0.2, 1.1, 0.6])
 
@@ -44,10 +44,10 @@ def truth(private, root, steps):
 @pytest.mark.parametrize("fault", [False, True])
 def test_the_bound_is_above_the_truth_and_a_false_coupling_is_caught(fault, monkeypatch):
     private, steps = normal_mean(), (1, 2, 4, 8)
-    chains = coupling._Chains(private.model, np.random.default_rng(1))
+    chains = diagnostics._Chains(private.model, np.random.default_rng(1))
     if fault:  # the second chain jumps to the first whenever that one moves
-        monkeypatch.setattr(coupling.np.linalg, "solve", lambda root, gap: np.zeros_like(gap))
-        monkeypatch.setattr(coupling.np.linalg, "norm", lambda gap: 1.0)
+        monkeypatch.setattr(diagnostics.np.linalg, "solve", lambda root, gap: np.zeros_like(gap))
+        monkeypatch.setattr(diagnostics.np.linalg, "norm", lambda gap: 1.0)
     met = np.array([chains.meeting(5, 2000) for _ in range(250)])
     evidence = CouplingEvidence(met, 5, 2000)
     limits = [evidence.bound(k)[1] for k in steps]

@@ -12,13 +12,13 @@ from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
 import pymc_private as pmp
-from pymc_private.samplers import linear_data
-from pymc_private.samplers.blocks import Blocks
-from pymc_private.samplers.curves import General, Scores
-from pymc_private.samplers.linear_data import make_structure
+from pymc_private.samplers import proximal_target__linear_data
+from pymc_private.samplers.proximal__blocks import Blocks
+from pymc_private.samplers.proximal_likelihoods import General, Scores
+from pymc_private.samplers.proximal_target__linear_data import make_structure
 from pymc_private.samplers.proximal import Schedule, sample_proximal
 from pymc_private.samplers.randomness import SeededRandomness
-from pymc_private.samplers.truncated import truncated_normal
+from pymc_private.samplers.conjugate__truncated import truncated_normal
 
 N, K = 20, 3
 RNG = np.random.default_rng(8)
@@ -97,7 +97,7 @@ def test_scores_of_several_trials_are_read_off_the_graph():
 
 
 def test_scores_have_the_slope_of_the_graph(monkeypatch):
-    monkeypatch.setattr(linear_data, "Scores", _General)
+    monkeypatch.setattr(proximal_target__linear_data, "Scores", _General)
     general, _ = make_structure(private())
     u = RNG.normal(size=(N * K, 5))
     assert np.allclose(structure().curve.slope(u), general.curve.slope(u), rtol=1e-10, atol=1e-12)

@@ -10,7 +10,7 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.samplers.engine import PARTS, spread
+from pymc_private.samplers.executors import PARTS, spread
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
 
 SECRET = 123456

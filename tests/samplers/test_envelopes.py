@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import pymc_private as pmp
 from pymc_private.analysis import continuity
-from pymc_private.samplers import batched, envelopes
-from pymc_private.samplers.batched import LogDensity, Slopes
-from pymc_private.samplers.piecewise import height
-from pymc_private.samplers.target import Target
+from pymc_private.samplers import log_density, rejection
+from pymc_private.samplers.log_density import LogDensity, Slopes
+from pymc_private.samplers.envelope_pieces import height
+from pymc_private.samplers.log_density__target import Target
 from tests.samplers.densities import BENDS, JUMPS, SMOOTH, TRICKS, Case
 from tests.samplers.targets import (
     all_forms,
@@ -66,7 +66,7 @@ def test_smooth_densities_get_bends(case):
 
 @pytest.mark.parametrize("case", some(JUMPS), ids=str)
 def test_without_the_guard_a_jump_escapes(case, monkeypatch):
-    monkeypatch.setattr(batched, "continuity", lambda *arguments: np.asarray(True))
+    monkeypatch.setattr(log_density, "continuity", lambda *arguments: np.asarray(True))
     escape = worst_escape(
         target_of(case.expression, case.lower, case.upper), evaluator(case.expression), case.near
     )
@@ -112,8 +112,8 @@ def test_the_curvature_of_one_point_escapes(monkeypatch):
 
 
 def test_an_envelope_that_is_a_little_too_low_escapes(monkeypatch):
-    true = envelopes._up
-    monkeypatch.setattr(envelopes, "_up", lambda value: true(value) - 1e-6)
+    true = rejection._up
+    monkeypatch.setattr(rejection, "_up", lambda value: true(value) - 1e-6)
     case = SMOOTH[0]
     made = target_of(case.expression, case.lower, case.upper)
     assert worst_escape(made, evaluator(case.expression), case.near) > TOLERANCE

@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 
 import pymc_private as pmp
-from pymc_private.samplers import lattice
+from pymc_private.samplers import grid__lattice
 from pymc_private.samplers.grid import Scores, draw_points, sample_grid, total_scores
-from pymc_private.samplers.lattice import make_lattice
+from pymc_private.samplers.grid__lattice import make_lattice
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.statistics import SESSION
 
@@ -87,7 +87,7 @@ def test_totals_of_neighbors_differ_by_two_records_exactly():
 def test_ranges_grow_by_at_most_four_tau(monkeypatch):
     # A coarse tau makes the rounding large enough to see.
     private = logistic()
-    monkeypatch.setattr(lattice, "TAU_BITS", 2)
+    monkeypatch.setattr(grid__lattice, "TAU_BITS", 2)
     on = make_lattice(private, 5)
     assert on.tau == Fraction(1, 4)
     scores = Scores(private, on)

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pymc_private.samplers.inverse import Lattice, RoundedDraws
-from pymc_private.samplers.laws import Beta, Gamma, Normal
+from pymc_private.samplers.inverse_cdf import Lattice, RoundedDraws
+from pymc_private.samplers.inverse_cdf__laws import Beta, Gamma, Normal
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.statistics import cdf_envelope
 

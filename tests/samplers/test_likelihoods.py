@@ -9,11 +9,11 @@ import pytest
 from scipy.special import log_ndtr
 
 import pymc_private as pmp
-from pymc_private.samplers import likelihoods
-from pymc_private.samplers.curves import General, Quadratic
-from pymc_private.samplers.linear import concave
-from pymc_private.samplers.linear_data import make_structure
-from pymc_private.samplers.strict.fit import form_of
+from pymc_private.samplers import proximal_likelihoods__likelihoods
+from pymc_private.samplers.proximal_likelihoods import General, Quadratic
+from pymc_private.samplers.proximal_target__linear import concave
+from pymc_private.samplers.proximal_target__linear_data import make_structure
+from pymc_private.samplers.verified.admission import form_of
 from tests.models.glms import BY_NAME
 
 N = 5
@@ -93,7 +93,7 @@ def test_what_is_drawn_is_the_model_at_every_scale(name, scale):
 
 def test_a_form_that_ignores_a_factor_is_caught(monkeypatch):
     """Planted fault: digits that do not matter, as an absolute tolerance would have it."""
-    monkeypatch.setattr(likelihoods, "DIGITS", 1e9)
+    monkeypatch.setattr(proximal_likelihoods__likelihoods, "DIGITS", 1e9)
     structure, white = structure_of(MEANS["a twelfth"], 1e7)
     assert gap(structure, white, MEANS["a twelfth"], 1e7) > 1e-3
 

@@ -10,10 +10,10 @@ import pytensor
 import pytest
 
 import pymc_private as pmp
-from pymc_private.analysis.rows import Concrete
-from pymc_private.samplers.curves import General, Logistic, Quadratic
-from pymc_private.samplers.linear import plan_schedule, whiten
-from pymc_private.samplers.linear_data import make_structure
+from pymc_private.analysis.record_dependence import Concrete
+from pymc_private.samplers.proximal_likelihoods import General, Logistic, Quadratic
+from pymc_private.samplers.proximal_target__linear import plan_schedule, whiten
+from pymc_private.samplers.proximal_target__linear_data import make_structure
 from pymc_private.samplers.proximal import KINKED
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.statistics import cdf_envelope

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import pymc_private as pmp
-from pymc_private.models.conjugacy.posterior import recognize
+from pymc_private.certificates.conjugate__posterior import recognize
 from pymc_private.samplers.conjugate import conjugate_of, sample_conjugate
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.statistics import cdf_envelope

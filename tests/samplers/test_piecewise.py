@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from pymc_private.samplers import piecewise
-from pymc_private.samplers.piecewise import Envelopes, bent, draw, height, log_mass
+from pymc_private.samplers import envelope_pieces
+from pymc_private.samplers.envelope_pieces import Envelopes, bent, draw, height, log_mass
 from tests.statistics import cdf_envelope
 
 SLOPES = [0.0, 1e-300, 1e-12, -1e-12, 1e-8, -3e-8, 1e-3, -1e-3, 1.0, -1.0, 50.0, -50.0, 1e5, -1e5]
@@ -194,8 +194,8 @@ def test_draws_follow_the_piece():
 
 def test_a_slope_of_the_wrong_sign_is_caught(monkeypatch):
     rng = np.random.default_rng(8)
-    true = piecewise._inverse
-    monkeypatch.setattr(piecewise, "_inverse", lambda slope, half, u: true(-slope, half, u))
+    true = envelope_pieces._inverse
+    monkeypatch.setattr(envelope_pieces, "_inverse", lambda slope, half, u: true(-slope, half, u))
     piece = envelope(-3.0, 1.2, half=1.5).take(np.zeros(5_000, int))
     t = draw(piece, rng.random((5_000, 1, 2)), np.zeros((5_000, 1)))[:, 0]
     assert cdf_envelope(np.array(t), law(-3.0, 1.2, 1.5)).fails_on_any_seed

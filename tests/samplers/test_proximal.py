@@ -10,10 +10,10 @@ from scipy import special, stats
 
 from pymc_private.privacy import proximal_steps
 from pymc_private.samplers import proximal
-from pymc_private.samplers.curves import Exponential, General, Logistic, Quadratic
+from pymc_private.samplers.proximal_likelihoods import Exponential, General, Logistic, Quadratic
 from pymc_private.samplers.proximal import Schedule, Structure, sample_proximal, step_size
 from pymc_private.samplers.randomness import SeededRandomness
-from pymc_private.samplers.shortcut import Center, Shortcut
+from pymc_private.samplers.proximal__shortcut import Center, Shortcut
 from tests.statistics import cdf_envelope
 
 RNG = np.random.default_rng(4)

@@ -20,11 +20,11 @@ from scipy.spatial import distance
 
 import pymc_private as pmp
 from pymc_private.privacy import proximal_steps
-from pymc_private.samplers import linear_data
-from pymc_private.samplers.approximate import Proximal
-from pymc_private.samplers.blocks import Blocks
-from pymc_private.samplers.curves import Logistic
-from pymc_private.samplers.linear_data import make_structure
+from pymc_private.samplers import proximal_target__linear_data
+from pymc_private.samplers.method import Proximal
+from pymc_private.samplers.proximal__blocks import Blocks
+from pymc_private.samplers.proximal_likelihoods import Logistic
+from pymc_private.samplers.proximal_target__linear_data import make_structure
 from pymc_private.samplers.proximal import Schedule, Structure, sample_proximal, step_size
 from pymc_private.samplers.randomness import SeededRandomness
 
@@ -178,7 +178,7 @@ def softmax_draws(private, power):
 
 @pytest.mark.audit
 def test_a_softmax_with_walls_is_drawn_as_by_long_runs(monkeypatch):
-    monkeypatch.setattr(linear_data, "LARGE", 10_000)
+    monkeypatch.setattr(proximal_target__linear_data, "LARGE", 10_000)
     private, x, hot = softmax_regression()
     long, taken = softmax_runs(x, hot)
     assert taken > 0.5

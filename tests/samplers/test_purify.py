@@ -16,17 +16,17 @@ from scipy import special
 
 import pymc_private as pmp
 from pymc_private.errors import PymcPrivateError
-from pymc_private.mechanisms.affordable import Affordable, exact_delta
-from pymc_private.mechanisms.calibrate import at_cost
-from pymc_private.mechanisms.regions import Regions
-from pymc_private.models.certificate import NO_GAUSSIAN
-from pymc_private.models.terms import EXACT
+from pymc_private.posterior.candidates__affordable import Affordable, exact_delta
+from pymc_private.posterior.calibrate import at_cost
+from pymc_private.posterior.candidates import Regions
+from pymc_private.certificates.certificate import NO_GAUSSIAN
+from pymc_private.certificates.terms import EXACT
 from pymc_private.privacy import purified_log_kl
-from pymc_private.privacy.printing import number
-from pymc_private.samplers import linear, purify
+from pymc_private.privacy.rounding__printing import number
+from pymc_private.samplers import proximal_target__linear, purification
 from pymc_private.samplers.choose import candidates, choose
-from pymc_private.samplers.linear import whiten
-from pymc_private.samplers.purify import SLACK, PublicGrid, public_grid
+from pymc_private.samplers.proximal_target__linear import whiten
+from pymc_private.samplers.purification import PublicGrid, SLACK, public_grid
 from pymc_private.samplers.randomness import SeededRandomness
 
 D, N = 7, 12
@@ -65,7 +65,7 @@ class Scripted(SeededRandomness):
     """A source whose coins always fall on the uniform point."""
 
     def below(self, end):
-        return 0 if end == purify.GAMMA.denominator else super().below(end)
+        return 0 if end == purification.GAMMA.denominator else super().below(end)
 
 
 def scripted(seed=1):
@@ -250,11 +250,11 @@ def test_steps_follow_the_grid_and_too_many_are_refused_with_the_cure(boxed, mon
     assert steps[4] < steps[12] < steps[40]
     # ln |Y| is d bits ln 2 and some: so much more of the logarithm of the divergence.
     more = [
-        purified_log_kl(SLACK, purify.GAMMA, public_grid(boxed, whiten(boxed), b).log_points)
+        purified_log_kl(SLACK, purification.GAMMA, public_grid(boxed, whiten(boxed), b).log_points)
         for b in (12, 40)
     ]
     assert (more[0] - more[1]) == pytest.approx(28 * D * math.log(2), rel=0.05)
-    monkeypatch.setattr(linear, "MOST_STEPS", steps[12] - 1)
+    monkeypatch.setattr(proximal_target__linear, "MOST_STEPS", steps[12] - 1)
     with pytest.raises(pmp.Unsupported, match=f"(?s){steps[12]} for 12 records.*fewer bits="):
         pmp.Proximal(pure=True).terms(boxed)
 

@@ -15,18 +15,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from pymc_private.samplers import randomness
-from pymc_private.samplers.randomness import (
-    GRID_BITS,
-    SeededRandomness,
-    SystemRandomness,
-    coin,
-    exp_coin,
-    grid_width,
-    has_grid,
-    normal,
-    round_open,
-    round_to_grid,
-)
+from pymc_private.samplers.randomness import GRID_BITS, SeededRandomness, SystemRandomness, coin, exp_coin, grid_width, has_grid, normal, round_open, round_to_grid
 from tests.statistics import SESSION, cdf_envelope, neighbors_agree, proportion
 
 # The children write whole lines of numbers; the source comes from the command line.

@@ -11,9 +11,9 @@ import pytest
 from scipy import special, stats
 
 import pymc_private as pmp
-from pymc_private.samplers import linear_data
-from pymc_private.samplers.linear import plan_schedule, public_constants, whiten
-from pymc_private.samplers.linear_data import make_structure
+from pymc_private.samplers import proximal_target__linear_data
+from pymc_private.samplers.proximal_target__linear import plan_schedule, public_constants, whiten
+from pymc_private.samplers.proximal_target__linear_data import make_structure
 from pymc_private.samplers.proximal import Schedule, sample_proximal
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.samplers.test_linear import graph_slope
@@ -274,5 +274,5 @@ def test_worst_neighbors_keep_the_promise_and_half_the_range_is_refuted():
 
 def test_the_prior_reads_no_data(monkeypatch):
     private = private_of("Laplace")
-    monkeypatch.setattr(linear_data, "entries_of", None)  # nothing but `make_structure` may ask
+    monkeypatch.setattr(proximal_target__linear_data, "entries_of", None)  # nothing but `make_structure` may ask
     plan_schedule(private, 1e-6)

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from pymc_private.samplers.curves import Exponential, General, Logistic
-from pymc_private.samplers.shortcut import AT_ONCE, Shortcut
+from pymc_private.samplers.proximal_likelihoods import Exponential, General, Logistic
+from pymc_private.samplers.proximal__shortcut import AT_ONCE, Shortcut
 
 N, D, CHAINS = 4000, 5, 30
 CURVES = {"logistic": Logistic, "exponential": Exponential}

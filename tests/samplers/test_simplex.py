@@ -7,7 +7,7 @@ import pytest
 from scipy import special
 
 from pymc_private.samplers.randomness import SystemRandomness
-from pymc_private.samplers.simplex import LOG_STEP, dirichlet_draws, probabilities, round_simplex
+from pymc_private.samplers.randomness__simplex import LOG_STEP, dirichlet_draws, probabilities, round_simplex
 from tests.statistics import cdf_envelope, lattice_leak
 
 

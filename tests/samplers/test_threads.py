@@ -6,8 +6,8 @@ import numpy as np  # noqa: F401  (its BLAS is what is asked about)
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from pymc_private.samplers import threads as room
-from pymc_private.samplers.threads import threads
+from pymc_private.samplers import proximal__threads as room
+from pymc_private.samplers.proximal__threads import threads
 
 
 def blas():

@@ -9,10 +9,10 @@ import pytest
 from scipy import special
 
 from pymc_private.samplers import proximal
-from pymc_private.samplers.curves import Quadratic
+from pymc_private.samplers.proximal_likelihoods import Quadratic
 from pymc_private.samplers.proximal import Structure, step_size
 from pymc_private.samplers.randomness import SeededRandomness
-from pymc_private.samplers.truncated import truncated_mean, truncated_normal
+from pymc_private.samplers.conjugate__truncated import truncated_mean, truncated_normal
 
 RNG = np.random.default_rng(4)
 

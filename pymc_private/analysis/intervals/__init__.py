@@ -4,35 +4,23 @@ Imports: NumPy, SciPy's special functions, PyTensor. A new Op is a new function 
 files, or a new file with an import line here.
 """
 
-from pymc_private.analysis.intervals import (
-    composite,
-    confine,
-    elementwise,
-    indexing,
-    linear,
-    logic,
-    normal_tail,
-    power,
-    reduce,
-    shape,
-    special,
-)
+from pymc_private.analysis.intervals import arrays, arrays__reduce, arrays__shape, elementwise, elementwise__power, linear_algebra, logic, logic__confine, special, special__composite, special__normal_tail
 from pymc_private.analysis.intervals.dispatch import bound, bound_scalar, has_rule, ruled_ops
 
 __all__ = [
     "bound",
     "bound_scalar",
-    "composite",
-    "confine",
+    "special__composite",
+    "logic__confine",
     "elementwise",
     "has_rule",
-    "indexing",
-    "linear",
+    "arrays",
+    "linear_algebra",
     "logic",
-    "normal_tail",
-    "power",
-    "reduce",
+    "special__normal_tail",
+    "elementwise__power",
+    "arrays__reduce",
     "ruled_ops",
-    "shape",
+    "arrays__shape",
     "special",
 ]

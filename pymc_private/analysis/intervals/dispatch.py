@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 from functools import singledispatch
 from typing import Any
-
-import numpy as np
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.scalar.basic import BinaryBitOp, ScalarOp, UnaryBitOp
 from pytensor.tensor.elemwise import Elemwise
-
-from pymc_private.analysis.interval import Interval
+from pymc_private.analysis.intervals.interval import Interval
 
 Answer = Interval | list[Interval]
 

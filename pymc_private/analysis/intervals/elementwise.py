@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.scalar.math as psm
-
-from pymc_private.analysis import functions as f
-from pymc_private.analysis.functions import Function
-from pymc_private.analysis.interval import Interval, corners
+from pymc_private.analysis.intervals import functions__functions as f
+from pymc_private.analysis.intervals.functions__functions import Function
+from pymc_private.analysis.intervals.interval import Interval, corners
 from pymc_private.analysis.intervals.dispatch import bound_scalar
-from pymc_private.analysis.rounding import Array, add_down, add_up, down, library, up
+from pymc_private.analysis.intervals.functions import Array, add_down, add_up, down, library, up
 
 # Non-decreasing where it is defined; NumPy answers NaN elsewhere.
 INCREASING = {

@@ -10,11 +10,9 @@ import numpy as np
 import pytensor.scalar.basic as ps
 from pytensor.graph.basic import Apply
 from pytensor.raise_op import CheckAndRaise
-
-from pymc_private.analysis.interval import Interval
+from pymc_private.analysis.intervals.interval import Interval
 from pymc_private.analysis.intervals.dispatch import bound, bound_scalar
-from pymc_private.analysis.rounding import equal, library
-
+from pymc_private.analysis.intervals.functions import equal, library
 
 @bound_scalar.register(ps.LT)
 def _less(op: ps.ScalarOp, x: Interval, y: Interval) -> Interval:

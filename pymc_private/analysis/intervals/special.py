@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytensor.scalar.math as psm
 import pytensor.tensor.special as ts
+from dataclasses import replace
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-
-from pymc_private.analysis import functions as f
-from pymc_private.analysis.functions import Function
-from pymc_private.analysis.interval import Interval, SimplexRows
+from pymc_private.analysis.intervals import functions__functions as f
+from pymc_private.analysis.intervals.functions__functions import Function
+from pymc_private.analysis.intervals.interval import Interval, SimplexRows
 from pymc_private.analysis.intervals.dispatch import Answer, apply, bound, bound_scalar
-from pymc_private.analysis.logsumexp import LogSumExp
-from pymc_private.analysis.rounding import UNIT, down, library, up
-
+from pymc_private.analysis.intervals.ops__logsumexp import LogSumExp
+from pymc_private.analysis.intervals.functions import UNIT, down, library, up
 
 @bound_scalar.register(psm.GammaLn)
 def _gammaln(op: psm.GammaLn, x: Interval) -> Interval:

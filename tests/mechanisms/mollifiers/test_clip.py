@@ -13,14 +13,8 @@ from hypothesis import strategies as st
 
 from pymc_private import privacy
 from pymc_private.errors import DomainError
-from pymc_private.mechanisms.mollifiers.clip import (
-    SLACK,
-    best_level,
-    clip_to_window,
-    log_total,
-    slack,
-)
-from pymc_private.mechanisms.mollifiers.window import Window
+from pymc_private.mollifiers.mollified_distributions__clip import SLACK, best_level, clip_to_window, log_total, slack
+from pymc_private.mollifiers.window import Window
 
 RATIOS = st.one_of(
     st.floats(-50, 50),

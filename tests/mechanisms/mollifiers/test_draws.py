@@ -14,9 +14,9 @@ from scipy import stats
 
 from pymc_private import Guarantee
 from pymc_private.errors import Unsupported
-from pymc_private.mechanisms.mollifiers import mollify
-from pymc_private.mechanisms.mollifiers.laws import Pool, Table, Tilted, check_effort, draw
-from pymc_private.mechanisms.mollifiers.references import Marginals
+from pymc_private.mollifiers import mollify
+from pymc_private.mollifiers.mollified_distributions import Pool, Table, Tilted, check_effort, draw
+from pymc_private.mollifiers.references import Marginals
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
 from tests.statistics import cdf_envelope, epsilon_lower_bound, proportion
 

@@ -10,8 +10,8 @@ from scipy import stats
 from scipy.optimize import minimize
 
 from pymc_private import Box, DomainError, Hull, mollify
-from pymc_private.mechanisms.mollifiers.hull import project
-from pymc_private.mechanisms.mollifiers.references import Marginals
+from pymc_private.mollifiers.mollified_distributions__hull import project
+from pymc_private.mollifiers.references import Marginals
 
 LAWS = np.random.default_rng(2).dirichlet(np.full(6, 2.0), size=3)
 

@@ -12,8 +12,8 @@ from sklearn.neighbors import KernelDensity
 
 import pymc_private as pmp
 from pymc_private import DomainError, Guarantee, Incompatible, Ledger, mollify
-from pymc_private.mechanisms.mollifiers import references
-from pymc_private.mechanisms.mollifiers.references import Box
+from pymc_private.mollifiers import references
+from pymc_private.mollifiers.references import Box
 
 ROWS = np.random.default_rng(0).normal(0.4, 0.5, size=(300, 1))
 

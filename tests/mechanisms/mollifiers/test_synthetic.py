@@ -10,8 +10,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import pymc_private as pmp
-from pymc_private.mechanisms.mollifiers import mollify
-from pymc_private.mechanisms.mollifiers.synthetic import _check_secrets, posterior_predictive_law
+from pymc_private.mollifiers import mollify
+from pymc_private.mollifiers.synthetic import _check_secrets, posterior_predictive_law
 
 RNG = np.random.default_rng(5)
 FAST = {"draws": 30, "tune": 30, "chains": 1}

@@ -14,9 +14,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.mixture import GaussianMixture as Mixture
 
 from pymc_private import DomainError, Incompatible, Ledger, MollifiedBoosting, mollify
-from pymc_private.mechanisms.mollifiers.laws import Tilted, half_range
-from pymc_private.mechanisms.mollifiers.reading import as_reference
-from pymc_private.mechanisms.mollifiers.references import Box, Marginals
+from pymc_private.mollifiers.mollified_distributions import Tilted, half_range
+from pymc_private.mollifiers.references__reading import as_reference
+from pymc_private.mollifiers.references import Box, Marginals
 from pymc_private.samplers.randomness import SeededRandomness
 
 ROWS = np.random.default_rng(0).normal(0.4, 0.5, size=(300, 1))

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from pymc_private import DomainError, Hull, mollify
-from pymc_private.mechanisms.mollifiers.clip import clip_to_window
-from pymc_private.mechanisms.mollifiers.window import Window, window_of
+from pymc_private.mollifiers.mollified_distributions__clip import clip_to_window
+from pymc_private.mollifiers.window import Window, window_of
 
 ROWS = np.random.default_rng(0).normal(0.4, 0.5, size=(300, 1))
 

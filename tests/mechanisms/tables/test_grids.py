@@ -7,16 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pymc_private.mechanisms.tables import family_posterior, layout, prior_means, stacks
-from pymc_private.mechanisms.tables.family_posterior import (
-    TablePosterior,
-    family_posteriors,
-    settled,
-)
-from pymc_private.mechanisms.tables.grids import Grid, better_grid
-from pymc_private.mechanisms.tables.layout import Layout, Observed, noise_cells
-from pymc_private.mechanisms.tables.matching import match_sum
-from pymc_private.mechanisms.tables.rows import Rows
+from pymc_private.counts.denoise import cell_grid, posterior, saddlepoint__prior_means, saddlepoint__stacks
+from pymc_private.counts.denoise.posterior import TablePosterior, family_posteriors, settled
+from pymc_private.counts.denoise.cell_grid__grids import Grid, better_grid
+from pymc_private.counts.denoise.cell_grid import Layout, Observed, noise_cells
+from pymc_private.counts.denoise.saddlepoint import match_sum
+from pymc_private.counts.denoise.posterior__rows import Rows
 
 GAUSSIAN, LAPLACE = "discrete_gaussian", "laplace"
 LAWS = pytest.mark.parametrize("law", [GAUSSIAN, LAPLACE])
@@ -43,7 +39,7 @@ def near_one(rows: Rows, size: float, total: float | None) -> TablePosterior:
 
 def count_by_count(monkeypatch, *given) -> TablePosterior:
     with monkeypatch.context() as every:
-        every.setattr(layout, "FINE", 1e9)
+        every.setattr(cell_grid, "FINE", 1e9)
         return near_one(*given)
 
 
@@ -67,7 +63,7 @@ def test_a_public_total_is_met_where_noise_drowns_all(
     assert farthest(found, count_by_count(monkeypatch, *given)) < 1.01
     drawn = found.draw(50, np.random.default_rng(2)) - found.prior
     assert drawn.sum(axis=(1, 2)) == pytest.approx(np.full(50, records))
-    monkeypatch.setattr(stacks, "ROUNDS", 0)
+    monkeypatch.setattr(saddlepoint__stacks, "ROUNDS", 0)
     assert farthest(near_one(*given), found) > 1.4
 
 
@@ -87,7 +83,7 @@ def test_rows_told_their_sums_are_near_those_count_by_count(
     found = near_one(*given)
     assert found.counts().sum() == pytest.approx(records, rel=0.01)
     assert farthest(found, count_by_count(monkeypatch, *given)) < within
-    monkeypatch.setattr(stacks, "ROUNDS", 0)
+    monkeypatch.setattr(saddlepoint__stacks, "ROUNDS", 0)
     assert farthest(near_one(*given), found) > before
 
 
@@ -116,9 +112,9 @@ def test_steep_tilts_have_fine_bins(seed, monkeypatch):
     """Over bins that a tilt falls by e or more, three rows would be 679, 51 and 70."""
     found = peaked(seed)
     with monkeypatch.context() as every:
-        every.setattr(layout, "FINE", 1e9)
+        every.setattr(cell_grid, "FINE", 1e9)
         assert found == pytest.approx(peaked(seed), rel=0.02)
-    monkeypatch.setattr(stacks, "ROUNDS", 0)
+    monkeypatch.setattr(saddlepoint__stacks, "ROUNDS", 0)
     assert np.abs(peaked(seed) / found - 1.0).max() > 0.25
 
 
@@ -173,12 +169,12 @@ def test_finer_bins_do_not_fill_the_memory(monkeypatch):
     many = Observed(noisy, (GAUSSIAN, 10.0**4, 0.0), grid=wanted)
     one = Grid(wanted.step[:1], wanted.most[:1], wanted.tilt[:1])
     few = Observed(noisy[:1, :2], (GAUSSIAN, 10.0**4, 0.0), grid=one)
-    assert Layout([few]).bins[0] == pytest.approx(layout.WIDEST, rel=0.01)
+    assert Layout([few]).bins[0] == pytest.approx(cell_grid.WIDEST, rel=0.01)
     assert Layout([many, few]).bins.tolist() == [*Layout([many]).bins, *Layout([few]).bins]
-    monkeypatch.setattr(layout, "LARGEST_FAMILY", 1e5)
+    monkeypatch.setattr(cell_grid, "LARGEST_FAMILY", 1e5)
     assert noise_cells(many).logs.size == pytest.approx(1e5, rel=0.01)
-    monkeypatch.setattr(layout, "LARGEST_FAMILY", 1e3)
-    assert noise_cells(many).width == pytest.approx(layout.WIDE, rel=0.01)
+    monkeypatch.setattr(cell_grid, "LARGEST_FAMILY", 1e3)
+    assert noise_cells(many).width == pytest.approx(cell_grid.WIDE, rel=0.01)
 
 
 @LAWS
@@ -187,13 +183,13 @@ def test_priors_weigh_what_they_do_count_by_count(shape, records, law, monkeypat
     """What bins miss of each cell adds up: under a tenth of a scale the least prior would win."""
     rows = table(shape, records, 200.0, law)
     given = [(rows.noisy, rows.noise)], float(records), PRIORS
-    (found,) = prior_means.prior_means(*given)
+    (found,) = saddlepoint__prior_means.prior_means(*given)
     with monkeypatch.context() as every:
-        every.setattr(layout, "FINE", 1e9)
-        (expected,) = prior_means.prior_means(*given)
+        every.setattr(cell_grid, "FINE", 1e9)
+        (expected,) = saddlepoint__prior_means.prior_means(*given)
     assert found == pytest.approx(expected, rel=0.06)
-    monkeypatch.setattr(prior_means, "MISSED", np.inf)
-    (crude,) = prior_means.prior_means(*given)
+    monkeypatch.setattr(saddlepoint__prior_means, "MISSED", np.inf)
+    (crude,) = saddlepoint__prior_means.prior_means(*given)
     assert crude < 0.5 * expected
 
 
@@ -204,7 +200,7 @@ def test_draws_of_sums_smaller_than_bins_add_up(law, monkeypatch):
     assert found.laws.step.max() > 8
     total = (found.draw(1000, np.random.default_rng(1)) - found.prior).sum(axis=(1, 2))
     assert total.mean() == pytest.approx(100.0, abs=4.0 * total.std() / np.sqrt(1000))
-    monkeypatch.setattr(family_posterior, "WITHIN", 0.0)
+    monkeypatch.setattr(posterior, "WITHIN", 0.0)
     off = near_one(table((50, 3), 100, 1060.0, law, 106.0), 0.01, 100.0)
     crude = (off.draw(1000, np.random.default_rng(1)) - off.prior).sum(axis=(1, 2))
     assert crude.mean() > 108.0
@@ -215,7 +211,7 @@ def test_many_tables_are_weighed_together_as_apart():
         (t.noisy, t.noise)
         for t in (table((10, 30), 500, 200.0, GAUSSIAN), table((2, 6), 500, 8.0, LAPLACE))
     ]
-    together = prior_means.prior_means(families, 500.0, PRIORS)
-    assert together == [prior_means.prior_means([one], 500.0, PRIORS)[0] for one in families]
+    together = saddlepoint__prior_means.prior_means(families, 500.0, PRIORS)
+    assert together == [saddlepoint__prior_means.prior_means([one], 500.0, PRIORS)[0] for one in families]
     (found,) = family_posteriors([table((10, 30), 500, 200.0, GAUSSIAN)], 500.0, PRIORS)
     assert found.prior == together[0]

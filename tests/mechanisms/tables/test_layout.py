@@ -7,16 +7,11 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
-from pymc_private.mechanisms.tables.cell_priors import (
-    counts_within,
-    first_bins,
-    first_masses,
-    log_priors,
-)
-from pymc_private.mechanisms.tables.family_posterior import family_posteriors
-from pymc_private.mechanisms.tables.layout import BINS, Observed, cells, noise_cells
-from pymc_private.mechanisms.tables.matching import match_totals
-from pymc_private.mechanisms.tables.rows import Rows
+from pymc_private.counts.denoise.cell_distributions__cell_priors import counts_within, first_bins, first_masses, log_priors
+from pymc_private.counts.denoise.posterior import family_posteriors
+from pymc_private.counts.denoise.cell_grid import BINS, Observed, cells, noise_cells
+from pymc_private.counts.denoise.saddlepoint import match_totals
+from pymc_private.counts.denoise.posterior__rows import Rows
 
 SCALE = 250.0
 NOISY = np.array([[310, -40, 95, 180], [2900, 1700, -220, 350]])

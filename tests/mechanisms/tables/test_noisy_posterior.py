@@ -9,10 +9,10 @@ import pytest
 from scipy import special
 
 from pymc_private.errors import DomainError
-from pymc_private.mechanisms.tables import noise
-from pymc_private.mechanisms.tables.layout import cells
-from pymc_private.mechanisms.tables.matching import match_sum
-from pymc_private.mechanisms.tables.posterior import NoisyTable, noisy_posterior
+from pymc_private.counts import tables__noise
+from pymc_private.counts.denoise.cell_grid import cells
+from pymc_private.counts.denoise.saddlepoint import match_sum
+from pymc_private.counts.denoise.posterior__posterior import NoisyTable, noisy_posterior
 from tests.statistics import proportion
 
 
@@ -140,19 +140,19 @@ def test_a_public_minimum_bounds_the_counts():
 def test_noise_is_whole_and_of_its_scale():
     zeros = np.zeros((40, 50))
     for law, scale, variance in (("discrete_gaussian", 7.0, 49.0), ("laplace", 3.0, 17.85)):
-        both = noise.noisy({"a": zeros, "b": zeros[:3]}, law, scale)
+        both = tables__noise.noisy({"a": zeros, "b": zeros[:3]}, law, scale)
         drawn = both["a"]
         assert both["b"].shape == (3, 50)
         assert (both["b"] != drawn[:3]).any()  # each table has noise of its own
         assert drawn.dtype == np.int64
         assert drawn.shape == zeros.shape
         assert drawn.var() == pytest.approx(variance, rel=0.35)
-        again = noise.seeded(zeros, law, scale, np.random.default_rng(1))
+        again = tables__noise.seeded(zeros, law, scale, np.random.default_rng(1))
         assert again.var() == pytest.approx(variance, rel=0.35)
-    assert noise.noisy({"a": np.array([2.0**40])}, "laplace", 0.1)["a"][0] > 2**39
+    assert tables__noise.noisy({"a": np.array([2.0**40])}, "laplace", 0.1)["a"][0] > 2**39
     for bad in (np.array([0.5]), np.array([np.nan]), np.array([2.0**60])):
         with pytest.raises(DomainError):
-            noise.noisy({"a": zeros, "b": bad}, "laplace", 1.0)
+            tables__noise.noisy({"a": zeros, "b": bad}, "laplace", 1.0)
 
 
 @pytest.mark.parametrize("tilt", [0.0, 0.02, -0.02, 0.7, -3.0, -60.0])
@@ -182,7 +182,7 @@ def class_sizes(law, scale, alone, runs=60):
             rows = np.array([rng.multinomial(m, [0.3, 0.7]) for m in sizes])
             tables[f"x{k}"] = (rows, ("class", f"x{k}"))
         kept = {"class": tables["class"]} if alone else tables
-        noisy = {n: NoisyTable(noise.seeded(t, law, scale, rng), d) for n, (t, d) in kept.items()}
+        noisy = {n: NoisyTable(tables__noise.seeded(t, law, scale, rng), d) for n, (t, d) in kept.items()}
         sd = scale if law != "laplace" else scale * 2**0.5
         found = noisy_posterior(noisy, law, scale, sd, 3000.0, priors=(1.0,))["class"]
         errors.append(found.counts() - sizes)

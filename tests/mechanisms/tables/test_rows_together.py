@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import special
 
-from pymc_private.mechanisms.tables.alike import SHARES, alike_posterior, share_weights
-from pymc_private.mechanisms.tables.family_posterior import TablePosterior
-from pymc_private.mechanisms.tables.layout import Observed, cells, noise_cells
-from pymc_private.mechanisms.tables.matching import match_sum, match_totals
-from pymc_private.mechanisms.tables.posterior import NoisyTable, noisy_posterior, shrunk
+from pymc_private.counts.denoise.shrinkage import SHARES, alike_posterior, share_weights
+from pymc_private.counts.denoise.posterior import TablePosterior
+from pymc_private.counts.denoise.cell_grid import Observed, cells, noise_cells
+from pymc_private.counts.denoise.saddlepoint import match_sum, match_totals
+from pymc_private.counts.denoise.posterior__posterior import NoisyTable, noisy_posterior, shrunk
 
 N, SCALE = 3000, 60.0
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pymc_private.mechanisms.tables import matching
-from pymc_private.mechanisms.tables.cells import Cells
-from pymc_private.mechanisms.tables.family_posterior import family_posteriors, settled
-from pymc_private.mechanisms.tables.layout import Observed, cells, noise_cells
-from pymc_private.mechanisms.tables.rows import Rows
-from pymc_private.mechanisms.tables.stacks import LARGEST, ROOM, stacks
+from pymc_private.counts.denoise import saddlepoint
+from pymc_private.counts.denoise.cell_distributions import Cells
+from pymc_private.counts.denoise.posterior import family_posteriors, settled
+from pymc_private.counts.denoise.cell_grid import Observed, cells, noise_cells
+from pymc_private.counts.denoise.posterior__rows import Rows
+from pymc_private.counts.denoise.saddlepoint__stacks import LARGEST, ROOM, stacks
 
 TOTAL = 900.0
 LAWS = ("discrete_gaussian", "laplace")
@@ -47,7 +47,7 @@ def together(asked: list[Observed], priors: list[np.ndarray], total: float | Non
         stack = stack.with_priors(priors)
         sizes = stack.of([a.sum(axis=1) for a in priors])
         told = *map(stack.of, known(asked)), total, sizes
-        tilt, means = matching.match_stack(stack, *told)
+        tilt, means = saddlepoint.match_stack(stack, *told)
         pairs = zip(stack.apart(tilt), stack.apart(means), strict=True)
         found |= {i: (own, each) for (i, own), (_, each) in pairs}
     return found
@@ -59,7 +59,7 @@ def test_families_matched_together_are_those_matched_alone(total):
     found = together(asked, priors, total)
     for i, each in enumerate(laws(asked, priors)):
         center, variance = (values[i] for values in known(asked))
-        tilt = matching.match_totals(each, center, variance, total, priors[i].sum(axis=1))
+        tilt = saddlepoint.match_totals(each, center, variance, total, priors[i].sum(axis=1))
         near = 1e-4 * each.most_tilt.max()
         assert found[i][0] == pytest.approx(tilt, rel=1e-3, abs=near)
         assert found[i][1] == pytest.approx(each.moments(tilt)[0], rel=1e-4, abs=1e-2)
@@ -71,8 +71,8 @@ def test_rows_that_are_there_stay_while_others_are_on_their_way():
     rng = np.random.default_rng(0)
     noisy = rng.integers(-60, 500, (300, 4))
     every = cells(noisy, "discrete_gaussian", 60.0, 0.1, 0.0, 1000.0)
-    tilt = matching.match_sum(every, 1000.0, 1e-2)
-    exact = matching.match_sum(every, 1000.0, 1e-9)
+    tilt = saddlepoint.match_sum(every, 1000.0, 1e-2)
+    exact = saddlepoint.match_sum(every, 1000.0, 1e-9)
     # A step of Newton's beyond the last one of 1e-2: what is left is of its square.
     assert np.abs(tilt - exact).max() < 2e-3 * every.most_tilt[0]
 
@@ -91,13 +91,13 @@ def test_a_stack_is_no_larger_than_it_may_be():
 
 def test_a_family_that_does_not_meet_its_total_is_solved_alone(monkeypatch):
     asked, priors = families(sizes=((3, 6), (2, 6), (3, 4)))
-    expected, at_once = together(asked, priors, TOTAL), matching._together
+    expected, at_once = together(asked, priors, TOTAL), saddlepoint._together
 
     def none_met(*given):
         tilt, means, met = at_once(*given)
         return 0.0 * tilt, 0.0 * means, met & False
 
-    monkeypatch.setattr(matching, "_together", none_met)
+    monkeypatch.setattr(saddlepoint, "_together", none_met)
     found = together(asked, priors, TOTAL)
     for i in (0, 1, 2):
         assert found[i][1] == pytest.approx(expected[i][1], rel=1e-2, abs=0.5)

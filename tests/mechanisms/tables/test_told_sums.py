@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 from scipy import fft, special
 
-from pymc_private.mechanisms.tables import family_posterior, sum_laws, sums
-from pymc_private.mechanisms.tables.family_posterior import (
-    TablePosterior,
-    family_posteriors,
-    settled,
-)
-from pymc_private.mechanisms.tables.posterior import NoisyTable, noisy_posterior
-from pymc_private.mechanisms.tables.rows import Rows
+from pymc_private.counts.denoise import posterior as family_posterior, sum_distributions, sum_distributions__sums
+from pymc_private.counts.denoise.posterior import TablePosterior, family_posteriors, settled
+from pymc_private.counts.denoise.posterior__posterior import NoisyTable, noisy_posterior
+from pymc_private.counts.denoise.posterior__rows import Rows
 
 MOST = 900
 CENTER, SD, SCALE = 55.0, 20.0, 30.0
@@ -139,7 +135,7 @@ def test_bins_are_as_fine_as_partial_sums_allow(monkeypatch):
 
     monkeypatch.setattr(family_posterior, "draw_given_sums", draw)
     for most in (2**24, 1200, 100):
-        for module in (sums, sum_laws):
+        for module in (sum_distributions__sums, sum_distributions):
             monkeypatch.setattr(module, "LARGEST", most)
         drawn = found.draw(500, np.random.default_rng(1))[:, 0] - found.prior[0]
         assert drawn.sum(axis=1).mean() == pytest.approx(58.0, abs=15.0)
@@ -262,6 +258,6 @@ def test_sums_that_others_hardly_tell_vary_as_they_should(
     assert drawn.std() == pytest.approx(sd, rel=0.06)
     tails = np.interp([0.01, 0.99], np.cumsum(chance), at)
     assert np.quantile(drawn, [0.01, 0.99]) == pytest.approx(tails, abs=0.2 * sd)
-    monkeypatch.setattr(sum_laws, "MORE", 0)
+    monkeypatch.setattr(sum_distributions, "MORE", 0)
     drawn = (found.draw(1000, rng) - found.prior).sum(axis=(1, 2))
     assert drawn.std() < 0.93 * sd

@@ -5,17 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pymc_private.mechanisms.tables import layout, matching
-from pymc_private.mechanisms.tables.family_posterior import family_posteriors, settled
-from pymc_private.mechanisms.tables.layout import (
-    NEAR,
-    Observed,
-    cells,
-    noise_cells,
-    pressed,
-)
-from pymc_private.mechanisms.tables.matching import match_sum
-from pymc_private.mechanisms.tables.rows import Rows
+from pymc_private.counts.denoise import cell_grid, saddlepoint
+from pymc_private.counts.denoise.posterior import family_posteriors, settled
+from pymc_private.counts.denoise.cell_grid import NEAR, Observed, cells, noise_cells, pressed
+from pymc_private.counts.denoise.saddlepoint import match_sum
+from pymc_private.counts.denoise.posterior__rows import Rows
 
 DROWNED = [
     [-3823, -13078, 12083, -4794, 3792, 8729, 3153, 4152, -1315, -4934],
@@ -57,7 +51,7 @@ def test_families_at_odds_with_their_total_have_far_ones(total):
 
 
 def test_without_far_windows_they_would_miss_it(monkeypatch):
-    monkeypatch.setattr(layout, "FAR", layout.FAR | NEAR)
+    monkeypatch.setattr(cell_grid, "FAR", cell_grid.FAR | NEAR)
     assert abs(alone([400, 700, 1100], 30.0, 2470.0).counts().sum() - 2470.0) > 20.0
 
 
@@ -120,7 +114,7 @@ def test_peaked_priors_are_those_of_single_counts(tilt, monkeypatch):
     given = np.array([[-90, 20, 60, 700]]), GAUSSIAN, 280.0, 4.0, 0.0, 900.0
     laws = cells(*given).finer(4)
     assert laws.step[0] > 8
-    monkeypatch.setattr(layout, "FINE", 1e9)
+    monkeypatch.setattr(cell_grid, "FINE", 1e9)
     at = np.array([tilt / laws.step[0]])
     means, variances, _ = laws.moments(at)
     expected, spread, _ = cells(*given).moments(at)
@@ -132,13 +126,13 @@ def test_peaked_priors_are_those_of_single_counts(tilt, monkeypatch):
 def test_records_that_nothing_tells_are_no_more_than_there_are(monkeypatch, at_once):
     """Sums of rows leap from 70 records to 70 000: neither noise nor other tables tell them."""
     if not at_once:
-        together = matching._together
+        together = saddlepoint._together
 
         def none_met(*given):
             tilt, means, met = together(*given)
             return tilt, means, met & False
 
-        monkeypatch.setattr(matching, "_together", none_met)
+        monkeypatch.setattr(saddlepoint, "_together", none_met)
     told = (
         np.array([7930.0, 8269, 9909, 2554, 7895, -5818, 13769, 6011, -1185, -686]),
         np.full(10, 6452.0**2),

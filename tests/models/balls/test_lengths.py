@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import pymc_private as pmp
-from pymc_private.models.balls import lengths as balls
-from pymc_private.models.balls import quadratic_range as ball_range
-from pymc_private.models.balls.lengths import by_norms
-from pymc_private.models.balls.quadratic_range import most_in_ball
-from pymc_private.models.coordinates import AT_ONE_POINT
-from pymc_private.models.lipschitz.variation import variation
-from pymc_private.models.quadruples import Quadruples
-from pymc_private.models.single_record import single_record
+from pymc_private.certificates import ball_range__lengths as balls
+from pymc_private.certificates import ball_range
+from pymc_private.certificates.ball_range__lengths import by_norms
+from pymc_private.certificates.ball_range import most_in_ball
+from pymc_private.models.record_likelihood import AT_ONE_POINT
+from pymc_private.certificates.lipschitz.variation import variation
+from pymc_private.certificates.range_objective import Quadruples
+from pymc_private.models.record_likelihood__single_record import single_record
 
 N = 5
 
@@ -197,7 +197,7 @@ def test_squares_inside_another_function_are_bounded_by_length_too(monkeypatch):
     by_length = pmp.certify(mixture(), tolerance=0.3).range
     assert by_length >= variation_of_mixture()
     monkeypatch.setattr(
-        "pymc_private.models.quadruples.by_norms",
+        "pymc_private.certificates.range_objective.by_norms",
         lambda value, columns, centered: (value, columns, False),
     )
     assert by_length < 0.95 * pmp.certify(mixture(), tolerance=0.3).range
@@ -206,7 +206,7 @@ def test_squares_inside_another_function_are_bounded_by_length_too(monkeypatch):
 def test_a_length_that_is_too_short_is_caught(monkeypatch):
     """Planted fault in the numbers that take the place of a row."""
     monkeypatch.setattr(balls, "norm", lambda vector, size: 0.1 * abs(vector).sum())
-    monkeypatch.setattr("pymc_private.models.refine.range_in_ball", lambda *given: np.inf)
+    monkeypatch.setattr("pymc_private.certificates.range_bound__refine.range_in_ball", lambda *given: np.inf)
     with pytest.raises(pmp.NotCertified, match="contradicts a search"):
         pmp.certify(normal(2, pmp.Ball(1.0), (-1.0, 1.0), (0.5, 3.0)))
 

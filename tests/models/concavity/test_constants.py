@@ -10,12 +10,12 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.models.concavity.coefficients import Coefficients
-from pymc_private.models.concavity.constants import concavity
-from pymc_private.models.concavity.kinks import NotConcave
-from pymc_private.models.concavity.log_concave import Concavity
-from pymc_private.models.concavity.predictor import Predictor
-from pymc_private.models.concavity.softmax import Softmax
+from pymc_private.certificates.linear_predictors__coefficients import Coefficients
+from pymc_private.certificates.log_concave import concavity
+from pymc_private.certificates.linear_predictors__kinks import NotConcave
+from pymc_private.certificates.log_concave__log_concave import Concavity
+from pymc_private.certificates.record_gradient import Predictor
+from pymc_private.certificates.curvature__softmax import Softmax
 from pymc_private.privacy import Guarantee, normal_mean_mu
 from tests.models.glms import BY_NAME, GLMS, softmax_searched
 

@@ -11,12 +11,12 @@ import pytest
 from pymc.distributions import transforms
 
 import pymc_private as pmp
-from pymc_private.models.concavity.coefficients import Coefficients
-from pymc_private.models.concavity.constants import concavity
-from pymc_private.models.concavity.kinks import NotConcave
-from pymc_private.models.concavity.precision import NearlySingular, lower_bound, whitener
-from pymc_private.models.terms import Terms
-from pymc_private.samplers.linear import plan_schedule, whiten
+from pymc_private.certificates.linear_predictors__coefficients import Coefficients
+from pymc_private.certificates.log_concave import concavity
+from pymc_private.certificates.linear_predictors__kinks import NotConcave
+from pymc_private.certificates.record_gradient__precision import NearlySingular, lower_bound, whitener
+from pymc_private.certificates.terms import Terms
+from pymc_private.samplers.proximal_target__linear import plan_schedule, whiten
 
 N = 6
 

@@ -13,13 +13,13 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.analysis import Interval as Bounds
-from pymc_private.models.columns import columns_of
-from pymc_private.models.concavity.constants import gaussian
-from pymc_private.models.concavity.curvature import Factor
-from pymc_private.models.concavity.extremes import Extremes, extremes_of_numbers
-from pymc_private.models.concavity.jacobian import coefficients
-from pymc_private.models.concavity.meeting import meeting
-from pymc_private.models.coupling.pinning import public_data
+from pymc_private.models.record_likelihood__columns import columns_of
+from pymc_private.certificates.log_concave import gaussian
+from pymc_private.certificates.curvature import Factor
+from pymc_private.certificates.curvature__extremes import Extremes, extremes_of_numbers
+from pymc_private.certificates.linear_predictors import coefficients
+from pymc_private.certificates.linear_predictors__meeting import meeting
+from pymc_private.models.sequences.row_identity import public_data
 
 N = 17
 

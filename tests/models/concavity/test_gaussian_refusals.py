@@ -10,9 +10,9 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.models.concavity.constants import concavity
-from pymc_private.models.concavity.kinks import NotConcave
-from pymc_private.models.terms import Terms
+from pymc_private.certificates.log_concave import concavity
+from pymc_private.certificates.linear_predictors__kinks import NotConcave
+from pymc_private.certificates.terms import Terms
 
 N = 12
 

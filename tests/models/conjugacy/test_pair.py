@@ -13,8 +13,8 @@ import pytest
 from scipy import integrate, stats
 
 import pymc_private as pmp
-from pymc_private.models.conjugacy.pair import conjugate_pair
-from pymc_private.models.conjugacy.posterior import recognize
+from pymc_private.certificates.conjugate__pair import conjugate_pair
+from pymc_private.certificates.conjugate__posterior import recognize
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.statistics import cdf_envelope, epsilon_lower_bound
 

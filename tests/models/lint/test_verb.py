@@ -10,7 +10,7 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.report.demo import fair_model
+from pymc_private.demo import fair_model
 from tests.models.zoo import BY_NAME, N
 
 RNG = np.random.default_rng(20)

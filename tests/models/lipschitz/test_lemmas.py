@@ -10,8 +10,8 @@ import pytest
 from scipy import special
 
 import pymc_private as pmp
-from pymc_private.models.lipschitz.families import recognize
-from pymc_private.models.lipschitz.stochastic import lipschitz_tail, proved_tail
+from pymc_private.certificates.lipschitz.lemmas import recognize
+from pymc_private.certificates.lipschitz.tail import lipschitz_tail, proved_tail
 from pymc_private.privacy import bayes_net_row_eps, beta_bernoulli_C, beta_binomial_c
 
 N, RATE = 4, 2.0
@@ -348,5 +348,5 @@ def test_a_formula_below_the_graph_is_not_believed(private, monkeypatch):
     found = recognize(private())
     assert proved_tail(private()) is not None
     wrong = replace(found, ell=lambda points: 0.5 * found.ell(points))
-    monkeypatch.setattr("pymc_private.models.lipschitz.stochastic.recognize", lambda private: wrong)
+    monkeypatch.setattr("pymc_private.certificates.lipschitz.tail.recognize", lambda private: wrong)
     assert proved_tail(private()) is None

@@ -12,9 +12,9 @@ import pytest
 from scipy import special, stats
 
 import pymc_private as pmp
-from pymc_private.models.lipschitz.families import recognize
-from pymc_private.models.lipschitz.stochastic import lipschitz_tail
-from pymc_private.models.temper import temper
+from pymc_private.certificates.lipschitz.lemmas import recognize
+from pymc_private.certificates.lipschitz.tail import lipschitz_tail
+from pymc_private.certificates.restrict__temper import temper
 from tests.statistics import proportion
 
 N = 6

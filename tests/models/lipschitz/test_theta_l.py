@@ -15,9 +15,9 @@ from scipy import stats
 
 import pymc_private as pmp
 from pymc_private.models.fingerprint import model_fingerprint
-from pymc_private.models.lipschitz.edge import points_of
-from pymc_private.models.lipschitz.variation import variation
-from pymc_private.models.prior_draws import prior_mass
+from pymc_private.certificates.lipschitz.region__edge import points_of
+from pymc_private.certificates.lipschitz.variation import variation
+from pymc_private.models.prior__prior_draws import prior_mass
 from tests.models.brute_force import natural_logp, own_logp, random_points, stripped
 from tests.models.zoo import BY_NAME
 from tests.statistics import cdf_envelope

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from flint import ctx
 
-from pymc_private.samplers.curves import Exponential, Logistic, Quadratic
+from pymc_private.samplers.proximal_likelihoods import Exponential, Logistic, Quadratic
 from pymc_private.samplers.proximal import Structure
 from pymc_private.samplers.randomness import SeededRandomness
-from pymc_private.samplers.strict.kernel import State, StrictKernel
-from pymc_private.samplers.strict.records import Records
-from pymc_private.samplers.strict.running import StrictExponential, StrictLogistic, StrictQuadratic
+from pymc_private.samplers.verified.kernel import State, StrictKernel
+from pymc_private.samplers.verified.arithmetic__records import Records
+from pymc_private.samplers.verified.arithmetic import StrictExponential, StrictLogistic, StrictQuadratic
 
 BITS = 200
 KINDS = {

@@ -13,9 +13,9 @@ from pymc_private.errors import Unsupported
 from pymc_private.privacy import proximal_steps
 from pymc_private.samplers.proximal import Schedule
 from pymc_private.samplers.randomness import SeededRandomness, round_open
-from pymc_private.samplers.strict.chains import sample_strict
-from pymc_private.samplers.strict.kernel import Points, State, StrictKernel
-from pymc_private.samplers.strict.price import FAR, LARGEST, SHARE, check_walls, rounding
+from pymc_private.samplers.verified.kernel__chains import sample_strict
+from pymc_private.samplers.verified.kernel import Points, State, StrictKernel
+from pymc_private.samplers.verified.admission__price import FAR, LARGEST, SHARE, check_walls, rounding
 from tests.samplers.strict.problems import KINDS, WALLS, posterior
 from tests.statistics import cdf_envelope
 

@@ -11,14 +11,14 @@ import pytest
 from scipy.stats import norm
 
 import pymc_private as pmp
-from pymc_private.models.terms import REAL, STRICT
+from pymc_private.certificates.terms import REAL, STRICT
 from pymc_private.samplers import choose as choosing
-from pymc_private.samplers.linear import concave
-from pymc_private.samplers.linear_data import make_structure
+from pymc_private.samplers.proximal_target__linear import concave
+from pymc_private.samplers.proximal_target__linear_data import make_structure
 from pymc_private.samplers.randomness import SeededRandomness
-from pymc_private.samplers.strict.copies import is_copied
-from pymc_private.samplers.strict.fit import form_of, make_records
-from pymc_private.samplers.strict.running import StrictExponential, StrictLogistic, StrictQuadratic
+from pymc_private.samplers.verified.admission__copies import is_copied
+from pymc_private.samplers.verified.admission import form_of, make_records
+from pymc_private.samplers.verified.arithmetic import StrictExponential, StrictLogistic, StrictQuadratic
 from tests.statistics import cdf_envelope
 
 N = 14

@@ -7,8 +7,8 @@ import pytest
 from flint import ctx
 
 from pymc_private.samplers.randomness import SeededRandomness, round_open
-from pymc_private.samplers.strict.kernel import Points, State, StrictKernel, start
-from pymc_private.samplers.strict.noise import Floats
+from pymc_private.samplers.verified.kernel import Points, State, StrictKernel, start
+from pymc_private.samplers.verified.arithmetic__noise import Floats
 from tests.samplers.strict.problems import KINDS, SHAPES, WALLS, posterior, ratios
 
 OMEGA = 1e-12

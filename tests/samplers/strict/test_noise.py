@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pymc_private.samplers.randomness import SeededRandomness
-from pymc_private.samplers.strict import noise
-from pymc_private.samplers.strict.noise import Lazy, log_uniforms, normals, truncated
+from pymc_private.samplers.verified import arithmetic__noise
+from pymc_private.samplers.verified.arithmetic__noise import Lazy, log_uniforms, normals, truncated
 
 RNG = np.random.default_rng(1)
 PLAIN = RNG.integers(0, 2**64, 300, dtype=np.uint64)
@@ -45,17 +45,17 @@ def test_normal_numbers_are_within_their_bounds():
 
 def _single(words):
     found = normals(words)
-    return noise.Floats(found.value.astype(np.float32).astype(float), found.error)
+    return arithmetic__noise.Floats(found.value.astype(np.float32).astype(float), found.error)
 
 
 def _tighter(words):
     found = normals(words)
-    return noise.Floats(found.value, found.error / 100.0)
+    return arithmetic__noise.Floats(found.value, found.error / 100.0)
 
 
 def _without_cells(words):
     found = normals(words)
-    return noise.Floats(found.value, noise.NORMAL * (1.0 + np.abs(found.value)))
+    return arithmetic__noise.Floats(found.value, arithmetic__noise.NORMAL * (1.0 + np.abs(found.value)))
 
 
 @pytest.mark.parametrize("fault", [_single, _tighter, _without_cells])
@@ -108,16 +108,16 @@ def test_far_tails_keep_their_digits(monkeypatch):
     def worst():
         found = 0.0
         for log_mass in -np.exp(np.linspace(-0.3, 17, 60)):
-            z = float(noise._quantile(np.array([log_mass]))[0])
+            z = float(arithmetic__noise._quantile(np.array([log_mass]))[0])
             with ctx.workprec(400):
                 mass = (-arb(z) / arb(2).sqrt()).erfc() / 2
                 off = mass.log() - arb(float(log_mass))
-            allowed = 2 * noise.FUNCTION * (1 - log_mass) / max(-z, noise.HAZARD)
-            found = max(found, abs(float(off)) / max(-z, 1.0) / (allowed + noise.NORMAL * (1 - z)))
+            allowed = 2 * arithmetic__noise.FUNCTION * (1 - log_mass) / max(-z, arithmetic__noise.HAZARD)
+            found = max(found, abs(float(off)) / max(-z, 1.0) / (allowed + arithmetic__noise.NORMAL * (1 - z)))
         return found
 
     assert worst() < 0.5
-    monkeypatch.setattr(noise, "DEEP", -np.inf)
+    monkeypatch.setattr(arithmetic__noise, "DEEP", -np.inf)
     assert worst() > 1.0
 
 

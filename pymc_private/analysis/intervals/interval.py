@@ -1,0 +1,180 @@
+"""Interval: the values a graph node may take, and the few maps every rule is made of.
+
+An end is a bound of a real value. Both ends NaN is the top element: anything, NaN included. So NaN
+needs no flag: every NumPy function passes it on, and `Interval.is_finite` is False for it.
+Boolean nodes use (False, True) for "unknown", (True, True) for "certain".
+
+An infinite end is a limit that no value reaches (an unbounded parameter, an overflow), unless
+`poles` says that it may be a value (log 0, the constant -inf). Only then can inf - inf happen.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from dataclasses import dataclass, replace
+from pymc_private.analysis.intervals.functions__functions import Function
+from pymc_private.analysis.intervals.functions import Array, is_symbolic, library, product_ends
+
+@dataclass(frozen=True, eq=False)
+class Ellipsoid:
+    """Each row r along the last axis obeys ||(r - center) / scale||_2 <= radius."""
+
+    center: Array
+    scale: Array
+    radius: float
+
+
+@dataclass(frozen=True, eq=False)
+class SimplexRows:
+    """Each row along the last axis is non-negative and sums to `total`, give or take `slack`."""
+
+    total: float = 1.0
+    slack: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class ZeroSumRows:
+    """Each row along the last axis sums to zero. Searches heed it; no bound rests on it."""
+
+    total: float = 0.0
+
+
+Fact = Ellipsoid | SimplexRows | ZeroSumRows
+"""What may be known of rows besides their ends."""
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """Ends of the values of one graph node, elementwise.
+
+    Parameters
+    ----------
+    lower, upper : array or PyTensor variable, shape of the node
+        Rounded outward. NaN in both means that nothing is known, not even that a number comes out.
+    within : Fact or None
+        What else is known of each row along the last axis.
+    poles : bool
+        Whether an infinite end may be a value.
+    """
+
+    lower: Array
+    upper: Array
+    within: Fact | None = None
+    poles: bool = False
+
+    @classmethod
+    def point(cls, value: Array) -> Interval:
+        """The interval that holds one value (per element)."""
+        # Slices and None are indexes, not numbers: they pass as they are.
+        plain = is_symbolic(value) or value is None or isinstance(value, slice)
+        array = value if plain else np.asarray(value)
+        return cls(array, array)
+
+    @classmethod
+    def everything(cls, shape: tuple[int, ...] = ()) -> Interval:
+        """Anything at all: the answer of an Op without a rule."""
+        # Two arrays: one and the same would be the point NaN.
+        return cls(np.full(shape, np.nan), np.full(shape, np.nan))
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether an end is a PyTensor variable."""
+        return is_symbolic(self.lower, self.upper)
+
+    @property
+    def is_point(self) -> bool:
+        """Whether both ends are the very same array (so that exact Ops may be applied)."""
+        return self.lower is self.upper
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether every end is a finite number."""
+        return bool(np.isfinite(self.lower).all() and np.isfinite(self.upper).all())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the node."""
+        return np.shape(self.lower)
+
+    def forget(self) -> Interval:
+        """The same ends without the knowledge about rows."""
+        return replace(self, within=None) if self.within is not None else self
+
+    def as_float(self) -> Interval:
+        """The same interval with double ends; an integer that no double holds moves outward."""
+        if _is_double(self.lower) and _is_double(self.upper):
+            return self
+        lower, upper = _double(self.lower, -np.inf), _double(self.upper, np.inf)
+        exact = self.is_point and (self.is_symbolic or np.array_equal(lower, upper, equal_nan=True))
+        return replace(self, lower=lower, upper=lower if exact else upper)
+
+    # ---- the maps -------------------------------------------------------------------------
+    def increasing(self, f: Function) -> Interval:
+        """The image under a non-decreasing f: [f(lower), f(upper)]."""
+        return Interval(f.down(self.lower), f.up(self.upper))
+
+    def decreasing(self, f: Function) -> Interval:
+        """The image under a non-increasing f: [f(upper), f(lower)]."""
+        return Interval(f.down(self.upper), f.up(self.lower))
+
+    def valley(self, f: Function, bottom: float) -> Interval:
+        """The image under f that falls to its minimum at `bottom` and rises after it."""
+        xp = library(self.lower, self.upper)
+        nearest = xp.minimum(xp.maximum(self.lower, bottom), self.upper)
+        return Interval(f.down(nearest), xp.maximum(f.up(self.lower), f.up(self.upper)))
+
+    def hull(self, other: Interval) -> Interval:
+        """The least interval that holds both."""
+        xp = library(self.lower, self.upper, other.lower, other.upper)
+        return Interval(xp.minimum(self.lower, other.lower), xp.maximum(self.upper, other.upper))
+
+    def intersect(self, other: Interval) -> Interval:
+        """The values that both allow, where both are known to hold the truth."""
+        xp = library(self.lower, self.upper, other.lower, other.upper)
+        return Interval(xp.maximum(self.lower, other.lower), xp.minimum(self.upper, other.upper))
+
+    def magnitude(self) -> Array:
+        """The greatest absolute value."""
+        xp = library(self.lower, self.upper)
+        return xp.maximum(abs(self.lower), abs(self.upper))
+
+    def times(self, other: Interval) -> Interval:
+        """The product: least and greatest of the four corner products."""
+        firsts = (self.lower,) if self.is_point else (self.lower, self.upper)
+        seconds = (other.lower,) if other.is_point else (other.lower, other.upper)
+        return Interval(*product_ends(firsts, seconds))
+
+    def where(self, keep: Array) -> Interval:
+        """The interval where `keep` holds; everything elsewhere."""
+        xp = library(self.lower, self.upper, keep)
+        return Interval(xp.where(keep, self.lower, np.nan), xp.where(keep, self.upper, np.nan))
+
+
+_DOUBLE = np.dtype("float64")
+
+
+def _is_double(end: Array) -> bool:
+    """Whether an end is of doubles already: most are, and one look shows it."""
+    dtype = getattr(end, "dtype", "float64")
+    return dtype is _DOUBLE or dtype == "float64"
+
+
+def _double(end: Array, outward: float) -> Array:
+    """An end in double precision; 64-bit integers beyond 2**53 are rounded outward."""
+    value = end.astype("float64")
+    if is_symbolic(end) or end.dtype.kind not in "iu" or end.dtype.itemsize < 8:
+        return value
+    return np.where(abs(value) < 2.0**53, value, np.nextafter(value, outward))
+
+
+def corners(f: Function, *intervals: Interval) -> Interval:
+    """The image under f that is monotone in each argument, whichever way: extremes at corners."""
+    xp = library(*(end for i in intervals for end in (i.lower, i.upper)))
+    ends: list[tuple[Array, ...]] = [()]
+    for interval in intervals:
+        choices = (interval.lower,) if interval.is_point else (interval.lower, interval.upper)
+        ends = [(*chosen, choice) for chosen in ends for choice in choices]
+    lower, upper = f.down(*ends[0]), f.up(*ends[0])
+    for corner in ends[1:]:
+        lower, upper = xp.minimum(lower, f.down(*corner)), xp.maximum(upper, f.up(*corner))
+    return Interval(lower, upper)

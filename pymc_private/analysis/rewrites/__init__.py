@@ -1,0 +1,1 @@
+"""Rewrites of log-probability graphs into forms whose bounds are tight."""

@@ -1,0 +1,218 @@
+"""The form of a graph that intervals read best: the same function, with correlated terms joined."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytensor.scalar.basic as ps
+import pytensor.scalar.math as psm
+import pytensor.tensor as pt
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+from pytensor.compile import optdb
+from pytensor.compile.builders import OpFromGraph
+from pytensor.graph.basic import Apply, Constant, Variable, clone
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.basic import GraphRewriter, node_rewriter
+from pytensor.graph.rewriting.db import RewriteDatabaseQuery
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import Sum
+from pymc_private.analysis.rewrites import probabilities, probabilities__cumulative
+from pymc_private.analysis.rewrites.small_matrices__cells import is_zero
+from pymc_private.analysis.rewrites.canonical__exponentials import log_of_exponentials
+from pymc_private.analysis.intervals import has_rule
+from pymc_private.analysis.intervals.ops__logsumexp import log_sum_exp
+from pymc_private.analysis.traversal import scalar_op
+from pymc_private.analysis.traversal__own_names import own_name
+from pymc_private.analysis.traversal__rebuild import rebuild
+from pymc_private.analysis.traversal__rewriting import walk_where_needed
+
+def simplify(outputs: Sequence[Variable]) -> list[Variable]:
+    """Canonicalize, stabilize, and join what PyTensor leaves apart.
+
+    Parameters
+    ----------
+    outputs : sequence of Variable
+        Left untouched.
+
+    Returns
+    -------
+    list of Variable
+        Graphs of the same functions (real arithmetic).
+    """
+    # Nodes are copied, leaves are not: callers find their inputs again.
+    _, copies = clone(
+        [v for v in ancestors(list(outputs)) if v.owner is None], outputs, False, False
+    )
+    exact = FunctionGraph(outputs=list(copies), clone=False)
+    first = (_unfolded, _log_of_sum, log_of_exponentials)
+    for join in (*first, *probabilities.RAW, *probabilities__cumulative.RAW, _numbers_as_floats, _zero_over):
+        walk_where_needed(join, exact)
+    whole = list(exact.outputs)
+    graph = FunctionGraph(outputs=whole, clone=False)
+    _pytensors_own().rewrite(graph)
+    while walk_where_needed(_zero_over, graph):
+        _pytensors_own().rewrite(graph)
+    for join in (
+        _log_of_complement,
+        _complement_of_complement,
+        log_of_exponentials,
+        *probabilities.CANONICAL,
+    ):
+        walk_where_needed(join, graph)
+    return list(graph.outputs)
+
+
+@cache
+def _pytensors_own() -> GraphRewriter:
+    """PyTensor's canonical and stable forms: making the list takes as long as using it.
+
+    `_zero_over` stands for its 0 / x = 0, which in PyTensor 2 is written with the shape of the
+    quotient itself, is read as one more quotient, and so never ends.
+    """
+    forms = RewriteDatabaseQuery(include=("canonicalize", "stabilize"), exclude=("local_zero_div",))
+    return optdb.query(forms)
+
+
+@node_rewriter([Elemwise])
+def _zero_over(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """0 / x = 0, by the shape of x."""
+    if not isinstance(node.op.scalar_op, ps.TrueDiv | ps.IntDiv) or not is_zero(node.inputs[0]):
+        return None
+    zero = pt.cast(node.inputs[0], node.outputs[0].type.dtype)
+    return [pt.second(node.inputs[1], zero)]
+
+
+@node_rewriter([OpFromGraph])
+def _unfolded(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """The graph inside one of PyTensor's own Ops that is made of others and has no rule."""
+    is_own = type(node.op).__module__.startswith("pytensor.tensor")
+    if not is_own or has_rule(node) or own_name(node.op) == "LogAddExp":
+        return None
+    inside = node.op.fgraph
+    return rebuild(inside.outputs, dict(zip(inside.inputs, node.inputs, strict=True)))
+
+
+@node_rewriter(None)
+def _log_of_sum(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """log sum e^x as one composite: an Op of PyTensor 3, three Ops of PyTensor 2."""
+    if own_name(node.op) == "LogSumExp" and hasattr(node.op, "axis"):
+        return _composite(node.inputs[0], node.op.axis, [], node.outputs[0])
+    if not (isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, ps.Log)):
+        return None
+    total, moves = node.inputs[0].owner, []
+    while total is not None and isinstance(total.op, DimShuffle):
+        moves.append(total.op)
+        total = total.inputs[0].owner
+    terms = total.inputs[0].owner if total is not None and isinstance(total.op, Sum) else None
+    if terms is None or not isinstance(getattr(terms.op, "scalar_op", None), ps.Exp):
+        return None
+    return _composite(terms.inputs[0], total.op.axis, moves, node.outputs[0])
+
+
+def _composite(
+    x: Variable, axis: Any, moves: Sequence[DimShuffle], out: Variable
+) -> list[Variable] | None:
+    """The composite over `axis`, moved as the sum was."""
+    if out.type.dtype != x.type.dtype:
+        return None
+    axes = range(x.type.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    joined = log_sum_exp(x, tuple(sorted(k % x.type.ndim for k in axes)))
+    for move in reversed(moves):
+        joined = move(joined)
+    return [joined]
+
+
+@node_rewriter([Elemwise])
+def _numbers_as_floats(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """x * b of a float and a Boolean or small integer: cast b, which changes nothing by itself.
+
+    PyTensor's canonical form turns 2 (1 - b) into 2 - (b + b) and adds Booleans as Booleans, where
+    true + true is true, and small integers until they wrap around.
+    """
+    out = node.outputs[0]
+    arithmetic = isinstance(node.op.scalar_op, ps.Add | ps.Mul | ps.Sub | ps.TrueDiv)
+    if not arithmetic or not out.dtype.startswith("float"):
+        return None
+    inputs = [_as_float(v, out.dtype) for v in node.inputs]
+    if inputs == node.inputs:
+        return None
+    return [node.op(*inputs)]
+
+
+def _as_float(variable: Variable, dtype: str) -> Variable:
+    # 64 signed bits hold every sum that a rewrite makes; a cast would hide terms it could join.
+    narrow = not variable.type.dtype.startswith(("float", "complex", "int64"))
+    return pt.cast(variable, dtype) if narrow and not _is_literal(variable) else variable
+
+
+def _is_literal(variable: Variable) -> bool:
+    """Whether this is a whole number written into the code, whatever axes it was given."""
+    while variable.owner is not None and isinstance(variable.owner.op, DimShuffle):
+        variable = variable.owner.inputs[0]
+    if variable.owner is not None:
+        return all(map(_is_literal, variable.owner.inputs)) and variable.type.ndim == 0
+    return (
+        isinstance(variable, Constant)
+        and np.size(variable.data) == 1
+        and variable.type.dtype != "bool"
+    )
+
+
+@node_rewriter([Elemwise])
+def _log_of_complement(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """log(1 - sigmoid(z)) = -softplus(z) and log(1 - (1 - e^z)) = z.
+
+    PyTensor 2 misses both once -p is written -1 * p.
+    """
+    if not isinstance(node.op.scalar_op, ps.Log1p):
+        return None
+    argument, joined = _negated_sigmoid(node.inputs[0]), _twice_complement(node.inputs[0])
+    if argument is not None:
+        joined = -pt.softplus(argument)
+    if joined is None or joined.type.broadcastable != node.outputs[0].type.broadcastable:
+        return None
+    return [joined] if joined.type.dtype == node.outputs[0].type.dtype else None
+
+
+@node_rewriter([Elemwise])
+def _complement_of_complement(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """log(1 - e^log(1 - e^x)) = x."""
+    outer, inner = node.op.scalar_op, node.inputs[0]
+    if not (isinstance(outer, psm.Log1mexp) and isinstance(scalar_op(inner), psm.Log1mexp)):
+        return None
+    x = inner.owner.inputs[0]
+    return [x] if x.type.dtype == node.outputs[0].type.dtype else None
+
+
+def _twice_complement(variable: Variable) -> Variable | None:
+    """The exponent z if `variable` is -(1 - e^z)."""
+    inner = _negated(variable)
+    if inner is None or not isinstance(scalar_op(inner), ps.Sub):
+        return None
+    one, power = inner.owner.inputs
+    plain = isinstance(one, Constant) and np.size(one.data) == 1 and one.data.item() == 1
+    return power.owner.inputs[0] if plain and isinstance(scalar_op(power), ps.Exp) else None
+
+
+def _negated_sigmoid(variable: Variable) -> Variable | None:
+    """The argument z if `variable` is -sigmoid(z)."""
+    inner = _negated(variable)
+    if inner is None or inner.owner is None or not isinstance(inner.owner.op, Elemwise):
+        return None
+    return inner.owner.inputs[0] if isinstance(inner.owner.op.scalar_op, psm.Sigmoid) else None
+
+
+def _negated(variable: Variable) -> Variable | None:
+    """The variable v if `variable` is -v."""
+    node = variable.owner
+    if node is None or not isinstance(node.op, Elemwise):
+        return None
+    if isinstance(node.op.scalar_op, ps.Neg):
+        return node.inputs[0]
+    if isinstance(node.op.scalar_op, ps.Mul) and len(node.inputs) == 2:
+        for factor, other in (node.inputs, node.inputs[::-1]):
+            if isinstance(factor, Constant) and factor.data.size == 1 and factor.data.item() == -1:
+                return other
+    return None

@@ -1,0 +1,249 @@
+"""Slices moved towards the leaves of a graph: (a + b)[1:] is a[1:] + b[1:].
+
+What is moved is proved to be the same function elsewhere: see `analysis.rewrites.slicing__joints`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytensor.tensor as pt
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.basic import Alloc, Join, MakeVector
+from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
+from pytensor.tensor.math import All
+from pytensor.tensor.shape import SpecifyShape
+from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
+from pymc_private.analysis.rewrites.algebra import joined
+from pymc_private.analysis.intervals.arrays import TAKE
+from pymc_private.analysis.traversal import joined_along
+from pymc_private.analysis.record_dependence import CONJOINING, Concrete
+
+Ranges = tuple[tuple[int, int], ...]
+"""First and past-last position along each axis."""
+
+
+class NoSlice(Exception):
+    """Part of a graph cannot be read slice by slice."""
+
+
+@dataclass
+class Slicer:
+    """Moves slices inwards.
+
+    Parameters
+    ----------
+    concrete : Concrete
+        For shapes.
+    reads : callable, optional
+        Whether a variable reads a record. Given where all rows are visited, block by block: then a
+        condition on all rows is asked of each block's own. Else conditions stay as they are.
+    moved : list of (Variable, Ranges, Variable)
+        What was claimed: that a slice of the first variable is the second.
+    """
+
+    concrete: Concrete
+    reads: Callable[[Variable], bool] | None = None
+    moved: list[tuple[Variable, Ranges, Variable]] = field(default_factory=list)
+
+    def sliced(self, variable: Variable, ranges: Ranges) -> Variable:
+        """A slice of a variable, and a note of the claim."""
+        found = self._inner(variable, ranges)
+        self.moved.append((variable, ranges, found))
+        return found
+
+    def _inner(self, v: Variable, ranges: Ranges) -> Variable:
+        shape, node = self.concrete.shape(v), v.owner
+        if ranges == whole(shape) and not (node is not None and self._has_conditions(v)):
+            return v
+        if isinstance(v, Constant):
+            return pt.constant(np.asarray(v.data)[slices_of(ranges)])
+        found = None
+        if node is not None and len(node.outputs) == 1:
+            found = self._of_node(node, ranges, shape)
+        return v[slices_of(ranges)] if found is None else found
+
+    def _has_conditions(self, v: Variable) -> bool:
+        """Whether conditions on records stand above a variable."""
+        return self.reads is not None and any(
+            a.owner is not None and isinstance(a.owner.op, CheckAndRaise) for a in ancestors([v])
+        )
+
+    def _of_node(self, node: Apply, ranges: Ranges, shape: tuple[int, ...]) -> Variable | None:
+        op = node.op
+        if isinstance(op, Elemwise):
+            return op(*(self._inner(v, self._within(v, ranges, shape)) for v in node.inputs))
+        if isinstance(op, DimShuffle):
+            order = list(op.new_order)
+            axes = range(node.inputs[0].type.ndim)
+            inner = tuple(ranges[order.index(k)] if k in order else (0, 1) for k in axes)
+            return op(self._inner(node.inputs[0], inner))
+        if isinstance(op, Join):
+            return self._of_join(node, ranges)
+        if isinstance(op, Subtensor):
+            return self.of_slice(node, ranges)
+        if isinstance(op, CheckAndRaise):
+            value = self._inner(node.inputs[0], ranges)
+            return op(value, *(self._condition(c, ranges, shape) for c in node.inputs[1:]))
+        if isinstance(op, SpecifyShape):
+            return self._inner(node.inputs[0], ranges)
+        if isinstance(op, IncSubtensor):
+            return self._of_put(node, ranges)
+        if isinstance(op, tuple(TAKE)):
+            return self._of_take(node, ranges, shape)
+        if isinstance(op, CAReduce) and op.axis is not None:
+            return self._of_reduction(node, ranges)
+        if isinstance(op, Alloc) and node.inputs[0].type.ndim == 0:
+            return pt.alloc(node.inputs[0], *(b - a for a, b in ranges))
+        return None
+
+    def _within(self, v: Variable, ranges: Ranges, shape: tuple[int, ...]) -> Ranges:
+        """The part of an argument of an elementwise function, which may be stretched."""
+        own = self.concrete.shape(v)
+        return tuple(
+            (0, 1) if mine == 1 and size != 1 else part
+            for mine, size, part in zip(own, shape, ranges, strict=True)
+        )
+
+    def _of_join(self, node: Apply, ranges: Ranges) -> Variable | None:
+        axis = join_axis(node)
+        if axis is None:
+            return None
+        start, stop = ranges[axis]
+        pieces, place = [], 0
+        for part in joined(node):
+            size = self.concrete.shape(part)[axis]
+            first, last = max(start - place, 0), min(stop - place, size)
+            if first < last:
+                own = (*ranges[:axis], (first, last), *ranges[axis + 1 :])
+                pieces.append(pt.cast(self._inner(part, own), node.outputs[0].dtype))
+            place += size
+        return pieces[0] if len(pieces) == 1 else pt.concatenate(pieces, axis=axis)
+
+    def of_slice(self, node: Apply, ranges: Ranges, *, merge: bool = True) -> Variable | None:
+        """A slice of a slice, or of one position; to `merge` is to move it to a leaf as well."""
+        places, base = self.places(node, 1), node.inputs[0]
+        if places is None:
+            return None
+        inner, kept, left = [], [], list(ranges)
+        for start, _, is_slice in places:
+            first, last = left.pop(0) if is_slice else (0, 1)
+            inner.append((start + first, start + last))
+            kept.append(slice(None) if is_slice else 0)
+        outer, shape = self._outer(), self.concrete.shape(base)
+        if merge:
+            found = outer._inner(base, tuple(inner))
+        elif base.owner is None or len(base.owner.outputs) > 1:
+            return None
+        else:
+            found = outer._of_node(base.owner, tuple(inner), shape)
+        return found if found is None or all(k != 0 for k in kept) else found[tuple(kept)]
+
+    def places(self, node: Apply, first: int) -> list[tuple[int, int, bool]] | None:
+        """Ends on each axis, and whether it is a slice; None where it is not that simple.
+
+        The index inputs of the node begin with `first`.
+        """
+        inputs = node.inputs[first:]
+        if not all(isinstance(v, Constant) or self.concrete.is_fixed(v) for v in inputs):
+            return None
+        shape = self.concrete.shape(node.inputs[0])
+        index = list(indices_from_subtensor(inputs, node.op.idx_list))
+        index += [slice(None)] * (len(shape) - len(index))
+        found = []
+        for size, at in zip(shape, index, strict=True):
+            if isinstance(at, slice):
+                ends = (self._number(end) for end in (at.start, at.stop, at.step))
+                start, stop, step = slice(*ends).indices(size)
+                if step != 1 or stop <= start:
+                    return None
+                found.append((start, stop, True))
+            else:
+                place = self._number(at) or 0
+                found.append((place % size, place % size + 1, False))
+        return found
+
+    def _number(self, end: Any) -> int | None:
+        if end is None or isinstance(end, int):
+            return end
+        return int(end.data if isinstance(end, Constant) else self.concrete(end))
+
+    def _of_put(self, node: Apply, ranges: Ranges) -> Variable | None:
+        """Rows of what was put in, or of what it was put into."""
+        base, value = node.inputs[:2]
+        if not node.op.set_instead_of_inc or value.type.ndim != base.type.ndim:
+            return None
+        places, shape = self.places(node, 2), self.concrete.shape(base)
+        if places is None or tuple((a, b) for a, b, _ in places[1:]) != whole(shape[1:]):
+            return None
+        (start, stop, _), (first, last) = places[0], ranges[0]
+        if last <= start or first >= stop:
+            return self._outer()._inner(base, ranges)
+        if start <= first and last <= stop and self.concrete.shape(value)[0] == stop - start:
+            return self._inner(value, ((first - start, last - start), *ranges[1:]))
+        return None
+
+    def _outer(self) -> Slicer:
+        """For what is not visited as a whole: conditions stay as they are."""
+        return self if self.reads is None else Slicer(self.concrete)
+
+    def _of_take(self, node: Apply, ranges: Ranges, shape: tuple[int, ...]) -> Variable | None:
+        """x[i, j] by index arrays alone: rows of the arrays."""
+        x, *indexes = node.inputs
+        plain = all(getattr(v.type, "ndim", 0) > 0 and v.type.dtype != "bool" for v in indexes)
+        sizes = {self.concrete.shape(v) for v in indexes} if plain else set()
+        if len(sizes) != 1:
+            return None
+        ndim = len(sizes.pop())
+        rest = shape[ndim:]
+        if ranges[ndim:] != whole(rest) or len(rest) != x.type.ndim - len(indexes):
+            return None
+        return x[tuple(self._inner(v, ranges[:ndim]) for v in indexes)]
+
+    def _of_reduction(self, node: Apply, ranges: Ranges) -> Variable | None:
+        inner, left = [], list(ranges)
+        for axis, size in enumerate(self.concrete.shape(node.inputs[0])):
+            inner.append((0, size) if axis in node.op.axis else left.pop(0))
+        return node.op(self._inner(node.inputs[0], tuple(inner)))
+
+    def _condition(self, c: Variable, ranges: Ranges, shape: tuple[int, ...]) -> Variable:
+        """A condition on all rows, asked of the rows of one block."""
+        if self.reads is None or not self.reads(c):
+            return c
+        node = c.owner
+        if node is None:
+            raise NoSlice
+        if isinstance(node.op, All) and not c.type.ndim:
+            inner = node.inputs[0]
+            sizes = self.concrete.shape(inner)
+            if len(sizes) == len(shape) and all(
+                mine in (1, size) for mine, size in zip(sizes, shape, strict=True)
+            ):
+                return node.op(self.sliced(inner, self._within(inner, ranges, shape)))
+            if inner.owner is not None and isinstance(inner.owner.op, MakeVector):
+                return node.op(self._condition(inner, ranges, shape))
+        elif isinstance(node.op, (*CONJOINING, Elemwise)) and all(
+            v.type.ndim == 0 for v in node.inputs
+        ):
+            return node.op(*(self._condition(v, ranges, shape) for v in node.inputs))
+        raise NoSlice
+
+
+def join_axis(node: Apply) -> int | None:
+    """The axis along which arrays are joined, if it is a constant."""
+    ndim = node.outputs[0].type.ndim
+    return next((k for k in range(ndim) if joined_along(node.outputs[0], k) is not None), None)
+
+
+def whole(shape: tuple[int, ...]) -> Ranges:
+    """All of an array."""
+    return tuple((0, size) for size in shape)
+
+
+def slices_of(ranges: Ranges) -> tuple[slice, ...]:
+    """As NumPy takes them."""
+    return tuple(slice(a, b) for a, b in ranges)

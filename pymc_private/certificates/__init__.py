@@ -1,0 +1,1 @@
+"""Certificates: proved bounds on how much one record can change a log-likelihood."""

@@ -1,0 +1,259 @@
+"""Theta_L: the parameters at which one record changes the log-likelihood by at most L nats."""
+
+from __future__ import annotations
+
+import math
+import numpy as np
+import pytensor.tensor as pt
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from numbers import Real
+from typing import Any
+from pytensor.graph.basic import Variable
+from pymc_private.analysis import Interval as Bounds
+from pymc_private.errors import DomainError
+from pymc_private.certificates.lipschitz.region__candidates import candidates, drawn_or_none
+from pymc_private.certificates.lipschitz.variation import Variation, variation
+from pymc_private.models.prior__prior_draws import mass_of
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.distributions import BOXABLE, transform_name
+
+MARGIN = 2.0**-26
+"""Share of L given up, so that ell evaluated in floats is never too low."""
+SLABS, FINEST = 80, 1e-7
+"""Most slabs tried at each side of the box around Theta_L, and the thinnest, as a share."""
+PASSES = 3
+"""Times that the box around Theta_L is tightened."""
+RAYS = 48
+"""Rays along which the edge of the set is looked for."""
+FAR, FARTHEST = 64.0, 1e100
+"""An infinite end is looked for up to 2**FAR from the start; nothing beyond FARTHEST is kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class ThetaL:
+    """A set of parameters, as a graph.
+
+    Parameters
+    ----------
+    limit : float
+        L, in nats per record, at power 1.
+    variation : Variation
+        ell(theta), an upper bound.
+    record : Variable
+        The record's graph it speaks of.
+    prior : Variable
+        The log prior density without the wall around the set.
+    start : dict of str to array
+        A point of the set, from the prior alone.
+    others : dict of str to array, shape (k, ...)
+        Points of the box, towards which a search looks.
+    """
+
+    limit: float
+    variation: Variation
+    record: Variable
+    prior: Variable
+    start: Mapping[str, np.ndarray]
+    others: Mapping[str, np.ndarray]
+
+    @property
+    def inner(self) -> float:
+        """The limit that ell is held to: a hair below L, for evaluation in floats."""
+        return self.limit * (1.0 - MARGIN)
+
+    @property
+    def words(self) -> str:
+        """What the set is."""
+        return f"where one record changes the log-likelihood by at most L = {self.limit:.6g} nats"
+
+    def wall(self, inputs: Mapping[str, Variable]) -> Variable:
+        """0 on the set, -inf elsewhere."""
+        return pt.switch(pt.le(self.variation.on(inputs), self.inner), 0.0, -np.inf)
+
+    def range_of(self, record: Variable) -> Fraction | None:
+        """2 L, which bounds R of that record's graph (T24); None for another graph."""
+        return 2 * Fraction(self.limit) if record is self.record else None
+
+
+def restrict(
+    private: PrivateModel, limit: Any, outermost: Mapping[str, tuple[np.ndarray, np.ndarray]]
+) -> PrivateModel:
+    """Restrict the joint prior to {ell <= L}. Reads no data.
+
+    Parameters
+    ----------
+    private : PrivateModel
+    limit : float
+        L, in nats per record at power 1.
+    outermost : mapping of str to (lower, upper)
+        A box beyond which nothing is kept, chosen from the prior.
+
+    Raises
+    ------
+    DomainError
+        L is no positive number, or no parameters were found with ell <= L.
+    Unsupported
+        ell(theta) is not known as a graph.
+    """
+    bound = checked_limit(limit)
+    if private.theta_l is not None and private.theta_l.limit <= bound:
+        return private
+    ell, inner = variation(private), bound * (1.0 - MARGIN)
+    drawn = drawn_or_none(private)
+    points = candidates(private, drawn, ell)
+    values = ell.at(points)
+    best = int(np.argmin(values))
+    if not values[best] <= inner:
+        raise _empty(bound, float(values[best]), len(values))
+    start = {name: np.array(value[best]) for name, value in points.items()}
+    bare = private.graph.prior if private.theta_l is None else private.theta_l.prior
+    others = {name: value[:RAYS] for name, value in points.items()}
+    theta = ThetaL(bound, ell, private.graph.record, bare, start, others)
+    walled = replace(private.graph, prior=bare + theta.wall(private.graph.parameters))
+    made = replace(private, graph=walled, theta_l=theta)
+    made = made.with_region(_within(made, outermost, start))
+    for _ in range(PASSES):  # a tighter end here lets another there be proved
+        region = _around(made, theta)
+        moved = any(
+            np.any(b.lower > made.box[k].lower) or np.any(b.upper < made.box[k].upper)
+            for k, b in region.items()
+        )
+        made = made.with_region(region)
+        if not moved:
+            break
+    if drawn is not None:
+        made.__dict__["prior_mass"] = mass_of(made, drawn)  # what the property would count anew
+    return made
+
+
+def _empty(bound: float, least: float, count: int) -> DomainError:
+    found = f"L above {least:.4g} nats, the least found at {count} points"
+    return DomainError(
+        "no parameters were found at which one record changes the log-likelihood so little",
+        got=f"L = {bound:g}",
+        allowed=found if math.isfinite(least) else "a likelihood with a finite bound somewhere",
+        do="choose a larger L, a smaller domain, or trim to where the likelihood is flat",
+    )
+
+
+def checked_limit(limit: Any) -> float:
+    """A positive finite number of nats."""
+    real = isinstance(limit, Real | np.number) and not isinstance(limit, bool | np.bool_)
+    if not real or not (math.isfinite(limit) and limit > 0):
+        raise DomainError(
+            "lipschitz= is how much one record may change the log-likelihood",
+            got=repr(limit),
+            allowed="a positive number of nats; the range is then at most twice that",
+        )
+    return float(limit)
+
+
+def _around(private: PrivateModel, theta: ThetaL) -> dict[str, Bounds]:
+    """A box around the set: slabs in which intervals prove ell > L are cut off.
+
+    All sides move inward at once, slab by slab. A slab is cut where the graph of ell is proved to
+    exceed the limit on it, whatever the other parameters are within their box. (Any box that
+    is chosen without the data is a sound region: this one leaves out nothing of the set but what
+    lies beyond `FARTHEST`.)
+    """
+    box, start = private.box, theta.start
+    sides = [
+        (name, index, sign)
+        for name in theta.variation.parameters
+        if _may_be_cut(private, name)
+        for index in np.ndindex(private.shapes[name])
+        for sign in (-1, 1)
+    ]
+    if not sides:
+        return {}
+    cut, step = np.ones(len(sides)), np.full(len(sides), 0.5)
+    for _ in range(SLABS):
+        share = np.maximum(cut - step, 0.0)
+        slabs = _slabs(box, start, sides, share, cut)
+        outside = theta.variation.within(*slabs)[0] > theta.inner
+        cut, step = np.where(outside, share, cut), np.where(outside, 1.5 * step, step / 2.0)
+        if np.all((step < FINEST) | (cut == 0.0)):
+            break
+    ends = {name: (np.array(box[name].lower), np.array(box[name].upper)) for name, _, _ in sides}
+    for (name, index, sign), share in zip(sides, cut, strict=True):
+        if share < 1.0:
+            low, high = float(box[name].lower[index]), float(box[name].upper[index])
+            at = float(start[name][index])
+            ends[name][sign > 0][index] = _place(at, low, high, sign, float(share))
+    return {name: _closed(box[name], low, high) for name, (low, high) in ends.items()}
+
+
+def _closed(before: Bounds, low: np.ndarray, high: np.ndarray) -> Bounds:
+    """The ends, each finite for every entry of a variable or for none, as transforms want them."""
+    ends = [
+        old if np.isinf(new).any() and not np.isinf(new).all() else new
+        for new, old in ((low, before.lower), (high, before.upper))
+    ]
+    return replace(before, lower=ends[0], upper=ends[1])
+
+
+def _within(
+    private: PrivateModel,
+    outermost: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    start: Mapping[str, np.ndarray],
+) -> dict[str, Bounds]:
+    """The model's box met with another one around the start."""
+    met = {}
+    for name, (low, high) in outermost.items():
+        box = private.box[name]
+        low, high = np.maximum(low, box.lower), np.minimum(high, box.upper)
+        if np.all((low < start[name]) & (start[name] < high)):
+            met[name] = replace(box, lower=low, upper=high)
+    return met
+
+
+def _may_be_cut(private: PrivateModel, name: str) -> bool:
+    """Whether a box may replace the support of a variable."""
+    rv = private.base[name]
+    return transform_name(private.base, rv) in BOXABLE and str(rv.type.dtype).startswith("float")
+
+
+def _place(at: float, low: float, high: float, sign: int, share: float) -> float:
+    """The point a share of the way from a start to an end; an infinite end is 2**FAR away."""
+    end = high if sign > 0 else low
+    if math.isinf(end):
+        return at + sign * math.expm1(share * FAR * math.log(2.0))
+    return at + share * (end - at)
+
+
+def _slabs(
+    box: Mapping[str, Bounds],
+    start: Mapping[str, np.ndarray],
+    sides: list[tuple[str, tuple[int, ...], int]],
+    shares: np.ndarray,
+    cuts: np.ndarray,
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """For each side the part of the box between two shares of the way to its end."""
+    lower, upper = (
+        {
+            name: np.repeat(np.clip(end, -FARTHEST, FARTHEST)[None].astype(float), len(sides), 0)
+            for name, end in ends.items()
+        }
+        for ends in (
+            {name: b.lower for name, b in box.items()},
+            {name: b.upper for name, b in box.items()},
+        )
+    )
+    for k, (name, index, sign) in enumerate(sides):
+        at, far = (
+            _place(
+                float(start[name][index]),
+                float(box[name].lower[index]),
+                float(box[name].upper[index]),
+                sign,
+                float(shares_of[k]),
+            )
+            for shares_of in (shares, cuts)
+        )
+        near_side, far_side = (lower, upper) if sign > 0 else (upper, lower)
+        near_side[name][(k, *index)] = at
+        if cuts[k] < 1.0:
+            far_side[name][(k, *index)] = far
+    return lower, upper

@@ -1,0 +1,246 @@
+"""trim: restrict the joint prior to a region on which the likelihood is bounded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+from pymc_private.analysis import Interval as Bounds, SimplexRows, ZeroSumRows
+from pymc_private.errors import DomainError, Unsupported
+from pymc_private.models.add_remove import refuse_in_sequences
+from pymc_private.models.private_model__given import private_model
+from pymc_private.certificates.lipschitz.inner_box import box_within
+from pymc_private.certificates.lipschitz.region import restrict
+from pymc_private.models.prior__prior_draws import refuse_improper
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.distributions import BOXABLE, ORDERED, WALLED, has_central_box, transform_name
+from pymc_private.privacy.validation import is_number
+
+OUTERMOST = 1e-9
+"""Share of a coordinate's prior on each side that Theta_L is looked for without."""
+PRIOR_DRAWS = 4000
+PRIOR_SEED = 20260103
+"""Prior draws choose a region, from the model alone; the seed makes it the same each time."""
+
+
+def trim(
+    private: PrivateModel,
+    *,
+    box: Mapping[str, Any] | None = None,
+    mass: float | None = None,
+    lipschitz: float | None = None,
+    shape: str = "set",
+) -> PrivateModel:
+    """Restrict the joint prior to a box of the parameters, or to Theta_L.
+
+    Reads no data. The prior inside the region keeps its shape (it is not `pm.Truncated`, which
+    would renormalize each conditional and so be another prior).
+
+    Parameters
+    ----------
+    private : PrivateModel
+    box : dict of str to (lower, upper)
+        Ends for some free variables, each a number or an array of the variable's shape, in
+        natural (untransformed) units. Intersected with the support and with earlier trims.
+    mass : float
+        Instead: a central box of every free variable that holds about this much prior probability.
+    lipschitz : float, nats
+        Instead: the parameters at which replacing one record by any other changes its
+        log-likelihood by at most L (under add/remove: at which it is at most L in absolute value,
+        without the terms that read no parameter), at power 1. Then R is at most 2 L (T24). The
+        outermost 1e-9 of each coordinate's prior are left out too, so that the set lies in a
+        finite box.
+    shape : {"set", "box"}
+        Of the region of `lipschitz=`: the whole set, for exact samplers, which reject what lies
+        outside; or a box within it, for samplers that follow gradients, which a wall stops.
+
+    Returns
+    -------
+    PrivateModel
+        `.model` is a plain PyMC model with interval transforms; around Theta_L as a set it has a
+        potential of -inf. `.prior_mass` counts how much of the prior is kept.
+
+    Raises
+    ------
+    DomainError
+        Unknown names, empty regions, mass outside (0, 1), an improper prior where a mass is asked
+        for, L that is not positive or below every value found, or not exactly one region.
+    Unsupported
+        A discrete variable, or one whose transform's walls are not known. A likelihood for
+        which intervals do not tell L as a function of the parameters.
+
+    References
+    ----------
+    Theory T24; Dimitrakakis et al. (2017), Theorem 17, corrected.
+    """
+    private = private_model(private)
+    if box is not None and not isinstance(box, Mapping):
+        raise DomainError(
+            "box= names parameters", got=repr(box), allowed="{'sigma': (0.1, 5), ...}"
+        )
+    if sum(given is not None for given in (box, mass, lipschitz)) != 1:
+        raise DomainError("trim wants one region", allowed="exactly one of box=, mass=, lipschitz=")
+    if shape not in ("set", "box"):
+        raise DomainError("shape= is of lipschitz=", got=repr(shape), allowed="'set' or 'box'")
+    if lipschitz is not None and private.metric is not None:
+        raise Unsupported(
+            "L is of replaced records, and this model's neighbors are at a distance",
+            got=private.neighbors,
+            allowed="neighbors='substitute' or 'add_remove'",
+            do="trim by mass= or box=",
+        )
+    if lipschitz is not None:
+        refuse_in_sequences(private.graph, f"lipschitz={lipschitz}")
+    if lipschitz is not None and shape == "set":
+        return restrict(private, lipschitz, _exact_ends(private, OUTERMOST))
+    if lipschitz is not None:
+        box = box_within(private, lipschitz, central_ends)
+    if box is None:
+        box = central_box(private, mass)  # type: ignore[arg-type]
+    unknown = [name for name in box if name not in private.box]
+    if unknown:
+        raise DomainError(
+            "trim names what is no free variable of the model",
+            got=", ".join(unknown),
+            allowed=", ".join(private.box),
+        )
+    return private.with_region({name: _cut(private, name, ends) for name, ends in box.items()})
+
+
+def _cut(private: PrivateModel, name: str, ends: Any) -> Bounds:
+    """The given ends met with what the variable allows already."""
+    rv = private.base[name]
+    kind = transform_name(private.base, rv)
+    if kind not in BOXABLE | WALLED | {ORDERED} or "int" in str(rv.type.dtype):
+        raise Unsupported(
+            f"'{name}' cannot be trimmed by a box",
+            got=f"a variable with {kind}, dtype {rv.type.dtype}",
+            allowed="continuous variables that are free in each coordinate, simplex rows, effects "
+            "that sum to zero, ordered vectors, packed Cholesky factors",
+            do="trim other variables, or write the prior with free coordinates",
+        )
+    now, shape = private.box[name], private.shapes[name]
+    lower, upper = _ends(name, ends, shape)
+    lower, upper = np.maximum(lower, now.lower), np.minimum(upper, now.upper)
+    if isinstance(now.within, SimplexRows | ZeroSumRows):
+        lower, upper = _reached(lower, upper, now.within.total)
+    if not np.all(lower < upper):
+        raise DomainError(
+            f"the box of '{name}' is empty",
+            got=f"({ends[0]}, {ends[1]})",
+            allowed=f"ends that meet [{np.min(now.lower):.4g}, {np.max(now.upper):.4g}]"
+            + (" and let entries sum to zero" if isinstance(now.within, ZeroSumRows) else ""),
+        )
+    if kind == ORDERED and not np.all(upper[..., :-1] <= lower[..., 1:]):
+        raise DomainError(
+            f"the boxes of the ordered entries of '{name}' overlap",
+            got=f"({ends[0]}, {ends[1]})",
+            allowed="upper ends that are not above the next entry's lower end",
+            do="give each entry an interval of its own: (lower, upper) as arrays",
+        )
+    if any(np.isinf(end).any() and not np.isinf(end).all() for end in (lower, upper)):
+        raise DomainError(
+            f"the box of '{name}' is open for some of its entries only",
+            got=f"({ends[0]}, {ends[1]})",
+            allowed="an end that is finite for every entry, or infinite for every entry",
+            do="give a finite end to each entry",
+        )
+    return replace(now, lower=lower, upper=upper)
+
+
+def _reached(lower: np.ndarray, upper: np.ndarray, total: float) -> tuple[np.ndarray, np.ndarray]:
+    """The ends that rows of one sum can reach; open ends stay open."""
+    with np.errstate(invalid="ignore"):
+        least = total - (upper.sum(axis=-1, keepdims=True) - upper)
+        most = total - (lower.sum(axis=-1, keepdims=True) - lower)
+        slack = 1e-12 * np.maximum(1.0, np.abs(np.stack([least, most])))
+    return np.fmax(lower, least - slack[0]), np.fmin(upper, most + slack[1])
+
+
+def _ends(name: str, ends: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    try:
+        low, high = ends
+        lower = np.broadcast_to(np.asarray(low, dtype=float), shape).copy()
+        upper = np.broadcast_to(np.asarray(high, dtype=float), shape).copy()
+    except (TypeError, ValueError) as error:
+        raise DomainError(
+            f"the box of '{name}' does not fit the variable",
+            got=repr(ends),
+            allowed=f"(lower, upper), numbers or arrays of shape {shape}",
+        ) from error
+    if np.isnan(lower).any() or np.isnan(upper).any():
+        raise DomainError(f"the box of '{name}' has NaN ends", allowed="numbers")
+    return lower, upper
+
+
+def central_box(private: PrivateModel, mass: float) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """A central box that holds about `mass` of the prior, the same each time.
+
+    Each scalar coordinate leaves out (1 - mass) / (number of coordinates) in its two tails (union
+    bound). Quantiles come from the prior's inverse CDF where it has one and its parameters are
+    constants, else from prior draws; both read the model alone. A bounded side is trimmed too.
+    """
+    if not (is_number(mass) and 0.0 < mass < 1.0):
+        raise DomainError("mass is a probability", got=mass, allowed="0 < mass < 1")
+    boxable = [rv for rv in private.base.free_RVs if has_central_box(private.base, rv)]
+    size = sum(int(np.prod(private.shapes[rv.name])) for rv in boxable)
+    return central_ends(private, (1.0 - mass) / max(size, 1) / 2.0)
+
+
+def central_ends(private: PrivateModel, tail: float) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """A box that leaves out a share `tail` of each coordinate's prior on each side."""
+    refuse_improper(private)
+    boxable = [rv for rv in private.base.free_RVs if has_central_box(private.base, rv)]
+    exact = {rv.name: _quantiles(rv, tail, private.shapes[rv.name]) for rv in boxable}
+    drawn = [rv for rv in boxable if exact[rv.name] is None]
+    if drawn:
+        exact |= _drawn_quantiles(drawn, tail)
+    return {name: ends for name, ends in exact.items() if ends is not None}
+
+
+def _exact_ends(private: PrivateModel, tail: float) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """As `central_ends`, of the variables whose prior has an inverse CDF."""
+    boxable = [rv for rv in private.base.free_RVs if has_central_box(private.base, rv)]
+    found = {rv.name: _quantiles(rv, tail, private.shapes[rv.name]) for rv in boxable}
+    return {name: ends for name, ends in found.items() if ends is not None}
+
+
+def _quantiles(rv: Variable, tail: float, shape: tuple[int, ...]) -> Any:
+    """Exact prior quantiles, or None."""
+    if any(v.owner is not None and _is_random(v) for v in ancestors(rv.owner.inputs)):
+        return None
+    try:
+        ends = [pm.icdf(rv, q, warn_rvs=False) for q in (tail, 1.0 - tail)]
+        low, high = (end.eval(mode="FAST_COMPILE") for end in ends)
+    except (NotImplementedError, TypeError, ValueError):
+        return None
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        return None
+    return np.broadcast_to(low, shape).copy(), np.broadcast_to(high, shape).copy()
+
+
+def _is_random(variable: Variable) -> bool:
+    return "RandomVariable" in {base.__name__ for base in type(variable.owner.op).__mro__}
+
+
+def _drawn_quantiles(rvs: list[Variable], tail: float) -> dict[str, Any]:
+    """Quantiles of prior draws, widened to the extremes where the tail holds too few draws."""
+    try:
+        draws = pm.draw(rvs, draws=PRIOR_DRAWS, random_seed=PRIOR_SEED, mode="FAST_COMPILE")
+    except NotImplementedError as error:  # Flat, HalfFlat, or a density without a generator
+        raise Unsupported(
+            "a prior that cannot be drawn from has no central box",
+            got=", ".join(rv.name for rv in rvs),
+            allowed="proper priors with a quantile function or a generator",
+            do="write proper priors (Bambi: priors={...}), or give the region by box={...}",
+        ) from error
+    draws = draws if isinstance(draws, list) else [draws]
+    found = {}
+    for rv, sample in zip(rvs, draws, strict=True):
+        low, high = np.quantile(sample, [tail, 1.0 - tail], axis=0)
+        found[rv.name] = (low, high)
+    return found

@@ -1,0 +1,119 @@
+"""Where a bound is attained: two records and two parameter points, and a picture of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from pymc_private.privacy.rounding__printing import number
+
+MOST_LINES = 14
+"""Coordinates in a picture."""
+RECORD, POINT = "#2b6298", "#b3462b"
+
+
+@dataclass(frozen=True)
+class Place:
+    """One number of the model at the pair of records and parameter points that differ most.
+
+    Parameters
+    ----------
+    name : str
+        Of the variable, with the entry's index.
+    role : {"record", "point", "pair", "shared"}
+        Whether it belongs to a record, to a parameter point, to both (a linear predictor), or to
+        something public.
+    low, high : float
+        All that it can be.
+    values : tuple of float
+        At both records, at both points, at all four pairs, or once.
+    """
+
+    name: str
+    role: str
+    low: float
+    high: float
+    values: tuple[float, ...]
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The values as shares of the way from low to high."""
+        width = self.high - self.low
+        return tuple((v - self.low) / width if width > 0 else 0.5 for v in self.values)
+
+
+def picture(
+    places: Sequence[Place], proved: float, found: float, is_relaxed: bool, ax: Any = None
+) -> Any:
+    """Draw each number between its ends, at both records and both parameter points.
+
+    Parameters
+    ----------
+    places : sequence of Place
+    proved, found : float, nats
+    is_relaxed : bool
+        Whether the places are of the bound alone: no such records need exist.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    shown = list(places)[:MOST_LINES]
+    if ax is None:
+        from matplotlib.figure import Figure
+
+        height = 1.5 + 0.32 * max(len(shown), 2)
+        ax = Figure(figsize=(6.4, height), layout="constrained").add_subplot()
+    for k, place in enumerate(shown):
+        ax.plot([0, 1], [k, k], color="0.85", lw=5, solid_capstyle="round", zorder=1)
+        ax.text(-0.045, k, f"{place.low:.3g}", ha="right", va="center", fontsize="small")
+        ax.text(1.045, k, f"{place.high:.3g}", ha="left", va="center", fontsize="small")
+        _marks(ax, place, k)
+    words = f"proved R = {number(proved, 5)}, found {number(found, 5, up=False)}: "
+    ax.set_title(words + _slack(proved, found), fontsize="medium", loc="left")
+    left_out = f"; {len(places) - len(shown)} more not shown" if len(places) > len(shown) else ""
+    note = "where the bound is attained" if is_relaxed else "where the range is attained"
+    note += f": filled x, t; hollow x', t'{left_out}"
+    if any(place.role == "pair" for place in shown):
+        note += "\nof both: filled x, hollow x'; circles t, diamonds t'"
+    ax.set_xlabel(note, fontsize="small")
+    ax.set_yticks(range(len(shown)), [place.name for place in shown])
+    ax.set_ylim(len(shown) - 0.4, -0.6)
+    ax.set_xlim(-0.22, 1.22)
+    ax.set_xticks([])
+    ax.tick_params(length=0)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    return ax
+
+
+def _slack(proved: float, found: float) -> str:
+    """How far the bound is above the truth at most, rounded up."""
+    if proved <= found:
+        return "exact"
+    percent = np.ceil(1000.0 * (proved / found - 1.0)) / 10.0 if found > 0 else np.inf
+    if percent <= 0.1:
+        return "less than 0.1% above the truth"
+    return f"at most {percent:.1f}% above the truth" if np.isfinite(percent) else "nothing found"
+
+
+def _marks(ax: Any, place: Place, line: int) -> None:
+    """Markers of one number, one above the other.
+
+    Of a number of both, four values are of (x, t), (x', t), (x, t'), (x', t'); two are of (x, t),
+    (x, t').
+    """
+    color = RECORD if place.role == "record" else POINT if place.role == "point" else "0.3"
+    offsets = np.linspace(-0.2, 0.2, len(place.values)) if len(place.values) > 1 else [0.0]
+    for k, (share, offset) in enumerate(zip(place.shares, offsets, strict=True)):
+        first, last = k % 2 == 0, False
+        if place.role == "pair":
+            first, last = (first, k >= 2) if len(place.values) == 4 else (True, k == 1)
+        face, shape = color if first else "white", "D" if last else "o"
+        size = 30 if last else 42
+        ax.scatter(
+            [share], [line + offset], s=size, color=face, edgecolor=color, lw=1.4, marker=shape,
+            zorder=2,
+        )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What noisy counts tell of the true ones."""

@@ -1,0 +1,284 @@
+"""dirichlet: private probability vectors from counts, exactly priced (T9-T12, T26)."""
+
+from __future__ import annotations
+
+import math
+import os
+import numpy as np
+from collections.abc import Mapping
+from typing import Any
+from pymc_private.errors import DomainError, Incompatible
+from pymc_private.release.charge import Where
+from pymc_private.release.expressions__reading import a_release
+from pymc_private.release.release import Release
+from pymc_private.counts.publish__contents import INTEGERS, denoised_content, drawn_content, has_whole_counts, noise_content, simplices, whole_numbers
+from pymc_private.counts.tables import Family, Tables, at_least, check_relation, same_total, tables_of
+from pymc_private.counts.denoise.posterior import TablePosterior
+from pymc_private.counts.noise_plan import CountPlan, Design, FREE_DRAWS, plan_counts, profiles_of
+from pymc_private.counts.denoise.posterior__posterior import NoisyTable, noisy_posterior
+from pymc_private.counts.publish import fits_memory, publish
+from pymc_private.ledger import Ledger
+from pymc_private.privacy.validation import not_negative, positive, refuse_mask, whole
+from pymc_private.privacy.noisy_counts import CountBudget
+from pymc_private.privacy.neighbors__neighbors import SUBSTITUTE
+from pymc_private.privacy.noisy_counts__noisy_counts import GAUSSIAN, noise_sd
+
+MAKE_COUNTS = "make one with pymc_private.noisy_counts"
+
+
+def dirichlet(
+    counts: Any,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rdp: tuple[float, float] | None = None,
+    zcdp: float | None = None,
+    method: str = "auto",
+    prior: Any = None,
+    neighbors: str = SUBSTITUTE,
+    unit: str = "row",
+    sensitivity: tuple[float, float] | None = None,
+    minimum: float = 0.0,
+    draws: int | None = None,
+    profile: Any = None,
+    ledger: Ledger | None = None,
+    name: str | None = None,
+    data_version: str = "",
+    save: str | os.PathLike[str] | None = None,
+    again: bool = False,
+    random_seed: int | None = None,
+) -> Release:
+    """Draw probability vectors from counts, privately.
+
+    One record is counted in one cell of each family of tables. The budget pays for all families
+    and all draws together: a family costs one pair of Beta laws (Gamma laws under
+    ``neighbors="add_remove"``), whatever its number of tables (T11).
+
+    Parameters
+    ----------
+    counts : array, DataArray, Series, or mapping of names to these
+        Shape (..., d): counts >= 0, the simplex last. ``{"age": ..., "region": ...}`` are two
+        families. Integers for ``method="noisy"``.
+    epsilon, delta : float
+        Budget in nats; delta = 0 leaves pure noise only.
+    rdp : tuple of float
+        Budget (order, divergence) instead; `delta` says where the ledger takes it.
+    zcdp : float
+        Budget rho instead, likewise; noise only.
+    method : {"auto", "exact", "algorithm1", "noisy"}
+        "exact" draws from Dir(r f + alpha) with exact price; "algorithm1" is Ponnoprat's
+        calibration; "noisy" adds integer noise and draws from the posterior of the probabilities
+        given the noisy counts, with the public total and shared margins taken into account. "auto"
+        takes the one that is expected to cost less accuracy at the public profile; of several
+        tables noise up to a tenth above, since they correct each other. Counts with fractions
+        (weighted records) are drawn as "exact"; that they have them is taken for public.
+    prior : float or array, optional
+        Prior parameters: then draws are from the posterior itself (r = 1) if the budget allows,
+        else from the one whose likelihood has the largest power that fits.
+    neighbors : {"substitute", "add_remove"}
+    unit : {"row", "attribute"}
+        What is protected: a row, or one attribute of a row; the latter wants named axes, and a
+        ledger with ``neighbors="attribute"``.
+    sensitivity : tuple of float, optional
+        (squared Euclidean, largest) change of a vector statistic that is no histogram.
+    minimum : float
+        Public lower bound of every count in every data set of the domain; data below it are
+        refused.
+    draws : int, optional
+        Default 1 for Dirichlet draws, each of which is paid for; 500 for noise, whose posterior
+        draws are free.
+    profile : float, array or mapping, optional
+        Public guess to judge accuracy by: a number of records, or counts of the same shape.
+        Default: the public number of records. Never the private counts.
+    ledger, name, data_version, save, again, random_seed
+        As in `sample`.
+
+    Returns
+    -------
+    Release
+        ``.posterior`` holds probabilities strictly inside (0, 1), dims chain, draw, ...
+
+    Raises
+    ------
+    DomainError, Incompatible, Unsupported, BudgetExceeded
+        Nothing was charged.
+
+    References
+    ----------
+    Ponnoprat (2023); theory T9-T12, T26.
+
+    Examples
+    --------
+    >>> import pymc_private as pmp
+    >>> ledger = pmp.Ledger(epsilon=1, delta="1e-5", shares={"approximate": "1e-5"})
+    >>> release = pmp.dirichlet([119, 74, 618, 272], epsilon=1, delta=1e-5, ledger=ledger)
+    >>> release.facts["counts"]["method"], release.posterior["p"].dims
+    ('noisy', ('chain', 'draw', 'p_dim_0'))
+    """
+    where = Where(ledger, name, data_version, save, again, random_seed)
+    tables = tables_of(counts)
+    budget = CountBudget.of(epsilon, delta, rdp, zcdp)
+    given = (prior, sensitivity, minimum, draws, profile)
+    if method == "auto" and not has_whole_counts(tables):
+        method = "exact"  # noise is for whole numbers: weights are public knowledge
+    plan = plan_for(tables, budget, method, neighbors, unit, *given)
+    if plan.method != "noisy":
+        return publish(plan, drawn_content(plan, tables), where)
+    whole_numbers(tables)
+    return publish(plan, denoised_content(plan, tables), where)
+
+
+def noisy_counts(
+    counts: Any,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rdp: tuple[float, float] | None = None,
+    zcdp: float | None = None,
+    neighbors: str = SUBSTITUTE,
+    unit: str = "row",
+    ledger: Ledger | None = None,
+    name: str | None = None,
+    data_version: str = "",
+    save: str | os.PathLike[str] | None = None,
+    again: bool = False,
+    random_seed: int | None = None,
+) -> Release:
+    """Release counts with integer noise of a law that is known, for models of one's own.
+
+    Parameters
+    ----------
+    counts : array, DataArray, Series, or mapping of names to these
+        Whole numbers.
+    epsilon, delta, rdp, zcdp, neighbors, unit
+        As in `dirichlet`; the noise with the least standard deviation that fits is taken.
+    ledger, name, data_version, save, again, random_seed
+        As in `sample`.
+
+    Returns
+    -------
+    Release
+        One draw of integers, some of them negative; ``.facts["counts"]`` tells noise and scale.
+        `count_posterior` makes probabilities of them, at no cost.
+
+    Raises
+    ------
+    DomainError, Incompatible, BudgetExceeded
+        Nothing was charged.
+    """
+    where = Where(ledger, name, data_version, save, again, random_seed)
+    tables = tables_of(counts)
+    budget = CountBudget.of(epsilon, delta, rdp, zcdp)
+    given = (None, None, 0.0, None, 1.0 if neighbors != SUBSTITUTE else None)
+    plan = plan_for(tables, budget, "noisy", neighbors, unit, *given)
+    whole_numbers(tables)
+    return publish(plan, noise_content(plan, tables), where)
+
+
+def count_posterior(
+    release: Release, *, draws: int = FREE_DRAWS, minimum: float = 0.0, consistent: bool = True
+) -> dict[str, np.ndarray]:
+    """Draw probabilities given released noisy counts: post-processing, which costs nothing.
+
+    Parameters
+    ----------
+    release : Release
+        Of `noisy_counts`.
+    draws : int
+    minimum : float
+        Public lower bound of every count.
+    consistent : bool
+        Whether tables learn from each other and from the public total. Axes before the last that
+        have one name in several tables count one attribute.
+
+    Returns
+    -------
+    dict of str to array, shape (draws, ...)
+
+    Raises
+    ------
+    Incompatible
+        The release holds no noisy counts.
+    """
+    whole(draws, "draws")
+    not_negative(minimum=minimum)
+    variables = a_release(release).posterior.data_vars.values()
+    fits_memory(draws, sum(array.values[0, 0].size for array in variables))
+    found = posterior_of(release, minimum=minimum, consistent=consistent)
+    generator = np.random.default_rng()
+    return {name: simplices(table, draws, generator) for name, table in found.items()}
+
+
+def posterior_of(
+    release: Release, *, minimum: float = 0.0, consistent: bool = True
+) -> dict[str, TablePosterior]:
+    """Give the posterior itself: see `count_posterior`."""
+    told = a_release(release).facts.get("counts", {})
+    if "noise" not in told or release.facts.get("grid") != INTEGERS:
+        raise Incompatible("this release holds no noisy counts", do=MAKE_COUNTS)
+    tables = {
+        str(name): NoisyTable(array.values[0, 0], tuple(map(str, array.dims[2:])))
+        for name, array in release.posterior.data_vars.items()
+    }
+    law, scale = told["noise"], float(told["scale"])
+    sd = scale if law == GAUSSIAN else noise_sd(scale)
+    return noisy_posterior(tables, law, scale, sd, told.get("total"), minimum, consistent)
+
+
+def plan_for(
+    tables: Tables,
+    budget: CountBudget,
+    method: str,
+    neighbors: str,
+    unit: str,
+    prior: Any = None,
+    sensitivity: tuple[float, float] | None = None,
+    minimum: float = 0.0,
+    draws: int | None = None,
+    profile: Any = None,
+) -> CountPlan:
+    """Decide from what is public; data that contradict what was declared are refused."""
+    families = tables.families
+    not_negative(minimum=minimum)
+    check_relation(neighbors, unit)
+    if draws is not None:
+        fits_memory(whole(draws, "draws"), sum(math.prod(f.shape) for f in families))
+    at_least(tables, minimum)
+    if sensitivity is not None and (len(families) > 1 or families[0].tables > 1):
+        raise DomainError("a sensitivity is declared for one vector", got=f"{len(families)} tables")
+    total = None
+    if neighbors == SUBSTITUTE and sensitivity is None:
+        total = same_total(tables)
+    if sensitivity is not None and profile is None:
+        raise DomainError(
+            "the total of a vector statistic is private",
+            got="profile=None",
+            do="profile=1000 for a public guess of its sum",
+        )
+    design = Design(
+        families, neighbors, unit, float(minimum),
+        None if draws is None else whole(draws, "draws"), total,
+        profiles_of(families, profile, total, neighbors), _priors(prior, families), sensitivity,
+    )  # fmt: skip
+    return plan_counts(budget, design, method)
+
+
+def _priors(prior: Any, families: tuple[Family, ...]) -> tuple[np.ndarray, ...] | None:
+    if prior is None:
+        return None
+    named = (
+        prior if isinstance(prior, Mapping) else dict.fromkeys((f.name for f in families), prior)
+    )
+    found = []
+    for family in families:
+        refuse_mask(named.get(family.name), "prior parameters")
+        try:
+            array = np.broadcast_to(np.asarray(named[family.name], float), family.shape)
+        except (KeyError, ValueError, TypeError) as cause:
+            raise DomainError(
+                f"the prior of {family.name!r} is missing or has another shape",
+                allowed=f"a number, or shape {family.shape}",
+            ) from cause
+        positive(**{"the least prior parameter": float(array.min())})
+        found.append(np.array(array))
+    return tuple(found)

@@ -1,0 +1,293 @@
+"""What is to be drawn from counts, decided before they are looked at: T12, T26."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import numpy as np
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+from pymc_private.errors import DomainError, Unsupported
+from pymc_private.release.allowed import dump_json
+from pymc_private.counts.tables import Family, most_touched
+from pymc_private.counts.denoise.cell_grid import LEAST_SD, cells
+from pymc_private.counts.denoise.saddlepoint import match_totals
+from pymc_private.privacy import Guarantee
+from pymc_private.privacy.validation import refuse_mask
+from pymc_private.privacy.noisy_counts import CountBudget
+from pymc_private.privacy.noisy_counts__count_profile import CountProfile
+from pymc_private.privacy.noisy_counts__count_range import planned
+from pymc_private.privacy.dirichlet_tables import JointPlan, Touched, algorithm1_plan, joint_plan
+from pymc_private.privacy.dirichlet_tables__dirichlet_power import posterior_power
+from pymc_private.privacy.dirichlet_tables__dirichlet_vector import vector_plan
+from pymc_private.privacy.neighbors__neighbors import ADD_REMOVE, ATTRIBUTE
+from pymc_private.privacy.noisy_counts__noisy_counts import NoisePlan, noise_plan
+
+METHODS = ("auto", "exact", "algorithm1", "noisy")
+FREE_DRAWS = 500
+"""Draws from the posterior given noisy counts cost nothing: so many unless told otherwise."""
+# Plans depend on public numbers alone: the next fit of such tables finds them.
+_joint: Callable[..., JointPlan] = lru_cache(64)(joint_plan)
+_algorithm1: Callable[..., JointPlan] = lru_cache(64)(algorithm1_plan)
+_noise: Callable[..., NoisePlan] = lru_cache(64)(noise_plan)
+JUDGED = 24
+"""Tables by which noise is judged."""
+TOGETHER = 0.9
+"""Noise is judged table by table; tables of the same records correct each other by about this."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """All that is public of a release of counts, beside the budget.
+
+    Attributes
+    ----------
+    families : tuple of Family
+    neighbors, unit : str
+    minimum : float
+    draws : int or None
+    total : float or None
+        Public number of records.
+    profiles : tuple of CountProfile
+    prior : tuple of array or None
+        Stated prior parameters, one array per family.
+    sensitivity : tuple of float or None
+        Squared Euclidean and largest change of a vector statistic.
+    """
+
+    families: tuple[Family, ...]
+    neighbors: str
+    unit: str
+    minimum: float
+    draws: int | None
+    total: float | None
+    profiles: tuple[CountProfile, ...]
+    prior: tuple[np.ndarray, ...] | None = None
+    sensitivity: tuple[float, float] | None = None
+
+    @property
+    def touched(self) -> Touched:
+        """How far a change of the data reaches."""
+        most = most_touched(self.families, self.unit)
+        return Touched(most, self.draws or 1, self.neighbors, self.minimum)
+
+
+@dataclass(frozen=True)
+class CountPlan:
+    """How counts will be released.
+
+    Attributes
+    ----------
+    design : Design
+    budget : CountBudget
+    method : {"exact", "algorithm1", "noisy"}
+    guarantee : Guarantee
+    r : tuple of float
+        Per family; empty for noise.
+    alpha : tuple of float or array
+        Prior parameters per family.
+    noise : NoisePlan or None
+    expected_kl : dict of str to float
+        What each method that was weighed costs in accuracy at the public profile: expected
+        Kullback-Leibler divergence from the shares of the data, nats, summed over families.
+    """
+
+    design: Design
+    budget: CountBudget
+    method: str
+    guarantee: Guarantee
+    r: tuple[float, ...] = ()
+    alpha: tuple[Any, ...] = ()
+    noise: NoisePlan | None = None
+    expected_kl: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def draws(self) -> int:
+        """Draws that are released."""
+        return self.design.draws or (FREE_DRAWS if self.method == "noisy" else 1)
+
+    def facts(self) -> dict[str, Any]:
+        """Public facts, in plain types."""
+        told: dict[str, Any] = {
+            "method": self.method,
+            "budget": str(self.budget),
+            "unit": self.design.unit,
+            "minimum": self.design.minimum,
+            "families": {f.name: list(f.shape) for f in self.design.families},
+            "expected_kl": dict(self.expected_kl),
+        }
+        if self.noise is not None:
+            return told | {"noise": self.noise.law, "scale": self.noise.scale}
+        names = [f.name for f in self.design.families]
+        alphas = [np.asarray(a).tolist() for a in self.alpha]
+        return told | {
+            "r": dict(zip(names, self.r, strict=True)),
+            "alpha": dict(zip(names, alphas, strict=True)),
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of everything public that a draw depends on."""
+        shown = self.facts() | {"guarantee": self.guarantee.to_dict(), "draws": self.draws}
+        labels = {f.name: [f.dims, f.labels] for f in self.design.families}
+        text = dump_json(shown) + repr(labels) + repr(self.design.total)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def plan_counts(budget: CountBudget, design: Design, method: str = "auto") -> CountPlan:
+    """Choose method and parameters by what they are expected to cost at the public profile.
+
+    Raises
+    ------
+    DomainError
+        No such method, or nothing fits.
+    Unsupported
+        The method cannot keep such a budget.
+    """
+    if method not in METHODS:
+        raise DomainError("method=", got=repr(method), allowed=", ".join(METHODS))
+    if design.sensitivity is not None:
+        return _vector(budget, design, method)
+    if design.prior is not None:
+        return _with_prior(budget, design, method)
+    if method == "noisy":
+        return _noisy(budget, design)
+    if method == "auto":
+        noisy = _noisy(budget, design)
+        if budget.pure or budget.zcdp is not None:
+            return noisy
+        try:
+            exact = _exact(budget, design, "exact")
+        except DomainError:  # no power and prior parameter fit
+            return noisy
+        told = exact.expected_kl | noisy.expected_kl
+        share = TOGETHER if len(design.families) > 1 else 1.0
+        closer = share * noisy.expected_kl["noisy"] <= exact.expected_kl["exact"]
+        return _told(noisy if closer else exact, told)
+    return _exact(budget, design, method)
+
+
+def _told(plan: CountPlan, expected: dict[str, float]) -> CountPlan:
+    return CountPlan(
+        plan.design, plan.budget, plan.method, plan.guarantee, plan.r, plan.alpha, plan.noise,
+        expected,
+    )  # fmt: skip
+
+
+def _exact(budget: CountBudget, design: Design, method: str) -> CountPlan:
+    make = _joint if method == "exact" else _algorithm1
+    found = planned(make, budget, design.profiles, design.touched)
+    expected = {method: float(sum(found.expected_kl))}
+    guarantee = _assuming(found.guarantee, design)
+    return CountPlan(design, budget, method, guarantee, found.r, found.alpha, None, expected)
+
+
+def _noisy(budget: CountBudget, design: Design) -> CountPlan:
+    found = _noise(budget, design.touched.families, design.neighbors)
+    cost = sum(_noisy_kl(p, found.law, found.scale, design.minimum) for p in design.profiles)
+    guarantee = _assuming(found.guarantee, design)
+    return CountPlan(design, budget, "noisy", guarantee, (), (), found, {"noisy": cost})
+
+
+def _with_prior(budget: CountBudget, design: Design, method: str) -> CountPlan:
+    if method not in ("auto", "exact") or design.prior is None:
+        raise Unsupported(
+            "a stated prior belongs to draws from its posterior",
+            got=f"method={method!r} with prior=",
+            do='leave prior= out, or take method="exact"',
+        )
+    least, second = np.sort(np.concatenate([a.ravel() for a in design.prior]))[:2].tolist()
+    r, guarantee = planned(posterior_power, budget, least, design.touched, second)
+    powers = (r,) * len(design.families)
+    return CountPlan(
+        design, budget, "exact", _assuming(guarantee, design), powers, tuple(design.prior)
+    )
+
+
+def _vector(budget: CountBudget, design: Design, method: str) -> CountPlan:
+    if method not in ("auto", "exact") or design.sensitivity is None or design.prior is not None:
+        raise Unsupported(
+            "a vector statistic known by its sensitivity is drawn from with method='exact'",
+            got=f"method={method!r}",
+        )
+    found = planned(vector_plan, budget, design.profiles, *design.sensitivity, design.touched)
+    expected = {"exact": float(sum(found.expected_kl))}
+    guarantee = _assuming(found.guarantee, design)
+    return CountPlan(design, budget, "exact", guarantee, found.r, found.alpha, None, expected)
+
+
+def _assuming(guarantee: Guarantee, design: Design) -> Guarantee:
+    each = "one cell of every table family" if len(design.families) > 1 else "one cell"
+    fixed = "categories, tables and profile"
+    if design.prior is not None:
+        fixed = "prior, categories, tables, profile and number of draws"
+    told = [f"a record is counted once, in {each}", f"{fixed} were fixed without the data"]
+    if design.sensitivity is not None:
+        told[0] = "the statistic changes by no more than its declared sensitivity"
+    neighbors = guarantee.neighbors
+    if design.unit == "attribute":  # a ledger of records must not take it for a promise of theirs
+        neighbors = ATTRIBUTE
+        told.append("what is protected is one attribute of one record")
+    if design.minimum:
+        told.append(f"every count is at least {design.minimum:g} in every data set of the domain")
+    return Guarantee(guarantee.atoms, neighbors, guarantee.theorem, tuple(told),
+                     guarantee.planned)  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def _noisy_kl(profile: CountProfile, law: str, scale: float, minimum: float) -> float:
+    """Judge noise by tables of the profile and noise from a fixed seed: all of it public."""
+    rows = profile.sample()[:JUDGED]
+    rows = rows[rows.sum(axis=1) > 0]
+    generator = np.random.default_rng(7)
+    draw = generator.laplace if law == "laplace" else generator.normal
+    noisy = np.round(rows + draw(0.0, scale, rows.shape)).astype(np.int64)
+    laws = cells(noisy, law, scale, 0.5, minimum)
+    sums = rows.sum(axis=1)
+    sd = max(LEAST_SD, scale * math.sqrt(2.0 if law == "laplace" else 1.0))
+    tilt = match_totals(laws, sums, np.full(len(rows), sd**2), None)
+    mean = laws.moments(tilt)[0] + 0.5
+    shares, guess = rows / sums[:, None], mean / mean.sum(axis=1, keepdims=True)
+    terms = np.where(shares > 0, shares * np.log(np.where(shares > 0, shares, 1.0) / guess), 0.0)
+    return float(terms.sum(axis=1) @ sums / sums.sum())
+
+
+def profiles_of(
+    families: Sequence[Family], profile: Any, total: float | None, neighbors: str
+) -> tuple[CountProfile, ...]:
+    """Take a public profile as a user has it: a number of records, counts, or nothing.
+
+    Raises
+    ------
+    DomainError
+        Nothing is public, or the counts have other shapes.
+    """
+    if profile is None and neighbors == ADD_REMOVE:
+        raise DomainError(
+            "the number of records is protected, so accuracy is judged by a public guess",
+            got="profile=None",
+            do="profile=1000 for about 1000 records, or public counts of the same shape",
+        )
+    size: Any = total if profile is None else profile
+    if np.ndim(size) == 0 and not isinstance(size, dict):
+        if not (np.isreal(size) and 0.0 < float(size) < math.inf):  # type: ignore[arg-type]
+            raise DomainError("profile= is a number of records", got=repr(size), allowed="> 0")
+        return tuple(
+            CountProfile(f.cells, f.tables, float(size) / f.tables)  # type: ignore[arg-type]
+            for f in families
+        )
+    named = size if isinstance(size, dict) else {families[0].name: size}
+    found = []
+    for family in families:
+        refuse_mask(named.get(family.name), "the counts of a profile")
+        rows = np.asarray(named.get(family.name, np.empty(0)), float)
+        if rows.shape != family.shape:
+            raise DomainError(
+                f"the public profile of {family.name!r} has another shape",
+                got=str(rows.shape), allowed=str(family.shape),
+            )  # fmt: skip
+        found.append(CountProfile(family.cells, family.tables, counts=tuple(
+            map(tuple, rows.reshape(-1, family.cells).tolist()))))  # fmt: skip
+    return tuple(found)

@@ -1,0 +1,266 @@
+"""The privacy filter of a ledger: roads with shares of delta fixed at the start (T23).
+
+Totals only grow, so every course of events ends inside some road that still proves the budget.
+Collect in S_j those that end inside road j. The mechanism that stops when road j would be left
+agrees with the real one on S_j, so P(B and S_j) <= e^epsilon Q(B and S_j) + delta_j; add over j.
+Because the shares add up to at most delta, the whole is (epsilon, delta)-private however the
+questions were chosen. Taking the smallest epsilon over the roads at the *full* delta is wrong
+when later questions depend on earlier answers.
+
+References
+----------
+.. [1] T23. Single roads: R. Rogers, A. Roth, J. Ullman, S. Vadhan (2016), Privacy odometers and
+   filters; V. Feldman, T. Zrnic (2021), Individual privacy accounting via a Renyi filter;
+   J. Whitehouse, A. Ramdas, R. Rogers, S. Wu (2023), Fully-adaptive composition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pymc_private.errors import DomainError, Incompatible
+from pymc_private.privacy import renyi
+from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.ledger.entry import Cost, Header, SHARED
+from pymc_private.privacy.exact_numbers import Budget, exact, proved
+from pymc_private.privacy.rounding import float_down, float_up
+
+ROADS = ("pure", *SHARED)
+
+
+@dataclass(frozen=True)
+class Road:
+    """How far one way of adding up has gone.
+
+    Attributes
+    ----------
+    name : str
+        "pure" (epsilons add), "zcdp" (rhos add) or "approximate" (epsilons and deltas add).
+    share : Fraction
+        The part of the ledger's delta that belongs to this road.
+    total : Fraction
+        Sum of the charges: epsilon in nats, or rho for "zcdp". Up to ``closed_by`` only.
+    spent : Budget or None
+        The (epsilon, delta) this road alone proves so far; None where it proves nothing.
+    open : bool
+        Whether the road still proves the budget.
+    closed_by : int or None
+        Number of the charge that could not enter. A closed road stays closed.
+    """
+
+    name: str
+    share: Fraction
+    total: Fraction
+    spent: Budget | None
+    open: bool
+    closed_by: int | None
+
+
+def plain(guarantee: Guarantee) -> Guarantee:
+    """Copy a guarantee as it will be written down: what a subclass says of itself does not count.
+
+    Raises
+    ------
+    DomainError
+        It is no guarantee.
+    """
+    if not isinstance(guarantee, Guarantee):
+        raise DomainError(
+            "A ledger charges guarantees.",
+            got=type(guarantee).__name__,
+            do="Guarantee.pure(epsilon), for example",
+        )
+    return Guarantee.from_dict(Guarantee.to_dict(guarantee))
+
+
+def price(guarantee: Guarantee, delta: object, header: Header) -> Cost:
+    """Fix what a charge adds to each road of a ledger.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+    delta : number, text or None
+        Where on its curve the guarantee enters the road "approximate".
+    header : Header
+        The roads the ledger has, and its neighbors.
+
+    Raises
+    ------
+    DomainError
+        ``delta`` is needed and missing, or not in [0, 1).
+    Incompatible
+        Unlike neighbors, or a guarantee that no road can take.
+    """
+    _check_kind(guarantee, header)
+    shares = dict(header.shares)
+    pure = proved(guarantee.exact_pure, "pure epsilon")
+    rho = proved(guarantee.zcdp, "rho") if "zcdp" in shares else None
+    approximate = _one_pair(guarantee, pure, delta, shares.get("approximate"))
+    if (pure, rho, approximate) == (None, None, None):
+        raise Incompatible(
+            "No road of this ledger can take this guarantee.",
+            got="; ".join(guarantee.assumptions) or "epsilon is infinite",
+            allowed="a finite bound on one of: " + ", ".join(("pure", *shares)),
+            do="what is not private cannot be charged; otherwise a larger delta=, or a ledger "
+            "with a share of delta for the road that fits",
+        )
+    return Cost(pure, rho, approximate)
+
+
+def _check_kind(guarantee: Guarantee, header: Header) -> None:
+    if guarantee.neighbors != header.neighbors:
+        raise Incompatible(
+            "The charge and the ledger speak of different neighbors.",
+            got=guarantee.neighbors,
+            allowed=header.neighbors,
+            do="prove the guarantee for the ledger's neighbors, or use another ledger",
+        )
+
+
+def _one_pair(
+    guarantee: Guarantee, pure: Fraction | None, delta: object, share: Fraction | None
+) -> Budget | None:
+    """Fix the one (epsilon_i, delta_i) that enters the road "approximate"."""
+    at = None if delta is None else exact(delta, "delta")
+    if at is not None and at >= 1:
+        raise DomainError("delta is out of range.", got=delta, allowed="0 <= delta < 1")
+    if share is None:
+        return None
+    if at is None and pure is None:
+        if guarantee.exact_epsilon(share) == math.inf:
+            return None
+        raise DomainError(
+            "This guarantee has no pure epsilon, so the ledger must be told at which delta to "
+            "enter it on the road 'approximate'.",
+            got="delta = None",
+            do="charge(..., delta=1e-9), say; the deltas of all charges must fit that road's "
+            f"share, {float_down(share):.4g}. Or delta=0, which gives the road up for good",
+        )
+    if at is None or at == 0:
+        return None if pure is None else Budget(pure, Fraction(0))
+    # A guarantee made for the double next to the stated delta may need that one: then that much is
+    # charged.
+    for delta_i in (at, max(at, Fraction(float(at)))):
+        epsilon = proved(guarantee.exact_epsilon(delta_i), "epsilon")
+        if epsilon is not None:
+            return Budget(epsilon, delta_i)
+    return None
+
+
+@dataclass(frozen=True)
+class Sum:
+    """The charges on one road, added up until one could not enter."""
+
+    total: Fraction = Fraction(0)
+    closed_by: int | None = None
+
+    def plus(self, cost: Fraction | None, number: int) -> Sum:
+        """Add the charge of that number."""
+        if self.closed_by is not None:
+            return self
+        return Sum(self.total, number) if cost is None else Sum(self.total + cost)
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What all charges so far come to on each road, exactly; the next one adds in no time."""
+
+    charges: int = 0
+    pure: Sum = Sum()
+    zcdp: Sum = Sum()
+    approximate: Sum = Sum()
+    deltas: Fraction = Fraction(0)
+
+    def plus(self, cost: Cost) -> Totals:
+        """Add one charge."""
+        number, pair = self.charges + 1, cost.approximate
+        return Totals(
+            number,
+            self.pure.plus(cost.pure, number),
+            self.zcdp.plus(cost.zcdp, number),
+            self.approximate.plus(None if pair is None else pair.epsilon, number),
+            self.deltas if pair is None else self.deltas + pair.delta,
+        )
+
+    def roads(self, header: Header) -> Iterator[Road]:
+        """Give the roads of a ledger, the one that is quickly judged first."""
+        shares = dict(header.shares)
+        yield _road("pure", self.pure, Fraction(0), _pure, header)
+        if "approximate" in shares:
+            share, deltas = shares["approximate"], self.deltas
+            yield _road(
+                "approximate", self.approximate, share, lambda e, _: Budget(e, deltas), header
+            )
+        if "zcdp" in shares:
+            yield _road("zcdp", self.zcdp, shares["zcdp"], _zcdp, header)
+
+    def prove(self, header: Header) -> bool:
+        """Say whether some road still proves the budget."""
+        return any(road.open for road in self.roads(header))
+
+
+def add_up(costs: Iterable[Cost], start: Totals | None = None) -> Totals:
+    """Add charges to what was charged before."""
+    totals = Totals() if start is None else start
+    for cost in costs:
+        totals = totals.plus(cost)
+    return totals
+
+
+def tally(costs: Iterable[Cost] | Totals, header: Header) -> dict[str, Road]:
+    """Say how far charges have gone on every road of a ledger.
+
+    Returns
+    -------
+    dict of str to Road
+    """
+    totals = costs if isinstance(costs, Totals) else add_up(costs)
+    found = {road.name: road for road in totals.roads(header)}
+    return {name: found[name] for name in ROADS if name in found}
+
+
+def _road(
+    name: str,
+    summed: Sum,
+    share: Fraction,
+    proof: Callable[[Fraction, Fraction], Budget | None],
+    header: Header,
+) -> Road:
+    spent = None if summed.closed_by is not None else proof(summed.total, share)
+    fits = spent is not None and spent.epsilon <= header.budget.epsilon and spent.delta <= share
+    return Road(name, share, summed.total, spent, fits, summed.closed_by)
+
+
+def _pure(total: Fraction, share: Fraction) -> Budget:
+    """Epsilons add."""
+    return Budget(total, share)
+
+
+def _zcdp(total: Fraction, share: Fraction) -> Budget | None:
+    """rhos add; the sum is converted once, at the road's own share of delta (T4)."""
+    if total == 0:
+        return Budget(Fraction(0), Fraction(0))
+    rho, delta = float_up(total), float_down(share)
+    if delta == 0 or math.isinf(rho):
+        return None
+    # The conversion rounds up; one more double covers the last operation of its own rounding.
+    epsilon = math.nextafter(renyi.zcdp_to_eps(rho, delta), math.inf)
+    return None if not epsilon < math.inf else Budget(Fraction(max(epsilon, 0.0)), share)
+
+
+def proves(costs: Iterable[Cost], header: Header) -> bool:
+    """Say whether some road still proves the budget after these charges."""
+    return add_up(costs).prove(header)
+
+
+def standing(roads: Mapping[str, Road], *, only_open: bool) -> Budget | None:
+    """Give the smallest (epsilon, delta) among the roads. Bookkeeping, not a public claim."""
+    proofs = (road.spent for road in roads.values() if road.open or not only_open)
+    return min((proof for proof in proofs if proof is not None), default=None)
+
+
+def remaining(budget: Budget, spent: Budget) -> Budget:
+    """Subtract in both coordinates."""
+    return Budget(budget.epsilon - spent.epsilon, budget.delta - spent.delta)

@@ -1,1 +1,0 @@
-"""Rows in a ball: what their entries amount to together."""

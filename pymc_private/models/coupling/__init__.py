@@ -1,1 +1,0 @@
-"""Records that several factor rows read: windows, and what a record and its neighbors do there."""

@@ -1,1 +1,0 @@
-"""What looks computed from the private data: warnings for the curator."""

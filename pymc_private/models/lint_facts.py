@@ -1,0 +1,287 @@
+"""What `lint` looks at: the columns of the private arrays, and the numbers written into a model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from pymc.distributions.custom import CustomDistRV
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.op import HasInnerGraph
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.type import TensorType
+from pymc_private.analysis.traversal__own_names import own_name
+from pymc_private.models import declare
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.data_variables import candidates, constants_with_axis, plain_shared, root
+
+MOST_COLUMNS = 500
+"""Columns of one array that are looked at."""
+MOST_NUMBERS = 1000
+"""Entries of one array without the records axis that are looked at."""
+VALUE_INPUTS = {
+    "Alloc": 1,
+    "AllocEmpty": 0,
+    "ARange": 0,
+    "BroadcastTo": 1,
+    "Eye": 0,
+    "Reshape": 1,
+    "SpecifyShape": 1,
+    "Subtensor": 1,
+    "AdvancedSubtensor": 1,
+    "AdvancedSubtensor1": 1,
+    "IncSubtensor": 2,
+    "AdvancedIncSubtensor": 2,
+    "AdvancedIncSubtensor1": 2,
+}
+"""How many first inputs of an Op are values; the others are shapes and indexes."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that looks computed from the data.
+
+    Parameters
+    ----------
+    rule : str
+        Name of the rule.
+    severity : {"warning", "hint"}
+        A warning would void the guarantee if true; a hint may well be innocent.
+    where : str
+        The variable or array concerned.
+    message : str
+        What was seen, without any number of the data.
+    fix : str
+        What to write instead.
+    """
+
+    rule: str
+    severity: str
+    where: str
+    message: str
+    fix: str
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column of an array with the records axis, or such an array as a whole."""
+
+    name: str
+    values: np.ndarray
+    array: Variable
+    observed: bool
+    private: bool
+
+    @property
+    def finite(self) -> np.ndarray:
+        """Its finite values."""
+        return self.values[np.isfinite(self.values)]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number written into the model, and where."""
+
+    where: str
+    value: float
+    whole: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """All that the rules may look at.
+
+    Parameters
+    ----------
+    given : pymc.Model, Bambi model or PrivateModel
+        What the user passed.
+    model : pymc.Model
+    n : int
+        Number of records.
+    columns : list of Column
+        Of arrays with the records axis.
+    arrays : list of Column
+        Those with several columns, each as a whole.
+    numbers : list of Number
+    public : frozenset of float
+        Ends that the user declared.
+    """
+
+    given: Any
+    model: pm.Model
+    n: int
+    columns: list[Column]
+    arrays: list[Column]
+    numbers: list[Number]
+    public: frozenset[float]
+
+    @property
+    def is_bambi(self) -> bool:
+        """Whether a Bambi model was given."""
+        return type(self.given).__module__.split(".")[0] == "bambi"
+
+
+@dataclass(frozen=True, eq=False)
+class _Array:
+    """An array with the records axis."""
+
+    name: str
+    variable: Variable
+    axis: int
+    observed: bool
+    private: bool
+
+
+def facts_of(given: Any, model: pm.Model, records: str | Mapping[str, int] | None) -> Facts:
+    """Read the model and its data; changes neither."""
+    if isinstance(given, PrivateModel):
+        n = given.n
+        axes = {s.variable: s.axis for s in given.sources}
+        public = frozenset(_declared(given))
+    else:
+        n, axes = _records_axis(model, records)
+        public = frozenset()
+    arrays = _arrays(model, n, axes, isinstance(given, PrivateModel))
+    columns = [column for array in arrays for column in _columns(array)]
+    whole = [_whole(array) for array in arrays if np.size(data_of(array.variable)) > n]
+    numbers = list(_numbers(model, {array.variable for array in arrays}))
+    return Facts(given, model, n, columns, whole, numbers, public)
+
+
+def data_of(variable: Any) -> np.ndarray:
+    """The values of a shared variable or of a constant."""
+    held = variable.get_value(borrow=True) if hasattr(variable, "get_value") else variable.data
+    return np.asarray(held)
+
+
+def roots_of(model: pm.Model) -> list[Variable]:
+    """Every factor of the model."""
+    return [*model.free_RVs, *model.observed_RVs, *model.potentials]
+
+
+def _declared(private: PrivateModel) -> Iterator[float]:
+    """Ends, middle and half the width of each declared domain."""
+    for source in private.sources:
+        corners = np.stack(source.domain.corners(source.row_shape)).astype(float)
+        low, high = corners.min(axis=0), corners.max(axis=0)
+        for values in (corners, (high - low) / 2, (high + low) / 2):
+            yield from np.unique(values).tolist()
+
+
+def _records_axis(
+    model: pm.Model, records: str | Mapping[str, int] | None
+) -> tuple[int, dict[Variable, int]]:
+    """The number of records, and the axis of each array that was named."""
+    found = candidates(model)
+    if records is not None:
+        axes = declare._axes(found, records, model)
+        return declare._record_count(axes, found), {c.variable: a for c, a in axes.items()}
+    observed = [size for c in found if c.kind == "observed" for size in c.shape]
+    return max(observed or [size for c in found for size in c.shape], default=0), {}
+
+
+def _arrays(
+    model: pm.Model, n: int, axes: Mapping[Variable, int], only_named: bool
+) -> list[_Array]:
+    """Every numeric array with the records axis, by name."""
+    found = candidates(model)
+    known = [c.variable for c in found]
+    seen = {root(model.rvs_to_values[rv]) for rv in model.observed_RVs}
+    named = [(c.name, c.variable, c.shape) for c in found]
+    baked = constants_with_axis(roots_of(model), n, known)
+    named += [(name, v, np.shape(v.data)) for name, (v, _) in baked.items()]
+    named += [
+        (v.name or f"shared_{i}", v, data_of(v).shape)
+        for i, v in enumerate(plain_shared(roots_of(model), known))
+    ]
+    return [
+        _Array(name, v, axes.get(v, shape.index(n)), v in seen, v in axes or not only_named)
+        for name, v, shape in named
+        if n > 1 and n in shape and data_of(v).dtype.kind in "biuf"
+    ]
+
+
+def _columns(array: _Array) -> Iterator[Column]:
+    values = np.moveaxis(data_of(array.variable), array.axis, 0).astype(float)
+    flat = values.reshape(len(values), -1)
+    single = flat.shape[1] == 1
+    for j in range(min(flat.shape[1], MOST_COLUMNS)):
+        name = f"'{array.name}'" if single else f"column {j} of '{array.name}'"
+        yield Column(name, flat[:, j], array.variable, array.observed, array.private)
+
+
+def _whole(array: _Array) -> Column:
+    values = data_of(array.variable).astype(float).ravel()
+    name = f"'{array.name}' as a whole"
+    return Column(name, values, array.variable, array.observed, array.private)
+
+
+def _numbers(model: pm.Model, arrays: set[Variable]) -> Iterator[Number]:
+    """Numbers in priors, likelihoods and potentials, each with the first that reads it."""
+    titles = [f"the prior of '{rv.name}'" for rv in model.free_RVs]
+    titles += [f"the likelihood of '{rv.name}'" for rv in model.observed_RVs]
+    titles += [f"the potential '{rv.name}'" for rv in model.potentials]
+    factors = roots_of(model)
+    met: set[Variable] = set()
+    for factor, title in zip(factors, titles, strict=True):
+        for graph in (factor, *_written_logp(factor)):
+            for leaf in leaves(graph, set(factors) - {factor}, met):
+                if leaf not in arrays:
+                    yield from _entries(leaf, title)
+
+
+def _written_logp(factor: Variable) -> list[Variable]:
+    """The log-density that a user wrote for a pm.CustomDist: its numbers stand there alone."""
+    if factor.owner is None or not isinstance(factor.owner.op, CustomDistRV):
+        return []
+    try:
+        return [pm.logp(factor, factor.type())]
+    except NotImplementedError:  # only a sampler was given: such a model cannot be fitted
+        return []
+
+
+def _entries(leaf: Any, title: str) -> Iterator[Number]:
+    """Numbers of one leaf; several integers are indexes."""
+    values = data_of(leaf)
+    if values.dtype.kind not in "iuf" or values.size > MOST_NUMBERS:
+        return
+    whole = values.dtype.kind != "f"
+    if whole and values.size > 1:
+        return
+    where = title if isinstance(leaf, Constant) or not leaf.name else f"'{leaf.name}', in {title}"
+    for value in np.unique(values[np.isfinite(values)]):
+        yield Number(where, float(value), whole)
+
+
+def leaves(out: Variable, stops: set[Variable], met: set[Variable]) -> Iterator[Variable]:
+    """Constants and shared arrays that a factor reads as values, inner graphs included."""
+    todo: list[Variable] = [out]
+    while todo:
+        variable = todo.pop()
+        if variable in met or variable in stops:
+            continue
+        met.add(variable)
+        if variable.owner is not None:
+            todo += _value_inputs(variable.owner)
+            if isinstance(variable.owner.op, HasInnerGraph):
+                todo += variable.owner.op.inner_outputs
+        elif isinstance(variable.type, TensorType) and (
+            hasattr(variable, "data") or hasattr(variable, "get_value")
+        ):
+            yield variable
+
+
+def _value_inputs(node: Any) -> Sequence[Variable]:
+    if isinstance(node.op, RandomVariable):
+        return list(node.op.dist_params(node))
+    if own_name(node.op) == "Scan":
+        return list(node.inputs[1:])
+    return list(node.inputs[: VALUE_INPUTS.get(own_name(node.op))])
+
+
+def named(columns: Iterable[Column]) -> str:
+    """Names of columns, a few of them."""
+    names = list(dict.fromkeys(column.name for column in columns))
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,3 @@
+"""Records that several factor rows read: windows, and what a record and its neighbors do there."""
+
+

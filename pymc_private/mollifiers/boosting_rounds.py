@@ -1,0 +1,169 @@
+"""Rounds of boosting: clipped classifiers, their edges, and what each round gains (T14)."""
+
+from __future__ import annotations
+
+import math
+import numpy as np
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from pymc_private.errors import DomainError
+from pymc_private.mollifiers.mollified_distributions__clip import log_total, slack
+from pymc_private.mollifiers.window import Window
+from pymc_private.privacy.mollifier import mbde_drop_bound
+
+LOG2 = math.log(2.0)
+"""Classifiers are clipped to [-log 2, log 2]: the sum of rounds then stays below epsilon / 4."""
+
+
+@dataclass(frozen=True)
+class BoostedScore:
+    """S(x) = sum of theta_t c_t(x), |c_t| <= log 2: the log weight of Q_T.
+
+    Attributes
+    ----------
+    learners : tuple
+        Fitted classifiers.
+    thetas : tuple of float
+        Their weights.
+    """
+
+    learners: tuple[Any, ...] = ()
+    thetas: tuple[float, ...] = ()
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Give S at rows."""
+        total = np.zeros(len(x))
+        for learner, theta in zip(self.learners, self.thetas, strict=True):
+            total += theta * clipped_odds(learner, x)
+        return total
+
+    @property
+    def half(self) -> float:
+        """Bound of abs(S)."""
+        return LOG2 * math.fsum(self.thetas)
+
+    def plus(self, learner: Any, theta: float) -> BoostedScore:
+        """Add a round."""
+        return BoostedScore((*self.learners, learner), (*self.thetas, theta))
+
+
+@dataclass(frozen=True)
+class Stretched:
+    """A score scaled and normalized: clip(factor S - level, least, most)."""
+
+    score: BoostedScore
+    factor: float
+    level: float
+    ends: tuple[float, float]
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Give log Q/Q0 at rows."""
+        return np.clip(self.factor * self.score(x) - self.level, *self.ends)
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round did, estimated on rows that did not train it; for the curator's eyes.
+
+    Attributes
+    ----------
+    theta : float
+        Weight of the round.
+    bound : float
+        c*, the largest abs(c_t) seen.
+    edge_data, edge_law : float
+        gamma_P = E_P c / c* and gamma_Q = E_Q[-c] / c*, Q the law before the round: the constants
+        of the weak learning assumption.
+    gain : float, nats
+        KL(P, Q_(t-1)) - KL(P, Q_t), as realized.
+    least_gain : float, nats
+        What T14 promises for these edges: never more than `gain`.
+    """
+
+    theta: float
+    bound: float
+    edge_data: float
+    edge_law: float
+    gain: float
+    least_gain: float
+
+
+def round_of(theta: float, on_data: np.ndarray, on_law: np.ndarray) -> Round:
+    """Judge a round by its classifier's values on rows of P and on draws of the law before it."""
+    bound = float(max(np.abs(on_data).max(), np.abs(on_law).max(), 1e-12))
+    edges = float(on_data.mean() / bound), float(-on_law.mean() / bound)
+    gain = float(theta * on_data.mean() - np.log(np.mean(np.exp(theta * on_law))))
+    least = mbde_drop_bound(theta, bound, *(float(np.clip(edge, -1.0, 1.0)) for edge in edges))
+    return Round(theta, bound, *edges, gain, float(least))
+
+
+def clipped_odds(learner: Any, x: np.ndarray) -> np.ndarray:
+    """Log odds of a classifier, clipped to [-log 2, log 2]; what is no number tells nothing."""
+    odds = log_odds(learner, x)
+    return np.clip(np.where(np.isnan(odds), 0.0, odds), -LOG2, LOG2)
+
+
+def log_odds(learner: Any, x: np.ndarray) -> np.ndarray:
+    """Log odds that a classifier gives rows, shape (m,).
+
+    It gets a copy: a learner that writes into its rows (a scaler that saves memory) would move the
+    public points of a law to where the data are.
+
+    Raises
+    ------
+    DomainError
+        It fails, or does not give two probabilities for each row. Its own words may quote data.
+    """
+    try:
+        p = np.asarray(learner.predict_proba(np.array(x)), float)
+    except Exception as error:
+        p, cause = np.empty(0), type(error).__name__
+    else:
+        cause = f"shape {p.shape}"
+    if p.shape != (len(x), 2):
+        raise DomainError(
+            "the learner does not give two probabilities for each row",
+            got=f"{cause} of {type(learner).__name__}",
+            allowed="predict_proba(rows) of shape (rows, 2), for two classes",
+            do="choose another learner, or more rows",
+        ) from None
+    with np.errstate(all="ignore"):
+        return np.log(p[:, 1]) - np.log1p(-p[:, 1])
+
+
+def theta(epsilon: float, t: int) -> float:
+    """(epsilon / (epsilon + 4 log 2))^t."""
+    return float((epsilon / (epsilon + 4.0 * LOG2)) ** t)
+
+
+def table(rounds: Sequence[Round]) -> str:
+    """Rounds as text."""
+    lines = ["round   theta    c*   edge P   edge Q     gain  at least"]
+    for t, r in enumerate(rounds, 1):
+        lines.append(
+            f"{t:5d}  {r.theta:6.4f}  {r.bound:4.2f}  {r.edge_data:7.3f}  {r.edge_law:7.3f}  "
+            f"{r.gain:7.4f}  {r.least_gain:8.4f}"
+        )
+    lines.append(f"gain in all {math.fsum(r.gain for r in rounds):.4f} nats")
+    return "\n".join(lines)
+
+
+def stretch_factor(score: np.ndarray, mass: np.ndarray, window: Window) -> float:
+    """Largest factor at which the normalized score touches the window, by bisection."""
+    reach = window.upper - 2.0 * slack(window)
+
+    def farthest(factor: float) -> float:
+        used = mass > 0.0
+        total = log_total(factor * (score - score.max()), mass) + factor * score.max()
+        return float(np.abs(factor * score[used] - total).max())
+
+    if np.ptp(score) <= 0.0 or reach <= 0.0:
+        return 1.0
+    low, high = 0.0, 1.0
+    while farthest(high) < reach and high < 1e6:
+        low, high = high, 2.0 * high
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if farthest(middle) < reach else (low, middle)
+    return low

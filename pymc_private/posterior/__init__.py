@@ -1,0 +1,1 @@
+"""Posterior draws: from a private model and a budget to a release."""

@@ -1,0 +1,263 @@
+"""calibrate: for a budget and numbers of draws, the region and power that keep most information."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+from pymc_private.analysis.traversal__rebuild import untraced
+from pymc_private.errors import BudgetExceeded, DomainError, PrivacyWarning, Unsupported
+from pymc_private.posterior.candidates__affordable import Affordable
+from pymc_private.posterior.candidates import CLEARLY, Regions, best_boxes, tempered
+from pymc_private.posterior.calibrate__request import Request, checked_counts, public_count
+from pymc_private.certificates.certificate import Certificate
+from pymc_private.certificates.certify import certify
+from pymc_private.models.private_model__given import private_model
+from pymc_private.models.information import Information, information
+from pymc_private.posterior.plan import Frontier, Plan
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy.rounding__printing import counted, number
+from pymc_private.samplers.choose import AUTO, candidates, choose
+
+FROM_DOMAIN = "records simulated from the prior, covariates uniform on their domain"
+FROM_REFERENCE = "records simulated from the prior, covariates from the reference"
+REFERENCE_CLAIM = "the reference= by which the plan was chosen is public"
+
+
+def calibrate(
+    private: PrivateModel,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    draws: int | Sequence[int] = 1,
+    temper: bool = True,
+    reference: Any = None,
+    n: int | None = None,
+    clip: bool | None = None,
+    sampler: Any = AUTO,
+    strict: bool = False,
+) -> Plan:
+    """Find the region and the power by which `draws` draws cost at most (epsilon, delta).
+
+    Reads no data: the plan depends on the model, the domain and n alone. Candidates are the model
+    as it is and, if no range is proved of it, central boxes that hold 0.8 to 0.999 of the prior.
+    In each the likelihood is tempered by the largest power that fits: by the pure road (N R), the
+    exact curve of N draws (T3), zCDP (T4), or Gaussian privacy where the posterior is log-concave
+    (T7, T22), whichever affords most. The candidate from which most can be learned is chosen:
+    parameters and records are simulated from the model, and a trim is charged for the parameters it
+    cuts off, a power for the information it takes from each record (`.frontier` has the figures).
+
+    Parameters
+    ----------
+    private : PrivateModel
+    epsilon : float, nats
+    delta : float
+        In [0, 1).
+    draws : int or sequence of int
+        Number of draws released, at least 1. Of several numbers the plan is for the first;
+        `.frontier`, `.to_frame()` and `.plot()` show what each would leave, and `.at(number)` gives
+        its plan.
+    temper : bool
+        Whether the likelihood may be tempered. If not, a budget too small is refused.
+    reference : mapping of str to array, or pandas.DataFrame, optional
+        *Public* records by the names of private covariates, from which covariates are simulated;
+        default: uniform on their domain. That it is public stands among the assumptions.
+    n : int, optional
+        Under add/remove: a public guess of the number of records, for the plan's words and for
+        choosing (default there: 1000). Under substitution the number is public and known.
+    clip : bool, optional
+        Whether log-likelihoods may be clipped too (`pymc_private.clip`), with ends from simulated
+        records. That is another model, and the summary says so. Default: only if nothing else has a
+        price. True: also where it promises 1.1 times the information of every other way.
+    sampler : str or sampler
+        ``"auto"`` takes the strongest claim that fits; or ``"conjugate"``, ``"boxes"``, ``"grid"``,
+        or one with its options, such as ``pmp.Grid(points=64)``. What it costs is in the price.
+    strict : bool
+        Ask for a promise that holds in floating point, not only in real arithmetic.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    DomainError
+        epsilon, delta or draws out of range; a reference that does not fit.
+    NotCertified
+        No box makes the range finite.
+    BudgetExceeded
+        ``temper=False`` and the budget is too small.
+    Unsupported
+        No sampler with a proof fits the model.
+
+    Notes
+    -----
+    Information is that expected in the Gaussian approximation, E[1/2 log det(I + w n S J(theta))]
+    over the prior, 0 where a trim cuts off: w is the power, S the prior covariance, J the Fisher
+    information of one (clipped) record. The simulation has a fixed seed: it chooses a plan and is
+    no private draw. Where nothing can be simulated (potentials, densities without a generator) each
+    record is supposed to tell as much as the prior, and the summary says so.
+
+    References
+    ----------
+    Theory T1-T4, T7, T25; Lindley (1956), Chaloner and Verdinelli (1995) for the information.
+    """
+    private = private_model(private)
+    counts = checked_counts(epsilon, delta, draws)
+    n = public_count(private, n)
+    request = Request(float(epsilon), float(delta), counts, n, temper, sampler, strict, clip)
+    pick = partial(choose, sampler=sampler, strict=strict, pure=delta == 0)
+    with untraced():
+        simulated, basis = _simulated(private, n, reference)
+        if reference is not None:
+            private = replace(private, claims=(*private.claims, REFERENCE_CLAIM))
+        regions = Regions(private, pick, simulated, n)
+        rows = [row for count in counts for row in _rows(regions, request, count)]
+        plan = _planned(request, tuple(rows), (regions.gain(private, 1.0), basis), counts[0])
+    if plan.chosen.clipped:
+        warnings.warn(
+            "calibrate clipped each record's log-likelihood: this is another model (see the plan's "
+            "summary); clip=False refuses instead",
+            PrivacyWarning,
+            stacklevel=2,
+        )
+    return plan
+
+
+def _simulated(
+    private: PrivateModel, n: int | None, reference: Any
+) -> tuple[Information | None, str]:
+    """Simulated records, and the words for it."""
+    try:
+        found = information(private, n, reference)
+        return found, FROM_DOMAIN if reference is None else FROM_REFERENCE
+    except Unsupported as error:
+        return None, f"each record supposed to tell as much as the prior ({error.problem})"
+
+
+def _rows(regions: Regions, request: Request, draws: int) -> list[Frontier]:
+    """Ways to meet the budget with so many draws; the best is marked."""
+    budget = Affordable(request.epsilon, request.delta, draws)
+    given = regions.as_given(budget)
+    rows = [] if given is None else [given]
+    if given is None or math.isinf(given.certificate.range):
+        best_yet = 0.0 if given is None else given.information
+        rows += best_boxes(regions, budget, request.temper, best_yet)
+    if request.clip or (request.clip is None and not rows):
+        clipped = regions.clipped(budget)
+        rows += [] if clipped is None else [clipped]
+    if not rows:
+        raise regions.refusal()
+    best = max(rows, key=partial(_worth, temper=request.temper))
+    if best.power < 1 and not request.temper:
+        _refuse(best, request.epsilon, request.delta, draws)
+    return [replace(row, chosen=True) if row is best else row for row in rows]
+
+
+def _worth(row: Frontier, temper: bool) -> tuple[bool, float]:
+    """Information, less where the model would be clipped; whole likelihoods first, if asked for."""
+    return temper or row.power == 1, row.information / (CLEARLY if row.clipped else 1.0)
+
+
+def _planned(
+    request: Request, rows: tuple[Frontier, ...], judged: tuple[float, str], draws: int
+) -> Plan:
+    """The plan for one of the numbers of draws."""
+    if draws not in request.counts:
+        raise DomainError(
+            "calibrate was not asked for this number of draws",
+            got=draws,
+            allowed=", ".join(map(str, request.counts)),
+            do="name it in calibrate(..., draws=[...])",
+        )
+    chosen = next(row for row in rows if row.chosen and row.draws == draws)
+    final, form = tempered(chosen.private, chosen.power), request.form
+    method = choose(final, request.sampler, **form)
+    # What draws at this very power is what is paid for.
+    certificate = chosen.certificate.tempered(final.power).on(method.terms(final))
+    guarantee = certificate.guarantee(draws)
+    if guarantee.epsilon(request.delta) > request.epsilon:
+        raise Unsupported(
+            "the sampler that fits at this power costs more than the one it was found for",
+            got=f"{method.name}: epsilon {number(guarantee.epsilon(request.delta))}",
+            allowed=f"epsilon {number(request.epsilon, up=False)}",
+            do="name a sampler: calibrate(..., sampler='boxes')",
+        )
+    return Plan(
+        private=final,
+        certificate=certificate,
+        guarantee=guarantee,
+        sampler=method.name,
+        method=method,
+        draws=draws,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        frontier=rows,
+        n=request.n,
+        alternatives=partial(candidates, final, draws, **form),
+        strict=request.strict,
+        whole=judged[0],
+        judged=judged[1],
+        others=partial(_planned, request, rows, judged),
+    )
+
+
+def _refuse(chosen: Frontier, epsilon: float, delta: float, draws: int) -> None:
+    cost = chosen.certificate.guarantee(draws).epsilon(delta)
+    asked = (Fraction(cost), Fraction(delta)) if math.isfinite(cost) else (Fraction(0), Fraction(0))
+    raise BudgetExceeded(
+        f"the budget is too small for {counted(draws, 'draw')} of the untempered posterior",
+        asked=asked,
+        spent=(Fraction(0), Fraction(0)),
+        left=(Fraction(epsilon), Fraction(delta)),
+        got=f"epsilon {number(cost)} at delta {number(delta)} "
+        f"(R = {number(chosen.certificate.range)} per draw)",
+        allowed=f"epsilon {number(epsilon, up=False)} at delta {number(delta)}",
+        do=f"allow temper=True (power {number(chosen.power, up=False)}), ask for fewer draws, or "
+        "trim to a smaller box",
+    )
+
+
+def at_cost(
+    private: PrivateModel, draws: int, delta: float, sampler: Any = AUTO, strict: bool = False
+) -> Plan:
+    """Plan `draws` draws of a model as it stands, at whatever they cost; pure where delta is zero.
+
+    Raises
+    ------
+    NotCertified, Unsupported, DomainError
+        As `calibrate`.
+    """
+    draws = checked_counts(1.0, delta, draws)[0]
+    public = public_count(private, None)
+    certificate, pure = certify(private), delta == 0
+    method = choose(private, sampler, strict=strict, pure=pure)
+    certificate = certificate.on(method.terms(private))
+    guarantee = certificate.guarantee(draws)
+    cost = guarantee.epsilon(delta)
+    return Plan(
+        private=private,
+        certificate=certificate,
+        guarantee=guarantee,
+        sampler=method.name,
+        method=method,
+        draws=draws,
+        epsilon=cost,
+        delta=float(delta),
+        frontier=(_as_it_stands(private, certificate, draws, public),),
+        n=public,
+        alternatives=partial(candidates, private, draws, pure=pure, strict=strict),
+        strict=strict,
+    )
+
+
+def _as_it_stands(
+    private: PrivateModel, certificate: Certificate, draws: int, n: int | None
+) -> Frontier:
+    """The only way where nothing is to be met."""
+    kept = float(private.power) * (math.nan if n is None else n)
+    return Frontier(private, certificate, Fraction(1), None, kept, True, draws=draws)

@@ -1,0 +1,109 @@
+"""What N posterior draws cost by each road, side by side: the table of T4."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TYPE_CHECKING
+from pymc_private.privacy.validation import inside_unit, not_negative, whole
+from pymc_private.privacy.bounded_range import br_eps, br_zcdp_tight
+from pymc_private.privacy.rounding__printing import number
+from pymc_private.privacy.renyi import zcdp_to_eps
+from pymc_private.privacy.rounding import times_up
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DRAWS = (1, 10, 100, 1000)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Epsilon of N draws of one range by three roads, nats, rounded up.
+
+    Attributes
+    ----------
+    R : float
+        Range of one record, nats.
+    delta : float
+    rows : tuple of (int, float, float, float)
+        Draws, and epsilon by the pure, the zCDP and the exact road.
+    """
+
+    R: float
+    delta: float
+    rows: tuple[tuple[int, float, float, float], ...]
+
+    columns = {"pure": "pure", "zCDP (T4)": "zcdp", "exact (T3)": "exact"}  # noqa: RUF012
+
+    def to_frame(self) -> pd.DataFrame:
+        """Give the table, one row per number of draws."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows, columns=["draws", *self.columns.values()])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw epsilon against the number of draws."""
+        from pymc_private.privacy.plots import growth
+
+        return growth(self, ax)
+
+    def __repr__(self) -> str:
+        lines = [f"{n:>8d}" + "".join(f" {number(x, 5):>12}" for x in row) for n, *row in self.rows]
+        titles = f"{'draws':>8} {'pure':>12} {'zCDP':>12} {'exact':>12}"
+        return "\n".join([self._head(), titles, *lines])
+
+    def _repr_html_(self) -> str:
+        table: str = self.to_frame().to_html(index=False, float_format=lambda x: number(x, 5))
+        return f"<p>{self._head()}</p>{table}"
+
+    def _head(self) -> str:
+        of_all = f"at delta = {number(self.delta, 6)} of draws of range {number(self.R, 6)}"
+        return f"epsilon {of_all}"
+
+
+def compare(R: float, draws: Sequence[int] = DRAWS, delta: float = 1e-6) -> Comparison:
+    """Compare the roads from N exact posterior draws to epsilon.
+
+    Parameters
+    ----------
+    R : float
+        Range of one record's log-likelihood, nats.
+    draws : sequence of int
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    Comparison
+        With ``to_frame()`` and ``plot()``.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory T1-T4.
+
+    Examples
+    --------
+    >>> compare(0.1)
+    epsilon at delta = 1e-6 of draws of range 0.1
+       draws         pure         zCDP        exact
+           1          0.1          0.1     0.099383
+          10            1      0.70016      0.62864
+         100           10        2.419       2.2461
+        1000          100       8.8452       8.3007
+    """
+    not_negative(R=R)
+    inside_unit(delta=delta)
+    return Comparison(float(R), float(delta), tuple(_row(R, n, delta) for n in draws))
+
+
+def _row(R: float, n: int, delta: float) -> tuple[int, float, float, float]:
+    whole(n, "the number of draws")
+    pure = times_up(n, R)
+    rho = times_up(n, br_zcdp_tight(R))
+    return n, pure, min(pure, zcdp_to_eps(rho, delta)), br_eps(delta, n, R)

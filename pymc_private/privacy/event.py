@@ -1,0 +1,266 @@
+"""Atoms of a guarantee: one mechanism, so many planned times, and what is proved of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pymc_private.errors import DomainError, Unsupported
+from pymc_private.privacy.validation import number_down, number_up, positive, probability, whole
+from pymc_private.privacy.beta_gamma_pairs import beta_pair_rdp
+from pymc_private.privacy.bounded_range import br_zcdp_tight
+from pymc_private.privacy.beta_gamma_pairs__gamma_pair import gamma_pair_rdp
+from pymc_private.privacy.gaussian import half_square
+from pymc_private.privacy.rounding__printing import number
+from pymc_private.privacy.rounding import float_down, float_up, infinite, times_up, widen
+
+LETTERS = {
+    "pure": "epsilon",
+    "bounded_range": "R",
+    "zcdp": "rho",
+    "gdp": "mu",
+    "discrete_gaussian": "1 / sigma",
+    "approximate": "epsilon",
+    "beta_pair": "r",
+    "gamma_pair": "r",
+    "gamma_shift": "r",
+    "gamma_either": "r",
+    "mollifier": "epsilon",
+    "window": "epsilon",
+    "rdp": "the Renyi divergence",
+    "distance": "the total variation",
+    "none": "epsilon",
+}
+"""Kinds of promise, and what the value of each is called."""
+GAMMA = ("gamma_pair", "gamma_shift", "gamma_either")
+"""Gamma(alpha + r) and Gamma(alpha), by the side of P: that of the data set with one record more
+(T10); one side for all runs, which nobody knows (T13); each run has its own."""
+PAIRS = ("beta_pair", *GAMMA)
+SHAPED = {**dict.fromkeys(PAIRS, "alpha"), "rdp": "order", "window": "top"}
+"""Kinds with a second number, and its name."""
+MOST_BITS = 3322  # a thousand digits
+
+
+@dataclass(frozen=True)
+class Atom:
+    """One kind of mechanism, `count` times.
+
+    Parameters
+    ----------
+    kind : str
+        A key of `LETTERS`.
+    value : Fraction or float
+        epsilon, R, rho, mu, ... by kind. A Fraction of at most 1000 digits is exact; a float was
+        rounded up, and all else is.
+    delta : Fraction or float
+        Of one run; above 0 for an approximate atom only.
+    count : int
+        Runs fixed in advance.
+    shape : float, rounded down
+        Prior parameter of a pair, the order at which a Renyi divergence is known, or the upper end
+        of a mollifier's window that is not symmetric.
+    other : float, rounded down
+        The second least prior parameter of a Beta pair; 0 where it is `shape`, too.
+    mu : Fraction or float
+        Of a draw of bounded range: its Gaussian privacy, proved besides (T7); inf where there is
+        none. Both proofs hold for the same draw, and so does the better one.
+
+    Raises
+    ------
+    DomainError
+        A number is out of its range.
+    """
+
+    kind: str
+    value: Fraction | float
+    delta: Fraction | float = 0.0
+    count: int = 1
+    shape: float = 0.0
+    other: float = 0.0
+    mu: Fraction | float = math.inf
+
+    def __post_init__(self) -> None:
+        if self.kind not in LETTERS:
+            raise DomainError(
+                "this is no kind of promise", got=self.kind, allowed=", ".join(LETTERS)
+            )
+        rounded = {
+            "value": number_up(self.value, LETTERS[self.kind]),
+            "delta": probability(self.delta),
+            "mu": number_up(self.mu, "mu"),
+        }
+        for name, up in rounded.items():
+            if not _is_short(getattr(self, name)):
+                object.__setattr__(self, name, up)
+        object.__setattr__(self, "count", whole(self.count, "the number of draws or runs"))
+        if self.delta > 0 and self.kind != "approximate":
+            raise DomainError(f"a {self.kind} promise has no delta", got=self.delta, allowed="0")
+        if self.kind != "bounded_range" and not infinite(self.mu):
+            raise DomainError(
+                f"a {self.kind} promise has no mu besides", got=self.mu, allowed="inf"
+            )
+        if self.kind in SHAPED:
+            positive(**{SHAPED[self.kind]: self.shape})
+        if self.kind in PAIRS:
+            positive(r=self.value)
+        object.__setattr__(self, "shape", number_down(self.shape))  # less of it promises less
+        other = number_down(self.other)
+        if other and (self.kind != "beta_pair" or other < self.shape):
+            raise DomainError("a Beta pair has a least and a larger parameter", got=self.other)
+        object.__setattr__(self, "other", 0.0 if other == self.shape else other)
+        if self.kind == "distance" and self.value > 1:
+            raise DomainError("a total variation is at most 1", got=self.value, allowed="<= 1")
+        if self.kind == "window" and not self.shape < self.value:
+            raise DomainError(
+                "a window begins below 0", got=self.shape, allowed=f"top < {self.value}"
+            )
+        if self.kind == "rdp" and not self.shape > 1.0:
+            raise DomainError("a Renyi order must exceed 1", got=self.shape, allowed="order > 1")
+
+    @property
+    def number(self) -> float:
+        """The value as a double, rounded up."""
+        return float_up(self.value)
+
+    @property
+    def pure(self) -> Fraction | float:
+        """Pure epsilon of all runs, nats, exact where the value is; inf if there is none."""
+        if self.kind in ("pure", "bounded_range", "mollifier", "window") and not infinite(
+            self.value
+        ):
+            return self.count * Fraction(self.value)
+        idle = self.value == 0 and self.delta == 0 and self.kind != "none"
+        return 0.0 if idle else math.inf
+
+    @property
+    def gaussian(self) -> Fraction | float:
+        """The mu of one run; inf if there is none."""
+        return self.value if self.kind == "gdp" else self.mu
+
+    @property
+    def zcdp(self) -> float:
+        """The rho of all runs; inf if there is none.
+
+        A bounded range has that of T2, or of its mu. Pure epsilon is a bounded range of 2 epsilon,
+        which gives at most the epsilon^2 / 2 of Bun and Steinke (2016, Proposition 3.3); mu-GDP has
+        mu^2 / 2.
+        """
+        value = self.number
+        if self.kind == "bounded_range":
+            each = min(br_zcdp_tight(value), half_square(float_up(self.mu)))
+        elif self.kind in ("pure", "mollifier", "window"):
+            each = br_zcdp_tight(times_up(2.0, value))
+        elif self.kind in ("gdp", "discrete_gaussian"):
+            each = half_square(value)
+        else:
+            each = value if self.kind == "zcdp" or self.pure == 0.0 else math.inf
+        return times_up(self.count, each)
+
+    def renyi(self, order: float) -> float:
+        """Renyi divergence of all runs at an order >= 1, nats; inf if there is none."""
+        if self.kind == "beta_pair":
+            each = beta_pair_rdp(order, self.number, self.shape, self.other or None)
+            return times_up(self.count, each)
+        if self.kind in GAMMA:
+            return times_up(self.count, gamma_pair_rdp(order, self.number, self.shape))
+        if self.kind == "rdp":  # divergences do not fall in their order
+            return times_up(self.count, self.number) if order <= self.shape else math.inf
+        return min(times_up(order, self.zcdp), float_up(self.pure))
+
+    @property
+    def last_order(self) -> float:
+        """No Renyi divergence beyond this order is finite."""
+        if self.kind in PAIRS:
+            return 1.0 + self.shape / self.number
+        return self.shape if self.kind == "rdp" else math.inf
+
+    def runs(self, n: int) -> Atom:
+        """Run it n times: the same record may be on another side of the pair in each of them."""
+        if n == 1:
+            return self
+        kind = "gamma_either" if self.kind == "gamma_shift" else self.kind
+        return replace(self, kind=kind, count=n * self.count, other=0.0)
+
+    def group(self, k: int) -> Atom:
+        """The same promise to a group of k records (T24); a shift of a Gamma shape adds up (T13).
+
+        Raises
+        ------
+        Unsupported
+            A pair known by its curve has no such rule.
+        """
+        unchanged = ("none", "distance", "mollifier", "window")  # these hold for any two data sets
+        if self.kind in unchanged or k == 1:
+            return self
+        if self.kind in ("beta_pair", "gamma_pair"):
+            raise Unsupported(
+                "a Dirichlet draw has no rule for groups",
+                got=f"units of {k} records",
+                do="build the promise for the counts that a whole unit changes (T11)",
+            )
+        if self.kind == "rdp":
+            return self._renyi_group(k)
+        if self.kind == "discrete_gaussian":  # its curve is that of one unit, its rho of any number
+            return Atom("zcdp", (self._times(k)) ** 2 / 2, count=self.count)
+        value = self._times(k * k if self.kind == "zcdp" else k)
+        if self.kind != "approximate":
+            mu = math.inf if infinite(self.mu) else k * Fraction(self.mu)
+            return replace(self, value=value, mu=mu)
+        # delta (1 + e^eps + ... + e^((k-1) eps))
+        ratio, least = math.inf, float_down(self.value)
+        if value < 700:  # each bound is safe; the first is the sharp one where epsilon is tiny
+            ratio = float_up(Fraction(k)) * math.exp(float_up((k - 1) * Fraction(self.value)))
+            if least > 0:
+                ratio = min(ratio, math.expm1(float_up(value)) / math.expm1(least))
+            ratio = max(ratio, float_up(Fraction(k)))
+        delta = widen(float_up(self.delta) * ratio, 1e-12)
+        return replace(self, value=value, delta=delta) if delta < 1.0 else Atom("none", math.inf)
+
+    def _times(self, factor: int) -> Fraction | float:
+        """Give so many times the value, exactly."""
+        return math.inf if infinite(self.value) else factor * Fraction(self.value)
+
+    def _renyi_group(self, k: int) -> Atom:
+        """Halve the order and triple the divergence for each doubling (Mironov 2017, Prop. 2)."""
+        doublings = (k - 1).bit_length()
+        if self.shape < 2.0 ** (doublings + 1):
+            return Atom("none", math.inf)
+        order = self.shape / 2.0**doublings
+        return replace(self, value=self._times(3**doublings), shape=order)
+
+    def __str__(self) -> str:
+        value = number(self.value, 6)
+        shape = number(self.shape, 6, up=False)  # less of it promises less
+        besides = "" if infinite(self.mu) else f", {number(self.mu, 6)}-GDP"
+        words = {
+            "pure": f"{value}-DP",
+            "bounded_range": f"posterior draw of range {value}{besides}",
+            "zcdp": f"{value}-zCDP",
+            "gdp": f"{value}-GDP",
+            "discrete_gaussian": f"count with discrete Gaussian noise (1 / sigma = {value})",
+            "approximate": f"({value}, {number(self.delta, 3)})-DP",
+            "beta_pair": f"Dirichlet or Beta draw (r = {value}, alpha = {shape}{self._more})",
+            "gamma_pair": f"Dirichlet draw (r = {value}, alpha = {shape})",
+            "gamma_shift": f"Gamma draw (r = {value}, alpha = {shape})",
+            "gamma_either": f"Gamma draw (r = {value}, alpha = {shape})",
+            "mollifier": f"mollifier draw of width {value}",
+            "window": f"mollifier draw of width {value}, log ratio at most {shape}",
+            "rdp": f"({shape}, {value})-RDP",
+            "distance": f"total variation {number(self.value, 3)} from the stated law",
+            "none": "not private",
+        }[self.kind]
+        return words if self.count == 1 else f"{self.count} x {words}"
+
+    @property
+    def _more(self) -> str:
+        return f" and {number(self.other, 6, up=False)} or more" if self.other else ""
+
+
+def _is_short(value: object) -> bool:
+    """Whether a Fraction can be kept and written as it is."""
+    bits = (
+        max(abs(value.numerator), value.denominator).bit_length()
+        if isinstance(value, Fraction)
+        else math.inf
+    )
+    return bits <= MOST_BITS

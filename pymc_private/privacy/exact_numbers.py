@@ -1,0 +1,142 @@
+"""Exact numbers of a ledger, and its short texts.
+
+Every number is a rational and is stored as the text ``"p/q"``. A budget means the decimal its user
+wrote; a proved cost means the very double that was proved, since that one was rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Rational, Real
+from typing import Any, NamedTuple
+from pymc_private.errors import DomainError
+from pymc_private.privacy.rounding import float_up
+
+LONGEST_TEXT = 200
+MOST_DIGITS = 400
+
+
+class Budget(NamedTuple):
+    """A pair (epsilon in nats, delta) of exact rationals."""
+
+    epsilon: Fraction
+    delta: Fraction
+
+
+def to_text(value: Fraction) -> str:
+    """Write an exact rational as ``"p/q"``."""
+    return f"{value.numerator}/{value.denominator}"
+
+
+def from_text(text: str) -> Fraction:
+    """Read :func:`to_text` back."""
+    top, bottom = text.split("/")
+    return Fraction(int(top), int(bottom))
+
+
+def exact(value: object, what: str) -> Fraction:
+    """Take a number as the decimal its user wrote: 0.1 means 1/10, not the nearest double.
+
+    Raises
+    ------
+    DomainError
+        Not a finite number, negative, or longer than 400 digits.
+
+    Examples
+    --------
+    >>> exact(0.1, "epsilon"), exact("1e-6", "delta"), exact("1/3", "delta")
+    (Fraction(1, 10), Fraction(1, 1000000), Fraction(1, 3))
+    """
+    number = _parse(value)
+    if number is None or number < 0:
+        raise DomainError(
+            f"{what} is not a number that a budget can have.",
+            got=_shown(value),
+            allowed=f"a finite number >= 0 of at most {MOST_DIGITS} digits "
+            "(int, float, Decimal, Fraction or text)",
+        )
+    return number
+
+
+def _shown(value: object) -> str:
+    """Name a value without writing it out: Python refuses to write very long integers."""
+    if isinstance(value, Rational):
+        bits = max(int(part).bit_length() for part in (value.numerator, value.denominator))
+        if bits > 4 * MOST_DIGITS:
+            return f"{type(value).__name__} of {bits} bits"
+    return f"{type(value).__name__} {str(value)[:40]!r}"
+
+
+def _parse(value: object) -> Fraction | None:
+    if isinstance(value, Rational) and not isinstance(value, bool):
+        number = _plain(value)
+    elif isinstance(value, Real | Decimal | str) and not isinstance(value, bool):
+        text = str(value)
+        # An exponent of many digits would fill the memory before it could be refused.
+        huge = re.search(r"e[+-]?0*[1-9]\d{3}|_", text, re.IGNORECASE)
+        if huge or not text.isascii() or len(text) > 2 * MOST_DIGITS:
+            return None
+        try:
+            number = Fraction(text)
+        except (ValueError, ZeroDivisionError):
+            return None
+    else:
+        return None
+    return number if _short(number) else None
+
+
+def proved(value: Any, what: str) -> Fraction | None:
+    """Take a proved cost (a float already rounded up, or a rational) exactly; None if infinite.
+
+    What has more than 400 digits is rounded up to a double.
+
+    Raises
+    ------
+    DomainError
+        The cost is negative or not a number: it proves nothing.
+    """
+    if not isinstance(value, Rational):
+        value = float(value)
+        if value == math.inf:
+            return None
+    if not value >= 0:
+        raise DomainError(f"A guarantee states an impossible {what}.", got=value, allowed=">= 0")
+    number = _plain(value)
+    if _short(number):
+        return number
+    rounded = float_up(number)
+    return None if math.isinf(rounded) else Fraction(rounded)
+
+
+def _short(number: Fraction) -> bool:
+    return max(abs(number.numerator), number.denominator) < 10**MOST_DIGITS
+
+
+def _plain(value: Any) -> Fraction:
+    """Give a Fraction of Python integers: NumPy's would overflow."""
+    whole = Fraction(value)
+    return Fraction(int(whole.numerator), int(whole.denominator))
+
+
+def checked_text(
+    text: object, what: str, *, longest: int = LONGEST_TEXT, empty: bool = False
+) -> str:
+    """Refuse what is not one line of printable text of bounded length.
+
+    Raises
+    ------
+    DomainError
+        Not text, too long, empty where that is not allowed, or with line breaks.
+    """
+    fits = isinstance(text, str) and len(text) <= longest and text.isprintable()
+    if not fits or not (empty or str(text).strip()):
+        size = f" of {len(text)} characters" if isinstance(text, str) else ""
+        raise DomainError(
+            f"The {what} must be one line of text.",
+            got=f"{type(text).__name__}{size}",
+            allowed=f"{0 if empty else 1} to {longest} printable characters, no line breaks",
+        )
+    return str(text)

@@ -1,0 +1,234 @@
+"""The inverse questions: what a budget affords. Answers are rounded toward more privacy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from scipy.optimize import brentq
+from pymc_private.errors import DomainError
+from pymc_private.privacy.validation import MOST, exactly, inside_unit, not_negative, positive, probability, whole
+from pymc_private.privacy.bounded_range import br_eps
+from pymc_private.privacy.gaussian import gdp_delta
+from pymc_private.privacy.mollifier import moll_delta_k
+from pymc_private.privacy.renyi import zcdp_to_eps
+from pymc_private.privacy.rounding import float_down, times_up
+
+def draws_affordable(epsilon: float, delta: float, R: float) -> int:
+    """Give the most posterior draws of range R that fit (epsilon, delta).
+
+    Parameters
+    ----------
+    epsilon : float, nats
+        At least 0.
+    delta : float
+        In [0, 1).
+    R : float, nats
+        > 0.
+
+    Returns
+    -------
+    int
+        0 if not even one fits; at most 10**18, though more may fit.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Inverse of `br_eps` (T3), of N R at delta = 0.
+    """
+    not_negative(epsilon=epsilon)
+    positive(R=R)
+    if math.isinf(epsilon):
+        raise DomainError("epsilon is finite", got=epsilon, do="any number of draws fits no limit")
+
+    def fits(n: int) -> bool:
+        return br_eps(delta, n, R) <= epsilon
+
+    if not fits(1):
+        return 0
+    low = 1
+    while 2 * low <= MOST and fits(2 * low):
+        low *= 2
+    high = min(2 * low, MOST + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def range_affordable(epsilon: float, delta: float, draws: int = 1) -> float:
+    """Give the largest range R (nats) of which so many draws fit (epsilon, delta).
+
+    Parameters
+    ----------
+    epsilon : float, nats
+        At least 0.
+    delta : float
+        In [0, 1).
+    draws : int
+
+    Returns
+    -------
+    float
+        Rounded down: `br_eps` was evaluated at it and found at most epsilon.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Inverse of `br_eps` (T3).
+    """
+    not_negative(epsilon=epsilon)
+    return _largest(lambda R: br_eps(delta, draws, R), epsilon)
+
+
+def mollifier_affordable(
+    epsilon: float, delta: float, draws: int = 1, share: float | None = None
+) -> float:
+    """Give the widest mollifier (nats) of which so many draws fit (epsilon, delta).
+
+    Arguments and errors as those of `range_affordable`. Rounded down: `moll_delta_k` was evaluated
+    at it and found at most delta.
+
+    Parameters
+    ----------
+    epsilon, delta, draws
+    share : float, optional
+        s in (0, 1) of a window [a, a e^width], a = 1 / (1 + s (e^width - 1)). Default: symmetric.
+
+    References
+    ----------
+    Inverse of `moll_delta_k` (T15b), of draws times epsilon at delta = 0.
+    """
+    not_negative(epsilon=epsilon)
+    pure = float_down(exactly(epsilon) / whole(draws, "the number of draws"))
+    probability(delta)
+    if share is not None:
+        inside_unit(share=share)
+    below = (1 - 1e-11) * float_down(exactly(epsilon))  # epsilons are found to 12 digits, and up
+
+    def curve(width: float) -> float:
+        top = None if share is None else -math.log1p((1.0 - share) * math.expm1(-width))
+        return moll_delta_k(below, width, draws, top)
+
+    return max(pure, _largest(curve, delta))
+
+
+def power_affordable(epsilon: float, delta: float, draws: int, R: float) -> float:
+    """Give the largest power in (0, 1] of a likelihood of range R whose draws fit.
+
+    Parameters
+    ----------
+    epsilon : float, nats
+        At least 0.
+    delta : float
+        In [0, 1).
+    draws : int
+    R : float, nats
+        Range at power 1, > 0.
+
+    Returns
+    -------
+    float
+        Rounded down; 0 if none fits.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory T1: a power w makes the range w R.
+    """
+    not_negative(epsilon=epsilon)
+    positive(R=R)
+    if br_eps(delta, draws, R) <= epsilon:
+        return 1.0
+    return _largest(lambda power: br_eps(delta, draws, times_up(power, R)), epsilon)
+
+
+def mu_affordable(epsilon: float, delta: float) -> float:
+    """Give the largest mu whose Gaussian curve passes below (epsilon, delta).
+
+    Parameters
+    ----------
+    epsilon : float, nats
+        At least 0.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        Rounded down.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Inverse of `gdp_delta` (T4).
+    """
+    not_negative(epsilon=epsilon)
+    inside_unit(delta=delta)
+    return _largest(lambda mu: gdp_delta(epsilon, mu), delta)
+
+
+def rho_affordable(epsilon: float, delta: float) -> float:
+    """Give the largest rho of zCDP that fits (epsilon, delta).
+
+    Parameters
+    ----------
+    epsilon : float, nats
+        At least 0.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        Rounded down.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Inverse of `zcdp_to_eps` (T4).
+    """
+    not_negative(epsilon=epsilon)
+    inside_unit(delta=delta)
+    return _largest(lambda rho: zcdp_to_eps(rho, delta), epsilon)
+
+
+def _largest(curve: Callable[[float], float], target: float) -> float:
+    """Give a large argument at which an increasing curve is at most `target`; it was evaluated."""
+    if not target > 0.0:
+        return 0.0
+    low, high = 1.0, 1.0
+    while curve(low) > target:
+        low /= 2.0
+        if low < 1e-300:
+            return 0.0
+    high = 2.0 * low if low < 1.0 else high  # known to be too large; near, so that few steps do
+    while curve(high) <= target:
+        high *= 2.0
+        if high > 1e300:
+            return high
+    stops = {"xtol": 1e-300, "rtol": 1e-13, "disp": False}
+    found = float(brentq(lambda x: curve(x) - target, low, high, **stops))
+    step = 1e-13 * found
+    while curve(found) > target:
+        found, step = max(found - step, low), 2.0 * step
+    return max(found, low)

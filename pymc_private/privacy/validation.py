@@ -1,0 +1,232 @@
+"""Checks of the arguments of formulas, and their use on arrays."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import operator
+import numpy as np
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Rational, Real
+from typing import Any, TypeVar
+from pymc_private.errors import DomainError
+from pymc_private.privacy.rounding import LEAST, float_down, float_up
+
+MOST = 10**18
+Formula = TypeVar("Formula", bound=Callable[..., Any])
+
+
+def vectorized(formula: Formula) -> Formula:
+    """Let a formula of numbers take arrays as well: they broadcast, and floats come back."""
+    names = inspect.signature(formula)
+
+    @functools.wraps(formula)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = names.bind(*args, **kwargs)
+        arrays = {k: np.asarray(v, object) for k, v in given.arguments.items() if _is_array(v)}
+        if not arrays:
+            return formula(*args, **kwargs)
+        shape = np.broadcast_shapes(*(array.shape for array in arrays.values()))
+        flat = {k: np.broadcast_to(array, shape).ravel() for k, array in arrays.items()}
+        rest = {k: v for k, v in given.arguments.items() if k not in arrays}
+        count = int(np.prod(shape))
+        values = [formula(**rest, **{k: a[i] for k, a in flat.items()}) for i in range(count)]
+        return np.array(values, float).reshape(shape)
+
+    return call  # type: ignore[return-value]
+
+
+def _is_array(value: Any) -> bool:
+    return np.ndim(value) > 0 and not isinstance(value, str)
+
+
+def refuse_mask(values: Any, what: str) -> None:
+    """Refuse masked arrays, and lists of them: arithmetic here would count what they mask.
+
+    Raises
+    ------
+    DomainError
+        By type alone, whatever is masked.
+    """
+    parts = values if isinstance(values, list | tuple) else ()
+    if np.ma.isMaskedArray(values) or any(map(np.ma.isMaskedArray, parts)):
+        raise DomainError(
+            f"{what} come as an array without a mask",
+            got="a masked array",
+            do="say what stands in masked places: filled(value), or leave them out: compressed()",
+        )
+
+
+def is_number(value: Any) -> bool:
+    """Whether this is one real number: no truth value, no text, nothing complex, no vector."""
+    if type(value) is float or type(value) is int:
+        return True
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return is_number(value.item())
+    if isinstance(value, Decimal):
+        return not value.is_nan()  # which refuses to be compared
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_double(value: Any) -> bool:
+    """Whether arithmetic in doubles takes this number as it is."""
+    return isinstance(value, float) or (type(value) is int and abs(value) < 2**53)
+
+
+def positive(**named: Any) -> None:
+    """Refuse numbers that are not above zero, or infinite.
+
+    Raises
+    ------
+    DomainError
+        Names the first of them.
+    """
+    for name, value in named.items():
+        if not (is_number(value) and 0.0 < value < float("inf")):
+            raise DomainError(f"{name} is positive", got=value, allowed=f"0 < {name} < inf")
+
+
+def not_negative(**named: Any) -> None:
+    """Refuse numbers below zero, and those that are none.
+
+    Raises
+    ------
+    DomainError
+        Names the first of them.
+    """
+    for name, value in named.items():
+        if not (is_number(value) and value >= 0.0):
+            raise DomainError(f"{name} is not negative", got=value, allowed=f"{name} >= 0")
+
+
+def inside_unit(**named: Any) -> None:
+    """Refuse numbers outside the open unit interval.
+
+    Raises
+    ------
+    DomainError
+        Names the first of them.
+    """
+    for name, value in named.items():
+        if not (is_number(value) and 0.0 < value < 1.0):
+            raise DomainError(f"{name} lies in (0, 1)", got=value, allowed=f"0 < {name} < 1")
+
+
+def order_of(order: Any) -> None:
+    """Refuse Renyi orders below one.
+
+    Raises
+    ------
+    DomainError
+        It is below one, or no number.
+    """
+    if not (is_number(order) and order >= 1.0):
+        raise DomainError("a Renyi order is at least 1", got=order, allowed="order >= 1")
+
+
+def stated(value: Any, name: str) -> Fraction | float:
+    """Take a number >= 0 as its user wrote it: 0.1 means 1/10; inf stands for no promise.
+
+    Raises
+    ------
+    DomainError
+        Negative, or no number.
+    """
+    number = number_up(value, name)
+    if math.isinf(number):
+        return math.inf
+    if isinstance(value, Decimal) and number == LEAST:
+        return number
+    if isinstance(value, Rational | Decimal):
+        return exactly(value)
+    return Fraction(repr(float(value)))
+
+
+def number_up(value: Any, name: str) -> float:
+    """Take a number >= 0 as a double that is not below it; inf stands for no promise, or too much.
+
+    Raises
+    ------
+    DomainError
+        Negative, or no number.
+    """
+    if not (is_number(value) and value >= 0):
+        raise DomainError(f"{name} is a number >= 0", got=_shown(value), allowed=f"{name} >= 0")
+    if value == math.inf:
+        return math.inf
+    if isinstance(value, Decimal) and abs(value.adjusted()) > 1000 and value > 0:
+        return math.inf if value > 1 else LEAST  # its digits might fill the memory
+    if isinstance(value, Rational | Decimal):
+        return float_up(Fraction(value))
+    number = float(value)  # a longer float may exceed the double next to it
+    return number if number >= value else math.nextafter(number, math.inf)
+
+
+def _shown(value: Any) -> str:
+    """What was got, in short."""
+    try:
+        return repr(value)[:80]
+    except ValueError:  # Python writes no integer of many thousand digits
+        return f"{type(value).__name__} of very many digits"
+
+
+def exactly(value: Any) -> Fraction:
+    """Give a finite number that was checked as the double or fraction it is."""
+    if isinstance(value, np.ndarray):
+        value = value.item()
+    number = Fraction(value) if isinstance(value, Rational | Decimal) else value
+    top, bottom = number.as_integer_ratio()
+    return Fraction(int(top), int(bottom))  # NumPy's integers would overflow
+
+
+def number_down(value: Any) -> float:
+    """Take a number as a double that is not above it."""
+    if isinstance(value, Rational | Decimal) and math.isfinite(value):
+        return float_down(Fraction(value))
+    return float(value)
+
+
+def probability(value: Any) -> float:
+    """Take a delta, rounded up.
+
+    Raises
+    ------
+    DomainError
+        Not in [0, 1).
+    """
+    number = number_up(value, "delta")
+    if not number < 1.0:
+        raise DomainError("delta is a probability below 1", got=value, allowed="0 <= delta < 1")
+    return number
+
+
+def whole(value: Any, name: str) -> int:
+    """Take a whole number >= 1.
+
+    Raises
+    ------
+    DomainError
+        It is not, or too large.
+    """
+    try:
+        number = 0 if isinstance(value, bool | np.bool_) else operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise DomainError(f"{name} is a whole number >= 1", got=value, allowed="1, 2, 3, ...")
+    if number > MOST:
+        raise DomainError(f"{name} is too large", got=value, allowed=f"1, 2, 3, ..., {MOST}")
+    return number
+
+
+def as_whole(number: Any) -> Any:
+    """Any integer as Python's own, so that equal samplers are one plan; the rest as it is."""
+    if isinstance(number, bool | np.bool_):
+        return number
+    try:
+        return operator.index(number)
+    except TypeError:
+        return number

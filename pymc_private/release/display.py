@@ -1,0 +1,201 @@
+"""How numbers, promises and releases are written: text, HTML cards, ArviZ attributes."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Iterable, Sequence
+from decimal import Context
+from typing import TYPE_CHECKING
+from pymc_private.release.allowed import as_float, dump_json
+from pymc_private.privacy.rounding__printing import STATED, counted, number, plain
+
+if TYPE_CHECKING:
+    import numpy as np
+    from pymc_private.release.release import Release
+
+NOT_PRIVATE = "NOT PRIVATE"
+Row = tuple[str, str]
+
+
+def estimate_number(value: float, digits: int = 4) -> str:
+    """Write an estimate in a few significant digits, rounded to nearest; NaN is a dash."""
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "infinite" if value > 0 else "-infinite"
+    return plain(Context(prec=digits).create_decimal(repr(float(value))).normalize())
+
+
+def stated(release: Release) -> tuple[float, float]:
+    """Give the (epsilon, delta) a release is known by, at the delta its facts name (else 0)."""
+    delta = as_float(release.facts.get("delta", 0))
+    return release.guarantee.epsilon(delta), delta
+
+
+def promise(release: Release) -> str:
+    """State the guarantee of a release in one line."""
+    if not release.private:
+        return f"{NOT_PRIVATE}: {'; '.join(assumptions(release)) or 'epsilon is infinite'}"
+    epsilon, delta = stated(release)
+    at = f"delta = {number(delta)}" if delta else "delta = 0 (pure)"
+    return f"epsilon = {number(epsilon)} nats at {at}"
+
+
+def law_of(release: Release) -> str:
+    """Say what the draws were drawn from: "private posterior", unless the release knows better."""
+    return str(release.facts.get("law", "private posterior"))
+
+
+def drawn_from(release: Release) -> str:
+    """Say of which law the draws are: for bounds that hold of it and not of the posterior."""
+    law, guarantee = f"the {law_of(release)}", release.guarantee
+    if not release.private:  # seeded: no guarantee tells
+        return f"{law}, as near as the sampler comes to it"
+    theorems = re.split("[,;] ", guarantee.theorem)
+    far = max((float(atom.value) for atom in guarantee.atoms if atom.kind == "distance"), default=0)
+    if far > 0:
+        proved = str(release.facts.get("claim", "")).startswith("proved")
+        mark = "" if proved else STATED
+        return f"a law within {number(far)} of {law} in total variation{mark}"
+    if "T29" in theorems:
+        return f"a law near {law}, on the sampler's grid"
+    return f"{law} on the sampler's grid" if "T15c" in theorems else law
+
+
+def assumptions(release: Release) -> tuple[str, ...]:
+    """List what the guarantee rests on."""
+    return tuple(release.guarantee.assumptions)
+
+
+def shape_of(array: object) -> str:
+    """Describe one draw of a variable: ``beta (feature: 3)``, or ``alpha``."""
+    dims = [(d, n) for d, n in array.sizes.items() if d not in ("chain", "draw")]  # type: ignore[attr-defined]
+    inside = ", ".join(f"{dim}: {size}" for dim, size in dims)
+    return f"{array.name} ({inside})" if inside else str(array.name)  # type: ignore[attr-defined]
+
+
+def release_rows(release: Release) -> list[Row]:
+    """List what a reader needs first, as (title, text)."""
+    facts, guarantee = release.facts, release.guarantee
+    rows = [
+        ("guarantee", promise(release)),
+        *(_backing(release) if release.private else ()),
+        ("neighbors", guarantee.neighbors),
+        ("sampler", facts.get("sampler", "")),
+        ("holds", ", ".join(shape_of(array) for array in release.posterior.data_vars.values())),
+        ("withheld", withheld(release)),
+    ]
+    return [(title, text) for title, text in rows if text]
+
+
+def _backing(release: Release) -> list[Row]:
+    """List what stands behind the numbers: assumptions as long as they are, claim, theorem."""
+    return [
+        ("assumes", "\n".join(assumptions(release)) or "nothing beyond the theorem"),
+        ("claim", release.facts.get("claim", "")),
+        ("theorem", release.guarantee.theorem or "not proved"),
+    ]
+
+
+def withheld(release: Release) -> str:
+    """Name the variables that were left out, and those among them that could not be computed."""
+    failed = set(release.facts.get("uncomputed", ()))
+    return ", ".join(
+        f"{name} (could not be computed at every draw)" if name in failed else name
+        for name in release.facts.get("withheld", ())
+    )
+
+
+def release_title(release: Release) -> str:
+    """Name a release and say how much it holds."""
+    name = f" {release.facts['name']!r}" if release.facts.get("name") else ""
+    mark = "" if release.private else f" {NOT_PRIVATE}:"
+    return f"Release{name}:{mark} {counted(release.posterior.sizes['draw'], 'draw')}"
+
+
+def attributes(release: Release) -> dict[str, str]:
+    """Flat text attributes for ArviZ and netCDF: no time, no machine, no seed."""
+    facts, guarantee = release.facts, release.guarantee
+    epsilon, delta = stated(release)
+    flat = {
+        "private": "yes" if release.private else promise(release),
+        "epsilon": repr(float(epsilon)),
+        "delta": repr(float(delta)),
+        "theorem": guarantee.theorem,
+        "neighbors": guarantee.neighbors,
+        "assumptions": "; ".join(assumptions(release)) or "none",
+        "claim": facts.get("claim", "") if release.private else NOT_PRIVATE,
+        "versions": ", ".join(f"{k} {v}" for k, v in facts.get("versions", {}).items()),
+    }
+    for key in (
+        "name",
+        "sampler",
+        "records",
+        "model",
+        "grid",
+        "power",
+        "clip",
+        "withheld",
+        "ledger_head",
+    ):
+        if facts.get(key):
+            flat[key] = _flat(facts[key])
+    return flat
+
+
+def _flat(value: object) -> str:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ", ".join(value)
+    return value if isinstance(value, str) else dump_json(value)
+
+
+def text_card(title: str, rows: Iterable[Row]) -> str:
+    """Lay out a title and its rows as text."""
+    lines = list(rows)
+    width = max((len(name) for name, _ in lines), default=0)
+    indent = " " * (width + 4)
+    return "\n".join(
+        [
+            title,
+            *(f"  {name:<{width}}  " + text.replace("\n", f"\n{indent}") for name, text in lines),
+        ]
+    )
+
+
+def html_card(title: str, rows: Iterable[Row], *, alarm: bool = False) -> str:
+    """Lay out a title and its rows as HTML that takes its colors from the page."""
+    color = "#b3261e" if alarm else "inherit"
+    cell = "padding:.1rem 1rem .1rem 0;text-align:left;vertical-align:top"
+    body = "".join(
+        f'<tr><th scope="row" style="{cell};font-weight:500;opacity:.65">{html.escape(name)}</th>'
+        f'<td style="{cell};white-space:pre-wrap">{html.escape(text)}</td></tr>'
+        for name, text in rows
+    )
+    return (
+        '<div style="border-left:3px solid #3b6ea8;padding:.3rem 0 .3rem .9rem">'
+        f'<div style="font-weight:600;color:{color}">{html.escape(title)}</div>'
+        f'<table style="border-collapse:collapse;margin:.2rem 0 0">{body}</table></div>'
+    )
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Set a small text table: first column left, the others right."""
+    cells = [list(columns), *map(list, rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+    return "\n".join(
+        "  ".join(
+            text.ljust(width) if i == 0 else text.rjust(width)
+            for i, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    )
+
+
+def element_rows(labels: Sequence[str], *columns: np.ndarray, digits: int = 4) -> list[list[str]]:
+    """Pair labels with columns of estimates, ready for :func:`table`."""
+    return [
+        [label, *(estimate_number(float(column[i]), digits) for column in columns)]
+        for i, label in enumerate(labels)
+    ]

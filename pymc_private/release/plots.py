@@ -1,0 +1,147 @@
+"""Pictures of answers and estimates: what was found, and how far off it may be."""
+
+from __future__ import annotations
+
+import math
+import numpy as np
+from collections.abc import Sequence
+from typing import Any, TYPE_CHECKING
+from pymc_private.release.display import NOT_PRIVATE, estimate_number
+
+if TYPE_CHECKING:
+    from pymc_private.release.answers import Answer
+    from pymc_private.release.estimates__estimates import Estimate
+
+ACCENT, INK, BAND = "#2b6298", "#1f2328", 0.22
+MOST_LINES = 30
+
+
+def utilities(answer: Answer, ax: Any = None) -> Any:
+    """Draw the expected utility of each response tried, and the band of half the loss bound.
+
+    With the stated confidence every response's expected utility under the private posterior lies
+    in its band; so a response whose band overlaps with the best may be the best.
+
+    Parameters
+    ----------
+    answer : Answer
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    if all(isinstance(response, float) for response, _ in answer.scores) and answer.scores:
+        return _curve(answer, ax)
+    best = sorted(answer.scores, key=lambda pair: -pair[1])[:MOST_LINES]
+    names = [str(response) for response, _ in best]
+    values = np.array([score for _, score in best])
+    ax = _lines(ax, names, values, *_band(answer, values), first=True)
+    ax.set_xlabel("expected utility; the shaded band holds the truth")
+    _title(ax, f"answer: {answer.response!r}, {_loss(answer)}", answer.private)
+    return ax
+
+
+def batch(answers: Sequence[Answer], ax: Any = None) -> Any:
+    """Draw the expected utility of each answer, and the band of half its loss bound."""
+    shown = list(answers)[:MOST_LINES]
+    values = np.array([answer.expected_utility for answer in shown])
+    bands = [_band(answer, value) for answer, value in zip(shown, values, strict=True)]
+    low, high = (np.array([band[k] for band in bands]) for k in (0, 1))
+    ax = _lines(ax, [f"{a.query!r}: {a.response!r}" for a in shown], values, low, high)
+    ax.set_xlabel("expected utility; the shaded band holds the truth")
+    more = f" (the first {MOST_LINES})" if len(answers) > MOST_LINES else ""
+    _title(ax, f"{len(answers)} answers{more}", all(answer.private for answer in answers))
+    return ax
+
+
+def estimates(estimate: Estimate, ax: Any = None) -> Any:
+    """Draw an estimate's elements with the interval that holds the truth, and the usual mcse."""
+    from pymc_private.release.estimates__estimates import labels_of
+
+    names = labels_of(estimate)
+    value, low, high, mcse = (
+        np.ravel(np.asarray(part, float))[:MOST_LINES]
+        for part in (estimate.value, estimate.lower, estimate.upper, estimate.mcse)
+    )
+    ax = _lines(ax, names[:MOST_LINES], value, low, high)
+    for k, (x, error) in enumerate(zip(value, mcse, strict=True)):
+        if math.isfinite(error):
+            ax.plot([x - error, x + error], [k, k], color=ACCENT, lw=2.5, zorder=3)
+    percent = f"{100 * estimate.confidence:g}%"
+    ax.set_xlabel(f"shaded: holds the value under the law drawn from, {percent}; line: one mcse")
+    _title(ax, estimate.what.replace(f" ({NOT_PRIVATE})", ""), NOT_PRIVATE not in estimate.what)
+    return ax
+
+
+def _curve(answer: Answer, ax: Any) -> Any:
+    """Utility against numeric responses."""
+    ax = ax or _axes(6.0, 3.4)
+    places, values = (np.array(part) for part in zip(*sorted(answer.scores), strict=True))
+    marker = "o-" if len(places) <= MOST_LINES else "-"
+    ax.plot(places, values, marker, color=ACCENT, ms=4, label="by the draws")
+    low, high = _band(answer, values)
+    if np.isfinite(low).all():
+        ax.fill_between(places, low, high, color=ACCENT, alpha=BAND, lw=0, label="holds the truth")
+    ax.plot([answer.response], [answer.expected_utility], "D", color=INK, ms=6, label="answer")
+    ax.set(xlabel="response", ylabel="expected utility")
+    ax.legend(frameon=False, fontsize="small")
+    _title(ax, f"answer: {estimate_number(answer.response)}, {_loss(answer)}", answer.private)
+    _bare(ax)
+    return ax
+
+
+def _band(answer: Answer, values: Any) -> tuple[Any, Any]:
+    """Where expected utilities lie together: half the loss bound, if that says anything."""
+    low, high = answer.bounds
+    if answer.loss_bound >= high - low:
+        return np.full_like(values, low), np.full_like(values, high)
+    half = answer.loss_bound / 2
+    return np.clip(values - half, low, high), np.clip(values + half, low, high)
+
+
+def _loss(answer: Answer) -> str:
+    if math.isinf(answer.loss_bound):
+        return "loss not bounded"
+    return f"loss at most {estimate_number(answer.loss_bound)}"
+
+
+def _lines(
+    ax: Any,
+    names: Sequence[str],
+    values: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    *,
+    first: bool = False,
+) -> Any:
+    """One line per name: a dot, and a band where both its ends are finite."""
+    ax = ax or _axes(6.4, 1.2 + 0.3 * max(len(names), 2))
+    for k, (x, left, right) in enumerate(zip(values, low, high, strict=True)):
+        if math.isfinite(left) and math.isfinite(right):
+            ax.barh(k, right - left, 0.62, left, color=ACCENT, alpha=BAND, lw=0)
+        ax.plot([x], [k], "D" if first and k == 0 else "o", color=ACCENT, ms=5)
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.use_sticky_edges = False
+    ax.margins(x=0.05)
+    _bare(ax)
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    return ax
+
+
+def _title(ax: Any, text: str, private: bool) -> None:
+    mark = "" if private else f"{NOT_PRIVATE}: "
+    ax.set_title(mark + text, loc="left", fontsize="medium", color=INK if private else "#b3261e")
+
+
+def _bare(ax: Any) -> None:
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def _axes(width: float, height: float) -> Any:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained").add_subplot()

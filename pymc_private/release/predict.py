@@ -1,0 +1,268 @@
+"""Predictions at public covariates, from released draws and the model's skeleton."""
+
+from __future__ import annotations
+
+import warnings
+import numpy as np
+import pymc as pm
+import pytensor
+import xarray as xr
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TYPE_CHECKING
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.variable import TensorConstant
+from pymc_private.errors import DomainError
+from pymc_private.release.estimates__estimates import Estimate
+from pymc_private.release.expressions__reading import draws_dict, not_released
+from pymc_private.release.estimates import mean_of
+from pymc_private.release.predict__written import warn_of_numbers
+from pymc_private.models.declare__intake import resolve
+from pymc_private.models.data_variables import constants_with_axis, implied_support
+
+if TYPE_CHECKING:
+    from pymc_private.release.release import Release
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Prediction:
+    """What a release predicts at public covariates.
+
+    Attributes
+    ----------
+    draws : xarray.DataArray
+        One predicted value per released draw: dims ``chain`` (size 1), ``draw``, ...
+    mean : Estimate
+        Predictive mean of each element, with its error.
+    """
+
+    draws: xr.DataArray
+    mean: Estimate
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the predictive means with their errors."""
+        return self.mean.plot(ax)
+
+    def __repr__(self) -> str:
+        return repr(self.mean)
+
+    def _repr_html_(self) -> str:
+        return self.mean._repr_html_()
+
+
+def predict(
+    release: Release,
+    what: str | None = None,
+    *,
+    model: Any = None,
+    bounds: tuple[float, float] | None = None,
+    delta: float = 0.05,
+    **covariates: Any,
+) -> Prediction:
+    """Predict an observed variable, or compute a Deterministic, at public covariates; free.
+
+    Parameters
+    ----------
+    release : Release
+    what : str, optional
+        Name of an observed variable or of a Deterministic (withheld ones as well: at public
+        covariates they hold nothing private). Default: the only observed variable.
+    model : pymc.Model, optional
+        The model, or a skeleton of it on made-up data. Default: the model of the context.
+    bounds : tuple of float, optional
+        Public ends of what is predicted; a finite support is known.
+    delta : float
+        The error bounds fail with at most this probability, all elements together.
+    **covariates : array
+        Public values of the ``pm.Data`` it depends on; any number of rows.
+
+    Returns
+    -------
+    Prediction
+
+    Raises
+    ------
+    DomainError
+        No model, or no such variable; a covariate that is missing, unknown or written into the
+        model as an array; a parameter that was not released; covariates of shapes that do not fit.
+
+    Notes
+    -----
+    *Promise*: post-processing of the draws and of public numbers. Covariates of the private
+    records are not public: a prediction at them is outside the guarantee, and so are numbers
+    computed from the records and written into the model; a `PrivacyWarning` names what looks so.
+    """
+    model = resolve(model)
+    variable = _variable(model, what)
+    swaps = _swaps(model, covariates)
+    parameters = _parameters(release, model, variable)
+    _refuse_private(model, variable, set(swaps))
+    warn_of_numbers(variable, [*swaps, *model.free_RVs])
+    graph = _replaced(_free_size(variable), {**swaps, **parameters[0]})
+    found = _evaluated(graph, list(parameters[0].values()), parameters[1], release)
+    dims = model.named_vars_to_dims.get(variable.name) or ()
+    draws = _labeled(variable.name, found, dims)
+    ends = bounds or _support(model, variable, found.shape[1:])
+    return Prediction(draws, mean_of(release, f"prediction of {variable.name}", draws, ends, delta))
+
+
+def _variable(model: Any, what: str | None) -> Any:
+    names = [v.name for v in (*model.observed_RVs, *model.deterministics)]
+    if what is None:
+        if len(model.observed_RVs) == 1:
+            return model.observed_RVs[0]
+        raise DomainError("Which variable?", got="what=None", allowed=", ".join(names))
+    if what not in names:
+        raise DomainError(
+            "Only an observed variable or a Deterministic is predicted.",
+            got=what,
+            allowed=", ".join(names),
+        )
+    return model[what]
+
+
+def _swaps(model: Any, covariates: Mapping[str, Any]) -> dict[Variable, Variable]:
+    """Data by their public values, and the lengths of their dims by the new ones."""
+    data = {variable.name: variable for variable in model.data_vars}
+    swaps: dict[Variable, Variable] = {}
+    for name, value in covariates.items():
+        if name not in data:
+            raise DomainError(
+                f"The model has no data variable {name!r}.",
+                allowed=", ".join(data) or "none: write covariates as pm.Data",
+            )
+        old = data[name]
+        array = np.asarray(value)
+        if array.ndim != old.type.ndim or array.dtype.kind not in "iufb":
+            raise DomainError(
+                f"Covariate {name!r} has another number of axes, or is no array of numbers.",
+                got=f"{array.dtype} of shape {array.shape}",
+                allowed=f"{old.type.ndim} axes",
+            )
+        swaps[old] = pytensor.tensor.as_tensor_variable(array.astype(old.type.dtype))
+        for dim, size in zip(model.named_vars_to_dims.get(name) or (), array.shape, strict=False):
+            length = model.dim_lengths.get(dim)
+            if length is not None and not isinstance(length, TensorConstant):
+                swaps[length] = pytensor.tensor.constant(size, dtype=length.type.dtype)
+    return swaps
+
+
+def _parameters(
+    release: Release, model: Any, variable: Variable
+) -> tuple[dict[Variable, Variable], list[np.ndarray]]:
+    """Inputs in the place of the free variables it reads, and their draws."""
+    values, above = draws_dict(release), set(ancestors([variable]))
+    inputs, draws = {}, []
+    for rv in model.free_RVs:
+        if rv not in above:
+            continue
+        if rv.name not in values:
+            raise DomainError(
+                f"The prediction needs {rv.name!r}, which was not released"
+                f"{not_released(release, rv.name)}.",
+                allowed=", ".join(values),
+            )
+        inputs[rv] = rv.type(name=rv.name)
+        draws.append(values[rv.name])
+    return inputs, draws
+
+
+def _refuse_private(model: Any, variable: Variable, given: set[Variable]) -> None:
+    """Whatever else it reads must hold no data."""
+    above = set(ancestors([variable]))
+    missing = [v.name for v in model.data_vars if v in above - given]
+    observed = [v.name for v in model.observed_RVs if v in above and v is not variable]
+    if missing or observed:
+        raise DomainError(
+            "A prediction reads public covariates only.",
+            got=f"nothing for {', '.join(missing + observed)}",
+            do=f"pass {', '.join(f'{name}=...' for name in missing + observed)}",
+        )
+    size = variable.owner.op.size_param(variable.owner) if _is_plain(variable) else None
+    lengths = {int(np.shape(v.get_value())[0]) for v in given if hasattr(v, "get_value") and v.ndim}
+    # Without covariates the observed variables alone know how many records there are.
+    lengths |= {rows for v in model.observed_RVs if (rows := _rows(model.rvs_to_values[v]))}
+    for rows in lengths:
+        baked = [c for c, _ in constants_with_axis([variable], rows, skip=[size]).values()]
+        if baked:
+            raise DomainError(
+                "The model has an array with one entry per record written into it.",
+                got=", ".join(f"shape {np.shape(c.data)}" for c in baked),
+                do="write it as pm.Data in the skeleton and pass its public value",
+            )
+
+
+def _rows(value: Any) -> int:
+    """Length of an observed variable's data: a constant, or shared."""
+    data = value.get_value() if hasattr(value, "get_value") else getattr(value, "data", 0)
+    return int(np.shape(data)[0]) if np.ndim(data) else 0
+
+
+def _is_plain(variable: Variable) -> bool:
+    return variable.owner is not None and isinstance(variable.owner.op, RandomVariable)
+
+
+def _free_size(variable: Any) -> Any:
+    """Let the parameters decide how many values are drawn, where the model fixed a number."""
+    if not _is_plain(variable):
+        return variable
+    node = variable.owner
+    if not isinstance(node.op.size_param(node), TensorConstant):
+        return variable
+    fresh = node.op.make_node(node.op.rng_param(node), None, *node.op.dist_params(node))
+    return fresh.outputs[1]
+
+
+def _replaced(variable: Variable, swaps: Mapping[Variable, Variable]) -> Variable:
+    """The variable's graph with what it reads replaced."""
+    above = set(ancestors([variable], blockers=set(swaps)))  # nothing above what is replaced
+    inside = {old: new for old, new in swaps.items() if old in above}
+    return graph_replace([variable], inside, strict=False)[0]
+
+
+def _evaluated(
+    graph: Variable, inputs: list[Any], draws: list[np.ndarray], release: Release
+) -> np.ndarray:
+    """One evaluation per released draw; fresh randomness for what is drawn."""
+    count = release.posterior.sizes["draw"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run = pm.pytensorf.compile(
+            inputs,
+            graph,
+            random_seed=int(np.random.SeedSequence().generate_state(1)[0]),  # from the OS
+            mode="FAST_COMPILE",
+            on_unused_input="ignore",
+        )
+        try:
+            rows = [np.array(run(*(values[i] for values in draws))) for i in range(count)]
+        except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as cause:
+            raise DomainError(
+                "These covariates do not fit the model.",
+                do="keep every axis but that of the rows, and the same rows in each covariate",
+            ) from cause
+    return np.stack(rows)
+
+
+def _labeled(name: str, found: np.ndarray, dims: tuple[str | None, ...]) -> xr.DataArray:
+    inner = [dim or f"{name}_dim_{k}" for k, dim in enumerate(dims)]
+    inner = inner if len(inner) == found.ndim - 1 else [
+        f"{name}_dim_{k}" for k in range(found.ndim - 1)
+    ]  # fmt: skip
+    return xr.DataArray(found[None], dims=("chain", "draw", *inner), name=name)
+
+
+def _support(model: Any, variable: Variable, shape: tuple[int, ...]) -> tuple[Any, Any] | None:
+    """Ends of a finite support that the distribution implies."""
+    if variable not in model.observed_RVs:
+        return None
+    try:
+        implied = implied_support(variable)
+    except Exception:  # a support that is not understood is not known
+        return None
+    if implied is None:
+        return None
+    box = implied.bounds(shape)
+    return np.asarray(box.lower, float), np.asarray(box.upper, float)

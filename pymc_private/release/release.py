@@ -1,0 +1,273 @@
+"""The Release: private draws, their guarantee and public facts, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import xarray as xr
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TYPE_CHECKING
+from pymc_private.errors import DomainError, Incompatible
+from pymc_private.release import citations, display, estimates, storage
+from pymc_private.release.allowed import as_float, check_facts, dump_json
+from pymc_private.release.allowed__luggage import check_posterior, fingerprint
+from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.validation__texts import file_path
+
+if TYPE_CHECKING:
+    from pymc_private.release.estimates__estimates import Estimate
+    from pymc_private.release.predict import Prediction
+    from pymc_private.release.utilities__utilities import Function
+
+# Two platforms may differ in the last digits of a logarithm; a lie is larger than this.
+SAME_NUMBER = 1e-9
+
+
+class Release:
+    """Draws that may be published, with the promise that goes with them.
+
+    A frozen value: what is handed out are copies over read-only arrays; equal content means
+    equal, equal hash and, saved, equal bytes. Reading it, answering from it and giving it away
+    are post-processing and cost nothing.
+
+    Parameters
+    ----------
+    posterior : xarray.Dataset
+        Variables with dims ``chain`` (size 1), ``draw``, ... Checked against an allow-list:
+        see ``release.allowed__luggage.check_posterior``.
+    guarantee : Guarantee
+        What publishing these draws reveals at most.
+    facts : mapping
+        Public facts: see ``release.allowed.check_facts``.
+    private : bool
+        False for a seeded run; then the guarantee is ``Guarantee.none(reason)`` and everything
+        printed, plotted or saved says NOT PRIVATE.
+
+    Raises
+    ------
+    DomainError
+        Something in the luggage is not on the list, or facts and guarantee disagree.
+    """
+
+    __slots__ = ("_facts", "_fingerprint", "_guarantee", "_posterior", "_private")
+
+    _facts: dict[str, Any]
+    _fingerprint: str
+    _guarantee: Guarantee
+    _posterior: xr.Dataset
+    _private: bool
+
+    def __init__(
+        self,
+        posterior: xr.Dataset,
+        guarantee: Guarantee,
+        facts: Mapping[str, Any],
+        private: bool = True,
+    ) -> None:
+        plain = check_facts(facts)
+        checked = check_posterior(posterior, records=plain.get("records"))
+        _refuse_contradictions(checked, guarantee, plain, private)
+        for field, value in (
+            ("_posterior", checked),
+            ("_guarantee", guarantee),
+            ("_facts", plain),
+            ("_private", bool(private)),
+        ):
+            object.__setattr__(self, field, value)
+        seal = fingerprint(checked, dump_json(storage.header_of(self)))
+        object.__setattr__(self, "_fingerprint", seal)
+
+    @property
+    def posterior(self) -> xr.Dataset:
+        """The draws, dims chain = 1, draw, ...; the arrays are read-only."""
+        return self._posterior.copy(deep=False)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What publishing the draws reveals at most."""
+        return self._guarantee
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Public facts about the run (a copy)."""
+        return check_facts(self._facts)
+
+    @property
+    def private(self) -> bool:
+        """False if the draws came from a known seed and must not be published."""
+        return self._private
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the content, hex; it tells copies apart and is not a signature."""
+        return self._fingerprint
+
+    def to_arviz(self, chains: int = 1) -> Any:
+        """Give a plain InferenceData (ArviZ 0.x) or DataTree (1.x): the group ``posterior`` only.
+
+        Parameters
+        ----------
+        chains : int
+            Independent draws may be called several chains, for plots that want them; must
+            divide the number of draws.
+
+        Returns
+        -------
+        arviz.InferenceData or xarray.DataTree
+            Writable copies; the guarantee as text in ``posterior.attrs``.
+        """
+        from pymc_private.models.compat import to_arviz
+
+        return to_arviz(storage.labeled(self, chains).copy(deep=True))
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Save as netCDF for :func:`load` and ``az.from_netcdf``, whole or not at all.
+
+        A file that already holds an equal release stays as it is.
+
+        Raises
+        ------
+        Incompatible
+            The file exists and holds something else (unless ``overwrite``).
+        """
+        return storage.save(self, path, overwrite=overwrite)
+
+    def to_bytes(self) -> bytes:
+        """Give the content of :meth:`save` as bytes."""
+        return storage.to_bytes(self)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Release:
+        """Restore a release from its bytes; raises Incompatible if they are not one."""
+        arguments, expected = storage.parse(content)
+        try:
+            release = cls(**arguments)
+        except (DomainError, Incompatible) as cause:
+            raise storage.damaged() from cause
+        if release.fingerprint != expected:
+            raise storage.damaged()
+        return release
+
+    def cite(self) -> str:
+        """BibTeX for the theorems behind this very guarantee."""
+        return citations.cite(self._guarantee.theorem, self._facts.get("citations", ()))
+
+    def mean(self, name: str, *, delta: float = 0.05) -> Estimate:
+        """Posterior mean of each element of a variable, with a bound: see ``summaries.mean``."""
+        return estimates.mean(self, name, delta=delta)
+
+    def quantile(self, name: str, q: float | Sequence[float], *, delta: float = 0.05) -> Estimate:
+        """Posterior quantiles with a bound: see ``summaries.quantile``."""
+        return estimates.quantile(self, name, q, delta=delta)
+
+    def interval(self, name: str, prob: float = 0.9, *, delta: float = 0.05) -> Estimate:
+        """Give the ends of the central interval, with bounds: see ``summaries.interval``."""
+        return estimates.interval(self, name, prob, delta=delta)
+
+    def prob(self, event: Function, *, delta: float = 0.05) -> Estimate:
+        """Posterior probability of an event, a function of the draws or an expression.
+
+        With exact bounds: see ``summaries.prob``.
+        """
+        return estimates.prob(self, event, delta=delta)
+
+    def predict(
+        self,
+        what: str | None = None,
+        *,
+        model: Any = None,
+        bounds: tuple[float, float] | None = None,
+        delta: float = 0.05,
+        **covariates: Any,
+    ) -> Prediction:
+        """Predict at public covariates, from the model or a skeleton: see ``predict.predict``."""
+        from pymc_private.release.predict import predict
+
+        return predict(self, what, model=model, bounds=bounds, delta=delta, **covariates)
+
+    def __setattr__(self, field: str, value: object) -> None:
+        raise AttributeError(f"a Release is frozen: cannot set {field!r}")
+
+    def __delattr__(self, field: str) -> None:
+        raise AttributeError(f"a Release is frozen: cannot delete {field!r}")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Release):
+            return NotImplemented
+        return self._fingerprint == other._fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self._fingerprint)
+
+    def __reduce__(self) -> Any:
+        return Release, (self._posterior, self._guarantee, self._facts, self._private)
+
+    def __repr__(self) -> str:
+        return display.text_card(display.release_title(self), display.release_rows(self))
+
+    def _repr_html_(self) -> str:
+        return display.html_card(
+            display.release_title(self), display.release_rows(self), alarm=not self._private
+        )
+
+
+def load(path: str | os.PathLike[str]) -> Release:
+    """Load a release that `Release.save` wrote.
+
+    Raises
+    ------
+    DomainError
+        No path of a file.
+    FileNotFoundError
+        No such file.
+    Incompatible
+        The file is not a release, or is damaged.
+    """
+    place = file_path(path, "the place of a release")
+    if place.is_dir():
+        raise DomainError(
+            "this is a folder, not a release",
+            got=place.name,
+            do="name the file in it that Release.save wrote",
+        )
+    return Release.from_bytes(place.read_bytes())
+
+
+def _refuse_contradictions(
+    posterior: xr.Dataset, guarantee: Guarantee, facts: dict[str, Any], private: bool
+) -> None:
+    """Refuse facts that promise more than the guarantee, or describe other draws."""
+    epsilon = guarantee.epsilon(as_float(facts.get("delta", 0)))
+    if private and epsilon == float("inf"):
+        raise DomainError(
+            "A private release has a finite epsilon at its delta.",
+            got=f"infinite at delta = {facts.get('delta', 0)}",
+            do="name a larger facts['delta'], or private=False for a seeded run",
+        )
+    if not private and guarantee.delta(1.0) < 1:
+        raise DomainError(
+            "A release that is not private carries no privacy guarantee.",
+            got="private=False with a finite guarantee",
+            do="Guarantee.none(reason)",
+        )
+    if private and "epsilon" in facts and as_float(facts["epsilon"]) < epsilon * (1 - SAME_NUMBER):
+        raise DomainError(
+            "The facts promise more privacy than the guarantee proves.",
+            got=f"epsilon = {facts['epsilon']} stated, {epsilon!r} proved",
+            do="state guarantee.epsilon(delta)",
+        )
+    if facts.get("neighbors", guarantee.neighbors) != guarantee.neighbors:
+        raise Incompatible(
+            "Facts and guarantee speak of different neighbors.",
+            got=facts["neighbors"],
+            allowed=guarantee.neighbors,
+        )
+    if facts.get("draws", posterior.sizes["draw"]) != posterior.sizes["draw"]:
+        raise DomainError(
+            "The facts count other draws than the release holds.",
+            got=facts["draws"],
+            allowed=posterior.sizes["draw"],
+        )
+    leaked = sorted(set(facts.get("withheld", ())) & set(posterior.data_vars))
+    if leaked:
+        raise DomainError("A withheld variable is among the draws.", got=", ".join(leaked))

@@ -1,0 +1,144 @@
+"""Independent draws on any executor of `concurrent.futures`: processes, Dask, Ray."""
+
+from __future__ import annotations
+
+import warnings
+import numpy as np
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, as_completed
+from typing import Any
+from pymc_private.errors import DomainError, PymcPrivateError
+from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness, Uniform
+
+Draws = dict[str, np.ndarray]
+Progress = Callable[[int], None]
+Work = Callable[[Any, int, Uniform], Draws]
+PARTS = 8
+"""Most parts a draw is cut into: public, so how many workers there were tells nothing."""
+
+
+CURE = "a ProcessPoolExecutor in its 'with' block, client.get_executor() of Dask, or no executor="
+
+
+def check_executor(executor: Any) -> None:
+    """Refuse what is no executor, before it is any use to ask.
+
+    Raises
+    ------
+    DomainError
+        It has no `submit`, or is a class.
+    """
+    if executor is None or (
+        not isinstance(executor, type) and callable(getattr(executor, "submit", None))
+    ):
+        return
+    got = executor.__name__ if isinstance(executor, type) else type(executor).__name__
+    raise DomainError(
+        "this is no executor; nothing was charged",
+        got=f"the class {got}" if isinstance(executor, type) else got,
+        allowed="an executor of concurrent.futures",
+        do=CURE,
+    )
+
+
+def try_executor(executor: Executor | None) -> None:
+    """Let a worker do something public: what is broken is to fail before a charge.
+
+    Raises
+    ------
+    PymcPrivateError
+        It takes no work, the work fails, or what it gives is not of `concurrent.futures`.
+    """
+    if executor is None:
+        return
+    try:
+        future: Any = executor.submit(_ready)
+        answer = future.result()
+        works = isinstance(future, Future) and answer is True
+        problem = f"{type(future).__name__}, and no Future of concurrent.futures"
+    except Exception as error:  # whatever an executor of anybody's may raise
+        works, problem = False, type(error).__name__
+    if not works:
+        raise PymcPrivateError(
+            "the executor does no work; nothing was charged",
+            got=problem,
+            allowed="an executor that is open, whose workers can import pymc_private",
+            do=CURE,
+        )
+
+
+def _ready() -> bool:
+    """Found and done only where this module can be imported."""
+    return True
+
+
+def spread(
+    work: Work,
+    private: Any,
+    draws: int,
+    randomness: Uniform,
+    progress: Progress,
+    executor: Executor | None,
+) -> Draws:
+    """Make independent draws in parts.
+
+    Parameters
+    ----------
+    work : callable
+        (private model, number of draws, randomness) -> draws; importable where it runs.
+    private : PrivateModel
+    draws : int
+    randomness : Uniform
+        Each part takes fresh entropy where it runs; only a seed is handed on.
+    progress : callable
+    executor : Executor or None
+        None: here.
+
+    Returns
+    -------
+    dict of str to array
+        In the order of the parts.
+
+    Raises
+    ------
+    PymcPrivateError
+        A part failed. Its cause may depend on the data and does not travel.
+    """
+    counts = [len(part) for part in np.array_split(np.arange(draws), min(PARTS, draws))]
+    if executor is None:
+        return work(private, draws, randomness)
+    seeds = [_seed(randomness) for _ in counts]
+    futures = {
+        executor.submit(_part, work, private, count, seed): k
+        for k, (count, seed) in enumerate(zip(counts, seeds, strict=True))
+    }
+    found: dict[int, Draws] = {}
+    try:
+        for future in as_completed(futures):
+            answer = future.result()
+            if isinstance(answer, str):
+                raise PymcPrivateError("a worker failed", got=answer)
+            found[futures[future]] = answer
+            progress(sum(counts[k] for k in found))
+    finally:
+        for future in futures:
+            future.cancel()
+    return {name: np.concatenate([found[k][name] for k in range(len(counts))]) for name in found[0]}
+
+
+def _seed(randomness: Uniform) -> int | None:
+    """A seed for a part where everything is seeded, else nothing: parts take their own entropy."""
+    return randomness.below(2**63) if isinstance(randomness, SeededRandomness) else None
+
+
+def _part(work: Work, private: Any, count: int, seed: int | None) -> Draws | str:
+    """One part, in a worker. What failed is named and nothing more leaves, not even a log."""
+    source = SystemRandomness() if seed is None else SeededRandomness.from_seed(seed)
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return work(private, count, source)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit, a panic of Rust: with words of their own
+        return type(error).__name__

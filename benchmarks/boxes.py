@@ -14,9 +14,9 @@ import numpy as np
 import pymc as pm
 
 import pymc_private as pmp
-from pymc_private.samplers import rejection__boxes
+from pymc_private.samplers import rejection
+from pymc_private.samplers.log_density import Target
 from pymc_private.samplers.randomness import SystemRandomness
-from pymc_private.samplers.log_density__target import Target
 
 DRAWS = 1000
 SIZES = [
@@ -41,19 +41,21 @@ def logistic(n: int, d: int) -> pmp.PrivateModel:
 def measure(n: int, d: int) -> dict[str, Any]:
     """One row: trials are counted from outside, and stay here."""
     seen = {"trials": 0, "cells": 0}
-    true = rejection__boxes._trials
+    true = rejection._propose_and_accept
 
-    def counted(cells: rejection__boxes.Cells, target: Target, randomness: Any, size: int) -> np.ndarray:
+    def counted(
+        cells: rejection.Partition, target: Target, randomness: Any, size: int
+    ) -> np.ndarray:
         seen["trials"] += size
         seen["cells"] = len(cells)
         return true(cells, target, randomness, size)
 
     private, start = logistic(n, d), time.process_time()
-    rejection__boxes._trials = counted
+    rejection._propose_and_accept = counted
     try:
-        rejection__boxes.sample_boxes(Target(private), DRAWS, SystemRandomness())
+        rejection.sample_by_rejection(Target(private), DRAWS, SystemRandomness())
     finally:
-        rejection__boxes._trials = true
+        rejection._propose_and_accept = true
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"seconds": time.process_time() - start, "peak": peak, **seen}
 

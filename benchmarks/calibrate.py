@@ -17,7 +17,7 @@ import pymc as pm
 from scipy.special import expit
 
 import pymc_private as pmp
-from pymc_private.demo import declare, fair_model
+from pymc_private.demo import declare_records, fair_model
 
 DELTA = 1e-6
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -67,7 +67,7 @@ def mixture_of_irises() -> pmp.PrivateModel:
 
 
 MODELS = {
-    "GLM (Fair, 3 coefficients)": (lambda: declare(fair_model()), {}),
+    "GLM (Fair, 3 coefficients)": (lambda: declare_records(fair_model()), {}),
     "hierarchical (Fair by occupation)": (hierarchical_fair, {"sampler": pmp.Nuts(tv=1e-12)}),
     "mixture (irises)": (mixture_of_irises, {"clip": False}),
     "mixture, a clip allowed": (mixture_of_irises, {"clip": True}),
@@ -184,7 +184,7 @@ class FairPosterior:
 
 def accuracy(out: Path | None) -> str:
     """Error of the mean of N released draws, along the frontier."""
-    private, posterior = declare(fair_model()), FairPosterior()
+    private, posterior = declare_records(fair_model()), FairPosterior()
     truth = posterior.moments(1.0)
     rows = []
     for epsilon in (0.5, 1.0, 2.0):

@@ -16,7 +16,7 @@ import numpy as np
 import pymc as pm
 
 import pymc_private as pmp
-from pymc_private.certificates.certify__kinds import kinds_of_records
+from pymc_private.certificates.certify import record_classes
 from tests.models.distributions import TABLE
 from tests.models.zoo import ZOO, N
 
@@ -35,7 +35,7 @@ def certified() -> tuple[list[pmp.Certificate], np.ndarray]:
             data = entry.data(np.random.default_rng(1), N)
             private, again = entry.privatize(data), entry.privatize(data)
             start = now()
-            kinds_of_records(again)
+            record_classes(again)
             built = now()
             certificate = pmp.certify(private, progressbar=False)
             middle = now()

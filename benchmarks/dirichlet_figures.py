@@ -24,7 +24,17 @@ from benchmarks.dirichlet_methods import (
     gohari,
     noise_aware,
 )
-from pymc_private.privacy import beta_pair_alpha, beta_pair_eps, beta_pair_rdp, dirichlet_expected_kl, dirichlet_kl_tail_bound, plot_sample_size, ponnoprat_r, ponnoprat_rdp, rdp_to_eps
+from pymc_private.privacy import (
+    beta_pair_alpha,
+    beta_pair_eps,
+    beta_pair_rdp,
+    dirichlet_expected_kl,
+    dirichlet_kl_tail_bound,
+    plot_sample_size,
+    ponnoprat_r,
+    ponnoprat_rdp,
+    rdp_to_eps,
+)
 
 DELTA = 1e-5
 COUNTS = {

@@ -12,16 +12,23 @@ from functools import lru_cache
 import numpy as np
 from scipy import optimize, special
 
-from pymc_private.counts.denoise.shrinkage import alike_posterior
-from pymc_private.counts.noise_plan import TOGETHER, _noisy_kl
-from pymc_private.counts.denoise.posterior__posterior import NoisyTable
+from pymc_private.counts.denoise.posterior import NoisyTable
+from pymc_private.counts.denoise.shrinkage import shrinkage_posterior
+from pymc_private.counts.noise_plan import JOINT_GAIN, _expected_noisy_kl
 from pymc_private.privacy import beta_pair_delta, beta_pair_rdp, ponnoprat_r, rdp_to_eps
-from pymc_private.privacy.noisy_counts import CountBudget
-from pymc_private.privacy.noisy_counts__count_profile import CountProfile
-from pymc_private.privacy.dirichlet_tables import Touched, algorithm1_plan, joint_plan
-from pymc_private.privacy.dirichlet_tables__dirichlet_power import posterior_power
-from pymc_private.privacy.dirichlet_tables__joint_pairs import guess_delta
-from pymc_private.privacy.noisy_counts__noisy_counts import noise_plan, noise_sd
+from pymc_private.privacy.dirichlet_tables import (
+    TableSensitivity,
+    algorithm1_plan,
+    estimate_delta,
+    joint_plan,
+    largest_posterior_power,
+)
+from pymc_private.privacy.noisy_counts import (
+    CountBudget,
+    CountProfile,
+    discrete_laplace_sd,
+    noise_plan,
+)
 
 ORDER, DELTA, FLOOR = 5.0, 1e-5, 1e-6
 Counts = dict[str, np.ndarray]
@@ -45,12 +52,12 @@ def profiles(counts: Counts) -> tuple[CountProfile, ...]:
 
 @lru_cache(maxsize=512)
 def exact(b: CountBudget, public: tuple[CountProfile, ...]):
-    return joint_plan(b, public, Touched(len(public)))
+    return joint_plan(b, public, TableSensitivity(len(public)))
 
 
 @lru_cache(maxsize=512)
 def older(b: CountBudget, public: tuple[CountProfile, ...]):
-    return algorithm1_plan(b, public, Touched(len(public)))
+    return algorithm1_plan(b, public, TableSensitivity(len(public)))
 
 
 def dirichlet(counts: Counts, r, alpha, rng: Rng) -> Counts:
@@ -92,7 +99,7 @@ def same_alpha_power(eps: float, m: int, privacy: str, alpha: float | None) -> f
         def over(log_r: float) -> float:
             r = math.exp(log_r)
             found = (
-                guess_delta(eps, r, alpha, m, "substitute")
+                estimate_delta(eps, r, alpha, m, "substitute")
                 if m > 1
                 else beta_pair_delta(eps, r, alpha)
             )
@@ -139,7 +146,7 @@ def gohari(privacy: str) -> Method:
 
 @lru_cache(maxsize=512)
 def gohari_power(b: CountBudget, m: int) -> float:
-    return posterior_power(b, 1.0, Touched(m))[0]
+    return largest_posterior_power(b, 1.0, TableSensitivity(m))[0]
 
 
 def shares(eps: float, m: int) -> tuple[float, float]:
@@ -285,8 +292,8 @@ def noise_aware(privacy: str) -> Method:
             for name, table in counts.items()
         }
         total = float(next(iter(counts.values())).sum())
-        sd = plan.scale if law == "gaussian" else noise_sd(plan.scale)
-        found = alike_posterior(noisy, plan.law, plan.scale, sd, total)
+        sd = plan.scale if law == "gaussian" else discrete_laplace_sd(plan.scale)
+        found = shrinkage_posterior(noisy, plan.law, plan.scale, sd, total)
         return {name: table.mean() for name, table in found.items()}
 
     return method
@@ -306,9 +313,9 @@ def picked(counts: Counts, eps: float, privacy: str) -> Method:
         return noise_aware(privacy)
     b, public = budget(eps, privacy), profiles(counts)
     plan = noise_for(b, len(counts))
-    noisy = sum(_noisy_kl(p, plan.law, plan.scale, 0.0) for p in public)
+    noisy = sum(_expected_noisy_kl(p, plan.law, plan.scale, 0.0) for p in public)
     drawn = sum(exact(b, public).expected_kl)
-    return (noise_aware if TOGETHER * noisy <= drawn else exact_opt)(privacy)
+    return (noise_aware if JOINT_GAIN * noisy <= drawn else exact_opt)(privacy)
 
 
 def nonprivate(counts, dims, eps, rng):

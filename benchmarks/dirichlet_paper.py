@@ -17,7 +17,13 @@ import numpy as np
 from scipy import integrate, optimize, special, stats
 
 from benchmarks.dirichlet_methods import ORDER, alg1, clipped, exact_opt, noise_aware
-from pymc_private.privacy import beta_pair_delta, beta_pair_rdp, dirichlet_rdp, ponnoprat_rdp, rdp_to_eps
+from pymc_private.privacy import (
+    beta_pair_delta,
+    beta_pair_rdp,
+    dirichlet_rdp,
+    ponnoprat_rdp,
+    rdp_to_eps,
+)
 
 BEFORE, AFTER = np.array([11, 8, 65, 25, 38, 1.0]), np.array([11, 7, 65, 25, 38, 0.0])
 """The paper's own pair: two records are taken away, so they are no neighbors by substitution."""

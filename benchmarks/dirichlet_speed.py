@@ -17,11 +17,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pymc_private.privacy import accounting__pairs, beta_gamma_pairs, dirichlet_tables, gaussian__discrete_gaussian, noisy_counts__count_profile
-from pymc_private.privacy.noisy_counts import CountBudget
-from pymc_private.privacy.noisy_counts__count_profile import CountProfile
-from pymc_private.privacy.dirichlet_tables import Touched, algorithm1_plan, joint_plan
-from pymc_private.privacy.noisy_counts__noisy_counts import noise_plan
+from pymc_private.privacy import (
+    accounting,
+    beta_gamma_pairs,
+    dirichlet_tables,
+    gaussian,
+    noisy_counts,
+)
+from pymc_private.privacy.dirichlet_tables import TableSensitivity, algorithm1_plan, joint_plan
+from pymc_private.privacy.noisy_counts import CountBudget, CountProfile, noise_plan
 
 N, COLUMNS = 1_000_000, 20
 ENGINES = ("pandas", "polars (lazy)", "duckdb", "dask", "pyspark")
@@ -41,7 +45,7 @@ def best(
 
 def cold() -> None:
     """Forget curves and plans that were computed before."""
-    for module in (beta_gamma_pairs, noisy_counts__count_profile, dirichlet_tables, gaussian__discrete_gaussian, accounting__pairs):
+    for module in (beta_gamma_pairs, noisy_counts, dirichlet_tables, gaussian, accounting):
         for value in vars(module).values():
             getattr(value, "cache_clear", lambda: None)()
 
@@ -60,9 +64,9 @@ def calibration() -> None:
             b = CountBudget.of(**words)
             cold()
             one = {
-                "exact": best(lambda b=b, p=public: joint_plan(b, p, Touched(len(p))), 1),
+                "exact": best(lambda b=b, p=public: joint_plan(b, p, TableSensitivity(len(p))), 1),
                 "Algorithm 1": best(
-                    lambda b=b, p=public: algorithm1_plan(b, p, Touched(len(p))), 2
+                    lambda b=b, p=public: algorithm1_plan(b, p, TableSensitivity(len(p))), 2
                 ),
                 "noise": best(lambda b=b, m=m: noise_plan(b, m), 1),
             }
@@ -132,12 +136,11 @@ def in_spark(data: pd.DataFrame, groups: list[list[str]]) -> tuple[Any, Callable
 
 def engine(kind: str) -> None:
     """One engine in a process of its own: own group-by, ours, and memory beyond the data."""
-    from pymc_private.estimators.counting__columns import declare
-    from pymc_private.estimators.counting import count_tables
+    from pymc_private.estimators.counting import count_tables, declare_column
 
     data = frame()
-    columns = {c: declare(c, list("abcdefgh")) for c in data.columns[:-1]}
-    columns["y"] = declare("y", ["u", "v"])
+    columns = {c: declare_column(c, list("abcdefgh")) for c in data.columns[:-1]}
+    columns["y"] = declare_column("y", ["u", "v"])
     families = {"y": ("y",)} | {c: ("y", c) for c in data.columns[:-1]}
     groups = [list(f) for f in families.values()]
     small, _ = held_by(kind, data.head(1000), groups)

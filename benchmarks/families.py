@@ -16,7 +16,14 @@ import pymc as pm
 from scipy import special
 
 from benchmarks.family import ROWS, Family, rows, steps
-from pymc_private.privacy import bayes_net_row_eps, beta_bernoulli_C, beta_binomial_c, exp_exp_C, laplace_C, normal_var_C
+from pymc_private.privacy import (
+    bayes_net_row_eps,
+    beta_bernoulli_C,
+    beta_binomial_c,
+    exp_exp_C,
+    laplace_C,
+    normal_var_C,
+)
 
 RATE = 3.0  # of exponential priors
 

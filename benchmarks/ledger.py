@@ -16,8 +16,8 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
-from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.ledger.ledger import Ledger
+from pymc_private.privacy.guarantee import Guarantee
 
 COST = Guarantee.bounded_range_of(2.0**-10)
 

@@ -16,7 +16,7 @@ import pymc as pm
 from scipy import special, stats
 
 import pymc_private as pmp
-from pymc_private.certificates.lipschitz.lemmas import recognize
+from pymc_private.certificates.lipschitz.lemmas import recognize_lemma
 from pymc_private.certificates.lipschitz.tail import lipschitz_tail
 
 N = 10
@@ -105,7 +105,7 @@ def brute_force(case: Case) -> tuple[float, float, float]:
     weights /= weights.sum()
     order = np.argsort(ell)
     above = 1.0 - np.cumsum(weights[order])
-    family = recognize(private_of(case))
+    family = recognize_lemma(private_of(case))
     held = (ell[order] > family.L0 * (1 + 1e-6) + 1e-6) & (above > 1e-9)
     rate = float(np.min(-np.log(above[held]) / (ell[order][held] - family.L0)))
     log_C = _log_constant(table, np.log(weights + 1e-300))
@@ -136,7 +136,7 @@ def table() -> None:
     print(("{:24s}" + "{:>10s}" * 9).format(*head))
     for case in CASES:
         private = private_of(case)
-        family = recognize(private)
+        family = recognize_lemma(private)
         rate, R, log_C = brute_force(case)
         ours = pmp.certify(private).range if case.box else math.inf
         steep = pmp.certify(private_of(case, case.metric)).range if case.metric else math.nan
@@ -208,10 +208,10 @@ def networks() -> None:
     box = {"q": (least, 1 - least), "r": (least, 1 - least)}
     bounded = pmp.trim(_net(lambda name, **k: pm.Uniform(name, 0, 1, **k)), box=box)
     _row("24 Bayes net", bounded, math.inf, math.nan, R, 1e-6)
-    if gaps.max() > recognize(bounded).L0 * (1 + 1e-9):
+    if gaps.max() > recognize_lemma(bounded).L0 * (1 + 1e-9):
         raise SystemExit("24: brute force contradicts the lemma")
     free = _net(lambda name, **k: pm.Beta(name, 5, 5, **k))
-    family, rng = recognize(free), np.random.default_rng(0)
+    family, rng = recognize_lemma(free), np.random.default_rng(0)
     drawn = {"q": rng.beta(5, 5, 10**6), "r": rng.beta(5, 5, (10**6, 2))}
     ell = np.sort(family.ell(drawn))[: -(10**3)]
     above = 1.0 - np.arange(1, len(ell) + 1) / 10**6
@@ -226,7 +226,7 @@ def _row(
     name: str, private: pmp.PrivateModel, rate: float, log_C: float, R: float, delta: float
 ) -> None:
     """One line of the table; brute force must not contradict what is proved."""
-    family = recognize(private)
+    family = recognize_lemma(private)
     ours = pmp.certify(private).range if math.isfinite(R) else math.inf
     tail = lipschitz_tail(private, draws=1000)
     price = tail.guarantee(delta).epsilon(delta) if tail.log_constant < 600 else math.nan

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from pymc_private import LocalSampler
-from pymc_private.mollifiers import local_model__baselines
+from pymc_private.mollifiers import local_model
 from pymc_private.samplers.randomness import SeededRandomness
 
 TOKENS, SPREAD = 20, 5.0
@@ -42,12 +42,14 @@ def estimate(method: str, laws: np.ndarray, eps: float, rep: int) -> tuple[np.nd
     """The mean law as the server sees it, and the users' mean KL."""
     source = SeededRandomness.from_seed(rep)
     if method == "k-ary RR":
-        told = local_model__baselines.randomized_response(tokens_of(laws, source), TOKENS, eps, source)
+        told = local_model.randomized_response(tokens_of(laws, source), TOKENS, eps, source)
         channel = _response(eps)
-        return local_model__baselines.undo_response(told, TOKENS, eps), _mean_kl(laws, laws @ channel)
+        return local_model.invert_randomized_response(told, TOKENS, eps), _mean_kl(
+            laws, laws @ channel
+        )
     if method == "clipped Laplace":
         held = tokens_of(laws, source).astype(float)
-        noisy = local_model__baselines.clipped_laplace(held, 0.0, TOKENS - 1.0, eps, source)
+        noisy = local_model.clipped_laplace(held, 0.0, TOKENS - 1.0, eps, source)
         told = np.clip(np.round(noisy), 0, TOKENS - 1).astype(int)
         return np.bincount(told, minlength=TOKENS) / len(told), float("nan")
     public = np.full(TOKENS, 1 / TOKENS)

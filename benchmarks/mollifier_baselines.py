@@ -133,7 +133,7 @@ def from_draws(draws: np.ndarray, grid: Grid) -> np.ndarray:
 
     A kernel estimate of them, mixed with 1% of the reference lest a gap between modes cost all.
     """
-    from pymc_private.mollifiers.density_estimates__kernel import kernel_density
+    from pymc_private.mollifiers.density_estimates import kernel_density
 
     density = np.exp(kernel_density(draws)(grid.points)) * grid.volume
     return np.log(np.maximum(0.99 * density + 0.01 * grid.reference, 1e-300))

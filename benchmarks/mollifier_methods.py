@@ -15,10 +15,14 @@ from benchmarks import mollifier_baselines as baselines
 from benchmarks import private_gan
 from benchmarks.mollifier_targets import Grid, Target, cell_masses, grid_of, scores
 from pymc_private import Box, Hull, MollifiedBoosting, Window, mollify
-from pymc_private.mollifiers.mollified_distributions__clip import best_level, clip_to_window
-from pymc_private.mollifiers.density_estimates import LogRatio, estimate_ratio
-from pymc_private.mollifiers.mollified_distributions__hull import EqualCells, Mixture
-from pymc_private.mollifiers.references import Marginals
+from pymc_private.mollifiers.density_estimates import LogRatio, fit_log_ratio
+from pymc_private.mollifiers.mollified_distributions import (
+    EqualMassCells,
+    HullMixture,
+    best_tilt_level,
+    clip_to_window,
+)
+from pymc_private.mollifiers.references import QuantileReference
 
 N = 10_000
 SHARE = 0.05
@@ -53,7 +57,7 @@ def known(target: Target, epsilons: tuple[float, ...]) -> Found:
     ratio, mass = grid.log_ratio, grid.reference
 
     def tilted(width: float) -> np.ndarray:
-        return np.clip(ratio - best_level(ratio, mass, width), -width / 2, width / 2)
+        return np.clip(ratio - best_tilt_level(ratio, mass, width), -width / 2, width / 2)
 
     for eps in epsilons:
         half, whole = (-eps / 2, eps / 2), (-2 * eps, 2 * eps)
@@ -74,9 +78,9 @@ def known(target: Target, epsilons: tuple[float, ...]) -> Found:
 def plug_ins(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
     """T15d with an estimate, in both windows, and the tilt of many draws."""
     rows, grid = target.sample(N, rep), grid_of(target.name)
-    base = Marginals(target.reference)
-    yield from _in_windows("nn1", rows, grid, base, estimate_ratio(rows, base, "network"), epsilons)
-    ratio = estimate_ratio(rows, base, "kde")
+    base = QuantileReference(target.reference)
+    yield from _in_windows("nn1", rows, grid, base, fit_log_ratio(rows, base, "network"), epsilons)
+    ratio = fit_log_ratio(rows, base, "kde")
     yield from _in_windows("kde", rows, grid, base, ratio, epsilons)
     spread = np.maximum(ratio(grid.points), -50.0)
     for eps in epsilons:
@@ -87,7 +91,7 @@ def plug_ins(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
     low, high = target.box
     inside = rows[((rows > low) & (rows < high)).all(axis=1)]
     boxed, base = grid_of(target.name, True), Box([low] * target.dimension, high)
-    ratio = estimate_ratio(inside, base, "kde")
+    ratio = fit_log_ratio(inside, base, "kde")
     for eps in epsilons:
         law = mollify(inside, base, eps, estimate=ratio)
         found = law.log_ratio(np.clip(boxed.points, low, high))
@@ -96,8 +100,8 @@ def plug_ins(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
 
 def trees(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
     """The same with boosted trees, which vary most of all estimates."""
-    rows, base = target.sample(N, rep), Marginals(target.reference)
-    ratio = estimate_ratio(rows, base, "trees")
+    rows, base = target.sample(N, rep), QuantileReference(target.reference)
+    ratio = fit_log_ratio(rows, base, "trees")
     yield from _in_windows("gbdt", rows, grid_of(target.name), base, ratio, epsilons)
 
 
@@ -105,7 +109,7 @@ def _in_windows(
     name: str,
     rows: np.ndarray,
     grid: Grid,
-    base: Marginals,
+    base: QuantileReference,
     ratio: LogRatio,
     epsilons: tuple[float, ...],
 ) -> Found:
@@ -151,9 +155,9 @@ def boosted(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
 
 def cells(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
     """Counts in 64 cells of equal reference mass; hulls of randomized response on 4 and on 16."""
-    rows, base = target.sample(N, rep), Marginals(target.reference)
+    rows, base = target.sample(N, rep), QuantileReference(target.reference)
 
-    def scored(equal: EqualCells, of_cells: np.ndarray, window: tuple[float, float]) -> dict:
+    def scored(equal: EqualMassCells, of_cells: np.ndarray, window: tuple[float, float]) -> dict:
         """A grid is too coarse for edges: divergences are sums over cells, of known mass."""
         grid = grid_of(target.name)
         found = exact_scores(grid, of_cells[equal.find(grid.points)], window)
@@ -162,7 +166,7 @@ def cells(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
         return found | {"kl": kl, "nll": found["nll"] + kl - found["kl"]}
 
     along = {k: round(k ** (1 / target.dimension)) for k in (4, 16, 64)}
-    fine = EqualCells(base, along[64])
+    fine = EqualMassCells(base, along[64])
     with np.errstate(divide="ignore"):
         counts = np.log(np.bincount(fine.find(rows), minlength=64) * 64 / len(rows))
     middles = (np.stack(np.unravel_index(np.arange(64), fine.shape), axis=1) + 0.5) / along[64]
@@ -175,7 +179,7 @@ def cells(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
             least = math.log(k / (k - 1 + math.exp(eps)))
             window = least, least + eps
             share = np.bincount(hull.cells.find(rows), minlength=k) / len(rows)
-            law = Mixture(hull, share)
+            law = HullMixture(hull, share)
             yield f"krr_hull_{k}", eps, scored(hull.cells, law.weights, window)
             law = mollify(rows, hull, eps)._law
             yield f"krr_projected_{k}", eps, scored(hull.cells, law.weights, window)
@@ -208,7 +212,7 @@ def gan(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
 def wide(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
     """5 and 10 dimensions: gains on fresh draws of the target; pools normalize the clips."""
     rows, test = target.sample(N, rep), target.sample(N, 1000 + rep)
-    base = Marginals(target.reference)
+    base = QuantileReference(target.reference)
     exact = target.logpdf(test) - base.logpdf(test)
     for eps in epsilons:
         made = {"optimum": mollify(_Law(target), base, eps)}

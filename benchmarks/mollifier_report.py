@@ -199,28 +199,30 @@ def _costs(file: Path) -> None:
     """What k draws cost, and how far the log ratio may range at a fixed total."""
     import matplotlib.pyplot as plt
 
-    from pymc_private.mollifiers import mollified__plots
+    from pymc_private.mollifiers import mollified
     from pymc_private.privacy import Guarantee, mollifier_affordable, range_affordable
 
     figure, axes = plt.subplots(1, 3, figsize=(13, 3.6), layout="constrained")
-    mollified__plots.costs(0.1, 1e-6, 1000, axes[0])
+    mollified.plot_costs(0.1, 1e-6, 1000, axes[0])
     axes[0].set_title("k draws at epsilon = 0.1 each")
     k = np.unique(np.geomspace(1, 1000, 20).astype(int))
     clip = [mollifier_affordable(1.0, 1e-6, int(n)) for n in k]
     tilt = [range_affordable(1.0, 1e-6, int(n)) / 2 for n in k]
-    share = [mollifier_affordable(1.0, 1e-6, int(n), mollified__plots.SHARE) for n in k]
-    axes[1].loglog(k, share, color=mollified__plots.ORANGE, ls="--", label=f"clip, window={mollified__plots.SHARE:g}")
-    axes[1].loglog(k, clip, color=mollified__plots.ORANGE, label="clip")
-    axes[1].loglog(k, tilt, color=mollified__plots.BLUE, label="tilt")
+    share = [mollifier_affordable(1.0, 1e-6, int(n), mollified.EXAMPLE_SHARE) for n in k]
+    axes[1].loglog(
+        k, share, color=mollified.ORANGE, ls="--", label=f"clip, window={mollified.EXAMPLE_SHARE:g}"
+    )
+    axes[1].loglog(k, clip, color=mollified.ORANGE, label="clip")
+    axes[1].loglog(k, tilt, color=mollified.BLUE, label="tilt")
     axes[1].set(xlabel="draws", ylabel="range of log Q/Q0", title="a total of (1, 1e-6)")
     axes[1].legend(frameon=False)
     for name, color, price in (
-        ("clip", mollified__plots.ORANGE, Guarantee.mollifier_of),
-        ("tilt", mollified__plots.BLUE, Guarantee.bounded_range_of),
+        ("clip", mollified.ORANGE, Guarantee.mollifier_of),
+        ("tilt", mollified.BLUE, Guarantee.bounded_range_of),
     ):
         records = [price(0.1, int(n)).epsilon(1e-6) / 0.1 for n in k]
         axes[2].loglog(k, records, color=color, label=f"as dear: {name}")
-    axes[2].fill_between(k, records, 1e3, color=mollified__plots.BLUE, alpha=0.1, lw=0)
+    axes[2].fill_between(k, records, 1e3, color=mollified.BLUE, alpha=0.1, lw=0)
     axes[2].text(2, 300, "draws of a mollified law cost less")
     axes[2].text(2.6, 1.2, "a density of 0.1 per record costs less")
     axes[2].set(

@@ -14,9 +14,13 @@ from scipy import stats
 from benchmarks.mollifier_targets import grid_of
 from pymc_private import Guarantee, MollifiedBoosting, mollify
 from pymc_private.audit import epsilon_lower_bound
-from pymc_private.mollifiers.mollified_distributions__clip import best_level, clip_to_window, log_total
-from pymc_private.mollifiers.density_estimates import network
-from pymc_private.mollifiers.mollified_distributions import draw
+from pymc_private.mollifiers.density_estimates import network_classifier
+from pymc_private.mollifiers.mollified_distributions import (
+    best_tilt_level,
+    clip_to_window,
+    log_total_mass,
+    rejection_draws,
+)
 from pymc_private.mollifiers.window import Window
 from pymc_private.privacy import mollifier_affordable, range_affordable
 from pymc_private.samplers.randomness import SystemRandomness
@@ -37,7 +41,7 @@ def gains() -> None:
         clip, _ = clip_to_window(ratio, mass, Window.symmetric(eps))
         tilts = []
         for width in (eps / 2, eps):
-            tilt = np.clip(ratio - best_level(ratio, mass, width), -width / 2, width / 2)
+            tilt = np.clip(ratio - best_tilt_level(ratio, mass, width), -width / 2, width / 2)
             tilts.append(target @ tilt - math.log(mass @ np.exp(tilt)))
         model = MollifiedBoosting(eps, 3, random_state=0, progressbar=False).fit(rows)
         score = model.log_ratio(X)
@@ -73,7 +77,7 @@ def many_draws() -> None:
         ratio, mass, target = grid.log_ratio, grid.reference, grid.target
         for k in (1, 10, 100, 1000):
             width = range_affordable(1.0, 1e-6, k) / 2
-            tilt = np.clip(ratio - best_level(ratio, mass, width), -width / 2, width / 2)
+            tilt = np.clip(ratio - best_tilt_level(ratio, mass, width), -width / 2, width / 2)
             found = [target @ tilt - math.log(mass @ np.exp(tilt))]
             for share in (None, 0.2, 0.05, 0.01):
                 eps = mollifier_affordable(1.0, 1e-6, k, share)
@@ -89,7 +93,7 @@ def windows() -> None:
     """How far each law stays inside its window, whatever the estimate."""
     rows = stats.norm(1, 0.5).rvs((500, 1), random_state=0)
     rng = np.random.default_rng(0)
-    untrained = network().set_params(max_iter=1, learning_rate_init=1e-9)
+    untrained = network_classifier().set_params(max_iter=1, learning_rate_init=1e-9)
     estimates = {
         "kernel": "kde",
         "untrained network": untrained,
@@ -101,7 +105,7 @@ def windows() -> None:
     for name, how in estimates.items():
         for eps in (0.1, 1.0, 5.0):
             law = mollify(rows, stats.norm(), eps, estimate=how)
-            total = log_total(law._law.weights, law._law.mass)
+            total = log_total_mass(law._law.weights, law._law.mass)
             room = eps / 2 - np.abs(law._law.weights - total).max()
             tilt = mollify(rows, stats.norm(), eps, estimate=how, kind="tilt")
             left = eps / 2 - np.ptp(tilt.log_ratio(X))
@@ -120,7 +124,9 @@ def audits(n: int = 200_000) -> None:
         reference = np.array([q, q, 1 - 2 * q])
         laws = [mollify(t, reference, eps, window=window) for t in ([1, 0, 0], [0, 1, 0])]
         for k in (1, 3, 10):
-            pair = [draw(law._law, k * n, SystemRandomness()).reshape(n, k) for law in laws]
+            pair = [
+                rejection_draws(law._law, k * n, SystemRandomness()).reshape(n, k) for law in laws
+            ]
             for delta in (0.0, 1e-3, 1e-2):
                 claim = laws[0].guarantee(k).epsilon(delta)
                 score = lambda x: (x == 0).sum(1) - (x == 1).sum(1).astype(float)  # noqa: E731

@@ -11,38 +11,43 @@ An existing model in, private draws and an honest report out::
 import importlib
 import logging
 from typing import Any
-from pymc_private.errors import BudgetExceeded, DomainError, Incompatible, NotCertified, PrivacyWarning, Unsupported
-from pymc_private.release.answers import Answer, Answers, answer
-from pymc_private.posterior.calibrate import calibrate
-from pymc_private.release.answers__dialogue import Dialogue
-from pymc_private.counts.dirichlet import count_posterior, dirichlet, noisy_counts
-from pymc_private.release.answers__hypotheses import choose
-from pymc_private.mollifiers import Box, Hull, LocalDraws, LocalSampler, Mollified, Window, mollify
-from pymc_private.posterior.sample import sample
-from pymc_private.release.release import Release, load
-from pymc_private.release.utilities import Subsets
+
 from pymc_private.certificates.certificate import Certificate
 from pymc_private.certificates.certify import certify
 from pymc_private.certificates.clip import clip
-from pymc_private.models.declare__constants import constants
-from pymc_private.models.domains__ball import Ball
-from pymc_private.models.domains__counts import Counts
-from pymc_private.models.domains import Categories, Interval, Simplex
-from pymc_private.models.domains__scale import Scale
-from pymc_private.models.lint__verb import LintReport, lint
 from pymc_private.certificates.lipschitz.tail import LipschitzTail, lipschitz_tail
-from pymc_private.models.metric import Metric
-from pymc_private.posterior.plan import Plan
-from pymc_private.models.private_model import PrivateModel, privatize
-from pymc_private.certificates.restrict__temper import temper
-from pymc_private.certificates.restrict import trim
-from pymc_private.privacy import Guarantee
+from pymc_private.certificates.restrict import temper, trim
+from pymc_private.counts.dirichlet import count_posterior, dirichlet, noisy_counts
+from pymc_private.errors import (
+    BudgetExceeded,
+    DomainError,
+    Incompatible,
+    NotCertified,
+    PrivacyWarning,
+    Unsupported,
+)
 from pymc_private.ledger import Ledger
+from pymc_private.models.declare import constants
+from pymc_private.models.domains import Ball, Categories, Counts, Interval, Scale, Simplex
+from pymc_private.models.lint import LintReport, lint
+from pymc_private.models.metric import Metric
+from pymc_private.models.private_model import PrivateModel, privatize
+from pymc_private.mollifiers import Box, Hull, LocalDraws, LocalSampler, Mollified, Window, mollify
+from pymc_private.posterior.calibrate import calibrate
+from pymc_private.posterior.plan import Plan
+from pymc_private.posterior.sample import sample
+from pymc_private.privacy import Guarantee
+from pymc_private.release.answers import Answer, Answers, Dialogue, answer, choose
+from pymc_private.release.release import Release, load
+from pymc_private.release.utilities import Subsets
 from pymc_private.report import Report, compare, report
-from pymc_private.samplers.method import Nuts, Proximal
-from pymc_private.samplers.diagnostics import CouplingEvidence, coupling_evidence
-from pymc_private.samplers.diagnostics__diagnostics import CuratorDiagnostics, diagnose
-from pymc_private.samplers.method__method import Boxes, Conjugate, Grid
+from pymc_private.samplers.diagnostics import (
+    CouplingEvidence,
+    CuratorDiagnostics,
+    coupling_evidence,
+    diagnose,
+)
+from pymc_private.samplers.method import Boxes, Conjugate, Grid, Nuts, Proximal
 
 __version__ = "0.1.0"
 

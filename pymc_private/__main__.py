@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; the exit status is 0 if it did what it says."""
     # A graph met once is interpreted: compiling it would take longer than the whole job.

@@ -1,23 +1,25 @@
-"""The main job on real data: the Fair survey, which statsmodels ships."""
+"""A demonstration on real data: the Fair survey, which statsmodels ships."""
 
 from __future__ import annotations
 
 import time
-import numpy as np
-import pymc as pm
 from pathlib import Path
 from typing import Any
-from pymc_private.release.answers import answer
-from pymc_private.posterior.calibrate import calibrate
-from pymc_private.posterior.sample import sample
-from pymc_private.release.release import Release
+
+import numpy as np
+import pymc as pm
+
 from pymc_private.certificates.certify import certify
-from pymc_private.models.domains__scale import Scale
-from pymc_private.posterior.plan import Plan
-from pymc_private.models.private_model import PrivateModel, privatize
 from pymc_private.certificates.restrict import trim
 from pymc_private.ledger import Ledger
-from pymc_private.report.report__report import report
+from pymc_private.models.domains import Scale
+from pymc_private.models.private_model import PrivateModel, privatize
+from pymc_private.posterior.calibrate import calibrate
+from pymc_private.posterior.plan import Plan
+from pymc_private.posterior.sample import sample
+from pymc_private.release.answers import answer
+from pymc_private.release.release import Release
+from pymc_private.report.report import report
 
 FEATURES = ("rate_marriage", "yrs_married")
 SCALE = Scale(lower=(1.0, 0.5), upper=(5.0, 23.0))
@@ -44,12 +46,12 @@ def fair_model() -> pm.Model:
     return model
 
 
-def declare(model: pm.Model) -> PrivateModel:
+def declare_records(model: pm.Model) -> PrivateModel:
     """One record is one woman; her features lie in the unit ball; her answer is 0 or 1."""
     return privatize(model, records="woman", domain={"X": SCALE.ball})
 
 
-def question(release: Release) -> Any:
+def compare_slopes(release: Release) -> Any:
     """Which of the two matters more for an affair? Answered from the draws, at no cost."""
 
     def utility(theta: dict[str, np.ndarray], response: str, query: None) -> np.ndarray:
@@ -65,7 +67,7 @@ def demo(folder: Path) -> Release:
     Parameters
     ----------
     folder : Path
-        Receives ``fair.sqlite`` (ledger), ``fair.nc`` (release), ``report.render__html`` and the plots
+        Receives ``fair.sqlite`` (ledger), ``fair.nc`` (release), ``report.render`` and the plots
         ``plan.png``, ``posterior.png``. Running again is free: the ledger knows the release.
 
     Returns
@@ -73,27 +75,29 @@ def demo(folder: Path) -> Release:
     Release
     """
     start = time.perf_counter()
-    private = declare(fair_model())
-    _say("1. one record", private)
-    _say("2. certificate on the 95 % prior box", certify(trim(private, mass=0.95)))
+    private = declare_records(fair_model())
+    _print_step("1. one record", private)
+    _print_step("2. certificate on the 95 % prior box", certify(trim(private, mass=0.95)))
     plan = calibrate(private, epsilon=1.0, delta=1e-6, draws=10)
-    _say("3. plan", plan)
+    _print_step("3. plan", plan)
     folder.mkdir(parents=True, exist_ok=True)
     ledger = Ledger(folder / "fair.sqlite", epsilon=2, delta=1e-5, data="Fair's survey of 1978")
     release = sample(plan, ledger=ledger, name=NAME, save=folder / "fair.nc")
-    _say("4. ledger", ledger)
-    _say("5. a question, answered free of charge: which slope is larger?", question(release))
-    _write(plan, release, ledger, folder)
+    _print_step("4. ledger", ledger)
+    _print_step(
+        "5. a question, answered free of charge: which slope is larger?", compare_slopes(release)
+    )
+    _write_results(plan, release, ledger, folder)
     print(f"\nwrote report.html, fair.nc, fair.sqlite, plan.png and posterior.png to {folder}/")
     print(f"{time.perf_counter() - start:.1f} s")
     return release
 
 
-def _say(title: str, value: object) -> None:
+def _print_step(title: str, value: object) -> None:
     print(f"\n{title}\n{value!r}", flush=True)
 
 
-def _write(plan: Plan, release: Release, ledger: Ledger, folder: Path) -> None:
+def _write_results(plan: Plan, release: Release, ledger: Ledger, folder: Path) -> None:
     """Report and plots."""
     from pymc_private.report.plots import plot_posterior
 

@@ -1,12 +1,14 @@
-"""Errors and warnings: what was got, what is allowed, what to do next.
+"""Exceptions and warnings of the package.
 
-No message quotes a data value: the text of an error may be pasted into an issue.
+Every message states the problem, what was got, what is allowed and what to do next. No message
+quotes a data value: the text of an error may be pasted into an issue.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 from typing import Any
+
 
 class PymcPrivateError(Exception):
     """Base of every error raised by this package.
@@ -25,28 +27,28 @@ class PymcPrivateError(Exception):
         self.problem, self.got, self.allowed, self.do = problem, got, allowed, do
         rows = (("got", got), ("allowed", allowed), ("what to do", do))
         lines = [
-            _written(problem),
-            *(f"  {title}: {_text(row)}" for title, row in rows if row is not None),
+            _printable(problem),
+            *(f"  {title}: {_row_text(row)}" for title, row in rows if row is not None),
         ]
         super().__init__("\n".join(lines))
 
     def __reduce__(self) -> Any:
-        return _rebuild, (type(self), self.args, self.__dict__)
+        return _rebuild_error, (type(self), self.args, self.__dict__)
 
 
-def _text(row: object) -> str:
+def _row_text(row: object) -> str:
     try:
-        return _written(str(row))
+        return _printable(str(row))
     except ValueError:  # Python refuses to write very long integers
         return f"{type(row).__name__}, too long to write"
 
 
-def _written(text: str) -> str:
+def _printable(text: str) -> str:
     """Text that any screen and file can hold: halves of characters as their numbers."""
     return text.encode(errors="backslashreplace").decode()
 
 
-def _rebuild(kind: type[PymcPrivateError], args: tuple, state: dict) -> PymcPrivateError:
+def _rebuild_error(kind: type[PymcPrivateError], args: tuple, state: dict) -> PymcPrivateError:
     """Restore an error without calling its keyword-only constructor (pickle, deepcopy)."""
     error = kind.__new__(kind, *args)
     error.args = args

@@ -68,11 +68,11 @@ def root() -> Path:
 @pytest.fixture(scope="module")
 def quick():
     """Refine bounds only a little, where how far is not what is tested."""
-    from pymc_private.certificates import range_bound__refine
+    from pymc_private.certificates import range_bound
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(range_bound__refine, "REFINE", 60.0)
-        patch.setattr(range_bound__refine, "SEARCH", 60.0)
+        patch.setattr(range_bound, "BOX_EFFORT", 60.0)
+        patch.setattr(range_bound, "SEARCH_EFFORT", 60.0)
         yield
 
 

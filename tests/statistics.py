@@ -7,7 +7,18 @@ from __future__ import annotations
 
 import os
 
-from pymc_private.audit import ALLOWANCE, Allowance, cdf_envelope, epsilon_lower_bound, lattice_leak, mean_envelope, membership, neighbors_agree, proportion, reconstruction
+from pymc_private.audit import (
+    ALLOWANCE,
+    Allowance,
+    cdf_envelope,
+    epsilon_lower_bound,
+    lattice_leak,
+    mean_envelope,
+    membership,
+    neighbors_agree,
+    proportion,
+    reconstruction,
+)
 
 __all__ = [
     "ALLOWANCE",

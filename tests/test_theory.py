@@ -153,7 +153,7 @@ def test_every_section_has_a_statement_and_a_proof_or_its_source(page):
         ("function", r"`pymc_private\.privacy\.queries\.dkw_halfwidth`", "nobody",
          "T17 names no function"),
         ("function", r"queries\.dkw_halfwidth`", "queries.UP`",
-         "T17: no pymc_private.privacy.query_errors.UP"),
+         "T17: no pymc_private.privacy.query_errors.ROUNDING_FACTOR"),
         ("guard", r"::test_noise_pays_for_a_distance_twice`", "::test_noise_pays_thrice`",
          "T20: no tests/privacy/test_other_formulas.py::test_noise_pays_thrice"),
         ("guard", r"`tests/samplers/test_nuts\.py::\w+`", "a test", "T19 names no test"),

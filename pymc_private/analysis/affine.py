@@ -1,16 +1,18 @@
-"""What a graph is in its parameters: constant, affine, or neither (theory T22).
+"""Affine dependence of a graph on its parameters, and its linear predictors (T22).
 
-A likelihood that reads its parameters through linear predictors u = a(x)'theta + b(x) is a function
-h(u; x). `linear_predictors` finds the nodes u: every path from a parameter to the value runs
-through one of them. Their coefficients a(x) are their gradients, which read no parameter.
+A node is constant, affine, or neither in the parameters. A likelihood that reads its
+parameters through linear predictors u = a(x)'theta + b(x) is a function h(u; x).
+`linear_predictors` finds the nodes u: every path from a parameter to the value runs through
+one of them. Their coefficients a(x) are their gradients, which read no parameter.
 """
 
 from __future__ import annotations
 
-import pytensor.scalar.basic as ps
 from collections.abc import Collection, Sequence
 from enum import IntEnum
 from functools import singledispatch
+
+import pytensor.scalar.basic as ps
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import ancestors, io_toposort
@@ -20,12 +22,18 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Dot, Sum
 from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
-from pymc_private.analysis.intervals.ops import AlsoEqual
-from pymc_private.analysis.intervals.arrays import PUT, TAKE
-from pymc_private.analysis.intervals.arrays__shape import MOVERS, parameters_of
+
+from pymc_private.analysis.intervals.arrays import (
+    INDEX_UPDATE_OPS,
+    INDEXING_OPS,
+    LAYOUT_OPS,
+    layout_inputs,
+)
+from pymc_private.analysis.intervals.ops import EqualForms
 from pymc_private.analysis.traversal import scalar_op
 
-class Kind(IntEnum):
+
+class AffineKind(IntEnum):
     """How a node depends on the parameters; a sum is of the greatest kind of its terms."""
 
     CONSTANT = 0
@@ -33,7 +41,9 @@ class Kind(IntEnum):
     OTHER = 2
 
 
-def kinds(outputs: Sequence[Variable], parameters: Collection[Variable]) -> dict[Variable, Kind]:
+def affine_kinds(
+    outputs: Sequence[Variable], parameters: Collection[Variable]
+) -> dict[Variable, AffineKind]:
     """The kind of every node between `parameters` and `outputs`.
 
     Parameters
@@ -48,117 +58,117 @@ def kinds(outputs: Sequence[Variable], parameters: Collection[Variable]) -> dict
         Nodes that are missing are constant. AFFINE and CONSTANT are proved; OTHER means that no
         rule proves more.
     """
-    found = {p: Kind.AFFINE if _is_real(p) else Kind.OTHER for p in parameters}
+    found = {p: AffineKind.AFFINE if _is_float(p) else AffineKind.OTHER for p in parameters}
     for node in io_toposort(list(parameters), list(outputs)):
-        given = [found.get(v, Kind.CONSTANT) for v in node.inputs]
+        given = [found.get(v, AffineKind.CONSTANT) for v in node.inputs]
         if any(given):
-            kind = _kind(node.op, node, *given)
+            kind = _affine_kind(node.op, node, *given)
             found.update((out, kind) for out in node.outputs)
     return found
 
 
-def _is_real(variable: Variable) -> bool:
+def _is_float(variable: Variable) -> bool:
     return str(variable.type.dtype).startswith("float")
 
 
 @singledispatch
-def _kind(op: Op, node: Apply, *kinds: Kind) -> Kind:
+def _affine_kind(op: Op, node: Apply, *kinds: AffineKind) -> AffineKind:
     """Without a rule a node that reads a parameter is neither."""
-    return Kind.OTHER
+    return AffineKind.OTHER
 
 
-@_kind.register(Elemwise)
-def _elemwise(op: Elemwise, node: Apply, *kinds: Kind) -> Kind:
+@_affine_kind.register(Elemwise)
+def _elemwise(op: Elemwise, node: Apply, *kinds: AffineKind) -> AffineKind:
     """Sums of affine terms, multiples by constants, and choices that no parameter makes."""
     scalar = op.scalar_op
-    if not _is_real(node.outputs[0]):
-        return Kind.OTHER
+    if not _is_float(node.outputs[0]):
+        return AffineKind.OTHER
     if isinstance(scalar, ps.Add | ps.Sub | ps.Neg | ps.Identity | ps.Cast):
         return max(kinds)
     if isinstance(scalar, ps.Mul):
-        return max(kinds) if sum(map(bool, kinds)) == 1 else Kind.OTHER
+        return max(kinds) if sum(map(bool, kinds)) == 1 else AffineKind.OTHER
     if isinstance(scalar, ps.TrueDiv | ps.Switch):
         first = kinds[0]
         if isinstance(scalar, ps.Switch):
-            return Kind.OTHER if first else max(kinds[1:])
-        return first if not any(kinds[1:]) else Kind.OTHER
+            return AffineKind.OTHER if first else max(kinds[1:])
+        return first if not any(kinds[1:]) else AffineKind.OTHER
     if isinstance(scalar, ps.Second):
         return kinds[1]
-    if isinstance(scalar, AlsoEqual):
+    if isinstance(scalar, EqualForms):
         return min(kinds)
-    return Kind.OTHER
+    return AffineKind.OTHER
 
 
-def _first_only(op: Op, node: Apply, *kinds: Kind) -> Kind:
+def _first_only(op: Op, node: Apply, *kinds: AffineKind) -> AffineKind:
     """Linear in the first input, for any fixed others."""
-    return kinds[0] if not any(kinds[1:]) else Kind.OTHER
+    return kinds[0] if not any(kinds[1:]) else AffineKind.OTHER
 
 
-for _op in (CheckAndRaise, *TAKE):
-    _kind.register(_op, _first_only)
+for _op in (CheckAndRaise, *INDEXING_OPS):
+    _affine_kind.register(_op, _first_only)
 
 
-def _all_inputs(op: Op, node: Apply, *kinds: Kind) -> Kind:
+def _all_inputs(op: Op, node: Apply, *kinds: AffineKind) -> AffineKind:
     """Elements are moved or added."""
     return max(kinds)
 
 
 for _op in (DimShuffle, Sum):
-    _kind.register(_op, _all_inputs)
+    _affine_kind.register(_op, _all_inputs)
 
 
-def _moved(op: Op, node: Apply, *kinds: Kind) -> Kind:
+def _moved(op: Op, node: Apply, *kinds: AffineKind) -> AffineKind:
     """Elements move to places that no parameter names."""
-    places = parameters_of(op, len(kinds))
-    return Kind.OTHER if any(kinds[k] for k in places) else max(kinds)
+    places = layout_inputs(op, len(kinds))
+    return AffineKind.OTHER if any(kinds[k] for k in places) else max(kinds)
 
 
-for _op in MOVERS:
-    _kind.register(_op, _moved)
+for _op in LAYOUT_OPS:
+    _affine_kind.register(_op, _moved)
 
 
-def _put(op: Op, node: Apply, *kinds: Kind) -> Kind:
+def _put(op: Op, node: Apply, *kinds: AffineKind) -> AffineKind:
     """x with y set, or added, at places that no parameter names."""
-    return Kind.OTHER if any(kinds[2:]) else max(kinds[:2])
+    return AffineKind.OTHER if any(kinds[2:]) else max(kinds[:2])
 
 
-for _op in PUT:
-    _kind.register(_op, _put)
+for _op in INDEX_UPDATE_OPS:
+    _affine_kind.register(_op, _put)
 
 
-@_kind.register(SpecifyShape)
-def _specify(op: SpecifyShape, node: Apply, *kinds: Kind) -> Kind:
+@_affine_kind.register(SpecifyShape)
+def _specify(op: SpecifyShape, node: Apply, *kinds: AffineKind) -> AffineKind:
     """An identity."""
     return kinds[0]
 
 
-@_kind.register(Shape)
-@_kind.register(Shape_i)
-def _size(op: Op, node: Apply, *kinds: Kind) -> Kind:
+@_affine_kind.register(Shape)
+@_affine_kind.register(Shape_i)
+def _size(op: Op, node: Apply, *kinds: AffineKind) -> AffineKind:
     """Sizes are public."""
-    return Kind.CONSTANT
+    return AffineKind.CONSTANT
 
 
-@_kind.register(CumOp)
-def _cumulated(op: CumOp, node: Apply, *kinds: Kind) -> Kind:
+@_affine_kind.register(CumOp)
+def _cumulated(op: CumOp, node: Apply, *kinds: AffineKind) -> AffineKind:
     """Running sums, not products."""
-    return kinds[0] if op.mode == "add" else Kind.OTHER
+    return kinds[0] if op.mode == "add" else AffineKind.OTHER
 
 
-@_kind.register(Dot)
-def _dot(op: Op, node: Apply, *kinds: Kind) -> Kind:
+@_affine_kind.register(Dot)
+def _dot(op: Op, node: Apply, *kinds: AffineKind) -> AffineKind:
     """Bilinear: affine if one side is constant."""
-    return max(kinds) if sum(map(bool, kinds)) == 1 else Kind.OTHER
+    return max(kinds) if sum(map(bool, kinds)) == 1 else AffineKind.OTHER
 
 
-@_kind.register(Blockwise)
-def _blockwise(op: Blockwise, node: Apply, *kinds: Kind) -> Kind:
+@_affine_kind.register(Blockwise)
+def _blockwise(op: Blockwise, node: Apply, *kinds: AffineKind) -> AffineKind:
     """Products, and solutions of systems with a constant matrix."""
     if isinstance(op.core_op, Dot):
         return _dot(op, node, *kinds)
     if type(op.core_op).__name__ == "SolveTriangular":
-        return kinds[1] if not kinds[0] else Kind.OTHER
-    return Kind.OTHER
+        return kinds[1] if not kinds[0] else AffineKind.OTHER
+    return AffineKind.OTHER
 
 
 def linear_predictors(
@@ -180,25 +190,27 @@ def linear_predictors(
         what moves or scales it belongs to h.
     """
     private = set(records)
-    found = kinds([value], parameters)
-    met = [value] if found.get(value, Kind.CONSTANT) is Kind.AFFINE else []
+    found = affine_kinds([value], parameters)
+    met = [value] if found.get(value, AffineKind.CONSTANT) is AffineKind.AFFINE else []
     for node in io_toposort(list(parameters), [value]):
-        if Kind.OTHER in (found.get(out) for out in node.outputs):
-            met += [v for v in node.inputs if found.get(v) is Kind.AFFINE]
-    cores = [_core(v, found, private) for v in met]
+        if AffineKind.OTHER in (found.get(out) for out in node.outputs):
+            met += [v for v in node.inputs if found.get(v) is AffineKind.AFFINE]
+    cores = [_predictor_core(v, found, private) for v in met]
     # y eta beside e^eta is eta again; x b alone is not b, whose slope would be looser.
     known = set(cores)
-    deeper = ([v for v in _descent(core, found, set()) if v in known] for core in cores)
+    deeper = ([v for v in _path_to_core(core, found, set()) if v in known] for core in cores)
     return list(dict.fromkeys(path[-1] for path in deeper))
 
 
-def _core(variable: Variable, found: dict[Variable, Kind], private: set[Variable]) -> Variable:
+def _predictor_core(
+    variable: Variable, found: dict[Variable, AffineKind], private: set[Variable]
+) -> Variable:
     """Down to the node where several affine terms meet, or to the parameter itself."""
-    return _descent(variable, found, private)[-1]
+    return _path_to_core(variable, found, private)[-1]
 
 
-def _descent(
-    variable: Variable, found: dict[Variable, Kind], private: set[Variable]
+def _path_to_core(
+    variable: Variable, found: dict[Variable, AffineKind], private: set[Variable]
 ) -> list[Variable]:
     """The nodes passed on the way to the core, the node itself first."""
     path = [variable]
@@ -207,9 +219,9 @@ def _descent(
         scalar = scalar_op(variable)
         steps = isinstance(scalar, ps.Add | ps.Sub | ps.Neg | ps.Mul | ps.TrueDiv | ps.Identity)
         steps |= isinstance(op, DimShuffle) or (
-            isinstance(op, tuple(TAKE)) and _are_public(inputs[1:])
+            isinstance(op, tuple(INDEXING_OPS)) and _are_constants(inputs[1:])
         )
-        affine = [v for v in inputs if found.get(v) is Kind.AFFINE]
+        affine = [v for v in inputs if found.get(v) is AffineKind.AFFINE]
         if not steps or len(affine) != 1:
             break
         scales = [v for v in inputs if v is not affine[0]]
@@ -220,6 +232,6 @@ def _descent(
     return path
 
 
-def _are_public(indexes: Sequence[Variable]) -> bool:
+def _are_constants(indexes: Sequence[Variable]) -> bool:
     """Whether indexes are numbers written into the graph."""
     return all(v.owner is not None or isinstance(v, Constant) for v in ancestors(list(indexes)))

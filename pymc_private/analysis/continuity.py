@@ -1,69 +1,73 @@
-"""Where a graph is continuous: what the mean-value form must know of a box.
+"""Proofs that a graph is continuous, or finite, on a box of inputs.
 
-The form f(c + t) <= f(c) + sup <grad f, t> needs more than a bounded gradient: PyTensor calls the
-derivative of a step zero. Here a graph is continuous on a box if every node that the value rests on
-is constant there, or is finite and comes from an Op that is continuous wherever its interval is
-finite. What is not on the lists below counts as a jump. What does not move may be unknown: the
-question is asked for each value of it.
+The mean-value form f(c + t) <= f(c) + sup <grad f, t> needs more than a bounded gradient:
+PyTensor calls the derivative of a step zero. Here a graph is continuous on a box if every node
+that the value rests on is constant there, or is finite and comes from an Op that is continuous
+wherever its interval is finite. What is not on the lists below counts as a jump. What does not
+vary may be unknown: the question is asked for each value of it.
+
+`never_infinite` finds graphs that are finite, or NaN, wherever their inputs are finite, in
+real arithmetic.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.scalar.math as psm
 import pytensor.tensor.special as ts
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
-from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.traversal import io_toposort
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Dot, Max, Min, Prod, Sum
-from pytensor.tensor.shape import SpecifyShape
-from pymc_private.analysis.intervals import ops, ops__normal_tail
+from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
+
+from pymc_private.analysis.intervals import ops
+from pymc_private.analysis.intervals.arrays import INDEX_UPDATE_OPS, INDEXING_OPS, LAYOUT_OPS
+from pymc_private.analysis.intervals.interval import Bounds
+from pymc_private.analysis.intervals.logic import Clamp
+from pymc_private.analysis.intervals.ops import LogSumExp
 from pymc_private.analysis.intervals.propagation import Trail
-from pymc_private.analysis.intervals.interval import Interval
-from pymc_private.analysis.intervals.logic__confine import Confine
-from pymc_private.analysis.intervals.arrays import PUT, TAKE
-from pymc_private.analysis.intervals.arrays__shape import MOVERS
-from pymc_private.analysis.intervals.ops__logsumexp import LogSumExp
 
 # The interval of a power is finite only where it is continuous: 0^0 is left open by its rule.
-_BASIC = """Abs Add ArcSinh ArcTan ArcTanh Cos Cosh Exp Expm1 Identity Log Log10 Log1p Log2 Mul Neg
+_CONTINUOUS_BASIC = """Abs Add ArcSinh ArcTan ArcTanh Cos Cosh Exp Expm1 Identity Log Log10 Log1p Log2 Mul Neg
     Pow Reciprocal ScalarMaximum ScalarMinimum Second Sin Sinh Sqr Sqrt Sub Tanh TrueDiv"""
-_MATH = """BetaInc Erf Erfc Erfcx Erfinv GammaInc GammaIncC GammaLn I0 I0e I1 Log1mexp Psi Sigmoid
+_CONTINUOUS_MATH = """BetaInc Erf Erfc Erfcx Erfinv GammaInc GammaIncC GammaLn I0 I0e I1 Log1mexp Psi Sigmoid
     Softplus TriGamma"""
 CONTINUOUS_SCALARS = (
     *(
         getattr(module, name)
-        for module, names in ((ps, _BASIC), (psm, _MATH))
+        for module, names in ((ps, _CONTINUOUS_BASIC), (psm, _CONTINUOUS_MATH))
         for name in names.split()
         if hasattr(module, name)  # PyTensor 3 has a few more
     ),
-    ops.AlsoEqual,
+    ops.EqualForms,
     ops.LogAddExp,
     ops.LogPhiBetween,
     ops.LogPhiGap,
     ops.LogSigmoidGap,
     ops.PowerStep,
-    ops__normal_tail.LogPhi,
-    ops__normal_tail.Mills,
-    ops__normal_tail.MillsSlope,
+    ops.LogPhi,
+    ops.InverseMills,
+    ops.InverseMillsSlope,
 )
-CONTINUOUS = (
-    *MOVERS, *TAKE, *PUT, DimShuffle, SpecifyShape, Dot, Blockwise, Sum, Prod, Max, Min, CumOp,
+CONTINUOUS_OPS = (
+    *LAYOUT_OPS, *INDEXING_OPS, *INDEX_UPDATE_OPS, DimShuffle, SpecifyShape, Dot, Blockwise, Sum, Prod, Max, Min, CumOp,
     ops.OnSimplex, ts.Softmax, ts.LogSoftmax, LogSumExp,
 )  # fmt: skip
 
 
-STEPPED: list[Callable[[Any], bool]] = []
+DISCONTINUITY_TESTS: list[Callable[[Any], bool]] = []
 """Tests of Ops of other libraries that jump although their interval is finite."""
 
 
-def moving_variables(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> set[Variable]:
+def dependent_variables(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> set[Variable]:
     """The inputs and every variable of the graph that is computed from them."""
     moving = set(inputs)
     for node in io_toposort(list(inputs), list(outputs)):
@@ -79,7 +83,7 @@ def is_continuous(value: Variable, moving: Collection[Variable], trail: Trail) -
     ----------
     value : Variable
     moving : set of Variable
-        See `moving_variables`.
+        See `dependent_variables`.
     trail : Trail
         Intervals of the whole graph on the box.
 
@@ -88,10 +92,10 @@ def is_continuous(value: Variable, moving: Collection[Variable], trail: Trail) -
     bool
         False where this is not proved.
     """
-    return bool(continuity(value, moving, trail, 0))
+    return bool(continuous_on_boxes(value, moving, trail, 0))
 
 
-def continuity(
+def continuous_on_boxes(
     value: Variable,
     moving: Collection[Variable],
     trail: Trail,
@@ -118,44 +122,46 @@ def continuity(
     for node in reversed(io_toposort([], [value]) if order is None else order):
         wanted = [out for out in node.outputs if out in needed and out in moving]
         for out in wanted:
-            rests = needed[out] & ~_each(batch_axes, _same_ends(trail[out]))
+            rests = needed[out] & ~_all_per_box(batch_axes, _is_constant(trail[out]))
             if not np.any(rests):
                 continue
             jumps, live = _live_inputs(node, trail, moving, batch_axes)
-            sane = _each(batch_axes, _is_sane(out, trail[out]))
+            sane = _all_per_box(batch_axes, _is_finite_float(out, trail[out]))
             continuous = continuous & (~rests | (sane & ~jumps))
             for variable, taken in live:
                 needed[variable] = needed.get(variable, np.asarray(False)) | (rests & taken)
     for leaf, mask in needed.items():
         if leaf.owner is None and leaf in moving:
-            fine = _each(batch_axes, _is_sane(leaf, trail[leaf]))
+            fine = _all_per_box(batch_axes, _is_finite_float(leaf, trail[leaf]))
             continuous = continuous & (~mask | fine)
     return continuous
 
 
-def _each(batch_axes: int, elements: Any) -> np.ndarray:
+def _all_per_box(batch_axes: int, elements: Any) -> np.ndarray:
     """All elements of each box."""
     array = np.asarray(elements)
     return np.asarray(array.all(axis=tuple(range(min(batch_axes, array.ndim), array.ndim))))
 
 
-def _same_ends(fact: Interval) -> np.ndarray:
+def _is_constant(fact: Bounds) -> np.ndarray:
     """Where an element is one and the same value on the whole box."""
     return np.asarray(np.equal(fact.lower, fact.upper))
 
 
-def _is_sane(variable: Variable, fact: Interval) -> np.ndarray:
+def _is_finite_float(variable: Variable, fact: Bounds) -> np.ndarray:
     """Where an element is a finite float, or one and the same value."""
     if not str(getattr(variable.type, "dtype", "")).startswith("float"):
         return np.asarray(False)
-    return (np.isfinite(fact.lower) & np.isfinite(fact.upper)) | _same_ends(fact)
+    return (np.isfinite(fact.lower) & np.isfinite(fact.upper)) | _is_constant(fact)
 
 
-Live = tuple[np.ndarray, list[tuple[Variable, np.ndarray]]]
+LiveInputs = tuple[np.ndarray, list[tuple[Variable, np.ndarray]]]
 """The boxes on which a node may jump, and its inputs with the boxes on which it rests on them."""
 
 
-def _live_inputs(node: Apply, trail: Trail, moving: Collection[Variable], batch_axes: int) -> Live:
+def _live_inputs(
+    node: Apply, trail: Trail, moving: Collection[Variable], batch_axes: int
+) -> LiveInputs:
     """What a node rests on."""
     no, yes = np.asarray(False), np.asarray(True)
     everything = [(variable, yes) for variable in node.inputs]
@@ -163,21 +169,23 @@ def _live_inputs(node: Apply, trail: Trail, moving: Collection[Variable], batch_
         return no, everything[:1]  # a finite interval means that the conditions are proved
     if not isinstance(node.op, Elemwise):
         core = getattr(node.op, "core_op", node.op)
-        jumps = not isinstance(node.op, CONTINUOUS) or any(test(core) for test in STEPPED)
+        jumps = not isinstance(node.op, CONTINUOUS_OPS) or any(
+            test(core) for test in DISCONTINUITY_TESTS
+        )
         return np.asarray(jumps), everything
     op = node.op.scalar_op
     if isinstance(op, ps.Switch):
         return _live_branches(node, trail, moving, batch_axes)
-    if isinstance(op, ps.Clip | Confine):  # with crossed ends a clip is a step
+    if isinstance(op, ps.Clip | Clamp):  # with crossed ends a clip is a step
         _, low, high = (trail[v] for v in node.inputs)
-        return ~_each(batch_axes, low.upper <= high.lower), everything
+        return ~_all_per_box(batch_axes, low.upper <= high.lower), everything
     # A cast to an integer never comes here: its output is no float.
     return ~np.asarray(isinstance(op, (*CONTINUOUS_SCALARS, ps.Cast))), everything
 
 
 def _live_branches(
     node: Apply, trail: Trail, moving: Collection[Variable], batch_axes: int
-) -> Live:
+) -> LiveInputs:
     """The branches that a switch takes somewhere; a jump where the box leaves the choice open.
 
     A condition that does not move is one choice, known or not: then there is no jump.
@@ -186,11 +194,11 @@ def _live_branches(
     lower, upper = np.asarray(trail[condition].lower), np.asarray(trail[condition].upper)
     # Conditions are Booleans (certain, possible) or numbers, of which zero is false.
     true, false = (lower > 0) | (upper < 0), (lower == 0) & (upper == 0)
-    jumps = ~_each(batch_axes, true | false) & (condition in moving)
-    return jumps, [(yes, ~_each(batch_axes, false)), (no, ~_each(batch_axes, true))]
+    jumps = ~_all_per_box(batch_axes, true | false) & (condition in moving)
+    return jumps, [(yes, ~_all_per_box(batch_axes, false)), (no, ~_all_per_box(batch_axes, true))]
 
 
-def is_continuous_on_line(
+def is_continuous_on_reals(
     outputs: Sequence[Variable], moving: Collection[Variable], trail: Trail
 ) -> bool:
     """Whether graphs are continuous wherever their inputs are finite numbers.
@@ -203,38 +211,38 @@ def is_continuous_on_line(
     ----------
     outputs : sequence of Variable
     moving : collection of Variable
-        See `moving_variables`.
+        See `dependent_variables`.
     trail : Trail
         Intervals of the graphs; infinite ends of inputs are limits that no input attains.
     """
     for node in io_toposort([], list(outputs)):
         for out in node.outputs:
-            if out not in moving or np.all(_same_ends(trail[out])):
+            if out not in moving or np.all(_is_constant(trail[out])):
                 continue
             fact = trail[out]
             real = not fact.poles and not np.isnan(fact.lower).any()
             jumps, _ = _live_inputs(node, trail, moving, 0)
-            if not (real or is_total(node) or _is_inside(node, trail)) or np.any(jumps):
+            if not (real or is_total(node) or _is_inside_domain(node, trail)) or np.any(jumps):
                 return False
             if not str(out.type.dtype).startswith("float"):
                 return False
     return True
 
 
-_LINE = """Abs Add ArcSinh ArcTan Cos Cosh Exp Expm1 Identity Mul Neg ScalarMaximum ScalarMinimum
+_TOTAL_NAMES = """Abs Add ArcSinh ArcTan Cos Cosh Exp Expm1 Identity Mul Neg ScalarMaximum ScalarMinimum
     Second Sin Sinh Sqr Sub Switch Tanh"""
-_ON_THE_LINE = (
-    *(getattr(ps, name) for name in _LINE.split()),
+_TOTAL_SCALARS = (
+    *(getattr(ps, name) for name in _TOTAL_NAMES.split()),
     psm.Erf, psm.Erfc, psm.Erfcx, psm.Sigmoid, psm.Softplus,
-    ops__normal_tail.LogPhi, ops__normal_tail.Mills, ops__normal_tail.MillsSlope,
+    ops.LogPhi, ops.InverseMills, ops.InverseMillsSlope,
 )  # fmt: skip
-_ANYWHERE = (
-    *MOVERS, *TAKE, *PUT, DimShuffle, SpecifyShape, Dot, Sum, Prod, Max, Min, CumOp,
+_TOTAL_OPS = (
+    *LAYOUT_OPS, *INDEXING_OPS, *INDEX_UPDATE_OPS, DimShuffle, SpecifyShape, Dot, Sum, Prod, Max, Min, CumOp,
     ops.OnSimplex, ts.Softmax, ts.LogSoftmax, LogSumExp,
 )  # fmt: skip
 
 
-def _is_inside(node: Apply, trail: Trail) -> bool:
+def _is_inside_domain(node: Apply, trail: Trail) -> bool:
     """Whether the inputs are proved to lie where the function is finite."""
     op = getattr(node.op, "scalar_op", None)
     facts = [trail[v] for v in node.inputs]
@@ -246,7 +254,7 @@ def _is_inside(node: Apply, trail: Trail) -> bool:
         return bool(np.all((facts[-1].lower > 0.0) | (facts[-1].upper < 0.0)))
     if isinstance(op, ps.Pow):
         exponent, positive = facts[1], bool(np.all(facts[0].lower > 0.0))
-        whole = exponent.is_finite and np.all(_same_ends(exponent) & (exponent.lower >= 1.0))
+        whole = exponent.is_finite and np.all(_is_constant(exponent) & (exponent.lower >= 1.0))
         return positive or bool(whole and np.all(np.equal(np.rint(exponent.lower), exponent.lower)))
     return False
 
@@ -254,5 +262,57 @@ def _is_inside(node: Apply, trail: Trail) -> bool:
 def is_total(node: Apply) -> bool:
     """Whether real inputs always give a real output (real arithmetic)."""
     if isinstance(node.op, Elemwise):
-        return isinstance(node.op.scalar_op, _ON_THE_LINE)
-    return isinstance(node.op, _ANYWHERE)
+        return isinstance(node.op.scalar_op, _TOTAL_SCALARS)
+    return isinstance(node.op, _TOTAL_OPS)
+
+
+FINITE_SCALARS = (
+    ps.Abs, ps.Add, ps.Cast, ps.Exp, ps.Mul, ps.Neg, ps.Second, ps.Sqr, ps.Sqrt, ps.Sub, ps.Switch,
+    ps.Tanh, psm.Sigmoid, psm.Softplus,
+)  # fmt: skip
+"""Functions of finite numbers that are finite, or no number."""
+FINITE_OPS = (CumOp, DimShuffle, Dot, Shape, Shape_i, SpecifyShape, Sum, *LAYOUT_OPS, *INDEXING_OPS)
+
+
+def never_infinite(variable: Variable) -> bool:
+    """Whether finite inputs give finite values, or NaN: no log, no division, no infinity.
+
+    Parameters
+    ----------
+    variable : Variable
+
+    Returns
+    -------
+    bool
+        False also where it is not known.
+    """
+    return all(_is_finite_variable(v) for v in ancestors([variable]))
+
+
+def _is_finite_variable(variable: Any) -> bool:
+    node = variable.owner
+    if node is not None:
+        return _keeps_finite(node)
+    if isinstance(variable, Constant):
+        return _has_no_infinity(variable.data)
+    return not hasattr(variable, "get_value") or _has_no_infinity(variable.get_value())
+
+
+def _keeps_finite(node: Apply) -> bool:
+    op: Any = node.op
+    if isinstance(op, Elemwise):
+        divides = isinstance(op.scalar_op, ps.TrueDiv) and _is_nonzero(node.inputs[1])
+        return divides or isinstance(op.scalar_op, FINITE_SCALARS)
+    return isinstance(op, FINITE_OPS) or (isinstance(op, Blockwise) and isinstance(op.core_op, Dot))
+
+
+def _is_nonzero(variable: Any) -> bool:
+    while variable.owner is not None and isinstance(variable.owner.op, DimShuffle):
+        variable = variable.owner.inputs[0]
+    return isinstance(variable, Constant) and bool(np.all(variable.data != 0))
+
+
+def _has_no_infinity(data: Any) -> bool:
+    """Of an array; slices and the like hold no numbers."""
+    array = np.asarray(data)
+    return array.dtype.kind not in "fc" or not np.isinf(array).any()

@@ -1,4 +1,4 @@
-"""Sums over records taken apart into one term per record, whatever the number of records.
+"""Sums over records rewritten as one term per record, whatever the number of records.
 
 A log-likelihood may be written as one number, f(x_1, ..., x_n; theta). Here it is rewritten as
 sum_i l(x_i, theta) + c(theta), by rules that are identities for every n:
@@ -7,18 +7,19 @@ sum_i l(x_i, theta) + c(theta), by rules that are identities for every n:
 - what is broadcast along the records is repeated once per record;
 - sums, products with numbers and inner products over the records are taken term by term.
 
-c reads neither a record nor their number. So f with one record more is f plus one more l, which is
-what add/remove neighbors are compared by (T24). Whatever no rule covers, a mean over records among
-it, is no such sum as far as is known here: `NotASum`.
+c reads neither a record nor their number. So f with one record more is f plus one more l,
+which is what add/remove neighbors are compared by (T24). Whatever no rule covers, a mean over
+records among it, is no such sum as far as is known here: `NotASum`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.tensor as pt
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
@@ -28,18 +29,25 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot, Prod, Sum
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
-from pymc_private.analysis.rewrites.algebra import SAME, adds_up, inner_products, joined, signed
-from pymc_private.analysis.rewrites.algebra__expand import SUMMED
-from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
-from pymc_private.analysis.traversal__rebuild import rebuild
-from pymc_private.analysis.record_dependence import Concrete, NONE, row_labels
+
+from pymc_private.analysis.intervals.dispatch import EVALUATION_ERRORS
+from pymc_private.analysis.record_dependence import NONE, ConcreteValues, element_labels
+from pymc_private.analysis.rewrites.algebra import (
+    SUM_PRESERVING_OPS,
+    SUMMABLE_DTYPES,
+    elementwise_products,
+    is_real_sum,
+    joined_arrays,
+    signed_terms,
+)
+from pymc_private.analysis.traversal import rebuild
 from pymc_private.errors import NotCertified
 
-COUNTS = (2, 3, 129)
+TEST_COUNTS = (2, 3, 129)
 """Numbers of records at which shapes are compared, beside one more than there are: an axis as long
 as each of them is theirs."""
 
-Sized = Callable[[int], Mapping[Variable, np.ndarray]]
+StandInsBySize = Callable[[int], Mapping[Variable, np.ndarray]]
 """Public stand-ins for every input, with so many records of each private one."""
 
 
@@ -73,7 +81,7 @@ class RecordSum:
     rest: list[Variable]
 
 
-class RecordSums:
+class RecordSumSplitter:
     """Takes factors of one model apart.
 
     Parameters
@@ -86,13 +94,13 @@ class RecordSums:
         Number of records in the model: rows are shown to be row-wise with that many.
     """
 
-    def __init__(self, axes: Mapping[Variable, int], sized: Sized, n: int) -> None:
+    def __init__(self, axes: Mapping[Variable, int], sized: StandInsBySize, n: int) -> None:
         self._axes, self._n = dict(axes), n
         self._count = pt.lscalar("number_of_records")
-        self._counts = (*COUNTS, n + 1)
-        sizes = {k: dict(sized(k)) | {self._count: np.asarray(k)} for k in {*COUNTS, n, n + 1}}
+        self._counts = (*TEST_COUNTS, n + 1)
+        sizes = {k: dict(sized(k)) | {self._count: np.asarray(k)} for k in {*TEST_COUNTS, n, n + 1}}
         self._values = sizes[n]
-        self._concrete = [Concrete(sizes[k]) for k in self._counts]
+        self._concrete = [ConcreteValues(sizes[k]) for k in self._counts]
 
     def reads(self, variable: Variable) -> bool:
         """Whether a variable reads a record or their number."""
@@ -138,7 +146,7 @@ class RecordSums:
             if isinstance(node.op, Shape_i):
                 return found[node.op.i]
             return MakeVector("int64")(*found) if found else None
-        entries = _entries(inputs[0]) if isinstance(node.op, Prod | Subtensor) else None
+        entries = _vector_entries(inputs[0]) if isinstance(node.op, Prod | Subtensor) else None
         if entries is None:
             return None
         if isinstance(node.op, Prod):
@@ -151,7 +159,7 @@ class RecordSums:
         """The shape, with 0 for the number of records; None where it is another function of it."""
         try:
             shapes = [concrete.shape(variable) for concrete in self._concrete]
-        except (NotCertified, *UNCOMPUTABLE):
+        except (NotCertified, *EVALUATION_ERRORS):
             return None
         found = []
         for sizes in zip(*shapes, strict=True):
@@ -170,12 +178,12 @@ class RecordSums:
         axis, values = sizes.index(0), self._values
         labels = {v: np.full(np.shape(value), NONE) for v, value in values.items()}
         for v, own in self._axes.items():
-            labels[v] = _along(np.shape(values[v]), own)
+            labels[v] = _index_along(np.shape(values[v]), own)
         try:
-            found = row_labels([part], labels, values)[part]
-        except (NotCertified, *UNCOMPUTABLE):
+            found = element_labels([part], labels, values)[part]
+        except (NotCertified, *EVALUATION_ERRORS):
             return None
-        row = _along(found.shape, axis)
+        row = _index_along(found.shape, axis)
         if found.shape[axis] != self._n or not np.all((found == row) | (found == NONE)):
             return None
         return part.sum(axis=tuple(k for k in range(part.type.ndim) if k != axis))
@@ -190,16 +198,16 @@ class RecordSums:
         if variable is self._count:
             return [pt.alloc(np.float64(1.0), self._count)]
         node = variable.owner
-        if node is None or variable.type.dtype not in SUMMED:
+        if node is None or variable.type.dtype not in SUMMABLE_DTYPES:
             return None
-        if isinstance(node.op, SAME):
-            return [node.inputs[0]] if adds_up(node) else None
+        if isinstance(node.op, SUM_PRESERVING_OPS):
+            return [node.inputs[0]] if is_real_sum(node) else None
         if isinstance(node.op, MakeVector):
             return list(node.inputs)
         if isinstance(node.op, Join):
-            return list(joined(node))
+            return list(joined_arrays(node))
         if isinstance(node.op, Dot):
-            return [inner_products(node)]
+            return [elementwise_products(node)]
         if isinstance(node.op, CheckAndRaise):
             return self._checked(node)
         return self._of_elementwise(node) if isinstance(node.op, Elemwise) else None
@@ -215,7 +223,7 @@ class RecordSums:
         """Terms of a sum, and of a sum times a number."""
         kind, first, out = node.op.scalar_op, node.inputs[0], node.outputs[0]
         if isinstance(kind, ps.Add | ps.Sub):
-            return self._spread(signed(node), self._sizes(out))
+            return self._spread(signed_terms(node), self._sizes(out))
         if isinstance(kind, ps.Second):
             return self._spread(node.inputs[1:], self._sizes(out))
         if isinstance(kind, ps.Neg):
@@ -252,16 +260,16 @@ class RecordSums:
             return None if inner is None else [part * number.sum() for part in inner]
         if self._sizes(read) == (1,) * read.type.ndim:  # a single sum times an array of numbers
             return [read.sum() * number.sum()]
-        return _moved_inside(read.owner, number)
+        return _multiplied_inside(read.owner, number)
 
 
-def _along(shape: tuple[int, ...], axis: int) -> np.ndarray:
+def _index_along(shape: tuple[int, ...], axis: int) -> np.ndarray:
     """The place of each element of an array along one axis."""
     apart = tuple(k for k in range(len(shape)) if k != axis)
     return np.broadcast_to(np.expand_dims(np.arange(shape[axis]), apart), shape)
 
 
-def _entries(vector: Variable) -> list[Variable] | None:
+def _vector_entries(vector: Variable) -> list[Variable] | None:
     """The entries of a vector that was put together from numbers, whatever type it was cast to."""
     node = vector.owner
     if node is None:
@@ -269,30 +277,30 @@ def _entries(vector: Variable) -> list[Variable] | None:
     if isinstance(node.op, MakeVector):
         return [pt.cast(v, vector.type.dtype) for v in node.inputs]
     if isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Cast):
-        inner = _entries(node.inputs[0])
+        inner = _vector_entries(node.inputs[0])
         return None if inner is None else [pt.cast(v, vector.type.dtype) for v in inner]
     return None
 
 
-def _moved_inside(node: Apply | None, number: Variable) -> list[Variable] | None:
+def _multiplied_inside(node: Apply | None, number: Variable) -> list[Variable] | None:
     """An array of sums times an array of numbers: each number moved to the terms of its sum."""
     if node is None:
         return None
-    if isinstance(node.op, Sum) and adds_up(node):
+    if isinstance(node.op, Sum) and is_real_sum(node):
         (terms,) = node.inputs
         axes = range(terms.type.ndim) if node.op.axis is None else node.op.axis
         return [terms * pt.expand_dims(number, tuple(sorted(k % terms.type.ndim for k in axes)))]
-    if isinstance(node.op, Dot) and node.outputs[0].type.dtype in SUMMED:
-        return [inner_products(node) * pt.expand_dims(number, node.inputs[0].type.ndim - 1)]
+    if isinstance(node.op, Dot) and node.outputs[0].type.dtype in SUMMABLE_DTYPES:
+        return [elementwise_products(node) * pt.expand_dims(number, node.inputs[0].type.ndim - 1)]
     if isinstance(node.op, DimShuffle):
-        return [_shuffled_back(node, number)]
+        return [_multiplied_before_dimshuffle(node, number)]
     if isinstance(node.op, MakeVector):
         each = number + pt.zeros(len(node.inputs))
         return [v * each[k] for k, v in enumerate(node.inputs)]
     return None
 
 
-def _shuffled_back(node: Apply, number: Variable) -> Variable:
+def _multiplied_before_dimshuffle(node: Apply, number: Variable) -> Variable:
     """What a DimShuffle moves, times numbers moved the other way."""
     order = node.op.new_order
     kept = [k for k in order if k != "x"]

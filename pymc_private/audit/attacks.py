@@ -1,21 +1,39 @@
-"""Attacks with a failure probability: who was in the data, and what their record was."""
+"""Membership, reconstruction and partition attacks with a failure probability.
+
+An attack's advantage is compared with the largest one that a guarantee leaves, its delta(0).
+The partition adversary (Dimitrakakis et al. 2017, Lemma 12) compares the shares of the draws
+in a few cells with two posteriors. `worst_neighbors` searches the two data sets that a
+mechanism distinguishes best, starting from the records at which a certificate attains its
+range.
+"""
 
 from __future__ import annotations
 
 import math
-import numpy as np
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
-from pymc_private.audit.statistical_tests__allowance import FALSE_ALARM, pay
-from pymc_private.audit.statistical_tests__binomial import lower_limit, upper_limit
-from pymc_private.audit.events__classifiers import Classifier, Score
-from pymc_private.audit.epsilon__delta import delta_lower_bound
-from pymc_private.audit.statistical_tests__samples import Sample
+
+import numpy as np
+
+from pymc_private.audit.epsilon import check_delta, delta_lower_bound, epsilon_lower_bound
+from pymc_private.audit.events import Classifier, Mechanism, Score, outputs
+from pymc_private.audit.statistical_tests import (
+    FALSE_ALARM,
+    Allowance,
+    Sample,
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+    spend_false_alarm,
+)
 from pymc_private.errors import DomainError
+from pymc_private.planning import partition_radius
 from pymc_private.privacy import Guarantee
-from pymc_private.privacy.validation import inside_unit
-from pymc_private.privacy.rounding__printing import number
+from pymc_private.privacy.rounding import format_number
+from pymc_private.privacy.validation import check_count, check_open_unit, refuse_mask
+
 
 @dataclass(frozen=True)
 class Attack:
@@ -45,13 +63,17 @@ class Attack:
     def at_least(self) -> float:
         """Lower limit of this adversary's advantage."""
         error = self.false_alarm / 4.0
-        return float(lower_limit(*self.right, error) - upper_limit(*self.wrong, error))
+        return float(
+            clopper_pearson_lower(*self.right, error) - clopper_pearson_upper(*self.wrong, error)
+        )
 
     @property
     def at_most(self) -> float:
         """Upper limit of this adversary's advantage; another one may do better."""
         error = self.false_alarm / 4.0
-        return float(upper_limit(*self.right, error) - lower_limit(*self.wrong, error))
+        return float(
+            clopper_pearson_upper(*self.right, error) - clopper_pearson_lower(*self.wrong, error)
+        )
 
     @property
     def breaks(self) -> bool:
@@ -59,11 +81,11 @@ class Attack:
         return self.claimed is not None and self.at_least > self.claimed
 
     def __repr__(self) -> str:
-        claim = "" if self.claimed is None else f", claimed at most {number(self.claimed)}"
+        claim = "" if self.claimed is None else f", claimed at most {format_number(self.claimed)}"
         verdict = "; THE CLAIM IS FALSE" if self.breaks else ""
         return (
             f"Attack(advantage {self.advantage:.4g}, in [{self.at_least:.4g}, {self.at_most:.4g}] "
-            f"but for a probability of {number(self.false_alarm)}{claim}{verdict})"
+            f"but for a probability of {format_number(self.false_alarm)}{claim}{verdict})"
         )
 
 
@@ -110,8 +132,8 @@ def attack(
     """
     if not len(members) or not len(others):
         raise DomainError("an attack is tried on outputs of both worlds", got="none of one")
-    promised = _claimed(claim)
-    pay(false_alarm)
+    promised = _claimed_advantage(claim)
+    spend_false_alarm(false_alarm)
     right = sum(bool(accuses(output)) for output in members)
     wrong = sum(bool(accuses(output)) for output in others)
     return Attack((right, len(members)), (wrong, len(others)), promised, false_alarm)
@@ -158,7 +180,7 @@ def membership(
     >>> membership(noise[0], 1 + noise[1], claim=Guarantee.pure(1.0)).breaks
     False
     """
-    promised = _claimed(claim)
+    promised = _claimed_advantage(claim)
     found = delta_lower_bound(
         p, q, score=score, classifier=classifier, draws=draws,
         false_alarm=false_alarm, random_seed=random_seed,
@@ -212,7 +234,7 @@ class Reconstruction:
         return (
             f"Reconstruction(error {self.worst:.4g} +- {self.half_width:.3g} at the worst of "
             f"{len(self.errors)} truths{claim}, but for a probability of "
-            f"{number(self.false_alarm)}{verdict})"
+            f"{format_number(self.false_alarm)}{verdict})"
         )
 
 
@@ -253,11 +275,11 @@ def reconstruction(
     ----------
     Le Cam; Dimitrakakis et al. (2017), Lemma 18; Hoeffding (1963).
     """
-    inside_unit(false_alarm=false_alarm)
+    check_open_unit(false_alarm=false_alarm)
     if len(worlds) < 2 or not all(len(outputs) for outputs in worlds.values()):
         raise DomainError("reconstruction needs two data sets, with outputs of each")
     apart = distance if distance is not None else (lambda a, b: float(a != b))
-    pay(false_alarm)
+    spend_false_alarm(false_alarm)
     errors, fewest = [], min(len(outputs) for outputs in worlds.values())
     for truth, published in worlds.items():
         lost = np.array([apart(guess(output), truth) for output in published], float)
@@ -268,10 +290,288 @@ def reconstruction(
     return Reconstruction(tuple(errors), half, floor, largest, false_alarm)
 
 
-def _claimed(claim: float | Guarantee | None) -> float | None:
+def _claimed_advantage(claim: float | Guarantee | None) -> float | None:
     if claim is None:
         return None
     promised = float(claim.delta(0.0)) if isinstance(claim, Guarantee) else float(claim)
     if not promised >= 0.0:
         raise DomainError("a claimed advantage is not negative", got=claim)
     return min(1.0, promised)
+
+
+MANY_DRAWS = 10**12
+
+
+@dataclass(frozen=True, repr=False)
+class PartitionGuess:
+    """What the partition adversary says.
+
+    Parameters
+    ----------
+    says : str
+        "x" or "y": whose probabilities are nearer to the shares seen.
+    distances : tuple of (float, float)
+        Of the shares to those of x and of y, in L1.
+    apart : float
+        Of the two posteriors' probabilities, in L1: at most twice their total variation.
+    radius : float
+        Shares lie within it of their probabilities, but for `false_alarm`.
+    false_alarm : float
+    draws, cells : int
+        How many he saw.
+    """
+
+    says: str
+    distances: tuple[float, float]
+    apart: float
+    radius: float
+    false_alarm: float
+    draws: int
+    cells: int
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether what he says is right but for `false_alarm`."""
+        return self.apart > 2.0 * self.radius
+
+    @property
+    def refutes_both(self) -> bool:
+        """Whether the shares are too far from both: then neither data set is the true one."""
+        return min(self.distances) > self.radius
+
+    @property
+    def draws_needed(self) -> float:
+        """How many draws would make him sure; infinite where the posteriors agree on the cells."""
+        if not self.apart > 0.0:
+            return math.inf
+        radius = partition_radius(
+            MANY_DRAWS, self.cells, self.false_alarm
+        )  # falls as 1 / sqrt(draws)
+        return math.floor(MANY_DRAWS * (2.0 * radius / self.apart) ** 2) + 1
+
+    def __repr__(self) -> str:
+        sure = "sure" if self.is_sure else f"not sure: that takes {self.draws_needed:,} draws"
+        return (
+            f"PartitionGuess({self.says!r}, {sure}; shares of {self.draws:,} draws are "
+            f"{self.distances[0]:.4g} from x and {self.distances[1]:.4g} from y, which are "
+            f"{self.apart:.4g} apart; right but for a probability of {self.false_alarm:g} where "
+            f"they are more than {2.0 * self.radius:.4g} apart)"
+        )
+
+
+def partition_adversary(
+    cells: Any,
+    x: Sequence[float],
+    y: Sequence[float],
+    *,
+    false_alarm: float = FALSE_ALARM,
+) -> PartitionGuess:
+    """Decide between two data sets by the shares of N draws in m cells of the parameter space.
+
+    Parameters
+    ----------
+    cells : array of int, shape (N,)
+        In which cell each independent draw lies: 0 .. m - 1.
+    x, y : sequence of float, length m
+        Probabilities of the cells under the posteriors of the two data sets, which the adversary
+        can compute.
+    false_alarm : float
+        Probability with which a sure answer is wrong, at most; paid for by an open `Allowance`.
+
+    Returns
+    -------
+    PartitionGuess
+
+    Raises
+    ------
+    DomainError
+        No draws, cells out of range, probabilities that are none, or a spent allowance.
+
+    References
+    ----------
+    Weissman et al. (2003), Theorem 2.1; Dimitrakakis et al. (2017), Lemma 12, whose radius
+    sqrt(3 ln(1 / failure) / N) is larger for the numbers of cells it allows.
+
+    Examples
+    --------
+    >>> draws = np.random.default_rng(1).random(4000) < 0.7
+    >>> guess = partition_adversary(draws.astype(int), [0.5, 0.5], [0.3, 0.7])
+    >>> guess.says, guess.is_sure
+    ('y', True)
+    """
+    check_open_unit(false_alarm=false_alarm)
+    refuse_mask(cells, "cells")
+    for law in (x, y):
+        refuse_mask(law, "probabilities")
+    laws = [np.asarray(law, float) for law in (x, y)]
+    m = len(laws[0])
+    good = all(
+        law.shape == (m,) and np.all(law >= 0.0) and abs(law.sum() - 1.0) < 1e-6 for law in laws
+    )
+    if m < 2 or not good:
+        raise DomainError("two or more cells, with probabilities that sum to 1 under both laws")
+    places = np.ravel(np.asarray(cells))
+    if not places.size or places.dtype.kind not in "iub" or places.min() < 0 or places.max() >= m:
+        raise DomainError("each draw lies in one cell", allowed=f"whole numbers 0 ... {m - 1}")
+    shares = np.bincount(places.astype(int), minlength=m) / places.size
+    distances = tuple(float(np.abs(shares - law).sum()) for law in laws)
+    spend_false_alarm(false_alarm)
+    radius = partition_radius(places.size, m, false_alarm)
+    apart = float(np.abs(laws[0] - laws[1]).sum())
+    says = "x" if distances[0] <= distances[1] else "y"
+    return PartitionGuess(
+        says, (distances[0], distances[1]), apart, radius, false_alarm, places.size, m
+    )
+
+
+Record = dict[str, np.ndarray]
+PILOT_FALSE_ALARM = 0.05
+"""Of a pilot, whose only use is to compare neighbors; it proves nothing and pays nothing."""
+_ENTRY_NAME = re.compile(r"(?P<name>.+?)(\[(?P<index>[\d, ]+)\])?")
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbors:
+    """Two data sets that differ in the first record.
+
+    Parameters
+    ----------
+    x, y : dict of str to array, shape (n, ...)
+    pattern : str
+        What the other records are.
+    pilots : tuple of (str, float)
+        Lower bound of epsilon, at 95%, of each pattern tried.
+    """
+
+    x: Record
+    y: Record
+    pattern: str
+    pilots: tuple[tuple[str, float], ...]
+
+    def __repr__(self) -> str:
+        tried = ", ".join(f"{name}: {found:.3g}" for name, found in self.pilots)
+        return f"Neighbors(the others are {self.pattern}; pilots: {tried or 'none'})"
+
+
+def attaining_records(certificate: Any) -> tuple[Record, Record]:
+    """Read the two records at which a certificate's range is attained.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        Its `where` names them.
+
+    Returns
+    -------
+    tuple of dict of str to array
+        Entries of the private variables, by name.
+
+    Raises
+    ------
+    DomainError
+        The range is attained at combinations (a linear predictor), or nowhere in particular.
+    """
+    mine = [place for place in certificate.where if place.role == "record"]
+    if certificate.is_relaxed or not mine:
+        raise DomainError(
+            "this certificate names no two records at which its range is attained",
+            got="a bound over combinations of entries" if certificate.where else "no place",
+            do="pass two records of your own: dicts of arrays by variable",
+        )
+    found: tuple[Record, Record] = {}, {}
+    for side, record in enumerate(found):
+        entries: dict[str, dict[tuple[int, ...], float]] = {}
+        for place in mine:
+            match = _ENTRY_NAME.fullmatch(place.name)
+            name, index = (match["name"], match["index"]) if match else (place.name, None)
+            at = tuple(int(part) for part in index.split(",")) if index else ()
+            entries.setdefault(name, {})[at] = place.values[min(side, len(place.values) - 1)]
+        for name, cells in entries.items():
+            shape = tuple(np.max(list(cells), axis=0).astype(int) + 1) if () not in cells else ()
+            array = np.zeros(shape)
+            for at, value in cells.items():
+                array[at] = value
+            record[name] = array
+    return found
+
+
+def worst_neighbors(
+    mechanism: Mechanism,
+    records: Any,
+    n: int,
+    *,
+    delta: float = 0.0,
+    draws: int = 2000,
+    executor: Executor | None = None,
+    random_seed: int = 0,
+) -> Neighbors:
+    """Search two data sets of n records that a mechanism tells apart best.
+
+    They differ in one record, which is one or the other of the certificate's worst pair. What the
+    other records are decides how much that shows: all like the one, all like the other, and half
+    of each are tried, and a small run of the mechanism on each picks the best. The search proves
+    nothing; run `epsilon_lower_bound` on fresh outputs of what it found.
+
+    Parameters
+    ----------
+    mechanism : callable
+        ``mechanism(data, draws, seed)``; data is a dict of arrays, shape (n, ...).
+    records : Certificate, or two dicts
+        Where to find the worst pair, or the pair.
+    n : int
+        Number of records, 2 or more.
+    delta : float
+        At which epsilon is judged.
+    draws : int
+        Outputs on each data set of a pilot.
+    executor : concurrent.futures.Executor, optional
+    random_seed : int
+
+    Returns
+    -------
+    Neighbors
+
+    Raises
+    ------
+    DomainError
+        As `attaining_records`; records with different variables; fewer than two of them.
+    """
+    check_delta(delta, "delta")
+    one, other = records if isinstance(records, tuple) else attaining_records(records)
+    if set(one) != set(other):
+        raise DomainError(
+            "two records have the same variables", got=f"{sorted(one)} and {sorted(other)}"
+        )
+    if check_count(n, "the number of records") < 2:
+        raise DomainError("a search needs another record beside the one in doubt", got=n)
+    pilots, best = [], None
+    for pattern, rest in _neighbor_patterns(one, other, n).items():
+        x, y = (_stacked_records([first, *rest]) for first in (one, other))
+        samples = [
+            outputs(mechanism, data, draws, executor=executor, random_seed=random_seed + side)
+            for side, data in enumerate((x, y))
+        ]
+        with Allowance(1.0):
+            found = epsilon_lower_bound(
+                *samples, delta=delta, false_alarm=PILOT_FALSE_ALARM
+            ).epsilon
+        pilots.append((pattern, found))
+        if best is None or found > best[0]:
+            best = found, x, y, pattern
+    if best is None:
+        raise DomainError("there are no neighbors to try")
+    return Neighbors(best[1], best[2], best[3], tuple(pilots))
+
+
+def _neighbor_patterns(one: Record, other: Record, n: int) -> Mapping[str, list[Record]]:
+    half = (n - 1) // 2
+    patterns = {
+        "like the first": [one] * (n - 1),
+        "like the second": [other] * (n - 1),
+        "half and half": [one] * half + [other] * (n - 1 - half),
+    }
+    return patterns if n > 2 else dict(list(patterns.items())[:2])
+
+
+def _stacked_records(rows: list[Record]) -> Record:
+    return {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}

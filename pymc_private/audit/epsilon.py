@@ -1,25 +1,75 @@
-"""The third statistical test: a certified lower bound on the epsilon of a mechanism."""
+"""Certified lower bounds on epsilon and delta from outputs on two neighbors.
+
+If a mechanism is (epsilon, delta)-private, P(B) <= e^epsilon Q(B) + delta for every event B,
+and with P and Q exchanged. One half of the draws chooses the event; the other half bounds its
+two probabilities by exact binomial limits (Clopper and Pearson). The hockey-stick divergence,
+the largest P(B) - e^epsilon Q(B), gives the lower bound on delta.
+"""
 
 from __future__ import annotations
 
 import math
-import numpy as np
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 from scipy import stats
-from pymc_private.audit.statistical_tests__allowance import FALSE_ALARM, POWER, pay
-from pymc_private.audit.epsilon__claims import check_delta, claimed
-from pymc_private.audit.events__classifiers import Classifier, Score, own_scores, probability_score
-from pymc_private.audit.events import Event, Value, choose_event, epsilon_of, joint_scores
-from pymc_private.audit.statistical_tests__samples import Sample, halves, take_both
+
+from pymc_private.audit.events import (
+    BoundFromCounts,
+    Classifier,
+    Event,
+    Score,
+    choose_event,
+    classifier_score,
+    default_scores,
+    delta_from_counts,
+    epsilon_from_counts,
+    joint_scores,
+)
+from pymc_private.audit.statistical_tests import (
+    FALSE_ALARM,
+    POWER,
+    Sample,
+    spend_false_alarm,
+    split_in_halves,
+    take_two_samples,
+)
 from pymc_private.errors import DomainError
 from pymc_private.privacy import Guarantee
-from pymc_private.privacy.validation import inside_unit
-from pymc_private.privacy.rounding__printing import number
+from pymc_private.privacy.rounding import format_number
+from pymc_private.privacy.validation import check_nonnegative, check_open_unit
 
-Candidates = Sequence[tuple[str, Score]]
-Learner = Callable[[np.ndarray, np.ndarray], Candidates]
+
+def claimed_epsilon(claim: float | Guarantee, delta: float) -> float:
+    """Epsilon of a claim, nats: the number itself, or that of a guarantee at `delta`.
+
+    Raises
+    ------
+    DomainError
+        A number below zero.
+    """
+    if isinstance(claim, Guarantee):
+        return float(claim.epsilon(delta))
+    check_nonnegative(claim=claim)
+    return float(claim)
+
+
+def check_delta(delta: float, name: str) -> None:
+    """Refuse what is no probability below 1.
+
+    Raises
+    ------
+    DomainError
+        It is none.
+    """
+    if not 0.0 <= delta < 1.0:
+        raise DomainError(f"{name} is a probability below 1", got=delta, allowed=f"0 <= {name} < 1")
+
+
+NamedScores = Sequence[tuple[str, Score]]
+ScoreLearner = Callable[[np.ndarray, np.ndarray], NamedScores]
 
 
 @dataclass(frozen=True)
@@ -65,7 +115,7 @@ class EpsilonBound:
         DomainError
             A claim below zero.
         """
-        return self.epsilon > claimed(claim, self.delta)
+        return self.epsilon > claimed_epsilon(claim, self.delta)
 
     def detects(self, claim: float | Guarantee, *, power: float = POWER) -> float:
         """Smallest epsilon of a mechanism that would have been found to break a claim.
@@ -89,8 +139,8 @@ class EpsilonBound:
         DomainError
             A claim below zero, or an impossible power.
         """
-        inside_unit(power=power)
-        promise, one = claimed(claim, self.delta), 0 if self.event.likelier == "P" else 1
+        check_open_unit(power=power)
+        promise, one = claimed_epsilon(claim, self.delta), 0 if self.event.likelier == "P" else 1
         n, others = self.tested[one], self.tested[1 - one]
         share = max(self.inside[1 - one], 1) / others
         miss = (1.0 - power) / 2.0
@@ -98,7 +148,7 @@ class EpsilonBound:
 
         def refuted(excess: float) -> bool:
             least = stats.binom.ppf(miss, n, min(1.0, share * math.exp(excess) + self.delta))
-            found = epsilon_of(least, n, most, others, self.delta, self.false_alarm)
+            found = epsilon_from_counts(least, n, most, others, self.delta, self.false_alarm)
             return bool(found > promise)
 
         largest = math.log((1.0 - self.delta) / share)
@@ -112,8 +162,8 @@ class EpsilonBound:
 
     def __repr__(self) -> str:
         return (
-            f"EpsilonBound(epsilon >= {number(self.epsilon, up=False)} at delta "
-            f"{number(self.delta)}, but for a probability of {number(self.false_alarm)}: "
+            f"EpsilonBound(epsilon >= {format_number(self.epsilon, up=False)} at delta "
+            f"{format_number(self.delta)}, but for a probability of {format_number(self.false_alarm)}: "
             f"{self.event.counted(self.inside, self.tested)})"
         )
 
@@ -184,14 +234,14 @@ def epsilon_lower_bound(
     (0.8, False, True)
     """
     check_delta(delta, "delta")
-    samples, candidates = prepared(p, q, draws, score, classifier)
-    pay(false_alarm)
-    return bound_over(candidates, samples, delta, false_alarm, random_seed)
+    samples, candidates = prepare_samples(p, q, draws, score, classifier)
+    spend_false_alarm(false_alarm)
+    return bound_from_samples(candidates, samples, delta, false_alarm, random_seed)
 
 
-def prepared(
+def prepare_samples(
     p: Sample, q: Sample, draws: int | None, score: Score | None, classifier: Classifier | None
-) -> tuple[tuple[np.ndarray, np.ndarray], Candidates | Learner]:
+) -> tuple[tuple[np.ndarray, np.ndarray], NamedScores | ScoreLearner]:
     """Take two samples, and what chooses an event on them.
 
     Raises
@@ -201,7 +251,7 @@ def prepared(
     """
     if score is not None and classifier is not None:
         raise DomainError("two ways to choose an event", do="give a score or a classifier")
-    samples = take_both(p, q, draws)
+    samples = take_two_samples(p, q, draws)
     if score is not None:
         return samples, [("score", score)]
     if not all(np.isfinite(sample).all() for sample in samples):
@@ -209,11 +259,11 @@ def prepared(
             "an output is not finite, and a classifier wants numbers",
             do="give a score, or map such outputs to a number of their own",
         )
-    return samples, own_scores if classifier is None else _learner(classifier)
+    return samples, default_scores if classifier is None else _classifier_learner(classifier)
 
 
-def bound_over(
-    candidates: Candidates | Learner,
+def bound_from_samples(
+    candidates: NamedScores | ScoreLearner,
     samples: tuple[np.ndarray, np.ndarray],
     delta: float,
     false_alarm: float,
@@ -237,18 +287,18 @@ def bound_over(
     """
 
     def value(inside: Any, tested: Any, other: Any, others: Any, error: float) -> Any:
-        return epsilon_of(inside, tested, other, others, delta, error)
+        return epsilon_from_counts(inside, tested, other, others, delta, error)
 
-    found, event, inside, tested = tested_event(
+    found, event, inside, tested = choose_and_test_event(
         candidates, samples, value, false_alarm, random_seed
     )
     return EpsilonBound(max(0.0, found), delta, event, inside, tested, false_alarm)
 
 
-def tested_event(
-    candidates: Candidates | Learner,
+def choose_and_test_event(
+    candidates: NamedScores | ScoreLearner,
     samples: tuple[np.ndarray, np.ndarray],
-    value: Value,
+    value: BoundFromCounts,
     false_alarm: float,
     random_seed: int,
 ) -> tuple[float, Event, tuple[int, int], tuple[int, int]]:
@@ -257,7 +307,7 @@ def tested_event(
     Parameters
     ----------
     candidates, samples, false_alarm, random_seed
-        As of `bound_over`.
+        As of `bound_from_samples`.
     value : callable
         The bound, from counts and its probability to fail.
 
@@ -268,9 +318,9 @@ def tested_event(
     """
     rng = np.random.default_rng(random_seed)
     # Shuffled, since draws that come sorted would make the halves two different laws.
-    (p, test_p), (q, test_q) = (halves(rng.permutation(sample)) for sample in samples)
+    (p, test_p), (q, test_q) = (split_in_halves(rng.permutation(sample)) for sample in samples)
     if callable(candidates):
-        (learn_p, p), (learn_q, q) = halves(p), halves(q)
+        (learn_p, p), (learn_q, q) = split_in_halves(p), split_in_halves(q)
         candidates = candidates(learn_p, learn_q)
     tested = len(test_p), len(test_q)
     event = choose_event(candidates, p, q, tested, value, false_alarm)
@@ -281,5 +331,109 @@ def tested_event(
     return float(found), event, inside, tested
 
 
-def _learner(classifier: Classifier) -> Learner:
-    return lambda p, q: [("probability", probability_score(classifier, p, q))]
+def _classifier_learner(classifier: Classifier) -> ScoreLearner:
+    return lambda p, q: [("probability", classifier_score(classifier, p, q))]
+
+
+LARGEST_EPSILON = 700.0
+
+
+@dataclass(frozen=True)
+class DeltaBound:
+    """A lower bound on delta at one epsilon, and the counts that prove it.
+
+    Parameters
+    ----------
+    delta : float
+        The mechanism is not (epsilon, d)-private for any d below it, but for `false_alarm`. At
+        epsilon = 0 it is a lower bound of the total variation: the advantage of an adversary.
+    epsilon : float, nats
+    event : Event
+        Chosen on training draws; the counts are of others.
+    inside, tested : tuple of int
+        Draws of P and of Q in the event, and all that were looked at.
+    false_alarm : float
+        Probability with which the bound exceeds the truth, at most.
+    """
+
+    delta: float
+    epsilon: float
+    event: Event
+    inside: tuple[int, int]
+    tested: tuple[int, int]
+    false_alarm: float
+
+    def refutes(self, claim: float | Guarantee) -> bool:
+        """Whether a claimed delta, or a guarantee at this epsilon, is false."""
+        if isinstance(claim, Guarantee):
+            return self.delta > float(claim.delta(self.epsilon))
+        check_nonnegative(claim=claim)
+        return self.delta > float(claim)
+
+    def __repr__(self) -> str:
+        return (
+            f"DeltaBound(delta >= {format_number(self.delta, up=False)} at epsilon "
+            f"{format_number(self.epsilon)}, but for a probability of {format_number(self.false_alarm)}: "
+            f"{self.event.counted(self.inside, self.tested)})"
+        )
+
+
+def delta_lower_bound(
+    p: Sample,
+    q: Sample,
+    *,
+    epsilon: float = 0.0,
+    score: Score | None = None,
+    classifier: Classifier | None = None,
+    draws: int | None = None,
+    false_alarm: float = FALSE_ALARM,
+    random_seed: int = 0,
+) -> DeltaBound:
+    """Prove that delta is at least this large at some epsilon, from outputs on two neighbors.
+
+    The hockey-stick divergence of P and Q is the largest P(B) - e^epsilon Q(B). A classifier, or a
+    score of the user's, chooses B on half of the draws; the other half bound it.
+
+    Parameters
+    ----------
+    p, q, score, classifier, draws, random_seed
+        As of `epsilon_lower_bound`.
+    epsilon : float, nats
+        At 0 the bound is one of the total variation.
+    false_alarm : float
+        Probability with which the bound exceeds the truth, at most.
+
+    Returns
+    -------
+    DeltaBound
+
+    Raises
+    ------
+    DomainError
+        As `epsilon_lower_bound`; epsilon negative or above 700.
+
+    References
+    ----------
+    Clopper and Pearson (1934).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> noise = np.random.default_rng(1).laplace(size=(2, 20_000))
+    >>> bound = delta_lower_bound(noise[0], 1 + noise[1])
+    >>> round(bound.delta, 1), bound.refutes(Guarantee.pure(1.0)), bound.refutes(0.2)
+    (0.3, False, True)
+    """
+    check_nonnegative(epsilon=epsilon)
+    if epsilon > LARGEST_EPSILON:
+        raise DomainError("epsilon is too large", got=epsilon, allowed=f"<= {LARGEST_EPSILON:g}")
+    samples, candidates = prepare_samples(p, q, draws, score, classifier)
+    spend_false_alarm(false_alarm)
+
+    def value(inside: Any, tested: Any, other: Any, others: Any, error: float) -> Any:
+        return delta_from_counts(inside, tested, other, others, epsilon, error)
+
+    found, event, inside, tested = choose_and_test_event(
+        candidates, samples, value, false_alarm, random_seed
+    )
+    return DeltaBound(max(0.0, found), float(epsilon), event, inside, tested, false_alarm)

@@ -1,18 +1,170 @@
-"""Events that tell two laws apart: a threshold on a score, chosen on training draws."""
+"""Distinguishing events: thresholds on scores learned from training draws.
+
+A score only proposes an event; what the event proves is decided by draws it never saw, so no
+score needs to be right, and a better one only finds more. Here are the scores (frequencies, a
+logistic regression, any classifier), the choice of the threshold and direction that promise
+the largest bound, the bounds from counts, and the repeated runs of a mechanism.
+"""
 
 from __future__ import annotations
 
-import numpy as np
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
-from pymc_private.audit.statistical_tests__binomial import lower_limit, upper_limit
-from pymc_private.audit.events__classifiers import Score
-from pymc_private.errors import DomainError
+from typing import Any, Protocol, TypeAlias
 
-THRESHOLDS = 200
-Value = Callable[[Any, Any, Any, Any, float], Any]
+import cloudpickle
+import numpy as np
+
+from pymc_private.audit.statistical_tests import clopper_pearson_lower, clopper_pearson_upper
+from pymc_private.errors import DomainError
+from pymc_private.privacy.validation import check_count
+
+Score = Callable[[np.ndarray], np.ndarray]
+"""From draws, shape (n, d), to numbers, shape (n,); high where P is likelier than Q."""
+
+FEW_VALUES, MIN_REPEATS = 200, 5
+BINS = 32
+CLIP_AT = 4.0
+MAX_PRODUCT_COLUMNS = 15
+NEWTON_STEPS, RIDGE = 30, 1e-3
+
+
+class Classifier(Protocol):
+    """What scikit-learn calls a classifier of two classes; draws of P have the label 1."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Any:
+        """Learn from draws, shape (n, d), and labels 0 and 1, shape (n,)."""
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        """Probabilities of the labels 0 and 1, shape (n, 2)."""
+
+
+def classifier_score(classifier: Classifier, p: np.ndarray, q: np.ndarray) -> Score:
+    """Fit a classifier; its probability of P is the score."""
+    labels = np.repeat([1, 0], [len(p), len(q)])
+    classifier.fit(np.concatenate([p, q]), labels)
+    return lambda x: np.asarray(classifier.predict_proba(x))[:, 1]
+
+
+def default_scores(p: np.ndarray, q: np.ndarray) -> list[tuple[str, Score]]:
+    """Scores of this package's own, by name: frequencies, and a logistic regression.
+
+    Parameters
+    ----------
+    p, q : array, shape (n, d)
+        To learn from.
+
+    Returns
+    -------
+    list of tuple of str and callable
+        Few distinct outputs: the frequency of each. Else the frequencies in bins of each
+        coordinate, added up, and a logistic regression on squares and products.
+    """
+    rows = np.unique(np.concatenate([p, q]), axis=0)
+    # Frequencies of outputs that hardly repeat would be noise.
+    if len(rows) <= min(FEW_VALUES, (len(p) + len(q)) / MIN_REPEATS):
+        return [("frequency", row_frequencies(p, q))]
+    return [("bins", bin_frequencies(p, q)), ("logistic", logistic_score(p, q))]
+
+
+def row_frequencies(p: np.ndarray, q: np.ndarray) -> Score:
+    """Log ratio of how often each output occurred; 0 for one never seen."""
+    table = _log_ratios([row.tobytes() for row in p + 0.0], [row.tobytes() for row in q + 0.0])
+    return lambda x: np.array(
+        [table.get(row.tobytes(), 0.0) for row in np.ascontiguousarray(x + 0.0)]
+    )
+
+
+def column_frequencies(p: np.ndarray, q: np.ndarray) -> list[Score]:
+    """Log ratios of the values of each column, and their sum over the columns."""
+    tables = [_log_ratios(p[:, k].tolist(), q[:, k].tolist()) for k in range(p.shape[1])]
+
+    def of_column(k: int) -> Score:
+        return lambda x: np.array([tables[k].get(value, 0.0) for value in x[:, k].tolist()])
+
+    columns = [of_column(k) for k in range(len(tables))]
+    if len(columns) == 1:
+        return columns
+    return [lambda x: np.sum([column(x) for column in columns], axis=0), *columns]
+
+
+def bin_frequencies(p: np.ndarray, q: np.ndarray) -> Score:
+    """Log ratios of the quantile bins of each column, added up over the columns."""
+    pooled = np.concatenate([p, q])
+    # Equal quantiles are an atom; its bin starts there and ends at the double above it.
+    cuts = [np.unique(np.quantile(c, np.linspace(0, 1, BINS + 1)[1:-1], method="lower"))
+            for c in pooled.T]  # fmt: skip
+    with np.errstate(over="ignore"):
+        edges = [np.unique([cut, np.nextafter(cut, np.inf)]) for cut in cuts]
+
+    def bins(x: np.ndarray) -> np.ndarray:
+        places = [np.searchsorted(e, x[:, k], side="right") for k, e in enumerate(edges)]
+        return np.stack(places, axis=1)
+
+    total = column_frequencies(bins(p), bins(q))[0]
+    return lambda x: total(bins(x))
+
+
+def _log_ratios(p: Sequence[Any], q: Sequence[Any]) -> dict[Any, float]:
+    counts: dict[Any, list[float]] = {}
+    for side, values in enumerate((p, q)):
+        for value in values:
+            counts.setdefault(value, [0.5, 0.5])[side] += 1.0
+    shift = np.log((len(q) + 1.0) / (len(p) + 1.0))
+    return {value: float(np.log(a / b) + shift) for value, (a, b) in counts.items()}
+
+
+def logistic_score(p: np.ndarray, q: np.ndarray) -> Score:
+    """Log odds of a logistic regression on clipped coordinates, their squares and products.
+
+    Newton's method with a small ridge. Coordinates are centered by their median and scaled by
+    their quartiles, then clipped: the log ratio of a private mechanism is bounded as well.
+    """
+    pooled = np.concatenate([p, q])
+    # Halves, since a difference of large doubles may overflow.
+    low, center, high = np.quantile(pooled / 2.0, [0.25, 0.5, 0.75], axis=0)
+    scale = np.where(high > low, high - low, 0.5)
+    products = np.triu_indices(p.shape[1]) if p.shape[1] <= MAX_PRODUCT_COLUMNS else None
+
+    def features(x: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            z = np.clip((x / 2.0 - center) / scale, -CLIP_AT, CLIP_AT)
+        squares = z * z if products is None else z[:, products[0]] * z[:, products[1]]
+        return np.column_stack([np.ones(len(x)), z, squares])
+
+    weights = _fit_logistic(features(pooled), np.repeat([1.0, 0.0], [len(p), len(q)]))
+    return lambda x: features(x) @ weights
+
+
+def _fit_logistic(design: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Weights of a ridge logistic regression; each step is halved until the loss falls."""
+    count, size = design.shape
+    ridge = RIDGE * np.eye(size)
+
+    def loss(weights: np.ndarray) -> float:
+        odds = design @ weights
+        fit = np.mean(np.logaddexp(0.0, odds) - labels * odds)
+        return float(fit + 0.5 * weights @ ridge @ weights)
+
+    weights = np.zeros(size)
+    for _ in range(NEWTON_STEPS):
+        probability = 0.5 * (1.0 + np.tanh(0.5 * (design @ weights)))
+        gradient = design.T @ (probability - labels) / count + ridge @ weights
+        curvature = (design * (probability * (1.0 - probability))[:, None]).T @ design / count
+        step = np.linalg.solve(curvature + ridge, gradient)
+        length = 1.0
+        while loss(weights - length * step) > loss(weights) and length > 1e-6:
+            length /= 2.0
+        weights = weights - length * step
+        if np.max(np.abs(length * step)) < 1e-6:
+            break
+    return weights
+
+
+MAX_THRESHOLDS = 200
+BoundFromCounts = Callable[[Any, Any, Any, Any, float], Any]
 """A bound from two counts, each in the event and in all, that fails so often; vectorized."""
 
 
@@ -55,7 +207,7 @@ class Event:
         DomainError
             The score gives no number, or not one for each draw.
         """
-        return self.holds(scores(self.score, draws))
+        return self.holds(evaluate_score(self.score, draws))
 
     def holds(self, found: np.ndarray) -> np.ndarray:
         """Whether each score lies in the event."""
@@ -72,7 +224,7 @@ class Event:
         return f"{{{self.name} {'>=' if self.above else '<'} {self.threshold:.6g}}}"
 
 
-def scores(score: Score, draws: np.ndarray) -> np.ndarray:
+def evaluate_score(score: Score, draws: np.ndarray) -> np.ndarray:
     """Evaluate a score.
 
     Raises
@@ -104,11 +256,11 @@ def joint_scores(
     pooled = np.concatenate([p, q])
     order = rng.permutation(len(pooled))
     found = np.empty(len(pooled))
-    found[order] = scores(score, pooled[order])
+    found[order] = evaluate_score(score, pooled[order])
     order = rng.permutation(len(pooled))
     again = np.empty(len(pooled))
     for half in np.array_split(order, 2):
-        again[half] = scores(score, pooled[half])
+        again[half] = evaluate_score(score, pooled[half])
     finite = found[np.isfinite(found)]
     largest = float(np.max(np.abs(finite), initial=0.0))
     # The last bits of a matrix product depend on its shape.
@@ -124,7 +276,7 @@ def joint_scores(
     return found[: len(p)], found[len(p) :]
 
 
-def epsilon_of(
+def epsilon_from_counts(
     inside: Any, tested: Any, other: Any, others: Any, delta: float, error: float
 ) -> Any:
     """Lower bound of ln((p - delta) / q) from two counts; below 0 it shows nothing.
@@ -144,20 +296,20 @@ def epsilon_of(
     -------
     float or array, nats
     """
-    excess = np.maximum(lower_limit(inside, tested, error / 2.0) - delta, 0.0)
+    excess = np.maximum(clopper_pearson_lower(inside, tested, error / 2.0) - delta, 0.0)
     with np.errstate(divide="ignore"):
-        return np.log(excess) - np.log(upper_limit(other, others, error / 2.0))
+        return np.log(excess) - np.log(clopper_pearson_upper(other, others, error / 2.0))
 
 
-def delta_of(
+def delta_from_counts(
     inside: Any, tested: Any, other: Any, others: Any, epsilon: float, error: float
 ) -> Any:
     """Lower bound of p - e^epsilon q from two counts; below 0 it shows nothing.
 
-    Fails with probability `error` at most, as `epsilon_of`.
+    Fails with probability `error` at most, as `epsilon_from_counts`.
     """
     scale = float(np.exp(epsilon))
-    return lower_limit(inside, tested, error / 2.0) - scale * upper_limit(
+    return clopper_pearson_lower(inside, tested, error / 2.0) - scale * clopper_pearson_upper(
         other, others, error / 2.0
     )
 
@@ -167,7 +319,7 @@ def choose_event(
     p: np.ndarray,
     q: np.ndarray,
     tested: tuple[int, int],
-    value: Value,
+    value: BoundFromCounts,
     false_alarm: float,
 ) -> Event:
     """Find the event that promises the largest bound, in both directions.
@@ -186,7 +338,7 @@ def choose_event(
         How many draws of P and of Q will test the event: few of them make rare events useless.
     value : callable
         The bound to come, from the counts in the event and in all, of the likelier law and the
-        other, and its probability to fail: `epsilon_of`, or `delta_of`.
+        other, and its probability to fail: `epsilon_from_counts`, or `delta_from_counts`.
     false_alarm : float
         Of the bound to come.
 
@@ -198,7 +350,7 @@ def choose_event(
     families = [
         family
         for (name, score), above in product(candidates, (True, False))
-        for family in _families(name, score, above, p, q, tested)
+        for family in _event_families(name, score, above, p, q, tested)
     ]
     if not families:
         raise DomainError("an event needs a score", got="none")
@@ -212,7 +364,7 @@ def choose_event(
 
 
 @dataclass(frozen=True)
-class _Family:
+class _EventFamily:
     """Events of one score and one direction, and what `value` takes of each."""
 
     name: str
@@ -226,16 +378,16 @@ class _Family:
         return Event(self.name, self.score, float(self.places[k]), self.above, self.likelier)
 
 
-def _families(
+def _event_families(
     name: str,
     score: Score,
     above: bool,
     p: np.ndarray,
     q: np.ndarray,
     tested: tuple[int, int],
-) -> list[_Family]:
+) -> list[_EventFamily]:
     """Count the training draws in each event, in the currency of the test."""
-    of_p, of_q = np.sort(scores(score, p)), np.sort(scores(score, q))
+    of_p, of_q = np.sort(evaluate_score(score, p)), np.sort(evaluate_score(score, q))
     places = _thresholds(np.concatenate([of_p, of_q]))
     shares = [np.searchsorted(s, places, side="left") / len(s) for s in (of_p, of_q)]
     if above:
@@ -243,17 +395,84 @@ def _families(
     x, y = (share * n for share, n in zip(shares, tested, strict=True))
     m, n = tested
     return [
-        _Family(name, score, above, "P", places, (x, m, y, n)),
-        _Family(name, score, above, "Q", places, (y, n, x, m)),
+        _EventFamily(name, score, above, "P", places, (x, m, y, n)),
+        _EventFamily(name, score, above, "Q", places, (y, n, x, m)),
     ]
 
 
 def _thresholds(pooled: np.ndarray) -> np.ndarray:
     """Distinct values to cut at, denser towards both ends, where rare events lie."""
     values = np.unique(pooled)
-    if len(values) <= THRESHOLDS:
+    if len(values) <= MAX_THRESHOLDS:
         return values
-    last, many = len(values) - 1, THRESHOLDS // 4
+    last, many = len(values) - 1, MAX_THRESHOLDS // 4
     tail = np.geomspace(1, last, many)
     ranks = np.concatenate([np.linspace(0, last, 2 * many), tail, last - tail])
     return values[np.unique(ranks.astype(int))]
+
+
+DataArrays: TypeAlias = Mapping[str, np.ndarray]
+"""Arrays by name; the first axis counts the records."""
+Mechanism: TypeAlias = Callable[[Any, int, int], Any]
+"""``mechanism(data, draws, seed)`` gives as many independent outputs, shape (draws, ...)."""
+
+
+def outputs(
+    mechanism: Mechanism,
+    data: Any,
+    draws: int,
+    *,
+    executor: Executor | None = None,
+    chunks: int | None = None,
+    random_seed: int = 0,
+) -> np.ndarray:
+    """Run a mechanism many times on one data set.
+
+    Parameters
+    ----------
+    mechanism : callable
+        ``mechanism(data, draws, seed)``, anybody's; returns independent outputs, shape
+        (draws, ...). The seed is for tests: a mechanism with randomness of its own ignores it.
+    data : object
+        Passed on.
+    draws : int
+    executor : concurrent.futures.Executor, optional
+        Runs the chunks: processes, Dask, ... Default: this process.
+    chunks : int, optional
+        Pieces of work, each with a seed of its own; default one for each worker, where that is
+        known, else 8.
+    random_seed : int
+
+    Returns
+    -------
+    array, shape (draws, d)
+
+    Raises
+    ------
+    DomainError
+        The mechanism gave another number of outputs.
+    """
+    count = check_count(draws, "draws")
+    wanted = (
+        getattr(executor, "_max_workers", 8) if chunks is None else check_count(chunks, "chunks")
+    )
+    pieces = min(wanted, count) if executor is not None else 1
+    sizes = [count // pieces + (k < count % pieces) for k in range(pieces)]
+    children = np.random.SeedSequence(random_seed).spawn(pieces)
+    seeds = [int(child.generate_state(1)[0]) for child in children]
+    if executor is None:
+        parts = [np.asarray(mechanism(data, sizes[0], seeds[0]))]
+    else:
+        work = cloudpickle.dumps((mechanism, data))
+        parts = list(executor.map(_run_chunk, [work] * pieces, sizes, seeds))
+    found = np.concatenate(parts)
+    if len(found) != count:
+        raise DomainError(
+            "the mechanism gave another number of outputs", got=len(found), allowed=count
+        )
+    return found.reshape(count, -1)
+
+
+def _run_chunk(work: bytes, draws: int, seed: int) -> np.ndarray:
+    mechanism, data = cloudpickle.loads(work)
+    return np.asarray(mechanism(data, draws, seed))

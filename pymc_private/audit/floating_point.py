@@ -1,26 +1,41 @@
-"""Whether released doubles leak through their low-order bits.
+"""Floating-point and seed leaks: low-order bits and replayable randomness.
 
-Noise made from doubles reaches other doubles on one input than on another, so the last bits of an
-output may name its input although its leading digits are private (Mironov 2012). Rounding to a
-public grid ends it, if the grid is public and every output is on it.
+Noise made from doubles reaches other doubles on one input than on another, so the last bits of
+an output may identify its input although its leading digits are private (Mironov 2012).
+Rounding to a public grid ends it, if the grid is public and every output is on it. A
+published, guessable or reused seed lets anyone recompute the draws for any data.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
-from pymc_private.audit.statistical_tests__allowance import FALSE_ALARM, pay
-from pymc_private.audit.epsilon__claims import check_delta, claimed
-from pymc_private.audit.events__classifiers import column_frequencies
-from pymc_private.audit.epsilon import Candidates, EpsilonBound, bound_over
-from pymc_private.audit.statistical_tests__samples import Sample, take, take_both
+
+import numpy as np
+
+from pymc_private.audit.epsilon import (
+    EpsilonBound,
+    NamedScores,
+    bound_from_samples,
+    check_delta,
+    claimed_epsilon,
+)
+from pymc_private.audit.events import column_frequencies
+from pymc_private.audit.statistical_tests import (
+    FALSE_ALARM,
+    Sample,
+    spend_false_alarm,
+    take_sample,
+    take_two_samples,
+)
 from pymc_private.errors import DomainError
 from pymc_private.privacy import Guarantee
-from pymc_private.privacy.validation import whole
+from pymc_private.privacy.rounding import format_number
+from pymc_private.privacy.validation import check_count, refuse_mask
 
-SLACK = 1e-6
-MOST_BITS = 16
+LOW_BITS_SLACK = 1e-6
+MAX_BITS = 16
 
 
 @dataclass(frozen=True)
@@ -82,7 +97,7 @@ def lattice_leak(
     claim: float | Guarantee | None = None,
     delta: float = 0.0,
     bits: int = 8,
-    slack: float = SLACK,
+    slack: float = LOW_BITS_SLACK,
     draws: int | None = None,
     false_alarm: float = FALSE_ALARM,
     random_seed: int = 0,
@@ -146,36 +161,38 @@ def lattice_leak(
     if width is None and q is None:
         raise DomainError("nothing to look at", do="give the grid's width, a second input, or both")
     if claim is not None:
-        claimed(claim, delta)
-    if whole(bits, "bits") > MOST_BITS:
-        raise DomainError("too many bits to count", got=bits, allowed=f"1 ... {MOST_BITS}")
+        claimed_epsilon(claim, delta)
+    if check_count(bits, "bits") > MAX_BITS:
+        raise DomainError("too many bits to count", got=bits, allowed=f"1 ... {MAX_BITS}")
     check_delta(slack, "slack")
     check_delta(delta, "delta")
-    samples = (take(p, draws, "p"),) if q is None else take_both(p, q, draws)
+    samples = (take_sample(p, draws, "p"),) if q is None else take_two_samples(p, q, draws)
     if not all(np.isfinite(sample).all() for sample in samples):
         raise DomainError("a released number is finite", do="leave out, or repair, what is not")
-    off_grid = None if width is None else sum(_off_grid(x, width) for x in samples)
+    off_grid = None if width is None else sum(_count_off_grid(x, width) for x in samples)
     low = lowest = None
     if len(samples) == 2:
-        pay(false_alarm)
+        spend_false_alarm(false_alarm)
         error = false_alarm / 2.0
-        last = _both(samples, lambda x: _last_bits(x, width, bits))
-        low = bound_over(_learn, last, slack, error, random_seed)
-        lowest = bound_over(_learn, _both(samples, _lowest_bit), delta, error, random_seed)
+        last = _map_both(samples, lambda x: _last_bits(x, width, bits))
+        low = bound_from_samples(_pattern_scores, last, slack, error, random_seed)
+        lowest = bound_from_samples(
+            _pattern_scores, _map_both(samples, _lowest_bit_exponent), delta, error, random_seed
+        )
     return LatticeLeak(off_grid, sum(x.size for x in samples), low, lowest, claim)
 
 
-def _both(samples: tuple[np.ndarray, ...], feature: Any) -> tuple[np.ndarray, np.ndarray]:
+def _map_both(samples: tuple[np.ndarray, ...], feature: Any) -> tuple[np.ndarray, np.ndarray]:
     p, q = samples
     return feature(p), feature(q)
 
 
-def _learn(p: np.ndarray, q: np.ndarray) -> Candidates:
+def _pattern_scores(p: np.ndarray, q: np.ndarray) -> NamedScores:
     """Scores from how often each pattern occurs: of all columns together, and of each."""
     return [("bit pattern", score) for score in column_frequencies(p, q)]
 
 
-def _steps(values: np.ndarray, width: Any) -> np.ndarray:
+def _grid_steps(values: np.ndarray, width: Any) -> np.ndarray:
     """Nearest multiples of the width, as doubles.
 
     Raises
@@ -194,10 +211,10 @@ def _steps(values: np.ndarray, width: Any) -> np.ndarray:
         return np.round(values / size)
 
 
-def _off_grid(values: np.ndarray, width: Any) -> int:
+def _count_off_grid(values: np.ndarray, width: Any) -> int:
     with np.errstate(invalid="ignore"):
         # A quotient of 2^51 and more may round to the step next to it.
-        steps = _steps(values, width)
+        steps = _grid_steps(values, width)
         on_grid = np.any([(steps + near) * width == values for near in (-1.0, 0.0, 1.0)], axis=0)
     # The sign of a zero is one bit finer than any grid; a Release drops it.
     return int(np.sum(~on_grid | ((values == 0.0) & np.signbit(values))))
@@ -208,12 +225,120 @@ def _last_bits(values: np.ndarray, width: Any, bits: int) -> np.ndarray:
     if width is None:
         return np.ascontiguousarray(values).view(np.uint64) & np.uint64(2**bits - 1)
     with np.errstate(invalid="ignore"):
-        return np.mod(_steps(values, width), 2.0**bits)
+        return np.mod(_grid_steps(values, width), 2.0**bits)
 
 
-def _lowest_bit(values: np.ndarray) -> np.ndarray:
+def _lowest_bit_exponent(values: np.ndarray) -> np.ndarray:
     """Exponent of the last nonzero bit: value = odd 2^exponent; 9999 for zero."""
     mantissa, exponent = np.frexp(values)
     odd = np.abs(np.ldexp(mantissa, 53)).astype(np.int64)
     trailing = np.log2((odd & -odd).clip(1).astype(float)).astype(np.int64)
     return np.where(odd == 0, 9999, exponent - 53 + trailing)
+
+
+@dataclass(frozen=True)
+class SeedReuse:
+    """Which guesses of the data and of the seed reproduce what was released.
+
+    Parameters
+    ----------
+    matches : tuple of (int, int)
+        Place of the data set among the candidates, and the seed.
+    tried : int
+        Pairs tried.
+    false_alarm : float
+        Probability with which draws of fresh randomness would have matched, at most.
+    """
+
+    matches: tuple[tuple[int, int], ...]
+    tried: int
+    false_alarm: float
+
+    @property
+    def leaks(self) -> bool:
+        """Whether the seed was found: then the draws are no draws."""
+        return bool(self.matches)
+
+    @property
+    def data(self) -> int | None:
+        """The candidate that the draws were made from, if only one matches."""
+        found = {place for place, _ in self.matches}
+        return found.pop() if len(found) == 1 else None
+
+    def __repr__(self) -> str:
+        if not self.leaks:
+            return f"SeedReuse(no match among {self.tried:,} tried)"
+        places = sorted({place for place, _ in self.matches})
+        return (
+            f"SeedReuse(candidate {' or '.join(map(str, places))}, seed {self.matches[0][1]}, "
+            f"but for a probability of {format_number(self.false_alarm)})"
+        )
+
+
+def seed_reuse(
+    released: Any,
+    replay: Callable[[Any, int], Any],
+    candidates: Sequence[Any],
+    seeds: Iterable[int],
+    *,
+    coincidence: float = 0.0,
+) -> SeedReuse:
+    """Recompute a release for each candidate data set and seed, and compare.
+
+    Parameters
+    ----------
+    released : array
+        The numbers that were published.
+    replay : callable
+        ``replay(data, seed)``: what the mechanism would publish; public code run by the adversary.
+    candidates : sequence
+        Data sets that the adversary thinks possible.
+    seeds : iterable of int
+        The one that was printed, or all that are likely: 0, 42, 1234, dates.
+    coincidence : float
+        Largest probability of any one output under fresh randomness: 0 of real numbers, 1/2 of a
+        fair coin. Outputs that are whole numbers, or the same for two seeds, are not taken to
+        have none.
+
+    Returns
+    -------
+    SeedReuse
+
+    Raises
+    ------
+    DomainError
+        Nothing to try; `coincidence` is no probability, or 0 of outputs that do coincide.
+
+    Examples
+    --------
+    >>> def draw(data, seed):
+    ...     return np.random.default_rng(seed).normal(np.mean(data), size=3)
+    >>> seed_reuse(draw([0, 1], seed=42), draw, [[0, 0], [0, 1]], seeds=range(100)).data
+    1
+    """
+    guesses = list(dict.fromkeys(map(int, seeds)))
+    if not guesses or not len(candidates):
+        raise DomainError("there is nothing to try", allowed="one data set and one seed, or more")
+    if not 0.0 <= coincidence <= 1.0:
+        raise DomainError("coincidence is a probability", got=coincidence)
+    refuse_mask(released, "released numbers")
+    truth = np.asarray(released)
+    whole = truth.dtype.kind in "iub" or (truth.dtype.kind == "f" and np.all(truth == truth // 1))
+    matches, again = [], bool(whole)
+    for place, data in enumerate(candidates):
+        seen: set[bytes] = set()
+        for seed in guesses:
+            replayed = np.asarray(replay(data, seed))
+            again |= replayed.tobytes() in seen
+            seen.add(replayed.tobytes())
+            if np.array_equal(replayed, truth):
+                matches.append((place, seed))
+    if again and coincidence == 0.0:
+        raise DomainError(
+            "these outputs coincide by chance",
+            got="coincidence=0 of " + ("whole numbers" if whole else "outputs seen twice"),
+            allowed="0 < coincidence <= 1",
+            do="state the largest probability of any one output, such as 0.5 of a fair coin",
+        )
+    tried = len(candidates) * len(guesses)
+    return SeedReuse(tuple(matches), tried, min(1.0, tried * coincidence))

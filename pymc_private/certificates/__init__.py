@@ -1,1 +1,6 @@
-"""Certificates: proved bounds on how much one record can change a log-likelihood."""
+"""Certificates: proved bounds on how much one record can change a log-likelihood.
+
+`certify` proves the range R (T1) and, where the posterior is log-concave or conjugate, a
+Gaussian bound (T7, T22) or an exact dominating pair (T13). `restrict` (trim, temper) and
+`clip` change a model so that such a bound is finite. Nothing in this package reads data.
+"""

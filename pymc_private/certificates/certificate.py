@@ -1,4 +1,10 @@
-"""Certificate: what is proved about one record of a model, and what draws cost by it."""
+"""The certificate: what is proved about one record of a model, and the privacy of draws by it.
+
+A `Certificate` holds the range R (T1-T3) and, where they exist, the constants of Gaussian
+privacy (T7, T22), the tail of ell(theta) (T6) and the dominating pair of a conjugate posterior
+(T9, T10, T13). `Certificate.guarantee` turns them into a `Guarantee`, with what the sampler
+adds (T18).
+"""
 
 from __future__ import annotations
 
@@ -7,22 +13,20 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
-from pymc_private.certificates.terms__assumptions import ASSUMPTIONS
-from pymc_private.certificates.log_concave import Gaussian
-from pymc_private.certificates.log_concave__log_concave import Concavity
-from pymc_private.certificates.conjugate__pair import ConjugatePair
-from pymc_private.models.fingerprint import model_fingerprint
-from pymc_private.certificates.lipschitz.tail import LipschitzTail
-from pymc_private.certificates.certify__one_kind import round_up
-from pymc_private.certificates.worst_case import Place, picture
-from pymc_private.models.private_model import PrivateModel
-from pymc_private.certificates.terms import EXACT, Terms
-from pymc_private.privacy import Guarantee
-from pymc_private.privacy.neighbors import changed
-from pymc_private.privacy.rounding__printing import number
 
-THEOREM = "T1-T3"
-NO_GAUSSIAN = "Gaussian privacy (T7) is not proved of draws from a grid"
+from pymc_private.certificates.conjugate import ConjugatePair
+from pymc_private.certificates.lipschitz.tail import LipschitzTail
+from pymc_private.certificates.log_concave import Concavity, LazyConcavity
+from pymc_private.certificates.terms import ASSUMPTIONS, EXACT_TERMS, SamplingTerms
+from pymc_private.certificates.worst_case import WorstCaseValue, plot_worst_case
+from pymc_private.models.fingerprint import model_fingerprint
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy import Guarantee
+from pymc_private.privacy.neighbors import describe_change
+from pymc_private.privacy.rounding import format_number, round_up
+
+RANGE_THEOREMS = "T1-T3"
+NO_GDP_ON_GRID = "Gaussian privacy (T7) is not proved of draws from a grid"
 
 
 @dataclass(frozen=True)
@@ -78,13 +82,13 @@ class Certificate:
     milliseconds: float
     tolerance: float = 0.05
     model: str = ""
-    theorem: str = THEOREM
-    where: tuple[Place, ...] = ()
+    theorem: str = RANGE_THEOREMS
+    where: tuple[WorstCaseValue, ...] = ()
     is_relaxed: bool = False
     coupling: str = ""
-    terms: Terms = EXACT
+    terms: SamplingTerms = EXACT_TERMS
     lipschitz: LipschitzTail | None = field(default=None, compare=False)
-    gaussian: Gaussian | None = field(default=None, compare=False, repr=False)
+    gaussian: LazyConcavity | None = field(default=None, compare=False, repr=False)
     pair: ConjugatePair | None = None
 
     @property
@@ -131,7 +135,7 @@ class Certificate:
         ratio = power / self.power
         return replace(
             self,
-            range=times(self.range, ratio),
+            range=scaled_up(self.range, ratio),
             searched=self.searched * float(ratio),
             power=power,
             lipschitz=self.lipschitz and replace(self.lipschitz, power=float(power)),
@@ -139,9 +143,9 @@ class Certificate:
 
     def covers(self, private: PrivateModel) -> bool:
         """Whether this is a certificate of that very model, region and power."""
-        return self.power == private.power and self.model == fingerprint_of(private)
+        return self.power == private.power and self.model == untempered_fingerprint(private)
 
-    def on(self, terms: Terms) -> Certificate:
+    def on(self, terms: SamplingTerms) -> Certificate:
         """The same certificate for draws on a sampler's terms."""
         return replace(self, terms=terms)
 
@@ -197,7 +201,7 @@ class Certificate:
         -------
         matplotlib Axes
         """
-        return picture(self.where, self.range, self.searched, self.is_relaxed, ax)
+        return plot_worst_case(self.where, self.range, self.searched, self.is_relaxed, ax)
 
     def __repr__(self) -> str:
         lines = ["Certificate", *self._range_lines(), *self._gaussian_lines()]
@@ -212,13 +216,13 @@ class Certificate:
     def _range_lines(self) -> list[str]:
         if math.isinf(self.range):
             return [
-                f"  {changed(self.neighbors)} the log-likelihood without bound: no range is proved"
+                f"  {describe_change(self.neighbors)} the log-likelihood without bound: no range is proved"
             ]
-        proved, found = number(self.range, 6), number(self.searched, 6, up=False)
+        proved, found = format_number(self.range, 6), format_number(self.searched, 6, up=False)
         reached = "within" if self.tolerance_reached else "not within"
         return [
-            f"  {changed(self.neighbors)} the log-likelihood by a range of at most R = {proved} "
-            f"nats (power {number(self.power, 6)})",
+            f"  {describe_change(self.neighbors)} the log-likelihood by a range of at most R = {proved} "
+            f"nats (power {format_number(self.power, 6)})",
             f"  a search found {found}: {reached} {self.tolerance:.0%} of the truth",
             f"  {self._one_draw()}-differentially private ({self.neighbors}); {self.theorem}",
             *([f"  {self.coupling}"] if self.coupling else []),
@@ -227,7 +231,7 @@ class Certificate:
     def _one_draw(self) -> str:
         """What it costs: on a sampler's terms with what they add to the range."""
         one = "one draw" if self.terms.slack else "one exact draw"
-        return f"{one} is {number(self.charged_range, 6)}"
+        return f"{one} is {format_number(self.charged_range, 6)}"
 
     def _gaussian_lines(self) -> list[str]:
         if self.concavity is None:
@@ -237,22 +241,22 @@ class Certificate:
                 "  log-concave, but one record's gradient is unbounded: trim for a Gaussian road"
             ]
         strength, gradient = self.gdp
-        found = f"  log-concave (m = {number(strength, 6, up=False)}, G = {number(gradient, 6)}): "
+        found = f"  log-concave (m = {format_number(strength, 6, up=False)}, G = {format_number(gradient, 6)}): "
         if math.isinf(self.charged_mu):
-            return [found + NO_GAUSSIAN]
-        mu = number(self.charged_mu, 6)
+            return [found + NO_GDP_ON_GRID]
+        mu = format_number(self.charged_mu, 6)
         return [f"{found}one exact draw is {mu}-GDP ({self.neighbors}); T7"]
 
     def _repr_html_(self) -> str:
         return f"<pre>{repr(self).replace('&', '&amp;').replace('<', '&lt;')}</pre>"
 
 
-def fingerprint_of(private: PrivateModel) -> str:
+def untempered_fingerprint(private: PrivateModel) -> str:
     """Of the model with its likelihood untempered."""
     return model_fingerprint(private.with_power(Fraction(1)))
 
 
-def times(value: float, power: Fraction) -> float:
+def scaled_up(value: float, power: Fraction) -> float:
     """value * power, rounded up."""
     if power == 1 or math.isinf(value):
         return value

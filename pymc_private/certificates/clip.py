@@ -1,22 +1,26 @@
-"""clip: each record's log-likelihood between two public ends, which bounds what it can change."""
+"""The `clip` function: each record's log-likelihood clipped to a public interval (T25).
+
+With c(x, theta) = clip(log p(x | theta), a, b) the range R is at most 2 (b - a), whatever the
+Ops.
+"""
 
 from __future__ import annotations
 
 import math
-import numpy as np
 from fractions import Fraction
 from numbers import Real
 from typing import Any
-from pymc_private.errors import DomainError
-from pymc_private.models.record_graph__clipped import Ends, clipped_graph
-from pymc_private.models.private_model__given import private_model
-from pymc_private.models.distributions__laws import law_name
-from pymc_private.models.private_model import PrivateModel
-from pymc_private.certificates.record_bounds__row_bounds import RowBounds
-from pymc_private.models.private_model__told import clip_words
-from pymc_private.privacy.neighbors__neighbors import ADD_REMOVE
 
-IMPROPER = ("FlatRV", "HalfFlatRV")
+import numpy as np
+
+from pymc_private.certificates.record_bounds import RecordBounds
+from pymc_private.errors import DomainError
+from pymc_private.models.distributions import distribution_class
+from pymc_private.models.private_model import PrivateModel, describe_clip, require_private_model
+from pymc_private.models.record_graph import ClipBounds, clipped_graph
+from pymc_private.privacy.neighbors import ADD_REMOVE
+
+IMPROPER_PRIORS = ("FlatRV", "HalfFlatRV")
 """Priors that give no posterior where the likelihood is clipped, unless they are trimmed."""
 
 
@@ -80,13 +84,13 @@ def clip(private: PrivateModel, lower: float, upper: float | None = None) -> Pri
     >>> pmp.certify(pmp.clip(private, lower=-5)).range
     10.0
     """
-    private = private_model(private)
+    private = require_private_model(private)
     _refuse_improper(private)
-    low = _number("lower", lower)
-    high = _proved_upper(private) if upper is None else _number("upper", upper)
+    low = _finite_number("lower", lower)
+    high = _proved_upper(private) if upper is None else _finite_number("upper", upper)
     _refuse_disorder(low, high, given=upper is not None)
     if private.graph.clip is not None:
-        low, high = _both(private.graph.clip, (low, high))
+        low, high = _intersected_clips(private.graph.clip, (low, high))
     graph = clipped_graph(private.graph, (low, high), private.sources, private.n)
     return private.with_graph(graph)
 
@@ -104,20 +108,20 @@ def clipped_range(private: PrivateModel, readers: int = 1) -> Fraction | None:
     return width if private.neighbors == ADD_REMOVE else 2 * width
 
 
-def claims_of_clip(private: PrivateModel) -> tuple[str, ...]:
+def clip_claims(private: PrivateModel) -> tuple[str, ...]:
     """What a clip takes on trust, and the choice it makes."""
     if private.graph.clip is None:
         return ()
     factors = ", ".join(private.graph.factors)
     whole = "a part of" if private.graph.windows else "the sum of its factors"
     return (
-        f"{clip_words(private.graph)}: {whole} {factors}, constants (binomial "
+        f"{describe_clip(private.graph)}: {whole} {factors}, constants (binomial "
         "coefficients, the unit of continuous data) included; chosen without looking at the data",
         "the prior is proper on the region, as the posterior of a clipped score needs",
     )
 
 
-def _number(name: str, value: Any) -> float:
+def _finite_number(name: str, value: Any) -> float:
     """A finite number in nats."""
     real = isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_)
     if not real or not math.isfinite(value):
@@ -140,7 +144,7 @@ def _refuse_disorder(low: float, high: float, given: bool) -> None:
         )
 
 
-def _both(first: Ends, second: Ends) -> Ends:
+def _intersected_clips(first: ClipBounds, second: ClipBounds) -> ClipBounds:
     """What two clips allow."""
     low, high = max(first[0], second[0]), min(first[1], second[1])
     if not low < high:
@@ -158,7 +162,7 @@ def _refuse_improper(private: PrivateModel) -> None:
     improper = [
         rv.name
         for rv in private.base.free_RVs
-        if law_name(rv) in IMPROPER and not private.box[rv.name].is_finite
+        if distribution_class(rv) in IMPROPER_PRIORS and not private.box[rv.name].is_finite
     ]
     if improper:
         raise DomainError(
@@ -181,7 +185,7 @@ def _proved_upper(private: PrivateModel) -> float:
     ]
     if all(discrete) and not private.graph.windows:
         return 0.0  # a probability is at most 1
-    rows = RowBounds(private.graph, private.sources, private.n)
+    rows = RecordBounds(private.graph, private.sources, private.n)
     if private.graph.windows:  # parts of a factor; their records need not lie in one cell
         proved = float(np.max(rows.trail(private.box)[private.graph.record].upper))
     else:

@@ -1,33 +1,358 @@
-"""Slopes and curvatures of a log density in its linear predictors (T22).
+"""Bounds of the slopes and curvatures of a log density in its linear predictors (T22).
 
-A factor is h(u; x) with u = a(x)'theta + b(x). Bounds of h' and h'' over every u and x give what
-T7 and T21 need. h'' is the derivative graph of h', and bounds its rise wherever h' is continuous.
+A factor is h(u; x) with u = a(x)'theta + b(x). Bounds of h' and h'' over every u and x, by
+branch and bound on intervals, give what T7 and T21 need. h'' is the derivative graph of h',
+and bounds its rise wherever h' is continuous.
+
+Softmax: a density that is c(x)'v - w(x) log sum e^v, up to what reads no score v, has the
+gradient c - w p with p on the simplex; minus its Hessian, w (diag p - p p'), lies between 0
+and (w/2)(I - 11'/K) (Boehning 1992; T22).
 """
 
 from __future__ import annotations
 
-import numpy as np
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytensor.tensor.special as ts
 from pytensor.graph.basic import Variable
+from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
-from pymc_private.analysis import Interval as Bounds, NONE, bounds, row_labels, simplify
-from pymc_private.analysis.affine import kinds, linear_predictors
-from pymc_private.analysis.rewrites.algebra__apart import predictors_apart
-from pymc_private.analysis.continuity import is_continuous_on_line, moving_variables
-from pymc_private.analysis.intervals.ops__normal_tail import name_normal_tails
-from pymc_private.analysis.rewrites.unbounded import specialize_on_line
-from pymc_private.analysis.traversal__rebuild import rebuild
-from pymc_private.analysis.rewrites.algebra__signs import without_signs
-from pymc_private.certificates.curvature__extremes import Extremes, Line, extremes_of_numbers, real_ends
-from pymc_private.certificates.linear_predictors__kinks import NotConcave, gradient_of, refuse_conditions, refuse_predictors, without_kinks
-from pymc_private.certificates.linear_predictors__meeting import inside, meeting
-from pymc_private.certificates.curvature__softmax import Softmax, softmax_of
-from pymc_private.models.record_likelihood import Column, Role
+from pytensor.tensor.elemwise import DimShuffle
+
+from pymc_private.analysis import NONE, Bounds, element_labels, propagate_bounds, simplify
+from pymc_private.analysis.affine import AffineKind, affine_kinds, linear_predictors
+from pymc_private.analysis.branch_and_bound import bound_suprema, within_tolerance
+from pymc_private.analysis.continuity import dependent_variables, is_continuous_on_reals
+from pymc_private.analysis.intervals.ops import LogSumExp, recognize_log_phi
+from pymc_private.analysis.rewrites.algebra import factor_predictors, signs_to_absolute_values
+from pymc_private.analysis.rewrites.unbounded import specialize_on_reals
+from pymc_private.analysis.traversal import rebuild
+from pymc_private.certificates.linear_predictors import (
+    NotConcave,
+    gradient_of,
+    interacting_predictors,
+    interior_point,
+    refuse_conditions,
+    refuse_predictors,
+    slopes_without_kinks,
+)
+from pymc_private.models.record_likelihood import InputColumn, Role
+
+RELATIVE_GAP = 2e-3
+"""Relative gap at which a bound of a slope or curvature is close enough."""
+LINE_SCALE = 4.0
+"""Half of the pieces of an infinite line lie within this distance of zero."""
+
+
+class PredictorRange:
+    """Predictors between their ends, of which some may be infinite.
+
+    Parameters
+    ----------
+    inputs : sequence of Variable
+        The predictors, of known shapes.
+    low, high : array, shape (k,)
+        Ends of all their elements, one after the other.
+    """
+
+    def __init__(self, inputs: Sequence[Variable], low: np.ndarray, high: np.ndarray) -> None:
+        self.inputs, self.low, self.high = list(inputs), low, high
+        self.sizes = [int(np.prod(u.type.shape)) for u in inputs]
+        self.size = sum(self.sizes)
+
+    def shaped(self, lower: np.ndarray, upper: np.ndarray) -> list[Bounds]:
+        """One interval for each predictor variable."""
+        cuts = np.cumsum(self.sizes)[:-1]
+        parts = zip(self.inputs, np.split(lower, cuts, -1), np.split(upper, cuts, -1), strict=True)
+        lead = lower.shape[:-1]
+        return [
+            Bounds(low.reshape((*lead, *u.type.shape)), high.reshape((*lead, *u.type.shape)))
+            for u, low, high in parts
+        ]
+
+    def place(self, t: np.ndarray) -> np.ndarray:
+        """Predictors at a share t of their way, which rises in t: shape (N, 1) -> (N, k)."""
+        low, high = self.low[None], self.high[None]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            s = 2.0 * t - 1.0
+            line = LINE_SCALE * s / (1.0 - np.abs(s))
+            right, left = low + LINE_SCALE * t / (1.0 - t), high - LINE_SCALE * (1.0 - t) / t
+            inside = np.where(t < 0.5, low + (high - low) * t, high - (high - low) * (1.0 - t))
+        value = np.where(np.isinf(low), np.where(np.isinf(high), line, left), right)
+        return np.where(np.isfinite(low) & np.isfinite(high), inside, value)
+
+
+class DerivativeExtremes:
+    """Graphs of predictors and records, bounded on many boxes at once.
+
+    The first coordinate is the place of every predictor between its ends: no function reads more
+    than its own, so one coordinate serves all of them.
+    """
+
+    def __init__(
+        self,
+        line: PredictorRange,
+        columns: Sequence[InputColumn],
+        outputs: Sequence[Variable],
+        rows: np.ndarray | None,
+    ) -> None:
+        self.line = line
+        read = set(ancestors(list(outputs)))
+        self.columns = [c for c in columns if c.variable in read]
+        self.shared = [c for c in columns if c.role is Role.SHARED]
+        inputs = [*line.inputs, *(c.variable for c in self.columns)]
+        self.boxes = {
+            v: pt.TensorType(v.type.dtype, shape=(None, *v.type.shape))(name=v.name) for v in inputs
+        }
+        flat = [out.flatten() for out in outputs]
+        self.outputs = simplify(vectorize_graph(flat, replace=self.boxes))
+        self.widths = [int(np.prod(out.type.shape)) for out in outputs]
+        self.root = self._root(rows)
+
+    def at_one_point(self) -> None:
+        """Let every predictor stay at one place inside its ends."""
+        self.root[0][:, 0] = self.root[1][:, 0] = 0.5
+
+    def _root(self, rows: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Ends of the whole space, and which coordinates are whole numbers."""
+        ends = [c.ends() for c in self.columns]
+        lower = np.concatenate([[0.0], *(low for low, _ in ends)])
+        upper = np.concatenate([[1.0], *(high for _, high in ends)])
+        whole = np.concatenate([[False], *(np.full(c.size, c.is_whole) for c in self.columns)])
+        if rows is None or not self.shared:
+            return lower[None], upper[None], whole.astype(bool)
+        lower, upper = np.tile(lower, (len(rows), 1)), np.tile(upper, (len(rows), 1))
+        place, column_of = 0, {}
+        for c in self.shared:
+            column_of[c.variable] = slice(place, place + c.size)
+            place += c.size
+        start = 1
+        for c in self.columns:
+            if c.variable in column_of:
+                values = rows[:, column_of[c.variable]]
+                lower[:, start : start + c.size] = upper[:, start : start + c.size] = values
+            start += c.size
+        return lower, upper, whole.astype(bool)
+
+    def enclose(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of all outputs, side by side."""
+        shaped = self.line.shaped(*(self.line.place(end[:, :1]) for end in (lower, upper)))
+        given = {self.boxes[u]: b for u, b in zip(self.line.inputs, shaped, strict=True)}
+        start = 1
+        for c in self.columns:
+            part = slice(start, start + c.size)
+            given[self.boxes[c.variable]] = c.interval(lower[:, part], upper[:, part])
+            start += c.size
+        trail = propagate_bounds(self.outputs, given)
+        shapes = [(len(lower), width) for width in self.widths]
+        lows = [
+            _broadcast_bound(trail[o].lower, s) for o, s in zip(self.outputs, shapes, strict=True)
+        ]
+        highs = [
+            _broadcast_bound(trail[o].upper, s) for o, s in zip(self.outputs, shapes, strict=True)
+        ]
+        return np.concatenate(lows, axis=1), np.concatenate(highs, axis=1)
+
+    def extremes(self) -> np.ndarray:
+        """sup h', sup -h', sup -h'' and sup h'', for outputs h' and h''."""
+        k = self.line.size
+
+        def enclose(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            low, high = self.enclose(lower, upper)
+            (slope, bend), (rise, top) = (low[:, :k], -high[:, k:]), (low[:, k:], high[:, :k])
+            return (
+                np.concatenate([slope, -top, bend, rise], axis=1),
+                np.concatenate([top, -slope, -rise, -bend], axis=1),
+            )
+
+        def settled(bound: np.ndarray, found: np.ndarray) -> np.ndarray:
+            close = within_tolerance(RELATIVE_GAP)(bound, found)
+            slope = np.maximum(np.maximum(found[:k], found[k : 2 * k]), 0.0)
+            with np.errstate(invalid="ignore", over="ignore"):
+                near = found[: 2 * k] + RELATIVE_GAP * np.tile(slope, 2)
+            close[:, : 2 * k] |= bound[:, : 2 * k] <= near
+            # Of the rise of h' little more is asked than its sign.
+            sign, bend = found[3 * k :], np.maximum(found[2 * k : 3 * k], 0.0)
+            flat = (bound[:, 3 * k :] <= 0.0) & ((sign >= -0.01 * bend) | close[:, 3 * k :])
+            close[:, 3 * k :] = flat | (sign > 0.0)
+            return close
+
+        return bound_suprema(enclose, *self.root, settled=settled).upper
+
+    def magnitudes(self) -> np.ndarray:
+        """sup of the absolute value of each output."""
+
+        def enclose(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            return _absolute_bounds(*self.enclose(lower, upper))
+
+        return bound_suprema(enclose, *self.root, settled=within_tolerance(RELATIVE_GAP)).upper
+
+
+def extremes_of_constants(second: Sequence[Variable], box: Mapping[Variable, Bounds]) -> np.ndarray:
+    """`DerivativeExtremes.extremes` for h'' that read nothing; of slopes h' nothing is asked, nor proved."""
+    trail = propagate_bounds(second, box)  # of the predictors they may read the shapes
+    low, high = (
+        np.concatenate(e) for e in zip(*(real_bounds(trail[s], s) for s in second), strict=True)
+    )
+    return np.concatenate([np.full(2 * len(low), np.inf), -low, high])
+
+
+def real_bounds(fact: Bounds, variable: Variable) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of real numbers, one after the other: where nothing is known, the whole line."""
+    shape = variable.type.shape
+    low = np.broadcast_to(np.nan_to_num(fact.lower, nan=-np.inf, neginf=-np.inf), shape)
+    high = np.broadcast_to(np.nan_to_num(fact.upper, nan=np.inf, posinf=np.inf), shape)
+    return np.ravel(low), np.ravel(high)
+
+
+def _broadcast_bound(end: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """An end in the shape of all boxes; what lost its shape is NaN."""
+    array = np.asarray(end, dtype=float)
+    return np.broadcast_to(array if array.ndim else array[None, None], shape)
+
+
+def _absolute_bounds(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of the absolute value."""
+    return np.maximum(np.maximum(low, -high), 0.0), np.maximum(np.abs(low), np.abs(high))
+
+
+MOST_LEVELS = 4096
+MOST_PAIRS = 512
+
 
 @dataclass(frozen=True, eq=False)
-class Curves:
+class SoftmaxBounds:
+    """Bounds of a softmax factor.
+
+    Parameters
+    ----------
+    classes : int
+    slope : float
+        sup of the l2 norm of the gradient in the scores.
+    gap : float
+        sup of the l2 norm of the difference of two records' gradients at the same scores.
+    weight : float
+        sup of w.
+    """
+
+    classes: int
+    slope: float
+    gap: float
+    weight: float
+
+
+def recognize_softmax(
+    h: Variable, inputs: Sequence[Variable], columns: Sequence[InputColumn]
+) -> SoftmaxBounds | None:
+    """Recognize a softmax of one row of scores, and bound it.
+
+    Parameters
+    ----------
+    h : Variable, scalar
+    inputs : sequence of Variable
+        The predictors.
+    columns : sequence of Column
+        All other inputs.
+
+    Returns
+    -------
+    Softmax or None
+    """
+    if len(inputs) != 1:
+        return None
+    (v,) = inputs
+    total = pt.dscalar("log_sum_exp")
+    swaps = {}
+    for node in dict.fromkeys(a.owner for a in ancestors([h]) if a.owner is not None):
+        out = node.outputs[0]
+        if not isinstance(node.op, ts.LogSoftmax | LogSumExp):
+            continue
+        if not _is_score_row(node.inputs[0], v):
+            return None
+        if isinstance(node.op, LogSumExp):
+            swaps[out] = pt.zeros(out.type.shape) + total
+        else:
+            swaps[out] = node.inputs[0] - total
+    if not swaps:
+        return None
+    linear = simplify(rebuild([h], swaps))[0]
+    if affine_kinds([linear], [v, total]).get(linear) is not AffineKind.AFFINE:
+        return None
+    slopes = pytensor.grad(linear, [v, total], disconnected_inputs="ignore")
+    # They are the same at all scores, so at zero; sizes may still be read off the scores.
+    origin = {v: pt.zeros(v.type.shape), total: pt.constant(0.0)}
+    slopes = simplify(rebuild(slopes, origin))
+    return _bound_softmax(slopes[0].flatten(), -slopes[1], columns, int(np.prod(v.type.shape)))
+
+
+def _is_score_row(scores: Variable, v: Variable) -> bool:
+    """Whether `scores` is v itself, one row of it along the last axis."""
+    while scores is not v and scores.owner is not None and isinstance(scores.owner.op, DimShuffle):
+        scores = scores.owner.inputs[0]
+    return scores is v and int(np.prod(v.type.shape)) == v.type.shape[-1]
+
+
+def _bound_softmax(
+    counts: Variable, weight: Variable, columns: Sequence[InputColumn], classes: int
+) -> SoftmaxBounds | None:
+    """Bounds over records: levels one by one, the rest by intervals.
+
+    |c - w p| is convex in p, so it is greatest at a corner e_k: |c_k - w|^2 + sum of the others.
+    """
+    read = set(ancestors([counts, weight]))
+    used = [c for c in columns if c.variable in read]
+    worst, heaviest, seen = 0.0, 0.0, []
+    for given in _record_choices(used):
+        trail = propagate_bounds([counts, weight], given)
+        c, w = trail[counts], trail[weight]
+        low, high = np.broadcast_to(c.lower, classes), np.broadcast_to(c.upper, classes)
+        if not (c.is_finite and w.is_finite) or np.any(w.lower < 0.0):
+            return None
+        squares = np.maximum(np.abs(low), np.abs(high)) ** 2
+        own = np.maximum(np.abs(high - w.lower), np.abs(low - w.upper)) ** 2
+        norm = float(np.sqrt((squares.sum() - squares + own).max()) * (1.0 + 1e-12))
+        worst, heaviest = max(worst, norm), max(heaviest, float(w.upper))
+        seen.append(np.concatenate([low, [w.lower], high, [w.upper]]))
+    return SoftmaxBounds(
+        classes, worst, min(_largest_gradient_gap(np.array(seen)), 2.0 * worst), heaviest
+    )
+
+
+def _largest_gradient_gap(ends: np.ndarray) -> float:
+    """sup |c - c'| where all weights are one number; else nothing is known."""
+    half = ends.shape[1] // 2
+    low, high = ends[:, : half - 1], ends[:, half:-1]
+    if np.ptp(ends[:, [half - 1, -1]]) > 0.0 or len(ends) > MOST_PAIRS:
+        return np.inf
+    apart = np.maximum(high[:, None] - low[None], high[None] - low[:, None])
+    return float(np.sqrt((apart**2).sum(axis=-1)).max() * (1.0 + 1e-12))
+
+
+def _record_choices(columns: Sequence[InputColumn]) -> list[dict[Variable, Bounds]]:
+    """Records with every small set of whole numbers spelled out."""
+    cells: list[dict[Variable, Bounds]] = [{}]
+    for c in columns:
+        low, high = c.ends()
+        counts = high - low + 1.0
+        if c.is_whole and np.prod(counts) * len(cells) <= MOST_LEVELS:
+            grid = np.stack(
+                np.meshgrid(*[np.arange(a, b + 1.0) for a, b in zip(low, high, strict=True)])
+            ).reshape(c.size, -1).T  # fmt: skip
+            choices = [c.interval(p[None], p[None]) for p in grid]
+            choices = [Bounds.point(i.lower[0].astype(c.variable.type.dtype)) for i in choices]
+        else:
+            choices = [c.bounds]
+        cells = [cell | {c.variable: choice} for cell in cells for choice in choices]
+    return cells
+
+
+@dataclass(frozen=True, eq=False)
+class DerivativeBounds:
     """What is proved of a factor.
 
     Parameters
@@ -58,7 +383,7 @@ class Curves:
     sure: np.ndarray
     ends: tuple[np.ndarray, np.ndarray]
     quadratic: np.ndarray
-    softmax: Softmax | None = None
+    softmax: SoftmaxBounds | None = None
 
     @property
     def is_quadratic(self) -> bool:
@@ -66,13 +391,13 @@ class Curves:
         return bool(np.all(self.quadratic))
 
 
-def curves(
+def derivative_bounds(
     value: Variable,
     parameters: Mapping[str, Variable],
     box: Mapping[str, Bounds],
-    columns: Sequence[Column],
+    columns: Sequence[InputColumn],
     rows: np.ndarray | None = None,
-) -> Curves:
+) -> DerivativeBounds:
     """Bound the derivatives of a log density in its linear predictors.
 
     Parameters
@@ -94,12 +419,12 @@ def curves(
     ------
     NotConcave
     """
-    factor = Factor(value, parameters, box, columns)
+    factor = PredictorFactor(value, parameters, box, columns)
     factor.refuse_meeting()
     return factor.curves(rows)
 
 
-class Factor:
+class PredictorFactor:
     """h as a function of `inputs`, which stand for the predictors `cores`; `slopes` are dh/du.
 
     To find the predictors costs little, h in the form that intervals read best a lot.
@@ -110,13 +435,13 @@ class Factor:
         value: Variable,
         parameters: Mapping[str, Variable],
         box: Mapping[str, Bounds],
-        columns: Sequence[Column],
+        columns: Sequence[InputColumn],
     ) -> None:
         self.parameters, self.columns = parameters, list(columns)
         given = {parameters[name]: b for name, b in box.items()}
         given |= {c.variable: c.bounds for c in columns}
         self.records = [c.variable for c in columns if c.role is Role.RECORD]
-        value = predictors_apart(value, theta := list(parameters.values()))
+        value = factor_predictors(value, theta := list(parameters.values()))
         self.cores = linear_predictors(value, theta, self.records)
         refuse_predictors(self.cores)
         self.inputs = [core.type(name=f"u{k}") for k, core in enumerate(self.cores)]
@@ -124,10 +449,10 @@ class Factor:
         self.size = sum(self.sizes)
         self.zeros = np.zeros(self.size)
         self._refuse_undefined(box)
-        trail = bounds(self.cores, given)
-        lows, highs = zip(*(real_ends(trail[core], core) for core in self.cores), strict=True)
+        trail = propagate_bounds(self.cores, given)
+        lows, highs = zip(*(real_bounds(trail[core], core) for core in self.cores), strict=True)
         self.ends = np.concatenate(lows), np.concatenate(highs)
-        self.line = Line(self.inputs, *self.ends)
+        self.line = PredictorRange(self.inputs, *self.ends)
         self.box = dict(zip(self.inputs, self.line.shaped(*self.ends), strict=True))
         self.box |= {c.variable: c.bounds for c in columns}
         self.cut = rebuild([value], dict(zip(self.cores, self.inputs, strict=True)))[0]
@@ -138,8 +463,8 @@ class Factor:
     @cached_property
     def h(self) -> Variable:
         """The density as a function of `inputs`, simplified."""
-        found = specialize_on_line(self.cut, self.box)
-        for form in (without_signs, name_normal_tails):
+        found = specialize_on_reals(self.cut, self.box)
+        for form in (signs_to_absolute_values, recognize_log_phi):
             made = form(found)
             found = found if made is found else simplify([made])[0]
         return found
@@ -151,19 +476,19 @@ class Factor:
 
     def refuse_meeting(self) -> None:
         """Refuse predictors that are seen to meet, before anything dear: no softmax has several."""
-        if met := meeting(self.cut, self.inputs, self.box, self.columns):
+        if met := interacting_predictors(self.cut, self.inputs, self.box, self.columns):
             raise NotConcave(self.coupling(met))
 
-    def curves(self, rows: np.ndarray | None) -> Curves:
-        """What `curves` answers."""
-        found = softmax_of(self.h, self.inputs, self.columns) if self.coupled else None
+    def curves(self, rows: np.ndarray | None) -> DerivativeBounds:
+        """What `derivative_bounds` answers."""
+        found = recognize_softmax(self.h, self.inputs, self.columns) if self.coupled else None
         if self.coupled and found is None:
             raise NotConcave(self.coupling(self.coupled))
         self.refuse_undefined()
         if found is None:
             return self.bounded(rows)
         none = np.full(self.size, np.inf)
-        return Curves(
+        return DerivativeBounds(
             tuple(self.cores), -none, none, none, none, self.zeros, self.ends,
             self.zeros > 0.0, softmax=found,
         )  # fmt: skip
@@ -172,9 +497,9 @@ class Factor:
         """A predictor must be a number for every record; it is, if it is one at some parameters."""
         given = {c.variable: c.bounds for c in self.columns}
         for name, b in box.items():
-            at = inside(b.lower, b.upper).astype(self.parameters[name].type.dtype)
+            at = interior_point(b.lower, b.upper).astype(self.parameters[name].type.dtype)
             given[self.parameters[name]] = Bounds.point(at)
-        trail = bounds(self.cores, given)
+        trail = propagate_bounds(self.cores, given)
         for core in self.cores:
             if not trail[core].is_finite:
                 raise NotConcave(
@@ -196,7 +521,7 @@ class Factor:
                 c.variable.type.dtype
             )
             labels[c.variable] = np.full(low.shape, NONE)
-        trail = row_labels(self.slopes, labels, values)
+        trail = element_labels(self.slopes, labels, values)
         return [
             u
             for u, g in zip(self.inputs, self.slopes, strict=True)
@@ -223,29 +548,29 @@ class Factor:
         """
         refuse_conditions(self.h)
         given = {c.variable: c.bounds for c in self.columns}
-        points = self.line.shaped(*[inside(*self.ends)] * 2)
+        points = self.line.shaped(*[interior_point(*self.ends)] * 2)
         given |= dict(zip(self.inputs, points, strict=True))
-        if not bounds([self.h], given)[self.h].is_finite:
+        if not propagate_bounds([self.h], given)[self.h].is_finite:
             raise NotConcave("the density is not finite for every record of the domain")
 
-    def bounded(self, rows: np.ndarray | None) -> Curves:
+    def bounded(self, rows: np.ndarray | None) -> DerivativeBounds:
         """All bounds, in one search."""
-        moving = moving_variables([self.h, *self.slopes], self.inputs)
-        trail = bounds([self.h, *self.slopes], self.box)
-        if not is_continuous_on_line([self.h], moving, trail):
+        moving = dependent_variables([self.h, *self.slopes], self.inputs)
+        trail = propagate_bounds([self.h, *self.slopes], self.box)
+        if not is_continuous_on_reals([self.h], moving, trail):
             raise NotConcave(f"the density is not shown to be continuous in {self._all_names()}")
-        steps = [is_continuous_on_line([g], moving, trail) for g in self.slopes]
+        steps = [is_continuous_on_reals([g], moving, trail) for g in self.slopes]
         smooth = all(steps)
-        steady = self.slopes if smooth else without_kinks(self.h, self.inputs, self.box)
+        steady = self.slopes if smooth else slopes_without_kinks(self.h, self.inputs, self.box)
         if steady is None:
             raise NotConcave(f"the slope of the density may jump in {self._all_names()}")
         second = [gradient_of(g.sum(), [u])[0] for g, u in zip(steady, self.inputs, strict=True)]
-        read = kinds(second, self.inputs)
+        read = affine_kinds(second, self.inputs)
         quadratic = [step and not read.get(s) for step, s in zip(steps, second, strict=True)]
         numbers = all(quadratic) and not self.columns
-        found = extremes_of_numbers(second, self.box) if numbers else None
+        found = extremes_of_constants(second, self.box) if numbers else None
         if found is None or np.any(found[-self.size :] >= 0.0):  # a flat predictor has its slope
-            search = Extremes(self.line, self.columns, [*self.slopes, *second], rows)
+            search = DerivativeExtremes(self.line, self.columns, [*self.slopes, *second], rows)
             found = search.extremes()
         high, low, bend, rise = np.split(found, 4)
         if np.any(rise > 1e-290):
@@ -254,7 +579,7 @@ class Factor:
             known = f"its second derivative is only known to be at most {rise[worst]:.3g}"
             name = self.names(core)
             raise NotConcave(f"the log density of '{name}' is not shown to be concave: {known}")
-        return Curves(
+        return DerivativeBounds(
             predictors=tuple(self.cores),
             low=-low,
             high=high,
@@ -281,10 +606,10 @@ class Factor:
             return known
         others = {v: v.type(name=f"{v.name}'") for v in self.records}
         read = [c for c in self.columns if c.variable in others]
-        copies = [Column(others[c.variable], c.role, c.bounds, c.levels) for c in read]
+        copies = [InputColumn(others[c.variable], c.role, c.bounds, c.levels) for c in read]
         theirs = rebuild(self.slopes, others)
         difference = [simplify([a - b])[0] for a, b in zip(self.slopes, theirs, strict=True)]
-        twice = Extremes(self.line, [*self.columns, *copies], difference, rows)
+        twice = DerivativeExtremes(self.line, [*self.columns, *copies], difference, rows)
         if not (second is None or set(ancestors(list(second))) & set(self.records)):
             twice.at_one_point()
         return np.minimum(twice.magnitudes(), known)

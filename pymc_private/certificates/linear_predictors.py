@@ -1,30 +1,268 @@
-"""Find the coefficients a(x) of linear predictors: their gradient, which reads no parameter."""
+"""Linear predictors: their coefficients a(x) for every record of the domain, kinks, interactions.
+
+Mostly a(x) is affine in a record: a(x) = a_0 + M x, with x in a product of boxes and balls,
+for each choice of the record's categories. It is found as the gradient of the predictor, which
+reads no parameter. The greatest norm of W a(x) over the domain follows from W a_0 and W M;
+where a(x) is not affine, from an interval for each entry.
+
+Interaction test: a slope that reads no other predictor has one value wherever the others are.
+Where its intervals at two points are disjoint, it reads them for certain, and no rewrite of
+the graph would find otherwise. Kinks of the form -c |v|, c >= 0 and v affine, keep a function
+concave.
+"""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import pytensor
+import pytensor.scalar.basic as ps
 import pytensor.tensor as pt
-from collections.abc import Mapping, Sequence
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
-from pymc_private.analysis import Ellipsoid, Interval as Bounds, bounds, simplify
-from pymc_private.analysis.affine import Kind, kinds
-from pymc_private.analysis.traversal__rebuild import rebuild
-from pymc_private.certificates.linear_predictors__coefficients import Coefficients, Part
-from pymc_private.certificates.linear_predictors__kinks import NotConcave
-from pymc_private.models.record_likelihood import Column, Role
+from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.elemwise import Elemwise
+
+from pymc_private.analysis import Bounds, Ellipsoid, propagate_bounds, simplify
+from pymc_private.analysis.affine import AffineKind, affine_kinds
+from pymc_private.analysis.continuity import dependent_variables, is_continuous_on_reals
+from pymc_private.analysis.rewrites.unbounded import simplify_and_merge_switches
+from pymc_private.analysis.traversal import rebuild
+from pymc_private.models.record_likelihood import InputColumn, Role
+
+MOST_CORNERS = 12
+"""Coordinates of a box whose corners are tried one by one."""
+NORM_SLACK = 1e-9
+"""Relative slack of a norm: far more than a few thousand float operations can lose."""
+
+
+@dataclass(frozen=True, eq=False)
+class PredictorPart:
+    """One variable of a record, in coordinates r with |r|_2 <= 1 (a ball) or |r_i| <= 1 (a box).
+
+    Parameters
+    ----------
+    matrix : array, shape (cells, predictors, parameters, coordinates)
+        What r adds to the coefficients.
+    is_ball : bool
+    """
+
+    matrix: np.ndarray
+    is_ball: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """a(x) of all predictors of a factor.
+
+    Parameters
+    ----------
+    center : array, shape (cells, predictors, parameters)
+    radius : array, shape (cells, predictors, parameters)
+        Half-widths of intervals around it: rounding, or what is not affine in a record.
+    parts : tuple of Part
+    is_public : bool
+        Whether no record changes a(x); then cells are the distinct public rows.
+    """
+
+    center: np.ndarray
+    radius: np.ndarray
+    parts: tuple[PredictorPart, ...]
+    is_public: bool
+
+    def norms(self, whitener: np.ndarray) -> np.ndarray:
+        """sup |W a_j(x)| in each cell, shape (cells, predictors).
+
+        Parameters
+        ----------
+        whitener : array, shape (any, parameters)
+            W; mu of T7 takes P^(-1/2), or any W with W'W = P^-1.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):  # NaN: nothing is known
+            center = self.center @ whitener.T
+            # Of sums that cancel, the rounding is that of their terms.
+            size = np.abs(self.center) + sum(np.abs(p.matrix).sum(axis=-1) for p in self.parts)
+            rounding = 2.0 * (len(whitener.T) + 4) * float(np.finfo(float).eps)
+            loose = (self.radius + rounding * size) @ np.abs(whitener).T
+            parts = [np.einsum("oi,cpij->cpoj", whitener, part.matrix) for part in self.parts]
+            found = np.zeros(center.shape[:2])
+            for rows, members in _independent_rows(center, loose, parts):
+                own = [(parts[k][..., rows, :], k) for k in members]
+                found = np.hypot(found, self._block(center[..., rows], loose[..., rows], own))
+            return found * (1.0 + NORM_SLACK)
+
+    def _block(
+        self, center: np.ndarray, loose: np.ndarray, parts: Sequence[tuple[np.ndarray, int]]
+    ) -> np.ndarray:
+        """sup |c + sum_k N_k r_k| of some rows."""
+        far = stable_norm(loose)
+        boxes = [m for m, k in parts if not self.parts[k].is_ball]
+        balls = [m for m, k in parts if self.parts[k].is_ball]
+        for matrix in balls:
+            far = far + _spectral_norm(matrix)
+        if not boxes:
+            return far + stable_norm(center)
+        joined = np.concatenate(boxes, axis=-1)
+        return far + _norm_over_box(center, joined)
+
+    def touched(self, whitener: np.ndarray) -> np.ndarray:
+        """Which rows of W a_j(x) may differ from zero, shape (predictors, rows)."""
+        used = np.abs(self.center) + self.radius
+        for part in self.parts:
+            used = used + np.abs(part.matrix).sum(axis=-1)
+        return (used.max(axis=0) @ np.abs(whitener).T) > 0.0
+
+    def fixed(self, whitener: np.ndarray) -> np.ndarray:
+        """Rows of W a(x) that are one number for all records, shape (rows,)."""
+        center = self.center @ whitener.T
+        moving = np.any(self.radius @ np.abs(whitener).T > 0.0, axis=(0, 1))
+        moving |= np.any(np.ptp(center, axis=0) > 0.0, axis=0)
+        for part in self.parts:
+            touched = np.abs(part.matrix).sum(axis=-1) @ np.abs(whitener).T
+            moving |= np.any(touched > 0.0, axis=(0, 1))
+        return ~moving
+
+    def outer(self, weights: np.ndarray) -> np.ndarray:
+        """sum_j weight_j a_j a_j', where a is one and the same for every record."""
+        return np.einsum("pi,p,pj->ij", self.center[0], weights, self.center[0])
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether a is one and the same for every record, public rows included."""
+        return self.is_public and len(self.center) == 1 and not self.parts
+
+
+def stable_norm(x: np.ndarray, axis: int = -1) -> np.ndarray:
+    """The l2 norm, whose squares neither overflow nor vanish."""
+    scale = _largest_entry(x, axis)
+    return np.linalg.norm(x / scale, axis=axis) * np.squeeze(scale, axis=axis)
+
+
+def _spectral_norm(matrix: np.ndarray) -> np.ndarray:
+    """The greatest singular value; infinite where an entry is."""
+    scale = _largest_entry(matrix, (-2, -1))
+    known = np.isfinite(matrix)
+    values = np.linalg.norm(np.where(known, matrix / scale, 0.0), ord=2, axis=(-2, -1))
+    return np.where(known.all(axis=(-2, -1)), values * scale[..., 0, 0], np.inf)
+
+
+def _largest_entry(x: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
+    scale = np.max(np.abs(x), axis=axis, keepdims=True, initial=0.0)
+    return np.where((scale > 0.0) & np.isfinite(scale), scale, 1.0)
+
+
+def _norm_over_box(center: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """sup of |c + N r| over |r_i| <= 1: at a corner, or not above the corner of the sums."""
+    count = matrix.shape[-1]
+    each = stable_norm(np.abs(center) + np.abs(matrix).sum(axis=-1))
+    if count > MOST_CORNERS:
+        return each
+    signs = np.array(list(itertools.product([-1.0, 1.0], repeat=count)))
+    most = np.zeros(center.shape[:2])
+    for sign in signs:
+        most = np.maximum(most, stable_norm(center + matrix @ sign))
+    return np.minimum(most, each)
+
+
+def _independent_rows(
+    center: np.ndarray, loose: np.ndarray, parts: Sequence[np.ndarray]
+) -> list[tuple[np.ndarray, list[int]]]:
+    """Rows that share no part of a record: their squared norms add, each at its own greatest."""
+    touched = [np.any(m != 0.0, axis=(0, 1, 3)) for m in parts]
+    groups: list[tuple[np.ndarray, list[int]]] = []
+    for k, rows in enumerate(touched):
+        merged, members = rows.copy(), [k]
+        rest = []
+        for other, ks in groups:
+            if np.any(other & merged):
+                merged, members = merged | other, members + ks
+            else:
+                rest.append((other, ks))
+        groups = [*rest, (merged, members)]
+    taken = np.zeros(center.shape[-1], dtype=bool)
+    for rows, _ in groups:
+        taken |= rows
+    free = ~taken & (np.any(center != 0.0, axis=(0, 1)) | np.any(loose != 0.0, axis=(0, 1)))
+    if free.any():
+        groups.append((free, []))
+    return [(rows, members) for rows, members in groups if rows.any()]
+
+
+class NotConcave(Exception):
+    """Why a factor is not shown to be log-concave in the parameters, in words."""
+
+
+def gradient_of(value: Variable, inputs: Sequence[Variable]) -> list[Variable]:
+    """Gradient graphs of a scalar."""
+    try:
+        found = pytensor.grad(value, list(inputs), disconnected_inputs="ignore")
+    except Exception as error:  # of an Op that is not ours
+        raise NotConcave(f"{type(error).__name__}: an Op of the density has no gradient") from error
+    return simplify_and_merge_switches(found)
+
+
+def slopes_without_kinks(
+    h: Variable, inputs: Sequence[Variable], box: Mapping[Variable, Bounds]
+) -> list[Variable] | None:
+    """Slopes of the rest, if all kinks of h are terms -c |v| with c >= 0 and v affine."""
+    found = affine_kinds([h], inputs)
+    kinks = {
+        v: v.type(name=f"kink{k}")
+        for k, v in enumerate(dict.fromkeys(ancestors([h])))
+        if v.owner is not None
+        and isinstance(v.owner.op, Elemwise)
+        and isinstance(v.owner.op.scalar_op, ps.Abs)
+        and found.get(v.owner.inputs[0], AffineKind.CONSTANT) is AffineKind.AFFINE
+    }
+    if not kinks:
+        return None
+    rest = rebuild([h], kinks)[0]
+    fresh = list(kinks.values())
+    if affine_kinds([rest], fresh).get(rest) is not AffineKind.AFFINE:
+        return None
+    weights = gradient_of(rest, fresh)
+    if all(None not in v.type.shape for v in fresh):
+        # Affine, so they are the same at zero; sizes may still be read off the kinks.
+        weights = simplify(rebuild(weights, {v: pt.zeros(v.type.shape) for v in fresh}))
+    if not set(ancestors(weights)).isdisjoint([*inputs, *fresh]):
+        return None
+    trail = propagate_bounds(weights, box)
+    if not all(np.all(trail[w].upper <= 0.0) for w in weights):
+        return None
+    slopes = gradient_of(rest, inputs)
+    if not set(ancestors(slopes)).isdisjoint(fresh):
+        return None
+    moving = dependent_variables(slopes, inputs)
+    return slopes if is_continuous_on_reals(slopes, moving, propagate_bounds(slopes, box)) else None
+
+
+def refuse_predictors(cores: Sequence[Variable]) -> None:
+    """Stop where there is no predictor, or one of unknown size."""
+    if not cores:
+        raise NotConcave("it reads no parameter")
+    if any(None in core.type.shape for core in cores):
+        raise NotConcave("it has a predictor whose shape is not known")
+
+
+def refuse_conditions(h: Variable) -> None:
+    """A density that PyMC refuses somewhere is no density of every parameter."""
+    for variable in ancestors([h]):
+        if variable.owner is not None and isinstance(variable.owner.op, CheckAndRaise):
+            raise NotConcave(f"the condition '{variable.owner.op.msg}' is not proved; trim")
+
 
 MOST_CELLS = 4096
 """Choices of categories, or public rows, that are looked at one by one."""
 
 
-def coefficients(
+def predictor_coefficients(
     predictors: Sequence[Variable],
     parameters: Mapping[str, Variable],
-    columns: Sequence[Column],
+    columns: Sequence[InputColumn],
     rows: np.ndarray | None = None,
 ) -> Coefficients:
     """Find a(x) of each predictor, for all records.
@@ -45,16 +283,19 @@ def coefficients(
     Coefficients
     """
     if set(predictors) <= set(parameters.values()):
-        return _of_parameters(predictors, parameters)
+        return _parameters_as_predictors(predictors, parameters)
     graph = _jacobian(predictors, list(parameters.values()))
     read = set(ancestors([graph]))
     used = [c for c in columns if c.variable in read]
     moving = [c for c in used if c.role is Role.RECORD and not c.is_whole]
-    if kinds([graph], [c.variable for c in moving]).get(graph, Kind.CONSTANT) is Kind.OTHER:
+    if (
+        affine_kinds([graph], [c.variable for c in moving]).get(graph, AffineKind.CONSTANT)
+        is AffineKind.OTHER
+    ):
         moving = []
-    cells = _cells([c for c in used if c not in moving], columns, rows)
-    points, parts = _points(moving)
-    values = _evaluated(graph, cells, moving, points)
+    cells = _discrete_cells([c for c in used if c not in moving], columns, rows)
+    points, parts = _evaluation_points(moving)
+    values = _evaluate_jacobian(graph, cells, moving, points)
     center, radius = values[0]
     if not all(np.isfinite(r).all() for _, r in values):
         raise NotConcave("the coefficients of a linear predictor are not bounded")
@@ -66,12 +307,14 @@ def coefficients(
         matrices.append(np.stack([value - center for value, _ in ends], axis=-1))
         radius = radius + sum(r + values[0][1] for _, r in ends)
         start = stop
-    found = tuple(Part(m, is_ball) for m, (_, is_ball) in zip(matrices, parts, strict=True))
+    found = tuple(
+        PredictorPart(m, is_ball) for m, (_, is_ball) in zip(matrices, parts, strict=True)
+    )
     public = not any(c.role is Role.RECORD for c in used)
     return Coefficients(center, radius, found, public)
 
 
-def _of_parameters(
+def _parameters_as_predictors(
     predictors: Sequence[Variable], parameters: Mapping[str, Variable]
 ) -> Coefficients:
     """Predictors that are parameters: each of their elements is a coordinate."""
@@ -95,8 +338,8 @@ def _jacobian(predictors: Sequence[Variable], parameters: Sequence[Variable]) ->
     return simplify(rebuild([pt.stack(rows)], origin))[0]
 
 
-def _cells(
-    fixed: Sequence[Column], columns: Sequence[Column], rows: np.ndarray | None
+def _discrete_cells(
+    fixed: Sequence[InputColumn], columns: Sequence[InputColumn], rows: np.ndarray | None
 ) -> list[dict[Variable, Bounds]]:
     """Every choice of whole numbers and public rows, where they are few; else their intervals."""
     cells: list[dict[Variable, Bounds]] = [{}]
@@ -107,7 +350,7 @@ def _cells(
             start, cell = 0, {}
             for c in shared:
                 part = row[None, start : start + c.size]
-                cell[c.variable] = _first(c.interval(part, part))
+                cell[c.variable] = _single_box(c.interval(part, part))
                 start += c.size
             cells.append(cell)
     for c in fixed:
@@ -117,7 +360,7 @@ def _cells(
         if c.is_whole and np.prod(high - low + 1.0) * len(cells) <= MOST_CELLS:
             ranges = [np.arange(a, b + 1.0) for a, b in zip(low, high, strict=True)]
             choices = [
-                _first(c.interval(np.array([point]), np.array([point])))
+                _single_box(c.interval(np.array([point]), np.array([point])))
                 for point in itertools.product(*ranges)
             ]
         else:
@@ -126,14 +369,14 @@ def _cells(
     return cells
 
 
-def _first(interval: Bounds) -> Bounds:
+def _single_box(interval: Bounds) -> Bounds:
     """The only box of a batch."""
     return Bounds.point(interval.lower[0])
 
 
-def _points(
-    moving: Sequence[Column],
-) -> tuple[list[dict[Variable, np.ndarray]], list[tuple[Column, bool]]]:
+def _evaluation_points(
+    moving: Sequence[InputColumn],
+) -> tuple[list[dict[Variable, np.ndarray]], list[tuple[InputColumn, bool]]]:
     """The middle of a record's domain, then each coordinate at its end, variable by variable."""
     middles, reaches, parts = {}, {}, []
     for c in moving:
@@ -156,10 +399,10 @@ def _points(
     return points, parts
 
 
-def _evaluated(
+def _evaluate_jacobian(
     graph: Variable,
     cells: Sequence[Mapping[Variable, Bounds]],
-    moving: Sequence[Column],
+    moving: Sequence[InputColumn],
     points: Sequence[Mapping[Variable, np.ndarray]],
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Middle and half-width of a at each point, shape (cells, predictors, parameters)."""
@@ -173,7 +416,7 @@ def _evaluated(
     found = []
     for cell in cells:
         given = {v: Bounds.point(value) for v, value in batch.items()} | dict(cell)
-        fact = bounds([many], given)[many]
+        fact = propagate_bounds([many], given)[many]
         low = np.broadcast_to(np.nan_to_num(fact.lower, nan=-np.inf, neginf=-np.inf), shape)
         high = np.broadcast_to(np.nan_to_num(fact.upper, nan=np.inf, posinf=np.inf), shape)
         found.append((low, high))
@@ -181,7 +424,85 @@ def _evaluated(
     with np.errstate(invalid="ignore"):
         middle = np.where(np.isfinite(lows) & np.isfinite(highs), (lows + highs) / 2.0, 0.0)
         radius = np.where(lows == highs, 0.0, np.maximum(highs - middle, middle - lows))
-    # Rules move ends of an exact zero by the least doubles; `ROUNDING` covers what is dropped here.
+    # Rules move ends of an exact zero by the least doubles; `NORM_SLACK` covers what is dropped here.
     nothing = np.abs(middle) + radius < 1e-290
     middle, radius = np.where(nothing, 0.0, middle), np.where(nothing, 0.0, radius)
     return list(zip(middle, radius, strict=True))
+
+
+INTERACTION_STEP = 0.625
+"""How far a predictor is moved toward its upper end, as a share of the way from the middle."""
+
+
+def interacting_predictors(
+    value: Variable,
+    inputs: Sequence[Variable],
+    ends: Mapping[Variable, Bounds],
+    columns: Sequence[InputColumn],
+) -> list[Variable]:
+    """The inputs that are proved to meet; there may be more.
+
+    Parameters
+    ----------
+    value : Variable, scalar
+        Any form of the function.
+    inputs : sequence of Variable
+        The predictors.
+    ends : mapping of Variable to Bounds
+        Of each predictor; they may be infinite.
+    columns : sequence of Column
+        All other inputs.
+
+    Returns
+    -------
+    list of Variable
+        In the order of `inputs`.
+    """
+    given = _some_record(columns)
+    if given is None or len(inputs) < 2:
+        return []
+    try:
+        slopes = pytensor.grad(value, list(inputs), disconnected_inputs="ignore")
+    except Exception:  # of an Op that is not ours
+        return []
+    middle = {u: _moved_point(ends[u], 0.0) for u in inputs}
+    before = propagate_bounds(slopes, given | middle)
+    met: set[Variable] = set()
+    for u in inputs:
+        after = propagate_bounds(
+            slopes, given | middle | {u: _moved_point(ends[u], INTERACTION_STEP)}
+        )
+        for v, slope in zip(inputs, slopes, strict=True):
+            if v is not u and _are_disjoint_intervals(before[slope], after[slope]):
+                met |= {u, v}  # d/du of dh/dv is d/dv of dh/du
+    return [u for u in inputs if u in met]
+
+
+def interior_point(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """A point between ends that may be infinite, at neither of them."""
+    low = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper - 2.0, -1.0))
+    high = np.where(np.isfinite(upper), upper, low + 2.0)
+    return np.asarray((low + high) / 2.0)
+
+
+def _moved_point(ends: Bounds, step: float) -> Bounds:
+    middle = interior_point(ends.lower, ends.upper)
+    room = np.where(np.isfinite(ends.upper), ends.upper - middle, 1.0)
+    return Bounds.point(middle + step * room)
+
+
+def _some_record(columns: Sequence[InputColumn]) -> dict[Variable, Bounds] | None:
+    """Some record of the domain; None where rows have sums, or ends are infinite."""
+    given = {}
+    for c in columns:
+        if c.bounds.within is not None or not c.bounds.is_finite:
+            return None
+        low, _ = c.ends()
+        given[c.variable] = Bounds.point(
+            np.asarray(c.interval(low[None], low[None]).lower[0], c.variable.type.dtype)
+        )
+    return given
+
+
+def _are_disjoint_intervals(first: Bounds, second: Bounds) -> bool:
+    return bool(np.any((first.upper < second.lower) | (second.upper < first.lower)))

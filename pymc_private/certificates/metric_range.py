@@ -1,45 +1,52 @@
-"""The range per unit of distance: how steep the log-likelihood is in a record (Assumption 1).
+"""The range per unit of distance: the Lipschitz constant of the log-likelihood in a record.
 
-For two parameter points t, t' the function h(x) = log p(x | t) - log p(x | t') of the record
-decides R (T1). Over a convex domain |h(x) - h(y)| is at most the largest dual norm of its gradient
-times the norm of x - y (Clarke 1983, Theorem 2.3.7 at kinks). One variable is changed after the
-other, so the distances of several variables add.
+This is Assumption 1 of Dimitrakakis et al. (2017). For two parameter points t, t' the function
+h(x) = log p(x | t) - log p(x | t') of the record decides R (T1). Over a convex domain |h(x) -
+h(y)| is at most the largest dual norm of its gradient times the norm of x - y (Clarke 1983,
+Theorem 2.3.7 at kinks). One variable is changed after the other, so the distances of several
+variables add.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
-from pymc_private.analysis import Interval as Bounds, bounds, simplify
-from pymc_private.analysis.branch_and_bound import Bracket, maximize
-from pymc_private.analysis.continuity import is_continuous, moving_variables
-from pymc_private.analysis.branch_and_bound__effort import Effort
-from pymc_private.analysis.traversal__rebuild import rebuild
-from pymc_private.analysis.intervals.functions import up
-from pymc_private.analysis.rewrites.specialize import joint_terms, specialize
-from pymc_private.errors import NotCertified, Unsupported
-from pymc_private.models.record_likelihood import ADDITION, Contrast, SUBSTITUTION
-from pymc_private.models.metric__levels import distances, is_discrete, levels
-from pymc_private.models.metric import HAMMING, Metric, statistic_of
-from pymc_private.models.private_model import PrivateModel
-from pymc_private.certificates.range_objective import Quadruples
-from pymc_private.models.record_likelihood__single_record import single_record
-from pymc_private.models.data_variables import Source
 
-EFFORT, FINE = 3000.0, 0.01
+from pymc_private.analysis import Bounds, propagate_bounds, simplify
+from pymc_private.analysis.branch_and_bound import Bracket, Effort, maximize
+from pymc_private.analysis.continuity import dependent_variables, is_continuous
+from pymc_private.analysis.intervals.functions import round_up
+from pymc_private.analysis.rewrites.specialize import interaction_terms, specialize
+from pymc_private.analysis.traversal import rebuild
+from pymc_private.certificates.range_objective import RangeObjective
+from pymc_private.errors import NotCertified, Unsupported
+from pymc_private.models.data_variables import Source
+from pymc_private.models.metric import (
+    HAMMING,
+    Metric,
+    discrete_levels,
+    is_discrete,
+    level_distances,
+    statistic_graph,
+)
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.record_likelihood import ADDITION, SUBSTITUTION, Contrast, single_record
+
+EFFORT_PER_VALUE, FINE_GAP = 3000.0, 0.01
 """Walks for one number, and the gap to the truth at which it is near enough."""
 
 Progress = Callable[[float, float], None]
 
 
 @dataclass(frozen=True)
-class Steepness:
+class RangePerDistance:
     """The range per unit of distance, at power 1.
 
     Parameters
@@ -54,7 +61,7 @@ class Steepness:
     found: float
 
 
-class _Steepest:
+class _RangePerVariable:
     """Bounds of one model, variable by variable."""
 
     def __init__(
@@ -68,7 +75,7 @@ class _Steepest:
                 allowed="rows that differ by data variables only",
                 do="use neighbors='substitute'",
             )
-        self.private, self.goal = private, min(FINE, tolerance)
+        self.private, self.goal = private, min(FINE_GAP, tolerance)
         self.deadline, self.progress = deadline, progress
         whole = {record.data[s.name]: s.domain.bounds(s.row_shape) for s in private.sources}
         whole |= {record.parameters[name]: b for name, b in private.box.items()}
@@ -76,12 +83,12 @@ class _Steepest:
         self.whole = whole
         value = specialize(record.value, whole)
         read = [list(part.values()) for part in (record.data, record.parameters)]
-        self.record = replace(record, value=joint_terms(value, *read))
+        self.record = replace(record, value=interaction_terms(value, *read))
 
-    def of(self, source: Source, kind: object) -> Steepness:
+    def of(self, source: Source, kind: object) -> RangePerDistance:
         """Of one variable, the others held."""
         if self.record.data[source.name] not in set(ancestors([self.record.value])):
-            return Steepness(0.0, 0.0)
+            return RangePerDistance(0.0, 0.0)
         if kind == HAMMING:
             others = [s.name for s in self.private.sources if s.name != source.name]
             return self._largest(self.record.value, SUBSTITUTION, others)
@@ -98,17 +105,17 @@ class _Steepest:
         contrast: Contrast,
         held: Sequence[str] = (),
         known: float = math.inf,
-    ) -> Steepness:
+    ) -> RangePerDistance:
         """The maximum of a contrast, by branch and bound."""
         record = replace(self.record, value=value)
         best, found = known, 0.0
         for together in (False, True):
-            objective = Quadruples(
+            objective = RangeObjective(
                 record, self.private.sources, self.private.box, contrast,
                 together=together, held=held,
             )  # fmt: skip
             if objective.is_constant:
-                return Steepness(0.0, 0.0)
+                return RangePerDistance(0.0, 0.0)
             if not objective.is_feasible:
                 continue
             bracket = self._bracket(objective, best)
@@ -117,20 +124,20 @@ class _Steepest:
             if best <= max(found, bracket.lower) * (1.0 + self.goal):
                 break
         if not math.isfinite(best):  # not cut: the ends over everything
-            best = _width(value, self.whole, 2.0 if contrast is SUBSTITUTION else 1.0)
-        return Steepness(best, found)
+            best = _interval_width(value, self.whole, 2.0 if contrast is SUBSTITUTION else 1.0)
+        return RangePerDistance(best, found)
 
-    def _bracket(self, objective: Quadruples, known: float) -> Bracket:
+    def _bracket(self, objective: RangeObjective, known: float) -> Bracket:
         return maximize(
             objective,
             *objective.roots(),
             goal=lambda _: self.goal,
-            effort=Effort(EFFORT / objective.cost, self.deadline),
+            effort=Effort(EFFORT_PER_VALUE / objective.cost, self.deadline),
             known=known,
             progress=self.progress,
         )
 
-    def _along_norm(self, source: Source, kind: str) -> Steepness:
+    def _along_norm(self, source: Source, kind: str) -> RangePerDistance:
         """The dual norm of how much the gradient varies with the parameters."""
         data = self.record.data[source.name]
         gradient = _gradient(self.record.value, data)
@@ -139,12 +146,12 @@ class _Steepest:
         each = [self._largest(simplify([e])[0], ADDITION, known=known) for e in entries]
         uppers, found = [s.upper for s in each], max(s.found for s in each)
         if kind == "linf":
-            total = float(up(math.fsum(uppers)))
+            total = float(round_up(math.fsum(uppers)))
         elif kind == "l2":
-            total = float(up(math.sqrt(math.fsum(u * u for u in uppers)), 8.0))
+            total = float(round_up(math.sqrt(math.fsum(u * u for u in uppers)), 8.0))
         else:
             total = max(uppers)
-        return Steepness(total, found)
+        return RangePerDistance(total, found)
 
     def _one_factor(self, data: Variable, gradient: Variable) -> float:
         """Where dh / dx is a factor of the parameters times one of the record (a kink, say).
@@ -162,23 +169,25 @@ class _Steepest:
         factor = simplify([gradient / fixed])[0]
         if data in set(ancestors([factor])):
             return math.inf
-        fact = bounds([fixed], self.whole)[fixed]
+        fact = propagate_bounds([fixed], self.whole)[fixed]
         steepest = float(np.max(np.abs([fact.lower, fact.upper])))
-        return float(up(self._largest(factor, ADDITION).upper * steepest, 2.0))
+        return float(round_up(self._largest(factor, ADDITION).upper * steepest, 2.0))
 
-    def _along_statistic(self, source: Source, kind: Callable[[Variable], Variable]) -> Steepness:
+    def _along_statistic(
+        self, source: Source, kind: Callable[[Variable], Variable]
+    ) -> RangePerDistance:
         """How much dh / df varies with the parameters.
 
         If the quotient does not read the variable, h is a multiple of f plus a constant. Otherwise
         f must be strictly monotone: then Cauchy's mean-value theorem gives the bound.
         """
         data = self.record.data[source.name]
-        statistic = statistic_of(kind, data)
+        statistic = statistic_graph(kind, data)
         self._refuse_jumps(source, statistic, "the statistic")  # its slope tells of no jump
         slope = _gradient(statistic, data)
         quotient = simplify([_gradient(self.record.value, data) / slope])[0]
         if data in set(ancestors([quotient])):
-            fact = bounds([slope], self.whole)[slope]
+            fact = propagate_bounds([slope], self.whole)[slope]
             if not (np.all(fact.lower > 0.0) or np.all(fact.upper < 0.0)):
                 raise NotCertified(
                     f"the likelihood is not proved to read '{source.name}' through the statistic",
@@ -188,11 +197,11 @@ class _Steepest:
                 )
         return self._largest(quotient, ADDITION)
 
-    def _step_by_step(self, source: Source, kind: object) -> Steepness:
+    def _step_by_step(self, source: Source, kind: object) -> RangePerDistance:
         """From one level to the next, over their distance."""
-        values = levels(source)
+        values = discrete_levels(source)
         data = self.record.data[source.name]
-        apart = distances(values, kind, data)
+        apart = level_distances(values, kind, data)
         best, found = 0.0, 0.0
         for low, high, distance in zip(values[:-1], values[1:], apart, strict=True):
             ends = [
@@ -201,14 +210,16 @@ class _Steepest:
             ]
             step = self._largest(simplify([ends[0] - ends[1]])[0], ADDITION)
             if step.upper > 0.0:
-                best = max(best, math.inf if distance == 0 else float(up(step.upper / distance)))
+                best = max(
+                    best, math.inf if distance == 0 else float(round_up(step.upper / distance))
+                )
             found = max(found, step.found / distance if distance else 0.0)
-        return Steepness(best, found)
+        return RangePerDistance(best, found)
 
     def _refuse_jumps(self, source: Source, value: Variable, words: str) -> None:
         """The mean-value theorem wants continuous functions of the variable."""
-        moving = moving_variables([value], [self.record.data[source.name]])
-        if not is_continuous(value, moving, bounds([value], self.whole)):
+        moving = dependent_variables([value], [self.record.data[source.name]])
+        if not is_continuous(value, moving, propagate_bounds([value], self.whole)):
             raise NotCertified(
                 f"{words} is not proved continuous in '{source.name}' on its domain",
                 blame=(source.name,),
@@ -218,7 +229,7 @@ class _Steepest:
 
 def metric_range(
     private: PrivateModel, metric: Metric, tolerance: float, deadline: float, progress: Progress
-) -> Steepness:
+) -> RangePerDistance:
     """Bound R(x, y) / distance(x, y) over all pairs of records.
 
     Parameters
@@ -238,15 +249,17 @@ def metric_range(
     Unsupported
         Rows differ by how the model is written.
     """
-    steepest = _Steepest(private, tolerance, deadline, progress)
+    steepest = _RangePerVariable(private, tolerance, deadline, progress)
     found = []
-    for source, name, kind in _measured(private, metric):
+    for source, name, kind in _measured_variables(private, metric):
         step, weight = steepest.of(source, kind), metric.weight(name)
-        found.append(Steepness(float(up(step.upper / weight)), step.found / weight))
-    return Steepness(max(s.upper for s in found), max(s.found for s in found))
+        found.append(RangePerDistance(float(round_up(step.upper / weight)), step.found / weight))
+    return RangePerDistance(max(s.upper for s in found), max(s.found for s in found))
 
 
-def _measured(private: PrivateModel, metric: Metric) -> Iterator[tuple[Source, str, object]]:
+def _measured_variables(
+    private: PrivateModel, metric: Metric
+) -> Iterator[tuple[Source, str, object]]:
     for source in private.sources:
         for name in (source.name, *source.aliases):
             if name in metric.distances:
@@ -266,8 +279,8 @@ def _gradient(value: Variable, data: Variable) -> Variable:
         ) from error
 
 
-def _width(value: Variable, whole: dict[Variable, Bounds], times: float) -> float:
+def _interval_width(value: Variable, whole: dict[Variable, Bounds], times: float) -> float:
     """Twice or once the width of a value's ends; infinite where nothing is known."""
-    fact = bounds([value], whole)[value]
+    fact = propagate_bounds([value], whole)[value]
     width = float(np.max(np.asarray(fact.upper) - np.asarray(fact.lower)))
-    return math.inf if math.isnan(width) else float(up(times * width, 4.0))
+    return math.inf if math.isnan(width) else float(round_up(times * width, 4.0))

@@ -1,41 +1,193 @@
-"""A searched lower bound of R: how tight the certificate is. Never a certificate itself."""
+"""Bounds of the range R, refined from one walk over the whole box until near the truth.
+
+In order: T24's inequalities on cells that both records share, a closed form for quadratic rows
+in a ball, branch and bound on `RangeObjective`, and finer cells of the parameters. A search
+over records and parameters gives a lower bound of R, which says how tight the proof is; it is
+never a certificate itself, and a search that beats a proof stops the certification.
+"""
 
 from __future__ import annotations
 
 import itertools
-import numpy as np
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
-from pymc_private.analysis import Interval as Bounds, SimplexRows, ZeroSumRows
-from pymc_private.errors import DomainError
-from pymc_private.certificates.record_bounds__neighbor_rows import NeighborRows
-from pymc_private.models.domains__simplex import onto_simplex
-from pymc_private.certificates.range_bound__partition import Rows
-from pymc_private.certificates.record_bounds__row_bounds import Record
+
+import numpy as np
+
+from pymc_private.analysis import Bounds, SimplexRows, ZeroSumRows
+from pymc_private.analysis.branch_and_bound import Bracket, Effort, maximize
+from pymc_private.analysis.traversal import without_tracebacks
+from pymc_private.certificates.ball_range import range_in_ball
+from pymc_private.certificates.range_objective import RangeObjective
+from pymc_private.certificates.record_bounds import NeighborhoodBounds, RecordBounds, RecordCell
+from pymc_private.certificates.worst_case import WorstCaseValue
+from pymc_private.errors import DomainError, NotCertified
 from pymc_private.models.data_variables import Source
+from pymc_private.models.domains import even_edges, project_onto_simplex
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.record_likelihood import ADDITION, SUBSTITUTION, SingleRecord
+from pymc_private.privacy.neighbors import ADD_REMOVE
+
+AnyRecordBounds = RecordBounds | NeighborhoodBounds
+
+MOST_PARAMETER_CELLS = 4096
+MOST_ENTRIES = 2**24
+"""Numbers in one table of bounds."""
+
+
+def coarse_range(
+    rows: AnyRecordBounds, box: Mapping[str, Bounds], add_remove: bool = False
+) -> float:
+    """R from one walk over the whole box: 2 (sup - inf) per record cell; once under add/remove."""
+    lower, upper = rows.table(box)
+    if add_remove:
+        with np.errstate(invalid="ignore"):
+            widths = upper - lower
+        scale = np.max(np.abs(np.nan_to_num(np.stack([lower, upper]), posinf=0, neginf=0)))
+        widest = float(np.where(np.isnan(widths), np.inf, widths).max())
+        return widest + (widest + 2.0 * float(scale)) * 2.0**-50
+    return range_of_table(lower[None], upper[None])
+
+
+def range_of_table(lower: np.ndarray, upper: np.ndarray) -> float:
+    """A bound of R from ends on a grid of cells (T24).
+
+    Parameters
+    ----------
+    lower, upper : array, shape (parameter cells K, record cells X, rows)
+        Ends of log p(x | theta) on the cells.
+
+    Returns
+    -------
+    float
+        The least of (a) 2 sup_theta (sup_x - inf_x), (b) 2 sup_x (sup_theta - inf_theta) and
+        (c) max_{X,X'} [max_K (upper(X,K) - lower(X',K)) - min_K (lower(X,K) - upper(X',K))],
+        rounded up; the greatest over rows.
+    """
+    with np.errstate(invalid="ignore"):
+        by_theta = 2.0 * (upper.max(axis=1) - lower.min(axis=1)).max(axis=0)
+        by_record = 2.0 * (upper.max(axis=0) - lower.min(axis=0)).max(axis=0)
+        pairs = _pairwise_bound(lower, upper)
+    candidates = np.stack([by_theta, by_record, pairs])
+    candidates = np.where(np.isnan(candidates), np.inf, candidates)
+    best = float(candidates.min(axis=0).max())
+    # Three subtractions of rounded ends: each errs by half an ulp of its result or of its terms.
+    scale = float(np.max(np.abs(np.nan_to_num(np.stack([lower, upper]), posinf=0, neginf=0))))
+    return best + (best + 2.0 * scale) * 2.0**-50
+
+
+def _pairwise_bound(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Inequality (c), one record cell X at a time to save memory."""
+    worst = np.full(lower.shape[2], 0.0)
+    for x in range(lower.shape[1]):
+        rise = (upper[:, x : x + 1] - lower).max(axis=0)
+        fall = (lower[:, x : x + 1] - upper).min(axis=0)
+        worst = np.maximum(worst, (rise - fall).max(axis=0))
+    return worst
+
+
+def range_on_finer_cells(
+    rows: AnyRecordBounds, box: Mapping[str, Bounds], found: float, tolerance: float
+) -> float:
+    """R from ever finer cells of the parameters, until it is near `found` or the effort is spent.
+
+    Cells double along the axis that has the widest interval effect; every level is a valid bound.
+    """
+    axes = _splittable_axes(box)
+    counts = dict.fromkeys(axes, 1)
+    best = np.inf
+    while axes and not rows.effort.is_exhausted:
+        best_axis, best_value = None, np.inf
+        for axis in axes[:4] if len(axes) > 4 else axes:
+            trial = counts | {axis: counts[axis] * 2}
+            if math.prod(trial.values()) > _most_cells(rows):
+                continue
+            value = range_on_cells(rows, box, trial)
+            if value < best_value or best_axis is None:
+                best_axis, best_value = axis, value
+            if rows.effort.is_exhausted:
+                break
+        if best_axis is None:
+            break
+        counts[best_axis] *= 2
+        stalled = best_value > best * 0.995 and np.prod(list(counts.values())) > 64
+        best = min(best, best_value)
+        if best <= found * (1.0 + tolerance) or stalled:
+            break
+    return float(best)
+
+
+def _most_cells(rows: AnyRecordBounds) -> int:
+    return min(MOST_PARAMETER_CELLS, MOST_ENTRIES // (len(rows.cells) * rows.width))
+
+
+def _splittable_axes(box: Mapping[str, Bounds]) -> list[tuple[str, tuple[int, ...]]]:
+    """Coordinates that may be cut: finite ones, single numbers (scales, intercepts) first."""
+    axes = [
+        (name, index)
+        for name, bounds in sorted(box.items(), key=lambda item: np.size(item[1].lower))
+        if bounds.is_finite and bounds.within is None
+        for index in np.ndindex(np.shape(bounds.lower))
+    ]
+    return axes
+
+
+def range_on_cells(
+    rows: AnyRecordBounds,
+    box: Mapping[str, Bounds],
+    counts: Mapping[tuple[str, tuple], int],
+) -> float:
+    """R with each coordinate cut into so many equal parts; inf if the effort runs out."""
+    cut = [axis for axis, count in counts.items() if count > 1]
+    edges = {
+        (name, i): even_edges(box[name].lower[i], box[name].upper[i], counts[name, i])
+        for name, i in cut
+    }
+    lowers, uppers = [], []
+    for cell in itertools.product(*(range(counts[axis]) for axis in cut)):
+        if rows.effort.is_exhausted:
+            return np.inf
+        piece = dict(box)
+        for (name, i), k in zip(cut, cell, strict=True):
+            piece[name] = _with_interval(piece[name], i, edges[name, i][k], edges[name, i][k + 1])
+        lower, upper = rows.table(piece)
+        lowers.append(lower)
+        uppers.append(upper)
+    return range_of_table(np.stack(lowers), np.stack(uppers))
+
+
+def _with_interval(bounds: Bounds, index: tuple[int, ...], low: float, high: float) -> Bounds:
+    lower, upper = np.array(bounds.lower, dtype=float), np.array(bounds.upper, dtype=float)
+    lower[index], upper[index] = low, high
+    return Bounds(lower, upper)
+
 
 MOST_POINTS = 96
-FEW = 16
+FEW_RECORDS = 16
 """Records tried where each costs a walk over all rows."""
 MOST_NEIGHBORS = 24
 """Records tried with each of so many neighborhoods."""
-MANY = 64
+MANY_COORDINATES = 64
 """Coordinates of one parameter that are moved one by one."""
-ROUNDS = 3
+ASCENT_ROUNDS = 3
 """Times that records and parameters are moved in turn."""
-FAR = 1e3
+INFINITE_STAND_IN = 1e3
 """Stand-in for an infinite end while searching."""
 
 
-def searched_range(rows: Rows, box: Mapping[str, Bounds], add_remove: bool = False) -> float:
+def searched_range(
+    rows: AnyRecordBounds, box: Mapping[str, Bounds], add_remove: bool = False
+) -> float:
     """The greatest variation of log p(x) - log p(y) over points tried, in nats.
 
     Corners, centers and fixed pseudo-random points of the box and of the domain, then an ascent
     that moves one coordinate of a parameter, or one record, at a time. The search reads no data. It
     stops when `rows.effort` is exhausted: any part of it gives a bound.
     """
-    records = _record_points(rows.sources)[: FEW if rows.is_slow else MOST_POINTS]
-    if isinstance(rows, NeighborRows):
+    records = _record_points(rows.sources)[: FEW_RECORDS if rows.is_slow else MOST_POINTS]
+    if isinstance(rows, NeighborhoodBounds):
         records = records[:MOST_NEIGHBORS]
         neighbors = _record_points(tuple(rows.record.neighbors.values()))
         rows = rows.at_points(neighbors[:MOST_NEIGHBORS])
@@ -47,40 +199,46 @@ def searched_range(rows: Rows, box: Mapping[str, Bounds], add_remove: bool = Fal
             break
     lower, upper = (np.stack(ends) for ends in zip(*tables, strict=True))
     if add_remove:
-        return _widest(lower, upper)
-    best, (x, y, row), (high, low) = _variation(lower, upper)
+        return _add_remove_variation(lower, upper)
+    best, (x, y, row), (high, low) = _substitution_variation(lower, upper)
     if rows.is_slow or not best:
         return best
     rows = rows.only(row)
     ends = [points[high], points[low]]
-    for _ in range(ROUNDS):
+    for _ in range(ASCENT_ROUNDS):
         before = best
         for k, sign in ((0, 1.0), (1, -1.0)):
             ends[k] = _ascend(rows, box, ends[k], [records[x], records[y]], sign)
         pair = [rows.table(end, records) for end in ends]
         lower, upper = (np.stack(each) for each in zip(*pair, strict=True))
-        found, (x, y, _), _ = _variation(lower, upper)
+        found, (x, y, _), _ = _substitution_variation(lower, upper)
         best = max(best, found)
         if best <= before * (1.0 + 1e-6) or rows.effort.is_exhausted:
             break
     return best
 
 
-def range_at(rows: Rows, points: list[dict[str, Bounds]], add_remove: bool = False) -> float:
+def range_at_points(
+    rows: AnyRecordBounds, points: list[dict[str, Bounds]], add_remove: bool = False
+) -> float:
     """The greatest variation over pairs of given parameter points, in nats."""
-    records = _record_points(rows.sources)[: FEW if rows.is_slow else MOST_POINTS]
+    records = _record_points(rows.sources)[: FEW_RECORDS if rows.is_slow else MOST_POINTS]
     tables = [rows.table(point, records) for point in points]
     lower, upper = (np.stack(ends) for ends in zip(*tables, strict=True))
-    return _widest(lower, upper) if add_remove else _variation(lower, upper)[0]
+    return (
+        _add_remove_variation(lower, upper)
+        if add_remove
+        else _substitution_variation(lower, upper)[0]
+    )
 
 
-def searched_steepness(
-    rows: Rows,
+def searched_range_per_distance(
+    rows: AnyRecordBounds,
     box: Mapping[str, Bounds],
     between: Callable[[Mapping[str, Any], Mapping[str, Any]], float],
 ) -> float:
     """The greatest variation per unit of distance over records and parameter points tried."""
-    records = _record_points(rows.sources)[: FEW if rows.is_slow else MOST_POINTS]
+    records = _record_points(rows.sources)[: FEW_RECORDS if rows.is_slow else MOST_POINTS]
     tables = []
     for point in _parameter_points(box):
         tables.append(rows.table(point, records))
@@ -105,10 +263,10 @@ def searched_steepness(
 
 
 def _ascend(
-    rows: Rows,
+    rows: AnyRecordBounds,
     box: Mapping[str, Bounds],
     point: dict[str, Bounds],
-    records: list[Record],
+    records: list[RecordCell],
     sign: float,
 ) -> dict[str, Bounds]:
     """Move one coordinate after the other to the end that separates two records more."""
@@ -120,9 +278,16 @@ def _ascend(
         return value if np.isfinite(value) else -np.inf
 
     best = gap(point)
-    free = [name for name, b in box.items() if b.within is None and point[name].lower.size <= MANY]
+    free = [
+        name
+        for name, b in box.items()
+        if b.within is None and point[name].lower.size <= MANY_COORDINATES
+    ]
     for name in free:
-        ends = [np.clip(end, -FAR, FAR) for end in (box[name].lower, box[name].upper)]
+        ends = [
+            np.clip(end, -INFINITE_STAND_IN, INFINITE_STAND_IN)
+            for end in (box[name].lower, box[name].upper)
+        ]
         for index in np.ndindex(np.shape(point[name].lower)):
             for end in ends:
                 value = np.array(point[name].lower)
@@ -136,7 +301,7 @@ def _ascend(
     return point
 
 
-def _widest(lower: np.ndarray, upper: np.ndarray) -> float:
+def _add_remove_variation(lower: np.ndarray, upper: np.ndarray) -> float:
     """max_x [max_theta lo(x) - min_theta hi(x)]."""
     with np.errstate(invalid="ignore"):
         high = np.where(np.isfinite(lower), lower, -np.inf).max(axis=0)
@@ -144,7 +309,7 @@ def _widest(lower: np.ndarray, upper: np.ndarray) -> float:
         return max(0.0, float(np.nan_to_num(high - low, nan=0.0, neginf=0.0).max()))
 
 
-def _variation(
+def _substitution_variation(
     lower: np.ndarray, upper: np.ndarray
 ) -> tuple[float, tuple[int, int, int], tuple[int, int]]:
     """max_{x,y} [max_theta (lo(x) - hi(y)) - min_theta (hi(x) - lo(y))]: proved at these points.
@@ -166,14 +331,16 @@ def _variation(
     return best, pair, at
 
 
-def _record_points(sources: Sequence[Source]) -> list[Record]:
+def _record_points(sources: Sequence[Source]) -> list[RecordCell]:
     """Corners of each variable's domain, combined; a fixed sample of the combinations."""
     choices = []
     for source in sources:
         corners = source.domain.corners(source.row_shape)
         if source.is_whole:
             corners = [f(c) for c in corners for f in (np.ceil, np.floor)]
-            corners = [c for c in {c.tobytes(): c for c in corners}.values() if _holds(source, c)]
+            corners = [
+                c for c in {c.tobytes(): c for c in corners}.values() if _domain_holds(source, c)
+            ]
         choices.append([Bounds.point(np.asarray(c, dtype=source.dtype)) for c in corners])
     total = int(np.prod([len(c) for c in choices]))
     if total <= MOST_POINTS:
@@ -185,7 +352,7 @@ def _record_points(sources: Sequence[Source]) -> list[Record]:
     return [tuple(c[i] for c, i in zip(choices, index, strict=True)) for index in indexes]
 
 
-def _holds(source: Source, entry: np.ndarray) -> bool:
+def _domain_holds(source: Source, entry: np.ndarray) -> bool:
     """Whether a rounded corner is still in the domain."""
     try:
         return np.array_equal(source.domain.clip(entry[None].astype(source.dtype), 0)[0], entry)
@@ -197,7 +364,10 @@ def _parameter_points(box: Mapping[str, Bounds]) -> list[dict[str, Bounds]]:
     """All-low, all-high, sign patterns, center, and fixed pseudo-random points."""
     rng = np.random.default_rng(20260102)  # as above
     ends = {
-        name: (np.clip(b.lower, -FAR, FAR).astype(float), np.clip(b.upper, -FAR, FAR).astype(float))
+        name: (
+            np.clip(b.lower, -INFINITE_STAND_IN, INFINITE_STAND_IN).astype(float),
+            np.clip(b.upper, -INFINITE_STAND_IN, INFINITE_STAND_IN).astype(float),
+        )
         for name, b in box.items()
     }
     size = sum(low.size for low, _ in ends.values())
@@ -206,10 +376,10 @@ def _parameter_points(box: Mapping[str, Bounds]) -> list[dict[str, Bounds]]:
         patterns += [np.array(bits, float) for bits in itertools.product((0.0, 1.0), repeat=size)]
     patterns += [rng.integers(0, 2, size).astype(float) for _ in range(MOST_POINTS // 4)]
     patterns += [rng.random(size) for _ in range(MOST_POINTS // 4)]
-    return [_point(box, ends, pattern) for pattern in patterns]
+    return [_point_from_shares(box, ends, pattern) for pattern in patterns]
 
 
-def inside(box: Mapping[str, Bounds], share: float) -> dict[str, Bounds]:
+def point_at_share(box: Mapping[str, Bounds], share: float) -> dict[str, Bounds]:
     """The point that lies this share of the way from the lower to the upper ends, all alike.
 
     Of a range without end the nearest ten are taken.
@@ -220,10 +390,10 @@ def inside(box: Mapping[str, Bounds], share: float) -> dict[str, Bounds]:
         low = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 10.0, -5.0))
         ends[name] = low, np.minimum(high, low + 10.0)
     size = sum(low.size for low, _ in ends.values())
-    return _point(box, ends, np.full(size, share))
+    return _point_from_shares(box, ends, np.full(size, share))
 
 
-def _point(
+def _point_from_shares(
     box: Mapping[str, Bounds], ends: Mapping[str, tuple[np.ndarray, np.ndarray]], t: np.ndarray
 ) -> dict[str, Bounds]:
     point, start = {}, 0
@@ -233,6 +403,193 @@ def _point(
         value = low + part * (high - low)
         within = box[name].within
         if isinstance(within, SimplexRows | ZeroSumRows):
-            value = onto_simplex(value, low, high, within.total)
+            value = project_onto_simplex(value, low, high, within.total)
         point[name] = Bounds(value, value, within)
     return point
+
+
+SEARCH_EFFORT, ROW_EFFORT, EASY_EFFORT, BOX_EFFORT = 1000.0, 2000.0, 500.0, 6000.0
+"""Effort, in walks: on points, on cells of all rows, on boxes to `FINE_GAP`, and on boxes at all."""
+FINE_GAP = 0.01
+"""Gap between bound and truth that is aimed at while it costs little."""
+
+Progress = Callable[[float, float], None]
+
+
+@dataclass(frozen=True)
+class RangeBound:
+    """What is known of R at power 1, for one record.
+
+    Parameters
+    ----------
+    upper : float
+        Proved.
+    found : float
+        The greatest variation that a search found.
+    where : tuple of Place
+        The records and parameters at which branch and bound found it, or found the bound.
+    is_relaxed : bool
+        Whether `where` is of the bound alone.
+    """
+
+    upper: float
+    found: float
+    where: tuple[WorstCaseValue, ...] = ()
+    is_relaxed: bool = False
+
+    def greater(self, other: RangeBound) -> RangeBound:
+        """What is known of the greater of two ranges."""
+        found = max(self.found, other.found)
+        return replace(self if self.upper >= other.upper else other, found=found)
+
+
+def bound_range(
+    private: PrivateModel,
+    rows: AnyRecordBounds,
+    record: SingleRecord | None,
+    tolerance: float,
+    deadline: float,
+    progress: Progress,
+    floor: float = 0.0,
+) -> RangeBound:
+    """Bound R as tightly as the effort allows.
+
+    Parameters
+    ----------
+    private : PrivateModel
+    rows : RowBounds or NeighborRows
+        Of the same model.
+    record : SingleRecord or None
+        The same as a function of one record, where all records are alike.
+    tolerance : float
+        Relative gap between bound and truth that is small enough.
+    deadline : float
+        Time by `time.perf_counter` after which the bound so far is the answer.
+    progress : callable
+        Called with the bound and what is found.
+    floor : float
+        What R is known to be at most elsewhere: to show that it is no more here is enough.
+
+    Raises
+    ------
+    NotCertified
+        What is found contradicts what is proved.
+    """
+    with without_tracebacks():
+        return _bound_range(private, rows, record, tolerance, deadline, progress, floor)
+
+
+def _bound_range(
+    private: PrivateModel,
+    rows: AnyRecordBounds,
+    record: SingleRecord | None,
+    tolerance: float,
+    deadline: float,
+    progress: Progress,
+    floor: float,
+) -> RangeBound:
+    add_remove = private.neighbors == ADD_REMOVE
+    best, found = _first_bounds(private, rows, record, deadline)
+    if found > 0.0 and best <= max(floor, found * (1.0 + tolerance)):
+        return RangeBound(best, found)
+    tried, is_relaxed = False, False
+    where: tuple[WorstCaseValue, ...] = ()
+    for objective in _objectives(private, record):
+        tried = True
+        if objective.is_constant:  # all that reads a record cancels
+            return RangeBound(0.0, 0.0)
+        bracket = _branch_and_bound(objective, best, tolerance, deadline, progress, floor)
+        best = bracket.upper
+        if not objective.is_relaxed:
+            found = max(found, bracket.lower)
+        if not where or not objective.is_relaxed:
+            where, is_relaxed = objective.places(bracket.point), objective.is_relaxed
+        if best <= max(floor, found * (1.0 + tolerance), bracket.lower * (1.0 + tolerance)):
+            break
+    _check_against_search(found, best)
+    if best <= floor:
+        return RangeBound(best, found, where, is_relaxed)
+    if best > found * (1.0 + tolerance):
+        found = max(found, _search(rows, private, deadline))
+        _check_against_search(found, best)
+    loose = best > found * (1.0 + tolerance) and not add_remove
+    if loose and (not tried or not math.isfinite(best)):
+        rows.effort = Effort(ROW_EFFORT, deadline)
+        best = min(best, range_on_finer_cells(rows, private.box, found, tolerance))
+        _check_against_search(found, best)
+    return RangeBound(best, found, where, is_relaxed)
+
+
+def _first_bounds(
+    private: PrivateModel, rows: AnyRecordBounds, record: SingleRecord | None, deadline: float
+) -> tuple[float, float]:
+    """One walk over the whole box; for rows in a ball by their length, and what a search finds."""
+    add_remove = private.neighbors == ADD_REMOVE
+    best = coarse_range(rows, private.box, add_remove)
+    if record is None or add_remove:
+        return best, 0.0
+    in_ball = range_in_ball(record, private.sources, private.box)
+    if not in_ball < best:
+        return best, 0.0
+    found = _search(rows, private, deadline)
+    _check_against_search(found, in_ball)
+    return in_ball, found
+
+
+def _search(rows: AnyRecordBounds, private: PrivateModel, deadline: float) -> float:
+    """The greatest variation that a search finds."""
+    rows.effort = Effort(SEARCH_EFFORT, deadline)
+    return searched_range(rows, private.box, private.neighbors == ADD_REMOVE)
+
+
+def _branch_and_bound(
+    objective: RangeObjective,
+    best: float,
+    tolerance: float,
+    deadline: float,
+    progress: Progress,
+    floor: float,
+) -> Bracket:
+    """Branch and bound, finely while it is cheap."""
+    return maximize(
+        objective,
+        *objective.roots(),
+        goal=lambda effort: min(FINE_GAP, tolerance) if effort.spent < EASY_EFFORT else tolerance,
+        effort=Effort(BOX_EFFORT / objective.cost, deadline),
+        known=best,
+        floor=floor,
+        progress=progress,
+    )
+
+
+def _objectives(private: PrivateModel, record: SingleRecord | None) -> Iterator[RangeObjective]:
+    """The range as a maximum over boxes, where rows are alike and coordinates few.
+
+    First as it is, then with all that reads records alone, or parameters alone, taken together.
+    Products are written out first where a record has neighbors.
+    """
+    if record is None:
+        return
+    contrast = ADDITION if private.neighbors == ADD_REMOVE else SUBSTITUTION
+    fewest = math.inf
+    forms: list[dict[str, Any]] = [{}, {"together": True}]
+    if record.neighbors:
+        forms = [{"expanded": True}, *forms]
+    for form in forms:
+        try:
+            made = RangeObjective(record, private.sources, private.box, contrast, **form)
+        except NotImplementedError:  # an Op that PyTensor cannot batch
+            return
+        if made.is_constant or (made.is_feasible and made.coordinates.count < fewest):
+            fewest = made.coordinates.count
+            yield made
+
+
+def _check_against_search(found: float, best: float) -> None:
+    """Stop where a search beats the proof by more than rounding: then a rule is wrong."""
+    if math.isfinite(best) and found > best * (1.0 + 1e-9) + 1e-9:
+        raise NotCertified(
+            "the bound contradicts a search, so one of its rules is wrong",
+            blame=(f"proved {best:.9g} nats, found {found:.9g}",),
+            cure="do not use this model; please report it with the model's code",
+        )

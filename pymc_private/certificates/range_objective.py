@@ -1,45 +1,314 @@
-"""The range of one record's log-likelihood as a maximum over two records and two parameters.
+"""The objective of the range: a maximum over two records and two parameter points.
 
-R = max over records x, y and parameters t, t' of l(x, t) - l(y, t) - l(x, t') + l(y, t') (T1). Each
-box of the four is bounded twice, by the ends of l and by the mean-value form
+R = max over records x, y and parameters t, t' of l(x, t) - l(y, t) - l(x, t') + l(y, t') (T1).
+Each box of the four is bounded twice, by the interval bounds of l and by the mean-value form
 
     f(c + h) <= f(c) + sum_j sup |df/dx_j| |h_j|
 
 in which what a parameter does to every record alike cancels from the slopes.
+
+Point masses: a censored outcome equals an endpoint with a probability, and has a density
+elsewhere. Every box that holds the endpoint and more would hold both forms, so a whole number
+says which.
+
+Dimension reduction: what many inputs amount to, or what reads records alone or parameters
+alone, may be replaced by few numbers with a range (`analysis.batched_bounds`). The bound stays
+valid, but a value that is found is then no lower bound of R.
 """
 
 from __future__ import annotations
 
-import numpy as np
 from collections.abc import Collection, Mapping, Sequence
-from pytensor.graph.basic import Variable
+
+import numpy as np
+import pytensor
+import pytensor.scalar.basic as ps
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors
-from pymc_private.analysis import Interval as Bounds, SimplexRows, simplify
-from pymc_private.analysis.batched_bounds import Batch
-from pymc_private.analysis.branch_and_bound import Enclosure
-from pymc_private.analysis.rewrites.algebra__expand import expand
-from pymc_private.analysis.rewrites.normal_cdf import name_normal_lcdf
-from pymc_private.analysis.rewrites.specialize import joint_terms, specialize
-from pymc_private.certificates.range_objective__allowed import allowed, has_sums
-from pymc_private.certificates.range_objective__atoms import Atoms, split_at_atoms
-from pymc_private.certificates.ball_range__lengths import by_norms
-from pymc_private.models.record_likelihood__columns import columns_of
-from pymc_private.models.record_likelihood import Column, Contrast, Coordinates, Role, SUBSTITUTION, SlopeTerms
-from pymc_private.certificates.range_objective__cuts import cut_where_many, cut_where_one_sided
-from pymc_private.certificates.worst_case import Place
-from pymc_private.certificates.record_bounds__public_rows import MOST_ROWS, boxes_around, distinct_rows
-from pymc_private.models.record_likelihood__single_record import SingleRecord
+
+from pymc_private.analysis import Bounds, Ellipsoid, SimplexRows, propagate_bounds, simplify
+from pymc_private.analysis.batched_bounds import (
+    MOST_ENTRIES,
+    BatchedFunction,
+    indexed_inputs,
+    is_low_dimensional,
+    low_dimensional_cut,
+    one_sided_nodes,
+)
+from pymc_private.analysis.branch_and_bound import BoxEnclosure
+from pymc_private.analysis.intervals import has_rule
+from pymc_private.analysis.rewrites.algebra import expand_products
+from pymc_private.analysis.rewrites.normal_cdf import recognize_normal_lcdf
+from pymc_private.analysis.rewrites.specialize import interaction_terms, specialize
+from pymc_private.analysis.traversal import rebuild, scalar_op, without_leading_axes
+from pymc_private.certificates.ball_range import replace_rows_by_norms
+from pymc_private.certificates.record_bounds import MOST_PUBLIC_ROWS, boxes_around, distinct_rows
+from pymc_private.certificates.worst_case import WorstCaseValue
 from pymc_private.models.data_variables import Source
+from pymc_private.models.domains import project_onto_simplex
+from pymc_private.models.record_likelihood import (
+    SUBSTITUTION,
+    Contrast,
+    Coordinates,
+    InputColumn,
+    Role,
+    SingleRecord,
+    SlopeTerms,
+    input_columns,
+)
+
+MOST_POINT_MASSES = 4
+
+PointMasses = dict[Variable, tuple[Variable, np.ndarray]]
+"""Entries of a record with the variable that says which atom it is (0: none), and the atoms."""
+
+
+def split_at_point_masses(
+    value: Variable, columns: list[InputColumn]
+) -> tuple[Variable, list[InputColumn], PointMasses]:
+    """The same function of an entry x and a number k: of atom k, or of x if k is zero.
+
+    Parameters
+    ----------
+    value : Variable, scalar
+    columns : list of Column
+        Its inputs.
+
+    Returns
+    -------
+    tuple
+        Every x that is no atom is found at k = 0, every atom at its own k: no record is lost. At
+        k = 0 an x that is an atom is no record; `move_off_point_masses` moves it.
+    """
+    entries = {c.variable: c for c in columns if _may_have_point_masses(c)}
+    met: dict[Variable, list[float]] = {}
+    for variable in ancestors([value]):
+        x, number = _equality_with_constant(variable)
+        if x in entries and _is_within_column(number, entries[x]):
+            met.setdefault(x, []).append(number)
+    atoms: PointMasses = {}
+    for x, numbers in met.items():
+        levels = np.unique(numbers)
+        if len(levels) <= MOST_POINT_MASSES:
+            atoms[x] = pt.TensorType("int8", shape=())(name=f"which {x.name}"), levels
+    if not atoms or not _has_gradient_rules(value, columns):
+        return value, columns, {}
+    added = [
+        InputColumn(which, Role.RECORD, Bounds(np.array(0.0), np.array(float(len(levels)))))
+        for which, levels in atoms.values()
+    ]
+    return _switch_on_mass(value, atoms), columns + added, atoms
+
+
+def move_off_point_masses(
+    atoms: np.ndarray, which: np.ndarray, x: np.ndarray, middle: float
+) -> np.ndarray:
+    """x, moved by the least amount toward the middle where it is an atom but said to be none."""
+    hit = (which == 0) & np.isin(x, atoms)
+    return np.where(hit, np.nextafter(x, np.where(x < middle, np.inf, -np.inf)), x)
+
+
+def _may_have_point_masses(column: InputColumn) -> bool:
+    """Whether this is one number of a record, in an interval."""
+    return (
+        column.role is Role.RECORD
+        and not column.is_whole
+        and np.shape(column.bounds.lower) == ()
+        and float(column.bounds.lower) < float(column.bounds.upper)
+    )
+
+
+def _has_gradient_rules(value: Variable, columns: list[InputColumn]) -> bool:
+    """Whether every gradient is made of Ops with a rule: else one box does as well as two."""
+    smooth = [c.variable for c in columns if not c.is_whole]
+    try:
+        slopes = pytensor.grad(value, smooth, disconnected_inputs="ignore")
+    except Exception:  # of an Op that is not ours
+        return False
+    return all(has_rule(v.owner) for v in ancestors(slopes) if v.owner is not None)
+
+
+def _equality_with_constant(variable: Variable) -> tuple[Variable | None, float]:
+    """x and c, if this is x == c."""
+    if isinstance(scalar_op(variable), ps.EQ):
+        first, second = map(without_leading_axes, variable.owner.inputs)
+        for x, number in ((first, second), (second, first)):
+            if isinstance(number, Constant) and number.data.size == 1:
+                return x, float(number.data.item())
+    return None, np.nan
+
+
+def _is_within_column(number: float, column: InputColumn) -> bool:
+    return bool(column.bounds.lower <= number <= column.bounds.upper)
+
+
+def _switch_on_mass(value: Variable, atoms: PointMasses) -> Variable:
+    """The graph with atoms in place of entries where the whole number says so."""
+    swaps: dict[Variable, Variable] = {}
+    for x, (which, levels) in atoms.items():
+        swaps[x] = x
+        for k, level in enumerate(levels):
+            swaps[x] = pt.switch(pt.eq(which, k + 1), np.float64(level), swaps[x])
+
+    def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
+        x, number = _equality_with_constant(node.outputs[0])
+        if x not in atoms:
+            return None
+        which, levels = atoms[x]
+        if number not in levels:
+            return None
+        found = pt.eq(which, int(np.flatnonzero(levels == number)[0]) + 1)
+        return pt.shape_padleft(found, node.outputs[0].type.ndim)
+
+    return simplify(rebuild([value], swaps, rule))[0]
+
+
+def project_onto_domain(
+    points: np.ndarray, coordinates: Coordinates, atoms: PointMasses
+) -> np.ndarray:
+    """Points whose rows have their sums, and whose entries are of the kind they are said to be.
+
+    Parameters
+    ----------
+    points : array, shape (N, D)
+    coordinates : Coordinates
+    atoms : Atoms
+        See `certificates.range_objective`.
+
+    Returns
+    -------
+    array, shape (N, D)
+    """
+    points = points.copy()
+    columns = {column.variable: column for column in coordinates.columns}
+    for (variable, copy), place in coordinates.places.items():
+        column = columns[variable]
+        ends = coordinates.lower[place], coordinates.upper[place]
+        if has_fixed_sums(column):
+            points[:, place] = _project_onto_sums(column, points[:, place], *ends)
+        if variable in atoms and (atoms[variable][0], copy) in coordinates.places:
+            which, levels = atoms[variable]
+            kind = points[:, coordinates.places[which, copy]]
+            middle = float(ends[0][0] / 2 + ends[1][0] / 2)
+            points[:, place] = move_off_point_masses(levels, kind, points[:, place], middle)
+    return points
+
+
+def has_fixed_sums(column: InputColumn) -> bool:
+    """Whether rows are counts of a known sum, probabilities, or effects that sum to zero."""
+    if column.total is not None:
+        return True
+    rows = column.bounds.within
+    if not isinstance(rows, SimplexRows) or column.levels is not None:
+        return False
+    return column.is_whole or rows.total == 1.0
+
+
+def _project_onto_sums(
+    column: InputColumn, points: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> np.ndarray:
+    """The nearest probabilities; or counts, one entry after the other moved as far as it takes."""
+    width = np.shape(column.bounds.lower)[-1]
+    rows = points.reshape(len(points), -1, width).copy()
+    low, high = (np.broadcast_to(end.reshape(-1, width), rows.shape) for end in (lower, upper))
+    if not column.is_whole:
+        total = 1.0 if column.total is None else column.total
+        return project_onto_simplex(rows, low, high, total).reshape(points.shape)
+    total = float(column.bounds.within.total)  # type: ignore[union-attr]
+    for k in range(width):
+        missing = total - rows.sum(axis=-1)
+        rows[..., k] += np.clip(missing, low[..., k] - rows[..., k], high[..., k] - rows[..., k])
+    return rows.reshape(points.shape)
+
+
+Reduction = tuple[Variable, list[InputColumn], bool]
+"""The rest of a graph, its columns, and whether anything was cut."""
+
+
+def reduce_many_inputs(value: Variable, columns: list[InputColumn]) -> Reduction:
+    """Replace what many numbers amount to by few.
+
+    Parameters
+    ----------
+    value : Variable, scalar
+    columns : list of Column
+        Its inputs.
+
+    Returns
+    -------
+    Cut
+        Unchanged where inputs are few, or nothing can be cut.
+    """
+    many = {
+        c.variable
+        for c in columns
+        if c.size > MOST_ENTRIES or isinstance(c.bounds.within, Ellipsoid)
+    }
+    many |= {c.variable for c in columns if c.role is Role.POINT} & indexed_inputs(value)
+    if many.isdisjoint(ancestors([value])):
+        return value, columns, False
+    return _replace_by_ranges(value, columns, low_dimensional_cut(value, many))
+
+
+def reduce_one_sided(value: Variable, columns: list[InputColumn]) -> Reduction:
+    """Replace what reads records alone, or parameters alone, by its range.
+
+    Parameters
+    ----------
+    value : Variable, scalar
+    columns : list of Column
+        Its inputs.
+
+    Returns
+    -------
+    Cut
+        Unchanged where this would save no coordinate.
+    """
+    sides = [{c.variable for c in columns if c.role is role} for role in (Role.RECORD, Role.POINT)]
+    cuts = [cut for cut in one_sided_nodes(value, *sides) if is_low_dimensional(cut)]
+    return _replace_by_ranges(value, columns, cuts)
+
+
+def _replace_by_ranges(
+    value: Variable, columns: list[InputColumn], cuts: Sequence[Variable]
+) -> Reduction:
+    """Fresh columns in place of the cut variables."""
+    if not cuts or value in cuts:
+        return value, columns, False
+    trail = propagate_bounds(cuts, {c.variable: c.bounds for c in columns})
+    named = {c.variable for c in columns}
+    fresh = {v: v.type(name=_reduced_name(v, named)) for v in cuts}
+    roles = {c.variable: c.role for c in columns}
+    added = [
+        InputColumn(new, _reduced_role(v, roles), trail[v].forget()) for v, new in fresh.items()
+    ]
+    return rebuild([value], fresh)[0], columns + added, True
+
+
+def _reduced_name(variable: Variable, inputs: Collection[Variable]) -> str:
+    """What a cut variable is computed from."""
+    read = sorted(str(v.name) for v in ancestors([variable]) if v in inputs)
+    return f"from {', '.join(read)}"
+
+
+def _reduced_role(variable: Variable, roles: Mapping[Variable, Role]) -> Role:
+    """The role of what is computed from several variables."""
+    read = {roles[v] for v in ancestors([variable]) if v in roles} - {Role.SHARED}
+    if {Role.RECORD, Role.POINT} <= read or Role.PAIR in read:
+        return Role.PAIR
+    return read.pop() if read else Role.SHARED
+
 
 MOST_COORDINATES = 160
 """Beyond this many coordinates halving them does not help."""
-SMALL = 64.0
+SMALL_GRAPH = 64.0
 """Numbers in a small graph, in one walk over one box."""
-PAD = 2.0**-44
+ROUNDING_SLACK = 2.0**-44
 """Relative slack that covers the rounding of a few dozen sums and products."""
 
 
-class Quadruples:
+class RangeObjective:
     """The objective whose maximum is R; see `analysis.branch_and_bound.Objective`.
 
     Parameters
@@ -79,41 +348,41 @@ class Quadruples:
         held: Collection[str] = (),
     ) -> None:
         self._public = record.public
-        columns = columns_of(record, sources, box, held)
-        value, columns, self._atoms, by_length = _split(
+        columns = input_columns(record, sources, box, held)
+        value, columns, self._atoms, by_length = _prepare_form(
             record.value, columns, expanded, contrast.compares_points
         )
         points = [c.variable for c in columns if c.role is Role.POINT]
         # Under add/remove a term of the parameters alone does not cancel.
         every = contrast.keeps_parameters
         varying = [c.variable for c in columns if every or c.role is Role.RECORD]
-        value = joint_terms(value, varying, points)
-        self.value, columns, cut = _cut(value, columns, together)
+        value = interaction_terms(value, varying, points)
+        self.value, columns, cut = _reduce_dimension(value, columns, together)
         self.coordinates = Coordinates(columns, contrast)
         self.whole = self.coordinates.whole
         smooth = {c.variable for c in columns if not c.is_whole and c.bounds.within is None}
-        named, unknown = name_normal_lcdf(self.value, {c.variable: c.bounds for c in columns})
-        self._batch = Batch(named, [c.variable for c in columns], smooth, unknown)
+        named, unknown = recognize_normal_lcdf(self.value, {c.variable: c.bounds for c in columns})
+        self._batch = BatchedFunction(named, [c.variable for c in columns], smooth, unknown)
         self.smooth = np.zeros(self.coordinates.count, dtype=bool)
         for (variable, _), place in self.coordinates.places.items():
             self.smooth[place] = variable in self._batch.gradient
         self._slope_terms = SlopeTerms(self.coordinates, self._batch.gradient)
         self._rows = distinct_rows([record.public[c.variable] for c in self._shared()])
-        odd = any(c.bounds.within is not None and not has_sums(c) for c in columns)
+        odd = any(c.bounds.within is not None and not has_fixed_sums(c) for c in columns)
         # Boxes around rows hold what is no row.
         self.is_cut = cut
-        self.is_relaxed = cut or odd or by_length or len(self._rows) > MOST_ROWS
+        self.is_relaxed = cut or odd or by_length or len(self._rows) > MOST_PUBLIC_ROWS
 
     @property
     def cost(self) -> float:
         """How much dearer one walk is than that of a small graph."""
-        return max(1.0, self._batch.elements / SMALL)
+        return max(1.0, self._batch.elements / SMALL_GRAPH)
 
-    def places(self, point: np.ndarray | None) -> tuple[Place, ...]:
+    def places(self, point: np.ndarray | None) -> tuple[WorstCaseValue, ...]:
         """Name the values at a point, entry by entry."""
         if point is None:
             return ()
-        found, point = [], allowed(point[None], self.coordinates, self._atoms)[0]
+        found, point = [], project_onto_domain(point[None], self.coordinates, self._atoms)[0]
         for column in self.coordinates.columns:
             values = [
                 np.ravel(column.interval(point[None, place], point[None, place]).lower)
@@ -123,10 +392,10 @@ class Quadruples:
                 )
             ]
             ends = [np.ravel(end) for end in (column.bounds.lower, column.bounds.upper)]
-            for k, name in enumerate(_entries(column)):
+            for k, name in enumerate(_entry_names(column)):
                 each = tuple(float(value[k]) for value in values)
                 low, high = float(ends[0][k]), float(ends[1][k])
-                found.append(Place(name, column.role.value, low, high, each))
+                found.append(WorstCaseValue(name, column.role.value, low, high, each))
         return tuple(found)
 
     @property
@@ -156,7 +425,7 @@ class Quadruples:
         lower[:, places], upper[:, places] = low, high
         return lower, upper
 
-    def _shared(self) -> list[Column]:
+    def _shared(self) -> list[InputColumn]:
         """What is public and differs from row to row."""
         return [
             c
@@ -191,7 +460,7 @@ class Quadruples:
                 upper[:, place] = high.reshape(len(upper), -1)
         return lower, upper, left
 
-    def enclose(self, lower: np.ndarray, upper: np.ndarray) -> Enclosure:
+    def enclose(self, lower: np.ndarray, upper: np.ndarray) -> BoxEnclosure:
         """Bounds on boxes: the lesser of the natural one and the mean-value form."""
         count = len(lower)
         found = self._batch.slopes(self.coordinates.gather(lower, upper))
@@ -206,19 +475,21 @@ class Quadruples:
             half = np.where(self.smooth, np.maximum(upper - center, center - lower), 0.0)
             steep = np.maximum(abs(low), abs(high))
             reach = np.where(half > 0.0, steep * half, 0.0).sum(axis=1)
-            sloped = middle + reach + PAD * (near + reach)
-            natural = natural + PAD * scale
+            sloped = middle + reach + ROUNDING_SLACK * (near + reach)
+            natural = natural + ROUNDING_SLACK * scale
             blur = np.where(np.isfinite(middle) & np.isfinite(lowest), middle - lowest, np.inf)
         bound = np.fmin(natural, np.where(np.isnan(sloped), np.inf, sloped))
-        return Enclosure(np.where(np.isnan(bound), np.inf, bound), low, high, np.maximum(blur, 0))
+        return BoxEnclosure(
+            np.where(np.isnan(bound), np.inf, bound), low, high, np.maximum(blur, 0)
+        )
 
     def attained(self, points: np.ndarray) -> np.ndarray:
         """Lower ends of the difference of differences at points."""
-        points = allowed(points, self.coordinates, self._atoms)
+        points = project_onto_domain(points, self.coordinates, self._atoms)
         lower, upper = self._batch.values(self.coordinates.gather(points, points))
         found, scale = self._contrast(upper, lower)
         with np.errstate(invalid="ignore"):
-            value = found - PAD * scale
+            value = found - ROUNDING_SLACK * scale
         return np.where(np.isfinite(value), value, -np.inf)
 
     def _contrast(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -238,40 +509,40 @@ class Quadruples:
             return low, high
         down, up = terms.signed([slopes[variable] for variable in terms.order], count)
         for where, which in terms.rounds:
-            low[:, where] = _outward(low[:, where], down[:, which], -np.inf)
-            high[:, where] = _outward(high[:, where], up[:, which], np.inf)
+            low[:, where] = _add_outward(low[:, where], down[:, which], -np.inf)
+            high[:, where] = _add_outward(high[:, where], up[:, which], np.inf)
         return low, high
 
 
-def _cut(
-    value: Variable, columns: list[Column], together: bool
-) -> tuple[Variable, list[Column], bool]:
+def _reduce_dimension(
+    value: Variable, columns: list[InputColumn], together: bool
+) -> tuple[Variable, list[InputColumn], bool]:
     """The function of fewer coordinates, where some stand for what others amount to."""
-    value, columns, cut = cut_where_many(value, columns)
+    value, columns, cut = reduce_many_inputs(value, columns)
     if together:
-        value, columns, joined = cut_where_one_sided(value, columns)
+        value, columns, joined = reduce_one_sided(value, columns)
         cut = cut or joined
-    return value, _read(value, columns), cut
+    return value, _read_columns(value, columns), cut
 
 
-def _read(value: Variable, columns: Sequence[Column]) -> list[Column]:
+def _read_columns(value: Variable, columns: Sequence[InputColumn]) -> list[InputColumn]:
     """The columns that a value reads."""
     read = set(ancestors([value]))
     return [column for column in columns if column.variable in read]
 
 
-def _split(
-    value: Variable, columns: list[Column], expanded: bool, centered: bool
-) -> tuple[Variable, list[Column], Atoms, bool]:
+def _prepare_form(
+    value: Variable, columns: list[InputColumn], expanded: bool, centered: bool
+) -> tuple[Variable, list[InputColumn], PointMasses, bool]:
     """The form of the function on the whole box, with atoms apart, and rows in balls by length."""
     value = specialize(value, {column.variable: column.bounds for column in columns})
     if expanded:
-        value = simplify([expand(value)])[0]
-    value, columns, by_length = by_norms(value, columns, centered=centered)
-    return *split_at_atoms(value, columns), by_length
+        value = simplify([expand_products(value)])[0]
+    value, columns, by_length = replace_rows_by_norms(value, columns, centered=centered)
+    return *split_at_point_masses(value, columns), by_length
 
 
-def _outward(total: np.ndarray, term: np.ndarray, far: float) -> np.ndarray:
+def _add_outward(total: np.ndarray, term: np.ndarray, far: float) -> np.ndarray:
     """total + term, moved outward unless it is exact; anything if it is no number."""
     with np.errstate(invalid="ignore", over="ignore"):
         value = total + term
@@ -279,7 +550,7 @@ def _outward(total: np.ndarray, term: np.ndarray, far: float) -> np.ndarray:
     return np.where(np.isnan(value), far, moved)
 
 
-def _entries(column: Column) -> list[str]:
+def _entry_names(column: InputColumn) -> list[str]:
     """A name for each entry of a column."""
     name, shape = str(column.variable.name), np.shape(column.bounds.lower)
     if column.size == 1:

@@ -1,26 +1,39 @@
-"""trim: restrict the joint prior to a region on which the likelihood is bounded."""
+"""The `trim` and `temper` functions: a restricted prior, or the likelihood to a power.
+
+`trim` restricts the joint prior to a region on which the likelihood is bounded (T24): a box, a
+central box of given prior mass, or Theta_L. `temper` scales what one record can change (T1).
+"""
 
 from __future__ import annotations
 
-import numpy as np
-import pymc as pm
+import math
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
+
+import numpy as np
+import pymc as pm
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
-from pymc_private.analysis import Interval as Bounds, SimplexRows, ZeroSumRows
+
+from pymc_private.analysis import Bounds, SimplexRows, ZeroSumRows
+from pymc_private.certificates.lipschitz.inner_box import find_inner_box
+from pymc_private.certificates.lipschitz.region import restrict_to_theta_l
 from pymc_private.errors import DomainError, Unsupported
-from pymc_private.models.add_remove import refuse_in_sequences
-from pymc_private.models.private_model__given import private_model
-from pymc_private.certificates.lipschitz.inner_box import box_within
-from pymc_private.certificates.lipschitz.region import restrict
-from pymc_private.models.prior__prior_draws import refuse_improper
-from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.distributions import BOXABLE, ORDERED, WALLED, has_central_box, transform_name
+from pymc_private.models.add_remove import refuse_with_sequences
+from pymc_private.models.distributions import (
+    BOX_TRANSFORMS,
+    KEPT_TRANSFORMS,
+    ORDERED,
+    has_central_box,
+    transform_name,
+)
+from pymc_private.models.prior import refuse_improper
+from pymc_private.models.private_model import PrivateModel, require_private_model
 from pymc_private.privacy.validation import is_number
 
-OUTERMOST = 1e-9
+OUTERMOST_TAIL = 1e-9
 """Share of a coordinate's prior on each side that Theta_L is looked for without."""
 PRIOR_DRAWS = 4000
 PRIOR_SEED = 20260103
@@ -77,7 +90,7 @@ def trim(
     ----------
     Theory T24; Dimitrakakis et al. (2017), Theorem 17, corrected.
     """
-    private = private_model(private)
+    private = require_private_model(private)
     if box is not None and not isinstance(box, Mapping):
         raise DomainError(
             "box= names parameters", got=repr(box), allowed="{'sigma': (0.1, 5), ...}"
@@ -94,11 +107,13 @@ def trim(
             do="trim by mass= or box=",
         )
     if lipschitz is not None:
-        refuse_in_sequences(private.graph, f"lipschitz={lipschitz}")
+        refuse_with_sequences(private.graph, f"lipschitz={lipschitz}")
     if lipschitz is not None and shape == "set":
-        return restrict(private, lipschitz, _exact_ends(private, OUTERMOST))
+        return restrict_to_theta_l(
+            private, lipschitz, _exact_central_quantiles(private, OUTERMOST_TAIL)
+        )
     if lipschitz is not None:
-        box = box_within(private, lipschitz, central_ends)
+        box = find_inner_box(private, lipschitz, central_quantiles)
     if box is None:
         box = central_box(private, mass)  # type: ignore[arg-type]
     unknown = [name for name in box if name not in private.box]
@@ -108,14 +123,16 @@ def trim(
             got=", ".join(unknown),
             allowed=", ".join(private.box),
         )
-    return private.with_region({name: _cut(private, name, ends) for name, ends in box.items()})
+    return private.with_region(
+        {name: _restricted_interval(private, name, ends) for name, ends in box.items()}
+    )
 
 
-def _cut(private: PrivateModel, name: str, ends: Any) -> Bounds:
+def _restricted_interval(private: PrivateModel, name: str, ends: Any) -> Bounds:
     """The given ends met with what the variable allows already."""
     rv = private.base[name]
     kind = transform_name(private.base, rv)
-    if kind not in BOXABLE | WALLED | {ORDERED} or "int" in str(rv.type.dtype):
+    if kind not in BOX_TRANSFORMS | KEPT_TRANSFORMS | {ORDERED} or "int" in str(rv.type.dtype):
         raise Unsupported(
             f"'{name}' cannot be trimmed by a box",
             got=f"a variable with {kind}, dtype {rv.type.dtype}",
@@ -124,10 +141,10 @@ def _cut(private: PrivateModel, name: str, ends: Any) -> Bounds:
             do="trim other variables, or write the prior with free coordinates",
         )
     now, shape = private.box[name], private.shapes[name]
-    lower, upper = _ends(name, ends, shape)
+    lower, upper = _checked_bounds(name, ends, shape)
     lower, upper = np.maximum(lower, now.lower), np.minimum(upper, now.upper)
     if isinstance(now.within, SimplexRows | ZeroSumRows):
-        lower, upper = _reached(lower, upper, now.within.total)
+        lower, upper = _reachable_bounds(lower, upper, now.within.total)
     if not np.all(lower < upper):
         raise DomainError(
             f"the box of '{name}' is empty",
@@ -152,7 +169,9 @@ def _cut(private: PrivateModel, name: str, ends: Any) -> Bounds:
     return replace(now, lower=lower, upper=upper)
 
 
-def _reached(lower: np.ndarray, upper: np.ndarray, total: float) -> tuple[np.ndarray, np.ndarray]:
+def _reachable_bounds(
+    lower: np.ndarray, upper: np.ndarray, total: float
+) -> tuple[np.ndarray, np.ndarray]:
     """The ends that rows of one sum can reach; open ends stay open."""
     with np.errstate(invalid="ignore"):
         least = total - (upper.sum(axis=-1, keepdims=True) - upper)
@@ -161,7 +180,7 @@ def _reached(lower: np.ndarray, upper: np.ndarray, total: float) -> tuple[np.nda
     return np.fmax(lower, least - slack[0]), np.fmin(upper, most + slack[1])
 
 
-def _ends(name: str, ends: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def _checked_bounds(name: str, ends: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     try:
         low, high = ends
         lower = np.broadcast_to(np.asarray(low, dtype=float), shape).copy()
@@ -188,28 +207,32 @@ def central_box(private: PrivateModel, mass: float) -> dict[str, tuple[np.ndarra
         raise DomainError("mass is a probability", got=mass, allowed="0 < mass < 1")
     boxable = [rv for rv in private.base.free_RVs if has_central_box(private.base, rv)]
     size = sum(int(np.prod(private.shapes[rv.name])) for rv in boxable)
-    return central_ends(private, (1.0 - mass) / max(size, 1) / 2.0)
+    return central_quantiles(private, (1.0 - mass) / max(size, 1) / 2.0)
 
 
-def central_ends(private: PrivateModel, tail: float) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def central_quantiles(
+    private: PrivateModel, tail: float
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """A box that leaves out a share `tail` of each coordinate's prior on each side."""
     refuse_improper(private)
     boxable = [rv for rv in private.base.free_RVs if has_central_box(private.base, rv)]
-    exact = {rv.name: _quantiles(rv, tail, private.shapes[rv.name]) for rv in boxable}
+    exact = {rv.name: _exact_quantiles(rv, tail, private.shapes[rv.name]) for rv in boxable}
     drawn = [rv for rv in boxable if exact[rv.name] is None]
     if drawn:
         exact |= _drawn_quantiles(drawn, tail)
     return {name: ends for name, ends in exact.items() if ends is not None}
 
 
-def _exact_ends(private: PrivateModel, tail: float) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """As `central_ends`, of the variables whose prior has an inverse CDF."""
+def _exact_central_quantiles(
+    private: PrivateModel, tail: float
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """As `central_quantiles`, of the variables whose prior has an inverse CDF."""
     boxable = [rv for rv in private.base.free_RVs if has_central_box(private.base, rv)]
-    found = {rv.name: _quantiles(rv, tail, private.shapes[rv.name]) for rv in boxable}
+    found = {rv.name: _exact_quantiles(rv, tail, private.shapes[rv.name]) for rv in boxable}
     return {name: ends for name, ends in found.items() if ends is not None}
 
 
-def _quantiles(rv: Variable, tail: float, shape: tuple[int, ...]) -> Any:
+def _exact_quantiles(rv: Variable, tail: float, shape: tuple[int, ...]) -> Any:
     """Exact prior quantiles, or None."""
     if any(v.owner is not None and _is_random(v) for v in ancestors(rv.owner.inputs)):
         return None
@@ -244,3 +267,34 @@ def _drawn_quantiles(rvs: list[Variable], tail: float) -> dict[str, Any]:
         low, high = np.quantile(sample, [tail, 1.0 - tail], axis=0)
         found[rv.name] = (low, high)
     return found
+
+
+def temper(private: PrivateModel, power: float | Fraction) -> PrivateModel:
+    """Raise the likelihood to a public power: R becomes power * R (T1).
+
+    The posterior has power * n records' worth of information, spread evenly over all records.
+
+    Parameters
+    ----------
+    private : PrivateModel
+    power : float or Fraction
+        In (0, 1]. Multiplies a power the model already has.
+
+    Returns
+    -------
+    PrivateModel
+
+    Raises
+    ------
+    DomainError
+        The power is not in (0, 1], or `private` is no private model.
+    """
+    private = require_private_model(private)
+    if not (is_number(power) and math.isfinite(power) and 0 < power <= 1):
+        raise DomainError(
+            "the power of a likelihood must lie in (0, 1]",
+            got=str(power),
+            allowed="0 < power <= 1",
+            do="powers above 1 would count records more than once",
+        )
+    return private.with_power(private.power * Fraction(power))

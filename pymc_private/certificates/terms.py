@@ -1,18 +1,30 @@
-"""On what terms a sampler draws: what it adds to the price of an exact draw."""
+"""Sampling terms: what a sampler adds to the cost of an exact draw, and what draws assume.
+
+`SamplingTerms` states the total variation (T18), the slack in nats and the arithmetic of a
+sampler. `ASSUMPTIONS` holds for every promise about draws from a posterior, whatever draws
+them. Models that compute in single precision have claims of their own (`float32_claims`).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from pymc_private.privacy.rounding__printing import STATED, number
 
-FINE = 8
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.elemwise import DimShuffle
+
+from pymc_private.analysis.intervals.ops import has_log_phi
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy.rounding import STATED_SUFFIX, format_number
+
+FINE_GRID_POINTS = 8
 """Points along each continuous coordinate: rounding to them adds 1/64 of the variance of a law that
 is uniform on the box."""
 
 
 @dataclass(frozen=True)
-class Terms:
+class SamplingTerms:
     """What the law of a sampler's draws has to do with the posterior.
 
     Parameters
@@ -48,31 +60,69 @@ class Terms:
     @property
     def is_coarse(self) -> bool:
         """Whether draws are from a grid whose steps exceed an eighth of a box."""
-        return 0 < self.points < FINE
+        return 0 < self.points < FINE_GRID_POINTS
 
     @property
     def words(self) -> tuple[str, ...]:
         """The assumption about arithmetic, and that about the sampler."""
-        arithmetic = STRICT if self.strict else REAL
+        arithmetic = VERIFIED_ARITHMETIC if self.strict else REAL_ARITHMETIC
         return (arithmetic, *((self.assumption,) if self.assumption else ()))
 
     def __str__(self) -> str:
         parts = []
         if self.tv:
-            mark = STATED if self.claimed else ""
-            near = f"each draw within {number(self.tv)} of the posterior in total variation"
+            mark = STATED_SUFFIX if self.claimed else ""
+            near = f"each draw within {format_number(self.tv)} of the posterior in total variation"
             parts.append(near + mark)
         if self.slack:
-            parts.append(f"one record's range larger by up to {number(self.slack)} nats")
+            parts.append(f"one record's range larger by up to {format_number(self.slack)} nats")
         return "; ".join(parts) or "exact"
 
 
-REAL = (
+REAL_ARITHMETIC = (
     "real arithmetic and ideal randomness: draws are as the sampler makes them of real numbers, "
     "then rounded to a public grid"
 )
-STRICT = (
+VERIFIED_ARITHMETIC = (
     "ideal randomness of the operating system; the draws are proved in floating point, as they are"
 )
-EXACT = Terms()
+EXACT_TERMS = SamplingTerms()
 """Draws from the posterior itself, in real arithmetic."""
+
+
+ASSUMPTIONS = (
+    "prior, domain, region, power, number of draws, every number and array written into the "
+    "model and every label were fixed without looking at the data",
+    "records that are found to enter the model alike do so: their expressions are compared by "
+    "marks of 64 bits, which agree by chance for one pair in 2^64",
+)
+
+
+FLOAT32_CLAIM = (
+    "the model computes in float32: a log-likelihood so computed differs from the proved one by "
+    "about 1e-7 of its size, which R does not hold"
+)
+FLOAT32_TAILS_CLAIM = (
+    "PyMC writes the constants of normal tails in float32: its own graph of this likelihood lies "
+    "up to 2e-8 of its size outside of R, which is of the exact tails (draws are, too)"
+)
+
+
+def float32_claims(private: PrivateModel) -> tuple[str, ...]:
+    """Say how far single precision goes beyond the bound, where a model has any."""
+    record = private.graph.record
+    if _computes_in_float32(record):
+        return (FLOAT32_CLAIM,)
+    if has_log_phi(record) and _computes_in_float32(private.base.logp()):
+        return (FLOAT32_TAILS_CLAIM,)
+    return ()
+
+
+def _computes_in_float32(graph: Variable) -> bool:
+    """Whether an Op rounds to float32; float32 constants by themselves are the numbers they are."""
+    return any(
+        getattr(v.type, "dtype", "") == "float32"
+        and v.owner is not None
+        and not isinstance(v.owner.op, DimShuffle)
+        for v in ancestors([graph])
+    )

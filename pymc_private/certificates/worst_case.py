@@ -1,20 +1,22 @@
-"""Where a bound is attained: two records and two parameter points, and a picture of them."""
+"""The worst case of a range bound: two records and two parameter points, and their plot."""
 
 from __future__ import annotations
 
-import numpy as np
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from pymc_private.privacy.rounding__printing import number
 
-MOST_LINES = 14
+import numpy as np
+
+from pymc_private.privacy.rounding import format_number
+
+MOST_PLOTTED = 14
 """Coordinates in a picture."""
-RECORD, POINT = "#2b6298", "#b3462b"
+RECORD_COLOR, POINT_COLOR = "#2b6298", "#b3462b"
 
 
 @dataclass(frozen=True)
-class Place:
+class WorstCaseValue:
     """One number of the model at the pair of records and parameter points that differ most.
 
     Parameters
@@ -43,8 +45,8 @@ class Place:
         return tuple((v - self.low) / width if width > 0 else 0.5 for v in self.values)
 
 
-def picture(
-    places: Sequence[Place], proved: float, found: float, is_relaxed: bool, ax: Any = None
+def plot_worst_case(
+    places: Sequence[WorstCaseValue], proved: float, found: float, is_relaxed: bool, ax: Any = None
 ) -> Any:
     """Draw each number between its ends, at both records and both parameter points.
 
@@ -60,7 +62,7 @@ def picture(
     -------
     matplotlib Axes
     """
-    shown = list(places)[:MOST_LINES]
+    shown = list(places)[:MOST_PLOTTED]
     if ax is None:
         from matplotlib.figure import Figure
 
@@ -70,9 +72,9 @@ def picture(
         ax.plot([0, 1], [k, k], color="0.85", lw=5, solid_capstyle="round", zorder=1)
         ax.text(-0.045, k, f"{place.low:.3g}", ha="right", va="center", fontsize="small")
         ax.text(1.045, k, f"{place.high:.3g}", ha="left", va="center", fontsize="small")
-        _marks(ax, place, k)
-    words = f"proved R = {number(proved, 5)}, found {number(found, 5, up=False)}: "
-    ax.set_title(words + _slack(proved, found), fontsize="medium", loc="left")
+        _draw_markers(ax, place, k)
+    words = f"proved R = {format_number(proved, 5)}, found {format_number(found, 5, up=False)}: "
+    ax.set_title(words + _slack_in_words(proved, found), fontsize="medium", loc="left")
     left_out = f"; {len(places) - len(shown)} more not shown" if len(places) > len(shown) else ""
     note = "where the bound is attained" if is_relaxed else "where the range is attained"
     note += f": filled x, t; hollow x', t'{left_out}"
@@ -89,7 +91,7 @@ def picture(
     return ax
 
 
-def _slack(proved: float, found: float) -> str:
+def _slack_in_words(proved: float, found: float) -> str:
     """How far the bound is above the truth at most, rounded up."""
     if proved <= found:
         return "exact"
@@ -99,13 +101,15 @@ def _slack(proved: float, found: float) -> str:
     return f"at most {percent:.1f}% above the truth" if np.isfinite(percent) else "nothing found"
 
 
-def _marks(ax: Any, place: Place, line: int) -> None:
+def _draw_markers(ax: Any, place: WorstCaseValue, line: int) -> None:
     """Markers of one number, one above the other.
 
     Of a number of both, four values are of (x, t), (x', t), (x, t'), (x', t'); two are of (x, t),
     (x, t').
     """
-    color = RECORD if place.role == "record" else POINT if place.role == "point" else "0.3"
+    color = (
+        RECORD_COLOR if place.role == "record" else POINT_COLOR if place.role == "point" else "0.3"
+    )
     offsets = np.linspace(-0.2, 0.2, len(place.values)) if len(place.values) > 1 else [0.0]
     for k, (share, offset) in enumerate(zip(place.shares, offsets, strict=True)):
         first, last = k % 2 == 0, False

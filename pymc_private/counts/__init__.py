@@ -1,6 +1,5 @@
-"""Tables of counts: what one record is in them, noise on them, and what noisy ones tell.
+"""Private tables of counts.
 
-Imports: privacy, samplers.
+What one record is in them, noise on them, and posteriors of probabilities given noisy counts.
+Imports: release, samplers, privacy.
 """
-
-

@@ -1,29 +1,61 @@
-"""dirichlet: private probability vectors from counts, exactly priced (T9-T12, T26)."""
+"""Private probability vectors and noisy counts: `dirichlet`, `noisy_counts`, `count_posterior`.
+
+Draws from Dirichlet posteriors are exactly priced by pairs of Beta or Gamma distributions
+(T9-T12); the alternative is integer noise on the counts followed by draws from the posterior
+of the probabilities given the noisy counts (T26).
+"""
 
 from __future__ import annotations
 
 import math
 import os
-import numpy as np
 from collections.abc import Mapping
 from typing import Any
-from pymc_private.errors import DomainError, Incompatible
-from pymc_private.release.charge import Where
-from pymc_private.release.expressions__reading import a_release
-from pymc_private.release.release import Release
-from pymc_private.counts.publish__contents import INTEGERS, denoised_content, drawn_content, has_whole_counts, noise_content, simplices, whole_numbers
-from pymc_private.counts.tables import Family, Tables, at_least, check_relation, same_total, tables_of
-from pymc_private.counts.denoise.posterior import TablePosterior
-from pymc_private.counts.noise_plan import CountPlan, Design, FREE_DRAWS, plan_counts, profiles_of
-from pymc_private.counts.denoise.posterior__posterior import NoisyTable, noisy_posterior
-from pymc_private.counts.publish import fits_memory, publish
-from pymc_private.ledger import Ledger
-from pymc_private.privacy.validation import not_negative, positive, refuse_mask, whole
-from pymc_private.privacy.noisy_counts import CountBudget
-from pymc_private.privacy.neighbors__neighbors import SUBSTITUTE
-from pymc_private.privacy.noisy_counts__noisy_counts import GAUSSIAN, noise_sd
 
-MAKE_COUNTS = "make one with pymc_private.noisy_counts"
+import numpy as np
+
+from pymc_private.counts.denoise.posterior import NoisyTable, TablePosterior, noisy_posterior
+from pymc_private.counts.noise_plan import (
+    FREE_DRAWS,
+    CountDesign,
+    CountPlan,
+    as_profiles,
+    plan_counts,
+)
+from pymc_private.counts.publish import (
+    INTEGER_GRID,
+    check_memory,
+    check_whole_numbers,
+    denoised_job,
+    dirichlet_job,
+    draw_probabilities,
+    has_whole_counts,
+    noisy_count_job,
+    publish,
+)
+from pymc_private.counts.tables import (
+    CountFamily,
+    CountTables,
+    as_tables,
+    check_minimum,
+    check_relation,
+    common_total,
+)
+from pymc_private.errors import DomainError, Incompatible
+from pymc_private.ledger import Ledger
+from pymc_private.privacy.neighbors import SUBSTITUTE
+from pymc_private.privacy.noisy_counts import DISCRETE_GAUSSIAN, CountBudget, discrete_laplace_sd
+from pymc_private.privacy.validation import (
+    check_count,
+    check_nonnegative,
+    check_positive,
+    refuse_mask,
+)
+from pymc_private.release.charge import ReleaseOptions
+from pymc_private.release.expressions import check_release
+from pymc_private.release.release import Release
+
+USE_NOISY_COUNTS = "make one with pymc_private.noisy_counts"
 
 
 def dirichlet(
@@ -115,17 +147,17 @@ def dirichlet(
     >>> release.facts["counts"]["method"], release.posterior["p"].dims
     ('noisy', ('chain', 'draw', 'p_dim_0'))
     """
-    where = Where(ledger, name, data_version, save, again, random_seed)
-    tables = tables_of(counts)
+    where = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
+    tables = as_tables(counts)
     budget = CountBudget.of(epsilon, delta, rdp, zcdp)
     given = (prior, sensitivity, minimum, draws, profile)
     if method == "auto" and not has_whole_counts(tables):
         method = "exact"  # noise is for whole numbers: weights are public knowledge
-    plan = plan_for(tables, budget, method, neighbors, unit, *given)
+    plan = plan_tables(tables, budget, method, neighbors, unit, *given)
     if plan.method != "noisy":
-        return publish(plan, drawn_content(plan, tables), where)
-    whole_numbers(tables)
-    return publish(plan, denoised_content(plan, tables), where)
+        return publish(plan, dirichlet_job(plan, tables), where)
+    check_whole_numbers(tables)
+    return publish(plan, denoised_job(plan, tables), where)
 
 
 def noisy_counts(
@@ -166,13 +198,13 @@ def noisy_counts(
     DomainError, Incompatible, BudgetExceeded
         Nothing was charged.
     """
-    where = Where(ledger, name, data_version, save, again, random_seed)
-    tables = tables_of(counts)
+    where = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
+    tables = as_tables(counts)
     budget = CountBudget.of(epsilon, delta, rdp, zcdp)
     given = (None, None, 0.0, None, 1.0 if neighbors != SUBSTITUTE else None)
-    plan = plan_for(tables, budget, "noisy", neighbors, unit, *given)
-    whole_numbers(tables)
-    return publish(plan, noise_content(plan, tables), where)
+    plan = plan_tables(tables, budget, "noisy", neighbors, unit, *given)
+    check_whole_numbers(tables)
+    return publish(plan, noisy_count_job(plan, tables), where)
 
 
 def count_posterior(
@@ -200,33 +232,33 @@ def count_posterior(
     Incompatible
         The release holds no noisy counts.
     """
-    whole(draws, "draws")
-    not_negative(minimum=minimum)
-    variables = a_release(release).posterior.data_vars.values()
-    fits_memory(draws, sum(array.values[0, 0].size for array in variables))
-    found = posterior_of(release, minimum=minimum, consistent=consistent)
+    check_count(draws, "draws")
+    check_nonnegative(minimum=minimum)
+    variables = check_release(release).posterior.data_vars.values()
+    check_memory(draws, sum(array.values[0, 0].size for array in variables))
+    found = noisy_count_posterior(release, minimum=minimum, consistent=consistent)
     generator = np.random.default_rng()
-    return {name: simplices(table, draws, generator) for name, table in found.items()}
+    return {name: draw_probabilities(table, draws, generator) for name, table in found.items()}
 
 
-def posterior_of(
+def noisy_count_posterior(
     release: Release, *, minimum: float = 0.0, consistent: bool = True
 ) -> dict[str, TablePosterior]:
     """Give the posterior itself: see `count_posterior`."""
-    told = a_release(release).facts.get("counts", {})
-    if "noise" not in told or release.facts.get("grid") != INTEGERS:
-        raise Incompatible("this release holds no noisy counts", do=MAKE_COUNTS)
+    told = check_release(release).facts.get("counts", {})
+    if "noise" not in told or release.facts.get("grid") != INTEGER_GRID:
+        raise Incompatible("this release holds no noisy counts", do=USE_NOISY_COUNTS)
     tables = {
         str(name): NoisyTable(array.values[0, 0], tuple(map(str, array.dims[2:])))
         for name, array in release.posterior.data_vars.items()
     }
     law, scale = told["noise"], float(told["scale"])
-    sd = scale if law == GAUSSIAN else noise_sd(scale)
+    sd = scale if law == DISCRETE_GAUSSIAN else discrete_laplace_sd(scale)
     return noisy_posterior(tables, law, scale, sd, told.get("total"), minimum, consistent)
 
 
-def plan_for(
-    tables: Tables,
+def plan_tables(
+    tables: CountTables,
     budget: CountBudget,
     method: str,
     neighbors: str,
@@ -239,31 +271,33 @@ def plan_for(
 ) -> CountPlan:
     """Decide from what is public; data that contradict what was declared are refused."""
     families = tables.families
-    not_negative(minimum=minimum)
+    check_nonnegative(minimum=minimum)
     check_relation(neighbors, unit)
     if draws is not None:
-        fits_memory(whole(draws, "draws"), sum(math.prod(f.shape) for f in families))
-    at_least(tables, minimum)
+        check_memory(check_count(draws, "draws"), sum(math.prod(f.shape) for f in families))
+    check_minimum(tables, minimum)
     if sensitivity is not None and (len(families) > 1 or families[0].tables > 1):
         raise DomainError("a sensitivity is declared for one vector", got=f"{len(families)} tables")
     total = None
     if neighbors == SUBSTITUTE and sensitivity is None:
-        total = same_total(tables)
+        total = common_total(tables)
     if sensitivity is not None and profile is None:
         raise DomainError(
             "the total of a vector statistic is private",
             got="profile=None",
             do="profile=1000 for a public guess of its sum",
         )
-    design = Design(
+    design = CountDesign(
         families, neighbors, unit, float(minimum),
-        None if draws is None else whole(draws, "draws"), total,
-        profiles_of(families, profile, total, neighbors), _priors(prior, families), sensitivity,
+        None if draws is None else check_count(draws, "draws"), total,
+        as_profiles(families, profile, total, neighbors), _prior_parameters(prior, families), sensitivity,
     )  # fmt: skip
     return plan_counts(budget, design, method)
 
 
-def _priors(prior: Any, families: tuple[Family, ...]) -> tuple[np.ndarray, ...] | None:
+def _prior_parameters(
+    prior: Any, families: tuple[CountFamily, ...]
+) -> tuple[np.ndarray, ...] | None:
     if prior is None:
         return None
     named = (
@@ -279,6 +313,6 @@ def _priors(prior: Any, families: tuple[Family, ...]) -> tuple[np.ndarray, ...] 
                 f"the prior of {family.name!r} is missing or has another shape",
                 allowed=f"a number, or shape {family.shape}",
             ) from cause
-        positive(**{"the least prior parameter": float(array.min())})
+        check_positive(**{"the least prior parameter": float(array.min())})
         found.append(np.array(array))
     return tuple(found)

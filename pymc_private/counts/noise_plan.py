@@ -1,45 +1,60 @@
-"""What is to be drawn from counts, decided before they are looked at: T12, T26."""
+"""Method and parameters of a release of counts, chosen from public numbers alone (T12, T26).
+
+A plan is made before the counts are looked at: from the budget, the shapes of the tables, the
+neighboring relation and a public profile, by which the expected Kullback-Leibler divergence of
+each method is judged.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import math
-import numpy as np
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
+
+import numpy as np
+
+from pymc_private.counts.denoise.cell_grid import LEAST_SD, cell_distributions
+from pymc_private.counts.denoise.saddlepoint import match_total
+from pymc_private.counts.tables import CountFamily, max_families_affected
 from pymc_private.errors import DomainError, Unsupported
-from pymc_private.release.allowed import dump_json
-from pymc_private.counts.tables import Family, most_touched
-from pymc_private.counts.denoise.cell_grid import LEAST_SD, cells
-from pymc_private.counts.denoise.saddlepoint import match_totals
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.dirichlet_tables import (
+    JointPlan,
+    TableSensitivity,
+    algorithm1_plan,
+    joint_plan,
+    largest_posterior_power,
+    vector_plan,
+)
+from pymc_private.privacy.neighbors import ADD_REMOVE, ATTRIBUTE
+from pymc_private.privacy.noisy_counts import (
+    CountBudget,
+    CountProfile,
+    NoisePlan,
+    noise_plan,
+    plan_within_range,
+)
 from pymc_private.privacy.validation import refuse_mask
-from pymc_private.privacy.noisy_counts import CountBudget
-from pymc_private.privacy.noisy_counts__count_profile import CountProfile
-from pymc_private.privacy.noisy_counts__count_range import planned
-from pymc_private.privacy.dirichlet_tables import JointPlan, Touched, algorithm1_plan, joint_plan
-from pymc_private.privacy.dirichlet_tables__dirichlet_power import posterior_power
-from pymc_private.privacy.dirichlet_tables__dirichlet_vector import vector_plan
-from pymc_private.privacy.neighbors__neighbors import ADD_REMOVE, ATTRIBUTE
-from pymc_private.privacy.noisy_counts__noisy_counts import NoisePlan, noise_plan
+from pymc_private.release.allowed import dump_json
 
 METHODS = ("auto", "exact", "algorithm1", "noisy")
 FREE_DRAWS = 500
 """Draws from the posterior given noisy counts cost nothing: so many unless told otherwise."""
 # Plans depend on public numbers alone: the next fit of such tables finds them.
-_joint: Callable[..., JointPlan] = lru_cache(64)(joint_plan)
-_algorithm1: Callable[..., JointPlan] = lru_cache(64)(algorithm1_plan)
-_noise: Callable[..., NoisePlan] = lru_cache(64)(noise_plan)
-JUDGED = 24
+_cached_joint_plan: Callable[..., JointPlan] = lru_cache(64)(joint_plan)
+_cached_algorithm1_plan: Callable[..., JointPlan] = lru_cache(64)(algorithm1_plan)
+_cached_noise_plan: Callable[..., NoisePlan] = lru_cache(64)(noise_plan)
+PROFILE_TABLES = 24
 """Tables by which noise is judged."""
-TOGETHER = 0.9
+JOINT_GAIN = 0.9
 """Noise is judged table by table; tables of the same records correct each other by about this."""
 
 
 @dataclass(frozen=True)
-class Design:
+class CountDesign:
     """All that is public of a release of counts, beside the budget.
 
     Attributes
@@ -57,7 +72,7 @@ class Design:
         Squared Euclidean and largest change of a vector statistic.
     """
 
-    families: tuple[Family, ...]
+    families: tuple[CountFamily, ...]
     neighbors: str
     unit: str
     minimum: float
@@ -68,10 +83,10 @@ class Design:
     sensitivity: tuple[float, float] | None = None
 
     @property
-    def touched(self) -> Touched:
+    def touched(self) -> TableSensitivity:
         """How far a change of the data reaches."""
-        most = most_touched(self.families, self.unit)
-        return Touched(most, self.draws or 1, self.neighbors, self.minimum)
+        most = max_families_affected(self.families, self.unit)
+        return TableSensitivity(most, self.draws or 1, self.neighbors, self.minimum)
 
 
 @dataclass(frozen=True)
@@ -94,7 +109,7 @@ class CountPlan:
         Kullback-Leibler divergence from the shares of the data, nats, summed over families.
     """
 
-    design: Design
+    design: CountDesign
     budget: CountBudget
     method: str
     guarantee: Guarantee
@@ -136,7 +151,7 @@ class CountPlan:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def plan_counts(budget: CountBudget, design: Design, method: str = "auto") -> CountPlan:
+def plan_counts(budget: CountBudget, design: CountDesign, method: str = "auto") -> CountPlan:
     """Choose method and parameters by what they are expected to cost at the public profile.
 
     Raises
@@ -149,49 +164,51 @@ def plan_counts(budget: CountBudget, design: Design, method: str = "auto") -> Co
     if method not in METHODS:
         raise DomainError("method=", got=repr(method), allowed=", ".join(METHODS))
     if design.sensitivity is not None:
-        return _vector(budget, design, method)
+        return _vector_statistic_plan(budget, design, method)
     if design.prior is not None:
-        return _with_prior(budget, design, method)
+        return _posterior_plan(budget, design, method)
     if method == "noisy":
-        return _noisy(budget, design)
+        return _noisy_plan(budget, design)
     if method == "auto":
-        noisy = _noisy(budget, design)
+        noisy = _noisy_plan(budget, design)
         if budget.pure or budget.zcdp is not None:
             return noisy
         try:
-            exact = _exact(budget, design, "exact")
+            exact = _dirichlet_plan(budget, design, "exact")
         except DomainError:  # no power and prior parameter fit
             return noisy
         told = exact.expected_kl | noisy.expected_kl
-        share = TOGETHER if len(design.families) > 1 else 1.0
+        share = JOINT_GAIN if len(design.families) > 1 else 1.0
         closer = share * noisy.expected_kl["noisy"] <= exact.expected_kl["exact"]
-        return _told(noisy if closer else exact, told)
-    return _exact(budget, design, method)
+        return _with_expected_kl(noisy if closer else exact, told)
+    return _dirichlet_plan(budget, design, method)
 
 
-def _told(plan: CountPlan, expected: dict[str, float]) -> CountPlan:
+def _with_expected_kl(plan: CountPlan, expected: dict[str, float]) -> CountPlan:
     return CountPlan(
         plan.design, plan.budget, plan.method, plan.guarantee, plan.r, plan.alpha, plan.noise,
         expected,
     )  # fmt: skip
 
 
-def _exact(budget: CountBudget, design: Design, method: str) -> CountPlan:
-    make = _joint if method == "exact" else _algorithm1
-    found = planned(make, budget, design.profiles, design.touched)
+def _dirichlet_plan(budget: CountBudget, design: CountDesign, method: str) -> CountPlan:
+    make = _cached_joint_plan if method == "exact" else _cached_algorithm1_plan
+    found = plan_within_range(make, budget, design.profiles, design.touched)
     expected = {method: float(sum(found.expected_kl))}
-    guarantee = _assuming(found.guarantee, design)
+    guarantee = _with_assumptions(found.guarantee, design)
     return CountPlan(design, budget, method, guarantee, found.r, found.alpha, None, expected)
 
 
-def _noisy(budget: CountBudget, design: Design) -> CountPlan:
-    found = _noise(budget, design.touched.families, design.neighbors)
-    cost = sum(_noisy_kl(p, found.law, found.scale, design.minimum) for p in design.profiles)
-    guarantee = _assuming(found.guarantee, design)
+def _noisy_plan(budget: CountBudget, design: CountDesign) -> CountPlan:
+    found = _cached_noise_plan(budget, design.touched.families, design.neighbors)
+    cost = sum(
+        _expected_noisy_kl(p, found.law, found.scale, design.minimum) for p in design.profiles
+    )
+    guarantee = _with_assumptions(found.guarantee, design)
     return CountPlan(design, budget, "noisy", guarantee, (), (), found, {"noisy": cost})
 
 
-def _with_prior(budget: CountBudget, design: Design, method: str) -> CountPlan:
+def _posterior_plan(budget: CountBudget, design: CountDesign, method: str) -> CountPlan:
     if method not in ("auto", "exact") or design.prior is None:
         raise Unsupported(
             "a stated prior belongs to draws from its posterior",
@@ -199,26 +216,28 @@ def _with_prior(budget: CountBudget, design: Design, method: str) -> CountPlan:
             do='leave prior= out, or take method="exact"',
         )
     least, second = np.sort(np.concatenate([a.ravel() for a in design.prior]))[:2].tolist()
-    r, guarantee = planned(posterior_power, budget, least, design.touched, second)
+    r, guarantee = plan_within_range(largest_posterior_power, budget, least, design.touched, second)
     powers = (r,) * len(design.families)
     return CountPlan(
-        design, budget, "exact", _assuming(guarantee, design), powers, tuple(design.prior)
+        design, budget, "exact", _with_assumptions(guarantee, design), powers, tuple(design.prior)
     )
 
 
-def _vector(budget: CountBudget, design: Design, method: str) -> CountPlan:
+def _vector_statistic_plan(budget: CountBudget, design: CountDesign, method: str) -> CountPlan:
     if method not in ("auto", "exact") or design.sensitivity is None or design.prior is not None:
         raise Unsupported(
             "a vector statistic known by its sensitivity is drawn from with method='exact'",
             got=f"method={method!r}",
         )
-    found = planned(vector_plan, budget, design.profiles, *design.sensitivity, design.touched)
+    found = plan_within_range(
+        vector_plan, budget, design.profiles, *design.sensitivity, design.touched
+    )
     expected = {"exact": float(sum(found.expected_kl))}
-    guarantee = _assuming(found.guarantee, design)
+    guarantee = _with_assumptions(found.guarantee, design)
     return CountPlan(design, budget, "exact", guarantee, found.r, found.alpha, None, expected)
 
 
-def _assuming(guarantee: Guarantee, design: Design) -> Guarantee:
+def _with_assumptions(guarantee: Guarantee, design: CountDesign) -> Guarantee:
     each = "one cell of every table family" if len(design.families) > 1 else "one cell"
     fixed = "categories, tables and profile"
     if design.prior is not None:
@@ -237,25 +256,25 @@ def _assuming(guarantee: Guarantee, design: Design) -> Guarantee:
 
 
 @lru_cache(maxsize=1024)
-def _noisy_kl(profile: CountProfile, law: str, scale: float, minimum: float) -> float:
+def _expected_noisy_kl(profile: CountProfile, law: str, scale: float, minimum: float) -> float:
     """Judge noise by tables of the profile and noise from a fixed seed: all of it public."""
-    rows = profile.sample()[:JUDGED]
+    rows = profile.sample()[:PROFILE_TABLES]
     rows = rows[rows.sum(axis=1) > 0]
     generator = np.random.default_rng(7)
     draw = generator.laplace if law == "laplace" else generator.normal
     noisy = np.round(rows + draw(0.0, scale, rows.shape)).astype(np.int64)
-    laws = cells(noisy, law, scale, 0.5, minimum)
+    laws = cell_distributions(noisy, law, scale, 0.5, minimum)
     sums = rows.sum(axis=1)
     sd = max(LEAST_SD, scale * math.sqrt(2.0 if law == "laplace" else 1.0))
-    tilt = match_totals(laws, sums, np.full(len(rows), sd**2), None)
+    tilt = match_total(laws, sums, np.full(len(rows), sd**2), None)
     mean = laws.moments(tilt)[0] + 0.5
     shares, guess = rows / sums[:, None], mean / mean.sum(axis=1, keepdims=True)
     terms = np.where(shares > 0, shares * np.log(np.where(shares > 0, shares, 1.0) / guess), 0.0)
     return float(terms.sum(axis=1) @ sums / sums.sum())
 
 
-def profiles_of(
-    families: Sequence[Family], profile: Any, total: float | None, neighbors: str
+def as_profiles(
+    families: Sequence[CountFamily], profile: Any, total: float | None, neighbors: str
 ) -> tuple[CountProfile, ...]:
     """Take a public profile as a user has it: a number of records, counts, or nothing.
 

@@ -1,27 +1,34 @@
-"""Families of tables: one record is counted in one cell of each family.
+"""Families of count tables, and integer noise on them.
 
-A family is one array of counts. Its last axis is a simplex; the others tell the tables of the
-family apart (the classes of naive Bayes, the parents' values of a node in a network).
+A family is one array of counts. Its last axis is a simplex; the other axes index the tables of
+the family (the classes of naive Bayes, the parents' values of a node in a network). A record
+is counted in one cell of each family, so a change of one record reaches every family once
+(T11).
+
+Noise is sampled by OpenDP: exact discrete Gaussian and Laplace samplers on system entropy. No
+other module imports OpenDP.
 """
 
 from __future__ import annotations
 
 import warnings
-import numpy as np
-import xarray as xr
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from pymc_private.errors import DomainError, Incompatible, PrivacyWarning
-from pymc_private.privacy.validation import refuse_mask
-from pymc_private.privacy.neighbors__neighbors import ADD_REMOVE, SUBSTITUTE
-from pymc_private.privacy.validation__texts import storable
 
-SAME_TOTAL = 1e-9
+import numpy as np
+import xarray as xr
+
+from pymc_private.errors import DomainError, Incompatible, PrivacyWarning
+from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
+from pymc_private.privacy.noisy_counts import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE
+from pymc_private.privacy.validation import check_storable_text, refuse_mask
+
+TOTAL_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Family:
+class CountFamily:
     """What is public of one family: its name, its shape, and how its axes are called.
 
     Attributes
@@ -65,7 +72,7 @@ class Family:
 
 
 @dataclass(frozen=True)
-class Tables:
+class CountTables:
     """Counts and what is public of them.
 
     Attributes
@@ -75,7 +82,7 @@ class Tables:
         Private.
     """
 
-    families: tuple[Family, ...]
+    families: tuple[CountFamily, ...]
     counts: Mapping[str, np.ndarray] = field(repr=False)
 
     @property
@@ -84,7 +91,7 @@ class Tables:
         return float(self.counts[self.families[0].name].sum())
 
 
-def tables_of(counts: Any) -> Tables:
+def as_tables(counts: Any) -> CountTables:
     """Take counts as a user has them.
 
     Parameters
@@ -99,31 +106,33 @@ def tables_of(counts: Any) -> Tables:
     Incompatible
         Two families call different axes by one name.
     """
-    named = counts if isinstance(counts, Mapping) else {_name(counts): counts}
+    named = counts if isinstance(counts, Mapping) else {_default_name(counts): counts}
     if not named:
         raise DomainError("there are no tables of counts", got="an empty mapping")
     for name in named:
-        storable(str(name), "the name of a table of counts")
-    pairs = [_family(str(name), table) for name, table in named.items()]
+        check_storable_text(str(name), "the name of a table of counts")
+    pairs = [_as_family(str(name), table) for name, table in named.items()]
     families = tuple(family for family, _ in pairs)
-    _agree(families)
-    return Tables(families, {family.name: array for family, array in pairs})
+    _check_axes(families)
+    return CountTables(families, {family.name: array for family, array in pairs})
 
 
-def counted(
+def declared_tables(
     counts: Mapping[str, np.ndarray], dims: Mapping[str, tuple[str, ...]],
     labels: Mapping[str, Sequence[Any]],
-) -> Tables:  # fmt: skip
-    """Take counts that were made here, of columns whose labels were declared: see `tables_of`."""
+) -> CountTables:  # fmt: skip
+    """Take counts that were made here, of columns whose labels were declared: see `as_tables`."""
     families = tuple(
-        Family(name, counts[name].shape, axes, tuple((a, tuple(labels[a])) for a in axes), True)
+        CountFamily(
+            name, counts[name].shape, axes, tuple((a, tuple(labels[a])) for a in axes), True
+        )
         for name, axes in dims.items()
     )
-    _agree(families)
-    return Tables(families, dict(counts))
+    _check_axes(families)
+    return CountTables(families, dict(counts))
 
 
-def at_least(tables: Tables, minimum: float) -> None:
+def check_minimum(tables: CountTables, minimum: float) -> None:
     """Refuse counts below what was declared of every data set: the price rests on it (T9).
 
     Raises
@@ -139,7 +148,7 @@ def at_least(tables: Tables, minimum: float) -> None:
         )
 
 
-def same_total(tables: Tables) -> float:
+def common_total(tables: CountTables) -> float:
     """Give the public number of records.
 
     Raises
@@ -148,7 +157,7 @@ def same_total(tables: Tables) -> float:
         Families count different numbers of records, or none.
     """
     totals = [float(array.sum()) for array in tables.counts.values()]
-    if max(totals) - min(totals) > SAME_TOTAL * max(totals):
+    if max(totals) - min(totals) > TOTAL_TOLERANCE * max(totals):
         raise DomainError(
             "every family counts every record once, so their totals are one number",
             got="different totals",
@@ -185,7 +194,7 @@ def check_relation(neighbors: str, unit: str) -> None:
         )
 
 
-def most_touched(families: Sequence[Family], unit: str) -> int:
+def max_families_affected(families: Sequence[CountFamily], unit: str) -> int:
     """Most families that one change of the data reaches (T11).
 
     A changed row reaches all of them. A changed attribute reaches those with an axis of its name:
@@ -211,18 +220,18 @@ def most_touched(families: Sequence[Family], unit: str) -> int:
     return max(sum(dim in other for other in dims) for dim in set().union(*dims))
 
 
-def _name(counts: Any) -> str:
+def _default_name(counts: Any) -> str:
     name = getattr(counts, "name", None)
     return str(name) if isinstance(name, str) and name else "p"
 
 
-def _family(name: str, table: Any) -> tuple[Family, np.ndarray]:
-    _warn_of_ranks(table)
+def _as_family(name: str, table: Any) -> tuple[CountFamily, np.ndarray]:
+    _warn_of_value_counts(table)
     refuse_mask(table, f"the counts of {name!r}")
     array = xr.DataArray(table) if _is_frame(table) else table
     given = isinstance(array, xr.DataArray)
     values = _as_array(name, array)
-    _are_numbers(name, table, values)
+    _check_numeric(name, table, values)
     values = values.astype(float)
     if values.size == 0 or values.shape[-1] < 2:
         raise DomainError(
@@ -245,7 +254,7 @@ def _family(name: str, table: Any) -> tuple[Family, np.ndarray]:
         given = own
     if {"chain", "draw"} & set(dims) or len(set(dims)) < len(dims):
         raise DomainError("axes have names of their own", got=", ".join(dims))
-    return Family(name, values.shape, dims, labels, given), values
+    return CountFamily(name, values.shape, dims, labels, given), values
 
 
 def _as_array(name: str, table: Any) -> np.ndarray:
@@ -261,7 +270,7 @@ def _as_array(name: str, table: Any) -> np.ndarray:
     )
 
 
-def _are_numbers(name: str, table: Any, values: np.ndarray) -> None:
+def _check_numeric(name: str, table: Any, values: np.ndarray) -> None:
     plain = values.dtype.kind in "iufb"
     if values.ndim == 0:
         raise DomainError(
@@ -279,7 +288,7 @@ def _is_frame(table: Any) -> bool:
     return type(table).__module__.startswith("pandas")
 
 
-def _warn_of_ranks(table: Any) -> None:
+def _warn_of_value_counts(table: Any) -> None:
     """Warn of pandas' value_counts: it lists what occurs, the most frequent first."""
     counted = _is_frame(table) and getattr(table, "name", None) in ("count", "proportion")
     if not counted or hasattr(table.index, "categories") or not table.is_monotonic_decreasing:
@@ -293,7 +302,7 @@ def _warn_of_ranks(table: Any) -> None:
     )
 
 
-def _agree(families: Sequence[Family]) -> None:
+def _check_axes(families: Sequence[CountFamily]) -> None:
     known: dict[str, list[Any]] = {}
     for family in families:
         for dim, labels in family.coords.items():
@@ -308,3 +317,79 @@ def _agree(families: Sequence[Family]) -> None:
             got=", ".join(sorted(clash)),
             do="rename the family, for example p_age for the table of age",
         )
+
+
+MAX_EXACT_INTEGER = 2**53
+"""Integers beyond are no doubles."""
+
+
+def add_noise(counts: Mapping[str, np.ndarray], law: str, scale: float) -> dict[str, np.ndarray]:
+    """Add independent integer noise to every count of all tables.
+
+    Parameters
+    ----------
+    counts : mapping of str to array of float, any shapes
+        Whole numbers.
+    law : {"discrete_gaussian", "laplace"}
+    scale : float
+
+    Returns
+    -------
+    dict of str to array of int64, the same shapes
+
+    Raises
+    ------
+    DomainError
+        Counts that are not whole numbers.
+
+    References
+    ----------
+    Canonne, Kamath and Steinke (2020), Algorithms 2 and 3, as OpenDP implements them.
+    """
+    whole = {name: as_integers(table) for name, table in counts.items()}
+    flat = np.concatenate([table.ravel() for table in whole.values()])
+    dp = import_opendp()
+    metric: Any = dp.l1_distance(T="i64") if law == DISCRETE_LAPLACE else dp.l2_distance(T="i64")
+    make = {DISCRETE_LAPLACE: dp.m.make_laplace, DISCRETE_GAUSSIAN: dp.m.make_gaussian}[law]
+    space = (dp.vector_domain(dp.atom_domain(T="i64")), metric)
+    answers = np.asarray(make(*space, float(scale))(flat.tolist()), dtype=np.int64)
+    ends = np.cumsum([table.size for table in whole.values()])
+    parts = np.split(answers, ends[:-1])
+    return {n: part.reshape(whole[n].shape) for n, part in zip(whole, parts, strict=True)}
+
+
+def import_opendp() -> Any:
+    """Import OpenDP; once before the charge, so that a broken one costs nothing."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")  # what this says is that OpenDP's proofs were reviewed in part
+    return dp
+
+
+def add_seeded_noise(
+    counts: np.ndarray, law: str, scale: float, generator: np.random.Generator
+) -> np.ndarray:
+    """Add noise that anybody can repeat: nothing made with it is private."""
+    whole = as_integers(counts)
+    if law == DISCRETE_LAPLACE:
+        up, down = generator.geometric(-np.expm1(-1.0 / scale), size=(2, *whole.shape))
+        return np.asarray(whole + up - down)
+    return np.asarray(whole + np.round(generator.normal(0.0, scale, whole.shape)).astype(np.int64))
+
+
+def as_integers(counts: np.ndarray) -> np.ndarray:
+    """Give counts as integers.
+
+    Raises
+    ------
+    DomainError
+        They are none.
+    """
+    values = np.asarray(counts, float)
+    if not (np.abs(values) < MAX_EXACT_INTEGER).all() or (values != np.round(values)).any():
+        raise DomainError(
+            "integer noise is for whole numbers",
+            got="counts with a fractional part, or beyond 2**53",
+            do='count records without weights, or take method="exact"',
+        )
+    return values.astype(np.int64)

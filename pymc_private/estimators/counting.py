@@ -1,27 +1,187 @@
-"""Counting records into tables on any engine, in one pass and in memory that does not grow.
+"""Declared columns, and counts of records in tables on any data frame engine.
 
-Frames of pandas (and NumPy, and partitions of Dask) are encoded column by column, one byte or two
-for each entry. All else is grouped where it lives: Polars evaluates all groupings of a lazy frame
-together, DuckDB and PySpark read it once by GROUPING SETS; what comes back are counts.
+What a column may hold is declared before the data are seen: categories, or bins of a number.
+Counting takes one pass and memory that does not grow with the data. Frames of pandas (and
+NumPy, and partitions of Dask) are encoded column by column, one byte or two for each entry.
+All others are grouped by their own engine: Polars evaluates all groupings of a lazy frame
+together, DuckDB and PySpark read it once by GROUPING SETS; only counts come back.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
 import narwhals as nw
 import numpy as np
 import pandas as pd
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-from pymc_private.errors import DomainError, PymcPrivateError
-from pymc_private.estimators.counting__columns import Column
 
-Families = Mapping[str, tuple[str, ...]]
-MOST_GROUPED = 60
+from pymc_private.errors import DomainError, PymcPrivateError
+from pymc_private.privacy.rounding import format_count
+
+DECLARE_INSTEAD = (
+    "give the categories as a list, or the edges of bins as Bins([...]): from a codebook, the law "
+    "or public data; what is learned from these data is not private"
+)
+NOTHING_ELSE = object()
+
+
+@dataclass(frozen=True)
+class Bins:
+    """A number cut at public edges: ``(-inf, e1], (e1, e2], ..., (em, inf)``.
+
+    Parameters
+    ----------
+    edges : sequence of float
+        Finite and increasing.
+
+    Examples
+    --------
+    >>> Bins([18, 65]).labels
+    ('<= 18', '(18, 65]', '> 65')
+    """
+
+    edges: tuple[float, ...]
+
+    def __init__(self, edges: Sequence[float]) -> None:
+        values = np.asarray(edges, float)
+        rises = values.ndim == 1 and len(values) and np.all(np.diff(values) > 0)
+        if not rises or not np.isfinite(values).all():
+            raise DomainError(
+                "the edges of bins are finite and increasing", got=repr(edges)[:80],
+                allowed="for example Bins([18, 30, 65])",
+            )  # fmt: skip
+        object.__setattr__(self, "edges", tuple(values.tolist()))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """One name for each bin."""
+        e = [f"{edge:g}" for edge in self.edges]
+        inner = [f"({a}, {b}]" for a, b in itertools.pairwise(e)]
+        return (f"<= {e[0]}", *inner, f"> {e[-1]}")
+
+
+@dataclass(frozen=True)
+class DeclaredColumn:
+    """One declared column.
+
+    Attributes
+    ----------
+    name : str
+    values : tuple
+        Declared categories; labels of the bins where there are edges.
+    edges : tuple of float
+        Empty for categories.
+    """
+
+    name: str
+    values: tuple[Any, ...]
+    edges: tuple[float, ...] = ()
+    _places: dict[Any, int] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def size(self) -> int:
+        """Number of categories."""
+        return len(self.values)
+
+    def encode(self, series: Any) -> np.ndarray:
+        """Give the place of each entry, -1 for what was not declared; as few bytes as will do."""
+        kind = np.int8 if self.size < 127 else np.int16 if self.size < 32767 else np.int32
+        if self.edges:
+            try:
+                numbers = pd.to_numeric(pd.Series(series), errors="raise").to_numpy(float)
+            except (TypeError, ValueError):
+                raise DomainError(
+                    f"the column {self.name!r} is cut into bins, so it holds numbers"
+                ) from None
+            codes = np.searchsorted(self.edges, numbers, side="left").astype(kind)
+            codes[np.isnan(numbers)] = -1
+            return codes
+        if isinstance(series, pd.Series) and isinstance(series.dtype, pd.CategoricalDtype):
+            own = np.array([self.place(value) for value in series.cat.categories] + [-1])
+            return np.asarray(own[series.cat.codes.to_numpy()], dtype=kind)
+        entries = np.asarray(series)
+        plain = entries.ndim == 1 and not np.ma.isMaskedArray(series)
+        if plain and entries.dtype.kind in "iu" and self._counts_up:
+            codes = entries.astype(kind)
+            codes[(entries < 0) | (entries >= self.size)] = -1
+            return codes
+        return np.asarray(pd.Index(self.values).get_indexer(pd.Index(series)), dtype=kind)
+
+    @cached_property
+    def _counts_up(self) -> bool:
+        """Whether the categories are 0, 1, 2, ...: their own places."""
+        return self.values == tuple(range(self.size)) and all(type(v) is int for v in self.values)
+
+    def place(self, value: Any) -> int:
+        """Give the place of one value as an engine returned it; -1 if it was not declared."""
+        if self.edges:
+            return -1 if value is None or value != value else int(value)
+        if not self._places:
+            self._places.update({v: i for i, v in enumerate(self.values)})
+        try:
+            return self._places.get(value, -1)
+        except TypeError:  # not hashable
+            return -1
+
+
+def declare_column(name: str, spec: Any) -> DeclaredColumn:
+    """Take what a user declares of a column.
+
+    Parameters
+    ----------
+    name : str
+    spec : Bins, Categories, or sequence of values
+
+    Raises
+    ------
+    DomainError
+        Fewer than two categories, twice the same, or something that would be learned.
+    """
+    if isinstance(spec, Bins):
+        return DeclaredColumn(name, spec.labels, spec.edges)
+    values = getattr(spec, "values", spec)
+    if isinstance(values, set | frozenset):
+        values = sorted(values, key=lambda value: (str(type(value)), value))
+    if callable(values) or isinstance(values, str | bytes | int | float | type(None)):
+        raise DomainError(
+            f"the categories of {name!r} are declared, not learned",
+            got=repr(spec)[:60],
+            do=DECLARE_INSTEAD,
+        )
+    try:
+        listed = tuple(np.asarray(values).tolist()) if hasattr(values, "dtype") else tuple(values)
+    except TypeError:
+        raise DomainError(
+            f"the categories of {name!r} are declared, not learned",
+            got=type(spec).__name__,
+            do=DECLARE_INSTEAD,
+        ) from None
+    if len(set(listed)) < len(listed):
+        raise DomainError(
+            f"the categories of {name!r} are named once each",
+            got=f"{len(listed)} values, some of them twice",
+            do="take the duplicates out of the list; it is the codebook's, not the column itself",
+        )
+    if len(listed) < 2:
+        raise DomainError(
+            f"the column {name!r} has two categories or more",
+            got=format_count(len(listed), "value"),
+            do="leave a column out that is the same for everybody",
+        )
+    return DeclaredColumn(name, listed)
+
+
+FamilyColumns = Mapping[str, tuple[str, ...]]
+MAX_GROUPING_COLUMNS = 60
 """GROUPING_ID is a number of so many bits."""
 
 
 def count_tables(
-    data: Any, families: Families, columns: Mapping[str, Column]
+    data: Any, families: FamilyColumns, columns: Mapping[str, DeclaredColumn]
 ) -> dict[str, np.ndarray]:
     """Count every record once in each family of tables.
 
@@ -56,13 +216,13 @@ def count_tables(
     if missing:
         raise DomainError("columns were declared that the data do not have", got=", ".join(missing))
     if isinstance(frame, nw.DataFrame) and frame.implementation.is_pandas_like():
-        return _encoded(nw.to_native(frame), families, columns)
+        return _count_pandas(nw.to_native(frame), families, columns)
     if frame.implementation.is_dask():
-        return _by_partitions(nw.to_native(frame)[needed], families, columns)
+        return _count_partitions(nw.to_native(frame)[needed], families, columns)
     lazy = frame.lazy() if isinstance(frame, nw.DataFrame) else frame
     try:
-        binned = lazy.select(*(_expression(columns[name]) for name in needed))
-        return _grouped(binned, families, columns)
+        binned = lazy.select(*(_column_expression(columns[name]) for name in needed))
+        return _count_groups(binned, families, columns)
     except PymcPrivateError:
         raise
     except Exception as error:  # engines quote the values they stumble over
@@ -73,8 +233,8 @@ def count_tables(
     )  # fmt: skip
 
 
-def _encoded(
-    frame: pd.DataFrame, families: Families, columns: Mapping[str, Column]
+def _count_pandas(
+    frame: pd.DataFrame, families: FamilyColumns, columns: Mapping[str, DeclaredColumn]
 ) -> dict[str, np.ndarray]:
     """Count codes; those of a column are kept as long as a family still needs them."""
     codes: dict[str, np.ndarray] = {}
@@ -85,7 +245,7 @@ def _encoded(
             if name not in codes:
                 codes[name] = columns[name].encode(frame[name])
                 if codes[name].size and codes[name].min() < 0:
-                    raise undeclared(name)
+                    raise undeclared_value(name)
         shape = tuple(columns[name].size for name in names)
         cell: Any = codes[names[0]].astype(np.int32 if np.prod(shape) < 2**31 else np.int64)
         for name, size in zip(names[1:], shape[1:], strict=True):
@@ -99,19 +259,19 @@ def _encoded(
     return found
 
 
-def _by_partitions(
-    frame: Any, families: Families, columns: Mapping[str, Column]
+def _count_partitions(
+    frame: Any, families: FamilyColumns, columns: Mapping[str, DeclaredColumn]
 ) -> dict[str, np.ndarray]:
     """Count each partition, a frame of pandas, where it lies, and add up."""
     from dask.base import compute
     from dask.delayed import delayed
 
-    count = delayed(_encoded)
+    count = delayed(_count_pandas)
     parts = compute(*[count(part, families, columns) for part in frame.to_delayed()])
     return {family: np.sum([part[family] for part in parts], axis=0) for family in families}
 
 
-def undeclared(name: str) -> DomainError:
+def undeclared_value(name: str) -> DomainError:
     """Say that a column holds more than was declared, and not what."""
     return DomainError(
         f"the column {name!r} holds a value that was not declared; nothing was charged",
@@ -121,7 +281,7 @@ def undeclared(name: str) -> DomainError:
     )
 
 
-def _expression(column: Column) -> Any:
+def _column_expression(column: DeclaredColumn) -> Any:
     """Give the column as it is, or the number of edges below it; missing numbers stay missing."""
     value = nw.col(column.name)
     if not column.edges:
@@ -132,11 +292,11 @@ def _expression(column: Column) -> Any:
     return nw.when(~number.is_nan()).then(below).alias(column.name)
 
 
-def _grouped(
-    frame: nw.LazyFrame[Any], families: Families, columns: Mapping[str, Column]
+def _count_groups(
+    frame: nw.LazyFrame[Any], families: FamilyColumns, columns: Mapping[str, DeclaredColumn]
 ) -> dict[str, np.ndarray]:
     names = list(dict.fromkeys(name for family in families.values() for name in family))
-    if frame.implementation.name in ("DUCKDB", "PYSPARK") and len(names) <= MOST_GROUPED:
+    if frame.implementation.name in ("DUCKDB", "PYSPARK") and len(names) <= MAX_GROUPING_COLUMNS:
         rows = _by_grouping_sets(frame, families, names, columns)
     else:
         rows = _by_groups(frame, families, columns)
@@ -150,33 +310,33 @@ def _grouped(
                 for name, value in zip(families[family], values, strict=True)
             )
             if min(place) < 0:
-                raise undeclared(families[family][place.index(min(place))])
+                raise undeclared_value(families[family][place.index(min(place))])
             counts[place] += count
         found[family] = counts
     return {family: found[family] for family in families}
 
 
-def _most(names: Sequence[str], columns: Mapping[str, Column]) -> int:
+def _max_groups(names: Sequence[str], columns: Mapping[str, DeclaredColumn]) -> int:
     """One group more than was declared is one too many; no more are ever fetched."""
     return int(np.prod([columns[name].size for name in names])) + 1
 
 
-Groups = Iterator[tuple[str, list[tuple[Any, ...]]]]
+FamilyGroups = Iterator[tuple[str, list[tuple[Any, ...]]]]
 
 
 def _by_groups(
-    frame: nw.LazyFrame[Any], families: Families, columns: Mapping[str, Column]
-) -> Groups:
+    frame: nw.LazyFrame[Any], families: FamilyColumns, columns: Mapping[str, DeclaredColumn]
+) -> FamilyGroups:
     queries = [
-        frame.group_by(*names).agg(nw.len().alias("n_records")).head(_most(names, columns))
+        frame.group_by(*names).agg(nw.len().alias("n_records")).head(_max_groups(names, columns))
         for names in families.values()
     ]
-    for (family, names), answer in zip(families.items(), _together(queries), strict=True):
+    for (family, names), answer in zip(families.items(), _collect_all(queries), strict=True):
         wanted = [*names, "n_records"]
         yield family, list(answer.select(*wanted).iter_rows())
 
 
-def _together(queries: list[nw.LazyFrame[Any]]) -> list[nw.DataFrame[Any]]:
+def _collect_all(queries: list[nw.LazyFrame[Any]]) -> list[nw.DataFrame[Any]]:
     """Evaluate lazy frames in one run of their engine where it has such a thing."""
     native = [nw.to_native(query) for query in queries]
     if queries[0].implementation.is_polars():
@@ -188,16 +348,16 @@ def _together(queries: list[nw.LazyFrame[Any]]) -> list[nw.DataFrame[Any]]:
 
 def _by_grouping_sets(
     frame: nw.LazyFrame[Any],
-    families: Families,
+    families: FamilyColumns,
     names: list[str],
-    columns: Mapping[str, Column],
-) -> Groups:
+    columns: Mapping[str, DeclaredColumn],
+) -> FamilyGroups:
     """Read the data once. The bits of GROUPING_ID tell which columns a row does not count."""
-    quoted = {name: _quoted(name, frame.implementation.name) for name in names}
+    quoted = {name: _quote(name, frame.implementation.name) for name in names}
     sets = list(dict.fromkeys(tuple(sorted(f, key=names.index)) for f in families.values()))
     grouping = ", ".join("(" + ", ".join(quoted[name] for name in group) + ")" for group in sets)
     every = ", ".join(quoted.values())
-    most = sum(_most(group, columns) for group in sets)
+    most = sum(_max_groups(group, columns) for group in sets)
     mask = "GROUPING_ID()" if frame.implementation.name == "PYSPARK" else f"GROUPING({every})"
     text = (
         f"SELECT {every}, {mask} AS which, COUNT(*) AS n_records FROM counted_records "
@@ -206,7 +366,7 @@ def _by_grouping_sets(
     if frame.implementation.name == "PYSPARK":
         text = text.replace("GROUP BY GROUPING SETS", f"GROUP BY {every} GROUPING SETS")
     answers: dict[int, list[tuple[Any, ...]]] = {}
-    for *values, which, count in _ask(frame, text):
+    for *values, which, count in _run_sql(frame, text):
         answers.setdefault(int(which), []).append((*values, count))
     for family, wanted in families.items():
         bits = sum(1 << (len(names) - 1 - i) for i, name in enumerate(names) if name not in wanted)
@@ -215,12 +375,12 @@ def _by_grouping_sets(
         yield family, [(*(row[i] for i in at), row[-1]) for row in groups]
 
 
-def _quoted(name: str, engine: str) -> str:
+def _quote(name: str, engine: str) -> str:
     mark = "`" if engine == "PYSPARK" else '"'
     return mark + name.replace(mark, 2 * mark) + mark
 
 
-def _ask(frame: nw.LazyFrame[Any], text: str) -> list[tuple[Any, ...]]:
+def _run_sql(frame: nw.LazyFrame[Any], text: str) -> list[tuple[Any, ...]]:
     native: Any = nw.to_native(frame)
     if frame.implementation.name == "PYSPARK":
         native.createOrReplaceTempView("counted_records")

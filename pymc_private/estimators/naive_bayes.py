@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import narwhals as nw
 import numpy as np
 import pandas as pd
-from collections.abc import Mapping, Sequence
-from typing import Any
 from scipy import special
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import validate_data
+
 from pymc_private.errors import DomainError
-from pymc_private.estimators.counting__columns import Bins, LEARNED, declare
-from pymc_private.estimators.base import CountEstimator, as_pandas, is_frame, other_records
+from pymc_private.estimators.base import CountEstimator, as_pandas, check_records, is_frame
+from pymc_private.estimators.counting import DECLARE_INSTEAD, Bins, declare_column
 from pymc_private.ledger import Ledger
+from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.privacy.validation import refuse_mask
-from pymc_private.privacy.neighbors__neighbors import SUBSTITUTE
 
 CLASS = "class"
 
@@ -146,7 +148,7 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
         """
         self._fitted()
         with self._unless_refused():
-            return self._count(X, y, other_records(records))
+            return self._count(X, y, check_records(records))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Log probabilities of the classes, shape (n, classes)."""
@@ -174,8 +176,8 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
         first = records == "first"
         frame, names = self._frame(X, y, first)
         if first:
-            self.columns_ = [declare(name, spec) for name, spec in self._specs(names)]
-            self.class_column_ = declare(CLASS, self._class_values(frame))
+            self.columns_ = [declare_column(name, spec) for name, spec in self._specs(names)]
+            self.class_column_ = declare_column(CLASS, self._class_values(frame))
         self.classes_ = np.asarray(self.class_column_.values)
         declared = {column.name: column for column in self.columns_} | {CLASS: self.class_column_}
         families = {CLASS: (CLASS,)} | {c.name: (CLASS, c.name) for c in self.columns_}
@@ -194,15 +196,15 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
             if isinstance(y, str):
                 self._check_target(X, y)
                 renamed = nw.from_native(X).rename({y: CLASS})
-                names = _features(renamed.collect_schema().names(), y)
+                names = _feature_names(renamed.collect_schema().names(), y)
                 if first:
                     self.feature_names_in_ = np.asarray(names, dtype=object)
                     self.n_features_in_ = len(names)
                 return nw.to_native(renamed), names
             pandas = as_pandas(X)
             validate_data(self, pandas, reset=first, skip_check_array=True)
-            _same_length(pandas, y)
-            names = _features(list(map(str, pandas.columns)), "")
+            _check_same_length(pandas, y)
+            names = _feature_names(list(map(str, pandas.columns)), "")
             frame = pandas.set_axis(names, axis=1).assign(**{CLASS: np.asarray(y)})
             return frame, names
         X, y = validate_data(self, X, y, dtype=None, reset=first)
@@ -212,7 +214,9 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
     def _specs(self, names: Sequence[str]) -> list[tuple[str, Any]]:
         given = self.categories
         if given is None:
-            raise DomainError("categories are declared, not learned", got="None", do=LEARNED)
+            raise DomainError(
+                "categories are declared, not learned", got="None", do=DECLARE_INSTEAD
+            )
         if isinstance(given, Bins):
             return [(name, given) for name in names]
         if isinstance(given, Mapping):
@@ -227,7 +231,9 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
             named = {str(key): spec for key, spec in given.items()}
             return [(name, named[name]) for name in names]
         if isinstance(given, str | bytes | int | float) or not hasattr(given, "__len__"):
-            raise DomainError("categories are declared, not learned", got=repr(given), do=LEARNED)
+            raise DomainError(
+                "categories are declared, not learned", got=repr(given), do=DECLARE_INSTEAD
+            )
         if len(given) != len(names):
             raise DomainError(
                 "categories are declared for every feature",
@@ -273,7 +279,7 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
     def _joint(self, codes: np.ndarray, tables: Mapping[str, np.ndarray]) -> np.ndarray:
         joint = np.tile(np.log(tables[CLASS]), (len(codes), 1))
         for i, column in enumerate(self.columns_):
-            joint += _padded(np.log(tables[column.name]))[codes[:, i]]
+            joint += _with_unknown_value(np.log(tables[column.name]))[codes[:, i]]
         return joint
 
     def __sklearn_tags__(self) -> Any:
@@ -285,18 +291,18 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
         return tags
 
 
-def _features(names: Sequence[str], target: str) -> list[str]:
+def _feature_names(names: Sequence[str], target: str) -> list[str]:
     found = [name for name in names if name != CLASS or not target]
     if CLASS in found:
         raise DomainError(f"no feature is called {CLASS!r}", do="rename the column")
     return found
 
 
-def _padded(logs: np.ndarray) -> np.ndarray:
+def _with_unknown_value(logs: np.ndarray) -> np.ndarray:
     """Rows by value, and a last one of zeros: place -1 says nothing."""
     return np.vstack([logs.T, np.zeros(len(logs))])
 
 
-def _same_length(frame: pd.DataFrame, y: Any) -> None:
+def _check_same_length(frame: pd.DataFrame, y: Any) -> None:
     if np.ndim(y) != 1 or len(frame) != len(y):
         raise DomainError("X and y have one row for each record", got="other lengths")

@@ -1,17 +1,24 @@
-"""The privacy filter of a ledger: roads with shares of delta fixed at the start (T23).
+"""Fully adaptive privacy filter over several accounting methods (T23).
 
-Totals only grow, so every course of events ends inside some road that still proves the budget.
-Collect in S_j those that end inside road j. The mechanism that stops when road j would be left
-agrees with the real one on S_j, so P(B and S_j) <= e^epsilon Q(B and S_j) + delta_j; add over j.
-Because the shares add up to at most delta, the whole is (epsilon, delta)-private however the
-questions were chosen. Taking the smallest epsilon over the roads at the *full* delta is wrong
-when later questions depend on earlier answers.
+Each accounting method (pure, zCDP, approximate) has a share of the ledger's delta, fixed when
+the ledger is made. A charge is admitted if afterwards at least one method still proves the
+budget.
+
+Proof. Totals only grow, so every course of events ends inside some method that still proves
+the budget. Collect in S_j those that end inside method j. The mechanism that stops when method
+j would be left agrees with the real one on S_j, so P(B and S_j) <= e^epsilon Q(B and S_j) +
+delta_j; add over j. Because the shares add up to at most delta, the whole is (epsilon,
+delta)-private however the queries were chosen. Taking the smallest epsilon over the methods at
+the *full* delta is wrong when later queries depend on earlier answers.
+
+Also here: the check that a stored charge costs no less than its own guarantee says, which the
+hash chain alone cannot show.
 
 References
 ----------
-.. [1] T23. Single roads: R. Rogers, A. Roth, J. Ullman, S. Vadhan (2016), Privacy odometers and
-   filters; V. Feldman, T. Zrnic (2021), Individual privacy accounting via a Renyi filter;
-   J. Whitehouse, A. Ramdas, R. Rogers, S. Wu (2023), Fully-adaptive composition.
+.. [1] T23. Single accounting methods: R. Rogers, A. Roth, J. Ullman, S. Vadhan (2016), Privacy
+   odometers and filters; V. Feldman, T. Zrnic (2021), Individual privacy accounting via a
+   Renyi filter; J. Whitehouse, A. Ramdas, R. Rogers, S. Wu (2023), Fully-adaptive composition.
 """
 
 from __future__ import annotations
@@ -20,18 +27,19 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from pymc_private.errors import DomainError, Incompatible
+
+from pymc_private.errors import DomainError, Incompatible, PymcPrivateError
+from pymc_private.ledger.entry import METHODS_WITH_SHARE, ChargeCost, Entry, Header, tampering_error
 from pymc_private.privacy import renyi
+from pymc_private.privacy.exact_numbers import Budget, exact_cost, exact_decimal
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.ledger.entry import Cost, Header, SHARED
-from pymc_private.privacy.exact_numbers import Budget, exact, proved
 from pymc_private.privacy.rounding import float_down, float_up
 
-ROADS = ("pure", *SHARED)
+METHODS = ("pure", *METHODS_WITH_SHARE)
 
 
 @dataclass(frozen=True)
-class Road:
+class MethodStatus:
     """How far one way of adding up has gone.
 
     Attributes
@@ -58,7 +66,7 @@ class Road:
     closed_by: int | None
 
 
-def plain(guarantee: Guarantee) -> Guarantee:
+def canonical_guarantee(guarantee: Guarantee) -> Guarantee:
     """Copy a guarantee as it will be written down: what a subclass says of itself does not count.
 
     Raises
@@ -75,7 +83,7 @@ def plain(guarantee: Guarantee) -> Guarantee:
     return Guarantee.from_dict(Guarantee.to_dict(guarantee))
 
 
-def price(guarantee: Guarantee, delta: object, header: Header) -> Cost:
+def charge_cost(guarantee: Guarantee, delta: object, header: Header) -> ChargeCost:
     """Fix what a charge adds to each road of a ledger.
 
     Parameters
@@ -93,11 +101,11 @@ def price(guarantee: Guarantee, delta: object, header: Header) -> Cost:
     Incompatible
         Unlike neighbors, or a guarantee that no road can take.
     """
-    _check_kind(guarantee, header)
+    _check_same_neighbors(guarantee, header)
     shares = dict(header.shares)
-    pure = proved(guarantee.exact_pure, "pure epsilon")
-    rho = proved(guarantee.zcdp, "rho") if "zcdp" in shares else None
-    approximate = _one_pair(guarantee, pure, delta, shares.get("approximate"))
+    pure = exact_cost(guarantee.exact_pure, "pure epsilon")
+    rho = exact_cost(guarantee.zcdp, "rho") if "zcdp" in shares else None
+    approximate = _approximate_cost(guarantee, pure, delta, shares.get("approximate"))
     if (pure, rho, approximate) == (None, None, None):
         raise Incompatible(
             "No road of this ledger can take this guarantee.",
@@ -106,10 +114,10 @@ def price(guarantee: Guarantee, delta: object, header: Header) -> Cost:
             do="what is not private cannot be charged; otherwise a larger delta=, or a ledger "
             "with a share of delta for the road that fits",
         )
-    return Cost(pure, rho, approximate)
+    return ChargeCost(pure, rho, approximate)
 
 
-def _check_kind(guarantee: Guarantee, header: Header) -> None:
+def _check_same_neighbors(guarantee: Guarantee, header: Header) -> None:
     if guarantee.neighbors != header.neighbors:
         raise Incompatible(
             "The charge and the ledger speak of different neighbors.",
@@ -119,11 +127,11 @@ def _check_kind(guarantee: Guarantee, header: Header) -> None:
         )
 
 
-def _one_pair(
+def _approximate_cost(
     guarantee: Guarantee, pure: Fraction | None, delta: object, share: Fraction | None
 ) -> Budget | None:
     """Fix the one (epsilon_i, delta_i) that enters the road "approximate"."""
-    at = None if delta is None else exact(delta, "delta")
+    at = None if delta is None else exact_decimal(delta, "delta")
     if at is not None and at >= 1:
         raise DomainError("delta is out of range.", got=delta, allowed="0 <= delta < 1")
     if share is None:
@@ -143,40 +151,40 @@ def _one_pair(
     # A guarantee made for the double next to the stated delta may need that one: then that much is
     # charged.
     for delta_i in (at, max(at, Fraction(float(at)))):
-        epsilon = proved(guarantee.exact_epsilon(delta_i), "epsilon")
+        epsilon = exact_cost(guarantee.exact_epsilon(delta_i), "epsilon")
         if epsilon is not None:
             return Budget(epsilon, delta_i)
     return None
 
 
 @dataclass(frozen=True)
-class Sum:
+class MethodTotal:
     """The charges on one road, added up until one could not enter."""
 
     total: Fraction = Fraction(0)
     closed_by: int | None = None
 
-    def plus(self, cost: Fraction | None, number: int) -> Sum:
+    def plus(self, cost: Fraction | None, number: int) -> MethodTotal:
         """Add the charge of that number."""
         if self.closed_by is not None:
             return self
-        return Sum(self.total, number) if cost is None else Sum(self.total + cost)
+        return MethodTotal(self.total, number) if cost is None else MethodTotal(self.total + cost)
 
 
 @dataclass(frozen=True)
-class Totals:
+class ChargeTotals:
     """What all charges so far come to on each road, exactly; the next one adds in no time."""
 
     charges: int = 0
-    pure: Sum = Sum()
-    zcdp: Sum = Sum()
-    approximate: Sum = Sum()
+    pure: MethodTotal = MethodTotal()
+    zcdp: MethodTotal = MethodTotal()
+    approximate: MethodTotal = MethodTotal()
     deltas: Fraction = Fraction(0)
 
-    def plus(self, cost: Cost) -> Totals:
+    def plus(self, cost: ChargeCost) -> ChargeTotals:
         """Add one charge."""
         number, pair = self.charges + 1, cost.approximate
-        return Totals(
+        return ChargeTotals(
             number,
             self.pure.plus(cost.pure, number),
             self.zcdp.plus(cost.zcdp, number),
@@ -184,61 +192,63 @@ class Totals:
             self.deltas if pair is None else self.deltas + pair.delta,
         )
 
-    def roads(self, header: Header) -> Iterator[Road]:
+    def roads(self, header: Header) -> Iterator[MethodStatus]:
         """Give the roads of a ledger, the one that is quickly judged first."""
         shares = dict(header.shares)
-        yield _road("pure", self.pure, Fraction(0), _pure, header)
+        yield _method_status("pure", self.pure, Fraction(0), _pure_spent, header)
         if "approximate" in shares:
             share, deltas = shares["approximate"], self.deltas
-            yield _road(
+            yield _method_status(
                 "approximate", self.approximate, share, lambda e, _: Budget(e, deltas), header
             )
         if "zcdp" in shares:
-            yield _road("zcdp", self.zcdp, shares["zcdp"], _zcdp, header)
+            yield _method_status("zcdp", self.zcdp, shares["zcdp"], _zcdp_spent, header)
 
     def prove(self, header: Header) -> bool:
         """Say whether some road still proves the budget."""
         return any(road.open for road in self.roads(header))
 
 
-def add_up(costs: Iterable[Cost], start: Totals | None = None) -> Totals:
+def sum_costs(costs: Iterable[ChargeCost], start: ChargeTotals | None = None) -> ChargeTotals:
     """Add charges to what was charged before."""
-    totals = Totals() if start is None else start
+    totals = ChargeTotals() if start is None else start
     for cost in costs:
         totals = totals.plus(cost)
     return totals
 
 
-def tally(costs: Iterable[Cost] | Totals, header: Header) -> dict[str, Road]:
+def method_statuses(
+    costs: Iterable[ChargeCost] | ChargeTotals, header: Header
+) -> dict[str, MethodStatus]:
     """Say how far charges have gone on every road of a ledger.
 
     Returns
     -------
     dict of str to Road
     """
-    totals = costs if isinstance(costs, Totals) else add_up(costs)
+    totals = costs if isinstance(costs, ChargeTotals) else sum_costs(costs)
     found = {road.name: road for road in totals.roads(header)}
-    return {name: found[name] for name in ROADS if name in found}
+    return {name: found[name] for name in METHODS if name in found}
 
 
-def _road(
+def _method_status(
     name: str,
-    summed: Sum,
+    summed: MethodTotal,
     share: Fraction,
     proof: Callable[[Fraction, Fraction], Budget | None],
     header: Header,
-) -> Road:
+) -> MethodStatus:
     spent = None if summed.closed_by is not None else proof(summed.total, share)
     fits = spent is not None and spent.epsilon <= header.budget.epsilon and spent.delta <= share
-    return Road(name, share, summed.total, spent, fits, summed.closed_by)
+    return MethodStatus(name, share, summed.total, spent, fits, summed.closed_by)
 
 
-def _pure(total: Fraction, share: Fraction) -> Budget:
+def _pure_spent(total: Fraction, share: Fraction) -> Budget:
     """Epsilons add."""
     return Budget(total, share)
 
 
-def _zcdp(total: Fraction, share: Fraction) -> Budget | None:
+def _zcdp_spent(total: Fraction, share: Fraction) -> Budget | None:
     """rhos add; the sum is converted once, at the road's own share of delta (T4)."""
     if total == 0:
         return Budget(Fraction(0), Fraction(0))
@@ -250,12 +260,12 @@ def _zcdp(total: Fraction, share: Fraction) -> Budget | None:
     return None if not epsilon < math.inf else Budget(Fraction(max(epsilon, 0.0)), share)
 
 
-def proves(costs: Iterable[Cost], header: Header) -> bool:
+def proves_budget(costs: Iterable[ChargeCost], header: Header) -> bool:
     """Say whether some road still proves the budget after these charges."""
-    return add_up(costs).prove(header)
+    return sum_costs(costs).prove(header)
 
 
-def standing(roads: Mapping[str, Road], *, only_open: bool) -> Budget | None:
+def smallest_spent(roads: Mapping[str, MethodStatus], *, only_open: bool) -> Budget | None:
     """Give the smallest (epsilon, delta) among the roads. Bookkeeping, not a public claim."""
     proofs = (road.spent for road in roads.values() if road.open or not only_open)
     return min((proof for proof in proofs if proof is not None), default=None)
@@ -264,3 +274,40 @@ def standing(roads: Mapping[str, Road], *, only_open: bool) -> Budget | None:
 def remaining(budget: Budget, spent: Budget) -> Budget:
     """Subtract in both coordinates."""
     return Budget(budget.epsilon - spent.epsilon, budget.delta - spent.delta)
+
+
+COST_SLACK = 1 + Fraction(1, 10**9)  # another version may round otherwise
+
+
+def check_costs(entries: Iterable[Entry], header: Header) -> None:
+    """Check that each charge costs what its own guarantee says, as far as that is quickly told.
+
+    Raises
+    ------
+    Incompatible
+        One was charged for less.
+    """
+    seen: dict[tuple[Guarantee, ChargeCost], None] = {}
+    for entry in entries:
+        try:
+            said = entry.guarantee
+        except PymcPrivateError as error:
+            raise tampering_error(f"charge {entry.number} holds no guarantee") from error
+        if (said, entry.cost) in seen:
+            continue
+        seen[said, entry.cost] = None
+        if said.neighbors != header.neighbors or not _covers_guarantee(entry.cost, said):
+            raise tampering_error(f"charge {entry.number} costs less than its guarantee")
+
+
+def _covers_guarantee(cost: ChargeCost, said: Guarantee) -> bool:
+    pair, pure = cost.approximate, said.exact_pure
+    enough = cost.pure is None or pure <= cost.pure * COST_SLACK
+    enough = enough and (cost.zcdp is None or said.zcdp <= cost.zcdp * COST_SLACK)
+    if pair is None or not enough:
+        return enough
+    if pair.delta == 0:
+        return pure <= pair.epsilon * COST_SLACK
+    # A curve may take seconds; sums of stated pairs take no time.
+    stated = all(atom.kind == "approximate" for atom in said.atoms)
+    return not stated or said.exact_epsilon(pair.delta) <= pair.epsilon * COST_SLACK

@@ -1,25 +1,166 @@
-"""The ledger: a budget for one dataset, charged before each draw and never twice by mistake."""
+"""The ledger: a budget for one dataset, charged before each draw.
+
+A charge is committed to disk before any data are touched, so budget can be wasted but not
+overspent. The public class delegates: the admission rule (T23) is in ``filter``, the stored
+form and the hash chain in ``entry`` and ``sqlite``, the file in ``ledger_file``, the printed
+form in ``ledger_display``. Here, besides, are the view of a store that remembers what this
+process has verified, and the exports of a ledger as a data frame of doubles and as JSON.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import secrets
-from collections.abc import Callable, Mapping
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any, TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
 from pymc_private.errors import DomainError, Incompatible, PymcPrivateError
-from pymc_private.ledger import filter as filters, ledger__ledger_export as exports, ledger_display as display, ledger_file as stores, sqlite as pages
-from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.ledger.ledger__ledger_book import Book
-from pymc_private.ledger.entry__ledger_chain import link
-from pymc_private.ledger.entry import Entry, Header, agree, check_texts, make_header, write_charge
+from pymc_private.ledger import (
+    filter as filters,
+)
+from pymc_private.ledger import (
+    ledger_display as display,
+)
+from pymc_private.ledger import (
+    ledger_file as stores,
+)
+from pymc_private.ledger import (
+    sqlite as pages,
+)
+from pymc_private.ledger.entry import (
+    Entry,
+    Header,
+    chain_hash,
+    check_terms_agree,
+    check_texts,
+    make_header,
+    write_charge,
+)
+from pymc_private.ledger.ledger_file import FileStore, FileView, MemoryStore, absolute_path
+from pymc_private.ledger.sqlite import LedgerState
 from pymc_private.privacy.exact_numbers import Budget
-from pymc_private.ledger.ledger_file__ledger_file import absolute
+from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.rounding import float_up
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_entered: ContextVar[tuple[Ledger, ...]] = ContextVar("entered ledgers", default=())
+
+class VerifiedStore:
+    """The pages in a store, and the state in which this process last saw them.
+
+    Parameters
+    ----------
+    store : FileStore, FileView or MemoryStore
+    header : Header, optional
+        The header they must have; without one, they are read now, and the one there is taken.
+
+    Raises
+    ------
+    Incompatible
+        There is no ledger, or it is damaged.
+    """
+
+    def __init__(
+        self, store: FileStore | FileView | MemoryStore, header: Header | None = None
+    ) -> None:
+        self.store = store
+        self._known: pages.LedgerState | None = None
+        self._doubted = False
+        self._expected = header
+        self._expected = self.header = self.read().header if header is None else header
+
+    def read(self) -> pages.LedgerState:
+        """Read everything but the releases, and check the whole chain."""
+        with self.opened(write=False, whole=True) as (_, state):
+            return state
+
+    @contextlib.contextmanager
+    def opened(
+        self, *, write: bool, whole: bool = False
+    ) -> Iterator[tuple[sqlite3.Connection, pages.LedgerState]]:
+        """Open one transaction, with the state at its start.
+
+        Parameters
+        ----------
+        write : bool
+            Whether the block writes; then no other process writes meanwhile.
+        whole : bool
+            Whether the whole chain is checked, or only what is new to this process.
+
+        Raises
+        ------
+        Incompatible
+            The chain is broken, or does not go on from what this process knew.
+        """
+        with self.store.transact(write) as connection:
+            # Threads take turns inside a transaction. What is read here was committed, so it
+            # stays true even if the block fails; what the block writes is read the next time.
+            # Once a check has failed, all that follow are whole.
+            whole, self._doubted = whole or self._doubted, True
+            if whole or self._known is None:
+                self._known = pages.read_ledger(connection, self._known, self._expected)
+            else:
+                self._known = pages.read_new_charges(connection, self._known)
+            self._doubted = False
+            yield connection, self._known
+
+
+FRAME_COLUMNS = (
+    *("number", "day", "label", "name", "pure", "rho", "epsilon_i", "delta_i"),
+    *("completed", "released"),
+)
+
+
+def charges_frame(entries: Iterable[Entry]) -> pd.DataFrame:
+    """List charges as a table of doubles, rounded up; NaN where a charge has no such bound."""
+    import pandas as pd
+
+    def rounded(value: Fraction | None) -> float:
+        return float("nan") if value is None else float_up(value)
+
+    rows = []
+    for entry in entries:
+        epsilon, delta = entry.cost.approximate or (None, None)
+        costs = (entry.cost.pure, entry.cost.zcdp, epsilon, delta)
+        own = (entry.number, entry.day, entry.label, entry.name)
+        rows.append((*own, *map(rounded, costs), entry.completed, entry.released))
+    return pd.DataFrame(rows, columns=list(FRAME_COLUMNS)).set_index("number")
+
+
+def ledger_json(state: LedgerState) -> str:
+    """Write header and charges as JSON, numbers as exact rationals "p/q".
+
+    Each line stands as the text that was hashed, beside its parts, so anyone can check the chain:
+    the hash of a charge is the SHA-256 of the hash before it, a line feed and the line; before the
+    header's line stands a line feed alone.
+    """
+    charges = [
+        json.loads(entry.line)
+        | {
+            "released": entry.released,
+            "kept": entry.completed,
+            "line": entry.line,
+            "hash": entry.head,
+        }
+        for entry in state.entries
+    ]
+    told = {
+        "ledger": json.loads(state.text),
+        "line": state.text,
+        "hash": state.heads[0],
+        "charges": charges,
+        "head": state.heads[-1],
+    }
+    return json.dumps(told, indent=1, allow_nan=False)
+
+
+_active_ledgers: ContextVar[tuple[Ledger, ...]] = ContextVar("entered ledgers", default=())
 
 
 class Ledger:
@@ -83,8 +224,8 @@ class Ledger:
     ) -> None:
         header = make_header(epsilon, delta, neighbors, shares, data, secrets.token_hex(16))
         text = header.to_json()
-        self._book = Book(stores.settle(path, text, link("", text)))
-        agree(header, self._book.header, self._book.store.place)
+        self._book = VerifiedStore(stores.open_store(path, text, chain_hash("", text)))
+        check_terms_agree(header, self._book.header, self._book.store.place)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> Ledger:
@@ -92,12 +233,12 @@ class Ledger:
 
         With ``read_only`` nothing is written, in or beside the file; a charge is Incompatible.
         """
-        return _refer(absolute(path), None, read_only)
+        return _reference(absolute_path(path), None, read_only)
 
     @staticmethod
     def current() -> Ledger | None:
         """Give the ledger of the innermost ``with ledger:`` of this thread or task."""
-        return (_entered.get() or (None,))[-1]
+        return (_active_ledgers.get() or (None,))[-1]
 
     @property
     def budget(self) -> Budget:
@@ -126,14 +267,14 @@ class Ledger:
         return self._book.read().entries
 
     @property
-    def roads(self) -> dict[str, filters.Road]:
+    def roads(self) -> dict[str, filters.MethodStatus]:
         """How far each way of adding up has gone; one that proves the budget is enough."""
-        return filters.tally(self._book.read().totals, self._book.header)
+        return filters.method_statuses(self._book.read().totals, self._book.header)
 
     @property
     def spent(self) -> Budget:
         """The smallest (epsilon, delta) of an open road: bookkeeping, no public claim (T23)."""
-        return filters.standing(self.roads, only_open=True) or self.budget
+        return filters.smallest_spent(self.roads, only_open=True) or self.budget
 
     @property
     def left(self) -> Budget:
@@ -148,7 +289,7 @@ class Ledger:
     @property
     def names(self) -> dict[str, tuple[str | None, ...]]:
         """The keys charged under each name, oldest first, whether completed or not."""
-        return pages.names(self.entries)
+        return pages.keys_by_name(self.entries)
 
     def charge(
         self,
@@ -181,14 +322,16 @@ class Ledger:
         DomainError
             ``delta`` is missing or impossible, or a text is too long.
         """
-        cost = filters.price(guarantee := filters.plain(guarantee), delta, self._book.header)
+        cost = filters.charge_cost(
+            guarantee := filters.canonical_guarantee(guarantee), delta, self._book.header
+        )
         check_texts(label, name, key)
         with self._book.opened(write=True) as (connection, state):
             if not state.totals.plus(cost).prove(self._book.header):
-                raise display.refusal(self._book.header, state.totals, cost)
+                raise display.budget_exceeded(self._book.header, state.totals, cost)
             number = len(state.entries) + 1
             body = write_charge(number, label, name, key, cost, guarantee.to_dict())
-            return pages.append(connection, number, body, state.heads[-1])
+            return pages.append_charge(connection, number, body, state.heads[-1])
 
     def store(self, entry: Entry, content: bytes | None = None) -> Entry:
         """Complete a charge: put the release it paid for on record.
@@ -208,8 +351,8 @@ class Ledger:
         if not isinstance(content, bytes | bytearray | memoryview | None):
             raise DomainError("A release is stored as bytes.", got=type(content).__name__)
         with self._book.opened(write=True) as (connection, state):
-            own = pages.own(state, entry)
-            return pages.put(connection, own, None if content is None else bytes(content))
+            own = pages.own_entry(state, entry)
+            return pages.put_release(connection, own, None if content is None else bytes(content))
 
     def find(self, name: str, key: str | None) -> Entry | None:
         """Give the latest completed charge of that name and key."""
@@ -219,7 +362,7 @@ class Ledger:
     def fetch(self, entry: Entry) -> bytes:
         """Give the release a charge paid for; raise Incompatible if there is none, or damaged."""
         with self._book.opened(write=False) as (connection, state):
-            return pages.get(connection, pages.own(state, entry))
+            return pages.get_release(connection, pages.own_entry(state, entry))
 
     def verify(self, head: str | None = None) -> bool:
         """Return True if chain, releases and budget are sound, or raise Incompatible.
@@ -237,21 +380,21 @@ class Ledger:
 
     def to_frame(self) -> pd.DataFrame:
         """List the charges as a table of doubles, rounded up; :attr:`entries` is exact."""
-        return exports.frame(self.entries)
+        return charges_frame(self.entries)
 
     def to_json(self) -> str:
         """Write all but the releases as JSON: numbers exact, lines as they are hashed."""
-        return exports.to_json(self._book.read())
+        return ledger_json(self._book.read())
 
     def __enter__(self) -> Ledger:
         self._book.store.keep()
-        _entered.set((*_entered.get(), self))
+        _active_ledgers.set((*_active_ledgers.get(), self))
         return self
 
     def __exit__(self, *error: object) -> None:
-        inside = _entered.get()  # blocks of generators need not nest
+        inside = _active_ledgers.get()  # blocks of generators need not nest
         last = max((i for i, ledger in enumerate(inside) if ledger is self), default=len(inside))
-        _entered.set(inside[:last] + inside[last + 1 :])
+        _active_ledgers.set(inside[:last] + inside[last + 1 :])
         self._book.store.let_go()
 
     def __copy__(self, memo: object = None) -> Ledger:
@@ -265,24 +408,24 @@ class Ledger:
                 "A ledger in memory cannot be pickled: its copy would be a second budget.",
                 do="give the ledger a path; pickles of it then refer to the file",
             )
-        return _refer, (self.path, self._book.header, self._book.store.read_only)
+        return _reference, (self.path, self._book.header, self._book.store.read_only)
 
     def __repr__(self) -> str:
-        return self._printed(display.text)
+        return self._printed(display.ledger_text)
 
     def _repr_html_(self) -> str:
-        return self._printed(display.html)
+        return self._printed(display.ledger_html)
 
     def _printed(self, how: Callable[..., str]) -> str:
         place = self.path or "in memory"
         try:
             return how(place, self._book.read(), self._book.store.notes)
         except PymcPrivateError as error:  # printing must not fail, least of all in a debugger
-            return display.unreadable(place, error)
+            return display.unreadable_text(place, error)
 
 
-def _refer(path: str, header: Header | None, read_only: bool = False) -> Ledger:
+def _reference(path: str, header: Header | None, read_only: bool = False) -> Ledger:
     """Refer to a ledger file; with a header, nothing is read before it is used."""
     ledger = Ledger.__new__(Ledger)
-    ledger._book = Book((stores.FileView if read_only else stores.FileStore)(path), header)
+    ledger._book = VerifiedStore((stores.FileView if read_only else stores.FileStore)(path), header)
     return ledger

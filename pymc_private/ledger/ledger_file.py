@@ -1,24 +1,296 @@
-"""Where a ledger lives: one SQLite file, or the memory of one process."""
+"""Stores of a ledger: one SQLite file, a read-only copy of it, or memory.
+
+A file is created whole or not at all, and checked before it is used (format, application id,
+integrity, a single name). Locks over a network are often no locks: there a ledger warns that
+one computer at a time should use it. The journal of a file is named after it, so under a
+second name (a hard link) an interrupted charge would never be undone: a ledger file has one
+name.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
+import secrets
 import sqlite3
+import sys
 import time
+import warnings
 import weakref
 from collections.abc import Iterator
-from pathlib import Path
-from pymc_private.errors import Incompatible, PymcPrivateError
-from pymc_private.ledger import ledger_file__ledger_medium as medium, sqlite__ledger_schema as schema
-from pymc_private.ledger.ledger_file__ledger_file import absolute, create, inspect, view
-from pymc_private.ledger.sqlite__ledger_sqlite import WRITE, connect, explained, one_at_a_time, transaction
+from pathlib import Path, PurePosixPath
 
-LOOKS = 5  # at a file that others change while it is copied
+from pymc_private.errors import DomainError, Incompatible, PrivacyWarning, PymcPrivateError
+from pymc_private.ledger import sqlite as schema
+from pymc_private.ledger.sqlite import (
+    CREATE_MODE,
+    READ_MODE,
+    SNAPSHOT_MODE,
+    WRITE_MODE,
+    connect,
+    connected,
+    connection_lock,
+    damage_error,
+    transaction,
+    translated_errors,
+)
+from pymc_private.privacy.validation import check_file_path
+
+DRAFT_SUFFIX = ".new-"
+MOUNT_TABLE = "/proc/self/mountinfo"
+NETWORK_FILE_SYSTEMS = frozenset(
+    {
+        "9p", "afs", "beegfs", "ceph", "cifs", "davfs", "fuse.ceph", "fuse.davfs2", "fuse.gcsfuse",
+        "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "glusterfs", "gpfs", "lustre",
+        "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "smb3", "smbfs", "virtiofs", "vboxsf",
+    }
+)  # fmt: skip
+
+
+def network_file_system(path: str, mounts: str | None = None) -> str | None:
+    """Give the kind of network file system a path is on, or None as far as can be known.
+
+    Parameters
+    ----------
+    path : str
+        Absolute.
+    mounts : str, optional
+        The lines of /proc/self/mountinfo. Elsewhere than on Linux nothing is known but that a
+        name with two slashes in front is on another computer.
+    """
+    if path.startswith(("\\\\", "//")) and sys.platform == "win32":
+        return "a share"
+    if mounts is None:
+        mounts = ""
+        with contextlib.suppress(OSError):
+            mounts = Path(MOUNT_TABLE).read_text(errors="replace")
+    found, depth = None, -1
+    for line in mounts.splitlines():
+        left, _, right = line.partition(" - ")
+        words = left.split(" ")
+        if len(words) < 5 or not right:
+            continue
+        # Spaces in mount points are written \040. Of two mounts at one point the later counts.
+        point = PurePosixPath(words[4].replace("\\040", " "))
+        if PurePosixPath(path).is_relative_to(point) and len(point.parts) >= depth:
+            found, depth = right.split(" ")[0], len(point.parts)
+    return found if found in NETWORK_FILE_SYSTEMS else None
+
+
+def warn_of_network(path: str) -> None:
+    """Warn where locks cannot be trusted."""
+    kind = network_file_system(path)
+    if kind is not None:
+        warnings.warn(
+            f"the ledger {path} is on a network file system ({kind}), whose locks may fail: let "
+            "one computer at a time charge it, or keep it on a local disk",
+            PrivacyWarning,
+            stacklevel=2,
+        )
+
+
+def has_companion(path: str, end: str) -> bool:
+    """Whether there is a journal ("-journal") or a log ("-wal") beside the file, not empty."""
+    with contextlib.suppress(OSError):
+        return Path(path + end).stat().st_size > 0
+    return False
+
+
+def check_single_name(path: str) -> None:
+    """Make sure that a file has one name; a draft that a killed process left of it is removed.
+
+    Raises
+    ------
+    Incompatible
+        There is a hard link to it.
+    """
+    file = Path(path)
+    with contextlib.suppress(OSError):
+        if file.stat().st_nlink < 2:
+            return
+        for draft in file.parent.glob(f"{glob.escape(file.name)}{DRAFT_SUFFIX}*"):
+            with contextlib.suppress(OSError):
+                if draft.samefile(file):
+                    draft.unlink()
+        if file.stat().st_nlink > 1:
+            raise Incompatible(
+                "There is a hard link to this ledger, so it has two names, and would have two "
+                "budgets.",
+                got=f"{path}, {file.stat().st_nlink} names",
+                do="remove all names but one (find -samefile); the file itself stays",
+            )
+
+
+def location_notes(path: str) -> str:
+    """Say in words what is unusual about the place of a ledger; empty if nothing is."""
+    kind = network_file_system(path)
+    if kind is None:
+        return ""
+    return f"network file system ({kind}): let one computer at a time charge it"
+
+
+def absolute_path(path: str | os.PathLike[str]) -> str:
+    """Name a file so that it is found again from any folder.
+
+    Raises
+    ------
+    DomainError
+        It is not the name of a file.
+    """
+    text = str(check_file_path(path, "a ledger's place")) if path != "" else ""
+    if not text or text == ":memory:" or text.startswith("file:"):
+        raise DomainError(
+            "This is not a path for a ledger.",
+            got=repr(text),
+            do="give a file name; or no path at all for a ledger in memory",
+        )
+    return str(Path(text).resolve())
+
+
+def create_file(path: str, header: str, head: str) -> None:
+    """Write a new ledger file whole, or leave what another process put there meanwhile.
+
+    The file is made under another name and linked into place, so nobody sees half of it and two
+    processes that create the same ledger end up with one.
+
+    Raises
+    ------
+    Incompatible
+        The folder is missing, or nothing can be written there.
+    PymcPrivateError
+        The disk is full, say.
+    """
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise Incompatible(
+            "The folder of the ledger does not exist.", got=str(folder), do="create it first"
+        )
+    draft = f"{path}{DRAFT_SUFFIX}{secrets.token_hex(8)}"
+    warn_of_network(path)
+    try:
+        with connection_lock, translated_errors(path):
+            with connected(draft, CREATE_MODE) as connection, transaction(connection, write=True):
+                schema.create_tables(connection, header, head)
+            with contextlib.suppress(FileExistsError):
+                _put_in_place(draft, path)
+            _sync_folder(folder)
+    finally:
+        for end in ("", "-journal"):
+            with contextlib.suppress(OSError):
+                Path(draft + end).unlink(missing_ok=True)
+
+
+def _put_in_place(draft: str, path: str) -> None:
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links: what is there is still never overwritten
+        with open(path, "xb") as file:
+            try:
+                file.write(Path(draft).read_bytes())
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError:
+                Path(path).unlink()  # ours, and half written
+                raise
+
+
+def check_file(path: str, *, read_only: bool = False) -> None:
+    """Make sure that a file is a sound ledger of today's format; an older one is migrated.
+
+    Raises
+    ------
+    Incompatible
+        No such file, not SQLite, another program's, too new, damaged, or under two names.
+    """
+    if not os.path.isfile(path):  # Path's own would raise where rights are missing
+        raise Incompatible(
+            "There is no ledger here.",
+            got=path,
+            do="Ledger(path, epsilon=..., delta=...) makes one; a moved ledger has a new path",
+        )
+    with connection_lock:
+        check_single_name(path)
+        application, version = _application_and_format(path)
+        if application != schema.APPLICATION_ID:
+            raise Incompatible(
+                "This SQLite file is not a ledger.",
+                got=f"{path}, application id {application}",
+                do="choose another path; the file was left as it is",
+            )
+        schema.check_format(version, path)
+        if read_only:
+            return
+        with translated_errors(path), connected(path, WRITE_MODE) as connection:
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if verdict != "ok":
+                raise damage_error(path, verdict)
+            schema.migrate(connection)
+
+
+def copy_to_memory(path: str) -> sqlite3.Connection:
+    """Copy a ledger into memory as it is now, in today's format, and write nothing beside it.
+
+    Raises
+    ------
+    Incompatible
+        The file is damaged, or charges stand in a log that cannot be read from this medium.
+    """
+    # With a rollback journal readers leave nothing. A reader of an older file in WAL mode would
+    # leave two files in the folder; while there is no log, the file alone is the ledger.
+    mode = SNAPSHOT_MODE if not has_companion(path, "-wal") and _is_in_wal_mode(path) else READ_MODE
+    memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    try:
+        with translated_errors(path):
+            with connected(path, mode) as connection:
+                (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+                if verdict != "ok":
+                    raise damage_error(path, verdict)
+                connection.backup(memory)
+            schema.migrate(memory)
+    except BaseException:
+        memory.close()
+        raise
+    return memory
+
+
+def _is_in_wal_mode(path: str) -> bool:
+    """Whether the file is in WAL mode: bytes 18 and 19 of its header, read by SQLite."""
+    with connected(path, SNAPSHOT_MODE) as connection:
+        return bytes(connection.serialize()[18:20]) == b"\x02\x02"
+
+
+def _application_and_format(path: str) -> tuple[int, int]:
+    """Read the application id and the format from the file's header.
+
+    ``immutable`` keeps SQLite from creating files beside a stranger's; but it can meet a header
+    that is ahead of the file while another process moves its WAL, so a failure is tried again.
+    """
+    for mode in (SNAPSHOT_MODE, READ_MODE):
+        unreadable = contextlib.suppress(sqlite3.DatabaseError, UnicodeDecodeError)
+        with unreadable, connected(path, mode) as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            return application, schema.format_version(connection)
+    raise damage_error(path, "SQLite cannot read its header")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name of a file durable, where folders can be synced."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+SNAPSHOT_ATTEMPTS = 5  # at a file that others change while it is copied
 
 
 @contextlib.contextmanager
-def _once(store: FileStore | MemoryStore) -> Iterator[None]:
+def _not_reentrant(store: FileStore | MemoryStore) -> Iterator[None]:
     """Enter a store, which only this thread can have entered before.
 
     Raises
@@ -60,15 +332,15 @@ class FileStore:
     @property
     def notes(self) -> str:
         """Say what is unusual about the place; empty if nothing is."""
-        return medium.notes(self.path)
+        return location_notes(self.path)
 
     @contextlib.contextmanager
     def transact(self, write: bool) -> Iterator[sqlite3.Connection]:
         """Open the file for one transaction, which ends with the block."""
         with (
-            one_at_a_time,
-            explained(self.path),
-            _once(self),
+            connection_lock,
+            translated_errors(self.path),
+            _not_reentrant(self),
             self._connected() as connection,
             transaction(connection, write),
         ):
@@ -76,12 +348,12 @@ class FileStore:
 
     def keep(self) -> None:
         """Keep the file open between calls, until :meth:`let_go`; calls nest."""
-        with one_at_a_time:
+        with connection_lock:
             self._keepers += 1
 
     def let_go(self) -> None:
         """Close the file, if nobody else keeps it open."""
-        with one_at_a_time:
+        with connection_lock:
             self._keepers -= 1
             if self._keepers == 0:
                 self.close()
@@ -96,15 +368,17 @@ class FileStore:
     def _connected(self) -> Iterator[sqlite3.Connection]:
         # What a Ctrl-C left open would go on holding its locks. And a connection goes on writing to
         # a file that was moved away, where nobody reads it.
-        if self._kept is not None and (not self._keepers or self._kept[1] != identity(self.path)):
+        if self._kept is not None and (
+            not self._keepers or self._kept[1] != file_identity(self.path)
+        ):
             self.close()
         if not self._inspected:
-            inspect(self.path)
+            check_file(self.path)
             self._inspected = True
-        medium.check_alone(self.path)
+        check_single_name(self.path)
         try:
             if self._kept is None:
-                self._kept = connect(self.path, WRITE), identity(self.path)
+                self._kept = connect(self.path, WRITE_MODE), file_identity(self.path)
             yield self._kept[0]
         finally:
             if not self._keepers:
@@ -115,7 +389,7 @@ _stores: weakref.WeakSet[FileStore] = weakref.WeakSet()
 
 
 def _before_fork() -> None:
-    one_at_a_time.acquire()
+    connection_lock.acquire()
     for store in tuple(_stores):
         store.close()
 
@@ -123,12 +397,12 @@ def _before_fork() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_before_fork,
-        after_in_parent=one_at_a_time.release,
-        after_in_child=one_at_a_time.release,
+        after_in_parent=connection_lock.release,
+        after_in_child=connection_lock.release,
     )
 
 
-def identity(path: str) -> object:
+def file_identity(path: str) -> object:
     """Give what tells a file from another that took its name; None if there is none."""
     with contextlib.suppress(OSError):
         seen = Path(path).stat()
@@ -161,17 +435,21 @@ class FileView(FileStore):
                 got=self.path,
                 do="Ledger.open(path), where the file can be written",
             )
-        with one_at_a_time, contextlib.closing(self._look()) as memory, explained(self.path):
+        with (
+            connection_lock,
+            contextlib.closing(self._look()) as memory,
+            translated_errors(self.path),
+        ):
             yield memory
 
     def _look(self) -> sqlite3.Connection:
         """Copy the file; again, if another process wrote to it meanwhile."""
-        looks = LOOKS
+        looks = SNAPSHOT_ATTEMPTS
         while True:
             before, looks = self._state(), looks - 1
             try:
-                inspect(self.path, read_only=True)
-                memory = view(self.path)
+                check_file(self.path, read_only=True)
+                memory = copy_to_memory(self.path)
             except Incompatible:
                 if not looks or before == self._state():
                     raise
@@ -185,7 +463,7 @@ class FileView(FileStore):
         """Give what changes when another process writes."""
         with contextlib.suppress(OSError):
             seen = Path(self.path).stat()
-            return seen.st_ino, seen.st_size, seen.st_mtime_ns, medium.beside(self.path, "-journal")
+            return seen.st_ino, seen.st_size, seen.st_mtime_ns, has_companion(self.path, "-journal")
         return None
 
     def keep(self) -> None:
@@ -208,7 +486,7 @@ class MemoryStore:
         weakref.finalize(self, self._connection.close)
         self._process = os.getpid()
         self.entered = False
-        schema.lay_out(self._connection, header, head)
+        schema.create_tables(self._connection, header, head)
 
     @contextlib.contextmanager
     def transact(self, write: bool) -> Iterator[sqlite3.Connection]:
@@ -225,9 +503,9 @@ class MemoryStore:
                 do="give the ledger a path; then every process charges the same file",
             )
         with (
-            one_at_a_time,
-            explained(self.place),
-            _once(self),
+            connection_lock,
+            translated_errors(self.place),
+            _not_reentrant(self),
             transaction(self._connection, write),
         ):
             yield self._connection
@@ -238,11 +516,13 @@ class MemoryStore:
     let_go = keep
 
 
-def settle(path: str | os.PathLike[str] | None, header: str, head: str) -> FileStore | MemoryStore:
+def open_store(
+    path: str | os.PathLike[str] | None, header: str, head: str
+) -> FileStore | MemoryStore:
     """Give the place of a ledger: in memory, in the file that is there, or in a new one."""
     if path is None:
         return MemoryStore(header, head)
-    place = absolute(path)
+    place = absolute_path(path)
     if not os.path.lexists(place):
-        create(place, header, head)
+        create_file(place, header, head)
     return FileStore(place)

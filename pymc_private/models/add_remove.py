@@ -1,25 +1,31 @@
-"""What a protected number of records rules out."""
+"""Add/remove neighbors: models in which something public tells the number of records.
+
+Under add/remove the number of records is protected: dims, arrays and numbers of a model that
+tell it are refused by name, and what a release would otherwise show of it is left out.
+"""
 
 from __future__ import annotations
 
-import numpy as np
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.shape import Shape, Shape_i
-from pymc_private.analysis.traversal__own_names import own_name
-from pymc_private.analysis.record_dependence__row_sizes import sizing_inputs
-from pymc_private.analysis.traversal__walk import walk
+
+from pymc_private.analysis.record_dependence import sizing_inputs
+from pymc_private.analysis.traversal import library_class_name, walk
 from pymc_private.errors import Unsupported
-from pymc_private.models.sequences.row_identity import is_row_wise, public_data
-from pymc_private.models.record_terms import in_sequence
-from pymc_private.models.record_graph import RecordGraph
-from pymc_private.models.record_likelihood__single_record import single_record
 from pymc_private.models.data_variables import Source
+from pymc_private.models.record_graph import RecordGraph
+from pymc_private.models.record_likelihood import single_record
+from pymc_private.models.record_terms import sequence_error
+from pymc_private.models.sequences.row_identity import is_row_wise, public_data
 
 if TYPE_CHECKING:
     from pymc_private.models.private_model import PrivateModel
+
 
 def refuse_sequences(graph: RecordGraph) -> None:
     """Refuse records that stand in a sequence.
@@ -31,10 +37,10 @@ def refuse_sequences(graph: RecordGraph) -> None:
         every later record would have another place.
     """
     if graph.windows:
-        raise in_sequence({window.name for window in graph.windows})
+        raise sequence_error({window.name for window in graph.windows})
 
 
-def refuse_in_sequences(graph: RecordGraph, what: str) -> None:
+def refuse_with_sequences(graph: RecordGraph, what: str) -> None:
     """Refuse what is of one record's own row where several factor rows read each record.
 
     Raises
@@ -65,7 +71,7 @@ def record_lengths(private: PrivateModel) -> list[Variable]:
     return [lengths[name] for name in sorted(record_dims(private)) if name in lengths]
 
 
-def refuse_counted(
+def refuse_public_counts(
     graph: RecordGraph,
     sources: Sequence[Source],
     n: int,
@@ -98,8 +104,10 @@ def refuse_counted(
     arrays += [v.data for v in ancestors(outs) if isinstance(v, Constant) and np.ndim(v.data) > 0]
     counted = any(n in np.shape(array) for array in arrays)
     counted = counted or not set(lengths).isdisjoint(ancestors(outs))
-    counted = counted or _reads_length(graph, sources) or _computes_with_length(graph, sources)
-    counted = counted or not _has_room(graph, sources, n, shapes)
+    counted = (
+        counted or _prior_reads_length(graph, sources) or _computes_with_length(graph, sources)
+    )
+    counted = counted or not _is_row_wise_with_one_more(graph, sources, n, shapes)
     if graph.pinned or counted or single_record(graph, sources, n, shapes) is None:
         raise Unsupported(
             "add/remove protects the number of records, but something public counts them",
@@ -131,7 +139,7 @@ def _computes_with_length(graph: RecordGraph, sources: Sequence[Source]) -> bool
     return walk([graph.record], leaves, rule, lambda constant: False)[graph.record]
 
 
-def _has_room(
+def _is_row_wise_with_one_more(
     graph: RecordGraph, sources: Sequence[Source], n: int, shapes: Mapping[str, tuple[int, ...]]
 ) -> bool:
     """Whether with one record more each row still reads its own record."""
@@ -142,7 +150,7 @@ def _has_room(
     return is_row_wise(graph.record, values, axes, n + 1)
 
 
-def _reads_length(graph: RecordGraph, sources: Sequence[Source]) -> bool:
+def _prior_reads_length(graph: RecordGraph, sources: Sequence[Source]) -> bool:
     """Whether the prior reads private data: no value of theirs, so the length of an axis.
 
     That of another axis than the records' is public.
@@ -150,7 +158,7 @@ def _reads_length(graph: RecordGraph, sources: Sequence[Source]) -> bool:
     axes = {graph.data[source.name]: source.axis for source in sources}
     nodes = {v.owner: None for v in ancestors([graph.prior]) if v.owner is not None}
     return any(
-        v in axes and not (own_name(node.op) == "Shape_i" and node.op.i != axes[v])
+        v in axes and not (library_class_name(node.op) == "Shape_i" and node.op.i != axes[v])
         for node in nodes
         for v in node.inputs
     )

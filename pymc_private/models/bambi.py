@@ -1,30 +1,54 @@
-"""How the arrays that Bambi bakes into a graph were computed from the variables of a formula."""
+"""Bambi models with the variables of their formula as named data.
+
+Bambi computes a design matrix, group indexes and offsets before the PyMC model exists, and writes
+them into it as constants. Here each is built again from the variables it was computed from: a
+numeric variable is its column; a categorical one its codes, which pick rows of a public table of
+contrasts; an interaction is a product. So a domain is declared by the name the formula uses, and
+what a variable does in several terms is known to be one and the same.
+
+The weights w of ``weighted(y, w) ~ ...``, with log p of a record w log p(y), are a special case:
+Bambi keeps the whole column inside the code of a density, where no graph of the model shows it. The
+density is written once as a graph, and the column that stands in it becomes a parameter.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from pymc.distributions.custom import CustomSymbolicDistRV
+from pymc.logprob.abstract import _logprob
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.basic import Join
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.random.op import RandomVariable
-from pymc_private.analysis.traversal__own_names import own_name
-from pymc_private.errors import Unsupported
-from pymc_private.models.data_variables import candidates, constants_with_axis
+from pytensor.tensor.random.type import RandomType
+from pytensor.tensor.type import TensorType
+from pytensor.tensor.variable import TensorConstant
 
-Block = Callable[["Variables"], Variable]
+from pymc_private.analysis.traversal import library_class_name, rebuild
+from pymc_private.errors import Unsupported
+from pymc_private.models.compat import copy_model
+from pymc_private.models.data_variables import (
+    array_candidates,
+    constants_with_axis,
+    replace_constants,
+)
+from pymc_private.models.domains import Categories, Domain
+
+ArrayBuilder = Callable[["FormulaVariables"], Variable]
 """Writes an array with one row per record from the variables it was computed from."""
 
 
 @dataclass
-class Variables:
+class FormulaVariables:
     """The variables of a formula.
 
     Attributes
@@ -68,20 +92,22 @@ def data_name(name: str) -> str:
     return f"data[{name}]"
 
 
-def roots(model: pm.Model) -> list[Variable]:
+def factor_variables(model: pm.Model) -> list[Variable]:
     """What a model's factors are computed from."""
     return [*model.observed_RVs, *model.potentials, *model.free_RVs]
 
 
-def blocks_of(
-    bambi_model: Any, given: pm.Model, n: int, known: Variables
-) -> Iterator[tuple[str, Block]]:
+def array_builders(
+    bambi_model: Any, given: pm.Model, n: int, known: FormulaVariables
+) -> Iterator[tuple[str, ArrayBuilder]]:
     """How each constant of a model was computed, where that is known."""
-    parameters = _either(bambi_model, "parameters", "components")
+    parameters = _versioned_attribute(bambi_model, "parameters", "components")
     components = [c for c in parameters.values() if hasattr(c, "common_terms")]
-    arrays = [pair for c in components for pair in _own_arrays(c, known)]
-    beside = list(_beside_response(bambi_model))
-    constants = constants_with_axis(roots(given), n, [c.variable for c in candidates(given)])
+    arrays = [pair for c in components for pair in _shared_memory_builders(c, known)]
+    beside = list(_response_arguments(bambi_model))
+    constants = constants_with_axis(
+        factor_variables(given), n, [c.variable for c in array_candidates(given)]
+    )
     for name, (constant, _) in constants.items():
         own = [b for v, b in arrays if _is_same_memory(v, constant.data)]
         if own:
@@ -92,15 +118,17 @@ def blocks_of(
             yield name, lambda v, filled=filled: v.column(filled)  # type: ignore[misc]
             continue
         for word, values in beside:
-            if _is_parameter(constant, given) and np.array_equal(values, np.squeeze(constant.data)):
-                yield name, _one(known.add(word, values))
+            if _is_likelihood_parameter(constant, given) and np.array_equal(
+                values, np.squeeze(constant.data)
+            ):
+                yield name, _build_variable(known.add(word, values))
         for component in components:
-            if component.common_terms and _is_design(constant, component, given):
+            if component.common_terms and _is_design_matrix(constant, component, given):
                 _refuse_centered(bambi_model, component)
-                yield name, _design(component, known)
+                yield name, _build_design(component, known)
 
 
-def _either(model: Any, name: str, former: str) -> Any:
+def _versioned_attribute(model: Any, name: str, former: str) -> Any:
     """An attribute by its name in this generation of Bambi, or in the one before."""
     return getattr(model, name) if hasattr(model, name) else getattr(model, former)
 
@@ -113,7 +141,11 @@ def _is_filler(constant: Any, given: pm.Model) -> bool:
     shape = np.shape(constant.data)
     if shape[1:] != (1,) or not np.isin(constant.data, (0.0, 1.0)).all():
         return False
-    readers = [v.owner for v in ancestors(roots(given)) if v.owner and constant in v.owner.inputs]
+    readers = [
+        v.owner
+        for v in ancestors(factor_variables(given))
+        if v.owner and constant in v.owner.inputs
+    ]
     zeros = all(isinstance(node.op, Join) for node in readers) and not np.any(constant.data)
     ones = all(isinstance(node.op, Elemwise) for node in readers) and np.all(constant.data == 1)
     return bool(zeros or ones)
@@ -123,42 +155,47 @@ def _is_same_memory(one: np.ndarray, other: np.ndarray) -> bool:
     return one.size == other.size and np.shares_memory(one, other)
 
 
-def _one(name: str) -> Block:
+def _build_variable(name: str) -> ArrayBuilder:
     """A variable by itself."""
     return lambda variables: variables[name]
 
 
-def _own_arrays(component: Any, known: Variables) -> Iterator[tuple[np.ndarray, Block]]:
+def _shared_memory_builders(
+    component: Any, known: FormulaVariables
+) -> Iterator[tuple[np.ndarray, ArrayBuilder]]:
     """Arrays that Bambi puts into the graph as they are: they share its memory."""
     for term in component.offset_terms.values():
         name = known.add(term.name, np.squeeze(term.data))
-        yield np.asarray(term.data), _one(name)
+        yield np.asarray(term.data), _build_variable(name)
     for term in component.group_specific_terms.values():
         factor = term.term.factor
         name = known.add(factor.name, term.group_index, len(term.groups))
-        yield np.asarray(term.group_index), _one(name)
+        yield np.asarray(term.group_index), _build_variable(name)
         expression, predictor = term.term.expr, np.asarray(term.predictor)
         if type(expression).__name__ == "Intercept":
             yield predictor, lambda v: pt.ones((1,))
         else:
-            yield predictor, _product(expression.name, expression.components, predictor, known)
+            yield (
+                predictor,
+                _build_product(expression.name, expression.components, predictor, known),
+            )
 
 
-def weights_of(bambi_model: Any) -> Iterator[tuple[str, np.ndarray]]:
+def likelihood_weights(bambi_model: Any) -> Iterator[tuple[str, np.ndarray]]:
     """The w of ``weighted(y, w)``, by name."""
-    if getattr(_response(bambi_model), "is_weighted", False):
-        yield from _beside_response(bambi_model)
+    if getattr(_response_term(bambi_model), "is_weighted", False):
+        yield from _response_arguments(bambi_model)
 
 
-def _response(bambi_model: Any) -> Any:
+def _response_term(bambi_model: Any) -> Any:
     """The term of the response."""
-    term = _either(bambi_model, "response_term", "response_component")
+    term = _versioned_attribute(bambi_model, "response_term", "response_component")
     return getattr(term, "term", term) if not hasattr(term, "family") else term
 
 
-def _beside_response(bambi_model: Any) -> Iterator[tuple[str, np.ndarray]]:
+def _response_arguments(bambi_model: Any) -> Iterator[tuple[str, np.ndarray]]:
     """What stands beside the response, as the trials in ``p(y, trials)``; weights."""
-    term = _response(bambi_model)
+    term = _response_term(bambi_model)
     data = np.asarray(term.term.data)
     call = getattr(term.term.components[0], "call", None)
     names = [str(arg) for arg in getattr(call, "args", ())]
@@ -166,19 +203,19 @@ def _beside_response(bambi_model: Any) -> Iterator[tuple[str, np.ndarray]]:
         yield from list(zip(names, data.T, strict=True))[1:]
 
 
-def _is_parameter(constant: Any, given: pm.Model) -> bool:
+def _is_likelihood_parameter(constant: Any, given: pm.Model) -> bool:
     """Whether a likelihood takes a constant as a parameter as it is."""
     nodes = {v.owner for v in ancestors(given.observed_RVs) if v.owner is not None}
     return any(constant in node.inputs for node in nodes if isinstance(node.op, RandomVariable))
 
 
-def _is_design(constant: Any, component: Any, given: pm.Model) -> bool:
+def _is_design_matrix(constant: Any, component: Any, given: pm.Model) -> bool:
     """Whether a constant is multiplied by the coefficients of this component's common terms."""
-    wanted = {_label(term) for term in component.common_terms.values()}
+    wanted = {_term_label(term) for term in component.common_terms.values()}
     free = {rv: rv.name for rv in given.free_RVs}
-    for variable in ancestors(roots(given)):
+    for variable in ancestors(factor_variables(given)):
         node = variable.owner
-        if node is None or constant not in node.inputs or not _multiplies(node.op):
+        if node is None or constant not in node.inputs or not _is_matrix_product(node.op):
             continue
         others = [v for v in node.inputs if v is not constant]
         names = {free[v] for v in ancestors(others, blockers=list(free)) if v in free}
@@ -187,11 +224,11 @@ def _is_design(constant: Any, component: Any, given: pm.Model) -> bool:
     return False
 
 
-def _multiplies(op: Any) -> bool:
-    return isinstance(op, Dot) or own_name(op) == "Blockwise"
+def _is_matrix_product(op: Any) -> bool:
+    return isinstance(op, Dot) or library_class_name(op) == "Blockwise"
 
 
-def _label(term: Any) -> str:
+def _term_label(term: Any) -> str:
     return term.alias or term.name
 
 
@@ -205,40 +242,42 @@ def _refuse_centered(bambi_model: Any, component: Any) -> None:
         )
 
 
-def _design(component: Any, known: Variables) -> Block:
+def _build_design(component: Any, known: FormulaVariables) -> ArrayBuilder:
     """All columns, term by term."""
     terms = [
-        _product(_label(t), t.term.components, np.asarray(t.data), known)
+        _build_product(_term_label(t), t.term.components, np.asarray(t.data), known)
         for t in component.common_terms.values()
     ]
 
-    def write(variables: Variables) -> Variable:
+    def write(variables: FormulaVariables) -> Variable:
         blocks = [block(variables) for block in terms]
         return pt.concatenate([b if b.type.ndim == 2 else b[:, None] for b in blocks], axis=1)
 
     return write
 
 
-def _product(label: str, parts: Sequence[Any], data: np.ndarray, known: Variables) -> Block:
+def _build_product(
+    label: str, parts: Sequence[Any], data: np.ndarray, known: FormulaVariables
+) -> ArrayBuilder:
     """A term as the product of its variables; as one variable of its own if that is not it."""
-    factors = [_factor(part, known) for part in parts]
+    factors = [_build_factor(part, known) for part in parts]
     if all(factor is not None for factor in factors):
         columns = [factor[0] for factor in factors if factor is not None]
-        if np.array_equal(np.squeeze(_columnwise(columns)), np.squeeze(data)):
+        if np.array_equal(np.squeeze(_row_kronecker(columns)), np.squeeze(data)):
             blocks = [factor[1] for factor in factors if factor is not None]
             flat = data.ndim == 1
-            return lambda v: _columnwise([block(v) for block in blocks])[
+            return lambda v: _row_kronecker([block(v) for block in blocks])[
                 (slice(None), 0) if flat else ...
             ]
-    return _one(known.add(label, np.squeeze(data)))
+    return _build_variable(known.add(label, np.squeeze(data)))
 
 
-def _factor(part: Any, known: Variables) -> tuple[np.ndarray, Block] | None:
+def _build_factor(part: Any, known: FormulaVariables) -> tuple[np.ndarray, ArrayBuilder] | None:
     """The columns of one variable, and how to write them."""
     values = np.asarray(part.value)
     if part.kind == "numeric":
         values = values.astype(float)
-        return values, _one(known.add(part.name, values))
+        return values, _build_variable(known.add(part.name, values))
     table = getattr(getattr(part, "contrast_matrix", None), "matrix", None)
     if part.kind != "categoric" or table is None:
         return None
@@ -252,7 +291,7 @@ def _factor(part: Any, known: Variables) -> tuple[np.ndarray, Block] | None:
     return rows, lambda v: pt.constant(table)[v[name]]
 
 
-def _columnwise(blocks: Sequence[Any]) -> Any:
+def _row_kronecker(blocks: Sequence[Any]) -> Any:
     """Products of columns; the last block's columns run fastest, as in formulae."""
     whole = None
     for block in blocks:
@@ -263,3 +302,223 @@ def _columnwise(blocks: Sequence[Any]) -> Any:
         pair = whole[:, :, None] * block[:, None, :]
         whole = pair.reshape((pair.shape[0], -1))
     return whole
+
+
+def stateful_terms(given: Any) -> list[str]:
+    """Terms that remember something of the data: scale(x), bs(x), hsgp(x), ...
+
+    Each of their rows holds a mean, a range or knots of all records, unless these were given.
+    """
+    return [
+        term
+        for term, pieces in _formula_terms(given)
+        if any(
+            getattr(getattr(piece, "call", None), "stateful_transform", None) is not None
+            for piece in pieces
+        )
+    ]
+
+
+def likelihood_parameters(given: Any) -> dict[str, Any]:
+    """Parameters of the likelihood; Bambi called them components before 0.18."""
+    return getattr(given, "parameters", None) or given.components
+
+
+def _formula_terms(given: Any) -> Iterator[tuple[str, list[Any]]]:
+    """Each term of the formula with what it is composed of, the response last."""
+    for part in likelihood_parameters(given).values():
+        for name, holder in getattr(part, "terms", {}).items():
+            yield name, _term_components(getattr(holder, "term", None))
+    response = getattr(given, "response_term", None) or given.response_component.term
+    yield response.name, _term_components(getattr(response.term, "term", response.term))
+
+
+def _term_components(term: Any) -> list[Any]:
+    """Variables and calls of a term; a group-specific one has an expression and a factor."""
+    sides = (term, getattr(term, "expr", None), getattr(term, "factor", None))
+    return [piece for side in sides for piece in getattr(side, "components", None) or []]
+
+
+Density = Callable[..., Variable]
+
+
+def expose_weights(model: pm.Model, values: np.ndarray, weights: Callable[[], Variable]) -> None:
+    """Make the column of weights in each density that holds one a parameter of it, in place.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        Changed: the distribution takes the weights; its name, data and draws are what they were.
+    values : array, shape (n,)
+        The column.
+    weights : callable
+        Gives a variable that holds it; called only where it is needed.
+    """
+    for rv in list(model.observed_RVs):
+        if isinstance(rv.owner.op, CustomSymbolicDistRV):
+            density = _density_of_weights(rv, model.rvs_to_values[rv], values)
+            if density is not None:
+                _replace_observed(model, rv, _weighted_distribution(rv, density, weights()))
+
+
+def _density_of_weights(rv: Variable, value: Variable, values: np.ndarray) -> Density | None:
+    """log p of value, weights and parameters; None where no such column stands in it."""
+    size, *parameters = rv.owner.inputs
+    inputs = [v.type() for v in (value, *_without_random_states(parameters))]
+    whole = _logprob(rv.owner.op, [inputs[0]], size, *inputs[1:])
+    held = [
+        v
+        for v in ancestors([whole])
+        if isinstance(v, TensorConstant) and np.array_equal(np.asarray(v.data), values)
+    ]
+    if len(held) != 1:
+        return None
+
+    def density(value: Variable, weights: Variable, *parameters: Variable) -> Variable:
+        fresh = (weights, value, *parameters)
+        return rebuild([whole], dict(zip([held[0], *inputs], fresh, strict=True)))[0]
+
+    return density
+
+
+def _weighted_distribution(rv: Variable, density: Density, weights: Variable) -> Variable:
+    """The same distribution with its weights as the first parameter; draws do not read them."""
+    size, *parameters = rv.owner.inputs
+    inner, (drawn, *_) = rv.owner.op.inner_inputs, rv.owner.op.inner_outputs
+    states = parameters[len(_without_random_states(parameters)) :]
+
+    def draw(weights: Variable, *rest: Variable) -> Variable:
+        *given, size = rest
+        size = size if isinstance(size.type, TensorType) else weights.shape
+        return rebuild([drawn], dict(zip(inner, (size, *given, *states), strict=True)))[0]
+
+    kind = str(rv.owner.op)
+    return pm.CustomDist.dist(
+        pt.cast(weights, "float64"),
+        *_without_random_states(parameters),
+        logp=density,
+        dist=draw,
+        size=size,
+        class_name=kind.split("{")[0],
+    )
+
+
+def _without_random_states(parameters: list[Variable]) -> list[Variable]:
+    """Parameters without the states of random generators, which stand last."""
+    return [v for v in parameters if not isinstance(v.type, RandomType)]
+
+
+def _replace_observed(model: pm.Model, old: Variable, new: Variable) -> None:
+    """Let a variable take the place of another in a model, under its name and with its data."""
+    new.name = old.name
+    list.__setitem__(model.observed_RVs, model.observed_RVs.index(old), new)  # a treelist refuses
+    value = model.rvs_to_values.pop(old)
+    model.rvs_to_values[new], model.values_to_rvs[value] = value, new
+    model.rvs_to_transforms[new] = model.rvs_to_transforms.pop(old, None)
+    if old in model.rvs_to_initial_values:
+        model.rvs_to_initial_values[new] = model.rvs_to_initial_values.pop(old)
+    model.named_vars[new.name] = new
+
+
+RECORDS_DIM = "__obs__"
+"""Bambi's records dim."""
+
+
+@dataclass(frozen=True)
+class FormulaModel:
+    """A PyMC model whose data have the names of a formula.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        A copy.
+    initvals : dict
+        Starts given in the model.
+    names : dict of str to str
+        The data variable of each variable of the formula.
+    domains : dict of str to Domain
+        Of categorical variables, by the data variable: the codes of their levels.
+    """
+
+    model: pm.Model
+    initvals: Mapping[str, Any]
+    names: Mapping[str, str]
+    domains: Mapping[str, Domain]
+
+    @property
+    def claims(self) -> list[str]:
+        """What is taken on trust."""
+        return [
+            f"the levels of '{n}' are public" for n, d in self.names.items() if d in self.domains
+        ]
+
+
+def is_bambi_model(model: Any) -> bool:
+    """Whether a model is Bambi's."""
+    return type(model).__module__.split(".")[0] == "bambi"
+
+
+def name_formula_variables(bambi_model: Any, given: pm.Model) -> FormulaModel:
+    """Write a Bambi model with its variables as data.
+
+    Parameters
+    ----------
+    bambi_model : bambi.Model
+    given : pymc.Model
+        Built from it.
+
+    Returns
+    -------
+    NamedTerms
+        Whatever is not recognized stays a constant, and wants a domain of its own.
+
+    Raises
+    ------
+    Unsupported
+        Bambi centered the predictors: each row holds a mean over all records.
+    """
+    copy, initvals = copy_model(given)
+    n = len(given.coords.get(RECORDS_DIM, ()))
+    known = FormulaVariables()
+    blocks = dict(array_builders(bambi_model, given, n, known))
+    constants = constants_with_axis(
+        factor_variables(copy), n, [c.variable for c in array_candidates(copy)]
+    )
+    swaps: dict[Variable, Variable] = {}
+    for name, (constant, _) in constants.items():
+        if name in blocks:
+            written = _matched_to_constant(blocks[name](known), constant)
+            if written is not None:
+                swaps[constant] = written
+    replace_constants(copy, swaps)
+    for name, values in likelihood_weights(bambi_model):
+        expose_weights(copy, values, lambda n=name, v=values: known[known.add(n, v)])  # type: ignore[misc]
+    read = set(ancestors(factor_variables(copy)))
+    used = {name: v for name, v in known.shared.items() if v in read}
+    for variable in used.values():
+        copy.register_data_var(variable, dims=_data_dims(copy, variable))
+    domains = {
+        data_name(name): Categories(range(known.levels[name]))
+        for name in used
+        if name in known.levels
+    }
+    return FormulaModel(copy, initvals, {name: data_name(name) for name in used}, domains)
+
+
+def _data_dims(model: pm.Model, variable: Variable) -> tuple[str, ...]:
+    """The records dim, and one for each further axis: PyMC copies no model with a nameless dim."""
+    sizes = {f"{variable.name}_dim_{k}": size for k, size in enumerate(variable.type.shape) if k}
+    for name, size in sizes.items():
+        model.add_coord(name, length=size)
+    return (RECORDS_DIM, *sizes)
+
+
+def _matched_to_constant(written: Variable, constant: Any) -> Variable | None:
+    """The same array in the constant's own shape and type, or None if it is another."""
+    shape = np.shape(constant.data)
+    if written.type.ndim < len(shape):
+        written = pt.expand_dims(written, tuple(range(written.type.ndim, len(shape))))
+    written = pt.cast(written, constant.type.dtype)
+    if not np.array_equal(np.broadcast_to(written.eval(), shape), constant.data):
+        return None
+    return written if written.type.shape == shape else pt.broadcast_to(written, shape)

@@ -1,27 +1,37 @@
-"""The two generations of PyMC (an Op of its own) and ArviZ (0.2x: InferenceData, 1.x: DataTree)."""
+"""Compatibility with the generations of PyMC and ArviZ, and progress bars.
+
+Two generations of ArviZ (0.2x: InferenceData; 1.x: DataTree) share one posterior container and one
+summary. Rules for Ops that PyMC defines itself are registered here, because `analysis` does not
+know PyMC. Models are copied and pickled with cloudpickle. The progress bar shows a bound that is
+being tightened.
+"""
 
 from __future__ import annotations
 
 import logging
+import time
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import product
+from os import PathLike
+from typing import Any, BinaryIO
+
 import arviz as az
 import cloudpickle
 import numpy as np
 import pandas as pd
 import xarray as xr
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import product
-from os import PathLike
-from typing import Any, BinaryIO
 from pymc.distributions.continuous import _PolyaGammaLogDistFunc
 from pymc.distributions.dist_math import I0e, SplineWrapper
-from pymc_private.analysis import continuity, record_dependence__row_rules, record_dependence__row_sizes, row_equivalence
-from pymc_private.analysis.row_equivalence__expressions import express
-from pymc_private.analysis.intervals import bound, bound_scalar, linear_algebra
-from pymc_private.analysis.intervals.special import i0e
-from pymc_private.analysis.intervals.special__spline import is_stepped, of_spline
-from pymc_private.analysis.record_dependence import label
+
+from pymc_private.analysis import continuity, record_dependence, row_equivalence
+from pymc_private.analysis.intervals import bound_op, bound_scalar_op, linear_algebra
+from pymc_private.analysis.intervals.special import i0e, is_step_spline, spline_bounds
+from pymc_private.analysis.record_dependence import label_op
+from pymc_private.analysis.row_equivalence import number_op
+from pymc_private.privacy.rounding import format_number
 
 ARVIZ_GENERATION = 0 if az.__version__.startswith("0.") else 1
 SAMPLE_DIMS = ("chain", "draw")
@@ -72,7 +82,7 @@ def read_posterior(file: str | PathLike[str] | BinaryIO) -> xr.Dataset:
         return opened.load()
 
 
-def summary(dataset: xr.Dataset, *, prob: float = 0.9) -> pd.DataFrame:
+def summarize_posterior(dataset: xr.Dataset, *, prob: float = 0.9) -> pd.DataFrame:
     """Summarize each scalar element of a posterior, alike on both generations.
 
     Parameters
@@ -92,7 +102,7 @@ def summary(dataset: xr.Dataset, *, prob: float = 0.9) -> pd.DataFrame:
     draws = dataset.sizes["chain"] * dataset.sizes["draw"]
     enough = draws >= FEWEST_DRAWS_FOR_ESS and dataset.sizes["draw"] >= FEWEST_DRAWS_FOR_ESS
     numbers = dataset.astype(float)
-    with _quiet():
+    with _silenced_arviz():
         ess = az.ess(numbers, method="bulk") if enough else None
         mcse = az.mcse(numbers, method="mean") if enough else None
     rows: dict[str, dict[str, float]] = {}
@@ -100,9 +110,9 @@ def summary(dataset: xr.Dataset, *, prob: float = 0.9) -> pd.DataFrame:
         values = flat_draws(array)
         columns = {
             "mean": values.mean(axis=0),
-            "sd": values.std(axis=0, ddof=1) if draws > 1 else _nan(values),
-            "mcse_mean": _nan(values) if mcse is None else np.ravel(mcse[name].values),
-            "ess_bulk": _nan(values) if ess is None else np.ravel(ess[name].values),
+            "sd": values.std(axis=0, ddof=1) if draws > 1 else _nan_per_element(values),
+            "mcse_mean": _nan_per_element(values) if mcse is None else np.ravel(mcse[name].values),
+            "ess_bulk": _nan_per_element(values) if ess is None else np.ravel(ess[name].values),
             "lower": np.quantile(values, (1 - prob) / 2, axis=0),
             "upper": np.quantile(values, (1 + prob) / 2, axis=0),
         }
@@ -126,12 +136,12 @@ def flat_draws(array: xr.DataArray) -> np.ndarray:
     return ordered.reshape(ordered.shape[0] * ordered.shape[1], -1)
 
 
-def _nan(values: np.ndarray) -> np.ndarray:
+def _nan_per_element(values: np.ndarray) -> np.ndarray:
     return np.full(values.shape[1], np.nan)
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _silenced_arviz() -> Iterator[None]:
     """Silence ArviZ about constant or short chains: the result says it already (NaN)."""
     logger = logging.getLogger("arviz")
     level = logger.level
@@ -159,7 +169,7 @@ def copy_model(model: Any) -> tuple[Any, dict[str, Any]]:
     return copy, starts
 
 
-def copy_together(model: Any, variables: list[Any]) -> tuple[Any, list[Any]]:
+def copy_with_variables(model: Any, variables: list[Any]) -> tuple[Any, list[Any]]:
     """An independent copy of a PyMC model, and of some variables of its graph within the copy."""
     return cloudpickle.loads(cloudpickle.dumps((model, variables)))
 
@@ -184,13 +194,13 @@ def with_named_dims(model: Any) -> Any:
     return copy
 
 
-def dumps(state: tuple[type, dict[str, Any]]) -> bytes:
+def pickle_state(state: tuple[type, dict[str, Any]]) -> bytes:
     """Pickle a value that holds a PyMC model."""
     return cloudpickle.dumps(state)
 
 
 def unpickle(payload: bytes) -> Any:
-    """Rebuild what `dumps` took."""
+    """Rebuild what `pickle_state` took."""
     kind, state = cloudpickle.loads(payload)
     value = object.__new__(kind)
     value.__dict__.update(state)
@@ -199,12 +209,71 @@ def unpickle(payload: bytes) -> Any:
 
 # Ops that PyMC itself defines. The analysis room does not know PyMC, so rules are registered here.
 # On PyMC 6 VonMises is written with I0e; Interpolated with an interpolating spline, elementwise.
-bound_scalar.register(I0e, i0e)
-bound.register(SplineWrapper, of_spline)
-linear_algebra.OF_ANY_SHAPE.append(SplineWrapper)
-continuity.STEPPED.append(is_stepped)
+bound_scalar_op.register(I0e, i0e)
+bound_op.register(SplineWrapper, spline_bounds)
+linear_algebra.BATCH_AWARE_OPS.append(SplineWrapper)
+continuity.DISCONTINUITY_TESTS.append(is_step_spline)
 # The density of PolyaGamma is a black box in C without a rule; but it keeps records apart.
 for _op in (SplineWrapper, _PolyaGammaLogDistFunc):
-    record_dependence__row_sizes.ELEMENTWISE.append(_op)
-    label.register(_op, record_dependence__row_rules.elementwise)
-    express.register(_op, row_equivalence.elementwise)
+    record_dependence.EXTRA_ELEMENTWISE_OPS.append(_op)
+    label_op.register(_op, record_dependence.label_elementwise)
+    number_op.register(_op, row_equivalence.number_elementwise)
+
+
+BAR_DELAY = 1.0
+"""Seconds before a bar is shown: most bounds take less."""
+_BARS_WANTED = ContextVar("_WANTED", default=True)
+
+
+@contextmanager
+def progress_bars(shown: bool) -> Iterator[None]:
+    """Let no bar be shown inside, unless bars are wanted: for what plans before it draws.
+
+    Parameters
+    ----------
+    shown : bool
+    """
+    before = _BARS_WANTED.set(_BARS_WANTED.get() and shown)
+    try:
+        yield
+    finally:
+        _BARS_WANTED.reset(before)
+
+
+@contextmanager
+def progress_bar(shown: bool) -> Iterator[Callable[[float, float], None]]:
+    """Show the proved bound beside what is found, once it takes a while.
+
+    Parameters
+    ----------
+    shown : bool
+
+    Yields
+    ------
+    callable
+        ``(proved, found)``; both are about the model, not about data.
+    """
+    if not (shown and _BARS_WANTED.get()):
+        yield lambda proved, found: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, transient=True)
+    start, task = time.perf_counter(), bar.add_task("Bounding R", total=1.0)
+
+    def tell(proved: float, found: float) -> None:
+        if time.perf_counter() - start < BAR_DELAY:
+            return
+        bar.start()
+        share = found / proved if proved > 0 else 1.0
+        words = (
+            f"Bounding R: proved {format_number(proved)}, found {format_number(found, up=False)}"
+        )
+        bar.update(task, completed=share, description=words)
+
+    try:
+        yield tell
+    finally:
+        if bar.live.is_started:  # one that never started would print an empty line
+            bar.stop()

@@ -1,21 +1,38 @@
-"""Private variables of a model: where the data sit, what their supports imply, what is missing."""
+"""Data variables of a model: private sources, implied supports and embedded arrays.
+
+A `Source` is one private variable: where its data sit in the model's graph, its records axis and
+its domain. Arrays that were written into a graph as constants are found by the length of an axis,
+inner graphs included. Private constants are replaced by shared variables, because PyMC and PyTensor
+fold constants whenever they rewrite a graph: the mean of an embedded array would become a number
+that looks public although it was computed from every record. A shared variable is never folded.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
 import pymc as pm
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-from pytensor.graph.basic import Constant, Variable
+import pytensor
+from pytensor.graph.basic import Variable
 from pytensor.graph.op import HasInnerGraph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorConstant
-from pymc_private.analysis import Interval as Bounds
+
+from pymc_private.analysis import Bounds
+from pymc_private.analysis.traversal import library_class_name
 from pymc_private.errors import DomainError
+from pymc_private.models.distributions import (
+    casts_between,
+    constant_value,
+    distribution_class,
+    is_constant,
+)
 from pymc_private.models.domains import Categories, Domain
-from pymc_private.models.distributions__laws import casts_of, is_constant, law_name
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -89,7 +106,7 @@ class Source:
             else np.stack([np.broadcast_to(r.upper, self.row_shape) for r in rows], axis=self.axis)
         )
         last = self.axis < len(self.shape) - 1
-        return Bounds(lower, upper, rows[0].within if last and _same(rows) else None)
+        return Bounds(lower, upper, rows[0].within if last and _have_one_constraint(rows) else None)
 
     def values(self) -> np.ndarray:
         """The data. Read by `privatize` and by a charged draw only."""
@@ -97,13 +114,13 @@ class Source:
         return variable.get_value() if hasattr(variable, "get_value") else variable.data
 
 
-def _same(rows: Sequence[Bounds]) -> bool:
+def _have_one_constraint(rows: Sequence[Bounds]) -> bool:
     """Whether what is known of the rows is one and the same fact."""
     return all(r.within is rows[0].within for r in rows)
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class ArrayCandidate:
     """An array of the model that may be private."""
 
     name: str
@@ -115,33 +132,39 @@ class Candidate:
     kind: str
 
 
-def candidates(model: pm.Model) -> list[Candidate]:
+def array_candidates(model: pm.Model) -> list[ArrayCandidate]:
     """Every data variable and observed array of the model, each once."""
     readers: dict[Variable, list[Variable]] = {}
     for rv in model.observed_RVs:
-        readers.setdefault(root(model.rvs_to_values[rv]), []).append(rv)
-    found = {variable: _observed(model, variable, rvs) for variable, rvs in readers.items()}
+        readers.setdefault(underlying_array(model.rvs_to_values[rv]), []).append(rv)
+    found = {
+        variable: _observed_candidate(model, variable, rvs) for variable, rvs in readers.items()
+    }
     for variable in model.data_vars:
         if variable not in found:
             dims = model.named_vars_to_dims.get(variable.name) or ()
-            found[variable] = Candidate(
-                variable.name, (), variable, tuple(dims), _shape(variable), None, "data"
+            found[variable] = ArrayCandidate(
+                variable.name, (), variable, tuple(dims), _array_shape(variable), None, "data"
             )
     return list(found.values())
 
 
-def _observed(model: pm.Model, variable: Variable, rvs: Sequence[Variable]) -> Candidate:
+def _observed_candidate(
+    model: pm.Model, variable: Variable, rvs: Sequence[Variable]
+) -> ArrayCandidate:
     """An array that likelihoods observe: one candidate under all of its names."""
     names = [rv.name for rv in rvs]
     name = variable.name if variable.name in model.named_vars else names[0]
     aliases = tuple(sorted(set(names) - {name}))
     dims = next((d for d in map(model.named_vars_to_dims.get, (name, *names)) if d), ())
-    plain = [rv for rv in rvs if _is_told(model.rvs_to_values[rv], variable)]
+    plain = [rv for rv in rvs if _keeps_support(model.rvs_to_values[rv], variable)]
     implied = next((d for d in map(implied_support, plain) if d is not None), None)
-    return Candidate(name, aliases, variable, tuple(dims), _shape(variable), implied, "observed")
+    return ArrayCandidate(
+        name, aliases, variable, tuple(dims), _array_shape(variable), implied, "observed"
+    )
 
 
-def root(value: Variable) -> Variable:
+def underlying_array(value: Variable) -> Variable:
     """The array behind a value variable (PyMC puts a Cast above integer `pm.Data`)."""
     while value.owner is not None:
         inputs = value.owner.inputs
@@ -149,14 +172,14 @@ def root(value: Variable) -> Variable:
     return value
 
 
-def _is_told(value: Variable, variable: Variable) -> bool:
+def _keeps_support(value: Variable, variable: Variable) -> bool:
     """Whether the support of observed values is that of the array: it is that, at most widened."""
-    casts = casts_of(value, variable)
+    casts = casts_between(value, variable)
     sizes = [np.dtype(kind).itemsize for kind in (variable.type.dtype, *(casts or ()))]
     return casts is not None and sizes == sorted(sizes)
 
 
-def _shape(variable: Any) -> tuple[int, ...]:
+def _array_shape(variable: Any) -> tuple[int, ...]:
     if hasattr(variable, "get_value"):
         return tuple(variable.get_value(borrow=True).shape)
     return tuple(np.shape(variable.data))
@@ -168,7 +191,7 @@ MOST_IMPLIED = 1000
 
 def implied_support(rv: Variable) -> Domain | None:
     """A finite support that the likelihood itself states."""
-    name = law_name(rv)
+    name = distribution_class(rv)
     if name == "BernoulliRV":
         return Categories([0, 1])
     if name not in ("CategoricalRV", "BinomialRV", "BetaBinomialRV", "DiscreteUniformRV"):
@@ -197,28 +220,17 @@ def _public_number(variable: Variable) -> float | None:
     return constant_value(variable) if all(v.data.size == 1 for v in arrays) else None
 
 
-def constant_value(variable: Variable) -> float | None:
-    """The one number a graph of constants holds, or None."""
-    from pymc_private.analysis.record_dependence import Concrete
-
-    leaves = [v for v in ancestors([variable]) if v.owner is None]
-    if not all(isinstance(leaf, Constant) for leaf in leaves):
-        return None
-    values = np.unique(np.asarray(Concrete({})(variable)))
-    return float(values[0]) if values.size == 1 else None
-
-
 def constants_with_axis(
     outs: Iterable[Variable], n: int, skip: Iterable[Variable]
 ) -> dict[str, tuple[TensorConstant, int]]:
     """Arrays baked into the graph that have an axis as long as the records axis.
 
     Names are stable: ``constant_0``, ``constant_1``, ... in the order of the graph. Inner graphs
-    (a Scan, an OpFromGraph) are searched too: see `is_within`.
+    (a Scan, an OpFromGraph) are searched too: see `is_read_outside_inner_graphs`.
     """
     skipped = set(skip)
     found: dict[str, tuple[TensorConstant, int]] = {}
-    for variable in every_ancestor(outs):
+    for variable in ancestors_with_inner_graphs(outs):
         if not isinstance(variable, TensorConstant) or variable in skipped or n < 2:
             continue
         axes = [axis for axis, size in enumerate(np.shape(variable.data)) if size == n]
@@ -227,21 +239,21 @@ def constants_with_axis(
     return found
 
 
-def every_ancestor(outs: Iterable[Variable]) -> Iterator[Variable]:
+def ancestors_with_inner_graphs(outs: Iterable[Variable]) -> Iterator[Variable]:
     """Ancestors, then those in the inner graphs of the Ops met."""
     own = list(dict.fromkeys(ancestors(list(outs))))
     yield from own
     inner = {v.owner.op: None for v in own if v.owner and isinstance(v.owner.op, HasInnerGraph)}
     for op in inner:
-        yield from every_ancestor(op.inner_outputs)
+        yield from ancestors_with_inner_graphs(op.inner_outputs)
 
 
-def plain_shared(outs: Iterable[Variable], known: Iterable[Variable]) -> list[Any]:
+def undeclared_shared_arrays(outs: Iterable[Variable], known: Iterable[Variable]) -> list[Any]:
     """Arrays in shared variables that are not `known`, no random state, and no lone number."""
     skipped = set(known)
     return [
         v
-        for v in every_ancestor(outs)
+        for v in ancestors_with_inner_graphs(outs)
         if hasattr(v, "get_value")
         and isinstance(v.type, TensorType)
         and v not in skipped
@@ -249,12 +261,14 @@ def plain_shared(outs: Iterable[Variable], known: Iterable[Variable]) -> list[An
     ]
 
 
-def is_within(variable: Variable, outs: Iterable[Variable]) -> bool:
+def is_read_outside_inner_graphs(variable: Variable, outs: Iterable[Variable]) -> bool:
     """Whether the graph itself reads a variable, not only an inner graph of one of its Ops."""
     return variable in set(ancestors(list(outs)))
 
 
-def listing(found: Sequence[Candidate], records: str | None, given: Mapping[str, object]) -> str:
+def list_candidates(
+    found: Sequence[ArrayCandidate], records: str | None, given: Mapping[str, object]
+) -> str:
     """What the model reads, and a snippet to paste: shapes and supports, never values."""
     lines = ["data variables of the model:"]
     wanted = []
@@ -270,28 +284,28 @@ def listing(found: Sequence[Candidate], records: str | None, given: Mapping[str,
     return "\n  ".join(lines)
 
 
-def missing_domain(
-    found: Sequence[Candidate],
+def missing_domain_error(
+    found: Sequence[ArrayCandidate],
     names: Sequence[str],
     records: str | None,
     given: Mapping[str, object],
 ) -> DomainError:
     """The error for private variables without a domain."""
-    constants = [c.name for c in found if c.kind == CONSTANT]
+    constants = [c.name for c in found if c.kind == CONSTANT_KIND]
     return DomainError(
         "a private variable has no declared domain" if names else "say what one record is",
         got=", ".join(names) or None,
-        allowed=listing(found, records, given),
+        allowed=list_candidates(found, records, given),
         do="declare every value a record could have; take it from the questionnaire or the "
-        f"instrument, never from the data{_by_length(constants)}",
+        f"instrument, never from the data{_constants_advice(constants)}",
     )
 
 
-CONSTANT = "constant"
+CONSTANT_KIND = "constant"
 """The kind of an array that was written into the graph."""
 
 
-def _by_length(constants: Sequence[str]) -> str:
+def _constants_advice(constants: Sequence[str]) -> str:
     """How constants came to be taken for data of records, and what to do where they are none."""
     if not constants:
         return ""
@@ -300,3 +314,91 @@ def _by_length(constants: Sequence[str]) -> str:
         "by its length alone; if it holds nothing of them, say "
         f"public={list(constants)}"
     )
+
+
+def share_embedded_constants(
+    model: pm.Model, sources: Sequence[Source], opened: Sequence[Variable] = ()
+) -> list[Source]:
+    """Replace each private constant of `model` (a copy of our own) by a shared variable, in place.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        Changed: every node that reads a private constant reads a shared variable of the same value.
+    sources : sequence of Source
+    opened : sequence of Variable
+        Constants that are public by name: they become shared variables, too, as public data are.
+
+    Returns
+    -------
+    list of Source
+        The same private variables, none of them a constant.
+    """
+    constants = [(s.variable, s.name) for s in sources if isinstance(s.variable, TensorConstant)]
+    baked = {v: _shared_copy(v, name) for v, name in constants}
+    replace_constants(model, baked | {v: _shared_copy(v, None) for v in opened})
+    return [replace(s, variable=baked.get(s.variable, s.variable)) for s in sources]
+
+
+def replace_constants(model: pm.Model, swaps: Mapping[Variable, Variable]) -> None:
+    """Make every node of a model that reads a constant read another variable, in place.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    swaps : mapping of Variable to Variable
+        What to read instead, of the same type and value.
+    """
+    if not swaps:
+        return
+    roots = [*model.basic_RVs, *model.potentials, *model.deterministics]
+    roots += list(model.rvs_to_values.values())
+    for variable in ancestors(roots):
+        node = variable.owner
+        if node is not None:
+            for position, read in enumerate(node.inputs):
+                if read in swaps:
+                    node.inputs[position] = swaps[read]
+    for rv, value in list(model.rvs_to_values.items()):
+        if value in swaps:
+            model.rvs_to_values[rv] = swaps[value]
+            model.values_to_rvs[swaps[value]] = model.values_to_rvs.pop(value)
+
+
+def _shared_copy(constant: Any, name: str | None) -> Variable:
+    """A shared variable of the constant's exact type and value."""
+    data = np.array(constant.data)
+    return pytensor.shared(data, name=name, shape=data.shape)
+
+
+VALUE_INPUTS = {
+    **dict.fromkeys(("Reshape", "Subtensor", "AdvancedSubtensor", "AdvancedSubtensor1"), 1),
+    **dict.fromkeys(("IncSubtensor", "AdvancedIncSubtensor", "AdvancedIncSubtensor1"), 2),
+}
+"""PyTensor's Ops, and their first input that says where and not what."""
+
+
+def embedded_arrays(outs: Iterable[Variable], n: int, known: Iterable[Variable]) -> list[Variable]:
+    """Arrays written into a graph that could hold values of records.
+
+    Shared ones that are not `known`, constants of several numbers, and any with n entries or more.
+    Fewer whole numbers that are read as places alone are indexes.
+    """
+    outs = list(outs)
+    every = list(ancestors_with_inner_graphs(outs))
+    values = variables_read_as_values(every)
+    found: list[Variable] = [
+        v
+        for v in every
+        if isinstance(v, TensorConstant)
+        and (np.size(v.data) >= n or (np.size(v.data) > 1 and v in values))
+    ]
+    return found + undeclared_shared_arrays(outs, known)
+
+
+def variables_read_as_values(every: Sequence[Variable]) -> set[Variable]:
+    """Variables that some Op reads, and not as places of another's entries."""
+    found = set()
+    for node in {v.owner: None for v in every if v.owner is not None}:
+        found |= set(node.inputs[: VALUE_INPUTS.get(library_class_name(node.op), len(node.inputs))])
+    return found

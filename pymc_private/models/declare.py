@@ -1,24 +1,49 @@
-"""Read a declaration: which arrays are private, along which axis, within which domain."""
+"""Declaration of a private model: records, domains, units and embedded constants.
+
+Reads the arguments of `privatize`: which arrays are private, along which axis and within which
+domain; what is public; how many records a unit owns (T24). Structures without a record-wise
+likelihood (imputed entries, minibatches, simulators, parameters of single records) are refused by
+name. `constants` lists arrays that were embedded into a model's graph with a records axis.
+"""
 
 from __future__ import annotations
 
 import logging
-import numpy as np
-import pymc as pm
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
 from pytensor.graph.basic import Variable
-from pymc_private.errors import DomainError
-from pymc_private.models.domains import as_domain
-from pymc_private.models.data_variables import CONSTANT, Candidate, Source, candidates, constants_with_axis, is_within, missing_domain, plain_shared
+from pytensor.graph.traversal import ancestors
+
+from pymc_private.errors import DomainError, Unsupported
+from pymc_private.models.bambi import is_bambi_model, name_formula_variables, stateful_terms
+from pymc_private.models.compat import copy_model
+from pymc_private.models.data_variables import (
+    CONSTANT_KIND,
+    ArrayCandidate,
+    Source,
+    array_candidates,
+    constants_with_axis,
+    is_read_outside_inner_graphs,
+    missing_domain_error,
+    undeclared_shared_arrays,
+)
 from pymc_private.models.distributions import refuse_transforms
-from pymc_private.privacy.rounding__printing import counted
+from pymc_private.models.domains import as_domain
+from pymc_private.models.metric import Metric
+from pymc_private.models.record_graph import per_record_parameter_error
+from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.privacy.rounding import format_count
 
 logger = logging.getLogger("pymc_private")
 logger.addHandler(logging.NullHandler())  # facts about the data go to a log or nowhere
 
 
-def sources_of(
+def read_declaration(
     model: pm.Model,
     records: str | Mapping[str, int] | None,
     domain: dict[str, Any],
@@ -48,39 +73,41 @@ def sources_of(
     list of Variable
         Constants of the graph that are named in `public`.
     """
-    found = candidates(model)
+    found = array_candidates(model)
     if records is None:
-        raise missing_domain(found, [], None, domain)
+        raise missing_domain_error(found, [], None, domain)
     if constants not in ("private", "public"):
         raise DomainError("constants=", got=repr(constants), allowed="'private' or 'public'")
-    axes = _axes(found, records, model)
-    n = _record_count(axes, found)
-    private = [(c, axis) for c, axis in axes.items() if not _named(c, public)]
+    axes = records_axes(found, records, model)
+    n = record_count(axes, found)
+    private = [(c, axis) for c, axis in axes.items() if not _is_listed(c, public)]
     private += [(c, a) for c, a in _undeclared_axes(found, axes, public, n)]
-    arrays = _baked(model, found, n)
-    opened = [pair for pair in arrays if _named(pair[0], public)]
+    arrays = _embedded_constants(model, found, n)
+    opened = [pair for pair in arrays if _is_listed(pair[0], public)]
     baked = [pair for pair in arrays if pair not in opened] if constants == "private" else []
-    _refuse_inner(model, baked)
+    _refuse_inner_constants(model, baked)
     refuse_transforms(model)
-    shared = plain_shared(_roots(model), [c.variable for c in found])
+    shared = undeclared_shared_arrays(_factor_variables(model), [c.variable for c in found])
     if constants == "private":
-        _refuse_shared(shared, n)
-    _refuse_names(found, arrays, private + baked, domain, public)
+        _refuse_shared_arrays(shared, n)
+    _refuse_unused_names(found, arrays, private + baked, domain, public)
     secret = {c for c, _ in private}
     said = arrays if constants == "public" and counts_records else opened
     claims = [f"'{c.name}' is public" for c in found if c not in secret]
-    claims += _claims_of_arrays(shared, [c.name for c, _ in said], constants)
-    missing = [c.name for c, _ in private + baked if _domain_of(c, domain) is None]
+    claims += _array_claims(shared, [c.name for c, _ in said], constants)
+    missing = [c.name for c, _ in private + baked if _declared_domain(c, domain) is None]
     if missing:
-        raise missing_domain(found + [c for c, _ in baked], missing, _word(records), domain)
+        raise missing_domain_error(
+            found + [c for c, _ in baked], missing, _records_dim(records), domain
+        )
     sources = [
-        Source(c.name, c.aliases, c.variable, axis, c.shape, as_domain(_domain_of(c, domain)))
+        Source(c.name, c.aliases, c.variable, axis, c.shape, as_domain(_declared_domain(c, domain)))
         for c, axis in private + baked
     ]
     return sources, n, claims, [c.variable for c, _ in opened]
 
 
-def _claims_of_arrays(shared: Sequence[Any], named: Sequence[str], constants: str) -> list[str]:
+def _array_claims(shared: Sequence[Any], named: Sequence[str], constants: str) -> list[str]:
     """What is said of arrays that no data variable holds."""
     claims = [f"a shared array of shape {np.shape(v.get_value())} is public" for v in shared]
     claims += [f"the constant '{name}' baked into the model is public" for name in named]
@@ -89,15 +116,15 @@ def _claims_of_arrays(shared: Sequence[Any], named: Sequence[str], constants: st
     return claims
 
 
-def _word(records: str | Mapping[str, int]) -> str | None:
+def _records_dim(records: str | Mapping[str, int]) -> str | None:
     return records if isinstance(records, str) else None
 
 
-def _named(candidate: Candidate, names: Sequence[str] | Mapping[str, Any]) -> bool:
+def _is_listed(candidate: ArrayCandidate, names: Sequence[str] | Mapping[str, Any]) -> bool:
     return any(name in names for name in (candidate.name, *candidate.aliases))
 
 
-def _domain_of(candidate: Candidate, domain: Mapping[str, Any]) -> Any:
+def _declared_domain(candidate: ArrayCandidate, domain: Mapping[str, Any]) -> Any:
     """The declared domain (under any of its names), else the implied support."""
     given = [domain[name] for name in (candidate.name, *candidate.aliases) if name in domain]
     if len(given) > 1 and any(as_domain(g) != as_domain(given[0]) for g in given[1:]):
@@ -109,10 +136,10 @@ def _domain_of(candidate: Candidate, domain: Mapping[str, Any]) -> Any:
     return given[0] if given else candidate.implied
 
 
-def _refuse_names(
-    found: Sequence[Candidate],
-    arrays: Sequence[tuple[Candidate, int]],
-    private: Sequence[tuple[Candidate, int]],
+def _refuse_unused_names(
+    found: Sequence[ArrayCandidate],
+    arrays: Sequence[tuple[ArrayCandidate, int]],
+    private: Sequence[tuple[ArrayCandidate, int]],
     domain: Mapping[str, Any],
     public: Sequence[str],
 ) -> None:
@@ -138,13 +165,13 @@ def _refuse_names(
         )
 
 
-def _axes(
-    found: Sequence[Candidate], records: str | Mapping[str, int], model: pm.Model
-) -> dict[Candidate, int]:
+def records_axes(
+    found: Sequence[ArrayCandidate], records: str | Mapping[str, int], model: pm.Model
+) -> dict[ArrayCandidate, int]:
     """The records axis of each candidate that is declared to have one."""
     if isinstance(records, str):
         axes = {c: c.dims.index(records) for c in found if records in c.dims}
-        _refuse_pairs([c.name for c in axes if c.dims.count(records) > 1])
+        _refuse_two_records_axes([c.name for c in axes if c.dims.count(records) > 1])
         if not axes:
             dims = sorted({str(d) for c in found for d in c.dims if d})
             known = " (a dim of the model, but of no data)" if records in model.coords else ""
@@ -173,7 +200,7 @@ def _axes(
     return {names[name]: axis for name, axis in records.items()}
 
 
-def _refuse_pairs(names: Sequence[str]) -> None:
+def _refuse_two_records_axes(names: Sequence[str]) -> None:
     """An array over pairs of records (distances, adjacency) has no row of one record's own."""
     if names:
         raise DomainError(
@@ -184,7 +211,8 @@ def _refuse_pairs(names: Sequence[str]) -> None:
         )
 
 
-def _record_count(axes: Mapping[Candidate, int], found: Sequence[Candidate]) -> int:
+def record_count(axes: Mapping[ArrayCandidate, int], found: Sequence[ArrayCandidate]) -> int:
+    """The number of records, on which all private variables agree."""
     counts = {c.shape[axis] for c, axis in axes.items()}
     if len(counts) != 1:
         raise DomainError(
@@ -204,21 +232,21 @@ def _record_count(axes: Mapping[Candidate, int], found: Sequence[Candidate]) -> 
 
 
 def _undeclared_axes(
-    found: Sequence[Candidate],
-    axes: Mapping[Candidate, int],
+    found: Sequence[ArrayCandidate],
+    axes: Mapping[ArrayCandidate, int],
     public: Sequence[str],
     n: int,
-) -> list[tuple[Candidate, int]]:
+) -> list[tuple[ArrayCandidate, int]]:
     """Data without the dim but as long as the records axis are private too: nothing slips by."""
     extra = []
     for c in found:
-        if c in axes or _named(c, public):
+        if c in axes or _is_listed(c, public):
             continue
         fitting = [axis for axis, size in enumerate(c.shape) if size == n]
         if len(fitting) != 1 and (fitting or c.kind == "observed"):
             raise DomainError(
                 f"which axis of '{c.name}' holds the records?",
-                got=f"shape {c.shape}, {counted(n, 'record')}",
+                got=f"shape {c.shape}, {format_count(n, 'record')}",
                 allowed="one axis with the records dim, or an entry in records={name: axis}",
                 do="give it dims, name its axis, or list it in public=",
             )
@@ -226,24 +254,30 @@ def _undeclared_axes(
     return extra
 
 
-def _baked(model: pm.Model, found: Sequence[Candidate], n: int) -> list[tuple[Candidate, int]]:
+def _embedded_constants(
+    model: pm.Model, found: Sequence[ArrayCandidate], n: int
+) -> list[tuple[ArrayCandidate, int]]:
     """Constants with the records axis, under stable names."""
     skip = [c.variable for c in found]
-    baked = constants_with_axis(_roots(model), n, skip)
-    _refuse_pairs([k for k, (v, _) in baked.items() if np.shape(v.data).count(n) > 1])
+    baked = constants_with_axis(_factor_variables(model), n, skip)
+    _refuse_two_records_axes([k for k, (v, _) in baked.items() if np.shape(v.data).count(n) > 1])
     return [
-        (Candidate(name, (), variable, (), np.shape(variable.data), None, CONSTANT), axis)
+        (ArrayCandidate(name, (), variable, (), np.shape(variable.data), None, CONSTANT_KIND), axis)
         for name, (variable, axis) in baked.items()
     ]
 
 
-def _roots(model: pm.Model) -> list[Variable]:
+def _factor_variables(model: pm.Model) -> list[Variable]:
     return [*model.observed_RVs, *model.potentials, *model.free_RVs]
 
 
-def _refuse_inner(model: pm.Model, baked: Sequence[tuple[Candidate, int]]) -> None:
+def _refuse_inner_constants(model: pm.Model, baked: Sequence[tuple[ArrayCandidate, int]]) -> None:
     """Refuse an array inside an Op's own graph: nothing there can be swapped for a record."""
-    inner = [c for c, _ in baked if not is_within(c.variable, _roots(model))]
+    inner = [
+        c
+        for c, _ in baked
+        if not is_read_outside_inner_graphs(c.variable, _factor_variables(model))
+    ]
     if inner:
         raise DomainError(
             "an array with the records axis is baked into an inner graph (Scan, OpFromGraph)",
@@ -254,7 +288,7 @@ def _refuse_inner(model: pm.Model, baked: Sequence[tuple[Candidate, int]]) -> No
         )
 
 
-def _refuse_shared(shared: Sequence[Any], n: int) -> None:
+def _refuse_shared_arrays(shared: Sequence[Any], n: int) -> None:
     """Refuse shared arrays with the records axis that the model does not know as data."""
     odd = [v for v in shared if n in np.shape(v.get_value())]
     if odd:
@@ -283,13 +317,237 @@ def clip_into_domain(sources: Sequence[Source], n: int) -> None:
         logger.info("privatize: %d of %d rows of %s clipped", moved, n, source.name)
         if moved > n / 2:
             logger.warning("privatize: most rows of %s were clipped; see Scale", source.name)
-        store(source, clipped)
+        store_values(source, clipped)
 
 
-def store(source: Source, data: np.ndarray) -> None:
+def store_values(source: Source, data: np.ndarray) -> None:
     """Put data in the place of a copy's."""
     variable: Any = source.variable
     if hasattr(variable, "set_value"):
         variable.set_value(data)
     else:
         variable.data[...] = data
+
+
+def resolve_model(model: Any) -> pm.Model:
+    """The PyMC model meant: given, of the context, or inside a Bambi model."""
+    if model is None:
+        try:
+            return pm.modelcontext(None)
+        except TypeError as error:
+            raise DomainError(
+                "no model given and none in the context",
+                do="pass the model, or call inside 'with model:'",
+            ) from error
+    if isinstance(model, pm.Model):
+        return model
+    if is_bambi_model(model):
+        if not model.built:
+            model.build()
+        return model.backend.model
+    raise DomainError("this is not a model", got=type(model).__name__, allowed="pymc.Model")
+
+
+def public_names(public: Any) -> tuple[str, ...]:
+    """The names listed in public=; one name may come by itself.
+
+    Raises
+    ------
+    DomainError
+        Something that holds no names: letters of a word must not be taken for them.
+    """
+    if isinstance(public, str):
+        return (public,)
+    if isinstance(public, Iterable) and not isinstance(public, bytes):
+        names = tuple(public)
+        if all(isinstance(name, str) for name in names):
+            return names
+    raise DomainError(
+        "public= names variables that are not secret",
+        got=type(public).__name__,
+        allowed='names: public=["age"]',
+    )
+
+
+def domains_by_name(domain: Any) -> dict[str, Any]:
+    """The declared domains by name.
+
+    Raises
+    ------
+    DomainError
+        A domain that does not say of which variable it is.
+    """
+    if domain is None:
+        return {}
+    if isinstance(domain, Mapping):
+        return dict(domain)
+    raise DomainError(
+        "domain= gives the domain of each private variable by its name",
+        got=type(domain).__name__,
+        allowed='a mapping: domain={"age": pmp.Interval(18, 99)}',
+    )
+
+
+@dataclass(frozen=True)
+class ModelCopy:
+    """A copy of a model, its starts, and what was declared, in the names of its data variables."""
+
+    copy: pm.Model
+    initvals: Mapping[str, Any]
+    domain: dict[str, Any]
+    public: tuple[str, ...]
+    claims: list[str]
+
+
+def copy_declared_model(
+    model: Any, resolved: pm.Model, domain: Any, public: str | Sequence[str], constants: str
+) -> ModelCopy:
+    """Copy a model; of a Bambi one, the variables of its formula become data variables."""
+    domain, public = domains_by_name(domain), public_names(public)
+    fitted = dict.fromkeys(stateful_terms(model)) if is_bambi_model(model) else ()
+    claims = [
+        f"what '{term}' computes with was fixed without looking at the data" for term in fitted
+    ]
+    if not is_bambi_model(model) or constants == "public":
+        copy, initvals = copy_model(resolved)
+        return ModelCopy(copy, initvals, dict(domain), tuple(public), claims)
+    terms = name_formula_variables(model, resolved)
+    known = set(terms.model.named_vars) & {c.name for c in array_candidates(terms.model)}
+    names = {k: v for k, v in terms.names.items() if k not in known}
+    renamed = {names.get(key, key): value for key, value in domain.items()}
+    secret = {d: v for d, v in terms.domains.items() if d not in renamed}
+    given = tuple(names.get(key, key) for key in public)
+    implied = {d: v for d, v in secret.items() if d not in given}
+    return ModelCopy(terms.model, terms.initvals, implied | renamed, given, terms.claims + claims)
+
+
+def refuse_structures(model: pm.Model) -> None:
+    """Refuse imputed records, minibatches, simulators, and one array observed twice."""
+    observed = [model.rvs_to_values[rv] for rv in model.observed_RVs]
+    twice = [
+        rv.name for rv, v in zip(model.observed_RVs, observed, strict=True) if observed.count(v) > 1
+    ]
+    if twice:
+        raise Unsupported(
+            "several variables observe one and the same array, for which PyMC has no density",
+            got=", ".join(twice),
+            allowed="an array of its own for each observed variable",
+            do="hold the data in one pm.Data for each of them (their ranges add up then), or write "
+            "one of the densities as a pm.Potential",
+        )
+    for rv in model.free_RVs:
+        if rv.name.endswith("_unobserved") and f"{rv.name[:-11]}_observed" in model.named_vars:
+            raise Unsupported(
+                f"'{rv.name[:-11]}' has missing entries that PyMC imputes as parameters",
+                got=rv.name,
+                allowed="complete records",
+                do="drop incomplete records before modeling, or declare a category for 'missing'",
+            )
+    for rv in model.observed_RVs:
+        names = {type(v.owner.op).__name__ for v in ancestors([rv]) if v.owner is not None}
+        value = model.rvs_to_values[rv]
+        names |= {type(v.owner.op).__name__ for v in ancestors([value]) if v.owner is not None}
+        if any("Minibatch" in name for name in names) or "RandomIndex" in names:
+            raise Unsupported(
+                f"'{rv.name}' is fed by a minibatch, so its likelihood is a random multiple",
+                allowed="the full data",
+                do="observe the full data; private draws are made once",
+            )
+        if any("Simulator" in name for name in names):
+            raise Unsupported(
+                f"'{rv.name}' is a simulator: it has no log-likelihood to bound",
+                allowed="likelihoods with a density",
+                do="write the likelihood as a distribution or a pm.CustomDist with logp",
+            )
+
+
+def refuse_per_record_parameters(model: pm.Model, records: str | None) -> None:
+    """Refuse parameters with the records dim: their draws would be about one person each."""
+    for rv in model.free_RVs:
+        dims = model.named_vars_to_dims.get(rv.name) or ()
+        if records is not None and records in dims:
+            raise per_record_parameter_error(rv.name, f"dims {dims}")
+
+
+UNCOUNTED_CLAIM = (
+    "no number or array written into the model was computed from the number of records, and that "
+    "there are at least 2 is no secret"
+)
+"""What no reading of a graph can tell of a number in it."""
+
+
+def check_records_per_unit(records_per_unit: Any, metric: Metric | None) -> int:
+    """The number of records of a unit, if it is one; distances know of no units."""
+    is_whole = isinstance(records_per_unit, int | np.integer)
+    if not is_whole or isinstance(records_per_unit, bool) or records_per_unit < 1:
+        raise DomainError(
+            "records_per_unit= says how many records a unit may own",
+            got=repr(records_per_unit),
+            allowed="a whole number, at least 1",
+            do="give a public cap; drop a unit's records beyond it before modeling",
+        )
+    if metric is not None and records_per_unit > 1:
+        raise DomainError(
+            "a metric measures whole data sets, whoever owns the records",
+            got=f"records_per_unit={records_per_unit} with {metric}",
+            allowed="records_per_unit=1",
+            do="read the promise at a unit's distance: guarantee.at(distance)",
+        )
+    return int(records_per_unit)
+
+
+def unit_claims(units: int, relation: str) -> list[str]:
+    """What is taken on trust of units, and of the number of records where it is protected."""
+    counts = [UNCOUNTED_CLAIM] if relation == ADD_REMOVE else []
+    public_rows = "" if relation == ADD_REMOVE else "; how many each owns is public"
+    owns = [f"one unit owns at most {units} records{public_rows}"] if units > 1 else []
+    return [*counts, *owns]
+
+
+def constants(model: Any = None, *, records: str | Mapping[str, int] | None = None) -> pd.DataFrame:
+    """List anonymous arrays that may hold records, under the names `privatize` knows them by.
+
+    A NumPy predictor used without `pm.Data`, a lag or a z-score computed before the model existed:
+    all are constants of the graph. Each wants a domain, or ``constants="public"`` claims them all
+    public. Of a Bambi model the variables of the formula are listed under their own names.
+
+    Parameters
+    ----------
+    model : pymc.Model or Bambi model, optional
+        Default: the model of the context.
+    records : str or dict, optional
+        As for `privatize`: the dim whose entries are the records, or ``{data variable: axis}``.
+        Default: whatever is as long as the longest first axis of the data; say `records` if
+        something public is longer.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns name, shape, axis, dtype. No values.
+
+    Raises
+    ------
+    DomainError
+        `records` names no dim, array or axis of the model.
+    """
+    given, model = model, resolve_model(model)
+    named: dict[str, str] = {}
+    if is_bambi_model(given):
+        terms = name_formula_variables(given, model)
+        model, named = terms.model, {data: name for name, data in terms.names.items()}
+    found = array_candidates(model)
+    if records is not None:
+        axes = records_axes(found, records, model)
+        lengths = [record_count(axes, found)]
+    else:
+        lengths = sorted({size for c in found for size in c.shape[:1]}, reverse=True)
+    outs = [*model.observed_RVs, *model.potentials, *model.free_RVs]
+    rows = [
+        (named[c.name], c.shape, 0, str(c.variable.type.dtype)) for c in found if c.name in named
+    ]
+    for n in lengths[:1]:
+        for name, (variable, axis) in constants_with_axis(
+            outs, n, [c.variable for c in found]
+        ).items():
+            rows.append((name, np.shape(variable.data), axis, str(variable.type.dtype)))
+    return pd.DataFrame(rows, columns=["name", "shape", "axis", "dtype"])

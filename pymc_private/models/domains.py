@@ -1,13 +1,22 @@
-"""What a record could be: the domain of each private variable, declared in advance."""
+"""Domains of private variables: intervals, categories, balls, simplexes and counts.
+
+A domain is the public set of all values that one record may have in one variable, declared before
+the data are read. Each domain clips data into itself or refuses them (`clip`), gives an interval
+that holds it (`bounds`), a finite cover by intervals (`cells`) and extreme points where a search
+for the worst record starts (`corners`). `Scale` maps columns of public ranges into the unit ball.
+"""
 
 from __future__ import annotations
 
 import itertools
-import numpy as np
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
-from pymc_private.analysis import Interval as Bounds, SimplexRows
+
+import numpy as np
+
+from pymc_private.analysis import Bounds, Ellipsoid, SimplexRows
 from pymc_private.errors import DomainError
 
 MOST_CELLS = 64
@@ -36,7 +45,7 @@ class Domain(Protocol):
         """Some extreme points, where a search for the worst record starts."""
 
 
-def numbers(given: Any) -> np.ndarray:
+def as_numbers(given: Any) -> np.ndarray:
     """The real numbers given; NaN for what is none, such as text or None."""
     try:
         array = np.asarray(given)
@@ -64,7 +73,7 @@ class Interval:
     upper: Any
 
     def __post_init__(self) -> None:
-        low, high = numbers(self.lower), numbers(self.upper)
+        low, high = as_numbers(self.lower), as_numbers(self.upper)
         if not (np.isfinite(low).all() and np.isfinite(high).all() and np.all(low <= high)):
             raise DomainError(
                 "an interval needs finite ends, lower <= upper",
@@ -90,7 +99,7 @@ class Interval:
         if data.dtype.kind in "iub":
             low, high = np.ceil(low), np.floor(high)
         elif data.dtype != np.float64:  # the nearest shorter float may lie outside
-            low, high = _shorter_ends(low, high, data.dtype)
+            low, high = _inward_rounded_bounds(low, high, data.dtype)
         if np.any(low > high):
             raise DomainError(
                 "no number of the variable's type lies in its interval",
@@ -129,7 +138,7 @@ class Interval:
                 return [Bounds.point(np.full(shape, float(k))) for k in range(first, last + 1)]
             edges = np.unique(np.linspace(first, last, most + 1).round())
         else:
-            edges = evenly(low.item(), high.item(), min(most, MOST_PIECES))
+            edges = even_edges(low.item(), high.item(), min(most, MOST_PIECES))
         pairs = itertools.pairwise(edges)
         return [Bounds(np.full(shape, a), np.full(shape, b)) for a, b in pairs]
 
@@ -147,7 +156,7 @@ class Interval:
         return found
 
 
-def evenly(low: float, high: float, pieces: int) -> np.ndarray:
+def even_edges(low: float, high: float, pieces: int) -> np.ndarray:
     """Ends of so many pieces that cover [low, high]; high - low may overflow."""
     share = np.arange(pieces + 1) / pieces
     edges = low * (1.0 - share) + high * share
@@ -155,7 +164,7 @@ def evenly(low: float, high: float, pieces: int) -> np.ndarray:
     return np.maximum.accumulate(np.clip(edges, low, high))
 
 
-def _shorter_ends(
+def _inward_rounded_bounds(
     low: np.ndarray, high: np.ndarray, dtype: np.dtype
 ) -> tuple[np.ndarray, np.ndarray]:
     """The least and greatest numbers of a shorter float type inside [low, high]."""
@@ -283,3 +292,276 @@ def as_domain(given: object) -> Domain:
         allowed="Interval(a, b) or (a, b), Ball(r), Categories([...]) or a set, Simplex(), "
         "Counts(total)",
     )
+
+
+@dataclass(frozen=True)
+class Ball:
+    """Rows r with ||(r - center) / scale||_2 <= radius; rows outside are moved in along their ray.
+
+    Parameters
+    ----------
+    radius : float
+        In units of `scale`.
+    center, scale : float or sequence, one per column
+        Public constants. Without them the ball is in the raw units of the columns: a column of ages
+        would be crushed into [-radius, radius]. See `Scale` for columns that have natural ranges.
+    """
+
+    radius: float
+    center: Any = 0.0
+    scale: Any = 1.0
+
+    def __post_init__(self) -> None:
+        radius, center, scale = (
+            as_numbers(part) for part in (self.radius, self.center, self.scale)
+        )
+        finite = all(np.isfinite(part).all() for part in (radius, center, scale))
+        if not (radius.ndim == 0 and finite and radius > 0 and np.all(scale > 0)):
+            raise DomainError(
+                "a ball needs a finite center, a positive radius and positive scales",
+                got=f"radius {self.radius!r}, center {self.center!r}, scale {self.scale!r}"[:120],
+                allowed="one radius > 0, scale > 0, all finite",
+                do="declare the largest norm a record could have",
+            )
+
+    def _key(self) -> tuple[bytes, ...]:
+        parts = (self.radius, self.center, self.scale)
+        return tuple(np.asarray(part, float).tobytes() for part in parts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ball) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _parts(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        if len(shape) != 1:
+            raise DomainError(
+                "a ball is for variables with one row of numbers per record",
+                got=f"shape {shape} per record",
+                allowed="one axis besides the records axis",
+                do="declare Interval(lower, upper) instead",
+            )
+        try:
+            center = np.broadcast_to(np.asarray(self.center, float), shape)
+            return center, np.broadcast_to(np.asarray(self.scale, float), shape)
+        except ValueError as error:
+            raise DomainError(
+                "the center or the scale of a ball does not fit the variable",
+                got=f"shapes {np.shape(self.center)} and {np.shape(self.scale)}",
+                allowed=f"a number, or one per column: shape {shape}",
+            ) from error
+
+    def clip(self, data: np.ndarray, axis: int) -> np.ndarray:
+        """Shrink each row towards the center until it is inside (rounding included)."""
+        if data.dtype != np.float64:
+            raise DomainError(
+                "a ball is for variables in double precision",
+                got=str(data.dtype),
+                allowed="float64, so that clipped rows are not rounded out of the ball again",
+                do="give the variable as floats: X.astype(float)",
+            )
+        rows = np.moveaxis(data, axis, 0)
+        center, scale = self._parts(rows.shape[1:])
+        with np.errstate(all="ignore"):  # no warning may depend on the data
+            moved = self._moved(rows, center, scale)
+        return np.moveaxis(moved, 0, axis)
+
+    def _moved(self, rows: np.ndarray, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        z = (rows - center) / scale
+        norm = np.linalg.norm(z, axis=1)
+        # Rows on the sphere may come out a hair beyond it; the bound allows the same hair.
+        factor = np.where(norm > self.radius, self.radius / np.maximum(norm, self.radius), 1.0)
+        inward = np.nan_to_num(scale * z * factor[:, None], posinf=0.0, neginf=0.0)  # z overflowed
+        return np.where((factor < 1.0)[:, None], center + inward, rows)
+
+    def _reach(self, center: np.ndarray, scale: np.ndarray) -> float:
+        """The radius with the rounding of `clip` added: relative, and that of a far center."""
+        far = float(np.sqrt(((center / scale) ** 2).sum()))
+        return self.radius * (1.0 + 1e-12) + far * 1e-15
+
+    def bounds(self, shape: tuple[int, ...]) -> Bounds:
+        """The box around the ball, knowing that it is a ball."""
+        center, scale = self._parts(shape)
+        radius = self._reach(center, scale)
+        reach = scale * radius * (1.0 + 1e-12) + np.abs(center) * 1e-15
+        return Bounds(center - reach, center + reach, Ellipsoid(center, scale, radius))
+
+    def cells(self, shape: tuple[int, ...], whole: bool, most: int) -> list[Bounds]:
+        """One cell: the ball."""
+        return [self.bounds(shape)]
+
+    def corners(self, shape: tuple[int, ...]) -> list[np.ndarray]:
+        """Center, diagonals both ways, and axes."""
+        center, scale = self._parts(shape)
+        width = shape[0]
+        eye = np.eye(width)
+        signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * min(width, 5))).reshape(min(width, 5), -1).T
+        diagonals = np.ones((len(signs), width))
+        diagonals[:, : signs.shape[1]] = signs
+        diagonals = diagonals / np.sqrt(width)
+        opposite = -diagonals if width > 5 else diagonals[:0]  # of five entries there are all signs
+        directions = np.vstack([np.zeros((1, width)), diagonals, opposite, eye, -eye])
+        return [center + scale * self.radius * d for d in directions[:MOST_CELLS]]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Rows of whole numbers >= 0 with one public sum, as of a multinomial; others are refused.
+
+    Parameters
+    ----------
+    total : int
+        The sum of every row.
+
+    Examples
+    --------
+    >>> Counts(5)
+    Counts(total=5)
+    """
+
+    total: int
+
+    def __post_init__(self) -> None:
+        total = as_numbers(self.total)
+        if (
+            isinstance(self.total, bool)
+            or total.ndim
+            or not (0 <= total == np.floor(total) < np.inf)
+        ):
+            raise DomainError(
+                "the total of a row of counts is a whole number",
+                got=repr(self.total)[:60],
+                allowed="total >= 0",
+            )
+
+    def clip(self, data: np.ndarray, axis: int) -> np.ndarray:
+        """Unchanged, or `DomainError` (without quoting a row)."""
+        if data.ndim < 2 or np.any(data < 0) or np.any(data != np.floor(data)):
+            raise DomainError(
+                "rows of counts are whole numbers >= 0, with an axis besides the records axis",
+                do="declare Interval(low, high) instead",
+            )
+        if np.any(np.moveaxis(data, axis, 0).sum(axis=-1) != self.total):
+            raise DomainError(
+                "a row does not have the declared total",
+                allowed=f"rows that sum to {self.total}",
+                do="declare the total every record has, or leave such records out",
+            )
+        return data
+
+    def bounds(self, shape: tuple[int, ...]) -> Bounds:
+        """[0, total] with rows known to have their sum."""
+        total = float(self.total)
+        return Bounds(np.zeros(shape), np.full(shape, total), SimplexRows(total))
+
+    def cells(self, shape: tuple[int, ...], whole: bool, most: int) -> list[Bounds]:
+        """Every row, where there are few; else one cell for all."""
+        width = shape[-1]
+        several = len(shape) > 1 and math.prod(shape[:-1]) > 1
+        if several or math.comb(self.total + width - 1, width - 1) > min(most, MOST_CELLS):
+            return [self.bounds(shape)]
+        return [Bounds.point(row.reshape(shape)) for row in self._rows(width)]
+
+    def _rows(self, width: int) -> list[np.ndarray]:
+        """All ways to put `width` - 1 bars between `total` stars."""
+        places = itertools.combinations(range(self.total + width - 1), width - 1)
+        edges = [(-1, *bars, self.total + width - 1) for bars in places]
+        return [np.diff(edge).astype(float) - 1.0 for edge in edges]
+
+    def corners(self, shape: tuple[int, ...]) -> list[np.ndarray]:
+        """All in one place, and as even as can be."""
+        width = shape[-1]
+        even = np.full(width, float(self.total // width))
+        even[: self.total % width] += 1.0
+        rows = [*(np.eye(width) * self.total), even]
+        return [np.broadcast_to(row, shape).copy() for row in rows[:MOST_CELLS]]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Public column ranges that map raw columns into a ball of radius one.
+
+    ``(x - middle) / half_width / sqrt(columns)`` has norm at most 1 for every x within the ranges,
+    so ``Ball(1.0)`` then means what it says. The constants are public: take them from the
+    questionnaire, never from the data.
+
+    Parameters
+    ----------
+    lower, upper : sequence of float
+        One pair per column, in raw units.
+
+    Examples
+    --------
+    >>> scale = Scale([1, 17.5], [5, 42])
+    >>> scale([[5, 42]]).round(4).tolist()
+    [[0.7071, 0.7071]]
+    >>> scale.ball
+    Ball(radius=1.0, center=0.0, scale=1.0)
+    """
+
+    lower: Sequence[float]
+    upper: Sequence[float]
+
+    def __post_init__(self) -> None:
+        low, high = as_numbers(self.lower), as_numbers(self.upper)
+        if low.shape != high.shape or low.ndim != 1 or not np.all(low < high):
+            raise DomainError(
+                "a scale needs one lower and one greater upper end per column",
+                got=f"shapes {low.shape} and {high.shape}",
+                allowed="two sequences of equal length, lower < upper",
+            )
+
+    @property
+    def center(self) -> np.ndarray:
+        """Middle of each range."""
+        return (np.asarray(self.lower, float) + np.asarray(self.upper, float)) / 2
+
+    @property
+    def half_width(self) -> np.ndarray:
+        """Half of each range, times sqrt(columns)."""
+        width = (np.asarray(self.upper, float) - np.asarray(self.lower, float)) / 2
+        return width * np.sqrt(len(width))
+
+    @property
+    def ball(self) -> Ball:
+        """The domain of scaled columns."""
+        return Ball(1.0)
+
+    @property
+    def raw_ball(self) -> Ball:
+        """The same ball for columns that stay in raw units (an ellipsoid)."""
+        return Ball(1.0, tuple(self.center), tuple(self.half_width))
+
+    def __call__(self, raw: Any) -> np.ndarray:
+        """Scale raw columns, shape (n, columns)."""
+        return (np.asarray(raw, float) - self.center) / self.half_width
+
+
+BISECTIONS = 80
+
+
+def project_onto_simplex(
+    target: np.ndarray, lower: np.ndarray, upper: np.ndarray, total: float = 1.0
+) -> np.ndarray:
+    """Shift each row of `target` by one number and clip it into the box, so that it sums to one.
+
+    Parameters
+    ----------
+    target, lower, upper : array, shape (..., k)
+        ``sum(lower) <= total <= sum(upper)`` in each row.
+    total : float
+        Another sum.
+
+    Returns
+    -------
+    array, shape (..., k)
+        The nearest such point in Euclidean distance, to rounding.
+    """
+    low = (lower - target).min(axis=-1, keepdims=True)
+    high = (upper - target).max(axis=-1, keepdims=True)
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2.0
+        over = np.clip(target + middle, lower, upper).sum(axis=-1, keepdims=True) > total
+        low, high = np.where(over, low, middle), np.where(over, middle, high)
+    return np.clip(target + low, lower, upper)

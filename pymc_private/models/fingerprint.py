@@ -1,20 +1,27 @@
-"""What identifies a private model in public: its structure, never a private value."""
+"""Fingerprints of private models: their public structure, never a private value.
+
+Private variables are inputs of the graphs that are described, so no private value can enter. Under
+add/remove the number of records is left out, too.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
-import numpy as np
-import pytensor
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
+import pytensor
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
+
 from pymc_private.errors import Incompatible
-from pymc_private.models.sequences.row_identity import public_data
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.record_likelihood__single_record import single_record
-from pymc_private.privacy.neighbors__neighbors import ADD_REMOVE
+from pymc_private.models.record_likelihood import single_record
+from pymc_private.models.sequences.row_identity import public_data
+from pymc_private.privacy.neighbors import ADD_REMOVE
+
 
 def describe_structure(private: PrivateModel) -> str:
     """Text of the record's graph, priors, public constants, domain, region, power and clip.
@@ -27,7 +34,7 @@ def describe_structure(private: PrivateModel) -> str:
     outputs, protected = [private.graph.record, prior], False
     if private.neighbors == ADD_REMOVE:
         # The number of records is protected: not even a digest may tell it.
-        outputs, protected = [_single(private), prior], True
+        outputs, protected = [_single_record_value(private), prior], True
     text, constants = graph_text(outputs)
     shared = [_digest(v.get_value()) for v in public_data(outputs)]
     boxes = [
@@ -36,7 +43,7 @@ def describe_structure(private: PrivateModel) -> str:
         for name, b in sorted(part.items())
     ]
     sources = [
-        (s.name, s.axis, s.row_shape if protected else s.shape, _exact(s.domain))
+        (s.name, s.axis, s.row_shape if protected else s.shape, _plain_form(s.domain))
         for s in private.sources
     ]
     parts = (
@@ -52,9 +59,9 @@ def describe_structure(private: PrivateModel) -> str:
         private.records_per_unit,
         private.claims,
         private.shapes,
-        _exact(private.graph.clip),
+        _plain_form(private.graph.clip),
     )
-    return repr(parts if limit is None else (parts, _exact(limit)))
+    return repr(parts if limit is None else (parts, _plain_form(limit)))
 
 
 def graph_text(outputs: Sequence[Variable]) -> tuple[str, list[tuple[str, tuple[int, ...], str]]]:
@@ -69,7 +76,7 @@ def graph_text(outputs: Sequence[Variable]) -> tuple[str, list[tuple[str, tuple[
     return text, constants
 
 
-def _single(private: PrivateModel) -> Variable:
+def _single_record_value(private: PrivateModel) -> Variable:
     """One record's graph, which is the same for any number of records."""
     record = single_record(private.graph, private.sources, private.n, private.shapes)
     if record is None:  # `privatize` refuses such models
@@ -86,16 +93,16 @@ def _digest(array: Any) -> tuple[str, tuple[int, ...], str]:
     return str(whole.dtype), whole.shape, hashlib.sha256(whole.tobytes()).hexdigest()
 
 
-def _exact(value: Any) -> Any:
+def _plain_form(value: Any) -> Any:
     """All that a domain consists of, as plain values."""
     if isinstance(value, np.ndarray | np.generic | float):
         return _digest(value)
     if isinstance(value, list | tuple):
-        return [_exact(item) for item in value]
+        return [_plain_form(item) for item in value]
     if isinstance(value, dict):
-        return [(str(key), _exact(item)) for key, item in sorted(value.items())]
+        return [(str(key), _plain_form(item)) for key, item in sorted(value.items())]
     if hasattr(value, "__dict__"):
-        return type(value).__name__, _exact(vars(value))
+        return type(value).__name__, _plain_form(vars(value))
     return repr(value)
 
 

@@ -1,4 +1,4 @@
-"""What a region, a power and a clip leave to learn, judged on the prior predictive.
+"""Expected information of a region, a power and a clip on the prior predictive.
 
 A likelihood to the power w on n records has in the Gaussian approximation an expected information
 gain of 1/2 log det(I + w n S J(theta)), with S the prior covariance and J(theta) the Fisher
@@ -10,38 +10,45 @@ from __future__ import annotations
 
 import math
 import warnings
-import numpy as np
-import pytensor
-import pytensor.tensor as pt
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar.math import Softplus
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import SpecifyShape
-from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
-from pymc_private.analysis.traversal__rebuild import rebuild
+
+from pymc_private.analysis.intervals.dispatch import EVALUATION_ERRORS
+from pymc_private.analysis.traversal import rebuild
 from pymc_private.errors import DomainError, Unsupported
-from pymc_private.models.prior__prior_draws import SEED, in_region, prior_draws
+from pymc_private.models.prior import (
+    PRIOR_SEED,
+    Simulator,
+    checked_reference,
+    in_region,
+    prior_draws,
+)
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.prior import Simulator, checked_reference
 
 POINTS, RECORDS = 48, 256
 """Parameter points, and records simulated at each."""
 EVALUATIONS = 1500
 """Walks of the log-likelihood at most; with many parameters there are fewer points."""
-FEWEST = 8
+FEWEST_POINTS = 8
 STEP = 1e-4
 """Of a central difference, in prior standard deviations."""
-FAR = 10.0
+FAR_DRAW = 10.0
 """Robust standard deviations beyond which prior draws do not count for the covariance."""
-UNKNOWN_N = 1000
+ASSUMED_N = 1000
 """Records supposed where their number is protected and no n= is given."""
 
-Ends = tuple[float, float]
+ClipBounds = tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +74,7 @@ class Information:
     values: np.ndarray
     n: int
 
-    def gain(self, private: PrivateModel, power: float, clip: Ends | None = None) -> float:
+    def gain(self, private: PrivateModel, power: float, clip: ClipBounds | None = None) -> float:
         """Expected information gain in nats of a trimmed model, at a power and between ends.
 
         Parameters
@@ -85,7 +92,7 @@ class Information:
         gains = self._gains(power, clip)
         return mass * float(gains[inside].mean() if inside.any() else gains.min())
 
-    def _gains(self, power: float, clip: Ends | None) -> np.ndarray:
+    def _gains(self, power: float, clip: ClipBounds | None) -> np.ndarray:
         scores = self.scores
         if clip is not None:
             inside = (self.values > clip[0]) & (self.values < clip[1])
@@ -103,7 +110,9 @@ _SIMULATED: WeakKeyDictionary[PrivateModel, dict[int, Information | str]] = Weak
 """Of models that are still around: several plans are often made of one model."""
 
 
-def information(private: PrivateModel, n: int | None, reference: Any = None) -> Information:
+def simulated_information(
+    private: PrivateModel, n: int | None, reference: Any = None
+) -> Information:
     """Simulate records from the prior predictive of a model. Reads no data.
 
     Always the same records: this randomness chooses a plan and is no private draw.
@@ -123,13 +132,13 @@ def information(private: PrivateModel, n: int | None, reference: Any = None) -> 
     DomainError
         A reference that does not fit.
     """
-    count = UNKNOWN_N if n is None else n
+    count = ASSUMED_N if n is None else n
     if reference is not None:
-        return _simulated(private, count, reference)
+        return _simulate(private, count, reference)
     known = _SIMULATED.setdefault(private, {})
     if count not in known:
         try:
-            known[count] = _simulated(private, count, None)
+            known[count] = _simulate(private, count, None)
         except Unsupported as error:
             known[count] = f"{error.problem}: {error.got}" if error.got else error.problem
     found = known[count]
@@ -138,27 +147,27 @@ def information(private: PrivateModel, n: int | None, reference: Any = None) -> 
     return found
 
 
-def _simulated(private: PrivateModel, n: int, reference: Any) -> Information:
-    """See `information`. Where a graph holds on to its number of rows, the model's own is taken."""
+def _simulate(private: PrivateModel, n: int, reference: Any) -> Information:
+    """See `simulated_information`. Where a graph holds on to its number of rows, the model's own is taken."""
     checked_reference(private, reference)
-    drawn = _prior(private)
-    directions = _directions(private, drawn)
-    run = _record(private)
-    count = max(FEWEST, min(POINTS, EVALUATIONS // (2 * directions[0].shape[1] + 1)))
+    drawn = _region_draws(private)
+    directions = _prior_directions(private, drawn)
+    run = _compiled_record(private)
+    count = max(FEWEST_POINTS, min(POINTS, EVALUATIONS // (2 * directions[0].shape[1] + 1)))
     points = {name: values[:count] for name, values in drawn.items()}
     for rows in (RECORDS, None):
         try:
-            simulator = Simulator(private, rows, reference, SEED)
-            scores, values = _scores(run, private, points, simulator, directions)
+            simulator = Simulator(private, rows, reference, PRIOR_SEED)
+            scores, values = _simulated_scores(run, private, points, simulator, directions)
             return Information(drawn, points, scores, values, n)
-        except (Unsupported, *UNCOMPUTABLE) as error:
+        except (Unsupported, *EVALUATION_ERRORS) as error:
             cause = error
     if isinstance(cause, Unsupported):
         raise cause
     raise Unsupported("the log-likelihood of simulated records cannot be computed") from cause
 
 
-def _scores(
+def _simulated_scores(
     run: Any,
     private: PrivateModel,
     points: Mapping[str, np.ndarray],
@@ -169,13 +178,13 @@ def _scores(
     scores, values = [], []
     for k in range(len(next(iter(points.values())))):
         point = {name: v[k] for name, v in points.items()}
-        found = _differences(run, private, point, simulator.at(point), *directions)
+        found = _central_differences(run, private, point, simulator.at(point), *directions)
         scores.append(found[0])
         values.append(found[1])
     return np.array(scores), np.array(values)
 
 
-def _prior(private: PrivateModel) -> dict[str, np.ndarray]:
+def _region_draws(private: PrivateModel) -> dict[str, np.ndarray]:
     """Prior draws in the region that the model has already."""
     try:
         drawn = prior_draws(private)
@@ -183,12 +192,12 @@ def _prior(private: PrivateModel) -> dict[str, np.ndarray]:
         problem = getattr(error, "problem", "a prior has no generator")
         raise Unsupported(problem) from error
     inside = in_region(private, drawn)
-    if inside.sum() < FEWEST:
+    if inside.sum() < FEWEST_POINTS:
         raise Unsupported("too few prior draws lie in the region", got=f"{inside.sum()}")
     return {name: values[inside] for name, values in drawn.items()}
 
 
-def _directions(
+def _prior_directions(
     private: PrivateModel, drawn: Mapping[str, np.ndarray]
 ) -> tuple[np.ndarray, list[str]]:
     """A root of the prior covariance of the continuous parameters; far draws are moved in."""
@@ -197,7 +206,7 @@ def _directions(
         raise Unsupported("no parameter is continuous")
     table = np.concatenate([drawn[k].reshape(len(drawn[k]), -1) for k in names], axis=1)
     low, middle, high = np.quantile(table, [0.25, 0.5, 0.75], axis=0)
-    reach = FAR * (high - low) / 1.349
+    reach = FAR_DRAW * (high - low) / 1.349
     table = np.clip(table, middle - reach, middle + reach)
     variances, axes = np.linalg.eigh(np.atleast_2d(np.cov(table, rowvar=False)))
     kept = variances > 1e-12 * variances.max(initial=0.0)
@@ -206,7 +215,7 @@ def _directions(
     return axes[:, kept] * np.sqrt(variances[kept]), names
 
 
-def _record(private: PrivateModel) -> Any:
+def _compiled_record(private: PrivateModel) -> Any:
     """The record's log-likelihood as a function, conditions left out."""
 
     def unchecked(node: Apply, inputs: list[Variable]) -> Variable | None:
@@ -223,7 +232,7 @@ def _record(private: PrivateModel) -> Any:
         return pytensor.function(inputs, record[0], mode="FAST_COMPILE", on_unused_input="ignore")
 
 
-def _differences(
+def _central_differences(
     run: Any,
     private: PrivateModel,
     point: Mapping[str, np.ndarray],
@@ -248,7 +257,7 @@ def _differences(
         return np.nan_to_num(np.stack(slopes, axis=-1), posinf=0.0, neginf=0.0), at(center)
 
 
-def supposed(power: float, n: int | None, mass: float, size: int) -> float:
+def assumed_information(power: float, n: int | None, mass: float, size: int) -> float:
     """Where nothing can be simulated: each record is supposed to tell as much as the prior does.
 
     Parameters
@@ -260,4 +269,4 @@ def supposed(power: float, n: int | None, mass: float, size: int) -> float:
     size : int
         Number of scalar parameters.
     """
-    return mass * 0.5 * size * math.log1p(power * (UNKNOWN_N if n is None else n))
+    return mass * 0.5 * size * math.log1p(power * (ASSUMED_N if n is None else n))

@@ -1,21 +1,31 @@
-"""What `lint` looks at: the columns of the private arrays, and the numbers written into a model."""
+"""Facts that lint rules read: columns of private arrays and numbers in a model.
+
+Reads the model and its data, and changes neither. Shapes and indexes are not numbers of a model.
+"""
 
 from __future__ import annotations
 
-import numpy as np
-import pymc as pm
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+import pymc as pm
 from pymc.distributions.custom import CustomDistRV
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.op import HasInnerGraph
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import TensorType
-from pymc_private.analysis.traversal__own_names import own_name
+
+from pymc_private.analysis.traversal import library_class_name
 from pymc_private.models import declare
+from pymc_private.models.data_variables import (
+    array_candidates,
+    constants_with_axis,
+    undeclared_shared_arrays,
+    underlying_array,
+)
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.data_variables import candidates, constants_with_axis, plain_shared, root
 
 MOST_COLUMNS = 500
 """Columns of one array that are looked at."""
@@ -65,7 +75,7 @@ class Finding:
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class DataColumn:
     """One column of an array with the records axis, or such an array as a whole."""
 
     name: str
@@ -81,7 +91,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Number:
+class EmbeddedNumber:
     """A number written into the model, and where."""
 
     where: str
@@ -90,7 +100,7 @@ class Number:
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
+class LintFacts:
     """All that the rules may look at.
 
     Parameters
@@ -112,9 +122,9 @@ class Facts:
     given: Any
     model: pm.Model
     n: int
-    columns: list[Column]
-    arrays: list[Column]
-    numbers: list[Number]
+    columns: list[DataColumn]
+    arrays: list[DataColumn]
+    numbers: list[EmbeddedNumber]
     public: frozenset[float]
 
     @property
@@ -124,7 +134,7 @@ class Facts:
 
 
 @dataclass(frozen=True, eq=False)
-class _Array:
+class _RecordsArray:
     """An array with the records axis."""
 
     name: str
@@ -134,34 +144,36 @@ class _Array:
     private: bool
 
 
-def facts_of(given: Any, model: pm.Model, records: str | Mapping[str, int] | None) -> Facts:
+def collect_facts(
+    given: Any, model: pm.Model, records: str | Mapping[str, int] | None
+) -> LintFacts:
     """Read the model and its data; changes neither."""
     if isinstance(given, PrivateModel):
         n = given.n
         axes = {s.variable: s.axis for s in given.sources}
-        public = frozenset(_declared(given))
+        public = frozenset(_declared_numbers(given))
     else:
         n, axes = _records_axis(model, records)
         public = frozenset()
     arrays = _arrays(model, n, axes, isinstance(given, PrivateModel))
-    columns = [column for array in arrays for column in _columns(array)]
-    whole = [_whole(array) for array in arrays if np.size(data_of(array.variable)) > n]
-    numbers = list(_numbers(model, {array.variable for array in arrays}))
-    return Facts(given, model, n, columns, whole, numbers, public)
+    columns = [column for array in arrays for column in _data_columns(array)]
+    whole = [_whole_array(array) for array in arrays if np.size(held_values(array.variable)) > n]
+    numbers = list(_embedded_numbers(model, {array.variable for array in arrays}))
+    return LintFacts(given, model, n, columns, whole, numbers, public)
 
 
-def data_of(variable: Any) -> np.ndarray:
+def held_values(variable: Any) -> np.ndarray:
     """The values of a shared variable or of a constant."""
     held = variable.get_value(borrow=True) if hasattr(variable, "get_value") else variable.data
     return np.asarray(held)
 
 
-def roots_of(model: pm.Model) -> list[Variable]:
+def model_factors(model: pm.Model) -> list[Variable]:
     """Every factor of the model."""
     return [*model.free_RVs, *model.observed_RVs, *model.potentials]
 
 
-def _declared(private: PrivateModel) -> Iterator[float]:
+def _declared_numbers(private: PrivateModel) -> Iterator[float]:
     """Ends, middle and half the width of each declared domain."""
     for source in private.sources:
         corners = np.stack(source.domain.corners(source.row_shape)).astype(float)
@@ -174,62 +186,62 @@ def _records_axis(
     model: pm.Model, records: str | Mapping[str, int] | None
 ) -> tuple[int, dict[Variable, int]]:
     """The number of records, and the axis of each array that was named."""
-    found = candidates(model)
+    found = array_candidates(model)
     if records is not None:
-        axes = declare._axes(found, records, model)
-        return declare._record_count(axes, found), {c.variable: a for c, a in axes.items()}
+        axes = declare.records_axes(found, records, model)
+        return declare.record_count(axes, found), {c.variable: a for c, a in axes.items()}
     observed = [size for c in found if c.kind == "observed" for size in c.shape]
     return max(observed or [size for c in found for size in c.shape], default=0), {}
 
 
 def _arrays(
     model: pm.Model, n: int, axes: Mapping[Variable, int], only_named: bool
-) -> list[_Array]:
+) -> list[_RecordsArray]:
     """Every numeric array with the records axis, by name."""
-    found = candidates(model)
+    found = array_candidates(model)
     known = [c.variable for c in found]
-    seen = {root(model.rvs_to_values[rv]) for rv in model.observed_RVs}
+    seen = {underlying_array(model.rvs_to_values[rv]) for rv in model.observed_RVs}
     named = [(c.name, c.variable, c.shape) for c in found]
-    baked = constants_with_axis(roots_of(model), n, known)
+    baked = constants_with_axis(model_factors(model), n, known)
     named += [(name, v, np.shape(v.data)) for name, (v, _) in baked.items()]
     named += [
-        (v.name or f"shared_{i}", v, data_of(v).shape)
-        for i, v in enumerate(plain_shared(roots_of(model), known))
+        (v.name or f"shared_{i}", v, held_values(v).shape)
+        for i, v in enumerate(undeclared_shared_arrays(model_factors(model), known))
     ]
     return [
-        _Array(name, v, axes.get(v, shape.index(n)), v in seen, v in axes or not only_named)
+        _RecordsArray(name, v, axes.get(v, shape.index(n)), v in seen, v in axes or not only_named)
         for name, v, shape in named
-        if n > 1 and n in shape and data_of(v).dtype.kind in "biuf"
+        if n > 1 and n in shape and held_values(v).dtype.kind in "biuf"
     ]
 
 
-def _columns(array: _Array) -> Iterator[Column]:
-    values = np.moveaxis(data_of(array.variable), array.axis, 0).astype(float)
+def _data_columns(array: _RecordsArray) -> Iterator[DataColumn]:
+    values = np.moveaxis(held_values(array.variable), array.axis, 0).astype(float)
     flat = values.reshape(len(values), -1)
     single = flat.shape[1] == 1
     for j in range(min(flat.shape[1], MOST_COLUMNS)):
         name = f"'{array.name}'" if single else f"column {j} of '{array.name}'"
-        yield Column(name, flat[:, j], array.variable, array.observed, array.private)
+        yield DataColumn(name, flat[:, j], array.variable, array.observed, array.private)
 
 
-def _whole(array: _Array) -> Column:
-    values = data_of(array.variable).astype(float).ravel()
+def _whole_array(array: _RecordsArray) -> DataColumn:
+    values = held_values(array.variable).astype(float).ravel()
     name = f"'{array.name}' as a whole"
-    return Column(name, values, array.variable, array.observed, array.private)
+    return DataColumn(name, values, array.variable, array.observed, array.private)
 
 
-def _numbers(model: pm.Model, arrays: set[Variable]) -> Iterator[Number]:
+def _embedded_numbers(model: pm.Model, arrays: set[Variable]) -> Iterator[EmbeddedNumber]:
     """Numbers in priors, likelihoods and potentials, each with the first that reads it."""
     titles = [f"the prior of '{rv.name}'" for rv in model.free_RVs]
     titles += [f"the likelihood of '{rv.name}'" for rv in model.observed_RVs]
     titles += [f"the potential '{rv.name}'" for rv in model.potentials]
-    factors = roots_of(model)
+    factors = model_factors(model)
     met: set[Variable] = set()
     for factor, title in zip(factors, titles, strict=True):
         for graph in (factor, *_written_logp(factor)):
-            for leaf in leaves(graph, set(factors) - {factor}, met):
+            for leaf in value_leaves(graph, set(factors) - {factor}, met):
                 if leaf not in arrays:
-                    yield from _entries(leaf, title)
+                    yield from _leaf_numbers(leaf, title)
 
 
 def _written_logp(factor: Variable) -> list[Variable]:
@@ -242,9 +254,9 @@ def _written_logp(factor: Variable) -> list[Variable]:
         return []
 
 
-def _entries(leaf: Any, title: str) -> Iterator[Number]:
+def _leaf_numbers(leaf: Any, title: str) -> Iterator[EmbeddedNumber]:
     """Numbers of one leaf; several integers are indexes."""
-    values = data_of(leaf)
+    values = held_values(leaf)
     if values.dtype.kind not in "iuf" or values.size > MOST_NUMBERS:
         return
     whole = values.dtype.kind != "f"
@@ -252,10 +264,10 @@ def _entries(leaf: Any, title: str) -> Iterator[Number]:
         return
     where = title if isinstance(leaf, Constant) or not leaf.name else f"'{leaf.name}', in {title}"
     for value in np.unique(values[np.isfinite(values)]):
-        yield Number(where, float(value), whole)
+        yield EmbeddedNumber(where, float(value), whole)
 
 
-def leaves(out: Variable, stops: set[Variable], met: set[Variable]) -> Iterator[Variable]:
+def value_leaves(out: Variable, stops: set[Variable], met: set[Variable]) -> Iterator[Variable]:
     """Constants and shared arrays that a factor reads as values, inner graphs included."""
     todo: list[Variable] = [out]
     while todo:
@@ -276,12 +288,12 @@ def leaves(out: Variable, stops: set[Variable], met: set[Variable]) -> Iterator[
 def _value_inputs(node: Any) -> Sequence[Variable]:
     if isinstance(node.op, RandomVariable):
         return list(node.op.dist_params(node))
-    if own_name(node.op) == "Scan":
+    if library_class_name(node.op) == "Scan":
         return list(node.inputs[1:])
-    return list(node.inputs[: VALUE_INPUTS.get(own_name(node.op))])
+    return list(node.inputs[: VALUE_INPUTS.get(library_class_name(node.op))])
 
 
-def named(columns: Iterable[Column]) -> str:
+def list_column_names(columns: Iterable[DataColumn]) -> str:
     """Names of columns, a few of them."""
     names = list(dict.fromkeys(column.name for column in columns))
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,29 +1,36 @@
-"""Metric: how far apart two records are, for promises per unit of distance (Assumption 1)."""
+"""Metrics between records, for promises per unit of distance (Assumption 1).
+
+A `Metric` is a weighted sum of distances of the variables of a record, after Assumption 1 of
+Dimitrakakis et al. (2017). Norms are rounded up. Discrete variables move between their levels step
+by step, and the distance of a step is rounded down.
+"""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import math
-import numpy as np
-import pytensor
-import pytensor.tensor as pt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors, graph_inputs
 from pytensor.printing import pprint
-from pymc_private.errors import DomainError
-from pymc_private.models.record_graph import RecordGraph
+
+from pymc_private.errors import DomainError, NotCertified, Unsupported
 from pymc_private.models.data_variables import Source
-from pymc_private.privacy.neighbors import distance_relation
-from pymc_private.privacy.neighbors__neighbors import check_records
+from pymc_private.models.domains import Categories, Interval
+from pymc_private.models.record_graph import RecordGraph
+from pymc_private.privacy.neighbors import check_record_neighbors, distance_relation
 
 NORMS = ("absolute", "l1", "l2", "linf")
 HAMMING = "hamming"
-ROUNDED_UP = 1.0 + 2.0**-46
+NORM_ROUNDING = 1.0 + 2.0**-46
 """Times this, a norm in doubles is no less than the true one."""
 
 
@@ -92,7 +99,7 @@ class Metric:
     def between(self, x: Mapping[str, Any], y: Mapping[str, Any]) -> float:
         """Distance of two records, each an entry for every variable by its name."""
         return sum(
-            self.weight(name) * _distance(kind, np.asarray(x[name]), np.asarray(y[name]))
+            self.weight(name) * _entry_distance(kind, np.asarray(x[name]), np.asarray(y[name]))
             for name, kind in self.distances.items()
         )
 
@@ -100,7 +107,8 @@ class Metric:
     def words(self) -> str:
         """The distance of two records."""
         return " + ".join(
-            ("" if self.weight(name) == 1.0 else f"{self.weight(name):.12g} ") + _words(name, kind)
+            ("" if self.weight(name) == 1.0 else f"{self.weight(name):.12g} ")
+            + _distance_formula(name, kind)
             for name, kind in self.distances.items()
         )
 
@@ -110,7 +118,7 @@ class Metric:
         return distance_relation(1, self.words)
 
 
-def statistic_of(kind: Callable[[Variable], Variable], variable: Variable) -> Variable:
+def statistic_graph(kind: Callable[[Variable], Variable], variable: Variable) -> Variable:
     """The statistic's graph of one number, of which it is a function: a metric is public and fixed.
 
     Raises
@@ -137,16 +145,18 @@ def statistic_of(kind: Callable[[Variable], Variable], variable: Variable) -> Va
 
 
 @functools.lru_cache(maxsize=64)
-def compiled(kind: Callable[[Variable], Variable]) -> Callable[[float], float]:
+def compiled_statistic(kind: Callable[[Variable], Variable]) -> Callable[[float], float]:
     """The statistic as a function of numbers."""
     at = pt.dscalar()
-    function = pytensor.function([at], statistic_of(kind, at), mode="FAST_COMPILE")
+    function = pytensor.function([at], statistic_graph(kind, at), mode="FAST_COMPILE")
     return lambda value: float(function(value))
 
 
-def relation_of(neighbors: Any) -> str:
+def neighbor_relation(neighbors: Any) -> str:
     """The relation of a metric; of anything else, the refusal."""
-    return neighbors.relation if isinstance(neighbors, Metric) else check_records(neighbors)
+    return (
+        neighbors.relation if isinstance(neighbors, Metric) else check_record_neighbors(neighbors)
+    )
 
 
 def check_metric(metric: Metric, sources: Sequence[Source], graph: RecordGraph) -> str:
@@ -191,9 +201,11 @@ def check_metric(metric: Metric, sources: Sequence[Source], graph: RecordGraph) 
     return "distances are between data within the domain, after clipping"
 
 
-def _distance(kind: str | Callable[[Variable], Variable], x: np.ndarray, y: np.ndarray) -> float:
+def _entry_distance(
+    kind: str | Callable[[Variable], Variable], x: np.ndarray, y: np.ndarray
+) -> float:
     if callable(kind):
-        value = compiled(kind)
+        value = compiled_statistic(kind)
         return abs(value(float(x)) - value(float(y)))
     if kind == HAMMING:
         return float(np.any(x != y))
@@ -202,12 +214,12 @@ def _distance(kind: str | Callable[[Variable], Variable], x: np.ndarray, y: np.n
     number = object if whole else float  # in their own types short integers wrap around
     away = np.abs(np.ravel(x).astype(number) - np.ravel(y).astype(number)).astype(float)
     found = float(np.linalg.norm(away, order))
-    return found if whole and order != 2 and found < 2.0**53 else found * ROUNDED_UP
+    return found if whole and order != 2 and found < 2.0**53 else found * NORM_ROUNDING
 
 
-def _words(name: str, kind: str | Callable[[Variable], Variable]) -> str:
+def _distance_formula(name: str, kind: str | Callable[[Variable], Variable]) -> str:
     if callable(kind):
-        return _statistic_words(name, kind)
+        return _statistic_formula(name, kind)
     if kind == HAMMING:
         return f"[{name} differs]"
     if kind == "absolute":
@@ -215,13 +227,53 @@ def _words(name: str, kind: str | Callable[[Variable], Variable]) -> str:
     return f"||{name} - {name}'||_{kind.removeprefix('l')}"
 
 
-def _statistic_words(name: str, kind: Callable[[Variable], Variable]) -> str:
+def _statistic_formula(name: str, kind: Callable[[Variable], Variable]) -> str:
     """A formula, and a digest of the exact graph: two statistics with one name are not one."""
     variable = pt.dscalar(name)
-    graph = statistic_of(kind, variable)
+    graph = statistic_graph(kind, variable)
     constants = [v.data for v in ancestors([graph]) if isinstance(v, Constant)]
     text = pytensor.dprint(graph, file="str", print_type=True)
     exact = repr((text, [np.asarray(c).tolist() for c in constants]))
     digest = hashlib.sha256(exact.encode()).hexdigest()[:8]
     formula = "".join(c for c in str(pprint(graph)) if c not in "{}\n")
     return f"|f({name}) - f({name}')| with f = {formula} (#{digest})"
+
+
+MOST_LEVELS = 256
+
+
+def is_discrete(source: Source) -> bool:
+    """Whether a variable takes separate values."""
+    return source.is_whole or isinstance(source.domain, Categories)
+
+
+def discrete_levels(source: Source) -> list[float]:
+    """All values of a discrete variable, in order."""
+    domain = source.domain
+    if isinstance(domain, Categories) and source.row_shape == ():
+        return list(domain.values)
+    if isinstance(domain, Interval) and source.row_shape == ():
+        ends = domain.bounds(())
+        low, high = math.ceil(float(ends.lower)), math.floor(float(ends.upper))
+        if high - low < MOST_LEVELS:
+            return [float(k) for k in range(low, high + 1)]
+    raise Unsupported(
+        f"no norm of '{source.name}' is bounded: it is discrete",
+        got="a row of whole numbers, or too many values",
+        allowed=f"single whole numbers, at most {MOST_LEVELS} of them",
+        do="measure it by 'hamming'",
+    )
+
+
+def level_distances(ordered: list[float], kind: object, data: Variable) -> list[float]:
+    """The distance from each level to the next, rounded down."""
+    if not callable(kind):
+        return [float(step) for step in np.diff(ordered)]
+    steps = np.diff([compiled_statistic(kind)(level) for level in ordered])
+    if not (np.all(steps > 0) or np.all(steps < 0)):
+        raise NotCertified(
+            "a statistic of a discrete variable must rise or fall with it",
+            blame=(str(data.name),),
+            cure="a strictly monotone statistic, or 'hamming'",
+        )
+    return [abs(float(step)) * (1.0 - 2.0**-40) for step in steps]

@@ -1,33 +1,313 @@
-"""Records as the model expects them: parameters from the prior, covariates that are public.
+"""Prior draws and simulated records, from the model alone.
 
-Covariates come from their declared domain, or from a public reference; outcomes from the model.
-Nothing here reads the private data.
+Independent draws of the prior show where a region lies and how much of the prior's mass it keeps,
+with an exact binomial interval (Clopper and Pearson 1934). Records are simulated with covariates
+from their declared domains or from a public reference, and outcomes from the model. Nothing here
+reads the private data.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
+
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from collections.abc import Mapping, Sequence
-from typing import Any
+import xarray as xr
 from pymc.distributions.shape_utils import change_dist_size
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import SpecifyShape
-from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
-from pymc_private.analysis.traversal__rebuild import rebuild
-from pymc_private.errors import DomainError, Unsupported
-from pymc_private.models.domains import Categories, Domain
-from pymc_private.models.prior__draws import uniform
-from pymc_private.models.distributions__laws import casts_of
-from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.data_variables import Source, root
-from pymc_private.privacy.neighbors__neighbors import ADD_REMOVE
+from scipy.stats import beta
 
-MOST_ROWS = 4096
+from pymc_private.analysis.intervals.dispatch import EVALUATION_ERRORS
+from pymc_private.analysis.traversal import rebuild
+from pymc_private.errors import DomainError, Unsupported
+from pymc_private.models.compat import to_groups
+from pymc_private.models.data_variables import Source, underlying_array
+from pymc_private.models.distributions import (
+    BOX_TRANSFORMS,
+    KEPT_TRANSFORMS,
+    ORDERED,
+    casts_between,
+    distribution_class,
+    is_default_transform,
+    prior_support,
+    transform_name,
+)
+from pymc_private.models.domains import Ball, Categories, Counts, Domain, Interval, Simplex
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.privacy.rounding import format_number
+
+PRIOR_DRAWS = 4000
+PRIOR_SEED = 20260103
+"""Prior draws choose and judge regions, never a release; the seed makes them the same each time."""
+IMPROPER_PRIORS = ("FlatRV", "HalfFlatRV")
+MOST_BATCHES = 24
+"""Most prior draws for one whose ordered vectors are in order."""
+DRAWABLE_TRANSFORMS = {*BOX_TRANSFORMS, *KEPT_TRANSFORMS, ORDERED}
+"""Transforms of a user's own whose priors can be drawn from."""
+MISS_PROBABILITY = 0.01
+"""Chance that the interval of a prior mass misses it."""
+
+
+@dataclass(frozen=True)
+class PriorMass:
+    """The share of the prior that a region keeps, from independent prior draws.
+
+    Attributes
+    ----------
+    estimate : float
+    lower, upper : float
+        Exact binomial interval (Clopper and Pearson 1934): it misses the truth with probability at
+        most 0.01.
+    draws : int
+    """
+
+    estimate: float
+    lower: float
+    upper: float
+    draws: int
+
+    def __str__(self) -> str:
+        low, high = format_number(self.lower, 3, up=False), format_number(self.upper, 3)
+        about = f"{self.estimate:.3g}"
+        return f"{about} of the prior's mass ({low} to {high}, 99% interval, {self.draws} draws)"
+
+
+def prior_draws(
+    private: PrivateModel, count: int = PRIOR_DRAWS, seed: int | None = PRIOR_SEED
+) -> dict[str, np.ndarray]:
+    """Independent draws from the untrimmed prior, by name, shape (count, *shape).
+
+    Raises
+    ------
+    DomainError
+        An improper prior.
+    Unsupported
+        A potential of the parameters alone belongs to the prior, and cannot be drawn from.
+    """
+    refuse_improper(private)
+    graph = private.graph
+    extra = [p.name for p in private.base.potentials if p.name not in graph.factors]
+    if graph.apart is not None and not set(graph.parameters.values()).isdisjoint(
+        ancestors([graph.apart])
+    ):
+        extra.append(f"a part of {', '.join(graph.factors)} that reads no record")
+    if extra:
+        raise Unsupported(
+            "a potential of the parameters is part of the prior, which cannot be drawn from then",
+            got=", ".join(extra),
+            allowed="priors made of distributions",
+            do="trim by box={...}",
+        )
+    found = _unordered_draws(private, count, seed)
+    _refuse_restricting_transforms(private, found)
+    ordered = [rv for rv in private.base.free_RVs if transform_name(private.base, rv) == ORDERED]
+    for rv in [rv for rv in ordered if _is_exchangeable(private, rv)]:
+        found[rv.name] = np.sort(found[rv.name], axis=-1)
+        ordered.remove(rv)
+    return _ordered_draws(private, found, [rv.name for rv in ordered], seed) if ordered else found
+
+
+def _unordered_draws(private: PrivateModel, count: int, seed: int | None) -> dict[str, np.ndarray]:
+    rvs = list(private.base.free_RVs)
+    drawn = pm.draw(rvs, draws=count, random_seed=seed, mode="FAST_COMPILE")
+    drawn = drawn if isinstance(drawn, list) else [drawn]
+    return {rv.name: np.asarray(values) for rv, values in zip(rvs, drawn, strict=True)}
+
+
+def _is_exchangeable(private: PrivateModel, rv: Variable) -> bool:
+    """Whether entries are alike and nobody reads them: sorted, they are the ordered prior."""
+    others = [other for other in private.base.free_RVs if other is not rv]
+    alike = all(
+        not p.type.ndim or p.type.broadcastable[-1] for p in rv.owner.op.dist_params(rv.owner)
+    )
+    return alike and rv.owner.op.ndim_supp == 0 and rv not in ancestors(others)
+
+
+def _ordered_draws(
+    private: PrivateModel, found: dict[str, np.ndarray], names: list[str], seed: int | None
+) -> dict[str, np.ndarray]:
+    """Those draws of the prior whose vectors are in order, as many as there were."""
+    count, kept, batch = len(found[names[0]]), [], found
+    for attempt in range(1, MOST_BATCHES + 1):
+        inside = np.ones(count, bool)
+        for name in names:
+            inside &= (np.diff(batch[name], axis=-1) > 0.0).reshape(count, -1).all(axis=1)
+        kept.append({name: values[inside] for name, values in batch.items()})
+        if sum(len(part[names[0]]) for part in kept) >= count:
+            return {name: np.concatenate([part[name] for part in kept])[:count] for name in found}
+        batch = _unordered_draws(private, count, None if seed is None else seed + attempt)
+    raise Unsupported(
+        "ordered vectors whose entries are seldom in order are not drawn from their prior",
+        got=", ".join(names),
+        allowed=f"at least one prior draw in {MOST_BATCHES} in order",
+        do="give the entries one prior, or priors in the order that is meant",
+    )
+
+
+def _refuse_restricting_transforms(private: PrivateModel, drawn: Mapping[str, np.ndarray]) -> None:
+    """A transform that cuts a prior makes another prior of it, which is not the one drawn from."""
+    for rv in private.base.free_RVs:
+        box, values = prior_support(private.base, rv, private.shapes[rv.name]), drawn[rv.name]
+        is_cut = (values < box.lower).any() or (values > box.upper).any()
+        is_known = transform_name(private.base, rv) in DRAWABLE_TRANSFORMS
+        if is_cut or not (is_known or is_default_transform(private.base.rvs_to_transforms[rv], rv)):
+            raise Unsupported(
+                "a transform that cuts a prior is part of it, which cannot be drawn from then",
+                got=rv.name,
+                allowed="priors made of distributions",
+                do="write pm.Truncated in place of the transform, or trim by box={...}",
+            )
+
+
+def refuse_improper(private: PrivateModel) -> None:
+    """Flat priors have no mass."""
+    rvs = private.base.free_RVs
+    improper = [rv.name for rv in rvs if distribution_class(rv) in IMPROPER_PRIORS]
+    if improper:
+        raise DomainError(
+            "an improper prior has no mass to keep a share of, and cannot be drawn from",
+            got=", ".join(improper),
+            allowed="proper priors",
+            do="trim by box={...}, or write a proper prior: pm.Normal, pm.Uniform",
+        )
+
+
+def in_region(private: PrivateModel, points: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Which points lie in the region of a trimmed model."""
+    count = len(next(iter(points.values())))
+    inside = np.ones(count, dtype=bool)
+    for name, box in private.region.items():
+        held = (points[name] >= box.lower) & (points[name] <= box.upper)
+        inside &= held.reshape(count, -1).all(axis=1)
+    theta = private.theta_l
+    if theta is not None and inside.any():
+        kept = {name: values[inside] for name, values in points.items()}
+        inside[inside] = theta.variation.at(kept) <= theta.inner
+    return inside
+
+
+def prior_mass(private: PrivateModel, draws: int = PRIOR_DRAWS) -> PriorMass:
+    """How much of the prior the region of a trimmed model keeps. Reads no data.
+
+    Parameters
+    ----------
+    private : PrivateModel
+    draws : int
+        Independent prior draws.
+
+    Raises
+    ------
+    DomainError, Unsupported
+        The prior is improper or holds a potential: it cannot be drawn from.
+    """
+    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
+        raise DomainError("draws is a whole number >= 1", got=repr(draws), allowed="1, 2, ...")
+    return mass_of_draws(private, prior_draws(private, int(draws)))
+
+
+def mass_of_draws(private: PrivateModel, points: Mapping[str, np.ndarray]) -> PriorMass:
+    """The share of independent prior draws that lies in the region, with its interval."""
+    inside = in_region(private, points)
+    count, hits = len(inside), int(inside.sum())
+    tail = MISS_PROBABILITY / 2.0
+    low = float(beta.ppf(tail, hits, count - hits + 1)) if hits else 0.0
+    high = float(beta.ppf(1.0 - tail, hits + 1, count - hits)) if hits < count else 1.0
+    return PriorMass(hits / count, low, high, count)
+
+
+@singledispatch
+def uniform_entries(
+    domain: Domain, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
+) -> np.ndarray:
+    """Independent entries of records, uniform on a domain.
+
+    Parameters
+    ----------
+    domain : Domain
+    shape : tuple of int
+        Of one record's entry.
+    count : int
+        Number of records.
+    whole : bool
+        Whether entries are integers by type.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    array, shape (count, *shape)
+
+    Raises
+    ------
+    Unsupported
+        A domain of another kind.
+    """
+    raise Unsupported(
+        "no records can be drawn from a domain of this kind",
+        got=type(domain).__name__,
+        allowed="Interval, Categories, Ball, Simplex, Counts",
+        do="give covariates by reference=",
+    )
+
+
+@uniform_entries.register
+def _uniform_interval(
+    domain: Interval, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
+) -> np.ndarray:
+    ends = domain.bounds(shape)
+    if whole:
+        low, high = np.ceil(ends.lower), np.floor(ends.upper)
+        return np.floor(low + rng.random((count, *shape)) * (high - low + 1.0)).clip(low, high)
+    share = rng.random((count, *shape))
+    return ends.lower * (1.0 - share) + ends.upper * share
+
+
+@uniform_entries.register
+def _uniform_categories(
+    domain: Categories, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
+) -> np.ndarray:
+    return rng.choice(np.asarray(domain.values), (count, *shape))
+
+
+@uniform_entries.register
+def _uniform_ball(
+    domain: Ball, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
+) -> np.ndarray:
+    rows = rng.normal(size=(count, *shape))
+    reach = domain.radius * rng.random((count, 1)) ** (1.0 / shape[0])
+    rows *= reach / np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(domain.center, float) + np.asarray(domain.scale, float) * rows
+
+
+@uniform_entries.register
+def _uniform_simplex(
+    domain: Simplex, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
+) -> np.ndarray:
+    return rng.dirichlet(np.ones(shape[-1]), (count, *shape[:-1]))
+
+
+@uniform_entries.register
+def _uniform_counts(
+    domain: Counts, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
+) -> np.ndarray:
+    """All rows of one total alike: gaps between bars among stars."""
+    width, total = shape[-1], domain.total
+    rows = np.empty((count * int(np.prod(shape[:-1], dtype=int)), width))
+    for row in rows:
+        bars = np.sort(rng.choice(total + width - 1, width - 1, replace=False))
+        row[:] = np.diff(np.r_[-1, bars, total + width - 1]) - 1
+    return rows.reshape(count, *shape)
+
+
+MOST_SIMULATED_ROWS = 4096
 """Records simulated at most where rows differ in what they compute, so that all are needed."""
 
 Arrays = dict[str, np.ndarray]
@@ -71,11 +351,11 @@ class Simulator:
     ) -> None:
         rng = np.random.default_rng(seed)
         known = checked_reference(private, reference)
-        observed = _observed(private)
-        self.rows, graphs = _generators(private, observed, records)
-        self.covariates = _covariates(private, observed, self.rows, known, rng)
+        observed = _observed_sources(private)
+        self.rows, graphs = _outcome_graphs(private, observed, records)
+        self.covariates = _simulated_covariates(private, observed, self.rows, known, rng)
         self._names, self._outcomes = list(private.shapes), list(observed)
-        self._run = _compiled(private, graphs, list(self.covariates), rng)
+        self._run = _compiled_outcomes(private, graphs, list(self.covariates), rng)
 
     def outcomes(self, point: Mapping[str, np.ndarray]) -> Arrays:
         """Outcomes of all rows at one parameter point, moved into their domain.
@@ -89,11 +369,13 @@ class Simulator:
         try:
             drawn = self._run(*values, *self.covariates.values())
         except Exception as cause:  # whatever a generator of NumPy or of a user may raise
-            raise _no_generator(type(cause).__name__) from cause
+            raise _no_generator_error(type(cause).__name__) from cause
         found = {}
         for source, entries in zip(self._outcomes, drawn, strict=True):
-            whole = np.broadcast_to(entries, _shape(source, self.rows))
-            found[source.name] = _into(source.domain, whole, source.axis).astype(source.dtype)
+            whole = np.broadcast_to(entries, _simulated_shape(source, self.rows))
+            found[source.name] = _nearest_in_domain(source.domain, whole, source.axis).astype(
+                source.dtype
+            )
         return found
 
     def at(self, point: Mapping[str, np.ndarray]) -> Arrays:
@@ -101,27 +383,27 @@ class Simulator:
         return self.covariates | self.outcomes(point)
 
 
-def _observed(private: PrivateModel) -> dict[Source, Variable]:
+def _observed_sources(private: PrivateModel) -> dict[Source, Variable]:
     """The observed variable that each outcome is of."""
     variables = {source.variable: source for source in private.sources}
     found: dict[Source, Variable] = {}
     for rv in private.base.observed_RVs:
-        source = variables.get(root(private.base.rvs_to_values[rv]))
+        source = variables.get(underlying_array(private.base.rvs_to_values[rv]))
         if source is None:
             continue
-        if casts_of(private.base.rvs_to_values[rv], source.variable) is None:
-            raise _no_generator(f"'{rv.name}' is observed through a function of the data")
+        if casts_between(private.base.rvs_to_values[rv], source.variable) is None:
+            raise _no_generator_error(f"'{rv.name}' is observed through a function of the data")
         if source in found:
-            raise _no_generator(f"'{source.name}' is observed twice")
+            raise _no_generator_error(f"'{source.name}' is observed twice")
         found[source] = rv
     names = {rv.name for rv in found.values()}
     others = [name for name in private.graph.factors if name not in names]
     if others:
-        raise _no_generator(f"{', '.join(others)}: no distribution of private data")
+        raise _no_generator_error(f"{', '.join(others)}: no distribution of private data")
     return found
 
 
-def _no_generator(why: str) -> Unsupported:
+def _no_generator_error(why: str) -> Unsupported:
     return Unsupported(
         "no records can be simulated from this model",
         got=why,
@@ -130,11 +412,11 @@ def _no_generator(why: str) -> Unsupported:
     )
 
 
-def _shape(source: Source, rows: int) -> tuple[int, ...]:
+def _simulated_shape(source: Source, rows: int) -> tuple[int, ...]:
     return (*source.shape[: source.axis], rows, *source.shape[source.axis + 1 :])
 
 
-def _generators(
+def _outcome_graphs(
     private: PrivateModel, observed: Mapping[Source, Variable], records: int | None
 ) -> tuple[int, list[Variable]]:
     """How many records are simulated, and graphs of their outcomes.
@@ -145,21 +427,23 @@ def _generators(
     swaps |= {rv: private.graph.parameters[rv.name] for rv in private.base.free_RVs}
     if not private.graph.pinned and records is not None:
         try:
-            return records, _resized(observed, swaps, records)
-        except UNCOMPUTABLE:
+            return records, _resized_outcomes(observed, swaps, records)
+        except EVALUATION_ERRORS:
             pass  # a distribution that holds on to its size
     if private.neighbors == ADD_REMOVE:
-        raise _no_generator("all records would be needed, and how many there are is protected")
-    if private.n > MOST_ROWS:
-        raise _no_generator(f"rows differ, and there are more than {MOST_ROWS}")
+        raise _no_generator_error(
+            "all records would be needed, and how many there are is protected"
+        )
+    if private.n > MOST_SIMULATED_ROWS:
+        raise _no_generator_error(f"rows differ, and there are more than {MOST_SIMULATED_ROWS}")
     return private.n, rebuild(list(observed.values()), swaps)
 
 
-def _resized(
+def _resized_outcomes(
     observed: Mapping[Source, Variable], swaps: Mapping[Variable, Variable], rows: int
 ) -> list[Variable]:
     """The observed variables with another number of records."""
-    shapes = {rv: _shape(source, rows) for source, rv in observed.items()}
+    shapes = {rv: _simulated_shape(source, rows) for source, rv in observed.items()}
 
     def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
         if isinstance(node.op, SpecifyShape):
@@ -177,7 +461,7 @@ def _resized(
     return rebuild(list(observed.values()), swaps, rule)
 
 
-def _compiled(
+def _compiled_outcomes(
     private: PrivateModel,
     graphs: Sequence[Variable],
     covariates: Sequence[str],
@@ -188,7 +472,7 @@ def _compiled(
     inputs += [private.graph.data[name] for name in covariates]
     data = {s.variable for s in private.sources}
     if data & {v for v in ancestors(list(graphs)) if v.owner is None}:
-        raise _no_generator("an outcome is computed from the data of another")
+        raise _no_generator_error("an outcome is computed from the data of another")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return pm.pytensorf.compile(
@@ -200,7 +484,7 @@ def _compiled(
         )
 
 
-def _covariates(
+def _simulated_covariates(
     private: PrivateModel,
     observed: Mapping[Source, Variable],
     rows: int,
@@ -217,9 +501,11 @@ def _covariates(
         if source in known:
             entries = np.take(np.asarray(known[source], float), picked, axis=source.axis)
         else:
-            drawn = uniform(source.domain, source.row_shape, rows, source.is_whole, rng)
+            drawn = uniform_entries(source.domain, source.row_shape, rows, source.is_whole, rng)
             entries = np.moveaxis(drawn, 0, source.axis)
-        found[source.name] = _into(source.domain, entries, source.axis).astype(source.dtype)
+        found[source.name] = _nearest_in_domain(source.domain, entries, source.axis).astype(
+            source.dtype
+        )
     return found
 
 
@@ -269,10 +555,110 @@ def checked_reference(private: PrivateModel, reference: Any) -> dict[Source, np.
     return found
 
 
-def _into(domain: Domain, values: np.ndarray, axis: int) -> np.ndarray:
+def _nearest_in_domain(domain: Domain, values: np.ndarray, axis: int) -> np.ndarray:
     """The nearest values of the domain: as `privatize` clips, categories too."""
     if isinstance(domain, Categories):
         allowed = np.asarray(domain.values)
         middles = (allowed[1:] + allowed[:-1]) / 2.0
         return allowed[np.searchsorted(middles, values)]
     return domain.clip(np.asarray(values), axis)
+
+
+MOST_ROUNDS = 10
+"""Rounds of prior draws after which a region counts as too small to be drawn from."""
+
+
+def prior_predictive(
+    private: PrivateModel, draws: int, records: int, reference: Any, random_seed: int | None
+) -> Any:
+    """See `PrivateModel.prior_predictive`."""
+    for name, value in (("draws", draws), ("records", records)):
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or value < 1:
+            raise DomainError(
+                f"{name} is a whole number >= 1", got=repr(value), allowed="1, 2, ..."
+            )
+    seeds = np.random.SeedSequence(random_seed)
+    simulator = Simulator(private, int(records), reference, _fresh_seed(seeds))
+    points = restricted_draws(private, int(draws), seeds)
+    made = [
+        simulator.outcomes({name: values[k] for name, values in points.items()})
+        for k in range(int(draws))
+    ]
+    outcomes = {name: np.stack([one[name] for one in made]) for name in made[0]}
+    groups = {
+        "prior": _labeled_dataset(private, points, {}, leading=True),
+        "prior_predictive": _labeled_dataset(
+            private, outcomes, _records_axes(private), leading=True
+        ),
+    }
+    if simulator.covariates:
+        covariates = _labeled_dataset(
+            private, simulator.covariates, _records_axes(private), leading=False
+        )
+        groups["constant_data"] = covariates
+    return to_groups(**groups)
+
+
+def restricted_draws(
+    private: PrivateModel, count: int, seeds: np.random.SeedSequence
+) -> dict[str, np.ndarray]:
+    """Independent draws from the prior on the region, by rejection.
+
+    Raises
+    ------
+    Unsupported
+        The region holds too little of the prior.
+    """
+    found: list[dict[str, np.ndarray]] = []
+    kept = tried = 0
+    while kept < count:
+        if tried >= MOST_ROUNDS * PRIOR_DRAWS and kept < count * tried / (
+            MOST_ROUNDS * PRIOR_DRAWS * 100
+        ):
+            raise Unsupported(
+                "the region holds too little of the prior to be drawn from by rejection",
+                got=f"{kept} of {tried} prior draws lie in it",
+                allowed=f"about {count / 100:.3g} in {MOST_ROUNDS * PRIOR_DRAWS}",
+                do="a larger region, or fewer draws",
+            )
+        drawn = prior_draws(private, PRIOR_DRAWS, _fresh_seed(seeds))
+        inside = in_region(private, drawn)
+        found.append({name: values[inside] for name, values in drawn.items()})
+        kept, tried = kept + int(inside.sum()), tried + PRIOR_DRAWS
+    return {name: np.concatenate([one[name] for one in found])[:count] for name in found[0]}
+
+
+def _fresh_seed(seeds: np.random.SeedSequence) -> int:
+    """A fresh seed."""
+    return int(seeds.spawn(1)[0].generate_state(1)[0])
+
+
+def _records_axes(private: PrivateModel) -> dict[str, int]:
+    """The records axis of each private variable."""
+    return {source.name: source.axis for source in private.sources}
+
+
+def _labeled_dataset(
+    private: PrivateModel,
+    arrays: Mapping[str, np.ndarray],
+    axes: Mapping[str, int],
+    leading: bool,
+) -> xr.Dataset:
+    """Arrays with the model's own dims and labels; records are numbered, never labeled."""
+    found: dict[str, xr.DataArray] = {}
+    coords: dict[str, list] = {}
+    for name, values in arrays.items():
+        given = private.base.named_vars_to_dims.get(name) or ()
+        inner = values.ndim - leading  # the first axis is that of draws
+        dims = [
+            dim or f"{name}_dim_{k}"
+            for k, dim in enumerate(given if len(given) == inner else [None] * inner)
+        ]
+        if name in axes:
+            dims[axes[name]] = "record"
+        labels = {dim: private.base.coords.get(dim) for dim in dims if dim != "record"}
+        coords |= {dim: list(label) for dim, label in labels.items() if label is not None}
+        first = ["chain", "draw"] if leading else []
+        found[name] = xr.DataArray(values[None] if leading else values, dims=[*first, *dims])
+    return xr.Dataset(found, coords=coords)

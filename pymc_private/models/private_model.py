@@ -1,32 +1,85 @@
-"""PrivateModel: a PyMC model that knows what one record is; `privatize` makes one."""
+"""Private models: PyMC models with declared records, domains, region and power.
+
+`privatize` makes one: it copies the model, clips the data into the domain and builds the graph of
+one record's log-likelihood. `trim`, `temper` and `clip` return new ones. The representation never
+shows data and, under add/remove, not the number of records.
+"""
 
 from __future__ import annotations
 
-import pymc as pm
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, TYPE_CHECKING
-from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis.intervals.ops__normal_tail import has_log_phi
-from pymc_private.models import declare, declare__intake
-from pymc_private.models.compat import dumps as model_dumps, unpickle
-from pymc_private.models.add_remove import record_lengths, refuse_counted, refuse_in_sequences
-from pymc_private.models.metric import Metric, check_metric, relation_of
-from pymc_private.privacy.rounding__power import float_down
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pymc as pm
+
+from pymc_private.analysis import Bounds
+from pymc_private.analysis.intervals.ops import has_log_phi
+from pymc_private.errors import DomainError
+from pymc_private.models import declare
+from pymc_private.models.add_remove import (
+    record_lengths,
+    refuse_public_counts,
+    refuse_with_sequences,
+)
+from pymc_private.models.compat import pickle_state as model_dumps
+from pymc_private.models.compat import unpickle
+from pymc_private.models.data_variables import Source, share_embedded_constants
+from pymc_private.models.declare import check_records_per_unit, unit_claims
+from pymc_private.models.distributions import prior_support
+from pymc_private.models.metric import Metric, check_metric, neighbor_relation
 from pymc_private.models.record_graph import RecordGraph, build_record_graph
-from pymc_private.models.data_variables import Source
-from pymc_private.models.distributions import support
-from pymc_private.models.private_model__told import described, escaped
-from pymc_private.models.restricted_model import restricted_model, scored_model
-from pymc_private.models.data_variables__unbake import unbake
-from pymc_private.models.declare__units import claims_of_units, whole_units
-from pymc_private.privacy.neighbors__neighbors import ADD_REMOVE
+from pymc_private.models.restricted_model import model_with_likelihood_potential, restricted_model
+from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.privacy.rounding import power_down
 
 if TYPE_CHECKING:
     from pymc_private.certificates.lipschitz.region import ThetaL
-    from pymc_private.models.prior__prior_draws import PriorMass
+    from pymc_private.models.prior import PriorMass
+
+
+def describe_private_model(private: PrivateModel) -> str:
+    """Lines for people; under add/remove without the number of records."""
+    data = ", ".join(f"{name} in {domain}" for name, domain in private.domain.items())
+    boxes = [f"{k} in {_format_bounds(v)}" for k, v in private.region.items()]
+    if private.theta_l is not None:
+        boxes.append(private.theta_l.words)
+    region = ", ".join(boxes) or "untrimmed"
+    if "prior_mass" in private.__dict__:  # counted already
+        region += f"; keeps {private.prior_mass}"
+    # Under add/remove the number of records is protected.
+    count = "" if private.neighbors == ADD_REMOVE else f" of {private.n}"
+    units = (
+        f", in units of up to {private.records_per_unit}" if private.records_per_unit > 1 else ""
+    )
+    clip = f"\n  clip: {describe_clip(private.graph)}" if private.graph.clip else ""
+    coupled = "; some factor rows read several records" if private.graph.windows else ""
+    return (
+        f"PrivateModel (holds confidential data)\n"
+        f"  one record: one {private.records}{count}; neighbors: {private.neighbors}{units}\n"
+        f"  private: {data}\n  factors: {', '.join(private.graph.factors)}{coupled}\n"
+        f"  region: {region}\n  power: {float(private.power):.6g}{clip}"
+    )
+
+
+def describe_clip(graph: RecordGraph) -> str:
+    """Where the log-likelihood of each record, or of each factor row, is kept."""
+    low, high = graph.clip or (-np.inf, np.inf)
+    each = "factor row" if graph.windows else "record"
+    return f"each {each}'s log-likelihood in [{low:.12g}, {high:.12g}]"
+
+
+def escape_html(text: str) -> str:
+    """Text for HTML."""
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _format_bounds(bounds: Bounds) -> str:
+    return f"[{np.min(bounds.lower):.4g}, {np.max(bounds.upper):.4g}]"
+
 
 @dataclass(frozen=True, eq=False)
 class PrivateModel:
@@ -91,7 +144,7 @@ class PrivateModel:
     @cached_property
     def _box(self) -> dict[str, Bounds]:
         return {
-            rv.name: self.region.get(rv.name) or support(self.base, rv, self.shapes[rv.name])
+            rv.name: self.region.get(rv.name) or prior_support(self.base, rv, self.shapes[rv.name])
             for rv in self.base.free_RVs
         }
 
@@ -102,10 +155,10 @@ class PrivateModel:
         Where log-likelihoods are clipped, or not PyMC's own to the last digits (`one_normal_tail`),
         a potential takes their place, and observed variables become data.
         """
-        graph, power = self.graph, float_down(self.power)
+        graph, power = self.graph, power_down(self.power)
         where = self.region, self.starts, self.theta_l
         if graph.clip is not None or has_log_phi(graph.record):
-            scored, name = scored_model(self.base, graph, self.sources)
+            scored, name = model_with_likelihood_potential(self.base, graph, self.sources)
             return restricted_model(scored, power, (name,), *where)
         return restricted_model(self.base, power, graph.factors, *where, apart=graph)
 
@@ -118,7 +171,7 @@ class PrivateModel:
         DomainError, Unsupported
             The prior is improper or holds a potential.
         """
-        from pymc_private.models.prior__prior_draws import prior_mass
+        from pymc_private.models.prior import prior_mass
 
         return prior_mass(self)
 
@@ -167,7 +220,7 @@ class PrivateModel:
         Unsupported
             A potential, a density without a generator, or a region too small to be drawn from.
         """
-        from pymc_private.models.prior__prior_predictive import prior_predictive
+        from pymc_private.models.prior import prior_predictive
 
         return prior_predictive(self, draws, records, reference, random_seed)
 
@@ -193,10 +246,10 @@ class PrivateModel:
         return made
 
     def __repr__(self) -> str:
-        return described(self)
+        return describe_private_model(self)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escaped(repr(self))}</pre>"
+        return f"<pre>{escape_html(repr(self))}</pre>"
 
     def __reduce__(self) -> tuple:
         # PyMC models hold local functions, which only cloudpickle can carry.
@@ -267,20 +320,20 @@ def privatize(
     ----------
     Dimitrakakis, Nelson, Zhang, Mitrokotsa, Rubinstein (2017), Assumption 1; design: theory T1.
     """
-    original = declare__intake.resolve(model)
+    original = declare.resolve_model(model)
     metric = neighbors if isinstance(neighbors, Metric) else None
-    relation, units = relation_of(neighbors), whole_units(records_per_unit, metric)
-    declare__intake.refuse_structures(original)
-    taken = declare__intake.take(model, original, domain, public, constants)
+    relation, units = neighbor_relation(neighbors), check_records_per_unit(records_per_unit, metric)
+    declare.refuse_structures(original)
+    taken = declare.copy_declared_model(model, original, domain, public, constants)
     copy, dim = taken.copy, records if isinstance(records, str) else None
     said = (records, taken.domain, taken.public, constants, relation != ADD_REMOVE)
-    found, n, claims, opened = declare.sources_of(copy, *said)
-    sources = unbake(copy, found, opened)
+    found, n, claims, opened = declare.read_declaration(copy, *said)
+    sources = share_embedded_constants(copy, found, opened)
     declare.clip_into_domain(sources, n)
-    declare__intake.refuse_record_latents(copy, dim)
+    declare.refuse_per_record_parameters(copy, dim)
     graph = build_record_graph(copy, sources, n, constants, relation != ADD_REMOVE)
     if metric is not None:
-        refuse_in_sequences(graph, str(metric))
+        refuse_with_sequences(graph, str(metric))
         claims = [*claims, check_metric(metric, sources, graph)]
     private = PrivateModel(
         base=copy,
@@ -290,10 +343,28 @@ def privatize(
         n=n,
         neighbors=relation,
         metric=metric,
-        claims=(*claims, *claims_of_units(units, relation), *taken.claims),
+        claims=(*claims, *unit_claims(units, relation), *taken.claims),
         starts=taken.initvals,
         records_per_unit=units,
     )
     if relation == ADD_REMOVE:
-        refuse_counted(graph, sources, n, private.shapes, record_lengths(private))
+        refuse_public_counts(graph, sources, n, private.shapes, record_lengths(private))
     return private
+
+
+def require_private_model(given: Any) -> PrivateModel:
+    """The private model that a verb was given.
+
+    Raises
+    ------
+    DomainError
+        Something else: most often a PyMC or Bambi model that was not declared.
+    """
+    if isinstance(given, PrivateModel):
+        return given
+    raise DomainError(
+        "this is no private model",
+        got=type(given).__name__,
+        allowed="what pmp.privatize, trim, temper or clip return",
+        do="private = pmp.privatize(model, records=..., domain=...)",
+    )

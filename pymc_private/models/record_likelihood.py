@@ -1,15 +1,213 @@
-"""Coordinates of two records and two parameter points, and what each pair of them reads."""
+"""Log-likelihood of a single record as a function of the record and the parameters.
+
+Where all rows of a record graph are proved to be one function, `single_record` takes one of them
+out. Its inputs are columns of a record, of a parameter point or shared by both. A contrast is a
+signed sum of this function over pairs of records and parameter points: one record substituted (T1),
+or one added or removed (T24).
+"""
 
 from __future__ import annotations
 
-import numpy as np
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
-from pytensor.graph.basic import Variable
-from pymc_private.analysis import Interval as Bounds
+from weakref import WeakKeyDictionary
 
-Pair = tuple[int, int]
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.shape import Shape, SpecifyShape
+from pytensor.tensor.variable import TensorConstant
+
+from pymc_private.analysis import Bounds, ZeroSumRows, simplify
+from pymc_private.analysis.intervals.dispatch import EVALUATION_ERRORS
+from pymc_private.analysis.traversal import rebuild, without_tracebacks
+from pymc_private.errors import NotCertified
+from pymc_private.models.data_variables import Source
+from pymc_private.models.domains import Categories
+from pymc_private.models.record_graph import RecordGraph
+from pymc_private.models.sequences.row_identity import (
+    STACKED_ROWS,
+    is_row_wise,
+    public_data,
+    row_expressions,
+    with_symbolic_count,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class SingleRecord:
+    """One record, without the records axis.
+
+    Parameters
+    ----------
+    value : Variable, scalar
+        log p(record | parameters), in nats.
+    data : dict of str to Variable
+        The record's entries, each of its source's `row_shape`.
+    parameters : dict of str to Variable
+    public : dict of Variable to array, shape (n, *shape of the variable)
+        What is public and differs from row to row, with its values in all rows.
+    neighbors : dict of Variable to Source
+        Entries of other records that the same factor rows read. Any in their domain, the same for
+        both records that are compared.
+    """
+
+    value: Variable
+    data: dict[str, Variable]
+    parameters: dict[str, Variable]
+    public: dict[Variable, np.ndarray]
+    neighbors: Mapping[Variable, Source] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class _PublicRowArray:
+    """A public array with one entry per row: as an input of the graph, and its values."""
+
+    original: Variable
+    variable: Variable
+    axis: int
+    values: np.ndarray
+
+
+CachedRecord = tuple[Sequence[Source], SingleRecord | None]
+"""Sources, so that their ids stay theirs, and what was found."""
+
+_CACHED_RECORDS: WeakKeyDictionary[RecordGraph, dict[Hashable, CachedRecord]] = WeakKeyDictionary()
+"""By graph: regions and powers of a model share it."""
+
+
+def single_record(
+    graph: RecordGraph,
+    sources: Sequence[Source],
+    n: int,
+    shapes: Mapping[str, tuple[int, ...]],
+) -> SingleRecord | None:
+    """Take one row out of a record graph, where all rows are proved to be the same function.
+
+    The answer is kept with the graph, for it depends on nothing that trims and powers change.
+
+    Parameters
+    ----------
+    graph : RecordGraph
+    sources : sequence of Source
+    n : int
+        Number of records.
+    shapes : mapping of str to tuple of int
+        Of the parameters.
+
+    Returns
+    -------
+    SingleRecord or None
+        None where rows differ by more than public arrays with one entry per row.
+    """
+    known = _CACHED_RECORDS.setdefault(graph, {})
+    held = [np.asarray(v.get_value()) for v in public_data([graph.record])]  # `set_data` may change
+    public = tuple((v.dtype.str, v.shape, v.tobytes()) for v in held)
+    key = (tuple(map(id, sources)), n, tuple(shapes.items()), public)
+    if key not in known:
+        known[key] = tuple(sources), _derive_single_record(graph, sources, n, shapes)
+    return known[key][1]
+
+
+def _derive_single_record(
+    graph: RecordGraph,
+    sources: Sequence[Source],
+    n: int,
+    shapes: Mapping[str, tuple[int, ...]],
+) -> SingleRecord | None:
+    # Of an unpinned graph n, 2, 3 and STACKED rows are proved to carry one expression.
+    count = n if graph.pinned else min(n, STACKED_ROWS)
+    whole = graph.record
+    if graph.pinned and not graph.windows:
+        whole = with_symbolic_count(whole, {graph.data[s.name]: s.axis for s in sources}, n)
+    arrays = _row_arrays(whole, n) if graph.pinned else []
+    fixed = [v for v in public_data([whole]) if v not in {a.original for a in arrays}]
+    record = rebuild([whole], {a.original: a.variable for a in arrays})[0]
+    values = {graph.parameters[name]: np.full(shape, 0.5) for name, shape in shapes.items()}
+    values = {v: value.astype(v.type.dtype) for v, value in values.items()}
+    values |= {v: v.get_value() for v in fixed}
+    axes = {graph.data[s.name]: s.axis for s in sources} | {a.variable: a.axis for a in arrays}
+    stand_ins = {graph.data[s.name]: s.stand_in(count) for s in sources}
+    stand_ins |= {a.variable: a.values for a in arrays}
+    if not (
+        is_row_wise(record, values | stand_ins, axes, count)
+        and _rows_are_equivalent(record, values, stand_ins, axes, count)
+    ):
+        return None
+    with without_tracebacks():
+        known = {v: pt.constant(v.get_value(), name=v.name) for v in fixed}
+        return _extract_row(rebuild([record], known)[0], graph, sources, shapes, arrays)
+
+
+def _row_arrays(record: Variable, n: int) -> list[_PublicRowArray]:
+    """Public arrays with one axis as long as the records axis."""
+    found: list[_PublicRowArray] = []
+    for v in ancestors([record]):
+        if not (isinstance(v, TensorConstant) or hasattr(v, "get_value")):
+            continue
+        values = np.asarray(v.data if isinstance(v, TensorConstant) else v.get_value())
+        if values.shape.count(n) == 1:
+            axis = values.shape.index(n)
+            static = [1 if size == 1 else None for size in values.shape]
+            fresh = v.type.clone(shape=tuple(static))(name=f"row_{len(found)}")
+            found.append(_PublicRowArray(v, fresh, axis, values))
+    return found
+
+
+def _rows_are_equivalent(
+    record: Variable,
+    values: Mapping[Variable, np.ndarray],
+    stand_ins: Mapping[Variable, np.ndarray],
+    axes: Mapping[Variable, int],
+    n: int,
+) -> bool:
+    """Whether each of n rows, and a single one, carries one and the same expression."""
+    seen = []
+    for count in (n, 1):
+        rows = {v: value.take(range(count), axis=axes[v]) for v, value in stand_ins.items()}
+        try:
+            seen.append(row_expressions(record, {**values, **rows}, axes))
+        except (NotCertified, *EVALUATION_ERRORS):
+            return False
+    return [len(rows) for rows in seen] == [n, 1] and all(np.all(r == seen[0][:1]) for r in seen)
+
+
+def _extract_row(
+    record: Variable,
+    graph: RecordGraph,
+    sources: Sequence[Source],
+    shapes: Mapping[str, tuple[int, ...]],
+    arrays: Sequence[_PublicRowArray],
+) -> SingleRecord:
+    """The graph with every row array one row long, and that axis made inside."""
+    data = {s.name: pt.TensorType(s.dtype, shape=s.row_shape)(name=s.name) for s in sources}
+    swaps = {graph.data[s.name]: pt.expand_dims(data[s.name], s.axis) for s in sources}
+    public = {}
+    for a in arrays:
+        values = np.moveaxis(a.values, a.axis, 0)
+        kind = pt.TensorType(a.variable.type.dtype, shape=values.shape[1:])
+        entry = kind(name=a.variable.name)
+        public[entry] = values
+        swaps[a.variable] = pt.expand_dims(entry, a.axis)
+    parameters = {
+        name: v.type.clone(shape=shapes[name])(name=name) for name, v in graph.parameters.items()
+    }
+    swaps |= {graph.parameters[name]: v for name, v in parameters.items()}
+
+    row = rebuild([record], swaps, static_size)[0]
+    return SingleRecord(simplify([row.sum()])[0], data, parameters, public)
+
+
+def static_size(node: Apply, inputs: list[Variable]) -> Variable | None:
+    """A rule of `rebuild`: sizes of inputs of known shape are numbers."""
+    if isinstance(node.op, Shape) and None not in inputs[0].type.shape:
+        return pt.constant(np.array(inputs[0].type.shape, dtype="int64"))
+    return inputs[0] if isinstance(node.op, SpecifyShape) else None
+
+
+RecordAndPoint = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -24,7 +222,7 @@ class Contrast:
         Whether terms of the parameters alone stay in the sum; otherwise they cancel.
     """
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[RecordAndPoint, ...]
     signs: tuple[float, ...]
     keeps_parameters: bool = False
 
@@ -38,9 +236,9 @@ SUBSTITUTION = Contrast(((0, 0), (1, 0), (0, 1), (1, 1)), (1.0, -1.0, -1.0, 1.0)
 """l(x, t) - l(y, t) - l(x, t') + l(y, t'): one record replaced (T1)."""
 ADDITION = Contrast(((0, 0), (0, 1)), (1.0, -1.0), True)
 """l(x, t) - l(x, t'): one record added or removed (T24)."""
-AT_ONE_POINT = (Contrast(((0, 0), (1, 0)), (1.0, -1.0)),)
+SUBSTITUTION_AT_ONE_POINT = (Contrast(((0, 0), (1, 0)), (1.0, -1.0)),)
 """l(x, t) - l(y, t): one record replaced, at given parameters (T24)."""
-ALONE = (Contrast(((0, 0),), (1.0,), True), Contrast(((0, 0),), (-1.0,), True))
+ADDITION_AT_ONE_POINT = (Contrast(((0, 0),), (1.0,), True), Contrast(((0, 0),), (-1.0,), True))
 """l(x, t) and -l(x, t): one record added or removed, at given parameters."""
 
 
@@ -52,7 +250,7 @@ class Role(Enum):
     PAIR = "pair"
     SHARED = "shared"
 
-    def copy(self, pair: Pair) -> tuple[int, ...]:
+    def copy(self, pair: RecordAndPoint) -> tuple[int, ...]:
         """Which copy a pair reads."""
         record, point = pair
         return {
@@ -68,7 +266,7 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class InputColumn:
     """One input variable.
 
     Parameters
@@ -125,7 +323,7 @@ class Column:
 class Coordinates:
     """Where the copies of every column stand in one row of numbers."""
 
-    def __init__(self, columns: Sequence[Column], contrast: Contrast) -> None:
+    def __init__(self, columns: Sequence[InputColumn], contrast: Contrast) -> None:
         self.columns, self.contrast = list(columns), contrast
         self.places: dict[tuple[Variable, tuple[int, ...]], slice] = {}
         lower, upper, whole = [np.empty(0)], [np.empty(0)], [np.empty(0, dtype=bool)]
@@ -146,7 +344,7 @@ class Coordinates:
         self.lower, self.upper = np.concatenate(lower), np.concatenate(upper)
         self.whole = np.concatenate(whole)
 
-    def of(self, column: Column, pair: Pair) -> slice:
+    def of(self, column: InputColumn, pair: RecordAndPoint) -> slice:
         """The places a pair reads a column at."""
         return self.places[column.variable, column.role.copy(pair)]
 
@@ -214,3 +412,41 @@ class SlopeTerms:
             low.transpose(1, 0, 2).reshape(count, -1),
             high.transpose(1, 0, 2).reshape(count, -1),
         )
+
+
+def input_columns(
+    record: SingleRecord,
+    sources: Sequence[Source],
+    box: Mapping[str, Bounds],
+    held: Collection[str],
+) -> list[InputColumn]:
+    """All inputs: a record's entries, the parameters, and what is public row by row."""
+    columns = [
+        InputColumn(
+            record.data[s.name],
+            Role.SHARED if s.name in held else Role.RECORD,
+            s.domain.bounds(s.row_shape),
+            _domain_levels(s.domain),
+        )
+        for s in sources
+        if s.name in record.data
+    ]
+    columns += [_parameter_column(record.parameters[n], b) for n, b in box.items()]
+    columns += [
+        InputColumn(v, Role.SHARED, s.domain.bounds(s.row_shape), _domain_levels(s.domain))
+        for v, s in record.neighbors.items()
+    ]
+    return columns + [
+        InputColumn(v, Role.SHARED, Bounds(rows.min(axis=0), rows.max(axis=0)))
+        for v, rows in record.public.items()
+    ]
+
+
+def _parameter_column(variable: Variable, bounds: Bounds) -> InputColumn:
+    if isinstance(bounds.within, ZeroSumRows):  # the box around them has slopes
+        return InputColumn(variable, Role.POINT, bounds.forget(), total=bounds.within.total)
+    return InputColumn(variable, Role.POINT, bounds)
+
+
+def _domain_levels(domain: object) -> np.ndarray | None:
+    return np.asarray(domain.values) if isinstance(domain, Categories) else None

@@ -1,22 +1,25 @@
-"""Factors under add/remove: a sum of one term per record, whatever the number of records.
+"""Factors as sums over records, for add/remove neighbors.
 
 The number of records is protected, so nothing computed from it may end up among the constants of a
-model, in its prior or in what is printed. A factor that is not row-wise as written is taken apart
-by rules that hold for any number of records (`analysis.record_sums`), or refused by name.
+model, in its prior or in what is printed. A factor that is not row-wise as written is split into
+one term per record by rules that hold for any number of records (`analysis.record_sums`), or
+refused by name.
 """
 
 from __future__ import annotations
 
-import numpy as np
 from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
-from pymc_private.analysis.intervals.dispatch import UNCOMPUTABLE
-from pymc_private.analysis.record_sums import NotASum, RecordSum, RecordSums, Sized
+
+from pymc_private.analysis.intervals.dispatch import EVALUATION_ERRORS
+from pymc_private.analysis.record_sums import NotASum, RecordSum, RecordSumSplitter, StandInsBySize
 from pymc_private.errors import DomainError, NotCertified, PymcPrivateError, Unsupported
-from pymc_private.models.sequences.windows import Cutter
-from pymc_private.models.data_variables import Source
-from pymc_private.models.data_variables__written_arrays import read_as_values
+from pymc_private.models.data_variables import Source, variables_read_as_values
+from pymc_private.models.sequences.windows import WindowSplitter
+
 
 class RecordTerms:
     """Takes the factors of one model apart, record by record.
@@ -40,13 +43,13 @@ class RecordTerms:
         self,
         data: Mapping[str, Variable],
         sources: Sequence[Source],
-        sized: Sized,
+        sized: StandInsBySize,
         n: int,
         constants: str,
-        cutter: Cutter,
+        cutter: WindowSplitter,
     ) -> None:
         self._cutter = cutter
-        self._sums = RecordSums({data[s.name]: s.axis for s in sources}, sized, n)
+        self._sums = RecordSumSplitter({data[s.name]: s.axis for s in sources}, sized, n)
         self._n, self._trusts = n, constants == "public"
 
     def reads(self, variable: Variable) -> bool:
@@ -70,7 +73,7 @@ class RecordTerms:
             A number in it equals the number of records.
         """
         if not self._trusts:
-            _refuse_number(name, before, self._n)
+            _refuse_record_count(name, before, self._n)
         try:
             return self._sums.split(before)
         except NotASum as error:
@@ -83,13 +86,13 @@ class RecordTerms:
         """What is wrong with a factor that no rule takes apart."""
         try:
             windows, _ = self._cutter.windows(name, before)
-        except (NotCertified, *UNCOMPUTABLE):
-            return _no_sum(name, op)
+        except (NotCertified, *EVALUATION_ERRORS):
+            return _not_a_record_sum_error(name, op)
         is_sequence = any(not window.is_row_wise(self._n) for window in windows)
-        return in_sequence([name]) if is_sequence else _no_sum(name, op)
+        return sequence_error([name]) if is_sequence else _not_a_record_sum_error(name, op)
 
 
-def in_sequence(factors: Collection[str]) -> Unsupported:
+def sequence_error(factors: Collection[str]) -> Unsupported:
     """The refusal of records that stand in a sequence."""
     return Unsupported(
         "a record cannot be added to a sequence or removed from it without changing what the "
@@ -101,7 +104,7 @@ def in_sequence(factors: Collection[str]) -> Unsupported:
     )
 
 
-def _no_sum(name: str, op: str) -> NotCertified:
+def _not_a_record_sum_error(name: str, op: str) -> NotCertified:
     return NotCertified(
         f"the factor '{name}' is not known to be a sum of one term per record, whatever their "
         "number, so it has no bound under neighbors='add_remove'",
@@ -113,13 +116,15 @@ def _no_sum(name: str, op: str) -> NotCertified:
     )
 
 
-def _refuse_number(name: str, term: Variable, n: int) -> None:
+def _refuse_record_count(name: str, term: Variable, n: int) -> None:
     """Refuse a plain number that equals the number of records, beside data that are summed.
 
     It may be len(data), which would be another with one record more.
     """
     every = list(ancestors([term]))
-    numbers = [v for v in read_as_values(every) if isinstance(v, Constant) or _is_shared(v)]
+    numbers = [
+        v for v in variables_read_as_values(every) if isinstance(v, Constant) or _is_shared(v)
+    ]
     values = [np.asarray(v.get_value() if _is_shared(v) else v.data) for v in numbers]
     if any(x.size == 1 and x.dtype.kind in "iuf" and abs(x.item()) == n for x in values):
         raise DomainError(

@@ -1,30 +1,40 @@
-"""The trimmed, tempered and clipped model as a plain PyMC model."""
+"""Restricted, tempered and clipped models as plain PyMC models.
+
+The joint prior is restricted to a region by interval transforms, and by potentials of -inf where a
+transform has to stay (simplex, Cholesky, zero sum, Lipschitz regions). The power of the likelihood
+is a potential; so is a clipped likelihood, which replaces the factors it is made of.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from collections.abc import Mapping, Sequence
-from typing import Any, TYPE_CHECKING
 from pymc.distributions.transforms import Interval as IntervalTransform
 from pymc.model.transform.conditioning import change_value_transforms, do
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
-from pymc_private.analysis import Interval as Bounds, SimplexRows, ZeroSumRows
-from pymc_private.models.record_graph__clipped import in_plain_ops
-from pymc_private.models.compat import copy_model, copy_together, with_named_dims
-from pymc_private.models.sequences.row_identity import public_data
-from pymc_private.models.domains__simplex import onto_simplex
-from pymc_private.models.record_graph import RecordGraph, factor_terms
+
+from pymc_private.analysis import Bounds, SimplexRows, ZeroSumRows
+from pymc_private.models.compat import copy_model, copy_with_variables, with_named_dims
 from pymc_private.models.data_variables import Source
-from pymc_private.models.distributions import WALLED, transform_name
+from pymc_private.models.distributions import KEPT_TRANSFORMS, transform_name
+from pymc_private.models.domains import project_onto_simplex
+from pymc_private.models.record_graph import RecordGraph, factor_terms, record_in_plain_ops
+from pymc_private.models.sequences.row_identity import public_data
 
 if TYPE_CHECKING:
     from pymc_private.certificates.lipschitz.region import ThetaL
 
-TEMPER, REGION, SCORE = "likelihood_power", "region", "private_likelihood"
-LIPSCHITZ, APART = "region_lipschitz", "public_potential"
+POWER_POTENTIAL, REGION_POTENTIAL, LIKELIHOOD_POTENTIAL = (
+    "likelihood_power",
+    "region",
+    "private_likelihood",
+)
+LIPSCHITZ_POTENTIAL, PUBLIC_POTENTIAL = "region_lipschitz", "public_potential"
 """Names of the potentials that are added."""
 
 
@@ -48,11 +58,11 @@ def restricted_model(
     `pm.sample_prior_predictive` knows nothing of either; it draws from the untrimmed prior, and
     warns of the potentials: a box has one for that reason, which is 0.
     """
-    walled = [name for name in region if transform_name(base, base[name]) in WALLED]
+    walled = [name for name in region if transform_name(base, base[name]) in KEPT_TRANSFORMS]
     transforms = {
-        name: _interval(bounds)
+        name: _interval_transform(bounds)
         for name, bounds in region.items()
-        if name not in walled and not _is_open(bounds)
+        if name not in walled and not _is_unbounded(bounds)
     }
     named = with_named_dims(base)
     model = change_value_transforms(named, transforms) if transforms else copy_model(named)[0]
@@ -61,32 +71,34 @@ def restricted_model(
             model.rvs_to_initial_values[model[name]] = start
     for name, bounds in region.items():
         # The default start would be the prior's center, which may lie outside the box.
-        model.rvs_to_initial_values[model[name]] = _start(bounds)
-    for name, start in _starts_inside(theta_l, region).items():
+        model.rvs_to_initial_values[model[name]] = _interior_point(bounds)
+    for name, start in _lipschitz_starts(theta_l, region).items():
         model.rvs_to_initial_values[model[name]] = start
     with model:
         if transforms:
-            pm.Potential(_free_name(model, REGION), pt.zeros(()))
+            pm.Potential(_free_name(model, REGION_POTENTIAL), pt.zeros(()))
         for name in walled:
-            inside = _within(model[name], region[name])
-            pm.Potential(_free_name(model, f"{REGION}_{name}"), pt.switch(inside, 0.0, -np.inf))
+            inside = _is_in_box(model[name], region[name])
+            pm.Potential(
+                _free_name(model, f"{REGION_POTENTIAL}_{name}"), pt.switch(inside, 0.0, -np.inf)
+            )
         if theta_l is not None:
             wall = theta_l.wall({rv.name: rv for rv in model.free_RVs})
-            pm.Potential(_free_name(model, LIPSCHITZ), wall)
+            pm.Potential(_free_name(model, LIPSCHITZ_POTENTIAL), wall)
         if power != 1.0:
-            tempered = [*_factors(model, factors), *_taken_out(model, apart)]
+            tempered = [*_factor_logps(model, factors), *_minus_public_part(model, apart)]
             whole = pt.sum([term.sum() for term in tempered])
-            pm.Potential(_free_name(model, TEMPER), (power - 1.0) * whole)
+            pm.Potential(_free_name(model, POWER_POTENTIAL), (power - 1.0) * whole)
     return model
 
 
-def _within(variable: Variable, bounds: Bounds) -> Variable:
+def _is_in_box(variable: Variable, bounds: Bounds) -> Variable:
     """Whether every entry of a variable lies in its box."""
     low, high = np.asarray(bounds.lower), np.asarray(bounds.upper)
     return pt.all(pt.and_(variable >= low, variable <= high))
 
 
-def scored_model(
+def model_with_likelihood_potential(
     base: pm.Model, graph: RecordGraph, sources: Sequence[Source]
 ) -> tuple[pm.Model, str]:
     """A copy whose whole likelihood is one potential, the sum of the graph's; and its name.
@@ -96,16 +108,16 @@ def scored_model(
     """
     apart = [] if graph.apart is None else [graph.apart]
     public = public_data([graph.record, *apart])
-    model, variables = copy_together(base, [*(s.variable for s in sources), *public])
+    model, variables = copy_with_variables(base, [*(s.variable for s in sources), *public])
     read = [*(graph.data[s.name] for s in sources), *public]
     swaps = dict(zip(read, variables, strict=True))
     swaps |= {graph.parameters[rv.name]: rv for rv in model.free_RVs}
-    score, *apart = graph_replace([in_plain_ops(graph), *apart], swaps, strict=False)
-    name = _free_name(model, SCORE)
+    score, *apart = graph_replace([record_in_plain_ops(graph), *apart], swaps, strict=False)
+    name = _free_name(model, LIKELIHOOD_POTENTIAL)
     with model:
         pm.Potential(name, score.sum())
         for part in apart:
-            pm.Potential(_free_name(model, APART), part)
+            pm.Potential(_free_name(model, PUBLIC_POTENTIAL), part)
     for factor in graph.factors:
         if model[factor] in model.potentials:
             model.potentials.remove(model.named_vars.pop(factor))
@@ -124,7 +136,7 @@ def _free_name(model: pm.Model, name: str) -> str:
     return name
 
 
-def _taken_out(model: pm.Model, graph: RecordGraph | None) -> list[Variable]:
+def _minus_public_part(model: pm.Model, graph: RecordGraph | None) -> list[Variable]:
     """Minus what of the record's factors reads no record, in the model's own variables."""
     if graph is None or graph.apart is None:
         return []
@@ -132,7 +144,7 @@ def _taken_out(model: pm.Model, graph: RecordGraph | None) -> list[Variable]:
     return [-part for part in graph_replace([graph.apart], swaps, strict=False)]
 
 
-def _factors(model: pm.Model, names: Sequence[str]) -> list[Variable]:
+def _factor_logps(model: pm.Model, names: Sequence[str]) -> list[Variable]:
     """Log-densities of some factors as functions of the model's own random variables.
 
     `model.logp` would give functions of value variables, which no later transform of the model
@@ -144,7 +156,7 @@ def _factors(model: pm.Model, names: Sequence[str]) -> list[Variable]:
     return graph_replace([terms[name] for name in names], swaps, strict=False)
 
 
-def _starts_inside(
+def _lipschitz_starts(
     theta_l: ThetaL | None, region: Mapping[str, Bounds]
 ) -> Mapping[str, np.ndarray]:
     """A start inside Theta_L, unless a later trim has cut it off."""
@@ -155,21 +167,21 @@ def _starts_inside(
     return start if held else {}
 
 
-def _is_open(bounds: Bounds) -> bool:
+def _is_unbounded(bounds: Bounds) -> bool:
     return bool(np.isneginf(bounds.lower).all() and np.isposinf(bounds.upper).all())
 
 
-def _start(bounds: Bounds) -> np.ndarray:
+def _interior_point(bounds: Bounds) -> np.ndarray:
     """A point well inside: the middle, or one unit from the only end."""
     low, high = np.asarray(bounds.lower, dtype=float), np.asarray(bounds.upper, dtype=float)
     low = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 2.0, -1.0))
     high = np.where(np.isfinite(high), high, low + 2.0)
     if isinstance(bounds.within, SimplexRows | ZeroSumRows):
-        return onto_simplex((low + high) / 2, low, high, bounds.within.total)
+        return project_onto_simplex((low + high) / 2, low, high, bounds.within.total)
     return (low + high) / 2
 
 
-def _interval(bounds: Bounds) -> Any:
+def _interval_transform(bounds: Bounds) -> Any:
     low, high = np.asarray(bounds.lower), np.asarray(bounds.upper)
     ends = [None if np.isinf(end).all() else end for end in (low, high)]
     if low.ndim == 0:

@@ -1,17 +1,17 @@
-"""Mollified sampling: draws from a law that any data set could nearly have had (T14, T15).
+"""Mollified sampling: draws from a distribution that stays close to a public one (T14, T15).
 
-Imports: privacy, `samplers.randomness` and what a Release is made with; PyMC in `reference_pymc`
+Imports: privacy, ledger, `samplers.randomness` and the room `release`; PyMC in `references`
 and `synthetic` only, scikit-learn in `boosting` and where a classifier is asked for.
 """
 
 import importlib
 from typing import Any
-from pymc_private.mollifiers.mollified_distributions__hull import Hull
-from pymc_private.mollifiers.local_model import LocalSampler
-from pymc_private.mollifiers.local_model__local_draws import LocalDraws
+
+from pymc_private.mollifiers.local_model import LocalDraws, LocalSampler
 from pymc_private.mollifiers.mollified import Mollified
-from pymc_private.mollifiers.references import Box
+from pymc_private.mollifiers.mollified_distributions import Hull
 from pymc_private.mollifiers.mollify import mollify
+from pymc_private.mollifiers.references import Box
 from pymc_private.mollifiers.window import Window
 
 LAZY = {"MollifiedBoosting": "boosting", "synthesize": "synthetic"}

@@ -1,32 +1,58 @@
-"""MollifiedBoosting: boosted density estimation inside a mollifier (MBDE, T14 corrected)."""
+"""`MollifiedBoosting`: boosted density estimation inside a mollifier (MBDE, T14 corrected).
+
+Each round adds a classifier's log odds, clipped to [-log 2, log 2] and weighted by theta_t =
+(epsilon / (epsilon + 4 log 2))^t, so that the log weight has range below epsilon / 2 whatever
+the classifiers learned. Edges and gains of the rounds are judged on rows that did not train
+them.
+"""
 
 from __future__ import annotations
 
 import math
-import numpy as np
 from typing import Any
+
+import numpy as np
 from scipy import stats
 from sklearn.base import BaseEstimator, DensityMixin, clone
 from sklearn.utils.validation import check_is_fitted
+
 from pymc_private.errors import DomainError
-from pymc_private.release import charge__drawing
 from pymc_private.mollifiers import boosting_rounds as boosting
-from pymc_private.mollifiers.window__budget import Total, settle
-from pymc_private.mollifiers.mollified_distributions__clip import clip_to_window
-from pymc_private.mollifiers.density_estimates import check_rows, check_support, classifier_ratio, network
-from pymc_private.mollifiers.mollified_distributions import Cells, Law, Pool, Tilted, bounded, draw, half_range, has_cells
+from pymc_private.mollifiers.density_estimates import (
+    check_rows,
+    check_support,
+    fit_classifier_ratio,
+    network_classifier,
+)
 from pymc_private.mollifiers.mollified import Mollified
-from pymc_private.mollifiers.references__reading import as_reference
-from pymc_private.mollifiers.references import Finite, Marginals, Reference, pool_size
-from pymc_private.mollifiers.window import Window
-from pymc_private.release.release import Release
+from pymc_private.mollifiers.mollified_distributions import (
+    PublicPool,
+    QuantileCells,
+    RejectionTarget,
+    Tilted,
+    clip_symmetric,
+    clip_to_window,
+    has_cells,
+    rejection_draws,
+    tilt_half_range,
+)
+from pymc_private.mollifiers.references import (
+    FiniteReference,
+    QuantileReference,
+    Reference,
+    as_reference,
+    pool_size,
+)
+from pymc_private.mollifiers.window import TotalBudget, Window, resolve_budget
 from pymc_private.privacy import mode_capture_bound
-from pymc_private.privacy.validation import whole
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.neighbors__neighbors import ANY
+from pymc_private.privacy.neighbors import ANY
+from pymc_private.privacy.validation import check_count
+from pymc_private.release import charge
+from pymc_private.release.release import Release
 from pymc_private.samplers.randomness import SeededRandomness
 
-JUDGED = 4
+JUDGE_EVERY = 4
 """Every fourth row judges the rounds; the others train them."""
 
 
@@ -95,7 +121,7 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         learner: Any = None,
         reference: Any = None,
         *,
-        total: Total | None = None,
+        total: TotalBudget | None = None,
         stretch: bool = False,
         random_state: int | None = None,
         progressbar: bool = True,
@@ -135,13 +161,13 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
     def _fit(self, X: Any) -> None:
         """Learn from rows."""
         rows = check_rows(X)
-        count = whole(self.rounds, "rounds")
+        count = check_count(self.rounds, "rounds")
         kind = "clip" if self.stretch else "tilt"
         epsilon = None if self.total is not None else self.epsilon
-        self.epsilon_, _, self._draws, self._delta = settle(epsilon, self.total, kind)
+        self.epsilon_, _, self._draws, self._delta = resolve_budget(epsilon, self.total, kind)
         given = [stats.norm()] * rows.shape[1] if self.reference is None else self.reference
         base = as_reference(given)
-        if isinstance(base, Finite):
+        if isinstance(base, FiniteReference):
             raise DomainError(
                 "boosting is for vectors of numbers",
                 got="a finite reference",
@@ -151,8 +177,8 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         check_support(rows, base)
         self.reference_, self.n_features_in_ = base, rows.shape[1]
         rows = np.random.default_rng(self.random_state).permutation(rows)
-        judge = np.arange(len(rows)) % JUDGED == JUDGED - 1
-        judge = judge if len(rows) >= 2 * JUDGED else np.ones(len(rows), bool)
+        judge = np.arange(len(rows)) % JUDGE_EVERY == JUDGE_EVERY - 1
+        judge = judge if len(rows) >= 2 * JUDGE_EVERY else np.ones(len(rows), bool)
         self._pool = base.pool(min(pool_size(base, None), 2**15))
         self.score_, self.rounds_ = self._boost(rows, judge, count)
         self.mollified_ = self._law()
@@ -164,20 +190,20 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
 
     def _boost(
         self, rows: np.ndarray, judge: np.ndarray, count: int
-    ) -> tuple[boosting.BoostedScore, tuple[boosting.Round, ...]]:
+    ) -> tuple[boosting.BoostedScore, tuple[boosting.BoostingRound, ...]]:
         generator = np.random.default_rng(self.random_state)
         randomness, base = SeededRandomness(generator), self.reference_
         train = ~judge if not judge.all() else judge
         score, found = boosting.BoostedScore(), []
-        with charge__drawing.bar(count, self.progressbar) as progress:
+        with charge.progress_bar(count, self.progressbar) as progress:
             for t in range(1, count + 1):
-                theta = boosting.theta(self.epsilon_, t)
-                law = _tilt(base, score, score.half, self._pool)
-                drawn = draw(law, len(rows), randomness)
+                theta = boosting.round_weight(self.epsilon_, t)
+                law = _boosted_tilt(base, score, score.half, self._pool)
+                drawn = rejection_draws(law, len(rows), randomness)
                 learner = self._new_learner(generator)
-                classifier_ratio(learner, rows[train], drawn[train])
-                values = [boosting.clipped_odds(learner, x[judge]) for x in (rows, drawn)]
-                found.append(boosting.round_of(theta, *values))
+                fit_classifier_ratio(learner, rows[train], drawn[train])
+                values = [boosting.clipped_log_odds(learner, x[judge]) for x in (rows, drawn)]
+                found.append(boosting.judge_round(theta, *values))
                 score = score.plus(learner, theta)
                 progress(t)
         return score, tuple(found)
@@ -185,7 +211,7 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
     def _new_learner(self, generator: np.random.Generator) -> Any:
         seed = int(generator.integers(2**31))
         if self.learner is None:
-            return network(seed)
+            return network_classifier(seed)
         if not hasattr(self.learner, "fit") or not hasattr(self.learner, "predict_proba"):
             raise DomainError(
                 "a learner gives probabilities",
@@ -200,33 +226,35 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
     def _law(self) -> Mollified:
         epsilon, base, planned = self.epsilon_, self.reference_, (self._draws, self._delta)
         if not self.stretch:
-            half = min(self.score_.half, half_range(epsilon))
+            half = min(self.score_.half, tilt_half_range(epsilon))
             window = Window(-epsilon / 4.0, epsilon / 4.0, epsilon)
             law = self._drawn_from(half)
-            found = law.weights_at if isinstance(law, Cells) else self.score_
+            found = law.weights_at if isinstance(law, QuantileCells) else self.score_
             return Mollified(law, base, epsilon, window, "tilt", found, *planned)
         window, points = Window.symmetric(epsilon), self._points()
-        score = self.score_(points.centers() if isinstance(points, Cells) else points.points)
+        score = self.score_(
+            points.centers() if isinstance(points, QuantileCells) else points.points
+        )
         factor = boosting.stretch_factor(score, points.mass, window)
         weights, level = clip_to_window(factor * score, points.mass, window)
         points.weigh(weights, window.upper, math.exp(window.upper))
         ends = float(weights.min()), float(weights.max())
-        ratio = boosting.Stretched(self.score_, factor, level, ends)
+        ratio = boosting.StretchedScore(self.score_, factor, level, ends)
         return Mollified(points, base, epsilon, window, "clip", ratio, *planned)
 
-    def _drawn_from(self, half: float) -> Law:
+    def _drawn_from(self, half: float) -> RejectionTarget:
         """The tilt: the network's anywhere, that of a learner that users bring on fixed points."""
         if self.learner is None:
-            return _tilt(self.reference_, self.score_, half, self._pool)
+            return _boosted_tilt(self.reference_, self.score_, half, self._pool)
         points = self._points()
-        at = points.centers() if isinstance(points, Cells) else points.points
-        points.weigh(bounded(self.score_(at), half), half, math.exp(2.0 * half))
+        at = points.centers() if isinstance(points, QuantileCells) else points.points
+        points.weigh(clip_symmetric(self.score_(at), half), half, math.exp(2.0 * half))
         return points
 
-    def _points(self) -> Cells | Pool:
+    def _points(self) -> QuantileCells | PublicPool:
         """Cells of the reference, or the public pool."""
         base = self.reference_
-        return Cells(base) if has_cells(base) else Pool(self._pool)
+        return QuantileCells(base) if has_cells(base) else PublicPool(self._pool)
 
     def log_ratio(self, X: Any) -> np.ndarray:
         """Log weight of the law against the reference; for the curator's eyes."""
@@ -268,20 +296,22 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
     def summary(self) -> str:
         """Rounds, edges and gains as a table; for the curator's eyes."""
         check_is_fitted(self)
-        return boosting.table(self.rounds_)
+        return boosting.rounds_table(self.rounds_)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the gain of each round beside what T14 promises; see `plots.rounds`."""
-        from pymc_private.mollifiers.mollified__plots import rounds
+        from pymc_private.mollifiers.mollified import plot_rounds
 
         check_is_fitted(self)
-        return rounds(self.rounds_, ax)
+        return plot_rounds(self.rounds_, ax)
 
 
-def _tilt(base: Reference, score: boosting.BoostedScore, half: float, public: np.ndarray) -> Law:
+def _boosted_tilt(
+    base: Reference, score: boosting.BoostedScore, half: float, public: np.ndarray
+) -> RejectionTarget:
     """Draw from the reference times e^score: directly, or from a public pool."""
-    if isinstance(base, Marginals):
+    if isinstance(base, QuantileReference):
         return Tilted(base, score, half)
-    pool = Pool(public)
-    pool.weigh(bounded(score(public), half), half, math.exp(2.0 * half))
+    pool = PublicPool(public)
+    pool.weigh(clip_symmetric(score(public), half), half, math.exp(2.0 * half))
     return pool

@@ -1,14 +1,16 @@
-"""Rounds of boosting: clipped classifiers, their edges, and what each round gains (T14)."""
+"""Rounds of boosting: clipped classifiers, their edges, and the gain of each round (T14)."""
 
 from __future__ import annotations
 
 import math
-import numpy as np
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+
 from pymc_private.errors import DomainError
-from pymc_private.mollifiers.mollified_distributions__clip import log_total, slack
+from pymc_private.mollifiers.mollified_distributions import log_total_mass, window_slack
 from pymc_private.mollifiers.window import Window
 from pymc_private.privacy.mollifier import mbde_drop_bound
 
@@ -35,7 +37,7 @@ class BoostedScore:
         """Give S at rows."""
         total = np.zeros(len(x))
         for learner, theta in zip(self.learners, self.thetas, strict=True):
-            total += theta * clipped_odds(learner, x)
+            total += theta * clipped_log_odds(learner, x)
         return total
 
     @property
@@ -49,7 +51,7 @@ class BoostedScore:
 
 
 @dataclass(frozen=True)
-class Stretched:
+class StretchedScore:
     """A score scaled and normalized: clip(factor S - level, least, most)."""
 
     score: BoostedScore
@@ -63,7 +65,7 @@ class Stretched:
 
 
 @dataclass(frozen=True)
-class Round:
+class BoostingRound:
     """What one round did, estimated on rows that did not train it; for the curator's eyes.
 
     Attributes
@@ -89,22 +91,22 @@ class Round:
     least_gain: float
 
 
-def round_of(theta: float, on_data: np.ndarray, on_law: np.ndarray) -> Round:
+def judge_round(theta: float, on_data: np.ndarray, on_law: np.ndarray) -> BoostingRound:
     """Judge a round by its classifier's values on rows of P and on draws of the law before it."""
     bound = float(max(np.abs(on_data).max(), np.abs(on_law).max(), 1e-12))
     edges = float(on_data.mean() / bound), float(-on_law.mean() / bound)
     gain = float(theta * on_data.mean() - np.log(np.mean(np.exp(theta * on_law))))
     least = mbde_drop_bound(theta, bound, *(float(np.clip(edge, -1.0, 1.0)) for edge in edges))
-    return Round(theta, bound, *edges, gain, float(least))
+    return BoostingRound(theta, bound, *edges, gain, float(least))
 
 
-def clipped_odds(learner: Any, x: np.ndarray) -> np.ndarray:
+def clipped_log_odds(learner: Any, x: np.ndarray) -> np.ndarray:
     """Log odds of a classifier, clipped to [-log 2, log 2]; what is no number tells nothing."""
-    odds = log_odds(learner, x)
+    odds = classifier_log_odds(learner, x)
     return np.clip(np.where(np.isnan(odds), 0.0, odds), -LOG2, LOG2)
 
 
-def log_odds(learner: Any, x: np.ndarray) -> np.ndarray:
+def classifier_log_odds(learner: Any, x: np.ndarray) -> np.ndarray:
     """Log odds that a classifier gives rows, shape (m,).
 
     It gets a copy: a learner that writes into its rows (a scaler that saves memory) would move the
@@ -132,12 +134,12 @@ def log_odds(learner: Any, x: np.ndarray) -> np.ndarray:
         return np.log(p[:, 1]) - np.log1p(-p[:, 1])
 
 
-def theta(epsilon: float, t: int) -> float:
+def round_weight(epsilon: float, t: int) -> float:
     """(epsilon / (epsilon + 4 log 2))^t."""
     return float((epsilon / (epsilon + 4.0 * LOG2)) ** t)
 
 
-def table(rounds: Sequence[Round]) -> str:
+def rounds_table(rounds: Sequence[BoostingRound]) -> str:
     """Rounds as text."""
     lines = ["round   theta    c*   edge P   edge Q     gain  at least"]
     for t, r in enumerate(rounds, 1):
@@ -151,11 +153,11 @@ def table(rounds: Sequence[Round]) -> str:
 
 def stretch_factor(score: np.ndarray, mass: np.ndarray, window: Window) -> float:
     """Largest factor at which the normalized score touches the window, by bisection."""
-    reach = window.upper - 2.0 * slack(window)
+    reach = window.upper - 2.0 * window_slack(window)
 
     def farthest(factor: float) -> float:
         used = mass > 0.0
-        total = log_total(factor * (score - score.max()), mass) + factor * score.max()
+        total = log_total_mass(factor * (score - score.max()), mass) + factor * score.max()
         return float(np.abs(factor * score[used] - total).max())
 
     if np.ptp(score) <= 0.0 or reach <= 0.0:

@@ -1,30 +1,145 @@
-"""The local model: every user draws at home from a law near their own, and sends one draw."""
+"""The local model: every user sends one draw from a distribution near their own.
+
+`LocalSampler` is what users run (T15d); `LocalDraws` is what a server receives and may
+conclude. Randomized response and clipped Laplace noise are here as baselines to compare with,
+and nothing more.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
-from pymc_private.errors import DomainError
-from pymc_private.release import charge__drawing
-from pymc_private.mollifiers.mollified_distributions__clip import clip_to_window
-from pymc_private.mollifiers.mollified_distributions import draw
-from pymc_private.mollifiers.local_model__local_draws import LocalDraws, check_finite
-from pymc_private.mollifiers.mollified import Mollified
-from pymc_private.mollifiers.references__reading import as_reference
-from pymc_private.mollifiers.references import Finite, probabilities
-from pymc_private.mollifiers.mollify__targets import by_label
-from pymc_private.mollifiers.mollify import mollify
-from pymc_private.mollifiers.window import Window, window_of
-from pymc_private.release.release import Release
-from pymc_private.privacy.validation import refuse_mask, whole
-from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.neighbors__neighbors import ANY
-from pymc_private.privacy.rounding__printing import number
-from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness, Uniform
 
-KINDS = ("clip", "response")
-ASSUMED = "each user draws at home, once, and trusts nobody"
+import numpy as np
+
+from pymc_private.errors import DomainError
+from pymc_private.mollifiers.density_estimates import LogRatio, check_rows, kernel_density
+from pymc_private.mollifiers.mollified import Mollified
+from pymc_private.mollifiers.mollified_distributions import (
+    Hull,
+    clip_to_window,
+    project_to_hull,
+    rejection_draws,
+)
+from pymc_private.mollifiers.mollify import mollify, probabilities_by_label
+from pymc_private.mollifiers.references import (
+    FiniteReference,
+    Reference,
+    as_reference,
+    normalized_probabilities,
+)
+from pymc_private.mollifiers.window import Window, as_window, check_width
+from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.neighbors import ANY
+from pymc_private.privacy.rounding import format_number
+from pymc_private.privacy.validation import check_count, check_open_unit, refuse_mask
+from pymc_private.release import charge
+from pymc_private.release.release import Release
+from pymc_private.samplers.randomness import Randomness, SeededRandomness, SystemRandomness
+
+
+@dataclass(frozen=True)
+class LocalDraws:
+    """One private draw of each user, and what may be concluded from them at no cost.
+
+    Attributes
+    ----------
+    values : array, shape (n, d)
+    sampler : LocalSampler
+    private : bool
+        False if a seed made them.
+    """
+
+    values: np.ndarray
+    sampler: LocalSampler
+    private: bool = True
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What each user reveals, however many others there are."""
+        if not self.private:
+            return Guarantee.none("random_seed: anyone can recompute the draws", neighbors=ANY)
+        return self.sampler.guarantee
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        cost = f"{format_number(self.sampler.epsilon)} nats for each user, whatever the others do"
+        what = cost if self.private else "NOT private: made with a random_seed"
+        return f"LocalDraws: one draw of each of {len(self)} users\n  {what}"
+
+    def frequencies(self) -> np.ndarray:
+        """Shares of the categories among the draws: they estimate the mean released law."""
+        places = self._places()
+        return np.bincount(places, minlength=len(self._base().mass)) / len(places)
+
+    def aggregate(self, method: str = "auto") -> np.ndarray:
+        """Estimate the mean of the users' laws over the categories of a finite reference.
+
+        Parameters
+        ----------
+        method : {"auto", "plain", "unmix"}
+            ``"plain"``: frequencies of the draws; shrunk toward the reference by the window, with
+            little variance. ``"unmix"``: the mixture of channels under which the draws are most
+            likely. Consistent for ``kind="response"``, and for users who hold one category each.
+            ``"auto"``: unmix for ``"response"``, else plain.
+
+        Returns
+        -------
+        array, shape (k,)
+        """
+        if method == "auto":
+            method = "unmix" if self.sampler.kind == "response" else "plain"
+        if method == "plain":
+            return self.frequencies()
+        if method != "unmix":
+            raise DomainError("method=", got=repr(method), allowed="'auto', 'plain', 'unmix'")
+        channel = self.sampler._channel
+        return project_to_hull(self.frequencies(), Hull(channel))
+
+    def density(self) -> LogRatio:
+        """Estimate the log density of continuous draws: their mean law, near the reference's."""
+        return kernel_density(check_rows(self.values))
+
+    def margin(self, beta: float = 0.05) -> float:
+        """Give what every frequency is within of the mean released law, with probability 1 - beta.
+
+        Hoeffding's inequality, over all k categories.
+        """
+        check_open_unit(beta=beta)
+        k = len(self._base().mass)
+        return math.sqrt(math.log(2.0 * k / beta) / (2.0 * len(self)))
+
+    def _base(self) -> FiniteReference:
+        return check_finite_reference(self.sampler.reference)
+
+    def _places(self) -> np.ndarray:
+        base, column = self._base(), self.values[:, 0]
+        return column.astype(np.int64) if base.numbers is None else base.positions(column)
+
+
+def check_finite_reference(reference: Reference | FiniteReference) -> FiniteReference:
+    """Return a reference if it is finite.
+
+    Raises
+    ------
+    DomainError
+        It is not.
+    """
+    if not isinstance(reference, FiniteReference):
+        raise DomainError(
+            "categories belong to a finite reference",
+            got=reference.text,
+            do="density() estimates the law of continuous draws",
+        )
+    return reference
+
+
+LOCAL_KINDS = ("clip", "response")
+LOCAL_ASSUMPTION = "each user draws at home, once, and trusts nobody"
 
 
 class LocalSampler:
@@ -76,28 +191,28 @@ class LocalSampler:
         local_draws: int = 1000,
     ) -> None:
         self.reference = as_reference(reference)
-        if kind not in KINDS:
-            raise DomainError("kind=", got=repr(kind), allowed=", ".join(map(repr, KINDS)))
-        finite = isinstance(self.reference, Finite)
+        if kind not in LOCAL_KINDS:
+            raise DomainError("kind=", got=repr(kind), allowed=", ".join(map(repr, LOCAL_KINDS)))
+        finite = isinstance(self.reference, FiniteReference)
         if not finite and (kind == "response" or window == "minimax"):
             raise DomainError(
                 "randomized response and the minimax window are for finite references",
                 got=self.reference.text,
                 do="cut the line into public cells and use their probabilities as reference",
             )
-        if isinstance(self.reference, Finite) and window == "minimax":
+        if isinstance(self.reference, FiniteReference) and window == "minimax":
             window = minimax_window(self.reference, epsilon)
-        self.window = window_of(epsilon, window)
+        self.window = as_window(epsilon, window)
         self.epsilon = max(float(epsilon), self.window.epsilon)
         self.kind, self.estimate = kind, estimate
-        self.local_draws = whole(local_draws, "local_draws")
+        self.local_draws = check_count(local_draws, "local_draws")
         self._known: dict[int, Mollified] = {}
-        self._channel = _channel(self.reference, self.window) if finite else None
+        self._channel = _response_channel(self.reference, self.window) if finite else None
 
     def __repr__(self) -> str:
         how = {"clip": "the nearest law in the window", "response": "randomized response"}
         return (
-            f"LocalSampler ({self.kind}): each user's draw costs {number(self.epsilon)} nats\n"
+            f"LocalSampler ({self.kind}): each user's draw costs {format_number(self.epsilon)} nats\n"
             f"  reference: {self.reference.text}\n"
             f"  each draws from {how[self.kind]}, log Q/Q0 in {self.window}"
         )
@@ -105,9 +220,11 @@ class LocalSampler:
     @property
     def guarantee(self) -> Guarantee:
         """What one user's draw reveals about that user."""
-        return Guarantee.pure(self.epsilon, neighbors=ANY, theorem="T15d", assumptions=(ASSUMED,))
+        return Guarantee.pure(
+            self.epsilon, neighbors=ANY, theorem="T15d", assumptions=(LOCAL_ASSUMPTION,)
+        )
 
-    def law(self, holding: Any, randomness: Uniform | None = None) -> Mollified:
+    def law(self, holding: Any, randomness: Randomness | None = None) -> Mollified:
         """Give the law that one user draws from; it stays with the user.
 
         Parameters
@@ -117,8 +234,8 @@ class LocalSampler:
             ``draw(n)``. Of a finite reference a list or array of labels counts as rows if it is no
             vector of probabilities.
         """
-        if isinstance(self.reference, Finite):
-            held = probabilities(self._shares(holding), "what a user holds")
+        if isinstance(self.reference, FiniteReference):
+            held = normalized_probabilities(self._shares(holding), "what a user holds")
             if self.kind == "response":
                 source = randomness if randomness is not None else SystemRandomness()
                 picked = np.searchsorted(np.cumsum(held), source.uniform(1)[0] * held.sum())
@@ -150,25 +267,25 @@ class LocalSampler:
         users = list(holdings)
         if not users:
             raise DomainError("no users", allowed="one or more")
-        source: Uniform = SystemRandomness()
+        source: Randomness = SystemRandomness()
         if random_seed is not None:
             source = SeededRandomness.from_seed(random_seed)
         drawn = []
-        with charge__drawing.bar(len(users), progressbar) as progress:
+        with charge.progress_bar(len(users), progressbar) as progress:
             for i, holding in enumerate(users):
                 law = self.law(holding, source)
-                drawn.append(draw(law._law, 1, source)[0])
+                drawn.append(rejection_draws(law._law, 1, source)[0])
                 if i % 100 == 99 or i + 1 == len(users):
                     progress(i + 1)
         return LocalDraws(np.array(drawn), self, random_seed is None)
 
     def _shares(self, holding: Any) -> np.ndarray:
         """What a user holds, as probabilities of the categories."""
-        base = check_finite(self.reference)
+        base = check_finite_reference(self.reference)
         if callable(holding):
             holding = holding(self.local_draws)
         if isinstance(holding, dict):
-            return by_label(holding, base)
+            return probabilities_by_label(holding, base)
         refuse_mask(holding, "rows and probabilities")
         array = np.asarray(holding)
         looks = array.dtype.kind == "f" and array.shape == base.mass.shape
@@ -180,7 +297,7 @@ class LocalSampler:
         return np.bincount(places, minlength=len(base.mass)) / len(places)
 
 
-def minimax_window(reference: Finite, epsilon: float) -> Window:
+def minimax_window(reference: FiniteReference, epsilon: float) -> Window:
     """Give the window that is best for the user whose law is the worst to follow.
 
     That is a point mass on the rarest category.
@@ -193,7 +310,7 @@ def _has_density(holding: Any) -> bool:
     return hasattr(holding, "logpdf") or hasattr(holding, "score_samples")
 
 
-def _channel(reference: Any, window: Window) -> np.ndarray:
+def _response_channel(reference: Any, window: Window) -> np.ndarray:
     """Row x: the law of the draw of a user who holds category x only."""
     rows: Sequence[np.ndarray] = [
         np.exp(clip_to_window(np.where(point, 0.0, -np.inf), reference.mass, window)[0])
@@ -201,3 +318,54 @@ def _channel(reference: Any, window: Window) -> np.ndarray:
     ]
     channel = reference.mass * np.array(rows)
     return channel / channel.sum(axis=1, keepdims=True)
+
+
+def randomized_response(
+    held: np.ndarray, categories: int, epsilon: float, randomness: Randomness
+) -> np.ndarray:
+    """Tell the category with odds e^epsilon against any other one (Warner 1965; k-ary).
+
+    Parameters
+    ----------
+    held : array of int, shape (n,)
+    categories : int
+    epsilon : float, nats
+    randomness : Uniform
+
+    Returns
+    -------
+    array of int, shape (n,)
+    """
+    k, odds = check_count(categories, "the number of categories"), np.exp(check_width(epsilon))
+    held = np.asarray(held, dtype=np.int64)
+    lie = randomness.uniform(len(held)) >= odds / (odds + k - 1.0)
+    shift = 1 + np.floor(randomness.uniform(len(held)) * (k - 1)).astype(np.int64)
+    return np.where(lie, (held + shift) % k, held)
+
+
+def invert_randomized_response(told: np.ndarray, categories: int, epsilon: float) -> np.ndarray:
+    """Estimate the frequencies behind `randomized_response`: unbiased, then clipped to a law."""
+    odds, k = np.exp(epsilon), categories
+    p, q = odds / (odds + k - 1.0), 1.0 / (odds + k - 1.0)
+    share = np.bincount(told, minlength=k) / len(told)
+    found = np.maximum((share - q) / (p - q), 0.0)
+    return found / found.sum()
+
+
+def clipped_laplace(
+    held: np.ndarray, lower: float, upper: float, epsilon: float, randomness: Randomness
+) -> np.ndarray:
+    """Clip to public ends, and add Laplace noise of scale (upper - lower) / epsilon.
+
+    Ideal real numbers are assumed: the low bits of the noise tell more than epsilon says.
+    """
+    if not lower < upper:
+        raise DomainError("lower is below upper", got=f"[{lower}, {upper}]")
+    u = randomness.uniform(len(held)) - 0.5
+    noise = -np.sign(u) * np.log1p(-2.0 * np.abs(u)) * (upper - lower) / check_width(epsilon)
+    return np.clip(held, lower, upper) + noise
+
+
+def baseline_guarantee(epsilon: float) -> Guarantee:
+    """What one message of either costs its sender."""
+    return Guarantee.pure(epsilon, neighbors=ANY, assumptions=("arithmetic on real numbers",))

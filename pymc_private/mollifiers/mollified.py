@@ -1,29 +1,157 @@
-"""Mollified: a law close to the data and never far from a public one, one draw of which is safe."""
+"""`Mollified`: a distribution near the data and never far from a public one, and its release.
+
+The object is the curator's: its probabilities, densities and plots are functions of the data.
+`Mollified.sample` charges a ledger, then draws and releases (T15a-d). Of the plots all but
+`plot_costs` show what only the curator may see.
+"""
 
 from __future__ import annotations
 
+import math
 import os
-import numpy as np
-from collections.abc import Callable
-from typing import Any
-from pymc_private.errors import DomainError, Unsupported
-from pymc_private.release.charge import Where
-from pymc_private.mollifiers import mollified__publish
-from pymc_private.mollifiers.window__budget import promise
-from pymc_private.mollifiers.mollified_distributions import Law, check_effort, draw
-from pymc_private.mollifiers.references import Finite, Reference
-from pymc_private.mollifiers.window import Window
-from pymc_private.release.release import Release
-from pymc_private.models import compat
-from pymc_private.privacy.validation import probability, refuse_mask, whole
-from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.ledger.ledger import Ledger
-from pymc_private.privacy.neighbors__neighbors import ANY
-from pymc_private.privacy.rounding__printing import counted, number
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
-FIXED = "the reference law, the window and the number of draws are fixed without the data"
-TIMED = "nobody learns how long a draw took, for the number of its trials depends on the data"
-HULL = "convexity of the hull (Husain, Cranko and Nock 2019)"
+import numpy as np
+import xarray as xr
+
+from pymc_private.errors import DomainError, Unsupported
+from pymc_private.ledger.ledger import Ledger
+from pymc_private.models import compat
+from pymc_private.mollifiers.mollified_distributions import (
+    RejectionTarget,
+    check_rejection_effort,
+    rejection_draws,
+)
+from pymc_private.mollifiers.references import FiniteReference, QuantileReference, Reference
+from pymc_private.mollifiers.window import Window, clip_guarantee
+from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.neighbors import ANY
+from pymc_private.privacy.rounding import format_count, format_number
+from pymc_private.privacy.validation import check_count, check_delta, refuse_mask
+from pymc_private.release import charge, storage
+from pymc_private.release.allowed import check_netcdf_names
+from pymc_private.release.charge import ReleaseJob, ReleaseOptions
+from pymc_private.release.release import Release
+from pymc_private.samplers.randomness import Randomness, SeededRandomness, SystemRandomness
+
+if TYPE_CHECKING:
+    from pymc_private.mollifiers.boosting_rounds import BoostingRound
+
+Progress = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class MollifierJob:
+    """What is to be released, all of it public but `values`.
+
+    Attributes
+    ----------
+    guarantee : Guarantee
+    delta : float
+        At which the ledger enters it, where it has no pure epsilon there.
+    draws : int
+    reference : str
+        Tells one reference law from another.
+    shapes : mapping of str to tuple of int
+        The variables of one draw.
+    facts : mapping
+        Public facts.
+    values : callable
+        ``(randomness, progress)`` to an array, shape (draws, numbers in one draw). Reads the data.
+    """
+
+    guarantee: Guarantee
+    delta: float
+    draws: int
+    reference: str
+    shapes: Mapping[str, tuple[int, ...]]
+    facts: Mapping[str, Any]
+    values: Callable[[Randomness, Progress], np.ndarray] = field(repr=False)
+
+    @property
+    def key(self) -> str:
+        """What belongs to a name: everything public that a draw depends on."""
+        shown = {k: v for k, v in self.facts.items() if k in ("model", "domain")}
+        promise = self.guarantee.to_dict(), self.delta, self.draws
+        return repr((promise, self.reference, dict(self.shapes), shown))
+
+
+def publish_mollified(plan: MollifierJob, where: ReleaseOptions, progressbar: bool) -> Release:
+    """Charge, then draw; see `charge.publish`."""
+
+    def drawn(seed: int | None) -> np.ndarray:
+        randomness = SystemRandomness() if seed is None else SeededRandomness.from_seed(seed)
+        with charge.suppress_warnings(), charge.progress_bar(plan.draws, progressbar) as progress:
+            return plan.values(randomness, progress)
+
+    offer = ReleaseJob(
+        guarantee=plan.guarantee,
+        delta=plan.delta,
+        exact_delta=Fraction(plan.delta),
+        key=plan.key,
+        label=format_count(plan.draws, "draw"),
+        another="another law",
+        rehearse=lambda: _rehearse(plan, where.name),
+        draw=drawn,
+        build=lambda values, told: _build_release(plan, values, where.name, told),
+        depth=2,
+    )
+    return charge.publish(offer, where)
+
+
+def _rehearse(plan: MollifierJob, name: str | None) -> None:
+    """Build the release on zeros: what would fail after the charge fails here."""
+    width = sum(math.prod(shape) for shape in plan.shapes.values())
+    release = _build_release(plan, np.zeros((plan.draws, width)), name, {})
+    check_netcdf_names(release.posterior)
+    release.to_bytes()
+
+
+def _build_release(
+    plan: MollifierJob, values: np.ndarray, name: str | None, told: Mapping[str, Any] | None
+) -> Release:
+    """Name the numbers and add public facts; without those of a ledger, it is a seeded one."""
+    private = told is not None
+    guarantee = plan.guarantee if private else charge.seeded_guarantee(plan.guarantee)
+    facts = dict(plan.facts) | {
+        "draws": plan.draws,
+        "epsilon": guarantee.epsilon(plan.delta),
+        "delta": plan.delta,
+        "neighbors": guarantee.neighbors,
+        "name": name,
+        "versions": {
+            package: storage.package_version(package) for package in storage.REPORTED_PACKAGES
+        },
+        "charges": [],
+        "budget": None,
+        "citations": [],
+    }
+    return Release(
+        _draws_dataset(plan, values), guarantee, facts | dict(told or {}), private=private
+    )
+
+
+def _draws_dataset(plan: MollifierJob, values: np.ndarray) -> xr.Dataset:
+    variables, start = {}, 0
+    for name, shape in plan.shapes.items():
+        width = math.prod(shape)
+        part = values[:, start : start + width].reshape(1, plan.draws, *shape)
+        dims = [f"{name}_dim_{i}" for i in range(len(shape))]
+        variables[name] = (("chain", "draw", *dims), part)
+        start += width
+    return xr.Dataset(variables)
+
+
+FIXED_ASSUMPTION = (
+    "the reference law, the window and the number of draws are fixed without the data"
+)
+TIMING_ASSUMPTION = (
+    "nobody learns how long a draw took, for the number of its trials depends on the data"
+)
+HULL_THEOREM = "convexity of the hull (Husain, Cranko and Nock 2019)"
 
 
 class Mollified:
@@ -54,8 +182,8 @@ class Mollified:
 
     def __init__(
         self,
-        law: Law,
-        reference: Reference | Finite,
+        law: RejectionTarget,
+        reference: Reference | FiniteReference,
         epsilon: float,
         window: Window,
         kind: str,
@@ -85,7 +213,7 @@ class Mollified:
 
         Of a tilt: of its weight, before normalization.
         """
-        if isinstance(self.reference, Finite):
+        if isinstance(self.reference, FiniteReference):
             return self._law.log_weight(self.reference.positions(np.atleast_1d(x)))
         if self._log_ratio is None:
             raise Unsupported("this law has no ratio that could be evaluated elsewhere")
@@ -104,7 +232,7 @@ class Mollified:
                 "a tilt has no known normalizer",
                 do="log_ratio(x) gives its weight; kind='clip' has a density",
             )
-        if isinstance(self.reference, Finite):
+        if isinstance(self.reference, FiniteReference):
             with np.errstate(divide="ignore"):
                 mass = np.log(self.reference.mass[self.reference.positions(np.atleast_1d(x))])
             return mass + self.log_ratio(x)
@@ -120,15 +248,18 @@ class Mollified:
             ``"any"``: any two data sets, a promise that adds only to its like. ``"substitute"`` or
             ``"add_remove"``: what follows from it for one record, to be charged with others.
         """
-        count = whole(draws, "the number of draws")
-        words: dict[str, Any] = {"neighbors": ANY, "assumptions": (FIXED,)}
+        count = check_count(draws, "the number of draws")
+        words: dict[str, Any] = {"neighbors": ANY, "assumptions": (FIXED_ASSUMPTION,)}
         if self.kind == "tilt":
-            words = words | {"theorem": "T15a, T3", "assumptions": (FIXED, TIMED)}
+            words = words | {
+                "theorem": "T15a, T3",
+                "assumptions": (FIXED_ASSUMPTION, TIMING_ASSUMPTION),
+            }
             return Guarantee.bounded_range_of(self.epsilon, count, **words).restated(neighbors)
         if self.kind == "hull":
-            made = count * Guarantee.pure(self.epsilon, theorem=HULL, **words)
+            made = count * Guarantee.pure(self.epsilon, theorem=HULL_THEOREM, **words)
         else:
-            made = promise(self.window, count, **words)
+            made = clip_guarantee(self.window, count, **words)
         return made.restated(neighbors)
 
     def sample(
@@ -176,7 +307,7 @@ class Mollified:
             Rejection would take too long, judged from epsilon and draws alone.
         """
         planned = self.draws or 1
-        count = whole(planned if draws is None else draws, "the number of draws")
+        count = check_count(planned if draws is None else draws, "the number of draws")
         if self.draws is not None and count > self.draws:
             raise DomainError(
                 "the total was planned for fewer draws",
@@ -184,30 +315,32 @@ class Mollified:
                 allowed=f"at most {self.draws}",
                 do="mollify again with total=(epsilon, delta, draws)",
             )
-        check_effort(self._law, count)
-        stated = self.delta if delta is None else probability(delta)
-        plan = mollified__publish.Plan(
+        check_rejection_effort(self._law, count)
+        stated = self.delta if delta is None else check_delta(delta)
+        plan = MollifierJob(
             guarantee=self.guarantee(count, neighbors),
             delta=stated,
             draws=count,
             reference=getattr(self.reference, "fingerprint", self.reference.text),
             shapes=self.reference.shapes,
             facts=self._facts(),
-            values=lambda randomness, progress: draw(self._law, count, randomness, progress),
+            values=lambda randomness, progress: rejection_draws(
+                self._law, count, randomness, progress
+            ),
         )
-        where = Where(ledger, name, data_version, save, again, random_seed)
-        return mollified__publish.publish(plan, where, progressbar)
+        where = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
+        return publish_mollified(plan, where, progressbar)
 
     def _facts(self) -> dict[str, Any]:
         """What is public: nothing here was computed from the data."""
-        labels = self.reference.labels if isinstance(self.reference, Finite) else None
+        labels = self.reference.labels if isinstance(self.reference, FiniteReference) else None
         names = labels is not None and "category" in self.reference.shapes
         return {
             "sampler": "rejection from the reference law",
             "claim": "exact",
             "law": "mollified law",
             "grid": "none: draws are the reference's own numbers, all of which stay possible",
-            "model": f"{self.kind} of width {number(self.epsilon)} around {self.reference.text}, "
+            "model": f"{self.kind} of width {format_number(self.epsilon)} around {self.reference.text}, "
             f"log ratio in {self.window}",
             "ranges": getattr(self.reference, "ranges", None),
             "domain": {"category": [str(label) for label in labels or ()]} if names else {},
@@ -219,20 +352,18 @@ class Mollified:
         rows = np.asarray(x, float)
         return rows.reshape(-1, 1) if d == 1 else np.atleast_2d(rows)
 
-    def _finite(self, what: str) -> Finite:
-        if not isinstance(self.reference, Finite):
+    def _finite(self, what: str) -> FiniteReference:
+        if not isinstance(self.reference, FiniteReference):
             raise Unsupported(f"a continuous law has no {what}", do="use logpdf(x) or log_ratio(x)")
         return self.reference
 
     def plot(self, ax: Any = None) -> Any:
         """Draw reference and mollified law, for the curator's eyes; see `plots.laws`."""
-        from pymc_private.mollifiers.mollified__plots import laws
-
-        return laws(self, ax)
+        return plot_distributions(self, ax)
 
     def __repr__(self) -> str:
         rows = [
-            f"Mollified ({self.kind}): one draw costs {number(self.epsilon)} nats, between any two "
+            f"Mollified ({self.kind}): one draw costs {format_number(self.epsilon)} nats, between any two "
             "data sets",
             f"  reference: {self.reference.text}",
             f"  window: log Q/Q0 in {self.window}",
@@ -240,13 +371,14 @@ class Mollified:
         ]
         if self.draws is not None:
             rows.insert(
-                1, f"  planned: {counted(self.draws, 'draw')}, delta = {number(self.delta)}"
+                1,
+                f"  planned: {format_count(self.draws, 'draw')}, delta = {format_number(self.delta)}",
             )
         return "\n".join(rows)
 
     def __reduce__(self) -> tuple:
         # Estimates are local functions, and a reference may be a PyMC model.
-        return compat.unpickle, (compat.dumps((type(self), self.__dict__)),)
+        return compat.unpickle, (compat.pickle_state((type(self), self.__dict__)),)
 
     def __deepcopy__(self, memo: dict) -> Mollified:
         rebuild, (payload,) = self.__reduce__()
@@ -256,3 +388,118 @@ class Mollified:
         import html
 
         return f"<pre>{html.escape(repr(self))}</pre>"
+
+
+BLUE, ORANGE, GRAY = "#3b6ea8", "#c8553d", "#9aa0a6"
+EXAMPLE_SHARE = 0.05
+"""Of the window that `plot_costs` shows beside the symmetric one."""
+
+
+def axes_or_new(ax: Any) -> Any:
+    """Give these axes, or new ones."""
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(layout="constrained")[1]
+
+
+def plot_distributions(law: Mollified, ax: Any = None) -> Any:
+    """Draw reference and mollified law: bars of categories, curves in 1-d, an image in 2-d."""
+    ax = axes_or_new(ax)
+    if isinstance(law.reference, FiniteReference):
+        _bars(law, law.reference, ax)
+    elif law.reference.dimension == 1:
+        _curves(law, ax)
+    elif law.reference.dimension == 2:
+        _log_ratio_image(law, ax)
+    else:
+        raise Unsupported("laws are drawn in one or two dimensions", got=law.reference.dimension)
+    return ax
+
+
+def _bars(law: Mollified, base: FiniteReference, ax: Any) -> None:
+    place = np.arange(len(base.mass))
+    ax.bar(place - 0.2, base.mass, 0.4, color=GRAY, label="reference")
+    ax.bar(place + 0.2, law.probabilities, 0.4, color=BLUE, label="mollified")
+    if len(place) <= 30:
+        ax.set_xticks(place, [str(label) for label in base.labels])
+    ax.set_ylabel("probability")
+    ax.legend(frameon=False)
+
+
+def _curves(law: Mollified, ax: Any) -> None:
+    x = _plot_grid(law, 0, 800)
+    density = np.exp(law.reference.logpdf(x[:, None]))  # type: ignore[union-attr]
+    ratio = np.exp(law.log_ratio(x))
+    total = np.trapezoid(density * ratio, x) if law.kind == "tilt" else 1.0
+    ax.plot(x, density, color=GRAY, label="reference")
+    ax.plot(x, density * ratio / total, color=BLUE, label="mollified")
+    ax.set_ylim(0.0, None)
+    ax.set(xlabel="x", ylabel="density")
+    ax.legend(frameon=False)
+
+
+def _log_ratio_image(law: Mollified, ax: Any) -> None:
+    x, y = _plot_grid(law, 0, 200), _plot_grid(law, 1, 200)
+    grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    ratio = law.log_ratio(grid).reshape(len(y), len(x))
+    reach = np.abs(ratio).max()
+    shown = ax.pcolormesh(x, y, ratio, cmap="RdBu_r", vmin=-reach, vmax=reach, rasterized=True)
+    ax.figure.colorbar(shown, ax=ax, label="log Q/Q0 (nats)")
+    ax.set(xlabel="x[0]", ylabel="x[1]", aspect="equal")
+
+
+def _plot_grid(law: Mollified, axis: int, count: int) -> np.ndarray:
+    base = law.reference
+    if isinstance(base, QuantileReference):
+        u = np.full((2, base.dimension), 0.5)
+        u[:, axis] = 1e-5, 1.0 - 1e-5
+        low, high = base.transport(u)[:, axis]
+    else:
+        low, high = np.quantile(base.pool(4096)[:, axis], [0.0, 1.0])  # type: ignore[union-attr]
+    return np.linspace(low, high, count)
+
+
+def plot_rounds(made: Sequence[BoostingRound], ax: Any = None) -> Any:
+    """Draw the gain of each round of boosting beside the least that its edges promise (T14)."""
+    ax = axes_or_new(ax)
+    place = np.arange(1, len(made) + 1)
+    ax.bar(place - 0.2, [r.gain for r in made], 0.4, color=BLUE, label="realized gain")
+    ax.bar(place + 0.2, [r.least_gain for r in made], 0.4, color=GRAY, label="promised by T14")
+    ax.set_xticks(place)
+    ax.set(xlabel="round", ylabel="nats")
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_costs(epsilon: float, delta: float, most: int, ax: Any = None) -> Any:
+    """Draw what k draws of one law cost, by kind: a picture of prices, which reads no data.
+
+    Parameters
+    ----------
+    epsilon : float, nats
+        Of one draw.
+    delta : float
+    most : int
+        The largest k.
+    """
+    ax = axes_or_new(ax)
+    k = np.unique(np.geomspace(1, most, 25).astype(int))
+    small = Window.asymmetric(epsilon, EXAMPLE_SHARE)
+    roads: dict[str, tuple[str, str, Callable[[int], Guarantee]]] = {
+        "k epsilon": (GRAY, "-", lambda n: Guarantee.pure(n * epsilon)),
+        "clip (T15b)": (ORANGE, "-", lambda n: clip_guarantee(Window.symmetric(epsilon), n)),
+        f"clip, window={EXAMPLE_SHARE:g} (T15b)": (
+            ORANGE,
+            "--",
+            lambda n: clip_guarantee(small, n),
+        ),
+        "tilt, MBDE (T15a)": (BLUE, "-", lambda n: Guarantee.bounded_range_of(epsilon, n)),
+    }
+    for name, (color, line, price) in roads.items():
+        cost = [price(int(n)).epsilon(delta) for n in k]
+        ax.loglog(k, cost, color=color, linestyle=line, label=name)
+    ax.set(xlabel="draws", ylabel=f"epsilon at delta = {delta:g}")
+    ax.legend(frameon=False)
+    return ax

@@ -1,23 +1,40 @@
-"""Laws that are drawn from exactly: propose from the reference, accept by a bounded weight."""
+"""Distributions near a reference: clips, tilts and hull mixtures, drawn exactly by rejection.
+
+A clip is clip(P / C, ...) with C such that its total mass is one (T15d); a tilt is the
+reference times a bounded weight, without a normalizer (T15a); a hull holds all mixtures of
+some public distributions. Draws are proposed from the reference and accepted by a bounded
+weight (T15c).
+"""
 
 from __future__ import annotations
 
 import math
-import numpy as np
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeGuard
-from pymc_private.errors import Unsupported
-from pymc_private.mollifiers.references import CELLS, Finite, Marginals
-from pymc_private.privacy.rounding__printing import counted
-from pymc_private.samplers.randomness import Uniform
 
-BITS = 52
+import numpy as np
+from scipy.optimize import brentq, minimize_scalar
+
+from pymc_private.errors import DomainError, PymcPrivateError, Unsupported
+from pymc_private.mollifiers.references import (
+    CELLS_PER_AXIS,
+    FiniteReference,
+    QuantileReference,
+    as_reference,
+    normalized_probabilities,
+)
+from pymc_private.mollifiers.window import Window, check_width
+from pymc_private.privacy.rounding import format_count
+from pymc_private.privacy.validation import check_count, refuse_mask
+from pymc_private.samplers.randomness import Randomness
+
+UNIFORM_BITS = 52
 MOST_TRIALS = 2e9
 BATCH = 2**18
-ROUGH = 2**14
+ROUGH_POOL = 2**14
 
 
-class Law(Protocol):
+class RejectionTarget(Protocol):
     """What rejection needs (T15c).
 
     Attributes
@@ -31,17 +48,17 @@ class Law(Protocol):
     highest: float
     trials: float
 
-    def propose(self, count: int, randomness: Uniform) -> np.ndarray:
+    def propose(self, count: int, randomness: Randomness) -> np.ndarray:
         """Proposals, in whatever form `log_weight` and `values` take."""
 
     def log_weight(self, proposals: np.ndarray) -> np.ndarray:
         """log Q/Q0 up to a constant."""
 
-    def values(self, accepted: np.ndarray, randomness: Uniform) -> np.ndarray:
+    def values(self, accepted: np.ndarray, randomness: Randomness) -> np.ndarray:
         """Turn accepted proposals into draws, shape (n, d)."""
 
 
-class Table:
+class WeightedPoints:
     """Weights on finitely many points: categories, cells, or a public pool of draws.
 
     Proposals are drawn by 52-bit numbers, so their law is a vector of multiples of 2**-52; weights
@@ -54,9 +71,9 @@ class Table:
     """
 
     def __init__(self, mass: np.ndarray) -> None:
-        ends = np.round(np.cumsum(mass) / np.sum(mass) * 2.0**BITS)
-        ends[-1] = 2.0**BITS
-        self._ends = np.maximum.accumulate(np.minimum(ends, 2.0**BITS)) * 2.0**-BITS
+        ends = np.round(np.cumsum(mass) / np.sum(mass) * 2.0**UNIFORM_BITS)
+        ends[-1] = 2.0**UNIFORM_BITS
+        self._ends = np.maximum.accumulate(np.minimum(ends, 2.0**UNIFORM_BITS)) * 2.0**-UNIFORM_BITS
         self.mass = np.diff(self._ends, prepend=0.0)
         self.weights = np.zeros(len(mass))
         self.highest, self.trials = 0.0, 1.0
@@ -65,7 +82,7 @@ class Table:
         """Set log Q/Q0 (up to a constant) of the points and its public bounds."""
         self.weights, self.highest, self.trials = weights, highest, trials
 
-    def propose(self, count: int, randomness: Uniform) -> np.ndarray:
+    def propose(self, count: int, randomness: Randomness) -> np.ndarray:
         """Positions with the probabilities of the reference."""
         return np.searchsorted(self._ends, randomness.uniform(count), side="right")
 
@@ -73,31 +90,31 @@ class Table:
         """Look up."""
         return self.weights[proposals]
 
-    def values(self, accepted: np.ndarray, randomness: Uniform) -> np.ndarray:
+    def values(self, accepted: np.ndarray, randomness: Randomness) -> np.ndarray:
         """Positions."""
         return accepted[:, None]
 
 
-class Categories(Table):
+class WeightedCategories(WeightedPoints):
     """A finite reference."""
 
-    def __init__(self, reference: Finite) -> None:
+    def __init__(self, reference: FiniteReference) -> None:
         super().__init__(reference.mass)
         self._numbers = reference.numbers
 
-    def values(self, accepted: np.ndarray, randomness: Uniform) -> np.ndarray:
+    def values(self, accepted: np.ndarray, randomness: Randomness) -> np.ndarray:
         """Numbers of the categories, or positions."""
         return (accepted if self._numbers is None else self._numbers[accepted])[:, None]
 
 
-class Cells(Table):
+class QuantileCells(WeightedPoints):
     """Cells of a reference with known quantiles; inside a cell a draw follows the reference.
 
     The point inside is a public function of the cell and of uniform numbers, so what a draw
     reveals is what its cell reveals.
     """
 
-    def __init__(self, reference: Marginals) -> None:
+    def __init__(self, reference: QuantileReference) -> None:
         self._reference = reference
         self._levels = reference.levels()
         self._shape = (len(self._levels) - 1,) * reference.dimension
@@ -123,7 +140,7 @@ class Cells(Table):
         """The log weight of each row's cell."""
         return self.weights[self.find(x)]
 
-    def values(self, accepted: np.ndarray, randomness: Uniform) -> np.ndarray:
+    def values(self, accepted: np.ndarray, randomness: Randomness) -> np.ndarray:
         """Draw the reference inside each cell."""
         along = np.column_stack(np.unravel_index(accepted, self._shape))
         share = randomness.uniform(along.size).reshape(along.shape)
@@ -131,7 +148,7 @@ class Cells(Table):
         return self._reference.transport(np.clip(low + share * (high - low), 2.0**-60, 1 - 2**-53))
 
 
-class Pool(Table):
+class PublicPool(WeightedPoints):
     """Public draws of a reference, equally likely: then any sampler will do, in any dimension.
 
     Given the pool, which may be published, the chosen position is a draw from a finite mollifier.
@@ -143,17 +160,17 @@ class Pool(Table):
         self.points = np.array(points)  # its own, and nobody writes into it
         self.points.setflags(write=False)
 
-    def values(self, accepted: np.ndarray, randomness: Uniform) -> np.ndarray:
+    def values(self, accepted: np.ndarray, randomness: Randomness) -> np.ndarray:
         """The points themselves."""
         return self.points[accepted]
 
 
-def has_cells(base: Any) -> TypeGuard[Marginals]:
+def has_cells(base: Any) -> TypeGuard[QuantileReference]:
     """Whether a reference is cut into cells: with known quantiles, in few dimensions."""
-    return isinstance(base, Marginals) and base.dimension in CELLS
+    return isinstance(base, QuantileReference) and base.dimension in CELLS_PER_AXIS
 
 
-def table_of(base: Any, size: int, *, rough: bool = False) -> Cells | Pool:
+def weighted_points(base: Any, size: int, *, rough: bool = False) -> QuantileCells | PublicPool:
     """Cells of a reference with quantiles, up to three dimensions; else a public pool of draws.
 
     Parameters
@@ -165,16 +182,16 @@ def table_of(base: Any, size: int, *, rough: bool = False) -> Cells | Pool:
         Whether the points only help to place a law that is evaluated elsewhere: fewer will do.
     """
     if has_cells(base):
-        return Cells(base)
-    return Pool(base.pool(min(size, ROUGH) if rough else size))
+        return QuantileCells(base)
+    return PublicPool(base.pool(min(size, ROUGH_POOL) if rough else size))
 
 
 class Tilted:
     """A reference with known quantiles, reweighted by a bounded function; no normalizer.
 
     The function must give a row the same weight whatever other rows it is asked about, but for the
-    last bits, for which `half_range` leaves room: then the law is one law (T15a). Estimates of this
-    package do. What users bring is evaluated once, on the points of a `Table`.
+    last bits, for which `tilt_half_range` leaves room: then the law is one law (T15a). Estimates of this
+    package do. What users bring is evaluated once, on the points of a `WeightedPoints`.
 
     Parameters
     ----------
@@ -185,31 +202,34 @@ class Tilted:
     """
 
     def __init__(
-        self, reference: Marginals, log_weight: Callable[[np.ndarray], np.ndarray], half: float
+        self,
+        reference: QuantileReference,
+        log_weight: Callable[[np.ndarray], np.ndarray],
+        half: float,
     ) -> None:
         self._reference, self._log_weight, self._half = reference, log_weight, half
         self.highest, self.trials = half, math.exp(2.0 * half)
 
-    def propose(self, count: int, randomness: Uniform) -> np.ndarray:
+    def propose(self, count: int, randomness: Randomness) -> np.ndarray:
         """Draws of the reference."""
         u = randomness.uniform(count * self._reference.dimension)
         return self._reference.transport(u.reshape(count, -1))
 
     def log_weight(self, proposals: np.ndarray) -> np.ndarray:
         """The bounded function."""
-        return bounded(self._log_weight(proposals), self._half)
+        return clip_symmetric(self._log_weight(proposals), self._half)
 
-    def values(self, accepted: np.ndarray, randomness: Uniform) -> np.ndarray:
+    def values(self, accepted: np.ndarray, randomness: Randomness) -> np.ndarray:
         """The proposals themselves."""
         return accepted
 
 
-def bounded(values: np.ndarray, half: float) -> np.ndarray:
+def clip_symmetric(values: np.ndarray, half: float) -> np.ndarray:
     """Clip to [-half, half]; what is no number is least likely."""
     return np.clip(np.where(np.isnan(values), -half, values), -half, half)
 
 
-def half_range(epsilon: float) -> float:
+def tilt_half_range(epsilon: float) -> float:
     """Half the range of a tilt that costs epsilon, less what rounding could add (T15a).
 
     The last bits of a network's answer depend on the shape of its batch: a weight that is off by
@@ -218,7 +238,7 @@ def half_range(epsilon: float) -> float:
     return max(0.0, epsilon / 4.0 - 1e-12 - 2.0**-50 * math.exp(epsilon / 2.0))
 
 
-def check_effort(law: Law, draws: int) -> None:
+def check_rejection_effort(law: RejectionTarget, draws: int) -> None:
     """Refuse what would take too long, judged from public numbers alone.
 
     Raises
@@ -229,16 +249,16 @@ def check_effort(law: Law, draws: int) -> None:
     if draws * law.trials > MOST_TRIALS:
         raise Unsupported(
             "rejection would need too many proposals",
-            got=f"up to {draws * law.trials:.2g} for {counted(draws, 'draw')}",
+            got=f"up to {draws * law.trials:.2g} for {format_count(draws, 'draw')}",
             allowed=f"{MOST_TRIALS:.0g}",
             do="ask for fewer draws or a smaller epsilon",
         )
 
 
-def draw(
-    law: Law,
+def rejection_draws(
+    law: RejectionTarget,
     draws: int,
-    randomness: Uniform,
+    randomness: Randomness,
     progress: Callable[[int], object] = lambda done: None,
 ) -> np.ndarray:
     """Draw exactly, by rejection; how many proposals that took is not told.
@@ -261,3 +281,382 @@ def draw(
         have += len(kept[-1])
         progress(min(have, draws))
     return law.values(np.concatenate(kept)[:draws], randomness)
+
+
+CLIP_SLACK = 1e-12
+"""nats by which the clip keeps inside its window, so that what rounding does stays inside too."""
+SUBSAMPLE_SIZE = 20_000
+LARGEST_LOG_RATIO = 1e4
+"""nats. Log ratios of an estimate beyond it are not told apart."""
+
+
+def window_slack(window: Window) -> float:
+    """What the ends of a window are moved inward by, nats.
+
+    It covers |log Z| <= `CLIP_SLACK` / 2 of the sum below, the exponential's last bit, and a uniform
+    number of 52 bits that is compared with an acceptance probability of at least e^-epsilon.
+    """
+    return CLIP_SLACK + 2.0**-50 * math.exp(window.epsilon)
+
+
+def clip_to_window(
+    log_ratio: np.ndarray, mass: np.ndarray, window: Window
+) -> tuple[np.ndarray, float]:
+    """Give log Q/Q0 of the law in the window that is closest to an estimate of the target.
+
+    Parameters
+    ----------
+    log_ratio : array, shape (n,)
+        log P/Q0 up to a constant, of the estimate. -inf and NaN: no mass.
+    mass : array, shape (n,)
+        Probabilities of the reference, >= 0; normalized here.
+    window : Window
+
+    Returns
+    -------
+    log_weight : array, shape (n,)
+        Inside the window after exact normalization, whatever the estimate was: the sum of
+        mass exp(log Q/Q0) is one within `CLIP_SLACK` / 2, and the ends have been moved inward by more.
+    level : float
+        log C: elsewhere the law is clip(log_ratio - level, ...). -inf in the degenerate case.
+
+    Raises
+    ------
+    DomainError
+        The masses are no law.
+
+    References
+    ----------
+    Theory T15d, with the degenerate case: where the support of the target is too small to take
+    all the mass, it gets the upper end and the rest is spread in proportion to the reference.
+    """
+    mass = _normalized_mass(mass)
+    low, high = window.lower + window_slack(window), window.upper - window_slack(window)
+    if low >= 0.0 or high <= 0.0:
+        return np.zeros(len(mass)), 0.0
+    ratio = _limited_log_ratio(log_ratio)
+    support = ratio > -np.inf
+    inside = float(mass[support].sum())
+    outside = float(mass[~support].sum())
+    if math.exp(high) * inside + math.exp(low) * outside <= 1.0:
+        weight, level = _degenerate_weights(support, inside, outside, (low, high)), -math.inf
+    else:
+        weight, level = _normalized_clip(ratio, mass, low, high)
+    if not abs(log_total_mass(weight, mass)) <= CLIP_SLACK / 2:
+        weight = _mixed_to_unit_mass(weight, mass, low, high)
+    return weight, level
+
+
+def log_total_mass(log_weight: np.ndarray, mass: np.ndarray) -> float:
+    """log of the sum of mass exp(log_weight): correctly rounded terms, exactly summed."""
+    return math.log(math.fsum((mass * np.exp(log_weight)).tolist()))
+
+
+def _weighted_sum(values: np.ndarray, mass: np.ndarray) -> float:
+    """Sum of mass times values; no matrix library, whose threads wait for each other."""
+    return float((mass * values).sum())
+
+
+def _limited_log_ratio(log_ratio: np.ndarray) -> np.ndarray:
+    """NaN and -inf are no mass; what is finite, or infinite, stays within `LARGEST_LOG_RATIO`."""
+    ratio = np.asarray(log_ratio, float)
+    none = np.isnan(ratio) | (ratio == -np.inf)
+    return np.where(none, -np.inf, np.clip(ratio, -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO))
+
+
+def _normalized_mass(mass: np.ndarray) -> np.ndarray:
+    mass = np.asarray(mass, float)
+    total = float(mass.sum()) if mass.ndim == 1 else 0.0
+    if not 0.0 < total < math.inf or (mass < 0.0).any():
+        raise DomainError(
+            "the reference is a law: finite, not negative, not all zero",
+            got=f"an array of shape {mass.shape}",
+        )
+    return mass if total == 1.0 else mass / total
+
+
+def _degenerate_weights(
+    support: np.ndarray, inside: float, outside: float, ends: tuple[float, float]
+) -> np.ndarray:
+    """The upper end on the support, the rest spread over what is off it.
+
+    Where little is off it, the rest is a difference of near equals, and rounding alone could take
+    its share below the lower end: it is clipped, and the total checked by the caller.
+    """
+    low, high = ends
+    if outside <= 0.0:
+        return np.zeros(len(support))
+    share = math.log1p(-math.exp(high) * inside) - math.log(outside)
+    return np.where(support, high, min(max(share, low), high))
+
+
+def _normalized_clip(
+    ratio: np.ndarray, mass: np.ndarray, low: float, high: float
+) -> tuple[np.ndarray, float]:
+    """Clip(ratio - c, low, high) with c such that it has unit mass."""
+
+    def excess(c: float, r: np.ndarray = ratio, q: np.ndarray = mass) -> float:
+        return _weighted_sum(np.exp(np.clip(r - c, low, high)), q) - 1.0
+
+    c = _normalizing_level(excess, ratio, mass, low, high)
+    weight = np.clip(ratio - c, low, high)
+    for _ in range(20):
+        error = math.log(_weighted_sum(np.exp(weight), mass))
+        if abs(error) <= CLIP_SLACK / 8:
+            break
+        free = (weight > low) & (weight < high)
+        share = _weighted_sum(np.exp(weight[free]), mass[free])
+        c += error / max(share, 1e-6)
+        weight = np.clip(ratio - c, low, high)
+    return weight, c
+
+
+def _normalizing_level(
+    excess: Callable[..., float], ratio: np.ndarray, mass: np.ndarray, low: float, high: float
+) -> float:
+    """C where the mass is one, found on few points first."""
+    finite = np.flatnonzero((ratio > -np.inf) & (mass > 0.0))
+    ends = float(ratio[finite].min()) - high - 1.0, float(ratio[finite].max()) - low + 1.0
+    if len(finite) > SUBSAMPLE_SIZE:
+        some = finite[:: len(finite) // SUBSAMPLE_SIZE]
+        part = mass[some] / mass[some].sum()
+        if excess(ends[0], ratio[some], part) > 0.0 > excess(ends[1], ratio[some], part):
+            guess = brentq(excess, *ends, args=(ratio[some], part), xtol=1e-3, rtol=1e-9)
+            close = guess - 0.05, guess + 0.05
+            if excess(close[0]) > 0.0 > excess(close[1]):
+                return float(brentq(excess, *close, xtol=1e-8, rtol=1e-14))
+    if not excess(ends[0]) > 0.0 > excess(ends[1]):
+        return ends[0] if excess(ends[0]) <= 0.0 else ends[1]
+    return float(brentq(excess, *ends, xtol=1e-13, rtol=1e-14, maxiter=500))
+
+
+def _mixed_to_unit_mass(
+    weight: np.ndarray, mass: np.ndarray, low: float, high: float
+) -> np.ndarray:
+    """Mend a mass that jumps between neighboring doubles of c (ratios of enormous size).
+
+    The law is mixed with one at an end of the window: a mixture of laws in a window stays in it.
+    """
+    total = math.exp(log_total_mass(weight, mass))
+    end = math.exp(low if total > 1.0 else high)
+    share = (1.0 - total) / (end - total)
+    mended = np.log((1.0 - share) * np.exp(weight) + share * end)
+    if not 0.0 <= share <= 1.0 or abs(log_total_mass(mended, mass)) > CLIP_SLACK / 2:
+        raise PymcPrivateError("the mollified law could not be normalized")
+    return np.clip(mended, low, high)
+
+
+def best_tilt_level(log_ratio: np.ndarray, mass: np.ndarray, width: float) -> float:
+    """Where a tilt of range `width` gains most for an estimate: any level is equally private.
+
+    The tilt is clip(log_ratio - level, -width / 2, width / 2). Its gain on the estimated target is
+    E_P[tilt] - log E_Q0[e^tilt].
+    """
+    ratio = _limited_log_ratio(log_ratio)
+    finite = ratio > -np.inf
+    if not finite.any():
+        return 0.0
+    target = np.where(finite, mass * np.exp(ratio - ratio[finite].max()), 0.0)
+    if not target.sum() > 0.0:
+        return 0.0
+    target /= target.sum()
+    total = float(mass.sum())
+
+    def loss(level: float) -> float:
+        tilt = np.clip(ratio - level, -width / 2.0, width / 2.0)
+        return math.log(_weighted_sum(np.exp(tilt), mass) / total) - _weighted_sum(tilt, target)
+
+    order = np.sort(ratio[finite])
+    levels = np.unique(order[np.linspace(0, len(order) - 1, 41).astype(int)])
+    best = int(np.argmin([loss(level) for level in levels]))
+    ends = levels[max(best - 1, 0)], levels[min(best + 1, len(levels) - 1)]
+    found = minimize_scalar(loss, bounds=(ends[0] - width, ends[1] + width), method="bounded")
+    return float(found.x) if found.fun < loss(levels[best]) else float(levels[best])
+
+
+ROUNDING_MARGIN = 1e-11
+MOST_EM_STEPS = 20_000
+EM_TOLERANCE = 1e-9
+
+
+def rounding_margin(widest: float, categories: int) -> float:
+    """What rounding may add to what the doubles of the laws say, nats.
+
+    Sums and exponentials, proposals that are multiples of 2^-52, and acceptance by 52 bits.
+    """
+    return ROUNDING_MARGIN + 2.0**-51 * (categories + 2) * math.exp(widest)
+
+
+class Hull:
+    """All mixtures of finitely many public laws; any two of them differ by at most `epsilon`.
+
+    Parameters
+    ----------
+    laws : array, shape (m, k)
+        Each row the probabilities of k categories; a category is possible under all laws or none.
+    labels : sequence, optional
+        Of the categories.
+
+    Attributes
+    ----------
+    epsilon : float, nats
+        max over laws i, j and categories of log Q_i / Q_j, rounded up.
+
+    Notes
+    -----
+    *Promise.* A draw of any mixture is `epsilon`-differentially private, whatever chose the
+    mixture: sum l_i Q_i <= max_i Q_i <= e^epsilon min_j Q_j <= e^epsilon sum l'_j Q_j, at each
+    category. Which mixture it was, or its weights, never leaves.
+
+    References
+    ----------
+    Husain, Cranko and Nock (2019), Integral privacy for sampling.
+    """
+
+    def __init__(self, laws: Any, labels: Sequence[Any] | None = None) -> None:
+        refuse_mask(laws, "laws")
+        try:
+            rows = np.atleast_2d(np.asarray(laws, float))
+        except (TypeError, ValueError):
+            raise DomainError(
+                "a hull is of laws on the same categories",
+                got=type(laws).__name__,
+                allowed="rows of probabilities, all as long",
+                do="cut the line into public cells and give each law's probabilities of them",
+            ) from None
+        self.laws = np.array([normalized_probabilities(row, "a law of the hull") for row in rows])
+        possible = self.laws > 0.0
+        if (possible.any(axis=0) != possible.all(axis=0)).any():
+            raise DomainError(
+                "a category is possible under all laws of a hull, or under none",
+                do="mix each law with a public one that is positive everywhere",
+            )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log(self.laws[:, possible.all(axis=0)])
+        widest = float((logs.max(axis=0) - logs.min(axis=0)).max())
+        self.epsilon = widest + rounding_margin(widest, self.laws.shape[1])
+        self.labels = labels
+        self.cells: EqualMassCells | None = None
+
+    @classmethod
+    def response(cls, categories: int, epsilon: float) -> Hull:
+        """Give the hull of k-ary randomized response: each law favors one category by e^epsilon."""
+        k = check_count(categories, "the number of categories")
+        odds = math.exp(check_width(epsilon) - 2.0 * rounding_margin(epsilon, k))
+        laws = (np.ones((k, k)) + (odds - 1.0) * np.eye(k)) / (k - 1.0 + odds)
+        return cls(laws)
+
+    @classmethod
+    def response_on_cells(cls, reference: Any, along: int, epsilon: float) -> Hull:
+        """Do the same on cells of equal reference mass, `along` each axis; draws are continuous.
+
+        Parameters
+        ----------
+        reference : object
+            A SciPy law, a list of independent ones, or a `Box`: with known quantiles.
+        along : int
+        epsilon : float, nats
+        """
+        base = as_reference(reference)
+        if not isinstance(base, QuantileReference):
+            raise DomainError(
+                "cells of equal mass need a reference with known quantiles",
+                got=base.text,
+                allowed="a SciPy law, a list of independent ones, or a Box",
+            )
+        hull = cls.response(check_count(along, "cells along each axis") ** base.dimension, epsilon)
+        hull.cells = EqualMassCells(base, along)
+        return hull
+
+    def __repr__(self) -> str:
+        where = "categories" if self.cells is None else f"cells of {self.cells.reference.text}"
+        laws, count = self.laws.shape
+        return f"Hull of {laws} laws on {count} {where}: any two differ by {self.epsilon:.6g} nats"
+
+    def shrunk(self, epsilon: float) -> Hull:
+        """Mix every law with the mean of all until the hull's epsilon is at most this."""
+        if self.epsilon <= check_width(epsilon):
+            return self
+        mean = self.laws.mean(axis=0)
+
+        def mixed(share: float) -> Hull:
+            hull = Hull((1.0 - share) * self.laws + share * mean, self.labels)
+            hull.cells = self.cells
+            return hull
+
+        share = brentq(lambda t: mixed(t).epsilon - epsilon, 0.0, 1.0, xtol=1e-12)
+        while mixed(share).epsilon > epsilon:
+            share = min(1.0, share + 1e-11)
+        return mixed(share)
+
+
+class EqualMassCells:
+    """Cells of equal mass of a reference with known quantiles."""
+
+    def __init__(self, reference: QuantileReference, along: int) -> None:
+        self.reference = reference
+        self.shape = (along,) * reference.dimension
+
+    def find(self, x: np.ndarray) -> np.ndarray:
+        """The cell of each row."""
+        along = (self.reference.uniforms(x) * self.shape[0]).astype(np.int64)
+        return np.ravel_multi_index(tuple(np.clip(along, 0, self.shape[0] - 1).T), self.shape)
+
+    def inside(self, cells: np.ndarray, randomness: Randomness) -> np.ndarray:
+        """Draw the reference inside each cell."""
+        along = np.column_stack(np.unravel_index(cells, self.shape)).astype(float)
+        share = randomness.uniform(along.size).reshape(along.shape)
+        return self.reference.transport((along + share) / self.shape[0])
+
+
+class HullMixture(WeightedPoints):
+    """One mixture of a hull, drawn by rejection from the mean of its laws."""
+
+    def __init__(self, hull: Hull, weights: np.ndarray) -> None:
+        mean = hull.laws.mean(axis=0)
+        super().__init__(mean)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(mean > 0.0, np.log(weights @ hull.laws) - np.log(mean), 0.0)
+            highest = float(np.nanmax(np.log(hull.laws.max(axis=0)) - np.log(mean)))
+        self.weigh(ratio, highest, math.exp(highest))
+        self._cells = hull.cells
+        self._numbers = FiniteReference(mean, hull.labels).numbers
+
+    def values(self, accepted: np.ndarray, randomness: Randomness) -> np.ndarray:
+        """Categories, or points inside cells."""
+        if self._cells is not None:
+            return self._cells.inside(accepted, randomness)
+        return (accepted if self._numbers is None else self._numbers[accepted])[:, None]
+
+
+def project_to_hull(target: np.ndarray, hull: Hull) -> np.ndarray:
+    """Give the weights of the mixture with the least KL(P, Q).
+
+    By expectation maximization, until max_i E_P[Q_i / Q] <= 1 + `EM_TOLERANCE`: then KL(P, Q) is within
+    `EM_TOLERANCE` of the least, since log is concave.
+
+    Parameters
+    ----------
+    target : array, shape (k,)
+        Probabilities.
+    hull : Hull
+
+    Returns
+    -------
+    array, shape (m,)
+    """
+    used = target > 0.0
+    laws, p = hull.laws[:, used], target[used]
+    if not (laws > 0.0).all():
+        raise DomainError(
+            "the reference has no support where the target has mass",
+            do="use a hull of laws that are positive there",
+        )
+    weights = np.full(len(laws), 1.0 / len(laws))
+    for _ in range(MOST_EM_STEPS):
+        rises = laws @ (p / (weights @ laws))
+        if rises.max() <= 1.0 + EM_TOLERANCE:
+            break
+        weights = weights * rises
+        weights /= weights.sum()
+    return weights

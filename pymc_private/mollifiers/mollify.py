@@ -1,22 +1,143 @@
-"""mollify: the nearest law to a target that stays near a public one."""
+"""`mollify`: the distribution nearest to a target within a window around a public reference.
+
+The target (probabilities, rows, or an object with a log density) becomes log P/Q0; that is
+clipped to the window and normalized (T15d), turned into an exponential tilt of bounded range
+(T15a), or projected to a hull. The estimate may be as bad as it likes: it costs closeness and
+never privacy.
+"""
 
 from __future__ import annotations
 
 import math
-import numpy as np
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
+
 from pymc_private.errors import DomainError
-from pymc_private.mollifiers.window__budget import Total, settle
-from pymc_private.mollifiers.mollified_distributions__clip import best_level, clip_to_window
-from pymc_private.mollifiers.density_estimates import check_ratio, check_rows, default_estimate, estimate_ratio
-from pymc_private.mollifiers.mollified_distributions__hull import Hull, Mixture, project
-from pymc_private.mollifiers.mollified_distributions import Categories, Cells, Table, Tilted, bounded, half_range, table_of
+from pymc_private.mollifiers.density_estimates import (
+    check_ratio,
+    check_rows,
+    default_estimate,
+    fit_log_ratio,
+)
 from pymc_private.mollifiers.mollified import Mollified
-from pymc_private.mollifiers.references__reading import as_reference
-from pymc_private.mollifiers.references import Finite, Marginals, Reference, pool_size
-from pymc_private.mollifiers.mollify__targets import finite_ratio
-from pymc_private.mollifiers.window import Window, window_of
+from pymc_private.mollifiers.mollified_distributions import (
+    Hull,
+    HullMixture,
+    QuantileCells,
+    Tilted,
+    WeightedCategories,
+    WeightedPoints,
+    best_tilt_level,
+    clip_symmetric,
+    clip_to_window,
+    project_to_hull,
+    tilt_half_range,
+    weighted_points,
+)
+from pymc_private.mollifiers.references import (
+    FiniteReference,
+    QuantileReference,
+    Reference,
+    as_reference,
+    normalized_probabilities,
+    pool_size,
+)
+from pymc_private.mollifiers.window import TotalBudget, Window, as_window, resolve_budget
+from pymc_private.privacy.validation import refuse_mask
+
+
+def finite_log_ratio(target: Any, base: FiniteReference) -> np.ndarray:
+    """Give log P/Q0 on the categories of a reference.
+
+    Parameters
+    ----------
+    target : object
+        Probabilities; counts or probabilities by label; a law with ``pmf``; or rows, each a label:
+        text, or whole numbers that are no vector of probabilities.
+    base : Finite
+
+    Returns
+    -------
+    array, shape (k,)
+        -inf where the target has no mass.
+
+    Raises
+    ------
+    DomainError
+        It is none of these, or has mass where the reference has none.
+    """
+    mass = normalized_probabilities(_target_mass(target, base), "the target")
+    if mass.shape != base.mass.shape:
+        raise DomainError(
+            "target and reference have as many categories",
+            got=f"{len(mass)} and {len(base.mass)}",
+        )
+    if ((mass > 0.0) & (base.mass == 0.0)).any():
+        raise DomainError(
+            "the reference has no support where the target has mass",
+            do="give every category that may occur a positive reference probability",
+        )
+    with np.errstate(divide="ignore"):
+        return np.log(mass) - np.log(np.where(base.mass > 0.0, base.mass, 1.0))
+
+
+def _target_mass(target: Any, base: FiniteReference) -> Any:
+    if isinstance(target, Mapping):
+        return probabilities_by_label(target, base)
+    if hasattr(target, "pmf") and base.numbers is not None:
+        return np.asarray(target.pmf(base.numbers), float)
+    refuse_mask(target, "data")
+    values = np.asarray(target)
+    if values.size and all(isinstance(value, str) for value in values.flat):
+        return _label_frequencies(values, base)
+    if base.numbers is not None and _are_integers(values):
+        if values.ndim == 2 and values.shape[1] == 1:
+            return _label_frequencies(values, base)
+        if values.shape != base.mass.shape:
+            return _label_frequencies(values, base)
+        if values.sum() != 1:
+            raise DomainError(
+                "as many whole numbers as categories may be counts or rows",
+                got=f"{len(values)} numbers for {len(base.mass)} categories",
+                allowed="probabilities, counts by label, or rows",
+                do="give counts as a dict, {label: count}, or rows as one column, shape (n, 1)",
+            )
+    return target
+
+
+def probabilities_by_label(target: Mapping, base: FiniteReference) -> np.ndarray:
+    """Probabilities or counts by label, as probabilities of all categories.
+
+    Raises
+    ------
+    DomainError
+        Negative or infinite numbers, NaN, or zeros alone.
+    """
+    values = np.asarray(list(target.values()), float)
+    if not (np.isfinite(values).all() and (values >= 0.0).all() and values.sum() > 0.0):
+        raise DomainError(
+            "a target by label holds probabilities or counts",
+            got="numbers that are negative, not finite, or all zero",
+            allowed=">= 0, and one of them above 0",
+        )
+    mass = np.zeros(len(base.mass))
+    mass[base.positions(list(target.keys()))] = values / values.sum()
+    return mass
+
+
+def _label_frequencies(rows: np.ndarray, base: FiniteReference) -> np.ndarray:
+    places = base.positions(rows.ravel())
+    return np.bincount(places, minlength=len(base.mass)) / len(places)
+
+
+def _are_integers(values: np.ndarray) -> bool:
+    """Whether these are numbers without fractions, and so may be labels."""
+    if values.dtype.kind in "iu":
+        return bool(values.size)
+    return values.dtype.kind == "f" and bool(values.size) and bool((values % 1 == 0.0).all())
+
 
 LogRatio = Callable[[np.ndarray], np.ndarray]
 
@@ -26,7 +147,7 @@ def mollify(
     reference: Any,
     epsilon: float | None = None,
     *,
-    total: Total | None = None,
+    total: TotalBudget | None = None,
     kind: str | None = None,
     window: Window | float | str = "symmetric",
     estimate: Any = None,
@@ -92,29 +213,31 @@ def mollify(
     1.0
     """
     hull = isinstance(reference, Hull)
-    epsilon, kind, planned, delta = settle(epsilon, total, kind, window=window, hull=hull)
+    epsilon, kind, planned, delta = resolve_budget(epsilon, total, kind, window=window, hull=hull)
     if isinstance(reference, Hull):
-        return _projected(target, reference, epsilon, planned, delta)
+        return _make_hull_projection(target, reference, epsilon, planned, delta)
     base = as_reference(reference)
-    if isinstance(base, Finite):
-        ratio = finite_ratio(target, base)
-        law: Table = Categories(base)
+    if isinstance(base, FiniteReference):
+        ratio = finite_log_ratio(target, base)
+        law: WeightedPoints = WeightedCategories(base)
         function = None
     else:
-        function = _ratio(target, base, estimate)
-        direct = kind == "tilt" and _is_ours(target, estimate)
-        law = table_of(base, pool_size(base, pool), rough=direct and isinstance(base, Marginals))
+        function = _log_ratio_function(target, base, estimate)
+        direct = kind == "tilt" and _is_rowwise(target, estimate)
+        law = weighted_points(
+            base, pool_size(base, pool), rough=direct and isinstance(base, QuantileReference)
+        )
         with np.errstate(all="ignore"):
-            ratio = _one_each(function, _places(law))
-        if direct and isinstance(base, Marginals):
-            return _tilted(base, ratio, law.mass, function, (epsilon, planned, delta))
+            ratio = _evaluate_rows(function, _support_points(law))
+        if direct and isinstance(base, QuantileReference):
+            return _make_tilt(base, ratio, law.mass, function, (epsilon, planned, delta))
     if kind == "tilt":
-        return _tilted_table(law, base, ratio, function, (epsilon, planned, delta))
-    chosen = window_of(epsilon, window)
-    return _clipped(law, base, ratio, function, (chosen, planned, delta))
+        return _make_tabulated_tilt(law, base, ratio, function, (epsilon, planned, delta))
+    chosen = as_window(epsilon, window)
+    return _make_clip(law, base, ratio, function, (chosen, planned, delta))
 
 
-def _ratio(target: Any, base: Reference, estimate: Any) -> LogRatio:
+def _log_ratio_function(target: Any, base: Reference, estimate: Any) -> LogRatio:
     """log P/Q0 as a function of rows."""
     if any(hasattr(target, name) for name in ("logpdf", "score_samples")):
         law = as_reference(target)
@@ -125,48 +248,48 @@ def _ratio(target: Any, base: Reference, estimate: Any) -> LogRatio:
             )
         return lambda x: law.logpdf(x) - base.logpdf(x)  # type: ignore[union-attr]
     if callable(target):
-        return lambda x: _one_each(target, x) - base.logpdf(x)
+        return lambda x: _evaluate_rows(target, x) - base.logpdf(x)
     rows = check_rows(target, base.dimension)
-    return estimate_ratio(rows, base, default_estimate(base) if estimate is None else estimate)
+    return fit_log_ratio(rows, base, default_estimate(base) if estimate is None else estimate)
 
 
-def _one_each(function: LogRatio, x: np.ndarray) -> np.ndarray:
+def _evaluate_rows(function: LogRatio, x: np.ndarray) -> np.ndarray:
     """What a function says of rows: a number for each. It gets a copy, to do with as it likes."""
     found = np.asarray(function(np.array(x)), float)
     check_ratio(found, len(x))
     return found
 
 
-def _is_ours(target: Any, estimate: Any) -> bool:
+def _is_rowwise(target: Any, estimate: Any) -> bool:
     """Whether log P/Q0 is known to be a function of one row at a time.
 
     What users bring may look at the whole batch, keep a counter or draw numbers. It is evaluated
     once, at fixed points: then it is some function of them, and the law is one law.
     """
     if any(hasattr(target, name) for name in ("logpdf", "score_samples")):
-        return isinstance(as_reference(target), Marginals)
+        return isinstance(as_reference(target), QuantileReference)
     return not callable(target) and (estimate is None or isinstance(estimate, str))
 
 
-def _places(law: Table) -> np.ndarray:
-    return law.centers() if isinstance(law, Cells) else law.points  # type: ignore[attr-defined]
+def _support_points(law: WeightedPoints) -> np.ndarray:
+    return law.centers() if isinstance(law, QuantileCells) else law.points  # type: ignore[attr-defined]
 
 
-def _clipped(
-    law: Table, base: Any, ratio: np.ndarray, function: LogRatio | None, numbers: tuple
+def _make_clip(
+    law: WeightedPoints, base: Any, ratio: np.ndarray, function: LogRatio | None, numbers: tuple
 ) -> Mollified:
     window, planned, delta = numbers
     weights, level = clip_to_window(ratio, law.mass, window)
     law.weigh(weights, window.upper, math.exp(window.upper))
     found: LogRatio | None = None
-    if isinstance(law, Cells):
+    if isinstance(law, QuantileCells):
         found = law.weights_at
     elif function is not None:
-        found = _at_level(function, level, float(weights.min()), float(weights.max()))
+        found = _clipped_log_ratio(function, level, float(weights.min()), float(weights.max()))
     return Mollified(law, base, window.epsilon, window, "clip", found, planned, delta)
 
 
-def _at_level(function: LogRatio, level: float, least: float, most: float) -> LogRatio:
+def _clipped_log_ratio(function: LogRatio, level: float, least: float, most: float) -> LogRatio:
     def clipped(x: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
             ratio = function(np.array(x))
@@ -175,44 +298,44 @@ def _at_level(function: LogRatio, level: float, least: float, most: float) -> Lo
     return clipped
 
 
-def _tilted(
-    base: Marginals, ratio: np.ndarray, mass: np.ndarray, function: LogRatio, numbers: tuple
+def _make_tilt(
+    base: QuantileReference, ratio: np.ndarray, mass: np.ndarray, function: LogRatio, numbers: tuple
 ) -> Mollified:
     """A tilt that is evaluated where it is drawn."""
     epsilon, planned, delta = numbers
-    half = half_range(epsilon)
-    shifted = _shifted(function, best_level(ratio, mass, 2.0 * half), half)
+    half = tilt_half_range(epsilon)
+    shifted = _bounded_log_ratio(function, best_tilt_level(ratio, mass, 2.0 * half), half)
     window = Window(-epsilon / 4.0, epsilon / 4.0, epsilon)
     law = Tilted(base, shifted, half)
     return Mollified(law, base, epsilon, window, "tilt", shifted, planned, delta)
 
 
-def _tilted_table(
-    law: Table, base: Any, ratio: np.ndarray, function: LogRatio | None, numbers: tuple
+def _make_tabulated_tilt(
+    law: WeightedPoints, base: Any, ratio: np.ndarray, function: LogRatio | None, numbers: tuple
 ) -> Mollified:
     """A tilt that was evaluated on categories, cells or a pool."""
     epsilon, planned, delta = numbers
-    half = half_range(epsilon)
-    level = best_level(ratio, law.mass, 2.0 * half)
-    law.weigh(bounded(ratio - level, half), half, math.exp(2.0 * half))
+    half = tilt_half_range(epsilon)
+    level = best_tilt_level(ratio, law.mass, 2.0 * half)
+    law.weigh(clip_symmetric(ratio - level, half), half, math.exp(2.0 * half))
     found: LogRatio | None = None
-    if isinstance(law, Cells):
+    if isinstance(law, QuantileCells):
         found = law.weights_at
     elif function is not None:
-        found = _shifted(function, level, half)
+        found = _bounded_log_ratio(function, level, half)
     window = Window(-epsilon / 4.0, epsilon / 4.0, epsilon)
     return Mollified(law, base, epsilon, window, "tilt", found, planned, delta)
 
 
-def _shifted(function: LogRatio, level: float, half: float) -> LogRatio:
+def _bounded_log_ratio(function: LogRatio, level: float, half: float) -> LogRatio:
     def shifted(x: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
-            return bounded(function(np.array(x)) - level, half)
+            return clip_symmetric(function(np.array(x)) - level, half)
 
     return shifted
 
 
-def _projected(
+def _make_hull_projection(
     target: Any, hull: Hull, epsilon: float, planned: int | None, delta: float
 ) -> Mollified:
     if hull.epsilon > epsilon:
@@ -222,15 +345,15 @@ def _projected(
             allowed=f"at most {epsilon:g}",
             do=f"hull.shrunk({epsilon:g}) mixes its laws with their mean until it fits",
         )
-    mean = Finite(hull.laws.mean(axis=0), hull.labels)
+    mean = FiniteReference(hull.laws.mean(axis=0), hull.labels)
     cells = hull.cells
-    base: Finite | Marginals = mean if cells is None else cells.reference
+    base: FiniteReference | QuantileReference = mean if cells is None else cells.reference
     if cells is None:
-        mass = mean.mass * np.exp(finite_ratio(target, mean))
+        mass = mean.mass * np.exp(finite_log_ratio(target, mean))
     else:
         rows = check_rows(target, base.dimension)
         mass = np.bincount(cells.find(rows), minlength=len(mean.mass)) / len(rows)
-    law = Mixture(hull, project(mass, hull))
+    law = HullMixture(hull, project_to_hull(mass, hull))
     found = None if cells is None else (lambda x: law.weights[cells.find(x)])
     window = Window(-epsilon, epsilon, 2.0 * epsilon)
     return Mollified(law, base, epsilon, window, "hull", found, planned, delta)

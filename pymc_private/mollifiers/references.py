@@ -1,23 +1,37 @@
-"""Reference laws: what is known without the data, and how to draw from it."""
+"""Reference distributions: what is known without the data, and how to draw from it.
+
+`as_reference` reads what users may give: probabilities, SciPy distributions (quantiles known),
+a public `Box`, a PyMC model (its prior), variable or prior predictive, or any object with a
+log density and a sampler (scikit-learn's, `gaussian_kde`, one's own).
+"""
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
-import numpy as np
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
-from scipy import special, stats
-from pymc_private.errors import DomainError
-from pymc_private.privacy.validation import refuse_mask, whole
 
-LIMIT = 27.0
+import numpy as np
+import pymc as pm
+import pytensor
+from pymc.logprob.basic import conditional_logp
+from pytensor.graph.replace import vectorize_graph
+from scipy import special, stats
+
+from pymc_private.errors import DomainError, Unsupported
+from pymc_private.models.fingerprint import graph_text
+from pymc_private.models.sequences.row_identity import public_data
+from pymc_private.privacy.validation import check_count, refuse_mask
+
+TAIL_LOGIT = 27.0
 """Cells end at quantiles 1 / (1 + e^27) from either side: 2e-12 of the reference."""
-CELLS = {1: 2**16, 2: 400, 3: 64}
+CELLS_PER_AXIS = {1: 2**16, 2: 400, 3: 64}
 """Cells along each axis by dimension, but for one or two."""
 
 
-POOL = 2**17
+DEFAULT_POOL_SIZE = 2**17
 """Public draws that stand for a reference without quantiles, or of many dimensions."""
 
 
@@ -46,7 +60,7 @@ class Reference(Protocol):
         """Public independent draws, shape (count, d): nobody's secret depends on them."""
 
 
-class Finite:
+class FiniteReference:
     """Probabilities of finitely many categories.
 
     Parameters
@@ -60,17 +74,17 @@ class Finite:
     shapes: dict[str, tuple[int, ...]]
 
     def __init__(self, mass: Any, labels: Sequence[Any] | None = None) -> None:
-        self.mass = probabilities(mass, "the reference")
+        self.mass = normalized_probabilities(mass, "the reference")
         self.labels: Sequence[Any] = range(len(self.mass)) if labels is None else list(labels)
-        if not len(self.labels) == len(self.mass) == len(_distinct(self.labels)):
+        if not len(self.labels) == len(self.mass) == len(_distinct_labels(self.labels)):
             raise DomainError(
                 "every category has one label of its own",
                 got=f"{len(self.labels)} labels of {len(self.mass)} categories",
             )
-        self.numbers = _as_numbers(self.labels)
+        self.numbers = _numeric_labels(self.labels)
         self.shapes = {"category" if self.numbers is None else "x": ()}
         self.text = f"probabilities of {len(self.mass)} categories"
-        ends = [0, len(self.mass) - 1] if self.numbers is None else _ends(self.numbers)
+        ends = [0, len(self.mass) - 1] if self.numbers is None else _label_range(self.numbers)
         self.ranges = dict.fromkeys(self.shapes, ends)
 
     @property
@@ -104,7 +118,7 @@ class Finite:
             ) from None
 
 
-class Marginals:
+class QuantileReference:
     """Independent coordinates with known quantiles, or an affine image of them.
 
     Parameters
@@ -127,7 +141,7 @@ class Marginals:
         self.shift, self.matrix = shift, matrix
         d = len(self.laws)
         self.shapes = {"x": () if d == 1 else (d,)}
-        self.text = text or ", ".join(describe(law) for law in self.laws)
+        self.text = text or ", ".join(describe_distribution(law) for law in self.laws)
 
     @property
     def dimension(self) -> int:
@@ -137,13 +151,13 @@ class Marginals:
     @property
     def fingerprint(self) -> str:
         """Tell two references apart by all their digits, which the text rounds: SHA-256, hex."""
-        laws = [_in_full(law) for law in self.laws]
+        laws = [_full_description(law) for law in self.laws]
         affine = [None if a is None else a.tolist() for a in (self.shift, self.matrix)]
         return hashlib.sha256(repr((self.text, laws, affine)).encode()).hexdigest()
 
     def transport(self, u: np.ndarray) -> np.ndarray:
         """Map uniform numbers, shape (n, d), to draws: a public map."""
-        z = np.column_stack([_ppf(law, u[:, j]) for j, law in enumerate(self.laws)])
+        z = np.column_stack([_quantiles(law, u[:, j]) for j, law in enumerate(self.laws)])
         return z if self.matrix is None else self.shift + z @ self.matrix.T
 
     def uniforms(self, x: np.ndarray) -> np.ndarray:
@@ -160,14 +174,14 @@ class Marginals:
 
     def pool(self, count: int) -> np.ndarray:
         """Public draws."""
-        u = np.random.default_rng(entropy()).random((count, self.dimension))
+        u = np.random.default_rng(system_seed()).random((count, self.dimension))
         return self.transport(np.clip(u, 2.0**-53, 1.0 - 2.0**-53))
 
     def levels(self) -> np.ndarray:
         """Ends of cells along an axis, as quantiles: half of them even, half far into the tails."""
-        half = CELLS[self.dimension] // 2
+        half = CELLS_PER_AXIS[self.dimension] // 2
         even = np.linspace(0.0, 1.0, half + 1)
-        return np.union1d(even, special.expit(np.linspace(-LIMIT, LIMIT, half)))
+        return np.union1d(even, special.expit(np.linspace(-TAIL_LOGIT, TAIL_LOGIT, half)))
 
     def _standard(self, x: np.ndarray) -> np.ndarray:
         if self.matrix is None:
@@ -175,7 +189,7 @@ class Marginals:
         return np.linalg.solve(self.matrix, (x - self.shift).T).T
 
 
-class Box(Marginals):
+class Box(QuantileReference):
     """The uniform law on a public box: the reference where nothing better is known.
 
     Parameters
@@ -202,7 +216,7 @@ class Box(Marginals):
 
     def levels(self) -> np.ndarray:
         """Even cells: a box has no tails."""
-        return np.linspace(0.0, 1.0, CELLS[self.dimension] + 1)
+        return np.linspace(0.0, 1.0, CELLS_PER_AXIS[self.dimension] + 1)
 
 
 def pool_size(base: Any, asked: int | None) -> int:
@@ -213,11 +227,15 @@ def pool_size(base: Any, asked: int | None) -> int:
     DomainError
         What was asked for is no whole number.
     """
-    wanted = getattr(base, "pool_size", POOL) if asked is None else whole(asked, "pool")
+    wanted = (
+        getattr(base, "pool_size", DEFAULT_POOL_SIZE)
+        if asked is None
+        else check_count(asked, "pool")
+    )
     return 1 << (wanted.bit_length() - 1)
 
 
-def probabilities(given: Any, name: str) -> np.ndarray:
+def normalized_probabilities(given: Any, name: str) -> np.ndarray:
     """Check and normalize a vector of probabilities.
 
     Raises
@@ -246,16 +264,16 @@ def probabilities(given: Any, name: str) -> np.ndarray:
     return law / law.sum()
 
 
-def entropy() -> int:
+def system_seed() -> int:
     """A seed from the operating system."""
     return int.from_bytes(os.urandom(32), "little")
 
 
-def _ppf(law: Any, u: np.ndarray) -> np.ndarray:
+def _quantiles(law: Any, u: np.ndarray) -> np.ndarray:
     return np.asarray(law.ppf(u) if hasattr(law, "ppf") else law.icdf(u), float)
 
 
-def describe(law: Any) -> str:
+def describe_distribution(law: Any) -> str:
     """Write a SciPy law as text."""
     if hasattr(law, "dist"):
         numbers = [f"{value:g}" for value in (*law.args, *law.kwds.values()) if np.ndim(value) == 0]
@@ -263,7 +281,7 @@ def describe(law: Any) -> str:
     return str(law)
 
 
-def _in_full(law: Any) -> str:
+def _full_description(law: Any) -> str:
     """Write a SciPy law with every digit of its parameters."""
     if not hasattr(law, "dist"):
         return str(law)
@@ -271,18 +289,289 @@ def _in_full(law: Any) -> str:
     return repr((law.dist.name, [(key, np.asarray(value).tolist()) for key, value in given]))
 
 
-def _distinct(labels: Sequence[Any]) -> Sequence[Any] | set[Any]:
+def _distinct_labels(labels: Sequence[Any]) -> Sequence[Any] | set[Any]:
     return labels if isinstance(labels, range) else set(labels)
 
 
-def _ends(numbers: np.ndarray) -> list[float]:
+def _label_range(numbers: np.ndarray) -> list[float]:
     return [float(numbers.min()), float(numbers.max())]
 
 
-def _as_numbers(labels: Sequence[Any]) -> np.ndarray | None:
+def _numeric_labels(labels: Sequence[Any]) -> np.ndarray | None:
     """Labels that are numbers, as an array to release; None if they are names."""
     if isinstance(labels, range) or all(
         isinstance(label, int | float | np.number) for label in labels
     ):
         return np.asarray(labels)
     return None
+
+
+FINGERPRINT_POINTS = np.concatenate([-np.geomspace(1e-3, 1e6, 28), np.geomspace(1e-3, 1e6, 28)])
+MOST_NESTING = 8
+
+
+class BlackBoxReference:
+    """Any object with a log density and a sampler (scikit-learn, `gaussian_kde`, one's own)."""
+
+    def __init__(self, law: Any) -> None:
+        self._law = law
+        self.shapes: dict[str, tuple[int, ...]]
+        first = self.pool(2)
+        if not np.isfinite(first).all():
+            raise DomainError("the reference draws numbers that are not finite")
+        self.shapes = {"x": () if first.shape[1] == 1 else (first.shape[1],)}
+        self.text = type(law).__name__
+
+    @property
+    def fingerprint(self) -> str:
+        """Tell two references apart: SHA-256 of what they consist of and of their densities.
+
+        Densities are taken at fixed points, in case an object hides its state.
+        """
+        with np.errstate(all="ignore"):
+            found = self.logpdf(FINGERPRINT_POINTS[:, None] * np.ones(self.dimension))
+        told = self.text, canonical_contents(self._law), [f"{value:.9g}" for value in found]
+        return hashlib.sha256(repr(told).encode()).hexdigest()
+
+    @property
+    def dimension(self) -> int:
+        """Coordinates."""
+        return math.prod(self.shapes["x"])
+
+    def logpdf(self, x: np.ndarray) -> np.ndarray:
+        """Log density of rows."""
+        if hasattr(self._law, "score_samples"):
+            return np.asarray(self._law.score_samples(x), float).reshape(len(x))
+        if isinstance(self._law, stats.gaussian_kde):
+            return np.asarray(self._law.logpdf(x.T), float)
+        flat = x[:, 0] if self.dimension == 1 else x
+        return np.asarray(self._law.logpdf(flat), float).reshape(len(x))
+
+    def pool(self, count: int) -> np.ndarray:
+        """Public draws, by the object's own sampler."""
+        law, seed = self._law, int.from_bytes(os.urandom(4), "little")
+        if hasattr(law, "resample"):
+            return np.asarray(law.resample(count, seed=seed), float).T
+        if hasattr(law, "rvs"):
+            drawn = law.rvs(size=count, random_state=seed)
+        else:
+            drawn = law.sample(count)
+            drawn = drawn[0] if isinstance(drawn, tuple) else drawn
+        return np.asarray(drawn, float).reshape(count, -1)
+
+
+def canonical_contents(value: Any, depth: int = MOST_NESTING) -> Any:
+    """All that a value consists of as plain values, the same in every session.
+
+    Arrays by their digests, objects by their attributes, functions by their code and what it
+    closes over; addresses in memory, and the state of generators, play no part.
+    """
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        whole = np.ascontiguousarray(value)
+        return str(whole.dtype), whole.shape, hashlib.sha256(whole.tobytes()).hexdigest()
+    if value is None or isinstance(value, str | bytes | int | float | complex | np.generic):
+        return repr(value)
+    kind = type(value).__name__
+    if depth == 0 or isinstance(value, np.random.Generator | np.random.RandomState):
+        return kind
+    if isinstance(value, Mapping):
+        return kind, [
+            (str(key), canonical_contents(item, depth - 1)) for key, item in value.items()
+        ]
+    if isinstance(value, list | tuple | np.ndarray):
+        return kind, [canonical_contents(item, depth - 1) for item in value]
+    code = getattr(value, "__code__", None)
+    if code is not None:
+        inside = [cell.cell_contents for cell in value.__closure__ or ()]
+        return kind, code.co_code.hex(), canonical_contents(code.co_consts, depth - 1), [
+            canonical_contents(item, depth - 1) for item in inside
+        ]  # fmt: skip
+    return kind, canonical_contents(getattr(value, "__dict__", {}), depth - 1)
+
+
+def as_reference(given: Any) -> Reference | FiniteReference:
+    """Read a reference law.
+
+    Parameters
+    ----------
+    given : object
+        Probabilities (array, or dict by label), a frozen SciPy law or a list of them, a public
+        `Box`, a PyMC model (its prior) or variable, or whatever has ``logpdf`` (or
+        ``score_samples``) and ``sample`` (or ``rvs``, ``resample``): a density fitted to public
+        data, for example.
+
+    Raises
+    ------
+    DomainError
+        It is none of these.
+    """
+    if isinstance(given, FiniteReference | QuantileReference | BlackBoxReference) or hasattr(
+        given, "shapes"
+    ):
+        return given
+    if isinstance(given, Mapping):
+        return FiniteReference(list(given.values()), list(given.keys()))
+    if type(given).__module__.split(".")[0] in ("pymc", "pytensor"):
+        return pymc_reference(given)
+    if isinstance(given, Sequence) and len(given) and all(map(_has_quantiles, given)):
+        return QuantileReference(given)
+    if hasattr(getattr(given, "dist", None), "pmf"):
+        return _from_discrete(given)
+    if _has_quantiles(given):
+        return QuantileReference([given])
+    if type(given).__name__ == "multivariate_normal_frozen":
+        return _from_normal(given)
+    samples = any(hasattr(given, name) for name in ("sample", "rvs", "resample"))
+    if samples and (hasattr(given, "logpdf") or hasattr(given, "score_samples")):
+        return BlackBoxReference(given)
+    return FiniteReference(given)
+
+
+def _has_quantiles(law: Any) -> bool:
+    inverse = hasattr(law, "ppf") or hasattr(law, "icdf")
+    return inverse and hasattr(law, "cdf") and hasattr(law, "logpdf")
+
+
+def _from_discrete(law: Any) -> FiniteReference:
+    """Take the support between the 2**-53 quantiles; beyond them the law is cut."""
+    first, last = (int(law.ppf(q)) for q in (2.0**-53, 1.0 - 2.0**-53))
+    values = np.arange(first, last + 1)
+    finite = FiniteReference(law.pmf(values) / law.pmf(values).sum(), values.tolist())
+    finite.text = describe_distribution(law)
+    return finite
+
+
+def _from_normal(law: Any) -> QuantileReference:
+    covariance = np.atleast_2d(law.cov)
+    laws = [stats.norm()] * len(covariance)
+    text = f"multivariate normal of dimension {len(covariance)}"
+    return QuantileReference(
+        laws, np.asarray(law.mean, float), np.linalg.cholesky(covariance), text
+    )
+
+
+class PyMCReference:
+    """Joint law of random variables of PyMC; each draw is their entries, one after the other.
+
+    Parameters
+    ----------
+    variables : list of random variables
+    names : list of str
+    text : str
+    """
+
+    pool_size = 2**14  # PyMC draws one after the other
+
+    def __init__(self, variables: list[Any], names: list[str], text: str) -> None:
+        self._variables, self.text = variables, text
+        first = self._draw(2)
+        self.shapes = {name: array.shape[1:] for name, array in zip(names, first, strict=True)}
+        self._logp: Any = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Tell two references apart: SHA-256 of the graph, its constants and its public arrays."""
+        held = [v.get_value(borrow=True) for v in public_data(self._variables)]
+        arrays = [canonical_contents(value) for value in held if isinstance(value, np.ndarray)]
+        told = self.text, graph_text(self._variables), arrays
+        return hashlib.sha256(repr(told).encode()).hexdigest()
+
+    @property
+    def dimension(self) -> int:
+        """Entries of all variables."""
+        return sum(math.prod(shape) for shape in self.shapes.values())
+
+    def pool(self, count: int) -> np.ndarray:
+        """Public draws, by PyMC."""
+        parts = [array.reshape(count, -1) for array in self._draw(count)]
+        return np.concatenate(parts, axis=1).astype(float)
+
+    def logpdf(self, x: np.ndarray) -> np.ndarray:
+        """Log density of rows, without transforms and Jacobians."""
+        if self._logp is None:
+            self._logp = self._compiled()
+        parts, start = [], 0
+        for rv, shape in zip(self._variables, self.shapes.values(), strict=True):
+            width = math.prod(shape)
+            part = x[:, start : start + width].reshape(len(x), *shape)
+            parts.append(part.astype(rv.dtype))
+            start += width
+        return np.asarray(self._logp(*parts), float)
+
+    def _draw(self, count: int) -> list[np.ndarray]:
+        seed = system_seed() % 2**31  # public, as the pool is
+        try:
+            drawn = pm.draw(self._variables, draws=count, random_seed=seed)
+        except NotImplementedError as cause:
+            raise DomainError(
+                "this law cannot be drawn from",
+                got="an improper prior",
+                do="replace Flat and HalfFlat by proper priors, chosen without the data",
+            ) from cause
+        return [np.asarray(array) for array in drawn]
+
+    def _compiled(self) -> Any:
+        values = {rv: rv.type() for rv in self._variables}
+        terms = conditional_logp(dict(values))
+        total: Any = sum(term.sum() for term in terms.values())
+        batched = {
+            v: pytensor.tensor.tensor(dtype=v.dtype, shape=(None, *v.type.shape))
+            for v in values.values()
+        }
+        return pytensor.function(
+            [batched[values[rv]] for rv in self._variables], vectorize_graph(total, batched)
+        )
+
+
+class PriorPredictiveReference(PyMCReference):
+    """One record of a model's observed variables under its prior.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    rows : int, optional
+        Number of public rows of covariates; then a draw names its row first. Without it records
+        are alike, and the first stands for all.
+    """
+
+    def __init__(self, model: pm.Model, rows: int | None = None) -> None:
+        observed = list(model.observed_RVs)
+        names = [rv.name for rv in observed]
+        if rows is None:
+            variables = [rv[0] for rv in observed]
+        else:
+            row = pm.DiscreteUniform.dist(0, rows - 1)
+            variables = [row, *(rv[row] for rv in observed)]
+            names = ["row", *names]
+        super().__init__(variables, names, "the prior predictive of a record")
+
+    def logpdf(self, x: np.ndarray) -> np.ndarray:
+        """Refuse: a predictive density is an integral."""
+        raise Unsupported(
+            "a prior predictive has no density at hand",
+            do="estimate='trees', 'network' or a classifier",
+        )
+
+
+def pymc_reference(given: Any) -> PyMCReference:
+    """Read a model (its prior) or a random variable made by ``.dist()``.
+
+    Raises
+    ------
+    DomainError
+        A model with potentials, whose prior PyMC does not draw from, or no random variable.
+    """
+    if isinstance(given, pm.Model):
+        if given.potentials:
+            raise DomainError(
+                "a prior with potentials cannot be drawn from",
+                got=", ".join(p.name for p in given.potentials),
+                do="give the same model without them as reference",
+            )
+        names = [rv.name for rv in given.free_RVs]
+        if not names:
+            raise DomainError("the model has no free variables, so it has no prior")
+        return PyMCReference(list(given.free_RVs), names, f"the prior of {', '.join(names)}")
+    if getattr(given, "owner", None) is None:
+        raise DomainError("this is no random variable of PyMC", got=type(given).__name__)
+    return PyMCReference([given], [given.name or "x"], "a PyMC distribution")

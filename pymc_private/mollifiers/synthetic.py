@@ -1,26 +1,31 @@
-"""Private synthetic records of a PyMC model in one call."""
+"""`synthesize`: private synthetic records of a PyMC model in one call.
+
+The posterior predictive is the target, the prior predictive the reference: privacy rests on
+the window around the prior predictive alone (T15).
+"""
 
 from __future__ import annotations
 
 import logging
 import warnings
-import numpy as np
-import pymc as pm
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
-from pytensor.graph.traversal import ancestors
-from pymc_private.errors import DomainError, NotCertified, Unsupported
-from pymc_private.mollifiers.window__budget import Total, settle
-from pymc_private.mollifiers.mollified import Mollified
-from pymc_private.mollifiers.references__reference_pymc import PriorPredictive
-from pymc_private.mollifiers.references import entropy
-from pymc_private.mollifiers.mollify import mollify
-from pymc_private.release.release import Release
-from pymc_private.models import declare__intake
-from pymc_private.models.data_variables__written_arrays import written_arrays
 
-TARGET = 10_000
+import numpy as np
+import pymc as pm
+from pytensor.graph.traversal import ancestors
+
+from pymc_private.errors import DomainError, NotCertified, Unsupported
+from pymc_private.models import declare
+from pymc_private.models.data_variables import embedded_arrays
+from pymc_private.mollifiers.mollified import Mollified
+from pymc_private.mollifiers.mollify import mollify
+from pymc_private.mollifiers.references import PriorPredictiveReference, system_seed
+from pymc_private.mollifiers.window import TotalBudget, resolve_budget
+from pymc_private.release.release import Release
+
+TARGET_ROWS = 10_000
 """Rows of the posterior predictive that the estimate learns from."""
 
 
@@ -29,7 +34,7 @@ def synthesize(
     *,
     draws: int = 1,
     epsilon: float | None = None,
-    total: Total | None = None,
+    total: TotalBudget | None = None,
     public: str | Sequence[str] = (),
     constants: str = "private",
     idata: Any = None,
@@ -88,7 +93,7 @@ def synthesize(
     fixed without the data. That scalars in the model were not computed from the data is the
     caller's claim: see `pymc_private.lint`.
     """
-    law = posterior_predictive_law(
+    law = mollified_posterior_predictive(
         model,
         epsilon=epsilon,
         total=total,
@@ -102,11 +107,11 @@ def synthesize(
     return law.sample(None if total is not None else draws, **options)
 
 
-def posterior_predictive_law(
+def mollified_posterior_predictive(
     model: Any = None,
     *,
     epsilon: float | None = None,
-    total: Total | None = None,
+    total: TotalBudget | None = None,
     public: str | Sequence[str] = (),
     constants: str = "private",
     idata: Any = None,
@@ -115,16 +120,16 @@ def posterior_predictive_law(
     sampling: Mapping[str, Any] | None = None,
 ) -> Mollified:
     """Do the first half of `synthesize`: the law to draw from, for the curator's eyes."""
-    settle(epsilon, total, None)  # refuse it before a chain is run
-    original = declare__intake.resolve(model)
-    declare__intake.refuse_structures(original)
+    resolve_budget(epsilon, total, None)  # refuse it before a chain is run
+    original = declare.resolve_model(model)
+    declare.refuse_structures(original)
     _check_model(original)
-    reads_rows = _check_secrets(original, declare__intake.names_of(public), constants)
-    n = _records(original)
-    reference = PriorPredictive(original, n if reads_rows else None)
-    with _quiet():
-        samples = idata if idata is not None else _posterior(original, dict(sampling or {}))
-        rows = _predicted(original, samples, n, reads_rows)
+    reads_rows = _check_secrets(original, declare.public_names(public), constants)
+    n = _record_count(original)
+    reference = PriorPredictiveReference(original, n if reads_rows else None)
+    with _quiet_pymc():
+        samples = idata if idata is not None else _sample_posterior(original, dict(sampling or {}))
+        rows = _predictive_rows(original, samples, n, reads_rows)
     return mollify(rows, reference, epsilon, total=total, estimate=estimate, pool=pool)
 
 
@@ -151,7 +156,7 @@ def _check_secrets(model: pm.Model, public: Sequence[str], constants: str) -> bo
         )
     read = [v for v in inputs if any(v in set(ancestors([rv])) for rv in model.observed_RVs)]
     secret = sorted(v.name for v in read if v.name not in public)
-    written = written_arrays(model.observed_RVs, _records(model), inputs)
+    written = embedded_arrays(model.observed_RVs, _record_count(model), inputs)
     if written and constants == "private":
         secret.append(f"{len(written)} array(s) written into the model")
     if secret:
@@ -164,7 +169,7 @@ def _check_secrets(model: pm.Model, public: Sequence[str], constants: str) -> bo
     return bool(read or written)
 
 
-def _records(model: pm.Model) -> int:
+def _record_count(model: pm.Model) -> int:
     sizes = {np.shape(model.rvs_to_values[rv].eval())[:1] for rv in model.observed_RVs}
     if len(sizes) != 1 or () in sizes:
         raise Unsupported(
@@ -175,16 +180,16 @@ def _records(model: pm.Model) -> int:
     return int(sizes.pop()[0])
 
 
-def _posterior(model: pm.Model, sampling: dict[str, Any]) -> Any:
+def _sample_posterior(model: pm.Model, sampling: dict[str, Any]) -> Any:
     words = {"draws": 500, "tune": 500, "chains": 2, "cores": 1} | sampling
     words |= {"progressbar": False, "model": model, "compute_convergence_checks": False}
     return pm.sample(**words)
 
 
-def _predicted(model: pm.Model, samples: Any, n: int, reads_rows: bool) -> np.ndarray:
+def _predictive_rows(model: pm.Model, samples: Any, n: int, reads_rows: bool) -> np.ndarray:
     """Rows of the posterior predictive, one after the other as the reference's draws are."""
     names = [rv.name for rv in model.observed_RVs]
-    seed = entropy() % 2**31
+    seed = system_seed() % 2**31
     predictive: Any = pm.sample_posterior_predictive(
         samples, model=model, var_names=names, progressbar=False, random_seed=seed
     )
@@ -192,15 +197,15 @@ def _predicted(model: pm.Model, samples: Any, n: int, reads_rows: bool) -> np.nd
     arrays = [np.asarray(group[name]) for name in names]
     chains, draws = arrays[0].shape[:2]
     generator = np.random.default_rng(seed)
-    picked = [generator.integers(size, size=TARGET) for size in (chains, draws, n)]
-    parts = [array[tuple(picked)].reshape(TARGET, -1).astype(float) for array in arrays]
+    picked = [generator.integers(size, size=TARGET_ROWS) for size in (chains, draws, n)]
+    parts = [array[tuple(picked)].reshape(TARGET_ROWS, -1).astype(float) for array in arrays]
     if reads_rows:
         parts.insert(0, picked[2][:, None].astype(float))
     return np.concatenate(parts, axis=1)
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet_pymc() -> Iterator[None]:
     """Keep PyMC's log of a chain off the screen: it is about the data."""
     logger = logging.getLogger("pymc")
     level = logger.level

@@ -1,13 +1,29 @@
-"""Windows around a reference law: how far log Q/Q0 may go in either direction."""
+"""Windows for log Q/Q0 around a reference, and the epsilon per draw that a budget affords.
+
+Two distributions in one window differ by at most its width (T15d). For total=(epsilon, delta,
+draws) the width of a clip (T15b), the range of a tilt (T15a, T3) or the pure epsilon of a hull
+(T2) is found from public numbers alone.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pymc_private.errors import DomainError
-from pymc_private.privacy.validation import inside_unit, positive
+from typing import Any
 
-WIDEST = 50.0
+from pymc_private.errors import DomainError
+from pymc_private.privacy.bounded_range import br_zcdp_tight
+from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.inverse import mollifier_affordable, range_affordable, rho_affordable
+from pymc_private.privacy.rounding import format_count
+from pymc_private.privacy.validation import (
+    check_count,
+    check_delta,
+    check_open_unit,
+    check_positive,
+)
+
+LARGEST_EPSILON = 50.0
 """nats. Beyond it a rejection sampler would never end, and nothing would be private."""
 
 
@@ -62,7 +78,7 @@ class Window:
             s in (0, 1), public. 1/2 is close to the symmetric window.
         """
         check_width(epsilon)
-        inside_unit(share=share)
+        check_open_unit(share=share)
         lower = -math.log1p(share * math.expm1(epsilon))
         return cls(lower, lower + float(epsilon), float(epsilon))
 
@@ -104,17 +120,17 @@ def check_width(epsilon: float) -> float:
     DomainError
         Not above 0, or too large to be private or drawn from.
     """
-    positive(epsilon=epsilon)
-    if epsilon > WIDEST:
+    check_positive(epsilon=epsilon)
+    if epsilon > LARGEST_EPSILON:
         raise DomainError(
             "an epsilon this large protects nobody, and no draw would be accepted",
             got=epsilon,
-            allowed=f"0 < epsilon <= {WIDEST:g} nats",
+            allowed=f"0 < epsilon <= {LARGEST_EPSILON:g} nats",
         )
     return float(epsilon)
 
 
-def window_of(epsilon: float, window: Window | float | str) -> Window:
+def as_window(epsilon: float, window: Window | float | str) -> Window:
     """Read what a user may say: "symmetric", the share of an asymmetric window, or a Window.
 
     Raises
@@ -135,3 +151,106 @@ def window_of(epsilon: float, window: Window | float | str) -> Window:
             )
         return Window.symmetric(epsilon)
     return Window.asymmetric(epsilon, window)
+
+
+MOLLIFIER_KINDS = ("clip", "tilt")
+CLIP_WIDTH_RATIO = 1.5
+"""A clip must be so much wider than a tilt to be preferred.
+
+For narrow windows a symmetric clip of width w gains w (P(A) - 1/2), A of reference mass 1/2, and a
+tilt of range w gains w (P(A) - Q0(A)) for the best A: up to twice as much, and never less.
+"""
+
+TotalBudget = tuple[float, float, int]
+"""(epsilon, delta, draws)."""
+
+
+def resolve_budget(
+    epsilon: float | None,
+    total: TotalBudget | None,
+    kind: str | None,
+    *,
+    window: Window | float | str = "symmetric",
+    hull: bool = False,
+) -> tuple[float, str, int | None, float]:
+    """Fix epsilon per draw, the kind of law, the draws planned and delta, from public numbers.
+
+    Parameters
+    ----------
+    epsilon, total, kind, window
+        As in `mollify`.
+    hull : bool
+        Whether nothing but pure epsilon is proved of one draw.
+
+    Raises
+    ------
+    DomainError
+        Neither or both of epsilon and total, a kind that is none or does not fit, or a window of
+        which so many draws cost more.
+    """
+    if kind is not None and kind not in MOLLIFIER_KINDS:
+        raise DomainError("kind=", got=repr(kind), allowed=", ".join(map(repr, MOLLIFIER_KINDS)))
+    plain = not hull and isinstance(window, str) and window == "symmetric"
+    if not plain and kind == "tilt":
+        raise DomainError(
+            "a tilt has no window of its own and goes with no hull", do="leave out window= or kind="
+        )
+    if (epsilon is None) == (total is None):
+        raise DomainError(
+            "say what one draw may cost, or what all of them may",
+            got=f"epsilon={epsilon}, total={total}",
+            allowed="epsilon=, or total=(epsilon, delta, draws)",
+        )
+    if total is None:
+        return check_width(epsilon), kind or "clip", None, 0.0  # type: ignore[arg-type]
+    budget, delta, draws = total
+    check_width(budget)
+    count = check_count(draws, "the number of draws")
+    check_delta(delta)
+    if not plain:
+        width = (
+            _pure_epsilon_affordable(budget, delta, count)
+            if hull
+            else _asymmetric_width(window, total)
+        )
+        return check_width(width), "clip", count, float(delta)
+    clip = mollifier_affordable(budget, delta, count)
+    tilt = range_affordable(budget * (1 - 1e-11), delta, count)  # a ledger rounds up: leave it room
+    kind = kind or ("clip" if clip >= CLIP_WIDTH_RATIO * tilt / 2.0 else "tilt")
+    return check_width(clip if kind == "clip" else tilt), kind, count, float(delta)
+
+
+def _asymmetric_width(window: Window | float | str, total: TotalBudget) -> float:
+    """The width of a window that is not symmetric, of which so many draws fit."""
+    budget, delta, draws = total
+    if not isinstance(window, Window):
+        as_window(1.0, window)
+        return mollifier_affordable(budget, delta, draws, float(window))
+    spent = clip_guarantee(window, draws).epsilon(delta)
+    if spent > budget:
+        raise DomainError(
+            f"this window costs more than its total for {format_count(draws, 'draw')}",
+            got=f"{spent:.4g} nats",
+            allowed=f"{budget:g}",
+            do="give the share of the reference instead, window=s: its width is then found",
+        )
+    return window.epsilon
+
+
+def clip_guarantee(window: Window, draws: int, **words: Any) -> Guarantee:
+    """What so many draws of one clip reveal (T15b)."""
+    top = None if window.is_symmetric else window.upper
+    return Guarantee.mollifier_of(window.epsilon, draws, top=top, theorem="T15b", **words)
+
+
+def _pure_epsilon_affordable(epsilon: float, delta: float, draws: int) -> float:
+    """Epsilon of one draw of which so many fit: it is a range of 2 epsilon, whose rhos add (T2)."""
+    pure = epsilon if draws == 1 else epsilon / draws * (1 - 1e-12)
+    if draws == 1 or not delta > 0.0:
+        return pure
+    rho = rho_affordable(epsilon, delta) / draws * (1 - 1e-12)
+    low, high = 0.0, epsilon
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if br_zcdp_tight(2.0 * middle) <= rho else (low, middle)
+    return max(pure, low)

@@ -1,17 +1,37 @@
-"""What a study will cost and tell, answered before any data are seen.
+"""Study planning: accuracy, attacks and robustness before any data are seen.
 
-Imports: errors, privacy; NumPy, SciPy. Nothing here reads a record: every number follows from the
-range R of one record (a certificate's, or of `pymc_private.privacy`), from epsilon and delta, and
-from public reference data.
+Imports: errors, privacy; NumPy, SciPy. Nothing here reads a record: every number follows from
+the range R of one record (a certificate's, or of `pymc_private.privacy`), from epsilon and
+delta, and from public reference data.
 """
 
-from pymc_private.planning.accuracy import draws_needed, epsilon_needed, misspecification_kl, misspecification_tv, records_needed, trimming_loss
-from pymc_private.planning.adversary import Adversary, advantage, adversary, draws_to_distinguish, reconstruction_floor, records_to_distinguish
-from pymc_private.planning.adversary__pairs import beta_bernoulli_pair, gamma_exponential_pair, grid_pair
-from pymc_private.planning.adversary__partition import partition_radius, separable_records
+from pymc_private.planning.accuracy import (
+    Study,
+    TradeOff,
+    draws_needed,
+    epsilon_for_accuracy,
+    epsilon_needed,
+    misspecification_kl,
+    misspecification_tv,
+    records_needed,
+    study,
+    trade_off,
+    trimming_loss,
+)
+from pymc_private.planning.adversary import (
+    Adversary,
+    advantage,
+    adversary,
+    beta_bernoulli_pair,
+    draws_to_distinguish,
+    gamma_exponential_pair,
+    grid_pair,
+    partition_radius,
+    reconstruction_floor,
+    records_to_distinguish,
+    separable_records,
+)
 from pymc_private.planning.robustness import Robustness, posterior_kl, posterior_tv, robustness
-from pymc_private.planning.accuracy__study import Study, study
-from pymc_private.planning.accuracy__trade_off import TradeOff, epsilon_for_accuracy, trade_off
 
 __all__ = [
     "Adversary",

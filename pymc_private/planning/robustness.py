@@ -1,4 +1,4 @@
-"""How far the posterior moves when records change: T1, T2."""
+"""Robustness of a posterior to changed records: divergence and total variation (T1, T2)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from pymc_private.planning.table import ACCENT, OTHER, Table, axes, headed
-from pymc_private.privacy import br_tv, br_zcdp_tight
-from pymc_private.privacy.validation import number_up, vectorized, whole
-from pymc_private.privacy.rounding import times_up
 
-RECORDS = (1, 2, 5, 10, 20, 50, 100)
+from pymc_private.planning.table import ACCENT, OTHER, BoundsTable, plain_axes, set_title
+from pymc_private.privacy import br_tv, br_zcdp_tight
+from pymc_private.privacy.rounding import times_up
+from pymc_private.privacy.validation import check_count, double_up, vectorized
+
+DEFAULT_RECORDS = (1, 2, 5, 10, 20, 50, 100)
 
 
 @vectorized
@@ -42,7 +43,7 @@ def posterior_kl(R: float, records: int = 1) -> float:
     ----------
     Dimitrakakis et al. (2017), Theorem 7, sharpened; theory T1, T2.
     """
-    return float(br_zcdp_tight(_range(R, records)))
+    return float(br_zcdp_tight(_group_range(R, records)))
 
 
 @vectorized
@@ -65,11 +66,11 @@ def posterior_tv(R: float, records: int = 1) -> float:
     ----------
     Theory T2.
     """
-    return float(br_tv(_range(R, records)))
+    return float(br_tv(_group_range(R, records)))
 
 
 @dataclass(frozen=True, repr=False)
-class Robustness(Table):
+class Robustness(BoundsTable):
     """How far the posterior moves when records change.
 
     Attributes
@@ -92,17 +93,17 @@ class Robustness(Table):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw divergence and total variation against the number of changed records."""
-        ax = axes(ax)
+        ax = plain_axes(ax)
         k = [row[0] for row in self.rows]
         ax.plot(k, [row[1] for row in self.rows], "o-", color=ACCENT, label="KL (nats)")
         ax.plot(k, [row[2] for row in self.rows], "s-", color=OTHER, label="total variation")
         ax.set(xlabel="records changed", xscale="log", yscale="log")
-        headed(ax, self.title)
+        set_title(ax, self.title)
         ax.legend(frameon=False, fontsize="small")
         return ax
 
 
-def robustness(R: float, records: Sequence[int] = RECORDS) -> Robustness:
+def robustness(R: float, records: Sequence[int] = DEFAULT_RECORDS) -> Robustness:
     """Tabulate how far the posterior moves when records change.
 
     Parameters
@@ -129,16 +130,16 @@ def robustness(R: float, records: Sequence[int] = RECORDS) -> Robustness:
                  10     0.1234              0.245           2.719
     """
     rows = tuple(
-        (int(k), float(posterior_kl(R, k)), float(posterior_tv(R, k)), _exp(_range(R, k)))
+        (int(k), float(posterior_kl(R, k)), float(posterior_tv(R, k)), _exp_up(_group_range(R, k)))
         for k in records
     )
     return Robustness(float(R), rows)
 
 
-def _range(R: float, records: int) -> float:
-    length, k = number_up(R, "a range"), whole(records, "the number of records")
+def _group_range(R: float, records: int) -> float:
+    length, k = double_up(R, "a range"), check_count(records, "the number of records")
     return length if math.isinf(length) or k == 1 else float(times_up(k, length))
 
 
-def _exp(x: float) -> float:
+def _exp_up(x: float) -> float:
     return math.inf if x > 700 else math.nextafter(math.exp(x) * (1 + 1e-15), math.inf)

@@ -1,23 +1,24 @@
-"""Tables of bounds: text, HTML and data frames from one list of rows."""
+"""Tables of bounds as text, HTML, data frame and plot."""
 
 from __future__ import annotations
 
 import html
 import textwrap
 from collections.abc import Sequence
-from typing import Any, TYPE_CHECKING
-from pymc_private.privacy.rounding__printing import number
+from typing import TYPE_CHECKING, Any
+
+from pymc_private.privacy.rounding import format_number
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Cell = Any
 ACCENT, OTHER, INK, FAINT = "#2b6298", "#b3462b", "#1f2328", "#9aa3ac"
-WIDTH = 60
+TITLE_WIDTH = 60
 """Letters of a title in a line."""
 
 
-class Table:
+class BoundsTable:
     """What all results of this room share: a title, columns, rows, and a picture.
 
     A subclass gives `title`, `columns` and `rows`; numbers are upper bounds unless the column's
@@ -50,7 +51,7 @@ class Table:
 
     def _text(self) -> list[list[str]]:
         up = [name not in self.lower for name in self.columns]
-        return [list(map(_written, row, up)) for row in self.cells]
+        return [list(map(_cell_text, row, up)) for row in self.cells]
 
     def __repr__(self) -> str:
         rows = [list(self.columns), *self._text()]
@@ -68,12 +69,12 @@ class Table:
         return f"<div><b>{html.escape(self.title)}</b><table><tr>{head}</tr>{body}</table></div>"
 
 
-def headed(ax: Any, title: str) -> None:
+def set_title(ax: Any, title: str) -> None:
     """Write a title in lines that the axes hold."""
-    ax.set_title(textwrap.fill(title, WIDTH), loc="left", fontsize="small")
+    ax.set_title(textwrap.fill(title, TITLE_WIDTH), loc="left", fontsize="small")
 
 
-def axes(ax: Any, width: float = 6.0, height: float = 3.6) -> Any:
+def plain_axes(ax: Any, width: float = 6.0, height: float = 3.6) -> Any:
     """The axes given, or new ones without pyplot; bare but for two spines."""
     if ax is None:
         from matplotlib.figure import Figure
@@ -85,9 +86,9 @@ def axes(ax: Any, width: float = 6.0, height: float = 3.6) -> Any:
     return ax
 
 
-def _written(cell: Cell, up: bool) -> str:
+def _cell_text(cell: Cell, up: bool) -> str:
     if isinstance(cell, str):
         return cell
     if isinstance(cell, int):
         return f"{cell:,}"
-    return number(cell, 4, up=up)
+    return format_number(cell, 4, up=up)

@@ -1,1 +1,4 @@
-"""Posterior draws: from a private model and a budget to a release."""
+"""Private posterior sampling of PyMC models: `calibrate` a plan, then `sample` it once.
+
+Imports: release, samplers, certificates, models, ledger, privacy, analysis, errors.
+"""

@@ -1,30 +1,190 @@
-"""From arrays of draws to a Release: names, dims, deterministics, public facts."""
+"""Assembly of a posterior release: names, dims, Deterministics and public facts of a plan.
+
+Deterministics are recomputed from the rounded draws, or withheld if they read private data,
+use random numbers of their own, may have one entry per record, or cannot be computed.
+`rehearse` builds a release without data before the charge; `check_unchanged` refuses a plan
+whose model is no longer the one that was certified.
+"""
 
 from __future__ import annotations
 
-import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import xarray as xr
-from collections.abc import Mapping
-from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from typing import Any
-from pymc_private.errors import DomainError, Incompatible, PymcPrivateError, Unsupported
-from pymc_private.posterior.assemble__computed import deterministics
-from pymc_private.posterior.assemble__guards import check_names
-from pymc_private.release.allowed__luggage import check_posterior
-from pymc_private.release.release import Release
-from pymc_private.release.storage import try_place
-from pymc_private.models.add_remove import record_dims
-from pymc_private.models.fingerprint import model_fingerprint
-from pymc_private.posterior.plan import Plan
-from pymc_private.models.private_model import PrivateModel
-from pymc_private.privacy import Guarantee
-from pymc_private.samplers.randomness import GRID, OPEN_GRID
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.type import RandomType
 
-PACKAGES = ("pymc-private", "pymc", "pytensor", "arviz", "numpy", "scipy")
-OWN_GRID = "the points of the sampler's own public grid: see the assumptions"
+from pymc_private.analysis.record_dependence import ConcreteValues
+from pymc_private.errors import DomainError, Incompatible, PymcPrivateError, Unsupported
+from pymc_private.models.add_remove import record_dims, record_lengths
+from pymc_private.models.data_variables import Source, constants_with_axis, embedded_arrays
+from pymc_private.models.fingerprint import model_fingerprint
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.posterior.plan import Plan
+from pymc_private.privacy import Guarantee
+from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.release.allowed import check_netcdf_names, check_posterior
+from pymc_private.release.release import Release
+from pymc_private.release.storage import REPORTED_PACKAGES, package_version
+from pymc_private.samplers.randomness import BOX_GRID, OPEN_GRID
+
+
+@dataclass(frozen=True)
+class ComputedDeterministics:
+    """What became of a model's Deterministics.
+
+    Attributes
+    ----------
+    values : dict of str to array, shape (draws, ...)
+        Recomputed from the rounded draws, so they hold nothing more than the draws do.
+    private : list of str
+        Withheld: an ancestor is private or an array written into the model, which may hold
+        records, or the variable may have one entry per record. Where the number of records is
+        protected, what is withheld does not depend on it: any array is, and any axis that no
+        parameter has. Withheld as well: what reads random numbers of its own, which no draw of the
+        posterior determines.
+    failed : list of str
+        Withheld: they could not be computed at these draws. That depends on the draws alone.
+    """
+
+    values: dict[str, np.ndarray]
+    private: list[str]
+    failed: list[str]
+
+
+def compute_deterministics(
+    private: PrivateModel,
+    values: Mapping[str, np.ndarray],
+    check: Callable[[Mapping[str, np.ndarray]], object],
+) -> ComputedDeterministics:
+    """Compute the Deterministics of released draws; no failure of theirs stops a release.
+
+    Parameters
+    ----------
+    private : PrivateModel
+    values : mapping of str to array, shape (draws, ...)
+        The rounded draws.
+    check : callable
+        Takes draws and Deterministics by name; raises if a release could not hold them.
+    """
+    model = private.base
+    found = ComputedDeterministics({}, [], [])
+    lengths = _is_record_length(private, values)
+    inputs = {rv: private.graph.parameters[rv.name] for rv in model.free_RVs}
+    for variable in model.deterministics:
+        graph = _at_parameters(variable, inputs)
+        if _reads_private_data(private, variable) or _uses_randomness(graph):
+            found.private.append(variable.name)
+            continue
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                array = _evaluate_per_draw(graph, inputs.values(), values)
+                if any(lengths(size) for size in array.shape[1:]):
+                    found.private.append(variable.name)
+                    continue
+                check({**values, **found.values, variable.name: array})
+        except Exception:  # what an Op raises at an odd value is up to the Op
+            found.failed.append(variable.name)
+        else:
+            found.values[variable.name] = array
+    return found
+
+
+def _is_record_length(
+    private: PrivateModel, values: Mapping[str, np.ndarray]
+) -> Callable[[int], bool]:
+    """Whether an axis so long may have one entry per record."""
+    if private.neighbors != ADD_REMOVE:
+        return lambda size: size == private.n
+    known = {1} | {size for array in values.values() for size in array.shape[1:]}
+    return lambda size: size not in known
+
+
+def _reads_private_data(private: PrivateModel, variable: Any) -> bool:
+    model = private.base
+    secret = {s.variable for s in private.sources} | set(model.observed_RVs)
+    dims = model.named_vars_to_dims.get(variable.name) or ()
+    if record_dims(private) & set(dims):
+        return True
+    if private.neighbors == ADD_REMOVE:
+        secret |= set(record_lengths(private))
+        return bool(secret & set(ancestors([variable])) or embedded_arrays([variable], 2, ()))
+    # An array with the records axis may be one more copy of a private one, or a part of it.
+    copies = constants_with_axis([variable], private.n, skip=())
+    parts = embedded_arrays([variable], private.n, model.data_vars)
+    return bool(secret & set(ancestors([variable])) or copies or parts)
+
+
+def _uses_randomness(graph: Variable) -> bool:
+    """Whether it reads a generator: recomputed, every draw would get the same noise."""
+    return any(isinstance(v.type, RandomType) for v in ancestors([graph]))
+
+
+def _at_parameters(variable: Variable, inputs: Mapping[Variable, Variable]) -> Variable:
+    """The variable's graph with the free variables replaced by inputs."""
+    swaps = dict(inputs) | {v: v for v in inputs.values()}
+    (graph,) = graph_replace([variable], swaps, strict=False)
+    return graph
+
+
+def _evaluate_per_draw(
+    graph: Variable, inputs: Iterable[Variable], values: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """The graph at each draw, interpreted (compiling costs more than a few draws are worth)."""
+    public: dict[Any, Any] = {
+        v: v.get_value() for v in ancestors([graph]) if hasattr(v, "get_value")
+    }
+    named = list(inputs)
+    count = len(next(iter(values.values())))
+    rows = [
+        ConcreteValues(public | {v: np.asarray(values[v.name][i]) for v in named})(graph)
+        for i in range(count)
+    ]
+    return np.stack([np.asarray(row) for row in rows])
+
+
+def check_unchanged(plan: Plan) -> None:
+    """Refuse a plan whose model was changed after `calibrate`: a new region, a public array set.
+
+    Looks at what is public only: which factors there are, public arrays, region, power, shapes,
+    price; all of it in ``plan.private.base`` (`pm.set_data` there is seen).
+    ``plan.private.model`` is made of it for the user: what is done to that is not looked at, and
+    nothing is drawn from it.
+
+    Raises
+    ------
+    Incompatible
+        The certificate or the price speaks of another model.
+    """
+    private = plan.private
+    moved = [s.name for s in private.sources if _current_shape(s) != s.shape]
+    base = private.base
+    factors = [v.name for v in (*base.free_RVs, *base.observed_RVs, *base.potentials)]
+    covered = plan.certificate.covers(private) and factors == list(private.graph.terms)
+    if covered and not moved and plan.certificate.guarantee(plan.draws) == plan.guarantee:
+        return
+    what = f"another shape of {', '.join(moved)}" if moved else "public data, a region, a power"
+    raise Incompatible(
+        "the model of this plan was changed after it was certified; nothing was charged",
+        got=f"{what}, or another part that the certificate does not speak of",
+        allowed="the model as calibrate saw it",
+        do="call privatize, and then calibrate, on the changed model",
+    )
+
+
+def _current_shape(source: Source) -> tuple[int, ...]:
+    variable: Any = source.variable
+    return tuple(variable.get_value(borrow=True).shape)
+
+
+SAMPLER_GRID_NOTE = "the points of the sampler's own public grid: see the assumptions"
 
 
 def assemble(
@@ -40,8 +200,8 @@ def assemble(
     ``ledger`` holds the public facts of the ledger that paid: charges, budget and head.
     """
     model = plan.private
-    found = deterministics(model, values, lambda d: _fits(model, d))
-    posterior = _dataset(model, dict(values) | found.values)
+    found = compute_deterministics(model, values, lambda d: _check_storable(model, d))
+    posterior = _posterior_dataset(model, dict(values) | found.values)
     facts = {
         "sampler": plan.sampler,
         "claim": plan.method.claim(model),
@@ -51,18 +211,20 @@ def assemble(
         "neighbors": model.neighbors,
         "records": model.records,
         "domain": model.domain,
-        "trim": {k: _ends(b.lower, b.upper) for k, b in model.region.items()},
+        "trim": {k: _bounds_as_lists(b.lower, b.upper) for k, b in model.region.items()},
         "power": str(model.power),
         "clip": None if model.graph.clip is None else list(model.graph.clip),
         "withheld": [*found.private, *found.failed],
-        "grid": OWN_GRID if plan.certificate.terms.discrete else f"{GRID}; {OPEN_GRID}",
+        "grid": SAMPLER_GRID_NOTE
+        if plan.certificate.terms.discrete
+        else f"{BOX_GRID}; {OPEN_GRID}",
         "model": model_fingerprint(model),
-        "versions": {package: version_of(package) for package in PACKAGES},
+        "versions": {package: package_version(package) for package in REPORTED_PACKAGES},
         "name": name,
         "certificate": repr(plan.certificate),
         "charges": [],
         "budget": None,
-        "ranges": {k: _ends(b.lower, b.upper) for k, b in model.box.items()},
+        "ranges": {k: _bounds_as_lists(b.lower, b.upper) for k, b in model.box.items()},
         "citations": [],
     } | dict(ledger or {})
     if found.failed:
@@ -83,12 +245,12 @@ def rehearse(plan: Plan, name: str | None) -> None:
         A Deterministic that cannot be computed.
     """
     middle = {
-        key: np.repeat(_inside(b.lower, b.upper)[None], plan.draws, axis=0)
+        key: np.repeat(_interior_point(b.lower, b.upper)[None], plan.draws, axis=0)
         for key, b in plan.private.box.items()
     }
     try:
         release = assemble(plan, middle, plan.guarantee, True, name)
-        check_names(release.posterior)
+        check_netcdf_names(release.posterior)
         release.to_bytes()
     except PymcPrivateError:
         raise
@@ -107,26 +269,17 @@ def rehearse(plan: Plan, name: str | None) -> None:
         )
 
 
-def _inside(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+def _interior_point(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """A point of a box: the middle, or one next to its only end."""
     low = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper - 2.0, -1.0))
     return (low + np.where(np.isfinite(upper), upper, low + 2.0)) / 2.0
 
 
-def _ends(lower: np.ndarray, upper: np.ndarray) -> list[Any]:
+def _bounds_as_lists(lower: np.ndarray, upper: np.ndarray) -> list[Any]:
     return [np.asarray(lower, float).tolist(), np.asarray(upper, float).tolist()]
 
 
-@lru_cache(maxsize=16)
-def version_of(package: str) -> str:
-    """Give the version of an installed package, as text."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "run from its source folder"
-
-
-def _dataset(private: PrivateModel, values: Mapping[str, np.ndarray]) -> xr.Dataset:
+def _posterior_dataset(private: PrivateModel, values: Mapping[str, np.ndarray]) -> xr.Dataset:
     """Dims and coords as the model names them; labels of the records never enter."""
     variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
     coords: dict[str, Any] = {}
@@ -141,49 +294,6 @@ def _dataset(private: PrivateModel, values: Mapping[str, np.ndarray]) -> xr.Data
     return xr.Dataset(variables, coords=coords)
 
 
-def _fits(private: PrivateModel, values: Mapping[str, np.ndarray]) -> None:
+def _check_storable(private: PrivateModel, values: Mapping[str, np.ndarray]) -> None:
     """Raise if a release could not hold these arrays."""
-    check_posterior(_dataset(private, values), records=private.records)
-
-
-def check_destination(save: str | os.PathLike[str] | None, *, overwrite: bool) -> None:
-    """Refuse a place that cannot be written, before anything is charged.
-
-    Raises
-    ------
-    DomainError
-        No such folder, or it cannot be written, or no file is named.
-    Incompatible
-        A file is there already.
-    """
-    if save is None:
-        return
-    try:
-        is_folder, exists = Path(save).is_dir(), Path(save).exists()
-        if not is_folder:
-            try_place(save)
-    except (OSError, ValueError) as error:  # a name with a null character is a ValueError
-        raise DomainError(
-            "the release cannot be saved there",
-            got=f"{Path(save).name} in {Path(save).absolute().parent.name}: {type(error).__name__}",
-            allowed="a file in a folder that exists and can be written",
-            do="make the folder first; nothing was charged",
-        ) from error
-    if is_folder:
-        raise DomainError("a release is saved as a file", got=f"the folder {Path(save).name}")
-    if exists and not overwrite:
-        raise Incompatible(
-            "a file is there already, and a new draw would replace it",
-            got=Path(save).name,
-            allowed="a new file name",
-            do="choose another file, load this one with pmp.load, or say again=True to replace it",
-        )
-
-
-def save_as(
-    release: Release, save: str | os.PathLike[str] | None, *, overwrite: bool = False
-) -> Release:
-    """Save a release that is already stored in the ledger."""
-    if save is not None:
-        release.save(save, overwrite=overwrite)
-    return release
+    check_posterior(_posterior_dataset(private, values), records=private.records)

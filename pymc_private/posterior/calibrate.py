@@ -1,30 +1,98 @@
-"""calibrate: for a budget and numbers of draws, the region and power that keep most information."""
+"""`calibrate`: the region and power that keep most information within a budget.
+
+Reads no data. The candidates of `posterior.candidates` are certified, tempered by the largest
+power that fits (epsilon, delta) for the number of draws, and compared by their expected
+information; the best becomes a `Plan`. `plan_at_cost` makes the plan of a model as it stands.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
-from pymc_private.analysis.traversal__rebuild import untraced
-from pymc_private.errors import BudgetExceeded, DomainError, PrivacyWarning, Unsupported
-from pymc_private.posterior.candidates__affordable import Affordable
-from pymc_private.posterior.candidates import CLEARLY, Regions, best_boxes, tempered
-from pymc_private.posterior.calibrate__request import Request, checked_counts, public_count
+
+import numpy as np
+
+from pymc_private.analysis.traversal import without_tracebacks
 from pymc_private.certificates.certificate import Certificate
 from pymc_private.certificates.certify import certify
-from pymc_private.models.private_model__given import private_model
-from pymc_private.models.information import Information, information
-from pymc_private.posterior.plan import Frontier, Plan
-from pymc_private.models.private_model import PrivateModel
-from pymc_private.privacy.rounding__printing import counted, number
-from pymc_private.samplers.choose import AUTO, candidates, choose
+from pymc_private.errors import BudgetExceeded, DomainError, PrivacyWarning, Unsupported
+from pymc_private.models.information import Information, simulated_information
+from pymc_private.models.private_model import PrivateModel, require_private_model
+from pymc_private.posterior.candidates import (
+    CLIP_ADVANTAGE,
+    CandidateModels,
+    DrawBudget,
+    candidate_boxes,
+    tempered,
+)
+from pymc_private.posterior.plan import FrontierRow, Plan
+from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.privacy.rounding import format_count, format_number
+from pymc_private.privacy.validation import is_number
+from pymc_private.samplers.choose import AUTO, choose_sampler, sampler_candidates
 
-FROM_DOMAIN = "records simulated from the prior, covariates uniform on their domain"
-FROM_REFERENCE = "records simulated from the prior, covariates from the reference"
+
+@dataclass(frozen=True)
+class CalibrationRequest:
+    """What a plan was asked to meet."""
+
+    epsilon: float
+    delta: float
+    counts: tuple[int, ...]
+    n: int | None
+    temper: bool
+    sampler: Any
+    strict: bool
+    clip: bool | None
+
+    @property
+    def form(self) -> dict[str, bool]:
+        """What `choose` is told of it."""
+        return {"strict": self.strict, "pure": self.delta == 0}
+
+
+def check_numbers(epsilon: float, delta: float, draws: int | Sequence[int]) -> tuple[int, ...]:
+    """The numbers of draws, each once."""
+    given = list(draws) if isinstance(draws, Sequence | np.ndarray) else [draws]
+    if not given or isinstance(draws, str):
+        raise DomainError("how many draws?", got=repr(draws), allowed="1, 2, ..., or a list")
+    for count in given:
+        if isinstance(count, bool) or not (isinstance(count, int | np.integer) and count >= 1):
+            raise DomainError("draws is a whole number >= 1", got=count, allowed="1, 2, ...")
+    if not (is_number(epsilon) and math.isfinite(epsilon) and epsilon > 0):
+        raise DomainError(
+            "epsilon must be positive and finite", got=repr(epsilon), allowed="epsilon > 0"
+        )
+    if not (is_number(delta) and 0.0 <= delta < 1.0):
+        raise DomainError(
+            "delta is a probability below 1", got=repr(delta), allowed="0 <= delta < 1"
+        )
+    return tuple(dict.fromkeys(int(count) for count in given))
+
+
+def public_record_count(private: PrivateModel, given: int | None) -> int | None:
+    """The number of records that plans may speak of."""
+    if private.neighbors != ADD_REMOVE:
+        if given is not None and given != private.n:
+            raise DomainError(
+                "n= is for add/remove neighbors; here the number of records is public",
+                got=given,
+                allowed=f"{private.n}, or nothing",
+            )
+        return private.n
+    whole = isinstance(given, int | np.integer) and not isinstance(given, bool) and given >= 1
+    if given is not None and not whole:
+        raise DomainError("n= is a public number of records", got=given, allowed="1, 2, ...")
+    return None if given is None else int(given)
+
+
+SIMULATED_FROM_DOMAIN = "records simulated from the prior, covariates uniform on their domain"
+SIMULATED_FROM_REFERENCE = "records simulated from the prior, covariates from the reference"
 REFERENCE_CLAIM = "the reference= by which the plan was chosen is public"
 
 
@@ -106,18 +174,20 @@ def calibrate(
     ----------
     Theory T1-T4, T7, T25; Lindley (1956), Chaloner and Verdinelli (1995) for the information.
     """
-    private = private_model(private)
-    counts = checked_counts(epsilon, delta, draws)
-    n = public_count(private, n)
-    request = Request(float(epsilon), float(delta), counts, n, temper, sampler, strict, clip)
-    pick = partial(choose, sampler=sampler, strict=strict, pure=delta == 0)
-    with untraced():
-        simulated, basis = _simulated(private, n, reference)
+    private = require_private_model(private)
+    counts = check_numbers(epsilon, delta, draws)
+    n = public_record_count(private, n)
+    request = CalibrationRequest(
+        float(epsilon), float(delta), counts, n, temper, sampler, strict, clip
+    )
+    pick = partial(choose_sampler, sampler=sampler, strict=strict, pure=delta == 0)
+    with without_tracebacks():
+        simulated, basis = _simulate_information(private, n, reference)
         if reference is not None:
             private = replace(private, claims=(*private.claims, REFERENCE_CLAIM))
-        regions = Regions(private, pick, simulated, n)
-        rows = [row for count in counts for row in _rows(regions, request, count)]
-        plan = _planned(request, tuple(rows), (regions.gain(private, 1.0), basis), counts[0])
+        regions = CandidateModels(private, pick, simulated, n)
+        rows = [row for count in counts for row in _frontier_rows(regions, request, count)]
+        plan = _make_plan(request, tuple(rows), (regions.gain(private, 1.0), basis), counts[0])
     if plan.chosen.clipped:
         warnings.warn(
             "calibrate clipped each record's log-likelihood: this is another model (see the plan's "
@@ -128,43 +198,48 @@ def calibrate(
     return plan
 
 
-def _simulated(
+def _simulate_information(
     private: PrivateModel, n: int | None, reference: Any
 ) -> tuple[Information | None, str]:
     """Simulated records, and the words for it."""
     try:
-        found = information(private, n, reference)
-        return found, FROM_DOMAIN if reference is None else FROM_REFERENCE
+        found = simulated_information(private, n, reference)
+        return found, SIMULATED_FROM_DOMAIN if reference is None else SIMULATED_FROM_REFERENCE
     except Unsupported as error:
         return None, f"each record supposed to tell as much as the prior ({error.problem})"
 
 
-def _rows(regions: Regions, request: Request, draws: int) -> list[Frontier]:
+def _frontier_rows(
+    regions: CandidateModels, request: CalibrationRequest, draws: int
+) -> list[FrontierRow]:
     """Ways to meet the budget with so many draws; the best is marked."""
-    budget = Affordable(request.epsilon, request.delta, draws)
+    budget = DrawBudget(request.epsilon, request.delta, draws)
     given = regions.as_given(budget)
     rows = [] if given is None else [given]
     if given is None or math.isinf(given.certificate.range):
         best_yet = 0.0 if given is None else given.information
-        rows += best_boxes(regions, budget, request.temper, best_yet)
+        rows += candidate_boxes(regions, budget, request.temper, best_yet)
     if request.clip or (request.clip is None and not rows):
         clipped = regions.clipped(budget)
         rows += [] if clipped is None else [clipped]
     if not rows:
         raise regions.refusal()
-    best = max(rows, key=partial(_worth, temper=request.temper))
+    best = max(rows, key=partial(_frontier_value, temper=request.temper))
     if best.power < 1 and not request.temper:
-        _refuse(best, request.epsilon, request.delta, draws)
+        _refuse_untempered(best, request.epsilon, request.delta, draws)
     return [replace(row, chosen=True) if row is best else row for row in rows]
 
 
-def _worth(row: Frontier, temper: bool) -> tuple[bool, float]:
+def _frontier_value(row: FrontierRow, temper: bool) -> tuple[bool, float]:
     """Information, less where the model would be clipped; whole likelihoods first, if asked for."""
-    return temper or row.power == 1, row.information / (CLEARLY if row.clipped else 1.0)
+    return temper or row.power == 1, row.information / (CLIP_ADVANTAGE if row.clipped else 1.0)
 
 
-def _planned(
-    request: Request, rows: tuple[Frontier, ...], judged: tuple[float, str], draws: int
+def _make_plan(
+    request: CalibrationRequest,
+    rows: tuple[FrontierRow, ...],
+    judged: tuple[float, str],
+    draws: int,
 ) -> Plan:
     """The plan for one of the numbers of draws."""
     if draws not in request.counts:
@@ -176,15 +251,15 @@ def _planned(
         )
     chosen = next(row for row in rows if row.chosen and row.draws == draws)
     final, form = tempered(chosen.private, chosen.power), request.form
-    method = choose(final, request.sampler, **form)
+    method = choose_sampler(final, request.sampler, **form)
     # What draws at this very power is what is paid for.
     certificate = chosen.certificate.tempered(final.power).on(method.terms(final))
     guarantee = certificate.guarantee(draws)
     if guarantee.epsilon(request.delta) > request.epsilon:
         raise Unsupported(
             "the sampler that fits at this power costs more than the one it was found for",
-            got=f"{method.name}: epsilon {number(guarantee.epsilon(request.delta))}",
-            allowed=f"epsilon {number(request.epsilon, up=False)}",
+            got=f"{method.name}: epsilon {format_number(guarantee.epsilon(request.delta))}",
+            allowed=f"epsilon {format_number(request.epsilon, up=False)}",
             do="name a sampler: calibrate(..., sampler='boxes')",
         )
     return Plan(
@@ -198,31 +273,31 @@ def _planned(
         delta=request.delta,
         frontier=rows,
         n=request.n,
-        alternatives=partial(candidates, final, draws, **form),
+        alternatives=partial(sampler_candidates, final, draws, **form),
         strict=request.strict,
         whole=judged[0],
         judged=judged[1],
-        others=partial(_planned, request, rows, judged),
+        others=partial(_make_plan, request, rows, judged),
     )
 
 
-def _refuse(chosen: Frontier, epsilon: float, delta: float, draws: int) -> None:
+def _refuse_untempered(chosen: FrontierRow, epsilon: float, delta: float, draws: int) -> None:
     cost = chosen.certificate.guarantee(draws).epsilon(delta)
     asked = (Fraction(cost), Fraction(delta)) if math.isfinite(cost) else (Fraction(0), Fraction(0))
     raise BudgetExceeded(
-        f"the budget is too small for {counted(draws, 'draw')} of the untempered posterior",
+        f"the budget is too small for {format_count(draws, 'draw')} of the untempered posterior",
         asked=asked,
         spent=(Fraction(0), Fraction(0)),
         left=(Fraction(epsilon), Fraction(delta)),
-        got=f"epsilon {number(cost)} at delta {number(delta)} "
-        f"(R = {number(chosen.certificate.range)} per draw)",
-        allowed=f"epsilon {number(epsilon, up=False)} at delta {number(delta)}",
-        do=f"allow temper=True (power {number(chosen.power, up=False)}), ask for fewer draws, or "
+        got=f"epsilon {format_number(cost)} at delta {format_number(delta)} "
+        f"(R = {format_number(chosen.certificate.range)} per draw)",
+        allowed=f"epsilon {format_number(epsilon, up=False)} at delta {format_number(delta)}",
+        do=f"allow temper=True (power {format_number(chosen.power, up=False)}), ask for fewer draws, or "
         "trim to a smaller box",
     )
 
 
-def at_cost(
+def plan_at_cost(
     private: PrivateModel, draws: int, delta: float, sampler: Any = AUTO, strict: bool = False
 ) -> Plan:
     """Plan `draws` draws of a model as it stands, at whatever they cost; pure where delta is zero.
@@ -232,10 +307,10 @@ def at_cost(
     NotCertified, Unsupported, DomainError
         As `calibrate`.
     """
-    draws = checked_counts(1.0, delta, draws)[0]
-    public = public_count(private, None)
+    draws = check_numbers(1.0, delta, draws)[0]
+    public = public_record_count(private, None)
     certificate, pure = certify(private), delta == 0
-    method = choose(private, sampler, strict=strict, pure=pure)
+    method = choose_sampler(private, sampler, strict=strict, pure=pure)
     certificate = certificate.on(method.terms(private))
     guarantee = certificate.guarantee(draws)
     cost = guarantee.epsilon(delta)
@@ -248,16 +323,16 @@ def at_cost(
         draws=draws,
         epsilon=cost,
         delta=float(delta),
-        frontier=(_as_it_stands(private, certificate, draws, public),),
+        frontier=(_frontier_at_cost(private, certificate, draws, public),),
         n=public,
-        alternatives=partial(candidates, private, draws, pure=pure, strict=strict),
+        alternatives=partial(sampler_candidates, private, draws, pure=pure, strict=strict),
         strict=strict,
     )
 
 
-def _as_it_stands(
+def _frontier_at_cost(
     private: PrivateModel, certificate: Certificate, draws: int, n: int | None
-) -> Frontier:
+) -> FrontierRow:
     """The only way where nothing is to be met."""
     kept = float(private.power) * (math.nan if n is None else n)
-    return Frontier(private, certificate, Fraction(1), None, kept, True, draws=draws)
+    return FrontierRow(private, certificate, Fraction(1), None, kept, True, draws=draws)

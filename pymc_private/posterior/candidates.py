@@ -1,4 +1,11 @@
-"""What calibrate chooses among: the model as it is, boxes of prior mass, clipped likelihoods."""
+"""Candidate regions and the powers that a budget affords.
+
+`CandidateModels` holds certified forms of one model (as it is, central boxes of prior mass,
+clipped log-likelihoods), each certified once. `DrawBudget` inverts the accounting: the largest
+range R (T1-T4), Gaussian mu (T7) and likelihood power for (epsilon, delta) and a number of
+draws, after the distance of a sampler from its distribution has taken its share of delta
+(T18).
+"""
 
 from __future__ import annotations
 
@@ -6,37 +13,221 @@ import math
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise, product
-from pymc_private.errors import DomainError, NotCertified, PymcPrivateError, Unsupported
-from pymc_private.posterior.candidates__affordable import Affordable
+
+import numpy as np
+
 from pymc_private.certificates.certificate import Certificate
 from pymc_private.certificates.certify import certify
 from pymc_private.certificates.clip import clip
-from pymc_private.models.information import Information, supposed
-from pymc_private.posterior.plan import Frontier
-from pymc_private.models.private_model import PrivateModel
+from pymc_private.certificates.conjugate import ConjugatePair
+from pymc_private.certificates.restrict import temper, trim
+from pymc_private.certificates.terms import SamplingTerms
+from pymc_private.errors import DomainError, NotCertified, PymcPrivateError, Unsupported
 from pymc_private.models.distributions import has_central_box
-from pymc_private.certificates.restrict__temper import temper
-from pymc_private.certificates.restrict import trim
-from pymc_private.privacy.neighbors__neighbors import ADD_REMOVE
-from pymc_private.samplers.method__method import Method
+from pymc_private.models.information import Information, assumed_information
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.posterior.plan import FrontierRow
+from pymc_private.privacy import Guarantee, approx_delta_n, gdp_delta
+from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.privacy.rounding import format_count, format_number
+from pymc_private.release.charge import EXACT_SAMPLER_ADVICE
+from pymc_private.samplers.method import Method
 
-MASSES = (0.8, 0.9, 0.95, 0.99, 0.999)
+POWER_DIGITS = 6
+"""Of a power: a short one is easier to read and to state."""
+LEAST_POWER = 2.0**-40
+"""Below it a likelihood says nothing."""
+
+
+class DrawBudget:
+    """The budget (epsilon, delta) of so many draws.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+    draws : int
+    exact : float, optional
+        What a sampler's distance from its law leaves of delta.
+    """
+
+    def __init__(
+        self, epsilon: float, delta: float, draws: int, exact: float | None = None
+    ) -> None:
+        self.epsilon, self.delta, self.draws = epsilon, delta, draws
+        self.exact = delta if exact is None else exact
+
+    def of(self, terms: SamplingTerms) -> DrawBudget:
+        """The same budget less what a sampler's terms take of delta (`remaining_delta`)."""
+        exact = remaining_delta(terms, self.epsilon, self.delta, self.draws)
+        return DrawBudget(self.epsilon, self.delta, self.draws, exact=exact)
+
+    @cached_property
+    def range(self) -> float:
+        """See `largest_range`."""
+        return largest_range(self.epsilon, self.exact, self.draws)
+
+    @cached_property
+    def mu(self) -> float:
+        """The largest mu of one draw that fits (T7), rounded down; 0 at delta = 0."""
+        if self.exact == 0.0:
+            return 0.0
+
+        def fits(mu: float) -> bool:
+            return gdp_delta(self.epsilon, mu) <= self.exact
+
+        return _largest_fitting(fits, 1e-3 * self.epsilon) / math.sqrt(self.draws) * (1.0 - 1e-12)
+
+    def fits(self, certificate: Certificate) -> bool:
+        """Whether draws at the certificate's power keep to the budget."""
+        guarantee = certificate.guarantee(self.draws)
+        return guarantee.epsilon(self.delta) <= self.epsilon
+
+    def power(self, certificate: Certificate) -> Fraction:
+        """The largest power, at most one, by which an untempered certificate fits, rounded down."""
+        if self.fits(certificate):
+            return Fraction(1)
+        powers = [Fraction(0)]
+        if math.isfinite(certificate.range):
+            powers.append(Fraction(self.range) / Fraction(certificate.charged_range))
+        if math.isfinite(certificate.charged_mu) and self.mu > 0.0:
+            powers.append(self._power_by_mu(certificate))
+        pair = certificate.charged_pair
+        if pair is not None and self.exact > 0.0:
+            powers.append(self._power_by_pair(certificate, pair))
+        power = min(_round_power_down(max(powers)), Fraction(1))
+        while power and not self.fits(certificate.tempered(certificate.power * power)):
+            power = _round_power_down(power * (1 - Fraction(1, 10**POWER_DIGITS)))
+        return power
+
+    def _power_by_mu(self, certificate: Certificate) -> Fraction:
+        """mu is concave in the power where data add precision, else proportional to it."""
+
+        def fits(power: float) -> bool:
+            return certificate.tempered(certificate.power * Fraction(power)).mu <= self.mu
+
+        return Fraction(_largest_fitting(fits, min(1.0, self.mu / certificate.mu) * (1.0 - 1e-9)))
+
+    def _power_by_pair(self, certificate: Certificate, pair: ConjugatePair) -> Fraction:
+        """The quick curve finds the way, the proved one decides: delta rises with the power (T12).
+
+        Where the quick one is of no use, steps downward grow until the proved one agrees.
+        """
+
+        def seems_to_fit(power: float) -> bool:
+            at = float(certificate.power) * power
+            return power <= 1.0 and pair.guess(at, self.draws, self.epsilon) <= self.exact
+
+        try:
+            with np.errstate(all="ignore"):
+                power = Fraction(_largest_fitting(seems_to_fit, 0.5, least=LEAST_POWER))
+        except (ArithmeticError, ValueError, RuntimeError):  # of budgets beyond all sense
+            power = Fraction(1, 2)
+        step = Fraction(1, 2**14)
+        while power > LEAST_POWER:
+            if self.fits(certificate.tempered(certificate.power * power)):
+                return power
+            power, step = power * (1 - step), min(2 * step, Fraction(3, 4))
+        return Fraction(0)
+
+
+def _round_power_down(power: Fraction) -> Fraction:
+    """The power cut to six significant digits."""
+    if power == 0:
+        return power
+    digits = POWER_DIGITS - math.floor(math.log10(power)) - 1
+    return Fraction(math.floor(power * Fraction(10) ** digits), 1) / Fraction(10) ** digits
+
+
+def _largest_fitting(fits: Callable[[float], bool], start: float, least: float = 0.0) -> float:
+    """The largest number that fits, within 1e-9, from a start above 0; the end given was tried.
+
+    Down to `least`, which may not fit.
+    """
+    low = start
+    while low > least and not fits(low):
+        low /= 2.0
+    high = 2.0 * low
+    while fits(high) and high < 1e300:
+        low, high = high, 2.0 * high
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if fits(middle) else (low, middle)
+        if high - low < 1e-9 * low:
+            break
+    return low
+
+
+def largest_range(epsilon: float, delta: float, draws: int) -> float:
+    """The largest R for which `draws` draws are (epsilon, delta)-DP (T1-T4), in nats, rounded down.
+
+    Bisection on a non-increasing predicate; the returned end satisfies it, which is checked.
+    """
+    low = epsilon / draws * (1.0 - 2.0**-50)
+    if delta == 0.0:
+        return low
+    high = low
+    while _range_fits(high * 2.0, epsilon, delta, draws):
+        low, high = high * 2.0, high * 2.0
+    high = high * 2.0
+    for _ in range(40):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if _range_fits(middle, epsilon, delta, draws) else (low, middle)
+        if high - low < 1e-7 * low:
+            break
+    # The ledger asks for epsilon at delta, whose own root finder errs upward by a hair.
+    while Guarantee.bounded_range_of(low, draws).epsilon(delta) > epsilon:
+        low *= 1.0 - 1e-8
+    return low
+
+
+def _range_fits(candidate: float, epsilon: float, delta: float, draws: int) -> bool:
+    return Guarantee.bounded_range_of(candidate, draws).delta(epsilon) <= delta
+
+
+def remaining_delta(terms: SamplingTerms, epsilon: float, delta: float, draws: int) -> float:
+    """What a sampler's distance from its law leaves of delta, rounded down (T18).
+
+    Raises
+    ------
+    Unsupported
+        Nothing is left.
+    """
+    if terms.tv == 0.0:
+        return delta
+    far = approx_delta_n(epsilon, 0.0, terms.tv, draws)
+    left = math.nextafter((delta - far) * (1.0 - 1e-12), 0.0)
+    if left <= 0.0:
+        raise Unsupported(
+            "the sampler's distance from the posterior costs more delta than there is",
+            got=f"{format_count(draws, 'draw')} within {terms.tv:.3g} each: delta {format_number(far)} at "
+            f"epsilon {format_number(epsilon)}",
+            allowed=f"less than delta = {format_number(delta, up=False)}",
+            do="a larger delta, fewer draws, a smaller tv= of the sampler, delta=0 by "
+            "pmp.Proximal(pure=True), or exact draws (trim to a box of few parameters)"
+            if delta
+            else EXACT_SAMPLER_ADVICE,
+        )
+    return left
+
+
+PRIOR_MASSES = (0.8, 0.9, 0.95, 0.99, 0.999)
 DEFAULT_MASS = 0.95
 """Where the search for the best box starts: the usual public convention (theory T8)."""
-TAILS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.4)
+CLIP_TAILS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.4)
 """Shares of simulated log-likelihoods that a clip may lie beyond, at either end."""
-CLEARLY = 1.1
+CLIP_ADVANTAGE = 1.1
 """A clip changes the model, so it must promise so many times the information of other ways."""
-NEAR = 0.97
+NEIGHBOR_TOLERANCE = 0.97
 """Neighbors of a box promise a few percent more at most."""
-LOW = Fraction(1, 2**40)
+PROBE_POWER = Fraction(1, 2**40)
 """A power at which every sampler does that does at any: some only do at a low one."""
 
-Certified = tuple[PrivateModel, Certificate]
+CertifiedModel = tuple[PrivateModel, Certificate]
 
 
-class Regions:
+class CandidateModels:
     """Certified forms of one model, each certified once, when it is asked for. Reads no data.
 
     Parameters
@@ -59,18 +250,18 @@ class Regions:
     ) -> None:
         self.private, self.information, self.n = private, information, n
         self._pick = pick
-        self._known: dict[Hashable, Certified | PymcPrivateError] = {}
+        self._known: dict[Hashable, CertifiedModel | PymcPrivateError] = {}
         self._refused: dict[Hashable, PymcPrivateError] = {}
 
-    def as_given(self, budget: Affordable) -> Frontier | None:
+    def as_given(self, budget: DrawBudget) -> FrontierRow | None:
         """The model as it is; None if nothing prices it or draws from it."""
         return self._row(None, self._given, budget, None)
 
-    def box(self, mass: float, budget: Affordable) -> Frontier | None:
+    def box(self, mass: float, budget: DrawBudget) -> FrontierRow | None:
         """A central box of that prior mass."""
         return self._row(mass, lambda: self._boxed(mass), budget, mass)
 
-    def clipped(self, budget: Affordable) -> Frontier | None:
+    def clipped(self, budget: DrawBudget) -> FrontierRow | None:
         """The usual box, log-likelihoods clipped to the best ends that the prior predictive has."""
         if self.information is None or self.private.graph.clip is not None:
             return None
@@ -78,10 +269,10 @@ class Regions:
             box = trim(self.private, mass=DEFAULT_MASS)
         except (DomainError, Unsupported):
             return None
-        ends = best_ends(box, self.information, budget)
+        ends = best_clip_bounds(box, self.information, budget)
 
-        def make() -> Certified:
-            model, power = clip(box, *ends), Fraction(_power_between(box, ends, budget))
+        def make() -> CertifiedModel:
+            model, power = clip(box, *ends), Fraction(_power_for_clip(box, ends, budget))
             self._pick(tempered(model, power))  # a sampler may only do at a low power
             return model, certify(model)
 
@@ -105,25 +296,29 @@ class Regions:
             return given
         return box or given or Unsupported("no way was found to meet the budget")
 
-    def _given(self) -> Certified:
+    def _given(self) -> CertifiedModel:
         certificate = certify(self.private)
         self._drawable(self.private)
         return self.private, certificate
 
-    def _boxed(self, mass: float) -> Certified:
+    def _boxed(self, mass: float) -> CertifiedModel:
         return self._certified(trim(self.private, mass=mass))
 
-    def _certified(self, private: PrivateModel) -> Certified:
+    def _certified(self, private: PrivateModel) -> CertifiedModel:
         self._drawable(private)  # what nothing can draw from is refused before the long work
         return private, certify(private)
 
     def _drawable(self, private: PrivateModel) -> None:
         """Refuse what nothing draws from at any power; at the power afforded it is asked again."""
-        self._pick(tempered(private, LOW))
+        self._pick(tempered(private, PROBE_POWER))
 
     def _row(
-        self, key: Hashable, make: Callable[[], Certified], budget: Affordable, mass: float | None
-    ) -> Frontier | None:
+        self,
+        key: Hashable,
+        make: Callable[[], CertifiedModel],
+        budget: DrawBudget,
+        mass: float | None,
+    ) -> FrontierRow | None:
         """One way to meet the budget, at the greatest power it affords."""
         if key not in self._known:
             try:
@@ -143,9 +338,9 @@ class Regions:
         self,
         private: PrivateModel,
         certificate: Certificate,
-        budget: Affordable,
+        budget: DrawBudget,
         mass: float | None,
-    ) -> Frontier | None:
+    ) -> FrontierRow | None:
         """At the greatest power, on the terms of the sampler that will draw."""
         power = budget.power(certificate)
         if power == 0:  # a Gaussian road alone, and no delta
@@ -158,7 +353,7 @@ class Regions:
             if power == 0:  # the terms shut the one road that was open
                 return None
         total = float(power * private.power)
-        return Frontier(
+        return FrontierRow(
             private=private,
             certificate=certificate,
             power=power,
@@ -174,7 +369,7 @@ class Regions:
         if self.information is not None:
             return self.information.gain(private, power, private.graph.clip)
         size = sum(math.prod(shape) for shape in private.shapes.values())
-        return supposed(power, self.n, 1.0 if mass is None else mass, size)
+        return assumed_information(power, self.n, 1.0 if mass is None else mass, size)
 
 
 def tempered(private: PrivateModel, power: Fraction) -> PrivateModel:
@@ -182,8 +377,8 @@ def tempered(private: PrivateModel, power: Fraction) -> PrivateModel:
     return private if power == 1 else temper(private, power)
 
 
-def best_ends(
-    private: PrivateModel, information: Information, budget: Affordable
+def best_clip_bounds(
+    private: PrivateModel, information: Information, budget: DrawBudget
 ) -> tuple[float, float]:
     """Ends of each record's log-likelihood by which a clipped model tells most, in 0.01 nats.
 
@@ -191,24 +386,24 @@ def best_ends(
     """
 
     def gain(ends: tuple[float, float]) -> float:
-        return information.gain(private, _power_between(private, ends, budget), ends)
+        return information.gain(private, _power_for_clip(private, ends, budget), ends)
 
     found = []
-    for low, high in product(TAILS[1:], TAILS):
+    for low, high in product(CLIP_TAILS[1:], CLIP_TAILS):
         lower, upper = information.quantile(low), information.quantile(1.0 - high)
         found.append((math.floor(100.0 * lower) / 100.0, math.ceil(100.0 * upper) / 100.0))
     return max((ends for ends in found if ends[0] < ends[1]), key=gain)
 
 
-def _power_between(private: PrivateModel, ends: tuple[float, float], budget: Affordable) -> float:
+def _power_for_clip(private: PrivateModel, ends: tuple[float, float], budget: DrawBudget) -> float:
     """What a budget affords between two ends."""
     times = (1 if private.neighbors == ADD_REMOVE else 2) * private.records_per_unit
     return min(1.0, budget.range / (times * (ends[1] - ends[0])))
 
 
-def best_boxes(
-    regions: Regions, budget: Affordable, climb: bool, given: float = 0.0
-) -> list[Frontier]:
+def candidate_boxes(
+    regions: CandidateModels, budget: DrawBudget, climb: bool, given: float = 0.0
+) -> list[FrontierRow]:
     """Boxes worth showing, by mass.
 
     Parameters
@@ -224,7 +419,7 @@ def best_boxes(
     """
     if not regions.is_boxable:
         return []
-    rows: dict[float, Frontier | None] = {}
+    rows: dict[float, FrontierRow | None] = {}
 
     def worth(mass: float) -> float:
         if mass not in rows:
@@ -232,19 +427,19 @@ def best_boxes(
         row = rows[mass]
         return -math.inf if row is None else row.information
 
-    start = MASSES.index(DEFAULT_MASS)
+    start = PRIOR_MASSES.index(DEFAULT_MASS)
     usual = worth(DEFAULT_MASS) if climb else math.nan
-    if -math.inf < usual < NEAR * given:
+    if -math.inf < usual < NEIGHBOR_TOLERANCE * given:
         pass
     elif usual == -math.inf and given > 0.0 and regions.is_undrawable(DEFAULT_MASS):
         pass  # smaller boxes afford more power, which takes a sampler longer
     elif usual > -math.inf:
-        for onward in (MASSES[start:], MASSES[start::-1]):
+        for onward in (PRIOR_MASSES[start:], PRIOR_MASSES[start::-1]):
             for here, there in pairwise(onward):
                 if worth(there) <= worth(here):
                     break
     else:
-        for mass in MASSES:  # what has no price in a small box has none in a larger one
+        for mass in PRIOR_MASSES:  # what has no price in a small box has none in a larger one
             if worth(mass) == -math.inf:
                 break
     return [row for _, row in sorted(rows.items()) if row is not None]

@@ -1,25 +1,243 @@
-"""Plan: what will be drawn and what it will cost, fixed before the data are read."""
+"""Plans: what will be drawn and what it will cost, fixed before the data are read.
+
+A `Plan` holds the restricted model, its certificate, the sampler, the number of draws and the
+guarantee, and the frontier of alternatives that were weighed. Its parts must agree: the certificate
+has to cover the model and give the guarantee.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import math
-import pandas as pd
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
-from pymc_private.errors import DomainError, Incompatible
+
+import pandas as pd
+
 from pymc_private.certificates.certificate import Certificate
+from pymc_private.errors import DomainError, Incompatible
 from pymc_private.models.fingerprint import describe_structure
-from pymc_private.posterior.plan__plan_pictures import picture_of
-from pymc_private.posterior.plan__plan_words import summary_of
-from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.private_model import PrivateModel, describe_clip
 from pymc_private.privacy import Guarantee
+from pymc_private.privacy.neighbors import describe_change
+from pymc_private.privacy.rounding import format_count, format_number
+
+LITTLE_INFORMATION = 0.05
+"""Below this share of the records' information a plan says loudly that little is kept."""
+
+
+def plan_summary(plan: Plan) -> Iterator[str]:
+    """Lines: the price, what is kept, what is proved, the region, and warnings."""
+    spent = plan.guarantee.epsilon(plan.delta)
+    kind = "conditional" if plan.certificate.terms.claimed else "proved"
+    yield (
+        f"{format_count(plan.draws, f'{kind} draw')} ({plan.sampler}) for epsilon = {format_number(spent, 6)} "
+        f"of {format_number(plan.epsilon, 6)}, delta = {format_number(plan.delta, 6)}; "
+        f"{plan.guarantee.road(plan.delta)}"
+    )
+    yield f"keeps {_describe_kept(plan)}"
+    if plan.chosen.clipped:
+        yield (
+            "WARNING: CLIPPED, so this is another model: records that it finds unlikely count "
+            "less. The ends were chosen on simulated records"
+        )
+    yield _describe_bound(plan)
+    terms = plan.certificate.terms
+    if str(terms) != "exact":
+        yield f"sampler: {replace(terms, slack=terms.slack * plan.private.power)}"
+    if _has_single_point(plan):
+        yield "WARNING: a grid of a single point: every draw is that point, whatever the data"
+    elif terms.is_coarse:
+        yield (
+            f"WARNING: a coarse grid, {format_count(terms.points, 'point')} along each continuous "
+            f"coordinate: a draw tells a parameter to 1/{terms.points} of its box at best"
+        )
+    if plan.strict:
+        yield f"in floating point; not taken: {'; '.join(plan.fallen)}"
+    yield from _describe_region(plan)
+    if math.isfinite(plan.chosen.information) and not _has_single_point(plan):
+        yield from _describe_judgment(plan)
+    if float(plan.private.power) < LITTLE_INFORMATION:
+        yield (
+            "WARNING: little information is kept; fewer draws, a smaller box, a narrower "
+            "domain, a larger budget or clip=True might keep more"
+        )
+
+
+def _has_single_point(plan: Plan) -> bool:
+    """Whether there is a single point that draws could be."""
+    kinds = [str(v.type.dtype) for v in plan.private.graph.parameters.values()]
+    return plan.certificate.terms.points == 1 and all(kind.startswith("float") for kind in kinds)
+
+
+def _describe_kept(plan: Plan) -> str:
+    power = format_number(plan.private.power, 6)
+    if _has_single_point(plan):
+        return f"no information of any record: there is nothing to draw (power {power})"
+    if plan.n is None:
+        share = float(plan.private.power)
+        return f"{share:.3g} of the information of each record (power {power})"
+    kept = plan.records_kept
+    worth = f"{kept:.0f}" if kept >= 1 else f"{kept:.2g}"
+    return f"the information of {worth} of {format_count(plan.n, 'record')} (power {power})"
+
+
+def _describe_bound(plan: Plan) -> str:
+    """What is proved of one record."""
+    pair = plan.certificate.charged_pair
+    if pair is not None:
+        return f"the worst pair of posteriors: {pair.words(plan.certificate.power)}"
+    if math.isinf(plan.certificate.range):
+        return f"one exact draw is {format_number(plan.certificate.mu, 6)}-GDP (T7)"
+    return (
+        f"{describe_change(plan.private.neighbors)} the tempered log-likelihood by a range of at most "
+        f"{format_number(plan.certificate.range, 6)} nats"
+    )
+
+
+def _describe_region(plan: Plan) -> Iterator[str]:
+    """Where the parameters may lie, and between which ends log-likelihoods count."""
+    private = plan.private
+    if private.region:
+        mass = plan.chosen.mass
+        held = f"; prior mass about {mass:g}" if mass else ""
+        yield f"prior restricted to {', '.join(_region_bounds(private))}{held}"
+    if private.theta_l is not None:
+        counted = private.__dict__.get("prior_mass")  # when it was trimmed
+        keeps = f"; keeps {counted}" if counted is not None else ""
+        yield f"and to {private.theta_l.words}{keeps}"
+    if private.graph.clip is not None:
+        yield f"clipped: {describe_clip(private.graph)}"
+
+
+def _describe_judgment(plan: Plan) -> Iterator[str]:
+    """What the choice rests on, and what the other numbers of draws would leave."""
+    chosen, ways = plan.chosen, sum(row.draws == plan.draws for row in plan.frontier)
+    best = f", the best of {ways} ways" if ways > 1 else ""
+    if plan.whole > 0:
+        learned = f"{chosen.information:.3g} of {plan.whole:.3g} nats{best}"
+        yield f"expected to learn {learned} ({plan.judged})"
+    else:  # no score differs from zero, which says nothing of the whole box
+        yield (
+            "what draws teach could not be judged: near no prior draw does the log-likelihood of "
+            f"the records vary ({plan.judged})"
+        )
+    others = [row for row in plan.frontier if row.chosen and row.draws != plan.draws]
+    if others:
+        kept = ", ".join(
+            f"{format_count(row.draws, 'draw')}: {_describe_left(row, plan.n)}" for row in others
+        )
+        yield f"with other numbers of draws (plan.at): {kept}"
+
+
+def _describe_left(row: object, n: int | None) -> str:
+    power = float(row.power * row.private.power)  # type: ignore[attr-defined]
+    return f"{power:.3g} of each record" if n is None else format_count(round(power * n), "record")
+
+
+def _region_bounds(private: PrivateModel) -> list[str]:
+    return [
+        f"{name} in [{float(b.lower.min()):.4g}, {float(b.upper.max()):.4g}]"
+        for name, b in private.region.items()
+    ]
+
+
+CHOSEN_COLOR, OTHER_COLOR, LINE_COLOR = "#b3462b", "0.35", "0.7"
+
+
+def plot_plan(plan: Plan, ax: Any = None) -> Any:
+    """Information against regions; of several numbers of draws, records kept against draws."""
+    from matplotlib.figure import Figure
+
+    if ax is None:
+        ax = Figure(figsize=(5.5, 3.6), layout="constrained").add_subplot()
+    counts = dict.fromkeys(row.draws for row in plan.frontier)
+    if len(counts) > 1:
+        _plot_draws(plan, list(counts), ax)
+    else:
+        _plot_regions(plan, ax)
+    ax.set_ylim(bottom=0)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def _plot_regions(plan: Plan, ax: Any) -> None:
+    """One point for each way, with the records' worth it keeps."""
+    judged = all(math.isfinite(row.information) for row in plan.frontier)
+    rows = sorted(plan.frontier, key=lambda r: (r.clipped, 1.0 if r.mass is None else r.mass))
+    heights = [row.information if judged else _records_kept(row, plan.n) for row in rows]
+    positions = list(range(len(rows)))
+    trims = sum(not row.clipped for row in rows)
+    ax.plot(positions[:trims], heights[:trims], color=LINE_COLOR, zorder=1)
+    ax.scatter(
+        positions,
+        heights,
+        color=[CHOSEN_COLOR if r.chosen else OTHER_COLOR for r in rows],
+        zorder=2,
+    )
+    for x, y, row in zip(positions, heights, rows, strict=True):
+        text = (
+            f"{_records_kept(row, plan.n):.3g}"
+            if plan.n is None
+            else f"{_records_kept(row, plan.n):.0f}"
+        )
+        ax.annotate(text, (x, y), (0, 6), textcoords="offset points", ha="center", fontsize=8)
+    ax.set_xticks(positions, [row.words for row in rows])
+    ax.set_xlim(-0.6, len(rows) - 0.4)
+    ax.set_xlabel("prior mass kept by the trim")
+    kept = "records' worth kept" if plan.n is not None else "share kept of each record"
+    ax.set_ylabel(f"expected information (nats)\nnumbers: {kept}" if judged else kept)
+    top = max(heights)
+    ax.set_ylim(top=1.18 * top if top > 0 else 1.0)
+    ax.set_title(f"{format_count(plan.draws, 'draw')} at {_format_budget(plan)}", fontsize=10)
+
+
+def _plot_draws(plan: Plan, counts: list[int], ax: Any) -> None:
+    """The chosen way for each number of draws, and each other way as a thin line."""
+    counts = sorted(counts)
+    for words in dict.fromkeys(row.words for row in plan.frontier):
+        some = sorted((row for row in plan.frontier if row.words == words), key=lambda r: r.draws)
+        ax.plot(
+            [r.draws for r in some],
+            [_records_kept(r, plan.n) for r in some],
+            color=LINE_COLOR,
+            linewidth=1,
+            marker=".",
+            zorder=1,
+        )
+    best = sorted((row for row in plan.frontier if row.chosen), key=lambda row: row.draws)
+    heights = [_records_kept(row, plan.n) for row in best]
+    ax.plot(counts, heights, color=CHOSEN_COLOR, marker="o", zorder=2)
+    for row, y in zip(best, heights, strict=True):
+        ax.annotate(
+            row.words,
+            (row.draws, y),
+            (4, 5),
+            textcoords="offset points",
+            fontsize=8,
+            color=CHOSEN_COLOR,
+        )
+    ax.set_xscale("log")
+    ax.set_xticks(counts, [str(count) for count in counts])
+    ax.minorticks_off()
+    ax.set_xlabel("number of draws (labels: prior mass kept by the trim)")
+    ax.set_ylabel("records' worth kept" if plan.n is not None else "share kept of each record")
+    ax.set_title(f"What draws cost at {_format_budget(plan)}", fontsize=10)
+
+
+def _records_kept(row: FrontierRow, n: int | None) -> float:
+    return float(row.power * row.private.power) * (1 if n is None else n)
+
+
+def _format_budget(plan: Plan) -> str:
+    return f"epsilon = {format_number(plan.epsilon, 6)}, delta = {format_number(plan.delta, 6)}"
+
 
 @dataclass(frozen=True, eq=False)
-class Frontier:
+class FrontierRow:
     """One way to meet the budget.
 
     Attributes
@@ -97,7 +315,7 @@ class Plan:
     draws: int
     epsilon: float
     delta: float
-    frontier: tuple[Frontier, ...] = ()
+    frontier: tuple[FrontierRow, ...] = ()
     n: int | None = None
     method: Any = None
     alternatives: Callable[[], tuple[Any, ...]] = tuple
@@ -123,14 +341,14 @@ class Plan:
         return float(self.private.power) * (self.n if self.n is not None else math.nan)
 
     @property
-    def chosen(self) -> Frontier:
+    def chosen(self) -> FrontierRow:
         """The row of the frontier that this plan takes."""
         return next(row for row in self.frontier if row.chosen and row.draws == self.draws)
 
     def at(self, draws: int) -> Plan:
         """Give the plan for another of the numbers of draws that calibrate was asked for."""
         if draws == self.draws or self.others is None:
-            return self if draws == self.draws else _refuse_number(self.draws, draws)
+            return self if draws == self.draws else _refuse_draws(self.draws, draws)
         return self.others(draws)
 
     @cached_property
@@ -147,7 +365,7 @@ class Plan:
 
     def summary(self) -> str:
         """Say in plain words what the plan does."""
-        return "\n".join(summary_of(self))
+        return "\n".join(plan_summary(self))
 
     def to_frame(self) -> pd.DataFrame:
         """The frontier as a table: draws, prior mass, range, power, records kept, information."""
@@ -181,7 +399,7 @@ class Plan:
         -------
         matplotlib Axes
         """
-        return picture_of(self, ax)
+        return plot_plan(self, ax)
 
     def __repr__(self) -> str:
         return "Plan\n  " + self.summary().replace("\n", "\n  ")
@@ -191,7 +409,7 @@ class Plan:
         return f"<pre>{text}</pre>{self.to_frame().to_html(index=False)}"
 
 
-def _refuse_number(fixed: int, asked: int) -> Plan:
+def _refuse_draws(fixed: int, asked: int) -> Plan:
     raise DomainError(
         "this plan is for one number of draws",
         got=asked,

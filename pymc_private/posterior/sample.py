@@ -1,25 +1,128 @@
-"""sample: private posterior draws, made once (BAPS: charge, then draw, then release)."""
+"""`sample`: one charged, private draw from the posterior of a plan or model (T1-T3).
+
+The order is that of BAPS (Dimitrakakis et al. 2017, Algorithm 1): resolve the arguments to a
+plan, check it from public facts alone, charge the ledger, and only then read the data.
+"""
 
 from __future__ import annotations
 
 import os
-import numpy as np
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from fractions import Fraction
 from typing import Any
-from pymc_private.posterior import assemble
-from pymc_private.release import charge, charge__drawing
-from pymc_private.posterior.sample__asked import as_plan, refuse_keywords
-from pymc_private.release.charge import Where
-from pymc_private.posterior.assemble__guards import check_unchanged
-from pymc_private.release.release import Release
-from pymc_private.posterior.plan import Plan
-from pymc_private.models.compat__progress import bars
+
+import numpy as np
+
+from pymc_private.errors import DomainError
 from pymc_private.ledger import Ledger
-from pymc_private.privacy.rounding__printing import counted
-from pymc_private.samplers.choose import AUTO
+from pymc_private.models.compat import progress_bars
+from pymc_private.models.data_variables import Source
+from pymc_private.models.declare import logger, store_values
+from pymc_private.models.private_model import PrivateModel, privatize
+from pymc_private.posterior import assemble
+from pymc_private.posterior.assemble import check_unchanged
+from pymc_private.posterior.calibrate import calibrate, plan_at_cost
+from pymc_private.posterior.plan import Plan
+from pymc_private.privacy.rounding import format_count
+from pymc_private.release import charge
+from pymc_private.release.charge import ReleaseOptions, progress_bar, suppress_warnings
+from pymc_private.release.release import Release
+from pymc_private.samplers.choose import AUTO, check_sampler
 from pymc_private.samplers.executors import check_executor, try_executor
+from pymc_private.samplers.randomness import Randomness, SeededRandomness, SystemRandomness
+
+UNSUPPORTED_KEYWORDS = {
+    "tune": "exact draws need no warm-up; remove it",
+    "chains": "draws are independent; say draws=, and release.to_arviz(chains=...) to split them",
+    "cores": "the draw runs in this process; remove it",
+    "initvals": "exact draws have no start; remove it",
+    "step": "the sampler is chosen by the plan; see calibrate",
+    "nuts_sampler": "say sampler=pmp.Nuts(backend=..., tv=...): its claim is conditional",
+    "target_accept": "there is no step size; remove it",
+    "idata_kwargs": "a release holds draws alone; see release.to_arviz()",
+}
+
+
+DECLARATION_KEYWORDS = ("records", "domain", "neighbors", "records_per_unit", "public", "constants")
+
+
+def refuse_keywords(declaration: Mapping[str, Any]) -> None:
+    """Refuse what means nothing here, with its equivalent (`TypeError`)."""
+    for keyword in declaration:
+        if keyword in UNSUPPORTED_KEYWORDS:
+            raise TypeError(f"sample() has no '{keyword}': {UNSUPPORTED_KEYWORDS[keyword]}")
+        if keyword not in DECLARATION_KEYWORDS:
+            raise TypeError(f"sample() got an unexpected keyword '{keyword}'")
+
+
+def resolve_plan(
+    what: Any,
+    draws: int | None,
+    epsilon: float | None,
+    delta: float,
+    declaration: Mapping[str, Any],
+    sampler: Any,
+    strict: bool,
+) -> Plan:
+    """Whatever was given, as a plan."""
+    if isinstance(what, Plan | PrivateModel) and declaration:
+        raise DomainError(
+            "the declaration was made already",
+            got=", ".join(declaration),
+            allowed="records=, domain=, ... with a model only",
+            do="call privatize again to declare something else",
+        )
+    if isinstance(what, Plan):
+        _refuse_other_numbers(what, draws, epsilon, delta)
+        _refuse_other_sampler(what, sampler, strict)
+        return what
+    if draws is None:
+        raise DomainError("how many draws?", got="draws=None", allowed="draws=1, 2, ...")
+    private = what if isinstance(what, PrivateModel) else privatize(what, **declaration)
+    if epsilon is None:
+        if not isinstance(what, PrivateModel):
+            raise DomainError(
+                "a model needs a budget",
+                got="epsilon=None",
+                allowed="epsilon > 0, in nats",
+                do="pass epsilon= (and delta=), or calibrate a plan",
+            )
+        return plan_at_cost(private, draws, delta, sampler, strict)
+    return calibrate(
+        private, epsilon=epsilon, delta=delta, draws=draws, sampler=sampler, strict=strict
+    )
+
+
+def _refuse_other_sampler(plan: Plan, sampler: Any, strict: bool) -> None:
+    """A sampler named beside a plan must be the plan's own."""
+    check_sampler(sampler)
+    named = sampler if isinstance(sampler, str) else sampler.name
+    same = named in (AUTO, plan.sampler) and (isinstance(sampler, str) or sampler == plan.method)
+    if not same or (strict and not plan.certificate.terms.strict):
+        raise DomainError(
+            "a plan fixes its sampler",
+            got=f"sampler={named!r}" if not same else "strict=True",
+            allowed=f"{plan.method}",
+            do="calibrate another plan with sampler= or strict=",
+        )
+
+
+def _refuse_other_numbers(
+    plan: Plan, draws: int | None, epsilon: float | None, delta: float
+) -> None:
+    """Numbers beside a plan must be the plan's own."""
+    asked = {"draws": draws, "epsilon": epsilon, "delta": delta or None}
+    fixed = {"draws": plan.draws, "epsilon": plan.epsilon, "delta": plan.delta}
+    other = [key for key, value in asked.items() if value is not None and value != fixed[key]]
+    if other:
+        raise DomainError(
+            "a plan fixes its numbers",
+            got=", ".join(f"{key}={asked[key]}" for key in other),
+            allowed=", ".join(f"{key}={fixed[key]}" for key in other),
+            do="calibrate another plan",
+        )
+
 
 def sample(
     what: Any = None,
@@ -118,23 +221,23 @@ def sample(
     Dimitrakakis et al. (2017), Algorithm 1; theory T1-T3.
     """
     refuse_keywords(declaration)
-    where = Where(ledger, name, data_version, save, again, random_seed)
+    where = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
     check_executor(executor)
-    with bars(progressbar):
-        plan = as_plan(what, draws, epsilon, delta, declaration, sampler, strict)
+    with progress_bars(progressbar):
+        plan = resolve_plan(what, draws, epsilon, delta, declaration, sampler, strict)
     check_unchanged(plan)
-    return charge.publish(_offer(plan, name, progressbar, executor), where)
+    return charge.publish(_release_job(plan, name, progressbar, executor), where)
 
 
-def _offer(
+def _release_job(
     plan: Plan, name: str | None, progressbar: bool, executor: Executor | None
-) -> charge.Offer:
+) -> charge.ReleaseJob:
     """What a charge buys: draws by the plan's sampler."""
 
     def drawn(seed: int | None) -> dict[str, np.ndarray]:
         if seed is not None:
-            return charge__drawing.seeded_draw(plan, seed, progressbar)
-        return charge__drawing.private_draw(plan, progressbar, executor)
+            return seeded_draw(plan, seed, progressbar)
+        return private_draw(plan, progressbar, executor)
 
     def rehearsed() -> None:
         try_executor(executor)
@@ -142,17 +245,95 @@ def _offer(
 
     def built(values: Any, told: Mapping[str, Any] | None) -> Release:
         private = told is not None
-        promise = plan.guarantee if private else charge.unprotected(plan.guarantee)
+        promise = plan.guarantee if private else charge.seeded_guarantee(plan.guarantee)
         return assemble.assemble(plan, values, promise, private, name, told)
 
-    return charge.Offer(
+    return charge.ReleaseJob(
         guarantee=plan.guarantee,
         delta=plan.delta,
         exact_delta=Fraction(plan.delta),
         key=plan.fingerprint,
-        label=counted(plan.draws, "draw"),
+        label=format_count(plan.draws, "draw"),
         another="another plan",
         rehearse=rehearsed,
         draw=drawn,
         build=built,
     )
+
+
+def clip_to_domain(private: PrivateModel) -> None:
+    """Move the data into the domain, should they have left it since `privatize`.
+
+    Part of the charged draw: it reads the data, and so it refuses nothing. What `privatize` would
+    refuse of one record (NaN, a category that was not declared, a row of another total) counts as
+    one fixed record of the domain: each record is mapped by itself, as by any clip. How many there
+    were goes to the logger alone. Data that never left stay as they are.
+    """
+    for source in private.sources:
+        data = source.values()
+        clipped, lost = _clip_records(source, data)
+        if lost:
+            logger.warning(
+                "sample: %d of %d records of %s could not be clipped and were replaced",
+                *(lost, private.n, source.name),
+            )
+        store_values(source, clipped.astype(data.dtype))
+
+
+def _clip_records(source: Source, data: np.ndarray) -> tuple[np.ndarray, int]:
+    """Records inside the domain, and how many were beyond clipping."""
+    axis = source.axis
+    fixed = source.domain.clip(source.stand_in(1), axis)
+    rows = np.moveaxis(np.array(data), axis, 0)
+    lost = ~np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
+    rows[lost] = np.moveaxis(fixed, axis, 0)
+    clipped, more = _clip_or_replace(source, np.moveaxis(rows, 0, axis), fixed)
+    return clipped, int(lost.sum()) + more
+
+
+def _clip_or_replace(source: Source, data: np.ndarray, fixed: np.ndarray) -> tuple[np.ndarray, int]:
+    """Clip all records at once, or where one of them is refused, by halves."""
+    try:
+        return np.asarray(source.domain.clip(data, source.axis)), 0
+    except DomainError:
+        count = data.shape[source.axis]
+    if count == 1:
+        return np.asarray(fixed), 1
+    halves = np.split(data, [count // 2], axis=source.axis)
+    parts = [_clip_or_replace(source, half, fixed) for half in halves]
+    whole = np.concatenate([part for part, _ in parts], axis=source.axis)
+    return whole, sum(lost for _, lost in parts)
+
+
+def private_draw(
+    plan: Plan, progressbar: bool, executor: Executor | None = None
+) -> dict[str, np.ndarray]:
+    """Draw what a plan says, by randomness that nobody can repeat.
+
+    Parameters
+    ----------
+    plan : Plan
+        Already charged.
+    progressbar : bool
+    executor : Executor, optional
+        Where independent chains may run.
+
+    Returns
+    -------
+    dict of str to array, shape (draws, ...)
+        On the public grid of its box.
+    """
+    return _draw_from_plan(plan, SystemRandomness(), progressbar, executor)
+
+
+def seeded_draw(plan: Plan, seed: int, progressbar: bool) -> dict[str, np.ndarray]:
+    """Draw reproducibly: not private, charges nothing."""
+    return _draw_from_plan(plan, SeededRandomness.from_seed(seed), progressbar)
+
+
+def _draw_from_plan(
+    plan: Plan, randomness: Randomness, progressbar: bool, executor: Executor | None = None
+) -> dict[str, np.ndarray]:
+    with suppress_warnings(), progress_bar(plan.draws, progressbar) as progress:
+        clip_to_domain(plan.private)
+        return plan.method.sample(plan.private, plan.draws, randomness, progress, executor)

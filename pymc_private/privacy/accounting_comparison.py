@@ -1,24 +1,24 @@
-"""What N posterior draws cost by each road, side by side: the table of T4."""
+"""Comparison of accounting methods for N posterior draws: the table of T4."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TYPE_CHECKING
-from pymc_private.privacy.validation import inside_unit, not_negative, whole
+from typing import TYPE_CHECKING, Any
+
 from pymc_private.privacy.bounded_range import br_eps, br_zcdp_tight
-from pymc_private.privacy.rounding__printing import number
 from pymc_private.privacy.renyi import zcdp_to_eps
-from pymc_private.privacy.rounding import times_up
+from pymc_private.privacy.rounding import format_number, times_up
+from pymc_private.privacy.validation import check_count, check_nonnegative, check_open_unit
 
 if TYPE_CHECKING:
     import pandas as pd
 
-DRAWS = (1, 10, 100, 1000)
+DEFAULT_DRAWS = (1, 10, 100, 1000)
 
 
 @dataclass(frozen=True)
-class Comparison:
+class EpsilonComparison:
     """Epsilon of N draws of one range by three roads, nats, rounded up.
 
     Attributes
@@ -44,25 +44,32 @@ class Comparison:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw epsilon against the number of draws."""
-        from pymc_private.privacy.plots import growth
+        from pymc_private.privacy.plots import plot_epsilon_growth
 
-        return growth(self, ax)
+        return plot_epsilon_growth(self, ax)
 
     def __repr__(self) -> str:
-        lines = [f"{n:>8d}" + "".join(f" {number(x, 5):>12}" for x in row) for n, *row in self.rows]
+        lines = [
+            f"{n:>8d}" + "".join(f" {format_number(x, 5):>12}" for x in row)
+            for n, *row in self.rows
+        ]
         titles = f"{'draws':>8} {'pure':>12} {'zCDP':>12} {'exact':>12}"
         return "\n".join([self._head(), titles, *lines])
 
     def _repr_html_(self) -> str:
-        table: str = self.to_frame().to_html(index=False, float_format=lambda x: number(x, 5))
+        table: str = self.to_frame().to_html(
+            index=False, float_format=lambda x: format_number(x, 5)
+        )
         return f"<p>{self._head()}</p>{table}"
 
     def _head(self) -> str:
-        of_all = f"at delta = {number(self.delta, 6)} of draws of range {number(self.R, 6)}"
+        of_all = f"at delta = {format_number(self.delta, 6)} of draws of range {format_number(self.R, 6)}"
         return f"epsilon {of_all}"
 
 
-def compare(R: float, draws: Sequence[int] = DRAWS, delta: float = 1e-6) -> Comparison:
+def compare(
+    R: float, draws: Sequence[int] = DEFAULT_DRAWS, delta: float = 1e-6
+) -> EpsilonComparison:
     """Compare the roads from N exact posterior draws to epsilon.
 
     Parameters
@@ -97,13 +104,15 @@ def compare(R: float, draws: Sequence[int] = DRAWS, delta: float = 1e-6) -> Comp
          100           10        2.419       2.2461
         1000          100       8.8452       8.3007
     """
-    not_negative(R=R)
-    inside_unit(delta=delta)
-    return Comparison(float(R), float(delta), tuple(_row(R, n, delta) for n in draws))
+    check_nonnegative(R=R)
+    check_open_unit(delta=delta)
+    return EpsilonComparison(
+        float(R), float(delta), tuple(_compare_row(R, n, delta) for n in draws)
+    )
 
 
-def _row(R: float, n: int, delta: float) -> tuple[int, float, float, float]:
-    whole(n, "the number of draws")
+def _compare_row(R: float, n: int, delta: float) -> tuple[int, float, float, float]:
+    check_count(n, "the number of draws")
     pure = times_up(n, R)
     rho = times_up(n, br_zcdp_tight(R))
     return n, pure, min(pure, zcdp_to_eps(rho, delta)), br_eps(delta, n, R)

@@ -1,13 +1,45 @@
-"""What an approximate draw costs on top of an exact one: T18, T20, T21, and rounding."""
+"""Privacy cost of approximate draws: T18, T20, T21, T29, and rounding to a grid.
+
+Total variation costs delta (T18), noise turns a Wasserstein distance into a pure or Gaussian
+guarantee (T20), and a proximal sampler converges in a known number of steps (T21).
+
+T29, purification: distributions near bounded-range ones become bounded-range by a few uniform
+draws. Q1 and Q2 are the distributions of exact draws from two neighbors, on a finite public set Y:
+their log ratio lies in [-c, b], b and c >= 0, b + c <= R. What is drawn are P1 and P2,
+KL(Pi || Qi) <= K, and with a public probability gamma a uniform element of Y in their place. For K
+as below the log ratio of these mixtures lies in [-c - s, b + s]: they are (R + 2 s)-bounded-range,
+hence (R + 2 s)-private, without any delta.
+
+*Proof.* On one point, kl(p, q) >= (p - q)^2 / (2 max(p, q)), since kl(p, q) is the integral of
+(x - p) / (x (1 - x)) from p to q. For any 0 < a < 1 so p1 <= q1 + sqrt(2 p1 K) gives
+(1 - a) p1 <= q1 + K / 2a, and q2 <= p2 + sqrt(2 q2 K) gives (1 - a) q2 <= p2 + K / 2a. Together
+with q1 <= e^b q2, and e^s = (1 - a)^-2,
+
+    p1 <= e^(b + s) p2 + (1 + e^(b + s)) K / (2 a (1 - a)).
+
+The mixtures keep (1 - gamma) p1 + gamma / |Y| <= e^(b + s) ((1 - gamma) p2 + gamma / |Y|) as soon
+as (1 - gamma) (1 + e^(b + s)) K / (2 a (1 - a)) <= (e^(b + s) - 1) gamma / |Y|, and b + s >= s.
+The other side is the same with c. On a finite set what holds of each point holds of each event. []
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
+
 from flint import arb
+
 from pymc_private.errors import DomainError
-from pymc_private.privacy.validation import not_negative, positive, vectorized, whole
-from pymc_private.privacy.rounding__enclosure import real, upper
+from pymc_private.privacy.rounding import arb_lower, arb_upper, real
+from pymc_private.privacy.validation import (
+    check_count,
+    check_nonnegative,
+    check_open_unit,
+    check_positive,
+    vectorized,
+)
+
 
 @vectorized
 def approx_delta(eps: float, delta: float, tv: float) -> float:
@@ -66,8 +98,8 @@ def approx_delta_n(eps: float, delta: float, tv: float, n: int) -> float:
     ----------
     Theory T18.
     """
-    not_negative(eps=eps, delta=delta, tv=tv)
-    runs = whole(n, "the number of runs")
+    check_nonnegative(eps=eps, delta=delta, tv=tv)
+    runs = check_count(n, "the number of runs")
     if not (delta <= 1.0 and tv <= 1.0):
         raise DomainError(
             "delta and tv are at most 1", got=f"delta={delta}, tv={tv}", allowed="<= 1"
@@ -81,7 +113,7 @@ def approx_delta_n(eps: float, delta: float, tv: float, n: int) -> float:
         apart = -(runs * (-real(tv)).log1p()).expm1()
         return real(delta) + (1 + real(eps).exp()) * apart
 
-    return min(1.0, upper(formula))
+    return min(1.0, arb_upper(formula))
 
 
 @vectorized
@@ -108,11 +140,11 @@ def winf_pure_eps(eps: float, winf: float, laplace_scale: float) -> float:
     ----------
     Lin, Ma, Wang, Redberg and Bu (2024); theory T20.
     """
-    not_negative(eps=eps, winf=winf)
-    positive(laplace_scale=laplace_scale)
+    check_nonnegative(eps=eps, winf=winf)
+    check_positive(laplace_scale=laplace_scale)
     if math.isinf(eps) or math.isinf(winf):
         return math.inf
-    return upper(lambda: real(eps) + 2 * real(winf) / real(laplace_scale))
+    return arb_upper(lambda: real(eps) + 2 * real(winf) / real(laplace_scale))
 
 
 @vectorized
@@ -137,8 +169,8 @@ def winf_gdp_mu(mu: float, winf: float, noise_sd: float) -> float:
     ----------
     Lin, Ma, Wang, Redberg and Bu (2024); theory T20.
     """
-    not_negative(mu=mu, winf=winf)
-    positive(noise_sd=noise_sd)
+    check_nonnegative(mu=mu, winf=winf)
+    check_positive(noise_sd=noise_sd)
     return winf_pure_eps(mu, winf, noise_sd)
 
 
@@ -171,18 +203,18 @@ def proximal_steps(kl0: float, tv: float, eta_m: float) -> int:
     ----------
     Chen, Chewi, Salim and Wibisono (2022); theory T21.
     """
-    not_negative(kl0=kl0)
-    positive(tv=tv, eta_m=eta_m)
+    check_nonnegative(kl0=kl0)
+    check_positive(tv=tv, eta_m=eta_m)
     if not tv <= 1.0 or math.isinf(kl0):
         raise DomainError("tv is at most 1 and kl0 is finite", got=f"tv={tv}, kl0={kl0}")
     if kl0 == 0.0:
         return 0
-    return steps_of(lambda: (real(kl0) / (2 * real(tv) ** 2)).log(), eta_m)
+    return steps_to_contract(lambda: (real(kl0) / (2 * real(tv) ** 2)).log(), eta_m)
 
 
-def steps_of(log_ratio: Callable[[], arb], eta_m: float) -> int:
+def steps_to_contract(log_ratio: Callable[[], arb], eta_m: float) -> int:
     """Steps that divide a divergence by e^log_ratio, each by (1 + eta m)^2 (T21); rounded up."""
-    steps = upper(lambda: log_ratio() / (2 * real(eta_m).log1p()))
+    steps = arb_upper(lambda: log_ratio() / (2 * real(eta_m).log1p()))
     if math.isinf(steps):
         raise DomainError("eta_m is too small: no double counts the steps", got=eta_m)
     return max(0, math.ceil(steps))
@@ -221,9 +253,95 @@ def rounding_tv(omega: float, width: float, f_max: float, coordinates: int = 1) 
     ----------
     Theory, section 8.
     """
-    not_negative(omega=omega, f_max=f_max)
-    positive(width=width)
+    check_nonnegative(omega=omega, f_max=f_max)
+    check_positive(width=width)
     if not 2.0 * omega <= width:
         raise DomainError("omega is at most half the width", got=f"{omega} of {width}")
-    count = whole(coordinates, "the number of coordinates")
-    return min(1.0, upper(lambda: 2 * count * real(omega) * (1 / real(width) + 3 * real(f_max))))
+    count = check_count(coordinates, "the number of coordinates")
+    return min(
+        1.0, arb_upper(lambda: 2 * count * real(omega) * (1 / real(width) + 3 * real(f_max)))
+    )
+
+
+@vectorized
+def purified_log_kl(slack: Fraction | float, gamma: Fraction | float, log_points: float) -> float:
+    """How near to its law a sampler has to be for a pure promise, as the logarithm of a divergence.
+
+    ln K with K = 2 a (1 - a) gamma / (1 - gamma) tanh(s / 2) / points, where s = slack / 2 and
+    a = 1 - e^(-s / 2).
+
+    Parameters
+    ----------
+    slack : float, nats
+        2 s, by which the range of one draw is to grow, > 0.
+    gamma : float
+        Probability of a uniform element of Y, in (0, 1).
+    log_points : float
+        ln of the number of points of Y, at least 0.
+
+    Returns
+    -------
+    float
+        Rounded down. Nothing underflows: -1000 is as good as -10.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory T29. Mixing with a uniform law turns small additive errors into none on finite sets: Lin,
+    Wang, Ma and Wang (2025) do so for (epsilon, delta)-private mechanisms.
+    """
+    check_positive(slack=slack)
+    check_open_unit(gamma=gamma)
+    check_nonnegative(log_points=log_points)
+    if math.isinf(log_points):
+        raise DomainError("the set of outputs is finite", got=log_points)
+
+    def formula() -> arb:
+        side = real(Fraction(slack) / 4)  # s / 2
+        a, share = -(-side).expm1(), real(gamma)
+        near = 2 * a * (1 - a) * share / (1 - share) * side.tanh()
+        return near.log() - real(log_points)
+
+    return arb_lower(formula)
+
+
+@vectorized
+def proximal_steps_to(kl0: float, log_kl: float, eta_m: float) -> int:
+    """Steps after which a proximal sampler is within a divergence e^log_kl of its target.
+
+    ceil((ln KL_0 - log_kl) / (2 ln(1 + eta m))), 0 if that is negative.
+
+    Parameters
+    ----------
+    kl0 : float, nats
+        Divergence of the start, at least 0.
+    log_kl : float
+        Logarithm of the divergence to be reached.
+    eta_m : float
+        Step size times log-Sobolev constant, > 0.
+
+    Returns
+    -------
+    int
+        Rounded up.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Chen, Chewi, Salim and Wibisono (2022); theory T21.
+    """
+    check_nonnegative(kl0=kl0)
+    check_positive(eta_m=eta_m)
+    if math.isinf(kl0) or not math.isfinite(log_kl):
+        raise DomainError("kl0 and log_kl are finite", got=f"kl0={kl0}, log_kl={log_kl}")
+    if kl0 == 0.0:
+        return 0
+    return steps_to_contract(lambda: real(kl0).log() - real(log_kl), eta_m)

@@ -1,29 +1,311 @@
-"""The exact privacy of Dirichlet draws when one record is substituted: T9.
+"""Exact privacy of Dirichlet draws by Beta pairs (T9) and Gamma pairs (T10).
 
-y ~ Dir(r f(x) + alpha) releases a histogram f; substitution moves one count between two cells.
-Every such pair of laws is dominated by Beta(alpha + r, alpha) against Beta(alpha, alpha + r), whose
-loss is r logit(Y). With unequal prior parameters a and b are the two smallest, and the pair is
-Beta(a + r, b) against Beta(a, b + r), in both directions.
+y ~ Dir(r f(x) + alpha) releases a histogram f. Substitution moves one count between two cells:
+every such pair of distributions is dominated by Beta(alpha + r, alpha) against
+Beta(alpha, alpha + r), whose loss is r logit(Y) (T9). With unequal prior parameters a and b are the
+two smallest, and the pair is Beta(a + r, b) against Beta(a, b + r), in both directions. Two
+independent draws are integrated by rigorous quadrature.
+
+Addition or removal changes one cell's count by one: the pair is Gamma(alpha + r) against
+Gamma(alpha), in both directions ("more_first": the larger data set is P), attained in the limit of
+many other counts (T10).
+
+Small prior parameters are evaluated in ball arithmetic. For larger ones the curves have series in
+double precision, each above the truth by a proved margin. Both tails of such a curve share one
+factor at the threshold of the test, so their difference is that factor times a series of positive
+terms: nothing cancels, and rounding costs a few units per term. With c_0 = 1/b and u the threshold,
+  Beta(a+r, b) against Beta(a, b+r): u^b (1-u)^(a+r) / B(a+r, b) * sum of c_n g_n u^n,
+    c_(n+1) = c_n (a+b+r+n) / (b+1+n),  g_n = 1 - prod over j <= n of (b+j) / (b+r+j);
+  Gamma(a) against Gamma(a+r) the same with b = a and c_(n+1) = c_n / (a+1+n);
+  Gamma(a+r) against Gamma(a) downward: c_(m+1) = c_m (a+r-m-1) / g.
+(Series of the incomplete functions: DLMF 8.11.4, 8.11.5 and 8.17.8.)
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from flint import arb
-from pymc_private.errors import DomainError
-from pymc_private.privacy.validation import inside_unit, is_double, not_negative, order_of, positive, vectorized
-from pymc_private.privacy.rounding__enclosure import real, upper
-from pymc_private.privacy.beta_gamma_pairs__pair_series import LARGEST, beta_curve
-from pymc_private.privacy.renyi import delta_of_orders
-from pymc_private.privacy.rounding import float_down, least_argument
 
-SMALL = 64.0
+import numpy as np
+from flint import acb, arb, ctx
+
+from pymc_private.errors import DomainError
+from pymc_private.privacy.renyi import delta_from_divergences
+from pymc_private.privacy.rounding import (
+    DOUBLE_BITS,
+    SMALLEST_DOUBLE,
+    arb_lower,
+    arb_upper,
+    ball_upper,
+    float_down,
+    least_argument,
+    real,
+    widen,
+)
+from pymc_private.privacy.validation import (
+    check_nonnegative,
+    check_open_unit,
+    check_positive,
+    check_renyi_order,
+    is_double,
+    vectorized,
+)
+
+MAX_QUADRATURE_ALPHA = 16.0
+"""Up to this prior parameter two draws are integrated."""
+MAX_QUADRATURE_POINTS = 4000
+"""Of one quadrature."""
+
+
+@vectorized
+def beta_pair_delta_two_draws(eps: float, r: float, alpha: float) -> float:
+    """Delta of two independent Dirichlet draws under substitution, rounded up.
+
+    The mean of `beta_pair_delta` at eps - L over the loss L of one draw, by rigorous quadrature;
+    where that would take long, `Guarantee.delta` of two planned draws gives a larger bound.
+
+    Parameters
+    ----------
+    eps : float, nats
+        At least 0.
+    r, alpha : float
+        As in `beta_pair_delta`.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory T9; Johansson (2018) for the quadrature.
+    """
+    check_nonnegative(eps=eps)
+    check_positive(r=r, alpha=alpha)
+    if math.isinf(eps):
+        return 0.0
+    for bits in (80, 160) if alpha <= MAX_QUADRATURE_ALPHA else ():
+        with ctx.workprec(bits):
+            found = _two_draw_integral(real(eps), real(r), real(alpha))
+        if found.is_finite() and found.rel_accuracy_bits() >= 34:
+            return min(1.0, max(0.0, ball_upper(found)))
+
+    from pymc_private.privacy.guarantee import Guarantee
+
+    return (2 * Guarantee.dirichlet_of(r, alpha)).delta(eps)
+
+
+def _two_draw_integral(eps: arb, r: arb, alpha: arb) -> arb:
+    """Integrate over t = logit(Y): analytic where |Im t| < pi, so Arb's quadrature is rigorous."""
+    norm = (alpha + r).lgamma() + alpha.lgamma() - (2 * alpha + r).lgamma()
+
+    def integrand(t: acb, _: bool) -> acb:
+        if not float(t.imag.abs_upper()) < 3.0:
+            return acb("nan")
+        density = ((alpha + r) * _log_sigmoid(t) + alpha * _log_sigmoid(-t) - norm).exp()
+        at = t - eps / r
+        beyond = _beta_cdf_at_logit(at, alpha, alpha + r)
+        return density * (beyond - (eps - r * t).exp() * _beta_cdf_at_logit(at, alpha + r, alpha))
+
+    end = 20.0 + 40.0 / float(alpha.mid()) + abs(float((eps / r).mid()))
+    edge = 1 / (1 + arb(end).exp())
+    # Beyond the ends delta is at most 1; there is next to no mass.
+    left_out = edge.beta_lower(alpha + r, alpha, 1) + edge.beta_lower(alpha, alpha + r, 1)
+    tiny, little = arb(2) ** -4000, arb(2) ** -38
+    inner = acb.integral(
+        integrand, -end, end, rel_tol=little, abs_tol=tiny, eval_limit=MAX_QUADRATURE_POINTS
+    )
+    return inner.real + left_out.union(arb(0))
+
+
+def _log_sigmoid(t: acb) -> acb:
+    return -(1 + (-t).exp()).log() if float(t.real.mid()) > 0.0 else t - (1 + t.exp()).log()
+
+
+def _beta_cdf_at_logit(t: acb, a: arb, b: arb) -> acb:
+    """I_u(a, b) at u = sigmoid(t), by its smaller tail."""
+    if float(t.real.mid()) < 0.0:
+        return (1 / (1 + (-t).exp())).beta_lower(a, b, 1)
+    return 1 - (1 / (1 + t.exp())).beta_lower(b, a, 1)
+
+
+UNIT_ROUNDOFF = 2.0**-53
+MAX_SERIES_TERMS = 2**21
+"""Longer series are not summed."""
+MAX_SERIES_ALPHA = 1e9
+"""Of the prior parameters: the number of terms grows with the root."""
+FACTOR_BITS = 45
+"""Correct bits of the factor in front of a series."""
+
+
+def beta_series_delta(eps: float, r: float, a: float, b: float) -> float:
+    """Give delta of Beta(a + r, b) against Beta(a, b + r), rounded up; inf if the sum is too long.
+
+    Parameters
+    ----------
+    eps : float
+        Finite, nats, at least 0.
+    r, a, b : float
+        > 0.
+
+    References
+    ----------
+    Theory T9.
+    """
+
+    def threshold() -> arb:
+        shift = (
+            _log_gamma_ball(a) + _log_gamma_ball(b, r) - _log_gamma_ball(a, r) - _log_gamma_ball(b)
+        )
+        return 1 / (1 + ((real(eps) - shift) / real(r)).exp())
+
+    def factor() -> arb:
+        u, big = threshold(), real(a) + real(r)
+        norm = _log_gamma_ball(a, r) + _log_gamma_ball(b) - (big + real(b)).lgamma()
+        return (real(b) * u.log() + big * (-u).log1p() - norm).exp()
+
+    u = min(1.0, arb_upper(threshold, FACTOR_BITS))
+    total = a + b + r
+
+    def ratios(j: np.ndarray) -> np.ndarray:
+        ratio: np.ndarray = (total + j) * u / (b + 1.0 + j)
+        return ratio
+
+    return _factor_times_sum(factor, _sum_upward(ratios, u, r, b))
+
+
+def gamma_series_delta(eps: float, r: float, alpha: float, *, first: bool) -> float:
+    """Give delta of Gamma(alpha + r) against Gamma(alpha), or of the reverse, rounded up.
+
+    Parameters
+    ----------
+    eps : float
+        Finite, nats, at least 0.
+    r, alpha : float
+        > 0.
+    first : bool
+        Whether the law of more is P.
+
+    Returns
+    -------
+    float
+        inf if the sum is too long, or not long enough for a small alpha.
+
+    References
+    ----------
+    Theory T10.
+    """
+    sign = 1 if first else -1
+
+    def threshold() -> arb:
+        return (
+            (_log_gamma_ball(alpha, r) - _log_gamma_ball(alpha) + sign * real(eps)) / real(r)
+        ).exp()
+
+    def factor() -> arb:
+        g, a = threshold(), real(alpha)
+        if first:
+            return ((a + real(r) - 1) * g.log() - g - _log_gamma_ball(alpha, r)).exp()
+        return (a * g.log() - g - _log_gamma_ball(alpha)).exp()
+
+    if first:
+        return _factor_times_sum(factor, _sum_downward(arb_lower(threshold), r, alpha))
+    g = arb_upper(threshold, FACTOR_BITS)
+    return _factor_times_sum(factor, _sum_upward(lambda j: g / (alpha + 1.0 + j), 0.0, r, alpha))
+
+
+def _log_gamma_ball(a: float, r: float = 0.0) -> arb:
+    return (real(a) + real(r)).lgamma()
+
+
+def _factor_times_sum(factor: Callable[[], arb], total: float) -> float:
+    if not math.isfinite(total):
+        return math.inf
+    return widen(arb_upper(factor, FACTOR_BITS) * total, 4.0 * UNIT_ROUNDOFF) + SMALLEST_DOUBLE
+
+
+def _sum_upward(
+    ratios: Callable[[np.ndarray], np.ndarray], limit: float, r: float, b: float
+) -> float:
+    """Sum c_n g_n, rounded up; the ratios of the c_n tend to `limit` from one side."""
+    count = _initial_term_count(b)
+    while count <= MAX_SERIES_TERMS and b <= MAX_SERIES_ALPHA:
+        with np.errstate(over="ignore", invalid="ignore"):
+            ratio = ratios(np.arange(count, dtype=float))
+            terms = np.cumprod(np.concatenate([[1.0 / b], ratio[:-1]]))
+            total = float((terms * _upward_gains(r, b, count)).sum())
+        if not math.isfinite(total):
+            return math.inf
+        found = _close_series(total, float(terms[-1]), max(float(ratio[-1]), limit), count)
+        if found is not None:
+            return found
+        count *= 2
+    return math.inf
+
+
+def _sum_downward(g: float, r: float, a: float) -> float:
+    """Sum c_m h_m, h_m = 1 - prod over i <= m of (a-i) / (a+r-i), rounded up.
+
+    Terms end at a / 2, so that no difference loses more than a digit. What is left of the
+    incomplete Gamma function is at most its next term over one minus the ratio.
+    """
+    count = 64 if a < 128.0 else min(_initial_term_count(a), int(a / 2.0))
+    while g > 0.0 and r <= a <= MAX_SERIES_ALPHA and count <= min(MAX_SERIES_TERMS, a / 2.0):
+        i = np.arange(1, count + 1, dtype=float)
+        with np.errstate(over="ignore", invalid="ignore"):
+            terms = np.cumprod((a + r - i) / g)
+            total = float((terms * _downward_gains(r, a, count)).sum())
+        found = _close_series(total, float(terms[-1]), (a + r - count - 1.0) / g, count)
+        if found is not None:
+            return found
+        count *= 2
+    return math.inf
+
+
+def _initial_term_count(b: float) -> int:
+    """Terms to begin with: those within some standard deviations of the largest."""
+    return int(64.0 + 6.0 * math.sqrt(min(b, MAX_SERIES_ALPHA)))
+
+
+def _close_series(total: float, last: float, ratio: float, count: int) -> float | None:
+    """Close a sum by its geometric bound, and add the rounding of all terms; None if too soon.
+
+    A term has at most ten roundings, of twice their size each, from every factor before it.
+    """
+    if not (math.isfinite(total) and ratio < 1.0 - 1e-7):
+        return None
+    rest = last * max(ratio, 0.0) / (1.0 - ratio) * 1.00001
+    if rest > 1e-15 * total:
+        return None
+    return (total + rest) * (1.0 + (24.0 * count + 64.0) * UNIT_ROUNDOFF) + count * 1e-300
+
+
+@lru_cache(maxsize=16)
+def _upward_gains(r: float, b: float, count: int) -> np.ndarray:
+    j = np.arange(count, dtype=float)
+    gains: np.ndarray = -np.expm1(-np.cumsum(np.log1p(r / (b + j))))
+    return gains
+
+
+@lru_cache(maxsize=16)
+def _downward_gains(r: float, a: float, count: int) -> np.ndarray:
+    i = np.arange(1, count + 1, dtype=float)
+    losses: np.ndarray = -np.expm1(np.cumsum(np.log1p(-r / (a + r - i))))
+    return losses
+
+
+MAX_QUICK_BETA_ALPHA = 64.0
 """Up to this prior parameter balls are quick; beyond it the series of `pair_series` is."""
-EXACT = 1000.0
+MAX_BALL_ALPHA = 1000.0
 """Up to this one balls serve where the series does not: fractions, and unequal parameters."""
-MOST_ALPHA = 1e15
+MAX_SEARCHED_ALPHA = 1e15
 """No prior parameter beyond this is looked for."""
 
 
@@ -58,19 +340,19 @@ def beta_pair_delta(eps: float, r: float, alpha: float, beta: float | None = Non
     ----------
     Theory T9; corrects Ponnoprat (2023), Theorem 1.
     """
-    not_negative(eps=eps)
+    check_nonnegative(eps=eps)
     b = alpha if beta is None else beta
-    positive(r=r, alpha=alpha, beta=b)
+    check_positive(r=r, alpha=alpha, beta=b)
     if math.isinf(eps):
         return 0.0
-    one = _one_way(eps, r, alpha, b)
-    return _unit(one if b == alpha else max(one, _one_way(eps, r, b, alpha)))
+    one = _beta_delta_one_way(eps, r, alpha, b)
+    return _clip_to_unit(one if b == alpha else max(one, _beta_delta_one_way(eps, r, b, alpha)))
 
 
-def beta_pair_curve(eps: float, r: float, alpha: float) -> float:
+def beta_pair_delta_fast(eps: float, r: float, alpha: float) -> float:
     """Give delta of a pair by its series, a little above `beta_pair_delta` and faster."""
-    found = beta_curve(eps, r, alpha, alpha)
-    return _unit(found) if math.isfinite(found) else beta_pair_delta(eps, r, alpha)
+    found = beta_series_delta(eps, r, alpha, alpha)
+    return _clip_to_unit(found) if math.isfinite(found) else beta_pair_delta(eps, r, alpha)
 
 
 @vectorized
@@ -98,8 +380,8 @@ def beta_pair_eps(delta: float, r: float, alpha: float, beta: float | None = Non
     ----------
     Inverse of `beta_pair_delta` (T9).
     """
-    inside_unit(delta=delta)
-    positive(r=r, alpha=alpha)
+    check_open_unit(delta=delta)
+    check_positive(r=r, alpha=alpha)
     if beta_pair_delta(0.0, r, alpha, beta) <= delta:
         return 0.0
     return least_argument(lambda eps: beta_pair_delta(eps, r, alpha, beta), delta, float(r))
@@ -132,12 +414,12 @@ def beta_pair_alpha(eps: float, delta: float, r: float) -> float:
     ----------
     Theory T12.
     """
-    not_negative(eps=eps)
-    inside_unit(delta=delta)
-    positive(r=r)
+    check_nonnegative(eps=eps)
+    check_open_unit(delta=delta)
+    check_positive(r=r)
 
     def curve(alpha: float) -> float:
-        if alpha > MOST_ALPHA:
+        if alpha > MAX_SEARCHED_ALPHA:
             raise DomainError(
                 "no prior parameter up to 1e15 meets this budget",
                 got=f"epsilon={eps}, delta={delta}, r={r}",
@@ -176,63 +458,270 @@ def beta_pair_rdp(order: float, r: float, alpha: float, beta: float | None = Non
     ----------
     Theory T9; Geumlek, Song and Chaudhuri (2017).
     """
-    order_of(order)
+    check_renyi_order(order)
     b = alpha if beta is None else beta
-    positive(r=r, alpha=alpha, beta=b)
+    check_positive(r=r, alpha=alpha, beta=b)
     if math.isinf(order) or (Fraction(order) - 1) * Fraction(r) >= Fraction(min(alpha, b)):
         return math.inf
-    one = upper(lambda: _renyi(real(order), real(r), real(alpha), real(b)))
+    one = arb_upper(lambda: _beta_renyi_ball(real(order), real(r), real(alpha), real(b)))
     if b == alpha:
         return one
-    return max(one, upper(lambda: _renyi(real(order), real(r), real(b), real(alpha))))
+    return max(one, arb_upper(lambda: _beta_renyi_ball(real(order), real(r), real(b), real(alpha))))
 
 
-def beta_pair_one_way(eps: float, r: float, a: float, b: float) -> float:
+def beta_pair_delta_one_way(eps: float, r: float, a: float, b: float) -> float:
     """Give delta of Beta(a + r, b) against Beta(a, b + r) alone, in [0, 1], rounded up."""
-    return _unit(_one_way(eps, r, a, b))
+    return _clip_to_unit(_beta_delta_one_way(eps, r, a, b))
 
 
 @lru_cache(maxsize=4096)
-def _one_way(eps: float, r: float, a: float, b: float) -> float:
+def _beta_delta_one_way(eps: float, r: float, a: float, b: float) -> float:
     """Give delta of Beta(a + r, b) against Beta(a, b + r), rounded up, in bounded time."""
-    if max(a, b) >= SMALL and all(map(is_double, (eps, r, a, b))):
-        found = beta_curve(eps, r, a, b)
+    if max(a, b) >= MAX_QUICK_BETA_ALPHA and all(map(is_double, (eps, r, a, b))):
+        found = beta_series_delta(eps, r, a, b)
         if math.isfinite(found):
             return found
-    if max(a, b) <= EXACT or (a == b and a <= LARGEST):
-        return upper(lambda: _delta(real(eps), real(r), real(a), real(b)))
+    if max(a, b) <= MAX_BALL_ALPHA or (a == b and a <= MAX_SERIES_ALPHA):
+        return arb_upper(lambda: _beta_delta_ball(real(eps), real(r), real(a), real(b)))
     # Larger parameters are dominated by smaller ones (T9).
     least = min(a, b)
-    known = min(float_down(least), LARGEST)
+    known = min(float_down(least), MAX_SERIES_ALPHA)
     return min(
         beta_pair_delta(eps, r, known),
-        delta_of_orders(lambda order: beta_pair_rdp(order, r, least), 1.0 + least / r, eps),
+        delta_from_divergences(lambda order: beta_pair_rdp(order, r, least), 1.0 + least / r, eps),
     )
 
 
-def _unit(value: float) -> float:
+def _clip_to_unit(value: float) -> float:
     return min(1.0, max(0.0, value))
 
 
-def _delta(eps: arb, r: arb, a: arb, b: arb) -> arb:
+def _beta_delta_ball(eps: arb, r: arb, a: arb, b: arb) -> arb:
     """Beta(a + r, b) against Beta(a, b + r)."""
     shift = a.lgamma() + (b + r).lgamma() - (a + r).lgamma() - b.lgamma()
     u = 1 / (1 + ((eps - shift) / r).exp())
-    return _lower_beta(u, b, a + r) - eps.exp() * _lower_beta(u, b + r, a)
+    return _lower_beta_ball(u, b, a + r) - eps.exp() * _lower_beta_ball(u, b + r, a)
 
 
-def _lower_beta(u: arb, a: arb, b: arb) -> arb:
+def _lower_beta_ball(u: arb, a: arb, b: arb) -> arb:
     """I_u(a, b); where the parameters are large by the series of positive terms (DLMF 8.17.8)."""
-    if not a.min(b) > SMALL:
+    if not a.min(b) > MAX_QUICK_BETA_ALPHA:
         return u.beta_lower(a, b, 1)
     norm = a.lgamma() + b.lgamma() - (a + b).lgamma()
     front = (a * u.log() + b * (-u).log1p() - norm).exp() / a
     return front * u.hypgeom_2f1(a + b, 1, a + 1)
 
 
-def _renyi(order: arb, r: arb, a: arb, b: arb) -> arb:
+def _beta_renyi_ball(order: arb, r: arb, a: arb, b: arb) -> arb:
     shift = (a + r).lgamma() + b.lgamma() - a.lgamma() - (b + r).lgamma()
     if order == 1:
         return r * ((a + r).digamma() - b.digamma()) - shift
     top = (a + order * r).lgamma() + (b - (order - 1) * r).lgamma()
     return (top - (a + r).lgamma() - b.lgamma()) / (order - 1) - shift
+
+
+MAX_QUICK_GAMMA_ALPHA = 64.0
+"""Beyond this prior parameter other ways than the lower incomplete Gamma function serve."""
+DIRECTIONS = ("both", "more_first", "more_second")
+
+
+@vectorized
+def gamma_pair_delta(eps: float, r: float, alpha: float, direction: str = "both") -> float:
+    """Delta of one Dirichlet draw under addition or removal, rounded up.
+
+    With k = ln G(alpha + r) - ln G(alpha): "more_first" is Q(alpha + r, g) - e^eps Q(alpha, g) at
+    g = exp((eps + k) / r), "more_second" is P(alpha, g) - e^eps P(alpha + r, g) at
+    g = exp((k - eps) / r).
+
+    Parameters
+    ----------
+    eps : float, nats
+        At least 0.
+    r : float
+        Power of the counts, > 0.
+    alpha : float
+        Least prior parameter of any cell, > 0.
+    direction : {"both", "more_first", "more_second"}
+        "both" gives the larger.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory T10.
+    """
+    check_nonnegative(eps=eps)
+    check_positive(r=r, alpha=alpha)
+    if _check_direction(direction) == "both":
+        return max(gamma_pair_delta(eps, r, alpha, d) for d in DIRECTIONS[1:])
+    if math.isinf(eps):
+        return 0.0
+    return min(1.0, max(0.0, _gamma_delta_one_way(eps, r, alpha, direction)))
+
+
+def gamma_pair_delta_fast(eps: float, r: float, alpha: float, direction: str) -> float:
+    """Give delta of a pair by its series, a little above `gamma_pair_delta` and faster."""
+    found = gamma_series_delta(eps, r, alpha, first=direction == "more_first")
+    return (
+        min(1.0, found)
+        if math.isfinite(found)
+        else _gamma_delta_few_digits(eps, r, alpha, direction)
+    )
+
+
+@lru_cache(maxsize=8192)
+def _gamma_delta_few_digits(eps: float, r: float, alpha: float, direction: str) -> float:
+    if alpha > MAX_SERIES_ALPHA:
+        return float(gamma_pair_delta(eps, r, alpha, direction))
+    return min(1.0, max(0.0, _gamma_delta_by_balls(eps, r, alpha, direction, enough=40)))
+
+
+def _gamma_delta_one_way(eps: float, r: float, alpha: float, direction: str) -> float:
+    """Give delta in one direction, rounded up, in bounded time."""
+    if alpha >= MAX_QUICK_GAMMA_ALPHA and all(map(is_double, (eps, r, alpha))):
+        found = gamma_series_delta(eps, r, alpha, first=direction == "more_first")
+        if math.isfinite(found):
+            return found
+    if alpha <= MAX_SERIES_ALPHA:
+        return _gamma_delta_by_balls(eps, r, alpha, direction)
+
+    # Larger parameters are dominated by smaller ones: add one Gamma variable to both sides.
+    def divergence(order: float) -> float:
+        return float(gamma_pair_rdp(order, r, alpha, direction))
+
+    return min(
+        gamma_pair_delta(eps, r, MAX_SERIES_ALPHA, direction),
+        delta_from_divergences(divergence, 1.0 + alpha / r, eps),
+    )
+
+
+def _gamma_delta_by_balls(
+    eps: float, r: float, alpha: float, direction: str, enough: int = DOUBLE_BITS
+) -> float:
+    formula = _gamma_more_first if direction == "more_first" else _gamma_more_second
+    return arb_upper(lambda: formula(real(eps), real(r), real(alpha)), enough)
+
+
+def lower_gamma(x: arb, a: arb) -> arb:
+    """P(a, x); for large a by Q(a, x), whose computation takes no longer there.
+
+    Where P(a, x) <= x^a e^-x / (G(a + 1) (1 - x / (a + 1))) is beyond the smallest double, that
+    says enough: no one needs the digits that 1 - Q would lose.
+    """
+    if not a > MAX_QUICK_GAMMA_ALPHA:
+        return x.gamma_lower(a, 1)
+    if x < a:
+        log_most = a * x.log() - x - (a + 1).lgamma() - (-x / (a + 1)).log1p()
+        if log_most < -800:
+            return arb(0).union((arb(-800)).exp())
+    return 1 - x.gamma_upper(a, 1)
+
+
+@vectorized
+def gamma_pair_eps(delta: float, r: float, alpha: float, direction: str = "both") -> float:
+    """Least epsilon at `delta` of one Dirichlet draw under addition or removal, rounded up.
+
+    Parameters
+    ----------
+    delta : float
+        In (0, 1).
+    r, alpha, direction
+        As in `gamma_pair_delta`.
+
+    Returns
+    -------
+    float
+        epsilon in nats, at which `gamma_pair_delta` was evaluated and found at most delta.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Inverse of `gamma_pair_delta` (T10).
+    """
+    check_open_unit(delta=delta)
+    check_positive(r=r, alpha=alpha)
+    if gamma_pair_delta(0.0, r, alpha, direction) <= delta:
+        return 0.0
+    return least_argument(lambda eps: gamma_pair_delta(eps, r, alpha, direction), delta, float(r))
+
+
+@vectorized
+def gamma_pair_rdp(order: float, r: float, alpha: float, direction: str = "both") -> float:
+    """Renyi divergence of one Dirichlet draw under addition or removal, rounded up.
+
+    Parameters
+    ----------
+    order : float
+        At least 1; 1 is the Kullback-Leibler divergence.
+    r, alpha, direction
+        As in `gamma_pair_delta`.
+
+    Returns
+    -------
+    float
+        nats; "more_second" is inf from the order 1 + alpha / r on, "more_first" at order inf only.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory T10.
+    """
+    check_renyi_order(order)
+    check_positive(r=r, alpha=alpha)
+    if _check_direction(direction) == "both":
+        return max(gamma_pair_rdp(order, r, alpha, d) for d in DIRECTIONS[1:])
+    first = direction == "more_first"
+    beyond = not first and (math.isinf(order) or _is_renyi_infinite(order, r, alpha))
+    if math.isinf(order) or beyond:
+        return math.inf
+    return arb_upper(lambda: _gamma_renyi_ball(real(order), real(r), real(alpha), first=first))
+
+
+def _check_direction(direction: str) -> str:
+    if direction not in DIRECTIONS:
+        raise DomainError("direction=", got=repr(direction), allowed=", ".join(DIRECTIONS))
+    return direction
+
+
+def _is_renyi_infinite(order: float, r: float, alpha: float) -> bool:
+    return (Fraction(order) - 1) * Fraction(r) >= Fraction(alpha)
+
+
+def _gamma_more_first(eps: arb, r: arb, alpha: arb) -> arb:
+    shift = (alpha + r).lgamma() - alpha.lgamma()
+    g = ((eps + shift) / r).exp()
+    return g.gamma_upper(alpha + r, 1) - eps.exp() * g.gamma_upper(alpha, 1)
+
+
+def _gamma_more_second(eps: arb, r: arb, alpha: arb) -> arb:
+    shift = (alpha + r).lgamma() - alpha.lgamma()
+    g = ((shift - eps) / r).exp()
+    return lower_gamma(g, alpha) - eps.exp() * lower_gamma(g, alpha + r)
+
+
+def _gamma_renyi_ball(order: arb, r: arb, alpha: arb, *, first: bool) -> arb:
+    more, less = (alpha + r).lgamma(), alpha.lgamma()
+    if order == 1:
+        shift = more - less
+        return r * (alpha + r).digamma() - shift if first else shift - r * alpha.digamma()
+    if first:
+        top = (alpha + order * r).lgamma() - order * more - (1 - order) * less
+    else:
+        top = (alpha - (order - 1) * r).lgamma() - order * less - (1 - order) * more
+    return top / (order - 1)

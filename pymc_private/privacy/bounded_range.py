@@ -1,21 +1,152 @@
-"""Posterior draws are bounded-range mechanisms: T1 to T3.
+"""Privacy of N exact draws from one posterior as bounded-range mechanisms: T1-T3.
 
 A mechanism is R-bounded-range if, for any two neighbors, its privacy loss lies in an interval of
 length R that holds 0. One exact posterior draw is, with R the range of one record's log-likelihood
 ratio (Durfee and Rogers 2019, Definition 3.1; Dimitrakakis et al. 2017, Theorem 8.1, sharpened).
+
+The sum of T3, for N draws of range R, is evaluated in logarithms with a proved error margin. At
+threshold l the two-point distribution of T2 is taken where the sum over i <= l is largest in t:
+with s = ((N-l) R - eps) / (N+1) this is t = R - s, and the gain of the term i = l - k is
+1 - e^(-s-kR) = (1 - e^-s) + e^-s (1 - e^-kR), two positive parts that never cancel. So
+  a_i = C(N, i) p^(N-i) (1-p)^i,  p = (1 - e^-s) / (1 - e^-R),  1-p = e^-s (1 - e^-t) / (1 - e^-R),
+  delta_l = sum_k a_(l-k) [(1 - e^-s) + e^-s (1 - e^-kR)],  delta = max_l delta_l over s > 0
+(s <= 0 means t >= R, where there is no mass on a positive loss: delta_l = 0).
+Successive a_i have decreasing ratios, so a geometric series bounds what is left out: it picks the
+thresholds worth a full sum, and closes each sum after a window of 12 standard deviations.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from pymc_private.privacy.validation import not_negative, number_up, probability, vectorized, whole
-from pymc_private.privacy.bounded_range__bounded_range_sum import worst_delta
+
+import numpy as np
+from scipy.special import gammaln
+
 from pymc_private.privacy.renyi import pure_to_delta, zcdp_to_delta, zcdp_to_eps
 from pymc_private.privacy.rounding import float_down, least_epsilon, times_up, widen
+from pymc_private.privacy.validation import (
+    check_count,
+    check_delta,
+    check_nonnegative,
+    double_up,
+    vectorized,
+)
 
-MOST_DRAWS_EXACT = 20_000
+MACHINE_EPSILON = 2.0**-52
+THRESHOLDS_FIRST = 32
+"""Thresholds summed before the rest is compared with the best of them."""
+MAX_TERMS_AT_ONCE = 1_000_000
+"""Terms in memory at once."""
+MAX_LOG_ODDS = 600.0
+"""Log odds beyond this are as good as this: exp of more would overflow."""
+UNDERFLOW_MARGIN = 1e-300
+"""Covers all terms lost to underflow."""
+
+
+@dataclass(frozen=True)
+class _Thresholds:
+    """Arrays over the thresholds l with s > 0, and the vectors all of them share."""
+
+    n: int
+    R: float
+    level: np.ndarray
+    s: np.ndarray
+    odds: np.ndarray  # ln(p / (1-p))
+    start: np.ndarray  # (N-l) ln p + l ln(1-p)
+    choose: np.ndarray  # ln C(N, i)
+
+
+def worst_threshold_delta(eps: float, n: int, R: float) -> float:
+    """Give the largest delta over all thresholds, rounded up.
+
+    Parameters
+    ----------
+    eps : float
+        0 <= eps < n R, nats.
+    n : int
+        Draws.
+    R : float
+        Finite, > 0, nats.
+
+    Returns
+    -------
+    float
+        In (0, 1].
+
+    References
+    ----------
+    Dong, Durfee and Rogers (2020); theory T3.
+    """
+    if R < 1e-140:  # s may underflow; TV <= N tanh(R/4) decides (T2)
+        return min(1.0, n * R / 4.0 * (1.0 + 4.0 * MACHINE_EPSILON) + UNDERFLOW_MARGIN)
+    rows = _thresholds(eps, n, R)
+    bound = _geometric_bounds(rows)
+    order = np.argsort(-bound)
+    best = float(_threshold_sums(rows, order[:THRESHOLDS_FIRST]).max())
+    rest = order[THRESHOLDS_FIRST:]
+    rest = rest[bound[rest] > best]
+    step = max(1, MAX_TERMS_AT_ONCE // (_window_width(n) + 1))
+    for begin in range(0, len(rest), step):
+        best = max(best, float(_threshold_sums(rows, rest[begin : begin + step]).max()))
+    # An exponent adds ln C(N, i), of size up to N ln N with a few units from each ln Gamma, and N
+    # logarithms of p and 1-p of the size in brackets, each good to a few units of that size.
+    size = n * (3.0 * math.log(n + 2.0) + R + abs(math.log(-math.expm1(-R))) + 42.0) + 42.0
+    return min(1.0, best * (1.0 + 16.0 * MACHINE_EPSILON * size) + UNDERFLOW_MARGIN)
+
+
+def _thresholds(eps: float, n: int, R: float) -> _Thresholds:
+    # With eps lowered a little, every s below is the exact optimum of some eps' <= eps despite
+    # the rounding of s, and delta_l does not grow with eps: the bound stays above the truth.
+    eps -= 4.0 * MACHINE_EPSILON * (eps + n * R)
+    level = np.arange(n + 1, dtype=float)
+    s = ((n - level) * R - eps) / (n + 1.0)
+    level, s = level[s > 0.0], s[s > 0.0]
+    t = R - s
+    log_top, log_whole = np.log(-np.expm1(-s)), math.log(-math.expm1(-R))
+    odds = log_top + s - np.log(-np.expm1(-t))
+    start = n * (log_top - log_whole) - level * odds
+    index = np.arange(n + 1, dtype=float)
+    choose = gammaln(n + 1.0) - gammaln(index + 1.0) - gammaln(n - index + 1.0)
+    return _Thresholds(n, R, level, s, odds, start, choose)
+
+
+def _geometric_bounds(rows: _Thresholds) -> np.ndarray:
+    """Bound each delta_l by the geometric series of its first two terms: O(1) per threshold."""
+    i = rows.level
+    ratio = i / (rows.n - i + 1.0) * np.exp(np.minimum(rows.odds, MAX_LOG_ODDS))
+    first = np.exp(rows.choose[i.astype(int)] + rows.start)
+    gain = -np.expm1(-rows.s) - ratio * np.exp(-rows.s) * np.expm1(rows.s - rows.R)
+    below = np.where(ratio < 1.0, (1.0 - ratio) * (1.0 - ratio * math.exp(-rows.R)), 1.0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        bound = first * gain / below
+    return np.where(ratio < 1.0, np.fmin(bound * 1.000001, 1.0), 1.0)
+
+
+def _window_width(n: int) -> int:
+    """Terms below a threshold that are summed one by one: 12 standard deviations and 64."""
+    return min(n, 64 + 6 * math.isqrt(n))
+
+
+def _threshold_sums(rows: _Thresholds, chosen: np.ndarray) -> np.ndarray:
+    """Sum T3 for the chosen thresholds; the terms beyond the window by their geometric bound."""
+    width = _window_width(rows.n)
+    level, s = rows.level[chosen].astype(int)[:, None], rows.s[chosen][:, None]
+    odds, start = rows.odds[chosen][:, None], rows.start[chosen][:, None]
+    k = np.arange(width + 1)[None, :]
+    exponent = rows.choose[np.maximum(level - k, 0)] + (start + k * odds)
+    terms = np.exp(np.where(k <= level, exponent, -np.inf))
+    gains = -np.expm1(-s) + np.exp(-s) * -np.expm1(-k * rows.R)
+    last = level[:, 0] - width
+    ratio = last / (rows.n - last + 1.0) * np.exp(np.minimum(odds[:, 0], MAX_LOG_ODDS))
+    inside = ratio < 1.0
+    left = np.where(inside, terms[:, -1] * ratio / np.where(inside, 1.0 - ratio, 1.0), 1.0)
+    return (terms * gains).sum(axis=1) + np.where(last > 0, left, 0.0)
+
+
+MAX_EXACT_DRAWS = 20_000
 """Beyond this many draws the exact curve gives way to the zCDP bound, valid but some 5% larger."""
 LARGEST_RANGE = 1e6
 """Beyond this range, which protects nobody, the curve of a pure N R takes its place."""
@@ -38,7 +169,7 @@ def br_tv(R: float) -> float:
     ----------
     Theory T2; attained by the two-point law.
     """
-    R = _range(R)
+    R = _check_range(R)
     # One rounding of the quotient moves tanh relatively by less than one unit, tanh errs by 2.
     return min(1.0, widen(math.tanh(R / 4.0), 1e-15)) if R else 0.0
 
@@ -66,7 +197,7 @@ def br_zcdp_tight(R: float) -> float:
     ----------
     Harrison and Manurangsi (2025); Cesar and Rogers (2021) for R^2 / 8; theory T2.
     """
-    R = _range(R)
+    R = _check_range(R)
     if R == 0.0 or math.isinf(R):
         return R
     simple = widen(R * R / 8.0, 1e-15)
@@ -89,7 +220,7 @@ def br_delta(eps: float, n_draws: int, R: float) -> float:
 
     delta_N(eps) = max_l sum_i C(N, i) p^(N-i) (1-p)^i (1 - e^(eps - N t + i R))_+, where
     t = clip((eps + (l+1) R) / (N+1), 0, R), l = 0..N, and p = q e^t, q = (e^(R-t)-1) / (e^R-1).
-    Beyond `MOST_DRAWS_EXACT` draws the zCDP bound N min(R^2/8, tight) takes its place.
+    Beyond `MAX_EXACT_DRAWS` draws the zCDP bound N min(R^2/8, tight) takes its place.
 
     Parameters
     ----------
@@ -113,13 +244,13 @@ def br_delta(eps: float, n_draws: int, R: float) -> float:
     ----------
     Dong, Durfee and Rogers (2020), non-adaptive homogeneous composition; theory T3.
     """
-    n, R = _draws(n_draws), _range(R)
-    not_negative(epsilon=eps)
+    n, R = _check_draws(n_draws), _check_range(R)
+    check_nonnegative(epsilon=eps)
     if math.isinf(eps) or (math.isfinite(R) and Fraction(eps) >= n * Fraction(R)):
         return 0.0
     if math.isinf(R):
         return 1.0
-    return _delta(float_down(eps), n, R)
+    return _cached_delta(float_down(eps), n, R)
 
 
 @vectorized
@@ -148,32 +279,32 @@ def br_eps(delta: float, n_draws: int, R: float) -> float:
     ----------
     Inverse of `br_delta` (T3).
     """
-    n, R = _draws(n_draws), _range(R)
-    probability(delta)
+    n, R = _check_draws(n_draws), _check_range(R)
+    check_delta(delta)
     pure = times_up(n, R)
-    return pure if delta == 0.0 or math.isinf(pure) else _eps(float_down(delta), n, R, pure)
+    return pure if delta == 0.0 or math.isinf(pure) else _cached_eps(float_down(delta), n, R, pure)
 
 
 @lru_cache(maxsize=4096)
-def _delta(eps: float, n: int, R: float) -> float:
+def _cached_delta(eps: float, n: int, R: float) -> float:
     if R > LARGEST_RANGE:
         return pure_to_delta(times_up(n, R), eps)
-    if n > MOST_DRAWS_EXACT:
+    if n > MAX_EXACT_DRAWS:
         return zcdp_to_delta(times_up(n, br_zcdp_tight(R)), eps)
-    return worst_delta(eps, n, R)
+    return worst_threshold_delta(eps, n, R)
 
 
 @lru_cache(maxsize=4096)
-def _eps(delta: float, n: int, R: float, pure: float) -> float:
+def _cached_eps(delta: float, n: int, R: float, pure: float) -> float:
     high = min(pure, zcdp_to_eps(times_up(n, br_zcdp_tight(R)), delta))
-    if n > MOST_DRAWS_EXACT:
+    if n > MAX_EXACT_DRAWS:
         return high
     return least_epsilon(lambda eps: br_delta(eps, n, R), delta, high)
 
 
-def _draws(n_draws: int) -> int:
-    return whole(n_draws, "the number of draws")
+def _check_draws(n_draws: int) -> int:
+    return check_count(n_draws, "the number of draws")
 
 
-def _range(R: float) -> float:
-    return number_up(R, "a range")
+def _check_range(R: float) -> float:
+    return double_up(R, "a range")

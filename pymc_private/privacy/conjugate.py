@@ -1,13 +1,26 @@
-"""Divergences of other conjugate posteriors: T13."""
+"""Divergences of conjugate posteriors other than the Dirichlet: T13.
+
+Gamma posteriors with different rates, normal-gamma posteriors, and the posterior of a normal mean.
+Results are exact and rounded up.
+"""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
+
 from flint import arb
-from pymc_private.privacy.validation import not_negative, order_of, positive, vectorized, whole
-from pymc_private.privacy.rounding__enclosure import real, upper
-from pymc_private.privacy.beta_gamma_pairs__gamma_pair import lower_gamma
+
+from pymc_private.privacy.beta_gamma_pairs import lower_gamma
+from pymc_private.privacy.rounding import arb_upper, real
+from pymc_private.privacy.validation import (
+    check_count,
+    check_nonnegative,
+    check_positive,
+    check_renyi_order,
+    vectorized,
+)
+
 
 @vectorized
 def gamma_rate_rdp(order: float, shape: float, rate1: float, rate2: float) -> float:
@@ -38,12 +51,12 @@ def gamma_rate_rdp(order: float, shape: float, rate1: float, rate2: float) -> fl
     ----------
     Theory T13.
     """
-    order_of(order)
-    positive(shape=shape, rate1=rate1, rate2=rate2)
+    check_renyi_order(order)
+    check_positive(shape=shape, rate1=rate1, rate2=rate2)
     if rate1 == rate2:
         return 0.0
     if math.isinf(order):
-        return _largest_rate_ratio(shape, rate1, rate2)
+        return _largest_log_ratio(shape, rate1, rate2)
     mixed = Fraction(order) * Fraction(rate1) + (1 - Fraction(order)) * Fraction(rate2)
     if mixed <= 0:
         return math.inf
@@ -55,7 +68,7 @@ def gamma_rate_rdp(order: float, shape: float, rate1: float, rate2: float) -> fl
         top = real(order) * one.log() + (1 - real(order)) * two.log() - real(mixed).log()
         return real(shape) * top / (real(order) - 1)
 
-    return max(0.0, upper(formula))
+    return max(0.0, arb_upper(formula))
 
 
 @vectorized
@@ -83,8 +96,8 @@ def gamma_rate_delta(eps: float, shape: float, rate1: float, rate2: float) -> fl
     ----------
     Theory T13: the most powerful test is a threshold.
     """
-    not_negative(eps=eps)
-    positive(shape=shape, rate1=rate1, rate2=rate2)
+    check_nonnegative(eps=eps)
+    check_positive(shape=shape, rate1=rate1, rate2=rate2)
     if rate1 == rate2 or math.isinf(eps):
         return 0.0
 
@@ -98,7 +111,7 @@ def gamma_rate_delta(eps: float, shape: float, rate1: float, rate2: float) -> fl
             return lower_gamma(one * at, a) - e * lower_gamma(two * at, a)
         return (one * at).gamma_upper(a, 1) - e * (two * at).gamma_upper(a, 1)
 
-    return min(1.0, max(0.0, upper(formula)))
+    return min(1.0, max(0.0, arb_upper(formula)))
 
 
 @vectorized
@@ -133,8 +146,8 @@ def normal_gamma_rdp(
     ----------
     Theory T13.
     """
-    order_of(order)
-    positive(excess_of_order=order - 1, a=a, kappa=kappa, b1=b1, b2=b2)
+    check_renyi_order(order)
+    check_positive(excess_of_order=order - 1, a=a, kappa=kappa, b1=b1, b2=b2)
     slope, gap = Fraction(order), Fraction(m1) - Fraction(m2)
     star = slope * Fraction(b1) + (1 - slope) * Fraction(b2)
     star += Fraction(kappa) * slope * (1 - slope) * gap * gap / 2
@@ -145,7 +158,7 @@ def normal_gamma_rdp(
         top = real(order) * real(b1).log() + (1 - real(order)) * real(b2).log() - real(star).log()
         return real(a) * top / (real(order) - 1)
 
-    return max(0.0, upper(formula))
+    return max(0.0, arb_upper(formula))
 
 
 @vectorized
@@ -172,16 +185,16 @@ def normal_mean_mu(n: int, sigma: float, prior_sd: float, diameter: float) -> fl
     ----------
     Theory T8, T13; N draws have sqrt(N) times as much.
     """
-    n = whole(n, "the number of records")
-    positive(sigma=sigma, prior_sd=prior_sd)
-    not_negative(diameter=diameter)
+    n = check_count(n, "the number of records")
+    check_positive(sigma=sigma, prior_sd=prior_sd)
+    check_nonnegative(diameter=diameter)
     s, p = Fraction(sigma), Fraction(prior_sd)
     precision = 1 / p**2 + Fraction(n) / s**2
-    return upper(lambda: real(diameter) / real(s**2) / real(precision).sqrt())
+    return arb_upper(lambda: real(diameter) / real(s**2) / real(precision).sqrt())
 
 
-def _largest_rate_ratio(shape: float, rate1: float, rate2: float) -> float:
+def _largest_log_ratio(shape: float, rate1: float, rate2: float) -> float:
     """The log ratio shape ln(b1 / b2) - (b1 - b2) x has a supremum only if b1 > b2, at x = 0."""
     if rate1 < rate2:
         return math.inf
-    return upper(lambda: real(shape) * (real(rate1) / real(rate2)).log())
+    return arb_upper(lambda: real(shape) * (real(rate1) / real(rate2)).log())

@@ -1,16 +1,33 @@
-"""Dirichlet laws: their divergences, what a draw of them costs in accuracy, and older bounds."""
+"""Dirichlet mechanisms: divergences, accuracy and calibration of a single draw (T9-T13).
+
+Renyi divergences of Dirichlet distributions (T13), the expected divergence of a draw from the data
+and the number of records it needs (T12), the older bounds of Ponnoprat (2023), and the choice of
+the power r and the prior parameter alpha of one draw from Dir(r f + alpha) (T12).
+"""
 
 from __future__ import annotations
 
 import math
-import numpy as np
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
+
+import numpy as np
 from flint import arb
+from scipy.optimize import minimize_scalar
+
 from pymc_private.errors import DomainError
-from pymc_private.privacy.validation import order_of, positive, vectorized
-from pymc_private.privacy.rounding__enclosure import nearest, real, upper
-from pymc_private.privacy.rounding import least_argument
+from pymc_private.privacy.beta_gamma_pairs import beta_pair_alpha
+from pymc_private.privacy.rounding import arb_nearest, arb_upper, least_argument, real
+from pymc_private.privacy.validation import (
+    check_count,
+    check_open_unit,
+    check_positive,
+    check_renyi_order,
+    vectorized,
+)
+
 
 def dirichlet_rdp(order: float, u: Sequence[float], v: Sequence[float]) -> float:
     """Renyi divergence D_l(Dir(u) || Dir(v)), rounded up.
@@ -38,8 +55,8 @@ def dirichlet_rdp(order: float, u: Sequence[float], v: Sequence[float]) -> float
     ----------
     Geumlek, Song and Chaudhuri (2017); theory T13.
     """
-    order_of(order)
-    first, second = _vector(u, "u"), _vector(v, "v")
+    check_renyi_order(order)
+    first, second = _check_parameters(u, "u"), _check_parameters(v, "v")
     if len(first) != len(second):
         raise DomainError(
             "u and v have one length", got=f"{len(first)} and {len(second)}", allowed="equal"
@@ -47,20 +64,20 @@ def dirichlet_rdp(order: float, u: Sequence[float], v: Sequence[float]) -> float
     if np.array_equal(first, second):
         return 0.0
     if math.isinf(order):
-        return _largest_ratio(first, second)
+        return _largest_log_ratio(first, second)
     slope = Fraction(order)
     pairs = list(zip(map(Fraction, first), map(Fraction, second), strict=True))
     mixed = [slope * a + (1 - slope) * b for a, b in pairs]
     if min(mixed) <= 0:
         return math.inf
     if order == 1.0:
-        return upper(lambda: _kl(first, second))
+        return arb_upper(lambda: _kl_ball(first, second))
 
     def formula() -> arb:
-        top = _log_beta(mixed) - real(order) * _log_beta(first)
-        return (top - (1 - real(order)) * _log_beta(second)) / (real(order) - 1)
+        top = _log_beta_ball(mixed) - real(order) * _log_beta_ball(first)
+        return (top - (1 - real(order)) * _log_beta_ball(second)) / (real(order) - 1)
 
-    return max(0.0, upper(formula))
+    return max(0.0, arb_upper(formula))
 
 
 def dirichlet_expected_kl(counts: Sequence[float], r: float, alpha: float) -> float:
@@ -90,11 +107,11 @@ def dirichlet_expected_kl(counts: Sequence[float], r: float, alpha: float) -> fl
     ----------
     Theory T12.
     """
-    positive(r=r, alpha=alpha)
+    check_positive(r=r, alpha=alpha)
     f = np.asarray(counts, float)
     if f.ndim != 1 or not np.isfinite(f).all() or (f < 0.0).any() or not (f > 0.0).any():
         raise DomainError("counts are numbers >= 0, not all 0", allowed="a vector of counts")
-    return nearest(lambda: _expected_kl([real(x) for x in f], real(r), real(alpha)))
+    return arb_nearest(lambda: _expected_kl_ball([real(x) for x in f], real(r), real(alpha)))
 
 
 @vectorized
@@ -121,14 +138,14 @@ def ponnoprat_rdp(order: float, r: float, d2sq: float, dinf: float) -> float:
     ----------
     Ponnoprat (2023), Theorem 1.
     """
-    order_of(order)
-    positive(order=order, r=r, d2sq=d2sq, dinf=dinf)
+    check_renyi_order(order)
+    check_positive(order=order, r=r, d2sq=d2sq, dinf=dinf)
 
     def formula() -> arb:
         at = 1 + 3 * (real(order) - 1) * real(r) * real(dinf)
         return real(order) * real(r) ** 2 * real(d2sq) * arb(2).zeta(at) / 2
 
-    return upper(formula)
+    return arb_upper(formula)
 
 
 @vectorized
@@ -153,8 +170,8 @@ def ponnoprat_r(order: float, eps: float, d2sq: float, dinf: float) -> float:
     ----------
     Ponnoprat (2023), Algorithm 1.
     """
-    order_of(order)
-    positive(eps=eps, d2sq=d2sq, dinf=dinf)
+    check_renyi_order(order)
+    check_positive(eps=eps, d2sq=d2sq, dinf=dinf)
     # The divergence grows with r: its reciprocal's least argument is the largest r.
     inverse = least_argument(
         lambda q: min(1.0, 0.5 * ponnoprat_rdp(order, 1.0 / q, d2sq, dinf) / eps), 0.5, 1.0
@@ -185,38 +202,38 @@ def dirichlet_kl_tail_bound(beta: float, eta: float) -> float:
     ----------
     Ponnoprat (2023), Theorem 2, corrected.
     """
-    positive(beta=beta, eta=eta)
+    check_positive(beta=beta, eta=eta)
 
     def formula() -> arb:
         n = real(eta)
         return (-real(beta) * n**2 / (2 * (2 + n) * (4 + 3 * n))).exp()
 
-    return min(1.0, upper(formula))
+    return min(1.0, arb_upper(formula))
 
 
-def _vector(values: Sequence[float], name: str) -> np.ndarray:
+def _check_parameters(values: Sequence[float], name: str) -> np.ndarray:
     vector = np.asarray(values, float)
     if vector.ndim != 1 or not len(vector) or not np.all((vector > 0.0) & np.isfinite(vector)):
         raise DomainError(f"{name} holds positive numbers", allowed="a vector, each entry > 0")
     return vector
 
 
-def _log_beta(parameters: Sequence[float | Fraction] | np.ndarray) -> arb:
+def _log_beta_ball(parameters: Sequence[float | Fraction] | np.ndarray) -> arb:
     parts = [real(p) for p in parameters]
     return sum((p.lgamma() for p in parts), arb(0)) - sum(parts, arb(0)).lgamma()
 
 
-def _kl(u: np.ndarray, v: np.ndarray) -> arb:
+def _kl_ball(u: np.ndarray, v: np.ndarray) -> arb:
     total = sum((real(a) for a in u), arb(0)).digamma()
     pairs = zip(map(real, u), map(real, v), strict=True)
     return (
-        _log_beta(v)
-        - _log_beta(u)
+        _log_beta_ball(v)
+        - _log_beta_ball(u)
         + sum(((a - b) * (a.digamma() - total) for a, b in pairs), arb(0))
     )
 
 
-def _largest_ratio(u: np.ndarray, v: np.ndarray) -> float:
+def _largest_log_ratio(u: np.ndarray, v: np.ndarray) -> float:
     """Supremum of the log density ratio, B(v)/B(u) prod y^(u-v): finite if no u_i < v_i."""
     rises = [Fraction(a) - Fraction(b) for a, b in zip(u, v, strict=True)]
     if min(rises) < 0:
@@ -225,12 +242,198 @@ def _largest_ratio(u: np.ndarray, v: np.ndarray) -> float:
     def formula() -> arb:
         total = real(sum(rises, Fraction(0)))
         ys = [(real(rise), real(rise) / total) for rise in rises if rise > 0]
-        return _log_beta(v) - _log_beta(u) + sum((rise * y.log() for rise, y in ys), arb(0))
+        return (
+            _log_beta_ball(v) - _log_beta_ball(u) + sum((rise * y.log() for rise, y in ys), arb(0))
+        )
 
-    return max(0.0, upper(formula))
+    return max(0.0, arb_upper(formula))
 
 
-def _expected_kl(f: list[arb], r: arb, alpha: arb) -> arb:
+def _expected_kl_ball(f: list[arb], r: arb, alpha: arb) -> arb:
     n = sum(f, arb(0))
     parts = [(x / n) * ((x / n).log() - (r * x + alpha).digamma()) for x in f if not x.is_zero()]
     return sum(parts, arb(0)) + (r * n + len(f) * alpha).digamma()
+
+
+@dataclass(frozen=True)
+class DirichletPlan:
+    """A power of the counts and a prior parameter that meet a budget.
+
+    Attributes
+    ----------
+    r, alpha : float
+        Draw from Dir(r f + alpha).
+    expected_kl : float
+        At the public profile, nats.
+    """
+
+    r: float
+    alpha: float
+    expected_kl: float
+
+
+def dirichlet_plan(epsilon: float, delta: float, profile: Sequence[float]) -> DirichletPlan:
+    """Choose r and alpha of one Dirichlet draw with the least expected divergence.
+
+    For each r the least alpha that meets the budget is exact (T9); r is then searched. The profile
+    is public: uniform, prior-predictive or of earlier public data, never the private counts.
+
+    Parameters
+    ----------
+    epsilon : float, nats
+        > 0.
+    delta : float
+        In (0, 1).
+    profile : sequence of float
+        Counts to judge by.
+
+    Returns
+    -------
+    DirichletPlan
+        Meets (epsilon, delta) whatever the search found.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory T12.
+    """
+    check_positive(epsilon=epsilon)
+    check_open_unit(delta=delta)
+
+    def plan(log_r: float) -> DirichletPlan:
+        r = math.exp(log_r)
+        alpha = beta_pair_alpha(epsilon, delta, r)
+        return DirichletPlan(r, alpha, dirichlet_expected_kl(profile, r, alpha))
+
+    start = math.log(epsilon)
+    found = minimize_scalar(
+        lambda x: plan(x).expected_kl,
+        bounds=(start - 6.0, start + 4.0),
+        method="bounded",
+        options={"xatol": 1e-4},
+    )
+    return plan(float(found.x))
+
+
+@vectorized
+def dirichlet_sample_size(eta: float, beta: float, cells: int, r: float, alpha: float) -> int:
+    """Give a number of records N at which Pr[KL(f / N || y) > eta] <= beta, y ~ Dir(r f + alpha).
+
+    The least N with exp(-r N eta^2 / (2 (2 + eta) (4 + 3 eta))) <= beta and
+    r N >= d alpha / (e^(eta/2) - 1), whatever the counts f are.
+
+    Parameters
+    ----------
+    eta : float, nats
+        Divergence that is good enough, > 0.
+    beta : float
+        Probability of more, in (0, 1).
+    cells : int
+        d, categories.
+    r, alpha : float
+        Of the mechanism; alpha >= 1/2.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range; for alpha < 1/2 the bound is false.
+
+    References
+    ----------
+    Ponnoprat (2023), Theorem 2, corrected.
+
+    Examples
+    --------
+    >>> int(dirichlet_sample_size(0.1, 0.05, 6, 0.318, 3.96))
+    17014
+    """
+    check_positive(eta=eta, r=r, alpha=alpha)
+    check_open_unit(beta=beta)
+    d = check_count(cells, "the number of cells")
+    if alpha < 0.5:
+        raise DomainError("the bound is false for alpha < 1/2", got=alpha, allowed="alpha >= 1/2")
+    tail = -math.log(beta) * 2.0 * (2.0 + eta) * (4.0 + 3.0 * eta) / eta**2
+    smoothing = d * alpha / math.expm1(0.5 * eta)
+    return math.ceil(max(tail, smoothing) / r * (1.0 + 1e-12))
+
+
+@vectorized
+def dirichlet_population_tv(n: float, beta: float, cells: int, r: float, alpha: float) -> float:
+    """Bound the total variation between a draw and the law that n records came from.
+
+    With probability 1 - beta / 2 the shares of the data are within
+    sqrt(2 (ln(2^d - 2) + ln(2 / beta)) / n) / 2 of the population (Weissman et al.); with the same
+    probability the draw is within sqrt(eta / 2) of the shares (Pinsker), eta from
+    `dirichlet_sample_size`. Their sum, at most 1.
+
+    Parameters
+    ----------
+    n : float
+        Records, independent draws from the population.
+    beta : float
+        Probability that the bound fails, in (0, 1).
+    cells, r, alpha
+        As in `dirichlet_sample_size`.
+
+    Returns
+    -------
+    float
+        In (0, 1].
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Weissman, Ordentlich, Seroussi, Verdu and Weinberger (2003); Ponnoprat (2023), Theorem 2.
+    """
+    check_positive(n=n)
+    check_open_unit(beta=beta)
+    d = check_count(cells, "the number of cells")
+    corners = d * math.log(2.0) + math.log1p(-(2.0 ** (1.0 - d))) if d > 1 else 0.0
+    sampling = 0.5 * math.sqrt(2.0 * (corners + math.log(2.0 / beta)) / n)
+
+    def enough(eta: float) -> bool:
+        return bool(dirichlet_sample_size(eta, 0.5 * beta, d, r, alpha) <= n)
+
+    low, high = 1e-9, 1.0
+    while not enough(high):
+        low, high = high, 2.0 * high
+        if high > 4.0:  # sqrt(eta / 2) is beyond 1 there
+            return 1.0
+    while high - low > 1e-9 * high:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return min(1.0, (sampling + math.sqrt(0.5 * high)) * (1.0 + 1e-12))
+
+
+def plot_sample_size(
+    cells: int, r: float, alpha: float, ax: Any = None, *, betas: Sequence[float] = (0.05, 0.001)
+) -> Any:
+    """Draw the number of records against the divergence that is good enough.
+
+    Parameters
+    ----------
+    cells, r, alpha
+        As in `dirichlet_sample_size`.
+    ax : matplotlib Axes, optional
+    betas : sequence of float
+        Probabilities that a draw is worse.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    from pymc_private.privacy.plots import plot_sample_sizes
+
+    return plot_sample_sizes(cells, r, alpha, ax, betas=betas)

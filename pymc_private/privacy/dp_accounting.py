@@ -1,4 +1,4 @@
-"""Promises from and to the events of dp-accounting, Google's library (extra ``pld``).
+"""Conversion from and to the events of dp-accounting, Google's library (extra ``pld``).
 
 An event there has noise in units of the sensitivity under addition or removal of a record. Whether
 substitution doubles that differs between its accountants, so here the larger is taken: nothing gets
@@ -10,13 +10,16 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from typing import Any
+
 from flint import arb
+
 from pymc_private.errors import Unsupported
-from pymc_private.privacy.validation import whole
-from pymc_private.privacy.event import Atom
-from pymc_private.privacy.rounding__enclosure import lower, real
+from pymc_private.privacy.event import PrivacyEvent
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.neighbors__neighbors import SUBSTITUTE, check_records
+from pymc_private.privacy.neighbors import SUBSTITUTE, check_record_neighbors
+from pymc_private.privacy.rounding import arb_lower, real
+from pymc_private.privacy.validation import check_count
+
 
 def from_event(event: Any, **words: Any) -> Guarantee:
     """Read an event of dp-accounting.
@@ -40,9 +43,11 @@ def from_event(event: Any, **words: Any) -> Guarantee:
         Sampled, tree and other events; zCDP with xi > 0.
     """
     kind = type(event).__name__
-    sensitivity = 2 if check_records(words.get("neighbors", SUBSTITUTE)) == SUBSTITUTE else 1
+    sensitivity = (
+        2 if check_record_neighbors(words.get("neighbors", SUBSTITUTE)) == SUBSTITUTE else 1
+    )
     if kind == "SelfComposedDpEvent":
-        return whole(event.count, "the count") * from_event(event.event, **words)
+        return check_count(event.count, "the count") * from_event(event.event, **words)
     if kind == "ComposedDpEvent":
         parts = [from_event(part, **words) for part in event.events]
         return sum(parts, Guarantee((), **words))
@@ -51,7 +56,7 @@ def from_event(event: Any, **words: Any) -> Guarantee:
     if kind == "LaplaceDpEvent" and event.noise_multiplier > 0:
         return Guarantee.laplace_of(sensitivity, event.noise_multiplier, **words)
     if kind == "RandomizedResponseDpEvent" and 0 < event.noise_parameter <= 1:
-        levels = whole(event.num_buckets, "the number of buckets")
+        levels = check_count(event.num_buckets, "the number of buckets")
         truth = 1 - Fraction(event.noise_parameter) * (1 - Fraction(1, levels))
         return Guarantee.randomized_response_of(truth, levels, **words)
     if kind == "ZCDpEvent" and event.xi == 0:
@@ -95,12 +100,13 @@ def to_event(guarantee: Guarantee) -> Any:
     except ImportError as error:
         raise ImportError("events need dp-accounting: pip install 'pymc-private[pld]'") from error
     parts = [
-        library.SelfComposedDpEvent(_event(library, atom), atom.count) for atom in guarantee.atoms
+        library.SelfComposedDpEvent(_dp_event(library, atom), atom.count)
+        for atom in guarantee.atoms
     ]
     return library.ComposedDpEvent(parts)
 
 
-def _event(library: Any, atom: Atom) -> Any:
+def _dp_event(library: Any, atom: PrivacyEvent) -> Any:
     value = atom.number
     if atom.kind == "none" or math.isinf(value):
         return library.NonPrivateDpEvent()
@@ -111,7 +117,7 @@ def _event(library: Any, atom: Atom) -> Any:
     if atom.kind == "zcdp":
         return library.ZCDpEvent(value)
     if atom.kind in ("pure", "bounded_range", "mollifier", "window"):
-        multiplier = _multiplier(value)
+        multiplier = _gaussian_multiplier(value)
         if multiplier > 0.0:
             return library.GaussianDpEvent(multiplier)
         return library.NonPrivateDpEvent()  # a Gaussian that far apart hides nothing
@@ -123,7 +129,7 @@ def _event(library: Any, atom: Atom) -> Any:
     )
 
 
-def _multiplier(epsilon: float) -> float:
+def _gaussian_multiplier(epsilon: float) -> float:
     """1 / mu of the Gaussian that a pure promise implies, rounded down."""
 
     def formula() -> arb:
@@ -131,4 +137,4 @@ def _multiplier(epsilon: float) -> float:
         # -Phi^-1(p) = sqrt(2) erfinv(1 - 2 p)
         return 1 / (2 * arb(2).sqrt() * (1 - 2 * odds).erfinv())
 
-    return lower(formula)
+    return arb_lower(formula)

@@ -1,20 +1,41 @@
-"""Atoms of a guarantee: one mechanism, so many planned times, and what is proved of it."""
+"""Privacy events: one mechanism, run a fixed number of times, and what is proved about it.
+
+An event has a kind (pure, bounded range, zCDP, GDP, a Beta or Gamma pair, ...) and its parameters.
+It gives its pure epsilon, zCDP, GDP and Renyi divergence, and the event for groups of records
+(T24). A Fraction is exact; a float was rounded up, and so is all that is computed from it.
+`event_to_json` and `event_from_json` store an event in plain JSON types, exact to the last bit.
+"""
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from pymc_private.errors import DomainError, Unsupported
-from pymc_private.privacy.validation import number_down, number_up, positive, probability, whole
-from pymc_private.privacy.beta_gamma_pairs import beta_pair_rdp
-from pymc_private.privacy.bounded_range import br_zcdp_tight
-from pymc_private.privacy.beta_gamma_pairs__gamma_pair import gamma_pair_rdp
-from pymc_private.privacy.gaussian import half_square
-from pymc_private.privacy.rounding__printing import number
-from pymc_private.privacy.rounding import float_down, float_up, infinite, times_up, widen
+from typing import Any
 
-LETTERS = {
+from pymc_private.errors import DomainError, Unsupported
+from pymc_private.privacy.beta_gamma_pairs import beta_pair_rdp, gamma_pair_rdp
+from pymc_private.privacy.bounded_range import br_zcdp_tight
+from pymc_private.privacy.gaussian import gdp_to_zcdp
+from pymc_private.privacy.rounding import (
+    float_down,
+    float_up,
+    format_number,
+    is_infinite,
+    times_up,
+    widen,
+)
+from pymc_private.privacy.validation import (
+    check_count,
+    check_delta,
+    check_positive,
+    double_down,
+    double_up,
+)
+
+PARAMETER_NAMES = {
     "pure": "epsilon",
     "bounded_range": "R",
     "zcdp": "rho",
@@ -32,23 +53,23 @@ LETTERS = {
     "none": "epsilon",
 }
 """Kinds of promise, and what the value of each is called."""
-GAMMA = ("gamma_pair", "gamma_shift", "gamma_either")
+GAMMA_KINDS = ("gamma_pair", "gamma_shift", "gamma_either")
 """Gamma(alpha + r) and Gamma(alpha), by the side of P: that of the data set with one record more
 (T10); one side for all runs, which nobody knows (T13); each run has its own."""
-PAIRS = ("beta_pair", *GAMMA)
-SHAPED = {**dict.fromkeys(PAIRS, "alpha"), "rdp": "order", "window": "top"}
+PAIR_KINDS = ("beta_pair", *GAMMA_KINDS)
+SECOND_PARAMETER_NAMES = {**dict.fromkeys(PAIR_KINDS, "alpha"), "rdp": "order", "window": "top"}
 """Kinds with a second number, and its name."""
-MOST_BITS = 3322  # a thousand digits
+MAX_FRACTION_BITS = 3322  # a thousand digits
 
 
 @dataclass(frozen=True)
-class Atom:
+class PrivacyEvent:
     """One kind of mechanism, `count` times.
 
     Parameters
     ----------
     kind : str
-        A key of `LETTERS`.
+        A key of `PARAMETER_NAMES`.
     value : Fraction or float
         epsilon, R, rho, mu, ... by kind. A Fraction of at most 1000 digits is exact; a float was
         rounded up, and all else is.
@@ -80,31 +101,31 @@ class Atom:
     mu: Fraction | float = math.inf
 
     def __post_init__(self) -> None:
-        if self.kind not in LETTERS:
+        if self.kind not in PARAMETER_NAMES:
             raise DomainError(
-                "this is no kind of promise", got=self.kind, allowed=", ".join(LETTERS)
+                "this is no kind of promise", got=self.kind, allowed=", ".join(PARAMETER_NAMES)
             )
         rounded = {
-            "value": number_up(self.value, LETTERS[self.kind]),
-            "delta": probability(self.delta),
-            "mu": number_up(self.mu, "mu"),
+            "value": double_up(self.value, PARAMETER_NAMES[self.kind]),
+            "delta": check_delta(self.delta),
+            "mu": double_up(self.mu, "mu"),
         }
         for name, up in rounded.items():
-            if not _is_short(getattr(self, name)):
+            if not _is_short_fraction(getattr(self, name)):
                 object.__setattr__(self, name, up)
-        object.__setattr__(self, "count", whole(self.count, "the number of draws or runs"))
+        object.__setattr__(self, "count", check_count(self.count, "the number of draws or runs"))
         if self.delta > 0 and self.kind != "approximate":
             raise DomainError(f"a {self.kind} promise has no delta", got=self.delta, allowed="0")
-        if self.kind != "bounded_range" and not infinite(self.mu):
+        if self.kind != "bounded_range" and not is_infinite(self.mu):
             raise DomainError(
                 f"a {self.kind} promise has no mu besides", got=self.mu, allowed="inf"
             )
-        if self.kind in SHAPED:
-            positive(**{SHAPED[self.kind]: self.shape})
-        if self.kind in PAIRS:
-            positive(r=self.value)
-        object.__setattr__(self, "shape", number_down(self.shape))  # less of it promises less
-        other = number_down(self.other)
+        if self.kind in SECOND_PARAMETER_NAMES:
+            check_positive(**{SECOND_PARAMETER_NAMES[self.kind]: self.shape})
+        if self.kind in PAIR_KINDS:
+            check_positive(r=self.value)
+        object.__setattr__(self, "shape", double_down(self.shape))  # less of it promises less
+        other = double_down(self.other)
         if other and (self.kind != "beta_pair" or other < self.shape):
             raise DomainError("a Beta pair has a least and a larger parameter", got=self.other)
         object.__setattr__(self, "other", 0.0 if other == self.shape else other)
@@ -125,7 +146,7 @@ class Atom:
     @property
     def pure(self) -> Fraction | float:
         """Pure epsilon of all runs, nats, exact where the value is; inf if there is none."""
-        if self.kind in ("pure", "bounded_range", "mollifier", "window") and not infinite(
+        if self.kind in ("pure", "bounded_range", "mollifier", "window") and not is_infinite(
             self.value
         ):
             return self.count * Fraction(self.value)
@@ -147,11 +168,11 @@ class Atom:
         """
         value = self.number
         if self.kind == "bounded_range":
-            each = min(br_zcdp_tight(value), half_square(float_up(self.mu)))
+            each = min(br_zcdp_tight(value), gdp_to_zcdp(float_up(self.mu)))
         elif self.kind in ("pure", "mollifier", "window"):
             each = br_zcdp_tight(times_up(2.0, value))
         elif self.kind in ("gdp", "discrete_gaussian"):
-            each = half_square(value)
+            each = gdp_to_zcdp(value)
         else:
             each = value if self.kind == "zcdp" or self.pure == 0.0 else math.inf
         return times_up(self.count, each)
@@ -161,7 +182,7 @@ class Atom:
         if self.kind == "beta_pair":
             each = beta_pair_rdp(order, self.number, self.shape, self.other or None)
             return times_up(self.count, each)
-        if self.kind in GAMMA:
+        if self.kind in GAMMA_KINDS:
             return times_up(self.count, gamma_pair_rdp(order, self.number, self.shape))
         if self.kind == "rdp":  # divergences do not fall in their order
             return times_up(self.count, self.number) if order <= self.shape else math.inf
@@ -170,18 +191,18 @@ class Atom:
     @property
     def last_order(self) -> float:
         """No Renyi divergence beyond this order is finite."""
-        if self.kind in PAIRS:
+        if self.kind in PAIR_KINDS:
             return 1.0 + self.shape / self.number
         return self.shape if self.kind == "rdp" else math.inf
 
-    def runs(self, n: int) -> Atom:
+    def runs(self, n: int) -> PrivacyEvent:
         """Run it n times: the same record may be on another side of the pair in each of them."""
         if n == 1:
             return self
         kind = "gamma_either" if self.kind == "gamma_shift" else self.kind
         return replace(self, kind=kind, count=n * self.count, other=0.0)
 
-    def group(self, k: int) -> Atom:
+    def group(self, k: int) -> PrivacyEvent:
         """The same promise to a group of k records (T24); a shift of a Gamma shape adds up (T13).
 
         Raises
@@ -201,10 +222,10 @@ class Atom:
         if self.kind == "rdp":
             return self._renyi_group(k)
         if self.kind == "discrete_gaussian":  # its curve is that of one unit, its rho of any number
-            return Atom("zcdp", (self._times(k)) ** 2 / 2, count=self.count)
+            return PrivacyEvent("zcdp", (self._times(k)) ** 2 / 2, count=self.count)
         value = self._times(k * k if self.kind == "zcdp" else k)
         if self.kind != "approximate":
-            mu = math.inf if infinite(self.mu) else k * Fraction(self.mu)
+            mu = math.inf if is_infinite(self.mu) else k * Fraction(self.mu)
             return replace(self, value=value, mu=mu)
         # delta (1 + e^eps + ... + e^((k-1) eps))
         ratio, least = math.inf, float_down(self.value)
@@ -214,31 +235,35 @@ class Atom:
                 ratio = min(ratio, math.expm1(float_up(value)) / math.expm1(least))
             ratio = max(ratio, float_up(Fraction(k)))
         delta = widen(float_up(self.delta) * ratio, 1e-12)
-        return replace(self, value=value, delta=delta) if delta < 1.0 else Atom("none", math.inf)
+        return (
+            replace(self, value=value, delta=delta)
+            if delta < 1.0
+            else PrivacyEvent("none", math.inf)
+        )
 
     def _times(self, factor: int) -> Fraction | float:
         """Give so many times the value, exactly."""
-        return math.inf if infinite(self.value) else factor * Fraction(self.value)
+        return math.inf if is_infinite(self.value) else factor * Fraction(self.value)
 
-    def _renyi_group(self, k: int) -> Atom:
+    def _renyi_group(self, k: int) -> PrivacyEvent:
         """Halve the order and triple the divergence for each doubling (Mironov 2017, Prop. 2)."""
         doublings = (k - 1).bit_length()
         if self.shape < 2.0 ** (doublings + 1):
-            return Atom("none", math.inf)
+            return PrivacyEvent("none", math.inf)
         order = self.shape / 2.0**doublings
         return replace(self, value=self._times(3**doublings), shape=order)
 
     def __str__(self) -> str:
-        value = number(self.value, 6)
-        shape = number(self.shape, 6, up=False)  # less of it promises less
-        besides = "" if infinite(self.mu) else f", {number(self.mu, 6)}-GDP"
+        value = format_number(self.value, 6)
+        shape = format_number(self.shape, 6, up=False)  # less of it promises less
+        besides = "" if is_infinite(self.mu) else f", {format_number(self.mu, 6)}-GDP"
         words = {
             "pure": f"{value}-DP",
             "bounded_range": f"posterior draw of range {value}{besides}",
             "zcdp": f"{value}-zCDP",
             "gdp": f"{value}-GDP",
             "discrete_gaussian": f"count with discrete Gaussian noise (1 / sigma = {value})",
-            "approximate": f"({value}, {number(self.delta, 3)})-DP",
+            "approximate": f"({value}, {format_number(self.delta, 3)})-DP",
             "beta_pair": f"Dirichlet or Beta draw (r = {value}, alpha = {shape}{self._more})",
             "gamma_pair": f"Dirichlet draw (r = {value}, alpha = {shape})",
             "gamma_shift": f"Gamma draw (r = {value}, alpha = {shape})",
@@ -246,21 +271,66 @@ class Atom:
             "mollifier": f"mollifier draw of width {value}",
             "window": f"mollifier draw of width {value}, log ratio at most {shape}",
             "rdp": f"({shape}, {value})-RDP",
-            "distance": f"total variation {number(self.value, 3)} from the stated law",
+            "distance": f"total variation {format_number(self.value, 3)} from the stated law",
             "none": "not private",
         }[self.kind]
         return words if self.count == 1 else f"{self.count} x {words}"
 
     @property
     def _more(self) -> str:
-        return f" and {number(self.other, 6, up=False)} or more" if self.other else ""
+        return f" and {format_number(self.other, 6, up=False)} or more" if self.other else ""
 
 
-def _is_short(value: object) -> bool:
+def _is_short_fraction(value: object) -> bool:
     """Whether a Fraction can be kept and written as it is."""
     bits = (
         max(abs(value.numerator), value.denominator).bit_length()
         if isinstance(value, Fraction)
         else math.inf
     )
-    return bits <= MOST_BITS
+    return bits <= MAX_FRACTION_BITS
+
+
+def event_to_json(atom: PrivacyEvent) -> list[Any]:
+    """Kind, value, delta, count, shape; and what some kinds have besides."""
+    numbers = [
+        _number_to_text(atom.value),
+        _number_to_text(atom.delta),
+        atom.count,
+        atom.shape.hex(),
+    ]
+    if atom.kind == "beta_pair" and atom.other:
+        return [atom.kind, *numbers, atom.other.hex()]
+    return [atom.kind, *numbers, *([] if atom.mu == math.inf else [_number_to_text(atom.mu)])]
+
+
+def event_from_json(stored: Sequence[Any]) -> PrivacyEvent:
+    """What `event_to_json` wrote; the oldest records have no shape."""
+    kind, value, delta, count, *rest = stored
+    if len(rest) > 2:
+        raise ValueError(rest)
+    more: dict[str, Any] = {"shape": _double_from_text(rest[0])} if rest else {}
+    if len(rest) == 2:
+        name = "other" if kind == "beta_pair" else "mu"
+        more[name] = _double_from_text(rest[1]) if name == "other" else _number_from_text(rest[1])
+    return PrivacyEvent(kind, _number_from_text(value), _number_from_text(delta), count, **more)
+
+
+def _number_to_text(value: Fraction | float) -> str:
+    """Write a number exactly: a fraction as "p/q", a double in hexadecimal."""
+    if isinstance(value, Fraction):
+        return f"{value.numerator}/{value.denominator}"
+    return float(value).hex()
+
+
+def _number_from_text(text: str) -> Fraction | float:
+    """Read what `_number_to_text` wrote, and nothing else: "0.1" would be another number in hexadecimal."""
+    if re.fullmatch(r"[0-9]+/[0-9]+", text):
+        return Fraction(text)
+    return _double_from_text(text)
+
+
+def _double_from_text(text: str) -> float:
+    if text == "inf" or text.startswith("0x"):
+        return float.fromhex(text)
+    raise ValueError(text)

@@ -1,7 +1,7 @@
-"""Exact numbers of a ledger, and its short texts.
+"""Exact numbers of budgets: rationals, stored as the text ``"p/q"``.
 
-Every number is a rational and is stored as the text ``"p/q"``. A budget means the decimal its user
-wrote; a proved cost means the very double that was proved, since that one was rounded up.
+A budget means the decimal its user wrote; a proved cost means the very double that was proved,
+since that one was rounded up.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational, Real
 from typing import Any, NamedTuple
+
 from pymc_private.errors import DomainError
 from pymc_private.privacy.rounding import float_up
 
@@ -26,18 +27,18 @@ class Budget(NamedTuple):
     delta: Fraction
 
 
-def to_text(value: Fraction) -> str:
+def rational_text(value: Fraction) -> str:
     """Write an exact rational as ``"p/q"``."""
     return f"{value.numerator}/{value.denominator}"
 
 
-def from_text(text: str) -> Fraction:
-    """Read :func:`to_text` back."""
+def parse_rational(text: str) -> Fraction:
+    """Read :func:`rational_text` back."""
     top, bottom = text.split("/")
     return Fraction(int(top), int(bottom))
 
 
-def exact(value: object, what: str) -> Fraction:
+def exact_decimal(value: object, what: str) -> Fraction:
     """Take a number as the decimal its user wrote: 0.1 means 1/10, not the nearest double.
 
     Raises
@@ -50,18 +51,18 @@ def exact(value: object, what: str) -> Fraction:
     >>> exact(0.1, "epsilon"), exact("1e-6", "delta"), exact("1/3", "delta")
     (Fraction(1, 10), Fraction(1, 1000000), Fraction(1, 3))
     """
-    number = _parse(value)
+    number = _parsed_number(value)
     if number is None or number < 0:
         raise DomainError(
             f"{what} is not a number that a budget can have.",
-            got=_shown(value),
+            got=_described(value),
             allowed=f"a finite number >= 0 of at most {MOST_DIGITS} digits "
             "(int, float, Decimal, Fraction or text)",
         )
     return number
 
 
-def _shown(value: object) -> str:
+def _described(value: object) -> str:
     """Name a value without writing it out: Python refuses to write very long integers."""
     if isinstance(value, Rational):
         bits = max(int(part).bit_length() for part in (value.numerator, value.denominator))
@@ -70,9 +71,9 @@ def _shown(value: object) -> str:
     return f"{type(value).__name__} {str(value)[:40]!r}"
 
 
-def _parse(value: object) -> Fraction | None:
+def _parsed_number(value: object) -> Fraction | None:
     if isinstance(value, Rational) and not isinstance(value, bool):
-        number = _plain(value)
+        number = _python_fraction(value)
     elif isinstance(value, Real | Decimal | str) and not isinstance(value, bool):
         text = str(value)
         # An exponent of many digits would fill the memory before it could be refused.
@@ -85,10 +86,10 @@ def _parse(value: object) -> Fraction | None:
             return None
     else:
         return None
-    return number if _short(number) else None
+    return number if _has_few_digits(number) else None
 
 
-def proved(value: Any, what: str) -> Fraction | None:
+def exact_cost(value: Any, what: str) -> Fraction | None:
     """Take a proved cost (a float already rounded up, or a rational) exactly; None if infinite.
 
     What has more than 400 digits is rounded up to a double.
@@ -104,18 +105,18 @@ def proved(value: Any, what: str) -> Fraction | None:
             return None
     if not value >= 0:
         raise DomainError(f"A guarantee states an impossible {what}.", got=value, allowed=">= 0")
-    number = _plain(value)
-    if _short(number):
+    number = _python_fraction(value)
+    if _has_few_digits(number):
         return number
     rounded = float_up(number)
     return None if math.isinf(rounded) else Fraction(rounded)
 
 
-def _short(number: Fraction) -> bool:
+def _has_few_digits(number: Fraction) -> bool:
     return max(abs(number.numerator), number.denominator) < 10**MOST_DIGITS
 
 
-def _plain(value: Any) -> Fraction:
+def _python_fraction(value: Any) -> Fraction:
     """Give a Fraction of Python integers: NumPy's would overflow."""
     whole = Fraction(value)
     return Fraction(int(whole.numerator), int(whole.denominator))

@@ -1,14 +1,27 @@
-"""Gaussian differential privacy: the curve of N(0, 1) against N(mu, 1)."""
+"""Gaussian differential privacy (T4), and discrete Gaussian noise on a count (T26).
+
+The curve of N(0, 1) against N(mu, 1), its inverse, and the exact curve of discrete Gaussian noise
+on an integer that one record moves by one.
+"""
 
 from __future__ import annotations
 
 import math
-from scipy.special import log_ndtr
-from pymc_private.privacy.validation import inside_unit, not_negative, vectorized
-from pymc_private.privacy.renyi import zcdp_to_eps
-from pymc_private.privacy.rounding import LEAST, least_epsilon, times_up
+from functools import lru_cache
 
-ERROR = 4e-15
+import numpy as np
+from scipy.special import log_ndtr
+
+from pymc_private.privacy.renyi import zcdp_to_eps
+from pymc_private.privacy.rounding import SMALLEST_DOUBLE, least_epsilon, times_up
+from pymc_private.privacy.validation import (
+    check_nonnegative,
+    check_open_unit,
+    check_positive,
+    vectorized,
+)
+
+LOG_NDTR_ERROR = 4e-15
 """Bound on the relative error of `log_ndtr`, with room for the rounding of its argument."""
 
 
@@ -35,8 +48,8 @@ def gdp_delta(eps: float, mu: float) -> float:
     ----------
     Balle and Wang (2018), Theorem 8; Dong, Roth and Su (2022), Corollary 2.13; theory T4.
     """
-    not_negative(mu=mu)
-    not_negative(epsilon=eps)
+    check_nonnegative(mu=mu)
+    check_nonnegative(epsilon=eps)
     if mu == 0.0 or math.isinf(eps):
         return 0.0
     if math.isinf(mu):
@@ -45,12 +58,14 @@ def gdp_delta(eps: float, mu: float) -> float:
     second = eps + float(log_ndtr(-eps / mu - mu / 2.0))
     scale = math.exp(first)
     if scale == 0.0:
-        return LEAST
+        return SMALLEST_DOUBLE
     # The second term is smaller, so expm1 of their log ratio loses nothing but its own rounding;
     # where mu is tiny that is still too much, and delta <= TV <= mu / sqrt(2 pi) serves.
     size = 1.0 + abs(first) + eps + abs(second - eps)
-    value = scale * (-math.expm1(min(second - first, 0.0)) + ERROR * size)
-    return min(1.0, min(value, mu / math.sqrt(2.0 * math.pi) * (1.0 + ERROR)) + LEAST)
+    value = scale * (-math.expm1(min(second - first, 0.0)) + LOG_NDTR_ERROR * size)
+    return min(
+        1.0, min(value, mu / math.sqrt(2.0 * math.pi) * (1.0 + LOG_NDTR_ERROR)) + SMALLEST_DOUBLE
+    )
 
 
 @vectorized
@@ -78,14 +93,91 @@ def gdp_eps(delta: float, mu: float) -> float:
     ----------
     Inverse of `gdp_delta` (T4); Bun and Steinke (2016) for mu^2 / 2.
     """
-    not_negative(mu=mu)
-    inside_unit(delta=delta)
+    check_nonnegative(mu=mu)
+    check_open_unit(delta=delta)
     if mu == 0.0 or math.isinf(mu):
         return mu
-    high = zcdp_to_eps(half_square(mu), delta)
+    high = zcdp_to_eps(gdp_to_zcdp(mu), delta)
     return least_epsilon(lambda eps: gdp_delta(eps, mu), delta, high)
 
 
-def half_square(mu: float) -> float:
+def gdp_to_zcdp(mu: float) -> float:
     """Give the zCDP of mu-GDP: rho = mu^2 / 2, rounded up (Bun and Steinke 2016)."""
     return times_up(0.5, times_up(mu, mu))
+
+
+MAX_SUMMED_SIGMA = 500.0
+"""Up to this sigma the terms are added; beyond it their integral is close enough."""
+SUMMED_DEVIATIONS = 14.0
+"""Standard deviations added beyond the first term."""
+
+
+@vectorized
+def discrete_gaussian_delta(eps: float, sigma: float) -> float:
+    """Delta of an integer plus discrete Gaussian noise, where a record moves the integer by one.
+
+    With f(z) = e^(-z^2 / (2 sigma^2)), a = floor(eps sigma^2 - 1/2) + 1 and Z = sum f: the sum over
+    z >= a of f(z) - e^eps f(z + 1), over Z. All its terms are positive. They rise and fall once, so
+    that they sum to at most their integral, which is `gdp_delta(eps, 1/sigma)` Z, and the largest.
+
+    Parameters
+    ----------
+    eps : float, nats
+        At least 0.
+    sigma : float
+        Scale of the noise, > 0.
+
+    Returns
+    -------
+    float
+        In [0, 1], rounded up.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Canonne, Kamath and Steinke (2020), Theorem 7; theory T26.
+    """
+    check_nonnegative(eps=eps)
+    check_positive(sigma=sigma)
+    if math.isinf(eps):
+        return 0.0
+    if eps * sigma > 60.0:  # f is below e^-1700 there
+        return SMALLEST_DOUBLE
+    return min(
+        1.0,
+        _delta_by_sum(eps, sigma) if sigma <= MAX_SUMMED_SIGMA else _delta_by_integral(eps, sigma),
+    )
+
+
+@lru_cache(maxsize=8192)
+def _delta_by_sum(eps: float, sigma: float) -> float:
+    variance = sigma * sigma
+    # One term too many on the left is not positive by more than rounding: it is cut to zero.
+    first = math.floor(eps * variance - 0.5)
+    last = max(first, 0) + math.ceil(SUMMED_DEVIATIONS * sigma) + 2
+    z = np.arange(first, last, dtype=float)
+    gain = -np.expm1(np.minimum(0.0, eps - (2.0 * z + 1.0) / (2.0 * variance)))
+    total = float((np.exp(-z * z / (2.0 * variance)) * gain).sum())
+    rest = math.exp(-last * last / (2.0 * variance)) * (1.0 + 1.2534 * sigma)
+    # Squares up to 60^2 / 2 in the exponent: each exp errs by less than 1e-12; a difference that
+    # cancels in `gain`, by less than 1e-11.
+    return (total + rest) * (1.0 + 1e-10) / _normalizer_lower(sigma) + 1e-300
+
+
+def _delta_by_integral(eps: float, sigma: float) -> float:
+    """Add the largest term, at most f(z) (z - z0) / sigma^2 with z0 = eps sigma^2 - 1/2."""
+    start = max(0.0, eps * sigma - 0.5 / sigma)
+    largest = 0.62 * math.exp(-0.5 * start**2 * (1.0 - 1e-12)) / sigma
+    return float(gdp_delta(eps, math.nextafter(1.0 / sigma, 1.0))) + largest / (2.5066 * sigma)
+
+
+@lru_cache(maxsize=64)
+def _normalizer_lower(sigma: float) -> float:
+    """Give a lower bound of the sum of f, which exceeds sqrt(2 pi) sigma (Poisson summation)."""
+    z = np.arange(1.0, 2.0 + math.ceil(8.0 * sigma))
+    direct = 1.0 + 2.0 * float(np.exp(-z * z / (2.0 * sigma * sigma)).sum())
+    return max(math.sqrt(2.0 * math.pi) * sigma, direct) * (1.0 - 1e-12)

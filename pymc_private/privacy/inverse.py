@@ -1,17 +1,32 @@
-"""The inverse questions: what a budget affords. Answers are rounded toward more privacy."""
+"""Inverse accounting: the most draws, range, power, mu or rho that a budget affords.
+
+Results are rounded toward more privacy: the forward formula was evaluated at each of them and found
+within the budget.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+
 from scipy.optimize import brentq
+
 from pymc_private.errors import DomainError
-from pymc_private.privacy.validation import MOST, exactly, inside_unit, not_negative, positive, probability, whole
 from pymc_private.privacy.bounded_range import br_eps
 from pymc_private.privacy.gaussian import gdp_delta
 from pymc_private.privacy.mollifier import moll_delta_k
 from pymc_private.privacy.renyi import zcdp_to_eps
 from pymc_private.privacy.rounding import float_down, times_up
+from pymc_private.privacy.validation import (
+    MAX_COUNT,
+    check_count,
+    check_delta,
+    check_nonnegative,
+    check_open_unit,
+    check_positive,
+    exact_fraction,
+)
+
 
 def draws_affordable(epsilon: float, delta: float, R: float) -> int:
     """Give the most posterior draws of range R that fit (epsilon, delta).
@@ -39,8 +54,8 @@ def draws_affordable(epsilon: float, delta: float, R: float) -> int:
     ----------
     Inverse of `br_eps` (T3), of N R at delta = 0.
     """
-    not_negative(epsilon=epsilon)
-    positive(R=R)
+    check_nonnegative(epsilon=epsilon)
+    check_positive(R=R)
     if math.isinf(epsilon):
         raise DomainError("epsilon is finite", got=epsilon, do="any number of draws fits no limit")
 
@@ -50,9 +65,9 @@ def draws_affordable(epsilon: float, delta: float, R: float) -> int:
     if not fits(1):
         return 0
     low = 1
-    while 2 * low <= MOST and fits(2 * low):
+    while 2 * low <= MAX_COUNT and fits(2 * low):
         low *= 2
-    high = min(2 * low, MOST + 1)
+    high = min(2 * low, MAX_COUNT + 1)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
@@ -84,8 +99,8 @@ def range_affordable(epsilon: float, delta: float, draws: int = 1) -> float:
     ----------
     Inverse of `br_eps` (T3).
     """
-    not_negative(epsilon=epsilon)
-    return _largest(lambda R: br_eps(delta, draws, R), epsilon)
+    check_nonnegative(epsilon=epsilon)
+    return _largest_argument(lambda R: br_eps(delta, draws, R), epsilon)
 
 
 def mollifier_affordable(
@@ -106,18 +121,20 @@ def mollifier_affordable(
     ----------
     Inverse of `moll_delta_k` (T15b), of draws times epsilon at delta = 0.
     """
-    not_negative(epsilon=epsilon)
-    pure = float_down(exactly(epsilon) / whole(draws, "the number of draws"))
-    probability(delta)
+    check_nonnegative(epsilon=epsilon)
+    pure = float_down(exact_fraction(epsilon) / check_count(draws, "the number of draws"))
+    check_delta(delta)
     if share is not None:
-        inside_unit(share=share)
-    below = (1 - 1e-11) * float_down(exactly(epsilon))  # epsilons are found to 12 digits, and up
+        check_open_unit(share=share)
+    below = (1 - 1e-11) * float_down(
+        exact_fraction(epsilon)
+    )  # epsilons are found to 12 digits, and up
 
     def curve(width: float) -> float:
         top = None if share is None else -math.log1p((1.0 - share) * math.expm1(-width))
         return moll_delta_k(below, width, draws, top)
 
-    return max(pure, _largest(curve, delta))
+    return max(pure, _largest_argument(curve, delta))
 
 
 def power_affordable(epsilon: float, delta: float, draws: int, R: float) -> float:
@@ -147,11 +164,11 @@ def power_affordable(epsilon: float, delta: float, draws: int, R: float) -> floa
     ----------
     Theory T1: a power w makes the range w R.
     """
-    not_negative(epsilon=epsilon)
-    positive(R=R)
+    check_nonnegative(epsilon=epsilon)
+    check_positive(R=R)
     if br_eps(delta, draws, R) <= epsilon:
         return 1.0
-    return _largest(lambda power: br_eps(delta, draws, times_up(power, R)), epsilon)
+    return _largest_argument(lambda power: br_eps(delta, draws, times_up(power, R)), epsilon)
 
 
 def mu_affordable(epsilon: float, delta: float) -> float:
@@ -178,9 +195,9 @@ def mu_affordable(epsilon: float, delta: float) -> float:
     ----------
     Inverse of `gdp_delta` (T4).
     """
-    not_negative(epsilon=epsilon)
-    inside_unit(delta=delta)
-    return _largest(lambda mu: gdp_delta(epsilon, mu), delta)
+    check_nonnegative(epsilon=epsilon)
+    check_open_unit(delta=delta)
+    return _largest_argument(lambda mu: gdp_delta(epsilon, mu), delta)
 
 
 def rho_affordable(epsilon: float, delta: float) -> float:
@@ -207,12 +224,12 @@ def rho_affordable(epsilon: float, delta: float) -> float:
     ----------
     Inverse of `zcdp_to_eps` (T4).
     """
-    not_negative(epsilon=epsilon)
-    inside_unit(delta=delta)
-    return _largest(lambda rho: zcdp_to_eps(rho, delta), epsilon)
+    check_nonnegative(epsilon=epsilon)
+    check_open_unit(delta=delta)
+    return _largest_argument(lambda rho: zcdp_to_eps(rho, delta), epsilon)
 
 
-def _largest(curve: Callable[[float], float], target: float) -> float:
+def _largest_argument(curve: Callable[[float], float], target: float) -> float:
     """Give a large argument at which an increasing curve is at most `target`; it was evaluated."""
     if not target > 0.0:
         return 0.0

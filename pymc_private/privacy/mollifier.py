@@ -1,18 +1,30 @@
-"""Relative mollifiers, e^(-eps/2) <= Q / Q0 <= e^(eps/2): what draws reveal (T14, T15)."""
+"""Relative mollifiers, e^(-eps/2) <= Q / Q0 <= e^(eps/2): privacy of draws and best member.
+
+What draws reveal (T15b), the weights and gains of boosted density estimation and mode capture
+(T14, T28), and the member of a mollifier that is closest to a distribution (T15d).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
-from flint import arb
-from pymc_private.errors import DomainError
-from pymc_private.privacy.validation import not_negative, positive, vectorized, whole
-from pymc_private.privacy.bounded_range import br_zcdp_tight
-from pymc_private.privacy.rounding__enclosure import lower, real, upper
-from pymc_private.privacy.renyi import zcdp_to_delta
-from pymc_private.privacy.rounding import times_up
 
-MOST_DRAWS_EXACT = 20_000
+import numpy as np
+from flint import arb
+
+from pymc_private.errors import DomainError
+from pymc_private.privacy.bounded_range import br_zcdp_tight
+from pymc_private.privacy.renyi import zcdp_to_delta
+from pymc_private.privacy.rounding import arb_lower, arb_upper, real, times_up
+from pymc_private.privacy.validation import (
+    check_count,
+    check_nonnegative,
+    check_positive,
+    vectorized,
+)
+
+MAX_EXACT_DRAWS = 20_000
 """Beyond this many draws the exact curve gives way to the zCDP bound, valid but larger."""
 
 
@@ -45,7 +57,7 @@ def moll_delta(eps: float, eps_mollifier: float, top: float | None = None) -> fl
     """
     if top is not None:
         return float(moll_delta_k(eps, eps_mollifier, 1, top))
-    not_negative(eps=eps, eps_mollifier=eps_mollifier)
+    check_nonnegative(eps=eps, eps_mollifier=eps_mollifier)
     if eps >= eps_mollifier:
         return 0.0
     if math.isinf(eps_mollifier):
@@ -56,7 +68,7 @@ def moll_delta(eps: float, eps_mollifier: float, top: float | None = None) -> fl
         # (1 - e^(eps - 2 h)) / (1 + e^-h)
         return -(real(eps) - 2 * h).expm1() / (1 + (-h).exp())
 
-    return min(1.0, upper(formula))
+    return min(1.0, arb_upper(formula))
 
 
 @vectorized
@@ -66,7 +78,7 @@ def moll_delta_k(eps: float, eps_mollifier: float, k: int, top: float | None = N
     The loss of one draw is e, -e or 0 with probabilities v e^e, v and 1 - v (1 + e^e), where
     v = (1 - a) / (e^e - 1) for the window [a, a e^e] of dQ/dQ0, and at most 1 / (1 + e^e), which is
     randomized response. The symmetric window has a = e^-h, h = e / 2, and v = e^-h / (1 + e^h).
-    Beyond `MOST_DRAWS_EXACT` draws the zCDP bound of pure e takes its place.
+    Beyond `MAX_EXACT_DRAWS` draws the zCDP bound of pure e takes its place.
 
     Parameters
     ----------
@@ -103,14 +115,14 @@ def moll_delta_k(eps: float, eps_mollifier: float, k: int, top: float | None = N
     ----------
     Theory T15b for the symmetric window; attained.
     """
-    not_negative(eps=eps, eps_mollifier=eps_mollifier)
-    draws = whole(k, "the number of draws")
+    check_nonnegative(eps=eps, eps_mollifier=eps_mollifier)
+    draws = check_count(k, "the number of draws")
     if math.isinf(eps) or eps_mollifier == 0.0:
         return 0.0
     if math.isinf(eps_mollifier):
         return 1.0
     if top is not None:
-        positive(top=top)
+        check_positive(top=top)
         if not top < eps_mollifier:
             raise DomainError(
                 "a window has the reference strictly inside",
@@ -119,14 +131,16 @@ def moll_delta_k(eps: float, eps_mollifier: float, k: int, top: float | None = N
             )
     if Fraction(eps) >= draws * Fraction(eps_mollifier):
         return 0.0
-    if draws > MOST_DRAWS_EXACT:
+    if draws > MAX_EXACT_DRAWS:
         return zcdp_to_delta(times_up(draws, br_zcdp_tight(times_up(2.0, eps_mollifier))), eps)
 
     def formula() -> arb:
         e = real(eps_mollifier)
-        return _trinomial_delta(real(eps), e, draws, _high(e, e / 2 if top is None else real(top)))
+        return _trinomial_delta(
+            real(eps), e, draws, _least_loss_probability(e, e / 2 if top is None else real(top))
+        )
 
-    return min(1.0, upper(formula))
+    return min(1.0, arb_upper(formula))
 
 
 @vectorized
@@ -154,8 +168,8 @@ def mbde_theta_sum(eps: float, T: int) -> float:
     ----------
     Theory T14; Husain, Cranko and Nock (2019).
     """
-    not_negative(eps=eps)
-    rounds = whole(T, "the number of rounds")
+    check_nonnegative(eps=eps)
+    rounds = check_count(T, "the number of rounds")
     if eps == 0.0:
         return 0.0
 
@@ -164,7 +178,7 @@ def mbde_theta_sum(eps: float, T: int) -> float:
         theta = real(eps) / (real(eps) + scale)
         return real(eps) / scale * (1 - theta**rounds)
 
-    return upper(formula)
+    return arb_upper(formula)
 
 
 @vectorized
@@ -194,8 +208,8 @@ def mbde_drop_bound(theta: float, cstar: float, gP: float, gQ: float) -> float:
     ----------
     Theory T14, which corrects the bounds of Husain, Cranko and Nock (2019).
     """
-    not_negative(theta=theta)
-    positive(cstar=cstar)
+    check_nonnegative(theta=theta)
+    check_positive(cstar=cstar)
     if not (-1.0 <= gP <= 1.0 and -1.0 <= gQ <= 1.0):
         raise DomainError("edges lie in [-1, 1]", got=f"gP={gP}, gQ={gQ}", allowed="-1 <= g <= 1")
 
@@ -203,7 +217,7 @@ def mbde_drop_bound(theta: float, cstar: float, gP: float, gQ: float) -> float:
         x = real(theta) * real(cstar)
         return x * real(gP) - (x.cosh() - real(gQ) * x.sinh()).log()
 
-    return 0.0 if theta == 0.0 else lower(formula)
+    return 0.0 if theta == 0.0 else arb_lower(formula)
 
 
 @vectorized
@@ -235,7 +249,7 @@ def mode_capture_bound(mass: float, kl_inside: float, gain: float, eps: float) -
     ----------
     Theory T28, which replaces the unproved theorem of Husain, Cranko and Nock (2019).
     """
-    not_negative(eps=eps)
+    check_nonnegative(eps=eps)
     if not (0.0 <= mass <= 1.0 and math.isfinite(kl_inside) and math.isfinite(gain)):
         raise DomainError(
             "a mass lies in [0, 1], and divergences are finite",
@@ -246,10 +260,10 @@ def mode_capture_bound(mass: float, kl_inside: float, gain: float, eps: float) -
         outside = 1 - real(mass)
         return real(mass) - real(kl_inside) + real(gain) - real(eps) / 2 * outside
 
-    return max(0.0, lower(formula))
+    return max(0.0, arb_lower(formula))
 
 
-def _high(e: arb, top: arb) -> arb:
+def _least_loss_probability(e: arb, top: arb) -> arb:
     """Probability v of the least loss, -e, of one draw from the window [top - e, top]."""
     return (-(top - e).expm1() / e.expm1()).min(1 / (1 + e.exp()))
 
@@ -269,3 +283,146 @@ def _trinomial_delta(eps: arb, e: arb, k: int, down: arb) -> arb:
         after = stay * (k - j) * here + down * (2 * k - j + 1) * before
         before, here = here, after / (up * (j + 1))
     return total
+
+
+def mollify(P: Sequence[float], Q0: Sequence[float], eps: float) -> np.ndarray:
+    """Give the member of the mollifier closest to P: clip(P / C, e^-h Q0, e^h Q0), with unit mass.
+
+    Where no C does (P = 0 on too much of Q0) it is e^h Q0 on the support of P, and what is left
+    over is spread in proportion to Q0.
+
+    Parameters
+    ----------
+    P, Q0 : sequence of float, shape (d,)
+        Probabilities; Q0 positive.
+    eps : float, nats
+        Width of the mollifier, h = eps / 2, at least 0.
+
+    Returns
+    -------
+    ndarray, shape (d,)
+        Nearest doubles; they sum to one up to rounding.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory T15d; Husain, Balle, Cranko and Nock (2020), equation 8, completed.
+    """
+    p, q = _normalized_probabilities(P, Q0, eps)
+    return np.array([float(x.mid()) for x in _mollified_balls(p, q, eps)])
+
+
+def mollify_gain(P: Sequence[float], Q0: Sequence[float], eps: float) -> float:
+    """KL(P, Q0) - KL(P, mollify(P, Q0, eps)), rounded down: at most eps / 2.
+
+    Parameters
+    ----------
+    P, Q0, eps
+        As in `mollify`.
+
+    Returns
+    -------
+    float
+        nats.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory T15d.
+    """
+    p, q = _normalized_probabilities(P, Q0, eps)
+
+    def formula() -> arb:
+        made = _mollified_balls(p, q, eps)
+        rows = zip(p, q, made, strict=True)
+        return sum((real(a) * (m / real(b)).log() for a, b, m in rows if a > 0), arb(0))
+
+    return max(0.0, arb_lower(formula))
+
+
+def _normalized_probabilities(
+    P: Sequence[float], Q0: Sequence[float], eps: float
+) -> tuple[list, list]:
+    """Exact, normalized probabilities."""
+    check_nonnegative(eps=eps)
+    p, q = np.asarray(P, float), np.asarray(Q0, float)
+    fits = p.ndim == 1 and p.shape == q.shape and np.isfinite([*p, *q]).all()
+    if not fits or (p < 0.0).any() or not (q > 0.0).all() or math.isinf(eps):
+        raise DomainError(
+            "P and Q0 are probabilities of one length, Q0 positive, and eps is finite",
+            got=f"shapes {p.shape} and {q.shape}, eps={eps}",
+        )
+    for name, law in (("P", p), ("Q0", q)):
+        if abs(law.sum() - 1.0) > 1e-6:
+            raise DomainError(f"{name} sums to one", got=law.sum(), allowed="1 within 1e-6")
+    exact = [[Fraction(x) for x in law] for law in (p, q)]
+    first, second = ([x / sum(law) for x in law] for law in exact)
+    return first, second
+
+
+def _mollified_balls(p: list, q: list, eps: float) -> list[arb]:
+    """clip(P / C, e^-h Q0, e^h Q0), C from the cells strictly between the two ends."""
+    h = real(eps) / 2
+    low, high = (-h).exp(), h.exp()
+    filled = sum((high if a else low) * real(b) for a, b in zip(p, q, strict=True))
+    if eps == 0.0:
+        return [real(b) for b in q]
+    if filled <= 1:
+        return _fill_off_support(p, q, high)
+    ratios = sorted({a / b for a, b in zip(p, q, strict=True) if a})
+    # As C grows the mass falls; the cells at each end change only where P / (C Q0) meets an end.
+    ends = [real(t) / e for t in ratios for e in (low, high)]
+    ends.sort(key=lambda x: float(x.mid()))
+    c = _unit_mass_scale(p, q, low, high, ends)
+    return [
+        _clip_ball(real(a) / c, low * real(b), high * real(b)) for a, b in zip(p, q, strict=True)
+    ]
+
+
+def _fill_off_support(p: list, q: list, high: arb) -> list[arb]:
+    """P is zero on so much of Q0 that its support cannot take all the rest."""
+    inside = sum((real(b) for a, b in zip(p, q, strict=True) if a), arb(0))
+    outside = sum((b for a, b in zip(p, q, strict=True) if not a), Fraction(0))
+    share = (1 - high * inside) / real(outside) if outside else arb(0)
+    return [high * real(b) if a else share * real(b) for a, b in zip(p, q, strict=True)]
+
+
+def _clipped_mass(p: list, q: list, low: arb, high: arb, c: arb) -> arb:
+    parts = [
+        _clip_ball(real(a) / c, low * real(b), high * real(b)) for a, b in zip(p, q, strict=True)
+    ]
+    return sum(parts, arb(0))
+
+
+def _clip_ball(x: arb, low: arb, high: arb) -> arb:
+    return x.max(low).min(high)
+
+
+def _unit_mass_scale(p: list, q: list, low: arb, high: arb, ends: list[arb]) -> arb:
+    """C of unit mass: between two neighboring ends the mass is fixed + free / C."""
+    first, last = 0, len(ends) - 1
+    while last - first > 1:
+        middle = (first + last) // 2
+        if _clipped_mass(p, q, low, high, ends[middle]).mid() >= 1:
+            first = middle
+        else:
+            last = middle
+    between = (ends[first] + ends[last]) / 2
+    fixed, free = arb(0), arb(0)
+    for a, b in zip(p, q, strict=True):
+        x = real(a) / between
+        if x < low * real(b):
+            fixed += low * real(b)
+        elif x > high * real(b):
+            fixed += high * real(b)
+        else:
+            free += real(a)
+    return between if free.is_zero() else free / (1 - fixed)

@@ -1,20 +1,21 @@
-"""Pictures of promises: delta against epsilon, and what many draws cost."""
+"""Plots of guarantees: delta against epsilon, the cost of many draws, and sample sizes."""
 
 from __future__ import annotations
 
-import numpy as np
 from collections.abc import Sequence
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
-    from pymc_private.privacy.accounting_comparison import Comparison
+    from pymc_private.privacy.accounting_comparison import EpsilonComparison
     from pymc_private.privacy.guarantee import Guarantee
 
-LOWEST = 1e-12
+MIN_DELTA = 1e-12
 COLORS = ("#3b6ea8", "#c0652b", "#4f8f4f", "#8b5aa8", "#8a8a8a")
 
 
-def curves(
+def plot_privacy_curves(
     guarantee: Guarantee,
     ax: Any = None,
     *,
@@ -35,23 +36,23 @@ def curves(
     -------
     matplotlib Axes
     """
-    ax = ax or _axes()
-    end = min(guarantee.epsilon(LOWEST), 100.0)
+    ax = ax or _new_axes()
+    end = min(guarantee.epsilon(MIN_DELTA), 100.0)
     at = np.linspace(0.0, end, points) if epsilons is None else np.asarray(epsilons, float)
     found = [guarantee.roads(float(epsilon)) for epsilon in at]
     names = list(dict.fromkeys(name for roads in found for name in roads))
     for name, color in zip(names, COLORS * len(names), strict=False):
-        ax.plot(at, [max(r.get(name, 1.0), LOWEST / 10) for r in found], color=color, label=name)
-    best = [max(min(roads.values()), LOWEST / 10) for roads in found]
+        ax.plot(at, [max(r.get(name, 1.0), MIN_DELTA / 10) for r in found], color=color, label=name)
+    best = [max(min(roads.values()), MIN_DELTA / 10) for roads in found]
     ax.plot(at, best, color="black", lw=3.5, alpha=0.25, zorder=0, label="what may be claimed")
-    ax.set(xlabel="epsilon (nats)", ylabel="delta", yscale="log", ylim=(LOWEST, 1.5))
+    ax.set(xlabel="epsilon (nats)", ylabel="delta", yscale="log", ylim=(MIN_DELTA, 1.5))
     ax.set_title("; ".join(str(atom) for atom in guarantee.atoms) or "nothing", fontsize="medium")
     ax.legend(frameon=False, fontsize="small")
     ax.grid(alpha=0.25)
     return ax
 
 
-def growth(comparison: Comparison, ax: Any = None) -> Any:
+def plot_epsilon_growth(comparison: EpsilonComparison, ax: Any = None) -> Any:
     """Draw epsilon against the number of draws, by road.
 
     Parameters
@@ -63,7 +64,7 @@ def growth(comparison: Comparison, ax: Any = None) -> Any:
     -------
     matplotlib Axes
     """
-    ax = ax or _axes()
+    ax = ax or _new_axes()
     frame = comparison.to_frame()
     for (name, column), color in zip(comparison.columns.items(), COLORS, strict=False):
         ax.plot(frame["draws"], frame[column], "o-", color=color, label=name)
@@ -74,13 +75,13 @@ def growth(comparison: Comparison, ax: Any = None) -> Any:
     return ax
 
 
-def sizes(
+def plot_sample_sizes(
     cells: int, r: float, alpha: float, ax: Any = None, *, betas: Sequence[float] = (0.05, 0.001)
 ) -> Any:
     """Draw the records that a Dirichlet draw needs; see `dirichlet_size.plot_sample_size`."""
-    from pymc_private.privacy.dirichlet__dirichlet_size import dirichlet_sample_size
+    from pymc_private.privacy.dirichlet import dirichlet_sample_size
 
-    ax = ax or _axes()
+    ax = ax or _new_axes()
     etas = np.geomspace(0.003, 3.0, 60)
     for beta, color in zip(betas, COLORS * len(betas), strict=False):
         needed = [dirichlet_sample_size(float(e), beta, cells, r, alpha) for e in etas]
@@ -93,7 +94,7 @@ def sizes(
     return ax
 
 
-def _axes() -> Any:
+def _new_axes() -> Any:
     import matplotlib.pyplot as plt
 
     return plt.subplots(figsize=(6.0, 4.0), layout="constrained")[1]

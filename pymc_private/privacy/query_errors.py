@@ -1,14 +1,20 @@
-"""Error bounds of answers from draws, and of estimated tails: T16, T17."""
+"""Error bounds of answers estimated from draws, and of estimated tails: T16, T17."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pymc_private.errors import DomainError
-from pymc_private.privacy.validation import inside_unit, not_negative, positive, whole
 
-UP = 1.0 + 1e-14
-ETAS = 120
+from pymc_private.errors import DomainError
+from pymc_private.privacy.validation import (
+    check_count,
+    check_nonnegative,
+    check_open_unit,
+    check_positive,
+)
+
+ROUNDING_FACTOR = 1.0 + 1e-14
+NET_RADII = 120
 """Radii of nets that are tried, each 0.78 of the one before."""
 
 
@@ -39,11 +45,11 @@ def psaqr_loss(n_draws: int, delta: float, n_responses: int, n_queries: int) -> 
     ----------
     Hoeffding (1963) and the union bound; corrects Dimitrakakis et al. (2017), Lemma 11; theory T16.
     """
-    n_draws = whole(n_draws, "the number of draws")
-    n_responses = whole(n_responses, "the number of responses")
-    n_queries = whole(n_queries, "the number of queries")
-    inside_unit(delta=delta)
-    return _loss(n_draws, math.log(n_responses) + math.log(n_queries) - math.log(delta))
+    n_draws = check_count(n_draws, "the number of draws")
+    n_responses = check_count(n_responses, "the number of responses")
+    n_queries = check_count(n_queries, "the number of queries")
+    check_open_unit(delta=delta)
+    return _uniform_loss(n_draws, math.log(n_responses) + math.log(n_queries) - math.log(delta))
 
 
 def psaqr_net_loss(
@@ -91,20 +97,25 @@ def psaqr_net_loss(
     so they are within t + 2 L eta of each other everywhere; eta does not depend on the draws.
     Theory T16.
     """
-    n_draws, n_queries = whole(n_draws, "the number of draws"), whole(n_queries, "queries")
-    inside_unit(delta=delta)
-    not_negative(lipschitz=lipschitz, gap=gap)
+    n_draws, n_queries = (
+        check_count(n_draws, "the number of draws"),
+        check_count(n_queries, "queries"),
+    )
+    check_open_unit(delta=delta)
+    check_nonnegative(lipschitz=lipschitz, gap=gap)
     sides = [float(width) for width in widths]
-    positive(**{f"width_{i}": side for i, side in enumerate(sides)})
+    check_positive(**{f"width_{i}": side for i, side in enumerate(sides)})
 
     def loss(log_eta: float) -> float:
         eta = math.exp(log_eta)
-        balls = sum(math.log(math.ceil(side / (2.0 * eta) * UP)) for side in sides)
+        balls = sum(math.log(math.ceil(side / (2.0 * eta) * ROUNDING_FACTOR)) for side in sides)
         cases = balls + math.log(n_queries) - math.log(delta)
-        return _loss(n_draws, cases) + 4.0 * lipschitz * eta * UP
+        return _uniform_loss(n_draws, cases) + 4.0 * lipschitz * eta * ROUNDING_FACTOR
 
     # Any eta is right; these were fixed before the draws, and lie close enough.
-    return (min(loss(math.log(max(sides)) - 0.25 * k) for k in range(ETAS)) + gap) * UP
+    return (
+        min(loss(math.log(max(sides)) - 0.25 * k) for k in range(NET_RADII)) + gap
+    ) * ROUNDING_FACTOR
 
 
 def psaqr_dialogue_loss(n_draws: int, delta: float, responses: Sequence[int]) -> list[float]:
@@ -138,18 +149,18 @@ def psaqr_dialogue_loss(n_draws: int, delta: float, responses: Sequence[int]) ->
     queries are possible; question k may fail with probability delta / (k (k + 1)), which sum to
     delta.
     """
-    n_draws = whole(n_draws, "the number of draws")
-    inside_unit(delta=delta)
+    n_draws = check_count(n_draws, "the number of draws")
+    check_open_unit(delta=delta)
     losses, histories = [], 0.0
     for k, count in enumerate(responses, start=1):
-        histories += math.log(whole(count, "the number of responses"))
-        losses.append(_loss(n_draws, histories + math.log(k * (k + 1)) - math.log(delta)))
+        histories += math.log(check_count(count, "the number of responses"))
+        losses.append(_uniform_loss(n_draws, histories + math.log(k * (k + 1)) - math.log(delta)))
     return losses
 
 
-def _loss(n_draws: int, log_cases: float) -> float:
+def _uniform_loss(n_draws: int, log_cases: float) -> float:
     """2 sqrt((ln 2 + log_cases) / (2 N)): twice Hoeffding's half-width, rounded up."""
-    return 2.0 * math.sqrt((math.log(2.0) + log_cases) / (2.0 * n_draws)) * UP
+    return 2.0 * math.sqrt((math.log(2.0) + log_cases) / (2.0 * n_draws)) * ROUNDING_FACTOR
 
 
 def dkw_halfwidth(n: int, beta: float) -> float:
@@ -176,8 +187,8 @@ def dkw_halfwidth(n: int, beta: float) -> float:
     ----------
     Massart (1990), whose constant needs beta <= 1/2; theory T17.
     """
-    n = whole(n, "the sample size")
-    inside_unit(beta=beta)
+    n = check_count(n, "the sample size")
+    check_open_unit(beta=beta)
     if not beta <= 0.5:
         raise DomainError("beta lies in (0, 1/2]", got=beta, allowed="0 < beta <= 1/2")
-    return math.sqrt(-math.log(beta) / (2.0 * n)) * UP
+    return math.sqrt(-math.log(beta) / (2.0 * n)) * ROUNDING_FACTOR

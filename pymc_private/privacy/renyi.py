@@ -1,4 +1,4 @@
-"""Renyi and zero-concentrated privacy, and the conversion to (epsilon, delta): T4.
+"""Renyi, zero-concentrated and pure differential privacy, converted to (epsilon, delta): T4.
 
 Any order greater than one gives a valid bound, so a numerical search over orders is safe: it can
 only miss the best one. Results are rounded up.
@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+
 from flint import arb
 from scipy.optimize import brentq, minimize_scalar
-from pymc_private.errors import DomainError
-from pymc_private.privacy.validation import is_number, vectorized
-from pymc_private.privacy.rounding__enclosure import real, upper
-from pymc_private.privacy.rounding import LEAST, times_up
 
-UNIT = 2.0**-52
-ULPS = 8.0
+from pymc_private.errors import DomainError
+from pymc_private.privacy.rounding import SMALLEST_DOUBLE, arb_upper, real, times_up
+from pymc_private.privacy.validation import is_number, vectorized
+
+MACHINE_EPSILON = 2.0**-52
+ERROR_ULPS = 8.0
 """Units in the last place by which a sum of a few logarithms may err, per unit of their size."""
-LEAST_EXCESS, MOST_EXCESS = 1e-9, 1e15
+MIN_EXCESS_ORDER, MAX_EXCESS_ORDER = 1e-9, 1e15
 """Between these, order - 1 is searched."""
 
 
@@ -49,15 +50,15 @@ def rdp_to_eps(order: float, rdp: float, delta: float) -> float:
     ----------
     Canonne, Kamath and Steinke (2020), Proposition 12; theory T4.
     """
-    _check(order, rdp, "rdp")
-    _check_probability(delta)
+    _check_order_and_value(order, rdp, "rdp")
+    _check_open_delta(delta)
     if math.isinf(order) or math.isinf(rdp):
         return rdp
     m = order - 1.0
     # log(m) - l log(l) / m, written so that nothing cancels for small m.
     parts = (rdp, math.log(m), -math.log(order), -math.log(delta) / m, -math.log(order) / m)
     size = 1.0 + math.fsum(abs(part) for part in parts)
-    return max(0.0, math.fsum(parts) + ULPS * UNIT * size)
+    return max(0.0, math.fsum(parts) + ERROR_ULPS * MACHINE_EPSILON * size)
 
 
 @vectorized
@@ -87,15 +88,19 @@ def rdp_to_delta(order: float, rdp: float, eps: float) -> float:
     ----------
     Canonne, Kamath and Steinke (2020), Proposition 12; theory T4.
     """
-    _check(order, rdp, "rdp")
-    _check(2.0, eps, "epsilon")
+    _check_order_and_value(order, rdp, "rdp")
+    _check_order_and_value(2.0, eps, "epsilon")
     if math.isinf(order):
         return 0.0 if rdp <= eps else 1.0
     if math.isinf(eps) or math.isinf(rdp):
         return 1.0 if math.isinf(rdp) else 0.0
     exponent, size = _log_delta(order, rdp, eps)
-    exponent += ULPS * UNIT * size
-    return 1.0 if exponent >= 0.0 else min(1.0, math.exp(exponent) * (1.0 + 4.0 * UNIT) + LEAST)
+    exponent += ERROR_ULPS * MACHINE_EPSILON * size
+    return (
+        1.0
+        if exponent >= 0.0
+        else min(1.0, math.exp(exponent) * (1.0 + 4.0 * MACHINE_EPSILON) + SMALLEST_DOUBLE)
+    )
 
 
 @vectorized
@@ -122,13 +127,13 @@ def zcdp_to_eps(rho: float, delta: float) -> float:
     ----------
     Canonne, Kamath and Steinke (2020); Bun and Steinke (2016); theory T4.
     """
-    _check(2.0, rho, "rho")
-    _check_probability(delta)
+    _check_order_and_value(2.0, rho, "rho")
+    _check_open_delta(delta)
     if rho == 0.0 or math.isinf(rho):
         return rho
 
     # The derivative in the order l = 1 + m is (rho m^2 + log(1 + m) + log delta) / m^2.
-    order = _root_order(
+    order = _stationary_order(
         lambda m: rho * m * m + math.log1p(m) + math.log(delta), math.sqrt(-math.log(delta) / rho)
     )
     return rdp_to_eps(order, times_up(order, rho), delta)
@@ -158,14 +163,14 @@ def zcdp_to_delta(rho: float, eps: float) -> float:
     ----------
     Canonne, Kamath and Steinke (2020); Bun and Steinke (2016); theory T4.
     """
-    _check(2.0, rho, "rho")
-    _check(2.0, eps, "epsilon")
+    _check_order_and_value(2.0, rho, "rho")
+    _check_order_and_value(2.0, eps, "epsilon")
     if rho == 0.0 or math.isinf(eps):
         return 0.0
     if math.isinf(rho):
         return 1.0
     # The derivative of log delta in the order l = 1 + m; at m >= 1 the last term is below 0.7.
-    order = _root_order(
+    order = _stationary_order(
         lambda m: rho * (2.0 * m + 1.0) - eps - math.log1p(1.0 / m), max(1.0, (eps + 0.7) / rho / 2)
     )
     return rdp_to_delta(order, times_up(order, rho), eps)
@@ -189,7 +194,7 @@ def pure_to_delta(total: float, eps: float) -> float:
     if math.isinf(total):
         return 1.0
     share = -math.expm1(eps - total) / (1.0 + math.exp(-total))
-    return min(1.0, share * (1.0 + ULPS * UNIT) + LEAST)
+    return min(1.0, share * (1.0 + ERROR_ULPS * MACHINE_EPSILON) + SMALLEST_DOUBLE)
 
 
 def pure_to_eps(total: float, delta: float) -> float:
@@ -205,10 +210,10 @@ def pure_to_eps(total: float, delta: float) -> float:
         # The logarithm of nothing or less: epsilon is 0 or below.
         return arb(0) if left <= 0 else real(total) + left.log()
 
-    return max(0.0, min(total, upper(formula)))
+    return max(0.0, min(total, arb_upper(formula)))
 
 
-def delta_of_orders(divergence: Callable[[float], float], last: float, eps: float) -> float:
+def delta_from_divergences(divergence: Callable[[float], float], last: float, eps: float) -> float:
     """Give a delta at `eps` from divergences of all orders in [1, last), rounded up.
 
     Every order gives a bound; so does order 1, by Pinsker's inequality.
@@ -218,11 +223,13 @@ def delta_of_orders(divergence: Callable[[float], float], last: float, eps: floa
         order = 1.0 + math.exp(log_excess)
         return rdp_to_delta(order, divergence(order), eps)
 
-    ends = (math.log(LEAST_EXCESS), math.log(min(last - 1.0, MOST_EXCESS)))
+    ends = (math.log(MIN_EXCESS_ORDER), math.log(min(last - 1.0, MAX_EXCESS_ORDER)))
     if not ends[0] < ends[1]:
         return 1.0
-    found = minimize_scalar(lambda x: math.log(at(x) + LEAST), bounds=ends, method="bounded")
-    spread = upper(lambda: (real(divergence(1.0)) / 2).sqrt())
+    found = minimize_scalar(
+        lambda x: math.log(at(x) + SMALLEST_DOUBLE), bounds=ends, method="bounded"
+    )
+    spread = arb_upper(lambda: (real(divergence(1.0)) / 2).sqrt())
     return min(1.0, spread, at(float(found.x)))
 
 
@@ -236,28 +243,31 @@ def _log_delta(order: float, rdp: float, eps: float) -> tuple[float, float]:
     return math.fsum(parts), 1.0 + math.fsum(abs(part) for part in parts)
 
 
-def _root_order(slope: Callable[[float], float], high: float) -> float:
+def _stationary_order(slope: Callable[[float], float], high: float) -> float:
     """Give the order 1 + m where an increasing slope crosses zero; any order would be safe.
 
-    `high` is an m at which the slope is not negative. Below `LEAST_EXCESS` an order could not be
+    `high` is an m at which the slope is not negative. Below `MIN_EXCESS_ORDER` an order could not be
     told from one.
     """
-    low, high = math.log(LEAST_EXCESS), math.log(min(max(high, LEAST_EXCESS), MOST_EXCESS))
+    low, high = (
+        math.log(MIN_EXCESS_ORDER),
+        math.log(min(max(high, MIN_EXCESS_ORDER), MAX_EXCESS_ORDER)),
+    )
     if slope(math.exp(low)) >= 0.0:
-        return 1.0 + LEAST_EXCESS
+        return 1.0 + MIN_EXCESS_ORDER
     if slope(math.exp(high)) <= 0.0:
         return 1.0 + math.exp(high)
     found = brentq(lambda u: slope(math.exp(u)), low, high, xtol=1e-9, rtol=1e-12, disp=False)
     return 1.0 + math.exp(found)
 
 
-def _check(order: float, value: float, name: str) -> None:
+def _check_order_and_value(order: float, value: float, name: str) -> None:
     if not (is_number(order) and order > 1.0):
         raise DomainError("a Renyi order must exceed 1", got=order, allowed="order > 1")
     if not (is_number(value) and value >= 0.0):
         raise DomainError(f"{name} is not negative", got=value, allowed=f"{name} >= 0")
 
 
-def _check_probability(delta: float) -> None:
+def _check_open_delta(delta: float) -> None:
     if not (is_number(delta) and 0.0 < delta < 1.0):
         raise DomainError("delta is a probability", got=delta, allowed="0 < delta < 1")

@@ -1,13 +1,24 @@
-"""Rounding of privacy numbers to the safe side: never below the truth."""
+"""Directed rounding, ball arithmetic (Arb) and the printing of privacy numbers.
+
+No privacy number is below the truth: what is spent is rounded up, what is left is rounded down.
+A formula in ball arithmetic is a function of no argument that returns a ball; it is evaluated with
+more and more bits until the ball is narrow, and the double outside it on the safe side is the
+result. `least_epsilon` and `least_argument` invert curves of upper bounds on the safe side.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
+from typing import Any
+
+from flint import arb, ctx, fmpq
 from scipy.optimize import brentq
 
-LEAST = 5e-324
+SMALLEST_DOUBLE = 5e-324
 """The smallest positive double: a positive number that underflows is rounded up to it."""
 
 
@@ -22,12 +33,12 @@ def float_up(value: Fraction | float) -> float:
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
-def infinite(value: Fraction | float) -> bool:
+def is_infinite(value: Fraction | float) -> bool:
     """Whether a number is infinite; whole numbers and fractions beyond the doubles are not."""
     return isinstance(value, float) and math.isinf(value)
 
 
-def written_up(value: Fraction | float) -> float:
+def decimal_up(value: Fraction | float) -> float:
     """Give the double that is written as an exact decimal if there is one, else as `float_up`.
 
     Only for numbers that a user stated: there 0.3 means 3/10, in and out.
@@ -47,15 +58,15 @@ def float_down(value: Fraction | float) -> float:
 def sum_up(values: Iterable[Fraction | float]) -> float:
     """Sum exactly, then round up; inf if any term is."""
     terms = list(values)
-    if any(infinite(term) for term in terms):
+    if any(is_infinite(term) for term in terms):
         return math.inf
-    return written_up(sum((Fraction(term) for term in terms), Fraction(0)))
+    return decimal_up(sum((Fraction(term) for term in terms), Fraction(0)))
 
 
 def difference_down(value: Fraction | float, other: Fraction | float) -> float:
     """Subtract exactly, then round down."""
-    if infinite(value) or infinite(other):
-        return -math.inf if infinite(other) else float(value)
+    if is_infinite(value) or is_infinite(other):
+        return -math.inf if is_infinite(other) else float(value)
     return float_down(Fraction(value) - Fraction(other))
 
 
@@ -63,7 +74,7 @@ def times_up(factor: float, value: float) -> float:
     """Multiply two numbers >= 0 exactly, then round up; 0 times inf is 0."""
     if factor == 0 or value == 0:
         return 0.0
-    if infinite(factor) or infinite(value):
+    if is_infinite(factor) or is_infinite(value):
         return math.inf
     return float_up(Fraction(factor) * Fraction(value))
 
@@ -101,11 +112,13 @@ def least_epsilon(curve: Callable[[float], float], delta: float, high: float) ->
         return 0.0
 
     def excess(epsilon: float) -> float:
-        return math.log(max(curve(epsilon), LEAST)) - math.log(delta)
+        return math.log(max(curve(epsilon), SMALLEST_DOUBLE)) - math.log(delta)
 
     if math.isinf(high) or excess(high) >= 0.0:
         return high
-    root = float(brentq(excess, 0.0, high, xtol=LEAST, rtol=1e-13, maxiter=200, disp=False))
+    root = float(
+        brentq(excess, 0.0, high, xtol=SMALLEST_DOUBLE, rtol=1e-13, maxiter=200, disp=False)
+    )
     step = 1e-12 * root
     end = root
     while curve(end) > delta:
@@ -138,10 +151,135 @@ def least_argument(curve: Callable[[float], float], target: float, start: float)
             return high
 
     def excess(log_argument: float) -> float:
-        return math.log(max(curve(math.exp(log_argument)), LEAST)) - math.log(target)
+        return math.log(max(curve(math.exp(log_argument)), SMALLEST_DOUBLE)) - math.log(target)
 
     found = math.exp(brentq(excess, math.log(low), math.log(high), xtol=1e-13, disp=False))
     step = 1e-12 * found
     while curve(found) > target:
         found, step = found + step, 4.0 * step
     return min(found, high)
+
+
+STATED_SUFFIX = " (stated, not proved)"
+"""What follows a distance that a user claims."""
+
+
+def format_number(value: float | str | Fraction, digits: int = 4, *, up: bool = True) -> str:
+    """Write a privacy number in few digits, rounded up (what is spent) or down (what is left).
+
+    What doubles can hardly tell from a short number goes by that: the double 0.1 is written 0.1,
+    although it exceeds 1/10.
+
+    Examples
+    --------
+    >>> number(0.99841), number(1e-6), number(0.99841, up=False), number(float("inf"))
+    ('0.9985', '1e-6', '0.9984', 'infinite')
+    >>> number(Fraction(2, 3)), number("1/3", up=False), number(Fraction(0.1) + 1)
+    ('0.6667', '0.3333', '1.1')
+    """
+    if value in ("inf", math.inf):
+        return "infinite"
+    exact = Fraction(value)
+    top, bottom = Decimal(exact.numerator), Decimal(exact.denominator)
+    short = Context(prec=digits, rounding=ROUND_HALF_EVEN).divide(top, bottom)
+    if abs(Fraction(short) - exact) > abs(exact) / 2**52:
+        rounding = ROUND_CEILING if up else ROUND_FLOOR
+        short = Context(prec=digits, rounding=rounding).divide(top, bottom)
+    return format_decimal(short.normalize())
+
+
+def format_count(count: int, noun: str) -> str:
+    """Write how many there are of something.
+
+    Examples
+    --------
+    >>> counted(1, "draw"), counted(1200, "proved draw")
+    ('1 draw', '1200 proved draws')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def format_decimal(short: Decimal) -> str:
+    """Drop what scientific notation does not need: 1E-06 becomes 1e-6, 1E+2 becomes 100."""
+    if short == 0:
+        return "0"
+    if -4 <= short.adjusted() < 7:
+        return f"{short:f}"
+    mantissa, exponent = f"{short:e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+PRECISIONS = (80, 160, 320, 640, 1280, 2560, 5120, 10240, 20480, 40960)
+"""Bits, tried in turn."""
+DOUBLE_BITS = 54
+"""Correct bits that are as good as a double can show."""
+
+
+def real(value: Any) -> arb:
+    """Give a number as a ball: exact for integers and floats, else as narrow as the bits allow."""
+    if isinstance(value, arb):
+        return value
+    if isinstance(value, Fraction | Decimal):
+        exact = Fraction(value)
+        return arb(fmpq(exact.numerator, exact.denominator))
+    return arb(int(value)) if isinstance(value, int) else arb(float(value))
+
+
+def arb_upper(formula: Callable[[], arb], enough: int = DOUBLE_BITS) -> float:
+    """Give a double that is not below the value of a formula, and close to it: `enough` bits."""
+    ball = _narrow_ball(formula, enough)
+    return math.inf if ball is None else ball_upper(ball)
+
+
+def arb_lower(formula: Callable[[], arb]) -> float:
+    """Give a double that is not above the value of a formula, and next to it if at all possible."""
+    ball = _narrow_ball(formula)
+    return -math.inf if ball is None else -ball_upper(-ball)
+
+
+def arb_nearest(formula: Callable[[], arb]) -> float:
+    """Give the double next to the value of a formula, for numbers without a safe side."""
+    ball = _narrow_ball(formula)
+    return math.nan if ball is None else float(ball.mid())
+
+
+def ball_upper(ball: arb) -> float:
+    """Give the least double that is not below a finite ball."""
+    mantissa, exponent = ball.upper().man_exp()
+    man, exp = int(mantissa), int(exponent)
+    size = exp + abs(man).bit_length()
+    if man and size < -1080:  # beyond the smallest double
+        return SMALLEST_DOUBLE if man > 0 else 0.0
+    if man and size > 1030:
+        return math.inf if man > 0 else -sys.float_info.max
+    return float_up(Fraction(man) * Fraction(2) ** exp)
+
+
+def _narrow_ball(formula: Callable[[], arb], enough: int = DOUBLE_BITS) -> arb | None:
+    """Evaluate with more bits until the ball is narrow; None if it never becomes finite."""
+    best = None
+    for ball in _balls_by_precision(formula):
+        if ball.is_finite():
+            best = ball
+            if ball.is_exact() or ball.rel_accuracy_bits() >= enough:
+                break
+    return best
+
+
+def _balls_by_precision(formula: Callable[[], arb]) -> Iterator[arb]:
+    for bits in PRECISIONS:
+        with ctx.workprec(bits):
+            ball = formula()
+        yield ball
+
+
+def power_down(power: Fraction) -> float:
+    """Round a power towards more privacy, so that the certified range covers it."""
+    nearest = float(power)
+    return nearest if Fraction(nearest) <= power else math.nextafter(nearest, 0.0)
+
+
+def round_up(value: Fraction) -> float:
+    """The least double that is not smaller."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)

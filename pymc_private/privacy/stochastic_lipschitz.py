@@ -1,17 +1,131 @@
-"""Ranges and constants of common models: T5, T6, and the corrected lemmas behind them."""
+"""Bounds from a stochastic Lipschitz condition, and the constants of common models: T5, T6.
+
+The prior satisfies P(ell > L) <= e^(-c (L - L0)) for L >= L0, one record changes the log-likelihood
+by at most ell rho, and p(x | theta) <= C times the marginal (T6). Use these only where no exact
+result applies: they are looser by far. The constants c and C of the model families, and the range
+of a binary Bayesian network (T5), follow the lemmas of Dimitrakakis et al. (2017), corrected.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
+
 import numpy as np
 from flint import arb
 from scipy.special import gammaln, xlogy
-from pymc_private.errors import DomainError
-from pymc_private.privacy.validation import not_negative, positive, vectorized, whole
-from pymc_private.privacy.rounding__enclosure import lower, real, upper
 
-MOST_TRIALS = 2_000_000
+from pymc_private.errors import DomainError
+from pymc_private.privacy.rounding import arb_lower, arb_upper, real
+from pymc_private.privacy.validation import (
+    check_count,
+    check_nonnegative,
+    check_open_unit,
+    check_positive,
+    vectorized,
+)
+
+
+@vectorized
+def sl_kl_bound(L0: float, c: float, C: float, rho: float) -> float:
+    """Symmetrized Kullback-Leibler divergence: at most 2 rho (L0 + (1 + ln C) / c), rounded up.
+
+    Parameters
+    ----------
+    L0 : float
+        At least 0.
+    c : float
+        > 0.
+    C : float
+        At least 1.
+    rho : float
+        Distance of the data sets, at least 0.
+
+    Returns
+    -------
+    float
+        nats.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory T6(i), which replaces Dimitrakakis et al. (2017), Theorem 7.2.
+    """
+    _check_condition(L0, c, C, rho)
+    return arb_upper(lambda: 2 * real(rho) * _mean_lipschitz_bound(L0, c, C))
+
+
+@vectorized
+def sl_tv_bound(L0: float, c: float, C: float, rho: float) -> float:
+    """Total variation: at most sqrt(rho (L0 + (1 + ln C) / c) / 2), rounded up, capped at 1.
+
+    Parameters
+    ----------
+    L0, c, C, rho : float
+        As in `sl_kl_bound`.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory T6(ii).
+    """
+    _check_condition(L0, c, C, rho)
+    return min(1.0, arb_upper(lambda: (real(rho) * _mean_lipschitz_bound(L0, c, C) / 2).sqrt()))
+
+
+@vectorized
+def sl_eps(L0: float, c: float, C: float, rho: float, delta: float) -> float:
+    """Epsilon at `delta`: 2 L rho - ln(1 - delta) with L = L0 + ln(C / delta) / c, rounded up.
+
+    Parameters
+    ----------
+    L0, c, C, rho : float
+        As in `sl_kl_bound`.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        nats.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory T6(iii).
+    """
+    _check_condition(L0, c, C, rho)
+    check_open_unit(delta=delta)
+
+    def formula() -> arb:
+        L = real(L0) + (real(C) / real(delta)).log() / real(c)
+        return 2 * L * real(rho) - (-real(delta)).log1p()
+
+    return arb_upper(formula)
+
+
+def _mean_lipschitz_bound(L0: float, c: float, C: float) -> arb:
+    return real(L0) + (1 + real(C).log()) / real(c)
+
+
+def _check_condition(L0: float, c: float, C: float, rho: float) -> None:
+    check_nonnegative(L0=L0, rho=rho, C_minus_1=C - 1)
+    check_positive(c=c, C=C)
+
+
+MAX_TRIALS = 2_000_000
 """Of a Beta-Bernoulli model, whose constant is found by enumeration."""
 
 
@@ -33,13 +147,13 @@ def beta_binomial_c(alpha: float) -> float:
     ----------
     Dimitrakakis et al. (2017), Lemma 21, corrected: L0 = 0 on sequences.
     """
-    positive(alpha_minus_1=alpha - 1)
+    check_positive(alpha_minus_1=alpha - 1)
 
     def formula() -> arb:
         a = real(alpha)
         return ((1 - 2 * a) * arb(2).log() + (2 * a).lgamma() - 2 * a.lgamma()).exp()
 
-    return lower(formula)
+    return arb_lower(formula)
 
 
 @vectorized
@@ -67,17 +181,17 @@ def beta_bernoulli_C(alpha: float, n: int) -> float:
     ----------
     Theory, errata of Dimitrakakis et al. (2017), Lemma 21; by enumeration of k.
     """
-    positive(alpha=alpha)
-    count = whole(n, "the number of trials")
-    if count > MOST_TRIALS:
-        raise DomainError("every count is tried", got=count, allowed=f"n <= {MOST_TRIALS}")
+    check_positive(alpha=alpha)
+    count = check_count(n, "the number of trials")
+    if count > MAX_TRIALS:
+        raise DomainError("every count is tried", got=count, allowed=f"n <= {MAX_TRIALS}")
     k = np.arange(count // 2 + 1, dtype=float)  # the ratio is symmetric in k
     rough = xlogy(k, k / count) + xlogy(count - k, 1 - k / count)
     rough -= gammaln(alpha + k) + gammaln(alpha + count - k)
     # gammaln errs by a few units in the last place of terms of this size: far less than allowed.
     near = 1e-11 * (1.0 + count * math.log(count + alpha + 2.0)) + 1e-9
     best = k[rough >= rough.max() - near]
-    return max(upper(functools.partial(_bernoulli_ratio, int(x), count, alpha)) for x in best)
+    return max(arb_upper(functools.partial(_bernoulli_ratio, int(x), count, alpha)) for x in best)
 
 
 @vectorized
@@ -137,14 +251,14 @@ def laplace_C(c1: float, c2: float, B: float, mu: float) -> float:
     ----------
     Dimitrakakis et al. (2017), Lemma 20, corrected.
     """
-    _interval(c1, c2, B)
+    _check_rate_interval(c1, c2, B)
 
     def formula() -> arb:
         D = real(B) + abs(real(mu))
         low, high = real(c1), real(c2)
         return high / (low * (-low * D).exp()).min(high * (-high * D).exp())
 
-    return upper(formula)
+    return arb_upper(formula)
 
 
 @vectorized
@@ -172,14 +286,14 @@ def normal_var_C(c1: float, c2: float, B: float, mu: float) -> float:
     ----------
     Dimitrakakis et al. (2017), Lemma 22, corrected.
     """
-    _interval(c1, c2, B)
+    _check_rate_interval(c1, c2, B)
 
     def formula() -> arb:
         square = (real(B) + abs(real(mu))) ** 2 / 2
         low, high = real(c1), real(c2)
         return ((high / low).sqrt() * (low * square).exp()).max((high * square).exp())
 
-    return upper(formula)
+    return arb_upper(formula)
 
 
 @vectorized
@@ -207,16 +321,16 @@ def bayes_net_row_eps(K: int, min_prob: float) -> float:
     ----------
     Dimitrakakis et al. (2017), Lemma 24, corrected; theory T5.
     """
-    factors = whole(K, "the number of factors")
+    factors = check_count(K, "the number of factors")
     if not 0.0 < min_prob <= 0.5:
         raise DomainError("min_prob lies in (0, 1/2]", got=min_prob, allowed="0 < a <= 1/2")
     a = min_prob
-    return 0.0 if a == 0.5 else upper(lambda: 2 * factors * ((1 - real(a)) / real(a)).log())
+    return 0.0 if a == 0.5 else arb_upper(lambda: 2 * factors * ((1 - real(a)) / real(a)).log())
 
 
-def _interval(c1: float, c2: float, B: float) -> None:
-    positive(c1=c1, c2=c2)
-    not_negative(B=B, c2_minus_c1=c2 - c1)
+def _check_rate_interval(c1: float, c2: float, B: float) -> None:
+    check_positive(c1=c1, c2=c2)
+    check_nonnegative(B=B, c2_minus_c1=c2 - c1)
 
 
 def _bernoulli_ratio(k: int, n: int, alpha: float) -> arb:

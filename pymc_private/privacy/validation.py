@@ -1,4 +1,8 @@
-"""Checks of the arguments of formulas, and their use on arrays."""
+"""Validation of arguments: numbers, counts, probabilities, texts and paths.
+
+Checks raise `DomainError` and name the argument. Numbers are taken as exact fractions or as doubles
+rounded to the safe side; `vectorized` lets a formula of numbers take arrays as well.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,20 @@ import functools
 import inspect
 import math
 import operator
-import numpy as np
+import os
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational, Real
+from pathlib import Path
 from typing import Any, TypeVar
-from pymc_private.errors import DomainError
-from pymc_private.privacy.rounding import LEAST, float_down, float_up
 
-MOST = 10**18
+import numpy as np
+
+from pymc_private.errors import DomainError
+from pymc_private.privacy.rounding import SMALLEST_DOUBLE, float_down, float_up
+
+MAX_COUNT = 10**18
 Formula = TypeVar("Formula", bound=Callable[..., Any])
 
 
@@ -76,7 +84,7 @@ def is_double(value: Any) -> bool:
     return isinstance(value, float) or (type(value) is int and abs(value) < 2**53)
 
 
-def positive(**named: Any) -> None:
+def check_positive(**named: Any) -> None:
     """Refuse numbers that are not above zero, or infinite.
 
     Raises
@@ -89,7 +97,7 @@ def positive(**named: Any) -> None:
             raise DomainError(f"{name} is positive", got=value, allowed=f"0 < {name} < inf")
 
 
-def not_negative(**named: Any) -> None:
+def check_nonnegative(**named: Any) -> None:
     """Refuse numbers below zero, and those that are none.
 
     Raises
@@ -102,7 +110,7 @@ def not_negative(**named: Any) -> None:
             raise DomainError(f"{name} is not negative", got=value, allowed=f"{name} >= 0")
 
 
-def inside_unit(**named: Any) -> None:
+def check_open_unit(**named: Any) -> None:
     """Refuse numbers outside the open unit interval.
 
     Raises
@@ -115,7 +123,7 @@ def inside_unit(**named: Any) -> None:
             raise DomainError(f"{name} lies in (0, 1)", got=value, allowed=f"0 < {name} < 1")
 
 
-def order_of(order: Any) -> None:
+def check_renyi_order(order: Any) -> None:
     """Refuse Renyi orders below one.
 
     Raises
@@ -127,7 +135,7 @@ def order_of(order: Any) -> None:
         raise DomainError("a Renyi order is at least 1", got=order, allowed="order >= 1")
 
 
-def stated(value: Any, name: str) -> Fraction | float:
+def exact_stated(value: Any, name: str) -> Fraction | float:
     """Take a number >= 0 as its user wrote it: 0.1 means 1/10; inf stands for no promise.
 
     Raises
@@ -135,17 +143,17 @@ def stated(value: Any, name: str) -> Fraction | float:
     DomainError
         Negative, or no number.
     """
-    number = number_up(value, name)
+    number = double_up(value, name)
     if math.isinf(number):
         return math.inf
-    if isinstance(value, Decimal) and number == LEAST:
+    if isinstance(value, Decimal) and number == SMALLEST_DOUBLE:
         return number
     if isinstance(value, Rational | Decimal):
-        return exactly(value)
+        return exact_fraction(value)
     return Fraction(repr(float(value)))
 
 
-def number_up(value: Any, name: str) -> float:
+def double_up(value: Any, name: str) -> float:
     """Take a number >= 0 as a double that is not below it; inf stands for no promise, or too much.
 
     Raises
@@ -154,18 +162,20 @@ def number_up(value: Any, name: str) -> float:
         Negative, or no number.
     """
     if not (is_number(value) and value >= 0):
-        raise DomainError(f"{name} is a number >= 0", got=_shown(value), allowed=f"{name} >= 0")
+        raise DomainError(
+            f"{name} is a number >= 0", got=_short_repr(value), allowed=f"{name} >= 0"
+        )
     if value == math.inf:
         return math.inf
     if isinstance(value, Decimal) and abs(value.adjusted()) > 1000 and value > 0:
-        return math.inf if value > 1 else LEAST  # its digits might fill the memory
+        return math.inf if value > 1 else SMALLEST_DOUBLE  # its digits might fill the memory
     if isinstance(value, Rational | Decimal):
         return float_up(Fraction(value))
     number = float(value)  # a longer float may exceed the double next to it
     return number if number >= value else math.nextafter(number, math.inf)
 
 
-def _shown(value: Any) -> str:
+def _short_repr(value: Any) -> str:
     """What was got, in short."""
     try:
         return repr(value)[:80]
@@ -173,7 +183,7 @@ def _shown(value: Any) -> str:
         return f"{type(value).__name__} of very many digits"
 
 
-def exactly(value: Any) -> Fraction:
+def exact_fraction(value: Any) -> Fraction:
     """Give a finite number that was checked as the double or fraction it is."""
     if isinstance(value, np.ndarray):
         value = value.item()
@@ -182,14 +192,14 @@ def exactly(value: Any) -> Fraction:
     return Fraction(int(top), int(bottom))  # NumPy's integers would overflow
 
 
-def number_down(value: Any) -> float:
+def double_down(value: Any) -> float:
     """Take a number as a double that is not above it."""
     if isinstance(value, Rational | Decimal) and math.isfinite(value):
         return float_down(Fraction(value))
     return float(value)
 
 
-def probability(value: Any) -> float:
+def check_delta(value: Any) -> float:
     """Take a delta, rounded up.
 
     Raises
@@ -197,13 +207,13 @@ def probability(value: Any) -> float:
     DomainError
         Not in [0, 1).
     """
-    number = number_up(value, "delta")
+    number = double_up(value, "delta")
     if not number < 1.0:
         raise DomainError("delta is a probability below 1", got=value, allowed="0 <= delta < 1")
     return number
 
 
-def whole(value: Any, name: str) -> int:
+def check_count(value: Any, name: str) -> int:
     """Take a whole number >= 1.
 
     Raises
@@ -217,12 +227,12 @@ def whole(value: Any, name: str) -> int:
         number = 0
     if number < 1:
         raise DomainError(f"{name} is a whole number >= 1", got=value, allowed="1, 2, 3, ...")
-    if number > MOST:
-        raise DomainError(f"{name} is too large", got=value, allowed=f"1, 2, 3, ..., {MOST}")
+    if number > MAX_COUNT:
+        raise DomainError(f"{name} is too large", got=value, allowed=f"1, 2, 3, ..., {MAX_COUNT}")
     return number
 
 
-def as_whole(number: Any) -> Any:
+def as_python_int(number: Any) -> Any:
     """Any integer as Python's own, so that equal samplers are one plan; the rest as it is."""
     if isinstance(number, bool | np.bool_):
         return number
@@ -230,3 +240,58 @@ def as_whole(number: Any) -> Any:
         return operator.index(number)
     except TypeError:
         return number
+
+
+def is_storable_text(text: object) -> bool:
+    """Whether it is text that can be written: no null character, no half of a character."""
+    if not isinstance(text, str) or "\0" in text:
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_storable_text(text: Any, what: str, *, empty: bool = False) -> str:
+    """Refuse what no file can hold as a name.
+
+    Parameters
+    ----------
+    text : str
+    what : str
+        What is named, as in "the name of a table".
+    empty : bool
+        Whether it may be empty.
+
+    Raises
+    ------
+    DomainError
+        No text, or none that can be written.
+    """
+    if is_storable_text(text) and (text or empty):
+        return str(text)
+    raise DomainError(
+        f"{what} is text that can be written to a file",
+        got=repr(text)[:60] if isinstance(text, str) else type(text).__name__,
+        allowed="text without null characters and halves of characters (surrogates)",
+        do="take another name",
+    )
+
+
+def check_file_path(path: Any, what: str) -> Path:
+    """Take the path of a file as a user gives it.
+
+    Raises
+    ------
+    DomainError
+        No path, or one that no file can have.
+    """
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if text and is_storable_text(text):
+        return Path(text)
+    raise DomainError(
+        f"{what} is the path of a file",
+        got=repr(path)[:60] if isinstance(path, str) else type(path).__name__,
+        allowed="a name of a file, as text or pathlib.Path",
+    )

@@ -1,6 +1,9 @@
-"""How a promise is kept: releases, answers from them, and posterior sampling.
+"""Releases: private draws with their guarantee, and what may be computed from them at no cost.
 
-Imports: privacy, errors; `calibrate`, `posterior` and what they use also models and samplers.
+A release is made by `charge.publish` (charge the ledger, then draw) from a job that the rooms
+`posterior`, `counts` and `mollifiers` describe. Everything else here is post-processing:
+estimates with error bounds, answers (T16), predictions at public covariates, plots, files and
+citations.
+
+Imports: privacy, ledger, errors; of models only `compat`, and what `predict` needs.
 """
-
-

@@ -1,14 +1,26 @@
-"""What may stand beside released draws: an allow-list of public facts, each with its shape."""
+"""Allow-lists for the contents of a release: public facts, dimensions, number types and labels.
+
+A release holds what these lists name and nothing else: facts by key and shape, variables with
+the dims chain (size 1) and draw, numbers of a few types, and one coordinate per dim. The
+checks look at names, shapes and types only, never at a drawn value, so they can run before a
+charge.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-import numpy as np
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from fractions import Fraction
 from typing import Any
+
+import numpy as np
+import xarray as xr
+
 from pymc_private.errors import DomainError
+from pymc_private.privacy.validation import check_storable_text
+
 
 def check_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Copy the facts of a release, refusing whatever is not on the list.
@@ -18,7 +30,7 @@ def check_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     Parameters
     ----------
     facts : mapping
-        Keys of :data:`ALLOWED`; values made of text, numbers, booleans, None, lists and dicts.
+        Keys of :data:`ALLOWED_FACTS`; values made of text, numbers, booleans, None, lists and dicts.
         NumPy scalars and tuples become their plain equals; arrays are refused.
 
     Returns
@@ -31,17 +43,17 @@ def check_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     DomainError
         An unknown key, a value of the wrong kind, or an array in disguise.
     """
-    unknown = sorted(set(map(str, facts)) - set(ALLOWED))
+    unknown = sorted(set(map(str, facts)) - set(ALLOWED_FACTS))
     if unknown:
         raise DomainError(
             "A release tells public facts only, and these are not on its list.",
             got=", ".join(unknown),
-            allowed=", ".join(ALLOWED),
+            allowed=", ".join(ALLOWED_FACTS),
             do="leave them out: what the sampler saw stays with the curator",
         )
-    plain = {key: _plain(value, key) for key, value in facts.items()}
+    plain = {key: _as_json(value, key) for key, value in facts.items()}
     for key, value in plain.items():
-        fits, wanted = ALLOWED[key]
+        fits, wanted = ALLOWED_FACTS[key]
         if not fits(value):
             raise DomainError(
                 f"The fact {key!r} of a release has the wrong kind.",
@@ -66,7 +78,7 @@ def as_float(value: object) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
-def _plain(value: Any, where: str) -> Any:
+def _as_json(value: Any, where: str) -> Any:
     """Copy into JSON types. The refusal names the type, never the value."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -75,9 +87,9 @@ def _plain(value: Any, where: str) -> Any:
     if value is None or type(value) in (str, int, float, bool):
         return value
     if isinstance(value, list | tuple):
-        return [_plain(item, where) for item in value]
+        return [_as_json(item, where) for item in value]
     if isinstance(value, Mapping):
-        texts = {str(key): _plain(item, f"{where}.{key}") for key, item in value.items()}
+        texts = {str(key): _as_json(item, f"{where}.{key}") for key, item in value.items()}
         return dict(sorted(texts.items()))  # one order, before and after a file
     raise DomainError(
         f"The fact {where!r} of a release is not plain text or numbers.",
@@ -91,7 +103,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _is_texts(value: object) -> bool:
+def _is_text_list(value: object) -> bool:
     return isinstance(value, list) and all(map(_is_text, value))
 
 
@@ -99,7 +111,7 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def _is_number(value: object) -> bool:
+def _is_nonnegative_number(value: object) -> bool:
     """Check for a number that is not negative; text is a number if it reads as one."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return False
@@ -123,7 +135,7 @@ def _is_budget(value: object) -> bool:
     return (
         isinstance(value, dict)
         and set(value) == {"epsilon", "delta"}
-        and all(map(_is_number, value.values()))
+        and all(map(_is_nonnegative_number, value.values()))
     )
 
 
@@ -155,7 +167,7 @@ def _is_ranges(value: object) -> bool:
     )
 
 
-COUNTS = {
+COUNT_FACTS = {
     "method": str,
     "budget": str,
     "unit": str,
@@ -172,19 +184,19 @@ COUNTS = {
 the total, which is public under substitution."""
 
 
-def _is_counts(value: object) -> bool:
+def _is_count_facts(value: object) -> bool:
     return isinstance(value, dict) and all(
-        key in COUNTS and isinstance(item, COUNTS[key]) for key, item in value.items()
+        key in COUNT_FACTS and isinstance(item, COUNT_FACTS[key]) for key, item in value.items()
     )
 
 
 Check = Callable[[object], bool]
 _TEXT: tuple[Check, str] = (_is_text, "text")
-_TEXTS: tuple[Check, str] = (_is_texts, "a list of texts")
-_NUMBER: tuple[Check, str] = (_is_number, "a number >= 0 (or its text)")
+_TEXTS: tuple[Check, str] = (_is_text_list, "a list of texts")
+_NUMBER: tuple[Check, str] = (_is_nonnegative_number, "a number >= 0 (or its text)")
 _PLAIN: tuple[Check, str] = (_is_anything, "plain JSON")
 
-ALLOWED: dict[str, tuple[Check, str]] = {
+ALLOWED_FACTS: dict[str, tuple[Check, str]] = {
     "name": (lambda value: value is None or _is_text(value), "text or None"),
     "sampler": _TEXT,
     "claim": _TEXT,
@@ -203,11 +215,197 @@ ALLOWED: dict[str, tuple[Check, str]] = {
     "grid": _TEXT,
     "model": _TEXT,
     "certificate": _TEXT,
-    "counts": (_is_counts, "what a release of counts tells: see `COUNTS`"),
+    "counts": (_is_count_facts, "what a release of counts tells: see `COUNT_FACTS`"),
     "charges": (_is_charges, "a list of {'label': text, 'guarantee': text or dict}"),
     "budget": (_is_budget, "None or {'epsilon': number, 'delta': number}"),
     "ledger_head": _TEXT,
     "ranges": (_is_ranges, "None or {variable: [lower, upper] or None}"),
     "versions": (_is_text_map, "{package: version}, both text"),
-    "citations": (_is_texts, "a list of BibTeX entries"),
+    "citations": (_is_text_list, "a list of BibTeX entries"),
 }
+
+
+SAMPLE_DIMS = ("chain", "draw")
+NUMBER_TYPES = "float32, float64, signed and unsigned integers, booleans"
+
+
+def check_posterior(dataset: xr.Dataset, *, records: object = None) -> xr.Dataset:
+    """Rebuild a posterior from its arrays, refusing what must not leave.
+
+    Refused: dataset attributes, coordinates that do not label a dim of the draws, draw or chain
+    numbers other than 0, 1, ... (a thinned index tells how long a sampler ran), labels of the
+    records, several chains, missing dims and odd types. Stripped, by rule: attributes and
+    encodings of variables, the sign of zeros (one bit finer than any grid). Labels that are
+    neither text nor numbers become their text.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        Variables with dims ``chain`` (size 1), ``draw``, then their own.
+    records : str or dict, optional
+        Name of the records dim (or several: the keys of a dict are not dims and are ignored).
+
+    Returns
+    -------
+    xarray.Dataset
+        Fresh, read-only arrays.
+
+    Raises
+    ------
+    DomainError
+        See above. Depends on shapes, names and types only, never on the drawn values.
+    """
+    _check_structure(dataset)
+    _refuse_coords(dataset, records)
+    _refuse_unstorable_names(dataset)
+    draws = dataset.sizes["draw"]
+    variables = {}
+    for name in dataset.data_vars:
+        variable = dataset.variables[name]  # a DataArray would gather all its coordinates
+        _refuse_unsupported_variable(name, variable)
+        ordered = variable.transpose(*SAMPLE_DIMS, ...)
+        variables[name] = (ordered.dims, _read_only_copy(ordered.values))
+    coords: dict[Hashable, object] = {"chain": np.arange(1), "draw": np.arange(draws)}
+    for name in dataset.coords:
+        if name not in SAMPLE_DIMS:
+            coords[name] = _plain_labels(dataset.variables[name].values)
+    return xr.Dataset(variables, coords=coords)
+
+
+def content_fingerprint(dataset: xr.Dataset, header: str) -> str:
+    """Hash a checked posterior and its header (SHA-256, hex): equal content, equal fingerprint."""
+    seal = hashlib.sha256(header.encode(errors="surrogatepass"))  # of damaged bytes
+    for name in (*dataset.data_vars, *sorted(dataset.coords, key=str)):
+        array = dataset.variables[name]
+        values = array.values
+        if values.dtype.kind == "U":  # the width of a text array is luck, its texts are content
+            content = json.dumps(values.tolist()).encode()
+        else:
+            content = np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<")).tobytes()
+        kind = values.dtype.kind + ("" if values.dtype.kind == "U" else str(values.dtype.itemsize))
+        for part in (
+            str(name).encode(),
+            repr(array.dims).encode(),
+            repr(array.shape).encode(),
+            kind.encode(),
+            content,
+        ):
+            seal.update(len(part).to_bytes(8, "little") + part)
+    return seal.hexdigest()
+
+
+def _check_structure(dataset: xr.Dataset) -> None:
+    if not isinstance(dataset, xr.Dataset):
+        raise DomainError(
+            "The draws of a release come as an xarray.Dataset.", got=type(dataset).__name__
+        )
+    if dataset.attrs:
+        raise DomainError(
+            "A posterior with attributes may carry data out.",
+            got=", ".join(map(str, dataset.attrs)),
+            allowed="no attributes: the release writes its own",
+            do="build the dataset from arrays, or dataset.drop_attrs()",
+        )
+    if not dataset.data_vars:
+        raise DomainError("A release without variables says nothing.", allowed="one or more")
+    if dataset.sizes.get("chain") != 1 or not dataset.sizes.get("draw"):
+        raise DomainError(
+            "Independent draws form one chain of at least one draw.",
+            got=", ".join(f"{dim} = {size}" for dim, size in dataset.sizes.items()),
+            allowed="chain = 1, draw >= 1",
+            do="to_arviz(chains=k) splits them later",
+        )
+
+
+def _refuse_coords(dataset: xr.Dataset, records: object) -> None:
+    used = {dim for name in dataset.data_vars for dim in dataset.variables[name].dims}
+    for name in dataset.coords:
+        labels = dataset.variables[name]
+        if name not in used or labels.dims != (name,):
+            raise DomainError(
+                f"The coordinate {name!r} does not label a dim of the draws.",
+                allowed="one coordinate per dim, named like the dim",
+                do=f"dataset.drop_vars({name!r})",
+            )
+        if isinstance(records, str) and name == records:
+            raise DomainError(
+                f"Labels of the records ({name!r}) never leave.",
+                do=f"dataset.drop_vars({name!r})",
+            )
+        if name in SAMPLE_DIMS and not np.array_equal(labels.values, np.arange(labels.size)):
+            raise DomainError(
+                f"The numbers of the dim {name!r} tell how the sampler ran.",
+                allowed="0, 1, 2, ...",
+                do=f"dataset.drop_vars({name!r})",
+            )
+
+
+def _refuse_unstorable_names(dataset: xr.Dataset) -> None:
+    """Refuse names and labels that no file can hold: null characters, halves of characters."""
+    for name in (*dataset.data_vars, *dataset.dims):
+        check_storable_text(str(name), "the name of a variable or of a dim")
+    for name in dataset.coords:
+        labels = dataset.variables[name].values
+        if labels.dtype.kind not in "biufmM":
+            for label in labels:
+                check_storable_text(str(label), f"a label of the dim {str(name)!r}", empty=True)
+
+
+def _refuse_unsupported_variable(name: Hashable, array: xr.Variable) -> None:
+    if not isinstance(name, str):
+        raise DomainError("A variable's name is text.", got=type(name).__name__)
+    if not set(SAMPLE_DIMS) <= set(array.dims):
+        raise DomainError(
+            f"The variable {name!r} is not drawn: it lacks a sample dim.",
+            got=", ".join(map(str, array.dims)) or "no dims",
+            allowed="chain, draw, ...",
+            do="leave it out: constants and data stay with the curator",
+        )
+    kind = array.dtype.kind
+    if kind not in "iub" and array.dtype not in (np.float32, np.float64):
+        raise DomainError(
+            f"The variable {name!r} has a type that a release does not carry.",
+            got=str(array.dtype),
+            allowed=NUMBER_TYPES,
+        )
+
+
+def _read_only_copy(values: np.ndarray) -> np.ndarray:
+    """Copy an array into native order, without signed zeros, closed for writing."""
+    copy = np.array(values, dtype=values.dtype.newbyteorder("="), order="C", copy=True)
+    if copy.dtype.kind == "f":
+        copy += 0.0  # -0.0 + 0.0 is +0.0
+    copy.flags.writeable = False
+    return copy
+
+
+def _plain_labels(labels: np.ndarray) -> np.ndarray:
+    """Keep text, integer and float labels; write any other kind as text."""
+    kind = labels.dtype.kind
+    if kind in "iu":
+        plain = labels.astype(np.int64)
+    elif kind == "f":
+        plain = labels.astype(np.float64)
+    else:
+        plain = np.array([str(label) for label in labels], dtype=np.str_)
+    plain.flags.writeable = False
+    return plain
+
+
+def check_netcdf_names(posterior: xr.Dataset) -> None:
+    """Refuse names that a netCDF file would read as folders.
+
+    Raises
+    ------
+    DomainError
+        A variable or a dim with a slash in its name.
+    """
+    names = sorted({str(name) for name in (*posterior.variables, *posterior.dims)})
+    odd = [name for name in names if "/" in name]
+    if odd:
+        raise DomainError(
+            "a release cannot be stored under such a name; nothing was charged",
+            got=", ".join(odd),
+            allowed="names of variables and dims without '/'",
+            do="rename it in the model, for example with '_' or '::'",
+        )

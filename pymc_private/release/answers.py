@@ -1,28 +1,153 @@
-"""Answers by posterior sampling (PSAQR): the response of highest expected utility, for free."""
+"""Decisions from released draws: responses of highest expected utility, with loss bounds (T16).
+
+`answer` picks the response of highest mean utility over the draws (PSAQR of Dimitrakakis et
+al.), among finitely many responses or in a box, where a grid is searched and its best point
+polished. `choose` is the special case of hypotheses, or of actions whose losses depend on
+them. `Dialogue` covers questions that depend on earlier answers. All of it is post-processing
+of the draws.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import optimize
+
 from pymc_private.errors import DomainError
+from pymc_private.privacy import psaqr_dialogue_loss, psaqr_loss, psaqr_net_loss
+from pymc_private.privacy.rounding import format_count
+from pymc_private.privacy.validation import check_count, check_nonnegative, is_number
 from pymc_private.release import display
-from pymc_private.release.answers__choosing import Chosen, best_in_box, best_of
-from pymc_private.release.expressions__reading import a_release, draws_dict
-from pymc_private.release.utilities import Box, space_of
-from pymc_private.release.utilities__utilities import Function, Utility
-from pymc_private.privacy import psaqr_loss, psaqr_net_loss
-from pymc_private.privacy.validation import is_number, not_negative, whole
+from pymc_private.release.expression_arithmetic import OutOfBounds
+from pymc_private.release.expressions import check_release, draws_dict
+from pymc_private.release.utilities import (
+    FunctionOfDraws,
+    Moments,
+    ResponseBox,
+    Utility,
+    evaluate_event,
+    response_space,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
+
     from pymc_private.release.release import Release
 
-SHOWN = 12  # responses listed in a repr
-FREE = "this answer cost no privacy: it was computed from draws already released"
-UNBOUNDED = "the utility has no public bounds, so one unseen part of the posterior may outweigh all"
-BETWEEN = "no Lipschitz constant is stated, so nothing bounds the utility between responses tried"
+POLISH_EVALUATIONS = 200
+"""Evaluations beyond the net, per coordinate."""
+
+
+@dataclass(frozen=True)
+class BestResponse:
+    """The best response found.
+
+    Parameters
+    ----------
+    response : hashable
+    moments : Moments
+    scores : tuple of (response, float)
+        Of all that were tried, in order.
+    shortfall : float
+        Utility of the best response of the net less that of this one: never above 0.
+    """
+
+    response: Any
+    moments: Moments
+    scores: tuple[tuple[Any, float], ...]
+    shortfall: float = 0.0
+
+
+def best_response(
+    utility: Utility, theta: dict[str, np.ndarray], responses: Sequence[Any], query: Any
+) -> BestResponse:
+    """Choose the first of the best among finitely many responses."""
+    found = [utility.at(theta, response, query) for response in responses]
+    k = max(range(len(found)), key=lambda i: found[i].mean)
+    scores = tuple((r, m.mean) for r, m in zip(responses, found, strict=True))
+    return BestResponse(responses[k], found[k], scores)
+
+
+def best_response_in_box(
+    utility: Utility,
+    theta: dict[str, np.ndarray],
+    box: ResponseBox,
+    query: Any,
+    lipschitz: float | None = None,
+) -> BestResponse:
+    """Choose the best of a net of responses, then improve it within its cell's neighborhood.
+
+    Neither a wrong gradient nor a local optimum does harm: the polished response counts only if
+    it is better than every point of the net, and by how much enters the bound.
+
+    Raises
+    ------
+    DomainError
+        As `Utility.at`; the mean utilities found contradict the Lipschitz constant.
+    """
+    if lipschitz is not None:
+        check_nonnegative(lipschitz=lipschitz)
+    net = best_response(utility, theta, list(box.points()), query)
+    best = [net.moments.mean, net.response]
+
+    def cost(place: np.ndarray) -> float:
+        response = box.response(place)
+        value = utility.at(theta, response, query).mean
+        if value > best[0]:
+            best[:] = [value, response]
+        return -value
+
+    start = np.atleast_1d(np.asarray(net.response, float))
+    cell = 2 * box.widths / (2 * box.sides)
+    low, high = np.maximum(start - cell, box.lower), np.minimum(start + cell, box.upper)
+    if len(start) == 1:
+        optimize.minimize_scalar(
+            lambda x: cost(np.array([x])), bounds=(low[0], high[0]), method="bounded"
+        )
+    else:
+        optimize.minimize(
+            cost,
+            start,
+            method="Nelder-Mead",
+            bounds=list(zip(low, high, strict=True)),
+            options={"maxfev": POLISH_EVALUATIONS * len(start)},
+        )
+    moments = utility.at(theta, best[1], query)
+    if lipschitz is not None and np.isfinite(lipschitz):
+        _check_lipschitz(lipschitz, net.scores, (best[1], moments.mean))
+    return BestResponse(best[1], moments, net.scores, net.moments.mean - moments.mean)
+
+
+def _check_lipschitz(
+    lipschitz: float, scores: Sequence[tuple[Any, float]], best: tuple[Any, float]
+) -> None:
+    """Refuse a constant that successive points of the net, or the best and the net, refute."""
+    places = np.array([np.atleast_1d(response) for response, _ in scores], float)
+    means = np.array([mean for _, mean in scores])
+    apart = np.abs(np.r_[np.diff(places, axis=0), places - best[0]]).max(axis=1)
+    moved = np.abs(np.r_[np.diff(means), means - best[1]])
+    rounding = 1e-9 * (1e-300 + np.abs(means).max())
+    if np.any(moved > lipschitz * apart * (1 + 1e-9) + rounding):
+        far = apart > 0
+        raise DomainError(
+            "The utility is steeper than its Lipschitz constant.",
+            got=f"lipschitz={lipschitz:g}; means move by {np.max(moved[far] / apart[far]):g}",
+            do="state how far the utility moves at most, at any theta, per unit of the response",
+        )
+
+
+MOST_SHOWN = 12  # responses listed in a repr
+POST_PROCESSING_NOTE = "this answer cost no privacy: it was computed from draws already released"
+NO_BOUNDS_REASON = (
+    "the utility has no public bounds, so one unseen part of the posterior may outweigh all"
+)
+NO_LIPSCHITZ_REASON = (
+    "no Lipschitz constant is stated, so nothing bounds the utility between responses tried"
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,16 +200,16 @@ class Answer:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the expected utilities with the band in which they lie together."""
-        from pymc_private.release.plots import utilities
+        from pymc_private.release.plots import plot_utilities
 
-        return utilities(self, ax)
+        return plot_utilities(self, ax)
 
     def _rows(self) -> list[display.Row]:
-        write, draws = display.estimate_number, display.counted(self.draws, "draw")
+        write, draws = display.format_estimate, format_count(self.draws, "draw")
         best = sorted(self.scores, key=lambda pair: -pair[1])
-        first = SHOWN if "box" not in self.cases else 0  # the points of a net say little
+        first = MOST_SHOWN if "box" not in self.cases else 0  # the points of a net say little
         shown = ", ".join(f"{response!r}: {write(score)}" for response, score in best[:first])
-        more = f", and {len(best) - SHOWN} more" if len(best) > SHOWN and first else ""
+        more = f", and {len(best) - MOST_SHOWN} more" if len(best) > MOST_SHOWN and first else ""
         utility = f"{write(self.expected_utility)}, mcse {write(self.mcse)}, {draws}"
         hidden = math.isnan(self.expected_utility)
         rows = [
@@ -92,12 +217,12 @@ class Answer:
             ("expected utility", "withheld, see Dialogue" if hidden else utility),
             ("loss", self._loss()),
             ("utilities", shown + more),
-            ("privacy", FREE if self.private else display.NOT_PRIVATE),
+            ("privacy", POST_PROCESSING_NOTE if self.private else display.NOT_PRIVATE),
         ]
         return [(title, text) for title, text in rows if text]
 
     def _loss(self) -> str:
-        write = display.estimate_number
+        write = display.format_estimate
         if math.isinf(self.loss_bound):
             return f"not bounded: {self.reason}"
         said = (
@@ -127,24 +252,26 @@ class Answers(list[Answer]):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the expected utility of each answer with the band of its loss."""
-        from pymc_private.release.plots import batch
+        from pymc_private.release.plots import plot_answers
 
-        return batch(self, ax)
+        return plot_answers(self, ax)
 
     def _rows(self) -> list[list[str]]:
-        write = display.estimate_number
-        numbers = [(a.expected_utility, a.mcse, a.loss_bound) for a in self[:SHOWN]]
+        write = display.format_estimate
+        numbers = [(a.expected_utility, a.mcse, a.loss_bound) for a in self[:MOST_SHOWN]]
         return [
             [repr(a.query), repr(a.response), *map(write, parts)]
-            for a, parts in zip(self[:SHOWN], numbers, strict=True)
+            for a, parts in zip(self[:MOST_SHOWN], numbers, strict=True)
         ]
 
     def __repr__(self) -> str:
         columns = ("query", "response", "utility", "mcse", "loss at most")
-        more = f"\n... and {len(self) - SHOWN} more" if len(self) > SHOWN else ""
+        more = f"\n... and {len(self) - MOST_SHOWN} more" if len(self) > MOST_SHOWN else ""
         words = [] if not self else [f"{self[0].cases}; {self[0].reason}".strip("; ")]
-        words += [] if not self else [FREE if self[0].private else display.NOT_PRIVATE]
-        return "\n".join([display.table(columns, self._rows()) + more, *words])
+        words += (
+            [] if not self else [POST_PROCESSING_NOTE if self[0].private else display.NOT_PRIVATE]
+        )
+        return "\n".join([display.text_table(columns, self._rows()) + more, *words])
 
     def _repr_html_(self) -> str:
         alarm = any(not one.private for one in self)
@@ -153,7 +280,7 @@ class Answers(list[Answer]):
 
 def answer(
     release: Release,
-    utility: Function,
+    utility: FunctionOfDraws,
     responses: Any,
     queries: Sequence[Any] | None = None,
     *,
@@ -210,9 +337,9 @@ def answer(
     private posterior is at most ``2 (upper - lower) sqrt(log(2 |R| |Q| / delta) / (2 N))``; of
     a box as `psaqr_net_loss`. Draws within total variation t: ``2 t (upper - lower)`` more.
     """
-    made = Utility.of(a_release(release), utility, bounds, queries)
-    space = space_of(responses)
-    asked = [None] if queries is None else _queries(queries)
+    made = Utility.of(check_release(release), utility, bounds, queries)
+    space = response_space(responses)
+    asked = [None] if queries is None else _query_list(queries)
     if not asked:
         raise DomainError("There is no query to answer.", do="pass queries=None, or one or more")
     if not (is_number(delta) and 0 < delta < 1):
@@ -220,28 +347,28 @@ def answer(
     number = _number_of_queries(possible_queries, len(asked))
     theta = draws_dict(release)
     if lipschitz is not None:
-        not_negative(lipschitz=lipschitz)
+        check_nonnegative(lipschitz=lipschitz)
     answers = Answers()
     for query in asked:
-        if isinstance(space, Box):
-            chosen = best_in_box(made, theta, space, query, lipschitz)
-            loss, reason = _net_loss(made, space, chosen, delta, number, lipschitz)
+        if isinstance(space, ResponseBox):
+            chosen = best_response_in_box(made, theta, space, query, lipschitz)
+            loss, reason = _net_loss_bound(made, space, chosen, delta, number, lipschitz)
             cases = (
                 f"for all responses of the box and {_count(number, 'query', 'queries')} together"
             )
         else:
-            chosen = best_of(made, theta, space, query)
-            loss, reason = _finite_loss(made, len(space), delta, number)
+            chosen = best_response(made, theta, space, query)
+            loss, reason = _finite_loss_bound(made, len(space), delta, number)
             count = _count(len(space), "response", "responses")
             cases = f"for {count} and {_count(number, 'query', 'queries')} together"
-        answers.append(_answer(release, made, chosen, query, loss, delta, cases, reason))
+        answers.append(_make_answer(release, made, chosen, query, loss, delta, cases, reason))
     return answers[0] if queries is None else answers
 
 
-def _answer(
+def _make_answer(
     release: Release,
     utility: Utility,
-    chosen: Chosen,
+    chosen: BestResponse,
     query: Any,
     loss: float,
     delta: float,
@@ -268,7 +395,7 @@ def _count(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
 
-def _queries(queries: Any) -> list[Any]:
+def _query_list(queries: Any) -> list[Any]:
     if isinstance(queries, Iterable) and not isinstance(queries, str | bytes):
         return list(queries)
     raise DomainError(
@@ -281,30 +408,246 @@ def _queries(queries: Any) -> list[Any]:
 def _number_of_queries(possible: int | None, asked: int) -> int:
     if possible is None:
         return asked
-    if whole(possible, "the number of possible queries") < asked:
+    if check_count(possible, "the number of possible queries") < asked:
         raise DomainError(
             "More queries are asked than are possible.", got=asked, allowed=f"at most {possible}"
         )
     return possible
 
 
-def _finite_loss(utility: Utility, count: int, delta: float, queries: int) -> tuple[float, str]:
+def _finite_loss_bound(
+    utility: Utility, count: int, delta: float, queries: int
+) -> tuple[float, str]:
     if math.isinf(utility.width):
-        return math.inf, UNBOUNDED
+        return math.inf, NO_BOUNDS_REASON
     draws = utility.posterior.sizes["draw"]
     share = psaqr_loss(draws, delta, count, queries)
     return min(utility.width, utility.width * share + utility.drift), ""
 
 
-def _net_loss(
-    utility: Utility, box: Box, chosen: Chosen, delta: float, queries: int, lipschitz: float | None
+def _net_loss_bound(
+    utility: Utility,
+    box: ResponseBox,
+    chosen: BestResponse,
+    delta: float,
+    queries: int,
+    lipschitz: float | None,
 ) -> tuple[float, str]:
     if math.isinf(utility.width):
-        return math.inf, UNBOUNDED
+        return math.inf, NO_BOUNDS_REASON
     if lipschitz is None:
-        return utility.width, BETWEEN
+        return utility.width, NO_LIPSCHITZ_REASON
     steep = lipschitz / utility.width
     gap = max(0.0, chosen.shortfall + lipschitz * box.radius) / utility.width
     draws = utility.posterior.sizes["draw"]
     share = psaqr_net_loss(draws, delta, steep, tuple(box.widths), queries, gap)
     return min(utility.width, utility.width * share + utility.drift), ""
+
+
+def choose(
+    release: Release,
+    hypotheses: Mapping[Hashable, FunctionOfDraws],
+    losses: Mapping[Hashable, Mapping[Hashable, float]] | None = None,
+    *,
+    delta: float = 0.05,
+) -> Answer:
+    """Choose the likeliest hypothesis, or the action of least expected loss; free.
+
+    Parameters
+    ----------
+    release : Release
+    hypotheses : mapping
+        Names to events: functions of the draws, or expressions such as ``"beta['age'] > 0"``.
+    losses : mapping, optional
+        ``losses[action][hypothesis]``, for hypotheses of which exactly one is true at each draw.
+        Default: the action is to name a hypothesis, and a wrong one costs 1.
+    delta : float
+        The loss bound fails with at most this probability.
+
+    Returns
+    -------
+    Answer
+        Its utility is minus the loss; by default the probability of the hypothesis.
+
+    Raises
+    ------
+    DomainError
+        No hypotheses; an event without one boolean per draw; with losses, hypotheses that
+        overlap or leave draws without a true one, or losses that are missing or not finite.
+
+    Notes
+    -----
+    *Promise* (T16): as of `answer`, with as many responses as there are actions.
+    """
+    if not hypotheses:
+        raise DomainError("There is no hypothesis to choose from.", allowed="one or more")
+    check_release(release)
+    truths = {name: _event_values(release, name, event) for name, event in hypotheses.items()}
+    if losses is None:
+        found = answer(release, lambda _, name: truths[name], list(truths), delta=delta)
+    else:
+        table = _loss_table(truths, losses)
+        count = np.sum([*truths.values()], axis=0)
+        if not np.all(count == 1):
+            raise DomainError(
+                "Losses need hypotheses of which exactly one is true at each draw.",
+                got=f"{int(np.sum(count != 1))} of {len(count)} draws have none or several",
+                do='add a hypothesis for the rest, or make them exclusive with "and not (...)"',
+            )
+        low, high = -max(map(max, table.values())), -min(map(min, table.values()))
+        found = answer(
+            release,
+            lambda _, action: (
+                -sum(
+                    loss * truth for loss, truth in zip(table[action], truths.values(), strict=True)
+                )
+            ),
+            list(table),
+            delta=delta,
+            bounds=(low, high) if low < high else (low, low + 1.0),
+        )
+    if not isinstance(found, Answer):
+        raise TypeError("one query has one answer")
+    return found
+
+
+def _event_values(release: Release, name: Hashable, event: FunctionOfDraws) -> np.ndarray:
+    truth = np.asarray(evaluate_event(release, event))
+    count = release.posterior.sizes["draw"]
+    if truth.shape != (count,) or truth.dtype != bool:
+        raise DomainError(
+            f"Hypothesis {name!r} is not true or false at every draw.",
+            got=f"{truth.dtype} of shape {truth.shape}",
+            allowed=f"bool of shape ({count},)",
+            do='for example "beta[0] > 0", or "all(beta > 0)"',
+        )
+    return truth
+
+
+def _loss_table(
+    truths: Mapping[Hashable, Any], losses: Mapping[Hashable, Mapping[Hashable, float]]
+) -> dict[Hashable, list[float]]:
+    if not losses:
+        raise DomainError("There is no action to choose from.", allowed="one or more")
+    table = {}
+    for action, row in losses.items():
+        missing = [name for name in truths if name not in row]
+        unknown = [name for name in row if name not in truths]
+        if missing or unknown:
+            raise DomainError(
+                f"The losses of action {action!r} do not name each hypothesis once.",
+                got=", ".join(map(str, row)),
+                allowed=", ".join(map(str, truths)),
+            )
+        table[action] = [float(row[name]) for name in truths]
+        if not np.isfinite(table[action]).all():
+            raise DomainError(f"The losses of action {action!r} are finite numbers.")
+    return table
+
+
+class Dialogue:
+    """Questions to one release, each invented after the answers before it.
+
+    The bounds hold for all questions together, however many are asked, if what is asked depends
+    on the draws through the *responses* and refusals of this dialogue alone. So expected utilities
+    are withheld here: a question that follows from them, or from a look at the draws, has no bound.
+
+    Parameters
+    ----------
+    release : Release
+    delta : float
+        Probability that any of the bounds fails.
+
+    Raises
+    ------
+    DomainError
+        `delta` outside (0, 1).
+
+    Notes
+    -----
+    *Promise* (T16): question k loses at most ``(upper - lower) 2 sqrt(ln(2 m_1 ... m_k
+    k (k + 1) / delta) / (2 N))`` against its best response, where ``m_j = |R_j| + 1`` counts the
+    responses and a refusal: before it there were at most ``m_1 ... m_(k-1)`` histories.
+
+    Examples
+    --------
+    >>> dialogue = Dialogue(release)                                            # doctest: +SKIP
+    >>> side = dialogue.ask("beta[0] * response > 0", [-1, 1]).response         # doctest: +SKIP
+    >>> dialogue.ask(f"beta[1] * {side} > 0", [False, True])                    # doctest: +SKIP
+    """
+
+    def __init__(self, release: Release, *, delta: float = 0.05) -> None:
+        if not (is_number(delta) and 0 < delta < 1):
+            raise DomainError("A bound fails with a probability inside (0, 1).", got=delta)
+        self.release, self.delta = check_release(release), delta
+        self._counts: list[int] = []
+        self._answers = Answers()
+
+    @property
+    def answers(self) -> Answers:
+        """All answers so far."""
+        return Answers(self._answers)
+
+    def ask(
+        self,
+        utility: FunctionOfDraws,
+        responses: Iterable[Hashable],
+        query: Any = None,
+        *,
+        bounds: tuple[float, float] | None = (0, 1),
+    ) -> Answer:
+        """Answer one question.
+
+        Parameters
+        ----------
+        utility, responses, query, bounds
+            As of `answer`, with finitely many responses.
+
+        Returns
+        -------
+        Answer
+            Its expected utility is NaN: withheld.
+
+        Raises
+        ------
+        DomainError
+            As `answer`; responses from a box. A question that is refused once its utility was
+            computed has told something of the draws, and counts as an answered one.
+        """
+        made = Utility.of(self.release, utility, bounds, None if query is None else [query])
+        space = response_space(responses)
+        if isinstance(space, ResponseBox):
+            raise DomainError(
+                "A dialogue counts its histories, so responses are finitely many.",
+                got="a box",
+                do="list responses, for example np.linspace(lower, upper, 100)",
+            )
+        counts = self._counts = [*self._counts, len(space) + 1]
+        try:
+            chosen = best_response(made, draws_dict(self.release), space, query)
+        except OutOfBounds:
+            raise OutOfBounds(
+                "The utility leaves its bounds at some draws, or is not a number there.",
+                got="values that a dialogue withholds; the question counts as an answered one",
+                allowed=f"[{made.bounds[0]:g}, {made.bounds[1]:g}]",
+                do="pass bounds that hold for all values of the parameters, or np.clip inside the "
+                "utility",
+            ) from None
+        loss, reason = math.inf, NO_BOUNDS_REASON
+        draws = made.posterior.sizes["draw"]
+        if math.isfinite(made.width):
+            share = psaqr_dialogue_loss(draws, self.delta, counts)[-1]
+            loss, reason = min(made.width, made.width * share + made.drift), ""
+        said = Answer(
+            chosen.response, math.nan, loss, (), query, made.bounds, draws, 1 - self.delta,
+            self.release.private, math.nan, "for all questions together", reason,
+        )  # fmt: skip
+        self._answers.append(said)
+        return said
+
+    def __repr__(self) -> str:
+        title = f"Dialogue: {len(self._answers)} questions"
+        return display.text_card(title, [("answers", repr(self._answers))])
+
+    def _repr_html_(self) -> str:
+        return display.html_card(repr(self).splitlines()[0], [("", repr(self._answers))])

@@ -1,26 +1,211 @@
-"""Charge, then draw: the one order in which anything here is released."""
+"""Charge, then draw, then release: the one order in which anything is published.
+
+`publish` takes a `ReleaseJob` (what a charge buys) and `ReleaseOptions` (who pays, and where
+the release is kept). Whatever can fail without the data fails before the charge: the
+destination is tried and the release is built on placeholder values. After the charge a failure
+shows only its type, because its text may depend on the data, and Ctrl-C says what became of
+the charge. A release that was drawn and could not be stored is handed over in the error.
+Refusals of the ledger and guarantees without a finite epsilon are explained, with a cure.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import warnings
-import numpy as np
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
-from pymc_private.errors import BudgetExceeded, DomainError, Incompatible, PrivacyWarning, PymcPrivateError
-from pymc_private.posterior import assemble
-from pymc_private.release import charge__drawing
-from pymc_private.release.charge__refusals import endless, explained
-from pymc_private.release.release import Release
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pymc_private.errors import (
+    BudgetExceeded,
+    DomainError,
+    Incompatible,
+    PrivacyWarning,
+    PymcPrivateError,
+)
 from pymc_private.ledger import Entry, Ledger
 from pymc_private.privacy import Guarantee
-from pymc_private.privacy.validation__texts import storable
+from pymc_private.privacy.rounding import format_number
+from pymc_private.privacy.validation import check_storable_text
+from pymc_private.release import storage
+from pymc_private.release.release import Release
+
+STOPPED = (
+    "The draw was stopped. It is charged, nothing is released, and the ledger keeps the charge. "
+    "Publishing the fact that it was stopped is not covered by the guarantee."
+)
+STOPPED_LATE = (
+    "Stopped after the draw was finished and charged, while its release was being stored. The "
+    "ledger keeps the charge, and the release too if it came to that: sample() with the same name "
+    "and plan then returns it free; without a name it is Release.from_bytes(ledger.fetch(entry)) "
+    "for the last of ledger.entries."
+)
+RELEASE_KEPT = (
+    "the ledger keeps the release: save it elsewhere. It is `release` of this error; sample() with "
+    "the same name and plan returns it free; without a name it is "
+    "Release.from_bytes(ledger.fetch(entry)) for the last of ledger.entries"
+)
+RELEASE_NOT_KEPT = (
+    "the charge stands, and the ledger does not keep the release: save it, it is `release` of this "
+    "error; drawing again would be charged again"
+)
+Result = TypeVar("Result")
+
+
+class StoppedDraw(KeyboardInterrupt):
+    """Ctrl-C after a charge; the message says what became of the release."""
+
+
+class UnsavedRelease(PymcPrivateError):
+    """A release that was made and could not be stored.
+
+    Attributes
+    ----------
+    release : Release
+    """
+
+    def __init__(self, problem: str, *, release: Any, **rows: object) -> None:
+        self.release = release
+        super().__init__(problem, **rows)
+
+
+def unsaved_release_error(release: Any, error: Exception, problem: str, do: str) -> UnsavedRelease:
+    """What went wrong with a release that was made; `do` says what became of the charge."""
+    words = error.problem if isinstance(error, PymcPrivateError) else str(error)
+    got = f"{type(error).__name__}: {words}"
+    return UnsavedRelease(problem, release=release, got=got, do=do)
+
+
+def interruptible(work: Callable[[], Result], message: str = STOPPED) -> Result:
+    """Do what was paid for; Ctrl-C says what it means for the charge.
+
+    Raises
+    ------
+    StoppedDraw
+        Ctrl-C. The charge stays.
+    """
+    with contextlib.suppress(KeyboardInterrupt):
+        return work()
+    # Raised out here, the error has no context, whose traceback could show data.
+    raise StoppedDraw(message) from None
+
+
+def hide_errors(work: Callable[[], Result]) -> Result:
+    """Do what was paid for; of a failure only the kind is told.
+
+    Raises
+    ------
+    PymcPrivateError
+        It failed; the cause may depend on the data.
+    """
+    try:
+        with suppress_warnings():
+            return work()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit, a panic of Rust: with words of their own
+        cause = type(error).__name__
+    raise PymcPrivateError(
+        "the draw failed after it was charged; nothing is released",
+        got=cause,
+        do="the cause may depend on the data and is not shown; publishing the failure is not "
+        "covered by the guarantee",
+    ) from None
+
+
+@contextlib.contextmanager
+def suppress_warnings() -> Iterator[None]:
+    """No warning, of NumPy's or of anybody's, may tell what the data made overflow."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextlib.contextmanager
+def progress_bar(total: int, show: bool) -> Iterator[Callable[[int], None]]:
+    """A progress bar on the curator's screen."""
+    if not show:
+        yield lambda done: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns) as bar:
+        task = bar.add_task("private draws", total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def explain_refusal(
+    error: BudgetExceeded, guarantee: Guarantee, at: float, ledger: Ledger
+) -> BudgetExceeded:
+    """The ledger's refusal; where the share of delta alone was short, it says so."""
+    road, budget = ledger.roads.get("approximate"), ledger.budget
+    delta, epsilon = Fraction(repr(at)), guarantee.exact_epsilon(Fraction(at))
+    if road is None or road.spent is None or not road.share < delta <= budget.delta:
+        return error
+    if not (math.isfinite(epsilon) and road.spent.epsilon + Fraction(epsilon) <= budget.epsilon):
+        return error
+    share, whole = (format_number(d, up=False) for d in (road.share, budget.delta))
+    room = max(road.share - road.spent.delta, Fraction(0))
+    cures = [f"Calibrate at delta = {format_number(room, up=False)}"] if room else []
+    if not ledger.entries:
+        written = format_number(delta) if float(format_number(delta)) == at else repr(at)
+        double = f"delta = {format_number(2 * delta)} or with " if 2 * delta < 1 else ""
+        cures.append(
+            "make a ledger, if the study is yet to begin, with "
+            f"{double}shares={{'approximate': {written}}}"
+        )
+    return BudgetExceeded(
+        error.problem,
+        asked=error.asked,
+        spent=error.spent,
+        left=error.left,
+        got=error.got,
+        allowed=error.allowed,
+        do=f"this plan is priced at delta = {at:g}, but of its delta = {whole} this ledger keeps "
+        f"{share} for such plans and the rest for the other road (half each, unless shares= says "
+        f"otherwise). {'; or '.join(cures) or 'That share is spent'}",
+    )
+
+
+EXACT_SAMPLER_ADVICE = (
+    "a sampler without a distance: in a box of few parameters sampler='boxes', in one of many "
+    "sampler=pmp.Proximal(pure=True); or a delta above (1 + e^epsilon) t, what a distance t costs"
+)
+"""What a distance from the posterior leaves where there is no delta."""
+SMALLER_DISTANCE_ADVICE = (
+    "a lower power, pmp.temper(private, ...), since a distance t costs (1 + e^epsilon) t of delta; "
+    "or a smaller tv= of a sampler that need not be strict"
+)
+"""What does where that is more than the delta there is."""
+FINITE_RANGE_ADVICE = (
+    "a box of the parameters, in which one is: pmp.trim(private, mass=0.99) or box={...}; or, for "
+    "a log-concave posterior, a delta above zero and a low power: pmp.temper(private, ...)"
+)
+
+
+def infinite_epsilon_error(guarantee: Guarantee, delta: float) -> DomainError:
+    """Why a guarantee has no finite epsilon at a delta, and what would give it one."""
+    exact = [atom for atom in guarantee.atoms if atom.kind != "distance"]
+    bounded = all(math.isfinite(atom.pure) for atom in exact)
+    got, do = f"delta = {format_number(delta)}", "a larger delta; or pmp.trim(private, mass=0.99)"
+    if len(exact) < len(guarantee.atoms) and (bounded or delta):
+        got += ", and a sampler that is only near the posterior"
+        do = SMALLER_DISTANCE_ADVICE if delta else EXACT_SAMPLER_ADVICE
+    elif not bounded and not delta:
+        got, do = f"{got}, and no range is proved of what one record changes", FINITE_RANGE_ADVICE
+    return DomainError(
+        "these draws have no finite epsilon at this delta, so nothing was charged", got=got, do=do
+    )
+
 
 @dataclass(frozen=True)
-class Where:
+class ReleaseOptions:
     """Who pays, and where the release is kept.
 
     Attributes
@@ -51,8 +236,8 @@ class Where:
     def __post_init__(self) -> None:
         check_ledger(self.ledger)
         if self.name is not None:
-            storable(self.name, "the name of a release")
-        storable(str(self.data_version), "data_version", empty=True)
+            check_storable_text(self.name, "the name of a release")
+        check_storable_text(str(self.data_version), "data_version", empty=True)
         if self.save is not None and not isinstance(self.save, str | os.PathLike):
             raise DomainError(
                 "save= is the path of a file; nothing was charged",
@@ -99,7 +284,7 @@ def check_ledger(ledger: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Offer:
+class ReleaseJob:
     """What a charge buys: all of it public but what `draw` reads.
 
     Attributes
@@ -137,7 +322,7 @@ class Offer:
     depth: int = 1
 
 
-def publish(offer: Offer, where: Where) -> Release:
+def publish(offer: ReleaseJob, where: ReleaseOptions) -> Release:
     """Charge, then draw; what can fail without the data fails before the charge.
 
     With a seed: draw what is marked not private, and charge nothing.
@@ -152,42 +337,48 @@ def publish(offer: Offer, where: Where) -> Release:
         It was drawn, and could not be stored or saved; the error has it.
     """
     if where.random_seed is not None:
-        assemble.check_destination(where.save, overwrite=where.again)
+        storage.check_destination(where.save, overwrite=where.again)
         seeded = offer.build(offer.draw(where.random_seed), None)
-        return _saved(seeded, where, "nothing was charged: it is `release` of this error")
-    ledger, at = _ledger(offer, where)
+        return _save_to_file(seeded, where, "nothing was charged: it is `release` of this error")
+    ledger, at = _paying_ledger(offer, where)
     key = f"{offer.key}|{where.data_version}"
-    stored = None if where.again or where.name is None else _stored(ledger, where.name, key, offer)
+    stored = (
+        None
+        if where.again or where.name is None
+        else _find_stored_release(ledger, where.name, key, offer)
+    )
     if stored is not None:
-        return _saved(stored, where, f"nothing more was charged; {charge__drawing.KEPT}")
-    assemble.check_destination(where.save, overwrite=where.again)
+        return _save_to_file(stored, where, f"nothing more was charged; {RELEASE_KEPT}")
+    storage.check_destination(where.save, overwrite=where.again)
     _rehearse(offer)
-    entry = _charged(offer, where, ledger, at, key)
-    release = charge__drawing.stoppable(lambda: _paid(offer, ledger, entry))
-    charge__drawing.stoppable(lambda: _keep(release, ledger, entry, where), charge__drawing.STOPPED_LATE)
-    return _saved(release, where, f"the charge stands; {charge__drawing.KEPT}", charged=True)
+    entry = _charge(offer, where, ledger, at, key)
+    release = interruptible(lambda: _draw_and_build(offer, ledger, entry))
+    interruptible(lambda: _store_in_ledger(release, ledger, entry, where), STOPPED_LATE)
+    return _save_to_file(release, where, f"the charge stands; {RELEASE_KEPT}", charged=True)
 
 
-def _keep(release: Release, ledger: Ledger, entry: Entry, where: Where) -> None:
+def _store_in_ledger(release: Release, ledger: Ledger, entry: Entry, where: ReleaseOptions) -> None:
     """Put a release on record; one that cannot be is not lost."""
     try:
         ledger.store(entry, release.to_bytes() if where.stored else None)
     except (OSError, PymcPrivateError) as error:
         problem = "the release was drawn and charged, but the ledger could not keep it"
-        raise charge__drawing.unsaved(release, error, problem, charge__drawing.UNKEPT) from error
+        raise unsaved_release_error(release, error, problem, RELEASE_NOT_KEPT) from error
 
 
-def _saved(release: Release, where: Where, do: str, *, charged: bool = False) -> Release:
+def _save_to_file(
+    release: Release, where: ReleaseOptions, do: str, *, charged: bool = False
+) -> Release:
     """Write the file that was asked for; a release that cannot be written is not lost."""
     caught = (OSError, PymcPrivateError) if charged else OSError
     try:
-        return assemble.save_as(release, where.save, overwrite=where.again)
+        return storage.save_if_requested(release, where.save, overwrite=where.again)
     except caught as error:
         problem = "the release was drawn, but it could not be saved"
-        raise charge__drawing.unsaved(release, error, problem, do) from error
+        raise unsaved_release_error(release, error, problem, do) from error
 
 
-def unprotected(guarantee: Guarantee) -> Guarantee:
+def seeded_guarantee(guarantee: Guarantee) -> Guarantee:
     """What a seed makes of a promise."""
     return Guarantee.none(
         "random_seed makes the draws a function of the data that anyone can recompute",
@@ -195,7 +386,9 @@ def unprotected(guarantee: Guarantee) -> Guarantee:
     )
 
 
-def _ledger(offer: Offer, where: Where) -> tuple[Ledger, float | Fraction | None]:
+def _paying_ledger(
+    offer: ReleaseJob, where: ReleaseOptions
+) -> tuple[Ledger, float | Fraction | None]:
     """The ledger to charge (given, of the context, or a new one in memory), and at which delta.
 
     A ledger reads 0.1 as the decimal 1/10, as its user means it. The new one is made for this very
@@ -207,7 +400,7 @@ def _ledger(offer: Offer, where: Where) -> tuple[Ledger, float | Fraction | None
     delta, guarantee = offer.exact_delta, offer.guarantee
     epsilon = guarantee.exact_epsilon(delta)
     if not math.isfinite(epsilon):
-        raise endless(guarantee, offer.delta)
+        raise infinite_epsilon_error(guarantee, offer.delta)
     warnings.warn(
         "no ledger: this charge is forgotten when the session ends, and two such releases of the "
         "same data add up unseen; pass ledger=Ledger('study.sqlite', epsilon=..., delta=..., "
@@ -220,17 +413,17 @@ def _ledger(offer: Offer, where: Where) -> tuple[Ledger, float | Fraction | None
     return Ledger(epsilon=Fraction(epsilon), delta=delta, **words), delta or None
 
 
-def _rehearse(offer: Offer) -> None:
+def _rehearse(offer: ReleaseJob) -> None:
     """What would fail after the charge fails here, with the cure that fits the promise."""
     try:
         offer.rehearse()
     except DomainError:
         if math.isfinite(offer.guarantee.epsilon(offer.delta)):
             raise
-        raise endless(offer.guarantee, offer.delta) from None
+        raise infinite_epsilon_error(offer.guarantee, offer.delta) from None
 
 
-def _stored(ledger: Ledger, name: str, key: str, offer: Offer) -> Release | None:
+def _find_stored_release(ledger: Ledger, name: str, key: str, offer: ReleaseJob) -> Release | None:
     """The release that this name and promise already paid for."""
     entry = ledger.find(name, key)
     if entry is not None:
@@ -245,8 +438,8 @@ def _stored(ledger: Ledger, name: str, key: str, offer: Offer) -> Release | None
     return None
 
 
-def _charged(
-    offer: Offer, where: Where, ledger: Ledger, at: float | Fraction | None, key: str
+def _charge(
+    offer: ReleaseJob, where: ReleaseOptions, ledger: Ledger, at: float | Fraction | None, key: str
 ) -> Entry:
     """The charge, or why it is refused."""
     cost, label = offer.guarantee, where.name or offer.label
@@ -256,13 +449,13 @@ def _charged(
     try:
         return ledger.charge(cost, label, delta=at, name=where.name, key=key)
     except BudgetExceeded as error:
-        raise explained(error, cost, offer.delta, ledger) from None
+        raise explain_refusal(error, cost, offer.delta, ledger) from None
 
 
-def _paid(offer: Offer, ledger: Ledger, entry: Entry) -> Release:
+def _draw_and_build(offer: ReleaseJob, ledger: Ledger, entry: Entry) -> Release:
     told = {
         "charges": [{"label": e.label, "guarantee": e.guarantee.to_dict()} for e in ledger.entries],
         "budget": {"epsilon": str(ledger.budget.epsilon), "delta": str(ledger.budget.delta)},
         "ledger_head": entry.head,
     }
-    return offer.build(charge__drawing.withheld(lambda: offer.draw(None)), told)
+    return offer.build(hide_errors(lambda: offer.draw(None)), told)

@@ -1,4 +1,4 @@
-"""BibTeX for the theorems that a guarantee names (T-numbers) and for those of its readers."""
+"""BibTeX entries by theorem number, for the theorems that a guarantee names."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ _OPENDP = """\
   url    = {https://opendp.org}
 }"""
 
-THEOREMS: dict[str, tuple[str, ...]] = {
+ENTRIES_BY_THEOREM: dict[str, tuple[str, ...]] = {
     "T1": (_POSTERIOR, _EXPONENTIAL, _BOUNDED_RANGE),
     "T2": (_UNIFYING, _OPTIMAL, _EXACT_ZCDP),
     "T3": (_OPTIMAL,),
@@ -197,20 +197,22 @@ def cite(theorem: str, more: Iterable[str] = ()) -> str:
     >>> print(cite("T3").splitlines()[0])
     @inproceedings{dong2020optimal,
     """
-    named = [entry for key in _named(theorem) for entry in THEOREMS.get(key, ())]
+    named = [
+        entry for key in _theorem_numbers(theorem) for entry in ENTRIES_BY_THEOREM.get(key, ())
+    ]
     once: dict[str, str] = {}
     for entry in [*named, *more]:
-        once.setdefault(_key(entry), entry.strip())
+        once.setdefault(_bibtex_key(entry), entry.strip())
     return "\n\n".join(once.values())
 
 
-def _named(theorem: str) -> Iterator[str]:
+def _theorem_numbers(theorem: str) -> Iterator[str]:
     """List the T-numbers in a text; ``T1-T3`` names three."""
     for first, last in re.findall(r"\bT(\d+)[a-d]?(?:\s*[-–]\s*T?(\d+)[a-d]?)?\b", theorem):
         yield from (f"T{number}" for number in range(int(first), int(last or first) + 1))
 
 
-def _key(entry: str) -> str:
+def _bibtex_key(entry: str) -> str:
     """Entries are one if their BibTeX keys are; text without a key counts as itself."""
     found = re.match(r"\s*@\w+\s*\{\s*([^,\s]+)", entry)
     return found.group(1) if found else entry.strip()

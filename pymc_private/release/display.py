@@ -1,4 +1,8 @@
-"""How numbers, promises and releases are written: text, HTML cards, ArviZ attributes."""
+"""Text, HTML and attribute representations of releases, guarantees and estimates.
+
+Numbers of a guarantee are rounded outward by `privacy.rounding`; estimates are rounded to
+nearest. Whatever is shown of a seeded release says NOT PRIVATE.
+"""
 
 from __future__ import annotations
 
@@ -8,57 +12,59 @@ import re
 from collections.abc import Iterable, Sequence
 from decimal import Context
 from typing import TYPE_CHECKING
+
+from pymc_private.privacy.rounding import STATED_SUFFIX, format_count, format_decimal, format_number
 from pymc_private.release.allowed import as_float, dump_json
-from pymc_private.privacy.rounding__printing import STATED, counted, number, plain
 
 if TYPE_CHECKING:
     import numpy as np
+
     from pymc_private.release.release import Release
 
 NOT_PRIVATE = "NOT PRIVATE"
 Row = tuple[str, str]
 
 
-def estimate_number(value: float, digits: int = 4) -> str:
+def format_estimate(value: float, digits: int = 4) -> str:
     """Write an estimate in a few significant digits, rounded to nearest; NaN is a dash."""
     if math.isnan(value):
         return "–"
     if math.isinf(value):
         return "infinite" if value > 0 else "-infinite"
-    return plain(Context(prec=digits).create_decimal(repr(float(value))).normalize())
+    return format_decimal(Context(prec=digits).create_decimal(repr(float(value))).normalize())
 
 
-def stated(release: Release) -> tuple[float, float]:
+def stated_epsilon_delta(release: Release) -> tuple[float, float]:
     """Give the (epsilon, delta) a release is known by, at the delta its facts name (else 0)."""
     delta = as_float(release.facts.get("delta", 0))
     return release.guarantee.epsilon(delta), delta
 
 
-def promise(release: Release) -> str:
+def guarantee_line(release: Release) -> str:
     """State the guarantee of a release in one line."""
     if not release.private:
         return f"{NOT_PRIVATE}: {'; '.join(assumptions(release)) or 'epsilon is infinite'}"
-    epsilon, delta = stated(release)
-    at = f"delta = {number(delta)}" if delta else "delta = 0 (pure)"
-    return f"epsilon = {number(epsilon)} nats at {at}"
+    epsilon, delta = stated_epsilon_delta(release)
+    at = f"delta = {format_number(delta)}" if delta else "delta = 0 (pure)"
+    return f"epsilon = {format_number(epsilon)} nats at {at}"
 
 
-def law_of(release: Release) -> str:
+def distribution_name(release: Release) -> str:
     """Say what the draws were drawn from: "private posterior", unless the release knows better."""
     return str(release.facts.get("law", "private posterior"))
 
 
-def drawn_from(release: Release) -> str:
+def sampled_distribution(release: Release) -> str:
     """Say of which law the draws are: for bounds that hold of it and not of the posterior."""
-    law, guarantee = f"the {law_of(release)}", release.guarantee
+    law, guarantee = f"the {distribution_name(release)}", release.guarantee
     if not release.private:  # seeded: no guarantee tells
         return f"{law}, as near as the sampler comes to it"
     theorems = re.split("[,;] ", guarantee.theorem)
     far = max((float(atom.value) for atom in guarantee.atoms if atom.kind == "distance"), default=0)
     if far > 0:
         proved = str(release.facts.get("claim", "")).startswith("proved")
-        mark = "" if proved else STATED
-        return f"a law within {number(far)} of {law} in total variation{mark}"
+        mark = "" if proved else STATED_SUFFIX
+        return f"a law within {format_number(far)} of {law} in total variation{mark}"
     if "T29" in theorems:
         return f"a law near {law}, on the sampler's grid"
     return f"{law} on the sampler's grid" if "T15c" in theorems else law
@@ -69,7 +75,7 @@ def assumptions(release: Release) -> tuple[str, ...]:
     return tuple(release.guarantee.assumptions)
 
 
-def shape_of(array: object) -> str:
+def describe_variable(array: object) -> str:
     """Describe one draw of a variable: ``beta (feature: 3)``, or ``alpha``."""
     dims = [(d, n) for d, n in array.sizes.items() if d not in ("chain", "draw")]  # type: ignore[attr-defined]
     inside = ", ".join(f"{dim}: {size}" for dim, size in dims)
@@ -80,17 +86,20 @@ def release_rows(release: Release) -> list[Row]:
     """List what a reader needs first, as (title, text)."""
     facts, guarantee = release.facts, release.guarantee
     rows = [
-        ("guarantee", promise(release)),
-        *(_backing(release) if release.private else ()),
+        ("guarantee", guarantee_line(release)),
+        *(_guarantee_rows(release) if release.private else ()),
         ("neighbors", guarantee.neighbors),
         ("sampler", facts.get("sampler", "")),
-        ("holds", ", ".join(shape_of(array) for array in release.posterior.data_vars.values())),
-        ("withheld", withheld(release)),
+        (
+            "holds",
+            ", ".join(describe_variable(array) for array in release.posterior.data_vars.values()),
+        ),
+        ("withheld", withheld_variables(release)),
     ]
     return [(title, text) for title, text in rows if text]
 
 
-def _backing(release: Release) -> list[Row]:
+def _guarantee_rows(release: Release) -> list[Row]:
     """List what stands behind the numbers: assumptions as long as they are, claim, theorem."""
     return [
         ("assumes", "\n".join(assumptions(release)) or "nothing beyond the theorem"),
@@ -99,7 +108,7 @@ def _backing(release: Release) -> list[Row]:
     ]
 
 
-def withheld(release: Release) -> str:
+def withheld_variables(release: Release) -> str:
     """Name the variables that were left out, and those among them that could not be computed."""
     failed = set(release.facts.get("uncomputed", ()))
     return ", ".join(
@@ -112,15 +121,15 @@ def release_title(release: Release) -> str:
     """Name a release and say how much it holds."""
     name = f" {release.facts['name']!r}" if release.facts.get("name") else ""
     mark = "" if release.private else f" {NOT_PRIVATE}:"
-    return f"Release{name}:{mark} {counted(release.posterior.sizes['draw'], 'draw')}"
+    return f"Release{name}:{mark} {format_count(release.posterior.sizes['draw'], 'draw')}"
 
 
-def attributes(release: Release) -> dict[str, str]:
+def release_attributes(release: Release) -> dict[str, str]:
     """Flat text attributes for ArviZ and netCDF: no time, no machine, no seed."""
     facts, guarantee = release.facts, release.guarantee
-    epsilon, delta = stated(release)
+    epsilon, delta = stated_epsilon_delta(release)
     flat = {
-        "private": "yes" if release.private else promise(release),
+        "private": "yes" if release.private else guarantee_line(release),
         "epsilon": repr(float(epsilon)),
         "delta": repr(float(delta)),
         "theorem": guarantee.theorem,
@@ -141,11 +150,11 @@ def attributes(release: Release) -> dict[str, str]:
         "ledger_head",
     ):
         if facts.get(key):
-            flat[key] = _flat(facts[key])
+            flat[key] = _attribute_text(facts[key])
     return flat
 
 
-def _flat(value: object) -> str:
+def _attribute_text(value: object) -> str:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ", ".join(value)
     return value if isinstance(value, str) else dump_json(value)
@@ -180,7 +189,7 @@ def html_card(title: str, rows: Iterable[Row], *, alarm: bool = False) -> str:
     )
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def text_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Set a small text table: first column left, the others right."""
     cells = [list(columns), *map(list, rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
@@ -194,8 +203,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def element_rows(labels: Sequence[str], *columns: np.ndarray, digits: int = 4) -> list[list[str]]:
-    """Pair labels with columns of estimates, ready for :func:`table`."""
+    """Pair labels with columns of estimates, ready for :func:`text_table`."""
     return [
-        [label, *(estimate_number(float(column[i]), digits) for column in columns)]
+        [label, *(format_estimate(float(column[i]), digits) for column in columns)]
         for i, label in enumerate(labels)
     ]

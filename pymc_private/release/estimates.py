@@ -1,29 +1,172 @@
-"""Means, quantiles and probabilities from released draws, each with a bound on its error.
+"""Posterior means, quantiles and probabilities from released draws, with error bounds.
 
-The bounds hold for independent exact draws, one included. They speak of the *private* posterior,
-not of the world, and cost no privacy (post-processing).
+The bounds (Hoeffding, Dvoretzky-Kiefer-Wolfowitz, Clopper-Pearson) hold for independent exact
+draws, a single one included. They concern the *private* posterior, not the world, and cost no
+privacy (post-processing). An `Estimate` holds the value, its bounds, a standard error and the
+words that go with them.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import xarray as xr
-from collections.abc import Sequence
-from typing import Any, TYPE_CHECKING
 from scipy import stats
+
 from pymc_private.errors import DomainError
-from pymc_private.release import display
-from pymc_private.release.estimates__estimates import Estimate, SAMPLE_DIMS, shaped
-from pymc_private.release.expressions__reading import box_of, draws_of
-from pymc_private.release.utilities__utilities import Function, event_of
 from pymc_private.privacy import dkw_halfwidth
 from pymc_private.privacy.validation import is_number
+from pymc_private.release import display
+from pymc_private.release.expressions import draws_of_variable, public_box
+from pymc_private.release.utilities import FunctionOfDraws, evaluate_event
 
 if TYPE_CHECKING:
     from pymc_private.release.release import Release
 
-SLACK = 1e-9  # ranks move outward by this, so that rounding cannot shrink a band
+SAMPLE_DIMS = ("chain", "draw")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimate:
+    """An estimate from released draws and how far off it may be.
+
+    Attributes
+    ----------
+    value : xarray.DataArray or float
+        The estimate.
+    error : xarray.DataArray or float
+        No element is further from the truth under the private posterior, with probability
+        ``confidence`` for all elements at once. Infinite where nothing is known (see ``note``).
+    lower, upper : xarray.DataArray or float
+        The same statement as an interval, which may be shorter on one side.
+    mcse : xarray.DataArray or float
+        Monte Carlo standard error, the usual estimate; no bound.
+    what, method, note : str
+        What is estimated, which inequality bounds it, what to know besides.
+    draws : int
+        Number of independent draws.
+    confidence : float
+        Probability that all bounds hold.
+    """
+
+    what: str
+    value: Any
+    error: Any
+    lower: Any
+    upper: Any
+    mcse: Any
+    draws: int
+    confidence: float
+    method: str
+    note: str = ""
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the estimate with the interval that holds the truth, element by element."""
+        from pymc_private.release.plots import plot_estimate
+
+        return plot_estimate(self, ax)
+
+    def _rows(self) -> list[display.Row]:
+        rows = [("bound", self.method), ("draws", str(self.draws)), ("note", self.note)]
+        if not isinstance(self.value, xr.DataArray):
+            rows.insert(0, ("value", _value_text(self)))
+        return [(title, text) for title, text in rows if text]
+
+    def _table(self) -> str:
+        if not isinstance(self.value, xr.DataArray):
+            return ""
+        columns = [
+            np.ravel(np.asarray(part))
+            for part in (self.value, self.error, self.lower, self.upper, self.mcse)
+        ]
+        rows = display.element_rows(element_names(self), *columns)
+        return display.text_table(("", "estimate", "error", "lower", "upper", "mcse"), rows)
+
+    def __repr__(self) -> str:
+        return "\n".join(filter(None, (display.text_card(self.what, self._rows()), self._table())))
+
+    def _repr_html_(self) -> str:
+        rows = self._rows()
+        if isinstance(self.value, xr.DataArray):
+            rows.insert(0, ("values", self._table()))
+        return display.html_card(self.what, rows, alarm=display.NOT_PRIVATE in self.what)
+
+
+def make_estimate(
+    release: Release,
+    what: str,
+    array: xr.DataArray,
+    columns: tuple[np.ndarray, ...],
+    *,
+    delta: float,
+    elements: int,
+    inequality: str,
+    note: str,
+    levels: np.ndarray | None = None,
+) -> Estimate:
+    """Give flat columns (value, lower, upper, mcse) the shape and labels of the variable."""
+    value, lower, upper, mcse = columns
+    with np.errstate(invalid="ignore"):
+        error = np.maximum(value - lower, upper - value)
+    shape = array.shape[2:]
+    dims, coords = array.dims[2:], array.drop_vars(SAMPLE_DIMS, errors="ignore").coords
+    if levels is not None:
+        shape, dims = (len(levels), *shape), ("quantile", *dims)
+        coords = {**coords, "quantile": levels}  # type: ignore[assignment]
+
+    def label(part: np.ndarray) -> xr.DataArray | float:
+        if shape == ():
+            return float(part.item())
+        return xr.DataArray(part.reshape(shape), dims=dims, coords=coords, name=array.name)
+
+    mark = "" if release.private else f" ({display.NOT_PRIVATE})"
+    return Estimate(
+        what=what + mark,
+        value=label(value),
+        error=label(error),
+        lower=label(lower),
+        upper=label(upper),
+        mcse=label(mcse),
+        draws=release.posterior.sizes["draw"],
+        confidence=1 - delta,
+        method=_method_text(inequality, 1 - delta, elements, display.sampled_distribution(release)),
+        note=note,
+    )
+
+
+def element_names(estimate: Estimate) -> list[str]:
+    """Name the elements of an estimate."""
+    if not isinstance(estimate.value, xr.DataArray):
+        return [estimate.what]
+    from pymc_private.models.compat import element_labels
+
+    return list(element_labels(estimate.value))
+
+
+def _method_text(inequality: str, confidence: float, elements: int, law: str) -> str:
+    together = f" for all {elements} elements together" if elements > 1 else ""
+    return (
+        f"{inequality}, confidence {display.format_estimate(confidence)}{together}, "
+        f"for independent draws of {law}"
+    )
+
+
+def _value_text(estimate: Estimate) -> str:
+    write = display.format_estimate
+    return (
+        f"{write(estimate.value)}, error at most {write(estimate.error)} "
+        f"[{write(estimate.lower)}, {write(estimate.upper)}], mcse {write(estimate.mcse)}"
+    )
+
+
+RANK_SLACK = 1e-9  # ranks move outward by this, so that rounding cannot shrink a band
 
 
 def mean(release: Release, name: str, *, delta: float = 0.05) -> Estimate:
@@ -52,11 +195,13 @@ def mean(release: Release, name: str, *, delta: float = 0.05) -> Estimate:
     ----------
     Hoeffding (1963), theorem 2.
     """
-    array, values = draws_of(release, name)
-    return _mean(release, f"mean of {name}", array, values, box_of(release, array, values), delta)
+    array, values = draws_of_variable(release, name)
+    return _hoeffding_mean(
+        release, f"mean of {name}", array, values, public_box(release, array, values), delta
+    )
 
 
-def mean_of(
+def mean_of_array(
     release: Release,
     what: str,
     array: xr.DataArray,
@@ -93,10 +238,10 @@ def mean_of(
             do="pass the true bounds=(lower, upper)",
         )
     note = "" if np.isfinite(high - low).all() else "no public range is stated: pass bounds="
-    return _mean(release, what, array, values, (low, high, note), delta)
+    return _hoeffding_mean(release, what, array, values, (low, high, note), delta)
 
 
-def _mean(
+def _hoeffding_mean(
     release: Release,
     what: str,
     array: xr.DataArray,
@@ -110,7 +255,7 @@ def _mean(
     half = _half_width(count, elements, delta) * (high - low)
     lower, upper = np.maximum(center - half, low), np.minimum(center + half, high)
     spread = values.std(axis=0, ddof=1) if count > 1 else (high - low) / 2
-    return shaped(
+    return make_estimate(
         release,
         what,
         array,
@@ -158,16 +303,16 @@ def quantile(
         levels = np.empty(0)
     if levels.ndim != 1 or not levels.size or not np.all((levels > 0) & (levels < 1)):
         raise DomainError("A quantile level lies inside (0, 1).", got=q, do="for example q=0.5")
-    array, values = draws_of(release, name)
-    low, high, note = box_of(release, array, values)
+    array, values = draws_of_variable(release, name)
+    low, high, note = public_box(release, array, values)
     half = _half_width(len(values), values.shape[1], delta)
     ordered = np.sort(values, axis=0)
-    parts = [_one_quantile(ordered, level, half, low, high) for level in levels]
+    parts = [_quantile_with_bounds(ordered, level, half, low, high) for level in levels]
     columns = tuple(np.stack(column) for column in zip(*parts, strict=True))
-    label = "quantiles" if np.ndim(q) else f"{display.estimate_number(levels[0])}-quantile"
+    label = "quantiles" if np.ndim(q) else f"{display.format_estimate(levels[0])}-quantile"
     if not np.ndim(q):
         columns = tuple(column[0] for column in columns)
-    return shaped(
+    return make_estimate(
         release,
         f"{label} of {name}",
         array,
@@ -197,7 +342,7 @@ def interval(release: Release, name: str, prob: float = 0.9, *, delta: float = 0
     return quantile(release, name, ends, delta=delta)
 
 
-def prob(release: Release, event: Function, *, delta: float = 0.05) -> Estimate:
+def prob(release: Release, event: FunctionOfDraws, *, delta: float = 0.05) -> Estimate:
     """Posterior probability of an event, with exact binomial (Clopper-Pearson) bounds.
 
     Parameters
@@ -224,7 +369,7 @@ def prob(release: Release, event: Function, *, delta: float = 0.05) -> Estimate:
     Clopper and Pearson (1934).
     """
     count = release.posterior.sizes["draw"]
-    answer = np.asarray(event_of(release, event))
+    answer = np.asarray(evaluate_event(release, event))
     if answer.dtype != bool or answer.ndim == 0 or answer.shape[0] != count:
         raise DomainError(
             "An event answers true or false for every draw.",
@@ -241,14 +386,14 @@ def prob(release: Release, event: Function, *, delta: float = 0.05) -> Estimate:
     smooth = (hits + 1) / (count + 2)  # never 0 at 0 or N hits, where the plain formula is
     columns = (
         hits / count,
-        np.maximum(lower - SLACK, 0),
-        np.minimum(upper + SLACK, 1),
+        np.maximum(lower - RANK_SLACK, 0),
+        np.minimum(upper + RANK_SLACK, 1),
         np.sqrt(smooth * (1 - smooth) / count),
     )
-    return shaped(
+    return make_estimate(
         release,
         "probability",
-        _like(release, answer),
+        _labeled_like(release, answer),
         columns,
         delta=delta,
         elements=hits.size,
@@ -268,7 +413,7 @@ def _check_delta(delta: float) -> None:
         raise DomainError("A bound fails with a probability inside (0, 1).", got=delta)
 
 
-def _one_quantile(
+def _quantile_with_bounds(
     ordered: np.ndarray, level: float, half: float, low: np.ndarray, high: np.ndarray
 ) -> tuple[np.ndarray, ...]:
     """Value, lower, upper and mcse of one quantile; ``ordered`` has shape (draws, elements).
@@ -277,8 +422,8 @@ def _one_quantile(
     wherever F_N(x) >= q + half, so the quantile lies between these two order statistics.
     """
     count = len(ordered)
-    first = math.ceil(count * (level - half) - SLACK)
-    last = math.ceil(count * (level + half) + SLACK)
+    first = math.ceil(count * (level - half) - RANK_SLACK)
+    last = math.ceil(count * (level + half) + RANK_SLACK)
     lower = ordered[first - 1] if first >= 1 else low
     upper = ordered[last - 1] if last <= count else high
     value = np.quantile(ordered, level, axis=0)
@@ -289,7 +434,7 @@ def _one_quantile(
     return value, lower, upper, (right - left) / 2
 
 
-def _like(release: Release, answer: np.ndarray) -> xr.DataArray:
+def _labeled_like(release: Release, answer: np.ndarray) -> xr.DataArray:
     """Label several events like the one variable they have the shape of, if there is one."""
     kin = [
         array

@@ -1,10 +1,10 @@
-"""Numbers and truth in expressions: whole numbers never wrap, and what has no value says so.
+"""Arithmetic and three-valued logic of expressions: whole numbers never wrap.
 
 Three types of array stand for what a draw may hold:
 
-- float64: a number; NaN where there is none (``log(-1)``, ``1 / 0``, beyond what floats hold);
+- float64: a number; NaN where there is none (``log(-1)``, ``1 / 0``, beyond all floats);
 - int64: whole numbers of at most 2**53, computed exactly; beyond it they have no value;
-- int8: truth in the logic of Kleene, FALSE < UNKNOWN < TRUE. A comparison with a number that has no
+- int8: truth in Kleene's logic, FALSE < UNKNOWN < TRUE. A comparison with a number that has no
   value is unknown, and ``x > 0 and log(x) > 1`` is known nevertheless.
 """
 
@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import math
 import operator
-import numpy as np
 from collections.abc import Callable
 from typing import Any, TypeAlias
+
+import numpy as np
+
 from pymc_private.errors import DomainError
 
 FALSE, UNKNOWN, TRUE = 0, 1, 2
@@ -23,14 +25,14 @@ MOST_WHOLE = 2**53
 MOST_BITS = 1000
 """Constants are computed exactly up to so many bits; no float holds more than 1024."""
 
-Function: TypeAlias = Callable[..., Any]
+Operation: TypeAlias = Callable[..., Any]
 
 
 class OutOfBounds(DomainError):
     """A utility leaves its bounds or has no value at some draws; that tells something of them."""
 
 
-def read(array: np.ndarray) -> np.ndarray:
+def as_operand(array: np.ndarray) -> np.ndarray:
     """Give draws, or the numbers of a query, as one of the three types; text as it is.
 
     Raises
@@ -39,7 +41,7 @@ def read(array: np.ndarray) -> np.ndarray:
         Whole numbers that floats do not hold.
     """
     if array.dtype.kind == "b":
-        return _truth(array)
+        return _truth_values(array)
     if array.dtype.kind == "f":
         return array.astype(np.float64)
     if array.dtype.kind not in "iu":
@@ -53,7 +55,7 @@ def read(array: np.ndarray) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def as_array(value: Any, whole: bool = False) -> np.ndarray:
+def constant_as_array(value: Any, whole: bool = False) -> np.ndarray:
     """A constant of an expression as an array of one of the three types; such an array as it is.
 
     Beside ``whole`` numbers a larger whole constant has no value: as a float it would swallow them.
@@ -66,7 +68,7 @@ def as_array(value: Any, whole: bool = False) -> np.ndarray:
     if isinstance(value, np.ndarray) and value.dtype in (np.int8, np.int64, np.float64):
         return value
     if isinstance(value, bool):
-        return _truth(np.asarray(value))
+        return _truth_values(np.asarray(value))
     if isinstance(value, float):
         return np.asarray(value)
     if isinstance(value, int) and abs(value) <= MOST_WHOLE:
@@ -89,7 +91,7 @@ def as_array(value: Any, whole: bool = False) -> np.ndarray:
     )
 
 
-def settled(array: np.ndarray) -> np.ndarray:
+def final_values(array: np.ndarray) -> np.ndarray:
     """What leaves an expression: truth as booleans, numbers as they are.
 
     Raises
@@ -109,27 +111,27 @@ def settled(array: np.ndarray) -> np.ndarray:
     return array == TRUE
 
 
-def constant(operation: Function, *parts: Any) -> Any:
+def apply_to_constants(operation: Operation, *parts: Any) -> Any:
     """An operation on Python's own numbers, exact for whole ones; NaN has no value."""
     exact = EXACT.get(operation)
     if exact is not None and all(type(part) is int for part in parts):
-        found = _exactly(exact, *parts)
+        found = _exact_integer(exact, *parts)
         if found is not None:
             return found
     if operation in COMPARE and {type(part) for part in parts} in ({int}, {str}):
         return COMPARE[operation](*parts)
-    result = operation(*map(as_array, parts))
-    return plain(result)
+    result = operation(*map(constant_as_array, parts))
+    return as_python_scalar(result)
 
 
-def plain(array: np.ndarray) -> Any:
+def as_python_scalar(array: np.ndarray) -> Any:
     """One number as Python's own (unknown truth stays an array), several as they are."""
     if array.ndim or (array.dtype == np.int8 and array == UNKNOWN):
         return array
     return bool(array == TRUE) if array.dtype == np.int8 else array.item()
 
 
-def arithmetic(function: Function, whole: Function | None = None) -> Function:
+def arithmetic(function: Operation, whole: Operation | None = None) -> Operation:
     """An operation on numbers that has no value where an operand has none, or the result is none.
 
     Parameters
@@ -142,7 +144,7 @@ def arithmetic(function: Function, whole: Function | None = None) -> Function:
     """
 
     def apply(*arrays: np.ndarray) -> np.ndarray:
-        numbers = [number(array) for array in arrays]
+        numbers = [as_number(array) for array in arrays]
         floats = [array.astype(np.float64) for array in numbers]
         rough = np.asarray(function(*floats), np.float64)
         # Beyond all floats, and at a pole, there is no value; infinities given stay.
@@ -164,18 +166,18 @@ def arithmetic(function: Function, whole: Function | None = None) -> Function:
     return apply
 
 
-def comparison(function: Function) -> Function:
+def comparison(function: Operation) -> Operation:
     """Compare numbers: unknown where one has no value."""
 
     def apply(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        first, second = (number(array).astype(np.float64) for array in (left, right))
-        truth = _truth(np.asarray(function(first, second)))
+        first, second = (as_number(array).astype(np.float64) for array in (left, right))
+        truth = _truth_values(np.asarray(function(first, second)))
         return np.where(np.isnan(first) | np.isnan(second), np.int8(UNKNOWN), truth)
 
     return apply
 
 
-def joining(function: Function) -> Function:
+def connective(function: Operation) -> Operation:
     """Join events: what is false (or true) whatever the unknown part may be is known."""
 
     def apply(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -191,7 +193,7 @@ def joining(function: Function) -> Function:
     return apply
 
 
-def reduction(function: Function, whole: bool = False) -> Function:
+def reduction(function: Operation, whole: bool = False) -> Operation:
     """Reduce the last axis of numbers; NaN where one of them has no value.
 
     Parameters
@@ -203,7 +205,7 @@ def reduction(function: Function, whole: bool = False) -> Function:
     """
 
     def apply(array: np.ndarray) -> np.ndarray:
-        numbers = number(array)
+        numbers = as_number(array)
         floats = numbers.astype(np.float64)
         empty = np.isnan(floats).any(axis=-1) | (
             np.isfinite(floats).all(axis=-1) & ~np.isfinite(function(floats, axis=-1))
@@ -217,47 +219,47 @@ def reduction(function: Function, whole: bool = False) -> Function:
     return apply
 
 
-def place_of(function: Function) -> Function:
+def arg_reduction(function: Operation) -> Operation:
     """argmax and argmin: a whole number, or no value where a number has none."""
 
     def apply(array: np.ndarray) -> np.ndarray:
-        numbers = number(array).astype(np.float64)
+        numbers = as_number(array).astype(np.float64)
         places, empty = function(numbers, axis=-1), np.isnan(numbers).any(axis=-1)
         return np.where(empty, math.nan, places) if empty.any() else places.astype(np.int64)
 
     return apply
 
 
-def truth_of_all(function: Function) -> Function:
+def truth_reduction(function: Operation) -> Operation:
     """all and any: the least and the greatest truth."""
-    return lambda array: function(truth(array), axis=-1)
+    return lambda array: function(as_truth(array), axis=-1)
 
 
-def negation(array: np.ndarray) -> np.ndarray:
+def logical_not(array: np.ndarray) -> np.ndarray:
     """``not``: unknown stays unknown."""
-    return (TRUE - truth(array)).astype(np.int8)
+    return (TRUE - as_truth(array)).astype(np.int8)
 
 
-def inversion(array: np.ndarray) -> np.ndarray:
+def bitwise_not(array: np.ndarray) -> np.ndarray:
     """``~`` of an event; of a number it would mean its bits in Python."""
-    joining(np.minimum)(array, array)
-    return negation(array)
+    connective(np.minimum)(array, array)
+    return logical_not(array)
 
 
-def choice(test: np.ndarray, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def select(test: np.ndarray, one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """``where``: of an unknown test known only if both sides are one."""
-    kept = truth(test)
+    kept = as_truth(test)
     if one.dtype == other.dtype == np.int8:
         nothing: Any = np.int8(UNKNOWN)
     else:
-        one, other = number(one), number(other)
+        one, other = as_number(one), as_number(other)
         nothing = math.nan
     found = np.where(kept == TRUE, one, other)
     unknown = (kept == UNKNOWN) & (one != other)
     return np.where(unknown, nothing, found) if unknown.any() else found
 
 
-def number(array: np.ndarray) -> np.ndarray:
+def as_number(array: np.ndarray) -> np.ndarray:
     """Truth as a number: true is 1."""
     if array.dtype != np.int8:
         return array
@@ -266,11 +268,11 @@ def number(array: np.ndarray) -> np.ndarray:
     return (array // TRUE).astype(np.int64)
 
 
-def truth(array: np.ndarray) -> np.ndarray:
+def as_truth(array: np.ndarray) -> np.ndarray:
     """A number as truth: true unless zero, unknown without a value."""
     if array.dtype == np.int8:
         return array
-    return np.where(np.isnan(array), np.int8(UNKNOWN), _truth(array != 0))
+    return np.where(np.isnan(array), np.int8(UNKNOWN), _truth_values(array != 0))
 
 
 def always(*_: np.ndarray) -> bool:
@@ -278,11 +280,11 @@ def always(*_: np.ndarray) -> bool:
     return True
 
 
-def _truth(array: np.ndarray) -> np.ndarray:
+def _truth_values(array: np.ndarray) -> np.ndarray:
     return np.where(array, np.int8(TRUE), np.int8(FALSE))
 
 
-def _exactly(exact: Function, *parts: int) -> Any:
+def _exact_integer(exact: Operation, *parts: int) -> Any:
     """Exact arithmetic of constants that fit a float; None where it is not whole."""
     if exact is operator.pow:
         base, power = parts
@@ -305,7 +307,7 @@ MOD = arithmetic(np.mod, lambda a, b: b != 0)
 FLOOR_DIVIDE = arithmetic(np.floor_divide, lambda a, b: b != 0)
 NEGATIVE = arithmetic(np.negative, always)
 POSITIVE = arithmetic(np.positive, always)
-EXACT: dict[Function, Function] = {
+EXACT: dict[Operation, Operation] = {
     ADD: operator.add, SUBTRACT: operator.sub, MULTIPLY: operator.mul, POWER: operator.pow,
     MOD: operator.mod, FLOOR_DIVIDE: operator.floordiv, NEGATIVE: operator.neg,
     POSITIVE: operator.pos,
@@ -313,7 +315,7 @@ EXACT: dict[Function, Function] = {
 LESS, LESS_EQUAL = comparison(np.less), comparison(np.less_equal)
 GREATER, GREATER_EQUAL = comparison(np.greater), comparison(np.greater_equal)
 EQUAL, UNEQUAL = comparison(np.equal), comparison(np.not_equal)
-COMPARE: dict[Function, Function] = {
+COMPARE: dict[Operation, Operation] = {
     LESS: operator.lt, LESS_EQUAL: operator.le, GREATER: operator.gt, GREATER_EQUAL: operator.ge,
     EQUAL: operator.eq, UNEQUAL: operator.ne,
 }  # fmt: skip

@@ -1,34 +1,44 @@
 """Expressions over the named variables of a release: ``"beta['age'] > 0 and sigma < 2"``.
 
-An expression is read as Python, but only what stands in the tables below is understood, and it is
-interpreted, never executed. Numbers are floats, and whole ones exact: see `expression_numbers`. A
-variable stands for its value at one draw: its first index is the first of its own dims, and ``sum``
-and the like reduce all of its elements.
+An expression is parsed as Python, but only what stands in the tables below is understood, and
+it is interpreted, never executed. Numbers are floats, and whole numbers are exact: see
+`expression_arithmetic`. A variable stands for its value at one draw: its first index is the
+first of its own dims, and ``sum`` and the like reduce all of its elements. Also here: access
+to a released variable by name, its draws and its public box.
 """
 
 from __future__ import annotations
 
 import ast
-import numpy as np
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
 from scipy import special
+
 from pymc_private.errors import DomainError
 from pymc_private.release import expression_arithmetic as numbers
-from pymc_private.release.expression_arithmetic import always, arithmetic, as_array, reduction
+from pymc_private.release.expression_arithmetic import (
+    always,
+    arithmetic,
+    constant_as_array,
+    reduction,
+)
 
 if TYPE_CHECKING:
-    import xarray as xr
+    from pymc_private.release.release import Release
 
 OPERATORS: dict[type, Callable[..., Any]] = {
     ast.Add: numbers.ADD, ast.Sub: numbers.SUBTRACT, ast.Mult: numbers.MULTIPLY,
     ast.Div: arithmetic(np.true_divide), ast.Pow: numbers.POWER, ast.Mod: numbers.MOD,
     ast.FloorDiv: numbers.FLOOR_DIVIDE, ast.USub: numbers.NEGATIVE, ast.UAdd: numbers.POSITIVE,
-    ast.Not: numbers.negation, ast.Invert: numbers.inversion,
-    ast.BitAnd: numbers.joining(np.minimum), ast.BitOr: numbers.joining(np.maximum),
-    ast.And: numbers.joining(np.minimum), ast.Or: numbers.joining(np.maximum),
+    ast.Not: numbers.logical_not, ast.Invert: numbers.bitwise_not,
+    ast.BitAnd: numbers.connective(np.minimum), ast.BitOr: numbers.connective(np.maximum),
+    ast.And: numbers.connective(np.minimum), ast.Or: numbers.connective(np.maximum),
     ast.Lt: numbers.LESS, ast.LtE: numbers.LESS_EQUAL, ast.Gt: numbers.GREATER,
     ast.GtE: numbers.GREATER_EQUAL, ast.Eq: numbers.EQUAL, ast.NotEq: numbers.UNEQUAL,
 }  # fmt: skip
@@ -39,18 +49,18 @@ ELEMENTWISE: dict[str, tuple[int, Callable[..., Any]]] = {
     "log1p": (1, arithmetic(np.log1p)), "maximum": (2, arithmetic(np.maximum, always)),
     "minimum": (2, arithmetic(np.minimum, always)), "sign": (1, arithmetic(np.sign, always)),
     "sin": (1, arithmetic(np.sin)), "sqrt": (1, arithmetic(np.sqrt)),
-    "tanh": (1, arithmetic(np.tanh)), "where": (3, numbers.choice),
+    "tanh": (1, arithmetic(np.tanh)), "where": (3, numbers.select),
 }  # fmt: skip
 REDUCING: dict[str, Callable[..., Any]] = {
-    "all": numbers.truth_of_all(np.min), "any": numbers.truth_of_all(np.max),
-    "argmax": numbers.place_of(np.argmax), "argmin": numbers.place_of(np.argmin),
+    "all": numbers.truth_reduction(np.min), "any": numbers.truth_reduction(np.max),
+    "argmax": numbers.arg_reduction(np.argmax), "argmin": numbers.arg_reduction(np.argmin),
     "max": reduction(np.max, whole=True), "mean": reduction(np.mean),
     "min": reduction(np.min, whole=True), "sum": reduction(np.sum, whole=True),
     "norm": reduction(lambda x, axis: np.sqrt(np.sum(np.square(x), axis=axis))),
 }  # fmt: skip
 
 
-ARRAYS = (tuple, list, np.ndarray, np.generic)
+ARRAY_TYPES = (tuple, list, np.ndarray, np.generic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,27 +97,27 @@ def evaluate(text: str, draws: xr.Dataset, missing: Callable[[str], str], **give
         It cannot be read, names what was not released, or indexes what is not there; an event has
         no answer at some draws, for a number that it compares has no value there.
     """
-    scope = _Scope(text, draws, missing, given)
+    scope = _Evaluator(text, draws, missing, given)
     try:
         with np.errstate(all="ignore"):
-            found = scope.at(_parsed(text))
+            found = scope.at(_parse(text))
     except RecursionError as cause:
-        raise _unreadable(text) from cause
+        raise _unreadable_error(text) from cause
     if isinstance(found, PerDraw):
-        return numbers.settled(found.values)
-    alike = numbers.settled(as_array(found))
+        return numbers.final_values(found.values)
+    alike = numbers.final_values(constant_as_array(found))
     return np.broadcast_to(alike, (draws.sizes["draw"], *alike.shape))
 
 
 @lru_cache(maxsize=256)
-def _parsed(text: str) -> ast.expr:
+def _parse(text: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as cause:
-        raise _unreadable(text) from cause
+        raise _unreadable_error(text) from cause
 
 
-def _unreadable(text: str) -> DomainError:
+def _unreadable_error(text: str) -> DomainError:
     return DomainError(
         "this expression cannot be read",
         got=text[:80],
@@ -116,7 +126,7 @@ def _unreadable(text: str) -> DomainError:
 
 
 @dataclass(frozen=True)
-class _Scope:
+class _Evaluator:
     """The names of one evaluation."""
 
     text: str
@@ -132,15 +142,15 @@ class _Scope:
             case ast.Name(id=name):
                 return self._named(name)
             case ast.UnaryOp(op=op, operand=part):
-                return _apply(OPERATORS[type(op)], self.at(part))
+                return _apply_per_draw(OPERATORS[type(op)], self.at(part))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
-                return _apply(OPERATORS[type(op)], self.at(left), self.at(right))
+                return _apply_per_draw(OPERATORS[type(op)], self.at(left), self.at(right))
             case ast.BoolOp(op=op, values=parts):
                 return self._joined(OPERATORS[type(op)], [self.at(part) for part in parts])
             case ast.Compare(left=first, ops=ops, comparators=rest):
                 return self._compared([first, *rest], ops)
             case ast.IfExp(test=test, body=body, orelse=other):
-                return _apply(numbers.choice, self.at(test), self.at(body), self.at(other))
+                return _apply_per_draw(numbers.select, self.at(test), self.at(body), self.at(other))
             case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]):
                 return self._called(name, [self.at(part) for part in parts])
             case ast.Subscript(value=value, slice=index):
@@ -152,7 +162,7 @@ class _Scope:
     def _named(self, name: str) -> Any:
         if name in self.given:
             value = self.given[name]
-            return self._array_of(value) if isinstance(value, ARRAYS) else value
+            return self._array_of(value) if isinstance(value, ARRAY_TYPES) else value
         if name not in self.draws.data_vars:
             known = ", ".join([*map(str, self.draws.data_vars), *self.given])
             raise DomainError(
@@ -165,12 +175,12 @@ class _Scope:
             tuple(array.coords[dim].values.tolist()) if dim in array.coords else None
             for dim in array.dims[2:]
         )
-        return PerDraw(numbers.read(array.values[0]), labels)
+        return PerDraw(numbers.as_operand(array.values[0]), labels)
 
     def _array_of(self, value: Any) -> Any:
         """A response or a query of several numbers, or one of NumPy's."""
         try:
-            array = numbers.read(np.asarray(value))
+            array = numbers.as_operand(np.asarray(value))
         except ValueError as cause:
             if isinstance(cause, DomainError):
                 raise
@@ -180,20 +190,20 @@ class _Scope:
                 allowed="a number, or numbers in one row",
                 do="write the utility as a Python function of the draws",
             ) from cause
-        return array if array.ndim else numbers.plain(array)
+        return array if array.ndim else numbers.as_python_scalar(array)
 
     def _listed(self, parts: list[Any], node: ast.AST) -> np.ndarray:
         plain = all(isinstance(part, bool | int | float | np.ndarray) for part in parts)
         if not plain or len({np.shape(part) for part in parts}) != 1:
             raise self._refused(node, "lists of numbers, the same at every draw")
-        arrays = [as_array(part) for part in parts]
+        arrays = [constant_as_array(part) for part in parts]
         same = len({array.dtype for array in arrays}) == 1
-        return np.array(arrays if same else [numbers.number(array) for array in arrays])
+        return np.array(arrays if same else [numbers.as_number(array) for array in arrays])
 
     def _joined(self, join: Callable[..., Any], parts: list[Any]) -> Any:
         whole = parts[0]
         for part in parts[1:]:
-            whole = _apply(join, whole, part)
+            whole = _apply_per_draw(join, whole, part)
         return whole
 
     def _compared(self, parts: list[ast.expr], ops: list[ast.cmpop]) -> Any:
@@ -201,7 +211,7 @@ class _Scope:
             raise self._refused(ops[0])
         values = [self.at(part) for part in parts]
         found = [
-            _apply(OPERATORS[type(op)], left, right)
+            _apply_per_draw(OPERATORS[type(op)], left, right)
             for op, left, right in zip(ops, values[:-1], values[1:], strict=True)
         ]
         return self._joined(OPERATORS[ast.And], found)
@@ -210,10 +220,10 @@ class _Scope:
         if name in REDUCING and len(values) == 1:
             (value,) = values
             if not isinstance(value, PerDraw):
-                return numbers.plain(REDUCING[name](as_array(value).ravel()))
+                return numbers.as_python_scalar(REDUCING[name](constant_as_array(value).ravel()))
             return PerDraw(REDUCING[name](value.values.reshape(len(value.values), -1)))
         if name in ELEMENTWISE and len(values) == ELEMENTWISE[name][0]:
-            return _apply(ELEMENTWISE[name][1], *values)
+            return _apply_per_draw(ELEMENTWISE[name][1], *values)
         if name in ELEMENTWISE or name in REDUCING:
             takes = ELEMENTWISE[name][0] if name in ELEMENTWISE else 1
             raise DomainError(
@@ -264,7 +274,11 @@ class _Scope:
             ) from cause
         if isinstance(found, np.ndarray) and found.ndim:
             return found
-        return found.item() if isinstance(found, np.str_) else numbers.plain(np.asarray(found))
+        return (
+            found.item()
+            if isinstance(found, np.str_)
+            else numbers.as_python_scalar(np.asarray(found))
+        )
 
     def _place(self, index: ast.expr, labels: tuple[Any, ...] | None) -> Any:
         """A place along one axis: a label first, else a number or a slice of numbers."""
@@ -302,13 +316,13 @@ class _Scope:
         )
 
 
-def _apply(operation: Callable[..., Any], *values: Any) -> Any:
+def _apply_per_draw(operation: Callable[..., Any], *values: Any) -> Any:
     """Apply an operation draw by draw: axes after the first are aligned from the right."""
     arrays = [value for value in values if isinstance(value, PerDraw)]
     if not arrays:
-        return numbers.constant(operation, *values)
+        return numbers.apply_to_constants(operation, *values)
     whole = operation not in numbers.COMPARE and all(v.values.dtype != float for v in arrays)
-    plain = [v.values if isinstance(v, PerDraw) else as_array(v, whole) for v in values]
+    plain = [v.values if isinstance(v, PerDraw) else constant_as_array(v, whole) for v in values]
     inner = max(p.ndim - isinstance(v, PerDraw) for p, v in zip(plain, values, strict=True))
     aligned = [
         p.reshape(p.shape[0], *[1] * (inner + 1 - p.ndim), *p.shape[1:])
@@ -327,3 +341,118 @@ def _apply(operation: Callable[..., Any], *values: Any) -> Any:
         ) from cause
     labels = next((v.labels for v in arrays if v.values.ndim == found.ndim), ())
     return PerDraw(found, labels)
+
+
+def check_release(thing: Any) -> Release:
+    """Refuse what is no release.
+
+    Raises
+    ------
+    DomainError
+    """
+    from pymc_private.release.release import Release
+
+    if isinstance(thing, Release):
+        return thing
+    raise DomainError(
+        "answers are computed from a release",
+        got=type(thing).__name__,
+        allowed="a Release, as sample, dirichlet or load return it",
+    )
+
+
+class DrawsByName(dict[str, np.ndarray]):
+    """Draws by variable name; a name that is not there is answered with those that are."""
+
+    def __init__(self, release: Release) -> None:
+        arrays = release.posterior.data_vars.items()
+        super().__init__({str(name): array.values[0] for name, array in arrays})
+        self._release = release
+
+    def __missing__(self, name: str) -> np.ndarray:
+        raise DomainError(
+            f"{name!r} was not released{reason_not_released(self._release, name)}",
+            got=repr(name),
+            allowed=", ".join(self),
+        )
+
+
+def draws_dict(release: Release) -> dict[str, np.ndarray]:
+    """Give the draws as plain read-only arrays, shape (draws, ...), by variable name."""
+    return DrawsByName(release)
+
+
+def reason_not_released(release: Release, name: str) -> str:
+    """Say why a variable is not there, where that is known: ", since ..."."""
+    if name in release.facts.get("uncomputed", []):
+        return ": it could not be computed at every draw"
+    if name in release.facts.get("withheld", []):
+        return ": it is computed from private data, or from random numbers of its own"
+    return ""
+
+
+def draws_of_variable(release: Release, name: str) -> tuple[xr.DataArray, np.ndarray]:
+    """Give a released variable and its draws as floats, shape (draws, elements).
+
+    Raises
+    ------
+    DomainError
+        No such variable, or one that is withheld; lists those there are.
+    """
+    posterior = release.posterior
+    if not isinstance(name, str) or name not in posterior.data_vars:
+        withheld = release.facts.get("withheld", [])
+        problem = "No such variable in this release."
+        if isinstance(name, str) and name in release.facts.get("uncomputed", []):
+            problem = "This variable is withheld: it could not be computed at every draw."
+        elif isinstance(name, str) and name in withheld:
+            problem = (
+                "This variable is withheld: it is computed from private data, or from random "
+                "numbers of its own."
+            )
+        raise DomainError(
+            problem,
+            got=name if isinstance(name, str) else type(name).__name__,
+            allowed=", ".join(map(str, posterior.data_vars))
+            + (f" (withheld: {', '.join(withheld)})" if withheld else ""),
+        )
+    array = posterior[name]
+    return array, array.values[0].reshape(array.sizes["draw"], -1).astype(float)
+
+
+def public_box(
+    release: Release, array: xr.DataArray, values: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, str]:
+    """Public ends of each element, shape (elements,), and why they are infinite if they are."""
+    shape = array.shape[2:]
+    ends = (release.facts.get("ranges") or {}).get(str(array.name))
+    if ends is None and array.dtype.kind == "b":
+        ends = [0, 1]
+    low, high = (-math.inf, math.inf) if ends is None else ends
+    try:
+        lower, upper = (
+            np.broadcast_to(np.asarray(sign * math.inf if end is None else end, float), shape)
+            for sign, end in ((-1, low), (1, high))
+        )
+    except ValueError as cause:
+        raise DomainError(
+            f"The public range of {array.name!r} does not fit its shape.", allowed=str(shape)
+        ) from cause
+    lower, upper = lower.ravel(), upper.ravel()
+    if np.any(values < lower) or np.any(values > upper):
+        # A bound built on a false box would be false: say nothing rather than that.
+        return (
+            np.full_like(lower, -math.inf),
+            np.full_like(upper, math.inf),
+            "no bound: some draws lie outside the public range stated for this variable",
+        )
+    if np.all(np.isfinite(lower) & np.isfinite(upper)):
+        return lower, upper, ""
+    return (
+        lower,
+        upper,
+        (
+            "no public range bounds this variable, so a few draws cannot bound it either; "
+            "trim(box=...) gives it one"
+        ),
+    )

@@ -1,22 +1,24 @@
-"""Pictures of answers and estimates: what was found, and how far off it may be."""
+"""Plots of answers and estimates: the value found and its error bounds."""
 
 from __future__ import annotations
 
 import math
-import numpy as np
 from collections.abc import Sequence
-from typing import Any, TYPE_CHECKING
-from pymc_private.release.display import NOT_PRIVATE, estimate_number
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_private.release.display import NOT_PRIVATE, format_estimate
 
 if TYPE_CHECKING:
     from pymc_private.release.answers import Answer
-    from pymc_private.release.estimates__estimates import Estimate
+    from pymc_private.release.estimates import Estimate
 
 ACCENT, INK, BAND = "#2b6298", "#1f2328", 0.22
 MOST_LINES = 30
 
 
-def utilities(answer: Answer, ax: Any = None) -> Any:
+def plot_utilities(answer: Answer, ax: Any = None) -> Any:
     """Draw the expected utility of each response tried, and the band of half the loss bound.
 
     With the stated confidence every response's expected utility under the private posterior lies
@@ -32,39 +34,39 @@ def utilities(answer: Answer, ax: Any = None) -> Any:
     matplotlib Axes
     """
     if all(isinstance(response, float) for response, _ in answer.scores) and answer.scores:
-        return _curve(answer, ax)
+        return _utility_curve(answer, ax)
     best = sorted(answer.scores, key=lambda pair: -pair[1])[:MOST_LINES]
     names = [str(response) for response, _ in best]
     values = np.array([score for _, score in best])
-    ax = _lines(ax, names, values, *_band(answer, values), first=True)
+    ax = _dot_rows(ax, names, values, *_loss_band(answer, values), first=True)
     ax.set_xlabel("expected utility; the shaded band holds the truth")
-    _title(ax, f"answer: {answer.response!r}, {_loss(answer)}", answer.private)
+    _title(ax, f"answer: {answer.response!r}, {_loss_text(answer)}", answer.private)
     return ax
 
 
-def batch(answers: Sequence[Answer], ax: Any = None) -> Any:
+def plot_answers(answers: Sequence[Answer], ax: Any = None) -> Any:
     """Draw the expected utility of each answer, and the band of half its loss bound."""
     shown = list(answers)[:MOST_LINES]
     values = np.array([answer.expected_utility for answer in shown])
-    bands = [_band(answer, value) for answer, value in zip(shown, values, strict=True)]
+    bands = [_loss_band(answer, value) for answer, value in zip(shown, values, strict=True)]
     low, high = (np.array([band[k] for band in bands]) for k in (0, 1))
-    ax = _lines(ax, [f"{a.query!r}: {a.response!r}" for a in shown], values, low, high)
+    ax = _dot_rows(ax, [f"{a.query!r}: {a.response!r}" for a in shown], values, low, high)
     ax.set_xlabel("expected utility; the shaded band holds the truth")
     more = f" (the first {MOST_LINES})" if len(answers) > MOST_LINES else ""
     _title(ax, f"{len(answers)} answers{more}", all(answer.private for answer in answers))
     return ax
 
 
-def estimates(estimate: Estimate, ax: Any = None) -> Any:
+def plot_estimate(estimate: Estimate, ax: Any = None) -> Any:
     """Draw an estimate's elements with the interval that holds the truth, and the usual mcse."""
-    from pymc_private.release.estimates__estimates import labels_of
+    from pymc_private.release.estimates import element_names
 
-    names = labels_of(estimate)
+    names = element_names(estimate)
     value, low, high, mcse = (
         np.ravel(np.asarray(part, float))[:MOST_LINES]
         for part in (estimate.value, estimate.lower, estimate.upper, estimate.mcse)
     )
-    ax = _lines(ax, names[:MOST_LINES], value, low, high)
+    ax = _dot_rows(ax, names[:MOST_LINES], value, low, high)
     for k, (x, error) in enumerate(zip(value, mcse, strict=True)):
         if math.isfinite(error):
             ax.plot([x - error, x + error], [k, k], color=ACCENT, lw=2.5, zorder=3)
@@ -74,24 +76,24 @@ def estimates(estimate: Estimate, ax: Any = None) -> Any:
     return ax
 
 
-def _curve(answer: Answer, ax: Any) -> Any:
+def _utility_curve(answer: Answer, ax: Any) -> Any:
     """Utility against numeric responses."""
-    ax = ax or _axes(6.0, 3.4)
+    ax = ax or _new_axes(6.0, 3.4)
     places, values = (np.array(part) for part in zip(*sorted(answer.scores), strict=True))
     marker = "o-" if len(places) <= MOST_LINES else "-"
     ax.plot(places, values, marker, color=ACCENT, ms=4, label="by the draws")
-    low, high = _band(answer, values)
+    low, high = _loss_band(answer, values)
     if np.isfinite(low).all():
         ax.fill_between(places, low, high, color=ACCENT, alpha=BAND, lw=0, label="holds the truth")
     ax.plot([answer.response], [answer.expected_utility], "D", color=INK, ms=6, label="answer")
     ax.set(xlabel="response", ylabel="expected utility")
     ax.legend(frameon=False, fontsize="small")
-    _title(ax, f"answer: {estimate_number(answer.response)}, {_loss(answer)}", answer.private)
-    _bare(ax)
+    _title(ax, f"answer: {format_estimate(answer.response)}, {_loss_text(answer)}", answer.private)
+    _hide_spines(ax)
     return ax
 
 
-def _band(answer: Answer, values: Any) -> tuple[Any, Any]:
+def _loss_band(answer: Answer, values: Any) -> tuple[Any, Any]:
     """Where expected utilities lie together: half the loss bound, if that says anything."""
     low, high = answer.bounds
     if answer.loss_bound >= high - low:
@@ -100,13 +102,13 @@ def _band(answer: Answer, values: Any) -> tuple[Any, Any]:
     return np.clip(values - half, low, high), np.clip(values + half, low, high)
 
 
-def _loss(answer: Answer) -> str:
+def _loss_text(answer: Answer) -> str:
     if math.isinf(answer.loss_bound):
         return "loss not bounded"
-    return f"loss at most {estimate_number(answer.loss_bound)}"
+    return f"loss at most {format_estimate(answer.loss_bound)}"
 
 
-def _lines(
+def _dot_rows(
     ax: Any,
     names: Sequence[str],
     values: np.ndarray,
@@ -116,7 +118,7 @@ def _lines(
     first: bool = False,
 ) -> Any:
     """One line per name: a dot, and a band where both its ends are finite."""
-    ax = ax or _axes(6.4, 1.2 + 0.3 * max(len(names), 2))
+    ax = ax or _new_axes(6.4, 1.2 + 0.3 * max(len(names), 2))
     for k, (x, left, right) in enumerate(zip(values, low, high, strict=True)):
         if math.isfinite(left) and math.isfinite(right):
             ax.barh(k, right - left, 0.62, left, color=ACCENT, alpha=BAND, lw=0)
@@ -125,7 +127,7 @@ def _lines(
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.use_sticky_edges = False
     ax.margins(x=0.05)
-    _bare(ax)
+    _hide_spines(ax)
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
     return ax
@@ -136,12 +138,12 @@ def _title(ax: Any, text: str, private: bool) -> None:
     ax.set_title(mark + text, loc="left", fontsize="medium", color=INK if private else "#b3261e")
 
 
-def _bare(ax: Any) -> None:
+def _hide_spines(ax: Any) -> None:
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
 
 
-def _axes(width: float, height: float) -> Any:
+def _new_axes(width: float, height: float) -> Any:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained").add_subplot()

@@ -1,30 +1,71 @@
-"""Predictions at public covariates, from released draws and the model's skeleton."""
+"""Predictions at public covariates, from released draws and the skeleton of a model.
+
+A prediction is post-processing of the draws and of public numbers. Graphs that read private
+data or arrays with one entry per record are refused; numbers written into the model that look
+as if they were computed from data (more than two digits) are warned of.
+"""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import pymc as pm
 import pytensor
 import xarray as xr
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, TYPE_CHECKING
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorConstant
-from pymc_private.errors import DomainError
-from pymc_private.release.estimates__estimates import Estimate
-from pymc_private.release.expressions__reading import draws_dict, not_released
-from pymc_private.release.estimates import mean_of
-from pymc_private.release.predict__written import warn_of_numbers
-from pymc_private.models.declare__intake import resolve
+
+from pymc_private.errors import DomainError, PrivacyWarning
 from pymc_private.models.data_variables import constants_with_axis, implied_support
+from pymc_private.models.declare import resolve_model
+from pymc_private.models.lint import is_plain_number
+from pymc_private.models.lint_facts import held_values, value_leaves
+from pymc_private.release.estimates import Estimate, mean_of_array
+from pymc_private.release.expressions import draws_dict, reason_not_released
 
 if TYPE_CHECKING:
     from pymc_private.release.release import Release
+
+
+def warn_of_embedded_numbers(variable: Variable, given: Collection[Variable]) -> None:
+    """Warn of numbers that hardly anybody would write without having seen data.
+
+    Such as a mean to center by: a prediction that reads it tells it. Looks at the model alone, of
+    which a skeleton will do, and shows none of the numbers. That there is no warning proves
+    nothing; what is plain is said in `pymc_private.lint`.
+
+    Parameters
+    ----------
+    variable : Variable
+        What is predicted.
+    given : collection of Variable
+        Free variables and covariates, whose values come from elsewhere.
+    """
+    odd = 0
+    for leaf in value_leaves(variable, set(given), set()):
+        values = held_values(leaf)
+        if values.dtype.kind == "f":
+            odd += sum(
+                not is_plain_number(value) for value in np.unique(values[np.isfinite(values)])
+            )
+    if odd:
+        many = f"{odd} numbers that are" if odd > 1 else "a number that is"
+        warnings.warn(
+            f"the prediction of {variable.name} reads {many} written into the model and of more "
+            "than two digits. If any was computed from the records (a mean to center by, a sd to "
+            "divide by), whoever sees the prediction may learn it, outside the guarantee: write it "
+            "as pm.Data and pass a public value",
+            PrivacyWarning,
+            stacklevel=4,
+        )
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Prediction:
@@ -94,21 +135,23 @@ def predict(
     records are not public: a prediction at them is outside the guarantee, and so are numbers
     computed from the records and written into the model; a `PrivacyWarning` names what looks so.
     """
-    model = resolve(model)
-    variable = _variable(model, what)
-    swaps = _swaps(model, covariates)
-    parameters = _parameters(release, model, variable)
-    _refuse_private(model, variable, set(swaps))
-    warn_of_numbers(variable, [*swaps, *model.free_RVs])
-    graph = _replaced(_free_size(variable), {**swaps, **parameters[0]})
-    found = _evaluated(graph, list(parameters[0].values()), parameters[1], release)
+    model = resolve_model(model)
+    variable = _predicted_variable(model, what)
+    swaps = _covariate_replacements(model, covariates)
+    parameters = _parameter_inputs(release, model, variable)
+    _refuse_private_inputs(model, variable, set(swaps))
+    warn_of_embedded_numbers(variable, [*swaps, *model.free_RVs])
+    graph = _substitute(_without_fixed_size(variable), {**swaps, **parameters[0]})
+    found = _evaluate_draws(graph, list(parameters[0].values()), parameters[1], release)
     dims = model.named_vars_to_dims.get(variable.name) or ()
-    draws = _labeled(variable.name, found, dims)
-    ends = bounds or _support(model, variable, found.shape[1:])
-    return Prediction(draws, mean_of(release, f"prediction of {variable.name}", draws, ends, delta))
+    draws = _as_dataarray(variable.name, found, dims)
+    ends = bounds or _implied_bounds(model, variable, found.shape[1:])
+    return Prediction(
+        draws, mean_of_array(release, f"prediction of {variable.name}", draws, ends, delta)
+    )
 
 
-def _variable(model: Any, what: str | None) -> Any:
+def _predicted_variable(model: Any, what: str | None) -> Any:
     names = [v.name for v in (*model.observed_RVs, *model.deterministics)]
     if what is None:
         if len(model.observed_RVs) == 1:
@@ -123,7 +166,7 @@ def _variable(model: Any, what: str | None) -> Any:
     return model[what]
 
 
-def _swaps(model: Any, covariates: Mapping[str, Any]) -> dict[Variable, Variable]:
+def _covariate_replacements(model: Any, covariates: Mapping[str, Any]) -> dict[Variable, Variable]:
     """Data by their public values, and the lengths of their dims by the new ones."""
     data = {variable.name: variable for variable in model.data_vars}
     swaps: dict[Variable, Variable] = {}
@@ -149,7 +192,7 @@ def _swaps(model: Any, covariates: Mapping[str, Any]) -> dict[Variable, Variable
     return swaps
 
 
-def _parameters(
+def _parameter_inputs(
     release: Release, model: Any, variable: Variable
 ) -> tuple[dict[Variable, Variable], list[np.ndarray]]:
     """Inputs in the place of the free variables it reads, and their draws."""
@@ -161,7 +204,7 @@ def _parameters(
         if rv.name not in values:
             raise DomainError(
                 f"The prediction needs {rv.name!r}, which was not released"
-                f"{not_released(release, rv.name)}.",
+                f"{reason_not_released(release, rv.name)}.",
                 allowed=", ".join(values),
             )
         inputs[rv] = rv.type(name=rv.name)
@@ -169,7 +212,7 @@ def _parameters(
     return inputs, draws
 
 
-def _refuse_private(model: Any, variable: Variable, given: set[Variable]) -> None:
+def _refuse_private_inputs(model: Any, variable: Variable, given: set[Variable]) -> None:
     """Whatever else it reads must hold no data."""
     above = set(ancestors([variable]))
     missing = [v.name for v in model.data_vars if v in above - given]
@@ -180,10 +223,10 @@ def _refuse_private(model: Any, variable: Variable, given: set[Variable]) -> Non
             got=f"nothing for {', '.join(missing + observed)}",
             do=f"pass {', '.join(f'{name}=...' for name in missing + observed)}",
         )
-    size = variable.owner.op.size_param(variable.owner) if _is_plain(variable) else None
+    size = variable.owner.op.size_param(variable.owner) if _is_random_variable(variable) else None
     lengths = {int(np.shape(v.get_value())[0]) for v in given if hasattr(v, "get_value") and v.ndim}
     # Without covariates the observed variables alone know how many records there are.
-    lengths |= {rows for v in model.observed_RVs if (rows := _rows(model.rvs_to_values[v]))}
+    lengths |= {rows for v in model.observed_RVs if (rows := _record_count(model.rvs_to_values[v]))}
     for rows in lengths:
         baked = [c for c, _ in constants_with_axis([variable], rows, skip=[size]).values()]
         if baked:
@@ -194,19 +237,19 @@ def _refuse_private(model: Any, variable: Variable, given: set[Variable]) -> Non
             )
 
 
-def _rows(value: Any) -> int:
+def _record_count(value: Any) -> int:
     """Length of an observed variable's data: a constant, or shared."""
     data = value.get_value() if hasattr(value, "get_value") else getattr(value, "data", 0)
     return int(np.shape(data)[0]) if np.ndim(data) else 0
 
 
-def _is_plain(variable: Variable) -> bool:
+def _is_random_variable(variable: Variable) -> bool:
     return variable.owner is not None and isinstance(variable.owner.op, RandomVariable)
 
 
-def _free_size(variable: Any) -> Any:
+def _without_fixed_size(variable: Any) -> Any:
     """Let the parameters decide how many values are drawn, where the model fixed a number."""
-    if not _is_plain(variable):
+    if not _is_random_variable(variable):
         return variable
     node = variable.owner
     if not isinstance(node.op.size_param(node), TensorConstant):
@@ -215,14 +258,14 @@ def _free_size(variable: Any) -> Any:
     return fresh.outputs[1]
 
 
-def _replaced(variable: Variable, swaps: Mapping[Variable, Variable]) -> Variable:
+def _substitute(variable: Variable, swaps: Mapping[Variable, Variable]) -> Variable:
     """The variable's graph with what it reads replaced."""
     above = set(ancestors([variable], blockers=set(swaps)))  # nothing above what is replaced
     inside = {old: new for old, new in swaps.items() if old in above}
     return graph_replace([variable], inside, strict=False)[0]
 
 
-def _evaluated(
+def _evaluate_draws(
     graph: Variable, inputs: list[Any], draws: list[np.ndarray], release: Release
 ) -> np.ndarray:
     """One evaluation per released draw; fresh randomness for what is drawn."""
@@ -246,7 +289,7 @@ def _evaluated(
     return np.stack(rows)
 
 
-def _labeled(name: str, found: np.ndarray, dims: tuple[str | None, ...]) -> xr.DataArray:
+def _as_dataarray(name: str, found: np.ndarray, dims: tuple[str | None, ...]) -> xr.DataArray:
     inner = [dim or f"{name}_dim_{k}" for k, dim in enumerate(dims)]
     inner = inner if len(inner) == found.ndim - 1 else [
         f"{name}_dim_{k}" for k in range(found.ndim - 1)
@@ -254,7 +297,9 @@ def _labeled(name: str, found: np.ndarray, dims: tuple[str | None, ...]) -> xr.D
     return xr.DataArray(found[None], dims=("chain", "draw", *inner), name=name)
 
 
-def _support(model: Any, variable: Variable, shape: tuple[int, ...]) -> tuple[Any, Any] | None:
+def _implied_bounds(
+    model: Any, variable: Variable, shape: tuple[int, ...]
+) -> tuple[Any, Any] | None:
     """Ends of a finite support that the distribution implies."""
     if variable not in model.observed_RVs:
         return None

@@ -1,26 +1,37 @@
-"""The Release: private draws, their guarantee and public facts, and nothing else."""
+"""The `Release` class: private draws, their guarantee and public facts, and nothing else.
+
+A release is a frozen value. Its posterior and facts are checked against the allow-lists of
+`release.allowed`, and facts that promise more than the guarantee proves are refused.
+"""
 
 from __future__ import annotations
 
 import os
-import xarray as xr
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import xarray as xr
+
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.release import citations, display, estimates, storage
-from pymc_private.release.allowed import as_float, check_facts, dump_json
-from pymc_private.release.allowed__luggage import check_posterior, fingerprint
 from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.validation__texts import file_path
+from pymc_private.privacy.validation import check_file_path
+from pymc_private.release import citations, display, estimates, storage
+from pymc_private.release.allowed import (
+    as_float,
+    check_facts,
+    check_posterior,
+    content_fingerprint,
+    dump_json,
+)
 
 if TYPE_CHECKING:
-    from pymc_private.release.estimates__estimates import Estimate
+    from pymc_private.release.estimates import Estimate
     from pymc_private.release.predict import Prediction
-    from pymc_private.release.utilities__utilities import Function
+    from pymc_private.release.utilities import FunctionOfDraws
 
 # Two platforms may differ in the last digits of a logarithm; a lie is larger than this.
-SAME_NUMBER = 1e-9
+EPSILON_TOLERANCE = 1e-9
 
 
 class Release:
@@ -34,7 +45,7 @@ class Release:
     ----------
     posterior : xarray.Dataset
         Variables with dims ``chain`` (size 1), ``draw``, ... Checked against an allow-list:
-        see ``release.allowed__luggage.check_posterior``.
+        see ``release.allowed.check_posterior``.
     guarantee : Guarantee
         What publishing these draws reveals at most.
     facts : mapping
@@ -74,7 +85,7 @@ class Release:
             ("_private", bool(private)),
         ):
             object.__setattr__(self, field, value)
-        seal = fingerprint(checked, dump_json(storage.header_of(self)))
+        seal = content_fingerprint(checked, dump_json(storage.release_header(self)))
         object.__setattr__(self, "_fingerprint", seal)
 
     @property
@@ -118,7 +129,7 @@ class Release:
         """
         from pymc_private.models.compat import to_arviz
 
-        return to_arviz(storage.labeled(self, chains).copy(deep=True))
+        return to_arviz(storage.annotated_posterior(self, chains).copy(deep=True))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Save as netCDF for :func:`load` and ``az.from_netcdf``, whole or not at all.
@@ -143,9 +154,9 @@ class Release:
         try:
             release = cls(**arguments)
         except (DomainError, Incompatible) as cause:
-            raise storage.damaged() from cause
+            raise storage.damaged_error() from cause
         if release.fingerprint != expected:
-            raise storage.damaged()
+            raise storage.damaged_error()
         return release
 
     def cite(self) -> str:
@@ -164,7 +175,7 @@ class Release:
         """Give the ends of the central interval, with bounds: see ``summaries.interval``."""
         return estimates.interval(self, name, prob, delta=delta)
 
-    def prob(self, event: Function, *, delta: float = 0.05) -> Estimate:
+    def prob(self, event: FunctionOfDraws, *, delta: float = 0.05) -> Estimate:
         """Posterior probability of an event, a function of the draws or an expression.
 
         With exact bounds: see ``summaries.prob``.
@@ -223,7 +234,7 @@ def load(path: str | os.PathLike[str]) -> Release:
     Incompatible
         The file is not a release, or is damaged.
     """
-    place = file_path(path, "the place of a release")
+    place = check_file_path(path, "the place of a release")
     if place.is_dir():
         raise DomainError(
             "this is a folder, not a release",
@@ -250,7 +261,11 @@ def _refuse_contradictions(
             got="private=False with a finite guarantee",
             do="Guarantee.none(reason)",
         )
-    if private and "epsilon" in facts and as_float(facts["epsilon"]) < epsilon * (1 - SAME_NUMBER):
+    if (
+        private
+        and "epsilon" in facts
+        and as_float(facts["epsilon"]) < epsilon * (1 - EPSILON_TOLERANCE)
+    ):
         raise DomainError(
             "The facts promise more privacy than the guarantee proves.",
             got=f"epsilon = {facts['epsilon']} stated, {epsilon!r} proved",

@@ -1,4 +1,9 @@
-"""Releases as bytes and files: netCDF that ArviZ reads, equal releases equal to the byte."""
+"""Serialization of releases: netCDF that ArviZ reads, equal releases equal to the byte.
+
+No time, place or user is written. The group `posterior` holds the draws and readable
+attributes; one attribute holds a JSON header with a fingerprint of the content, which finds
+damage and is not a signature. Files are written whole or not at all.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +12,27 @@ import json
 import os
 import secrets
 import sys
-import xarray as xr
 from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TYPE_CHECKING
-from pymc_private.errors import DomainError, Incompatible
-from pymc_private.release.display import attributes
-from pymc_private.release.allowed import dump_json
-from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.rounding__printing import counted
-from pymc_private.privacy.validation__texts import file_path
+from typing import Any
 
-if TYPE_CHECKING:
-    from pymc_private.release.release import Release
+import xarray as xr
+
+from pymc_private.errors import DomainError, Incompatible
+from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.rounding import format_count
+from pymc_private.privacy.validation import check_file_path
+from pymc_private.release.allowed import dump_json
+from pymc_private.release.display import release_attributes
+from pymc_private.release.release import Release
 
 FORMAT = 1
 HEADER = "pymc_private"  # the attribute that holds everything a release says, as JSON
 
 
-def header_of(release: Release) -> dict[str, Any]:
+def release_header(release: Release) -> dict[str, Any]:
     """Everything a release says beside its draws, in JSON types."""
     return {
         "format": FORMAT,
@@ -35,7 +42,7 @@ def header_of(release: Release) -> dict[str, Any]:
     }
 
 
-def labeled(release: Release, chains: int = 1) -> xr.Dataset:
+def annotated_posterior(release: Release, chains: int = 1) -> xr.Dataset:
     """Give the draws with the promise as text attributes, split into ``chains`` equal chains.
 
     Raises
@@ -48,7 +55,7 @@ def labeled(release: Release, chains: int = 1) -> xr.Dataset:
     if isinstance(chains, bool) or not isinstance(chains, int) or chains < 1 or draws % chains:
         raise DomainError(
             "The draws do not split evenly.",
-            got=f"chains = {chains!r} for {counted(draws, 'draw')}",
+            got=f"chains = {chains!r} for {format_count(draws, 'draw')}",
             allowed="a divisor of the number of draws",
         )
     if chains > 1:
@@ -64,7 +71,7 @@ def labeled(release: Release, chains: int = 1) -> xr.Dataset:
                 "draw": range(long),
             },
         )
-    posterior.attrs = attributes(release)
+    posterior.attrs = release_attributes(release)
     return posterior
 
 
@@ -74,14 +81,14 @@ def to_bytes(release: Release) -> bytes:
     The draws and the readable attributes form the group ``posterior``; one more attribute holds
     the header and a fingerprint of the content, which finds damage (it is not a signature).
     """
-    posterior = labeled(release)
-    header = header_of(release) | {
+    posterior = annotated_posterior(release)
+    header = release_header(release) | {
         "fingerprint": release.fingerprint,
         "variables": list(posterior.data_vars),
     }
     posterior.attrs[HEADER] = dump_json(header)
     buffer = io.BytesIO()
-    with _here():
+    with _local_scheduler():
         posterior.to_netcdf(
             buffer,
             group="posterior",
@@ -91,7 +98,7 @@ def to_bytes(release: Release) -> bytes:
     return buffer.getvalue()
 
 
-def _here() -> AbstractContextManager[Any]:
+def _local_scheduler() -> AbstractContextManager[Any]:
     """Away from a Dask cluster that is open: xarray would ask it to lock what lies in memory."""
     dask = sys.modules.get("dask")
     return nullcontext() if dask is None else dask.config.set(scheduler="synchronous")
@@ -127,12 +134,12 @@ def parse(content: bytes) -> tuple[dict[str, Any], str]:
             do="upgrade pymc_private",
         )
     try:
-        return _arguments(dataset, header), str(header["fingerprint"])
+        return _release_arguments(dataset, header), str(header["fingerprint"])
     except Exception as cause:  # the header is JSON, but not as we wrote it
-        raise damaged() from cause
+        raise damaged_error() from cause
 
 
-def damaged() -> Incompatible:
+def damaged_error() -> Incompatible:
     """Say that stored content does not fit its own header."""
     return Incompatible(
         "This release is damaged or was changed by hand.",
@@ -148,7 +155,7 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
         raise DomainError(
             "The folder to save in does not exist.", got=target.parent, do="create it first"
         )
-    part = _beside(target)
+    part = _temporary_path(target)
     try:
         with part.open("xb") as file:
             file.write(content)
@@ -160,23 +167,23 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
     return target
 
 
-def try_place(path: str | os.PathLike[str]) -> None:
+def check_writable(path: str | os.PathLike[str]) -> None:
     """Make the file that a release is written to first, and take it away again, or fail."""
-    part = _beside(Path(path))
+    part = _temporary_path(Path(path))
     with part.open("xb"):
         pass
     part.unlink()
 
 
-def _beside(target: Path) -> Path:
+def _temporary_path(target: Path) -> Path:
     return target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
 
 
 def save(release: Release, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
     """Save a release. A file that holds an equal release is left as it is."""
-    target = file_path(path, "the place of a release")
+    target = check_file_path(path, "the place of a release")
     if target.exists() and not overwrite:
-        if _holds(release, target):
+        if _file_equals(release, target):
             return target
         raise Incompatible(
             "The file exists and holds something else.",
@@ -188,20 +195,75 @@ def save(release: Release, path: str | os.PathLike[str], *, overwrite: bool = Fa
     return write_atomically(target, to_bytes(release))
 
 
-def _holds(release: Release, path: Path) -> bool:
+def _file_equals(release: Release, path: Path) -> bool:
     try:
         return type(release).from_bytes(path.read_bytes()) == release
     except (Incompatible, OSError):
         return False
 
 
-def _arguments(dataset: xr.Dataset, header: dict[str, Any]) -> dict[str, Any]:
+def _release_arguments(dataset: xr.Dataset, header: dict[str, Any]) -> dict[str, Any]:
     ordered = dataset[header["variables"]]  # netCDF readers may sort; the release has an order
     if set(ordered.data_vars) != set(dataset.data_vars) or not isinstance(header["private"], bool):
-        raise damaged()
+        raise damaged_error()
     return {
         "posterior": ordered.drop_attrs(),
         "guarantee": Guarantee.from_dict(header["guarantee"]),
         "facts": header["facts"],
         "private": header["private"],
     }
+
+
+REPORTED_PACKAGES = ("pymc-private", "pymc", "pytensor", "arviz", "numpy", "scipy")
+
+
+@lru_cache(maxsize=16)
+def package_version(package: str) -> str:
+    """Give the version of an installed package, as text."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "run from its source folder"
+
+
+def check_destination(save: str | os.PathLike[str] | None, *, overwrite: bool) -> None:
+    """Refuse a place that cannot be written, before anything is charged.
+
+    Raises
+    ------
+    DomainError
+        No such folder, or it cannot be written, or no file is named.
+    Incompatible
+        A file is there already.
+    """
+    if save is None:
+        return
+    try:
+        is_folder, exists = Path(save).is_dir(), Path(save).exists()
+        if not is_folder:
+            check_writable(save)
+    except (OSError, ValueError) as error:  # a name with a null character is a ValueError
+        raise DomainError(
+            "the release cannot be saved there",
+            got=f"{Path(save).name} in {Path(save).absolute().parent.name}: {type(error).__name__}",
+            allowed="a file in a folder that exists and can be written",
+            do="make the folder first; nothing was charged",
+        ) from error
+    if is_folder:
+        raise DomainError("a release is saved as a file", got=f"the folder {Path(save).name}")
+    if exists and not overwrite:
+        raise Incompatible(
+            "a file is there already, and a new draw would replace it",
+            got=Path(save).name,
+            allowed="a new file name",
+            do="choose another file, load this one with pmp.load, or say again=True to replace it",
+        )
+
+
+def save_if_requested(
+    release: Release, save: str | os.PathLike[str] | None, *, overwrite: bool = False
+) -> Release:
+    """Save a release that is already stored in the ledger."""
+    if save is not None:
+        release.save(save, overwrite=overwrite)
+    return release

@@ -1,19 +1,187 @@
-"""What may be answered: finitely many responses, subsets of options, or a box of numbers."""
+"""Utilities and response spaces of `answer`, evaluated on the draws and checked.
+
+A utility is a function of the draws or an expression. A response space is a finite list, the
+subsets of some options, or a box of numbers of which a grid is tried.
+"""
 
 from __future__ import annotations
 
+import inspect
 import math
-import numpy as np
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, product
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
 from pymc_private.errors import DomainError
-from pymc_private.privacy.validation import whole
+from pymc_private.privacy.validation import check_count
+from pymc_private.release.expression_arithmetic import OutOfBounds
+from pymc_private.release.expressions import draws_dict, evaluate, reason_not_released
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from pymc_private.release.release import Release
+
+FunctionOfDraws: TypeAlias = Callable[..., Any] | str
+"""A function of the draws, or an expression over the names of variables."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Mean of a utility over the draws, and the standard error of that mean."""
+
+    mean: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Utility:
+    """A utility of a response (and a query), read at every draw of one release.
+
+    Parameters
+    ----------
+    release : Release
+    posterior : xarray.Dataset
+        Its draws.
+    written : callable or str
+    bounds : tuple of float
+        Infinite where nothing is known.
+    with_query : bool
+        Whether a function is called with a query.
+    """
+
+    release: Release
+    posterior: xr.Dataset
+    written: FunctionOfDraws
+    bounds: tuple[float, float]
+    with_query: bool
+
+    @classmethod
+    def of(cls, release: Release, written: FunctionOfDraws, bounds: Any, queries: Any) -> Utility:
+        """Understand what the user wrote.
+
+        Raises
+        ------
+        DomainError
+            Neither a function nor an expression; impossible bounds.
+        """
+        if not callable(written) and not isinstance(written, str):
+            raise DomainError(
+                "A utility is a function of the draws and a response, or an expression.",
+                got=type(written).__name__,
+                allowed='lambda theta, response: ..., or "1 - abs(x - response)"',
+            )
+        with_query = callable(written) and (queries is not None or _needs_query(written))
+        return cls(release, release.posterior, written, _checked_bounds(bounds), with_query)
+
+    @property
+    def width(self) -> float:
+        """Length of the bounds; infinite without."""
+        return self.bounds[1] - self.bounds[0]
+
+    @property
+    def drift(self) -> float:
+        """What all expected utilities may differ by, twice, if the draws are only nearly exact.
+
+        A sampler within total variation t moves each by at most t times the width.
+        """
+        far = sum(float(a.value) for a in self.release.guarantee.atoms if a.kind == "distance")
+        return 2.0 * far * self.width if far else 0.0
+
+    def at(self, theta: dict[str, np.ndarray], response: Any, query: Any) -> Moments:
+        """Mean utility of a response.
+
+        Raises
+        ------
+        DomainError
+            The utility has the wrong shape, is no number, leaves its bounds, or reads a variable
+            that was not released.
+        """
+        if isinstance(self.written, str):
+            found = evaluate(
+                self.written,
+                self.posterior,
+                lambda name: reason_not_released(self.release, name),
+                response=response,
+                query=query,
+            )
+        else:
+            found = self.written(theta, response, *((query,) if self.with_query else ()))
+        values = self._checked(found, response)
+        count = len(values)
+        if count > 1:
+            return Moments(float(values.mean()), float(values.std(ddof=1)) / math.sqrt(count))
+        return Moments(float(values.mean()), self.width / 2)
+
+    def _checked(self, found: Any, response: object) -> np.ndarray:
+        values, count = np.asarray(found), self.posterior.sizes["draw"]
+        if values.shape != (count,) or values.dtype.kind not in "iufb":
+            raise DomainError(
+                f"The utility of response {response!r} is not one number per draw.",
+                got=f"{values.dtype} of shape {values.shape}",
+                allowed=f"numbers of shape ({count},)",
+                do="a constant utility is np.full(draws, value)",
+            )
+        low, high = self.bounds
+        if not (low <= values.min() and values.max() <= high and np.isfinite(values).all()):
+            raise OutOfBounds(
+                f"The utility of response {response!r} leaves its bounds, or is not a number.",
+                got=f"values from {np.min(values):g} to {np.max(values):g}",
+                allowed=f"[{low:g}, {high:g}]",
+                do="pass the true bounds=(lower, upper), or np.clip inside the utility",
+            )
+        return values.astype(float)  # half precision would overflow in the sum of squares
+
+
+def evaluate_event(release: Release, event: FunctionOfDraws) -> Any:
+    """Evaluate an event, written as a function of the draws or as an expression."""
+    if isinstance(event, str):
+        return evaluate(event, release.posterior, lambda name: reason_not_released(release, name))
+    if not callable(event):
+        raise DomainError(
+            "An event is a function of the draws, or an expression.",
+            got=type(event).__name__,
+            allowed='lambda d: d["beta"] > 0, or "beta > 0"',
+        )
+    return event(draws_dict(release))
+
+
+def _checked_bounds(bounds: Any) -> tuple[float, float]:
+    if bounds is None:
+        return -math.inf, math.inf
+    try:
+        low, high = (float(end) for end in bounds)
+    except (TypeError, ValueError) as cause:
+        raise DomainError("Bounds are two numbers, or None.", allowed="(lower, upper)") from cause
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise DomainError(
+            "Utilities need finite public bounds, lower < upper, or bounds=None.",
+            got=(low, high),
+            do="clip the utility, for example bounds=(0, 1); with bounds=None there is an answer "
+            "but no bound of its loss",
+        )
+    return low, high
+
+
+def _needs_query(utility: Callable[..., Any]) -> bool:
+    """Tell whether two arguments are too few, so that both forms may be written."""
+    try:
+        signature = inspect.signature(utility)
+    except (TypeError, ValueError):
+        return False
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        return True
+    return False
+
 
 MOST_RESPONSES = 100_000
 """Tried one by one."""
-TRIED = {1: 257, 2: 31, 3: 9, 4: 5}
+POINTS_PER_SIDE = {1: 257, 2: 31, 3: 9, 4: 5}
 """Points along each side of a box of responses, by its dimension; beyond it two."""
 
 
@@ -78,7 +246,7 @@ class Subsets:
 
 
 @dataclass(frozen=True, eq=False)
-class Box:
+class ResponseBox:
     """A box of numbers to respond with, and the points that are tried in it.
 
     Parameters
@@ -100,7 +268,7 @@ class Box:
     @property
     def sides(self) -> int:
         """Points tried along each side."""
-        return TRIED.get(len(self.lower), 2)
+        return POINTS_PER_SIDE.get(len(self.lower), 2)
 
     @property
     def radius(self) -> float:
@@ -119,7 +287,7 @@ class Box:
         return float(inside[0]) if self.is_scalar else tuple(float(x) for x in inside)
 
 
-def space_of(responses: Any) -> list[Any] | Box:
+def response_space(responses: Any) -> list[Any] | ResponseBox:
     """Understand what a user calls responses.
 
     Raises
@@ -128,11 +296,11 @@ def space_of(responses: Any) -> list[Any] | Box:
         None; unhashable; a box without an inside or with too many sides; too many.
     """
     if hasattr(responses, "lower") and hasattr(responses, "upper"):
-        return _box(responses.lower, responses.upper)
-    return finite(responses)
+        return _response_box(responses.lower, responses.upper)
+    return finite_responses(responses)
 
 
-def finite(responses: Iterable[Hashable]) -> list[Any]:
+def finite_responses(responses: Iterable[Hashable]) -> list[Any]:
     """List finitely many responses, each once.
 
     Raises
@@ -161,10 +329,10 @@ def finite(responses: Iterable[Hashable]) -> list[Any]:
     return options
 
 
-def _box(lower: Any, upper: Any) -> Box:
+def _response_box(lower: Any, upper: Any) -> ResponseBox:
     low, high = (np.asarray(end, float) for end in (lower, upper))
     low, high = np.broadcast_arrays(low, high)
-    flat = Box(low.ravel(), high.ravel(), low.ndim == 0)
+    flat = ResponseBox(low.ravel(), high.ravel(), low.ndim == 0)
     inside = np.isfinite(flat.widths).all() and np.all(flat.widths > 0)
     if not inside or low.ndim > 1 or not flat.lower.size:
         raise DomainError(
@@ -172,7 +340,7 @@ def _box(lower: Any, upper: Any) -> Box:
             got=f"widths of shape {low.shape}",
             allowed="numbers, or vectors of one length",
         )
-    whole(flat.lower.size, "the number of coordinates of a response")
+    check_count(flat.lower.size, "the number of coordinates of a response")
     if flat.sides ** len(flat.lower) > MOST_RESPONSES:
         raise DomainError(
             "Responses have too many coordinates to search them.",

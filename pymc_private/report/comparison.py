@@ -1,15 +1,17 @@
-"""Private beside non-private numbers, for the curator's eyes only."""
+"""Comparison of private with non-private posterior draws, for the curator only."""
 
 from __future__ import annotations
 
-import numpy as np
-import pandas as pd
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+import pandas as pd
+
 from pymc_private.errors import DomainError
+from pymc_private.models import compat
 from pymc_private.release import display
 from pymc_private.release.release import Release
-from pymc_private.models import compat
 
 WARNING = "CURATOR ONLY, NOT PRIVATE: this table reads the data and must not be published"
 
@@ -30,7 +32,7 @@ class Comparison:
     def __repr__(self) -> str:
         columns = [self.frame[name].to_numpy() for name in self.frame]
         rows = display.element_rows(list(self.frame.index), *columns)
-        return f"{WARNING}\n{display.table(('', *self.frame.columns), rows)}"
+        return f"{WARNING}\n{display.text_table(('', *self.frame.columns), rows)}"
 
     def _repr_html_(self) -> str:
         return display.html_card(WARNING, [("", repr(self).partition("\n")[2])], alarm=True)
@@ -63,7 +65,10 @@ def compare(release: Release, idata: Any) -> Comparison:
             got=", ".join(map(str, other.data_vars)),
             allowed=", ".join(map(str, release.posterior.data_vars)),
         )
-    private, plain = compat.summary(release.posterior[names]), compat.summary(other[names])
+    private, plain = (
+        compat.summarize_posterior(release.posterior[names]),
+        compat.summarize_posterior(other[names]),
+    )
     rows = private.index.intersection(plain.index, sort=False)
     mine, theirs = private.loc[rows], plain.loc[rows]
     with np.errstate(divide="ignore", invalid="ignore"):

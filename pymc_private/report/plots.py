@@ -1,31 +1,65 @@
-"""Three pictures, drawn without pyplot: the draws, the budget, the privacy curve."""
+"""Plots of the released draws, the budget and the privacy curve, drawn without pyplot."""
 
 from __future__ import annotations
 
 import math
-import numpy as np
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+
+from pymc_private.models.compat import element_labels, flat_draws
+from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release import display, estimates
 from pymc_private.release.allowed import as_float
 from pymc_private.release.release import Release
-from pymc_private.models.compat import element_labels, flat_draws
-from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.rounding__printing import counted
-from pymc_private.report.plots__theme import DARK, LIGHT, Theme, blank, quieten
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colors of a figure: one accent, the rest is ink on paper."""
+
+    paper: str
+    ink: str
+    muted: str
+    accent: str
+    alarm: str
+
+
+LIGHT = Theme("#ffffff", "#1f2328", "#656d76", "#2b6298", "#b3261e")
+DARK = Theme("#15181c", "#e4e6e8", "#9aa3ac", "#82b4e3", "#ff8a80")
+
+
+def blank_figure(width: float, height: float, theme: Theme) -> Figure:
+    """Open a figure of a size in inches, without pyplot."""
+    figure = Figure(figsize=(width, height), facecolor=theme.paper)
+    figure.set_layout_engine("constrained", wspace=0.06, hspace=0.06)
+    return figure
+
+
+def hide_spines(axes: Axes, theme: Theme, keep: tuple[str, ...]) -> None:
+    """Leave only the lines that carry a scale."""
+    axes.set_facecolor("none")
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in keep)
+        spine.set_color(theme.muted)
+    axes.tick_params(colors=theme.muted, labelcolor=theme.ink, labelsize=8.5, length=3)
+
 
 MOST_PANELS = 12
 MOST_DOTS = 60  # above this a histogram is easier to read than dots
 LONGEST_LABEL = 30  # what fits above a panel
 SMALLEST_DELTA = 1e-12
-POINTS = 81
-HIDDEN_ROADS = ("pure", "none")  # a vertical line, and no road at all
-STYLES = ("--", "-.", (0, (1, 1.5)), (0, (5, 3)))
+CURVE_POINTS = 81
+HIDDEN_METHODS = ("pure", "none")  # a vertical line, and no road at all
+LINE_STYLES = ("--", "-.", (0, (1, 1.5)), (0, (5, 3)))
 
 
 def plot_posterior(release: Release, *, dark: bool = False) -> Figure:
@@ -46,12 +80,12 @@ def plot_posterior(release: Release, *, dark: bool = False) -> Figure:
     matplotlib.figure.Figure
     """
     theme = DARK if dark else LIGHT
-    panels = list(_elements(release))
+    panels = list(_scalar_elements(release))
     shown = panels[:MOST_PANELS]
     columns = min(3, len(shown))
     rows = math.ceil(len(shown) / columns)
     tall = 1.15 if release.posterior.sizes["draw"] <= MOST_DOTS else 1.45
-    figure = blank(7.4, 0.75 + tall * rows, theme)
+    figure = blank_figure(7.4, 0.75 + tall * rows, theme)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, (label, values, low, high) in zip(grid.flat, shown, strict=False):
         _panel(axes, label, values, (low, high), theme)
@@ -77,8 +111,8 @@ def plot_budget(release: Release, ledger: Any = None, *, dark: bool = False) -> 
     matplotlib.figure.Figure
     """
     theme = DARK if dark else LIGHT
-    bars = [bar for bar in _amounts(release, ledger) if bar[2] > 0]
-    figure = blank(4.6, 0.3 + 0.62 * max(len(bars), 1), theme)
+    bars = [bar for bar in _budget_bars(release, ledger) if bar[2] > 0]
+    figure = blank_figure(4.6, 0.3 + 0.62 * max(len(bars), 1), theme)
     axes = figure.subplots()
     for row, (_, spent, budget, text) in enumerate(bars):
         share = min(1.0, spent / budget) if math.isfinite(spent) else 1.0
@@ -90,7 +124,7 @@ def plot_budget(release: Release, ledger: Any = None, *, dark: bool = False) -> 
     axes.set_xlim(0, 1.002)
     axes.set_xticks([])
     axes.set_yticks(range(len(bars)), [name for name, *_ in bars])
-    quieten(axes, theme, keep=())
+    hide_spines(axes, theme, keep=())
     axes.tick_params(length=0)
     if not release.private:
         axes.set_title(display.NOT_PRIVATE, color=theme.alarm, loc="left", fontsize=10)
@@ -113,22 +147,22 @@ def plot_curve(guarantee: Guarantee, *, delta: float | None = None, dark: bool =
     matplotlib.figure.Figure
     """
     theme = DARK if dark else LIGHT
-    figure = blank(7.4, 3.3, theme)
+    figure = blank_figure(7.4, 3.3, theme)
     axes = figure.subplots()
     axes.set_yscale("log")
     axes.set_ylim(SMALLEST_DELTA, 1.6)
     axes.set_xlabel("epsilon (nats)", color=theme.ink)
     axes.set_ylabel("delta", color=theme.ink)
-    quieten(axes, theme, keep=("bottom", "left"))
+    hide_spines(axes, theme, keep=("bottom", "left"))
     axes.grid(True, color=theme.muted, alpha=0.18, linewidth=0.6)
     right = _last_epsilon(guarantee)
     axes.set_xlim(0, right)
     if guarantee.delta(1.0) >= 1 and math.isinf(guarantee.epsilon(0.5)):
         axes.text(right / 2, 1e-6, display.NOT_PRIVATE, color=theme.alarm, ha="center", size=14)
         return figure
-    epsilons, best, roads = _curve(guarantee, right)
+    epsilons, best, roads = _privacy_curve(guarantee, right)
     winner = "the best of these"
-    styles = iter(STYLES * 2)
+    styles = iter(LINE_STYLES * 2)
     for label, deltas in roads:
         if np.array_equal(deltas[best > 0], best[best > 0]):
             winner = label  # drawn once, as the winner
@@ -139,37 +173,35 @@ def plot_curve(guarantee: Guarantee, *, delta: float | None = None, dark: bool =
     axes.plot(epsilons, best, color=theme.accent, linewidth=2.4, label=f"proved: {winner}")
     if math.isfinite(guarantee.pure_epsilon) and guarantee.pure_epsilon <= right:
         axes.axvline(guarantee.pure_epsilon, color=theme.ink, linewidth=1.1, linestyle=":",
-                     label=f"pure: {display.number(guarantee.pure_epsilon)}")  # fmt: skip
+                     label=f"pure: {format_number(guarantee.pure_epsilon)}")  # fmt: skip
     if delta and SMALLEST_DELTA <= delta < 1 and guarantee.epsilon(delta) <= right:
-        text = (
-            f"epsilon {display.number(guarantee.epsilon(delta))} at delta {display.number(delta)}"
-        )
+        text = f"epsilon {format_number(guarantee.epsilon(delta))} at delta {format_number(delta)}"
         axes.plot([guarantee.epsilon(delta)], [delta], "o", color=theme.accent, markersize=7,
                   markeredgecolor=theme.paper, markeredgewidth=1.5, label=text)  # fmt: skip
     axes.legend(frameon=False, fontsize=8.5, labelcolor=theme.ink, loc="lower left")
     return figure
 
 
-def _amounts(release: Release, ledger: Any) -> list[tuple[str, float, float, str]]:
+def _budget_bars(release: Release, ledger: Any) -> list[tuple[str, float, float, str]]:
     """Give name, spent, budget and caption of each bar; a budget not known is what was spent."""
     if ledger is not None:
         word, spent, budget, left = "spent", ledger.spent, ledger.budget, ledger.left
     else:
-        word, spent, left = "this release", display.stated(release), None
+        word, spent, left = "this release", display.stated_epsilon_delta(release), None
         known = release.facts.get("budget")
         budget = (known["epsilon"], known["delta"]) if known else spent
     bars = []
     for at, name in enumerate(("epsilon", "delta")):
-        text = f"{word} {display.number(spent[at])}"
+        text = f"{word} {format_number(spent[at])}"
         if left is not None:
-            text += f", left {display.number(left[at], up=False)}"
+            text += f", left {format_number(left[at], up=False)}"
         if left is not None or release.facts.get("budget"):
-            text += f", of {display.number(budget[at])}"
+            text += f", of {format_number(budget[at])}"
         bars.append((name, as_float(spent[at]), as_float(budget[at]), text))
     return bars
 
 
-def _elements(release: Release) -> Iterator[tuple[str, np.ndarray, float, float]]:
+def _scalar_elements(release: Release) -> Iterator[tuple[str, np.ndarray, float, float]]:
     """Walk over scalar elements: label, draws, and the ends of the band for the mean."""
     for name, array in release.posterior.data_vars.items():
         mean = estimates.mean(release, str(name))
@@ -182,10 +214,10 @@ def _elements(release: Release) -> Iterator[tuple[str, np.ndarray, float, float]
 def _panel(
     axes: Axes, label: str, values: np.ndarray, band: tuple[float, float], theme: Theme
 ) -> None:
-    left, right = _view(values, band)
+    left, right = _axis_limits(values, band)
     axes.set_xlim(left, right)
     if len(values) <= MOST_DOTS:
-        x, height = _stack(values, right - left)
+        x, height = _stack_dots(values, right - left)
         axes.plot(x, height, "o", color=theme.accent, markersize=5, markeredgewidth=0, alpha=0.9)
         foot, top = -0.75, max(3.6, height.max() + 1.0)
     else:
@@ -204,10 +236,10 @@ def _panel(
     axes.set_title(short, loc="left", fontsize=9.5, color=theme.ink)
     axes.set_yticks([])
     axes.locator_params(axis="x", nbins=4)
-    quieten(axes, theme, keep=("bottom",))
+    hide_spines(axes, theme, keep=("bottom",))
 
 
-def _view(values: np.ndarray, band: tuple[float, float]) -> tuple[float, float]:
+def _axis_limits(values: np.ndarray, band: tuple[float, float]) -> tuple[float, float]:
     """Choose the part of the axis to show: the draws with room, or the band around one point."""
     low, high = float(values.min()), float(values.max())
     if low == high and all(map(math.isfinite, band)):
@@ -216,7 +248,7 @@ def _view(values: np.ndarray, band: tuple[float, float]) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _stack(values: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
+def _stack_dots(values: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
     """Place draws that would overlap on top of each other, at their own x."""
     ordered = np.sort(values)
     cells = np.floor((ordered - ordered[0]) / (width / 26)).astype(int)
@@ -225,7 +257,7 @@ def _stack(values: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _posterior_legend(figure: Figure, release: Release, hidden: int, theme: Theme) -> None:
-    draws, law = release.posterior.sizes["draw"], display.law_of(release)
+    draws, law = release.posterior.sizes["draw"], display.distribution_name(release)
     dots = draws <= MOST_DOTS
     mark = Line2D([], [], marker="o" if dots else "s", linestyle="", color=theme.accent)
     handles = [
@@ -239,7 +271,7 @@ def _posterior_legend(figure: Figure, release: Release, hidden: int, theme: Them
         ncols=3, frameon=False, fontsize=8.5, labelcolor=theme.ink, borderaxespad=0.2,
     )  # fmt: skip
     notes = [] if release.private else [display.NOT_PRIVATE]
-    notes += [f"{counted(hidden, 'more element')} not shown"] if hidden else []
+    notes += [f"{format_count(hidden, 'more element')} not shown"] if hidden else []
     if notes:
         color = theme.muted if release.private else theme.alarm
         figure.suptitle("; ".join(notes), fontsize=9.5, color=color, x=0.01, ha="left")
@@ -254,7 +286,7 @@ def _last_epsilon(guarantee: Guarantee) -> float:
 
 
 @lru_cache(maxsize=16)
-def _curve(
+def _privacy_curve(
     guarantee: Guarantee, right: float
 ) -> tuple[np.ndarray, np.ndarray, list[tuple[str, np.ndarray]]]:
     """Compute epsilons, the best delta, and delta by each road beside pure; NaN where it is 0.
@@ -262,10 +294,10 @@ def _curve(
     Kept, since the light and the dark picture show the same curve and a point takes
     milliseconds for many draws.
     """
-    epsilons = np.linspace(0, right, POINTS)
+    epsilons = np.linspace(0, right, CURVE_POINTS)
     points = [guarantee.roads(float(epsilon)) for epsilon in epsilons]
     best = np.array([min(point.values()) or np.nan for point in points])
-    names = dict.fromkeys(name for point in points for name in point if name not in HIDDEN_ROADS)
+    names = dict.fromkeys(name for point in points for name in point if name not in HIDDEN_METHODS)
     roads = [
         (name, np.array([point.get(name, np.nan) or np.nan for point in points])) for name in names
     ]

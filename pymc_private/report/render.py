@@ -1,4 +1,7 @@
-"""The few shapes that a report is made of, each written as text and as HTML."""
+"""Building blocks of a report, rendered as plain text and as one self-contained HTML page.
+
+The page has inline style and inline pictures, no script, and fetches nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,23 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
+from importlib.resources import files
+from itertools import groupby
+
 from pymc_private.release import display
 
 WIDTH = 92  # columns of the text report
 
 
 @dataclass(frozen=True)
-class Rows:
+class FieldList:
     """Pairs of title and text."""
 
     pairs: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """Columns of short texts, the first one names."""
 
     columns: tuple[str, ...]
@@ -30,7 +36,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Points:
+class BulletList:
     """A list of sentences."""
 
     sentences: tuple[str, ...]
@@ -52,7 +58,7 @@ class Picture:
     caption: str
 
 
-Block = Rows | Table | Points | Verbatim | Picture
+Block = FieldList | ReportTable | BulletList | Verbatim | Picture
 
 
 @dataclass(frozen=True)
@@ -71,20 +77,20 @@ def as_text(block: object) -> str:
 
 
 @as_text.register
-def _(block: Rows) -> str:
+def _(block: FieldList) -> str:
     width = max((len(title) for title, _ in block.pairs), default=0)
-    return "\n".join(_hanging(f"{title:<{width}}  ", text) for title, text in block.pairs)
+    return "\n".join(_hanging_paragraph(f"{title:<{width}}  ", text) for title, text in block.pairs)
 
 
 @as_text.register
-def _(block: Table) -> str:
-    body = display.table(block.columns, block.rows)
-    return body + ("\n" + _hanging("", block.note) if block.note else "")
+def _(block: ReportTable) -> str:
+    body = display.text_table(block.columns, block.rows)
+    return body + ("\n" + _hanging_paragraph("", block.note) if block.note else "")
 
 
 @as_text.register
-def _(block: Points) -> str:
-    return "\n".join(_hanging("- ", sentence) for sentence in block.sentences)
+def _(block: BulletList) -> str:
+    return "\n".join(_hanging_paragraph("- ", sentence) for sentence in block.sentences)
 
 
 @as_text.register
@@ -104,7 +110,7 @@ def as_html(block: object) -> str:
 
 
 @as_html.register
-def _(block: Rows) -> str:
+def _(block: FieldList) -> str:
     items = "".join(
         f"<dt>{html.escape(title)}</dt><dd>{html.escape(text)}</dd>" for title, text in block.pairs
     )
@@ -112,7 +118,7 @@ def _(block: Rows) -> str:
 
 
 @as_html.register
-def _(block: Table) -> str:
+def _(block: ReportTable) -> str:
     head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in block.columns)
     body = "".join(_table_row(row) for row in block.rows)
     note = f'<p class="note">{html.escape(block.note)}</p>' if block.note else ""
@@ -123,7 +129,7 @@ def _(block: Table) -> str:
 
 
 @as_html.register
-def _(block: Points) -> str:
+def _(block: BulletList) -> str:
     return "<ul>" + "".join(f"<li>{html.escape(text)}</li>" for text in block.sentences) + "</ul>"
 
 
@@ -151,7 +157,7 @@ def _table_row(row: Sequence[str]) -> str:
     return f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in others)}</tr>'
 
 
-def _hanging(start: str, text: str) -> str:
+def _hanging_paragraph(start: str, text: str) -> str:
     """Wrap a paragraph behind ``start``, later lines indented to match; keep its line breaks."""
     indent = " " * len(start)
     lines = [
@@ -159,3 +165,80 @@ def _hanging(start: str, text: str) -> str:
         for line in text.splitlines() or [""]
     ]
     return start + "\n".join(lines).replace("\n", "\n" + indent)
+
+
+def fragment(
+    title: str,
+    subtitle: str,
+    promise: str,
+    claim: str,
+    premises: Sequence[str],
+    sections: Sequence[Section],
+    *,
+    alarm: bool,
+) -> str:
+    """Set the report as an ``article`` that may stand in a notebook.
+
+    Parameters
+    ----------
+    title, subtitle : str
+    promise : str
+        Epsilon and delta, or that there is none.
+    claim : str
+        Proved, conditional, or not private.
+    premises : sequence of str
+        Assumptions, set as large as the promise.
+    sections : sequence of Section
+    alarm : bool
+        The release is not private.
+
+    Returns
+    -------
+    str
+    """
+    kind = "alarm" if alarm else "figures"
+    body = "".join(_section_run(beside, list(run)) for beside, run in groupby(sections, _is_beside))
+    style = files("pymc_private.report").joinpath("style.css").read_text("utf-8")
+    return (
+        f'<style>{style}</style><article class="pmp"><header><p class="kicker">Privacy report</p>'
+        f'<h1>{html.escape(title)}</h1><p class="sub">{html.escape(subtitle)}</p></header>'
+        f'<div class="promise"><p class="loud {kind}">{html.escape(promise)}</p>'
+        f"{'' if alarm else _claim_and_assumptions(claim, premises)}</div>{body}</article>"
+    )
+
+
+def page(title: str, body: str) -> str:
+    """Wrap a fragment as a complete document."""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f"<title>{html.escape(title)}</title>"
+        "<style>body{margin:0;background:#fff}"
+        "@media screen and (prefers-color-scheme:dark){body{background:#15181c}}</style>"
+        f"</head><body>{body}</body></html>\n"
+    )
+
+
+def _claim_and_assumptions(claim: str, premises: Sequence[str]) -> str:
+    """Set the claim and the assumptions, each in the size of epsilon."""
+    texts = premises or ("nothing beyond the theorem",)
+    paragraphs = "".join(f'<p class="loud">{html.escape(text)}</p>' for text in texts)
+    return (
+        f'<p class="label">claim</p><p class="loud">{html.escape(claim)}</p>'
+        f'<p class="label">assuming</p>{paragraphs}'
+    )
+
+
+def _is_beside(section: Section) -> bool:
+    return section.beside
+
+
+def _section_run(beside: bool, sections: list[Section]) -> str:
+    inner = "".join(_section_html(section) for section in sections)
+    return f'<div class="beside">{inner}</div>' if beside else inner
+
+
+def _section_html(section: Section) -> str:
+    blocks = "".join(map(as_html, section.blocks))
+    return f"<section><h2>{html.escape(section.title)}</h2>{blocks}</section>"

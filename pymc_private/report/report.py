@@ -1,83 +1,194 @@
-"""What a report says, section by section, before it is set as text or HTML."""
+"""The privacy report on a release: its sections and sentences, as text and as one HTML page."""
 
 from __future__ import annotations
 
 import base64
 import io
-import numpy as np
-from collections.abc import Callable, Iterable
+import math
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 from matplotlib.figure import Figure
+
+from pymc_private.certificates.terms import VERIFIED_ARITHMETIC
+from pymc_private.errors import DomainError, Incompatible
+from pymc_private.models import compat
+from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.neighbors import describe_neighbors
+from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release import display, estimates
 from pymc_private.release.allowed import as_float
 from pymc_private.release.release import Release
-from pymc_private.models import compat
-from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.rounding__printing import counted
-from pymc_private.report import plots, report__words
-from pymc_private.report.render import Picture, Points, Rows, Section, Table, Verbatim
+from pymc_private.release.storage import write_atomically
+from pymc_private.report import plots, render
+from pymc_private.report.render import (
+    WIDTH,
+    BulletList,
+    FieldList,
+    Picture,
+    ReportTable,
+    Section,
+    Verbatim,
+    as_text,
+)
+
+NEIGHBOR_CHANGES = {
+    "substitute": "one {unit} is replaced by any other that the domain allows; "
+    "how many there are is public",
+    "any": "the whole data set is replaced by any other, of any size",
+    "add_remove": "one {unit} is added or removed; how many there are is protected too",
+}
+NOT_COVERED = (
+    "The guarantee covers the draws in this release. It does not cover what else a fitted model "
+    "carries: observed and constant data, log-likelihoods, energies, step sizes, acceptance and "
+    "divergences, warm-up draws, starting points.",
+    "Run time, retries, a run that was stopped, and seeds: none of them may be published.",
+    "Predictions that use private covariates. Predictions on fresh public covariates are free.",
+    "Choices made after looking at the data: scaling by its mean or range, priors and domains "
+    "set from it, a number of draws picked from diagnostics, a model picked from several. "
+    "Each voids the claim.",
+    "A second budget on the same data: budgets add up, whoever holds them.",
+    "What is true of the population. A record can be guessed from what the posterior teaches "
+    "about everyone, whether or not that record took part.",
+)
+REAL_ARITHMETIC_ASSUMPTION = (
+    "Arithmetic on real numbers is assumed, and random bits that nobody knows."
+)
+RANDOMNESS_ASSUMPTION = "Random bits that nobody knows are assumed."
+
+
+def not_covered(release: Release) -> tuple[str, ...]:
+    """Say what no guarantee covers, and what this one assumes of arithmetic."""
+    strict = VERIFIED_ARITHMETIC in release.guarantee.assumptions
+    return (*NOT_COVERED, RANDOMNESS_ASSUMPTION if strict else REAL_ARITHMETIC_ASSUMPTION)
+
+
+def neighbors_sentence(release: Release) -> str:
+    """Say between which datasets the draws cannot tell."""
+    records = release.facts.get("records")
+    unit = f"record ({records})" if isinstance(records, str) and records else "record"
+    neighbors = release.guarantee.neighbors
+    change = NEIGHBOR_CHANGES.get(neighbors) or describe_neighbors(neighbors)
+    return f"Neighbors: {change.format(unit=unit)}."
+
+
+def plain_meaning(release: Release) -> tuple[str, ...]:
+    """Say in plain words what the numbers mean, rounded against us."""
+    if not release.private:
+        return (
+            "These draws came from a known seed, so they are a fixed function of the data: "
+            "they protect nobody and must stay with the curator.",
+        )
+    epsilon, delta = display.stated_epsilon_delta(release)
+    factor = math.exp(epsilon) if epsilon < 700 else math.inf
+    slip = f", plus {format_number(delta)} in probability" if delta else ""
+    return (
+        neighbors_sentence(release),
+        f"Whatever is computed from these draws becomes at most {format_number(factor)} times "
+        f"as likely through such a change{slip}.",
+        "Someone who knows everything else, and has narrowed the data down to two neighbors, "
+        "tells from the draws which one it is with probability at most "
+        f"{percent_text(guessing_probability(release))} (50% is a blind guess).",
+    )
+
+
+def guessing_probability(release: Release) -> float:
+    """Bound the chance to tell two neighbors apart that were equally likely before.
+
+    (1 + TV) / 2, where TV is delta(0), and at most (e^epsilon - 1 + 2 delta) / (e^epsilon + 1)
+    at the stated (epsilon, delta).
+    """
+    epsilon, delta = display.stated_epsilon_delta(release)
+    advantage = math.tanh(epsilon / 2) + 2 * delta / (math.exp(min(epsilon, 700)) + 1)
+    return (1 + min(1.0, advantage, release.guarantee.delta(0.0))) / 2
+
+
+def percent_text(probability: float) -> str:
+    """Write a probability in percent, rounded up to a tenth."""
+    return f"{min(100.0, math.ceil(probability * 1000 - 1e-9) / 10):g}%"
+
+
+def claim_text(release: Release) -> str:
+    """Say how much of the guarantee is proved."""
+    if not release.private:
+        return display.NOT_PRIVATE
+    return release.facts.get("claim") or "no claim stated"
+
+
+def accounting_facts(release: Release) -> tuple[tuple[str, str], ...]:
+    """Name the accounting that gives the stated epsilon, and the theorem it starts from."""
+    _, delta = display.stated_epsilon_delta(release)
+    return (
+        ("road", release.guarantee.road(delta)),
+        ("theorem", release.guarantee.theorem or "not proved"),
+    )
+
 
 MOST_ROWS = 60
 DPI = 150
 
 
-def sections_of(release: Release, ledger: Any = None) -> list[Section]:
+def report_sections(release: Release, ledger: Any = None) -> list[Section]:
     """List the sections of the report on a release, those without content left out."""
     candidates = (
-        _meaning(release),
-        _budget(release, ledger),
-        _posterior_table(release),
-        _draws(release),
-        _curve(release),
-        _terms(release),
-        _certificate(release),
-        Section("Not covered", (Points(report__words.not_covered(release)),)),
-        _origin(release),
-        _citations(release),
+        _meaning_section(release),
+        _budget_section(release, ledger),
+        _posterior_section(release),
+        _draws_section(release),
+        _curve_section(release),
+        _terms_section(release),
+        _certificate_section(release),
+        Section("Not covered", (BulletList(not_covered(release)),)),
+        _origin_section(release),
+        _citations_section(release),
     )
     return [section for section in candidates if section.blocks]
 
 
-def _meaning(release: Release) -> Section:
-    return Section("What this means", (Points(report__words.meaning(release)),))
+def _meaning_section(release: Release) -> Section:
+    return Section("What this means", (BulletList(plain_meaning(release)),))
 
 
-def _budget(release: Release, ledger: Any) -> Section:
+def _budget_section(release: Release, ledger: Any) -> Section:
     if not release.private:
         free = "A seeded run charges nothing: it is outside every budget, and not private."
-        return Section("Budget", (Points((free,)),), beside=True)
-    charges, spent, budget = _account(release, ledger)
+        return Section("Budget", (BulletList((free,)),), beside=True)
+    charges, spent, budget = _charges_and_totals(release, ledger)
     rows = [
-        (label, *_price(guarantee, release))
+        (label, *_epsilon_and_delta(guarantee, release))
         for label, guarantee in charges
         if isinstance(guarantee, Guarantee)
     ]
-    blocks: list[Any] = [_picture(
+    blocks: list[Any] = [_render_picture(
         lambda dark: plots.plot_budget(release, ledger, dark=dark),
         "What is spent and what is left, as shares of the budget."
         if ledger is not None
         else "This release as a share of the budget.",
     )]  # fmt: skip
-    if said := _whose(release, ledger):
-        blocks.insert(0, Points((said,)))
+    if said := _ledger_note(release, ledger):
+        blocks.insert(0, BulletList((said,)))
     if rows:
         note = "Each charge alone; together they may cost less than their sum."
         head = ("charge", "epsilon", "delta")
-        blocks.append(Table(head, tuple(rows), note if len(rows) > 1 else ""))
+        blocks.append(ReportTable(head, tuple(rows), note if len(rows) > 1 else ""))
     if told := [(label, text) for label, text in charges if isinstance(text, str)]:
-        blocks.append(Rows(tuple(told)))
+        blocks.append(FieldList(tuple(told)))
     totals = [("spent", spent, True), ("budget", budget, True)]
     if ledger is not None:
         totals.insert(1, ("left", tuple(ledger.left), False))
-    pairs = [(title, _pair(amount, up=up)) for title, amount, up in totals if amount]
+    pairs = [(title, _amount_text(amount, up=up)) for title, amount, up in totals if amount]
     if data := getattr(ledger, "data", ""):
         pairs.append(("data", data))
-    blocks.append(Rows(tuple(pairs)))
+    blocks.append(FieldList(tuple(pairs)))
     return Section("Budget", tuple(blocks), beside=True)
 
 
-def _whose(release: Release, ledger: Any) -> str:
+def _ledger_note(release: Release, ledger: Any) -> str:
     """Say so if the ledger's account is not known to be that of this release."""
     head = release.facts.get("ledger_head")
     if ledger is None or head in {entry.head for entry in ledger.entries}:
@@ -91,92 +202,97 @@ def _whose(release: Release, ledger: Any) -> str:
     )
 
 
-def _account(release: Release, ledger: Any) -> tuple[list[tuple[str, Guarantee | str]], Any, Any]:
+def _charges_and_totals(
+    release: Release, ledger: Any
+) -> tuple[list[tuple[str, Guarantee | str]], Any, Any]:
     """Give charges, spent and budget: from the ledger if there is one, else from the facts."""
     if ledger is not None:
         entries = [(entry.label, entry.guarantee) for entry in ledger.entries]
         return entries, tuple(ledger.spent), tuple(ledger.budget)
     charges = [
-        (charge["label"], _guarantee_of(charge["guarantee"]))
+        (charge["label"], _stored_guarantee(charge["guarantee"]))
         for charge in release.facts.get("charges", [])
     ]
     budget = release.facts.get("budget")
     return charges, None, budget and (budget["epsilon"], budget["delta"])
 
 
-def _guarantee_of(stored: str | dict[str, Any]) -> Guarantee | str:
+def _stored_guarantee(stored: str | dict[str, Any]) -> Guarantee | str:
     return stored if isinstance(stored, str) else Guarantee.from_dict(stored)
 
 
-def _price(guarantee: Guarantee, release: Release) -> tuple[str, str]:
+def _epsilon_and_delta(guarantee: Guarantee, release: Release) -> tuple[str, str]:
     """Give epsilon and delta of one charge, at the delta of the release."""
     delta = as_float(release.facts.get("delta", 0))
-    return display.number(guarantee.epsilon(delta)), display.number(delta)
+    return format_number(guarantee.epsilon(delta)), format_number(delta)
 
 
-def _pair(amount: Iterable[float | str | Fraction], *, up: bool) -> str:
+def _amount_text(amount: Iterable[float | str | Fraction], *, up: bool) -> str:
     epsilon, delta = amount
-    return f"epsilon {display.number(epsilon, up=up)}, delta {display.number(delta, up=up)}"
+    return f"epsilon {format_number(epsilon, up=up)}, delta {format_number(delta, up=up)}"
 
 
-def _posterior_table(release: Release) -> Section:
-    frame = compat.summary(release.posterior)
+def _posterior_section(release: Release) -> Section:
+    frame = compat.summarize_posterior(release.posterior)
     bound = np.concatenate([
         np.ravel(np.asarray(estimates.mean(release, str(name)).error))
         for name in release.posterior.data_vars
     ])  # fmt: skip
     columns = [frame[name].to_numpy() for name in ("mean", "sd", "mcse_mean", "lower", "upper")]
-    labels, law = list(frame.index[:MOST_ROWS]), display.law_of(release)
+    labels, law = list(frame.index[:MOST_ROWS]), display.distribution_name(release)
     rows = display.element_rows(labels, *columns, bound, digits=3)
     more = len(frame) - len(labels)
     note = (
-        f"Of {display.drawn_from(release)}. mcse: Monte Carlo standard error by ArviZ, a dash if "
+        f"Of {display.sampled_distribution(release)}. mcse: Monte Carlo standard error by ArviZ, a dash if "
         "there are too few draws. error: the mean is off by no more, with confidence 0.95 "
-        "(Hoeffding)." + (f" {counted(more, 'more element')} in release.posterior." if more else "")
+        "(Hoeffding)."
+        + (f" {format_count(more, 'more element')} in release.posterior." if more else "")
     )
-    table = Table(("", "mean", "sd", "mcse", "5%", "95%", "error ≤"), tuple(map(tuple, rows)), note)
+    table = ReportTable(
+        ("", "mean", "sd", "mcse", "5%", "95%", "error ≤"), tuple(map(tuple, rows)), note
+    )
     return Section("Posterior" if law.endswith("posterior") else "Estimates", (table,), beside=True)
 
 
-def _draws(release: Release) -> Section:
-    picture = _picture(
+def _draws_section(release: Release) -> Section:
+    picture = _render_picture(
         lambda dark: plots.plot_posterior(release, dark=dark),
         "The released draws.",
     )
     return Section("Draws", (picture,))
 
 
-def _curve(release: Release) -> Section:
+def _curve_section(release: Release) -> Section:
     if not release.private:
         return Section("Privacy curve", ())
-    _, delta = display.stated(release)
-    picture = _picture(
+    _, delta = display.stated_epsilon_delta(release)
+    picture = _render_picture(
         lambda dark: plots.plot_curve(release.guarantee, delta=delta, dark=dark),
         "The guarantee holds at every point on the curve at once.",
     )
-    return Section("Privacy curve", (Rows(report__words.backing(release)), picture))
+    return Section("Privacy curve", (FieldList(accounting_facts(release)), picture))
 
 
-def _terms(release: Release) -> Section:
+def _terms_section(release: Release) -> Section:
     facts = release.facts
     rows = [
-        ("records", _flat(facts.get("records"))),
-        ("domain", _flat(facts.get("domain"))),
-        ("trim", _flat(facts.get("trim"))),
-        ("power", _power(facts.get("power"))),
-        ("clip", _flat(facts.get("clip"))),
-        ("grid", _flat(facts.get("grid"))),
-        ("withheld", display.withheld(release) or "nothing"),
+        ("records", _fact_text(facts.get("records"))),
+        ("domain", _fact_text(facts.get("domain"))),
+        ("trim", _fact_text(facts.get("trim"))),
+        ("power", _power_text(facts.get("power"))),
+        ("clip", _fact_text(facts.get("clip"))),
+        ("grid", _fact_text(facts.get("grid"))),
+        ("withheld", display.withheld_variables(release) or "nothing"),
     ]
-    return Section("Terms", (Rows(tuple((title, text) for title, text in rows if text)),))
+    return Section("Terms", (FieldList(tuple((title, text) for title, text in rows if text)),))
 
 
-def _certificate(release: Release) -> Section:
+def _certificate_section(release: Release) -> Section:
     text = release.facts.get("certificate")
     return Section("Certificate", (Verbatim(text),) if text else ())
 
 
-def _origin(release: Release) -> Section:
+def _origin_section(release: Release) -> Section:
     facts = release.facts
     versions = ", ".join(f"{name} {version}" for name, version in facts.get("versions", {}).items())
     rows = (
@@ -186,27 +302,27 @@ def _origin(release: Release) -> Section:
         ("ledger head", facts.get("ledger_head", "")),
         ("versions", versions),
     )
-    return Section("Origin", (Rows(tuple((title, text) for title, text in rows if text)),))
+    return Section("Origin", (FieldList(tuple((title, text) for title, text in rows if text)),))
 
 
-def _citations(release: Release) -> Section:
+def _citations_section(release: Release) -> Section:
     text = release.cite()
     return Section("To cite", (Verbatim(text),) if text else ())
 
 
-def _flat(value: Any) -> str:
+def _fact_text(value: Any) -> str:
     """Write a fact for people: dicts as lines, lists as sentences."""
     if value is None or value == "":
         return ""
     if isinstance(value, dict):
-        return "\n".join(f"{key}: {_flat(item)}" for key, item in value.items())
+        return "\n".join(f"{key}: {_fact_text(item)}" for key, item in value.items())
     if isinstance(value, list):
-        texts = ", ".join(map(_flat, map(_one_of_equals, value)))
+        texts = ", ".join(map(_fact_text, map(_collapse_equal, value)))
         return texts if all(isinstance(item, str) for item in value) else f"[{texts}]"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _power(value: Any) -> str:
+def _power_text(value: Any) -> str:
     """Write an exact power as people read it, and as it is."""
     if value is None:
         return ""
@@ -214,15 +330,15 @@ def _power(value: Any) -> str:
     return short if short == exact else f"{short} (exactly {exact})"
 
 
-def _one_of_equals(value: Any) -> Any:
+def _collapse_equal(value: Any) -> Any:
     """Write the ends of a box once if they are the same for all elements."""
     if not isinstance(value, list):
         return value
-    inner = [_one_of_equals(item) for item in value]
+    inner = [_collapse_equal(item) for item in value]
     return inner[0] if inner and all(item == inner[0] for item in inner) else inner
 
 
-def _picture(draw: Callable[[bool], Figure], caption: str) -> Picture:
+def _render_picture(draw: Callable[[bool], Figure], caption: str) -> Picture:
     return Picture(_png(draw(False)), _png(draw(True)), caption)
 
 
@@ -231,3 +347,129 @@ def _png(figure: Figure) -> str:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=DPI, transparent=True, metadata={"Software": None})
     return base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """A finished report.
+
+    Attributes
+    ----------
+    text : str
+        Plain text, for a terminal or a log.
+    html : str
+        A complete page: inline style and pictures, no script, nothing fetched.
+    fragment : str
+        The same as an ``article``, as notebooks show it.
+    """
+
+    text: str
+    html: str
+    fragment: str
+
+    def save(self, path: str | os.PathLike[str] = "report.html") -> Path:
+        """Write the page, whole or not at all; an older one is replaced."""
+        return write_atomically(path, self.html.encode("utf-8"))
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return self.fragment
+
+
+def report(release: Release, ledger: Any = None) -> Report:
+    """Report on a release: promise, assumptions, budget and posterior, side by side.
+
+    Everything in it is public or computed from the released draws, so it may be published with
+    them. It shows which charges were made, never when or which were drawn to the end.
+
+    Parameters
+    ----------
+    release : Release
+    ledger : Ledger, optional
+        For the account of spent and left; else the facts of the release say what they know.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    DomainError
+        Not a release, or not a ledger.
+    Incompatible
+        The ledger counts other neighbors than the release.
+    """
+    if not isinstance(release, Release):
+        raise DomainError(
+            "A report is about a release.",
+            got=type(release).__name__,
+            do="pmp.load(path) for a saved one",
+        )
+    if ledger is not None and not hasattr(ledger, "neighbors"):
+        raise DomainError(
+            "The account is that of a ledger.",
+            got=type(ledger).__name__,
+            do="pmp.Ledger.open(path) opens one; report(release).save(path) writes a file",
+        )
+    if ledger is not None and ledger.neighbors != release.guarantee.neighbors:
+        raise Incompatible(
+            "Ledger and release speak of different neighbors.",
+            got=ledger.neighbors,
+            allowed=release.guarantee.neighbors,
+        )
+    title = release.facts.get("name") or display.distribution_name(release).capitalize()
+    sections = report_sections(release, ledger)
+    premises = display.assumptions(release)
+    body = render.fragment(
+        title, _subtitle(release), _headline(release), claim_text(release), premises, sections,
+        alarm=not release.private,
+    )  # fmt: skip
+    return Report(
+        _report_text(title, release, sections), render.page(f"{title}: privacy report", body), body
+    )
+
+
+def _headline(release: Release) -> str:
+    if not release.private:
+        return display.guarantee_line(release)
+    epsilon, delta = display.stated_epsilon_delta(release)
+    return f"ε = {_superscript(format_number(epsilon))} nats,  δ = {_superscript(format_number(delta))}"
+
+
+def _superscript(number: str) -> str:
+    """Write 1e-6 as 10⁻⁶."""
+    mantissa, e, exponent = number.partition("e")
+    if not e:
+        return number
+    raised = exponent.translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"10{raised}" if mantissa == "1" else f"{mantissa}·10{raised}"
+
+
+def _subtitle(release: Release) -> str:
+    names = ", ".join(
+        display.describe_variable(array) for array in release.posterior.data_vars.values()
+    )
+    return f"{format_count(release.posterior.sizes['draw'], 'draw')} of {names}"
+
+
+def _report_text(title: str, release: Release, sections: Sequence[Section]) -> str:
+    head = [
+        f"Privacy report: {title}",
+        _subtitle(release),
+        "",
+        display.guarantee_line(release),
+    ]
+    if release.private:
+        premises = display.assumptions(release) or ("nothing beyond the theorem",)
+        head += [f"claim: {claim_text(release)}", as_text(FieldList(tuple(
+            ("assuming" if i == 0 else "", premise) for i, premise in enumerate(premises)
+        )))]  # fmt: skip
+    parts = ["\n".join(head)]
+    for section in sections:
+        texts = [text for text in map(as_text, section.blocks) if text]
+        if texts:
+            parts.append("\n".join([section.title, "-" * len(section.title), *texts]))
+    rule = "=" * WIDTH
+    return f"{rule}\n" + "\n\n".join(parts) + f"\n{rule}"

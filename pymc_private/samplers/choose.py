@@ -1,22 +1,26 @@
-"""choose: the strongest claim that fits a model, judged from its structure alone."""
+"""Choice of the sampler with the strongest claim that fits a model.
+
+It reads the structure of the model and no data. The order is conjugate, rejection, proximal;
+the grid joins where a claim in floating point is required or a parameter is discrete.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 from typing import Any
+
+from pymc_private.certificates.terms import EXACT_TERMS
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.certificates.terms import EXACT
-from pymc_private.privacy.neighbors__neighbors import ADD_REMOVE
-from pymc_private.samplers.method import Nuts, Proximal
-from pymc_private.samplers.rejection__boxes import LARGEST_DIMENSION
-from pymc_private.samplers.method__method import Boxes, Conjugate, Grid, Method
+from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.samplers.method import Boxes, Conjugate, Grid, Method, Nuts, Proximal
+from pymc_private.samplers.rejection import LARGEST_DIMENSION
 
 AUTO = "auto"
-UNPROVED = "no claim in floating point is proved here"
-WEAK = "its claim is one of real arithmetic"
-BY_NAME: dict[str, Any] = {
+NOT_PROVED_IN_FLOATING_POINT = "no claim in floating point is proved here"
+ONLY_IN_REAL_ARITHMETIC = "its claim is one of real arithmetic"
+SAMPLERS_BY_NAME: dict[str, Any] = {
     "conjugate": Conjugate,
     "boxes": Boxes,
     "proximal": Proximal,
@@ -24,12 +28,12 @@ BY_NAME: dict[str, Any] = {
     "nuts": Nuts,
 }
 """Samplers a user may name."""
-ORDER: tuple[Method, ...] = (Conjugate(), Boxes(), Proximal())
+AUTO_ORDER: tuple[Method, ...] = (Conjugate(), Boxes(), Proximal())
 """Tried in this order: proved in floating point, exact in real arithmetic, at a proved distance."""
 
 
 @dataclass(frozen=True)
-class Candidate:
+class SamplerCandidate:
     """A sampler and how it would do for one model.
 
     Parameters
@@ -50,15 +54,15 @@ class Candidate:
     def __str__(self) -> str:
         if self.why_not:
             return f"{self.name}: {self.why_not}"
-        time = "" if math.isnan(self.seconds) else f", {_about(self.seconds)}"
+        time = "" if math.isnan(self.seconds) else f", {_rough_duration(self.seconds)}"
         return f"{self.name}, {self.claim}{time}"
 
 
-PURE: dict[str, Method] = {Proximal.name: Proximal(pure=True)}
+PURE_FORMS: dict[str, Method] = {Proximal.name: Proximal(pure=True)}
 """By name, samplers in the form that they take where there is no delta."""
 
 
-def choose(
+def choose_sampler(
     private: PrivateModel, sampler: Any = AUTO, *, strict: bool = False, pure: bool = False
 ) -> Method:
     """Take the named sampler, or the one with the strongest claim that fits. Reads no data.
@@ -85,48 +89,48 @@ def choose(
         No such sampler.
     """
     if sampler != AUTO:
-        named = _strictly(_named(sampler, pure), strict)
+        named = _strict_form(_resolve(sampler, pure), strict)
         named.check(private)
         if strict and not named.terms(private).strict:
-            raise _not_strict(f"strict=True with {named.name}", "sampler='grid', or strict=False")
+            raise _unproved(f"strict=True with {named.name}", "sampler='grid', or strict=False")
         return named
     reasons = []
-    for one in (*ORDER, Grid()) if strict or _has_discrete(private) else ORDER:
-        method = _strictly(PURE.get(one.name, one) if pure else one, strict)
+    for one in (*AUTO_ORDER, Grid()) if strict or _has_discrete(private) else AUTO_ORDER:
+        method = _strict_form(PURE_FORMS.get(one.name, one) if pure else one, strict)
         try:
             method.check(private)
-            _refuse_coarse(method, private)
+            _check_not_coarse(method, private)
             if strict and not method.terms(private).strict:
-                raise Unsupported(WEAK)
+                raise Unsupported(ONLY_IN_REAL_ARITHMETIC)
             return method
         except Unsupported as error:
             reasons.append((method.name, error))
     if strict:
-        raise _none_strict(private, dict(reasons), pure)
-    raise _none_fits(private, dict(reasons))
+        raise _no_strict_sampler(private, dict(reasons), pure)
+    raise _no_sampler_fits(private, dict(reasons))
 
 
-def candidates(
+def sampler_candidates(
     private: PrivateModel, draws: int, pure: bool = False, strict: bool = False
-) -> tuple[Candidate, ...]:
+) -> tuple[SamplerCandidate, ...]:
     """Every sampler, with its claim and a rough time, or why it does not fit. Reads no data."""
     found = []
-    for name in BY_NAME:
-        method = _strictly(_named(name, pure), strict)
+    for name in SAMPLERS_BY_NAME:
+        method = _strict_form(_resolve(name, pure), strict)
         try:
             method.check(private)
             if not method.terms(private).strict and strict:
-                raise Unsupported(WEAK)
+                raise Unsupported(ONLY_IN_REAL_ARITHMETIC)
             # A time would tell about how many records there are.
             protected = private.neighbors == ADD_REMOVE
             seconds = math.nan if protected else method.seconds(private, draws)
-            found.append(Candidate(method.name, method.claim(private), seconds))
+            found.append(SamplerCandidate(method.name, method.claim(private), seconds))
         except (Unsupported, DomainError) as error:
-            found.append(Candidate(method.name, "", float("nan"), error.problem))
+            found.append(SamplerCandidate(method.name, "", float("nan"), error.problem))
     return tuple(found)
 
 
-def _none_fits(private: PrivateModel, reasons: dict[str, Unsupported]) -> Unsupported:
+def _no_sampler_fits(private: PrivateModel, reasons: dict[str, Unsupported]) -> Unsupported:
     """The refusal to act on: that of the boxes for few parameters, else why not proximal."""
     boxes, proximal = reasons[Boxes.name], reasons[Proximal.name]
     size = sum(math.prod(shape) for shape in private.shapes.values())
@@ -134,20 +138,20 @@ def _none_fits(private: PrivateModel, reasons: dict[str, Unsupported]) -> Unsupp
         return boxes
     return Unsupported(
         "no sampler with a proof fits this model",
-        got=f"{size} scalar parameters; {proximal.problem}: {_row(proximal, 'got')}",
+        got=f"{size} scalar parameters; {proximal.problem}: {_message_line(proximal, 'got')}",
         allowed=f"at most {LARGEST_DIMENSION} parameters (boxes), conjugate models, or log-concave "
         "posteriors (proximal)",
-        do=_row(proximal, "do") + "; or pmp.Nuts(tv=...), whose claim is conditional",
+        do=_message_line(proximal, "do") + "; or pmp.Nuts(tv=...), whose claim is conditional",
     )
 
 
-def _row(error: Unsupported, name: str) -> str:
+def _message_line(error: Unsupported, name: str) -> str:
     title = {"got": "  got: ", "do": "  what to do: "}[name]
     lines = [line for line in str(error).splitlines() if line.startswith(title)]
     return lines[0].removeprefix(title) if lines else ""
 
 
-def _about(seconds: float) -> str:
+def _rough_duration(seconds: float) -> str:
     """A rough time in words, as rough as it is known."""
     for most, words in ((2, "seconds"), (60, "under a minute"), (3600, "under an hour")):
         if seconds <= most:
@@ -155,60 +159,65 @@ def _about(seconds: float) -> str:
     return f"about {seconds / 3600:.0f} hours"
 
 
-def _named(sampler: Any, pure: bool) -> Method:
-    if isinstance(sampler, str) and sampler in BY_NAME:
-        return PURE[sampler] if pure and sampler in PURE else BY_NAME[sampler]()
+def _resolve(sampler: Any, pure: bool) -> Method:
+    if isinstance(sampler, str) and sampler in SAMPLERS_BY_NAME:
+        return (
+            PURE_FORMS[sampler] if pure and sampler in PURE_FORMS else SAMPLERS_BY_NAME[sampler]()
+        )
     is_class = isinstance(sampler, type)  # which has the methods, too
     if isinstance(sampler, Method) and not is_class:
         return sampler
     raise DomainError(
         "no such sampler",
         got=f"the class {sampler.__name__}" if is_class else repr(sampler)[:60],
-        allowed=", ".join([AUTO, *BY_NAME]) + ", or one with its options, as pmp.Grid(points=64)",
+        allowed=", ".join([AUTO, *SAMPLERS_BY_NAME])
+        + ", or one with its options, as pmp.Grid(points=64)",
     )
 
 
 def check_sampler(sampler: Any) -> None:
     """Refuse what names no sampler (`DomainError`)."""
     if not (isinstance(sampler, str) and sampler == AUTO):
-        _named(sampler, pure=False)
+        _resolve(sampler, pure=False)
 
 
 def _has_discrete(private: PrivateModel) -> bool:
     return any(not str(v.type.dtype).startswith("float") for v in private.graph.parameters.values())
 
 
-def _strictly(method: Method, strict: bool) -> Method:
+def _strict_form(method: Method, strict: bool) -> Method:
     """The sampler with the claim that is asked for."""
     return replace(method, strict=True) if strict and isinstance(method, Proximal) else method
 
 
-def _refuse_coarse(method: Method, private: PrivateModel) -> None:
+def _check_not_coarse(method: Method, private: PrivateModel) -> None:
     """Refuse draws from a grid too coarse to be of use, unless it is named."""
-    terms = method.terms(private) if isinstance(method, Grid) else EXACT
+    terms = method.terms(private) if isinstance(method, Grid) else EXACT_TERMS
     if terms.is_coarse:
         raise Unsupported(
             "its grid would be coarse", got=f"{terms.points} points along each coordinate"
         )
 
 
-def _none_strict(private: PrivateModel, reasons: dict[str, Unsupported], pure: bool) -> Unsupported:
+def _no_strict_sampler(
+    private: PrivateModel, reasons: dict[str, Unsupported], pure: bool
+) -> Unsupported:
     """Why no sampler has a claim in floating point, one by one, and what would have one."""
-    said = [f"{name}: {_reason(error)}" for name, error in reasons.items()]
-    own, _, _ = _row(reasons[Proximal.name], "do").partition("sampler='grid'")
+    said = [f"{name}: {_one_line(error)}" for name, error in reasons.items()]
+    own, _, _ = _message_line(reasons[Proximal.name], "do").partition("sampler='grid'")
     own = own.replace("; or strict=False", "")
     cures = [own.removesuffix("; or ")] if own and not pure else []
     if pure and _fits(Proximal(strict=True), private):
         cures.append("a delta above zero: sampler='proximal' is proved in floating point then")
     if _fits(Grid(), private):
         cures.append("sampler='grid', as coarse as it is")
-    return _not_strict("; ".join(said), "; or ".join([*cures, "strict=False"]))
+    return _unproved("; ".join(said), "; or ".join([*cures, "strict=False"]))
 
 
-def _reason(error: Unsupported) -> str:
+def _one_line(error: Unsupported) -> str:
     """A refusal in a line."""
-    got = _row(error, "got")
-    if error.problem.startswith(UNPROVED):
+    got = _message_line(error, "got")
+    if error.problem.startswith(NOT_PROVED_IN_FLOATING_POINT):
         return got
     return f"{error.problem} ({got})" if got else error.problem
 
@@ -221,9 +230,9 @@ def _fits(method: Method, private: PrivateModel) -> bool:
     return True
 
 
-def _not_strict(got: str, do: str) -> Unsupported:
+def _unproved(got: str, do: str) -> Unsupported:
     return Unsupported(
-        UNPROVED,
+        NOT_PROVED_IN_FLOATING_POINT,
         got=got,
         allowed="conjugate models drawn one coordinate at a time; sampler='proximal' for logistic, "
         "linear and Poisson regression with Normal priors, and a delta; sampler='grid' in few "

@@ -1,35 +1,51 @@
-"""conjugate: exact draws from posteriors in closed form, trimmed to a box or not.
+"""Exact draws from conjugate posteriors, truncated to a box or not.
 
-Beta, Gamma, normal and Dirichlet posteriors are drawn by inverse CDFs that are correctly rounded
-(`inverse`), from sums of the data without rounding: what is proved holds for the bits that leave.
-Normal-gamma and multivariate normal posteriors, those of linear regression too, are exact for real
-arithmetic.
+Beta, Gamma, normal and Dirichlet posteriors are drawn by correctly rounded inverse CDFs
+(`inverse_cdf`), from sums of the data without rounding: the claim is proved for the bits that
+are released. Normal-gamma and multivariate normal posteriors, also those of linear regression,
+are exact in real arithmetic.
 """
 
 from __future__ import annotations
 
 import math
-import numpy as np
 from collections.abc import Callable
 from fractions import Fraction
-from scipy.special import expit, gammaincinv, log_expit
-from pymc_private.analysis import Interval as Bounds
-from pymc_private.errors import Unsupported
-from pymc_private.certificates.conjugate_families import Conjugate
-from pymc_private.certificates.conjugate__posterior import recognize
-from pymc_private.models.private_model import PrivateModel
-from pymc_private.samplers.inverse_cdf import Lattice, RoundedDraws
-from pymc_private.samplers.inverse_cdf__laws import Beta, Gamma, Law, Normal
-from pymc_private.samplers.randomness import GRID_BITS, Uniform, grid_width, has_grid, normal, round_open, round_to_grid
 
-STRICT = ("beta", "gamma", "normal", "dirichlet")
+import numpy as np
+from scipy.special import expit, gammaincinv, log_expit, log_ndtr, ndtri, ndtri_exp
+
+from pymc_private.analysis import Bounds
+from pymc_private.certificates.conjugate import recognize_conjugate
+from pymc_private.certificates.conjugate_families import ConjugateModel
+from pymc_private.errors import Unsupported
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.samplers.inverse_cdf import (
+    BetaDistribution,
+    GammaDistribution,
+    NormalDistribution,
+    RoundedDraws,
+    RoundingGrid,
+    UnivariateDistribution,
+)
+from pymc_private.samplers.randomness import (
+    GRID_BITS,
+    Randomness,
+    grid_width,
+    has_grid,
+    round_to_grid,
+    round_unbounded,
+    standard_normal,
+)
+
+STRICT_FAMILIES = ("beta", "gamma", "normal", "dirichlet")
 """Families whose draws are proved in floating point."""
-TINY, NEXT_TO_ONE = float(np.finfo(float).tiny), 1.0 - 2.0**-53
+SMALLEST_NORMAL, LARGEST_BELOW_ONE = float(np.finfo(float).tiny), 1.0 - 2.0**-53
 Draws = dict[str, np.ndarray]
 Progress = Callable[[int], None]
 
 
-def conjugate_of(private: PrivateModel) -> Conjugate:
+def conjugate_model(private: PrivateModel) -> ConjugateModel:
     """Recognize a model that this sampler draws from. Reads no data.
 
     Raises
@@ -37,7 +53,7 @@ def conjugate_of(private: PrivateModel) -> Conjugate:
     Unsupported
         No conjugate model, or a region on which its posterior has no inverse CDF.
     """
-    found = recognize(private)
+    found = recognize_conjugate(private)
     if found is None:
         raise Unsupported(
             "this is no conjugate model that is recognized",
@@ -71,7 +87,7 @@ def conjugate_of(private: PrivateModel) -> Conjugate:
 def sample_conjugate(
     private: PrivateModel,
     draws: int,
-    randomness: Uniform,
+    randomness: Randomness,
     progress: Progress = lambda done: None,
 ) -> Draws:
     """Independent draws by name, shape (draws, *shape), on a public grid. Reads the data.
@@ -79,23 +95,24 @@ def sample_conjugate(
     Raises
     ------
     Unsupported
-        As `conjugate_of`.
+        As `conjugate_model`.
     """
-    found = conjugate_of(private)
+    found = conjugate_model(private)
     posterior = found.posterior(private)
     if found.family == "normal_gamma":
-        return _normal_gamma(found, posterior, draws, randomness)
+        return _draw_normal_gamma(found, posterior, draws, randomness)
     if found.family == "mvnormal":
-        return _mvnormal(found, posterior, draws, randomness)
+        return _draw_mvnormal(found, posterior, draws, randomness)
     if found.family == "linear":
-        return _linear(private, found, posterior, draws, randomness)
+        return _draw_linear(private, found, posterior, draws, randomness)
     (name,) = found.names
     if found.family == "dirichlet":
-        values = _dirichlet(posterior["a"], private.box[name], draws, randomness, progress)
+        values = _draw_dirichlet(posterior["a"], private.box[name], draws, randomness, progress)
         return {name: values}
     shape = private.shapes[name]
     columns = [
-        _Coordinate.of(found, posterior, private.box[name], index) for index in np.ndindex(shape)
+        _CoordinateDraws.of(found, posterior, private.box[name], index)
+        for index in np.ndindex(shape)
     ]
     values = np.empty((draws, len(columns)))
     for k in range(draws):
@@ -104,57 +121,57 @@ def sample_conjugate(
     return {name: values.reshape(draws, *shape)}
 
 
-class _Coordinate:
+class _CoordinateDraws:
     """One coordinate of a posterior: its law, its region and its lattice."""
 
-    def __init__(self, law: Law, low: float, high: float, scale: float) -> None:
+    def __init__(self, law: UnivariateDistribution, low: float, high: float, scale: float) -> None:
         self.low, self.high, self.scale = low, high, scale
         self.is_boxed = low > law.support[0] or high < law.support[1]
         self.is_boxed = self.is_boxed and math.isfinite(low) and math.isfinite(high)
         if self.is_boxed:
-            lattice = Lattice.even(Fraction(float(grid_width(np.array(low), np.array(high)))))
-        elif isinstance(law, Beta):
-            lattice = Lattice.logistic()
-        elif isinstance(law, Gamma):
-            lattice = Lattice.logarithmic()
+            lattice = RoundingGrid.even(Fraction(float(grid_width(np.array(low), np.array(high)))))
+        elif isinstance(law, BetaDistribution):
+            lattice = RoundingGrid.logistic()
+        elif isinstance(law, GammaDistribution):
+            lattice = RoundingGrid.logarithmic()
         else:
-            lattice = Lattice.even(Fraction(2) ** (math.floor(math.log2(scale)) - GRID_BITS))
+            lattice = RoundingGrid.even(Fraction(2) ** (math.floor(math.log2(scale)) - GRID_BITS))
         self.kind, self._draws = type(law), RoundedDraws(law, lattice, low, high)
 
     @classmethod
     def of(
-        cls, found: Conjugate, posterior: dict, box: Bounds, index: tuple[int, ...]
-    ) -> _Coordinate:
+        cls, found: ConjugateModel, posterior: dict, box: Bounds, index: tuple[int, ...]
+    ) -> _CoordinateDraws:
         """The coordinate at an index of the parameter."""
         low, high = float(box.lower[index]), float(box.upper[index])
-        law: Law
+        law: UnivariateDistribution
         if found.family == "beta":
-            law = Beta(posterior["a"][index], posterior["b"][index])
+            law = BetaDistribution(posterior["a"][index], posterior["b"][index])
         elif found.family == "gamma":
-            law = Gamma(posterior["a"][index], posterior["rate"][index])
+            law = GammaDistribution(posterior["a"][index], posterior["rate"][index])
         else:
-            law = Normal(posterior["mean"][index], posterior["variance"][index])
+            law = NormalDistribution(posterior["mean"][index], posterior["variance"][index])
         scale = float(found.prior["sd"][index]) if found.family == "normal" else 1.0
         return cls(law, low, high, scale)
 
-    def draw(self, randomness: Uniform) -> float:
+    def draw(self, randomness: Randomness) -> float:
         """One draw: what is computed after the lattice point is a public map of it."""
         place = self._draws.draw(randomness)
         if self.is_boxed:
             ends = np.array(self.low), np.array(self.high)
             return float(round_to_grid(np.array(float(place)), *ends))
-        if self.kind is Beta:
-            return float(np.clip(expit(float(place)), TINY, NEXT_TO_ONE))
-        if self.kind is Gamma:
+        if self.kind is BetaDistribution:
+            return float(np.clip(expit(float(place)), SMALLEST_NORMAL, LARGEST_BELOW_ONE))
+        if self.kind is GammaDistribution:
             with np.errstate(over="ignore", under="ignore"):
-                value = np.clip(np.exp(float(place)), TINY, np.finfo(float).max)
+                value = np.clip(np.exp(float(place)), SMALLEST_NORMAL, np.finfo(float).max)
             return float(np.clip(value, self.low, self.high))
-        rounded = round_open(np.array([[float(place)]]), np.array([self.scale]))
+        rounded = round_unbounded(np.array([[float(place)]]), np.array([self.scale]))
         return float(np.clip(rounded[0, 0], self.low, self.high))
 
 
-def _dirichlet(
-    alpha: np.ndarray, box: Bounds, draws: int, randomness: Uniform, progress: Progress
+def _draw_dirichlet(
+    alpha: np.ndarray, box: Bounds, draws: int, randomness: Randomness, progress: Progress
 ) -> np.ndarray:
     """By sticks: each a Beta draw, rounded; what is made of them is a map of rounded draws."""
     rest = [sum(alpha[j + 1 :], Fraction(0)) for j in range(len(alpha) - 1)]
@@ -163,11 +180,11 @@ def _dirichlet(
         # Ends of the second entry, rounded inward: both entries stay in their certified box.
         low = float(max(box.lower[0], np.nextafter(1.0 - box.upper[1], 1.0), 0.0))
         high = float(min(box.upper[0], np.nextafter(1.0 - box.lower[1], 0.0), 1.0))
-        stick = _Coordinate(Beta(alpha[0], alpha[1]), low, high, 1.0)
+        stick = _CoordinateDraws(BetaDistribution(alpha[0], alpha[1]), low, high, 1.0)
         first = np.array([stick.draw(randomness) for _ in range(draws)])
         return np.stack([first, 1.0 - first], axis=1)
     sticks = [
-        RoundedDraws(Beta(a, b), Lattice.logistic(), 0.0, 1.0)
+        RoundedDraws(BetaDistribution(a, b), RoundingGrid.logistic(), 0.0, 1.0)
         for a, b in zip(alpha[:-1], rest, strict=True)
     ]
     values = np.empty((draws, len(alpha)))
@@ -180,36 +197,44 @@ def _dirichlet(
     return values
 
 
-def _normal_gamma(found: Conjugate, posterior: dict, draws: int, randomness: Uniform) -> Draws:
+def _draw_normal_gamma(
+    found: ConjugateModel, posterior: dict, draws: int, randomness: Randomness
+) -> Draws:
     """Precision by its inverse CDF, then the mean given it: exact in real arithmetic."""
     m, kappa, a, rate = (float(posterior[k][()]) for k in ("m", "kappa", "a", "rate"))
-    precision = np.maximum(gammaincinv(a, randomness.uniform(draws)) / rate, TINY)
-    mean = m + normal(randomness, draws) / np.sqrt(kappa * precision)
+    precision = np.maximum(gammaincinv(a, randomness.uniform(draws)) / rate, SMALLEST_NORMAL)
+    mean = m + standard_normal(randomness, draws) / np.sqrt(kappa * precision)
     prior = {k: float(found.prior[k][()]) for k in ("kappa", "a", "rate")}
     usual = prior["a"] / prior["rate"]
     scales = (1.0 / math.sqrt(prior["kappa"] * usual), 0.0)
     values = [
-        round_open(column[:, None], np.array([scale]))[:, 0]
+        round_unbounded(column[:, None], np.array([scale]))[:, 0]
         for column, scale in zip((mean, precision), scales, strict=True)
     ]
     return dict(zip(found.names, values, strict=True))
 
 
-def _mvnormal(found: Conjugate, posterior: dict, draws: int, randomness: Uniform) -> Draws:
+def _draw_mvnormal(
+    found: ConjugateModel, posterior: dict, draws: int, randomness: Randomness
+) -> Draws:
     """By a Cholesky factor of the precision: exact in real arithmetic."""
     factor = np.linalg.cholesky(posterior["precision"])
-    noise = np.linalg.solve(factor.T, normal(randomness, len(factor), draws))
+    noise = np.linalg.solve(factor.T, standard_normal(randomness, len(factor), draws))
     values = posterior["mean"] + noise.T
-    return {found.names[0]: round_open(values, np.sqrt(np.diag(found.prior["cov"])))}
+    return {found.names[0]: round_unbounded(values, np.sqrt(np.diag(found.prior["cov"])))}
 
 
-def _linear(
-    private: PrivateModel, found: Conjugate, posterior: dict, draws: int, randomness: Uniform
+def _draw_linear(
+    private: PrivateModel,
+    found: ConjugateModel,
+    posterior: dict,
+    draws: int,
+    randomness: Randomness,
 ) -> Draws:
     """All coefficients at once, as for a mean vector, then each by its name."""
     factor = np.linalg.cholesky(posterior["precision"])
-    noise = np.linalg.solve(factor.T, normal(randomness, len(factor), draws))
-    values = round_open(posterior["mean"] + noise.T, found.prior["sd"])
+    noise = np.linalg.solve(factor.T, standard_normal(randomness, len(factor), draws))
+    values = round_unbounded(posterior["mean"] + noise.T, found.prior["sd"])
     shapes = [private.shapes[name] for name in found.names]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
     return {
@@ -218,3 +243,73 @@ def _linear(
             found.names, np.split(values, ends, axis=1), shapes, strict=True
         )
     }
+
+
+HALF_LOG_TAU = 0.5 * np.log(2.0 * np.pi)
+
+
+def truncated_normal_quantile(u: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """The u-quantile of a standard normal number that lies in [low, high].
+
+    Right of zero it is minus the quantile left of zero, so that masses are those of lower tails,
+    whose logarithms are known to the last digits however far out they are.
+
+    Parameters
+    ----------
+    u : array
+        In (0, 1).
+    low, high : array
+        Broadcast against u; may be infinite.
+
+    Returns
+    -------
+    array
+    """
+    low, high = np.broadcast_to(low, u.shape), np.broadcast_to(high, u.shape)
+    flip = low > -high  # not their sum, which is no number between two infinite ends
+    a, b, v = np.where(flip, -high, low), np.where(flip, -low, high), np.where(flip, 1.0 - u, u)
+    with np.errstate(all="ignore"):
+        first, last = log_ndtr(a), log_ndtr(b)
+        # log(Phi(a) + v (Phi(b) - Phi(a))), without leaving logarithms
+        log_mass = last + np.log1p(np.expm1(first - last) * (1.0 - v))
+        found = np.where(log_mass > -1.0, ndtri(np.exp(log_mass)), ndtri_exp(log_mass))
+        # A narrow interval far out: the density is an exponential there to first order.
+        found = np.where(np.isfinite(found), found, b)
+    found = np.clip(found, a, b)
+    return np.where(flip, -found, found)
+
+
+FAR_BOUND = 8.0
+"""An end so far from the center moves the mean by less than 1e-14."""
+
+
+def truncated_normal_mean(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """The mean of a standard normal number that lies in [low, high], to some eight digits.
+
+    (phi(low) - phi(high)) / (Phi(high) - Phi(low)), by logarithms of lower tails as above. Nothing
+    that is promised rests on it.
+
+    Parameters
+    ----------
+    low, high : array
+        Of one shape; may be infinite.
+
+    Returns
+    -------
+    array
+    """
+    found = np.zeros(low.shape)
+    near = (low > -FAR_BOUND) | (high < FAR_BOUND)
+    if not near.any():
+        return found
+    low, high = low[near], high[near]
+    flip = low > -high
+    a, b = np.where(flip, -high, low), np.where(flip, -low, high)
+    with np.errstate(all="ignore"):
+        first, last = log_ndtr(a), log_ndtr(b)
+        log_mass = last + np.log(-np.expm1(first - last))
+        phi = [np.exp(-0.5 * end**2 - HALF_LOG_TAU - log_mass) for end in (a, b)]
+        mean = np.clip(phi[0] - phi[1], a, b)
+        mean = np.where(np.isfinite(mean), mean, b)
+    found[near] = np.where(flip, -mean, mean)
+    return found

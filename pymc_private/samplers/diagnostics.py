@@ -1,30 +1,135 @@
-"""How soon coupled chains meet: evidence about a distance t, for the curator; never a proof.
+"""Curator diagnostics of convergence: evidence about a stated distance t, never a proof.
 
-Two Metropolis chains, one L steps ahead of the other, make moves that are as alike as they can be,
-and once they meet they stay together. With tau the time of the first that they do,
+`diagnose` compares short fresh runs of NUTS with long ones. `coupling_evidence` couples pairs
+of Metropolis chains, one L steps ahead of the other; once they meet they stay together. With
+tau the meeting time of the leading chain,
 
-    TV(law after k steps, posterior) <= E max(0, ceil((tau - L - k) / L))
+    TV(distribution after k steps, posterior) <= E max(0, ceil((tau - L - k) / L))
 
-(Biswas, Jacob and Vanetti 2019, Theorem 2.5, which wants tails of tau that fall geometrically).
-The mean over some pairs estimates the right side. It is blind to what no chain has seen: where all
-chains start near one mode of two, they meet soon and far from the posterior.
+(Biswas, Jacob and Vanetti 2019, Theorem 2.5, which assumes geometric tails of tau). The mean
+over pairs estimates the right side. It is blind to what no chain has seen: where all chains
+start near one mode of two, they meet soon and far from the posterior. Results are confidential
+like the data.
 """
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import arviz as az
 import numpy as np
 import pandas as pd
 import pymc as pm
-from dataclasses import dataclass
-from typing import Any
 from pymc.blocking import DictToArrayBijection
 from rich.progress import track
-from pymc_private.errors import DomainError, Unsupported
-from pymc_private.models.private_model import PrivateModel
-from pymc_private.samplers.diagnostics__diagnostics import CAUTION
 
-PILOT = 40
+from pymc_private.errors import DomainError, Unsupported
+from pymc_private.models.compat import flat_draws, to_dataset
+from pymc_private.models.private_model import PrivateModel
+
+CAUTION = (
+    "For the curator: computed from the confidential data and covered by no guarantee. Not to be "
+    "published, nor used to choose the model, the plan or its numbers."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class CuratorDiagnostics:
+    """How long runs of NUTS on the private model behave.
+
+    Attributes
+    ----------
+    table : DataFrame
+        r_hat and effective sample size of each scalar parameter.
+    divergences : int
+    gap : float
+        Largest Kolmogorov distance, over the parameters, between last states of short fresh runs
+        and the long ones.
+    noise : float
+        What that distance would be for runs that end exactly in the posterior (95%, roughly).
+    """
+
+    table: pd.DataFrame
+    divergences: int
+    gap: float
+    noise: float
+
+    def __repr__(self) -> str:
+        return (
+            f"{CAUTION}\n{self.table}\ndivergences: {self.divergences}\nlast states of fresh runs "
+            f"against long runs: largest distance of CDFs {self.gap:.3f} (noise {self.noise:.3f})"
+        )
+
+
+def diagnose(
+    private: PrivateModel,
+    *,
+    tune: int = 1000,
+    draws: int = 1000,
+    chains: int = 4,
+    fresh: int = 100,
+    random_seed: int | None = None,
+) -> CuratorDiagnostics:
+    """Run NUTS on the private model and say how it did. Reads the data; charges nothing.
+
+    The result is confidential like the data. A distance t that is stated after looking at it is a
+    statement about this data set, and no proof.
+
+    Parameters
+    ----------
+    private : PrivateModel
+    tune, draws, chains : int
+        Of the long runs.
+    fresh : int
+        Short runs of which only the last state is kept, as `pmp.Nuts` does.
+    random_seed : int, optional
+
+    Returns
+    -------
+    CuratorDiagnostics
+    """
+    keywords = {
+        "cores": 1,
+        "progressbar": False,
+        "random_seed": random_seed,
+        "nuts_sampler": "pymc",
+        "compute_convergence_checks": False,
+        "model": private.model,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        long = pm.sample(draws, tune=tune, chains=chains, **keywords)
+        short = pm.sample(1, tune=tune, chains=fresh, **keywords)
+    names = list(private.shapes)
+    posterior, last = to_dataset(long)[names], to_dataset(short)[names]
+    gap = max(
+        _kolmogorov_distance(flat_draws(posterior[name])[:, k], flat_draws(last[name])[:, k])
+        for name in names
+        for k in range(flat_draws(last[name]).shape[1])
+    )
+    rows = {
+        name: {
+            "r_hat": float(np.max(az.rhat(posterior)[name].values)),
+            "ess_bulk": float(np.min(az.ess(posterior)[name].values)),
+        }
+        for name in names
+    }
+    divergences = int(np.sum(np.asarray(long["sample_stats"]["diverging"])))
+    return CuratorDiagnostics(
+        pd.DataFrame.from_dict(rows, orient="index"), divergences, gap, 1.36 / np.sqrt(fresh)
+    )
+
+
+def _kolmogorov_distance(one: np.ndarray, other: np.ndarray) -> float:
+    """Largest distance of two empirical CDFs."""
+    at = np.sort(np.concatenate([one, other]))
+    cdfs = [np.searchsorted(np.sort(x), at, side="right") / len(x) for x in (one, other)]
+    return float(np.max(np.abs(cdfs[0] - cdfs[1])))
+
+
+PILOT_STEPS = 40
 """Steps per parameter of each of the two halves of the run that learns a covariance."""
 
 
@@ -148,13 +253,13 @@ def coupling_evidence(
         raise Unsupported("Metropolis moves of this kind need continuous parameters")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        chains = _Chains(private.model, np.random.default_rng(random_seed))
+        chains = _CoupledChains(private.model, np.random.default_rng(random_seed))
         rounds = track(range(pairs), "Coupled chains", transient=True, disable=not progressbar)
         found = [chains.meeting(lag, most) for _ in rounds]
     return CouplingEvidence(np.array(found), lag, most)
 
 
-class _Chains:
+class _CoupledChains:
     """Metropolis chains with normal steps of one fixed covariance."""
 
     def __init__(self, model: pm.Model, rng: np.random.Generator) -> None:
@@ -166,7 +271,7 @@ class _Chains:
         self.root = np.eye(size) * 0.5 / np.sqrt(size)
         for _ in range(2):  # a pilot run, whose chains are not used again
             states = [self.begin()]
-            for _ in range(PILOT * size + 400):
+            for _ in range(PILOT_STEPS * size + 400):
                 states.append(self.move(*states[-1]))
             values = np.array([x for x, _ in states[len(states) // 3 :]])
             spread = np.atleast_2d(np.cov(values.T)) + 1e-10 * np.eye(size)

@@ -1,24 +1,26 @@
-"""Envelopes that are exponential pieces or normal densities: masses, draws and heights of many.
+"""Exponential and normal envelope pieces: masses, draws and heights, vectorized.
 
-On each box a quadratic of the distance t from a public-to-the-sampler anchor:
+On each box the envelope is a function of the distance t from an anchor:
 
     constant + sum_j max(low_j t_j, high_j t_j) + curve_j t_j^2 / 2        (a product)
     constant + <slope, t> + <t, matrix t> / 2                              (a normal density)
 
-A product has the mass of the box. A normal density is taken whole, so that its mass is known; what
-it proposes outside of its box is rejected.
+A product has its mass on the box. A normal density is taken on the whole space, so that its
+mass is known; what it proposes outside of its box is rejected.
 """
 
 from __future__ import annotations
 
-import numpy as np
 from dataclasses import dataclass, fields
+
+import numpy as np
 from scipy.special import erfcx, ndtr
-from pymc_private.samplers.conjugate__truncated import truncated_normal
+
+from pymc_private.samplers.conjugate import truncated_normal_quantile
 
 TINY = 2.0**-1000
 """Below this, slope times width is zero to the last bit, and dividing by it may fail."""
-FLAT, FAR = 1e-3, 30.0
+LEAST_CURVATURE, FAR_DEVIATIONS = 1e-3, 30.0
 """A bend of fewer nats is none; nor is one whose top is so many standard deviations away."""
 
 
@@ -71,7 +73,7 @@ class Envelopes:
         return Envelopes(*found)
 
 
-def constants(constant: np.ndarray, back: np.ndarray, ahead: np.ndarray) -> Envelopes:
+def constant_envelopes(constant: np.ndarray, back: np.ndarray, ahead: np.ndarray) -> Envelopes:
     """One number on each box."""
     count, d = back.shape
     zero = np.zeros((count, d))
@@ -80,7 +82,9 @@ def constants(constant: np.ndarray, back: np.ndarray, ahead: np.ndarray) -> Enve
     )
 
 
-def bent(slope: np.ndarray, curve: np.ndarray, back: np.ndarray, ahead: np.ndarray) -> np.ndarray:
+def keeps_curvature(
+    slope: np.ndarray, curve: np.ndarray, back: np.ndarray, ahead: np.ndarray
+) -> np.ndarray:
     """Where slope t + curve t^2 / 2 is drawn as a normal density; else the bend is left out.
 
     A bend that is left out raises the envelope (curve < 0), by little where it is small or where
@@ -90,10 +94,14 @@ def bent(slope: np.ndarray, curve: np.ndarray, back: np.ndarray, ahead: np.ndarr
         sd = 1.0 / np.sqrt(-curve)
         peak = -slope / curve
         beyond = np.maximum(np.maximum(-back - peak, peak - ahead), 0.0) / sd
-        return (curve < 0.0) & (-curve * (back + ahead) ** 2 > FLAT) & (beyond < FAR)
+        return (
+            (curve < 0.0)
+            & (-curve * (back + ahead) ** 2 > LEAST_CURVATURE)
+            & (beyond < FAR_DEVIATIONS)
+        )
 
 
-def _log_side(slope: np.ndarray, half: np.ndarray) -> np.ndarray:
+def _log_exponential_integral(slope: np.ndarray, half: np.ndarray) -> np.ndarray:
     """log of the integral of e^{slope t} over [0, half], stable for slopes of either sign."""
     x = slope * half
     size = np.abs(x)
@@ -104,7 +112,7 @@ def _log_side(slope: np.ndarray, half: np.ndarray) -> np.ndarray:
     return np.log(half) + np.where(flat, 0.0, log_mean)
 
 
-def _log_bend(
+def _log_normal_integral(
     slope: np.ndarray, curve: np.ndarray, back: np.ndarray, ahead: np.ndarray
 ) -> np.ndarray:
     """log of the integral of e^{slope t + curve t^2 / 2} over [-back, ahead], curve < 0."""
@@ -126,14 +134,17 @@ def _log_bend(
 def log_mass(pieces: Envelopes) -> np.ndarray:
     """log of the integrals, shape (N,): over the box of a product, over the space of a normal."""
     with np.errstate(all="ignore"):
-        left, right = _log_side(-pieces.low, pieces.back), _log_side(pieces.high, pieces.ahead)
+        left, right = (
+            _log_exponential_integral(-pieces.low, pieces.back),
+            _log_exponential_integral(pieces.high, pieces.ahead),
+        )
         sides = np.logaddexp(left, right)
-        bends = _log_bend(pieces.low, pieces.curve, pieces.back, pieces.ahead)
+        bends = _log_normal_integral(pieces.low, pieces.curve, pieces.back, pieces.ahead)
         product = pieces.constant + np.where(pieces.curve < 0.0, bends, sides).sum(axis=1)
         found = np.where(np.isfinite(pieces.constant), product, pieces.constant)
         if np.any(pieces.normal):
             some = pieces.take(pieces.normal)
-            factor, peak = _factors(some)
+            factor, peak = _normal_factors(some)
             volume = np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
             top = some.constant + np.einsum("nj,nj->n", some.low, peak) / 2.0
             d = pieces.back.shape[1]
@@ -141,14 +152,14 @@ def log_mass(pieces: Envelopes) -> np.ndarray:
     return found
 
 
-def _factors(normal: Envelopes) -> tuple[np.ndarray, np.ndarray]:
+def _normal_factors(normal: Envelopes) -> tuple[np.ndarray, np.ndarray]:
     """Cholesky factors of the precisions, and the peaks."""
     factor = np.linalg.cholesky(-normal.matrix)
     peak = np.linalg.solve(-normal.matrix, normal.low[:, :, None])[:, :, 0]
     return factor, peak
 
 
-def draw(pieces: Envelopes, uniforms: np.ndarray, noise: np.ndarray) -> np.ndarray:
+def draw_from_envelopes(pieces: Envelopes, uniforms: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """One draw of t from each envelope.
 
     Parameters
@@ -165,28 +176,31 @@ def draw(pieces: Envelopes, uniforms: np.ndarray, noise: np.ndarray) -> np.ndarr
         Distances from the anchor; of a normal density perhaps outside of the box.
     """
     with np.errstate(all="ignore"):
-        left, right = _log_side(-pieces.low, pieces.back), _log_side(pieces.high, pieces.ahead)
+        left, right = (
+            _log_exponential_integral(-pieces.low, pieces.back),
+            _log_exponential_integral(pieces.high, pieces.ahead),
+        )
         go_right = np.log(uniforms[..., 0]) < right - np.logaddexp(left, right)
         slope = np.where(go_right, pieces.high, -pieces.low)
         half = np.where(go_right, pieces.ahead, pieces.back)
-        distance = _inverse(slope, half, uniforms[..., 1])
+        distance = _exponential_quantile(slope, half, uniforms[..., 1])
         t = np.where(go_right, distance, -distance)
         bend = pieces.curve < 0.0
         if np.any(bend):
             sd, peak = 1.0 / np.sqrt(-pieces.curve), -pieces.low / pieces.curve
             low, high = (-pieces.back - peak) / sd, (pieces.ahead - peak) / sd
-            normal = peak[bend] + sd[bend] * truncated_normal(
+            normal = peak[bend] + sd[bend] * truncated_normal_quantile(
                 uniforms[..., 1][bend], low[bend], high[bend]
             )
             t[bend] = np.clip(normal, -pieces.back[bend], pieces.ahead[bend])
         if np.any(pieces.normal):
-            factor, peak = _factors(pieces.take(pieces.normal))
+            factor, peak = _normal_factors(pieces.take(pieces.normal))
             turned = np.linalg.solve(np.swapaxes(factor, 1, 2), noise[pieces.normal][:, :, None])
             t[pieces.normal] = peak + turned[:, :, 0]
     return t
 
 
-def _inverse(slope: np.ndarray, half: np.ndarray, u: np.ndarray) -> np.ndarray:
+def _exponential_quantile(slope: np.ndarray, half: np.ndarray, u: np.ndarray) -> np.ndarray:
     """Inverse CDF of the density proportional to e^{slope t} on [0, half]."""
     x = slope * half
     size = np.abs(x)
@@ -198,7 +212,7 @@ def _inverse(slope: np.ndarray, half: np.ndarray, u: np.ndarray) -> np.ndarray:
     return np.clip(np.where(x > 0, half - fall, fall), 0.0, half)
 
 
-def height(pieces: Envelopes, t: np.ndarray) -> np.ndarray:
+def envelope_height(pieces: Envelopes, t: np.ndarray) -> np.ndarray:
     """Each envelope at a distance t from its anchor, shape (N,)."""
     slopes = np.where(t > 0, pieces.high, pieces.low)
     product = (slopes * t + pieces.curve * t * t / 2.0).sum(axis=1)

@@ -1,23 +1,31 @@
-"""Independent draws on any executor of `concurrent.futures`: processes, Dask, Ray."""
+"""Independent draws on executors of `concurrent.futures`: processes, Dask, Ray.
+
+Draws are made in a public number of parts, each with fresh entropy where it runs. Of a part
+that fails only the type of the error returns, since its message may depend on the data.
+"""
 
 from __future__ import annotations
 
 import warnings
-import numpy as np
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, as_completed
 from typing import Any
+
+import numpy as np
+
 from pymc_private.errors import DomainError, PymcPrivateError
-from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness, Uniform
+from pymc_private.samplers.randomness import Randomness, SeededRandomness, SystemRandomness
 
 Draws = dict[str, np.ndarray]
 Progress = Callable[[int], None]
-Work = Callable[[Any, int, Uniform], Draws]
-PARTS = 8
+DrawFunction = Callable[[Any, int, Randomness], Draws]
+MOST_PARTS = 8
 """Most parts a draw is cut into: public, so how many workers there were tells nothing."""
 
 
-CURE = "a ProcessPoolExecutor in its 'with' block, client.get_executor() of Dask, or no executor="
+EXECUTOR_HINT = (
+    "a ProcessPoolExecutor in its 'with' block, client.get_executor() of Dask, or no executor="
+)
 
 
 def check_executor(executor: Any) -> None:
@@ -37,7 +45,7 @@ def check_executor(executor: Any) -> None:
         "this is no executor; nothing was charged",
         got=f"the class {got}" if isinstance(executor, type) else got,
         allowed="an executor of concurrent.futures",
-        do=CURE,
+        do=EXECUTOR_HINT,
     )
 
 
@@ -52,7 +60,7 @@ def try_executor(executor: Executor | None) -> None:
     if executor is None:
         return
     try:
-        future: Any = executor.submit(_ready)
+        future: Any = executor.submit(_worker_ready)
         answer = future.result()
         works = isinstance(future, Future) and answer is True
         problem = f"{type(future).__name__}, and no Future of concurrent.futures"
@@ -63,20 +71,20 @@ def try_executor(executor: Executor | None) -> None:
             "the executor does no work; nothing was charged",
             got=problem,
             allowed="an executor that is open, whose workers can import pymc_private",
-            do=CURE,
+            do=EXECUTOR_HINT,
         )
 
 
-def _ready() -> bool:
+def _worker_ready() -> bool:
     """Found and done only where this module can be imported."""
     return True
 
 
-def spread(
-    work: Work,
+def draw_in_parts(
+    work: DrawFunction,
     private: Any,
     draws: int,
-    randomness: Uniform,
+    randomness: Randomness,
     progress: Progress,
     executor: Executor | None,
 ) -> Draws:
@@ -104,12 +112,12 @@ def spread(
     PymcPrivateError
         A part failed. Its cause may depend on the data and does not travel.
     """
-    counts = [len(part) for part in np.array_split(np.arange(draws), min(PARTS, draws))]
+    counts = [len(part) for part in np.array_split(np.arange(draws), min(MOST_PARTS, draws))]
     if executor is None:
         return work(private, draws, randomness)
-    seeds = [_seed(randomness) for _ in counts]
+    seeds = [_part_seed(randomness) for _ in counts]
     futures = {
-        executor.submit(_part, work, private, count, seed): k
+        executor.submit(_draw_part, work, private, count, seed): k
         for k, (count, seed) in enumerate(zip(counts, seeds, strict=True))
     }
     found: dict[int, Draws] = {}
@@ -126,12 +134,12 @@ def spread(
     return {name: np.concatenate([found[k][name] for k in range(len(counts))]) for name in found[0]}
 
 
-def _seed(randomness: Uniform) -> int | None:
+def _part_seed(randomness: Randomness) -> int | None:
     """A seed for a part where everything is seeded, else nothing: parts take their own entropy."""
     return randomness.below(2**63) if isinstance(randomness, SeededRandomness) else None
 
 
-def _part(work: Work, private: Any, count: int, seed: int | None) -> Draws | str:
+def _draw_part(work: DrawFunction, private: Any, count: int, seed: int | None) -> Draws | str:
     """One part, in a worker. What failed is named and nothing more leaves, not even a log."""
     source = SystemRandomness() if seed is None else SeededRandomness.from_seed(seed)
     try:

@@ -1,34 +1,203 @@
-"""grid: exact draws from the posterior on a public finite grid, in floating point too.
+"""Exact draws from the posterior on a public finite grid, also in floating point.
 
-Each record's log-likelihood is read at every point of the grid by intervals, and rounded to a
-multiple of a public lattice: an integer that depends on that record alone. Integers add without
-error, and a draw compares them by coins whose probability is exactly e^-gamma. What is proved of a
-draw therefore holds for the very bits that leave, at the price of `tau`: |integer * lattice - log
-likelihood| <= tau moves the range of a record by at most 4 tau.
+The log-likelihood of each record is bounded at every point of the grid by intervals, and
+rounded to a multiple of a public unit: an integer that depends on that record alone. Integers
+add without error, and a draw compares them by coins whose probability is exactly e^-gamma. So
+the claim holds for the very bits that are released, at the price of `tau` (T15c): |integer *
+unit - log-likelihood| <= tau moves the range of a record by at most 4 tau.
 """
 
 from __future__ import annotations
 
 import itertools
-import numpy as np
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
-from pymc_private.analysis.batched_bounds import Batch
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
+
+from pymc_private.analysis import Bounds
+from pymc_private.analysis.batched_bounds import BatchedFunction
+from pymc_private.analysis.traversal import rebuild
 from pymc_private.errors import Unsupported
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.record_likelihood__single_record import SingleRecord, single_record
-from pymc_private.samplers.grid__lattice import CHUNK, Lattice, as_points, make_lattice
-from pymc_private.samplers.randomness import Uniform, exp_coin
+from pymc_private.models.record_likelihood import SingleRecord, single_record
+from pymc_private.models.sequences.row_identity import public_data
+from pymc_private.privacy.rounding import format_count
+from pymc_private.privacy.validation import check_count
+from pymc_private.samplers.randomness import Randomness, exp_coin
 
-MOST_STAND_INS = 64
+TAU_BITS = 20
+MOST_POINTS = 2**16
+DEFAULT_POINTS = 2**12
+"""Points of a grid when nobody says how many."""
+CHUNK_POINTS = 2**12
+"""Points in one walk."""
+
+
+@dataclass(frozen=True)
+class ParameterGrid:
+    """The public points on which a posterior lives.
+
+    Parameters
+    ----------
+    names : tuple of str
+    shapes : tuple of tuple of int
+    points : array, shape (K, d)
+        Every combination of the coordinates' values.
+    log_prior : array of int, shape (K,)
+        Log prior density in multiples of `unit`.
+    """
+
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    points: np.ndarray
+    log_prior: np.ndarray
+    tau: Fraction = field(default_factory=lambda: Fraction(1, 2**TAU_BITS))
+
+    @property
+    def unit(self) -> Fraction:
+        """What log-likelihoods are multiples of."""
+        return self.tau / 4
+
+    def columns(self, start: int, stop: int) -> Iterator[tuple[str, np.ndarray]]:
+        """Values of each parameter at some of the points, shape (count, *shape)."""
+        rows, place = self.points[start:stop], 0
+        for name, shape in zip(self.names, self.shapes, strict=True):
+            size = math.prod(shape)
+            yield name, rows[:, place : place + size].reshape(len(rows), *shape)
+            place += size
+
+
+def make_parameter_grid(private: PrivateModel, points: int | None = None) -> ParameterGrid:
+    """Lay a grid over the box of a model: its own values where discrete, else middles of cells.
+
+    Reads no data.
+
+    Parameters
+    ----------
+    private : PrivateModel
+        Every parameter in a finite box.
+    points : int, optional
+        Per continuous coordinate. Default: as many as make about 4,096 in all.
+
+    Raises
+    ------
+    Unsupported
+        A parameter without ends, a simplex, too many points, or a prior of zero on all of them.
+    """
+    names = tuple(private.shapes)
+    each = points_per_coordinate(private, points)
+    lengths = [length for name in names for length in _axis_lengths(private, name, each)]
+    if math.prod(lengths) > MOST_POINTS:  # before any of them fills the memory
+        raise Unsupported(
+            "the grid has too many points",
+            got=math.prod(lengths),
+            allowed=f"at most {MOST_POINTS}, the product over {len(lengths)} coordinates",
+            do="fewer points per coordinate, fewer parameters, or another sampler",
+        )
+    axes = [axis for name in names for axis in _axis_values(private, name, each)]
+    count = math.prod(map(len, axes))
+    table = np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=1)
+    shapes = tuple(private.shapes[n] for n in names)
+    draft = ParameterGrid(names, shapes, table, np.zeros(count, dtype=np.int64))
+    log_prior = _log_prior(private, draft)
+    alive = np.isfinite(log_prior)
+    if not alive.any():
+        raise Unsupported(
+            "the prior is zero at every point of the grid",
+            got=format_count(count, "point"),
+            do="trim to where the prior is not zero, or take more points",
+        )
+    whole = np.round((log_prior[alive] - log_prior[alive].max()) / float(draft.unit))
+    return ParameterGrid(names, shapes, table[alive], whole.astype(np.int64))
+
+
+def points_per_coordinate(private: PrivateModel, points: int | None = None) -> int:
+    """Points along each continuous coordinate, 0 if there is none."""
+    free = [n for n in private.shapes if not _is_discrete(private, n)]
+    size = sum(math.prod(private.shapes[name]) for name in free)
+    usual = max(3, math.floor(DEFAULT_POINTS ** (1.0 / max(size, 1)) + 1e-9))
+    each = usual if points is None else check_count(points, "the number of points of a grid")
+    return each if size else 0
+
+
+def _is_discrete(private: PrivateModel, name: str) -> bool:
+    return not str(private.graph.parameters[name].type.dtype).startswith("float")
+
+
+def _axis_lengths(private: PrivateModel, name: str, points: int) -> Iterator[int]:
+    """How many values each coordinate of one parameter has, at most."""
+    for low, high in _coordinate_bounds(private, name):
+        whole = _is_discrete(private, name)
+        yield max(0, math.floor(high) - math.ceil(low) + 1) if whole else points
+
+
+def _axis_values(private: PrivateModel, name: str, points: int) -> Iterator[np.ndarray]:
+    """Values of each coordinate of one parameter."""
+    for low, high in _coordinate_bounds(private, name):
+        if _is_discrete(private, name):
+            yield np.arange(math.ceil(low), math.floor(high) + 1, dtype=float)
+        else:
+            middles = low + (high - low) * (np.arange(points) + 0.5) / points
+            yield np.unique(np.clip(middles, low, high))
+
+
+def _coordinate_bounds(private: PrivateModel, name: str) -> Iterator[tuple[float, float]]:
+    """Both ends of each coordinate of one parameter."""
+    box = private.box[name]
+    if not box.is_finite or box.within is not None:
+        raise Unsupported(
+            f"a grid needs two ends for each coordinate of '{name}'",
+            got="a parameter without ends" if box.within is None else "a simplex",
+            allowed="finite boxes",
+            do="pmp.trim(private, box={...}); write a two-cell Dirichlet as a Beta probability",
+        )
+    yield from zip(np.ravel(box.lower), np.ravel(box.upper), strict=True)
+
+
+def _log_prior(private: PrivateModel, lattice: ParameterGrid) -> np.ndarray:
+    """Log prior density at each point; what it is exactly is a public choice, so floats will do."""
+    graph = private.graph
+    sized = {v: v.type.clone(shape=private.shapes[n])(name=n) for n, v in graph.parameters.items()}
+    shared = {v: pt.constant(v.get_value()) for v in public_data([graph.prior])}
+    prior = rebuild([graph.prior], sized | shared)[0]
+    batch = BatchedFunction(prior, list(sized.values()), ())
+    found = []
+    for start in range(0, len(lattice.points), CHUNK_POINTS):
+        given = {
+            sized[graph.parameters[n]]: as_point_interval(graph.parameters[n], values)
+            for n, values in lattice.columns(start, start + CHUNK_POINTS)
+        }
+        low, high = batch.values(given)
+        found.append(np.where(low == high, low, low / 2 + high / 2))
+    top = np.nan_to_num(np.concatenate(found), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+    if np.isposinf(top).any():
+        raise Unsupported(
+            "the prior density is infinite at a point of the grid",
+            got=", ".join(lattice.names),
+            do="trim away from the edge where it is infinite",
+        )
+    return top
+
+
+def as_point_interval(variable: Variable, value: np.ndarray) -> Bounds:
+    """Values as points of a variable's own type."""
+    return Bounds.point(np.asarray(value).astype(variable.type.dtype))
+
+
+MOST_STAND_IN_TRIALS = 64
 """Records tried as a public one."""
-LARGEST = 2.0**30
+LARGEST_LOG_LIKELIHOOD = 2.0**30
 """Of a log-likelihood: half a last place of it is at most a sixteenth of tau."""
-Record = tuple[np.ndarray, ...]
+RecordArrays = tuple[np.ndarray, ...]
 """One array per source, each of its row's shape."""
 
 
-class Scores:
+class GridScores:
     """Integer log-likelihoods of single records at every point of a lattice.
 
     Raises
@@ -43,7 +212,7 @@ class Scores:
     every point counts as `stand_in`, a public one: that is a map of each record by itself.
     """
 
-    def __init__(self, private: PrivateModel, lattice: Lattice) -> None:
+    def __init__(self, private: PrivateModel, lattice: ParameterGrid) -> None:
         record = single_record(private.graph, private.sources, private.n, private.shapes)
         if record is None:
             raise Unsupported(
@@ -54,8 +223,8 @@ class Scores:
         self._record, self._private, self._lattice = record, private, lattice
         self._inputs = [record.data[s.name] for s in private.sources]
         inputs = [*self._inputs, *record.public, *record.parameters.values()]
-        self._batch = Batch(record.value, inputs, ())
-        self._public = _flat_rows(record, private.n)
+        self._batch = BatchedFunction(record.value, inputs, ())
+        self._public = _public_rows(record, private.n)
         self.stand_in = self._find_stand_in()
 
     @property
@@ -67,7 +236,7 @@ class Scores:
         """What is public of a row, as bytes."""
         return self._public[row].tobytes()
 
-    def of(self, record: Record, row: int) -> np.ndarray:
+    def of(self, record: RecordArrays, row: int) -> np.ndarray:
         """Log-likelihood in multiples of the lattice's unit, shape (K,).
 
         Parameters
@@ -85,38 +254,41 @@ class Scores:
             raise Unsupported("the public record is not known")  # it was, for every public row
         return found
 
-    def _known(self, record: Record, row: int) -> np.ndarray | None:
+    def _known(self, record: RecordArrays, row: int) -> np.ndarray | None:
         low, high = self._ends(record, row)
         near = high - low <= float(self._lattice.tau)
-        if not np.all(near & (low >= -LARGEST) & (high <= LARGEST)):
+        if not np.all(near & (low >= -LARGEST_LOG_LIKELIHOOD) & (high <= LARGEST_LOG_LIKELIHOOD)):
             return None
         # Half of tau for the middle, an eighth for rounding, a sixteenth for the middle in floats.
         return np.round((low / 2 + high / 2) / float(self._lattice.unit)).astype(np.int64)
 
-    def _ends(self, record: Record, row: int) -> tuple[np.ndarray, np.ndarray]:
+    def _ends(self, record: RecordArrays, row: int) -> tuple[np.ndarray, np.ndarray]:
         low, high = [], []
         public = {v: values[row] for v, values in self._record.public.items()}
         fixed = dict(zip(self._inputs, record, strict=True)) | public
-        for start in range(0, len(self._lattice.points), CHUNK):
-            columns = dict(self._lattice.columns(start, start + CHUNK))
+        for start in range(0, len(self._lattice.points), CHUNK_POINTS):
+            columns = dict(self._lattice.columns(start, start + CHUNK_POINTS))
             count = len(next(iter(columns.values())))
             given = {
-                v: as_points(v, np.broadcast_to(x, (count, *np.shape(x)))) for v, x in fixed.items()
+                v: as_point_interval(v, np.broadcast_to(x, (count, *np.shape(x))))
+                for v, x in fixed.items()
             }
-            given |= {v: as_points(v, columns[n]) for n, v in self._record.parameters.items()}
+            given |= {
+                v: as_point_interval(v, columns[n]) for n, v in self._record.parameters.items()
+            }
             ends = self._batch.values(given)
             low.append(ends[0])
             high.append(ends[1])
         return np.concatenate(low), np.concatenate(high)
 
-    def _find_stand_in(self) -> Record:
+    def _find_stand_in(self) -> RecordArrays:
         """A corner of the domain that intervals know at every point, for every public row."""
         corners = [
             [np.asarray(c).astype(s.dtype) for c in s.domain.corners(s.row_shape)[:4]]
             for s in self._private.sources
         ]
         rows = np.unique(self._public, axis=0, return_index=True)[1].tolist()
-        for record in itertools.islice(itertools.product(*corners), MOST_STAND_INS):
+        for record in itertools.islice(itertools.product(*corners), MOST_STAND_IN_TRIALS):
             if all(self._known(record, row) is not None for row in rows):
                 return record
         raise Unsupported(
@@ -127,14 +299,16 @@ class Scores:
         )
 
 
-def _flat_rows(record: SingleRecord, n: int) -> np.ndarray:
+def _public_rows(record: SingleRecord, n: int) -> np.ndarray:
     """What is public of each row, shape (n, numbers)."""
     parts = [np.reshape(values, (n, -1)) for values in record.public.values()]
     return np.hstack([np.zeros((n, 1)), *parts])
 
 
 def total_scores(
-    scores: Scores, private: PrivateModel, progress: Callable[[float], None] = lambda share: None
+    scores: GridScores,
+    private: PrivateModel,
+    progress: Callable[[float], None] = lambda share: None,
 ) -> list[int]:
     """Exact sum over all records at each point, equal records once. Reads the data."""
     rows = [np.moveaxis(s.values(), s.axis, 0) for s in private.sources]
@@ -151,11 +325,11 @@ def total_scores(
 
 
 def draw_points(
-    lattice: Lattice,
+    lattice: ParameterGrid,
     totals: list[int],
     power: Fraction,
     draws: int,
-    randomness: Uniform,
+    randomness: Randomness,
     progress: Callable[[int], None] = lambda done: None,
 ) -> np.ndarray:
     """Independent draws whose law is exactly proportional to e^(prior + power * likelihood).
@@ -195,13 +369,13 @@ def draw_points(
 def sample_grid(
     private: PrivateModel,
     draws: int,
-    randomness: Uniform,
+    randomness: Randomness,
     progress: Callable[[int], None] = lambda done: None,
     points: int | None = None,
 ) -> Mapping[str, np.ndarray]:
     """Draws from the posterior on a public grid, by name, shape (draws, *shape). Reads the data."""
-    lattice = make_lattice(private, points)
-    totals = total_scores(Scores(private, lattice), private)
+    lattice = make_parameter_grid(private, points)
+    totals = total_scores(GridScores(private, lattice), private)
     drawn = draw_points(lattice, totals, private.power, draws, randomness, progress)
-    at = Lattice(lattice.names, lattice.shapes, drawn, np.zeros(draws, dtype=np.int64))
+    at = ParameterGrid(lattice.names, lattice.shapes, drawn, np.zeros(draws, dtype=np.int64))
     return dict(at.columns(0, draws))

@@ -1,30 +1,245 @@
-"""Second derivatives of sums of functions of few linear predictors, term by term.
+"""Upper bounds of the Hessian of a log density on many boxes.
 
 Many log densities are sums over i of l_i(<a_i1, theta>, ..., <a_ik, theta>) with k = 1 or 2: a
-generalized linear model has one predictor a record, a location-scale model two. Along directions u
-and v their second derivative is sum_i sum_ab C_iab <a_ia, u> <a_ib, v>, and what matters is only
-that the graph says so: whatever C is called, the form is bilinear in the predictors of u and v.
+generalized linear model has one linear predictor per record, a location-scale model two. Along
+directions u and v their second derivative is sum_i sum_ab C_iab <a_ia, u> <a_ib, v>, and the
+graph alone decides whether it has this form: whatever C is called, it is bilinear in the
+predictors of u and v. Intervals of C then bound the Hessian term by term, exactly for one
+predictor each. For any other graph, intervals are taken along pairs of directions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
 import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.tensor as pt
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pytensor.graph.basic import Apply, Constant, Variable, equal_computations
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
-from pymc_private.analysis.traversal__rebuild import rebuild
 
-MOST_PREDICTORS = 3
-LINEAR = (ps.Neg, ps.Identity, ps.Cast)
+from pymc_private.analysis import Bounds, Trail
+from pymc_private.analysis.intervals.functions import UNIT
+from pymc_private.analysis.record_dependence import ConcreteValues
+from pymc_private.analysis.traversal import rebuild
+
+if TYPE_CHECKING:
+    from pymc_private.samplers.log_density import DensityGraphs
+
+SLACK = 1e-12
+IntervalEvaluation = Callable[[Sequence[Variable], Mapping[Variable, Bounds]], Trail]
+FloatEvaluation = Callable[[Sequence[Variable], Mapping[Variable, np.ndarray]], list[np.ndarray]]
 
 
 @dataclass(frozen=True, eq=False)
-class Term:
+class HessianUpperBound:
+    """Matrices M with <s, H s> <= <s, M s> for every s and every Hessian H on a box.
+
+    Parameters
+    ----------
+    matrix : array, shape (N, d, d)
+        Symmetric.
+    loose : array, shape (N, d, d)
+        By how much, entry by entry, roughly.
+    fine : array of bool, shape (N,)
+        Whether it is finite.
+    """
+
+    matrix: np.ndarray
+    loose: np.ndarray
+    fine: np.ndarray
+
+    def __add__(self, other: HessianUpperBound) -> HessianUpperBound:
+        return HessianUpperBound(
+            self.matrix + other.matrix, self.loose + other.loose, self.fine & other.fine
+        )
+
+
+class TermwiseHessian:
+    """Of sums of functions of few linear predictors (`separable`), exact for one predictor each.
+
+    With intervals C +- r of the k x k matrix of a row, sum_ab C_ab s_a s_b is at most that of
+    C + diag(sum_b r_ab); then rows add. No interval is taken of an entry of the Hessian.
+    """
+
+    def __init__(self, graphs: DensityGraphs, data: Mapping[Variable, np.ndarray], d: int) -> None:
+        self.graphs, self.d = graphs, d
+        self.terms = graphs.terms or []
+        stand_ins = {v: np.ones(s) for v, s in zip(graphs.inputs, graphs.shapes, strict=True)}
+        for side in graphs.along:
+            stand_ins |= {v: np.ones(s) for v, s in zip(side, graphs.shapes, strict=True)}
+        self.shapes = [
+            np.shape(ConcreteValues({**data, **stand_ins})(t.element)) for t in self.terms
+        ]
+        self.rows = [
+            [self._rows(p, shape, data) for p in term.predictors]
+            for term, shape in zip(self.terms, self.shapes, strict=True)
+        ]
+        self.count = max((int(np.prod(shape)) for shape in self.shapes), default=1)
+
+    def _rows(
+        self, predictor: Variable, shape: tuple[int, ...], data: Mapping[Variable, np.ndarray]
+    ) -> np.ndarray:
+        """Coefficients of a linear map, shape (m, d), by its values on unit vectors."""
+        found = np.empty((int(np.prod(shape)), self.d))
+        for j, unit in enumerate(np.eye(self.d)):
+            given = dict(zip(self.graphs.along[0], self.graphs.split(unit), strict=True))
+            value = ConcreteValues({**data, **given})(predictor)
+            found[:, j] = np.broadcast_to(value, shape).reshape(-1)
+        return found
+
+    def at(self, points: np.ndarray, numbers: FloatEvaluation) -> np.ndarray:
+        """Hessians at points, shape (N, d, d), in floats."""
+        g, count = self.graphs, len(points)
+        total = np.zeros((count, self.d, self.d))
+        for term, rows, shape in zip(self.terms, self.rows, self.shapes, strict=True):
+            flat = [c for row in term.coefficients for c in row]
+            found = numbers(flat, g.on(g.boxes, points))
+            places = [(a, b) for a in range(len(rows)) for b in range(len(rows))]
+            for (a, b), c in zip(places, found, strict=True):
+                weights = np.broadcast_to(c, (count, *shape)).reshape(count, -1)
+                total += _weighted_products(weights, rows[a], rows[b])
+        return (total + np.swapaxes(total, 1, 2)) / 2.0
+
+    def above(
+        self,
+        lower: np.ndarray,
+        upper: np.ndarray,
+        turn: np.ndarray,
+        back: np.ndarray,
+        walk: IntervalEvaluation,
+    ) -> HessianUpperBound:
+        """See `HessianUpperBound`; the coordinates are not needed."""
+        g, (count, d) = self.graphs, lower.shape
+        flat = [c for term in self.terms for row in term.coefficients for c in row]
+        low, high = g.on(g.boxes, lower), g.on(g.boxes, upper)
+        trail = walk(flat, {v: Bounds(low[v], high[v]) for v in low})
+        total = HessianUpperBound(
+            np.zeros((count, d, d)), np.zeros((count, d, d)), np.ones(count, bool)
+        )
+        for term, rows, shape in zip(self.terms, self.rows, self.shapes, strict=True):
+            ends = [[self._ends(trail, c, count, shape) for c in row] for row in term.coefficients]
+            total += _term_upper_bound(ends, rows)
+        return total
+
+    @staticmethod
+    def _ends(
+        trail: Trail, c: Variable, count: int, shape: tuple[int, ...]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        fact = trail[c]
+        ends = (np.asarray(end, float) for end in (fact.lower, fact.upper))
+        low, high = (np.broadcast_to(end, (count, *shape)).reshape(count, -1) for end in ends)
+        return low, high
+
+
+def _term_upper_bound(
+    ends: list[list[tuple[np.ndarray, np.ndarray]]], rows: list[np.ndarray]
+) -> HessianUpperBound:
+    k = range(len(rows))
+    middle = [[sum(ends[a][b]) / 4 + sum(ends[b][a]) / 4 for b in k] for a in k]
+    radius = [[np.ptp(ends[a][b], 0) / 4 + np.ptp(ends[b][a], 0) / 4 for b in k] for a in k]
+    fine = np.logical_and.reduce([np.isfinite(r).all(axis=1) for row in radius for r in row])
+    shape = len(fine), rows[0].shape[1], rows[0].shape[1]
+    matrix, loose, size = np.zeros(shape), np.zeros(shape), np.zeros(shape[:2])
+    for a in k:
+        extra = np.where(fine[:, None], np.add.reduce(radius[a]), 0.0)
+        # Roundings of the middles and of the sums over rows (any order; Higham 2002, 4.2).
+        extra = extra * (1.0 + SLACK)
+        for b in k:
+            weights = np.where(fine[:, None], middle[a][b], 0.0)
+            extra = extra + SLACK * np.abs(weights)
+            matrix += _weighted_products(weights, rows[a], rows[b])
+            size += np.abs(weights) @ rows[a] ** 2 + np.abs(weights) @ rows[b] ** 2
+        more = _weighted_products(extra, rows[a], rows[a])
+        matrix, loose = matrix + more, loose + np.abs(more)
+        size += 2.0 * extra @ rows[a] ** 2
+    d, m = shape[1], len(rows[0])
+    matrix = (matrix + np.swapaxes(matrix, 1, 2)) / 2.0
+    places = np.arange(d)
+    matrix[:, places, places] += size * (d * (m + 8) * UNIT)
+    return HessianUpperBound(matrix, loose, fine)
+
+
+def _weighted_products(weights: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """sum_m weights_nm left_mi right_mj, shape (N, d, d)."""
+    found = np.empty((len(weights), left.shape[1], right.shape[1]))
+    for i in range(left.shape[1]):
+        found[:, i] = (weights * left[:, i]) @ right
+    return found
+
+
+class PairwiseHessian:
+    """Of any graph, along pairs of directions: intervals of <u_i, H u_j>, u the columns of W^-1.
+
+    H = W'(C + E)W with |E_ij| <= r_ij, and <s, E s> <= sum_i s_i^2 sum_j r_ij.
+    """
+
+    def __init__(self, graphs: DensityGraphs, d: int) -> None:
+        self.graphs, self.d = graphs, d
+        self.graph = cast(Variable, graphs.curvature)
+        self.pairs = np.triu_indices(d)
+        self.count = len(self.pairs[0])
+
+    def at(self, points: np.ndarray, numbers: FloatEvaluation) -> np.ndarray:
+        """Hessians at points, shape (N, d, d), in floats."""
+        g, shape = self.graphs, (len(points), self.count)
+        units = np.eye(self.d)
+        left, right = (np.broadcast_to(units[k], (*shape, self.d)) for k in self.pairs)
+        given = g.on(g.wide, points[:, None]) | g.on(g.left, left) | g.on(g.right, right)
+        return symmetric_from_triangle(
+            np.broadcast_to(numbers([self.graph], given)[0], shape), self.d
+        )
+
+    def above(
+        self,
+        lower: np.ndarray,
+        upper: np.ndarray,
+        turn: np.ndarray,
+        back: np.ndarray,
+        walk: IntervalEvaluation,
+    ) -> HessianUpperBound:
+        """See `HessianUpperBound`."""
+        g, shape, d = self.graphs, (len(lower), self.count), self.d
+        directions = np.swapaxes(back, 1, 2)
+        low, high = g.on(g.wide, lower[:, None]), g.on(g.wide, upper[:, None])
+        given = {v: Bounds(low[v], high[v]) for v in low}
+        for side, index in ((g.left, self.pairs[0]), (g.right, self.pairs[1])):
+            given |= {v: Bounds.point(x) for v, x in g.on(side, directions[:, index]).items()}
+        fact = walk([self.graph], given)[self.graph]
+        least, most = (np.broadcast_to(end, shape) for end in (fact.lower, fact.upper))
+        fine = np.isfinite(least).all(axis=1) & np.isfinite(most).all(axis=1)
+        least, most = (np.where(fine[:, None], end, 0.0) for end in (least, most))
+        middle, radius = (
+            symmetric_from_triangle(least / 2 + most / 2, d),
+            symmetric_from_triangle(most / 2 - least / 2, d),
+        )
+        radius = radius + SLACK * (np.abs(middle) + radius)
+        places = np.arange(d)
+        middle[:, places, places] += radius.sum(axis=2)
+        matrix = np.swapaxes(turn, 1, 2) @ middle @ turn
+        loose = np.swapaxes(np.abs(turn), 1, 2) @ radius @ np.abs(turn)
+        return HessianUpperBound((matrix + np.swapaxes(matrix, 1, 2)) / 2.0, loose, fine)
+
+
+def symmetric_from_triangle(entries: np.ndarray, d: int) -> np.ndarray:
+    """Matrices from their upper triangles, row by row."""
+    found = np.zeros((*entries.shape[:-1], d, d))
+    rows, columns = np.triu_indices(d)
+    found[..., rows, columns] = entries
+    found[..., columns, rows] = entries
+    return found
+
+
+MOST_PREDICTORS = 3
+LINEAR_OPS = (ps.Neg, ps.Identity, ps.Cast)
+
+
+@dataclass(frozen=True, eq=False)
+class SeparableTerm:
     """One sum.
 
     Parameters
@@ -42,12 +257,12 @@ class Term:
     coefficients: list[list[Variable]]
 
 
-def separate(
+def separate_terms(
     twice: Variable,
     parameters: Sequence[Variable],
     u: Sequence[Variable],
     v: Sequence[Variable],
-) -> list[Term] | None:
+) -> list[SeparableTerm] | None:
     """Write a second derivative along u and v as such sums, or None where its graph is another.
 
     Parameters
@@ -56,7 +271,7 @@ def separate(
     parameters, u, v : sequence of Variable
         Inputs of the same shapes.
     """
-    reading = _Reading(parameters, u, v)
+    reading = _BilinearReader(parameters, u, v)
     try:
         return [reading.term(element, factor) for element, factor in reading.sums(twice)]
     except _NotSeparable:
@@ -67,7 +282,7 @@ class _NotSeparable(Exception):
     """The graph has another form."""
 
 
-class _Reading:
+class _BilinearReader:
     """What nodes depend on, and the forms they have."""
 
     def __init__(
@@ -111,7 +326,7 @@ class _Reading:
                 return [(element, [*f, minus]) for element, f in self.sums(moving[0])]
         return [(variable, [])]
 
-    def term(self, element: Variable, factor: list[Variable]) -> Term:
+    def term(self, element: Variable, factor: list[Variable]) -> SeparableTerm:
         """Predictors and coefficients of one sum."""
         sides: list[list[Variable]] = [[], []]
         if self._degree(element, sides) != (1, 1):
@@ -126,7 +341,7 @@ class _Reading:
         table = [
             [self._coefficient(element, factor, sides, one, two) for two in maps] for one in maps
         ]
-        return Term(element, maps, table)
+        return SeparableTerm(element, maps, table)
 
     def _of_u(self, variable: Variable) -> Variable:
         """The same linear map, of u."""
@@ -150,7 +365,7 @@ class _Reading:
             for found in side:
                 value = float(self._same(found, chosen))
                 swaps[found] = pt.constant(np.full((1,) * found.ndim, value))
-        result = rebuild([element], swaps, _folded)[0]
+        result = rebuild([element], swaps, _fold_zeros_and_ones)[0]
         for number in factor:
             result = result * number
         return result
@@ -180,7 +395,7 @@ class _Reading:
             return sum(d[0] for d in degrees), sum(d[1] for d in degrees)
         if isinstance(op, ps.TrueDiv) and degrees[1] == (0, 0):
             return degrees[0]
-        if isinstance(op, LINEAR):
+        if isinstance(op, LINEAR_OPS):
             return degrees[0]
         raise _NotSeparable
 
@@ -189,7 +404,7 @@ class _Reading:
         node = variable.owner
         if node is None or not isinstance(node.op, Elemwise):
             return False
-        if not isinstance(node.op.scalar_op, (ps.Mul, *LINEAR)):
+        if not isinstance(node.op.scalar_op, (ps.Mul, *LINEAR_OPS)):
             return False
         moving = [x for x in node.inputs if any(self.reads(x)[1:])]
         return len(moving) == 1
@@ -202,7 +417,7 @@ class _Reading:
         return found.pop()
 
 
-def _folded(node: Apply, inputs: list[Variable]) -> Variable | None:
+def _fold_zeros_and_ones(node: Apply, inputs: list[Variable]) -> Variable | None:
     """Zeros and ones taken out of sums and products: what is left broadcasts to the same shape."""
     if not isinstance(node.op, Elemwise):
         return None
@@ -213,7 +428,7 @@ def _folded(node: Apply, inputs: list[Variable]) -> Variable | None:
     elif isinstance(op, ps.Add):
         kept = [x for x in inputs if not _is_number(x, 0.0)]
         empty, whole = not kept, len(kept) == len(inputs)
-    elif isinstance(op, (ps.TrueDiv, *LINEAR)):
+    elif isinstance(op, (ps.TrueDiv, *LINEAR_OPS)):
         kept, empty, whole = inputs, _is_number(inputs[0], 0.0), True
     else:
         return None

@@ -1,32 +1,210 @@
-"""Inverse CDFs rounded to a lattice exactly: draws proved in floating point.
+"""Correctly rounded inverse CDFs: draws proved in floating point.
 
-The ideal draw is F^-1(U) for a uniform real U. Only as many bits of U are drawn as it takes to say
-between which two neighbors of a lattice it falls; the CDF is a ball of proved radius (Arb), with
-more digits wherever the ball and the bits leave it open. The lattice point that comes out is the
-ideal draw, correctly rounded: post-processing of the ideal draw, whatever the data.
+The ideal draw is F^-1(U) for a uniform real U. Only as many bits of U are drawn as decide
+between which two neighbors of a rounding grid it falls; the CDF is a ball of proved radius
+(Arb), with more digits wherever ball and bits leave the comparison open. The grid point that
+results is the ideal draw, correctly rounded: post-processing of the ideal draw, whatever the
+data.
 """
 
 from __future__ import annotations
 
 import math
-import numpy as np
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from flint import arb, ctx, fmpq
-from pymc_private.samplers.inverse_cdf__laws import Law, ball_of
-from pymc_private.samplers.randomness import Uniform
+from typing import ClassVar
 
-BITS = 64
+import numpy as np
+import scipy.special as sc
+from flint import arb, ctx, fmpq
+
+from pymc_private.samplers.randomness import Randomness
+
+LARGE_PARAMETER = 200.0
+"""Parameters from which a series of positive terms is faster."""
+
+
+class UnivariateDistribution(ABC):
+    """A law on an interval of the line, by the mass below and above a point.
+
+    Attributes
+    ----------
+    support : pair of float
+    total : int
+        Of all mass: masses need not be normalized.
+    """
+
+    support: ClassVar[tuple[float, float]]
+    total: ClassVar[int] = 1
+
+    @abstractmethod
+    def below(self, x: arb) -> arb:
+        """Mass of (-inf, x], for x inside the support."""
+
+    @abstractmethod
+    def above(self, x: arb) -> arb:
+        """Mass of [x, inf)."""
+
+    @abstractmethod
+    def density(self, x: arb) -> arb:
+        """Slope of `below`; of an interval of points, a ball that holds it at each of them."""
+
+    @abstractmethod
+    def guess(self, low: float, high: float, uniform: float) -> float:
+        """The point of this share of the mass in [low, high], in floats; any number will do."""
+
+    @property
+    @abstractmethod
+    def center(self) -> float:
+        """Some point between the tails."""
+
+
+@dataclass(frozen=True)
+class BetaDistribution(UnivariateDistribution):
+    """Beta(a, b)."""
+
+    support = (0.0, 1.0)
+    a: Fraction
+    b: Fraction
+
+    @property
+    def center(self) -> float:
+        """The mean."""
+        return float(self.a / (self.a + self.b))
+
+    def below(self, x: arb) -> arb:
+        """I_x(a, b)."""
+        return _lower_beta(x, fraction_ball(self.a), fraction_ball(self.b))
+
+    def above(self, x: arb) -> arb:
+        """I_{1-x}(b, a)."""
+        return _lower_beta(1 - x, fraction_ball(self.b), fraction_ball(self.a))
+
+    def density(self, x: arb) -> arb:
+        """x^(a-1) (1-x)^(b-1) / B(a, b)."""
+        a, b = fraction_ball(self.a), fraction_ball(self.b)
+        norm = a.lgamma() + b.lgamma() - (a + b).lgamma()
+        return ((a - 1) * x.log() + (b - 1) * (-x).log1p() - norm).exp()
+
+    def guess(self, low: float, high: float, uniform: float) -> float:
+        """By SciPy."""
+        a, b = float(self.a), float(self.b)
+        ends = sc.betainc(a, b, [low, high])
+        return float(sc.betaincinv(a, b, ends[0] + uniform * (ends[1] - ends[0])))
+
+
+@dataclass(frozen=True)
+class GammaDistribution(UnivariateDistribution):
+    """Gamma(shape, rate)."""
+
+    support = (0.0, math.inf)
+    shape: Fraction
+    rate: Fraction
+
+    @property
+    def center(self) -> float:
+        """The mean."""
+        return float(self.shape / self.rate)
+
+    def below(self, x: arb) -> arb:
+        """P(shape, rate x)."""
+        z, a = x * fraction_ball(self.rate), fraction_ball(self.shape)
+        if not self.shape > LARGE_PARAMETER:
+            return z.gamma_lower(a, 1)
+        if not z < a - 3 * a.sqrt():
+            return 1 - z.gamma_upper(a, 1)
+        return (a * z.log() - z - (a + 1).lgamma()).exp() * _lower_gamma_series(z, a)
+
+    def above(self, x: arb) -> arb:
+        """Q(shape, rate x)."""
+        return (x * fraction_ball(self.rate)).gamma_upper(fraction_ball(self.shape), 1)
+
+    def density(self, x: arb) -> arb:
+        """rate (rate x)^(shape-1) e^-(rate x) / Gamma(shape)."""
+        rate, a = fraction_ball(self.rate), fraction_ball(self.shape)
+        return rate * ((a - 1) * (x * rate).log() - x * rate - a.lgamma()).exp()
+
+    def guess(self, low: float, high: float, uniform: float) -> float:
+        """By SciPy."""
+        a, rate = float(self.shape), float(self.rate)
+        ends = sc.gammainc(a, np.array([low, high]) * rate)
+        return float(sc.gammaincinv(a, ends[0] + uniform * (ends[1] - ends[0]))) / rate
+
+
+@dataclass(frozen=True)
+class NormalDistribution(UnivariateDistribution):
+    """Normal with a rational mean and variance."""
+
+    support = (-math.inf, math.inf)
+    total = 2
+    mean: Fraction
+    variance: Fraction
+
+    @property
+    def center(self) -> float:
+        """The mean."""
+        return float(self.mean)
+
+    def below(self, x: arb) -> arb:
+        """Phi((x - mean) / sd), times 2."""
+        return (-self._standard(x)).erfc()
+
+    def above(self, x: arb) -> arb:
+        """Phi((mean - x) / sd), times 2."""
+        return self._standard(x).erfc()
+
+    def density(self, x: arb) -> arb:
+        """2 / (sqrt(pi) sd sqrt(2)) e^(-z^2 / 2)."""
+        scale = (2 * fraction_ball(self.variance)).sqrt()
+        return 2 / scale / arb.pi().sqrt() * (-(self._standard(x) ** 2)).exp()
+
+    def _standard(self, x: arb) -> arb:
+        return (x - fraction_ball(self.mean)) / (2 * fraction_ball(self.variance)).sqrt()
+
+    def guess(self, low: float, high: float, uniform: float) -> float:
+        """By SciPy."""
+        sd = math.sqrt(self.variance)
+        ends = sc.ndtr((np.array([low, high]) - self.center) / sd)
+        return self.center + sd * float(sc.ndtri(ends[0] + uniform * (ends[1] - ends[0])))
+
+
+def fraction_ball(value: Fraction) -> arb:
+    """A fraction as a ball of the present precision."""
+    return arb(fmpq(value.numerator, value.denominator))
+
+
+def _lower_gamma_series(z: arb, a: arb) -> arb:
+    """Sum of z^k / ((a + 1) ... (a + k)), positive terms (DLMF 8.11.4), for z < a."""
+    total, term, k = arb(1), arb(1), 0
+    while not term < total * arb(2) ** -ctx.prec:
+        k += 1
+        term = term * z / (a + k)
+        total += term
+    rest = term * z / (a + k + 1 - z)  # a geometric series is above what is left
+    return total + rest.union(arb(0))
+
+
+def _lower_beta(x: arb, a: arb, b: arb) -> arb:
+    """I_x(a, b); for large parameters by the series of positive terms (DLMF 8.17.8)."""
+    if not a.min(b) > LARGE_PARAMETER:
+        return x.beta_lower(a, b, 1)
+    norm = a.lgamma() + b.lgamma() - (a + b).lgamma()
+    front = (a * x.log() + b * (-x).log1p() - norm).exp() / a
+    return front * x.hypgeom_2f1(a + b, 1, a + 1)
+
+
+WORD_BITS = 64
 """Bits of the uniform number that are drawn at a time."""
-LATTICE_BITS = 40
-CLOSE = 2**14
+TRANSFORMED_GRID_BITS = 40
+NEARBY_CELLS = 2**14
 """Cells within which the slope says what the mass is."""
 
 
 @dataclass(frozen=True)
-class Lattice:
+class RoundingGrid:
     """Multiples of a width, on the line itself or on a transformed one.
 
     Parameters
@@ -42,20 +220,20 @@ class Lattice:
     edge: Callable[[arb], arb]
 
     @classmethod
-    def even(cls, width: Fraction) -> Lattice:
+    def even(cls, width: Fraction) -> RoundingGrid:
         """Multiples of a width."""
         return cls(width, float, lambda place: place)
 
     @classmethod
-    def logarithmic(cls) -> Lattice:
+    def logarithmic(cls) -> RoundingGrid:
         """Multiples in log x: the same number of digits at every scale."""
-        return cls(Fraction(1, 2**LATTICE_BITS), math.log, lambda place: place.exp())
+        return cls(Fraction(1, 2**TRANSFORMED_GRID_BITS), math.log, lambda place: place.exp())
 
     @classmethod
-    def logistic(cls) -> Lattice:
+    def logistic(cls) -> RoundingGrid:
         """Multiples in logit x."""
         return cls(
-            Fraction(1, 2**LATTICE_BITS),
+            Fraction(1, 2**TRANSFORMED_GRID_BITS),
             lambda x: math.log(x) - math.log1p(-x),
             lambda place: 1 / (1 + (-place).exp()),
         )
@@ -72,7 +250,9 @@ class RoundedDraws:
         Public ends of the region; infinite, or the ends of the support, where it has none.
     """
 
-    def __init__(self, law: Law, lattice: Lattice, low: float, high: float) -> None:
+    def __init__(
+        self, law: UnivariateDistribution, lattice: RoundingGrid, low: float, high: float
+    ) -> None:
         self.law, self.lattice = law, lattice
         self.low, self.high = max(low, law.support[0]), min(high, law.support[1])
         self._totals: dict[int, tuple[arb, arb]] = {}
@@ -87,8 +267,8 @@ class RoundedDraws:
     def _share(self, place: Fraction, bits: int) -> arb:
         """Share of the region's mass that lies below a place, as a ball."""
         with ctx.workprec(bits):
-            x = self.lattice.edge(ball_of(place))
-            low, high = _end(self.low), _end(self.high)
+            x = self.lattice.edge(fraction_ball(place))
+            low, high = _bound_ball(self.low), _bound_ball(self.high)
             if not x > low:
                 return arb(0) if x <= low else arb("nan")
             if not x < high:
@@ -103,12 +283,12 @@ class RoundedDraws:
             least, most = self.law.support
             low, high = (arb(0), arb(self.law.total))[:: 1 if self._rising else -1]
             mass = self.law.below if self._rising else self.law.above
-            low = mass(_end(self.low)) if self.low > least else low
-            high = mass(_end(self.high)) if self.high < most else high
+            low = mass(_bound_ball(self.low)) if self.low > least else low
+            high = mass(_bound_ball(self.high)) if self.high < most else high
             self._totals[bits] = (low, high - low if self._rising else low - high)
         return self._totals[bits]
 
-    def draw(self, randomness: Uniform) -> Fraction:
+    def draw(self, randomness: Randomness) -> Fraction:
         """The place of one draw on the (transformed) line: an exact multiple of the width."""
         uniform = _LazyUniform(randomness)
         low, high = self._bracket(uniform)
@@ -146,12 +326,12 @@ class RoundedDraws:
         at, share = self._anchor
         if at == k:
             return share
-        if abs(at - k) > CLOSE:
+        if abs(at - k) > NEARBY_CELLS:
             return arb("nan")
         with ctx.workprec(128):
-            one, two = (self.lattice.edge(ball_of(self._border(j))) for j in (at, k))
+            one, two = (self.lattice.edge(fraction_ball(self._border(j))) for j in (at, k))
             between = one.union(two)
-            if not (between > _end(self.low) and between < _end(self.high)):
+            if not (between > _bound_ball(self.low) and between < _bound_ball(self.high)):
                 return arb("nan")
             _, total = self._mass_of_region(128)
             found = share + (two - one) * self.law.density(between) / total
@@ -205,14 +385,14 @@ class RoundedDraws:
 class _LazyUniform:
     """A uniform real number in [0, 1), of which ever more bits can be known."""
 
-    def __init__(self, randomness: Uniform) -> None:
+    def __init__(self, randomness: Randomness) -> None:
         self._randomness, self._word, self._bits = randomness, 0, 0
         self.extend()
 
     def extend(self) -> None:
         """Draw more bits."""
-        self._word = (self._word << BITS) | self._randomness.below(2**BITS)
-        self._bits += BITS
+        self._word = (self._word << WORD_BITS) | self._randomness.below(2**WORD_BITS)
+        self._bits += WORD_BITS
 
     @property
     def ball(self) -> arb:
@@ -233,5 +413,5 @@ class _LazyUniform:
             return False if ball <= arb(self._word * unit) else None
 
 
-def _end(value: float) -> arb:
-    return arb(value) if math.isinf(value) else ball_of(Fraction(value))
+def _bound_ball(value: float) -> arb:
+    return arb(value) if math.isinf(value) else fraction_ball(Fraction(value))

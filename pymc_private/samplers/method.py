@@ -1,25 +1,245 @@
-"""Samplers at a distance from the posterior: proved for the proximal one, stated for NUTS."""
+"""Samplers as frozen values: a name, a claim, a price beyond exact draws, and the draws.
+
+Rejection (`Boxes`) and `Conjugate` draw exactly, `Grid` exactly from the posterior on a public
+finite grid. `Proximal` draws at a total variation distance from the posterior that is proved
+and fixed in advance (T21; pure on a public grid, T29), `Nuts` at one that the user states and
+nobody can prove (T18). A method reads data in `sample` alone; everything else uses public
+facts.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from pymc_private.certificates.terms import EXACT_TERMS, SamplingTerms
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.certificates.terms import Terms
-from pymc_private.privacy.validation import as_whole, is_number
-from pymc_private.privacy.rounding__printing import counted, number
-from pymc_private.samplers.executors import spread
-from pymc_private.samplers.proximal_target__linear import Whitening, concave, plan_schedule, public_constants, whiten
-from pymc_private.samplers.proximal_target__linear_data import make_structure
-from pymc_private.samplers.method__method import Draws, PROVED, Progress, REAL
+from pymc_private.privacy.rounding import format_count, format_number
+from pymc_private.privacy.validation import as_python_int, is_number
+from pymc_private.samplers.conjugate import STRICT_FAMILIES, conjugate_model, sample_conjugate
+from pymc_private.samplers.executors import draw_in_parts
+from pymc_private.samplers.grid import (
+    TAU_BITS,
+    GridScores,
+    make_parameter_grid,
+    points_per_coordinate,
+    sample_grid,
+)
+from pymc_private.samplers.log_density import Target
 from pymc_private.samplers.nuts import SEED_BITS, check_nuts, sample_nuts
-from pymc_private.samplers.proximal import Schedule, sample_proximal
-from pymc_private.samplers.purification import check_purified, public_grid, purified_schedule, purified_terms
-from pymc_private.samplers.randomness import Uniform, round_open, round_to_grid
-from pymc_private.samplers.verified.admission import form_of, plan_strict, strict_draws
+from pymc_private.samplers.proximal import ProximalSchedule, sample_proximal
+from pymc_private.samplers.proximal_target import (
+    Whitening,
+    make_posterior,
+    plan_schedule,
+    prove_log_concave,
+    public_constants,
+    whiten,
+)
+from pymc_private.samplers.purification import (
+    check_purified,
+    public_grid,
+    purified_schedule,
+    purified_terms,
+)
+from pymc_private.samplers.randomness import Randomness, round_to_grid, round_unbounded
+from pymc_private.samplers.rejection import check_rejection, sample_by_rejection
+from pymc_private.samplers.verified.admission import (
+    plan_verified,
+    recognize_verified,
+    verified_draws,
+)
+
+Draws = dict[str, np.ndarray]
+Progress = Callable[[int], None]
+REAL_ARITHMETIC, PROVED = "proved (real arithmetic)", "proved"
+
+
+@runtime_checkable
+class Method(Protocol):
+    """How draws are made. A frozen value: it belongs to a plan and to its fingerprint."""
+
+    @property
+    def name(self) -> str:
+        """One word."""
+
+    def claim(self, private: PrivateModel) -> str:
+        """What is known of the draws."""
+
+    def check(self, private: PrivateModel) -> None:
+        """Refuse a model that cannot be drawn from, with `Unsupported`. Reads no data."""
+
+    def terms(self, private: PrivateModel) -> SamplingTerms:
+        """What its law costs beyond that of exact draws, or `Unsupported`. Reads no data."""
+
+    def seconds(self, private: PrivateModel, draws: int) -> float:
+        """A rough estimate from what is public, on one core."""
+
+    def sample(
+        self,
+        private: PrivateModel,
+        draws: int,
+        randomness: Randomness,
+        progress: Progress,
+        executor: Executor | None = None,
+    ) -> Draws:
+        """Independent draws by name, shape (draws, *shape), on a public grid. Reads the data."""
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Exact rejection from interval envelopes: any certified model of few parameters."""
+
+    name = "boxes"
+
+    def claim(self, private: PrivateModel) -> str:
+        """Exact in real arithmetic."""
+        return REAL_ARITHMETIC
+
+    def check(self, private: PrivateModel) -> None:
+        """See `fitness.refuse_boxes`."""
+        check_rejection(private)
+
+    def terms(self, private: PrivateModel) -> SamplingTerms:
+        """Exact."""
+        return EXACT_TERMS
+
+    def seconds(self, private: PrivateModel, draws: int) -> float:
+        """Cells grow with the dimension, walks linearly with n (benchmarks/boxes.py)."""
+        size = sum(int(np.prod(shape)) for shape in private.shapes.values())
+        cell = 1e-3 + 2e-6 * private.n
+        return 0.5 + cell * (4.0**size + 0.1 * draws)
+
+    def sample(
+        self,
+        private: PrivateModel,
+        draws: int,
+        randomness: Randomness,
+        progress: Progress,
+        executor: Executor | None = None,
+    ) -> Draws:
+        """See `boxes.sample_boxes`. In parts, each refines an envelope of its own."""
+        if executor is not None:
+            return draw_in_parts(_rejection_draws, private, draws, randomness, progress, executor)
+        return _rejection_draws(private, draws, randomness, progress)
+
+
+def _rejection_draws(
+    private: PrivateModel,
+    draws: int,
+    randomness: Randomness,
+    progress: Progress = lambda done: None,
+) -> Draws:
+    target = Target(private)
+    points = sample_by_rejection(target, draws, randomness, progress)
+    return target.unpack(round_to_grid(points, target.lower, target.upper))
+
+
+@dataclass(frozen=True)
+class Conjugate:
+    """Closed-form posteriors: proved in floating point where one coordinate is drawn at a time."""
+
+    name = "conjugate"
+
+    def claim(self, private: PrivateModel) -> str:
+        """Proved; for normal-gamma and multivariate normal posteriors in real arithmetic."""
+        return PROVED if conjugate_model(private).family in STRICT_FAMILIES else REAL_ARITHMETIC
+
+    def check(self, private: PrivateModel) -> None:
+        """See `conjugate.conjugate_of`."""
+        conjugate_model(private)
+
+    def terms(self, private: PrivateModel) -> SamplingTerms:
+        """Exact."""
+        return SamplingTerms(strict=conjugate_model(private).family in STRICT_FAMILIES)
+
+    def seconds(self, private: PrivateModel, draws: int) -> float:
+        """Half a millisecond per coordinate, more where there are many records."""
+        size = sum(int(np.prod(shape)) for shape in private.shapes.values())
+        return 1e-6 * private.n + 5e-4 * draws * size * max(1.0, (private.n / 100) ** 0.5)
+
+    def sample(
+        self,
+        private: PrivateModel,
+        draws: int,
+        randomness: Randomness,
+        progress: Progress,
+        executor: Executor | None = None,
+    ) -> Draws:
+        """See `conjugate.sample_conjugate`."""
+        return sample_conjugate(private, draws, randomness, progress)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The posterior on a public grid of points: proved in floating point, a pure promise.
+
+    Parameters
+    ----------
+    points : int, optional
+        Per continuous coordinate. Default: as many as make about 4,096 in all.
+    """
+
+    points: int | None = None
+    name = "grid"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "points", as_python_int(self.points))
+
+    def claim(self, private: PrivateModel) -> str:
+        """Proved as it is."""
+        return PROVED
+
+    def check(self, private: PrivateModel) -> None:
+        """See `lattice.make_lattice` and `grid.Scores`."""
+        if private.metric is not None or private.graph.windows:
+            raise Unsupported(
+                "the grid rounds the score of each factor row, which is priced per replaced record "
+                "that one row reads",
+                got=private.neighbors if private.metric is not None else "a sequence",
+                allowed="neighbors='substitute' or 'add_remove', rows of one record each",
+                do="sampler='boxes'",
+            )
+        GridScores(private, make_parameter_grid(private, self.points))
+
+    def terms(self, private: PrivateModel) -> SamplingTerms:
+        """Four times tau per record of a unit (theory, section 8)."""
+        slack = 4 * Fraction(1, 2**TAU_BITS) * private.records_per_unit
+        count = format_count(len(make_parameter_grid(private, self.points).points), "point")
+        each = points_per_coordinate(private, self.points)
+        along = f", {each} along each continuous coordinate" if each else ""
+        return SamplingTerms(
+            slack=slack,
+            discrete=True,
+            points=each,
+            strict=True,
+            theorem="T15c",
+            assumption=f"the prior lives on a public grid of {count}{along}",
+        )
+
+    def seconds(self, private: PrivateModel, draws: int) -> float:
+        """A walk over the points for each distinct record."""
+        count = len(make_parameter_grid(private, self.points).points)
+        return (1e-3 + 1e-6 * count) * private.n + 1e-6 * count * draws
+
+    def sample(
+        self,
+        private: PrivateModel,
+        draws: int,
+        randomness: Randomness,
+        progress: Progress,
+        executor: Executor | None = None,
+    ) -> Draws:
+        """See `grid.sample_grid`."""
+        return dict(sample_grid(private, draws, randomness, progress, self.points))
+
 
 @dataclass(frozen=True)
 class Proximal:
@@ -53,16 +273,16 @@ class Proximal:
     name = "proximal"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bits", as_whole(self.bits))
+        object.__setattr__(self, "bits", as_python_int(self.bits))
 
     def claim(self, private: PrivateModel) -> str:
         """Proved: with t, or pure."""
         if self.strict:
-            total = number(self.terms(private).tv)
+            total = format_number(self.terms(private).tv)
             return f"{PROVED}, each draw within t = {total} of the posterior in total variation"
         if self.pure:
-            return f"{REAL}, a pure promise on a public grid"
-        return f"{REAL}, each draw within t = {self.tv:g} of the posterior in total variation"
+            return f"{REAL_ARITHMETIC}, a pure promise on a public grid"
+        return f"{REAL_ARITHMETIC}, each draw within t = {self.tv:g} of the posterior in total variation"
 
     def check(self, private: PrivateModel) -> None:
         """See `linear.public_constants`; steps are counted with the power, in `terms`."""
@@ -79,19 +299,19 @@ class Proximal:
             check_purified(private, self.bits)
         public_constants(private)
         if self.strict:
-            form_of(private)
+            recognize_verified(private)
 
-    def terms(self, private: PrivateModel) -> Terms:
+    def terms(self, private: PrivateModel) -> SamplingTerms:
         """T18, or T29, and T21: the number of steps is public."""
         if self.strict:
-            return _strict_terms(private, self.tv)
+            return _verified_terms(private, self.tv)
         if self.pure:
             return purified_terms(private, self.bits)
         schedule, is_prior = plan_schedule(private, self.tv), whiten(private).start.is_prior
-        return Terms(
+        return SamplingTerms(
             tv=self.tv,
             theorem="T18, T21",
-            assumption=f"{counted(schedule.steps, 'step')} of the proximal sampler from "
+            assumption=f"{format_count(schedule.steps, 'step')} of the proximal sampler from "
             f"{'the prior' if is_prior else 'a normal law on the region'}, each drawn "
             "exactly; floating-point errors are not in t",
         )
@@ -102,42 +322,42 @@ class Proximal:
             return 2.0 * Proximal(self.tv).seconds(private, draws)
         steps = self._schedule(private).steps
         size = sum(int(np.prod(shape)) for shape in private.shapes.values())
-        rows = private.n * sum(len(p.smooth) for p in concave(private).predictors)
+        rows = private.n * sum(len(p.smooth) for p in prove_log_concave(private).predictors)
         return 1.0 + steps * (3e-4 + draws * rows * (8e-10 * size + 1.1e-7))
 
     def sample(
         self,
         private: PrivateModel,
         draws: int,
-        randomness: Uniform,
+        randomness: Randomness,
         progress: Progress,
         executor: Executor | None = None,
     ) -> Draws:
         """See `proximal.sample_proximal`, `strict.chains.sample_strict`."""
         if self.strict:
             if executor is None:
-                return strict_draws(private, draws, randomness, progress, tv=self.tv)
-            work = partial(strict_draws, tv=self.tv)
-            return spread(work, private, draws, randomness, progress, executor)
+                return verified_draws(private, draws, randomness, progress, tv=self.tv)
+            work = partial(verified_draws, tv=self.tv)
+            return draw_in_parts(work, private, draws, randomness, progress, executor)
         if executor is not None:
             work = partial(_proximal_draws, method=self)
-            return spread(work, private, draws, randomness, progress, executor)
+            return draw_in_parts(work, private, draws, randomness, progress, executor)
         return _proximal_draws(private, draws, randomness, progress, method=self)
 
-    def _schedule(self, private: PrivateModel) -> Schedule:
+    def _schedule(self, private: PrivateModel) -> ProximalSchedule:
         if self.pure:
             return purified_schedule(private, self.bits)
         return plan_schedule(private, self.tv)
 
 
-def _strict_terms(private: PrivateModel, tv: float) -> Terms:
-    schedule, lost = plan_strict(private, tv)
-    return Terms(
+def _verified_terms(private: PrivateModel, tv: float) -> SamplingTerms:
+    schedule, lost = plan_verified(private, tv)
+    return SamplingTerms(
         tv=(tv + lost.tv) * (1.0 + 1e-12),
         strict=True,
         theorem="T18, T21",
-        assumption=f"{counted(schedule.steps, 'step')} of the proximal sampler from the prior, "
-        f"whose centers and scales are doubles; floating point costs {number(lost.tv)} of t, for "
+        assumption=f"{format_count(schedule.steps, 'step')} of the proximal sampler from the prior, "
+        f"whose centers and scales are doubles; floating point costs {format_number(lost.tv)} of t, for "
         "IEEE doubles and functions of NumPy and SciPy that are right to 2**-47",
     )
 
@@ -145,18 +365,18 @@ def _strict_terms(private: PrivateModel, tv: float) -> Terms:
 def _proximal_draws(
     private: PrivateModel,
     draws: int,
-    randomness: Uniform,
+    randomness: Randomness,
     progress: Progress = lambda done: None,
     *,
     method: Proximal,
 ) -> Draws:
-    structure, white = make_structure(private)
+    structure, white = make_posterior(private)
     schedule = method._schedule(private)
     values = white.back(sample_proximal(structure, schedule, draws, randomness, progress))
     if method.pure:
         values = public_grid(private, white, method.bits).mixed(values, randomness)
     else:
-        values = _rounded(private, white, values)
+        values = _rounded_draws(private, white, values)
     found, start = {}, 0
     for name, shape in private.shapes.items():
         stop = start + int(np.prod(shape))
@@ -165,7 +385,7 @@ def _proximal_draws(
     return found
 
 
-def _rounded(private: PrivateModel, white: Whitening, values: np.ndarray) -> np.ndarray:
+def _rounded_draws(private: PrivateModel, white: Whitening, values: np.ndarray) -> np.ndarray:
     scale = np.sqrt((white.matrix**2).sum(axis=0))
     found, start = [], 0
     for name, shape in private.shapes.items():
@@ -175,7 +395,7 @@ def _rounded(private: PrivateModel, white: Whitening, values: np.ndarray) -> np.
         if np.isfinite(lower).all() and np.isfinite(upper).all():
             found.append(round_to_grid(values[:, part], lower, upper))
         else:
-            found.append(np.clip(round_open(values[:, part], scale[part]), lower, upper))
+            found.append(np.clip(round_unbounded(values[:, part], scale[part]), lower, upper))
     return np.concatenate(found, axis=1)
 
 
@@ -215,9 +435,9 @@ class Nuts:
             raise DomainError("tune= counts steps", got=repr(self.tune), allowed="1, 2, ...")
         check_nuts(private, self.tv, self.backend, self.states_per_run)
 
-    def terms(self, private: PrivateModel) -> Terms:
+    def terms(self, private: PrivateModel) -> SamplingTerms:
         """T18."""
-        return Terms(
+        return SamplingTerms(
             tv=float(self.tv or 1.0),
             claimed=True,
             theorem="T18",
@@ -236,10 +456,10 @@ class Nuts:
         self,
         private: PrivateModel,
         draws: int,
-        randomness: Uniform,
+        randomness: Randomness,
         progress: Progress,
         executor: Executor | None = None,
     ) -> Draws:
         """See `nuts.sample_nuts`."""
         work = partial(sample_nuts, backend=self.backend, tune=self.tune)
-        return spread(work, private, draws, randomness, progress, executor)
+        return draw_in_parts(work, private, draws, randomness, progress, executor)

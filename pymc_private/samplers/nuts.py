@@ -1,8 +1,9 @@
-"""nuts: one fresh run per released draw, by any back end; conditional on a distance that is stated.
+"""NUTS with one fresh run per released draw, on any back end, at a stated distance.
 
-No theorem bounds how far a run of NUTS ends from its posterior. The user states a bound t of that
-distance (total variation); the promise holds if it is true (T18). Several states of one chain are
-not offered: each may be marginally right and the pair still reveal the data (T19).
+No theorem bounds how far a run of NUTS ends from its posterior. The user states a bound t of
+that distance (total variation); the guarantee holds if the statement is true (T18). Several
+states of one chain are not offered: each may have the right marginal distribution and the pair
+still reveal the data (T19).
 """
 
 from __future__ import annotations
@@ -13,17 +14,25 @@ import importlib.util
 import logging
 import secrets
 import warnings
-import numpy as np
-import pymc as pm
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from typing import Any
+
+import numpy as np
+import pymc as pm
+
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.compat import to_dataset
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.samplers.randomness import SeededRandomness, Uniform, has_grid, round_open, round_to_grid
+from pymc_private.samplers.randomness import (
+    Randomness,
+    SeededRandomness,
+    has_grid,
+    round_to_grid,
+    round_unbounded,
+)
 
 BACKENDS = {"pymc": "pymc", "nutpie": "nutpie", "numpyro": "numpyro", "blackjax": "blackjax"}
 """Back ends and the packages they need."""
@@ -31,11 +40,11 @@ KEY_BITS = 63
 """Of a key of JAX, which has 64."""
 SEED_BITS = {"pymc": 128, "nutpie": 64, "numpyro": KEY_BITS, "blackjax": KEY_BITS}
 """Bits of the operating system that all runs of one release start from."""
-CURES = {
+INSTALL_HINTS = {
     "numpyro": "pip install -U numpyro jax",
     "blackjax": "pip install 'blackjax<1.6'; PyMC 6.4 calls what later ones renamed",
 }
-STARTS, START_SEED = 100, 20260211
+STARTING_POINTS, START_SEED = 100, 20260211
 """A back end gives up after ten starts about the initial point."""
 Draws = dict[str, np.ndarray]
 
@@ -73,8 +82,8 @@ def check_nuts(private: PrivateModel, tv: float | None, backend: str, states_per
             allowed=", ".join(b for b, p in BACKENDS.items() if importlib.util.find_spec(p)),
             do=f"pip install {BACKENDS[backend]}",
         )
-    _refuse_broken(backend)
-    _refuse_nowhere(private)
+    _check_backend_works(backend)
+    _check_starting_points(private)
     discrete = [n for n, v in private.graph.parameters.items() if "float" not in v.type.dtype]
     if discrete:
         raise Unsupported(
@@ -84,7 +93,7 @@ def check_nuts(private: PrivateModel, tv: float | None, backend: str, states_per
         )
 
 
-def _refuse_nowhere(private: PrivateModel) -> None:
+def _check_starting_points(private: PrivateModel) -> None:
     """Refuse potentials of the prior that leave no place to start from; they read no data.
 
     Raises
@@ -100,7 +109,7 @@ def _refuse_nowhere(private: PrivateModel) -> None:
     density = model.compile_logp(vars=[*model.free_RVs, *extra], jacobian=False)
     start = model.initial_point()
     generator = np.random.default_rng(START_SEED)  # of public places: no draw comes from it
-    for far in (0.0, *[1.0] * STARTS):
+    for far in (0.0, *[1.0] * STARTING_POINTS):
         place = {
             key: value + np.asarray(generator.uniform(-far, far, np.shape(value)), value.dtype)
             for key, value in start.items()
@@ -111,12 +120,12 @@ def _refuse_nowhere(private: PrivateModel) -> None:
         "the prior has no density where NUTS would start: a potential makes it zero there; nothing "
         "was charged",
         got=", ".join(p.name for p in extra),
-        allowed=f"a finite log-density at one of {STARTS + 1} starts around the initial point",
+        allowed=f"a finite log-density at one of {STARTING_POINTS + 1} starts around the initial point",
         do="state initval= inside the support, or write the support as bounds of the prior",
     )
 
 
-def _refuse_broken(backend: str) -> None:
+def _check_backend_works(backend: str) -> None:
     """Refuse a back end that would fail after the charge: PyMC drives those of JAX from within.
 
     Raises
@@ -124,18 +133,18 @@ def _refuse_broken(backend: str) -> None:
     Unsupported
         Two steps on a normal law, which has no data, do not work.
     """
-    problem = _trial(backend) if backend in ("numpyro", "blackjax") else ""
+    problem = _trial_problem(backend) if backend in ("numpyro", "blackjax") else ""
     if problem:
         version = importlib.metadata.version(BACKENDS[backend])
         raise Unsupported(
             "this back end does not work with the PyMC that is installed",
             got=f"{backend} {version}, PyMC {pm.__version__}: {problem}",
-            do=CURES[backend],
+            do=INSTALL_HINTS[backend],
         )
 
 
 @cache
-def _trial(backend: str) -> str:
+def _trial_problem(backend: str) -> str:
     """What is wrong with a back end, in a line."""
     with pm.Model() as model:
         pm.Normal("x")
@@ -154,7 +163,7 @@ def _trial(backend: str) -> str:
 
 
 def sample_nuts(
-    private: PrivateModel, draws: int, randomness: Uniform, *, backend: str, tune: int
+    private: PrivateModel, draws: int, randomness: Randomness, *, backend: str, tune: int
 ) -> Draws:
     """Last states of so many fresh runs, by name, on a public grid. Reads the data.
 
@@ -167,21 +176,24 @@ def sample_nuts(
         importlib.import_module(BACKENDS[backend])  # JAX cannot be imported while it is quiet
     # Whoever holds the plan may have changed the model kept in it; this one is of the checked base.
     model = replace(private).model
-    with _quiet():
+    with _silenced():
         samples = _RUNNERS[backend](model, draws, tune, seed)
     posterior = to_dataset(samples)
-    return {name: _rounded(private, name, posterior[name].values[:, -1]) for name in private.shapes}
+    return {
+        name: _round_parameter(private, name, posterior[name].values[:, -1])
+        for name in private.shapes
+    }
 
 
-def _rounded(private: PrivateModel, name: str, values: np.ndarray) -> np.ndarray:
+def _round_parameter(private: PrivateModel, name: str, values: np.ndarray) -> np.ndarray:
     box = private.box[name]
     lower, upper = np.asarray(box.lower, float), np.asarray(box.upper, float)
     if box.within is None and box.is_finite and has_grid(lower, upper):
         return round_to_grid(np.clip(values, lower, upper), lower, upper)
-    return np.clip(round_open(values, np.zeros(values.shape[1:])), lower, upper)
+    return np.clip(round_unbounded(values, np.zeros(values.shape[1:])), lower, upper)
 
 
-def _pymc(model: pm.Model, runs: int, tune: int, seed: int | None) -> Any:
+def _run_pymc(model: pm.Model, runs: int, tune: int, seed: int | None) -> Any:
     return pm.sample(
         draws=1,
         tune=tune,
@@ -195,7 +207,7 @@ def _pymc(model: pm.Model, runs: int, tune: int, seed: int | None) -> Any:
     )
 
 
-def _jax(name: str) -> Callable[[pm.Model, int, int, int | None], Any]:
+def _jax_runner(name: str) -> Callable[[pm.Model, int, int, int | None], Any]:
     def run(model: pm.Model, runs: int, tune: int, seed: int | None) -> Any:
         # PyMC would make a key of 30 bits by itself: few enough to try them all.
         key = secrets.randbits(KEY_BITS) if seed is None else seed
@@ -214,7 +226,7 @@ def _jax(name: str) -> Callable[[pm.Model, int, int, int | None], Any]:
     return run
 
 
-def _nutpie(model: pm.Model, runs: int, tune: int, seed: int | None) -> Any:
+def _run_nutpie(model: pm.Model, runs: int, tune: int, seed: int | None) -> Any:
     """Seeded by the operating system at every call: its own generator survives a fork."""
     nutpie = importlib.import_module("nutpie")
     return nutpie.sample(
@@ -229,15 +241,15 @@ def _nutpie(model: pm.Model, runs: int, tune: int, seed: int | None) -> Any:
 
 
 _RUNNERS: dict[str, Callable[[pm.Model, int, int, int | None], Any]] = {
-    "pymc": _pymc,
-    "nutpie": _nutpie,
-    "numpyro": _jax("numpyro"),
-    "blackjax": _jax("blackjax"),
+    "pymc": _run_pymc,
+    "nutpie": _run_nutpie,
+    "numpyro": _jax_runner("numpyro"),
+    "blackjax": _jax_runner("blackjax"),
 }
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _silenced() -> Iterator[None]:
     """What a run says (divergences, speed) depends on the data: it goes nowhere."""
     loggers = [logging.getLogger(name) for name in ("pymc", "nutpie", "numpyro", "jax")]
     levels = [logger.level for logger in loggers]

@@ -1,18 +1,42 @@
-"""Concave log-likelihoods of a linear predictor, with the rest of a tangent in stable form.
+"""Concave log-likelihoods of linear predictors, with stable tangent remainders.
 
-`bend` is h(u) + h'(u) du - h(u + du), a Bregman divergence. Computed as a difference of sums its
-error would be that of the sums; these forms are relative to its own size (theory T21).
+The tangent remainder of h is h(u) + h'(u) du - h(u + du), a Bregman divergence. Computed as a
+difference of sums its error would be that of the sums; the forms here are accurate relative to
+its own size (T21). Logistic, Poisson and normal likelihoods are recognized from the graph and
+from slopes at a few points; any other concave likelihood is differenced record by record.
 """
 
 from __future__ import annotations
 
-import numpy as np
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
+from pytensor.scalar.basic import Exp
+from pytensor.scalar.math import Sigmoid
 from scipy.special import expit, softmax
 
-FAR = 300.0
+from pymc_private.analysis.affine import AffineKind, affine_kinds
+from pymc_private.analysis.record_dependence import ConcreteValues
+from pymc_private.certificates.conjugate_families import (
+    constants_in,
+    distribution_arguments,
+    elementwise_of,
+)
+from pymc_private.models.distributions import (
+    distribution_name,
+    domain_is_in_support,
+    observes_unchanged,
+)
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.record_likelihood import SingleRecord
+from pymc_private.privacy.rounding import power_down
+
+MOST_EXPONENT = 300.0
 """Beyond this many nats e^x is no longer formed."""
 
 
@@ -27,7 +51,7 @@ class Curve(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Logistic:
+class LogisticCurve:
     """Weight times the log-likelihood of 0/1 records with logit u."""
 
     y: np.ndarray
@@ -49,7 +73,7 @@ class Logistic:
 
 
 @dataclass(frozen=True, eq=False)
-class Quadratic:
+class QuadraticCurve:
     """Minus weight times (u - y)^2 / 2."""
 
     y: np.ndarray
@@ -65,7 +89,7 @@ class Quadratic:
 
 
 @dataclass(frozen=True, eq=False)
-class Exponential:
+class ExponentialCurve:
     """Weight times (y u - e^u): counts with log rate u."""
 
     y: np.ndarray
@@ -77,11 +101,11 @@ class Exponential:
 
     def bend(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
         """w e^u (e^du - 1 - du)."""
-        return self.weight * np.exp(u) * _second_order(du)
+        return self.weight * np.exp(u) * _exp_remainder(du)
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class SoftmaxCurve:
     """c'u - w log sum e^u for each record: the scores of a softmax, K rows one after another.
 
     Parameters
@@ -96,7 +120,9 @@ class Scores:
     weight: np.ndarray
 
     @classmethod
-    def of_slope(cls, derivative: Callable[[np.ndarray], np.ndarray], n: int, k: int) -> Scores:
+    def of_slope(
+        cls, derivative: Callable[[np.ndarray], np.ndarray], n: int, k: int
+    ) -> SoftmaxCurve:
         """Read c and w off the slope c - w p at two points, of a density that has this form."""
         zero, tilted = np.zeros((n, k)), np.zeros((n, k))
         tilted[:, 0] = np.log(3.0)
@@ -117,8 +143,8 @@ class Scores:
         p, x = softmax(self._shaped(u), axis=1), self._shaped(du)
         x = x - (p * x).sum(axis=1, keepdims=True)
         top = np.maximum(x.max(axis=1), 0.0)
-        far = top > FAR
-        near = np.log1p((p * _second_order(np.where(far[:, None], 0.0, x))).sum(axis=1))
+        far = top > MOST_EXPONENT
+        near = np.log1p((p * _exp_remainder(np.where(far[:, None], 0.0, x))).sum(axis=1))
         if far.any():
             with np.errstate(divide="ignore"):
                 total = (p * np.exp(x - top[:, None])).sum(axis=1)
@@ -127,7 +153,7 @@ class Scores:
 
 
 @dataclass(frozen=True, eq=False)
-class General:
+class GeneralCurve:
     """Any concave h: its rest is a difference of three numbers of one record.
 
     Parameters
@@ -153,7 +179,7 @@ class General:
 
 
 @dataclass(frozen=True, eq=False)
-class Residual:
+class PriorResidualCurve:
     """What a log prior h is besides its sure curvature: h(u) + q (u - c)^2 / 2, concave.
 
     Parameters
@@ -165,7 +191,7 @@ class Residual:
     center : array, shape (k,)
     """
 
-    prior: General
+    prior: GeneralCurve
     sure: np.ndarray
     center: np.ndarray
 
@@ -179,7 +205,7 @@ class Residual:
 
 
 @dataclass(frozen=True, eq=False)
-class Joined:
+class JoinedCurve:
     """The curve of the first rows, and another one of the rest."""
 
     first: Curve
@@ -196,10 +222,118 @@ class Joined:
         return np.concatenate([self.first.bend(u[:k], du[:k]), self.rest.bend(u[k:], du[k:])])
 
 
-def _second_order(x: np.ndarray) -> np.ndarray:
+def _exp_remainder(x: np.ndarray) -> np.ndarray:
     """e^x - 1 - x; by its series near zero."""
     small = np.abs(x) < 1e-3
     s = np.where(small, x, 0.0)
     series = s * s * (0.5 + s * (1 / 6 + s * (1 / 24 + s / 120)))
     with np.errstate(over="ignore"):
         return np.where(small, series, np.expm1(x) - x)
+
+
+PROBES = (-30.0, -2.0, -0.5, 0.0, 0.7, 3.0, 30.0)
+SLOPE_TOLERANCE = 2.0**-48
+"""Relative rounding of a slope in doubles, at most; no c other than 1 is meant to be this near."""
+ReferenceSlope = Callable[[float, float], tuple[float, float]]
+
+
+def stable_curve(
+    private: PrivateModel,
+    h: Variable,
+    inputs: list[Variable],
+    record: SingleRecord,
+    data: dict[Variable, np.ndarray],
+) -> Curve | None:
+    """The stable form of a likelihood, if its distribution and link say so, else None."""
+    found = stable_form(private, h, inputs, record)
+    if found is None:
+        return None
+    kind, observed, weight = found
+    return kind(np.asarray(data[observed], dtype=float), weight * power_down(private.power))
+
+
+def stable_form(
+    private: PrivateModel, h: Variable, inputs: list[Variable], record: SingleRecord
+) -> tuple[type, Variable, float] | None:
+    """Curve, observed entry of a record and weight at power one, or None. Reads no data.
+
+    The graph says that h is that of a known likelihood at a predictor that is affine in the
+    parameters, hence at c u + e, whose c and e the slopes at a few points of u then tell to be 1
+    and 0.
+    """
+    model = private.base
+    plain = len(private.graph.factors) == 1 and len(model.observed_RVs) == 1
+    if not plain or len(inputs) != 1 or int(np.prod(inputs[0].type.shape)) != 1:
+        return None
+    rv = model.observed_RVs[0]
+    known = _known_likelihood(rv)
+    observed = _observed_entry(private, rv, record)
+    if known is None or observed is None or observed.type.ndim:
+        return None
+    kind, reference, weight, levels, predictor = known
+    if (
+        affine_kinds([predictor], model.free_RVs).get(predictor, AffineKind.CONSTANT)
+        is AffineKind.OTHER
+    ):
+        return None
+    if not _slope_agrees(h, inputs[0], observed, reference, weight, levels):
+        return None
+    return kind, observed, weight
+
+
+def _observed_entry(private: PrivateModel, rv: Variable, record: SingleRecord) -> Variable | None:
+    """The record's entry that a likelihood observes as it is, of a domain that it can give."""
+    value = private.base.rvs_to_values[rv]
+    for source in private.sources:
+        what = source.variable, source.domain, source.row_shape
+        if observes_unchanged(value, *what):
+            return record.data[source.name] if domain_is_in_support(rv, *what) else None
+    return None
+
+
+KnownLikelihood = tuple[type, ReferenceSlope, float, tuple[float, ...], Variable]
+
+
+def _known_likelihood(rv: Variable) -> KnownLikelihood | None:
+    """Curve, its slope at weight one as (part of y, other part), weight, values of y, predictor."""
+    name, arguments = distribution_name(rv), distribution_arguments(rv)
+    link, inside = elementwise_of(arguments[0])
+    if name == "bernoulli" and link is Sigmoid:
+        return LogisticCurve, lambda u, y: (y, -float(expit(u))), 1.0, (0.0, 1.0), inside[0]
+    if name == "poisson" and link is Exp:
+        return ExponentialCurve, lambda u, y: (y, -float(np.exp(u))), 1.0, (0.0, 3.0), inside[0]
+    if name == "normal":
+        sigma = constants_in(arguments[1])
+        if sigma is not None and sigma.size == 1:
+            weight = 1.0 / float(sigma.ravel()[0]) ** 2
+            levels = (0.0, -1.0, 2.0)
+            return QuadraticCurve, lambda u, y: (y, -u), weight, levels, arguments[0]
+    return None
+
+
+def _slope_agrees(
+    h: Variable,
+    u: Variable,
+    y: Variable,
+    reference: ReferenceSlope,
+    weight: float,
+    levels: tuple[float, ...],
+) -> bool:
+    """Whether the slope of h is the reference at the points tried, to the last digits.
+
+    Relative to the size of its parts: at y = 0 the slopes are -w c s(c u + e), with s the sigmoid,
+    e^u or u, which tell c from 1 and e from 0 however small the weight w is.
+    """
+    try:
+        slope = pytensor.grad(pt.sum(h), u)
+        for level in levels:
+            held = np.array(level).astype(y.type.dtype)
+            for probe in PROBES:
+                at = {u: np.full(u.type.shape, probe), y: held}
+                found = float(np.sum(ConcreteValues(at)(slope)))
+                parts = [weight * part for part in reference(probe, level)]
+                if not abs(found - sum(parts)) <= SLOPE_TOLERANCE * sum(map(abs, parts)):
+                    return False
+    except Exception:  # another input than these: some other likelihood
+        return False
+    return True

@@ -1,24 +1,33 @@
-"""Randomness from the operating system, exact coins, and the public grid that draws end on."""
+"""Operating-system randomness, exact coins, inverse-CDF draws and public rounding grids.
+
+A draw is released on a public grid, because the low bits of a double depend on how it was
+computed. Dirichlet draws are made in log space and rounded there: small parameters make
+doubles that are exactly 0 or 1, whose logarithms are infinite (NumPy's Beta(0.01, 0.01) is
+exactly 1 in a third of all draws). Here log G(a) = log G(a + 1) + log(U) / a, and the
+logarithm of a probability is what is rounded.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
-import numpy as np
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
+
+import numpy as np
+from scipy import special
 from scipy.special import ndtri
 
 GRID_BITS, MAGNITUDE_BITS = 40, 44
-GRID = (
+BOX_GRID = (
     f"each coordinate rounded to a multiple of a power of two: about 2**-{GRID_BITS} of its box, "
     f"or 2**-{MAGNITUDE_BITS} of its largest end if that is more"
 )
 """The low bits of a double depend on how it was made, so a draw does not keep them."""
 
 
-class Uniform(Protocol):
+class Randomness(Protocol):
     """A source of independent uniform numbers: doubles in (0, 1), and exact integers."""
 
     def uniform(self, size: int) -> np.ndarray:
@@ -80,17 +89,17 @@ class SeededRandomness:
                 return found
 
 
-def normal(randomness: Uniform, *shape: int) -> np.ndarray:
+def standard_normal(randomness: Randomness, *shape: int) -> np.ndarray:
     """Standard normal numbers by the inverse CDF, 52 bits each: none beyond 8.2."""
     return ndtri(randomness.uniform(int(np.prod(shape)))).reshape(shape)
 
 
-def coin(randomness: Uniform, p: Fraction) -> bool:
+def rational_coin(randomness: Randomness, p: Fraction) -> bool:
     """True with probability exactly p, a rational in [0, 1]."""
     return randomness.below(p.denominator) < p.numerator
 
 
-def exp_coin(randomness: Uniform, gamma: Fraction) -> bool:
+def exp_coin(randomness: Randomness, gamma: Fraction) -> bool:
     """True with probability exactly e^-gamma, for a rational gamma >= 0.
 
     No floating-point number is made: the series of e^-x as a race of rational coins.
@@ -106,7 +115,7 @@ def exp_coin(randomness: Uniform, gamma: Fraction) -> bool:
     return _short_exp_coin(randomness, rest, gamma.denominator)
 
 
-def _short_exp_coin(randomness: Uniform, p: int, q: int) -> bool:
+def _short_exp_coin(randomness: Randomness, p: int, q: int) -> bool:
     """e^-x for x = p / q in [0, 1]: the first k whose coin x / k fails is odd."""
     k = 1
     while randomness.below(q * k) < p:
@@ -140,7 +149,7 @@ def has_grid(lower: np.ndarray, upper: np.ndarray) -> bool:
 def round_to_grid(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Round to the multiples of the grid's width inside the box, ends included if they are some.
 
-    Post-processing of an ideal draw. Coordinates without ends: see `round_open`.
+    Post-processing of an ideal draw. Coordinates without ends: see `round_unbounded`.
     """
     width = grid_width(lower, upper)
     steps = np.clip(np.round(values / width), np.ceil(lower / width), np.floor(upper / width))
@@ -154,7 +163,7 @@ OPEN_GRID = (
 )
 
 
-def round_open(values: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def round_unbounded(values: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Round where there is no box: a public map of the value and of the prior's scale alone.
 
     Parameters
@@ -171,3 +180,62 @@ def round_open(values: np.ndarray, scale: np.ndarray) -> np.ndarray:
     reach = np.maximum(np.ldexp(scale, 8 - GRID_BITS), np.ldexp(abs(values), 4 - MAGNITUDE_BITS))
     width = 2.0 ** np.floor(np.log2(np.maximum(reach, np.finfo(float).tiny)))
     return np.round(values / width) * width + 0.0
+
+
+LOG_STEP, LOG_FLOOR = 2.0**-30, -690.0
+SIMPLEX_GRID = (
+    "each logarithm of a probability rounded to a multiple of 2**-30 and cut at -690; then each "
+    "table is normalized"
+)
+"""The low bits of a double depend on how it was made, so a draw does not keep them."""
+CHUNK_NUMBERS = 2**20
+
+
+def dirichlet_draws(parameters: np.ndarray, draws: int, randomness: Randomness) -> np.ndarray:
+    """Draw from Dirichlet laws, by inverse distribution functions of Gamma laws.
+
+    Parameters
+    ----------
+    parameters : array, shape (..., d)
+        > 0; the last axis is the simplex.
+    draws : int
+    randomness : Uniform
+
+    Returns
+    -------
+    array, shape (draws, ..., d)
+        Logarithms of probabilities, rounded to `SIMPLEX_GRID`; none is -inf, and none is 0.
+    """
+    cells = parameters.size
+    flat = np.empty((draws, cells))
+    each = max(1, CHUNK_NUMBERS // cells)
+    for start in range(0, draws, each):
+        rows = min(each, draws - start)
+        block = np.broadcast_to(parameters.ravel(), (rows, cells))
+        flat[start : start + rows] = log_gamma_draws(block, randomness)
+    logs = flat.reshape(draws, *parameters.shape)
+    return round_simplex(logs - special.logsumexp(logs, axis=-1, keepdims=True))
+
+
+def log_gamma_draws(shapes: np.ndarray, randomness: Randomness) -> np.ndarray:
+    """Logarithms of Gamma draws, one for each shape parameter; finite however small these are."""
+    u, v = randomness.uniform(2 * shapes.size).reshape(2, *shapes.shape)
+    low = u < 0.5  # each tail by the function that is accurate there
+    above = np.where(
+        low,
+        special.gammaincinv(shapes + 1.0, np.where(low, u, 0.25)),
+        special.gammainccinv(shapes + 1.0, np.where(low, 0.25, 1.0 - u)),
+    )
+    return np.asarray(np.log(above) + np.log(v) / shapes)
+
+
+def round_simplex(logs: np.ndarray) -> np.ndarray:
+    """Round to the grid of logarithms and normalize again; post-processing of an ideal draw."""
+    steps = np.round(np.maximum(logs, LOG_FLOOR) / LOG_STEP) * LOG_STEP
+    normal = steps - special.logsumexp(steps, axis=-1, keepdims=True)
+    return np.asarray(np.clip(normal, LOG_FLOOR - 1.0, -(2.0**-53)))
+
+
+def simplex_probabilities(logs: np.ndarray) -> np.ndarray:
+    """Give the probabilities of `round_simplex`: strictly inside (0, 1)."""
+    return np.asarray(np.minimum(np.exp(logs), 1.0 - 2.0**-53))

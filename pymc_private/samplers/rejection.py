@@ -1,45 +1,85 @@
-"""From proved values, slopes and curvature to the envelope of least mass on each box.
+"""Adaptive rejection sampling from interval envelopes.
 
-With an anchor a in the box and t the distance from it, four bounds of the log density f hold:
+The box of the parameters is partitioned into cells; on each, interval arithmetic proves an
+upper bound (an envelope) of the log density. Proposals come from the envelope and are accepted
+with probability density / envelope. Cells with many rejections are cut, so that the envelope
+closes in where the posterior is.
 
-- f <= sup f, by intervals;
-- f(a + t) <= f(a) + sup <grad f, t> over the box, where f is continuous there. It is piecewise
-  smooth, and PyTensor's gradient is its gradient almost everywhere; at a kink of |x| or max it
-  picks one side, and the interval of its graph holds both. If that interval is bounded, f is
-  Lipschitz, Clarke's generalized gradient lies in the interval, and Lebourg's mean-value theorem
-  gives the bound (Clarke 1983, Theorems 2.3.7 and 2.5.1);
-- f(a + t) <= f(a) + <grad f(a), t> + <t, M t> / 2, where the gradient is continuous too and M is
-  above each Hessian H on the box: second-order expansion with the generalized Hessian (Hiriart-
-  Urruty, Strodiot and Nguyen 1984, Theorem 2.3). In coordinates s = W t, intervals of <u_i, H u_j>
-  with u the columns of W^-1 give H = W'(C + E)W, |E_ij| <= r_ij, and s'Es <= sum_ij r_ij s_i^2;
+*Theorem.* Let the envelope of trial k be fixed by what happened before it (here: before its
+batch). Given that past, the proposal lies in B and is accepted with probability a_k P(B),
+where P is the posterior and a_k the acceptance probability of this envelope, known from the
+past. So the next accepted point lies in B with probability P(B) sum_k E[a_k 1(none was
+accepted since)] = P(B): accepted points are independent draws from P, however the past refined
+the envelope, provided that a_k stays above a positive number. It does: the mass of a cell is
+at most that of its constant bound, and the sum of those never rises when cells are cut
+(inclusion isotonicity) and is finite before the first trial. (Gilks and Wild 1992 for adaptive
+rejection; real arithmetic, ideal uniform numbers.)
+
+*Envelopes.* With an anchor a in the cell and t the distance from it, four bounds of the log
+density f hold:
+
+- f <= sup f, by interval arithmetic;
+- f(a + t) <= f(a) + sup <grad f, t> over the cell, where f is continuous there. It is
+  piecewise smooth, and PyTensor's gradient is its gradient almost everywhere; at a kink of |x|
+  or max it picks one side, and the interval of its graph holds both. If that interval is
+  bounded, f is Lipschitz, Clarke's generalized gradient lies in the interval, and Lebourg's
+  mean-value theorem gives the bound (Clarke 1983, Theorems 2.3.7 and 2.5.1);
+- f(a + t) <= f(a) + <grad f(a), t> + <t, M t> / 2, where the gradient is continuous too and M
+  bounds each Hessian H on the cell from above: second-order expansion with the generalized
+  Hessian (Hiriart-Urruty, Strodiot and Nguyen 1984, Theorem 2.3). In coordinates s = W t,
+  intervals of <u_i, H u_j> with u the columns of W^-1 give H = W'(C + E)W, |E_ij| <= r_ij, and
+  s'Es <= sum_ij r_ij s_i^2;
 - the same without cross terms: 2 t_i t_j <= t_i^2 + t_j^2.
 
-The first, second and fourth are products over coordinates; the third is a normal density if M is
-negative definite. Whatever the anchor and W are, the bounds hold: both only set the cost.
+The first, second and fourth are products over coordinates; the third is a normal density if M
+is negative definite. Whatever the anchor and W are, the bounds hold: both only set the cost.
+
+Running time and the number of rejected trials depend on the data and stay with the curator.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
 import numpy as np
-from dataclasses import dataclass
-from pymc_private.samplers.log_density import Slopes
-from pymc_private.samplers.envelope_pieces import Envelopes, bent, constants, log_mass
-from pymc_private.samplers.log_density__target import Target
+from pytensor.graph.basic import Variable
+
+from pymc_private.analysis import Bounds, propagate_bounds
+from pymc_private.certificates.linear_predictors import NotConcave
+from pymc_private.certificates.log_concave import concavity
+from pymc_private.certificates.record_bounds import RecordBounds
+from pymc_private.errors import PymcPrivateError, Unsupported
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.record_graph import unclipped_record
+from pymc_private.models.sequences.row_identity import public_data
+from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.privacy.rounding import format_count
+from pymc_private.samplers.envelope_pieces import (
+    Envelopes,
+    constant_envelopes,
+    draw_from_envelopes,
+    envelope_height,
+    keeps_curvature,
+    log_mass,
+)
+from pymc_private.samplers.log_density import DensitySlopes, Target
+from pymc_private.samplers.randomness import Randomness, has_grid, standard_normal
 
 SLACK = 1e-12
 """Relative widening for the rounding of what is computed from proved ends."""
-SWEEPS = 8
+ASCENT_SWEEPS = 8
 """Of coordinate ascent towards the top of a box; no data is read."""
-CLEAR = 6.0
+CUT_CLEARANCE = 6.0
 """Standard deviations between a mode and a cut."""
-STEEP = 10.0
+STEEPEST_ANCHOR = 10.0
 """Largest slope at the anchor, in standard deviations, for coordinates of the Hessian."""
-WELL = 1e5
+LARGEST_CONDITION = 1e5
 """Largest condition of a change of coordinates."""
 
 
 @dataclass(frozen=True, eq=False)
-class Bounded:
+class CellEnvelopes:
     """Envelopes of N boxes and what a cut should know.
 
     Parameters
@@ -62,14 +102,14 @@ class Bounded:
     clear: np.ndarray
     guess: np.ndarray
 
-    def take(self, index: np.ndarray) -> Bounded:
+    def take(self, index: np.ndarray) -> CellEnvelopes:
         """Some of them."""
-        return Bounded(
+        return CellEnvelopes(
             self.anchor[index], self.pieces.take(index), self.log_mass[index], self.gap[index],
             self.clear[index], self.guess[index],
         )  # fmt: skip
 
-    def followed_by(self, other: Bounded) -> Bounded:
+    def followed_by(self, other: CellEnvelopes) -> CellEnvelopes:
         """These, then the others."""
         pairs = [
             (getattr(self, name), getattr(other, name))
@@ -77,12 +117,12 @@ class Bounded:
         ]
         anchor, mass, gap, clear, guess = (np.concatenate(pair) for pair in pairs)
         pieces = self.pieces.followed_by(other.pieces)
-        return Bounded(anchor, pieces, mass, gap, clear, guess)
+        return CellEnvelopes(anchor, pieces, mass, gap, clear, guess)
 
 
-def bound_boxes(
+def build_envelopes(
     target: Target, lower: np.ndarray, upper: np.ndarray, start: np.ndarray, rounds: int = 1
-) -> Bounded:
+) -> CellEnvelopes:
     """Envelopes of boxes, ends of shape (N, d).
 
     Parameters
@@ -95,21 +135,21 @@ def bound_boxes(
         Newton steps on the way.
     """
     with np.errstate(all="ignore"):
-        anchor, hessian = _climb(target, lower, upper, np.clip(start, lower, upper), rounds)
-        (pieces, gap), *others = forms(target, lower, upper, anchor, hessian)
+        anchor, hessian = _climb_to_mode(target, lower, upper, np.clip(start, lower, upper), rounds)
+        (pieces, gap), *others = envelope_forms(target, lower, upper, anchor, hessian)
         mass = log_mass(pieces)
         for candidate, loose in others:
             other = log_mass(candidate)
             better = (other < mass) & (mass > -np.inf)
             pieces, mass = candidate.where(better, pieces), np.where(better, other, mass)
             gap = np.where(better[:, None], loose, gap)
-        spread = _deviations(hessian)
+        spread = _standard_deviations(hessian)
         wide = np.minimum(upper - lower, np.sqrt(2.0 * np.pi) * spread)
         guess = target.values(anchor) + np.log(wide).sum(axis=1)
-    return Bounded(anchor, pieces, mass, gap, CLEAR * spread, guess)
+    return CellEnvelopes(anchor, pieces, mass, gap, CUT_CLEARANCE * spread, guess)
 
 
-def forms(
+def envelope_forms(
     target: Target, lower: np.ndarray, upper: np.ndarray, anchor: np.ndarray, hessian: np.ndarray
 ) -> list[tuple[Envelopes, np.ndarray]]:
     """All the bounds, each with what every coordinate adds to its looseness.
@@ -128,17 +168,17 @@ def forms(
     """
     with np.errstate(all="ignore"):
         facts, here = target.on_boxes(lower, upper), target.on_boxes(anchor, anchor)
-        flat = constants(facts.value[1], anchor - lower, upper - anchor)
-        found = [(flat, np.zeros_like(lower)), _sloped(facts, here, flat)]
+        flat = constant_envelopes(facts.value[1], anchor - lower, upper - anchor)
+        found = [(flat, np.zeros_like(lower)), _mean_value_form(facts, here, flat)]
         if target.has_curvature:
-            found += _curved(target, (lower, upper), facts, here, flat, hessian)
+            found += _second_order_forms(target, (lower, upper), facts, here, flat, hessian)
     known = np.isfinite(here.value[1])
     for pieces, _ in found[1:]:
         pieces.constant = np.where(known, pieces.constant, np.inf)
     return found
 
 
-def _climb(
+def _climb_to_mode(
     target: Target, lower: np.ndarray, upper: np.ndarray, x: np.ndarray, rounds: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Go towards the greatest value in each box; the last Hessian seen, shape (N, d, d)."""
@@ -150,17 +190,17 @@ def _climb(
         slope = target.slopes_at(x)
         hessian = target.hessians_at(x)
         sane = np.isfinite(slope).all(axis=1) & np.isfinite(hessian).all(axis=(1, 2))
-        step = _ascend(slope, hessian, lower - x, upper - x)
+        step = _ascend_quadratic(slope, hessian, lower - x, upper - x)
         x = np.where(sane[:, None] & np.isfinite(step), np.clip(x + step, lower, upper), x)
     return x, hessian
 
 
-def _ascend(
+def _ascend_quadratic(
     slope: np.ndarray, hessian: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> np.ndarray:
     """Coordinate ascent of <slope, t> + <t, hessian t> / 2 on boxes."""
     t = np.zeros_like(slope)
-    for _ in range(SWEEPS):
+    for _ in range(ASCENT_SWEEPS):
         for j in range(t.shape[1]):
             bend = hessian[:, j, j]
             rise = slope[:, j] + np.einsum("nk,nk->n", hessian[:, j], t) - bend * t[:, j]
@@ -170,24 +210,26 @@ def _ascend(
     return t
 
 
-def _sloped(facts: Slopes, here: Slopes, flat: Envelopes) -> tuple[Envelopes, np.ndarray]:
+def _mean_value_form(
+    facts: DensitySlopes, here: DensitySlopes, flat: Envelopes
+) -> tuple[Envelopes, np.ndarray]:
     """The mean-value form; infinite where it does not hold."""
     low, high = facts.slopes
     fine = facts.continuous & np.isfinite(low).all(axis=1) & np.isfinite(high).all(axis=1)
     slack = SLACK * (np.abs(low) + np.abs(high)) + 1e-300
     low, high = (np.where(fine[:, None], end, 0.0) for end in (low - slack, high + slack))
-    constant = np.where(fine, _up(here.value[1]), np.inf)
+    constant = np.where(fine, _round_up(here.value[1]), np.inf)
     pieces = Envelopes(
         flat.back, flat.ahead, constant, low, high, flat.curve, flat.matrix, flat.normal
     )
     return pieces, (high - low) * (flat.back + flat.ahead)
 
 
-def _curved(
+def _second_order_forms(
     target: Target,
     box: tuple[np.ndarray, np.ndarray],
-    facts: Slopes,
-    here: Slopes,
+    facts: DensitySlopes,
+    here: DensitySlopes,
     flat: Envelopes,
     hessian: np.ndarray,
 ) -> list[tuple[Envelopes, np.ndarray]]:
@@ -195,7 +237,7 @@ def _curved(
     width = flat.back + flat.ahead
     low, high = here.slopes
     slope = (low + high) / 2.0
-    turn, back = _coordinates(hessian, slope)
+    turn, back = _mode_coordinates(hessian, slope)
     above = target.above(*box, turn, back)
     fine = above.fine & facts.smooth & np.isfinite(slope).all(axis=1)
     matrix = np.where(fine[:, None, None], above.matrix, 0.0)
@@ -203,61 +245,61 @@ def _curved(
     # Roundings of the quadratic, and what is not known of the slope at the anchor.
     size = np.abs(slope) + np.einsum("njk,nk->nj", np.abs(matrix), width)
     wobble = np.where(fine[:, None], (high - low) / 2.0, 0.0) + 1e3 * SLACK * size
-    constant = np.where(fine, _up(here.value[1]) + (wobble * width).sum(axis=1), np.inf)
+    constant = np.where(fine, _round_up(here.value[1]) + (wobble * width).sum(axis=1), np.inf)
     loose = np.where(fine[:, None], np.einsum("njk,nk->nj", above.loose, width) * width, 0.0)
     return [
-        (_product(constant, slope, matrix, flat), loose + _cross(matrix) * width**2),
-        (_normal(constant, slope, matrix, flat), loose),
+        (_product_form(constant, slope, matrix, flat), loose + _cross_terms(matrix) * width**2),
+        (_normal_form(constant, slope, matrix, flat), loose),
     ]
 
 
-def _factor(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _negative_definite_factor(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where a Hessian is well negative definite, and W with W'W = -H; else the unit matrix."""
     unit = np.eye(hessian.shape[1])
     safe = np.where(np.isfinite(hessian).all(axis=(1, 2))[:, None, None], hessian, unit)
     values = np.linalg.eigvalsh(safe)
     ready = values[:, -1] < 0.0
-    ready &= np.sqrt(values[:, 0] / np.where(ready, values[:, -1], -1.0)) < WELL
+    ready &= np.sqrt(values[:, 0] / np.where(ready, values[:, -1], -1.0)) < LARGEST_CONDITION
     factor = np.linalg.cholesky(np.where(ready[:, None, None], -safe, unit))
     return ready, np.swapaxes(factor, 1, 2)
 
 
-def _deviations(hessian: np.ndarray) -> np.ndarray:
+def _standard_deviations(hessian: np.ndarray) -> np.ndarray:
     """Standard deviations of the normal density with this Hessian, or zeros."""
-    ready, turn = _factor(hessian)
+    ready, turn = _negative_definite_factor(hessian)
     return np.where(ready[:, None], np.sqrt((np.linalg.inv(turn) ** 2).sum(axis=2)), 0.0)
 
 
-def _coordinates(hessian: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _mode_coordinates(hessian: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """W and its inverse: of the Hessian about a mode, else the coordinates themselves."""
-    ready, turn = _factor(hessian)
+    ready, turn = _negative_definite_factor(hessian)
     back = np.linalg.inv(turn)
     # A normal density helps where the top is no more than some deviations from the box.
     steep = np.linalg.norm(np.einsum("nkj,nk->nj", back, slope), axis=1)
-    ready &= np.isfinite(back).all(axis=(1, 2)) & (steep < STEEP)
+    ready &= np.isfinite(back).all(axis=(1, 2)) & (steep < STEEPEST_ANCHOR)
     unit = np.eye(slope.shape[1])
     kept = ready[:, None, None]
     return np.where(kept, turn, unit), np.where(kept, back, unit)
 
 
-def _cross(matrix: np.ndarray) -> np.ndarray:
+def _cross_terms(matrix: np.ndarray) -> np.ndarray:
     """Sums of sizes of the cross terms, row by row."""
     return np.abs(matrix).sum(axis=2) - np.abs(np.diagonal(matrix, axis1=1, axis2=2))
 
 
-def _product(
+def _product_form(
     constant: np.ndarray, slope: np.ndarray, matrix: np.ndarray, flat: Envelopes
 ) -> Envelopes:
     """Without cross terms: a bend in each coordinate, or two slopes above it."""
-    curve = np.diagonal(matrix, axis1=1, axis2=2) + _cross(matrix)
-    bend = bent(slope, curve, flat.back, flat.ahead)
+    curve = np.diagonal(matrix, axis1=1, axis2=2) + _cross_terms(matrix)
+    bend = keeps_curvature(slope, curve, flat.back, flat.ahead)
     lift = np.maximum(curve, 0.0) / 2.0  # convex: below its chords from the anchor
     low, high = slope - lift * flat.back, slope + lift * flat.ahead
     kept = np.where(bend, curve, 0.0)
     return Envelopes(flat.back, flat.ahead, constant, low, high, kept, flat.matrix, flat.normal)
 
 
-def _normal(
+def _normal_form(
     constant: np.ndarray, slope: np.ndarray, matrix: np.ndarray, flat: Envelopes
 ) -> Envelopes:
     """A normal density, where the matrix is safely negative definite; else infinite."""
@@ -271,5 +313,390 @@ def _normal(
     )  # fmt: skip
 
 
-def _up(value: np.ndarray) -> np.ndarray:
+def _round_up(value: np.ndarray) -> np.ndarray:
     return value + SLACK * (1.0 + np.abs(value))
+
+
+LARGEST_DIMENSION = 6
+"""Cells grow like a power of the dimension: beyond this a draw may take hours."""
+MOST_CELLS = 200_000
+"""A cap on memory, some 200 MB: from there on only cells of infinite mass are cut; draws stay
+exact, at the acceptance that was reached."""
+FIRST_NEWTON_STEPS = 6
+"""Newton steps on the whole box; the cells cut from it start where it stopped."""
+REJECTIONS_PER_CUT = 6
+"""Rejections that pay for a cut: about as much as its bounds cost."""
+SMALLEST_BATCH, LARGEST_BATCH = 64, 2048
+"""Trials in a batch."""
+LOW_ACCEPTANCE, EXCESS_MASS = 0.01, 2.0
+"""Acceptance below which cells are also cut for their mass: nats above the posterior's."""
+OUTSIDE_COST = 1.0 / 16.0
+"""Cost of a proposal outside of its cell, in evaluated ones."""
+HEIGHT_TOLERANCE = 1e-9
+"""Relative rounding of the height of an envelope."""
+
+
+class EnvelopeTooLow(PymcPrivateError):
+    """A density was proved to exceed its proved envelope: a fault of an interval rule."""
+
+
+class Partition:
+    """The current partition and its envelopes."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        lower, upper = target.lower[None], target.upper[None]
+        start = (lower + upper) / 2.0
+        self._set(lower, upper, build_envelopes(target, lower, upper, start, FIRST_NEWTON_STEPS))
+        self.misses = np.zeros(1)
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def _set(self, lower: np.ndarray, upper: np.ndarray, bounded: CellEnvelopes) -> None:
+        self.lower, self.upper, self.bounded = lower, upper, bounded
+
+    def cut(self, places: np.ndarray) -> bool:
+        """Halve cells across the coordinate that leaves their envelopes loosest, all at once.
+
+        Cells without mass are dropped: the density is zero there. False if nothing could be cut.
+        """
+        axis, middle = self._where(places)
+        rows = np.arange(len(places))
+        inside = (self.lower[places, axis] < middle) & (middle < self.upper[places, axis])
+        # A cell one float wide cannot be cut; its envelope is as tight as it gets.
+        places, axis, middle, rows = places[inside], axis[inside], middle[inside], rows[inside]
+        self.misses[places] = 0.0
+        if not len(places):
+            return False
+        rows = np.arange(len(places))
+        left, right = self.upper[places].copy(), self.lower[places].copy()
+        left[rows, axis], right[rows, axis] = middle, middle
+        lower = np.concatenate([self.lower[places], right])
+        upper = np.concatenate([left, self.upper[places]])
+        start = np.tile(self.bounded.anchor[places], (2, 1))
+        found = build_envelopes(self._target, lower, upper, start)
+        self._replace(places, lower, upper, found)
+        return True
+
+    def _where(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coordinate and place of each cut: the middle, or beside a mode that lies there."""
+        lower, upper = self.lower[places], self.upper[places]
+        width, whole = upper - lower, self._target.upper - self._target.lower
+        gap = self.bounded.gap[places]
+        gap = np.where((gap > 0.0).any(axis=1)[:, None] & np.isfinite(gap), gap, width / whole)
+        axis = np.argmax(gap, axis=1)
+        rows = np.arange(len(places))
+        low, high = lower[rows, axis], upper[rows, axis]
+        anchor = self.bounded.anchor[places, axis]
+        clear = self.bounded.clear[places, axis]
+        middle = low + (high - low) / 2.0
+        beside = np.where(middle >= anchor, anchor + clear, anchor - clear)
+        splits = (np.abs(middle - anchor) < clear) & (low < beside) & (beside < high)
+        return axis, np.where(splits, beside, middle)
+
+    def _replace(
+        self, places: np.ndarray, lower: np.ndarray, upper: np.ndarray, found: CellEnvelopes
+    ) -> None:
+        kept = np.ones(len(self), bool)
+        kept[places] = False
+        new = found.log_mass > -np.inf
+        self.lower = np.concatenate([self.lower[kept], lower[new]])
+        self.upper = np.concatenate([self.upper[kept], upper[new]])
+        self.misses = np.concatenate([self.misses[kept], np.zeros(new.sum())])
+        self.bounded = self.bounded.take(kept).followed_by(found.take(new))
+
+    def close(self) -> None:
+        """Cut until no mass is infinite: nothing can be drawn from such an envelope."""
+        while True:
+            infinite = np.flatnonzero(np.isposinf(self.bounded.log_mass))
+            if not len(infinite) or not self.cut(infinite):
+                return
+
+    def refine(self, rate: float = 1.0) -> None:
+        """Cut the cells whose rejections have paid for it.
+
+        While hardly anything is accepted, also each cell whose envelope alone outweighs what is
+        thought to be the whole posterior, all at once.
+        """
+        cut = self.misses >= REJECTIONS_PER_CUT
+        if rate < LOW_ACCEPTANCE:
+            cut |= self.bounded.log_mass > np.max(self.bounded.guess) + EXCESS_MASS
+        ready = np.flatnonzero(cut)
+        room = MOST_CELLS - len(self)
+        if len(ready) and room > 0:
+            ready = ready[np.argsort(-self.misses[ready])][: min(room, LARGEST_BATCH)]
+            self.cut(ready)
+
+    def choose(self, uniforms: np.ndarray) -> np.ndarray:
+        """Cells with probabilities proportional to their masses."""
+        masses = self.bounded.log_mass
+        weights = np.exp(masses - masses.max())
+        weights[np.isnan(weights)] = 1.0  # infinite masses that no cut closes
+        total = np.cumsum(weights)
+        found = np.searchsorted(total, uniforms * total[-1], side="right")
+        return np.minimum(found, len(self) - 1)
+
+
+def sample_by_rejection(
+    target: Target,
+    draws: int,
+    randomness: Randomness,
+    progress: Callable[[int], None] = lambda done: None,
+) -> np.ndarray:
+    """Independent exact draws from a posterior on a box.
+
+    Parameters
+    ----------
+    target : Target
+    draws : int
+    randomness : Uniform
+    progress : callable
+        Called with the number of accepted draws, on the curator's screen.
+
+    Returns
+    -------
+    array, shape (draws, d)
+        Real arithmetic: independent draws from the posterior restricted to the box.
+
+    Raises
+    ------
+    EnvelopeTooLow
+        An interval rule is wrong. No draw is made then.
+    """
+    cells = Partition(target)
+    accepted = np.empty((0, target.dimension))
+    rate = 0.0
+    while len(accepted) < draws:
+        cells.close()
+        wanted = 1.1 * (draws - len(accepted)) / max(rate, 1e-9)
+        most = (
+            min(LARGEST_BATCH, max(SMALLEST_BATCH, REJECTIONS_PER_CUT * len(cells)))
+            if rate >= LOW_ACCEPTANCE
+            else SMALLEST_BATCH
+        )
+        size = int(np.clip(wanted, SMALLEST_BATCH, most))
+        found = _propose_and_accept(cells, target, randomness, size)
+        rate = len(found) / size
+        accepted = np.concatenate([accepted, found[: draws - len(accepted)]])
+        progress(len(accepted))
+        cells.refine(rate)
+    return accepted
+
+
+def _propose_and_accept(
+    cells: Partition, target: Target, randomness: Randomness, size: int
+) -> np.ndarray:
+    """Propose from the envelope as it is; the accepted points, and misses counted by cell."""
+    d = target.dimension
+    uniforms = randomness.uniform(size * (2 + 2 * d)).reshape(size, 2 + 2 * d)
+    places = cells.choose(uniforms[:, 0])
+    pieces = cells.bounded.pieces.take(places)
+    finite = np.isfinite(pieces.constant)
+    t = draw_from_envelopes(
+        pieces, uniforms[:, 2:].reshape(size, d, 2), standard_normal(randomness, size, d)
+    )
+    points = cells.bounded.anchor[places] + t
+    lower, upper = cells.lower[places], cells.upper[places]
+    outside = pieces.normal & ((points < lower) | (points > upper)).any(axis=1)
+    points = np.clip(points, lower, upper)
+    tried = np.flatnonzero(finite & ~outside)
+    values = target.values(points[tried])
+    heights = envelope_height(pieces.take(tried), t[tried])
+    _check_envelope(target, points[tried], values, heights)
+    # The log ratio is at most 0 in real arithmetic; a density of zero rejects.
+    passed = np.log(uniforms[tried, 1]) < np.minimum(values - heights, 0.0)
+    cost = np.where(outside, OUTSIDE_COST, 1.0)
+    cost[tried[passed]] = 0.0
+    np.add.at(cells.misses, places, cost)
+    return points[tried[passed]]
+
+
+def _check_envelope(
+    target: Target, points: np.ndarray, values: np.ndarray, heights: np.ndarray
+) -> None:
+    """Raise where the density is proved to lie above its envelope, beyond all rounding."""
+    most = heights + HEIGHT_TOLERANCE * (1.0 + np.abs(heights))
+    suspects = values > most
+    if np.any(suspects) and np.any(target.ends(points[suspects])[0] > most[suspects]):
+        raise EnvelopeTooLow(
+            "an envelope lies below the density: an interval rule is wrong",
+            got="a point whose log density is proved to exceed its proved bound",
+            do="report the model; draw with another sampler until then",
+        )
+
+
+MOST_RECORDS = {5: 100_000, 6: 20_000}
+"""Records up to which so many parameters are drawn; fewer parameters, any number."""
+MOST_TRIAL_CELLS = 256
+"""Most cells tried to bound the prior density, or a clipped record."""
+MOST_UNRESOLVED_NATS = 7.0
+"""Nats between envelope and density that no cutting of cells closes: about 1,100 trials a draw."""
+
+
+def check_rejection(private: PrivateModel) -> None:
+    """Refuse a model that the box sampler would not finish. Reads no data.
+
+    Parameters
+    ----------
+    private : PrivateModel
+
+    Raises
+    ------
+    Unsupported
+        Too many parameters, discrete or simplex parameters, an infinite box, or a clipped
+        likelihood of which intervals know too little for a draw ever to end.
+    """
+    _check_dimension(private)
+    for rv in private.base.free_RVs:
+        _check_parameter_box(private, rv)
+    _check_prior_bounded(private)
+    _check_clipped_likelihood(private)
+
+
+def _check_dimension(private: PrivateModel) -> None:
+    """By the number of parameters, and of records where it is public."""
+    size = sum(int(np.prod(shape)) for shape in private.shapes.values())
+    if size > LARGEST_DIMENSION:
+        raise Unsupported(
+            "the box sampler does not cover this many parameters",
+            got=format_count(size, "scalar parameter"),
+            allowed=f"at most {LARGEST_DIMENSION}",
+            do="fix or merge some parameters, or write a log-concave model",
+        )
+    most = MOST_RECORDS.get(size)
+    if most is None:
+        return
+    if private.neighbors == ADD_REMOVE:
+        raise Unsupported(
+            "how long the box sampler takes depends on the number of records, which is protected",
+            got=f"{size} scalar parameters under add/remove",
+            allowed="at most 4",
+            do="neighbors='substitute', or fewer parameters",
+        )
+    try:
+        concavity(private)
+    except NotConcave as reason:
+        raise Unsupported(
+            "the box sampler might not finish: five or six parameters it draws where the posterior "
+            "is proved to be log-concave",
+            got=str(reason),
+            allowed="at most 4 parameters of any shape",
+            do="fix or merge some parameters, or another sampler",
+        ) from None
+    if private.n > most:
+        raise Unsupported(
+            "the box sampler would take hours for so many records and parameters",
+            got=f"{private.n} records, {size} scalar parameters",
+            allowed=f"at most {most} records with {size} parameters",
+            do="fewer parameters, or another sampler",
+        )
+
+
+def _check_parameter_box(private: PrivateModel, rv: Variable) -> None:
+    """Continuous variables only, each in a box of many doubles."""
+    box = private.box[rv.name]
+    if not str(rv.type.dtype).startswith("float") or box.within is not None:
+        raise Unsupported(
+            f"the box sampler cannot draw '{rv.name}'",
+            got="a discrete or simplex-valued parameter",
+            allowed="continuous parameters with an interval each",
+            do="write the model with free continuous parameters (a Beta probability instead of "
+            "a two-cell Dirichlet; marginalize discrete ones)",
+        )
+    if not box.is_finite:
+        raise Unsupported(
+            f"the box sampler needs ends for '{rv.name}'",
+            got="an unbounded parameter",
+            allowed="every parameter within a finite box",
+            do="pmp.trim(private, mass=0.99), or box={...}",
+        )
+    if not has_grid(box.lower, box.upper):
+        raise Unsupported(
+            f"the box of '{rv.name}' is too narrow or too wide for double precision",
+            got=f"[{np.min(box.lower):.6g}, {np.max(box.upper):.6g}]",
+            allowed="finite width, more than about 2**-42 of the largest end",
+            do="shift or scale the parameter in the model",
+        )
+
+
+def _check_prior_bounded(private: PrivateModel) -> None:
+    """Intervals must bound the prior on fine enough cells, or the envelope would never close.
+
+    Nor would a draw ever end where the prior is zero on the whole region.
+    """
+    prior, parameters = private.graph.prior, private.graph.parameters
+    shared = {v: Bounds.point(v.get_value()) for v in public_data([prior])}
+
+    def upper(box: dict[str, Bounds]) -> float:
+        given = {parameters[name]: b for name, b in box.items()} | shared
+        return float(propagate_bounds([prior], given)[prior].upper)
+
+    bounded, zero = _bounded_on_cells(private.box, upper)
+    if zero or not bounded:
+        raise Unsupported(
+            f"the prior density is {'zero' if bounded else 'not bounded'} on the region",
+            got=", ".join(private.box),
+            allowed="regions where intervals bound the prior density from above, not all zero",
+            do="trim away from the edge where the prior density is infinite, to where it is not "
+            "zero",
+        )
+
+
+def _check_clipped_likelihood(private: PrivateModel) -> None:
+    """Where intervals know of a record no more than its clip, cutting cells closes nothing."""
+    clip = private.graph.clip
+    if clip is None:
+        return
+    clipped = sum(w.count for w in private.graph.windows) or private.n
+    power = float(private.power)
+    gap = power * clipped * (clip[1] - clip[0])
+    protected = private.neighbors == ADD_REMOVE  # then neither verdict nor words may tell n
+    if gap <= MOST_UNRESOLVED_NATS and not protected:
+        return
+    graph = replace(private.graph, record=unclipped_record(private.graph), clip=None)
+    rows = RecordBounds(graph, private.sources, private.n)
+
+    def upper(box: dict[str, Bounds]) -> float:
+        return float(np.max(rows.trail(box)[graph.record].upper))
+
+    if not _bounded_on_cells(private.box, upper)[0]:
+        raise Unsupported(
+            "the box sampler would hardly ever accept a draw of this clipped likelihood",
+            got="somewhere on the region nothing but the clip is known of a record"
+            + ("" if protected else f": {gap:.4g} nats for {clipped} of them at power {power:.4g}"),
+            allowed=f"log-likelihoods that intervals bound, or at most {MOST_UNRESOLVED_NATS:g} nats",
+            do="trim away from the edge (a scale of zero), write the likelihood with Ops that have "
+            "an interval rule, or narrow the clip; a smaller budget per draw tempers more",
+        )
+
+
+def _bounded_on_cells(
+    whole: Mapping[str, Bounds], upper: Callable[[dict[str, Bounds]], float]
+) -> tuple[bool, bool]:
+    """Whether upper ends are finite on fine enough cells of a box, and whether all are -inf."""
+    queue, zero = [dict(whole)], True
+    for _ in range(MOST_TRIAL_CELLS):
+        if not queue:
+            break
+        box = queue.pop()
+        top = upper(box)
+        zero = zero and top == -np.inf
+        if not top < np.inf:
+            queue += _halve_widest(box, whole)
+    return not queue, zero
+
+
+def _halve_widest(box: dict[str, Bounds], whole: Mapping[str, Bounds]) -> list[dict[str, Bounds]]:
+    """Two halves of a box, across the coordinate that is widest as a share of the whole."""
+    widths = {
+        (name, i): (b.upper[i] - b.lower[i]) / (whole[name].upper[i] - whole[name].lower[i])
+        for name, b in box.items()
+        for i in np.ndindex(np.shape(b.lower))
+    }
+    name, index = max(widths, key=lambda key: widths[key])
+    lower, upper = np.array(box[name].lower), np.array(box[name].upper)
+    middle = (lower[index] + upper[index]) / 2.0
+    left, right = upper.copy(), lower.copy()
+    left[index], right[index] = middle, middle
+    return [box | {name: Bounds(lower, left)}, box | {name: Bounds(right, upper)}]

@@ -19,11 +19,10 @@ from flint import arb, ctx
 from pymc.distributions import dist_math
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_private.analysis import Interval, bounds
-from pymc_private.analysis.intervals import ops, ops__normal_tail
-from pymc_private.analysis.intervals import bound_scalar, logic__confine, ruled_ops
-from pymc_private.analysis.intervals.dispatch import perform
-from pymc_private.models import compat  # registers the rule of PyMC's own Op
+from pymc_private.analysis import Bounds, propagate_bounds
+from pymc_private.analysis.intervals import bound_scalar_op, logic, ops, ops_with_rules
+from pymc_private.analysis.intervals import ops as ops__normal_tail
+from pymc_private.analysis.intervals.dispatch import evaluate_node
 from tests.analysis import gaps
 from tests.analysis.truth import BITS, TRUE, is_above, is_below, power, product
 
@@ -70,10 +69,10 @@ REAL: dict[type, Callable[..., arb]] = {
 }
 REAL |= gaps.REAL
 COMPOSITES = {k: v.scalar_op for k, v in vars(ops).items() if isinstance(v, Elemwise)}
-MODULES = (ps, psm, dist_math, logic__confine, ops__normal_tail, COMPOSITES)
+MODULES = (ps, psm, dist_math, logic, ops__normal_tail, COMPOSITES)
 LOGIC = (ps.AND, ps.OR, ps.Invert)
 EXACT = (
-    ops.AlsoEqual,
+    ops.EqualForms,
     ps.Abs,
     ps.Cast,
     ps.Ceil,
@@ -86,7 +85,7 @@ EXACT = (
     ps.IsInf,
 )
 EXACT += (ps.IsNan, ps.LE, ps.LT, ps.NEQ, ps.Neg, ps.RoundHalfToEven, ps.ScalarMaximum)
-EXACT += (ps.ScalarMinimum, ps.Second, ps.Sign, ps.Switch, logic__confine.Confine, *LOGIC)
+EXACT += (ps.ScalarMinimum, ps.Second, ps.Sign, ps.Switch, logic.Clamp, *LOGIC)
 
 POSITIVE = (ps.Log, ps.Log2, ps.Log10, ps.Sqrt, psm.GammaInc, psm.GammaIncC, psm.GammaLn, psm.Psi)
 POSITIVE += (psm.Gamma,)
@@ -118,7 +117,7 @@ class Case:
 def scalar_cases() -> list[Case]:
     """A case for each ruled scalar Op, of each arity; and on small integers where it takes them."""
     cases = []
-    for kind in ruled_ops()[1][1:]:
+    for kind in ops_with_rules()[1][1:]:
         found = {
             str(v): v
             for m in MODULES
@@ -131,7 +130,7 @@ def scalar_cases() -> list[Case]:
             counts = (2, 3) if scalar.nin == -1 else (scalar.nin,)
             first = "bool" if kind in LOGIC else "float64"
             cases += [Case(scalar, first, count) for count in counts]
-            if kind is ops.AlsoEqual:
+            if kind is ops.EqualForms:
                 continue
             cases += [Case(scalar, d, counts[0]) for d in ("int8", "uint8", "bool") if d != first]
     return [case for case in cases if _takes(case)]
@@ -140,7 +139,7 @@ def scalar_cases() -> list[Case]:
 def _takes(case: Case) -> bool:
     try:
         node = case.node()
-        perform(node, [np.ones((1, 1), case.dtype)] * case.count)
+        evaluate_node(node, [np.ones((1, 1), case.dtype)] * case.count)
     except (TypeError, NotImplementedError):
         return case.dtype == "float64"  # a ruled Op that cannot even be built must not pass unseen
     return True
@@ -229,7 +228,7 @@ class Tally:
 def boxes_of(case: Case, rng: np.random.Generator, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
     make = float_boxes if case.dtype == "float64" else whole_boxes
     boxes = [make(rng, case, n) for _ in range(case.count)]
-    if case.kind is ops.AlsoEqual:  # two intervals of one value
+    if case.kind is ops.EqualForms:  # two intervals of one value
         (low, high), more = boxes[0], rng.integers(0, 3, (4, n, 1))
         return [(low - more[k], high + more[k + 1]) for k in (0, 2)]
     if case.dtype != "float64":
@@ -240,16 +239,16 @@ def boxes_of(case: Case, rng: np.random.Generator, n: int) -> list[tuple[np.ndar
 def points_of(case: Case, rng: np.random.Generator, boxes: list, k: int) -> list[np.ndarray]:
     """Points in each box; one and the same where both boxes are of one value."""
     pick = float_points if case.dtype == "float64" else whole_points
-    if case.kind is ops.AlsoEqual:
+    if case.kind is ops.EqualForms:
         low, high = np.fmax(boxes[0][0], boxes[1][0]), np.fmin(boxes[0][1], boxes[1][1])
         return [pick(rng, low, high, k)] * 2
     return [pick(rng, low, high, k).astype(case.dtype) for low, high in boxes]
 
 
-def enclose(node, boxes: list[tuple[np.ndarray, np.ndarray]]) -> Interval:
+def enclose(node, boxes: list[tuple[np.ndarray, np.ndarray]]) -> Bounds:
     """The rule's answer, by the walk that the certifier itself uses."""
-    given = {v: Interval(*box) for v, box in zip(node.inputs, boxes, strict=True)}
-    return bounds(node.outputs, given)[node.outputs[0]]
+    given = {v: Bounds(*box) for v, box in zip(node.inputs, boxes, strict=True)}
+    return propagate_bounds(node.outputs, given)[node.outputs[0]]
 
 
 def attempt(case: Case, seed: int, n: int, k: int) -> Tally:
@@ -259,7 +258,7 @@ def attempt(case: Case, seed: int, n: int, k: int) -> Tally:
     points = points_of(case, rng, boxes, k)
     fact = enclose(node, boxes)
     with np.errstate(all="ignore"):
-        values = perform(node, points)[0]
+        values = evaluate_node(node, points)[0]
     lower, upper = (np.broadcast_to(end, (n, 1)) for end in (fact.lower, fact.upper))
     escapes, before = [], ctx.prec
     ctx.prec = BITS
@@ -293,11 +292,11 @@ def _real_value(kind: type, point: tuple[float, ...]) -> arb:
 
 
 @contextmanager
-def planted(kind: type, rule: Callable[..., Interval]) -> Iterator[None]:
+def planted(kind: type, rule: Callable[..., Bounds]) -> Iterator[None]:
     """Replace a rule for a while."""
-    original = bound_scalar.registry[kind]
-    bound_scalar.register(kind, rule)
+    original = bound_scalar_op.registry[kind]
+    bound_scalar_op.register(kind, rule)
     try:
         yield
     finally:
-        bound_scalar.register(kind, original)
+        bound_scalar_op.register(kind, original)

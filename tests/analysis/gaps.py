@@ -7,7 +7,7 @@ import pytensor.scalar.math as psm
 from flint import arb, ctx
 
 from pymc_private.analysis.intervals import ops as c
-from pymc_private.analysis.intervals import ops__normal_tail as nt
+from pymc_private.analysis.intervals import ops as nt
 from tests.analysis.truth import softplus
 
 FAR = 130
@@ -91,8 +91,8 @@ def mills_slope(z: arb) -> arb:
 REAL = {
     c.LogAddExp: log_add_exp,
     nt.LogPhi: log_phi,
-    nt.Mills: mills,
-    nt.MillsSlope: mills_slope,
+    nt.InverseMills: mills,
+    nt.InverseMillsSlope: mills_slope,
     c.LogSigmoidGap: log_sigmoid_gap,
     c.LogPhiGap: log_phi_gap,
     c.LogPhiBetween: log_phi_between,

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import numpy as np
 from pytensor.graph.basic import Variable
 
-from pymc_private.analysis import Interval, bounds, walk
-from pymc_private.analysis.intervals.dispatch import bound, perform
+from pymc_private.analysis import Bounds, propagate_bounds, walk
+from pymc_private.analysis.intervals.dispatch import bound_op, evaluate_node
 
 Box = tuple[np.ndarray, np.ndarray]
 
@@ -17,7 +17,9 @@ Box = tuple[np.ndarray, np.ndarray]
 def evaluate(outputs: list[Variable], values: Mapping[Variable, np.ndarray]) -> list[np.ndarray]:
     """Values by the Ops' own code."""
     with np.errstate(all="ignore"):
-        trail = walk(outputs, values, lambda n, inputs: perform(n, list(inputs)), lambda c: c.data)
+        trail = walk(
+            outputs, values, lambda n, inputs: evaluate_node(n, list(inputs)), lambda c: c.data
+        )
     return [trail[out] for out in outputs]
 
 
@@ -37,7 +39,7 @@ def random_inside(rng: np.random.Generator, box: Box) -> np.ndarray:
     return np.clip(box[0] + t * (box[1] - box[0]), *box)
 
 
-def is_inside(fact: Interval, value: np.ndarray) -> np.ndarray:
+def is_inside(fact: Bounds, value: np.ndarray) -> np.ndarray:
     """Elementwise: a number lies between the ends (to 1e-9); NaN lies in the top element only."""
     value = np.asarray(value)
     if value.dtype == bool:
@@ -52,7 +54,7 @@ def escapes(
     outputs: list[Variable], boxes: Mapping[Variable, Box], rng: np.random.Generator, points: int
 ) -> list[tuple[Variable, np.ndarray]]:
     """Outputs, with values at random points, that leave their intervals or change their shape."""
-    trail = bounds(outputs, {v: Interval(*box) for v, box in boxes.items()})
+    trail = propagate_bounds(outputs, {v: Bounds(*box) for v, box in boxes.items()})
     found = []
     for _ in range(points):
         values = {v: random_inside(rng, box).astype(v.type.dtype) for v, box in boxes.items()}
@@ -73,9 +75,9 @@ def escapes(
 @contextmanager
 def planted(kind: type, rule: Callable):
     """Replace the rule of an Op for a while."""
-    original = bound.registry[kind]
-    bound.register(kind, rule)
+    original = bound_op.registry[kind]
+    bound_op.register(kind, rule)
     try:
         yield
     finally:
-        bound.register(kind, original)
+        bound_op.register(kind, original)

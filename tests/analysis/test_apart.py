@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_private.analysis.rewrites.algebra__apart import predictors_apart
+from pymc_private.analysis.rewrites.algebra import factor_predictors
 from tests.analysis.graphs import evaluate
 
 
@@ -14,5 +14,5 @@ def test_a_product_over_an_axis_is_no_factor():
     b, y = pt.dvectors("by")
     value = (y * b).sum() + pt.prod(b)
     at = {b: np.array([2.0, 3.0]), y: np.array([0.5, 7.0])}
-    before, after = evaluate([value, predictors_apart(value, [b])], at)
+    before, after = evaluate([value, factor_predictors(value, [b])], at)
     assert before == after == 28.0

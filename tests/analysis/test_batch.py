@@ -7,8 +7,8 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.graph.traversal import ancestors
 
-from pymc_private.analysis import Interval, batched_bounds
-from pymc_private.analysis.batched_bounds import Batch
+from pymc_private.analysis import Bounds, batched_bounds
+from pymc_private.analysis.batched_bounds import BatchedFunction
 
 K = 3
 
@@ -23,7 +23,9 @@ def known_slopes(count):
     x = pt.vector("x", shape=(K,))
     lower = np.full((count, K), 1.0)
     lower[0] = -1.0
-    found = Batch(stairs(x).sum(), [x], [x]).slopes({x: Interval(lower, np.full((count, K), 2.0))})
+    found = BatchedFunction(stairs(x).sum(), [x], [x]).slopes(
+        {x: Bounds(lower, np.full((count, K), 2.0))}
+    )
     low, high = found.slopes[x]
     assert low.shape == (count, K)
     return (np.isfinite(low) & np.isfinite(high)).all(axis=1)

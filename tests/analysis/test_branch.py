@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pymc_private.analysis.branch_and_bound import Enclosure, maximize
-from pymc_private.analysis.branch_and_bound__effort import Effort
+from pymc_private.analysis.branch_and_bound import BoxEnclosure, Effort, maximize
 
 
 class Waves:
@@ -48,7 +47,7 @@ class Waves:
         middle[:, 3] = 0
         center = self.at(middle) - self.steps[0] + top
         reach = (np.maximum(abs(low), abs(high)) * half)[:, :3].sum(axis=1)
-        return Enclosure(center + reach - self.slack, low, high, blur)
+        return BoxEnclosure(center + reach - self.slack, low, high, blur)
 
     def attained(self, points):
         return self.at(points)

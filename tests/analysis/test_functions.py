@@ -10,30 +10,29 @@ from flint import arb
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pymc_private.analysis.intervals import functions__functions as f
-from pymc_private.analysis.intervals.functions__functions import Function
-from pymc_private.analysis.intervals.functions import MOST, TINY, UNIT
+from pymc_private.analysis.intervals import functions as f
+from pymc_private.analysis.intervals.functions import LARGEST_DOUBLE, TINY, UNIT, ElementaryFunction
 from tests.analysis.truth import TRUE, is_above, is_below, true
 
-ALL = {value.name: value for value in vars(f).values() if isinstance(value, Function)}
+ALL = {value.name: value for value in vars(f).values() if isinstance(value, ElementaryFunction)}
 LEAST, NORMAL = 5e-324, 2.3e-308
 
-REAL = (-MOST, MOST)
+REAL = (-LARGEST_DOUBLE, LARGEST_DOUBLE)
 DOMAINS: dict[str, tuple[float, float]] = dict.fromkeys(ALL, REAL) | {
-    "log": (LEAST, MOST),
-    "log2": (LEAST, MOST),
-    "log10": (LEAST, MOST),
-    "sqrt": (0.0, MOST),
-    "log1p": (np.nextafter(-1.0, 0.0), MOST),
-    "log1mexp": (-MOST, -LEAST),
+    "log": (LEAST, LARGEST_DOUBLE),
+    "log2": (LEAST, LARGEST_DOUBLE),
+    "log10": (LEAST, LARGEST_DOUBLE),
+    "sqrt": (0.0, LARGEST_DOUBLE),
+    "log1p": (np.nextafter(-1.0, 0.0), LARGEST_DOUBLE),
+    "log1mexp": (-LARGEST_DOUBLE, -LEAST),
     "arctanh": (np.nextafter(-1.0, 0.0), np.nextafter(1.0, 0.0)),
     "erfinv": (np.nextafter(-1.0, 0.0), np.nextafter(1.0, 0.0)),
     "cos": (-1e15, 1e15),
-    "log_phi": (-MOST, 0.0),
-    "gamma": (LEAST, MOST),
-    "gammaln": (LEAST, MOST),
-    "psi": (LEAST, MOST),
-    "trigamma": (LEAST, MOST),
+    "log_phi": (-LARGEST_DOUBLE, 0.0),
+    "gamma": (LEAST, LARGEST_DOUBLE),
+    "gammaln": (LEAST, LARGEST_DOUBLE),
+    "psi": (LEAST, LARGEST_DOUBLE),
+    "trigamma": (LEAST, LARGEST_DOUBLE),
 }
 UNARY = sorted(set(ALL) - {"betainc", "gammainc", "gammaincc"})
 LANDMARKS = [0.0, 1.0, -1.0, 2.0, 0.5, 1.4616321449683623, np.pi / 2, np.pi, np.log(2.0), 8.0]
@@ -56,7 +55,7 @@ def grid(name: str, size: int) -> np.ndarray:
     return np.unique(np.concatenate([points, [low, high]]))
 
 
-def misses(function: Function, *columns: np.ndarray) -> list[tuple[float, ...]]:
+def misses(function: ElementaryFunction, *columns: np.ndarray) -> list[tuple[float, ...]]:
     """Points whose enclosure does not hold the real value."""
     with np.errstate(all="ignore"):
         lower, upper = function.down(*columns), function.up(*columns)
@@ -177,7 +176,7 @@ def test_both_faces_are_one_function(name):
     [("erfc", 64.0), ("erfcx", 64.0), ("gammaincc", 2048.0), ("sqrt", 0.0), ("i1", 1.0)],
 )
 def test_the_grid_catches_a_figure_that_is_too_small(name, ulps):
-    planted = Function(name, ALL[name].numpy, ALL[name].tensor, ulps)
+    planted = ElementaryFunction(name, ALL[name].numpy, ALL[name].tensor, ulps)
     columns = gamma_points(250) if name.startswith("gammainc") else (grid(name, 100),)
     assert misses(planted, *columns)
 
@@ -185,16 +184,21 @@ def test_the_grid_catches_a_figure_that_is_too_small(name, ulps):
 def test_the_grid_catches_results_that_are_flushed_or_overflow_early():
     import scipy.special as sc
 
-    flushed = Function("sigmoid", sc.expit, pt.sigmoid, ulps=8.0, low=0.0, high=1.0)
-    early = Function("gammaln", sc.gammaln, pt.gammaln, ulps=16.0, absolute=2e-15)
-    overflow = Function("i0", sc.i0, pt.i0, ulps=16.0, low=1.0)
+    flushed = ElementaryFunction("sigmoid", sc.expit, pt.sigmoid, ulps=8.0, low=0.0, high=1.0)
+    early = ElementaryFunction("gammaln", sc.gammaln, pt.gammaln, ulps=16.0, absolute=2e-15)
+    overflow = ElementaryFunction("i0", sc.i0, pt.i0, ulps=16.0, low=1.0)
     for planted in (flushed, early, overflow):
         assert misses(planted, grid(planted.name, 100))
 
 
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False))
 def test_sums_and_products_are_rounded_outward(a, b):
-    from pymc_private.analysis.intervals.functions import add_down, add_up, multiply_down, multiply_up
+    from pymc_private.analysis.intervals.functions import (
+        add_down,
+        add_up,
+        multiply_down,
+        multiply_up,
+    )
 
     a, b = np.float64(a), np.float64(b)
     with np.errstate(all="ignore"):

@@ -10,10 +10,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pymc_private.analysis import Ellipsoid, Interval
-from pymc_private.analysis.intervals.functions__functions import COS, COSH, EXP, Function
-from pymc_private.analysis.intervals.interval import corners
-from pymc_private.analysis.intervals.functions import MOST, down, up
+from pymc_private.analysis import Bounds, Ellipsoid
+from pymc_private.analysis.intervals.functions import (
+    COS,
+    COSH,
+    EXP,
+    LARGEST_DOUBLE,
+    ElementaryFunction,
+    round_down,
+    round_up,
+)
+from pymc_private.analysis.intervals.interval import corner_image
 
 finite = st.floats(-1e6, 1e6)
 
@@ -21,7 +28,7 @@ finite = st.floats(-1e6, 1e6)
 @st.composite
 def boxes(draw):
     a, b = draw(finite), draw(finite)
-    return Interval(np.array(min(a, b)), np.array(max(a, b)))
+    return Bounds(np.array(min(a, b)), np.array(max(a, b)))
 
 
 @st.composite
@@ -30,7 +37,7 @@ def inside(draw):
     return box, draw(st.floats(float(box.lower), float(box.upper)))
 
 
-def holds(box: Interval, value: float) -> bool:
+def holds(box: Bounds, value: float) -> bool:
     return bool(box.lower <= value <= box.upper)
 
 
@@ -47,9 +54,9 @@ def test_hull_holds_both_and_intersection_what_is_in_both(first, second):
 def test_a_product_lies_between_the_extreme_corners(first, second):
     (a, x), (b, y) = first, second
     assert holds(a.times(b), x * y)
-    assert holds(Interval.point(np.array(x)).times(b), x * y)
-    multiply = Function("multiply", np.multiply, lambda p, q: p * q, ulps=1.0)
-    assert holds(corners(multiply, a, b), x * y)
+    assert holds(Bounds.point(np.array(x)).times(b), x * y)
+    multiply = ElementaryFunction("multiply", np.multiply, lambda p, q: p * q, ulps=1.0)
+    assert holds(corner_image(multiply, a, b), x * y)
 
 
 EDGES = st.sampled_from([0.0, -0.0, 1.0, -1.0, 5e-324, -5e-324, 1e-200, -3e-170, 1e200, -1.7e308])
@@ -62,7 +69,7 @@ FACTORS = st.tuples(*[st.one_of(EDGES, st.floats(-3, 3))] * 2).map(sorted)
 def test_products_hold_their_corners_exactly(first, second):
     """By exact fractions: sums of errors, underflow of either sign, overflow."""
     with np.errstate(all="ignore"):  # as every walk does
-        found = Interval(*map(np.array, first)).times(Interval(*map(np.array, second)))
+        found = Bounds(*map(np.array, first)).times(Bounds(*map(np.array, second)))
     exact = [Fraction(a) * Fraction(b) for a in first for b in second]
     assert not np.isfinite(found.lower) or Fraction(float(found.lower)) <= min(exact)
     assert not np.isfinite(found.upper) or Fraction(float(found.upper)) >= max(exact)
@@ -75,18 +82,18 @@ def test_products_hold_their_corners_exactly(first, second):
 @given(inside())
 def test_maps_hold_the_image(pair):
     box, x = pair
-    square = Function("square", np.square, pt.sqr, ulps=1.0)
+    square = ElementaryFunction("square", np.square, pt.sqr, ulps=1.0)
     assert holds(box.valley(square, 0.0), x * x)
     assert holds(box.valley(square, 3.0) if box.lower >= 3 else box.valley(square, 0.0), x * x)
     assert box.magnitude() >= abs(x)
-    cube = Function("cube", lambda v: v**3, lambda v: v**3, ulps=4.0)
+    cube = ElementaryFunction("cube", lambda v: v**3, lambda v: v**3, ulps=4.0)
     assert holds(box.increasing(cube), x**3)
-    minus = Function("minus", lambda v: -v, lambda v: -v)
+    minus = ElementaryFunction("minus", lambda v: -v, lambda v: -v)
     assert holds(box.decreasing(minus), -x)
 
 
 def test_the_valley_is_found_when_it_lies_inside():
-    box = Interval(np.array([-2.0, 1.0, -3.0]), np.array([1.0, 2.0, -1.0]))
+    box = Bounds(np.array([-2.0, 1.0, -3.0]), np.array([1.0, 2.0, -1.0]))
     image = box.valley(COSH, 0.0)
     np.testing.assert_allclose(image.lower, np.cosh([0.0, 1.0, 1.0]))
     np.testing.assert_allclose(image.upper, np.cosh([2.0, 2.0, 3.0]))
@@ -94,7 +101,7 @@ def test_the_valley_is_found_when_it_lies_inside():
 
 def test_everything_is_no_point():
     """One shared array of NaN would be folded as if it were an exact value."""
-    top = Interval.everything((2,))
+    top = Bounds.everything((2,))
     assert not top.is_point
     assert not top.is_finite
     assert top.shape == (2,)
@@ -102,30 +109,30 @@ def test_everything_is_no_point():
 
 def test_what_is_a_point():
     value = np.array([1.0, 2.0])
-    assert Interval.point(value).is_point
-    assert not Interval(value, value.copy()).is_point
-    assert Interval.point(slice(0, 2)).is_point
-    assert Interval.point(None).is_point
-    assert Interval.point(3).lower.shape == ()
+    assert Bounds.point(value).is_point
+    assert not Bounds(value, value.copy()).is_point
+    assert Bounds.point(slice(0, 2)).is_point
+    assert Bounds.point(None).is_point
+    assert Bounds.point(3).lower.shape == ()
 
 
 def test_as_float_keeps_points_knowledge_and_infinite_values():
     rows = Ellipsoid(np.zeros(2), np.ones(2), 1.0)
-    whole = Interval.point(np.array([1, 2])).as_float()
+    whole = Bounds.point(np.array([1, 2])).as_float()
     assert whole.is_point
     assert whole.lower.dtype == float
-    narrow = Interval(np.zeros(2, "float32"), np.ones(2, "float32"), rows, poles=True).as_float()
+    narrow = Bounds(np.zeros(2, "float32"), np.ones(2, "float32"), rows, poles=True).as_float()
     assert narrow.within is rows
     assert narrow.poles
     assert narrow.forget().within is None
-    already = Interval(np.zeros(2), np.ones(2))
+    already = Bounds(np.zeros(2), np.ones(2))
     assert already.as_float() is already
-    assert Interval(np.array(False), np.array(True)).as_float().upper == 1.0
+    assert Bounds(np.array(False), np.array(True)).as_float().upper == 1.0
 
 
 def test_as_float_of_symbolic_ends_is_symbolic_and_double():
     flag = pt.vector("flag", dtype="bool")
-    ends = Interval(flag, flag).as_float()
+    ends = Bounds(flag, flag).as_float()
     assert ends.is_symbolic
     assert ends.is_point
     assert ends.lower.type.dtype == "float64"
@@ -133,13 +140,13 @@ def test_as_float_of_symbolic_ends_is_symbolic_and_double():
 
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_integers_stay_inside_their_doubles(value):
-    box = Interval.point(np.array([value])).as_float()
+    box = Bounds.point(np.array([value])).as_float()
     assert int(box.lower[0]) <= value <= int(box.upper[0])
     assert box.is_point == (abs(value) <= 2**53) or abs(value) == 2**53
 
 
 def test_where_is_everything_elsewhere():
-    box = Interval(np.zeros(2), np.ones(2)).where(np.array([True, False]))
+    box = Bounds(np.zeros(2), np.ones(2)).where(np.array([True, False]))
     np.testing.assert_array_equal(np.isnan(box.lower), [False, True])
     np.testing.assert_array_equal(np.isnan(box.upper), [False, True])
 
@@ -147,17 +154,17 @@ def test_where_is_everything_elsewhere():
 @given(st.floats(allow_nan=False), st.just(0.0) | st.floats(1, 1000))
 def test_rounding_moves_outward_and_overflow_comes_back(value, ulps):
     with np.errstate(all="ignore"):
-        low, high = down(np.float64(value), ulps), up(np.float64(value), ulps)
+        low, high = round_down(np.float64(value), ulps), round_up(np.float64(value), ulps)
     assert low <= value <= high
-    assert low <= MOST  # a lower end never claims to be above every double
-    assert high >= -MOST
+    assert low <= LARGEST_DOUBLE  # a lower end never claims to be above every double
+    assert high >= -LARGEST_DOUBLE
     if np.isfinite(value):
         assert low < value < high or ulps == 0
 
 
 def test_nan_stays_nan():
     nan = np.array(np.nan)
-    for end in (down(nan), up(nan), EXP.down(nan), COS.up(nan)):
+    for end in (round_down(nan), round_up(nan), EXP.down(nan), COS.up(nan)):
         assert np.isnan(end)
 
 

@@ -10,8 +10,8 @@ import pytest
 from pymc.distributions.dist_math import log_diff_normal_cdf
 from pytensor.graph.traversal import ancestors
 
-from pymc_private.analysis.intervals import ops
 from pymc_private.analysis import simplify
+from pymc_private.analysis.intervals import ops
 from tests.analysis.graphs import evaluate
 
 M, S, P = pt.dscalar("m"), pt.dscalar("s"), pt.dvector("p")

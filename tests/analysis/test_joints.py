@@ -10,8 +10,8 @@ from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.subtensor import Subtensor
 
-from pymc_private.analysis.rewrites import slicing__joints
-from pymc_private.analysis.record_dependence import Concrete
+from pymc_private.analysis.record_dependence import ConcreteValues
+from pymc_private.analysis.rewrites import slicing
 from pymc_private.analysis.rewrites.slicing import Slicer
 
 N = 7
@@ -52,7 +52,7 @@ CASES = {
 
 def given():
     values = {Y: np.full(N, 0.5), A: np.float64(0.5), P: np.full(3, 0.5), S: np.ones(N, "int8")}
-    return slicing__joints.Given(Concrete(values), values)
+    return slicing.SliceProver(ConcreteValues(values), values)
 
 
 def reads(variable):
@@ -69,9 +69,9 @@ def numbers(graphs, seed):
 @pytest.mark.parametrize("name", CASES)
 def test_every_form_has_the_same_numbers(name):
     out = CASES[name]()
-    plain = slicing__joints.lifted(out, reads, given())
+    plain = slicing.slices_of_leaves(out, reads, given())
     plain = out if plain is None else plain
-    parts = slicing__joints.blocks(plain, reads, given()) or [plain]
+    parts = slicing.split_at_joins(plain, reads, given()) or [plain]
     for seed in range(3):
         before, *after = numbers([out, *parts], seed)
         np.testing.assert_allclose(np.concatenate(after), before, rtol=1e-12)
@@ -82,14 +82,14 @@ def test_every_form_has_the_same_numbers(name):
 
 
 def test_blocks_end_at_the_joints():
-    parts = slicing__joints.blocks(CASES["two orders"](), reads, given())
+    parts = slicing.split_at_joins(CASES["two orders"](), reads, given())
     assert [len(x) for x in numbers(parts, 0)] == [1, 1, N - 2]
-    assert slicing__joints.blocks(Y * A, reads, given()) is None
+    assert slicing.split_at_joins(Y * A, reads, given()) is None
 
 
 def test_each_block_asks_its_own_rows_and_together_they_ask_all():
     out = checked(Y - lag(Y, 0.0), Y > 0.0) * A
-    parts = slicing__joints.blocks(out, reads, given())
+    parts = slicing.split_at_joins(out, reads, given())
     function = [pytensor.function([Y, A], part, mode=PLAIN) for part in parts]
     for place in range(N):
         y = np.ones(N)
@@ -105,14 +105,14 @@ def test_each_block_asks_its_own_rows_and_together_they_ask_all():
 
 def test_a_slice_keeps_the_conditions_on_rows_that_it_leaves_out():
     out = checked(Y * A, Y > 0.0)[1:]
-    plain = slicing__joints.lifted(out, reads, given())
+    plain = slicing.slices_of_leaves(out, reads, given())
     with pytest.raises(ValueError, match="outside"):
         pytensor.function([Y, A], plain, mode=PLAIN)(np.array([-1.0, *np.ones(N - 1)]), 1.0)
 
 
 def test_a_condition_that_compares_rows_is_not_parted():
     out = checked(Y - lag(Y, 0.0), Y[1:] > Y[:-1])
-    assert slicing__joints.blocks(out, reads, given()) is None
+    assert slicing.split_at_joins(out, reads, given()) is None
 
 
 @pytest.mark.parametrize("fault", ["join", "put", "within"])
@@ -128,9 +128,9 @@ def test_a_wrong_move_is_not_proved(fault, monkeypatch):
 
     out = CASES[name]()
     monkeypatch.setattr(Slicer, "_inner", wrong)
-    find = slicing__joints.lifted if fault == "within" else slicing__joints.blocks
+    find = slicing.slices_of_leaves if fault == "within" else slicing.split_at_joins
     assert find(out, reads, given()) is None
-    monkeypatch.setattr(slicing__joints, "_agree", lambda *_: True)
+    monkeypatch.setattr(slicing, "_slices_agree", lambda *_: True)
     found = find(out, reads, given())
     before, *after = numbers([out, *(found if isinstance(found, list) else [found])], 0)
     assert not np.allclose(np.concatenate(after), before)

@@ -8,10 +8,9 @@ import pytest
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.blockwise import Blockwise
 
-from pymc_private.analysis import Interval, bounds, simplify
+from pymc_private.analysis import Bounds, propagate_bounds, simplify
 from pymc_private.analysis.rewrites import small_matrices
-from pymc_private.analysis.rewrites.specialize__pieces import holds_in_pieces
-from pymc_private.analysis.rewrites.specialize import specialize
+from pymc_private.analysis.rewrites.specialize import holds_on_subdivision, specialize
 from tests.analysis.graphs import escapes, evaluate
 from tests.analysis.structures import cholesky, inv, solve_triangular
 
@@ -61,7 +60,7 @@ GRAPHS = {
 def plain(name: str, lower: bool):
     """The graph as a model has it, and written out."""
     (out,) = simplify([GRAPHS[name](lower)])
-    return out, small_matrices.written_out(out, list(BOX))
+    return out, small_matrices.write_out_matrices(out, list(BOX))
 
 
 def boxes_of(*outputs):
@@ -94,7 +93,7 @@ def test_values_of_the_op_stay_in_the_bounds_of_what_is_written_out(name):
     assert escapes([after], boxes_of(after), rng, 10) == []
     boxes = {v: tuple(np.sort(rng.uniform(*b, (2, *b[0].shape)), 0)) for v, b in BOX.items()}
     boxes = {v: boxes[v] for v in boxes_of(before, after)}
-    fact = bounds([after], {v: Interval(*box) for v, box in boxes.items()})[after]
+    fact = propagate_bounds([after], {v: Bounds(*box) for v, box in boxes.items()})[after]
     for _ in range(20):
         (value,) = evaluate([before], inside(rng, boxes))
         known = ~np.isnan(fact.lower)
@@ -107,7 +106,7 @@ def test_a_factor_that_is_not_triangular_is_not_taken_for_its_own(monkeypatch):
     point = inside(np.random.default_rng(3), boxes_of(out))
 
     def difference():
-        old, new = evaluate([out, small_matrices.written_out(out, list(BOX))], point)
+        old, new = evaluate([out, small_matrices.write_out_matrices(out, list(BOX))], point)
         return abs(new - old).max()
 
     assert difference() < 1e-10
@@ -119,7 +118,7 @@ def test_a_factor_that_is_not_triangular_is_not_taken_for_its_own(monkeypatch):
 
 
 def facts(**ends):
-    return {BY_NAME[name]: Interval(*map(np.asarray, pair)) for name, pair in ends.items()}
+    return {BY_NAME[name]: Bounds(*map(np.asarray, pair)) for name, pair in ends.items()}
 
 
 X, Y = pt.dscalar("x"), pt.dscalar("y")
@@ -128,17 +127,17 @@ BY_NAME = {"x": X, "y": Y}
 
 def test_a_condition_is_proved_on_pieces():
     box = facts(x=(0.0, 2.0), y=(1.0, 3.0))
-    assert holds_in_pieces(X * (2.0 - X) > -0.05, box)  # one walk says: above -4
-    assert not holds_in_pieces(X * (2.0 - X) > 0.05, box)
-    assert not holds_in_pieces(X < 1.9999, box)
-    assert not holds_in_pieces(X > 0.0, box)  # false at one end only
+    assert holds_on_subdivision(X * (2.0 - X) > -0.05, box)  # one walk says: above -4
+    assert not holds_on_subdivision(X * (2.0 - X) > 0.05, box)
+    assert not holds_on_subdivision(X < 1.9999, box)
+    assert not holds_on_subdivision(X > 0.0, box)  # false at one end only
 
 
 def test_conditions_of_whole_numbers_are_proved_number_by_number():
     k = pt.lscalar("k")
-    box = {k: Interval(np.array(0.0), np.array(9.0))}
-    assert holds_in_pieces(pt.eq((2 * k) % 2, 0) | (k * (k - 1) >= 0), box)
-    assert not holds_in_pieces(pt.neq(k, 7), box)
+    box = {k: Bounds(np.array(0.0), np.array(9.0))}
+    assert holds_on_subdivision(pt.eq((2 * k) % 2, 0) | (k * (k - 1) >= 0), box)
+    assert not holds_on_subdivision(pt.neq(k, 7), box)
 
 
 @pytest.mark.parametrize("lower", [0.5, 0.0, -0.5])

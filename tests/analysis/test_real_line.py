@@ -7,10 +7,10 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.tensor.special import softmax
 
-from pymc_private.analysis import Interval
-from pymc_private.analysis.rewrites.unbounded import specialize_on_line
+from pymc_private.analysis import Bounds
+from pymc_private.analysis.rewrites.unbounded import specialize_on_reals
 
-LINE = Interval(np.full(3, -np.inf), np.full(3, np.inf))
+LINE = Bounds(np.full(3, -np.inf), np.full(3, np.inf))
 FAR = np.array([2000.0, 0.0, 1.0])
 """In doubles two shares underflow; in real numbers none is zero."""
 
@@ -19,7 +19,7 @@ def zeros_seen(scores):
     """How many shares are zero, for what is left of the question on the line."""
     v = pt.tensor("v", shape=(3,), dtype="float64")
     value = pt.switch(pt.eq(softmax(scores(v), axis=-1), 0.0), 1.0, 0.0 * v).sum()
-    return float(specialize_on_line(value, {v: LINE}).eval({v: FAR}, on_unused_input="ignore"))
+    return float(specialize_on_reals(value, {v: LINE}).eval({v: FAR}, on_unused_input="ignore"))
 
 
 def test_no_share_of_real_scores_is_zero():

@@ -8,9 +8,9 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.graph.traversal import ancestors
 
-from pymc_private.analysis import Interval, bounds, simplify
-from pymc_private.analysis.rewrites.unbounded__exponents import tidy
+from pymc_private.analysis import Bounds, propagate_bounds, simplify
 from pymc_private.analysis.intervals import has_rule
+from pymc_private.analysis.rewrites.unbounded import simplify_and_merge_switches
 
 X, SMALL = pt.dvector("x"), pt.vector("k", dtype="int8")
 PLAIN = pytensor.compile.mode.Mode(linker="py", optimizer=None)
@@ -87,8 +87,8 @@ def test_choices_that_are_added_are_one_choice():
     """Slopes of nested choices: what never happens at once is not added up."""
     value = pt.switch(X > 1, X**2, pt.switch(X < -1, 3.0 * X, -pt.exp(X)))
     slope = pytensor.grad(value.sum(), X)
-    (found,) = tidy([slope])
-    (fact,) = (bounds([found], {X: Interval(np.full(2, -2.0), np.full(2, 2.0))})[found],)
+    (found,) = simplify_and_merge_switches([slope])
+    (fact,) = (propagate_bounds([found], {X: Bounds(np.full(2, -2.0), np.full(2, 2.0))})[found],)
     before, after = (pytensor.function([X], graph, mode=PLAIN) for graph in (slope, found))
     for x in (np.array([-1.5, 0.3]), np.array([1.7, -0.9])):
         np.testing.assert_allclose(after(x), before(x), rtol=1e-12)

@@ -11,9 +11,9 @@ from pymc.distributions.dist_math import SplineWrapper
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.blockwise import Blockwise
 
-from pymc_private.analysis import Interval, bounds, simplify
-from pymc_private.analysis.continuity import is_continuous, moving_variables
-from pymc_private.analysis.intervals import ruled_ops
+from pymc_private.analysis import Bounds, propagate_bounds, simplify
+from pymc_private.analysis.continuity import dependent_variables, is_continuous
+from pymc_private.analysis.intervals import ops_with_rules
 from tests.analysis.graphs import escapes, evaluate, random_box, random_inside
 from tests.analysis.structures import BROKEN_LINE, ONE, STAIRS, T, X, boxes_for, x
 
@@ -25,7 +25,7 @@ def test_every_rule_has_a_graph():
     for structure in ONE:
         for out in (*structure.build(), *simplify(structure.build())):
             met |= {type(v.owner.op) for v in ancestors([out]) if v.owner is not None}
-    assert set(ruled_ops()[0][1:]) - met == set()
+    assert set(ops_with_rules()[0][1:]) - met == set()
 
 
 def tries(structure, seed: int, boxes: int, points: int) -> list:
@@ -75,7 +75,9 @@ def test_what_has_a_rule_is_bounded(structure):
     """The top element would pass every test above and be of no use."""
     rng = np.random.default_rng(4)
     for out in structure.build():
-        fact = bounds([out], {v: Interval(*box) for v, box in boxes_for(out, rng).items()})[out]
+        fact = propagate_bounds([out], {v: Bounds(*box) for v, box in boxes_for(out, rng).items()})[
+            out
+        ]
         assert not np.isnan(fact.lower).any()
 
 
@@ -122,17 +124,17 @@ def test_no_value_leaves_the_interval_of_a_random_graph(seed, length):
 
 
 def test_a_line_with_kinks_is_continuous_and_its_slope_is_not():
-    box = {x: Interval(np.full(4, -1.0), np.full(4, 1.0))}
+    box = {x: Bounds(np.full(4, -1.0), np.full(4, 1.0))}
     for spline, wanted in ((BROKEN_LINE, True), (STAIRS, False)):
         out = Blockwise(SplineWrapper(spline), signature="()->()")(x).sum()
-        trail = bounds([out], box)
+        trail = propagate_bounds([out], box)
         assert trail[out].is_finite
-        assert is_continuous(out, moving_variables([out], [x]), trail) == wanted
+        assert is_continuous(out, dependent_variables([out], [x]), trail) == wanted
 
 
 def test_batched_ops_without_a_rule_are_refused():
     out = pt.linalg.inv(T)
-    fact = bounds([out], {T: Interval(np.zeros((2, 3, 3)), np.ones((2, 3, 3)))})
+    fact = propagate_bounds([out], {T: Bounds(np.zeros((2, 3, 3)), np.ones((2, 3, 3)))})
     assert np.isnan(fact[out].lower).all()
     assert fact.culprits(out)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytensor.graph.traversal import ancestors
 
-from pymc_private.analysis import Ellipsoid, Interval, SimplexRows, bounds, simplify
+from pymc_private.analysis import Bounds, Ellipsoid, SimplexRows, propagate_bounds, simplify
 from tests.analysis.graphs import evaluate, random_box, random_inside
 from tests.analysis.structures import X, Y, x
 
@@ -35,9 +35,9 @@ def test_products_with_rows_in_a_ball(build, seed):
     ball = [np.broadcast_to(end, shape) for end in box]
     other = Y if Y in ancestors([out]) else x
     low, high = random_box(rng, (4, 2) if other is Y else (4,))
-    facts = {rows: Interval(*ball, Ellipsoid(center, scale, radius)), other: Interval(low, high)}
-    fact = bounds([out], facts)[out]
-    plain = bounds([out], facts | {rows: Interval(*ball)})[out]
+    facts = {rows: Bounds(*ball, Ellipsoid(center, scale, radius)), other: Bounds(low, high)}
+    fact = propagate_bounds([out], facts)[out]
+    plain = propagate_bounds([out], facts | {rows: Bounds(*ball)})[out]
     assert np.all(fact.lower >= plain.lower)
     assert np.all(fact.upper <= plain.upper)
     for _ in range(5):
@@ -55,8 +55,8 @@ def test_the_ball_bound_is_reached():
     low, high = random_box(rng, (4,))
     (out,) = simplify([pt.dot(X, x)])
     ball = np.broadcast_to(scale * radius, (3, 4))
-    rows = Interval(-ball, ball, Ellipsoid(np.zeros(4), scale, radius))
-    fact = bounds([out], {X: rows, x: Interval(low, high)})[out]
+    rows = Bounds(-ball, ball, Ellipsoid(np.zeros(4), scale, radius))
+    fact = propagate_bounds([out], {X: rows, x: Bounds(low, high)})[out]
     far = np.where(abs(low) > abs(high), low, high) * scale
     worst = scale * far / np.linalg.norm(far) * radius
     reached = worst @ (far / scale)
@@ -65,15 +65,15 @@ def test_the_ball_bound_is_reached():
 
 
 def test_rows_of_a_simplex_sum_to_one_and_columns_do_not():
-    box = Interval(np.zeros((3, 4)), np.ones((3, 4)), SimplexRows())
-    wide = bounds([X.sum(axis=0)], {X: box})
+    box = Bounds(np.zeros((3, 4)), np.ones((3, 4)), SimplexRows())
+    wide = propagate_bounds([X.sum(axis=0)], {X: box})
     narrow = [
         X.sum(axis=1),
         X.dimshuffle(0, "x", 1).sum(axis=2),
         pt.special.softmax(X, axis=-1).sum(axis=-1),
     ]
     for out in narrow:
-        fact = bounds([out], {X: box})[out]
+        fact = propagate_bounds([out], {X: box})[out]
         np.testing.assert_allclose(fact.lower, 1.0, atol=1e-14)
         np.testing.assert_allclose(fact.upper, 1.0, atol=1e-14)
     for out in (
@@ -83,6 +83,6 @@ def test_rows_of_a_simplex_sum_to_one_and_columns_do_not():
         X.sum(),
         X[:, :2].sum(axis=1),
     ):
-        fact = bounds([out], {X: box})[out]
+        fact = propagate_bounds([out], {X: box})[out]
         assert np.all(fact.upper - fact.lower >= 1.9)
     assert wide.facts

@@ -10,7 +10,7 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.graph.traversal import ancestors
 
-from pymc_private.analysis import Ellipsoid, Interval, bounds, simplify
+from pymc_private.analysis import Bounds, Ellipsoid, propagate_bounds, simplify
 from tests.analysis.graphs import evaluate, random_box, random_inside
 from tests.analysis.structures import X, Z, s, x, y
 
@@ -52,14 +52,14 @@ def test_symbolic_ends_agree_with_numbers_and_hold_values(name):
         (out,) = simplify([GRAPHS[name]()])
     inputs = [v for v in ancestors([out]) if v in NUMBERS]
     ends = {v: (v.type(name=f"{v}_low"), v.type(name=f"{v}_high")) for v in inputs}
-    fact = bounds([out], {v: Interval(*pair) for v, pair in ends.items()})[out]
+    fact = propagate_bounds([out], {v: Bounds(*pair) for v, pair in ends.items()})[out]
     assert fact.is_symbolic
     flat = [end for v in inputs for end in ends[v]]
     evaluate_ends = pytensor.function(flat, [fact.lower, fact.upper], mode="FAST_COMPILE")
     for _ in range(5):
         boxes = {v: box_of(v, rng) for v in inputs}
         lower, upper = evaluate_ends(*[end for v in inputs for end in boxes[v]])
-        numbers = bounds([out], {v: Interval(*box) for v, box in boxes.items()})[out]
+        numbers = propagate_bounds([out], {v: Bounds(*box) for v, box in boxes.items()})[out]
         np.testing.assert_allclose(lower, numbers.lower, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(upper, numbers.upper, rtol=1e-9, atol=1e-9)
         for _ in range(5):
@@ -73,8 +73,8 @@ def test_one_number_and_one_graph_of_a_ball():
     rng = np.random.default_rng(2)
     (out,) = simplify([pt.dot(X, x)])
     ball = np.ones((3, 4))
-    rows = Interval(-ball, ball, Ellipsoid(np.zeros(4), np.ones(4), 1.0))
-    fact = bounds([out], {X: rows, x: Interval(x, x)})[out]
+    rows = Bounds(-ball, ball, Ellipsoid(np.zeros(4), np.ones(4), 1.0))
+    fact = propagate_bounds([out], {X: rows, x: Bounds(x, x)})[out]
     upper = pytensor.function([x], fact.upper, mode="FAST_COMPILE")
     for _ in range(5):
         value = rng.normal(size=4)
@@ -83,6 +83,6 @@ def test_one_number_and_one_graph_of_a_ball():
 
 def test_an_op_without_a_symbolic_rule_is_top():
     out = pt.cumsum(x).sum() + X.prod()
-    ends = {v: Interval(v.type(), v.type()) for v in (x, X)}
-    trail = bounds([out], ends)
+    ends = {v: Bounds(v.type(), v.type()) for v in (x, X)}
+    trail = propagate_bounds([out], ends)
     assert np.isnan(trail[out].lower).all()

@@ -7,7 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from pymc_private.audit import Allowance, cdf_envelope, epsilon_lower_bound, lattice_leak, mean_envelope, neighbors_agree, proportion
+from pymc_private.audit import (
+    Allowance,
+    cdf_envelope,
+    epsilon_lower_bound,
+    lattice_leak,
+    mean_envelope,
+    neighbors_agree,
+    proportion,
+)
 from pymc_private.errors import DomainError
 
 RNG = np.random.default_rng(11)

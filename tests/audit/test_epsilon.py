@@ -11,7 +11,8 @@ import pytest
 from scipy import special, stats
 
 from pymc_private import audit
-from pymc_private.audit import Event, epsilon, events, events__classifiers
+from pymc_private.audit import Event, epsilon, events
+from pymc_private.audit import events as events__classifiers
 from pymc_private.errors import DomainError
 from pymc_private.privacy import Guarantee
 from tests.audit.mechanisms import MECHANISMS
@@ -73,7 +74,7 @@ def threshold_of(common, rare):
     p[:rare] += 2.0
 
     def value(inside, tested, other, others, error):
-        return events.epsilon_of(inside, tested, other, others, 0.0, error)
+        return events.epsilon_from_counts(inside, tested, other, others, 0.0, error)
 
     score = [("score", lambda x: x[:, 0])]
     return events.choose_event(score, p[:, None], q[:, None], (1000, 1000), value, 1e-3).threshold
@@ -81,7 +82,9 @@ def threshold_of(common, rare):
 
 def test_a_rare_event_that_may_be_chance_does_not_beat_a_common_one_that_is_not():
     # Judged alone, 25 to none looks better than 500 to 300; of hundreds of events one may.
-    alone = [events.epsilon_of(k, 1000, j, 1000, 0.0, 1e-3) for k, j in ((25, 0), (500, 300))]
+    alone = [
+        events.epsilon_from_counts(k, 1000, j, 1000, 0.0, 1e-3) for k, j in ((25, 0), (500, 300))
+    ]
     assert alone[0] > alone[1] > 0.0
     assert abs(threshold_of(700, 25)) < 0.5
     assert threshold_of(700, 100) > 1.0  # no chance explains this one
@@ -98,7 +101,7 @@ def many_values(rng):
 
 def test_choosing_and_testing_on_the_same_draws_would_break_the_stated_rate(monkeypatch):
     assert within(how_often(many_values, 500), LOOSE, 500)
-    monkeypatch.setattr(epsilon, "halves", lambda rows: (rows, rows))
+    monkeypatch.setattr(epsilon, "split_in_halves", lambda rows: (rows, rows))
     assert not within(how_often(many_values, 500), LOOSE, 500)
 
 
@@ -111,10 +114,10 @@ def test_shares_instead_of_limits_would_break_the_stated_rate(monkeypatch):
 def test_limits_that_forget_one_side_of_the_count_would_break_the_stated_rate(monkeypatch):
     # Clopper and Pearson's beta parameters, each off by a tenth of its standard deviation or so.
     monkeypatch.setattr(
-        events, "lower_limit", lambda k, n, e: stats.beta.ppf(0.5, k + 1, n - k + 1)
+        events, "clopper_pearson_lower", lambda k, n, e: stats.beta.ppf(0.5, k + 1, n - k + 1)
     )
     monkeypatch.setattr(
-        events, "upper_limit", lambda k, n, e: stats.beta.isf(0.5, k + 1, n - k + 1)
+        events, "clopper_pearson_upper", lambda k, n, e: stats.beta.isf(0.5, k + 1, n - k + 1)
     )
 
     def too_large(rng):
@@ -155,7 +158,7 @@ def test_what_a_bound_detects_it_finds_as_often_as_stated():
 
     def missed(rng):
         inside = rng.binomial(n, 0.25 * math.exp(visible) + 0.05), rng.binomial(n, 0.25)
-        return events.epsilon_of(inside[0], n, inside[1], n, 0.05, LOOSE) <= claim
+        return events.epsilon_from_counts(inside[0], n, inside[1], n, 0.05, LOOSE) <= claim
 
     assert within(how_often(missed), 0.2)
     assert how_often(missed) > 0  # what it says is not needlessly large
@@ -294,7 +297,7 @@ def test_a_logistic_regression_finds_the_weights_that_made_the_labels():
     x = rng.normal(size=(20_000, 2))
     odds = 2 * x[:, 0] - x[:, 1]
     labels = rng.random(20_000) < special.expit(odds)
-    learned = events__classifiers.logistic(x[labels], x[~labels])(x)
+    learned = events__classifiers.logistic_score(x[labels], x[~labels])(x)
     assert np.corrcoef(learned, odds)[0, 1] > 0.995
 
 

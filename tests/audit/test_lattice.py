@@ -134,7 +134,7 @@ def test_the_slack_covers_densities_of_one_mode():
 
 def test_the_last_nonzero_bit_is_where_it_is():
     values = np.array([[1.0, 0.5, 6.0, -0.75, 0.0, 2.0**-1074, 2.0**1023, 0.1, 1 + 2.0**-52]])
-    found = floating_point._lowest_bit(values)[0].tolist()
+    found = floating_point._lowest_bit_exponent(values)[0].tolist()
     assert found == [0, -1, 1, -2, 9999, -1074, 1023, -55, -52]
     assert all(v % 2.0**e == 0 for v, e in zip(values[0], found, strict=True) if abs(e) < 1000)
 

@@ -9,9 +9,9 @@ import pytest
 import pymc_private as pmp
 from pymc_private.audit import attaining_records, release_leaks, seed_reuse
 from pymc_private.planning import reconstruction_floor
-from pymc_private.samplers.rejection__boxes import sample_boxes
+from pymc_private.samplers.log_density import Target
 from pymc_private.samplers.randomness import SeededRandomness, grid_width, round_to_grid
-from pymc_private.samplers.log_density__target import Target
+from pymc_private.samplers.rejection import sample_by_rejection
 from tests.statistics import epsilon_lower_bound, lattice_leak, membership, reconstruction
 
 DRAWS = 3000
@@ -29,7 +29,7 @@ def model(answer: int, power: float) -> pmp.PrivateModel:
 
 def draws(answer: int, power: float, seed: int) -> np.ndarray:
     target = Target(model(answer, power))
-    points = sample_boxes(target, DRAWS, SeededRandomness.from_seed(seed))
+    points = sample_by_rejection(target, DRAWS, SeededRandomness.from_seed(seed))
     return round_to_grid(points, target.lower, target.upper)
 
 
@@ -57,7 +57,7 @@ def test_posterior_draws_are_on_the_public_grid_and_their_low_bits_agree(outputs
 
 
 def test_a_sampler_that_forgets_to_round_is_caught(outputs):
-    points = sample_boxes(Target(model(0, 1.0)), 50, SeededRandomness.from_seed(3))
+    points = sample_by_rejection(Target(model(0, 1.0)), 50, SeededRandomness.from_seed(3))
     assert lattice_leak(points, width=grid_width(np.array([0.1]), np.array([0.9]))).leaks
 
 

@@ -18,10 +18,10 @@ from scipy import stats
 
 from pymc_private import audit, planning
 from pymc_private.audit import Allowance
-from pymc_private.audit.statistical_tests__binomial import upper_limit
-from pymc_private.audit.events import delta_of
+from pymc_private.audit.events import delta_from_counts
+from pymc_private.audit.statistical_tests import clopper_pearson_upper
+from pymc_private.certificates.worst_case import WorstCaseValue
 from pymc_private.errors import DomainError
-from pymc_private.certificates.worst_case import Place
 from pymc_private.privacy import Guarantee
 from tests.audit.mechanisms import MECHANISMS
 from tests.audit.rates import how_often, within
@@ -76,8 +76,8 @@ def test_an_epsilon_that_is_none_is_refused(epsilon):
 
 
 def test_counts_give_both_bounds():
-    assert delta_of(100, 100, 0, 100, 0.0, 0.05) > 0.9
-    assert delta_of(50, 100, 50, 100, 0.0, 0.05) < 0
+    assert delta_from_counts(100, 100, 0, 100, 0.0, 0.05) > 0.9
+    assert delta_from_counts(50, 100, 50, 100, 0.0, 0.05) < 0
 
 
 # ---- membership --------------------------------------------------------------------------------
@@ -308,7 +308,7 @@ def test_the_name_of_a_file_inside_is_a_text():
 )
 def test_a_coincidence_is_no_likelier_than_stated(monkeypatch, published, n, levels):
     # Rate of findings whose stated chance is at most 0.3: at most 0.3, but for 1e-9.
-    monkeypatch.setattr("pymc_private.audit.leaks__copies.LIKELY", 0.3)
+    monkeypatch.setattr("pymc_private.audit.leaks.COPY_CHANCE", 0.3)
     rng, runs, alarms = np.random.default_rng(2), 400, 0
     for _ in range(runs):
         secret = rng.integers(0, levels, n) / (10.0 ** np.ceil(np.log10(levels)) if n < 100 else 1)
@@ -365,10 +365,10 @@ def certificate(*places, relaxed=False):
 
 
 WORST = certificate(
-    Place("y", "record", 0, 1, (1.0, 0.0)),
-    Place("X[0]", "record", -1, 1, (1.0, -1.0)),
-    Place("X[1]", "record", -1, 1, (-1.0, -1.0)),
-    Place("p", "point", 0, 1, (0.9, 0.1)),
+    WorstCaseValue("y", "record", 0, 1, (1.0, 0.0)),
+    WorstCaseValue("X[0]", "record", -1, 1, (1.0, -1.0)),
+    WorstCaseValue("X[1]", "record", -1, 1, (-1.0, -1.0)),
+    WorstCaseValue("p", "point", 0, 1, (0.9, 0.1)),
 )
 
 
@@ -439,7 +439,7 @@ def test_processes_run_what_was_defined_on_the_spot():
     "tool",
     [
         lambda masked: audit.partition_adversary(masked, [0.5, 0.5], [0.3, 0.7]),
-        lambda masked: upper_limit(masked, 9, 0.05),
+        lambda masked: clopper_pearson_upper(masked, 9, 0.05),
         lambda masked: audit.seed_reuse(masked, lambda data, seed: data, [[0]], seeds=[1]),
         lambda masked: planning.grid_pair(np.zeros(3), masked, np.zeros(3)),
     ],

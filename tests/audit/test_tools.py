@@ -7,7 +7,7 @@ import pytest
 from mpmath import mp
 from scipy import stats
 
-from pymc_private.audit.statistical_tests__binomial import lower_limit, upper_limit
+from pymc_private.audit.statistical_tests import clopper_pearson_lower, clopper_pearson_upper
 from pymc_private.errors import DomainError
 from tests.statistics import Allowance, cdf_envelope, mean_envelope, neighbors_agree, proportion
 
@@ -17,8 +17,8 @@ from tests.statistics import Allowance, cdf_envelope, mean_envelope, neighbors_a
 def test_the_limits_are_those_of_clopper_and_pearson_by_exact_tails(k, n, error):
     with mp.workdps(40):
         low, high = (
-            mp.mpf(float(lower_limit(k, n, error))),
-            mp.mpf(float(upper_limit(n - k, n, error))),
+            mp.mpf(float(clopper_pearson_lower(k, n, error))),
+            mp.mpf(float(clopper_pearson_upper(n - k, n, error))),
         )
         for limit in (low, 1 - high):
             # P(at least k successes) at the limit: just below the error, and above it a hair on.
@@ -31,11 +31,11 @@ def test_the_limits_are_those_of_clopper_and_pearson_by_exact_tails(k, n, error)
 
 
 def test_limits_at_the_ends():
-    assert lower_limit(0, 10, 0.05) == 0.0
-    assert upper_limit(10, 10, 0.05) == 1.0
-    assert lower_limit(10, 10, 0.05) == pytest.approx(0.05**0.1)
-    assert upper_limit(0, 10, 0.05) == pytest.approx(1 - 0.05**0.1)
-    assert np.array_equal(lower_limit(np.array([0, 5]), 10, 0.05) > 0, [False, True])
+    assert clopper_pearson_lower(0, 10, 0.05) == 0.0
+    assert clopper_pearson_upper(10, 10, 0.05) == 1.0
+    assert clopper_pearson_lower(10, 10, 0.05) == pytest.approx(0.05**0.1)
+    assert clopper_pearson_upper(0, 10, 0.05) == pytest.approx(1 - 0.05**0.1)
+    assert np.array_equal(clopper_pearson_lower(np.array([0, 5]), 10, 0.05) > 0, [False, True])
 
 
 @pytest.mark.parametrize("law", [stats.poisson(1.3), stats.binom(4, 0.3), stats.expon()])

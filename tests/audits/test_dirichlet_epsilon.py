@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import pymc_private as pmp
-from pymc_private.counts import tables__noise
+from pymc_private.counts import tables
 from pymc_private.privacy import beta_pair_delta, beta_pair_eps, ponnoprat_r
-from pymc_private.samplers.randomness import SeededRandomness
-from pymc_private.samplers.randomness__simplex import dirichlet_draws
+from pymc_private.samplers.randomness import SeededRandomness, dirichlet_draws
 from tests.statistics import epsilon_lower_bound
 
 DRAWS, MANY = 500_000, 16_000_000
@@ -51,8 +50,12 @@ def test_worst_neighbors_show_nine_tenths_of_the_claim(epsilon, delta):
 
 def test_noisy_counts_show_their_claim():
     scale = 2.0
-    p = tables__noise.seeded(np.tile([1, 0], (DRAWS, 1)), "laplace", scale, np.random.default_rng(1))
-    q = tables__noise.seeded(np.tile([0, 1], (DRAWS, 1)), "laplace", scale, np.random.default_rng(2))
+    p = tables.add_seeded_noise(
+        np.tile([1, 0], (DRAWS, 1)), "laplace", scale, np.random.default_rng(1)
+    )
+    q = tables.add_seeded_noise(
+        np.tile([0, 1], (DRAWS, 1)), "laplace", scale, np.random.default_rng(2)
+    )
     found = epsilon_lower_bound(p, q, score=lambda x: (x[:, 0] >= 1) & (x[:, 1] <= 0))
     assert 0.95 <= found.epsilon <= 1.0
 

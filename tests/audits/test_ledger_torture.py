@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from pymc_private.errors import BudgetExceeded
-from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.ledger.ledger import Ledger
+from pymc_private.privacy.guarantee import Guarantee
 
 pytestmark = [
     pytest.mark.audit,

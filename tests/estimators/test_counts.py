@@ -7,14 +7,13 @@ import pandas as pd
 import pytest
 
 from pymc_private.errors import DomainError
-from pymc_private.estimators.counting__columns import Bins, declare
-from pymc_private.estimators.counting import count_tables
+from pymc_private.estimators.counting import Bins, count_tables, declare_column
 
 COLUMNS = {
-    "sex": declare("sex", ["f", "m"]),
-    "age": declare("age", Bins([20, 40.5, 65])),
-    "code": declare("code", [3, 1, 2]),
-    "smoker": declare("smoker", [True, False]),
+    "sex": declare_column("sex", ["f", "m"]),
+    "age": declare_column("age", Bins([20, 40.5, 65])),
+    "code": declare_column("code", [3, 1, 2]),
+    "smoker": declare_column("smoker", [True, False]),
 }
 FAMILIES = {
     "sex": ("sex",), "age": ("sex", "age"), "code": ("age", "sex", "code"),
@@ -117,7 +116,7 @@ LEARNED = [None, "auto", 5, 3.2, np.random.default_rng, ["a"], ["a", "a"], [], o
 @pytest.mark.parametrize("spec", LEARNED)
 def test_categories_are_never_learned(spec):
     with pytest.raises(DomainError):
-        declare("x", spec)
+        declare_column("x", spec)
 
 
 @pytest.mark.parametrize("edges", [[], [1, 1], [2, 1], [np.nan], [np.inf], [[1, 2]]])
@@ -127,7 +126,7 @@ def test_bins_have_increasing_edges(edges):
 
 
 def test_bins_are_named_and_values_on_an_edge_go_down():
-    column = declare("x", Bins([0, 10]))
+    column = declare_column("x", Bins([0, 10]))
     assert column.values == ("<= 0", "(0, 10]", "> 10")
     codes = column.encode(np.array([-1.0, 0.0, 0.1, 10.0, 11.0, np.inf, -np.inf, np.nan]))
     assert codes.tolist() == [0, 0, 1, 1, 2, 2, 0, -1]
@@ -137,7 +136,7 @@ def test_bins_are_named_and_values_on_an_edge_go_down():
 
 @pytest.mark.parametrize("kind", ["uint8", "uint64", "int8", "int64", "float64", "object"])
 def test_whole_numbers_of_any_kind_are_their_own_places(kind):
-    column = declare("x", (0, 1, 2))
+    column = declare_column("x", (0, 1, 2))
     assert column.encode(np.array([2, 0, 3, 100], kind)).tolist() == [2, 0, -1, -1]
     hidden = np.ma.masked_array(np.array([1, 2]), [False, True])
     assert column.encode(hidden).tolist()[0] == 1

@@ -19,8 +19,7 @@ from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer
 import pymc_private as pmp
 from pymc_private.errors import BudgetExceeded, DomainError, Incompatible
 from pymc_private.estimators import Bins, DirichletBayesianNetwork, DirichletNaiveBayes
-from pymc_private.estimators.counting__columns import declare
-from pymc_private.estimators.counting import count_tables
+from pymc_private.estimators.counting import count_tables, declare_column
 
 SEEDED = pytest.mark.filterwarnings("ignore:NOT PRIVATE:pymc_private.errors.PrivacyWarning")
 DECLARED = {"a": (0, 1), "b": (0, 1, 2)}
@@ -237,7 +236,7 @@ def test_a_number_that_is_none_is_missing_on_every_engine(engine):
     else:
         frame = library.sql("select unnest([1.5::double, 'nan'::double, 3.0::double]) as x")
     with pytest.raises(DomainError, match="not declared"):
-        count_tables(frame, {"x": ("x",)}, {"x": declare("x", Bins([2]))})
+        count_tables(frame, {"x": ("x",)}, {"x": declare_column("x", Bins([2]))})
 
 
 def test_the_path_of_a_ledger_is_no_ledger():
@@ -258,7 +257,7 @@ def test_mistakes_are_told_by_their_names():
         with pytest.raises(DomainError, match=words):
             make()
     with pytest.raises(DomainError, match="duplicates"):
-        declare("sex", ["f", "m", "f"])
+        declare_column("sex", ["f", "m", "f"])
 
 
 def _several(n=40, k=4):
@@ -311,7 +310,7 @@ def test_other_tables_are_refused_before_they_are_charged(records):
     network = _network(["a0"], ledger=ledger, method="noisy").fit(frame)
     once = ledger.spent
     network.network_ = {"a0": (), "a1": ()}
-    network.columns_ |= {"a1": declare("a1", (0, 1))}
+    network.columns_ |= {"a1": declare_column("a1", (0, 1))}
     with pytest.raises(Incompatible, match="nothing was charged"):
         network.update(frame, records=records)
     assert ledger.spent == once

@@ -12,7 +12,15 @@ from scipy import integrate, optimize, special
 import pymc_private as pmp
 from benchmarks import families, gallery
 from benchmarks.family import ROWS
-from pymc_private.privacy import bayes_net_row_eps, beta_bernoulli_C, laplace_C, normal_var_C, sl_eps, sl_kl_bound, sl_tv_bound
+from pymc_private.privacy import (
+    bayes_net_row_eps,
+    beta_bernoulli_C,
+    laplace_C,
+    normal_var_C,
+    sl_eps,
+    sl_kl_bound,
+    sl_tv_bound,
+)
 from tests import statistics
 
 MADE = {name: make() for name, make in families.FAMILIES.items()}

@@ -12,10 +12,10 @@ import xarray as xr
 from scipy import stats
 
 from pymc_private.errors import DomainError
-from pymc_private.release.answers import Answer, answer
-from pymc_private.release.release import Release
 from pymc_private.privacy import psaqr_loss
 from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.release.answers import Answer, answer
+from pymc_private.release.release import Release
 
 
 def released(values: np.ndarray, *, private: bool = True) -> Release:

@@ -19,11 +19,11 @@ import pytest
 import xarray as xr
 
 import pymc_private as pmp
-from pymc_private.analysis import Interval as Bounds
+from pymc_private.analysis import Bounds
+from pymc_private.counts import publish
 from pymc_private.errors import PymcPrivateError
-from pymc_private.counts import publish__contents
 from pymc_private.samplers import nuts
-from pymc_private.samplers.randomness__simplex import dirichlet_draws
+from pymc_private.samplers.randomness import dirichlet_draws
 
 N = 6
 BITS = np.array([0, 1, 0, 1, 1, 1])
@@ -387,7 +387,7 @@ def test_counts_changed_between_plan_and_draw_do_not_matter(kind, hold, monkeypa
         return dirichlet_draws(parameters, draws, randomness)
 
     monkeypatch.setattr(pmp.Ledger, "charge", meddling)
-    monkeypatch.setattr(publish__contents, "dirichlet_draws", spy)
+    monkeypatch.setattr(publish, "dirichlet_draws", spy)
     book = pmp.Ledger(epsilon=5, delta=0.1)
     words = {"epsilon": 1, "delta": 1e-4, "method": "exact", "ledger": book}
     release = pmp.dirichlet(counts, **words)

@@ -13,7 +13,7 @@ import pytest
 import pymc_private as pmp
 from pymc_private.posterior import sample
 from pymc_private.release import storage
-from pymc_private.samplers import method__method
+from pymc_private.samplers import method
 
 SECRET = 0.7123456789
 DATA = np.array([SECRET, 0.2, 0.4, 0.9, 0.1, 0.6])
@@ -57,19 +57,19 @@ def test_the_charge_is_durable_before_the_data_are_read(plan, tmp_path, monkeypa
     book = pmp.Ledger(tmp_path / "book.sqlite", epsilon=2, delta=4e-6)
     seen = []
 
-    class Spy(method__method.Target):
+    class Spy(method.Target):
         def __init__(self, private):
             seen.append(len(pmp.Ledger.open(tmp_path / "book.sqlite").entries))
             super().__init__(private)
 
-    monkeypatch.setattr(method__method, "Target", Spy)
+    monkeypatch.setattr(method, "Target", Spy)
     draw(plan, book)
     assert seen == [1]
 
 
 def test_a_charge_that_does_not_fit_reads_nothing_and_spends_nothing(plan, monkeypatch):
     poor = pmp.Ledger(epsilon=0.5, delta=1e-6)
-    monkeypatch.setattr(method__method, "Target", None)  # reading the data would fail
+    monkeypatch.setattr(method, "Target", None)  # reading the data would fail
     with pytest.raises(pmp.BudgetExceeded):
         draw(plan, poor)
     assert poor.entries == ()
@@ -82,7 +82,7 @@ def test_a_draw_that_stops_stays_charged_and_says_nothing_of_the_data(
     def stop(*arguments):
         raise error(f"the data hold {SECRET}")
 
-    monkeypatch.setattr(method__method, "sample_boxes", stop)
+    monkeypatch.setattr(method, "sample_by_rejection", stop)
     with pytest.raises((KeyboardInterrupt, pmp.errors.PymcPrivateError)) as caught:
         draw(plan, ledger, name="main")
     assert str(SECRET) not in str(caught.value)
@@ -247,7 +247,7 @@ def test_arguments_of_another_kind_are_refused_before_any_work(plan, ledger, key
 
 
 def test_a_path_is_refused_before_calibration(monkeypatch):
-    monkeypatch.setattr(sample, "as_plan", None)  # what comes next
+    monkeypatch.setattr(sample, "resolve_plan", None)  # what comes next
     with pytest.raises(pmp.DomainError, match="no ledger"):
         pmp.sample(build(), draws=2, epsilon=1, ledger="study.sqlite")
 

@@ -11,9 +11,10 @@ import pytest
 import xarray as xr
 
 import pymc_private as pmp
-from pymc_private.release import charge__drawing
-from pymc_private.posterior.assemble__guards import check_names, check_unchanged
-from pymc_private.samplers import method__method
+from pymc_private.posterior.assemble import check_unchanged
+from pymc_private.release import charge
+from pymc_private.release.allowed import check_netcdf_names
+from pymc_private.samplers import method
 
 N = 6
 ANSWERS = np.array([0, 1, 0, 1, 1, 1])
@@ -158,7 +159,7 @@ def test_a_stop_while_storing_says_that_the_release_may_be_there(monkeypatch, st
         raise KeyboardInterrupt
 
     monkeypatch.setattr(pmp.Ledger, "store", stop)
-    with pytest.raises(charge__drawing.StoppedDraw, match="returns it free") as caught:
+    with pytest.raises(charge.StoppedDraw, match="returns it free") as caught:
         draw(plan, book, name="main")
     assert "nothing is released" not in str(caught.value)
     monkeypatch.undo()
@@ -167,13 +168,13 @@ def test_a_stop_while_storing_says_that_the_release_may_be_there(monkeypatch, st
 
 
 def test_no_warning_of_a_charged_draw_reaches_the_cell(monkeypatch):
-    original = method__method.sample_conjugate
+    original = method.sample_conjugate
 
     def loud(*arguments):
         warnings.warn("the data overflow", RuntimeWarning, stacklevel=1)
         return original(*arguments)
 
-    monkeypatch.setattr(method__method, "sample_conjugate", loud)
+    monkeypatch.setattr(method, "sample_conjugate", loud)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         draw(plan_of(coins()))
@@ -189,7 +190,7 @@ def test_a_dim_with_a_slash_is_refused_before_the_charge():
 
 def test_a_variable_with_a_slash_is_refused():  # PyMC 6 does not let one be made
     with pytest.raises(pmp.DomainError, match="a/b"):
-        check_names(xr.Dataset({"a/b": (("chain", "draw"), np.ones((1, 2)))}))
+        check_netcdf_names(xr.Dataset({"a/b": (("chain", "draw"), np.ones((1, 2)))}))
 
 
 def test_a_plan_that_needs_the_whole_delta_of_a_ledger_is_told_about_shares():
@@ -223,7 +224,7 @@ def test_a_refused_plan_prints_its_price_rounded_up():
 @pytest.mark.parametrize("keywords", [{}, {"epsilon": 1.0}])
 @pytest.mark.parametrize("patience", [-1.0, 1e9])
 def test_without_a_progress_bar_sampling_prints_nothing(monkeypatch, capsys, keywords, patience):
-    monkeypatch.setattr("pymc_private.models.compat__progress.PATIENCE", patience)
+    monkeypatch.setattr("pymc_private.models.compat.BAR_DELAY", patience)
     private = pmp.privatize(coins(), records="i")
     pmp.sample(private, draws=1, ledger=pmp.Ledger(epsilon=50), progressbar=False, **keywords)
     assert capsys.readouterr() == ("", "")

@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 import pymc_private as pmp
-from pymc_private.certificates.terms__assumptions import ASSUMPTIONS
-from pymc_private.certificates.conjugate__pair import conjugate_pair
+from pymc_private.certificates.conjugate import conjugate_pair
+from pymc_private.certificates.terms import ASSUMPTIONS
 from pymc_private.privacy import beta_pair_delta, gamma_pair_delta
 from tests.statistics import cdf_envelope
 

@@ -11,12 +11,11 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
+from pymc_private.certificates.restrict import temper
 from pymc_private.errors import BudgetExceeded, DomainError, NotCertified, PrivacyWarning
+from pymc_private.models.information import simulated_information
 from pymc_private.posterior import calibrate as calibrate_module
-from pymc_private.posterior.candidates__affordable import Affordable
-from pymc_private.posterior.candidates import best_ends
-from pymc_private.models.information import information
-from pymc_private.certificates.restrict__temper import temper
+from pymc_private.posterior.candidates import DrawBudget, best_clip_bounds
 
 N = 200
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -157,8 +156,8 @@ def test_a_clip_that_is_allowed_is_weighed_and_must_be_clearly_better():
 
 
 def test_ends_of_a_clip_promise_no_less_than_others(slopes):
-    found, budget = information(slopes, N), Affordable(1.0, 1e-6, 5)
-    low, high = best_ends(slopes, found, budget)
+    found, budget = simulated_information(slopes, N), DrawBudget(1.0, 1e-6, 5)
+    low, high = best_clip_bounds(slopes, found, budget)
 
     def gain(a, b):
         return found.gain(slopes, min(1.0, budget.range / (2 * (b - a))), (a, b))
@@ -208,7 +207,7 @@ def test_pictures_say_what_was_weighed(plan, alone):
 def test_a_plan_is_priced_on_the_terms_of_the_sampler_that_draws(plan, monkeypatch):
     assert plan.certificate.terms == plan.method.terms(plan.private)
     # Were another one to fit at the last power, its distance would not be paid for.
-    monkeypatch.setattr(calibrate_module, "choose", lambda *a, **k: pmp.Proximal(tv=1e-7))
+    monkeypatch.setattr(calibrate_module, "choose_sampler", lambda *a, **k: pmp.Proximal(tv=1e-7))
     with pytest.raises(pmp.Unsupported, match="costs more than the one"):
         plan.at(1)
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import pymc_private as pmp
 from pymc_private.errors import DomainError
-from pymc_private.release.release import Release
 from pymc_private.privacy import Guarantee, psaqr_dialogue_loss, psaqr_loss, psaqr_net_loss
+from pymc_private.release.release import Release
 
 RNG = np.random.default_rng(5)
 N = 400

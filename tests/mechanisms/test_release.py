@@ -11,10 +11,10 @@ import pytest
 import xarray as xr
 
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.release.allowed import ALLOWED, check_facts
-from pymc_private.release.release import Release, load
 from pymc_private.models import compat
 from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.release.allowed import ALLOWED_FACTS, check_facts
+from pymc_private.release.release import Release, load
 
 DRAWS = 12
 PRIVATE_WORDS = (
@@ -215,7 +215,7 @@ def test_facts_can_be_checked_before_a_charge_and_come_back_plain() -> None:
     plain = check_facts({"draws": np.int64(3), "ranges": {"b": (np.float64(0), 1)}})
     assert plain == {"draws": 3, "ranges": {"b": [0.0, 1]}}
     assert type(plain["draws"]) is int
-    assert set(facts()) <= set(ALLOWED)
+    assert set(facts()) <= set(ALLOWED_FACTS)
 
 
 def test_a_private_release_needs_a_finite_epsilon_at_its_delta() -> None:
@@ -402,15 +402,15 @@ def test_the_repr_says_what_is_promised_assumed_held_and_withheld() -> None:
 
 def test_summary_has_the_same_columns_on_both_generations_and_survives_few_draws() -> None:
     posterior = release().posterior
-    frame = compat.summary(posterior)
+    frame = compat.summarize_posterior(posterior)
     assert list(frame.columns) == ["mean", "sd", "mcse_mean", "ess_bulk", "lower", "upper"]
     assert list(frame.index) == ["beta[äge]", "beta[income]", "sigma", "k", "flag"]
     assert frame["mean"]["sigma"] == pytest.approx(float(posterior["sigma"].mean()))
     assert np.isfinite(frame["ess_bulk"]["sigma"])
-    one = compat.summary(posterior.isel(draw=[0]))
+    one = compat.summarize_posterior(posterior.isel(draw=[0]))
     assert one["mean"]["k"] == float(posterior["k"].values[0, 0])
     assert one[["sd", "mcse_mean", "ess_bulk"]].isna().all().all()
-    constant = compat.summary(posterior.assign(sigma=posterior["sigma"] * 0))
+    constant = compat.summarize_posterior(posterior.assign(sigma=posterior["sigma"] * 0))
     assert constant["sd"]["sigma"] == 0
 
 

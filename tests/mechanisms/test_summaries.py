@@ -11,8 +11,8 @@ import xarray as xr
 from scipy import stats
 
 from pymc_private.errors import DomainError
-from pymc_private.release.release import Release
 from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.release.release import Release
 
 # A bound that fails with probability 0.05 or less fails more than LIMIT times in REPEATS
 # independent trials with probability below ALARM, whatever the seed.

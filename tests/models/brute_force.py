@@ -6,7 +6,7 @@ import numpy as np
 import pytensor
 from pymc.model.transform.conditioning import remove_value_transforms
 
-from pymc_private.models.domains__simplex import onto_simplex
+from pymc_private.models.domains import project_onto_simplex
 from tests.models.zoo import N
 
 FAR = 5.0  # where a parameter that the likelihood does not read is unbounded
@@ -21,7 +21,7 @@ def random_points(private, rng, count):
             share = rng.random(low.shape) if k % 2 else rng.integers(0, 2, low.shape)
             value = low + share * (high - low)
             total = getattr(box.within, "total", None)
-            point[name] = value if total is None else onto_simplex(value, low, high, total)
+            point[name] = value if total is None else project_onto_simplex(value, low, high, total)
         yield point
 
 

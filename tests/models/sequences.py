@@ -13,7 +13,7 @@ import pytensor.tensor as pt
 from pymc.model.transform.conditioning import remove_value_transforms
 
 from pymc_private import Categories, privatize, trim
-from pymc_private.models.domains__simplex import onto_simplex
+from pymc_private.models.domains import project_onto_simplex
 
 N = 6
 
@@ -220,5 +220,7 @@ def random_point(private: Any, rng: np.random.Generator) -> dict:
     for name, box in private.box.items():
         share = rng.integers(0, 2, np.shape(box.lower)) if rng.random() < 0.75 else rng.random()
         value = box.lower + share * (box.upper - box.lower)
-        point[name] = value if box.within is None else onto_simplex(value, box.lower, box.upper)
+        point[name] = (
+            value if box.within is None else project_onto_simplex(value, box.lower, box.upper)
+        )
     return point

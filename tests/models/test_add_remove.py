@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm
 
 import pymc_private as pmp
-from pymc_private.analysis.record_sums import RecordSums
+from pymc_private.analysis.record_sums import RecordSumSplitter
 from pymc_private.models.fingerprint import describe_structure, model_fingerprint
 from tests.models.add_remove import potential, private_potential, widest_addition
 from tests.models.distributions import TABLE
@@ -291,7 +291,7 @@ def test_a_count_taken_for_a_public_number_would_be_noticed(monkeypatch):
 
         return any(v in self._axes for v in ancestors([variable]))
 
-    monkeypatch.setattr(RecordSums, "reads", by_value_alone)
+    monkeypatch.setattr(RecordSumSplitter, "reads", by_value_alone)
     with pytest.raises((AssertionError, KeyError)):
         assert_no_number_is_missed(range(MODELS))
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import pymc_private as pmp
-from pymc_private.certificates import range_objective__allowed as rule
 from pymc_private.certificates import range_objective
+from pymc_private.certificates import range_objective as rule
 from tests.models.distributions import BY_NAME
 from tests.models.objectives import first_objective
 from tests.models.zoo import N
@@ -33,10 +33,10 @@ def test_rows_have_their_sums_and_stay_in_the_box(name):
     lower, upper = made.coordinates.lower, made.coordinates.upper
     points = rng.uniform(lower, upper, (300, len(lower)))
     points = np.where(made.whole, np.round(points), points)
-    moved = rule.allowed(points, made.coordinates, {})
+    moved = rule.project_onto_domain(points, made.coordinates, {})
     assert np.all((moved >= lower) & (moved <= upper))
     np.testing.assert_array_equal(moved[:, made.whole], np.round(moved[:, made.whole]))
-    summed = [c for c in made.coordinates.columns if rule.has_sums(c)]
+    summed = [c for c in made.coordinates.columns if rule.has_fixed_sums(c)]
     assert summed
     for column in summed:
         for rows in rows_of(made, moved, column):
@@ -60,5 +60,5 @@ def test_points_that_are_no_records_would_be_found_beyond_the_truth(monkeypatch)
     for (_, copy), place in made.coordinates.places.items():
         point[place] = (made.coordinates.upper if copy == (0,) else made.coordinates.lower)[place]
     assert made.attained(point[None])[0] <= bound
-    monkeypatch.setattr(range_objective, "allowed", lambda points, *_: points)
+    monkeypatch.setattr(range_objective, "project_onto_domain", lambda points, *_: points)
     assert made.attained(point[None])[0] > 1.2 * bound

@@ -8,7 +8,8 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_private as pmp
-from pymc_private.certificates import range_objective, range_objective__atoms
+from pymc_private.certificates import range_objective
+from pymc_private.certificates import range_objective as range_objective__atoms
 from pymc_private.models.record_likelihood import Role
 from tests.analysis.graphs import evaluate
 from tests.models.objectives import first_objective
@@ -48,7 +49,9 @@ def test_at_the_right_kind_the_function_is_the_same():
 
 def test_a_number_beside_an_atom_is_none():
     levels, kinds = np.array([0.25, 1.0]), np.array([0.0, 1.0, 0.0, 0.0])
-    moved = range_objective__atoms.beside(levels, kinds, np.array([0.25, 0.25, 1.0, 0.5]), 0.0)
+    moved = range_objective__atoms.move_off_point_masses(
+        levels, kinds, np.array([0.25, 0.25, 1.0, 0.5]), 0.0
+    )
     assert moved[0] < 0.25 == moved[1]
     assert moved[2] < 1.0
     assert moved[3] == 0.5
@@ -65,7 +68,7 @@ def test_what_is_attained_is_no_limit_beyond_the_records():
 
 
 def test_atoms_that_are_forgotten_are_caught(monkeypatch):
-    true = range_objective__atoms.split_at_atoms
+    true = range_objective__atoms.split_at_point_masses
 
     def forgetful(value, columns):
         value, columns, found = true(value, columns)
@@ -74,7 +77,7 @@ def test_atoms_that_are_forgotten_are_caught(monkeypatch):
             column.bounds.upper[...] = 0.0
         return value, columns, found
 
-    monkeypatch.setattr(range_objective, "split_at_atoms", forgetful)
+    monkeypatch.setattr(range_objective, "split_at_point_masses", forgetful)
     assert pmp.certify(private()).range < 4.9  # the first test would fail
 
 

@@ -11,9 +11,9 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_private as pmp
+from pymc_private.certificates import range_bound
+from pymc_private.certificates.certify import domains_beyond_support
 from pymc_private.errors import DomainError, NotCertified, Unsupported
-from pymc_private.certificates import range_bound__refine
-from pymc_private.certificates.certify__unbounded import beyond_support
 
 N = 11
 RNG = np.random.default_rng(0)
@@ -46,7 +46,7 @@ def _quick():
     """Refine bounds only a little: how far is not what is tested here."""
     with pytest.MonkeyPatch.context() as patch:
         for effort in ("REFINE", "REFINE_ROWS", "SEARCH"):
-            patch.setattr(range_bound__refine, effort, 60.0)
+            patch.setattr(range_bound, effort, 60.0)
         yield
 
 
@@ -228,9 +228,9 @@ def test_a_fraction_is_cut_off_before_it_is_an_outcome():
         pm.Bernoulli("y", pm.Beta("p", 2, 2), observed=seen, dims="i")
     for domain in ((-0.5, 1.5), {0, 1, 0.5}):
         private = pmp.privatize(model, records="i", domain={"seen": domain})
-        assert beyond_support(private) == []
+        assert domains_beyond_support(private) == []
     wide = pmp.privatize(model, records="i", domain={"seen": (0, 2)})
-    assert [source.name for source, _ in beyond_support(wide)] == ["seen"]
+    assert [source.name for source, _ in domains_beyond_support(wide)] == ["seen"]
 
 
 def test_a_dim_of_no_data_is_not_offered():

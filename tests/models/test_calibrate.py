@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 
 import pymc_private as pmp
-from pymc_private.posterior.candidates__affordable import largest_range
-from pymc_private.posterior.calibrate import at_cost
-from pymc_private.posterior.candidates import MASSES
 from pymc_private.certificates import certify as certificate_module
+from pymc_private.posterior.calibrate import plan_at_cost
+from pymc_private.posterior.candidates import PRIOR_MASSES, largest_range
 from pymc_private.privacy import Guarantee
 
 
@@ -150,14 +149,17 @@ def test_a_plan_that_has_to_trim_takes_the_mass_that_promises_most():
     plan = pmp.calibrate(private, epsilon=1.0, delta=1e-6, draws=4)
     table = plan.to_frame()
     masses = table["prior_mass"].tolist()
-    first = MASSES.index(masses[0])
+    first = PRIOR_MASSES.index(masses[0])
     assert 0.95 in masses
-    assert masses == list(MASSES[first : first + len(masses)])
+    assert masses == list(PRIOR_MASSES[first : first + len(masses)])
     assert table["range"].is_monotonic_increasing
     assert table["records_kept"].is_monotonic_decreasing
     best = table["information"].idxmax()
     assert table.index[table["chosen"]].tolist() == [best]
-    assert 0 < best < len(table) - 1 or best in (0, len(MASSES) - 1)  # a step beyond was tried
+    assert 0 < best < len(table) - 1 or best in (
+        0,
+        len(PRIOR_MASSES) - 1,
+    )  # a step beyond was tried
     assert f"prior mass about {masses[best]:g}" in plan.summary()
     assert f"the best of {len(masses)} ways" in plan.summary()
     assert plan.certificate.covers(plan.private)
@@ -183,7 +185,7 @@ def test_the_frontier_marks_the_largest_mass_that_is_certified(monkeypatch):
 
 
 def test_a_plan_at_cost_prices_the_model_as_it_stands(private):
-    plan = at_cost(private, 3, 1e-6)
+    plan = plan_at_cost(private, 3, 1e-6)
     assert plan.private is private
     assert plan.epsilon == plan.guarantee.epsilon(1e-6)
     assert plan.to_frame()["chosen"].tolist() == [True]

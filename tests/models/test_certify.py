@@ -14,11 +14,10 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_private as pmp
-from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis import bounds
-from pymc_private.analysis.intervals.ops__normal_tail import has_log_phi
-from pymc_private.certificates.range_bound__partition import range_of_table
-from pymc_private.certificates.record_bounds__row_bounds import RowBounds
+from pymc_private.analysis import Bounds, propagate_bounds
+from pymc_private.analysis.intervals.ops import has_log_phi
+from pymc_private.certificates.range_bound import range_of_table
+from pymc_private.certificates.record_bounds import RecordBounds
 from tests.models.brute_force import own_logp, random_points
 from tests.models.zoo import BY_NAME, N
 
@@ -86,12 +85,12 @@ def test_no_pair_of_records_escapes_the_range(name, private, certificate):
 @pytest.mark.parametrize("name", ZOO)
 def test_the_record_graph_is_the_models_own_likelihood(name, private):
     model, rng = private(name), np.random.default_rng(3)
-    rows = RowBounds(model.graph, model.sources, model.n)
+    rows = RecordBounds(model.graph, model.sources, model.n)
     data = {model.graph.data[s.name]: Bounds.point(s.values()) for s in model.sources}
     logp = own(private, name)
     for point in random_points(model, rng, 4):
         given = rows._given({k: Bounds(v, v) for k, v in point.items()}, [rows.cells[0]] * N)
-        fact = bounds([model.graph.record], given | data)[model.graph.record]
+        fact = propagate_bounds([model.graph.record], given | data)[model.graph.record]
         # PyMC writes log Phi in two forms that differ by rounding; the record graph in one.
         value, slack = logp(point), 1e-7 if name == "censored" else 1e-9
         assert np.all(fact.lower <= value + slack * (1 + np.abs(value)))
@@ -102,7 +101,7 @@ def test_the_record_graph_is_the_models_own_likelihood(name, private):
 @pytest.mark.parametrize("name", HALF)
 def test_a_row_reads_its_own_record_only(name, private):
     model, other = private(name), private(name, 2)
-    rows = RowBounds(model.graph, model.sources, model.n)
+    rows = RecordBounds(model.graph, model.sources, model.n)
     point = next(random_points(model, np.random.default_rng(5), 1))
     given = rows._given({k: Bounds(v, v) for k, v in point.items()}, [rows.cells[0]] * N)
 
@@ -113,7 +112,7 @@ def test_a_row_reads_its_own_record_only(name, private):
             if swapped is not None:
                 values[swapped] = np.moveaxis(theirs.values(), mine.axis, 0)[swapped]
             data[model.graph.data[mine.name]] = Bounds.point(np.moveaxis(values, 0, mine.axis))
-        return bounds([model.graph.record], given | data)[model.graph.record].lower
+        return propagate_bounds([model.graph.record], given | data)[model.graph.record].lower
 
     before, after = record_logp(None), record_logp(N // 2)
     assert np.array_equal(np.delete(before, N // 2), np.delete(after, N // 2))
@@ -123,8 +122,8 @@ def test_a_row_reads_its_own_record_only(name, private):
 def test_rows_may_be_stacked_in_any_number(name, private):
     """The coarse table of a few rows is that of all n rows, each with its own cell."""
     model = private(name)
-    stacked = RowBounds(model.graph, model.sources, model.n)
-    whole = RowBounds(replace(model.graph, pinned=True), model.sources, model.n)
+    stacked = RecordBounds(model.graph, model.sources, model.n)
+    whole = RecordBounds(replace(model.graph, pinned=True), model.sources, model.n)
     cells = stacked.cells[:: max(len(stacked.cells) // 5, 1)]
     for low, full in zip(
         stacked.table(model.box, cells), whole.table(model.box, cells), strict=True

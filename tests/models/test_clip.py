@@ -11,8 +11,8 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_private as pmp
-from pymc_private.analysis.record_dependence import Concrete
-from pymc_private.certificates import certify__one_kind
+from pymc_private.analysis.record_dependence import ConcreteValues
+from pymc_private.certificates import certify
 from pymc_private.models.fingerprint import model_fingerprint
 from tests.models.brute_force import natural_logp, stripped
 from tests.models.scores import BY_NAME, N
@@ -29,7 +29,7 @@ def library_score(private, point, data):
     values = {graph.parameters[k]: np.asarray(v, float) for k, v in point.items()}
     values |= {graph.data[s.name]: data[s.name].astype(s.dtype) for s in private.sources}
     with np.errstate(all="ignore"):
-        return Concrete(values)(graph.record)
+        return ConcreteValues(values)(graph.record)
 
 
 def tables(score, ends, clipped=None):
@@ -139,7 +139,7 @@ def test_a_range_of_half_the_size_is_caught(name, monkeypatch):
     low, high = score.ends
     assert variation(tables(score, score.ends)) > 1.5 * (high - low)
     monkeypatch.setattr(
-        certify__one_kind, "clipped_range", lambda private, readers: Fraction(high) - Fraction(low)
+        certify, "clipped_range", lambda private, readers: Fraction(high) - Fraction(low)
     )
     found = pmp.certify(pmp.clip(score.privatize(), low, high))
     assert variation(tables(score, score.ends)) > found.range

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from pymc_private import certify, clip
-from pymc_private.analysis.intervals.ops__normal_tail import has_log_phi
+from pymc_private.analysis.intervals.ops import has_log_phi
 from pymc_private.errors import NotCertified
-from pymc_private.models.sequences.row_identity import public_data
 from pymc_private.models.record_graph import factor_terms
+from pymc_private.models.sequences.row_identity import public_data
 from tests.analysis.graphs import evaluate
 from tests.models.brute_force import by_record, random_points
 from tests.models.distributions import BY_NAME, REFUSED

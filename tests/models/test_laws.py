@@ -9,12 +9,11 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_private as pmp
-from pymc_private.errors import PymcPrivateError
-from pymc_private.certificates.conjugate__pair import conjugate_pair
-from pymc_private.certificates.conjugate__posterior import recognize
-from pymc_private.models.distributions__laws import is_kept, law_name
+from pymc_private.certificates.conjugate import conjugate_pair, recognize_conjugate
 from pymc_private.certificates.lipschitz.tail import lipschitz_tail
-from pymc_private.samplers.proximal_target__linear_data import make_structure
+from pymc_private.errors import PymcPrivateError
+from pymc_private.models.distributions import distribution_class, observes_unchanged
+from pymc_private.samplers.proximal_target import make_posterior
 
 COINS = np.array([0, 1, 1, 0, 1, 0])
 
@@ -64,7 +63,7 @@ def slope_by_graph(private, at):
 )
 def test_a_cast_of_the_outcomes_is_drawn_as_it_is_certified(build, top, box):
     private = declared(build, np.full(4, top), pmp.Interval(0, top), box)
-    structure, white = make_structure(private)
+    structure, white = make_posterior(private)
     for z in (-0.3, 0.8):
         u = structure.rows * z + structure.offset[:, None]
         found = float((structure.curve.slope(u) * structure.rows).sum())
@@ -78,16 +77,16 @@ def test_a_cast_of_the_outcomes_is_drawn_as_it_is_certified(build, top, box):
 )
 def test_a_conjugate_model_observes_the_records_themselves(kind, is_closed):
     private = declared(normal_of(kind), np.full(4, 0.9), pmp.Interval(0, 0.95), {"b": (-3, 3)})
-    assert (recognize(private) is not None) is is_closed
+    assert (recognize_conjugate(private) is not None) is is_closed
 
 
 def test_whole_numbers_in_floats_are_taken_as_they_are():
     y = COINS.astype(float)
     private = declared(bernoulli_regression, y, pmp.Categories([0, 1]), Z=(-1, 1))
-    structure, _ = make_structure(private)
+    structure, _ = make_posterior(private)
     assert type(structure.curve).__name__ == "Logistic"
     fractions = declared(bernoulli_regression, 0.9 * y, pmp.Interval(0, 0.9), Z=(-1, 1))
-    assert type(make_structure(fractions)[0].curve).__name__ == "General"
+    assert type(make_posterior(fractions)[0].curve).__name__ == "General"
 
 
 @pytest.mark.parametrize(
@@ -111,9 +110,9 @@ def test_whole_numbers_in_floats_are_taken_as_they_are():
 )
 def test_casts_that_change_no_number(old, new, domain, kept):
     records = pt.vector("records", dtype=old)
-    assert is_kept(pt.cast(records, new), records, domain, ()) is kept
-    assert is_kept(records, records, domain, ())
-    assert not is_kept(pt.cast(records + 1, new), records, domain, ())
+    assert observes_unchanged(pt.cast(records, new), records, domain, ()) is kept
+    assert observes_unchanged(records, records, domain, ())
+    assert not observes_unchanged(pt.cast(records + 1, new), records, domain, ())
 
 
 def beta_bernoulli(y, domain=None, **words):
@@ -181,7 +180,7 @@ def test_a_density_registered_for_one_of_pymcs_is_seen():
 
     op = type(pm.Bernoulli.dist(0.5).owner.op)
     before = _logprob.dispatch(op)
-    assert law_name(pm.Bernoulli.dist(0.5)) == "BernoulliRV"
+    assert distribution_class(pm.Bernoulli.dist(0.5)) == "BernoulliRV"
     try:
 
         class SoftBernoulli(pm.Bernoulli):
@@ -190,13 +189,13 @@ def test_a_density_registered_for_one_of_pymcs_is_seen():
             def logp(value, p):  # noqa: N805
                 return 0.01 * pt.switch(value, pt.log(p), pt.log1p(-p))
 
-        assert law_name(SoftBernoulli.dist(0.5)) != "BernoulliRV"
+        assert distribution_class(SoftBernoulli.dist(0.5)) != "BernoulliRV"
         private = pmp.trim(beta_bernoulli(COINS, pmp.Categories([0, 1])), box={"p": (0.01, 0.99)})
         with pytest.raises(PymcPrivateError):
             pmp.Conjugate().check(private)
     finally:
         _logprob.register(op, before)
-    assert law_name(pm.Bernoulli.dist(0.5)) == "BernoulliRV"
+    assert distribution_class(pm.Bernoulli.dist(0.5)) == "BernoulliRV"
 
 
 # ---- lemmas are of what is observed -----------------------------------------------------------
@@ -232,11 +231,11 @@ def test_a_lemma_is_of_records_that_its_likelihood_observes(build, observed, dom
 
 def test_records_are_not_simulated_through_a_function():
     from pymc_private.errors import Unsupported
-    from pymc_private.models.prior import _observed
+    from pymc_private.models.prior import _observed_sources
 
     with pm.Model(coords={"r": range(4)}) as model:
         y = pm.Data("Y", np.full(4, 10.0), dims="r")
         pm.Normal("y", pm.Normal("b", 0, 1), 1, observed=pt.log(y))
     private = pmp.privatize(model, records="r", domain={"Y": (1, 1000)})
     with pytest.raises(Unsupported, match="through a function"):
-        _observed(private)
+        _observed_sources(private)

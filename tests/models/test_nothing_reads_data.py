@@ -7,10 +7,10 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.posterior.assemble import rehearse
-from pymc_private.posterior.calibrate import at_cost
 from pymc_private.models.fingerprint import model_fingerprint
-from pymc_private.samplers.choose import choose
+from pymc_private.posterior.assemble import rehearse
+from pymc_private.posterior.calibrate import plan_at_cost
+from pymc_private.samplers.choose import choose_sampler
 from tests.models.zoo import BY_NAME, N
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -97,7 +97,7 @@ def everything(private, box):
         "untrimmed": told(lambda: facts_of(pmp.certify(private, tolerance=2))),
         "certificate": facts_of(pmp.certify(trimmed, tolerance=2)),
         "tempered": facts_of(pmp.certify(tempered, tolerance=2)),
-        "sampler": told(lambda: choose(trimmed)),
+        "sampler": told(lambda: choose_sampler(trimmed)),
         "model": sorted(trimmed.model.named_vars),
         "start": {k: v.tolist() for k, v in trimmed.model.initial_point().items()},
     }
@@ -110,7 +110,7 @@ def planned(private, box):
     return {
         "plan": told(lambda: facts_of_plan(pmp.calibrate(trimmed, **budget))),
         "refusal": told(lambda: pmp.calibrate(trimmed, **budget | {"temper": False}).summary()),
-        "cost": told(lambda: facts_of_plan(at_cost(trimmed, 2, 1e-6))),
+        "cost": told(lambda: facts_of_plan(plan_at_cost(trimmed, 2, 1e-6))),
     }
 
 

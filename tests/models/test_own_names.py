@@ -8,9 +8,9 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_private as pmp
-from pymc_private.analysis.traversal__own_names import own_name
-from pymc_private.errors import DomainError, Unsupported
+from pymc_private.analysis.traversal import library_class_name
 from pymc_private.certificates.lipschitz.tail import lipschitz_tail
+from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.distributions import transform_name
 
 COINS = np.array([0, 1, 1, 0, 1])
@@ -89,8 +89,8 @@ def test_names_of_the_libraries_own_classes():
     class LogTransform(type(TRANSFORMS.log)):
         pass
 
-    assert own_name(None) == "NoneType"
-    assert own_name(LogTransform()) != "LogTransform"
+    assert library_class_name(None) == "NoneType"
+    assert library_class_name(LogTransform()) != "LogTransform"
     with pm.Model() as model:
         x = pm.Gamma("x", 1, 1)
         u = pm.Uniform("u", 0, 1)
@@ -106,5 +106,5 @@ def test_names_of_the_libraries_own_classes():
         "SimplexTransform",
         "ZeroSumTransform",
     ]
-    assert own_name(x.owner.op) == "GammaRV"
+    assert library_class_name(x.owner.op) == "GammaRV"
     assert named[5] == "Ordered"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pymc_private.certificates.worst_case import Place, picture
+from pymc_private.certificates.worst_case import WorstCaseValue, plot_worst_case
 
 
 @pytest.mark.parametrize(
@@ -17,13 +17,13 @@ from pymc_private.certificates.worst_case import Place, picture
     ],
 )
 def test_slack_is_rounded_up(proved, found, words):
-    title = picture([], proved, found, False).get_title(loc="left")
+    title = plot_worst_case([], proved, found, False).get_title(loc="left")
     assert words in title
 
 
 def test_numbers_of_both_tell_records_and_points_apart():
-    predictor = Place("from X, b", "pair", -1.0, 1.0, (-1.0, 1.0, 1.0, -1.0))
-    ax = picture([predictor], 2.0, 2.0, True)
+    predictor = WorstCaseValue("from X, b", "pair", -1.0, 1.0, (-1.0, 1.0, 1.0, -1.0))
+    ax = plot_worst_case([predictor], 2.0, 2.0, True)
     looks = [
         (tuple(dots.get_facecolor()[0]) != (1, 1, 1, 1), len(dots.get_paths()[0].vertices))
         for dots in ax.collections

@@ -10,9 +10,8 @@ from scipy.special import expit
 
 import pymc_private as pmp
 from pymc_private.audit import cdf_envelope
-from pymc_private.models.prior__draws import uniform
-from pymc_private.models.information import information
-from pymc_private.models.prior import Simulator
+from pymc_private.models.information import simulated_information
+from pymc_private.models.prior import Simulator, uniform_entries
 from tests.models.test_nothing_reads_data import overwrite
 
 ALARM = 1e-9
@@ -100,7 +99,7 @@ def test_the_restricted_prior_keeps_its_shape():
     ],
 )
 def test_records_are_drawn_from_the_whole_of_their_domain(domain, shape, whole):
-    rows = uniform(domain, shape, 2000, whole, np.random.default_rng(1))
+    rows = uniform_entries(domain, shape, 2000, whole, np.random.default_rng(1))
     assert rows.shape == (2000, *shape)
     clipped = domain.clip(rows if rows.ndim > 1 else rows.astype(float), 0)
     assert np.allclose(clipped, rows, atol=1e-9)
@@ -113,7 +112,7 @@ def test_records_are_drawn_from_the_whole_of_their_domain(domain, shape, whole):
 
 def test_a_ball_is_filled_evenly():
     """|x|^d is uniform for x uniform in the unit ball."""
-    rows = uniform(pmp.Ball(1.0), (3,), 4000, False, np.random.default_rng(2))
+    rows = uniform_entries(pmp.Ball(1.0), (3,), 4000, False, np.random.default_rng(2))
     assert cdf_envelope(
         np.linalg.norm(rows, axis=1) ** 3, stats.uniform.cdf, false_alarm=ALARM
     ).passes
@@ -207,7 +206,7 @@ def test_starts_of_the_model_are_kept_and_those_outside_the_region_are_not():
 def test_the_information_of_a_normal_mean_is_that_of_the_formula():
     """1/2 log(1 + w n s^2); 48 points of 256 records leave the mean of log J within 2%."""
     private = normal(scale=2.0)
-    found = information(private, 100)
+    found = simulated_information(private, 100)
     for power in (1.0, 0.1):
         exact = 0.5 * np.log1p(power * 100 * 4.0)
         assert found.gain(private, power) == pytest.approx(exact, rel=0.02)
@@ -215,7 +214,7 @@ def test_the_information_of_a_normal_mean_is_that_of_the_formula():
 
 def test_what_a_trim_cuts_off_learns_nothing():
     private = normal()
-    found = information(private, 100)
+    found = simulated_information(private, 100)
     half = pmp.trim(private, box={"mu": (0, 50)})
     assert found.gain(half, 1.0) == pytest.approx(0.5 * found.gain(private, 1.0), rel=0.1)
     nowhere = pmp.trim(private, box={"mu": (40, 41)})
@@ -224,7 +223,7 @@ def test_what_a_trim_cuts_off_learns_nothing():
 
 def test_a_clip_takes_the_information_of_the_records_beyond_it():
     private = normal()
-    found = information(private, 100)
+    found = simulated_information(private, 100)
     whole = found.gain(private, 1.0)
     gains = [found.gain(private, 1.0, (low, 0.0)) for low in (-1e9, -2.0, -1.0)]
     assert gains[0] == whole
@@ -233,6 +232,6 @@ def test_a_clip_takes_the_information_of_the_records_beyond_it():
 
 
 def test_the_simulation_does_not_grow_with_the_records():
-    small, large = (information(logistic(n), 1000) for n in (10, 3000))
+    small, large = (simulated_information(logistic(n), 1000) for n in (10, 3000))
     assert small.scores.shape == large.scores.shape
     assert np.array_equal(small.scores, large.scores)

@@ -9,12 +9,10 @@ import pytest
 from pytensor.graph.traversal import ancestors
 
 import pymc_private as pmp
-from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis import batched_bounds
+from pymc_private.analysis import Bounds, batched_bounds
+from pymc_private.analysis.branch_and_bound import Effort, maximize
 from pymc_private.analysis.rewrites import specialize
-from pymc_private.analysis.branch_and_bound import maximize
-from pymc_private.analysis.branch_and_bound__effort import Effort
-from pymc_private.certificates import range_objective, record_bounds__public_rows
+from pymc_private.certificates import range_objective, record_bounds
 from tests.models.objectives import objectives
 from tests.models.zoo import BY_NAME, ZOO, N
 
@@ -100,13 +98,13 @@ def planted(monkeypatch, name):
 
 
 def test_a_slope_with_the_wrong_sign_is_caught(monkeypatch):
-    true = range_objective.Quadruples._slopes
+    true = range_objective.RangeObjective._slopes
 
     def flipped(self, slopes, count):
         low, high = true(self, slopes, count)
         return -high, -low
 
-    monkeypatch.setattr(range_objective.Quadruples, "_slopes", flipped)
+    monkeypatch.setattr(range_objective.RangeObjective, "_slopes", flipped)
     assert planted(monkeypatch, "normal") > 1.0
 
 
@@ -121,7 +119,7 @@ def test_slopes_across_a_jump_are_caught(monkeypatch):
     found = solved(next(objectives(guarded())))
     assert found.upper == pytest.approx(6.0, rel=0.05)
     everywhere = lambda *_: np.asarray(True)  # noqa: E731
-    monkeypatch.setattr(batched_bounds, "continuity", everywhere)
+    monkeypatch.setattr(batched_bounds, "continuous_on_boxes", everywhere)
     assert solved(next(objectives(guarded()))).upper < 5.0
 
 
@@ -145,7 +143,7 @@ def test_a_switch_is_left_out_only_where_both_branches_agree():
 
 def test_terms_of_records_alone_and_of_parameters_alone_do_not_count():
     x, t = pt.dscalar("x"), pt.dscalar("t")
-    value = specialize.joint_terms(
+    value = specialize.interaction_terms(
         pt.exp(x) - (t**3 + (2.0 * x * t - pt.log(x))) + pt.sum(pt.stack([t, t])), [x], [t]
     )
     points = [(0.3, 1.7), (2.0, -0.4)]
@@ -208,8 +206,8 @@ def test_more_public_rows_than_boxes_are_bounded_all_the_same(monkeypatch):
         return pmp.trim(made, box={"b": (-1, 1)})
 
     exact = pmp.certify(private())
-    monkeypatch.setattr(record_bounds__public_rows, "MOST_ROWS", 4)
-    monkeypatch.setattr(range_objective, "MOST_ROWS", 4)
+    monkeypatch.setattr(record_bounds, "MOST_PUBLIC_ROWS", 4)
+    monkeypatch.setattr(range_objective, "MOST_PUBLIC_ROWS", 4)
     boxed = pmp.certify(private())
     assert boxed.is_relaxed
     assert not exact.is_relaxed

@@ -13,7 +13,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private import BudgetExceeded, DomainError, NotCertified, Unsupported
-from pymc_private.certificates import range_bound__refine
+from pymc_private.certificates import range_bound
 
 N = 12
 SECRET = 7.123456789
@@ -27,7 +27,7 @@ def _quick():
     """Refine bounds only a little: how far is not what is tested here."""
     with pytest.MonkeyPatch.context() as patch:
         for effort in ("REFINE", "REFINE_ROWS", "SEARCH"):
-            patch.setattr(range_bound__refine, effort, 60.0)
+            patch.setattr(range_bound, effort, 60.0)
         yield
 
 

@@ -9,9 +9,9 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_private as pmp
-from pymc_private.analysis import MIXED, row_labels, simplify
+from pymc_private.analysis import MIXED, element_labels, simplify
 from pymc_private.errors import DomainError, NotCertified
-from pymc_private.models.sequences.row_identity import _row_expressions
+from pymc_private.models.sequences.row_identity import _stand_in_expressions
 from tests.models.brute_force import own_logp, random_points
 from tests.models.zoo import BY_NAME, N
 
@@ -76,7 +76,7 @@ def test_an_element_that_changes_with_a_record_is_labeled_by_it(pattern, private
         row = np.expand_dims(own, tuple(a for a in range(3) if a != private_axis))
         labels[x] = np.broadcast_to(row, (SIZE,) * 3)
     stand_ins = {x: np.zeros((SIZE,) * 3), i: np.zeros(SIZE, int)}
-    label = row_labels([out], labels, stand_ins)[out]
+    label = element_labels([out], labels, stand_ins)[out]
     function = pytensor.function([x, i], out, mode="FAST_COMPILE", on_unused_input="ignore")
     base = function(values[x], values[i])
     assert label.shape == base.shape
@@ -95,7 +95,7 @@ def test_a_part_whose_size_depends_on_the_records_is_refused():
     labels = {y: np.arange(SIZE), a: np.full(SIZE, -1)}
     values = {y: np.zeros(SIZE), a: np.zeros(SIZE)}
     with pytest.raises(NotCertified, match="size"):
-        row_labels([a[y > 1].sum()], labels, values)
+        element_labels([a[y > 1].sum()], labels, values)
 
 
 # ---- rows that differ, and rows that count -------------------------------------------------
@@ -230,7 +230,7 @@ def test_a_private_graph_takes_any_number_of_rows(private):
         values = {v: np.zeros(model.shapes[k]) for k, v in graph.parameters.items()}
         sources = {graph.data[s.name]: s for s in model.sources}
         values |= {v: s.stand_in() for v, s in sources.items()}
-        return _row_expressions(graph.record, sources, values, rows)
+        return _stand_in_expressions(graph.record, sources, values, rows)
 
     for name in ("logistic", "hierarchical", "softmax", "censored"):
         found = [np.unique(marks(name, rows)) for rows in (N, 2, 3, 11)]

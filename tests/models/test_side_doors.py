@@ -13,7 +13,7 @@ from pymc.distributions.dist_math import check_parameters
 from pytensor.compile.builders import OpFromGraph
 
 import pymc_private as pmp
-from pymc_private.certificates import range_bound__refine
+from pymc_private.certificates import range_bound
 
 N = 5
 
@@ -58,7 +58,7 @@ def test_a_row_wise_use_of_a_baked_array_is_certified_without_reading_it():
 
 def test_integers_that_wrap_around_are_not_certified(monkeypatch):
     for effort in ("REFINE", "REFINE_ROWS", "SEARCH"):
-        monkeypatch.setattr(range_bound__refine, effort, 60.0)
+        monkeypatch.setattr(range_bound, effort, 60.0)
     with pm.Model(coords={"i": range(N)}) as model:
         x = pm.Data("x", np.full(N, 128, dtype="uint8"), dims="i")
         p = pm.Uniform("p", 0, 1)
@@ -219,11 +219,11 @@ def test_several_potentials_may_read_different_things():
 
 
 def test_a_bound_that_a_search_contradicts_is_not_printed(monkeypatch):
-    true = range_bound__refine.maximize
+    true = range_bound.maximize
 
     def too_much_found(*arguments, **keywords):
         return dataclasses.replace(true(*arguments, **keywords), lower=1e6)
 
-    monkeypatch.setattr(range_bound__refine, "maximize", too_much_found)
+    monkeypatch.setattr(range_bound, "maximize", too_much_found)
     with pytest.raises(pmp.NotCertified, match="contradicts"):
         pmp.certify(pmp.privatize(small(lambda t, x: t * x), records="i", domain=SMALL))

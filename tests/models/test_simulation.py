@@ -23,7 +23,7 @@ def _holds_on(*arguments):
 
 def test_where_all_records_would_be_needed_a_protected_number_is_not_used(monkeypatch):
     assert Simulator(bernoulli(7, "add_remove"), 5, seed=1).rows == 5
-    monkeypatch.setattr(prior, "_resized", _holds_on)
+    monkeypatch.setattr(prior, "_resized_outcomes", _holds_on)
     assert Simulator(bernoulli(7, "substitute"), 5, seed=1).rows == 7
     with pytest.raises(pmp.Unsupported, match="protected"):
         Simulator(bernoulli(7, "add_remove"), 5, seed=1)

@@ -5,9 +5,9 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.models import record_likelihood__single_record as module
-from pymc_private.models.sequences.row_identity import STACKED
-from pymc_private.models.record_likelihood__single_record import single_record
+from pymc_private.models import record_likelihood as module
+from pymc_private.models.record_likelihood import single_record
+from pymc_private.models.sequences.row_identity import STACKED_ROWS
 
 
 def logistic(n=400):
@@ -26,16 +26,16 @@ def row_of(private):
 
 def test_certificates_look_at_a_few_rows_once_whatever_the_number_of_records(monkeypatch):
     private, seen = logistic(), []
-    proof = module._alike
+    proof = module._rows_are_equivalent
 
     def noted(record, values, stand_ins, axes, n):
         seen.append(n)
         return proof(record, values, stand_ins, axes, n)
 
-    monkeypatch.setattr(module, "_alike", noted)
+    monkeypatch.setattr(module, "_rows_are_equivalent", noted)
     for form in (private, pmp.temper(private, 0.5), pmp.trim(private, box={"b": (0.0, 1.0)})):
         pmp.certify(form, tolerance=1.0)
-    assert seen == [STACKED]
+    assert seen == [STACKED_ROWS]
 
 
 def test_regions_and_powers_share_the_answer():
@@ -55,7 +55,7 @@ def test_public_data_that_change_are_read_anew():
 
 
 def test_rows_that_differ_are_still_looked_at_one_by_one():
-    n = 2 * STACKED
+    n = 2 * STACKED_ROWS
     with pm.Model(coords={"i": range(n)}) as model:
         b = pm.Normal("b", 0, 1)
         weight = np.ones(n)

@@ -8,7 +8,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import Unsupported
-from pymc_private.models.prior__prior_draws import prior_draws, prior_mass
+from pymc_private.models.prior import prior_draws, prior_mass
 
 Y = np.array([0.5, 2.0, -1.0, 0.1])
 TRANSFORMS = pm.distributions.transforms

@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 import pymc_private as pmp
-from pymc_private.certificates import range_bound__refine
-from pymc_private.models.domains__simplex import onto_simplex
+from pymc_private.certificates import range_bound
+from pymc_private.models.domains import project_onto_simplex
 from tests.models.brute_force import natural_logp, stripped
 
 N = 20
@@ -61,7 +61,7 @@ def points(private, count, inside=True):
         for name, box in private.box.items():
             low, high = np.clip(box.lower, -3, 3), np.clip(box.upper, -3, 3)
             value = low + rng.random(low.shape) * (high - low)
-            point[name] = value if box.within is None else onto_simplex(value, low, high)
+            point[name] = value if box.within is None else project_onto_simplex(value, low, high)
         if not inside:
             point["share"] = np.array([0.05, 0.45, 0.5])
         yield point
@@ -252,7 +252,7 @@ def test_the_mass_box_is_the_same_each_time(private):
 @pytest.mark.parametrize("target", [[0.9, 0.05, 0.05], [0, 0, 1], [5.0, -3, 0.1]])
 def test_points_are_moved_onto_the_simplex_inside_a_box(target):
     lower, upper = np.array([0.1, 0.2, 0.1]), np.array([0.7, 0.5, 0.6])
-    moved = onto_simplex(np.array(target), lower, upper)
+    moved = project_onto_simplex(np.array(target), lower, upper)
     assert moved.sum() == pytest.approx(1.0)
     assert np.all((lower <= moved) & (moved <= upper))
 
@@ -282,7 +282,7 @@ def test_ordered_cutpoints_are_trimmed_to_boxes_that_keep_their_order():
 
 def test_a_packed_cholesky_factor_is_trimmed_where_it_is_packed(monkeypatch):
     for effort in ("REFINE", "REFINE_ROWS", "SEARCH"):
-        monkeypatch.setattr(range_bound__refine, effort, 100.0)
+        monkeypatch.setattr(range_bound, effort, 100.0)
     with pm.Model() as model:
         chol, _, _ = pm.LKJCholeskyCov("c", n=2, eta=2, sd_dist=pm.HalfNormal.dist(1, size=2))
         pm.MvNormal("y", pm.Normal("mu", 0, 1, shape=2), chol=chol, observed=np.zeros((5, 2)))

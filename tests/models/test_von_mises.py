@@ -9,9 +9,9 @@ from pymc.distributions import dist_math
 from scipy import special
 
 import pymc_private as pmp
-from pymc_private.analysis import Interval
-from pymc_private.analysis.intervals import has_rule, ruled_ops
-from pymc_private.analysis.intervals.dispatch import bound
+from pymc_private.analysis import Bounds
+from pymc_private.analysis.intervals import has_rule, ops_with_rules
+from pymc_private.analysis.intervals.dispatch import bound_op
 
 N = 6
 
@@ -28,8 +28,8 @@ def private():
 def test_the_op_of_pymc_has_a_rule():
     node = dist_math.i0e(1.0).owner
     assert has_rule(node)
-    assert dist_math.I0e in ruled_ops()[1]
-    fact = bound(node.op, node, Interval(np.array(0.5), np.array(2.0)))
+    assert dist_math.I0e in ops_with_rules()[1]
+    fact = bound_op(node.op, node, Bounds(np.array(0.5), np.array(2.0)))
     assert fact.lower <= special.i0e(2.0) < special.i0e(0.5) <= fact.upper < 1
 
 

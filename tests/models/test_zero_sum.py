@@ -9,9 +9,9 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.errors import DomainError, NotCertified, Unsupported
 from pymc_private.certificates import restrict as trimming
-from pymc_private.models.domains__simplex import onto_simplex
+from pymc_private.errors import DomainError, NotCertified, Unsupported
+from pymc_private.models.domains import project_onto_simplex
 
 N, GROUPS = 23, 3
 
@@ -56,8 +56,10 @@ def test_a_box_keeps_every_vector_of_it_that_sums_to_zero():
     assert holds(found)
     np.testing.assert_allclose(found.upper[:2], 0.5, atol=1e-9)  # 1 + 0.5 leaves no room
     with pytest.MonkeyPatch.context() as patch:  # a planted fault: a sum of -1/4
-        right = trimming._reached
-        patch.setattr(trimming, "_reached", lambda low, high, total: right(low, high, total - 0.25))
+        right = trimming._reachable_bounds
+        patch.setattr(
+            trimming, "_reachable_bounds", lambda low, high, total: right(low, high, total - 0.25)
+        )
         assert not holds(box(low, high))
 
 
@@ -90,6 +92,6 @@ def test_boxes_without_such_vectors_and_sums_over_two_axes_are_refused():
 def test_rows_get_their_sum_inside_the_box(total):
     rng = np.random.default_rng(3)
     low, high = np.full((50, 4), -1.5), rng.uniform(0.5, 2.0, (50, 4))
-    rows = onto_simplex(rng.normal(scale=3.0, size=(50, 4)), low, high, total)
+    rows = project_onto_simplex(rng.normal(scale=3.0, size=(50, 4)), low, high, total)
     assert np.all((rows >= low) & (rows <= high))
     np.testing.assert_allclose(rows.sum(axis=1), total, atol=1e-12)

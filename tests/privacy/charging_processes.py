@@ -29,8 +29,8 @@ from fractions import Fraction
 from pathlib import Path
 
 from pymc_private.errors import BudgetExceeded, Incompatible
-from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.ledger.ledger import Ledger
+from pymc_private.privacy.guarantee import Guarantee
 
 COST = Guarantee.pure(2.0**-10)
 WRITERS = 8

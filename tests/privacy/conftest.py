@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.ledger.ledger import Ledger
+from pymc_private.privacy.guarantee import Guarantee
 
 
 @pytest.fixture

@@ -5,14 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pymc_private.counts.denoise import cell_distributions
 from pymc_private.errors import DomainError
-from pymc_private.counts.denoise import cell_distributions__cell_priors
-from pymc_private.privacy.noisy_counts import CountBudget
-from pymc_private.privacy.noisy_counts__count_profile import CountProfile
-from pymc_private.privacy.noisy_counts__count_range import MOST_DIVERGENCE, MOST_EPSILON, planned, workable
-from pymc_private.privacy.dirichlet_tables import Touched, joint_plan
-from pymc_private.privacy.noisy_counts__noisy_counts import LEAST_SCALE, MOST_SCALE, noise_plan
+from pymc_private.privacy.dirichlet_tables import TableSensitivity, joint_plan
 from pymc_private.privacy.inverse import mu_affordable
+from pymc_private.privacy.noisy_counts import (
+    MAX_DIVERGENCE,
+    MAX_EPSILON,
+    MAX_SCALE,
+    MIN_SCALE,
+    CountBudget,
+    CountProfile,
+    clip_budget,
+    noise_plan,
+    plan_within_range,
+)
 
 AT = 1e-5
 GRID = {
@@ -40,7 +47,7 @@ def test_noise_is_priced_within_the_budget_or_refused(given, neighbors):
         refused = error
     else:
         assert budget.fits(plan.guarantee)
-        assert LEAST_SCALE[plan.law] <= plan.scale <= MOST_SCALE
+        assert MIN_SCALE[plan.law] <= plan.scale <= MAX_SCALE
         return
     assert "nothing was charged" in str(refused)
     assert ">=" in refused.allowed
@@ -50,7 +57,7 @@ def test_the_least_budget_that_is_named_serves():
     with pytest.raises(DomainError) as refused:
         noise_plan(CountBudget.of(1e-15), 1)
     least = float(refused.value.allowed.split(">=")[1].split(",")[0])
-    assert noise_plan(CountBudget.of(least), 1).scale <= MOST_SCALE
+    assert noise_plan(CountBudget.of(least), 1).scale <= MAX_SCALE
 
 
 @pytest.mark.parametrize(
@@ -62,7 +69,9 @@ def test_the_least_budget_that_is_named_serves():
 )  # fmt: skip
 def test_dirichlet_draws_below_the_range_are_refused_in_words(given):
     with pytest.raises(DomainError, match="nothing was charged") as refused:
-        planned(joint_plan, CountBudget.of(**given), [CountProfile(4, 1, 800.0)], Touched(1))
+        plan_within_range(
+            joint_plan, CountBudget.of(**given), [CountProfile(4, 1, 800.0)], TableSensitivity(1)
+        )
     assert "epsilon >=" in refused.value.allowed
 
 
@@ -71,18 +80,18 @@ def test_dirichlet_draws_below_the_range_are_refused_in_words(given):
 )
 def test_dirichlet_draws_above_the_range_cost_no_more_than_its_end(given):
     budget = CountBudget.of(**given)
-    plan = planned(joint_plan, budget, [CountProfile(4, 1, 800.0)], Touched(1))
+    plan = plan_within_range(joint_plan, budget, [CountProfile(4, 1, 800.0)], TableSensitivity(1))
     assert budget.fits(plan.guarantee)
-    assert workable(budget).fits(plan.guarantee)
+    assert clip_budget(budget).fits(plan.guarantee)
     assert np.isfinite(plan.expected_kl).all()
 
 
 def test_what_is_planned_for_is_never_more_than_was_asked():
     for epsilon in (1e-6, 1.0, 1e3, 1e9):
-        assert workable(CountBudget.of(epsilon, AT)).epsilon == min(epsilon, MOST_EPSILON)
+        assert clip_budget(CountBudget.of(epsilon, AT)).epsilon == min(epsilon, MAX_EPSILON)
     for divergence in (1e-6, 1.0, 1e9):
-        found = workable(CountBudget.of(rdp=(2.0, divergence), delta=AT))
-        assert (found.order, found.rdp) == (2.0, min(divergence, MOST_DIVERGENCE))
+        found = clip_budget(CountBudget.of(rdp=(2.0, divergence), delta=AT))
+        assert (found.order, found.rdp) == (2.0, min(divergence, MAX_DIVERGENCE))
 
 
 def test_a_search_that_breaks_down_is_a_refusal():
@@ -90,7 +99,7 @@ def test_a_search_that_breaks_down_is_a_refusal():
         raise ValueError("the function value is NaN")
 
     with pytest.raises(DomainError, match="nothing was charged"):
-        planned(broken, CountBudget.of(1.0, AT))
+        plan_within_range(broken, CountBudget.of(1.0, AT))
 
 
 def test_gaussian_noise_of_tiny_budgets_is_found():
@@ -103,8 +112,8 @@ def test_one_category_costs_nothing_in_accuracy():
 
 def test_places_in_wide_bins_follow_the_prior(monkeypatch):
     uniform = np.linspace(0.001, 0.999, 50)
-    listed = cell_distributions__cell_priors.counts_within(3, 1000, 0.3, uniform)
-    monkeypatch.setattr(cell_distributions__cell_priors, "TABLED", 100)
-    assert np.abs(cell_distributions__cell_priors.counts_within(3, 1000, 0.3, uniform) - listed).max() <= 1
-    far = cell_distributions__cell_priors.counts_within(0, 2**37, 1.0, uniform)  # 1 TB, if all were listed
+    listed = cell_distributions.draw_within_bin(3, 1000, 0.3, uniform)
+    monkeypatch.setattr(cell_distributions, "MAX_TABULATED", 100)
+    assert np.abs(cell_distributions.draw_within_bin(3, 1000, 0.3, uniform) - listed).max() <= 1
+    far = cell_distributions.draw_within_bin(0, 2**37, 1.0, uniform)  # 1 TB, if all were listed
     assert np.allclose(far / 2**37, uniform, atol=1e-6)

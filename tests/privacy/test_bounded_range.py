@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from pymc_private.errors import DomainError
 from pymc_private.privacy import br_delta, br_eps, br_tv, br_zcdp_tight, zcdp_to_eps
-from pymc_private.privacy.bounded_range import LARGEST_RANGE, MOST_DRAWS_EXACT
+from pymc_private.privacy.bounded_range import LARGEST_RANGE, MAX_EXACT_DRAWS
 
 # N: (pure, zCDP, exact) for R = 0.01, 0.1, 1 at delta = 1e-6, as printed in theory's table of T4
 TABLE = {
@@ -167,7 +167,7 @@ def test_delta_is_zero_from_the_pure_epsilon_on_and_positive_just_below():
 
 
 def test_beyond_the_exact_size_the_bound_still_holds():
-    n, R = MOST_DRAWS_EXACT, 0.01
+    n, R = MAX_EXACT_DRAWS, 0.01
     assert br_eps(1e-6, n, R) < br_eps(1e-6, n + 1, R) < 1.1 * br_eps(1e-6, n, R)
     assert br_delta(3.0, n, R) < br_delta(3.0, n + 1, R) < 5 * br_delta(3.0, n, R)
     # Some threshold of the two-point law at t = R/2, for a million draws.

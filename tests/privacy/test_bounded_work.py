@@ -10,9 +10,18 @@ import mpmath
 import pytest
 
 from pymc_private.errors import DomainError, Unsupported
-from pymc_private.privacy import Guarantee, beta_bernoulli_C, beta_pair_alpha, beta_pair_delta, beta_pair_delta_two_draws, dirichlet_plan, gamma_pair_delta, gamma_rate_delta
-from pymc_private.privacy.beta_gamma_pairs__pair_series import beta_curve, gamma_curve
-from pymc_private.privacy.accounting__pairs import composed
+from pymc_private.privacy import (
+    Guarantee,
+    beta_bernoulli_C,
+    beta_pair_alpha,
+    beta_pair_delta,
+    beta_pair_delta_two_draws,
+    dirichlet_plan,
+    gamma_pair_delta,
+    gamma_rate_delta,
+)
+from pymc_private.privacy.accounting import compose_events
+from pymc_private.privacy.beta_gamma_pairs import beta_series_delta, gamma_series_delta
 
 G = Guarantee
 SECONDS = 8.0
@@ -32,9 +41,9 @@ def in_time():
 def test_series_lie_just_above_the_curves(r, alpha, far):
     eps = far * r
     exact = beta_pair_delta(Fraction(eps), Fraction(r), Fraction(alpha))
-    assert exact <= beta_curve(eps, r, alpha, alpha) <= exact * (1 + 1e-11)
+    assert exact <= beta_series_delta(eps, r, alpha, alpha) <= exact * (1 + 1e-11)
     exact = gamma_pair_delta(Fraction(eps), Fraction(r), Fraction(alpha), "more_second")
-    assert exact <= gamma_curve(eps, r, alpha, first=False) <= exact * (1 + 1e-11)
+    assert exact <= gamma_series_delta(eps, r, alpha, first=False) <= exact * (1 + 1e-11)
 
 
 def true_gamma(eps, r, a, first):
@@ -59,7 +68,7 @@ def test_gamma_pairs_of_large_parameters(eps, r, alpha, first):
     true = true_gamma(eps, r, alpha, first)
     name = "more_first" if first else "more_second"
     for got in (
-        gamma_curve(eps, r, alpha, first=first),
+        gamma_series_delta(eps, r, alpha, first=first),
         gamma_pair_delta(eps, r, alpha, name),
         gamma_pair_delta(Fraction(eps), Fraction(r), Fraction(alpha), name),
     ):
@@ -115,8 +124,8 @@ def test_long_plans_take_another_road():
     assert long.road(1e-6) == "zCDP (T4)"
     assert "convolution of a plan" not in long.roads(1.0)
     with pytest.raises(Unsupported, match="too long"):
-        composed(long.atoms, "more_first")
-    assert composed.cache_info().maxsize <= 4
+        compose_events(long.atoms, "more_first")
+    assert compose_events.cache_info().maxsize <= 4
 
 
 @pytest.mark.parametrize("budget", [(0.0, 1e-10, 1.0), (0.0, 1e-300, 1.0), (1e-6, 1e-300, 100.0)])

@@ -9,11 +9,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pymc_private.privacy import Guarantee, accounting__pairs, beta_pair_delta, beta_pair_delta_two_draws, beta_pair_rdp, br_delta, br_eps, gdp_delta, gdp_eps, loss_distributions, ponnoprat_r, rdp_to_eps
-from pymc_private.privacy.event import Atom
-from pymc_private.privacy.loss_distributions import Losses, on_grid
-from pymc_private.privacy.accounting__pairs import DIRECTIONS, plan_delta, plan_epsilon
-from pymc_private.privacy.loss_distributions__pld import Composed, compose
+from pymc_private.privacy import (
+    Guarantee,
+    accounting,
+    beta_pair_delta,
+    beta_pair_delta_two_draws,
+    beta_pair_rdp,
+    br_delta,
+    br_eps,
+    gdp_delta,
+    gdp_eps,
+    loss_distributions,
+    ponnoprat_r,
+    rdp_to_eps,
+)
+from pymc_private.privacy.accounting import DIRECTIONS, convolved_delta, convolved_epsilon
+from pymc_private.privacy.event import PrivacyEvent
+from pymc_private.privacy.loss_distributions import (
+    ComposedLoss,
+    LossDistribution,
+    convolve_losses,
+    discretize_curve,
+)
 from pymc_private.privacy.renyi import pure_to_delta
 
 
@@ -34,8 +51,8 @@ def optimal_pure(epsilon: float, n: int, at: float) -> float:
 def test_pure_plans_have_their_optimal_composition(epsilon, n, share):
     at = share * epsilon * n
     exact = optimal_pure(epsilon, n, at)
-    atoms = (Atom("pure", epsilon, 0.0, n),)
-    found, error = plan_delta(atoms, at), accounting__pairs.composed(atoms, DIRECTIONS[0]).error
+    atoms = (PrivacyEvent("pure", epsilon, 0.0, n),)
+    found, error = convolved_delta(atoms, at), accounting.compose_events(atoms, DIRECTIONS[0]).error
     assert found >= exact * (1 - 1e-12)
     assert found <= exact * 1.01 + 1.1 * error
     assert error < 1e-7
@@ -50,21 +67,21 @@ def test_pure_plans_have_their_optimal_composition(epsilon, n, share):
     ],
 )
 def test_gaussian_plans_are_gaussian(mu, n, delta):
-    found = plan_epsilon([Atom("gdp", mu, 0.0, n)], delta)
+    found = convolved_epsilon([PrivacyEvent("gdp", mu, 0.0, n)], delta)
     exact = gdp_eps(delta, mu * math.sqrt(n))
     assert exact * (1 - 1e-10) <= found <= exact * 1.003
 
 
 @pytest.mark.parametrize(("R", "n"), [(0.1, 10), (1.0, 5), (0.1, 300)])
 def test_a_plan_of_posterior_draws_is_above_their_exact_curve(R, n):
-    found = plan_epsilon([Atom("bounded_range", R, 0.0, n)], 1e-6)
+    found = convolved_epsilon([PrivacyEvent("bounded_range", R, 0.0, n)], 1e-6)
     # One law may not be the worst for each draw at once: the exact curve T3 knows that.
     assert br_eps(1e-6, n, R) * (1 - 1e-9) <= found <= br_eps(1e-6, n, R) * 1.25
 
 
 @pytest.mark.parametrize("eps", [0.0, 0.1, 0.5, 1.0])
 def test_two_dirichlet_draws_agree_with_quadrature(eps):
-    found = plan_delta([Atom("beta_pair", 0.3, 0.0, 2, 4.0)], eps)
+    found = convolved_delta([PrivacyEvent("beta_pair", 0.3, 0.0, 2, 4.0)], eps)
     exact = beta_pair_delta_two_draws(eps, 0.3, 4)
     assert exact * (1 - 1e-12) <= found <= exact * 1.0005 + 1e-11
 
@@ -72,8 +89,12 @@ def test_two_dirichlet_draws_agree_with_quadrature(eps):
 def test_a_move_between_tables_costs_what_a_move_within_one_costs():
     """T11: (G(a+r), G(a)) x (G(a), G(a+r)) has the loss of the Beta pair."""
     r, alpha, step = 0.5, 2.0, 0.004
-    more, less = (accounting__pairs.curve_of(Atom("gamma_pair", r, 0.0, 1, alpha), d) for d in DIRECTIONS)
-    together = compose([(on_grid(more, less, step), 1), (on_grid(less, more, step), 1)])
+    more, less = (
+        accounting.event_curve(PrivacyEvent("gamma_pair", r, 0.0, 1, alpha), d) for d in DIRECTIONS
+    )
+    together = convolve_losses(
+        [(discretize_curve(more, less, step), 1), (discretize_curve(less, more, step), 1)]
+    )
     for eps in (0.1, 0.5, 1.0):
         exact = beta_pair_delta(eps, r, alpha)
         assert exact <= together.delta(eps) <= exact * 1.001
@@ -100,38 +121,42 @@ def test_twenty_one_pairs_of_theory_t11():
 )  # fmt: skip
 def test_no_grid_is_too_coarse_to_be_safe(mu, step, eps, n):
     curve = lambda e: gdp_delta(e, mu)  # noqa: E731
-    found = compose([(on_grid(curve, curve, step), n)]).delta(eps)
+    found = convolve_losses([(discretize_curve(curve, curve, step), n)]).delta(eps)
     assert found >= gdp_delta(eps, mu * math.sqrt(n)) * (1 - 1e-9)
 
 
 def forget() -> None:
     """Planted faults must neither find nor leave a remembered number."""
-    for remembered in (accounting__pairs.composed, accounting__pairs._plan_delta, accounting__pairs._plan_epsilon):
+    for remembered in (
+        accounting.compose_events,
+        accounting._cached_convolved_delta,
+        accounting._cached_convolved_epsilon,
+    ):
         remembered.cache_clear()
 
 
 def test_a_grid_that_rounds_losses_down_is_caught(monkeypatch):
     def rounded_down(curve, reverse, step):
-        made = on_grid(curve, reverse, step)
-        return Losses(step, made.first - 1, made.mass, made.infinite)
+        made = discretize_curve(curve, reverse, step)
+        return LossDistribution(step, made.first - 1, made.mass, made.infinite)
 
-    monkeypatch.setattr(accounting__pairs, "on_grid", rounded_down)
+    monkeypatch.setattr(accounting, "discretize_curve", rounded_down)
     forget()
-    found = plan_epsilon([Atom("gdp", 0.1, 0.0, 10)], 1e-6)
+    found = convolved_epsilon([PrivacyEvent("gdp", 0.1, 0.0, 10)], 1e-6)
     forget()
     assert found < gdp_eps(1e-6, 0.1 * math.sqrt(10)) * (1 - 1e-4)
 
 
 def test_a_forgotten_tail_is_caught(monkeypatch):
-    monkeypatch.setattr(loss_distributions, "NEGLIGIBLE", 1e-3)
+    monkeypatch.setattr(loss_distributions, "NEGLIGIBLE_DELTA", 1e-3)
 
     def without_infinity(curve, reverse, step):
-        made = on_grid(curve, reverse, step)
-        return Losses(step, made.first, made.mass, 0.0)
+        made = discretize_curve(curve, reverse, step)
+        return LossDistribution(step, made.first, made.mass, 0.0)
 
     curve = lambda e: gdp_delta(e, 1.0)  # noqa: E731
-    honest = compose([(on_grid(curve, curve, 0.01), 3)]).delta(4.0)
-    lying = compose([(without_infinity(curve, curve, 0.01), 3)]).delta(4.0)
+    honest = convolve_losses([(discretize_curve(curve, curve, 0.01), 3)]).delta(4.0)
+    lying = convolve_losses([(without_infinity(curve, curve, 0.01), 3)]).delta(4.0)
     assert lying < gdp_delta(4.0, math.sqrt(3.0)) <= honest
 
 
@@ -143,18 +168,18 @@ def test_the_error_of_the_transform_is_within_its_bound():
         direct = mass
         for _ in range(count - 1):
             direct = np.convolve(direct, mass)
-        made = compose([(Losses(0.1, -size // 2, mass, 0.0), count)])
+        made = convolve_losses([(LossDistribution(0.1, -size // 2, mass, 0.0), count)])
         error = np.abs(made.mass - direct).sum()
         assert error <= made.error < 1e-9
 
 
 def test_masses_add_up_and_questions_agree():
     curve = lambda e: pure_to_delta(0.5, e)  # noqa: E731
-    made = compose([(on_grid(curve, curve, 0.01), 4)])
+    made = convolve_losses([(discretize_curve(curve, curve, 0.01), 4)])
     assert made.mass.sum() == pytest.approx(1.0, abs=1e-9)
     assert made.delta(made.epsilon(1e-4)) <= 1e-4
     assert made.delta(2.0) < 1e-9
-    all_infinite = Composed(0.1, 0, np.array([0.5]), 0.5, 0.0)
+    all_infinite = ComposedLoss(0.1, 0, np.array([0.5]), 0.5, 0.0)
     assert all_infinite.epsilon(0.1) == math.inf
 
 
@@ -173,7 +198,7 @@ def test_different_releases_convolve_only_where_declared_together():
 
 def test_added_records_are_counted_in_both_directions():
     draws = Guarantee.dirichlet_of(0.3, 4.0, draws=2, neighbors="add_remove")
-    each = [accounting__pairs.composed(draws.atoms, d).delta(0.3) for d in DIRECTIONS]
+    each = [accounting.compose_events(draws.atoms, d).delta(0.3) for d in DIRECTIONS]
     assert draws.delta(0.3) == max(each)
     assert each[0] != each[1]
 

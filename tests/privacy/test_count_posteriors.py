@@ -13,7 +13,22 @@ from scipy import stats
 
 from pymc_private import privacy
 from pymc_private.errors import DomainError
-from pymc_private.privacy import beta_pair_alpha, beta_pair_delta, beta_pair_delta_two_draws, beta_pair_eps, beta_pair_rdp, dirichlet_expected_kl, dirichlet_plan, dirichlet_rdp, gamma_pair_delta, gamma_pair_eps, gamma_pair_rdp, ponnoprat_r, ponnoprat_rdp, rdp_to_eps
+from pymc_private.privacy import (
+    beta_pair_alpha,
+    beta_pair_delta,
+    beta_pair_delta_two_draws,
+    beta_pair_eps,
+    beta_pair_rdp,
+    dirichlet_expected_kl,
+    dirichlet_plan,
+    dirichlet_rdp,
+    gamma_pair_delta,
+    gamma_pair_eps,
+    gamma_pair_rdp,
+    ponnoprat_r,
+    ponnoprat_rdp,
+    rdp_to_eps,
+)
 
 powers = st.floats(0.05, 3.0)
 parameters = st.floats(0.1, 30.0)

@@ -11,14 +11,35 @@ from hypothesis import strategies as st
 from scipy import special
 
 from pymc_private.errors import DomainError, Unsupported
-from pymc_private.privacy import Guarantee, beta_pair_delta, beta_pair_eps, beta_pair_rdp, dirichlet_expected_kl, dirichlet_kl_tail_bound, dirichlet_population_tv, dirichlet_sample_size, discrete_gaussian_delta, gamma_pair_delta, gamma_pair_rdp, gdp_delta, gdp_eps, plot_sample_size, ponnoprat_r, ponnoprat_rdp, rdp_to_eps
-from pymc_private.privacy.noisy_counts import CountBudget
-from pymc_private.privacy.noisy_counts__count_profile import CountProfile
-from pymc_private.privacy.dirichlet_tables import Touched, algorithm1_plan, joint_plan
-from pymc_private.privacy.dirichlet_tables__dirichlet_power import posterior_power
-from pymc_private.privacy.dirichlet_tables__dirichlet_vector import vector_plan, vector_rdp
-from pymc_private.privacy.dirichlet_tables__joint_pairs import guess_delta
-from pymc_private.privacy.noisy_counts__noisy_counts import noise_plan
+from pymc_private.privacy import (
+    Guarantee,
+    beta_pair_delta,
+    beta_pair_eps,
+    beta_pair_rdp,
+    dirichlet_expected_kl,
+    dirichlet_kl_tail_bound,
+    dirichlet_population_tv,
+    dirichlet_sample_size,
+    discrete_gaussian_delta,
+    gamma_pair_delta,
+    gamma_pair_rdp,
+    gdp_delta,
+    gdp_eps,
+    plot_sample_size,
+    ponnoprat_r,
+    ponnoprat_rdp,
+    rdp_to_eps,
+)
+from pymc_private.privacy.dirichlet_tables import (
+    TableSensitivity,
+    algorithm1_plan,
+    estimate_delta,
+    joint_plan,
+    largest_posterior_power,
+    vector_plan,
+    vector_rdp,
+)
+from pymc_private.privacy.noisy_counts import CountBudget, CountProfile, noise_plan
 
 F = (11.0, 8.0, 65.0, 25.0, 38.0, 1.0)
 LARGE = (119.0, 74.0, 618.0, 272.0, 13.0, 187.0)
@@ -37,14 +58,14 @@ T12 = [  # counts, epsilon, KL of Algorithm 1 with its best order, exact r, alph
 @pytest.mark.parametrize(("counts", "epsilon", "older", "r", "alpha", "kl"), T12)
 def test_table_of_t12(counts, epsilon, older, r, alpha, kl):
     budget, profiles = CountBudget.of(epsilon, 1e-5), [CountProfile(len(counts), counts=(counts,))]
-    plan = joint_plan(budget, profiles, Touched(1))
+    plan = joint_plan(budget, profiles, TableSensitivity(1))
     assert plan.r[0] == pytest.approx(r, rel=0.02)
     assert plan.alpha[0] == pytest.approx(alpha, rel=0.02)
     assert plan.expected_kl[0] == pytest.approx(kl, rel=0.03)
     assert plan.expected_kl[0] == pytest.approx(
         dirichlet_expected_kl(counts, plan.r[0], plan.alpha[0])
     )
-    one = algorithm1_plan(budget, profiles, Touched(1))
+    one = algorithm1_plan(budget, profiles, TableSensitivity(1))
     assert one.expected_kl[0] == pytest.approx(older, rel=0.02)
 
 
@@ -65,9 +86,9 @@ def test_the_exact_epsilon_at_the_papers_own_parameters():
 def test_the_quick_curve_agrees_with_the_proved_one(log_r, alpha, count, ratio):
     r = math.exp(log_r)
     eps = ratio * r * math.sqrt(2 * count / alpha)
-    quick = guess_delta(eps, r, alpha, 1, "substitute")
+    quick = estimate_delta(eps, r, alpha, 1, "substitute")
     assert quick == pytest.approx(float(beta_pair_delta(eps, r, alpha)), rel=1e-4, abs=1e-12)
-    added = guess_delta(eps, r, alpha, 1, "add_remove")
+    added = estimate_delta(eps, r, alpha, 1, "add_remove")
     assert added == pytest.approx(float(gamma_pair_delta(eps, r, alpha)), rel=1e-4, abs=1e-12)
 
 
@@ -77,30 +98,32 @@ def test_the_quick_curve_agrees_with_the_proved_one(log_r, alpha, count, ratio):
 def test_joint_plans_fit_and_waste_little(neighbors):
     profiles = [CountProfile(cells, 2, 1e4) for cells in (2, 3, 8)]
     for budget in (CountBudget.of(1, 1e-5), CountBudget.of(rdp=(5, 0.1), delta=1e-5)):
-        plan = joint_plan(budget, profiles, Touched(3, 1, neighbors))
+        plan = joint_plan(budget, profiles, TableSensitivity(3, 1, neighbors))
         assert budget.fits(plan.guarantee)
         assert budget.cost(plan.guarantee) > 0.999
-        older = algorithm1_plan(budget, profiles, Touched(3, 1, neighbors))
+        older = algorithm1_plan(budget, profiles, TableSensitivity(3, 1, neighbors))
         assert budget.fits(older.guarantee)
         assert sum(older.expected_kl) > sum(plan.expected_kl)
 
 
 def test_a_public_minimum_and_fewer_touched_families_are_worth_something():
     profiles, budget = [CountProfile(5, 1, 1000.0)] * 2, CountBudget.of(rdp=(5, 0.1), delta=1e-5)
-    plain = joint_plan(budget, profiles, Touched(2))
-    assert sum(joint_plan(budget, profiles, Touched(1)).expected_kl) < sum(plain.expected_kl)
-    least = joint_plan(budget, profiles, Touched(2, minimum=20.0))
+    plain = joint_plan(budget, profiles, TableSensitivity(2))
+    assert sum(joint_plan(budget, profiles, TableSensitivity(1)).expected_kl) < sum(
+        plain.expected_kl
+    )
+    least = joint_plan(budget, profiles, TableSensitivity(2, minimum=20.0))
     assert sum(least.expected_kl) < 0.9 * sum(plain.expected_kl)
     assert budget.fits(least.guarantee)
-    enough = joint_plan(CountBudget.of(10, 1e-5), profiles, Touched(2, minimum=1e4))
+    enough = joint_plan(CountBudget.of(10, 1e-5), profiles, TableSensitivity(2, minimum=1e4))
     assert min(enough.alpha) > 0.0
 
 
 def test_a_stated_prior_is_drawn_from_itself_or_tempered():
-    power, guarantee = posterior_power(CountBudget.of(20, 1e-2), 5.0, Touched(1))
+    power, guarantee = largest_posterior_power(CountBudget.of(20, 1e-2), 5.0, TableSensitivity(1))
     assert power == 1.0
     assert guarantee.epsilon(1e-2) < 20
-    power, guarantee = posterior_power(CountBudget.of(1, 1e-5), 5.0, Touched(1))
+    power, guarantee = largest_posterior_power(CountBudget.of(1, 1e-5), 5.0, TableSensitivity(1))
     assert 0.0 < power < 1.0
     assert 0.99 < guarantee.epsilon(1e-5) <= 1.0
 
@@ -140,7 +163,7 @@ def test_vector_bound_exceeds_every_change_it_covers(order, r, spare, moves, ext
 
 def test_vector_plans_fit():
     for budget in (CountBudget.of(1, 1e-5), CountBudget.of(rdp=(3, 0.5), delta=1e-5)):
-        plan = vector_plan(budget, [CountProfile(6, 1, 500.0)], 1.5, 1.0, Touched(1))
+        plan = vector_plan(budget, [CountProfile(6, 1, 500.0)], 1.5, 1.0, TableSensitivity(1))
         assert budget.fits(plan.guarantee)
         assert budget.cost(plan.guarantee) > 0.999
         assert math.isinf(plan.guarantee.zcdp)
@@ -212,7 +235,7 @@ def test_a_dirichlet_draw_keeps_no_pure_promise():
     for budget in (CountBudget.of(1), CountBudget.of(zcdp=1, delta=1e-5)):
         for plan in (joint_plan, algorithm1_plan):
             with pytest.raises(Unsupported):
-                plan(budget, [CountProfile(3, 1, 10.0)], Touched(1))
+                plan(budget, [CountProfile(3, 1, 10.0)], TableSensitivity(1))
 
 
 def test_sample_size_by_simulation():

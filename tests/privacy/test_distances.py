@@ -10,10 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pymc_private.errors import DomainError, Incompatible, Unsupported
-from pymc_private.privacy import Guarantee
 from pymc_private.ledger import Ledger
-from pymc_private.privacy.neighbors import distance_relation, parts
-from pymc_private.privacy.neighbors__neighbors import in_words
+from pymc_private.privacy import Guarantee
+from pymc_private.privacy.neighbors import (
+    describe_neighbors,
+    distance_relation,
+    parse_distance_relation,
+)
 
 ONE = distance_relation(1, "|y - y'|")
 
@@ -29,7 +32,7 @@ def test_the_range_scales_with_the_distance_and_is_rounded_up(distance, draws):
     assert moved.exact_pure >= draws * Fraction(0.1) * Fraction(distance)
     assert moved.pure_epsilon == pytest.approx(draws * 0.1 * distance, rel=1e-12)
     assert moved.at(1.0).exact_pure >= promise(0.1, draws).exact_pure
-    assert parts(moved.neighbors)[0] == Fraction(distance)
+    assert parse_distance_relation(moved.neighbors)[0] == Fraction(distance)
 
 
 @pytest.mark.parametrize("other", ["substitute", "add_remove"])
@@ -58,7 +61,7 @@ def test_a_ledger_of_replaced_records_refuses_it_and_one_of_its_own_takes_it():
 def test_it_survives_storage_and_says_what_it_protects():
     moved = promise(0.25, 3).at(Fraction(1, 3))
     assert Guarantee.from_dict(moved.to_dict()) == moved
-    assert "at most 0.333333 apart" in in_words(moved.neighbors)
+    assert "at most 0.333333 apart" in describe_neighbors(moved.neighbors)
     assert "|y - y'|" in repr(moved)
 
 

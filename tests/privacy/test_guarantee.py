@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.privacy import Guarantee, br_delta, br_eps, br_zcdp_tight
 from pymc_private.ledger import Ledger
+from pymc_private.privacy import Guarantee, br_delta, br_eps, br_zcdp_tight
 
 SAMPLE = (
     Guarantee.pure(0.3, theorem="T1", assumptions=("N is public",)),

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from pymc_private.errors import BudgetExceeded, DomainError, Incompatible
-from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.ledger.ledger import Ledger
+from pymc_private.privacy.guarantee import Guarantee
 
 SMALL = Guarantee.pure(0.25)
 

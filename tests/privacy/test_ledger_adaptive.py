@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 from pymc_private.errors import BudgetExceeded
-from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.ledger.entry import ChargeCost, Header, make_header
+from pymc_private.ledger.filter import proves_budget
 from pymc_private.ledger.ledger import Ledger
-from pymc_private.ledger.entry import Cost, Header, make_header
 from pymc_private.privacy.exact_numbers import Budget
-from pymc_private.ledger.filter import proves
+from pymc_private.privacy.guarantee import Guarantee
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
 STATED = 1.189e-6  # T23
@@ -103,7 +103,7 @@ def coin_cost(p):
         top = orders * math.log(a) + (1 - orders) * math.log(b)
         bottom = orders * math.log1p(-a) + (1 - orders) * math.log1p(-b)
         rho = max(rho, float(np.max(np.logaddexp(top, bottom) / (orders - 1) / orders)))
-    return Cost(EPSILON, Fraction(1.001 * rho), Budget(EPSILON, Fraction(0)))
+    return ChargeCost(EPSILON, Fraction(1.001 * rho), Budget(EPSILON, Fraction(0)))
 
 
 def largest(fits):
@@ -122,9 +122,11 @@ def test_the_filter_of_shares_admits_no_more_than_delta_however_they_are_divided
     shares = {"zcdp": share, "approximate": DELTA - share}
     header = make_header(EPSILON, DELTA, "substitute", shares, "", "token")
     first = coin_cost(p)
-    assert proves([first], header)
-    rho = largest(lambda rho: proves([first, Cost(zcdp=rho)], header))
-    told = largest(lambda d: proves([first, Cost(approximate=Budget(Fraction(0), d))], header))
+    assert proves_budget([first], header)
+    rho = largest(lambda rho: proves_budget([first, ChargeCost(zcdp=rho)], header))
+    told = largest(
+        lambda d: proves_budget([first, ChargeCost(approximate=Budget(Fraction(0), d))], header)
+    )
     assert told <= DELTA - share
     exact = reached(mp.mpf(p), mp.sqrt(2 * mp.mpf(float(rho))), mp.mpf(float(told)))
     assert exact <= mp.mpf(float(DELTA))
@@ -136,9 +138,9 @@ def test_the_same_filter_without_shares_would_be_broken():
     faulty = Header(Budget(EPSILON, DELTA), both, "substitute", "", "", "token")
     p = 6e-6
     first = coin_cost(p)
-    rho = largest(lambda rho: proves([first, Cost(zcdp=rho)], faulty))
+    rho = largest(lambda rho: proves_budget([first, ChargeCost(zcdp=rho)], faulty))
     assert rho > 0
-    assert proves([first, Cost(approximate=Budget(Fraction(0), DELTA))], faulty)
+    assert proves_budget([first, ChargeCost(approximate=Budget(Fraction(0), DELTA))], faulty)
     assert reached(mp.mpf(p), mp.sqrt(2 * mp.mpf(float(rho))), mp.mpf(10) ** -6) > 1e-6
 
 

@@ -15,10 +15,10 @@ from fractions import Fraction
 import pytest
 
 from pymc_private.errors import BudgetExceeded, DomainError, Incompatible, PymcPrivateError
-from pymc_private.privacy.event import Atom
-from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.ledger.ledger import Ledger
-from pymc_private.privacy.neighbors__neighbors import ADD_REMOVE
+from pymc_private.privacy.event import PrivacyEvent
+from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.neighbors import ADD_REMOVE
 
 STATED = Guarantee.approximate(0.1, 1e-6)
 
@@ -81,10 +81,10 @@ def test_the_delta_of_a_group_is_sharp_for_all_others(epsilon):
 
 
 def test_what_is_no_double_is_rounded_to_the_safe_side():
-    assert Fraction(Atom("pure", Decimal("0.3")).value) >= Fraction(3, 10)
-    assert Fraction(Atom("approximate", 1.0, Decimal("0.3")).delta) >= Fraction(3, 10)
-    assert Atom("zcdp", 2**53 + 1).value >= 2**53 + 1
-    assert Fraction(Atom("rdp", 1.0, shape=Decimal("2.3")).shape) <= Fraction("2.3")
+    assert Fraction(PrivacyEvent("pure", Decimal("0.3")).value) >= Fraction(3, 10)
+    assert Fraction(PrivacyEvent("approximate", 1.0, Decimal("0.3")).delta) >= Fraction(3, 10)
+    assert PrivacyEvent("zcdp", 2**53 + 1).value >= 2**53 + 1
+    assert Fraction(PrivacyEvent("rdp", 1.0, shape=Decimal("2.3")).shape) <= Fraction("2.3")
     assert Fraction(Guarantee.rdp_of(Fraction(23, 10), 1).atoms[0].shape) <= Fraction(23, 10)
     for neighbors in ("substitute", ADD_REMOVE):
         for part in (Fraction(3, 10), Fraction(1, 10), Decimal("0.3"), Decimal("0.1"), 2**53 + 1):
@@ -151,8 +151,8 @@ def test_a_subclass_is_charged_by_its_atoms_and_not_by_what_it_says():
     "words",
     [
         {"atoms": (types.SimpleNamespace(pure=Fraction(0), zcdp=0.0, kind="pure", value=9.0),)},
-        {"atoms": (Atom("pure", 1.0),), "assumptions": (object(),)},
-        {"atoms": (Atom("pure", 1.0),), "theorem": 3},
+        {"atoms": (PrivacyEvent("pure", 1.0),), "assumptions": (object(),)},
+        {"atoms": (PrivacyEvent("pure", 1.0),), "theorem": 3},
     ],
 )
 def test_a_guarantee_is_made_of_atoms_and_text(words):

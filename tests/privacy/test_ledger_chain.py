@@ -9,9 +9,9 @@ from contextlib import closing
 import pytest
 
 from pymc_private.errors import BudgetExceeded, Incompatible
-from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.ledger.entry import chain_hash
 from pymc_private.ledger.ledger import Ledger
-from pymc_private.ledger.entry__ledger_chain import link
+from pymc_private.privacy.guarantee import Guarantee
 from tests.privacy.behind import edit
 
 SMALL = Guarantee.pure(0.25)
@@ -141,7 +141,7 @@ def rewrite(path, old, new):
     edit(path, ("DELETE FROM releases",))
     for number, (body, _) in enumerate(charges, start=1):
         body = body.replace(old, new)
-        head = link(head, body)
+        head = chain_hash(head, body)
         edit(
             path,
             ("UPDATE charges SET body = ?, hash = ? WHERE number = ?", (body, head, number)),

@@ -10,8 +10,8 @@ import pytest
 
 from pymc_private.errors import Incompatible
 from pymc_private.ledger import entry as ledger_entry
-from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.ledger.ledger import Ledger
+from pymc_private.privacy.guarantee import Guarantee
 
 SMALL = Guarantee.pure(0.25)
 
@@ -118,7 +118,7 @@ def test_charges_lost_with_the_log_are_found_by_a_kept_head(path):
 def test_a_clock_that_goes_backward_does_no_harm(path, monkeypatch):
     ledger = Ledger.open(path)
     for day in ("2030-01-01", "1970-01-01", "2026-11-21"):
-        monkeypatch.setattr(ledger_entry, "today", lambda day=day: day)
+        monkeypatch.setattr(ledger_entry, "utc_today", lambda day=day: day)
         assert ledger.charge(Guarantee.pure(2.0**-20), "draw").day == day
         assert Ledger(path, epsilon=2, delta=1e-5).verify(ledger.head)
     assert [entry.number for entry in ledger.entries] == [*range(1, 9)]

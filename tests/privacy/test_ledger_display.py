@@ -12,10 +12,10 @@ import pytest
 
 from pymc_private.__main__ import main
 from pymc_private.errors import BudgetExceeded, Incompatible
-from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.ledger.ledger import Ledger
-from pymc_private.ledger.ledger_display import SHOWN, WIDTH
-from pymc_private.privacy.rounding__printing import number
+from pymc_private.ledger.ledger_display import BAR_WIDTH, SHOWN_CHARGES
+from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.rounding import format_number
 
 SMALL = Guarantee.pure(0.25)
 
@@ -100,27 +100,27 @@ def test_a_release_that_is_only_noted_is_neither_found_nor_fetched(ledger):
 
 def test_the_bar_is_full_only_when_all_is_spent():
     ledger = Ledger(epsilon=1)
-    assert f"[{'.' * WIDTH}] 0% of" in repr(ledger)
+    assert f"[{'.' * BAR_WIDTH}] 0% of" in repr(ledger)
     ledger.charge(Guarantee.pure(1e-9), "a trifle")
-    assert f"[#{'.' * (WIDTH - 1)}] 0.1% of" in repr(ledger)
+    assert f"[#{'.' * (BAR_WIDTH - 1)}] 0.1% of" in repr(ledger)
     ledger.charge(Guarantee.pure(0.5), "half")
     assert "] 50.1% of" in repr(ledger)
     ledger.charge(Guarantee.pure(0.499999), "nearly all")
-    assert f"[{'#' * (WIDTH - 1)}.] 99.9% of" in repr(ledger)
+    assert f"[{'#' * (BAR_WIDTH - 1)}.] 99.9% of" in repr(ledger)
     assert "width:99.9%" in ledger._repr_html_()
     full = Ledger(epsilon=1)
     full.charge(Guarantee.pure(1.0), "all")
-    assert f"[{'#' * WIDTH}] 100% of" in repr(full)
+    assert f"[{'#' * BAR_WIDTH}] 100% of" in repr(full)
 
 
 def test_a_long_ledger_prints_its_latest_charges(ledger):
-    for i in range(SHOWN + 7):
+    for i in range(SHOWN_CHARGES + 7):
         ledger.charge(Guarantee.pure(2.0**-20), f"draw {i}")
     for shown in (repr(ledger), ledger._repr_html_()):
         assert "... and 7 earlier" in shown
         assert "draw 7" in shown
         assert "draw 6" not in shown
-        assert f"{SHOWN + 7} charges" in shown
+        assert f"{SHOWN_CHARGES + 7} charges" in shown
 
 
 def test_json_is_exact_and_lets_anyone_check_the_chain(ledger):
@@ -213,8 +213,8 @@ def test_a_ledger_that_cannot_be_read_still_prints(tmp_path):
     ],
 )
 def test_numbers_are_short_and_on_the_safe_side(value, up, down):
-    assert number(value) == up
-    assert number(value, up=False) == down
+    assert format_number(value) == up
+    assert format_number(value, up=False) == down
 
 
 def _spend(ledger, times):

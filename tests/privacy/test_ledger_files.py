@@ -11,10 +11,11 @@ from contextlib import closing
 import pytest
 
 from pymc_private.errors import Incompatible, PymcPrivateError
-from pymc_private.ledger import ledger_file__ledger_file, sqlite, sqlite__ledger_sqlite
-from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.ledger import ledger_file, sqlite
+from pymc_private.ledger import sqlite as sqlite__ledger_sqlite
+from pymc_private.ledger.entry import chain_hash
 from pymc_private.ledger.ledger import Ledger
-from pymc_private.ledger.entry__ledger_chain import link
+from pymc_private.privacy.guarantee import Guarantee
 from tests.privacy.behind import edit
 
 SMALL = Guarantee.pure(0.25)
@@ -118,8 +119,8 @@ def test_a_charge_that_fails_halfway_leaves_nothing(ledger, monkeypatch):
         append(*arguments)
         raise KeyboardInterrupt
 
-    head, append = ledger.head, sqlite.append
-    monkeypatch.setattr(sqlite, "append", interrupted)
+    head, append = ledger.head, sqlite.append_charge
+    monkeypatch.setattr(sqlite, "append_charge", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ledger.charge(SMALL, "x")
     monkeypatch.undo()
@@ -134,7 +135,7 @@ def test_without_links_a_new_ledger_still_overwrites_nothing(path, monkeypatch):
     monkeypatch.setattr(os, "link", unsupported)
     Ledger(path, epsilon=1).charge(SMALL, "x")
     header = '{"a":1}'
-    ledger_file__ledger_file.create(str(path), header, link("", header))
+    ledger_file.create_file(str(path), header, chain_hash("", header))
     assert len(Ledger(path, epsilon=1).entries) == 1
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
@@ -142,7 +143,7 @@ def test_without_links_a_new_ledger_still_overwrites_nothing(path, monkeypatch):
 def test_a_second_creator_finds_the_ledger_of_the_first(path):
     first = Ledger(path, epsilon=1)
     header = '{"a":1}'
-    ledger_file__ledger_file.create(str(path), header, link("", header))
+    ledger_file.create_file(str(path), header, chain_hash("", header))
     assert first.verify()
 
 

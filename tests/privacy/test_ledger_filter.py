@@ -12,12 +12,12 @@ from hypothesis import given
 from scipy.stats import norm
 
 from pymc_private.errors import BudgetExceeded, DomainError, Incompatible
-from pymc_private.privacy import renyi
-from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.ledger.entry import ChargeCost, Header, make_header
+from pymc_private.ledger.filter import method_statuses, proves_budget
 from pymc_private.ledger.ledger import Ledger
-from pymc_private.ledger.entry import Cost, Header, make_header
+from pymc_private.privacy import renyi
 from pymc_private.privacy.exact_numbers import Budget
-from pymc_private.ledger.filter import proves, tally
+from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.rounding import float_down, float_up
 
 TENTH = Fraction(1, 10)
@@ -28,10 +28,10 @@ def header(epsilon, delta=0, shares=None):
 
 
 def test_ten_tenths_fill_a_budget_of_one_and_no_trifle_more_fits():
-    costs = [Cost(pure=TENTH)] * 10
-    assert tally(costs, header(1))["pure"].total == 1
-    assert proves(costs, header(1))
-    assert not proves([*costs, Cost(pure=Fraction(1e-300))], header(1))
+    costs = [ChargeCost(pure=TENTH)] * 10
+    assert method_statuses(costs, header(1))["pure"].total == 1
+    assert proves_budget(costs, header(1))
+    assert not proves_budget([*costs, ChargeCost(pure=Fraction(1e-300))], header(1))
     assert 1.0 + 1e-300 == 1.0  # doubles would have admitted it
 
 
@@ -150,7 +150,7 @@ def test_a_ledger_whose_last_road_would_close_refuses():
 
 
 costs = st.builds(
-    Cost,
+    ChargeCost,
     pure=st.none() | st.fractions(0, 1),
     zcdp=st.none() | st.fractions(0, "1/20"),
     approximate=st.none() | st.builds(Budget, st.fractions(0, 1), st.fractions(0, "1/1000")),
@@ -162,10 +162,10 @@ def test_totals_only_grow_and_what_was_refused_stays_refused(charges):
     fixed = header(2, "1/100")
     open_before = {"pure", "zcdp", "approximate"}
     for n in range(len(charges) + 1):
-        roads = tally(charges[:n], fixed)
+        roads = method_statuses(charges[:n], fixed)
         open_now = {name for name, road in roads.items() if road.open}
         assert open_now <= open_before
-        assert proves(charges[:n], fixed) == bool(open_now)
+        assert proves_budget(charges[:n], fixed) == bool(open_now)
         for name in open_now:
             assert roads[name].spent.epsilon <= 2
             assert roads[name].spent.delta <= roads[name].share
@@ -195,24 +195,26 @@ def coin():
         top = orders * math.log(a) + (1 - orders) * math.log(b)
         bottom = orders * math.log1p(-a) + (1 - orders) * math.log1p(-b)
         rho = max(rho, float(np.max(np.logaddexp(top, bottom) / (orders - 1) / orders)))
-    return Cost(Fraction(EPSILON), Fraction(1.001 * rho), Budget(Fraction(EPSILON), Fraction(0)))
+    return ChargeCost(
+        Fraction(EPSILON), Fraction(1.001 * rho), Budget(Fraction(EPSILON), Fraction(0))
+    )
 
 
 def reached_delta(fixed):
     """Give the exact delta that the analyst reaches with all that the filter admits."""
     first = coin()
-    assert proves([first], fixed)
+    assert proves_budget([first], fixed)
     low, high = Fraction(0), Fraction(1)
     for _ in range(40):
         middle = (low + high) / 2
-        if proves([first, Cost(zcdp=middle)], fixed):
+        if proves_budget([first, ChargeCost(zcdp=middle)], fixed):
             low = middle
         else:
             high = middle
     mu = math.sqrt(2 * low)
     share = dict(fixed.shares)["approximate"]
-    reveal = Cost(approximate=Budget(Fraction(0), share))
-    assert proves([first, reveal], fixed)
+    reveal = ChargeCost(approximate=Budget(Fraction(0), share))
+    assert proves_budget([first, reveal], fixed)
     return HEADS * (2 * norm.cdf(mu / 2) - 1) + (1 - HEADS) * float(share)
 
 

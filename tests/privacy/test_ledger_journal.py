@@ -14,9 +14,9 @@ from contextlib import closing
 import pytest
 
 from pymc_private.errors import BudgetExceeded, Incompatible, PymcPrivateError
-from pymc_private.ledger import ledger_file__ledger_medium, sqlite__ledger_sqlite
-from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.ledger import ledger_file, sqlite
 from pymc_private.ledger.ledger import Ledger
+from pymc_private.privacy.guarantee import Guarantee
 
 TENTH = Guarantee.pure(0.1)
 MAGIC, SECTOR = bytes.fromhex("d9d505f920a163d7"), 512
@@ -189,8 +189,8 @@ def test_after_a_kill_inside_with_all_reported_charges_are_in_the_file_itself(pa
     assert elsewhere("-c", KILLED, path, codes=(-signal.SIGKILL,)).split() == [
         str(i) for i in range(1, 11)
     ]
-    assert ledger_file__ledger_medium.beside(str(path), "-journal")
-    assert not ledger_file__ledger_medium.beside(str(path), "-wal")
+    assert ledger_file.has_companion(str(path), "-journal")
+    assert not ledger_file.has_companion(str(path), "-wal")
     with pytest.raises(Incompatible, match="interrupted here"):
         Ledger.open(path, read_only=True)
     assert labels(path) == [f"A{i}" for i in range(10)]
@@ -230,7 +230,7 @@ def test_an_older_file_with_a_log_is_moved_to_a_journal_when_it_is_opened(use, p
         insert(type("Taker", (), {"execute": lambda self, query, row: rows.append(row)})())
         connection.execute("INSERT INTO taken VALUES (?, ?, ?)", rows[0])
     elsewhere("-c", OLDER, path, codes=(-signal.SIGKILL,))
-    assert ledger_file__ledger_medium.beside(str(path), "-wal")
+    assert ledger_file.has_companion(str(path), "-wal")
     assert len(Ledger.open(path, read_only=True).entries) == 2
     ledger = use(path)
     assert [entry.label for entry in ledger.entries] == ["first", "in the log"]
@@ -240,7 +240,7 @@ def test_an_older_file_with_a_log_is_moved_to_a_journal_when_it_is_opened(use, p
 
 def test_an_older_file_whose_log_another_program_keeps_open_is_refused(path, monkeypatch):
     Ledger(path, epsilon=2).charge(TENTH, "first")
-    monkeypatch.setattr(sqlite__ledger_sqlite, "BUSY_SECONDS", 0.2)
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.2)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA journal_mode=WAL")
         other.execute("CREATE TABLE other (x)")
@@ -283,7 +283,7 @@ LOOKS = {
 def test_no_look_at_a_ledger_drops_the_locks_of_its_process(look, path, elsewhere):
     with Ledger(path, epsilon=2) as ledger:
         ledger.charge(TENTH, "draw")
-        with closing(sqlite__ledger_sqlite.connect(str(path), sqlite__ledger_sqlite.WRITE)) as held:
+        with closing(sqlite.connect(str(path), sqlite.WRITE_MODE)) as held:
             held.execute("BEGIN IMMEDIATE")
             assert elsewhere("-c", ANOTHER, path).split() == ["locked"]
             LOOKS[look](ledger)
@@ -348,9 +348,9 @@ def test_a_ledger_under_two_names_is_refused_under_both(path):
 
 def test_the_draft_that_a_killed_process_left_is_no_second_name(path):
     Ledger(path, epsilon=1)
-    draft = path.with_name(f"{path.name}{ledger_file__ledger_medium.DRAFT}0123456789abcdef")
+    draft = path.with_name(f"{path.name}{ledger_file.DRAFT_SUFFIX}0123456789abcdef")
     os.link(path, draft)
-    other = path.with_name(f"{path.name}{ledger_file__ledger_medium.DRAFT}another")
+    other = path.with_name(f"{path.name}{ledger_file.DRAFT_SUFFIX}another")
     other.write_text("a draft of another ledger, perhaps still being written")
     assert Ledger.open(path).charge(TENTH, "A").number == 1
     assert not draft.exists()

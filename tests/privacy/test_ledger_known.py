@@ -15,8 +15,8 @@ import pytest
 
 from pymc_private.errors import BudgetExceeded, Incompatible
 from pymc_private.ledger import sqlite
-from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.ledger.ledger import Ledger
+from pymc_private.privacy.guarantee import Guarantee
 
 TRIFLE = Guarantee.pure(2.0**-20)
 
@@ -147,7 +147,7 @@ def test_an_interrupted_read_is_made_good_by_a_whole_one(path, monkeypatch, pars
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sqlite, "check_rows", interrupted)
+    monkeypatch.setattr(sqlite, "check_chain", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ledger.charge(TRIFLE, "x")
     monkeypatch.undo()

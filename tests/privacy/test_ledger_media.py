@@ -16,9 +16,18 @@ from pathlib import Path
 import pytest
 
 from pymc_private.errors import Incompatible, PrivacyWarning, PymcPrivateError
-from pymc_private.ledger import ledger_file as ledger_store, ledger_file__ledger_file, ledger_file__ledger_medium, sqlite__ledger_sqlite
-from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.ledger import (
+    ledger_file,
+    sqlite,
+)
+from pymc_private.ledger import (
+    ledger_file as ledger_file__ledger_medium,
+)
+from pymc_private.ledger import (
+    ledger_file as ledger_store,
+)
 from pymc_private.ledger.ledger import Ledger
+from pymc_private.privacy.guarantee import Guarantee
 
 SMALL = Guarantee.pure(0.25)
 
@@ -109,7 +118,7 @@ def test_on_a_medium_that_cannot_be_written_a_ledger_is_read_and_not_charged(mod
 def test_a_full_medium_refuses_the_charge_and_keeps_what_there_was(path, monkeypatch):
     ledger = Ledger(path, epsilon=100)
     ledger.charge(SMALL, "before")
-    connect = sqlite__ledger_sqlite.connect
+    connect = sqlite.connect
 
     def small(path, mode):
         connection = connect(path, mode)
@@ -168,10 +177,10 @@ def test_a_process_that_may_not_write_more_reports_no_charge_that_is_not_there(p
 # ---- media without byte locks, and networks -------------------------------------------------
 def test_where_no_part_of_a_file_can_be_locked_a_ledger_works_as_well(path, monkeypatch):
     for mode in ("WRITE", "CREATE", "READ"):
-        here = f"{getattr(sqlite__ledger_sqlite, mode)}&vfs=unix-dotfile"  # locks by a file
-        for module in (sqlite__ledger_sqlite, ledger_file__ledger_file, sys.modules[Ledger.__module__]):
+        here = f"{getattr(sqlite, mode)}&vfs=unix-dotfile"  # locks by a file
+        for module in (sqlite, ledger_file, sys.modules[Ledger.__module__]):
             monkeypatch.setattr(module, mode, here, raising=False)
-    monkeypatch.setattr(ledger_store, "WRITE", sqlite__ledger_sqlite.WRITE)
+    monkeypatch.setattr(ledger_store, "WRITE_MODE", sqlite.WRITE_MODE)
     ledger = Ledger(path, epsilon=1)
     ledger.store(ledger.charge(SMALL, "draw"), b"draws")
     with ledger:
@@ -183,7 +192,7 @@ def test_where_no_part_of_a_file_can_be_locked_a_ledger_works_as_well(path, monk
 
 def test_a_journal_syncs_its_folder_before_a_charge_is_reported(path, monkeypatch):
     Ledger(path, epsilon=1).charge(SMALL, "draw")
-    with sqlite__ledger_sqlite.opened(str(path), sqlite__ledger_sqlite.WRITE) as connection:
+    with sqlite.connected(str(path), sqlite.WRITE_MODE) as connection:
         assert connection.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
@@ -210,18 +219,18 @@ nonsense
     ],
 )
 def test_network_file_systems_are_known_by_their_mount(path, kind):
-    assert ledger_file__ledger_medium.network(path, MOUNTS) == kind
+    assert ledger_file__ledger_medium.network_file_system(path, MOUNTS) == kind
 
 
 def test_on_a_network_a_ledger_warns_and_says_so(path, monkeypatch):
     mounts = path.parent / "mounts"
     mounts.write_text("22 1 0:21 / / rw - nfs4 server:/ rw\n")
-    monkeypatch.setattr(ledger_file__ledger_medium, "MOUNTS", str(mounts))
+    monkeypatch.setattr(ledger_file__ledger_medium, "MOUNT_TABLE", str(mounts))
     with pytest.warns(PrivacyWarning, match="network file system"):
         ledger = Ledger(path, epsilon=1)
     ledger.charge(SMALL, "draw")
     assert "network file system (nfs4)" in repr(ledger)
-    monkeypatch.setattr(ledger_file__ledger_medium, "MOUNTS", str(path.parent / "missing"))
+    monkeypatch.setattr(ledger_file__ledger_medium, "MOUNT_TABLE", str(path.parent / "missing"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert "network file system" not in repr(Ledger(path, epsilon=1))

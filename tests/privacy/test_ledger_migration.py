@@ -13,9 +13,9 @@ from fractions import Fraction
 import pytest
 
 from pymc_private.errors import Incompatible
-from pymc_private.ledger import sqlite__ledger_schema
-from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.ledger import sqlite
 from pymc_private.ledger.ledger import Ledger
+from pymc_private.privacy.guarantee import Guarantee
 
 SMALL = Guarantee.pure(0.25)
 # Format 1, word for word.
@@ -88,7 +88,7 @@ def version(path):
 def test_an_older_ledger_opens_with_all_it_said_and_goes_on(path):
     path, head = path
     ledger = Ledger.open(path)
-    assert version(path) == sqlite__ledger_schema.VERSION == 2
+    assert version(path) == sqlite.FORMAT_VERSION == 2
     assert ledger.head == head
     assert ledger.verify(head)
     assert ledger.spent.epsilon == Fraction(1, 2)
@@ -114,10 +114,10 @@ def test_a_view_of_an_older_ledger_leaves_it_as_it_is(path):
 
 def test_a_migration_that_fails_halfway_leaves_the_older_ledger(path, monkeypatch):
     path, head = path
-    steps = sqlite__ledger_schema.STEPS[1]
+    steps = sqlite.MIGRATIONS[1]
     for stop in range(len(steps)):
         broken = (*steps[:stop], "SELECT nonsense FROM nowhere")
-        monkeypatch.setattr(sqlite__ledger_schema, "STEPS", {1: broken})
+        monkeypatch.setattr(sqlite, "MIGRATIONS", {1: broken})
         with pytest.raises(Incompatible):
             Ledger.open(path)
         assert version(path) == 1

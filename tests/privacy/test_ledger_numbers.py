@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from pymc_private.errors import BudgetExceeded, DomainError, Incompatible
-from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.ledger.ledger import Ledger
-from pymc_private.privacy.exact_numbers import exact
+from pymc_private.privacy.exact_numbers import exact_decimal
+from pymc_private.privacy.guarantee import Guarantee
 
 EXACT = [
     (5e-324, Fraction(5, 10**324)),  # subnormal: the decimal it is written in
@@ -47,7 +47,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("written", "meant"), EXACT, ids=repr)
 def test_a_number_is_taken_exactly_as_it_is_written(written, meant):
-    taken = exact(written, "epsilon")
+    taken = exact_decimal(written, "epsilon")
     assert taken == meant
     assert type(taken.numerator) is int
     if meant:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from pymc_private.errors import Incompatible
-from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.ledger.ledger import Ledger
+from pymc_private.privacy.guarantee import Guarantee
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from pymc_private import DomainError, Guarantee
 from pymc_private.privacy import moll_delta, moll_delta_k, mollifier_affordable
-from pymc_private.privacy.event import Atom
+from pymc_private.privacy.event import PrivacyEvent, event_from_json, event_to_json
 from pymc_private.privacy.renyi import pure_to_delta
-from pymc_private.privacy.event__stored import read_atom, write_atom
 
 widths = st.floats(0.1, 4.0)
 
@@ -116,8 +115,8 @@ def test_such_a_promise_adds_restates_and_is_stored_like_any():
     assert law.restated("substitute").group(5).epsilon(1e-6) == law.epsilon(1e-6)
     both = Guarantee.jointly(law, Guarantee.pure(0.5, neighbors="any"))
     assert law.epsilon(1e-3) < both.epsilon(1e-3) <= law.epsilon(1e-3) + 0.5 + 1e-6
-    atom = Atom("window", 1.0, 0.0, 3, 0.9)
-    assert read_atom(write_atom(atom)) == atom
+    atom = PrivacyEvent("window", 1.0, 0.0, 3, 0.9)
+    assert event_from_json(event_to_json(atom)) == atom
     assert "log ratio at most 0.9" in str(atom)
     assert Guarantee.from_dict(law.to_dict()) == law
 

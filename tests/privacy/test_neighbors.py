@@ -6,17 +6,23 @@ import pytest
 
 from pymc_private import Guarantee
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.privacy.neighbors__neighbors import ADD_REMOVE, ANY, SUBSTITUTE, check_neighbors, in_words
+from pymc_private.privacy.neighbors import (
+    ADD_REMOVE,
+    ANY,
+    SUBSTITUTE,
+    check_neighbors,
+    describe_neighbors,
+)
 
 
 def test_the_number_of_records_is_public_under_substitution_only():
-    assert "number of records is public" in in_words(SUBSTITUTE)
-    assert "number of records is protected" in in_words(ADD_REMOVE)
+    assert "number of records is public" in describe_neighbors(SUBSTITUTE)
+    assert "number of records is protected" in describe_neighbors(ADD_REMOVE)
 
 
 @pytest.mark.parametrize("neighbors", ["replace", "", None, ["substitute"]])
 def test_an_unknown_relation_is_refused_with_the_known_ones(neighbors):
-    for ask in (check_neighbors, in_words):
+    for ask in (check_neighbors, describe_neighbors):
         with pytest.raises(DomainError, match="substitute, add_remove"):
             ask(neighbors)
 

@@ -13,7 +13,37 @@ from scipy import integrate, stats
 from scipy.special import ndtr
 
 from pymc_private.errors import DomainError
-from pymc_private.privacy import approx_delta, approx_delta_n, bayes_net_row_eps, beta_bernoulli_C, beta_binomial_c, beta_pair_eps, br_eps, exp_exp_C, gamma_rate_delta, gamma_rate_rdp, gdp_delta, laplace_C, mbde_drop_bound, mbde_theta_sum, mode_capture_bound, moll_delta, moll_delta_k, mollify, mollify_gain, normal_gamma_rdp, normal_mean_mu, normal_var_C, proximal_steps, rounding_tv, sl_eps, sl_kl_bound, sl_tv_bound, winf_gdp_mu, winf_pure_eps
+from pymc_private.privacy import (
+    approx_delta,
+    approx_delta_n,
+    bayes_net_row_eps,
+    beta_bernoulli_C,
+    beta_binomial_c,
+    beta_pair_eps,
+    br_eps,
+    exp_exp_C,
+    gamma_rate_delta,
+    gamma_rate_rdp,
+    gdp_delta,
+    laplace_C,
+    mbde_drop_bound,
+    mbde_theta_sum,
+    mode_capture_bound,
+    moll_delta,
+    moll_delta_k,
+    mollify,
+    mollify_gain,
+    normal_gamma_rdp,
+    normal_mean_mu,
+    normal_var_C,
+    proximal_steps,
+    rounding_tv,
+    sl_eps,
+    sl_kl_bound,
+    sl_tv_bound,
+    winf_gdp_mu,
+    winf_pure_eps,
+)
 from pymc_private.privacy.renyi import pure_to_delta
 
 small = st.floats(0.05, 3.0)

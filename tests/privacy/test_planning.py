@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 
 from pymc_private import privacy
 from pymc_private.errors import DomainError, Unsupported
-from pymc_private.privacy import Guarantee, br_eps, compare, draws_affordable, gdp_delta, mu_affordable, power_affordable, range_affordable, rho_affordable, zcdp_to_eps
+from pymc_private.privacy import (
+    Guarantee,
+    br_eps,
+    compare,
+    draws_affordable,
+    gdp_delta,
+    mu_affordable,
+    power_affordable,
+    range_affordable,
+    rho_affordable,
+    zcdp_to_eps,
+)
 
 # R, N, pure, exact at delta = 1e-6 (theory T4)
 TABLE = [

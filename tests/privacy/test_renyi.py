@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pymc_private.errors import DomainError
-from pymc_private.privacy import gdp_delta, gdp_eps, rdp_to_delta, rdp_to_eps, zcdp_to_delta, zcdp_to_eps
+from pymc_private.privacy import (
+    gdp_delta,
+    gdp_eps,
+    rdp_to_delta,
+    rdp_to_eps,
+    zcdp_to_delta,
+    zcdp_to_eps,
+)
 from pymc_private.privacy.renyi import pure_to_delta, pure_to_eps
 
 orders = st.one_of(st.floats(1 + 1e-9, 1.1), st.floats(1.1, 300.0), st.floats(300.0, 1e8))

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pymc_private.privacy.rounding import difference_down, float_down, float_up, least_epsilon, root_up, sum_up, times_up, widen
+from pymc_private.privacy.rounding import (
+    difference_down,
+    float_down,
+    float_up,
+    least_epsilon,
+    root_up,
+    sum_up,
+    times_up,
+    widen,
+)
 
 numbers = st.floats(0.0, 1e200)
 rationals = st.fractions(min_value=-(10**9), max_value=10**9)

@@ -11,9 +11,21 @@ import numpy as np
 import pytest
 
 from pymc_private.errors import DomainError, Incompatible, PymcPrivateError
-from pymc_private.privacy import Guarantee, br_delta, compare, draws_affordable, from_event, normal_mean_mu, power_affordable, proximal_steps, psaqr_loss, range_affordable, zcdp_to_eps
-from pymc_private.privacy.event import Atom
-from pymc_private.privacy.dp_accounting import _event
+from pymc_private.privacy import (
+    Guarantee,
+    br_delta,
+    compare,
+    draws_affordable,
+    from_event,
+    normal_mean_mu,
+    power_affordable,
+    proximal_steps,
+    psaqr_loss,
+    range_affordable,
+    zcdp_to_eps,
+)
+from pymc_private.privacy.dp_accounting import _dp_event
+from pymc_private.privacy.event import PrivacyEvent
 from pymc_private.privacy.renyi import pure_to_eps
 
 G = Guarantee
@@ -95,8 +107,8 @@ def test_a_huge_pure_promise_is_no_gaussian_event():
             assert multiplier > 0
             return multiplier
 
-    assert isinstance(_event(Library, Atom("pure", 1e5)), Library.NonPrivateDpEvent)
-    assert _event(Library, Atom("pure", 1.0)) > 0
+    assert isinstance(_dp_event(Library, PrivacyEvent("pure", 1e5)), Library.NonPrivateDpEvent)
+    assert _dp_event(Library, PrivacyEvent("pure", 1.0)) > 0
 
 
 @pytest.mark.parametrize("value", [0.1, 0.3, 0.7, 1.1])

@@ -14,8 +14,8 @@ from scipy import special
 
 import pymc_private as pmp
 from pymc_private.privacy import Guarantee, beta_pair_delta, gamma_pair_delta
-from pymc_private.privacy.event import Atom
-from pymc_private.privacy.accounting__pairs import DIRECTIONS, composed, curve_of
+from pymc_private.privacy.accounting import DIRECTIONS, compose_events, event_curve
+from pymc_private.privacy.event import PrivacyEvent
 
 LARGE, SMALL = (2.2, 13.0), (0.5, 4.7)
 EPSILONS = (0.2, 2.0)
@@ -73,8 +73,10 @@ def test_two_releases_are_priced_for_all_sides(eps):
     worst = max(sides.values())
     assert worst <= both.delta(eps) <= 1.1 * worst
     # A planted fault: both counts are taken to rise.
-    risen = tuple(Atom("gamma_pair", r, 0.0, 1, a) for r, a in (LARGE, SMALL))
-    assert composed(risen, "more_first").delta(eps) < max(sides[True, False], sides[False, True])
+    risen = tuple(PrivacyEvent("gamma_pair", r, 0.0, 1, a) for r, a in (LARGE, SMALL))
+    assert compose_events(risen, "more_first").delta(eps) < max(
+        sides[True, False], sides[False, True]
+    )
 
 
 @pytest.mark.parametrize("eps", EPSILONS)
@@ -86,15 +88,15 @@ def test_runs_of_a_release_are_not_draws_from_one_posterior(eps):
     assert alike <= draws.delta(eps) <= alike * 1.002
     for several in (runs, listed):
         assert max(mixed, alike) <= several.delta(eps) <= 1.1 * max(mixed, alike)
-    assert runs.atoms == (Atom("gamma_either", r, 0.0, 2, a),)
+    assert runs.atoms == (PrivacyEvent("gamma_either", r, 0.0, 2, a),)
     assert (1 * one).atoms == one.atoms
     assert (2 * runs).atoms[0].count == (2 * draws).atoms[0].count == 4
 
 
 def test_the_symmetric_pair_is_above_both_directions():
     eps = np.linspace(0.0, 6.0, 61)
-    either = curve_of(Atom("gamma_either", *(1.0, 0.0, 1, 2.0)), "either")
-    ways = [curve_of(Atom("gamma_shift", *(1.0, 0.0, 1, 2.0)), d) for d in DIRECTIONS]
+    either = event_curve(PrivacyEvent("gamma_either", *(1.0, 0.0, 1, 2.0)), "either")
+    ways = [event_curve(PrivacyEvent("gamma_shift", *(1.0, 0.0, 1, 2.0)), d) for d in DIRECTIONS]
     largest = [max(way(e) for way in ways) for e in eps]
     assert [either(e) for e in eps] == largest
     slopes = np.diff(largest) / np.diff(np.exp(eps))

@@ -8,10 +8,9 @@ from scipy import special
 
 import pymc_private as pmp
 from pymc_private.privacy import Guarantee, beta_pair_delta, beta_pair_rdp, dirichlet_rdp
-from pymc_private.privacy.event import Atom
+from pymc_private.privacy.dirichlet_tables import TableSensitivity, largest_posterior_power
+from pymc_private.privacy.event import PrivacyEvent
 from pymc_private.privacy.noisy_counts import CountBudget
-from pymc_private.privacy.dirichlet_tables import Touched
-from pymc_private.privacy.dirichlet_tables__dirichlet_power import posterior_power
 
 R, A, B = 0.5, 0.8, 4.0
 
@@ -57,8 +56,8 @@ def test_no_two_cells_cost_more_than_the_two_least():
 
 def test_several_families_may_have_several_directions():
     """So the least parameter stands for both there; `test_sides` has plans of two such pairs."""
-    several = Touched(2)
-    power, promise = posterior_power(CountBudget.of(1, 1e-5), A, several, B)
+    several = TableSensitivity(2)
+    power, promise = largest_posterior_power(CountBudget.of(1, 1e-5), A, several, B)
     assert promise.atoms == several.promise(power, A).atoms
     one = Guarantee.dirichlet_of(R, A, beta=B)
     assert (2 * one).atoms == (2 * Guarantee.dirichlet_of(R, A)).atoms
@@ -73,9 +72,9 @@ def test_it_is_kept_written_and_read():
     assert Guarantee.dirichlet_of(R, A, beta=A) == Guarantee.dirichlet_of(R, A)
     assert "0.8 and 4 or more" in repr(one)
     with pytest.raises(pmp.DomainError):
-        Atom("beta_pair", 1.0, shape=2.0, other=1.0)
+        PrivacyEvent("beta_pair", 1.0, shape=2.0, other=1.0)
     with pytest.raises(pmp.DomainError):
-        Atom("gamma_pair", 1.0, shape=2.0, other=3.0)
+        PrivacyEvent("gamma_pair", 1.0, shape=2.0, other=3.0)
 
 
 def test_a_stated_prior_keeps_more_of_the_counts():

@@ -12,14 +12,31 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
+from pymc_private.certificates.terms import VERIFIED_ARITHMETIC
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.release.release import Release
-from pymc_private.models import compat
-from pymc_private.certificates.terms import STRICT
-from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.ledger.ledger import Ledger
-from pymc_private.report import Report, compare, plot_budget, plot_curve, plot_posterior, report, report as sections
-from pymc_private.report.report__words import FLOATS, NOT_COVERED, REAL_NUMBERS, guessing, not_covered, percent
+from pymc_private.models import compat
+from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.release.release import Release
+from pymc_private.report import (
+    Report,
+    compare,
+    plot_budget,
+    plot_curve,
+    plot_posterior,
+    report,
+)
+from pymc_private.report import (
+    report as sections,
+)
+from pymc_private.report.report import (
+    NOT_COVERED,
+    RANDOMNESS_ASSUMPTION,
+    REAL_ARITHMETIC_ASSUMPTION,
+    guessing_probability,
+    not_covered,
+    percent_text,
+)
 
 PREMISE = "each draw is exact & fresh"
 
@@ -91,10 +108,12 @@ def test_text_and_page_tell_the_same_promise(got) -> None:
 
 def test_real_numbers_are_assumed_only_where_floats_are_not_proved() -> None:
     plain = released()
-    strict = replace(plain.guarantee, assumptions=(*plain.guarantee.assumptions, STRICT))
+    strict = replace(
+        plain.guarantee, assumptions=(*plain.guarantee.assumptions, VERIFIED_ARITHMETIC)
+    )
     proved = Release(plain.posterior, strict, plain.facts)
-    assert not_covered(plain)[-1] == REAL_NUMBERS
-    assert not_covered(proved)[-1] == FLOATS
+    assert not_covered(plain)[-1] == REAL_ARITHMETIC_ASSUMPTION
+    assert not_covered(proved)[-1] == RANDOMNESS_ASSUMPTION
     assert not_covered(proved)[:-1] == NOT_COVERED
 
 
@@ -294,8 +313,8 @@ def test_the_guessing_bound_is_exact_for_randomized_response() -> None:
     """A pure epsilon lets one guess right with probability e^epsilon / (1 + e^epsilon)."""
     posterior = xr.Dataset({"x": (("chain", "draw"), np.zeros((1, 1)))})
     one = Release(posterior, Guarantee.pure(1.0), {})
-    assert guessing(one) == pytest.approx(np.e / (1 + np.e))
-    assert percent(guessing(one)) == "73.2%"
+    assert guessing_probability(one) == pytest.approx(np.e / (1 + np.e))
+    assert percent_text(guessing_probability(one)) == "73.2%"
     assert "73.2%" in report(one).text
 
 

@@ -11,11 +11,11 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
-from pymc_private.analysis import Interval
+from pymc_private.analysis import Bounds
 from pymc_private.samplers import rejection
-from pymc_private.samplers.rejection import forms
-from pymc_private.samplers.envelope_pieces import Envelopes, height
-from pymc_private.samplers.log_density__target import Target
+from pymc_private.samplers.envelope_pieces import Envelopes, envelope_height
+from pymc_private.samplers.log_density import Target
+from pymc_private.samplers.rejection import envelope_forms
 
 Expression = Callable[[Variable], Variable]
 
@@ -23,7 +23,7 @@ Expression = Callable[[Variable], Variable]
 def target_of(expression: Expression, lower: Sequence[float], upper: Sequence[float]) -> Target:
     """The target whose log density is `expression` of a vector of parameters on a box."""
     theta = pt.dvector("theta")
-    box = Interval(np.array(lower, float), np.array(upper, float))
+    box = Bounds(np.array(lower, float), np.array(upper, float))
     graph = SimpleNamespace(
         record=expression(theta)[None], prior=pt.constant(0.0), parameters={"theta": theta},
         data={}, pinned=True, windows=(),
@@ -90,8 +90,8 @@ def all_forms(
     """Anchors, and every envelope that may be chosen on each box: constants, slopes, bends."""
     with np.errstate(all="ignore"):
         start = (lower + upper) / 2.0
-        anchor, hessian = rejection._climb(target, lower, upper, start, rounds)
-    return anchor, [pieces for pieces, _ in forms(target, lower, upper, anchor, hessian)]
+        anchor, hessian = rejection._climb_to_mode(target, lower, upper, start, rounds)
+    return anchor, [pieces for pieces, _ in envelope_forms(target, lower, upper, anchor, hessian)]
 
 
 def worst_escape(
@@ -109,7 +109,7 @@ def worst_escape(
         density = np.array([value(point) for point in points])
         for pieces in found:
             if not np.isposinf(pieces.constant[k]):
-                tops = height(pieces.take(np.full(len(points), k)), points - anchor[k])
+                tops = envelope_height(pieces.take(np.full(len(points), k)), points - anchor[k])
                 some = density > -np.inf  # else nothing can be above it
                 worst = max(worst, np.max(density[some] - tops[some], initial=-np.inf))
     return worst

@@ -16,11 +16,12 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.samplers import rejection, rejection__boxes
-from pymc_private.samplers.rejection import Bounded
-from pymc_private.samplers.envelope_pieces import constants, log_mass
+from pymc_private.samplers import rejection
+from pymc_private.samplers import rejection as rejection__boxes
+from pymc_private.samplers.envelope_pieces import constant_envelopes, log_mass
+from pymc_private.samplers.log_density import Target
 from pymc_private.samplers.randomness import SeededRandomness
-from pymc_private.samplers.log_density__target import Target
+from pymc_private.samplers.rejection import CellEnvelopes
 
 FALSE_ALARM, MISS = 1e-8, 1e-3
 QUADRATURE = 2e-3
@@ -149,7 +150,7 @@ def distances(name: str, seed: int, power: float = POWER) -> tuple[list[float], 
     """Distances of each marginal of fresh draws, and the number of draws."""
     private, log_density, ends, points, n = MODELS[name]()
     target = Target(pmp.temper(private, power))
-    draws = rejection__boxes.sample_boxes(target, n, SeededRandomness.from_seed(seed))
+    draws = rejection__boxes.sample_by_rejection(target, n, SeededRandomness.from_seed(seed))
     exact = marginals(log_density, ends, points)
     return [distance(draws[:, k], *exact[k]) for k in range(len(exact))], n
 
@@ -168,12 +169,14 @@ def test_a_sampler_that_ignores_the_power_is_caught(name):
 
 def test_an_envelope_that_cuts_off_the_top_is_caught(monkeypatch):
     # The acceptance is clipped at one: every proposal passes, and no rejection ever refines it.
-    true_height = rejection__boxes.height
-    monkeypatch.setattr(rejection__boxes, "height", lambda pieces, t: true_height(pieces, t) - 50.0)
+    true_height = rejection__boxes.envelope_height
+    monkeypatch.setattr(
+        rejection__boxes, "envelope_height", lambda pieces, t: true_height(pieces, t) - 50.0
+    )
     with pytest.raises(rejection__boxes.EnvelopeTooLow):
         distances("bernoulli", seed=13)
-    monkeypatch.setattr(rejection__boxes, "_refuse_escape", lambda *arguments: None)
-    monkeypatch.setattr(rejection__boxes, "bound_boxes", _flat)
+    monkeypatch.setattr(rejection__boxes, "_check_envelope", lambda *arguments: None)
+    monkeypatch.setattr(rejection__boxes, "build_envelopes", _flat)
     found, n = distances("bernoulli", seed=13)
     assert max(found) > halfwidth(n, FALSE_ALARM) + QUADRATURE
 
@@ -181,15 +184,17 @@ def test_an_envelope_that_cuts_off_the_top_is_caught(monkeypatch):
 def _flat(target, lower, upper, start, rounds=1):
     """Constants alone."""
     start = np.clip(start, lower, upper)
-    pieces = constants(target.on_boxes(lower, upper).value[1], start - lower, upper - start)
+    pieces = constant_envelopes(
+        target.on_boxes(lower, upper).value[1], start - lower, upper - start
+    )
     zero = np.zeros_like(lower)
-    return Bounded(start, pieces, log_mass(pieces), zero, zero, np.full(len(zero), -np.inf))
+    return CellEnvelopes(start, pieces, log_mass(pieces), zero, zero, np.full(len(zero), -np.inf))
 
 
 @pytest.mark.parametrize("form", range(4))
 def test_every_form_of_the_envelope_gives_the_same_law(monkeypatch, form):
     # A curvature that is wrong by a tenth is caught too, below.
-    monkeypatch.setattr(rejection__boxes, "bound_boxes", _only(form))
+    monkeypatch.setattr(rejection__boxes, "build_envelopes", _only(form))
     found, n = distances("normal", seed=20 + form)
     assert max(found) < halfwidth(n, FALSE_ALARM) + QUADRATURE
 
@@ -198,34 +203,36 @@ def _only(form):
     """The constants, or one other form wherever it has less mass."""
 
     def bounded(target, lower, upper, start, rounds=1):
-        anchor, hessian = rejection._climb(target, lower, upper, np.clip(start, lower, upper), 1)
-        found = rejection.forms(target, lower, upper, anchor, hessian)
+        anchor, hessian = rejection._climb_to_mode(
+            target, lower, upper, np.clip(start, lower, upper), 1
+        )
+        found = rejection.envelope_forms(target, lower, upper, anchor, hessian)
         (flat, _), (chosen, gap) = found[0], found[form]
         pieces = chosen.where(log_mass(chosen) < log_mass(flat), flat)
         zero, none = np.zeros_like(lower), np.full(len(lower), -np.inf)
-        return Bounded(anchor, pieces, log_mass(pieces), gap, zero, none)
+        return CellEnvelopes(anchor, pieces, log_mass(pieces), gap, zero, none)
 
     return bounded
 
 
 def test_a_memory_cap_leaves_the_draws_exact(monkeypatch):
     monkeypatch.setattr(rejection__boxes, "MOST_CELLS", 6)
-    monkeypatch.setattr(rejection__boxes, "bound_boxes", _flat)
+    monkeypatch.setattr(rejection__boxes, "build_envelopes", _flat)
     seen = []
-    refine = rejection__boxes.Cells.refine
+    refine = rejection__boxes.Partition.refine
 
     def watched(cells, rate):
         refine(cells, 1.0)
         seen.append(len(cells))
 
-    monkeypatch.setattr(rejection__boxes.Cells, "refine", watched)
+    monkeypatch.setattr(rejection__boxes.Partition, "refine", watched)
     found, n = distances("bernoulli", seed=15)
     assert max(found) < halfwidth(n, FALSE_ALARM) + QUADRATURE
     assert max(seen) == 6
 
 
 def test_a_cell_forgotten_when_cutting_is_caught(monkeypatch):
-    true_replace, cuts = rejection__boxes.Cells._replace, []
+    true_replace, cuts = rejection__boxes.Partition._replace, []
 
     def forgetful(cells, places, lower, upper, found):
         if not cuts:
@@ -233,8 +240,10 @@ def test_a_cell_forgotten_when_cutting_is_caught(monkeypatch):
         cuts.append(len(places))
         true_replace(cells, places, lower, upper, found)
 
-    monkeypatch.setattr(rejection__boxes.Cells, "_replace", forgetful)
-    monkeypatch.setattr(rejection__boxes, "bound_boxes", _flat)  # whose first cell is cut in the middle
+    monkeypatch.setattr(rejection__boxes.Partition, "_replace", forgetful)
+    monkeypatch.setattr(
+        rejection__boxes, "build_envelopes", _flat
+    )  # whose first cell is cut in the middle
     found, n = distances("bernoulli", seed=14)
     assert max(found) > halfwidth(n, FALSE_ALARM) + QUADRATURE
 

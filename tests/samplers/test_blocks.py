@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pymc_private.samplers.proximal__blocks import Blocks
+from pymc_private.samplers.proximal import BlockMatrix
 
 N, K, M = 7, 4, 3
 RNG = np.random.default_rng(2)
@@ -25,7 +25,7 @@ def matrix(*, one: bool, first_is_zero: bool = False) -> np.ndarray:
 @pytest.mark.parametrize("chains", [1, 5])
 def test_products(one, first_is_zero, chains):
     rows = matrix(one=one, first_is_zero=first_is_zero)
-    blocks = Blocks.of(rows, K)
+    blocks = BlockMatrix.of(rows, K)
     assert blocks.shape == rows.shape
     assert len(blocks) == len(rows)
     assert len(blocks.parts) == (1 if one else K)
@@ -39,9 +39,9 @@ def test_products(one, first_is_zero, chains):
 def test_what_is_read_by_two_classes_is_no_block():
     rows = matrix(one=True)
     rows[1, 0] = 1.0
-    assert Blocks.of(rows, K) is None
+    assert BlockMatrix.of(rows, K) is None
     uneven = matrix(one=True)
     uneven[1::K, 1] = 0.0
-    assert Blocks.of(uneven, K) is None
-    nothing = Blocks.of(np.zeros((N * K, 5)), K)
+    assert BlockMatrix.of(uneven, K) is None
+    nothing = BlockMatrix.of(np.zeros((N * K, 5)), K)
     assert np.array_equal(nothing @ np.ones((5, 2)), np.zeros((N * K, 2)))

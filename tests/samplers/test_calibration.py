@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 import pymc_private as pmp
-from pymc_private.samplers.choose import BY_NAME
+from pymc_private.samplers.choose import SAMPLERS_BY_NAME
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.statistics import cdf_envelope
 
@@ -57,7 +57,7 @@ def ranks(build, sampler, change=lambda draws: draws, seed=5, runs=RUNS) -> np.n
     for k in range(runs):
         private, name, true = build(rng)
         randomness = SeededRandomness.from_seed(int(rng.integers(2**31)))
-        draws = BY_NAME[sampler]().sample(private, DRAWS, randomness, lambda done: None)
+        draws = SAMPLERS_BY_NAME[sampler]().sample(private, DRAWS, randomness, lambda done: None)
         below = np.sum(change(draws[name].ravel()) < true)
         found[k] = (below + rng.random()) / (DRAWS + 1)
     return found

@@ -10,9 +10,14 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.posterior.candidates__affordable import exact_delta
-from pymc_private.certificates.terms import EXACT, REAL, STRICT, Terms
-from pymc_private.samplers.choose import BY_NAME, candidates, choose
+from pymc_private.certificates.terms import (
+    EXACT_TERMS,
+    REAL_ARITHMETIC,
+    VERIFIED_ARITHMETIC,
+    SamplingTerms,
+)
+from pymc_private.posterior.candidates import remaining_delta
+from pymc_private.samplers.choose import SAMPLERS_BY_NAME, choose_sampler, sampler_candidates
 
 Y = np.array([0, 1, 1, 0, 1, 1, 0, 1])
 
@@ -46,10 +51,10 @@ def draw(plan):
 
 
 def test_the_strongest_claim_is_taken(beta, square):
-    assert choose(beta) == pmp.Conjugate()
-    assert choose(square) == pmp.Boxes()
-    assert choose(square, strict=True) == pmp.Grid()
-    assert choose(beta, strict=True) == pmp.Conjugate()
+    assert choose_sampler(beta) == pmp.Conjugate()
+    assert choose_sampler(square) == pmp.Boxes()
+    assert choose_sampler(square, strict=True) == pmp.Grid()
+    assert choose_sampler(beta, strict=True) == pmp.Conjugate()
 
 
 @pytest.mark.parametrize("name", ["conjugate", "boxes", "grid"])
@@ -60,7 +65,7 @@ def test_each_sampler_can_be_named_and_says_what_it_claims(beta, name):
     words = release.facts["claim"], release.guarantee.assumptions
     strict = name != "boxes"
     assert words[0] == ("proved" if strict else "proved (real arithmetic)")
-    assert (STRICT in words[1], REAL in words[1]) == (strict, not strict)
+    assert (VERIFIED_ARITHMETIC in words[1], REAL_ARITHMETIC in words[1]) == (strict, not strict)
     values = release.posterior["p"].values
     assert values.shape == (1, 3)
     assert np.all((values >= 0.2) & (values <= 0.8))
@@ -89,7 +94,7 @@ def test_grid_points_are_part_of_the_plan(beta):
 
 def test_a_distance_costs_delta(beta):
     certificate = pmp.certify(beta)
-    far = certificate.on(Terms(tv=1e-9)).guarantee(10)
+    far = certificate.on(SamplingTerms(tv=1e-9)).guarantee(10)
     exact = certificate.guarantee(10)
     assert far.pure_epsilon == np.inf
     paid = far.delta(1.0) - exact.delta(1.0)
@@ -98,9 +103,9 @@ def test_a_distance_costs_delta(beta):
 
 def test_a_budget_without_room_for_the_distance_is_refused():
     with pytest.raises(pmp.Unsupported, match="more delta than there is"):
-        exact_delta(Terms(tv=1e-6), 1.0, 1e-6, 10)
-    assert exact_delta(EXACT, 1.0, 0.0, 10) == 0.0
-    assert 0 < exact_delta(Terms(tv=1e-10), 1.0, 1e-6, 10) < 1e-6
+        remaining_delta(SamplingTerms(tv=1e-6), 1.0, 1e-6, 10)
+    assert remaining_delta(EXACT_TERMS, 1.0, 0.0, 10) == 0.0
+    assert 0 < remaining_delta(SamplingTerms(tv=1e-10), 1.0, 1e-6, 10) < 1e-6
 
 
 def test_a_plan_fixes_its_sampler(beta):
@@ -116,7 +121,7 @@ def test_a_plan_fixes_its_sampler(beta):
 def test_a_plan_with_cheaper_terms_is_refused(beta):
     plan = pmp.calibrate(beta, epsilon=1, draws=2, sampler="grid")
     with pytest.raises(pmp.Incompatible, match="belong together"):
-        replace(plan, certificate=plan.certificate.on(EXACT))
+        replace(plan, certificate=plan.certificate.on(EXACT_TERMS))
 
 
 def test_unknown_and_unfit_samplers_are_refused(square):
@@ -129,31 +134,31 @@ def test_unknown_and_unfit_samplers_are_refused(square):
 
 
 def test_every_sampler_tells_its_time_or_why_not(beta, square):
-    found = {c.name: c for c in candidates(square, 10)}
-    assert set(found) == set(BY_NAME)
+    found = {c.name: c for c in sampler_candidates(square, 10)}
+    assert set(found) == set(SAMPLERS_BY_NAME)
     assert "conjugate" in found["conjugate"].why_not
     assert found["boxes"].seconds > 0
-    assert all(c.claim for c in candidates(beta, 10) if not c.why_not)
+    assert all(c.claim for c in sampler_candidates(beta, 10) if not c.why_not)
 
 
 def test_no_time_is_told_where_the_number_of_records_is_protected(beta):
-    found = candidates(replace(beta, neighbors="add_remove"), 10)
+    found = sampler_candidates(replace(beta, neighbors="add_remove"), 10)
     assert all(np.isnan(c.seconds) for c in found)
     assert str(found[0]) == f"{found[0].name}, {found[0].claim}"
 
 
 def test_a_coarse_grid_is_not_taken_unasked_and_the_refusal_tells_of_each_sampler(seven):
-    assert choose(seven, strict=True) == pmp.Proximal(strict=True)
+    assert choose_sampler(seven, strict=True) == pmp.Proximal(strict=True)
     with pytest.raises(pmp.Unsupported, match="no claim in floating point") as caught:
-        choose(seven, strict=True, pure=True)
+        choose_sampler(seven, strict=True, pure=True)
     said = str(caught.value)
     for name in ("conjugate: this is no", "boxes: the box sampler", "proximal: a pure promise"):
         assert name in said
     assert "grid: its grid would be coarse (3 points along each coordinate)" in said
     assert "a delta above zero" in said
     assert "sampler='grid', as coarse as it is" in said
-    assert choose(seven, "grid", strict=True, pure=True) == pmp.Grid()
-    assert {c.name: c.why_not for c in candidates(seven, 1, strict=True)}["proximal"] == ""
+    assert choose_sampler(seven, "grid", strict=True, pure=True) == pmp.Grid()
+    assert {c.name: c.why_not for c in sampler_candidates(seven, 1, strict=True)}["proximal"] == ""
 
 
 def test_a_coarse_grid_says_so_loudly(beta):
@@ -178,7 +183,7 @@ def test_points_of_a_grid_are_counted(beta):
     assert "int64" not in repr(pmp.Grid(points=np.int64(5)))
     for points in (0, -3, 2.5, True, "8"):
         with pytest.raises(pmp.DomainError, match="number of points"):
-            choose(beta, pmp.Grid(points=points))
+            choose_sampler(beta, pmp.Grid(points=points))
 
 
 def test_a_plan_tells_its_alternatives(beta):

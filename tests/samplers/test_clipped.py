@@ -10,10 +10,10 @@ import pytest
 from scipy import stats
 
 import pymc_private as pmp
-from pymc_private.samplers import rejection__boxes
-from pymc_private.samplers.envelope_pieces import height
+from pymc_private.samplers import rejection
+from pymc_private.samplers.envelope_pieces import envelope_height
+from pymc_private.samplers.log_density import Target
 from pymc_private.samplers.randomness import SeededRandomness
-from pymc_private.samplers.log_density__target import Target
 from tests.models.scores import BY_NAME, N
 from tests.samplers.targets import all_forms, random_cells, value_at
 from tests.samplers.test_against_quadrature import (
@@ -84,7 +84,7 @@ def test_the_density_never_escapes_its_envelope(name):
         points = rng.uniform(low, high, (12, len(low)))
         density = value(*points.T) + shift
         for pieces in found:
-            tops = height(pieces.take(np.full(12, k)), points - anchor[k])
+            tops = envelope_height(pieces.take(np.full(12, k)), points - anchor[k])
             assert np.all(target.ends(points)[0] <= tops + 1e-12)
             assert np.all(density <= tops + 1e-7)  # the two are written differently
         assert target.values(points) == pytest.approx(density, rel=1e-7, abs=1e-7)
@@ -94,7 +94,7 @@ def distances(name, ends=None, seed=3):
     """Distances of each marginal of box draws from the clipped posterior by hand."""
     n = 60 if "dark" in name else 200
     score, private = trimmed(name)
-    draws = rejection__boxes.sample_boxes(Target(private), n, SeededRandomness.from_seed(seed))
+    draws = rejection.sample_by_rejection(Target(private), n, SeededRandomness.from_seed(seed))
     sides = list(BOXES[name].values())
     exact = marginals(
         log_density(name, private, ends or score.ends), sides, 300 if len(sides) > 1 else 3000
@@ -173,7 +173,7 @@ def test_a_scale_of_zero_is_refused_and_a_small_one_is_not():
         pmp.Boxes().check(pmp.trim(clipped, box={"s": (0, 3)}))
     fit = pmp.temper(pmp.trim(clipped, box={"s": (0.2, 3)}), 0.2)
     pmp.Boxes().check(fit)
-    drawn = rejection__boxes.sample_boxes(Target(fit), 2, SeededRandomness.from_seed(1))
+    drawn = rejection.sample_by_rejection(Target(fit), 2, SeededRandomness.from_seed(1))
     assert np.all((drawn > 0.5) & (drawn < 3))
 
 

@@ -11,11 +11,10 @@ import pytest
 from scipy import stats
 
 import pymc_private as pmp
-from pymc_private.analysis.record_dependence import Concrete
+from pymc_private.analysis.record_dependence import ConcreteValues
+from pymc_private.certificates.conjugate import conjugate_pair, recognize_conjugate
 from pymc_private.errors import Unsupported
-from pymc_private.certificates.conjugate__pair import conjugate_pair
-from pymc_private.certificates.conjugate__posterior import recognize
-from pymc_private.samplers.conjugate import conjugate_of, sample_conjugate
+from pymc_private.samplers.conjugate import conjugate_model, sample_conjugate
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.statistics import cdf_envelope
 
@@ -177,7 +176,7 @@ def test_vectors_have_a_posterior_for_each_entry():
         pm.Bernoulli("y", pm.Beta("p", 2, [3.0, 4.0], shape=2), observed=y)
 
     model = private(build, np.stack([BINARY, 1 - BINARY], axis=1))
-    posterior = recognize(model).posterior(model)
+    posterior = recognize_conjugate(model).posterior(model)
     assert posterior["a"].tolist() == [4, 3]
     assert posterior["b"].tolist() == [4, 6]
 
@@ -185,7 +184,7 @@ def test_vectors_have_a_posterior_for_each_entry():
 def test_sums_are_without_rounding():
     huge = np.array([1e16, 1.0, -1e16, 1.0])
     model = private(normal, huge, (-1e17, 1e17))
-    posterior = recognize(model).posterior(model)
+    posterior = recognize_conjugate(model).posterior(model)
     assert posterior["mean"][()] == posterior["variance"][()] * (Fraction(1, 4) + 4)
 
 
@@ -238,11 +237,11 @@ def crossed_precision(y):
     ],
 )
 def test_what_only_looks_conjugate_is_not_recognized(build, y, domain):
-    assert recognize(private(build, y, domain)) is None
+    assert recognize_conjugate(private(build, y, domain)) is None
 
 
 def test_clipped_models_are_not_recognized():
-    assert recognize(pmp.clip(private(beta_bernoulli, BINARY), -2)) is None
+    assert recognize_conjugate(pmp.clip(private(beta_bernoulli, BINARY), -2)) is None
 
 
 def test_trimmed_families_of_several_parameters_are_refused():
@@ -261,7 +260,7 @@ def test_the_posterior_is_that_of_the_graph(name):
 
     def density(x):
         given = {graph.parameters[parameter]: np.array(x), graph.data["y"]: source.values()}
-        return Concrete(given)(graph.record.sum() * float(model.power) + graph.prior)
+        return ConcreteValues(given)(graph.record.sum() * float(model.power) + graph.prior)
 
     found = np.array([density(x) for x in points], dtype=float)
     # PyTensor takes 1 / 3 of a small integer in single precision; here the prior's rate is 3.
@@ -299,13 +298,13 @@ def test_a_transform_that_cuts_or_orders_a_prior_leaves_no_closed_form(build):
     words |= {"public": ["x"]} if build is cut_line else {}
     records = {"y": 0, "x": 0} if build is cut_line else {"y": 0}
     declared = pmp.privatize(model, records=records, **words)
-    assert recognize(declared) is None
+    assert recognize_conjugate(declared) is None
     assert conjugate_pair(declared) is None
     with pytest.raises(Unsupported, match="no conjugate model"):
-        conjugate_of(declared)
+        conjugate_model(declared)
 
 
 def test_plain_transforms_keep_the_closed_form():
     cases = ((normal, REALS, (-10, 10)), (beta_bernoulli, BINARY, None))
     for build, y, domain in (*cases, (gamma_poisson, COUNTS, (0, 9))):
-        assert recognize(private(build, y, domain)) is not None
+        assert recognize_conjugate(private(build, y, domain)) is not None

@@ -44,7 +44,7 @@ def truth(private, root, steps):
 @pytest.mark.parametrize("fault", [False, True])
 def test_the_bound_is_above_the_truth_and_a_false_coupling_is_caught(fault, monkeypatch):
     private, steps = normal_mean(), (1, 2, 4, 8)
-    chains = diagnostics._Chains(private.model, np.random.default_rng(1))
+    chains = diagnostics._CoupledChains(private.model, np.random.default_rng(1))
     if fault:  # the second chain jumps to the first whenever that one moves
         monkeypatch.setattr(diagnostics.np.linalg, "solve", lambda root, gap: np.zeros_like(gap))
         monkeypatch.setattr(diagnostics.np.linalg, "norm", lambda gap: 1.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytensor.tensor as pt
 import pytest
 
-from pymc_private.samplers import hessian_bounds__curvature
+from pymc_private.samplers import hessian_bounds
 from tests.samplers.targets import target_of
 
 X = np.random.default_rng(0).normal(size=(7, 2))
@@ -76,5 +76,5 @@ def test_the_matrix_is_above_every_hessian_of_its_box(case):
 
 
 def test_a_forgotten_radius_is_caught(monkeypatch):
-    monkeypatch.setattr(hessian_bounds__curvature.np, "ptp", lambda ends, axis: np.zeros_like(ends[0]))
+    monkeypatch.setattr(hessian_bounds.np, "ptp", lambda ends, axis: np.zeros_like(ends[0]))
     assert least_excess(made(logistic)) < -1e-3

@@ -12,13 +12,12 @@ from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
 import pymc_private as pmp
-from pymc_private.samplers import proximal_target__linear_data
-from pymc_private.samplers.proximal__blocks import Blocks
-from pymc_private.samplers.proximal_likelihoods import General, Scores
-from pymc_private.samplers.proximal_target__linear_data import make_structure
-from pymc_private.samplers.proximal import Schedule, sample_proximal
+from pymc_private.samplers import proximal_target
+from pymc_private.samplers.conjugate import truncated_normal_quantile
+from pymc_private.samplers.proximal import BlockMatrix, ProximalSchedule, sample_proximal
+from pymc_private.samplers.proximal_likelihoods import GeneralCurve, SoftmaxCurve
+from pymc_private.samplers.proximal_target import make_posterior
 from pymc_private.samplers.randomness import SeededRandomness
-from pymc_private.samplers.conjugate__truncated import truncated_normal
 
 N, K = 20, 3
 RNG = np.random.default_rng(8)
@@ -45,7 +44,7 @@ def private(trials=None):
 def test_scores_bend_like_the_softmax_they_are_of(size):
     rng = np.random.default_rng(2)
     counts, weight = rng.integers(0, 5, (N, K)) / 2.0, rng.uniform(0.5, 3, N)
-    curve = Scores(counts, weight)
+    curve = SoftmaxCurve(counts, weight)
     u, du = rng.normal(size=(N * K, 4)), size * rng.normal(size=(N * K, 4))
 
     def total(v):
@@ -67,9 +66,9 @@ def test_scores_bend_like_the_softmax_they_are_of(size):
 def test_a_softmax_bends_no_more_than_its_trace_says(classes, wall):
     """Moves of mean zero, near shares of all kinds: what the step size counts on."""
     rng = np.random.default_rng(classes)
-    curve, trace = Scores(np.zeros((1, classes)), np.ones(1)), min(1.0, 0.5 * (classes - 1))
+    curve, trace = SoftmaxCurve(np.zeros((1, classes)), np.ones(1)), min(1.0, 0.5 * (classes - 1))
     uniforms = rng.uniform(size=(classes, 20_000))
-    du = 1.5 * truncated_normal(uniforms, np.array(-wall), np.array(wall))
+    du = 1.5 * truncated_normal_quantile(uniforms, np.array(-wall), np.array(wall))
     found = [
         curve.bend(np.tile(u, (1, du.shape[1])), du).mean()
         for u in 3.0 * rng.normal(size=(20, classes, 1))
@@ -79,12 +78,12 @@ def test_a_softmax_bends_no_more_than_its_trace_says(classes, wall):
 
 @cache
 def structure(trials=None):
-    return make_structure(private(trials))[0]
+    return make_posterior(private(trials))[0]
 
 
 def test_scores_are_read_off_the_graph():
     s = structure()
-    assert isinstance(s.curve, Scores)
+    assert isinstance(s.curve, SoftmaxCurve)
     assert np.allclose(s.curve.weight, 0.5)
     assert np.allclose(s.curve.counts, 0.5 * (np.arange(N)[:, None] % K == np.arange(K)))
 
@@ -97,8 +96,8 @@ def test_scores_of_several_trials_are_read_off_the_graph():
 
 
 def test_scores_have_the_slope_of_the_graph(monkeypatch):
-    monkeypatch.setattr(proximal_target__linear_data, "Scores", _General)
-    general, _ = make_structure(private())
+    monkeypatch.setattr(proximal_target, "SoftmaxCurve", _General)
+    general, _ = make_posterior(private())
     u = RNG.normal(size=(N * K, 5))
     assert np.allclose(structure().curve.slope(u), general.curve.slope(u), rtol=1e-10, atol=1e-12)
 
@@ -106,22 +105,22 @@ def test_scores_have_the_slope_of_the_graph(monkeypatch):
 class _General:
     @staticmethod
     def of_slope(derivative, n, k):
-        return General(None, derivative)
+        return GeneralCurve(None, derivative)
 
 
-@pytest.mark.parametrize("kept", [csr_array, lambda rows: Blocks.of(rows, K)])
+@pytest.mark.parametrize("kept", [csr_array, lambda rows: BlockMatrix.of(rows, K)])
 def test_rows_without_their_zeros_make_the_same_draws(kept):
     s = structure()
     thin = replace(s, rows=kept(s.rows))
     one, two = (
-        sample_proximal(x, Schedule(0.2, 5, 1e-3), 6, SeededRandomness.from_seed(1))
+        sample_proximal(x, ProximalSchedule(0.2, 5, 1e-3), 6, SeededRandomness.from_seed(1))
         for x in (s, thin)
     )
     assert np.allclose(one, two, rtol=1e-9, atol=1e-12)
     walls = {"lower": np.full(s.dimension, -1.0), "upper": np.full(s.dimension, 1.0)}
     one, two = (
         sample_proximal(
-            replace(x, **walls), Schedule(0.02, 5, 1e-3), 6, SeededRandomness.from_seed(1)
+            replace(x, **walls), ProximalSchedule(0.02, 5, 1e-3), 6, SeededRandomness.from_seed(1)
         )
         for x in (s, thin)
     )

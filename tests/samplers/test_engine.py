@@ -10,7 +10,7 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.samplers.executors import PARTS, spread
+from pymc_private.samplers.executors import MOST_PARTS, draw_in_parts
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
 
 SECRET = 123456
@@ -39,7 +39,7 @@ def plan():
 def test_parts_come_back_in_order_and_in_full():
     with ThreadPoolExecutor(3) as pool:
         one, two = (
-            spread(uniform_work, None, 21, SeededRandomness.from_seed(2), quiet, pool)["x"]
+            draw_in_parts(uniform_work, None, 21, SeededRandomness.from_seed(2), quiet, pool)["x"]
             for _ in range(2)
         )
     assert one.shape == (21,)
@@ -49,7 +49,7 @@ def test_parts_come_back_in_order_and_in_full():
 
 def test_parts_of_a_private_draw_share_no_number():
     with ProcessPoolExecutor(2) as pool:
-        found = spread(uniform_work, None, 40, SystemRandomness(), quiet, pool)["x"]
+        found = draw_in_parts(uniform_work, None, 40, SystemRandomness(), quiet, pool)["x"]
     assert len(set(found)) == 40
 
 
@@ -62,13 +62,13 @@ def test_how_many_parts_there_are_does_not_depend_on_the_workers():
             return super().submit(*arguments, **keywords)
 
     with Counting(1) as pool:
-        spread(uniform_work, None, 40, SystemRandomness(), quiet, pool)
-    assert Counting.jobs == PARTS
+        draw_in_parts(uniform_work, None, 40, SystemRandomness(), quiet, pool)
+    assert Counting.jobs == MOST_PARTS
 
 
 def test_a_failure_travels_without_its_words():
     with ThreadPoolExecutor(2) as pool, pytest.raises(pmp.errors.PymcPrivateError) as caught:
-        spread(failing_work, None, 4, SystemRandomness(), quiet, pool)
+        draw_in_parts(failing_work, None, 4, SystemRandomness(), quiet, pool)
     assert str(SECRET) not in str(caught.value)
     assert caught.value.__cause__ is None
 
@@ -114,7 +114,7 @@ def leaving_work(private, count, randomness):
 
 def test_a_worker_that_leaves_says_nothing():
     with ThreadPoolExecutor(2) as pool, pytest.raises(pmp.errors.PymcPrivateError) as caught:
-        spread(leaving_work, None, 4, SystemRandomness(), quiet, pool)
+        draw_in_parts(leaving_work, None, 4, SystemRandomness(), quiet, pool)
     assert caught.value.got == "SystemExit"
 
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 import pymc_private as pmp
 from pymc_private.analysis import continuity
 from pymc_private.samplers import log_density, rejection
-from pymc_private.samplers.log_density import LogDensity, Slopes
-from pymc_private.samplers.envelope_pieces import height
-from pymc_private.samplers.log_density__target import Target
+from pymc_private.samplers.envelope_pieces import envelope_height
+from pymc_private.samplers.log_density import DensitySlopes, LogDensity, Target
 from tests.samplers.densities import BENDS, JUMPS, SMOOTH, TRICKS, Case
 from tests.samplers.targets import (
     all_forms,
@@ -66,7 +65,7 @@ def test_smooth_densities_get_bends(case):
 
 @pytest.mark.parametrize("case", some(JUMPS), ids=str)
 def test_without_the_guard_a_jump_escapes(case, monkeypatch):
-    monkeypatch.setattr(log_density, "continuity", lambda *arguments: np.asarray(True))
+    monkeypatch.setattr(log_density, "continuous_on_boxes", lambda *arguments: np.asarray(True))
     escape = worst_escape(
         target_of(case.expression, case.lower, case.upper), evaluator(case.expression), case.near
     )
@@ -90,7 +89,9 @@ def test_a_gradient_of_one_side_escapes(case, monkeypatch):
 
     def one_sided(self, lower, upper):
         found, center = true(self, lower, upper), (3 * lower + upper) / 4
-        return Slopes(found.value, true(self, center, center).slopes, *(found.continuous,) * 2)
+        return DensitySlopes(
+            found.value, true(self, center, center).slopes, *(found.continuous,) * 2
+        )
 
     monkeypatch.setattr(LogDensity, "on_boxes", one_sided)
     made = target_of(case.expression, case.lower, case.upper)
@@ -112,8 +113,8 @@ def test_the_curvature_of_one_point_escapes(monkeypatch):
 
 
 def test_an_envelope_that_is_a_little_too_low_escapes(monkeypatch):
-    true = rejection._up
-    monkeypatch.setattr(rejection, "_up", lambda value: true(value) - 1e-6)
+    true = rejection._round_up
+    monkeypatch.setattr(rejection, "_round_up", lambda value: true(value) - 1e-6)
     case = SMOOTH[0]
     made = target_of(case.expression, case.lower, case.upper)
     assert worst_escape(made, evaluator(case.expression), case.near) > TOLERANCE
@@ -247,7 +248,7 @@ def test_halving_a_cell_closes_in_on_the_density(form, shrink):
     for half in (0.1, 0.01):
         low, high = np.array([[0.5 - half]]), np.array([[0.5 + half]])
         anchor, found = all_forms(made, low, high, rounds=0)
-        gaps.append(height(found[form], high - anchor)[0] - ends_at(made, high[0])[0])
+        gaps.append(envelope_height(found[form], high - anchor)[0] - ends_at(made, high[0])[0])
     # A mean-value form is off by the square of the width, a second-order one by its cube.
     assert 0 < gaps[1] < gaps[0] / shrink
 

@@ -11,9 +11,14 @@ import pytest
 from scipy import stats
 
 import pymc_private as pmp
-from pymc_private.samplers import grid__lattice
-from pymc_private.samplers.grid import Scores, draw_points, sample_grid, total_scores
-from pymc_private.samplers.grid__lattice import make_lattice
+from pymc_private.samplers import grid
+from pymc_private.samplers.grid import (
+    GridScores,
+    draw_points,
+    make_parameter_grid,
+    sample_grid,
+    total_scores,
+)
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.statistics import SESSION
 
@@ -48,8 +53,8 @@ def fits(points, drawn, probabilities) -> bool:
 
 
 def draw(private, points=5, draws=4000, power=Fraction(1, 2), seed=3):
-    on = make_lattice(private, points)
-    totals = total_scores(Scores(private, on), private)
+    on = make_parameter_grid(private, points)
+    totals = total_scores(GridScores(private, on), private)
     return on, draw_points(on, totals, power, draws, SeededRandomness.from_seed(seed))
 
 
@@ -66,8 +71,8 @@ def test_a_wrong_power_is_caught():
 
 def test_scores_are_within_tau_of_the_log_likelihood():
     private = logistic()
-    on = make_lattice(private, 5)
-    scores = Scores(private, on)
+    on = make_parameter_grid(private, 5)
+    scores = GridScores(private, on)
     for x, y in itertools.product((-1.0, 0.3), (0, 1)):
         found = scores.of((np.array(y), np.array(x)), 0) * float(on.unit)
         eta = on.points[:, 0] + on.points[:, 1] * x
@@ -76,10 +81,10 @@ def test_scores_are_within_tau_of_the_log_likelihood():
 
 def test_totals_of_neighbors_differ_by_two_records_exactly():
     one, other = logistic(), logistic(x=np.append(X[:-1], 0.123))
-    on = make_lattice(one, 5)
-    scores = Scores(one, on)
+    on = make_parameter_grid(one, 5)
+    scores = GridScores(one, on)
     first = np.array(total_scores(scores, one))
-    second = np.array(total_scores(Scores(other, on), other))
+    second = np.array(total_scores(GridScores(other, on), other))
     moved = [scores.of((np.array(1), np.array(v)), 5) for v in (X[-1], 0.123)]
     assert np.array_equal(first - second, moved[0] - moved[1])
 
@@ -87,10 +92,10 @@ def test_totals_of_neighbors_differ_by_two_records_exactly():
 def test_ranges_grow_by_at_most_four_tau(monkeypatch):
     # A coarse tau makes the rounding large enough to see.
     private = logistic()
-    monkeypatch.setattr(grid__lattice, "TAU_BITS", 2)
-    on = make_lattice(private, 5)
+    monkeypatch.setattr(grid, "TAU_BITS", 2)
+    on = make_parameter_grid(private, 5)
     assert on.tau == Fraction(1, 4)
-    scores = Scores(private, on)
+    scores = GridScores(private, on)
     records = list(itertools.product((np.array(0), np.array(1)), map(np.array, (-1.0, 0.2, 1.0))))
     values = np.array([scores.of(record, 0) for record in records]) * float(on.unit)
     gaps = values[:, None] - values[None]
@@ -99,7 +104,7 @@ def test_ranges_grow_by_at_most_four_tau(monkeypatch):
 
 def test_a_record_that_intervals_do_not_know_counts_as_a_public_one(monkeypatch):
     private = logistic()
-    scores = Scores(private, make_lattice(private, 5))
+    scores = GridScores(private, make_parameter_grid(private, 5))
     true = scores._ends
 
     def blurred(record, row):
@@ -136,31 +141,31 @@ def test_points_without_prior_mass_are_left_out():
         pm.Potential("half", pm.math.switch(a > 0, 0.0, -np.inf))
         pm.Bernoulli("y", logit_p=a, observed=np.array([1, 0, 1]), dims="i")
     private = pmp.trim(pmp.privatize(model, records="i"), box={"a": (-1, 1)})
-    assert make_lattice(private, 4).points.ravel().tolist() == [0.25, 0.75]
+    assert make_parameter_grid(private, 4).points.ravel().tolist() == [0.25, 0.75]
 
 
 @pytest.mark.parametrize("points", [300, 10**6, 10**15])
 def test_a_grid_too_fine_is_refused(points):
     with pytest.raises(pmp.Unsupported, match="too many points"):
-        make_lattice(logistic(), points)
+        make_parameter_grid(logistic(), points)
 
 
 def test_an_open_parameter_is_refused():
     private = pmp.privatize(logistic().base, records="i", domain={"x": (-1, 1)})
     with pytest.raises(pmp.Unsupported, match="two ends"):
-        make_lattice(private)
+        make_parameter_grid(private)
 
 
 def test_the_expected_number_of_trials_is_public():
     # The most likely point is always accepted, so K trials suffice on average: even when the
     # posterior is one point in 256.
-    on = make_lattice(logistic(), 16)
+    on = make_parameter_grid(logistic(), 16)
     totals = [0] + [-(10**12)] * (len(on.points) - 1)
     drawn = draw_points(on, totals, Fraction(1), 2, SeededRandomness.from_seed(5))
     assert np.array_equal(drawn, on.points[[0, 0]])
 
 
 def test_an_empty_sum_is_the_prior():
-    on = make_lattice(logistic(), 5)
+    on = make_parameter_grid(logistic(), 5)
     drawn = draw_points(on, [0] * 25, Fraction(1), 4000, SeededRandomness.from_seed(6))
     assert fits(on.points, drawn, law(on.points, x=np.empty(0), y=np.empty(0)))

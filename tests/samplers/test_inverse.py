@@ -13,13 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pymc_private.samplers.inverse_cdf import Lattice, RoundedDraws
-from pymc_private.samplers.inverse_cdf__laws import Beta, Gamma, Normal
+from pymc_private.samplers.inverse_cdf import (
+    BetaDistribution,
+    GammaDistribution,
+    NormalDistribution,
+    RoundedDraws,
+    RoundingGrid,
+)
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.statistics import cdf_envelope
 
 F = Fraction
-EVEN = Lattice.even(F(1, 2**40))
+EVEN = RoundingGrid.even(F(1, 2**40))
 
 
 class Words:
@@ -41,20 +46,20 @@ def truncated(law, low, high):
 
 
 CASES = {
-    "beta": (Beta(F(3), F(5)), EVEN, 0.0, 1.0, stats.beta(3, 5), float),
-    "trimmed beta": (Beta(F(3), F(5)), EVEN, 0.3, 0.4, stats.beta(3, 5), float),
+    "beta": (BetaDistribution(F(3), F(5)), EVEN, 0.0, 1.0, stats.beta(3, 5), float),
+    "trimmed beta": (BetaDistribution(F(3), F(5)), EVEN, 0.3, 0.4, stats.beta(3, 5), float),
     "beta near its edges": (
-        Beta(F(1, 10), F(1, 5)), Lattice.logistic(), 0.0, 1.0, stats.beta(0.1, 0.2),
+        BetaDistribution(F(1, 10), F(1, 5)), RoundingGrid.logistic(), 0.0, 1.0, stats.beta(0.1, 0.2),
         lambda y: 1 / (1 + math.exp(-y)),
     ),
-    "large beta": (Beta(F(900), F(1100)), EVEN, 0.1, 0.9, stats.beta(900, 1100), float),
-    "gamma": (Gamma(F(7, 2), F(3)), Lattice.logarithmic(), 0.0, math.inf,
+    "large beta": (BetaDistribution(F(900), F(1100)), EVEN, 0.1, 0.9, stats.beta(900, 1100), float),
+    "gamma": (GammaDistribution(F(7, 2), F(3)), RoundingGrid.logarithmic(), 0.0, math.inf,
               stats.gamma(3.5, scale=1 / 3), math.exp),
-    "trimmed gamma": (Gamma(F(7, 2), F(3)), EVEN, 0.5, 1.0, stats.gamma(3.5, scale=1 / 3), float),
-    "small gamma": (Gamma(F(1, 50), F(3)), Lattice.logarithmic(), 0.0, math.inf,
+    "trimmed gamma": (GammaDistribution(F(7, 2), F(3)), EVEN, 0.5, 1.0, stats.gamma(3.5, scale=1 / 3), float),
+    "small gamma": (GammaDistribution(F(1, 50), F(3)), RoundingGrid.logarithmic(), 0.0, math.inf,
                     stats.gamma(0.02, scale=1 / 3), math.exp),
-    "normal": (Normal(F(2), F(9)), EVEN, -math.inf, math.inf, stats.norm(2, 3), float),
-    "one-sided normal": (Normal(F(2), F(9)), EVEN, 1.0, math.inf, stats.norm(2, 3), float),
+    "normal": (NormalDistribution(F(2), F(9)), EVEN, -math.inf, math.inf, stats.norm(2, 3), float),
+    "one-sided normal": (NormalDistribution(F(2), F(9)), EVEN, 1.0, math.inf, stats.norm(2, 3), float),
 }  # fmt: skip
 
 
@@ -69,7 +74,10 @@ def test_draws_follow_their_law(name):
 
 
 def test_a_shifted_law_is_caught():
-    source, draws = SeededRandomness.from_seed(17), RoundedDraws(Beta(F(3), F(4)), EVEN, 0.0, 1.0)
+    source, draws = (
+        SeededRandomness.from_seed(17),
+        RoundedDraws(BetaDistribution(F(3), F(4)), EVEN, 0.0, 1.0),
+    )
     found = np.array([float(draws.draw(source)) for _ in range(800)])
     assert not cdf_envelope(found, stats.beta(3, 5).cdf).passes
 
@@ -82,7 +90,7 @@ def test_a_shifted_law_is_caught():
 )
 def test_the_draw_is_the_ideal_one_correctly_rounded(share, mean, spread):
     # Far tails too: the region [-1, 1] may lie dozens of deviations off.
-    law = Normal(F(mean), spread)
+    law = NormalDistribution(F(mean), spread)
     place = RoundedDraws(law, EVEN, -1.0, 1.0).draw(Words(share))
     with mpmath.workdps(700):
         sd = mpmath.sqrt(mpmath.mpf(spread.numerator) / spread.denominator)
@@ -102,10 +110,10 @@ def test_the_draw_is_the_ideal_one_correctly_rounded(share, mean, spread):
 @pytest.mark.parametrize(
     ("law", "low", "high"),
     [
-        (Gamma(F(30000), F(5)), 10.0, 20.0),
-        (Gamma(F(30000), F(5)), 7000.0, 9000.0),
-        (Beta(F(300), F(50000)), 0.45, 0.9),
-        (Normal(F(30000), F(1, 400)), -1.0, 1.0),
+        (GammaDistribution(F(30000), F(5)), 10.0, 20.0),
+        (GammaDistribution(F(30000), F(5)), 7000.0, 9000.0),
+        (BetaDistribution(F(300), F(50000)), 0.45, 0.9),
+        (NormalDistribution(F(30000), F(1, 400)), -1.0, 1.0),
     ],
 )
 def test_regions_far_in_a_tail_are_drawn_from(law, low, high):
@@ -115,7 +123,14 @@ def test_regions_far_in_a_tail_are_drawn_from(law, low, high):
     assert abs(found - near) < 0.1 * (high - low)
 
 
-@pytest.mark.parametrize("law", [Beta(F(9, 2), F(300)), Gamma(F(301), F(7)), Normal(F(1), F(2))])
+@pytest.mark.parametrize(
+    "law",
+    [
+        BetaDistribution(F(9, 2), F(300)),
+        GammaDistribution(F(301), F(7)),
+        NormalDistribution(F(1), F(2)),
+    ],
+)
 def test_slopes_and_both_tails_belong_to_one_law(law):
     x = law.center
     with ctx.workprec(200):
@@ -127,7 +142,7 @@ def test_slopes_and_both_tails_belong_to_one_law(law):
 
 def test_more_bits_are_asked_for_where_the_first_ones_leave_it_open():
     # The shares next to a border of a uniform law: 64 bits do not tell on which side they lie.
-    law = Beta(F(1), F(1))
+    law = BetaDistribution(F(1), F(1))
     half_cell = F(1, 2) + F(1, 2**41)
     for tail, cell in ((F(1, 2**200), F(1, 2) + F(1, 2**40)), (-F(1, 2**200), F(1, 2))):
         assert RoundedDraws(law, EVEN, 0.0, 1.0).draw(Words(half_cell + tail)) == cell

@@ -9,11 +9,10 @@ import pytest
 from scipy.special import log_ndtr
 
 import pymc_private as pmp
-from pymc_private.samplers import proximal_likelihoods__likelihoods
-from pymc_private.samplers.proximal_likelihoods import General, Quadratic
-from pymc_private.samplers.proximal_target__linear import concave
-from pymc_private.samplers.proximal_target__linear_data import make_structure
-from pymc_private.samplers.verified.admission import form_of
+from pymc_private.samplers import proximal_likelihoods
+from pymc_private.samplers.proximal_likelihoods import GeneralCurve, QuadraticCurve
+from pymc_private.samplers.proximal_target import make_posterior, prove_log_concave
+from pymc_private.samplers.verified.admission import recognize_verified
 from tests.models.glms import BY_NAME
 
 N = 5
@@ -29,7 +28,7 @@ def structure_of(mean, scale):
         b = pm.Normal("b", 0.0, scale, dims="f")
         pm.Normal("y", mean(x @ b), scale, observed=scale * UNIT_Y, dims="i")
     private = pmp.privatize(model, records="i", domain={"x": pmp.Ball(1.0), "y": (-scale, scale)})
-    return make_structure(pmp.trim(private, box={"b": (-2 * scale, 2 * scale)}))
+    return make_posterior(pmp.trim(private, box={"b": (-2 * scale, 2 * scale)}))
 
 
 def gap(structure, white, mean, scale):
@@ -50,7 +49,7 @@ def test_censored_outcomes_are_log_concave(low):
         latent = pm.Normal.dist(pm.Normal("b", 0, 1), 1.0)
         pm.Censored("y", latent, lower=low, upper=1.0, observed=np.clip(UNIT_Y, -1, 1), dims="i")
     private = pmp.privatize(model, records="i", domain={"y": (-1, 1)})
-    found = concave(pmp.trim(private, box={"b": (-1, 1)})).predictors[0]
+    found = prove_log_concave(pmp.trim(private, box={"b": (-1, 1)})).predictors[0]
     steepest = np.exp(-(2.0**2) / 2 - log_ndtr(-2.0)) / np.sqrt(2 * np.pi)
     assert max(found.high.max(), -found.low.min()) == pytest.approx(steepest, rel=1e-3)
     assert 0.9 < found.smooth.max() <= 1.0 + 1e-6
@@ -62,11 +61,11 @@ def test_normal_tails_in_a_branch_are_concave_with_slopes_as_written_by_hand(nam
     """PyMC's two forms of log Phi differ by rounding, so that its own density jumps."""
     glm = BY_NAME[name]
     private = glm.private()
-    structure, _ = make_structure(private)
+    structure, _ = make_posterior(private)
     assert 0.9 < structure.smooth.max() <= 1.0 + 1e-6
     # The steepest is a tail 1 + 1 + sqrt(2) away; branches do not add up.
     steepest = np.exp(-(3.41421**2) / 2 - log_ndtr(-3.41421)) / np.sqrt(2 * np.pi)
-    assert concave(private).predictors[0].high.max() == pytest.approx(steepest, rel=1e-3)
+    assert prove_log_concave(private).predictors[0].high.max() == pytest.approx(steepest, rel=1e-3)
     z = RNG.uniform(-0.2, 0.2, (3, 1))
     u = structure.rows @ z + structure.offset[:, None]
     y = np.asarray(next(s for s in private.sources if s.name == "y").values(), float)
@@ -88,12 +87,12 @@ MEANS = {
 def test_what_is_drawn_is_the_model_at_every_scale(name, scale):
     structure, white = structure_of(MEANS[name], scale)
     assert gap(structure, white, MEANS[name], scale) < 1e-9
-    assert isinstance(structure.curve, Quadratic if name == "itself" else General)
+    assert isinstance(structure.curve, QuadraticCurve if name == "itself" else GeneralCurve)
 
 
 def test_a_form_that_ignores_a_factor_is_caught(monkeypatch):
     """Planted fault: digits that do not matter, as an absolute tolerance would have it."""
-    monkeypatch.setattr(proximal_likelihoods__likelihoods, "DIGITS", 1e9)
+    monkeypatch.setattr(proximal_likelihoods, "SLOPE_TOLERANCE", 1e9)
     structure, white = structure_of(MEANS["a twelfth"], 1e7)
     assert gap(structure, white, MEANS["a twelfth"], 1e7) > 1e-3
 
@@ -109,8 +108,8 @@ def test_a_predictor_that_bends_out_of_sight_is_no_straight_one():
         pm.Normal("y", mean, 100.0, observed=np.array([560.0, 60.0]), dims="i")
     private = pmp.privatize(model, records="i", domain={"y": (60.0, 560.0)})
     private = pmp.trim(private, box={"b": (0.0, 700.0)})
-    structure, white = make_structure(private)
-    assert not isinstance(structure.curve, Quadratic)
+    structure, white = make_posterior(private)
+    assert not isinstance(structure.curve, QuadraticCurve)
     z = np.array([[-2.0, 0.0, 2.0]])
     u = structure.rows @ z + structure.offset[:, None]
     b = white.back(z.T)[:, 0]
@@ -125,4 +124,4 @@ def test_strict_draws_refuse_it():
         pm.Normal("y", mean, 100.0, observed=np.array([560.0, 60.0]), dims="i")
     private = pmp.privatize(model, records="i", domain={"y": (60.0, 560.0)})
     with pytest.raises(pmp.errors.Unsupported):
-        form_of(pmp.trim(private, box={"b": (0.0, 700.0)}))
+        recognize_verified(pmp.trim(private, box={"b": (0.0, 700.0)}))

@@ -10,11 +10,10 @@ import pytensor
 import pytest
 
 import pymc_private as pmp
-from pymc_private.analysis.record_dependence import Concrete
-from pymc_private.samplers.proximal_likelihoods import General, Logistic, Quadratic
-from pymc_private.samplers.proximal_target__linear import plan_schedule, whiten
-from pymc_private.samplers.proximal_target__linear_data import make_structure
-from pymc_private.samplers.proximal import KINKED
+from pymc_private.analysis.record_dependence import ConcreteValues
+from pymc_private.samplers.proximal import KINK_COST
+from pymc_private.samplers.proximal_likelihoods import GeneralCurve, LogisticCurve, QuadraticCurve
+from pymc_private.samplers.proximal_target import make_posterior, plan_schedule, whiten
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.statistics import cdf_envelope
 
@@ -72,13 +71,13 @@ def half_normal():
 
 BOX = {"beta": (-1, 2), "a": (-1, 1)}
 CASES = {
-    "logistic": (logistic, {}, None, Logistic),
-    "logistic in a box": (logistic, {}, BOX, Logistic),
+    "logistic": (logistic, {}, None, LogisticCurve),
+    "logistic in a box": (logistic, {}, BOX, LogisticCurve),
     "Poisson in a box": (poisson, {"y": (0, 8)}, BOX, None),
-    "linear in a box": (linear, {"y": (-1, 1)}, BOX, Quadratic),
-    "Laplace errors": (laplace_errors, {"y": (-1, 1)}, None, General),
-    "quantile regression": (quantile, {"y": (-1, 1)}, None, General),
-    "probit": (probit, {}, None, General),
+    "linear in a box": (linear, {"y": (-1, 1)}, BOX, QuadraticCurve),
+    "Laplace errors": (laplace_errors, {"y": (-1, 1)}, None, GeneralCurve),
+    "quantile regression": (quantile, {"y": (-1, 1)}, None, GeneralCurve),
+    "probit": (probit, {}, None, GeneralCurve),
     "twice a predictor": (doubled, {}, None, None),
     "half normal prior": (half_normal, {}, None, None),
 }
@@ -102,14 +101,14 @@ def graph_slope(private, theta):
         start += size
     total = graph.record.sum() * float(private.power) + graph.prior
     slopes = pytensor.grad(total, [graph.parameters[name] for name in private.shapes])
-    concrete = Concrete(at | {graph.data[s.name]: s.values() for s in private.sources})
+    concrete = ConcreteValues(at | {graph.data[s.name]: s.values() for s in private.sources})
     return np.concatenate([np.ravel(concrete(g)) for g in slopes])
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_structure_has_the_slope_of_the_graph(name):
     private = private_of(name)
-    structure, white = make_structure(private)
+    structure, white = make_posterior(private)
     kind = CASES[name][3]
     assert kind is None or isinstance(structure.curve, kind)
     for _ in range(3):
@@ -121,7 +120,7 @@ def test_the_structure_has_the_slope_of_the_graph(name):
 
 
 def test_the_stable_form_is_not_taken_for_another_predictor():
-    structure, _ = make_structure(private_of("twice a predictor"))
+    structure, _ = make_posterior(private_of("twice a predictor"))
     u, step = np.array([[0.3]] * N), np.full((N, 1), 1e-4)
     second = structure.curve.bend(u, step).sum() / step[0, 0] ** 2
     rest = (structure.curve.slope(u) - structure.curve.slope(u + step)).sum() / step[0, 0] / 2
@@ -224,7 +223,7 @@ def test_kinks_of_the_likelihood_set_the_step_size():
     private = private_of("Laplace errors", Fraction(1, 3))
     jumps = N / 3 * (2 / 0.7) * np.hypot(2.0, 1.5)
     eta = plan_schedule(private, 1e-6).eta
-    assert eta == pytest.approx((KINKED / jumps) ** 2, rel=1e-6)
+    assert eta == pytest.approx((KINK_COST / jumps) ** 2, rel=1e-6)
 
 
 def test_add_remove_is_refused_because_steps_depend_on_n():

@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 import pymc_private as pmp
-from pymc_private.certificates.conjugate__posterior import recognize
-from pymc_private.samplers.conjugate import conjugate_of, sample_conjugate
+from pymc_private.certificates.conjugate import recognize_conjugate
+from pymc_private.samplers.conjugate import conjugate_model, sample_conjugate
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.statistics import cdf_envelope
 
@@ -39,7 +39,7 @@ MEANS = {
 @pytest.mark.parametrize("name", MEANS)
 def test_the_posterior_is_the_normal_law_of_the_textbook(name, public):
     private = regression(MEANS[name], public)
-    found = recognize(private).posterior(private)
+    found = recognize_conjugate(private).posterior(private)
     design = np.column_stack([np.ones(N), X])
     known = np.diag(1 / np.array([1.0, 2.0, 2.0]) ** 2)
     precision = known + POWER * design.T @ design / SIGMA**2
@@ -50,7 +50,7 @@ def test_the_posterior_is_the_normal_law_of_the_textbook(name, public):
 
 def test_draws_follow_it():
     private = regression(MEANS["product"])
-    found = recognize(private).posterior(private)
+    found = recognize_conjugate(private).posterior(private)
     draws = sample_conjugate(private, 20_000, SeededRandomness.from_seed(4))
     values = np.column_stack([draws["a"], draws["b"]])
     sd = np.sqrt(np.diag(np.linalg.inv(found["precision"])))
@@ -73,12 +73,12 @@ def test_draws_follow_it():
     ],
 )
 def test_what_is_not_affine_is_not_recognized(mean):
-    assert recognize(regression(mean)) is None
+    assert recognize_conjugate(regression(mean)) is None
 
 
 def test_a_trimmed_regression_goes_to_the_boxes():
     private = pmp.trim(regression(MEANS["product"]), box={"a": (-2, 2), "b": (-2, 2)})
     with pytest.raises(pmp.Unsupported, match="trimmed linear"):
-        conjugate_of(private)
+        conjugate_model(private)
     plan = pmp.calibrate(private, epsilon=1, draws=2)
     assert plan.sampler == "boxes"

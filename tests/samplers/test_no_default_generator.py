@@ -7,7 +7,7 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.samplers.choose import BY_NAME
+from pymc_private.samplers.choose import SAMPLERS_BY_NAME
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
 
 Y = np.array([0, 1, 1, 0, 1, 1, 0, 1])
@@ -46,7 +46,7 @@ def regression():
 
 
 # NUTS runs on a generator of its back end, and its claim says so.
-EXACT = [name for name in BY_NAME if name != "nuts"]
+EXACT = [name for name in SAMPLERS_BY_NAME if name != "nuts"]
 
 
 @pytest.mark.parametrize("name", EXACT)

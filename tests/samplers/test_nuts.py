@@ -156,19 +156,19 @@ def test_keys_of_jax_are_long_and_never_the_same(backend, monkeypatch):
 def test_a_back_end_that_would_fail_is_refused_before_the_charge(backend, monkeypatch, private):
     monkeypatch.setattr(nuts.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(nuts.importlib.metadata, "version", lambda name: "9.9")
-    monkeypatch.setattr(nuts, "_trial", lambda name: "TypeError: progress_bar")
+    monkeypatch.setattr(nuts, "_trial_problem", lambda name: "TypeError: progress_bar")
     with pytest.raises(pmp.Unsupported, match=r"9\.9.*TypeError: progress_bar"):
         pmp.Nuts(tv=1e-6, backend=backend).check(private)
 
 
 @pytest.mark.audit
-@pytest.mark.parametrize("backend", nuts.CURES)
+@pytest.mark.parametrize("backend", nuts.INSTALL_HINTS)
 def test_back_ends_of_jax_make_releases(backend, private):
     """Also the trial itself, which says that a key keeps all of its bits."""
     if importlib.util.find_spec(nuts.BACKENDS[backend]) is None:
         pytest.skip(f"{backend} is not installed")
-    if nuts._trial(backend):
-        pytest.skip(f"{backend} does not work here: {nuts._trial(backend)}")
+    if nuts._trial_problem(backend):
+        pytest.skip(f"{backend} does not work here: {nuts._trial_problem(backend)}")
     sampler = pmp.Nuts(tv=1e-6, backend=backend, tune=100)
     plan = pmp.calibrate(private, epsilon=1, delta=1e-3, draws=3, sampler=sampler)
     release = pmp.sample(plan, ledger=pmp.Ledger(epsilon=2, delta=1e-2), progressbar=False)
@@ -182,8 +182,8 @@ def test_back_ends_of_jax_make_releases(backend, private):
 def test_fresh_runs_end_in_the_posterior(backend):
     if importlib.util.find_spec(nuts.BACKENDS[backend]) is None:
         pytest.skip(f"{backend} is not installed")
-    if backend in nuts.CURES and nuts._trial(backend):
-        pytest.skip(f"{backend} does not work here: {nuts._trial(backend)}")
+    if backend in nuts.INSTALL_HINTS and nuts._trial_problem(backend):
+        pytest.skip(f"{backend} does not work here: {nuts._trial_problem(backend)}")
     with pm.Model(coords={"i": range(4)}) as model:
         pm.Normal("y", pm.Normal("mu", 0, 1), 0.5, observed=Y, dims="i")
     private = pmp.privatize(model, records="i", domain={"y": (-1, 2)})
@@ -211,7 +211,7 @@ def test_nutpie_is_seeded_by_the_operating_system_at_every_call(monkeypatch):
     )
     monkeypatch.setattr(nuts.importlib, "import_module", lambda name: stub)
     for seed in (None, None, 7):
-        nuts._nutpie(pm.Model(), 1, 10, seed)
+        nuts._run_nutpie(pm.Model(), 1, 10, seed)
     first, second, third = (each["seed"] for each in seeds)
     assert isinstance(first, int)
     assert first != second

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from pymc_private.samplers import envelope_pieces
-from pymc_private.samplers.envelope_pieces import Envelopes, bent, draw, height, log_mass
+from pymc_private.samplers.envelope_pieces import (
+    Envelopes,
+    draw_from_envelopes,
+    envelope_height,
+    keeps_curvature,
+    log_mass,
+)
 from tests.statistics import cdf_envelope
 
 SLOPES = [0.0, 1e-300, 1e-12, -1e-12, 1e-8, -3e-8, 1e-3, -1e-3, 1.0, -1.0, 50.0, -50.0, 1e5, -1e5]
@@ -41,7 +47,7 @@ def envelope(
 
 def draw_one(piece: Envelopes, uniforms: np.ndarray) -> np.ndarray:
     """t of one envelope from its uniforms, shape (d, 2)."""
-    return draw(piece, uniforms[None], np.zeros((1, len(uniforms))))[0]
+    return draw_from_envelopes(piece, uniforms[None], np.zeros((1, len(uniforms))))[0]
 
 
 @pytest.mark.parametrize("half", [1e-9, 0.3, 7.0])
@@ -57,7 +63,7 @@ def test_the_mass_is_the_integral(low, high, half):
 def test_the_mass_agrees_with_numerical_integration_of_the_height():
     piece = envelope(-1.5, 0.7, 0.2, 2.0)
     t = np.linspace(-2.0, 2.0, 10_001)
-    values = np.exp(height(piece.take(np.zeros(len(t), int)), t[:, None]))
+    values = np.exp(envelope_height(piece.take(np.zeros(len(t), int)), t[:, None]))
     assert np.trapezoid(values, t) == pytest.approx(np.exp(log_mass(piece)[0]), rel=1e-6)
 
 
@@ -83,7 +89,7 @@ def bend_mass(slope, curve, back, ahead) -> mpmath.mpf:
 )
 def test_the_mass_and_the_draw_of_a_bend_are_exact(slope, curve, back, ahead, u):
     g, c, a, b = (np.array([[x]]) for x in (slope, curve, back, ahead))
-    if not bent(g, c, a, b)[0, 0]:
+    if not keeps_curvature(g, c, a, b)[0, 0]:
         return
     piece = envelope(slope, slope, 0.0, ahead, curve, back)
     exact = bend_mass(slope, curve, back, ahead)
@@ -115,9 +121,9 @@ def test_a_normal_density_has_the_mass_of_the_whole_space_and_its_own_law():
     assert log_mass(piece)[0] == pytest.approx(exact - np.linalg.slogdet(precision)[1] / 2)
     t = rng.normal(size=(5, 3))
     values = -2.0 + t @ slope - np.einsum("ni,ij,nj->n", t, precision, t) / 2
-    assert height(piece.take(np.zeros(5, int)), t) == pytest.approx(values)
+    assert envelope_height(piece.take(np.zeros(5, int)), t) == pytest.approx(values)
     many = piece.take(np.zeros(20_000, int))
-    found = draw(many, rng.random((20_000, 3, 2)), rng.normal(size=(20_000, 3)))
+    found = draw_from_envelopes(many, rng.random((20_000, 3, 2)), rng.normal(size=(20_000, 3)))
     turned = (found - peak) @ np.linalg.cholesky(precision)
     for k in range(3):
         assert cdf_envelope(turned[:, k], ndtr).passes
@@ -186,7 +192,7 @@ def law(low: float, high: float, half: float):
 def test_draws_follow_the_piece():
     rng = np.random.default_rng(8)
     piece = envelope(-3.0, 1.2, half=1.5).take(np.zeros(20_000, int))
-    t = draw(piece, rng.random((20_000, 1, 2)), np.zeros((20_000, 1)))[:, 0]
+    t = draw_from_envelopes(piece, rng.random((20_000, 1, 2)), np.zeros((20_000, 1)))[:, 0]
     verdict = cdf_envelope(np.array(t), law(-3.0, 1.2, 1.5))
     assert verdict.passes
     assert verdict.detects < 0.04
@@ -194,10 +200,12 @@ def test_draws_follow_the_piece():
 
 def test_a_slope_of_the_wrong_sign_is_caught(monkeypatch):
     rng = np.random.default_rng(8)
-    true = envelope_pieces._inverse
-    monkeypatch.setattr(envelope_pieces, "_inverse", lambda slope, half, u: true(-slope, half, u))
+    true = envelope_pieces._exponential_quantile
+    monkeypatch.setattr(
+        envelope_pieces, "_exponential_quantile", lambda slope, half, u: true(-slope, half, u)
+    )
     piece = envelope(-3.0, 1.2, half=1.5).take(np.zeros(5_000, int))
-    t = draw(piece, rng.random((5_000, 1, 2)), np.zeros((5_000, 1)))[:, 0]
+    t = draw_from_envelopes(piece, rng.random((5_000, 1, 2)), np.zeros((5_000, 1)))[:, 0]
     assert cdf_envelope(np.array(t), law(-3.0, 1.2, 1.5)).fails_on_any_seed
 
 
@@ -213,7 +221,7 @@ def test_nothing_overflows_and_draws_stay_in_the_cell(low, high, half, u, v):
     assert np.isfinite(log_mass(piece)[0])
     t = draw_one(piece, np.array([[u, v]]))
     assert abs(t[0]) <= half
-    assert np.isfinite(height(piece, t[None])[0])
+    assert np.isfinite(envelope_height(piece, t[None])[0])
 
 
 @pytest.mark.parametrize("constant", [np.inf, -np.inf])

@@ -10,10 +10,21 @@ from scipy import special, stats
 
 from pymc_private.privacy import proximal_steps
 from pymc_private.samplers import proximal
-from pymc_private.samplers.proximal_likelihoods import Exponential, General, Logistic, Quadratic
-from pymc_private.samplers.proximal import Schedule, Structure, sample_proximal, step_size
+from pymc_private.samplers.proximal import (
+    FastAcceptance,
+    FastSums,
+    ProximalSchedule,
+    WhitenedPosterior,
+    sample_proximal,
+    step_size,
+)
+from pymc_private.samplers.proximal_likelihoods import (
+    ExponentialCurve,
+    GeneralCurve,
+    LogisticCurve,
+    QuadraticCurve,
+)
 from pymc_private.samplers.randomness import SeededRandomness
-from pymc_private.samplers.proximal__shortcut import Center, Shortcut
 from tests.statistics import cdf_envelope
 
 RNG = np.random.default_rng(4)
@@ -41,16 +52,16 @@ def log_median(u, y):
 
 def median(y, weight):
     """Laplace errors: a kink at each record."""
-    return General(
+    return GeneralCurve(
         lambda u: weight * log_median(u, y[:, None]),
         lambda u: -2.0 * weight * np.sign(u - y[:, None]),
     )
 
 
 CURVES = {
-    "logistic": (Logistic, log_logistic, BINARY, 0.25),
-    "Poisson": (Exponential, log_poisson, COUNTS, math.exp(1.0)),
-    "linear": (Quadratic, log_quadratic, REALS, 1.0),
+    "logistic": (LogisticCurve, log_logistic, BINARY, 0.25),
+    "Poisson": (ExponentialCurve, log_poisson, COUNTS, math.exp(1.0)),
+    "linear": (QuadraticCurve, log_quadratic, REALS, 1.0),
     "median": (median, log_median, REALS, 1.0),  # any curvature will do: it sets the cost alone
 }
 WALLS = {"line": (-math.inf, math.inf), "box": (-0.6, 0.3), "half": (0.2, math.inf)}
@@ -65,7 +76,7 @@ def structure(name, wall="line", rows=ROWS):
     curve, _, y, beta = CURVES[name]
     d = rows.shape[1]
     low, high = WALLS[wall]
-    return Structure(
+    return WhitenedPosterior(
         rows,
         np.zeros(len(rows)),
         curve(y, WEIGHT),
@@ -112,7 +123,9 @@ def test_a_step_is_the_ideal_one(name, wall, eta):
     s, (x, edges) = structure(name, wall), grid_of(wall)
     eta = min(eta, KINKS) if name == "median" else eta
     start = x[400]
-    z = proximal.Kernel(s, eta).step(np.full((4000, 1), start), SeededRandomness.from_seed(5))
+    z = proximal.ProximalKernel(s, eta).step(
+        np.full((4000, 1), start), SeededRandomness.from_seed(5)
+    )
     law = kernel(name, wall, eta)[400]
     assert cdf_envelope(z[:, 0], cdf_of(edges, law)).passes
 
@@ -126,15 +139,17 @@ def test_a_step_with_a_fault_is_caught(fault, monkeypatch):
     eta, wall = 0.5, "box" if fault == "walls" else "line"
     s, (_, edges) = structure("logistic", wall), grid_of(wall)
     if fault == "bend":
-        monkeypatch.setattr(Logistic, "bend", lambda self, u, du: np.zeros_like(du))
-        monkeypatch.setattr(Shortcut, "of", lambda *_: None)
+        monkeypatch.setattr(LogisticCurve, "bend", lambda self, u, du: np.zeros_like(du))
+        monkeypatch.setattr(FastSums, "of", lambda *_: None)
     if fault == "sums":
-        right = Center.decide
-        monkeypatch.setattr(Center, "decide", lambda c, k, by, limit: right(c, k, by, limit + 9.0))
-    engine = proximal.Kernel(s, 0.2 if fault == "eta" else eta)
+        right = FastAcceptance.decide
+        monkeypatch.setattr(
+            FastAcceptance, "decide", lambda c, k, by, limit: right(c, k, by, limit + 9.0)
+        )
+    engine = proximal.ProximalKernel(s, 0.2 if fault == "eta" else eta)
     if fault == "walls":
         monkeypatch.setattr(
-            proximal, "truncated_normal",
+            proximal, "truncated_normal_quantile",
             lambda u, low, high: np.clip(special.ndtri(u), low, high),
         )  # fmt: skip
     start = grid_of(wall)[0][400]
@@ -163,13 +178,13 @@ def test_draws_follow_the_posterior(name, wall):
     s, (x, edges) = structure(name, wall), grid_of(wall)
     eta, t = (KINKS, 1e-3) if name == "median" else (step_size(20.0), 1e-6)
     steps = proximal_steps(10.0, t, eta)
-    z = sample_proximal(s, Schedule(eta, steps, t), 1500, SeededRandomness.from_seed(6))
+    z = sample_proximal(s, ProximalSchedule(eta, steps, t), 1500, SeededRandomness.from_seed(6))
     assert cdf_envelope(z[:, 0], cdf_of(edges, normalized(log_density(name, x)))).passes
 
 
 def test_too_few_steps_are_caught():
     s, (x, edges) = structure("logistic"), grid_of("line")
-    z = sample_proximal(s, Schedule(0.05, 1, 0.0), 1500, SeededRandomness.from_seed(6))
+    z = sample_proximal(s, ProximalSchedule(0.05, 1, 0.0), 1500, SeededRandomness.from_seed(6))
     law = normalized(log_density("logistic", x))
     assert not cdf_envelope(z[:, 0], cdf_of(edges, law)).passes
 
@@ -179,9 +194,9 @@ def test_linear_models_in_many_dimensions_have_their_normal_posterior():
     rows = RNG.normal(size=(40, d)) / 5
     y = rows @ RNG.normal(size=d)
     wall = np.full(d, math.inf)
-    s = Structure(rows, np.zeros(40), Quadratic(y, 1.0), 1.0, -wall, wall)
+    s = WhitenedPosterior(rows, np.zeros(40), QuadraticCurve(y, 1.0), 1.0, -wall, wall)
     eta = step_size(float((rows**2).sum()))
-    schedule = Schedule(eta, proximal_steps(1e3, 1e-4, eta), 1e-4)
+    schedule = ProximalSchedule(eta, proximal_steps(1e3, 1e-4, eta), 1e-4)
     z = sample_proximal(s, schedule, 500, SeededRandomness.from_seed(8))
     cov = np.linalg.inv(np.eye(d) + rows.T @ rows)
     mean = cov @ rows.T @ y
@@ -199,11 +214,16 @@ def test_a_box_in_several_dimensions():
     # Independent coordinates: each marginal is a one-dimensional posterior.
     rows = np.kron(np.eye(3), ROWS)
     y = np.tile(BINARY, 3)
-    s = Structure(
-        rows, np.zeros(90), Logistic(y, WEIGHT), WEIGHT * 0.25, np.full(3, -0.6), np.full(3, 0.3)
+    s = WhitenedPosterior(
+        rows,
+        np.zeros(90),
+        LogisticCurve(y, WEIGHT),
+        WEIGHT * 0.25,
+        np.full(3, -0.6),
+        np.full(3, 0.3),
     )
     eta = step_size(5.0)
-    z = sample_proximal(s, Schedule(eta, 60, 0.0), 1000, SeededRandomness.from_seed(8))
+    z = sample_proximal(s, ProximalSchedule(eta, 60, 0.0), 1000, SeededRandomness.from_seed(8))
     x, edges = grid_of("box")
     law = cdf_of(edges, normalized(log_density("logistic", x)))
     for k in range(3):
@@ -211,23 +231,23 @@ def test_a_box_in_several_dimensions():
 
 
 def test_no_records_give_the_prior():
-    s = Structure(
-        np.empty((0, 2)), np.empty(0), Logistic(np.empty(0), 1.0), 0.25,
+    s = WhitenedPosterior(
+        np.empty((0, 2)), np.empty(0), LogisticCurve(np.empty(0), 1.0), 0.25,
         np.full(2, -math.inf), np.full(2, math.inf),
     )  # fmt: skip
-    z = sample_proximal(s, Schedule(1.0, 5, 0.0), 1500, SeededRandomness.from_seed(3))
+    z = sample_proximal(s, ProximalSchedule(1.0, 5, 0.0), 1500, SeededRandomness.from_seed(3))
     assert cdf_envelope(z[:, 1], stats.norm.cdf).passes
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1e8])
 def test_extreme_scales_and_separable_data_end(scale):
     rows = np.array([[-1.0], [-0.5], [0.5], [1.0]]) * scale
-    s = Structure(
-        rows, np.zeros(4), Logistic(np.array([0.0, 0, 1, 1]), 1.0), 0.25,
+    s = WhitenedPosterior(
+        rows, np.zeros(4), LogisticCurve(np.array([0.0, 0, 1, 1]), 1.0), 0.25,
         np.array([-math.inf]), np.array([math.inf]),
     )  # fmt: skip
     eta = min(step_size(float((rows**2).sum()) / 4), 1.0)
-    z = sample_proximal(s, Schedule(eta, 3, 0.0), 5, SeededRandomness.from_seed(3))
+    z = sample_proximal(s, ProximalSchedule(eta, 3, 0.0), 5, SeededRandomness.from_seed(3))
     assert np.isfinite(z).all()
 
 
@@ -243,7 +263,7 @@ def test_bends_are_the_rest_of_the_tangent(name):
 
 
 def test_bends_keep_their_digits_where_sums_would_lose_them():
-    made = Logistic(np.array([1.0]), 1.0)
+    made = LogisticCurve(np.array([1.0]), 1.0)
     exact = 0.125e-12  # h'' / 2 du^2 at u = 0
     assert made.bend(np.zeros((1, 1)), np.full((1, 1), 1e-6)) == pytest.approx(exact, rel=1e-3)
     far = made.bend(np.full((1, 1), 800.0), np.full((1, 1), 700.0))
@@ -251,9 +271,9 @@ def test_bends_keep_their_digits_where_sums_would_lose_them():
 
 
 def test_a_general_curve_is_the_special_one():
-    special_one = Logistic(BINARY, WEIGHT)
+    special_one = LogisticCurve(BINARY, WEIGHT)
     y = BINARY[:, None]
-    general = General(
+    general = GeneralCurve(
         lambda u: WEIGHT * log_logistic(u, y), lambda u: WEIGHT * (y - special.expit(u))
     )
     u, du = RNG.normal(size=(30, 4)), RNG.normal(size=(30, 4))

@@ -20,12 +20,17 @@ from scipy.spatial import distance
 
 import pymc_private as pmp
 from pymc_private.privacy import proximal_steps
-from pymc_private.samplers import proximal_target__linear_data
+from pymc_private.samplers import proximal_target
 from pymc_private.samplers.method import Proximal
-from pymc_private.samplers.proximal__blocks import Blocks
-from pymc_private.samplers.proximal_likelihoods import Logistic
-from pymc_private.samplers.proximal_target__linear_data import make_structure
-from pymc_private.samplers.proximal import Schedule, Structure, sample_proximal, step_size
+from pymc_private.samplers.proximal import (
+    BlockMatrix,
+    ProximalSchedule,
+    WhitenedPosterior,
+    sample_proximal,
+    step_size,
+)
+from pymc_private.samplers.proximal_likelihoods import LogisticCurve
+from pymc_private.samplers.proximal_target import make_posterior
 from pymc_private.samplers.randomness import SeededRandomness
 
 WEIGHT, DRAWS, CHAINS, ROUNDS, LEAPS = 0.5, 250, 1600, 30, 6
@@ -75,10 +80,12 @@ def logistic_runs(rows, y):
 
 def proximal_draws(rows, y, share=1.0):
     wall = np.full(rows.shape[1], math.inf)
-    s = Structure(rows, np.zeros(len(rows)), Logistic(y, WEIGHT), WEIGHT / 4, -wall, wall)
+    s = WhitenedPosterior(
+        rows, np.zeros(len(rows)), LogisticCurve(y, WEIGHT), WEIGHT / 4, -wall, wall
+    )
     eta = step_size(WEIGHT / 4 * float((rows**2).sum()))
     steps = proximal_steps(WEIGHT * len(rows) * 2.0, 1e-8, eta)
-    schedule = Schedule(eta, max(1, int(share * steps)), 1e-8)
+    schedule = ProximalSchedule(eta, max(1, int(share * steps)), 1e-8)
     return sample_proximal(s, schedule, DRAWS, SeededRandomness.from_seed(2))
 
 
@@ -171,14 +178,14 @@ def softmax_runs(x, hot):
 
 def softmax_draws(private, power):
     method, private = Proximal(tv=1e-8), pmp.temper(private, power)
-    assert isinstance(make_structure(private)[0].rows, Blocks)
+    assert isinstance(make_posterior(private)[0].rows, BlockMatrix)
     found = method.sample(private, DRAWS, SeededRandomness.from_seed(2), lambda done: None)
     return found["b"].reshape(DRAWS, -1)
 
 
 @pytest.mark.audit
 def test_a_softmax_with_walls_is_drawn_as_by_long_runs(monkeypatch):
-    monkeypatch.setattr(proximal_target__linear_data, "LARGE", 10_000)
+    monkeypatch.setattr(proximal_target, "LARGE_MATRIX", 10_000)
     private, x, hot = softmax_regression()
     long, taken = softmax_runs(x, hot)
     assert taken > 0.5

@@ -15,18 +15,17 @@ import pytest
 from scipy import special
 
 import pymc_private as pmp
+from pymc_private.certificates.certificate import NO_GDP_ON_GRID
+from pymc_private.certificates.terms import EXACT_TERMS
 from pymc_private.errors import PymcPrivateError
-from pymc_private.posterior.candidates__affordable import Affordable, exact_delta
-from pymc_private.posterior.calibrate import at_cost
-from pymc_private.posterior.candidates import Regions
-from pymc_private.certificates.certificate import NO_GAUSSIAN
-from pymc_private.certificates.terms import EXACT
+from pymc_private.posterior.calibrate import plan_at_cost
+from pymc_private.posterior.candidates import CandidateModels, DrawBudget, remaining_delta
 from pymc_private.privacy import purified_log_kl
-from pymc_private.privacy.rounding__printing import number
-from pymc_private.samplers import proximal_target__linear, purification
-from pymc_private.samplers.choose import candidates, choose
-from pymc_private.samplers.proximal_target__linear import whiten
-from pymc_private.samplers.purification import PublicGrid, SLACK, public_grid
+from pymc_private.privacy.rounding import format_number
+from pymc_private.samplers import proximal_target, purification
+from pymc_private.samplers.choose import choose_sampler, sampler_candidates
+from pymc_private.samplers.proximal_target import whiten
+from pymc_private.samplers.purification import RANGE_SLACK, PublicGrid, public_grid
 from pymc_private.samplers.randomness import SeededRandomness
 
 D, N = 7, 12
@@ -65,7 +64,7 @@ class Scripted(SeededRandomness):
     """A source whose coins always fall on the uniform point."""
 
     def below(self, end):
-        return 0 if end == purification.GAMMA.denominator else super().below(end)
+        return 0 if end == purification.UNIFORM_PROBABILITY.denominator else super().below(end)
 
 
 def scripted(seed=1):
@@ -135,7 +134,7 @@ def test_calibrate_without_delta_takes_it_and_the_price_is_pure(plan, boxed):
     assert plan.delta == 0
     guarantee = plan.guarantee
     exact = pmp.certify(boxed).tempered(plan.private.power)
-    wanted = 2 * (Fraction(exact.range) + SLACK * plan.private.power)
+    wanted = 2 * (Fraction(exact.range) + RANGE_SLACK * plan.private.power)
     assert wanted <= Fraction(guarantee.pure_epsilon) <= wanted * Fraction(1001, 1000)
     assert guarantee.pure_epsilon <= 1.0
     assert guarantee.delta(1.0) == 0.0
@@ -146,9 +145,9 @@ def test_calibrate_without_delta_takes_it_and_the_price_is_pure(plan, boxed):
 
 
 def test_at_cost_without_delta_takes_it_at_its_price(boxed):
-    plan = at_cost(boxed, 3, 0.0)
+    plan = plan_at_cost(boxed, 3, 0.0)
     assert plan.method == pmp.Proximal(pure=True)
-    wanted = 3 * (Fraction(plan.certificate.range) + SLACK * boxed.power)
+    wanted = 3 * (Fraction(plan.certificate.range) + RANGE_SLACK * boxed.power)
     assert wanted <= Fraction(plan.guarantee.pure_epsilon) <= wanted * Fraction(1001, 1000)
     assert plan.epsilon == plan.guarantee.pure_epsilon
     assert "pure" in {c.name: c for c in plan.alternatives()}["proximal"].claim
@@ -192,18 +191,18 @@ def test_a_ledger_without_delta_is_charged_and_the_release_says_how(plan, paid):
 
 def test_nobody_is_told_that_purified_draws_are_gaussian_private(text, plan):
     assert "GDP" not in text
-    assert "Gaussian" not in text.replace(NO_GAUSSIAN, "")
-    assert NO_GAUSSIAN in text
+    assert "Gaussian" not in text.replace(NO_GDP_ON_GRID, "")
+    assert NO_GDP_ON_GRID in text
     assert np.isinf(plan.to_frame()["mu"]).all()
     # The proof itself keeps its constants, for draws that are not purified.
-    assert "-GDP" in str(replace(plan.certificate, terms=EXACT))
+    assert "-GDP" in str(replace(plan.certificate, terms=EXACT_TERMS))
 
 
 def test_what_one_purified_draw_costs_is_what_is_charged(text, plan):
-    one = number(plan.certificate.charged_range, 6)
+    one = format_number(plan.certificate.charged_range, 6)
     assert f"one draw is {one}-differentially private" in text
     assert "one exact draw" not in text
-    added = number(SLACK * plan.private.power)
+    added = format_number(RANGE_SLACK * plan.private.power)
     assert f"larger by up to {added} nats" in plan.summary()
 
 
@@ -222,17 +221,17 @@ def test_a_report_on_purified_draws_says_no_more(paid):
 
 
 def test_with_delta_the_gaussian_road_stays(boxed):
-    assert choose(boxed) == pmp.Proximal()
-    assert choose(boxed, pure=True) == choose(boxed, "proximal", pure=True)
-    assert choose(boxed, pmp.Proximal(), pure=True) == pmp.Proximal()  # as named
+    assert choose_sampler(boxed) == pmp.Proximal()
+    assert choose_sampler(boxed, pure=True) == choose_sampler(boxed, "proximal", pure=True)
+    assert choose_sampler(boxed, pmp.Proximal(), pure=True) == pmp.Proximal()  # as named
     with pytest.raises(pmp.Unsupported, match="more delta than there is"):
         pmp.calibrate(boxed, epsilon=1, sampler=pmp.Proximal())
 
 
 def test_without_ends_there_is_no_range_to_price_it_by_whatever_the_delta():
-    open_ended, budget = one_coefficient(1, box=None), Affordable(1.0, 1e-3, 1)
+    open_ended, budget = one_coefficient(1, box=None), DrawBudget(1.0, 1e-3, 1)
     for method, priced in ((pmp.Proximal(), True), (pmp.Proximal(pure=True), False)):
-        regions = Regions(open_ended, lambda private, method=method: method, None, 3)
+        regions = CandidateModels(open_ended, lambda private, method=method: method, None, 3)
         assert (regions.as_given(budget) is not None) == priced
 
 
@@ -240,7 +239,7 @@ def test_alternatives_tell_the_pure_form_where_there_is_no_delta(plan, boxed):
     told = {c.name: c for c in plan.alternatives()}
     assert "pure" in told["proximal"].claim
     assert told["proximal"].seconds > 0
-    assert "t = 1e-10" in {c.name: c for c in candidates(boxed, 1)}["proximal"].claim
+    assert "t = 1e-10" in {c.name: c for c in sampler_candidates(boxed, 1)}["proximal"].claim
 
 
 def test_steps_follow_the_grid_and_too_many_are_refused_with_the_cure(boxed, monkeypatch):
@@ -250,11 +249,15 @@ def test_steps_follow_the_grid_and_too_many_are_refused_with_the_cure(boxed, mon
     assert steps[4] < steps[12] < steps[40]
     # ln |Y| is d bits ln 2 and some: so much more of the logarithm of the divergence.
     more = [
-        purified_log_kl(SLACK, purification.GAMMA, public_grid(boxed, whiten(boxed), b).log_points)
+        purified_log_kl(
+            RANGE_SLACK,
+            purification.UNIFORM_PROBABILITY,
+            public_grid(boxed, whiten(boxed), b).log_points,
+        )
         for b in (12, 40)
     ]
     assert (more[0] - more[1]) == pytest.approx(28 * D * math.log(2), rel=0.05)
-    monkeypatch.setattr(proximal_target__linear, "MOST_STEPS", steps[12] - 1)
+    monkeypatch.setattr(proximal_target, "MOST_STEPS", steps[12] - 1)
     with pytest.raises(pmp.Unsupported, match=f"(?s){steps[12]} for 12 records.*fewer bits="):
         pmp.Proximal(pure=True).terms(boxed)
 
@@ -302,7 +305,7 @@ def test_in_a_box_a_named_distance_has_two_cures_without_fewer_draws(boxed):
     assert "pmp.Proximal(pure=True)" in said
     assert "pmp.trim" not in said
     with pytest.raises(pmp.Unsupported, match="more delta than there is") as caught:
-        exact_delta(pmp.Proximal().terms(boxed), 1.0, 0.0, draws=2)
+        remaining_delta(pmp.Proximal().terms(boxed), 1.0, 0.0, draws=2)
     assert "fewer draws" not in str(caught.value)
     assert "pmp.Proximal(pure=True)" in str(caught.value)
 
@@ -321,13 +324,13 @@ def correlated(whitened):
 
 def test_a_correlated_prior_and_no_delta_is_told_to_be_whitened_which_works():
     with pytest.raises(pmp.Unsupported, match="correlated prior") as caught:
-        choose(pmp.trim(correlated(whitened=False), box={"beta": (-1, 1)}), pure=True)
+        choose_sampler(pmp.trim(correlated(whitened=False), box={"beta": (-1, 1)}), pure=True)
     said = str(caught.value)
     assert "L @ z" in said
     assert "trim z" in said
     assert "a delta above zero" in said
     private = pmp.trim(correlated(whitened=True), box={"z": (-1, 1)})
-    assert choose(private, pure=True) == pmp.Proximal(pure=True)
+    assert choose_sampler(private, pure=True) == pmp.Proximal(pure=True)
 
 
 # ---- the draws ------------------------------------------------------------------------------

@@ -15,7 +15,18 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from pymc_private.samplers import randomness
-from pymc_private.samplers.randomness import GRID_BITS, SeededRandomness, SystemRandomness, coin, exp_coin, grid_width, has_grid, normal, round_open, round_to_grid
+from pymc_private.samplers.randomness import (
+    GRID_BITS,
+    SeededRandomness,
+    SystemRandomness,
+    exp_coin,
+    grid_width,
+    has_grid,
+    rational_coin,
+    round_to_grid,
+    round_unbounded,
+    standard_normal,
+)
 from tests.statistics import SESSION, cdf_envelope, neighbors_agree, proportion
 
 # The children write whole lines of numbers; the source comes from the command line.
@@ -150,8 +161,8 @@ def test_an_ordinary_box_has_a_grid(lower, upper):
 
 
 def test_the_words_name_the_bits():
-    assert f"2**-{GRID_BITS}" in randomness.GRID
-    assert f"2**-{randomness.MAGNITUDE_BITS}" in randomness.GRID
+    assert f"2**-{GRID_BITS}" in randomness.BOX_GRID
+    assert f"2**-{randomness.MAGNITUDE_BITS}" in randomness.BOX_GRID
 
 
 @pytest.mark.parametrize("source", [SystemRandomness(), SeededRandomness.from_seed(8)])
@@ -197,19 +208,19 @@ def test_the_race_of_coins_is_algorithm_1():
 
 
 def test_a_rational_coin_is_exact():
-    assert coin(Tape(2), Fraction(3, 7))
-    assert not coin(Tape(3), Fraction(3, 7))
+    assert rational_coin(Tape(2), Fraction(3, 7))
+    assert not rational_coin(Tape(3), Fraction(3, 7))
 
 
 def test_normal_numbers_follow_their_law():
-    found = normal(SeededRandomness.from_seed(5), 50, 1000).ravel()
+    found = standard_normal(SeededRandomness.from_seed(5), 50, 1000).ravel()
     assert cdf_envelope(found, ndtr).passes
 
 
 @given(value=st.floats(-1e12, 1e12), scale=st.floats(1e-6, 1e6))
 def test_the_open_grid_is_public_and_keeps_few_digits(value, scale):
-    found = round_open(np.array([[value]]), np.array([scale]))
-    again = round_open(found, np.array([scale]))
+    found = round_unbounded(np.array([[value]]), np.array([scale]))
+    again = round_unbounded(found, np.array([scale]))
     assert abs(found - value) <= max(2.0**-32 * scale, 2.0**-40 * abs(value))
     assert np.array_equal(again, found) or abs(again - found) <= 2.0**-39 * abs(value)
     mantissa = np.frexp(found)[0] * 2.0**53

@@ -11,10 +11,14 @@ import pytest
 from scipy import special, stats
 
 import pymc_private as pmp
-from pymc_private.samplers import proximal_target__linear_data
-from pymc_private.samplers.proximal_target__linear import plan_schedule, public_constants, whiten
-from pymc_private.samplers.proximal_target__linear_data import make_structure
-from pymc_private.samplers.proximal import Schedule, sample_proximal
+from pymc_private.samplers import proximal_target
+from pymc_private.samplers.proximal import ProximalSchedule, sample_proximal
+from pymc_private.samplers.proximal_target import (
+    make_posterior,
+    plan_schedule,
+    public_constants,
+    whiten,
+)
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.samplers.test_linear import graph_slope
 from tests.statistics import cdf_envelope, epsilon_lower_bound
@@ -154,7 +158,7 @@ def test_the_structure_has_the_slope_of_the_graph():
         pm.Bernoulli("y", logit_p=data[:, :2] @ b + data[:, 2:] @ c, observed=y, dims="i")
     declared = pmp.privatize(model, records="i", domain={"x": pmp.Ball(1.0)})
     private = pmp.trim(declared, box={"b": (-1.5, 2)})
-    s, white = make_structure(private)
+    s, white = make_posterior(private)
     assert np.array_equal(s.own, [0.0, 0.0, 1.0, 1.0])
     for _ in range(3):
         z = rng.uniform(np.maximum(s.lower, -1), np.minimum(s.upper, 1))
@@ -167,7 +171,7 @@ def test_the_structure_has_the_slope_of_the_graph():
 @pytest.mark.parametrize("fault", ["own", "residual"])
 def test_a_prior_taken_for_the_law_of_the_start_is_caught(fault):
     name = "uniform" if fault == "own" else "Laplace"
-    s, white = make_structure(private_of(name))
+    s, white = make_posterior(private_of(name))
     if fault == "own":
         s = replace(s, own=1.0)
     else:
@@ -176,7 +180,7 @@ def test_a_prior_taken_for_the_law_of_the_start_is_caught(fault):
             s, rows=s.rows[:rows], offset=s.offset[:rows], smooth=s.smooth[:rows],
             curve=s.curve.first,
         )  # fmt: skip
-    z = sample_proximal(s, Schedule(0.3, 40, 1e-3), 3000, SeededRandomness.from_seed(3))
+    z = sample_proximal(s, ProximalSchedule(0.3, 40, 1e-3), 3000, SeededRandomness.from_seed(3))
     _, edges, weight = on_grid(name)
     assert not cdf_envelope(white.back(z)[:, 0], cdf_of(edges, weight)).passes
 
@@ -274,5 +278,7 @@ def test_worst_neighbors_keep_the_promise_and_half_the_range_is_refuted():
 
 def test_the_prior_reads_no_data(monkeypatch):
     private = private_of("Laplace")
-    monkeypatch.setattr(proximal_target__linear_data, "entries_of", None)  # nothing but `make_structure` may ask
+    monkeypatch.setattr(
+        proximal_target, "record_inputs", None
+    )  # nothing but `make_posterior` may ask
     plan_schedule(private, 1e-6)

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from pymc_private.samplers.proximal_likelihoods import Exponential, General, Logistic
-from pymc_private.samplers.proximal__shortcut import AT_ONCE, Shortcut
+from pymc_private.samplers.proximal import PIECE_SIZE, FastSums
+from pymc_private.samplers.proximal_likelihoods import ExponentialCurve, GeneralCurve, LogisticCurve
 
 N, D, CHAINS = 4000, 5, 30
-CURVES = {"logistic": Logistic, "exponential": Exponential}
+CURVES = {"logistic": LogisticCurve, "exponential": ExponentialCurve}
 
 
 def trial(name, seed=0, scale=1.0, weight=0.01, y=None, equal=False, chains=CHAINS):
@@ -22,7 +22,7 @@ def trial(name, seed=0, scale=1.0, weight=0.01, y=None, equal=False, chains=CHAI
         rows[:], offset[:] = rows[0], 0.1
     y = rng.integers(0, 2, N).astype(float) if y is None else np.full(N, y)
     curve = CURVES[name](y, weight)
-    sums = Shortcut.of(rows, offset, curve)
+    sums = FastSums.of(rows, offset, curve)
     x, delta = rng.normal(size=(chains, D)), 0.3 * rng.normal(size=(chains, D))
     u = rows @ x.T + offset[:, None]
     with np.errstate(all="ignore"):
@@ -103,14 +103,14 @@ def test_totals_and_slopes_are_those_of_numpy(name, size):
         each = np.exp(u) if name == "exponential" else np.logaddexp(0.0, u)
         expected = 0.5 * each.sum(axis=0)
         slope = curve.slope(u).T @ rows
-    total, push = Shortcut(rows, np.full(N, 0.1), curve).push(x)
+    total, push = FastSums(rows, np.full(N, 0.1), curve).push(x)
     assert np.allclose(total, expected, rtol=1e-13)
-    assert np.array_equal(total, Shortcut(rows, np.full(N, 0.1), curve).total(x), equal_nan=True)
+    assert np.array_equal(total, FastSums(rows, np.full(N, 0.1), curve).total(x), equal_nan=True)
     assert np.allclose(push, slope, rtol=1e-11, atol=1e-11 * size * N, equal_nan=True)
 
 
 def test_no_records_have_no_sums():
-    sums = Shortcut(np.empty((0, 2)), np.empty(0), Logistic(np.empty(0), 1.0))
+    sums = FastSums(np.empty((0, 2)), np.empty(0), LogisticCurve(np.empty(0), 1.0))
     total, push = sums.push(np.ones((3, 2)))
     assert np.array_equal(total, np.zeros(3))
     assert np.array_equal(push, np.zeros((3, 2)))
@@ -119,14 +119,14 @@ def test_no_records_have_no_sums():
 @pytest.mark.parametrize("name", CURVES)
 def test_threads_add_the_same_numbers(name):
     rng = np.random.default_rng(2)
-    rows, x = rng.normal(size=(20 * AT_ONCE // CHAINS, D)), rng.normal(size=(CHAINS, D))
+    rows, x = rng.normal(size=(20 * PIECE_SIZE // CHAINS, D)), rng.normal(size=(CHAINS, D))
     curve = CURVES[name](np.ones(len(rows)), 0.01)
     with ThreadPoolExecutor(3) as pool:
-        one, many = (Shortcut(rows, np.ones(len(rows)), curve, over) for over in (map, pool.map))
+        one, many = (FastSums(rows, np.ones(len(rows)), curve, over) for over in (map, pool.map))
         for mine, theirs in zip(one.push(x), many.push(x), strict=True):
             assert np.array_equal(mine, theirs)
 
 
 def test_other_curves_have_none():
-    other = General(lambda u: -(u**4), lambda u: -4.0 * u**3)
-    assert Shortcut.of(np.ones((2, 1)), np.zeros(2), other) is None
+    other = GeneralCurve(lambda u: -(u**4), lambda u: -4.0 * u**3)
+    assert FastSums.of(np.ones((2, 1)), np.zeros(2), other) is None

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 from scipy import special
 
-from pymc_private.samplers.randomness import SystemRandomness
-from pymc_private.samplers.randomness__simplex import LOG_STEP, dirichlet_draws, probabilities, round_simplex
+from pymc_private.samplers.randomness import (
+    LOG_STEP,
+    SystemRandomness,
+    dirichlet_draws,
+    round_simplex,
+    simplex_probabilities,
+)
 from tests.statistics import cdf_envelope, lattice_leak
 
 
@@ -16,7 +21,7 @@ def test_draws_have_beta_margins(parameters):
     """By log odds: near 1 doubles are too few for the law of a small parameter."""
     a = np.array(parameters)
     logs = dirichlet_draws(a, 3000, SystemRandomness())
-    assert probabilities(logs).sum(axis=1) == pytest.approx(1.0, abs=1e-9)
+    assert simplex_probabilities(logs).sum(axis=1) == pytest.approx(1.0, abs=1e-9)
     for i in range(len(a)):
         rest = special.logsumexp(np.delete(logs, i, axis=1), axis=1)
         b = a.sum() - a[i]
@@ -31,7 +36,7 @@ def test_draws_have_beta_margins(parameters):
 def test_no_atoms_at_the_ends():
     """NumPy's Beta(0.01, 0.01) is exactly 1 in a third of all draws."""
     logs = dirichlet_draws(np.full((50, 2), 1e-3), 40, SystemRandomness())
-    drawn = probabilities(logs)
+    drawn = simplex_probabilities(logs)
     assert np.isfinite(logs).all()
     assert (drawn > 0.0).all()
     assert (drawn < 1.0).all()

@@ -6,8 +6,8 @@ import numpy as np  # noqa: F401  (its BLAS is what is asked about)
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from pymc_private.samplers import proximal__threads as room
-from pymc_private.samplers.proximal__threads import threads
+from pymc_private.samplers import proximal as room
+from pymc_private.samplers.proximal import thread_map
 
 
 def blas():
@@ -15,14 +15,14 @@ def blas():
 
 
 def test_one_thread_needs_no_pool():
-    with threadpool_limits(1, user_api="blas"), threads() as over:
+    with threadpool_limits(1, user_api="blas"), thread_map() as over:
         assert over is map
 
 
 def test_blas_has_one_of_its_own_meanwhile(monkeypatch):
-    monkeypatch.setattr(room, "allowed", lambda: 2)
+    monkeypatch.setattr(room, "blas_threads", lambda: 2)
     before = blas()
-    with threads() as over:
+    with thread_map() as over:
         assert over is not map
         assert list(over(lambda k: k * k, range(5))) == [0, 1, 4, 9, 16]
         assert set(blas()) <= {1}
@@ -30,13 +30,13 @@ def test_blas_has_one_of_its_own_meanwhile(monkeypatch):
 
 
 def test_a_fault_inside_gives_it_back_too(monkeypatch):
-    monkeypatch.setattr(room, "allowed", lambda: 2)
+    monkeypatch.setattr(room, "blas_threads", lambda: 2)
     before = blas()
-    with pytest.raises(ZeroDivisionError), threads() as over:
+    with pytest.raises(ZeroDivisionError), thread_map() as over:
         list(over(lambda k: 1 // k, range(2)))
     assert blas() == before
 
 
 def test_no_blas_that_is_known_has_one_thread(monkeypatch):
     monkeypatch.setattr(room, "threadpool_info", list)
-    assert room.allowed() == 1
+    assert room.blas_threads() == 1

@@ -1,19 +1,29 @@
-"""Interval: the values a graph node may take, and the few maps every rule is made of.
+"""Interval bounds of the values of a graph node, and the few maps every rule is made of.
 
-An end is a bound of a real value. Both ends NaN is the top element: anything, NaN included. So NaN
-needs no flag: every NumPy function passes it on, and `Interval.is_finite` is False for it.
-Boolean nodes use (False, True) for "unknown", (True, True) for "certain".
+`Bounds` holds a lower and an upper bound of a real value for each element. Both bounds NaN is
+the top element: anything, NaN included. So NaN needs no flag: every NumPy function passes it
+on, and `Bounds.is_finite` is False for it. Boolean nodes use (False, True) for "unknown" and
+(True, True) for "certain".
 
-An infinite end is a limit that no value reaches (an unbounded parameter, an overflow), unless
-`poles` says that it may be a value (log 0, the constant -inf). Only then can inf - inf happen.
+An infinite bound is a limit that no value reaches (an unbounded parameter, an overflow),
+unless `poles` says that it may be a value (log 0, the constant -inf). Only then can inf - inf
+happen.
 """
 
 from __future__ import annotations
 
-import numpy as np
 from dataclasses import dataclass, replace
-from pymc_private.analysis.intervals.functions__functions import Function
-from pymc_private.analysis.intervals.functions import Array, is_symbolic, library, product_ends
+
+import numpy as np
+
+from pymc_private.analysis.intervals.functions import (
+    Array,
+    ElementaryFunction,
+    array_namespace,
+    is_symbolic,
+    product_bounds,
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Ellipsoid:
@@ -39,12 +49,12 @@ class ZeroSumRows:
     total: float = 0.0
 
 
-Fact = Ellipsoid | SimplexRows | ZeroSumRows
+RowConstraint = Ellipsoid | SimplexRows | ZeroSumRows
 """What may be known of rows besides their ends."""
 
 
 @dataclass(frozen=True, eq=False)
-class Interval:
+class Bounds:
     """Ends of the values of one graph node, elementwise.
 
     Parameters
@@ -59,11 +69,11 @@ class Interval:
 
     lower: Array
     upper: Array
-    within: Fact | None = None
+    within: RowConstraint | None = None
     poles: bool = False
 
     @classmethod
-    def point(cls, value: Array) -> Interval:
+    def point(cls, value: Array) -> Bounds:
         """The interval that holds one value (per element)."""
         # Slices and None are indexes, not numbers: they pass as they are.
         plain = is_symbolic(value) or value is None or isinstance(value, slice)
@@ -71,7 +81,7 @@ class Interval:
         return cls(array, array)
 
     @classmethod
-    def everything(cls, shape: tuple[int, ...] = ()) -> Interval:
+    def everything(cls, shape: tuple[int, ...] = ()) -> Bounds:
         """Anything at all: the answer of an Op without a rule."""
         # Two arrays: one and the same would be the point NaN.
         return cls(np.full(shape, np.nan), np.full(shape, np.nan))
@@ -96,58 +106,58 @@ class Interval:
         """Shape of the node."""
         return np.shape(self.lower)
 
-    def forget(self) -> Interval:
+    def forget(self) -> Bounds:
         """The same ends without the knowledge about rows."""
         return replace(self, within=None) if self.within is not None else self
 
-    def as_float(self) -> Interval:
+    def as_float(self) -> Bounds:
         """The same interval with double ends; an integer that no double holds moves outward."""
         if _is_double(self.lower) and _is_double(self.upper):
             return self
-        lower, upper = _double(self.lower, -np.inf), _double(self.upper, np.inf)
+        lower, upper = _to_double(self.lower, -np.inf), _to_double(self.upper, np.inf)
         exact = self.is_point and (self.is_symbolic or np.array_equal(lower, upper, equal_nan=True))
         return replace(self, lower=lower, upper=lower if exact else upper)
 
     # ---- the maps -------------------------------------------------------------------------
-    def increasing(self, f: Function) -> Interval:
+    def increasing(self, f: ElementaryFunction) -> Bounds:
         """The image under a non-decreasing f: [f(lower), f(upper)]."""
-        return Interval(f.down(self.lower), f.up(self.upper))
+        return Bounds(f.down(self.lower), f.up(self.upper))
 
-    def decreasing(self, f: Function) -> Interval:
+    def decreasing(self, f: ElementaryFunction) -> Bounds:
         """The image under a non-increasing f: [f(upper), f(lower)]."""
-        return Interval(f.down(self.upper), f.up(self.lower))
+        return Bounds(f.down(self.upper), f.up(self.lower))
 
-    def valley(self, f: Function, bottom: float) -> Interval:
+    def valley(self, f: ElementaryFunction, bottom: float) -> Bounds:
         """The image under f that falls to its minimum at `bottom` and rises after it."""
-        xp = library(self.lower, self.upper)
+        xp = array_namespace(self.lower, self.upper)
         nearest = xp.minimum(xp.maximum(self.lower, bottom), self.upper)
-        return Interval(f.down(nearest), xp.maximum(f.up(self.lower), f.up(self.upper)))
+        return Bounds(f.down(nearest), xp.maximum(f.up(self.lower), f.up(self.upper)))
 
-    def hull(self, other: Interval) -> Interval:
+    def hull(self, other: Bounds) -> Bounds:
         """The least interval that holds both."""
-        xp = library(self.lower, self.upper, other.lower, other.upper)
-        return Interval(xp.minimum(self.lower, other.lower), xp.maximum(self.upper, other.upper))
+        xp = array_namespace(self.lower, self.upper, other.lower, other.upper)
+        return Bounds(xp.minimum(self.lower, other.lower), xp.maximum(self.upper, other.upper))
 
-    def intersect(self, other: Interval) -> Interval:
+    def intersect(self, other: Bounds) -> Bounds:
         """The values that both allow, where both are known to hold the truth."""
-        xp = library(self.lower, self.upper, other.lower, other.upper)
-        return Interval(xp.maximum(self.lower, other.lower), xp.minimum(self.upper, other.upper))
+        xp = array_namespace(self.lower, self.upper, other.lower, other.upper)
+        return Bounds(xp.maximum(self.lower, other.lower), xp.minimum(self.upper, other.upper))
 
     def magnitude(self) -> Array:
         """The greatest absolute value."""
-        xp = library(self.lower, self.upper)
+        xp = array_namespace(self.lower, self.upper)
         return xp.maximum(abs(self.lower), abs(self.upper))
 
-    def times(self, other: Interval) -> Interval:
+    def times(self, other: Bounds) -> Bounds:
         """The product: least and greatest of the four corner products."""
         firsts = (self.lower,) if self.is_point else (self.lower, self.upper)
         seconds = (other.lower,) if other.is_point else (other.lower, other.upper)
-        return Interval(*product_ends(firsts, seconds))
+        return Bounds(*product_bounds(firsts, seconds))
 
-    def where(self, keep: Array) -> Interval:
+    def where(self, keep: Array) -> Bounds:
         """The interval where `keep` holds; everything elsewhere."""
-        xp = library(self.lower, self.upper, keep)
-        return Interval(xp.where(keep, self.lower, np.nan), xp.where(keep, self.upper, np.nan))
+        xp = array_namespace(self.lower, self.upper, keep)
+        return Bounds(xp.where(keep, self.lower, np.nan), xp.where(keep, self.upper, np.nan))
 
 
 _DOUBLE = np.dtype("float64")
@@ -159,7 +169,7 @@ def _is_double(end: Array) -> bool:
     return dtype is _DOUBLE or dtype == "float64"
 
 
-def _double(end: Array, outward: float) -> Array:
+def _to_double(end: Array, outward: float) -> Array:
     """An end in double precision; 64-bit integers beyond 2**53 are rounded outward."""
     value = end.astype("float64")
     if is_symbolic(end) or end.dtype.kind not in "iu" or end.dtype.itemsize < 8:
@@ -167,9 +177,9 @@ def _double(end: Array, outward: float) -> Array:
     return np.where(abs(value) < 2.0**53, value, np.nextafter(value, outward))
 
 
-def corners(f: Function, *intervals: Interval) -> Interval:
+def corner_image(f: ElementaryFunction, *intervals: Bounds) -> Bounds:
     """The image under f that is monotone in each argument, whichever way: extremes at corners."""
-    xp = library(*(end for i in intervals for end in (i.lower, i.upper)))
+    xp = array_namespace(*(end for i in intervals for end in (i.lower, i.upper)))
     ends: list[tuple[Array, ...]] = [()]
     for interval in intervals:
         choices = (interval.lower,) if interval.is_point else (interval.lower, interval.upper)
@@ -177,4 +187,4 @@ def corners(f: Function, *intervals: Interval) -> Interval:
     lower, upper = f.down(*ends[0]), f.up(*ends[0])
     for corner in ends[1:]:
         lower, upper = xp.minimum(lower, f.down(*corner)), xp.maximum(upper, f.up(*corner))
-    return Interval(lower, upper)
+    return Bounds(lower, upper)

@@ -1,20 +1,45 @@
-"""Named composites: functions of known range, for expressions whose parts move together.
+"""Ops of known range for expressions whose parts vary together.
 
-`joining` puts them into a graph; `intervals/composite.py` holds their rules.
+An interval rule for each part of log(Phi(a) - Phi(b)) or log sum e^x forgets that the parts
+share their arguments, so the whole is made one Op: log-add-exp, log-sum-exp (its gradient is
+the softmax), logarithms of sigmoid and normal probabilities of an interval, steps of a power,
+an identity that marks rows on the simplex, and log Phi with its two derivatives for probit
+links on the whole line. `rewrites` puts them into graphs; `intervals.special` has their rules.
+
+With m = phi / Phi (the inverse Mills ratio of the lower tail): (log Phi)' = m, m' = -m (z +
+m). m falls, is positive and convex, and -1 < m' < 0 (Sampford 1953; T22 gives beta = 1 for
+probit). Written out, m' is the difference of two large numbers in the tail.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.scalar.math as psm
+import pytensor.tensor as pt
 import scipy.special as sc
-from typing import Any
 from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
+from pytensor.graph.replace import _vectorize_node
+from pytensor.graph.rewriting.basic import node_rewriter
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.special import softmax
+from scipy.special import logsumexp
 
-class _Composite(ps.BinaryScalarOp):
+from pymc_private.analysis.traversal import (
+    apply_rewriters,
+    as_monomial,
+    rebuild,
+    scalar_op,
+    without_leading_axes,
+)
+
+
+class _BinaryFunction(ps.BinaryScalarOp):
     """A function of two numbers with its two partial derivatives."""
 
     def slopes(self, x: Any, y: Any, out: Any) -> tuple[Any, Any]:
@@ -30,7 +55,7 @@ class _Composite(ps.BinaryScalarOp):
         L_op = pullback
 
 
-class LogSigmoidGap(_Composite):
+class LogSigmoidGap(_BinaryFunction):
     """log(sigmoid(z + g) - sigmoid(z)) for g > 0."""
 
     def impl(self, z: float, g: float) -> float:
@@ -47,7 +72,7 @@ class LogSigmoidGap(_Composite):
         )
 
 
-def _log_mass(a: float, b: float) -> float:
+def _log_normal_mass(a: float, b: float) -> float:
     """log(Phi(a) - Phi(b)) on the side of the lower tail, where no digit is lost."""
     low, high = (-a, -b) if b > -a else (b, a)
     with np.errstate(all="ignore"):
@@ -57,12 +82,12 @@ def _log_mass(a: float, b: float) -> float:
         return float(top + np.log(-np.expm1(sc.log_ndtr(low) - top)))
 
 
-class LogPhiGap(_Composite):
+class LogPhiGap(_BinaryFunction):
     """log(Phi(z + g) - Phi(z)) for g > 0, Phi the normal distribution function."""
 
     def impl(self, z: float, g: float) -> float:
-        """See `_log_mass`."""
-        return _log_mass(z + g, z) if g > 0 else np.nan
+        """See `_log_normal_mass`."""
+        return _log_normal_mass(z + g, z) if g > 0 else np.nan
 
     def slopes(self, z: Any, g: Any, out: Any) -> tuple[Any, Any]:
         """The densities at both ends, by the mass between them."""
@@ -70,12 +95,12 @@ class LogPhiGap(_Composite):
         return above - below, above
 
 
-class LogPhiBetween(_Composite):
+class LogPhiBetween(_BinaryFunction):
     """log(Phi(a) - Phi(b)) for a > b."""
 
     def impl(self, a: float, b: float) -> float:
-        """See `_log_mass`."""
-        return _log_mass(a, b) if a > b else np.nan
+        """See `_log_normal_mass`."""
+        return _log_normal_mass(a, b) if a > b else np.nan
 
     def slopes(self, a: Any, b: Any, out: Any) -> tuple[Any, Any]:
         """The densities at both ends, by the mass between them."""
@@ -83,7 +108,7 @@ class LogPhiBetween(_Composite):
         return above, -below
 
 
-class LogAddExp(_Composite):
+class LogAddExp(_BinaryFunction):
     """log(e^x + e^y)."""
 
     def impl(self, x: float, y: float) -> float:
@@ -95,7 +120,7 @@ class LogAddExp(_Composite):
         return psm.sigmoid(x - y), psm.sigmoid(y - x)
 
 
-class AlsoEqual(_Composite):
+class EqualForms(_BinaryFunction):
     """The first argument, which is equal to the second: two ways to write one function."""
 
     def impl(self, x: float, y: float) -> float:
@@ -107,7 +132,7 @@ class AlsoEqual(_Composite):
         return ps.constant(1.0), ps.constant(0.0)
 
 
-class PowerStep(_Composite):
+class PowerStep(_BinaryFunction):
     """(x + 1)^b - x^b for x >= 0, b > 0."""
 
     def impl(self, x: float, b: float) -> float:
@@ -125,7 +150,7 @@ class PowerStep(_Composite):
 _DOUBLE = ps.specific_out(ps.float64)
 log_add_exp = Elemwise(LogAddExp(_DOUBLE, name="log_add_exp"))
 log_sigmoid_gap = Elemwise(LogSigmoidGap(_DOUBLE, name="log_sigmoid_gap"))
-also_equal = Elemwise(AlsoEqual(_DOUBLE, name="also_equal"))
+equal_forms = Elemwise(EqualForms(_DOUBLE, name="also_equal"))
 log_phi_between = Elemwise(LogPhiBetween(_DOUBLE, name="log_phi_between"))
 log_phi_gap = Elemwise(LogPhiGap(_DOUBLE, name="log_phi_gap"))
 power_step = Elemwise(PowerStep(_DOUBLE, name="power_step"))
@@ -169,3 +194,197 @@ class OnSimplex(Op):
 
 
 on_simplex = OnSimplex()
+
+
+class LogSumExp(Op):
+    """log sum_k e^{x_k} over the last axis; its gradient is the softmax."""
+
+    __props__ = ()
+
+    def make_node(self, x: Any) -> Apply:
+        """One node: the last axis goes."""
+        x = pt.as_tensor_variable(x)
+        kind = pt.TensorType(x.type.dtype, shape=x.type.shape[:-1])
+        return Apply(self, [x], [kind()])
+
+    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+        """In floats, without overflow."""
+        with np.errstate(all="ignore"):
+            output_storage[0][0] = np.asarray(logsumexp(inputs[0], axis=-1))
+
+    def _softmax(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Variable]:
+        """Softmax, times the gradient of what follows."""
+        (x,), (g,) = inputs, cotangents
+        return [pt.expand_dims(g, -1) * softmax(x, axis=-1)]
+
+    # The name that each PyTensor asks for.
+    if hasattr(Op, "pullback"):
+        pullback = _softmax
+    else:
+        L_op = _softmax
+
+
+@_vectorize_node.register(LogSumExp)
+def _vectorize_log_sum_exp(op: LogSumExp, node: Apply, x: Variable) -> Apply:
+    """Leading axes do not matter."""
+    return op.make_node(x)
+
+
+def log_sum_exp(x: Variable, axes: tuple[int, ...]) -> Variable:
+    """log sum e^x over any axes, as the composite."""
+    kept = [axis for axis in range(x.type.ndim) if axis not in axes]
+    moved = x.dimshuffle(*kept, *axes)
+    if len(axes) > 1:
+        moved = moved.reshape((*moved.shape[: len(kept)], -1), ndim=len(kept) + 1)
+    return LogSumExp()(moved)
+
+
+ROOT2 = np.sqrt(2.0)
+MILLS_CUTOFF = -1e3
+"""Below this -m (z + m) has lost its digits in doubles; it lies between -1 and its value here."""
+
+
+def inverse_mills_ratio(z: Any) -> Any:
+    """phi(z) / Phi(z) without cancellation."""
+    with np.errstate(divide="ignore"):
+        return np.sqrt(2.0 / np.pi) / sc.erfcx(-np.asarray(z) / ROOT2)
+
+
+def inverse_mills_slope(z: Any) -> Any:
+    """-m (z + m), for z >= FAR with a relative error of about 400 (4 + z^2) units."""
+    m = inverse_mills_ratio(z)
+    with np.errstate(invalid="ignore"):
+        return np.where(m == 0.0, 0.0, -m * (z + m))
+
+
+class _UnaryFunction(ps.UnaryScalarOp):
+    """A function of one number with its derivative."""
+
+    def slope(self, x: Any) -> Any:
+        """The derivative, as a scalar variable."""
+        raise NotImplementedError
+
+    def pullback(self, inputs: Any, outputs: Any, gradients: Any) -> list[Any]:
+        """Chain rule."""
+        return [gradients[0] * self.slope(inputs[0])]
+
+    if not hasattr(Op, "pullback"):  # PyTensor 2
+        L_op = pullback
+
+
+class InverseMillsSlope(_UnaryFunction):
+    """m'(z), rising from -1 to 0."""
+
+    def impl(self, x: float) -> float:
+        """Minus one far out."""
+        return float(inverse_mills_slope(x)) if x > MILLS_CUTOFF else -1.0
+
+    def slope(self, x: Any) -> Any:
+        """m'' = -m' (z + 2 m) - m."""
+        m = _scalar_inverse_mills(x)
+        return -_scalar_inverse_mills_slope(x) * (x + 2.0 * m) - m
+
+
+class InverseMills(_UnaryFunction):
+    """m(z), falling from infinity to 0."""
+
+    def impl(self, x: float) -> float:
+        """See `inverse_mills_ratio`."""
+        return float(inverse_mills_ratio(x))
+
+    def slope(self, x: Any) -> Any:
+        """See `InverseMillsSlope`."""
+        return _scalar_inverse_mills_slope(x)
+
+
+class LogPhi(_UnaryFunction):
+    """log Phi(z), rising to 0."""
+
+    nfunc_spec = ("scipy.special.log_ndtr", 1, 1)
+
+    def impl(self, x: float) -> float:
+        """See SciPy."""
+        return float(sc.log_ndtr(x))
+
+    def slope(self, x: Any) -> Any:
+        """See `InverseMills`."""
+        return _scalar_inverse_mills(x)
+
+
+_FLOAT = ps.upgrade_to_float
+_scalar_inverse_mills_slope = InverseMillsSlope(_FLOAT, name="mills_slope")
+_scalar_inverse_mills = InverseMills(_FLOAT, name="mills")
+_scalar_log_phi = LogPhi(_FLOAT, name="log_phi")
+log_phi = Elemwise(_scalar_log_phi)
+
+
+def has_log_phi(value: Variable) -> bool:
+    """Whether log Phi stands in a graph as a named function."""
+    return any(isinstance(scalar_op(v), LogPhi) for v in ancestors([value]))
+
+
+def expand_log_phi(value: Variable) -> Variable:
+    """The same graph with log Phi in Ops that every back end compiles, to the last digits."""
+
+    def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
+        if not isinstance(scalar_op(node.outputs[0]), LogPhi):
+            return None
+        z = inputs[0]
+        tail = pt.log(pt.erfcx(-z / ROOT2) / 2.0) - z**2 / 2.0
+        return pt.switch(pt.lt(z, -1.0), tail, pt.log1p(-pt.erfc(z / ROOT2) / 2.0))
+
+    return rebuild([value], {v: v for v in ancestors([value]) if v.owner is None}, rule)[0]
+
+
+def recognize_log_phi(value: Variable) -> Variable:
+    """The same graph with log Phi where it is spelled by erf or erfc."""
+    return apply_rewriters(value, _log_phi_rewrite)
+
+
+@node_rewriter([Elemwise])
+def _log_phi_rewrite(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """log(erfc(w) / 2) = log Phi(-sqrt2 w), log(1 - erfc(w) / 2) = log Phi(sqrt2 w), erf alike."""
+    op, out = node.op.scalar_op, node.outputs[0]
+    if not isinstance(op, ps.Log | ps.Log1p):
+        return None
+    found = _normal_cdf_argument(node.inputs[0], 1.0 if isinstance(op, ps.Log) else -1.0)
+    if found is None or found.type.broadcastable != out.type.broadcastable:
+        return None
+    return [log_phi(found)] if out.type.dtype == found.type.dtype == "float64" else None
+
+
+def _normal_cdf_argument(variable: Variable, sign: float) -> Variable | None:
+    """The z of Phi(z) if `variable` is Phi(z) (sign 1) or -Phi(-z), hence 1 - Phi(-z) (sign -1)."""
+    part, number = _scaled_node(variable)
+    if part is not None and number == 0.5 * sign and isinstance(scalar_op(part), psm.Erfc):
+        return (-sign * ROOT2) * part.owner.inputs[0]
+    if sign < 0:  # -(1/2 + erf(w) / 2)
+        inner = _normal_cdf_argument(part, 1.0) if part is not None and number == -1.0 else None
+        return None if inner is None else -inner
+    if (
+        not isinstance(scalar_op(variable), ps.Add)
+        or len(without_leading_axes(variable).owner.inputs) != 2
+    ):
+        return None
+    for half, other in (
+        without_leading_axes(variable).owner.inputs,
+        without_leading_axes(variable).owner.inputs[::-1],
+    ):
+        part, number = _scaled_node(other)
+        halved = _pure_number(half) == 0.5 and abs(number) == 0.5
+        if halved and part is not None and isinstance(scalar_op(part), psm.Erf):
+            return (np.sign(number) * ROOT2) * part.owner.inputs[0]
+    return None
+
+
+def _scaled_node(variable: Variable) -> tuple[Variable | None, float]:
+    """A variable as a number times one node."""
+    found = as_monomial(variable)
+    if len(found.above) == 1 and not found.below and found.above[0].owner is not None:
+        return found.above[0], found.number
+    return None, 0.0
+
+
+def _pure_number(variable: Variable) -> float | None:
+    found = as_monomial(variable)
+    return found.number if not found.above and not found.below else None

@@ -1,73 +1,96 @@
-"""Special functions, softmax and log-sum-exp."""
+"""Interval rules of special functions, softmax, log-sum-exp, and the Ops of `intervals.ops`.
+
+Most are monotone, or have one extremum. The rules of log Phi and its derivatives, of the
+log-probabilities of an interval and of steps of a power are exact in each argument, where the
+plain expression is loose. Splines of degree one and zero, on which PyMC builds a density, take
+their extremes at knots or at the bounds of the argument.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytensor.scalar.math as psm
 import pytensor.tensor.special as ts
-from dataclasses import replace
+import scipy.special as sc
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pymc_private.analysis.intervals import functions__functions as f
-from pymc_private.analysis.intervals.functions__functions import Function
-from pymc_private.analysis.intervals.interval import Interval, SimplexRows
-from pymc_private.analysis.intervals.dispatch import Answer, apply, bound, bound_scalar
-from pymc_private.analysis.intervals.ops__logsumexp import LogSumExp
-from pymc_private.analysis.intervals.functions import UNIT, down, library, up
 
-@bound_scalar.register(psm.GammaLn)
-def _gammaln(op: psm.GammaLn, x: Interval) -> Interval:
+from pymc_private.analysis.intervals import functions as f
+from pymc_private.analysis.intervals import ops
+from pymc_private.analysis.intervals import ops as nt
+from pymc_private.analysis.intervals.dispatch import OpBounds, apply_node, bound_op, bound_scalar_op
+from pymc_private.analysis.intervals.elementwise import POWER
+from pymc_private.analysis.intervals.functions import (
+    UNIT,
+    Array,
+    ElementaryFunction,
+    add_down,
+    add_up,
+    array_namespace,
+    round_down,
+    round_up,
+)
+from pymc_private.analysis.intervals.interval import Bounds, SimplexRows
+from pymc_private.analysis.intervals.ops import LogSumExp
+
+
+@bound_scalar_op.register(psm.GammaLn)
+def _gammaln(op: psm.GammaLn, x: Bounds) -> Bounds:
     """Falls, then rises, on the positive axis; poles elsewhere."""
-    return x.valley(f.GAMMALN, f.GAMMALN_MINIMUM).where(x.lower > 0.0)
+    return x.valley(f.GAMMALN, f.GAMMALN_MINIMIZER).where(x.lower > 0.0)
 
 
-@bound_scalar.register(psm.Gamma)
-def _gamma(op: psm.Gamma, x: Interval) -> Interval:
+@bound_scalar_op.register(psm.Gamma)
+def _gamma(op: psm.Gamma, x: Bounds) -> Bounds:
     """Falls, then rises, on the positive axis; poles elsewhere."""
-    return x.valley(f.GAMMA, f.GAMMALN_MINIMUM).where(x.lower > 0.0)
+    return x.valley(f.GAMMA, f.GAMMALN_MINIMIZER).where(x.lower > 0.0)
 
 
-@bound_scalar.register(psm.Psi)
-def _psi(op: psm.Psi, x: Interval) -> Interval:
+@bound_scalar_op.register(psm.Psi)
+def _psi(op: psm.Psi, x: Bounds) -> Bounds:
     """Increasing on the positive axis."""
     return x.increasing(f.PSI).where(x.lower > 0.0)
 
 
-@bound_scalar.register(psm.TriGamma)
-def _trigamma(op: psm.TriGamma, x: Interval) -> Interval:
+@bound_scalar_op.register(psm.TriGamma)
+def _trigamma(op: psm.TriGamma, x: Bounds) -> Bounds:
     """Decreasing on the positive axis."""
     return x.decreasing(f.TRIGAMMA).where(x.lower > 0.0)
 
 
-@bound_scalar.register(psm.I0)
-def _i0(op: psm.I0, x: Interval) -> Interval:
+@bound_scalar_op.register(psm.I0)
+def _i0(op: psm.I0, x: Bounds) -> Bounds:
     """Even, rising in |x|."""
     return x.valley(f.I0, 0.0)
 
 
-@bound_scalar.register(psm.I1)
-def _i1(op: psm.I1, x: Interval) -> Interval:
+@bound_scalar_op.register(psm.I1)
+def _i1(op: psm.I1, x: Bounds) -> Bounds:
     """Odd and increasing."""
     return x.increasing(f.I1)
 
 
-def i0e(op: Op, x: Interval) -> Interval:
+def i0e(op: Op, x: Bounds) -> Bounds:
     """Even, falling in |x|. The Op is PyMC's own, so `models.compat` registers this rule."""
-    xp = library(x.lower, x.upper)
+    xp = array_namespace(x.lower, x.upper)
     nearest = abs(xp.minimum(xp.maximum(x.lower, 0.0), x.upper))
-    return Interval(nearest, x.magnitude()).decreasing(f.I0E)
+    return Bounds(nearest, x.magnitude()).decreasing(f.I0E)
 
 
-@bound_scalar.register(psm.GammaIncC)
-def _gammaincc(op: psm.GammaIncC, k: Interval, x: Interval) -> Interval:
+@bound_scalar_op.register(psm.GammaIncC)
+def _gammaincc(op: psm.GammaIncC, k: Bounds, x: Bounds) -> Bounds:
     """Q(k, x) rises in k and falls in x, for k > 0 and x >= 0."""
-    return _regularized(f.GAMMAINCC, k, x).where((k.lower > 0.0) & (x.lower >= 0.0))
+    return _regularized_gamma(f.GAMMAINCC, k, x).where((k.lower > 0.0) & (x.lower >= 0.0))
 
 
-@bound_scalar.register(psm.GammaInc)
-def _gammainc(op: psm.GammaInc, k: Interval, x: Interval) -> Interval:
+@bound_scalar_op.register(psm.GammaInc)
+def _gammainc(op: psm.GammaInc, k: Bounds, x: Bounds) -> Bounds:
     """P(k, x) rises in x and falls in k, for k > 0 and x >= 0."""
-    return _regularized(_GAMMAINC_OF_X, x, k).where((k.lower > 0.0) & (x.lower >= 0.0))
+    return _regularized_gamma(_GAMMAINC_OF_X, x, k).where((k.lower > 0.0) & (x.lower >= 0.0))
 
 
 _GAMMAINC_OF_X = replace(
@@ -77,23 +100,23 @@ _GAMMAINC_OF_X = replace(
 )
 
 
-def _regularized(face: Function, rising: Interval, falling: Interval) -> Interval:
+def _regularized_gamma(face: ElementaryFunction, rising: Bounds, falling: Bounds) -> Bounds:
     """A function in [0, 1], from arguments up to the largest for which `face` is accurate.
 
     Beyond it an argument is moved back where that loosens the bound, else 0 or 1 is the bound.
     """
     most = f.GAMMAINC_LARGEST
-    xp = library(rising.lower, rising.upper, falling.lower, falling.upper)
+    xp = array_namespace(rising.lower, rising.upper, falling.lower, falling.upper)
     low = face.down(xp.minimum(rising.lower, most), falling.upper)
     high = face.up(rising.upper, xp.minimum(falling.lower, most))
     lower = xp.where(falling.upper <= most, low, 0.0)
     upper = xp.where(rising.upper <= most, high, 1.0)
     # At two infinite arguments there is no value.
-    return Interval(lower, upper).where((rising.upper < np.inf) | (falling.upper < np.inf))
+    return Bounds(lower, upper).where((rising.upper < np.inf) | (falling.upper < np.inf))
 
 
-@bound_scalar.register(psm.BetaInc)
-def _betainc(op: psm.BetaInc, a: Interval, b: Interval, x: Interval) -> Interval:
+@bound_scalar_op.register(psm.BetaInc)
+def _betainc(op: psm.BetaInc, a: Bounds, b: Bounds, x: Bounds) -> Bounds:
     """I_x(a, b) falls in a, rises in b and in x, for a, b > 0 and 0 <= x <= 1 (DLMF 8.17.20-21).
 
     P(Beta(a, b) <= x): a larger a moves the law up, a larger b down (likelihood ratio order).
@@ -101,16 +124,16 @@ def _betainc(op: psm.BetaInc, a: Interval, b: Interval, x: Interval) -> Interval
     loosens the bound, else 0 or 1 is the bound.
     """
     most = f.BETAINC_LARGEST
-    xp = library(a.lower, a.upper, b.lower, b.upper, x.lower, x.upper)
+    xp = array_namespace(a.lower, a.upper, b.lower, b.upper, x.lower, x.upper)
     low = f.BETAINC.down(a.upper, xp.minimum(b.lower, most), x.lower)
     high = f.BETAINC.up(xp.minimum(a.lower, most), b.upper, x.upper)
     lower, upper = xp.where(a.upper <= most, low, 0.0), xp.where(b.upper <= most, high, 1.0)
-    return Interval(lower, upper).where(
+    return Bounds(lower, upper).where(
         (a.lower > 0.0) & (b.lower > 0.0) & (x.lower >= 0.0) & (x.upper <= 1.0)
     )
 
 
-def _axes(op: Op, x: Interval) -> tuple[int, ...]:
+def _softmax_axes(op: Op, x: Bounds) -> tuple[int, ...]:
     """The axes a softmax-like Op runs over (an int on PyTensor 2, a tuple on 3, None for all)."""
     ndim = x.lower.ndim
     if op.axis is None:
@@ -119,9 +142,9 @@ def _axes(op: Op, x: Interval) -> tuple[int, ...]:
     return tuple(axis % ndim for axis in given)
 
 
-def _log_sum_exp(x: np.ndarray, axes: tuple[int, ...], sign: float) -> np.ndarray:
+def _rounded_log_sum_exp(x: np.ndarray, axes: tuple[int, ...], sign: float) -> np.ndarray:
     """log sum e^x with its rounding moved to `sign`."""
-    xp = library(x)
+    xp = array_namespace(x)
     top = x.max(axis=axes, keepdims=True)
     top = xp.where(xp.isinf(top), 0.0, top)
     total = xp.exp(x - top).sum(axis=axes, keepdims=True)
@@ -129,10 +152,10 @@ def _log_sum_exp(x: np.ndarray, axes: tuple[int, ...], sign: float) -> np.ndarra
     # Each e^(x - top) errs by |x - top| + 4 ulp in its exponent; far terms weigh next to nothing.
     count = x.size / total.size
     slack = (16.0 + 4.0 * count) * UNIT * (1.0 + abs(top))
-    return down(value - slack, 4.0) if sign < 0 else up(value + slack, 4.0)
+    return round_down(value - slack, 4.0) if sign < 0 else round_up(value + slack, 4.0)
 
 
-def _without_own(x: Interval, axes: tuple[int, ...]) -> Interval:
+def _log_softmax_bounds(x: Bounds, axes: tuple[int, ...]) -> Bounds:
     """Log-softmax: element k rises in x_k and falls in every other x_j (exact at corners).
 
     log softmax_k = -log(1 + sum_{j != k} e^{x_j - x_k}), so the least value pairs lower(x_k) with
@@ -144,36 +167,36 @@ def _without_own(x: Interval, axes: tuple[int, ...]) -> Interval:
     eye = np.eye(size, dtype=bool)
     worst = np.where(eye, low[..., None, :], high[..., None, :])
     best = np.where(eye, high[..., None, :], low[..., None, :])
-    lower = down(low - _log_sum_exp(worst, (worst.ndim - 1,), +1)[..., 0], 2.0)
-    upper = up(high - _log_sum_exp(best, (best.ndim - 1,), -1)[..., 0], 2.0)
-    return Interval(np.moveaxis(lower, -1, axis), np.minimum(np.moveaxis(upper, -1, axis), 0.0))
+    lower = round_down(low - _rounded_log_sum_exp(worst, (worst.ndim - 1,), +1)[..., 0], 2.0)
+    upper = round_up(high - _rounded_log_sum_exp(best, (best.ndim - 1,), -1)[..., 0], 2.0)
+    return Bounds(np.moveaxis(lower, -1, axis), np.minimum(np.moveaxis(upper, -1, axis), 0.0))
 
 
-@bound.register(ts.LogSoftmax)
-def _log_softmax(op: ts.LogSoftmax, node: Apply, x: Interval) -> Answer:
-    """See `_without_own`."""
-    axes = _axes(op, x)
+@bound_op.register(ts.LogSoftmax)
+def _log_softmax(op: ts.LogSoftmax, node: Apply, x: Bounds) -> OpBounds:
+    """See `_log_softmax_bounds`."""
+    axes = _softmax_axes(op, x)
     if x.is_symbolic or len(axes) != 1:
-        return Interval.everything(() if x.is_symbolic else x.shape)
+        return Bounds.everything(() if x.is_symbolic else x.shape)
     x = x.as_float()
-    return _without_own(x, axes).where(_has_softmax(x, axes))
+    return _log_softmax_bounds(x, axes).where(_is_softmax_defined(x, axes))
 
 
-@bound.register(ts.Softmax)
-def _softmax(op: ts.Softmax, node: Apply, x: Interval) -> Answer:
+@bound_op.register(ts.Softmax)
+def _softmax(op: ts.Softmax, node: Apply, x: Bounds) -> OpBounds:
     """exp of log-softmax; rows lie on the simplex."""
-    axes = _axes(op, x)
+    axes = _softmax_axes(op, x)
     if x.is_symbolic or len(axes) != 1:
-        return Interval.everything(() if x.is_symbolic else x.shape)
+        return Bounds.everything(() if x.is_symbolic else x.shape)
     x = x.as_float()
-    known = _has_softmax(x, axes)
-    image = _without_own(x, axes).increasing(f.EXP)
+    known = _is_softmax_defined(x, axes)
+    image = _log_softmax_bounds(x, axes).increasing(f.EXP)
     rows = SimplexRows() if axes[0] == x.lower.ndim - 1 and known.all() else None
-    image = Interval(image.lower, np.minimum(image.upper, 1.0)).where(known)
+    image = Bounds(image.lower, np.minimum(image.upper, 1.0)).where(known)
     return replace(image, within=rows)
 
 
-def _has_softmax(x: Interval, axes: tuple[int, ...]) -> np.ndarray:
+def _is_softmax_defined(x: Bounds, axes: tuple[int, ...]) -> np.ndarray:
     """Where a row is no row of -inf only (0/0), and has no entry +inf that may be a value."""
     if not x.poles:
         return np.asarray(True)
@@ -181,21 +204,278 @@ def _has_softmax(x: Interval, axes: tuple[int, ...]) -> np.ndarray:
     return np.asarray(some & (x.upper.max(axis=axes, keepdims=True) < np.inf))
 
 
-def _logsumexp(op: Op, node: Apply, x: Interval) -> Answer:
+def _bound_log_sum_exp(op: Op, node: Apply, x: Bounds) -> OpBounds:
     """Non-decreasing in every term."""
     if x.is_symbolic:
         return [
-            Interval(*pair)
-            for pair in zip(apply(node, [x.lower]), apply(node, [x.upper]), strict=True)
+            Bounds(*pair)
+            for pair in zip(apply_node(node, [x.lower]), apply_node(node, [x.upper]), strict=True)
         ]
     x = x.as_float()
-    axes = (x.lower.ndim - 1,) if isinstance(op, LogSumExp) else _axes(op, x)
-    return Interval(
-        _log_sum_exp(x.lower, axes, -1).squeeze(axes), _log_sum_exp(x.upper, axes, +1).squeeze(axes)
+    axes = (x.lower.ndim - 1,) if isinstance(op, LogSumExp) else _softmax_axes(op, x)
+    return Bounds(
+        _rounded_log_sum_exp(x.lower, axes, -1).squeeze(axes),
+        _rounded_log_sum_exp(x.upper, axes, +1).squeeze(axes),
     )
 
 
-bound.register(LogSumExp, _logsumexp)
+bound_op.register(LogSumExp, _bound_log_sum_exp)
 # PyTensor 3 has an Op of its own, which `rewrites.simplify` replaces by the composite.
 if hasattr(ts, "LogSumExp"):
-    bound.register(ts.LogSumExp, _logsumexp)
+    bound_op.register(ts.LogSumExp, _bound_log_sum_exp)
+
+
+UNDERFLOW = 1e-307
+"""Results below it are flushed to zero."""
+
+
+def _relative_error(ulps: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """Float error: above zero all three hold e^(-z^2 / 2), and z^2 / 2 is rounded."""
+    return lambda z, value: np.abs(value) * UNIT * (ulps + 4.0 * np.clip(z, 0.0, 40.0) ** 2)
+
+
+def _inverse_mills_slope_error(z: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """Of -m (z + m): below zero z + m cancels."""
+    return np.where(z < 0.0, 256.0 * UNIT * (4.0 + 3.0 * z * z), _relative_error(256.0)(z, value))
+
+
+def _monotone_bounds(
+    face: Callable[[np.ndarray], np.ndarray],
+    error: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    first: np.ndarray,
+    last: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """face(first) rounded down and face(last) rounded up."""
+    with np.errstate(all="ignore"):
+        low, high = face(first), face(last)
+        below, above = (
+            np.where(np.isinf(v), 0.0, error(z, v) + UNDERFLOW)
+            for z, v in ((first, low), (last, high))
+        )
+        return low - below, high + above
+
+
+@bound_scalar_op.register(nt.LogPhi)
+def _log_phi(op: nt.LogPhi, z: Bounds) -> Bounds:
+    """Rises to 0."""
+    if z.is_symbolic:
+        return Bounds.everything()
+    low, high = _monotone_bounds(sc.log_ndtr, _relative_error(64.0), z.lower, z.upper)
+    return Bounds(low, np.minimum(high, 0.0))
+
+
+@bound_scalar_op.register(nt.InverseMills)
+def _inverse_mills(op: nt.InverseMills, z: Bounds) -> Bounds:
+    """Falls to 0: log Phi is concave."""
+    if z.is_symbolic:
+        return Bounds.everything()
+    low, high = _monotone_bounds(nt.inverse_mills_ratio, _relative_error(64.0), z.upper, z.lower)
+    return Bounds(np.maximum(low, 0.0), high)
+
+
+@bound_scalar_op.register(nt.InverseMillsSlope)
+def _inverse_mills_slope(op: nt.InverseMillsSlope, z: Bounds) -> Bounds:
+    """Rises from -1 to 0, since m is convex (Sampford 1953)."""
+    if z.is_symbolic:
+        return Bounds.everything()
+    inside = np.maximum(z.lower, nt.MILLS_CUTOFF), np.maximum(z.upper, nt.MILLS_CUTOFF)
+    low, high = _monotone_bounds(nt.inverse_mills_slope, _inverse_mills_slope_error, *inside)
+    low = np.where(z.lower < nt.MILLS_CUTOFF, -1.0, np.maximum(low, -1.0))
+    return Bounds(low, np.minimum(high, 0.0))
+
+
+PointBounds = Callable[[Array, Array], Bounds]
+"""Bounds of a function at points."""
+
+
+@bound_scalar_op.register(ops.LogSigmoidGap)
+def _log_sigmoid_gap(op: ops.LogSigmoidGap, z: Bounds, g: Bounds) -> Bounds:
+    """See `_log_mass_bounds`: the logistic density is log-concave and even."""
+    return _log_mass_bounds(_sigmoid_gap_at, z, g)
+
+
+@bound_scalar_op.register(ops.LogPhiGap)
+def _log_phi_gap(op: ops.LogPhiGap, z: Bounds, g: Bounds) -> Bounds:
+    """See `_log_mass_bounds`: the normal density is log-concave and even."""
+    return _log_mass_bounds(_phi_gap_at, z, g)
+
+
+@bound_scalar_op.register(ops.LogPhiBetween)
+def _log_phi_between(op: ops.LogPhiBetween, a: Bounds, b: Bounds) -> Bounds:
+    """log(Phi(a) - Phi(b)) rises in a and falls in b: least at the least a and greatest b.
+
+    Where these cross there is no number.
+    """
+    lower = _phi_mass_at(Bounds(a.lower, a.lower), b.upper).lower
+    upper = _phi_mass_at(Bounds(a.upper, a.upper), b.lower).upper
+    return Bounds(lower, upper).where(a.lower > b.upper)
+
+
+@bound_scalar_op.register(ops.LogAddExp)
+def _log_add_exp(op: ops.LogAddExp, x: Bounds, y: Bounds) -> Bounds:
+    """log(e^x + e^y) rises in both."""
+    return Bounds(_log_add_exp_at(x.lower, y.lower).lower, _log_add_exp_at(x.upper, y.upper).upper)
+
+
+def _log_add_exp_at(x: Array, y: Array) -> Bounds:
+    """max + softplus(min - max); the greater one where it is infinite."""
+    xp = array_namespace(x, y)
+    top, least = xp.maximum(x, y), xp.minimum(x, y)
+    more = Bounds(add_down(least, -top), add_up(least, -top)).increasing(f.SOFTPLUS)
+    endless = xp.isinf(top)
+    return Bounds(
+        xp.where(endless, top, add_down(top, more.lower)),
+        xp.where(endless, top, add_up(top, more.upper)),
+    )
+
+
+@bound_scalar_op.register(ops.EqualForms)
+def _also_equal(op: ops.EqualForms, x: Bounds, y: Bounds) -> Bounds:
+    """Both hold the value; where nothing is known of one, the other is left."""
+    xp = array_namespace(x.lower, x.upper, y.lower, y.upper)
+    blind, mute = (xp.isnan(i.lower) | xp.isnan(i.upper) for i in (x, y))
+    both = x.intersect(y)
+    return Bounds(
+        xp.where(blind, y.lower, xp.where(mute, x.lower, both.lower)),
+        xp.where(blind, y.upper, xp.where(mute, x.upper, both.upper)),
+    )
+
+
+def _log_mass_bounds(at: PointBounds, z: Bounds, g: Bounds) -> Bounds:
+    """log(F(z + g) - F(z)) rises in g; in z it rises up to -g/2 and falls after it.
+
+    The mass of [z, z + g] under a log-concave density is log-concave in z (Prekopa 1973), and even
+    about z = -g/2 if the density is even. So the least value is at the least g and an end of z, the
+    greatest at the greatest g and the z nearest to -g/2.
+    """
+    xp = array_namespace(z.lower, z.upper, g.lower, g.upper)
+    best = xp.minimum(xp.maximum(-0.5 * g.upper, z.lower), z.upper)
+    left, right = at(z.lower, g.lower), at(z.upper, g.lower)
+    return Bounds(xp.minimum(left.lower, right.lower), at(best, g.upper).upper).where(g.lower > 0.0)
+
+
+def _sigmoid_gap_at(z: Array, g: Array) -> Bounds:
+    """log(1 - e^-g) - softplus(-(z + g)) - softplus(z): three terms of one sign."""
+    above = Bounds(-add_up(z, g), -add_down(z, g)).increasing(f.SOFTPLUS)
+    here = Bounds(z, z).increasing(f.SOFTPLUS)
+    width = Bounds(-g, -g).decreasing(f.LOG1MEXP)
+    return Bounds(
+        add_down(add_down(width.lower, -above.upper), -here.upper),
+        add_up(add_up(width.upper, -above.lower), -here.lower),
+    )
+
+
+def _phi_gap_at(z: Array, g: Array) -> Bounds:
+    """By both ends, z + g and z."""
+    return _phi_mass_at(Bounds(add_down(z, g), add_up(z, g)), z)
+
+
+def _phi_mass_at(end: Bounds, z: Array) -> Bounds:
+    """log Phi(high) + log(1 - Phi(low) / Phi(high)), reflected to the side of the lower tail."""
+    xp = array_namespace(end.lower, z)
+    flip = z > -end.lower
+    low = Bounds(xp.where(flip, -end.upper, z), xp.where(flip, -end.lower, z))
+    high = Bounds(xp.where(flip, -z, end.lower), xp.where(flip, -z, end.upper))
+    tail, top = _log_phi_bounds(low), _log_phi_bounds(high)
+    ratio = Bounds(
+        add_down(tail.lower, -top.upper), xp.minimum(add_up(tail.upper, -top.lower), 0.0)
+    ).decreasing(f.LOG1MEXP)
+    return Bounds(add_down(top.lower, ratio.lower), add_up(top.upper, ratio.upper))
+
+
+def _log_phi_bounds(x: Bounds) -> Bounds:
+    """log Phi, increasing: on the right log(1 - Phi(-x)), so that no digit is lost."""
+    return Bounds(_log_phi_at(x.lower).lower, _log_phi_at(x.upper).upper)
+
+
+def _log_phi_at(x: Array) -> Bounds:
+    xp = array_namespace(x)
+    tail = Bounds(-abs(x), -abs(x)).increasing(f.LOG_PHI)
+    body = tail.decreasing(f.LOG1MEXP)
+    return Bounds(
+        xp.where(x > 0.0, body.lower, tail.lower), xp.where(x > 0.0, body.upper, tail.upper)
+    )
+
+
+@bound_scalar_op.register(ops.PowerStep)
+def _power_step(op: ops.PowerStep, x: Bounds, b: Bounds) -> Bounds:
+    """(x + 1)^b - x^b is monotone in x (rising iff b > 1) and rises in b: extremes at corners.
+
+    Its slope in b is (x + 1)^b log(x + 1) - x^b log x >= 0, for u^b log u rises from u = 1 on and
+    is negative before.
+    """
+    xp = array_namespace(x.lower, x.upper, b.lower, b.upper)
+    corners = [
+        _power_step_at(end, power) for end in (x.lower, x.upper) for power in (b.lower, b.upper)
+    ]
+    lower, upper = corners[0].lower, corners[0].upper
+    for corner in corners[1:]:
+        lower, upper = xp.minimum(lower, corner.lower), xp.maximum(upper, corner.upper)
+    return Bounds(xp.maximum(lower, 0.0), upper).where((x.lower >= 0.0) & (b.lower > 0.0))
+
+
+def _power_step_at(x: Array, b: Array) -> Bounds:
+    return Bounds(
+        add_down(POWER.down(add_down(x, 1.0), b), -POWER.up(x, b)),
+        add_up(POWER.up(add_up(x, 1.0), b), -POWER.down(x, b)),
+    )
+
+
+@bound_op.register(ops.OnSimplex)
+def _on_simplex(op: ops.OnSimplex, node: Apply, x: Bounds) -> Bounds:
+    """The same interval; rows that are not negative lie on the simplex, and no entry exceeds it."""
+    if x.is_symbolic or not np.all(x.lower >= 0.0):
+        return x
+    most = 1.0 + op.slack
+    return replace(x, upper=np.minimum(x.upper, most), within=SimplexRows(slack=op.slack))
+
+
+MOST_KNOTS = 2**20
+
+
+def spline_bounds(op: Any, node: Apply, x: Bounds) -> Bounds:
+    """A spline of degree one or zero, elementwise on an array of any shape.
+
+    The Op is PyMC's own, so `models.compat` registers this rule. Splines of a higher degree, and
+    arguments beyond the knots, are left alone.
+    """
+    if x.is_symbolic:
+        return Bounds.everything()
+    data = getattr(op.spline, "_eval_args", None)
+    if data is None or data[2] not in (0, 1):
+        return Bounds.everything(x.shape)
+    knots = np.unique(data[0])
+    return (_linear_spline_bounds if data[2] else _step_spline_bounds)(op, knots, x.as_float())
+
+
+def is_step_spline(op: Any) -> bool:
+    """Whether this is a spline that jumps: the gradient of one that does not."""
+    data = getattr(getattr(op, "spline", None), "_eval_args", None)
+    return data is not None and data[2] == 0
+
+
+def _step_spline_bounds(op: Any, knots: np.ndarray, x: Bounds) -> Bounds:
+    """Every step that the closed interval touches: Clarke's gradient of the line with a kink."""
+    steps = op.spline((knots[:-1] + knots[1:]) / 2)
+    touched = (knots[:-1] <= x.upper[..., None]) & (knots[1:] >= x.lower[..., None])
+    inside = (x.lower >= knots[0]) & (x.upper <= knots[-1])
+    least = np.where(touched, steps, np.inf).min(axis=-1)
+    most = np.where(touched, steps, -np.inf).max(axis=-1)
+    slack = 64.0 * 2.0**-52 * np.abs(steps).max()
+    return Bounds(round_down(least - slack), round_up(most + slack)).where(inside)
+
+
+def _linear_spline_bounds(op: Any, knots: np.ndarray, x: Bounds) -> Bounds:
+    """Between two points a piecewise linear function is extreme at one of them or at a knot."""
+    low, high = (np.clip(end, knots[0], knots[-1]) for end in (x.lower, x.upper))
+    inside = (x.lower >= knots[0]) & (x.upper <= knots[-1])
+    values = op.spline(knots)
+    if values.size * x.lower.size > MOST_KNOTS:
+        return Bounds.everything(x.shape)
+    between = (knots > low[..., None]) & (knots < high[..., None])
+    ends = np.stack([op.spline(low), op.spline(high)])
+    least = np.minimum(np.where(between, values, np.inf).min(axis=-1), ends.min(axis=0))
+    most = np.maximum(np.where(between, values, -np.inf).max(axis=-1), ends.max(axis=0))
+    # A value is a mean of two neighboring ones: it errs by a few ulps of the greatest.
+    slack = 64.0 * 2.0**-52 * np.abs(values).max()
+    return Bounds(round_down(least - slack), round_up(most + slack)).where(inside)

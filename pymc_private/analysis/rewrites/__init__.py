@@ -1,1 +1,4 @@
-"""Rewrites of log-probability graphs into forms whose bounds are tight."""
+"""Rewrites of graphs into equal graphs that interval arithmetic bounds more tightly.
+
+Every rewrite keeps the function in real arithmetic, on all inputs or on a stated box.
+"""

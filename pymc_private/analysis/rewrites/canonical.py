@@ -1,14 +1,20 @@
-"""The form of a graph that intervals read best: the same function, with correlated terms joined."""
+"""Canonical form of a graph for interval bounds: the same function, with correlated terms joined.
+
+`simplify` applies PyTensor's canonical and stable forms, and the rewrites that join what
+PyTensor leaves apart: sums of exponentials under a logarithm (mixtures written by hand among
+them), complements of sigmoids, and the probabilities of `rewrites.probabilities`.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, reduce
+from typing import Any
 
 import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.scalar.math as psm
 import pytensor.tensor as pt
-from collections.abc import Sequence
-from functools import cache
-from typing import Any
 from pytensor.compile import optdb
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Constant, Variable, clone
@@ -18,15 +24,83 @@ from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
-from pymc_private.analysis.rewrites import probabilities, probabilities__cumulative
-from pymc_private.analysis.rewrites.small_matrices__cells import is_zero
-from pymc_private.analysis.rewrites.canonical__exponentials import log_of_exponentials
+
 from pymc_private.analysis.intervals import has_rule
-from pymc_private.analysis.intervals.ops__logsumexp import log_sum_exp
-from pymc_private.analysis.traversal import scalar_op
-from pymc_private.analysis.traversal__own_names import own_name
-from pymc_private.analysis.traversal__rebuild import rebuild
-from pymc_private.analysis.traversal__rewriting import walk_where_needed
+from pymc_private.analysis.intervals.ops import log_add_exp, log_sum_exp
+from pymc_private.analysis.rewrites import probabilities
+from pymc_private.analysis.rewrites.small_matrices import is_zero
+from pymc_private.analysis.traversal import (
+    library_class_name,
+    rebuild,
+    rewrite_in_place,
+    scalar_op,
+    without_leading_axes,
+)
+
+MOST_TERMS = 16
+
+
+@node_rewriter(None)
+def log_of_exponentials(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """log(e^x + e^y + c), log1p(e^x + e^y) and PyTensor 3's Op for it, as one composite.
+
+    Each PyTensor would guard them against overflow in a form of its own, in which the greatest term
+    stands many times.
+    """
+    out = node.outputs[0]
+    if type(node.op).__name__ == "LogAddExp" and len(node.outputs) == 1:
+        return _as_log_add_exp(node.inputs, out)
+    op = scalar_op(out)
+    if not isinstance(op, ps.Log | ps.Log1p) or not isinstance(scalar_op(node.inputs[0]), ps.Add):
+        return None
+    terms = [_log_of_term(term) for term in _nested_terms(node.inputs[0])]
+    if any(term is None for term in terms) or all(
+        isinstance(without_leading_axes(v), Constant) for v in terms
+    ):
+        return None
+    if isinstance(op, ps.Log1p):
+        terms.append(pt.constant(np.float64(0.0)))
+    return None if _is_softplus(terms) else _as_log_add_exp(terms, out)
+
+
+def _nested_terms(total: Variable) -> list[Variable]:
+    """The terms of a sum, of sums in it, and so on down."""
+    if not isinstance(scalar_op(total), ps.Add):
+        return [total]
+    return [term for part in total.owner.inputs for term in _nested_terms(part)]
+
+
+def _log_of_term(term: Variable) -> Variable | None:
+    """The exponent of an exponential; the logarithm of a positive number."""
+    if term.owner is not None and isinstance(term.owner.op, DimShuffle):
+        inner = _log_of_term(term.owner.inputs[0])
+        return None if inner is None else term.owner.op(inner)
+    if isinstance(scalar_op(term), ps.Exp):
+        return term.owner.inputs[0]
+    if isinstance(term, Constant) and np.size(term.data) == 1 and term.data.item() > 0:
+        return pt.constant(np.log(np.asarray(term.data, dtype="float64")))
+    return None
+
+
+def _is_softplus(terms: Sequence[Variable]) -> bool:
+    """Whether this is log(1 + e^x), which PyTensor knows."""
+    zeros = [
+        v
+        for v in map(without_leading_axes, terms)
+        if isinstance(v, Constant) and not np.any(v.data)
+    ]
+    return len(terms) == 2 and len(zeros) == 1
+
+
+def _as_log_add_exp(terms: Sequence[Variable], out: Variable) -> list[Variable] | None:
+    """The composite of two terms, again and again."""
+    if len(terms) > MOST_TERMS or any(v.type.dtype != "float64" for v in (*terms, out)):
+        return None
+    if len(terms) == 1:
+        return [terms[0]]
+    joined = reduce(log_add_exp, terms)
+    return [joined] if joined.type.broadcastable == out.type.broadcastable else None
+
 
 def simplify(outputs: Sequence[Variable]) -> list[Variable]:
     """Canonicalize, stabilize, and join what PyTensor leaves apart.
@@ -46,29 +120,35 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
         [v for v in ancestors(list(outputs)) if v.owner is None], outputs, False, False
     )
     exact = FunctionGraph(outputs=list(copies), clone=False)
-    first = (_unfolded, _log_of_sum, log_of_exponentials)
-    for join in (*first, *probabilities.RAW, *probabilities__cumulative.RAW, _numbers_as_floats, _zero_over):
-        walk_where_needed(join, exact)
+    first = (_inlined_op, _log_of_sum_of_exp, log_of_exponentials)
+    for join in (
+        *first,
+        *probabilities.RAW_REWRITES,
+        *probabilities.RAW_ORDINAL_REWRITES,
+        _small_integers_as_floats,
+        _zero_quotient,
+    ):
+        rewrite_in_place(join, exact)
     whole = list(exact.outputs)
     graph = FunctionGraph(outputs=whole, clone=False)
-    _pytensors_own().rewrite(graph)
-    while walk_where_needed(_zero_over, graph):
-        _pytensors_own().rewrite(graph)
+    _pytensor_rewriter().rewrite(graph)
+    while rewrite_in_place(_zero_quotient, graph):
+        _pytensor_rewriter().rewrite(graph)
     for join in (
         _log_of_complement,
         _complement_of_complement,
         log_of_exponentials,
-        *probabilities.CANONICAL,
+        *probabilities.CANONICAL_REWRITES,
     ):
-        walk_where_needed(join, graph)
+        rewrite_in_place(join, graph)
     return list(graph.outputs)
 
 
 @cache
-def _pytensors_own() -> GraphRewriter:
+def _pytensor_rewriter() -> GraphRewriter:
     """PyTensor's canonical and stable forms: making the list takes as long as using it.
 
-    `_zero_over` stands for its 0 / x = 0, which in PyTensor 2 is written with the shape of the
+    `_zero_quotient` stands for its 0 / x = 0, which in PyTensor 2 is written with the shape of the
     quotient itself, is read as one more quotient, and so never ends.
     """
     forms = RewriteDatabaseQuery(include=("canonicalize", "stabilize"), exclude=("local_zero_div",))
@@ -76,7 +156,7 @@ def _pytensors_own() -> GraphRewriter:
 
 
 @node_rewriter([Elemwise])
-def _zero_over(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+def _zero_quotient(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     """0 / x = 0, by the shape of x."""
     if not isinstance(node.op.scalar_op, ps.TrueDiv | ps.IntDiv) or not is_zero(node.inputs[0]):
         return None
@@ -85,20 +165,20 @@ def _zero_over(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
 
 
 @node_rewriter([OpFromGraph])
-def _unfolded(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+def _inlined_op(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     """The graph inside one of PyTensor's own Ops that is made of others and has no rule."""
     is_own = type(node.op).__module__.startswith("pytensor.tensor")
-    if not is_own or has_rule(node) or own_name(node.op) == "LogAddExp":
+    if not is_own or has_rule(node) or library_class_name(node.op) == "LogAddExp":
         return None
     inside = node.op.fgraph
     return rebuild(inside.outputs, dict(zip(inside.inputs, node.inputs, strict=True)))
 
 
 @node_rewriter(None)
-def _log_of_sum(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+def _log_of_sum_of_exp(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     """log sum e^x as one composite: an Op of PyTensor 3, three Ops of PyTensor 2."""
-    if own_name(node.op) == "LogSumExp" and hasattr(node.op, "axis"):
-        return _composite(node.inputs[0], node.op.axis, [], node.outputs[0])
+    if library_class_name(node.op) == "LogSumExp" and hasattr(node.op, "axis"):
+        return _as_log_sum_exp(node.inputs[0], node.op.axis, [], node.outputs[0])
     if not (isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, ps.Log)):
         return None
     total, moves = node.inputs[0].owner, []
@@ -108,10 +188,10 @@ def _log_of_sum(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     terms = total.inputs[0].owner if total is not None and isinstance(total.op, Sum) else None
     if terms is None or not isinstance(getattr(terms.op, "scalar_op", None), ps.Exp):
         return None
-    return _composite(terms.inputs[0], total.op.axis, moves, node.outputs[0])
+    return _as_log_sum_exp(terms.inputs[0], total.op.axis, moves, node.outputs[0])
 
 
-def _composite(
+def _as_log_sum_exp(
     x: Variable, axis: Any, moves: Sequence[DimShuffle], out: Variable
 ) -> list[Variable] | None:
     """The composite over `axis`, moved as the sum was."""
@@ -125,7 +205,7 @@ def _composite(
 
 
 @node_rewriter([Elemwise])
-def _numbers_as_floats(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+def _small_integers_as_floats(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     """x * b of a float and a Boolean or small integer: cast b, which changes nothing by itself.
 
     PyTensor's canonical form turns 2 (1 - b) into 2 - (b + b) and adds Booleans as Booleans, where

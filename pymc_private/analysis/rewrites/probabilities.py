@@ -1,34 +1,118 @@
-"""Rewrites that put named composites where a graph spells them out.
+"""Rewrites that recognize probabilities of intervals, ordinal categories and weights.
 
-Each replaces an expression by an equal one (in real arithmetic, where the expression is a number).
-PyMC writes sqrt(2) in single precision. Its function of z is then Phi of z times a number near one,
-which is kept; so its categories sum to one but for 1e-6.
+Each replaces an expression by an equal one (in real arithmetic, where the expression is a
+number). PyMC writes sqrt(2) in single precision. Its function of z is then Phi of z times a
+number near one, which is kept; so its categories sum to one but for 1e-6.
+
+Ordinal probabilities are differences of a sigmoid or pieces of a broken stick; weights (s, 1 -
+s) and longer ones sum to one by how they are written. Such vectors are marked as rows of a
+simplex.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.scalar.math as psm
 import pytensor.tensor as pt
-from collections.abc import Callable
-from dataclasses import replace
-from functools import cache
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.basic import Join, MakeVector
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import Prod
 from pytensor.tensor.subtensor import Subtensor
-from pymc_private.analysis.rewrites.probabilities__complements import complements, is_on_simplex
-from pymc_private.analysis.intervals.ops import OnSimplex, also_equal, log_phi_between, log_phi_gap, log_sigmoid_gap, on_simplex, power_step
-from pymc_private.analysis.traversal import Multiple, bare, joined_last, match, multiple, same, scalar_op, slice_of
-from pymc_private.analysis.traversal__own_names import own_name
+
+from pymc_private.analysis.continuity import never_infinite
+from pymc_private.analysis.intervals.ops import (
+    OnSimplex,
+    equal_forms,
+    log_phi_between,
+    log_phi_gap,
+    log_sigmoid_gap,
+    on_simplex,
+    power_step,
+)
+from pymc_private.analysis.traversal import (
+    Monomial,
+    arrays_joined_last,
+    as_monomial,
+    constant_slice,
+    library_class_name,
+    match_pattern,
+    same_variable,
+    scalar_op,
+    without_leading_axes,
+)
+
+
+def is_on_simplex(graph: FunctionGraph, node: Apply) -> bool:
+    """Whether a node is known already to give rows that sum to one."""
+    clients = graph.clients[node.outputs[0]]
+    return any(isinstance(getattr(client, "op", None), OnSimplex) for client, _ in clients)
+
+
+@node_rewriter([MakeVector, Join])
+def complementary_weights(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """A vector (s, ..., 1 - s - ...) whose entries sum to one by what they are."""
+    out = node.outputs[0]
+    if is_on_simplex(graph, node):
+        return None
+    parts = node.inputs if isinstance(node.op, MakeVector) else arrays_joined_last(out)
+    if not out.type.dtype.startswith("float") or parts is None or len(parts) < 2:
+        return None
+    if isinstance(node.op, Join) and any(part.type.shape[-1] != 1 for part in parts):
+        return None
+    total: dict[Any, Fraction] = {}
+    for part in parts:
+        _add_terms(part, Fraction(1), total, ())
+    if total.pop(1, 0) != 1 or any(total.values()):
+        return None
+    return [on_simplex(node.clone().outputs[0])]
+
+
+def _add_terms(
+    variable: Variable, factor: Fraction, total: dict[Any, Fraction], axes: tuple
+) -> None:
+    """Add a linear form: numbers under the key 1, other terms under what they are."""
+    op, inputs = scalar_op(variable), variable.owner.inputs if variable.owner is not None else []
+    if isinstance(variable, Constant) and np.size(variable.data) == 1:
+        number = float(variable.data.item())
+        if np.isfinite(number):
+            total[1] = total.get(1, Fraction(0)) + factor * Fraction(number)
+            return
+    if variable.owner is not None and isinstance(variable.owner.op, DimShuffle):
+        axes = (tuple(variable.owner.op.new_order), *axes) if inputs[0].type.ndim else ()
+        return _add_terms(inputs[0], factor, total, axes)
+    if isinstance(op, ps.Add | ps.Neg | ps.Sub) and _share_shape(inputs):
+        signs = (1, -1) if isinstance(op, ps.Sub) else (-1,) if isinstance(op, ps.Neg) else (1,)
+        for k, term in enumerate(inputs):
+            _add_terms(term, factor * (signs[k] if k < len(signs) else 1), total, axes)
+        return None
+    key = (variable, axes)
+    total[key] = total.get(key, Fraction(0)) + factor
+    return None
+
+
+def _share_shape(terms: list[Variable]) -> bool:
+    """Whether no term but numbers is stretched to the shape of another."""
+    shapes = {
+        t.type.broadcastable for t in terms if not isinstance(without_leading_axes(t), Constant)
+    }
+    return len(shapes) <= 1
+
 
 Pattern = tuple[Variable, tuple[Variable, ...]]
 
 
-def _fits(old: Variable, new: Variable) -> list[Variable] | None:
+def _if_same_type(old: Variable, new: Variable) -> list[Variable] | None:
     """The replacement, if it is of the same type."""
     alike = old.type.dtype == new.type.dtype and old.type.ndim == new.type.ndim
     return [new] if alike else None
@@ -49,7 +133,7 @@ def _log_normal_difference(exact: bool = True) -> Pattern:
     )
     between = pt.log(pt.erf(x) - pt.erf(y))
     whole = pt.switch(pt.gt(y, 0), above, pt.switch(pt.lt(x, 0), below, between))
-    return _canonical(whole), (a, b)
+    return _canonicalize(whole), (a, b)
 
 
 @cache
@@ -62,16 +146,16 @@ def _log_normal_tail(sign: int) -> Pattern:
         pt.log(pt.erfcx(tail / pt.sqrt(2.0)) / 2.0) - pt.sqr(z) / 2.0,
         pt.log1p(-pt.erfc(inner / pt.sqrt(2.0)) / 2.0),
     )
-    return _canonical(whole), (z,)
+    return _canonicalize(whole), (z,)
 
 
-def _canonical(pattern: Variable) -> Variable:
+def _canonicalize(pattern: Variable) -> Variable:
     return rewrite_graph(pattern, include=("canonicalize", "stabilize"), clone=False)
 
 
-def _read(pattern: Pattern, graph: Variable) -> tuple[Multiple, ...] | None:
+def _match_monomials(pattern: Pattern, graph: Variable) -> tuple[Monomial, ...] | None:
     """What the free variables of a pattern stand for, in order."""
-    found = match(pattern[0], graph, pattern[1])
+    found = match_pattern(pattern[0], graph, pattern[1])
     return None if found is None else tuple(found[v] for v in pattern[1])
 
 
@@ -80,18 +164,22 @@ def normal_differences(graph: FunctionGraph, node: Apply) -> list[Variable] | No
     """log(Phi(a) - Phi(b)), of which only the gap a - b and b are left."""
     if not isinstance(node.op.scalar_op, ps.Switch):
         return None
-    found = _read(_log_normal_difference(), node.outputs[0])
-    return None if found is None else _fits(node.outputs[0], _phi_gap(*found) + np.log(2.0))
+    found = _match_monomials(_log_normal_difference(), node.outputs[0])
+    return (
+        None
+        if found is None
+        else _if_same_type(node.outputs[0], _log_phi_difference(*found) + np.log(2.0))
+    )
 
 
-def _phi_gap(a: Multiple, b: Multiple) -> Variable:
+def _log_phi_difference(a: Monomial, b: Monomial) -> Variable:
     """By b and the gap; where a free scale is in both, by both ends as well."""
     shared = len(a.above) == len(b.above) == 1 and replace(a, above=()) == replace(b, above=())
     if not shared:
         return log_phi_gap(b.variable(), a.variable() - b.variable())
-    width = replace(a, above=(difference(a.above[0], b.above[0]),)).variable()
+    width = replace(a, above=(reduced_difference(a.above[0], b.above[0]),)).variable()
     found = log_phi_gap(b.variable(), width)
-    return also_equal(found, log_phi_between(a.variable(), b.variable())) if a.below else found
+    return equal_forms(found, log_phi_between(a.variable(), b.variable())) if a.below else found
 
 
 @node_rewriter([Elemwise])
@@ -103,11 +191,15 @@ def normal_categories(graph: FunctionGraph, node: Apply) -> list[Variable] | Non
     """
     if not isinstance(node.op.scalar_op, ps.Exp) or is_on_simplex(graph, node):
         return None
-    parts = joined_last(bare(node.inputs[0]))
-    if parts is None or len(parts) != 3 or (parts[1].type.shape[-1] or MOST + 1) > MOST:
+    parts = arrays_joined_last(without_leading_axes(node.inputs[0]))
+    if (
+        parts is None
+        or len(parts) != 3
+        or (parts[1].type.shape[-1] or MOST_CATEGORIES + 1) > MOST_CATEGORIES
+    ):
         return None
-    first = _read(_log_normal_tail(-1), parts[0])
-    last = _read(_log_normal_tail(1), parts[2])
+    first = _match_monomials(_log_normal_tail(-1), parts[0])
+    last = _match_monomials(_log_normal_tail(1), parts[2])
     middle = _halved_difference(parts[1])
     if first is None or last is None or middle is None:
         return None
@@ -116,32 +208,32 @@ def normal_categories(graph: FunctionGraph, node: Apply) -> list[Variable] | Non
     return [OnSimplex(1e-6)(node.clone().outputs[0])]
 
 
-MOST = 32
+MOST_CATEGORIES = 32
 """Categories, less two, whose errors were added up."""
 
 
-def _halved_difference(variable: Variable) -> tuple[Multiple, ...] | None:
+def _halved_difference(variable: Variable) -> tuple[Monomial, ...] | None:
     """a and b of log(1/2) + log(2 Phi(a) - 2 Phi(b))."""
     if not isinstance(scalar_op(variable), ps.Add) or len(variable.owner.inputs) != 2:
         return None
     half, difference = variable.owner.inputs
-    number = multiple(half)
+    number = as_monomial(half)
     if number.above or abs(number.number + np.log(2.0)) > 1e-8:
         return None
-    return _read(_log_normal_difference(exact=False), difference)
+    return _match_monomials(_log_normal_difference(exact=False), difference)
 
 
-def _padded(old: Variable, new: Variable) -> list[Variable] | None:
+def _padded_left(old: Variable, new: Variable) -> list[Variable] | None:
     """The replacement, with axes in front as the old expression had."""
-    return _fits(old, pt.shape_padleft(new, old.type.ndim - new.type.ndim))
+    return _if_same_type(old, pt.shape_padleft(new, old.type.ndim - new.type.ndim))
 
 
-def _telescopes(ends: tuple[Multiple, ...]) -> bool:
+def _telescopes(ends: tuple[Monomial, ...]) -> bool:
     """Whether the four arguments are v[:1]; v[:-1] and v[1:]; v[-1:], alike scaled by numbers."""
     if any(len(end.above) != 1 or replace(end, above=ends[0].above) != ends[0] for end in ends):
         return False
-    takes = [slice_of(end.above[0]) for end in ends]
-    if any(size != 1 for scale in ends[0].below for size in bare(scale).type.shape):
+    takes = [constant_slice(end.above[0]) for end in ends]
+    if any(size != 1 for scale in ends[0].below for size in without_leading_axes(scale).type.shape):
         return False
     if takes[0] is None:
         return False
@@ -161,14 +253,19 @@ def logistic_categories(graph: FunctionGraph, node: Apply) -> list[Variable] | N
     """Differences of (0, sigmoid(z), 1) along the last axis: on the simplex, since z rises."""
     if not isinstance(node.op.scalar_op, ps.Sub):
         return None
-    takes = [slice_of(bare(v)) for v in node.inputs]
+    takes = [constant_slice(without_leading_axes(v)) for v in node.inputs]
     if takes[0] is None or takes[1] is None or takes[0][0] is not takes[1][0]:
         return None
     (base, numbers, high), low = takes[0], takes[1][2]
-    parts = joined_last(base)
+    parts = arrays_joined_last(base)
     if not (np.array_equal(high, numbers[..., 1:]) and np.array_equal(low, numbers[..., :-1])):
         return None
-    if parts is None or len(parts) != 3 or not _is_all(parts[0], 0.0) or not _is_all(parts[2], 1.0):
+    if (
+        parts is None
+        or len(parts) != 3
+        or not _is_filled_with(parts[0], 0.0)
+        or not _is_filled_with(parts[2], 1.0)
+    ):
         return None
     if not isinstance(scalar_op(parts[1]), psm.Sigmoid):
         return None
@@ -176,64 +273,64 @@ def logistic_categories(graph: FunctionGraph, node: Apply) -> list[Variable] | N
     size = z.type.shape[-1]
     if size is None or any(p.type.shape[-1] != 1 for p in (parts[0], parts[2])):
         return None
-    return _padded(node.outputs[0], sigmoid_steps(z))
+    return _padded_left(node.outputs[0], sigmoid_differences(z))
 
 
-def sigmoid_steps(z: Variable) -> Variable:
+def sigmoid_differences(z: Variable) -> Variable:
     """1 / (1 + e^-z_1), the steps of the sigmoid from z_k to z_k+1, and what is left of one."""
     logs = [-pt.softplus(-z[..., :1]), -pt.softplus(z[..., -1:])]
     if z.type.shape[-1] != 1:
-        v = varying(z)
+        v = varying_terms(z)
         logs.insert(1, log_sigmoid_gap(z[..., :-1], v[..., 1:] - v[..., :-1]))
     return on_simplex(pt.exp(pt.concatenate(logs, axis=-1)))
 
 
-def _is_all(variable: Variable, value: float) -> bool:
+def _is_filled_with(variable: Variable, value: float) -> bool:
     """Whether a node is a constant array of one number."""
     inner = variable
-    while inner.owner is not None and own_name(inner.owner.op) in ("Alloc", "DimShuffle"):
+    while inner.owner is not None and library_class_name(inner.owner.op) in ("Alloc", "DimShuffle"):
         inner = inner.owner.inputs[0]
     return isinstance(inner, Constant) and bool(np.all(inner.data == value))
 
 
-def varying(variable: Variable) -> Variable:
+def varying_terms(variable: Variable) -> Variable:
     """The variable without the terms that are one number along its last axis."""
     op = scalar_op(variable)
     if isinstance(op, ps.Sub | ps.Add | ps.Neg):
         inputs = variable.owner.inputs
-        moving = [varying(v) for v in inputs if not _is_flat(v)]
+        moving = [varying_terms(v) for v in inputs if not _is_constant_along_last(v)]
         if isinstance(op, ps.Add) and moving:
             return pt.add(*moving) if len(moving) > 1 else moving[0]
         if isinstance(op, ps.Sub) and len(moving) == 1:
-            return moving[0] if not _is_flat(inputs[0]) else -moving[0]
+            return moving[0] if not _is_constant_along_last(inputs[0]) else -moving[0]
         return variable.owner.op(*moving) if len(moving) == len(inputs) else variable
     return variable
 
 
-def _is_flat(variable: Variable) -> bool:
+def _is_constant_along_last(variable: Variable) -> bool:
     return variable.type.ndim == 0 or variable.type.shape[-1] == 1
 
 
-def difference(a: Variable, b: Variable) -> Variable:
+def reduced_difference(a: Variable, b: Variable) -> Variable:
     """a - b without what both have in common."""
     one, other = scalar_op(a), scalar_op(b)
     if type(one) is type(other) and isinstance(one, ps.Sub | ps.TrueDiv):
         (a1, a2), (b1, b2) = a.owner.inputs, b.owner.inputs
-        if same(a2, b2):
-            rest = difference(bare(a1), bare(b1))
+        if same_variable(a2, b2):
+            rest = reduced_difference(without_leading_axes(a1), without_leading_axes(b1))
             return rest / a2 if isinstance(one, ps.TrueDiv) else rest
-        if same(a1, b1) and isinstance(one, ps.Sub):
-            return difference(bare(b2), bare(a2))
-    slices = [slice_of(v) for v in (a, b)]
+        if same_variable(a1, b1) and isinstance(one, ps.Sub):
+            return reduced_difference(without_leading_axes(b2), without_leading_axes(a2))
+    slices = [constant_slice(v) for v in (a, b)]
     if slices[0] is not None and slices[1] is not None and slices[0][0] is slices[1][0]:
-        return _take_varying(a) - _take_varying(b)
+        return _slice_varying_terms(a) - _slice_varying_terms(b)
     return a - b
 
 
-def _take_varying(taken: Variable) -> Variable:
+def _slice_varying_terms(taken: Variable) -> Variable:
     """The slice of what varies along the last axis, where the other axes are left whole."""
-    base, numbers, found = slice_of(taken)  # type: ignore[misc]
-    moving = varying(base)
+    base, numbers, found = constant_slice(taken)  # type: ignore[misc]
+    moving = varying_terms(base)
     whole = found.shape[:-1] == numbers.shape[:-1] and isinstance(taken.owner.op, Subtensor)
     if not whole or moving is base or found.ndim != numbers.ndim or not found.shape[-1]:
         return taken
@@ -258,20 +355,155 @@ def power_steps(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     """x^b log q + log(1 - q^((x + 1)^b - x^b)), in which q^(x^b) stands once."""
     if not isinstance(node.op.scalar_op, ps.Log):
         return None
-    found = _read(_log_of_power_steps(), node.outputs[0])
+    found = _match_monomials(_log_of_power_steps(), node.outputs[0])
     if found is None:
         return None
     q, x, b = (part.variable() for part in found)
     rate = pt.log(q)
-    return _fits(node.outputs[0], pt.power(x, b) * rate + pt.log1mexp(power_step(x, b) * rate))
+    return _if_same_type(
+        node.outputs[0], pt.power(x, b) * rate + pt.log1mexp(power_step(x, b) * rate)
+    )
 
 
-RAW: tuple[Callable, ...] = (power_steps,)
+RAW_REWRITES: tuple[Callable, ...] = (power_steps,)
 """For graphs as they are written."""
-CANONICAL: tuple[Callable, ...] = (
+CANONICAL_REWRITES: tuple[Callable, ...] = (
     normal_categories,
     normal_differences,
     logistic_categories,
-    complements,
+    complementary_weights,
 )
 """For graphs in PyTensor's canonical form."""
+
+
+@node_rewriter([Join])
+def cumulative_categories(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """(s_1, s_2 - s_1, ..., 1 - s_K) of s = sigmoid(z): on the simplex, since z rises."""
+    parts = arrays_joined_last(node.outputs[0])
+    if parts is None or len(parts) != 3 or is_on_simplex(graph, node):
+        return None
+    first, middle, last = (
+        constant_slice(parts[0]),
+        _difference_terms(parts[1]),
+        _difference_terms(parts[2]),
+    )
+    if first is None or middle is None or last is None or not _is_one(last[0]):
+        return None
+    base, numbers, _ = first
+    if not isinstance(scalar_op(base), psm.Sigmoid):
+        return None
+    ends = (parts[0], *middle, last[1])
+    wanted = (numbers[..., 0], numbers[..., 1:], numbers[..., :-1], numbers[..., -1])
+    if not all(_is_slice_at(end, base, entries) for end, entries in zip(ends, wanted, strict=True)):
+        return None
+    return _if_compatible_type(sigmoid_differences(base.owner.inputs[0]), node.outputs[0])
+
+
+def _if_compatible_type(new: Variable, out: Variable) -> list[Variable] | None:
+    """A graph in place of another, if they can have one type."""
+    sizes = zip(new.type.shape, out.type.shape, strict=False)
+    alike = new.type.dtype == out.type.dtype and new.type.ndim == out.type.ndim
+    return [new] if alike and all(a == b or None in (a, b) for a, b in sizes) else None
+
+
+def _difference_terms(variable: Variable) -> tuple[Variable, Variable] | None:
+    """a and b of a - b, which may have been given an axis; b is as large as the difference."""
+    variable = _without_axes(variable)
+    if not isinstance(scalar_op(variable), ps.Sub):
+        return None
+    first, second = variable.owner.inputs
+    return (first, second) if second.type.broadcastable == variable.type.broadcastable else None
+
+
+def _is_one(variable: Variable) -> bool:
+    inner = without_leading_axes(variable)
+    return isinstance(inner, Constant) and bool(np.all(inner.data == 1.0))
+
+
+def _is_slice_at(variable: Variable, base: Variable, entries: np.ndarray) -> bool:
+    """Whether a variable is `base` at these entries, in this order."""
+    taken = constant_slice(variable)
+    return (
+        taken is not None
+        and taken[0] is base
+        and np.array_equal(np.ravel(taken[2]), np.ravel(entries))
+    )
+
+
+@node_rewriter([Elemwise])
+def without_boundary_guard(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """switch(sigmoid(z) == 0, a, b) = b, and so at 1: a guard against rounding, as Bambi writes."""
+    if not isinstance(node.op.scalar_op, ps.Switch):
+        return None
+    condition, _, other = node.inputs
+    if not isinstance(scalar_op(condition), ps.EQ) or other.type != node.outputs[0].type:
+        return None
+    for one, end in (condition.owner.inputs, condition.owner.inputs[::-1]):
+        number = without_leading_axes(end)
+        at_end = isinstance(number, Constant) and bool(np.isin(number.data, (0.0, 1.0)).all())
+        sigmoid = without_leading_axes(one)
+        if at_end and isinstance(scalar_op(sigmoid), psm.Sigmoid):
+            # At an infinite z, as log(0) is, the guard is no guard but a case of its own.
+            return [other] if never_infinite(sigmoid.owner.inputs[0]) else None
+    return None
+
+
+@node_rewriter([Join])
+def sequential_categories(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """(s_1, s_2 (1 - s_1), ..., prod_k (1 - s_k)) of s = sigmoid(z): a stick broken K times."""
+    parts = arrays_joined_last(node.outputs[0])
+    first = constant_slice(parts[0]) if parts else None
+    if parts is None or first is None or is_on_simplex(graph, node):
+        return None
+    base, numbers, _ = first
+    size = numbers.shape[-1]
+    if not isinstance(scalar_op(base), psm.Sigmoid) or len(parts) != size + 1:
+        return None
+    if not _is_slice_at(parts[0], base, numbers[..., 0]) or not _is_stick_remainder(
+        parts[-1], base, numbers
+    ):
+        return None
+    if not all(_is_stick_piece(parts[k], base, numbers, k) for k in range(1, size)):
+        return None
+    z = base.owner.inputs[0]
+    kept, left = -pt.softplus(-z), -pt.softplus(z)
+    logs = [kept[..., k : k + 1] + left[..., :k].sum(-1, keepdims=True) for k in range(1, size)]
+    logs = [kept[..., :1], *logs, left.sum(-1, keepdims=True)]
+    return _if_compatible_type(on_simplex(pt.exp(pt.concatenate(logs, axis=-1))), node.outputs[0])
+
+
+def _is_stick_piece(part: Variable, base: Variable, numbers: np.ndarray, k: int) -> bool:
+    """Whether a part is s_k times what the first k pieces left."""
+    factors = _without_axes(part)
+    if not isinstance(scalar_op(factors), ps.Mul) or len(factors.owner.inputs) != 2:
+        return False
+    return any(
+        _is_slice_at(one, base, numbers[..., k])
+        and _is_stick_remainder(other, base, numbers[..., :k])
+        for one, other in (factors.owner.inputs, factors.owner.inputs[::-1])
+    )
+
+
+def _is_stick_remainder(part: Variable, base: Variable, entries: np.ndarray) -> bool:
+    """Whether a part is the product over the last axis of 1 - s at these entries."""
+    product = _without_axes(part)
+    node = product.owner
+    if node is None or not isinstance(node.op, Prod):
+        return False
+    axis = node.op.axis if isinstance(node.op.axis, tuple | list) else (node.op.axis,)
+    pair = _difference_terms(node.inputs[0])
+    if pair is None or tuple(axis) not in ((base.type.ndim - 1,), (-1,)) or not _is_one(pair[0]):
+        return False
+    whole = pair[1] is base and entries.shape[-1] == base.type.shape[-1]
+    return whole or _is_slice_at(pair[1], base, entries)
+
+
+def _without_axes(variable: Variable) -> Variable:
+    """The variable before axes of length one were put anywhere."""
+    while variable.owner is not None and isinstance(variable.owner.op, DimShuffle):
+        variable = variable.owner.inputs[0]
+    return variable
+
+
+RAW_ORDINAL_REWRITES = (without_boundary_guard, cumulative_categories, sequential_categories)
+"""For graphs as they are written: PyTensor splits the sum of a concatenation."""

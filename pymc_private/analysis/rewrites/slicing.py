@@ -1,33 +1,44 @@
-"""Slices moved towards the leaves of a graph: (a + b)[1:] is a[1:] + b[1:].
+"""Slices moved to the leaves of a graph, and arrays split where they were joined, with proofs.
 
-What is moved is proved to be the same function elsewhere: see `analysis.rewrites.slicing__joints`.
+(a + b)[1:] is a[1:] + b[1:]. ``concatenate([[0], y[:-1]])`` reads the record before in all
+rows but the first; a difference of differences, ``d[1:] - d[:-1]``, reads records through
+slices of slices. Part by part, with every slice one of a leaf, such graphs read neighbors as
+plainly as ``y[1:]`` given ``y[:-1]`` does. That each form is the same function is proved by
+the value numbers of every element (`analysis.row_equivalence`).
 """
 
 from __future__ import annotations
 
-import numpy as np
-import pytensor.tensor as pt
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
+from pytensor.scalar.basic import Cast
 from pytensor.tensor.basic import Alloc, Join, MakeVector
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.math import All
-from pytensor.tensor.shape import SpecifyShape
+from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
-from pymc_private.analysis.rewrites.algebra import joined
-from pymc_private.analysis.intervals.arrays import TAKE
-from pymc_private.analysis.traversal import joined_along
-from pymc_private.analysis.record_dependence import CONJOINING, Concrete
+from pytensor.tensor.variable import TensorConstant
+
+from pymc_private.analysis.intervals.arrays import INDEXING_OPS
+from pymc_private.analysis.intervals.dispatch import EVALUATION_ERRORS
+from pymc_private.analysis.record_dependence import CONJUNCTION_OPS, ConcreteValues
+from pymc_private.analysis.rewrites.algebra import joined_arrays
+from pymc_private.analysis.row_equivalence import hash_combine, hash_values, value_numbers
+from pymc_private.analysis.traversal import arrays_joined_along, rebuild
 
 Ranges = tuple[tuple[int, int], ...]
 """First and past-last position along each axis."""
 
 
-class NoSlice(Exception):
+class NotSliceable(Exception):
     """Part of a graph cannot be read slice by slice."""
 
 
@@ -46,7 +57,7 @@ class Slicer:
         What was claimed: that a slice of the first variable is the second.
     """
 
-    concrete: Concrete
+    concrete: ConcreteValues
     reads: Callable[[Variable], bool] | None = None
     moved: list[tuple[Variable, Ranges, Variable]] = field(default_factory=list)
 
@@ -58,14 +69,14 @@ class Slicer:
 
     def _inner(self, v: Variable, ranges: Ranges) -> Variable:
         shape, node = self.concrete.shape(v), v.owner
-        if ranges == whole(shape) and not (node is not None and self._has_conditions(v)):
+        if ranges == full_ranges(shape) and not (node is not None and self._has_conditions(v)):
             return v
         if isinstance(v, Constant):
-            return pt.constant(np.asarray(v.data)[slices_of(ranges)])
+            return pt.constant(np.asarray(v.data)[as_slices(ranges)])
         found = None
         if node is not None and len(node.outputs) == 1:
             found = self._of_node(node, ranges, shape)
-        return v[slices_of(ranges)] if found is None else found
+        return v[as_slices(ranges)] if found is None else found
 
     def _has_conditions(self, v: Variable) -> bool:
         """Whether conditions on records stand above a variable."""
@@ -93,7 +104,7 @@ class Slicer:
             return self._inner(node.inputs[0], ranges)
         if isinstance(op, IncSubtensor):
             return self._of_put(node, ranges)
-        if isinstance(op, tuple(TAKE)):
+        if isinstance(op, tuple(INDEXING_OPS)):
             return self._of_take(node, ranges, shape)
         if isinstance(op, CAReduce) and op.axis is not None:
             return self._of_reduction(node, ranges)
@@ -115,7 +126,7 @@ class Slicer:
             return None
         start, stop = ranges[axis]
         pieces, place = [], 0
-        for part in joined(node):
+        for part in joined_arrays(node):
             size = self.concrete.shape(part)[axis]
             first, last = max(start - place, 0), min(stop - place, size)
             if first < last:
@@ -178,7 +189,7 @@ class Slicer:
         if not node.op.set_instead_of_inc or value.type.ndim != base.type.ndim:
             return None
         places, shape = self.places(node, 2), self.concrete.shape(base)
-        if places is None or tuple((a, b) for a, b, _ in places[1:]) != whole(shape[1:]):
+        if places is None or tuple((a, b) for a, b, _ in places[1:]) != full_ranges(shape[1:]):
             return None
         (start, stop, _), (first, last) = places[0], ranges[0]
         if last <= start or first >= stop:
@@ -200,7 +211,7 @@ class Slicer:
             return None
         ndim = len(sizes.pop())
         rest = shape[ndim:]
-        if ranges[ndim:] != whole(rest) or len(rest) != x.type.ndim - len(indexes):
+        if ranges[ndim:] != full_ranges(rest) or len(rest) != x.type.ndim - len(indexes):
             return None
         return x[tuple(self._inner(v, ranges[:ndim]) for v in indexes)]
 
@@ -216,7 +227,7 @@ class Slicer:
             return c
         node = c.owner
         if node is None:
-            raise NoSlice
+            raise NotSliceable
         if isinstance(node.op, All) and not c.type.ndim:
             inner = node.inputs[0]
             sizes = self.concrete.shape(inner)
@@ -226,24 +237,209 @@ class Slicer:
                 return node.op(self.sliced(inner, self._within(inner, ranges, shape)))
             if inner.owner is not None and isinstance(inner.owner.op, MakeVector):
                 return node.op(self._condition(inner, ranges, shape))
-        elif isinstance(node.op, (*CONJOINING, Elemwise)) and all(
+        elif isinstance(node.op, (*CONJUNCTION_OPS, Elemwise)) and all(
             v.type.ndim == 0 for v in node.inputs
         ):
             return node.op(*(self._condition(v, ranges, shape) for v in node.inputs))
-        raise NoSlice
+        raise NotSliceable
 
 
 def join_axis(node: Apply) -> int | None:
     """The axis along which arrays are joined, if it is a constant."""
     ndim = node.outputs[0].type.ndim
-    return next((k for k in range(ndim) if joined_along(node.outputs[0], k) is not None), None)
+    return next(
+        (k for k in range(ndim) if arrays_joined_along(node.outputs[0], k) is not None), None
+    )
 
 
-def whole(shape: tuple[int, ...]) -> Ranges:
+def full_ranges(shape: tuple[int, ...]) -> Ranges:
     """All of an array."""
     return tuple((0, size) for size in shape)
 
 
-def slices_of(ranges: Ranges) -> tuple[slice, ...]:
+def as_slices(ranges: Ranges) -> tuple[slice, ...]:
     """As NumPy takes them."""
     return tuple(slice(a, b) for a, b in ranges)
+
+
+MOST_JOINS = 8
+"""Joints of an array at which its rows are parted."""
+
+
+def split_at_joins(
+    variable: Variable, reads: Callable[[Variable], bool], given: SliceProver
+) -> list[Variable] | None:
+    """Runs of rows along the first axis, parted where arrays were joined.
+
+    Parameters
+    ----------
+    variable : Variable
+    reads : callable
+        Whether a variable reads a record.
+    given : Given
+
+    Returns
+    -------
+    list of Variable or None
+        All rows in order; None where there is no joint, or no proof.
+    """
+    shape = given.concrete.shape(variable)
+    ends = (
+        sorted(k for k in _join_positions(variable, 0, given.concrete, {}) if 0 < k < shape[0])
+        if shape
+        else []
+    )
+    if not 0 < len(ends) <= MOST_JOINS:
+        return None
+    slicer = Slicer(given.concrete, reads)
+    try:
+        found = [
+            slicer.sliced(variable, (pair, *full_ranges(shape[1:])))
+            for pair in itertools.pairwise([0, *ends, shape[0]])
+        ]
+    except (NotSliceable, *EVALUATION_ERRORS):
+        return None
+    return found if given.proves(slicer.moved) else None
+
+
+def slices_of_leaves(
+    variable: Variable, reads: Callable[[Variable], bool], given: SliceProver
+) -> Variable | None:
+    """The same with slices of leaves only, where slices of slices or of sums can be moved.
+
+    Parameters
+    ----------
+    variable : Variable
+    reads : callable
+        Whether a variable reads a record: other slices are left where they stand.
+    given : Given
+
+    Returns
+    -------
+    Variable or None
+        None where nothing moves, or without a proof.
+    """
+    slicer = Slicer(given.concrete)
+
+    def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
+        if isinstance(node.op, Shape | Shape_i):  # how many records there are is no secret here
+            return pt.constant(given.concrete(node.outputs[0]))
+        if not isinstance(node.op, Subtensor) or not reads(node.outputs[0]):
+            return None
+        taken = node.op.make_node(*inputs)
+        ranges = full_ranges(given.concrete.shape(taken.outputs[0]))
+        return slicer.of_slice(taken, ranges, merge=False)
+
+    try:
+        leaves = {v: v for v in ancestors([variable]) if v.owner is None}
+        (found,) = rebuild([variable], leaves, rule)
+    except EVALUATION_ERRORS:
+        return None
+    if found is variable:
+        return None
+    everything = full_ranges(given.concrete.shape(variable))
+    return found if given.proves([(variable, everything, found)]) else None
+
+
+@dataclass(frozen=True, eq=False)
+class SliceProver:
+    """What a graph is read with.
+
+    Parameters
+    ----------
+    concrete : Concrete
+    values : mapping of Variable to array
+        Stand-ins for every input, and shared variables.
+    """
+
+    concrete: ConcreteValues
+    values: Mapping[Variable, np.ndarray]
+
+    def proves(self, moved: list[tuple[Variable, Ranges, Variable]]) -> bool:
+        """Whether every element of each slice carries one expression before and after.
+
+        Conditions are left aside: `Slicer` keeps them, or asks them of each block. So are casts.
+        """
+        ends = [v for before, _, after in moved for v in (before, after)]
+        plain = rebuild(
+            ends, {v: v for v in ancestors(ends) if v.owner is None}, _without_checks_and_casts
+        )
+        arrays = [v for v in ancestors(plain) if isinstance(v, TensorConstant) and v.data.ndim]
+        inputs = {v: v.type() for v in arrays}
+        marks = {
+            v: hash_combine(k, np.arange(np.size(value)).reshape(np.shape(value)))
+            for k, (v, value) in enumerate(self.values.items())
+            if not hasattr(v, "get_value")
+        }
+        opened = {inputs[v]: hash_values(v.data) for v in arrays}
+        values = dict(self.values) | {inputs[v]: v.data for v in arrays}
+        # With public arrays as inputs: what reads nothing else would have its value for a mark.
+        forms = ((plain, marks), (rebuild(plain, inputs), marks | opened))
+        slices = [as_slices(ranges) for _, ranges, _ in moved]
+        return any(_slices_agree(value_numbers(f, m, values), slices) for f, m in forms)
+
+
+def _slices_agree(found: list[np.ndarray], slices: list[tuple[slice, ...]]) -> bool:
+    """Whether each slice of a first array is the second."""
+    pairs = zip(found[::2], found[1::2], slices, strict=True)
+    return all(np.array_equal(before[where], after) for before, after, where in pairs)
+
+
+def _without_checks_and_casts(node: Apply, inputs: list[Variable]) -> Variable | None:
+    """Without conditions, and without casts that change no number: joins make them unsaid."""
+    if isinstance(node.op, CheckAndRaise):
+        return inputs[0]
+    widens = isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Cast)
+    if widens and np.can_cast(node.inputs[0].type.dtype, node.outputs[0].type.dtype):
+        return inputs[0]
+    return None
+
+
+def _join_positions(
+    v: Variable, axis: int, concrete: ConcreteValues, known: dict[tuple[Variable, int], set[int]]
+) -> set[int]:
+    """Where rows along an axis change the array they come from."""
+    if (v, axis) not in known:
+        known[v, axis] = _join_positions_of_node(v, axis, concrete, known) if v.owner else set()
+    return known[v, axis]
+
+
+def _join_positions_of_node(
+    v: Variable, axis: int, concrete: ConcreteValues, known: dict[tuple[Variable, int], set[int]]
+) -> set[int]:
+    node, op = v.owner, v.owner.op
+    size = concrete.shape(v)[axis]
+
+    def of(part: Variable, place: int) -> set[int]:
+        return _join_positions(part, place, concrete, known)
+
+    if isinstance(op, Elemwise | CheckAndRaise | SpecifyShape):
+        inputs = node.inputs if isinstance(op, Elemwise) else node.inputs[:1]
+        return {k for u in inputs if concrete.shape(u)[axis] == size for k in of(u, axis)}
+    if isinstance(op, DimShuffle):
+        place = op.new_order[axis]
+        return set() if place == "x" else of(node.inputs[0], place)
+    if isinstance(op, Join):
+        parts, along = joined_arrays(node), join_axis(node)
+        if along != axis:
+            return {k for u in parts for k in of(u, axis)}
+        starts = np.cumsum([0, *(concrete.shape(u)[axis] for u in parts)]).tolist()
+        inner = {a + k for a, u in zip(starts[:-1], parts, strict=True) for k in of(u, axis)}
+        return inner | set(starts[1:-1])
+    if isinstance(op, Subtensor):
+        places = Slicer(concrete).places(node, 1)
+        kept = [k for k, (_, _, is_slice) in enumerate(places or []) if is_slice]
+        if places is None or len(kept) <= axis:
+            return set()
+        start = places[kept[axis]][0]
+        return {k - start for k in of(node.inputs[0], kept[axis])}
+    if isinstance(op, IncSubtensor) and axis == 0:
+        places = Slicer(concrete).places(node, 2)
+        return set() if places is None else {*places[0][:2], *of(node.inputs[0], 0)}
+    if isinstance(op, tuple(INDEXING_OPS)):
+        arrays = [u for u in node.inputs[1:] if getattr(u.type, "ndim", 0) > axis]
+        return {k for u in arrays for k in of(u, axis)}
+    if isinstance(op, CAReduce) and op.axis is not None:
+        kept = [k for k in range(node.inputs[0].type.ndim) if k not in op.axis]
+        return of(node.inputs[0], kept[axis])
+    return set()

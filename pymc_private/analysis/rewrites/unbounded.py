@@ -1,34 +1,182 @@
-"""What real arithmetic decides that intervals with infinite ends leave open.
+"""Rewrites and comparisons for boxes with infinite bounds that no input attains.
 
-On the whole line e^u has the interval [0, inf], and so an interval cannot tell that e^u = 0 never
-happens; nor that a finite number is not infinite. A parameter is a real number, so both are false.
+On the whole line e^u has the interval [0, inf], and so an interval cannot tell that e^u = 0
+never happens; nor that a finite number is not infinite. A parameter is a real number, so both
+are false: such comparisons are decided by the bounds that are never attained. Quotients and
+logarithms of e^u are written by u itself, since inf / inf says nothing.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.scalar.math as psm
 import pytensor.tensor as pt
 import pytensor.tensor.special as ts
-from collections.abc import Mapping
-from fractions import Fraction
-from typing import Any
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.basic import node_rewriter
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
-from pymc_private.analysis.intervals.propagation import Trail, bounds
+
+from pymc_private.analysis.intervals.arrays import INDEXING_OPS
+from pymc_private.analysis.intervals.interval import Bounds, SimplexRows
 from pymc_private.analysis.intervals.ops import OnSimplex
-from pymc_private.analysis.rewrites.unbounded__exponents import by_exponents, number_of
-from pymc_private.analysis.intervals.interval import Interval, SimplexRows
-from pymc_private.analysis.traversal import scalar_op
-from pymc_private.analysis.traversal__rebuild import rebuild
+from pymc_private.analysis.intervals.propagation import Trail, propagate_bounds
+from pymc_private.analysis.rewrites.algebra import merge_switches
 from pymc_private.analysis.rewrites.canonical import simplify
 from pymc_private.analysis.rewrites.specialize import specialize
+from pymc_private.analysis.traversal import (
+    apply_rewriters,
+    rebuild,
+    rewrite_in_place,
+    scalar_op,
+    without_leading_axes,
+)
 
-RISING = (ps.Exp, ps.Expm1, psm.Sigmoid, psm.Softplus, psm.Erf, ps.Tanh, ps.ArcTan)
-FALLING = (psm.Erfc, psm.Erfcx)
-LIMITS: dict[type, tuple[float, float]] = {
+
+def constant_number(variable: Variable) -> float | None:
+    """The one number a constant holds."""
+    variable = without_leading_axes(variable)
+    if isinstance(variable, Constant) and np.size(variable.data) == 1:
+        return float(np.asarray(variable.data).item())
+    return None
+
+
+def cancel_exponentials(value: Variable) -> Variable:
+    """Quotients and logarithms of e^u by u itself: at infinite ends inf / inf says nothing.
+
+    Parameters
+    ----------
+    value : Variable
+
+    Returns
+    -------
+    Variable
+        `value` itself where there are none.
+    """
+    found = apply_rewriters(value, _logistic_odds, _quotient_of_exp, _log_of_exp)
+    return value if found is value else simplify([found])[0]
+
+
+def simplify_and_merge_switches(outputs: Sequence[Variable]) -> list[Variable]:
+    """Simplified graphs in which 1 - sigmoid(x) is sigmoid(-x), no smaller than zero in floats.
+
+    Choices that are added are one choice.
+    """
+    graph = FunctionGraph(outputs=simplify(outputs), clone=False)
+    for rule in (_sigmoid_complement, merge_switches):
+        rewrite_in_place(rule, graph)
+    return list(graph.outputs)
+
+
+@node_rewriter([Elemwise])
+def _sigmoid_complement(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """1 - sigmoid(x) = sigmoid(-x)."""
+    if not isinstance(node.op.scalar_op, ps.Sub) or constant_number(node.inputs[0]) != 1.0:
+        return None
+    inner = node.inputs[1]
+    if not isinstance(scalar_op(inner), psm.Sigmoid):
+        return None
+    return _if_same_type(pt.sigmoid(-without_leading_axes(inner).owner.inputs[0]), node.outputs[0])
+
+
+@node_rewriter([Elemwise])
+def _logistic_odds(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """e^u / (c + e^u) = sigmoid(u - log c); k / (c + e^u) = (k / c) sigmoid(log c - u); c > 0."""
+    if not isinstance(node.op.scalar_op, ps.TrueDiv):
+        return None
+    above, below = node.inputs
+    if (
+        not isinstance(scalar_op(below), ps.Add)
+        or len(without_leading_axes(below).owner.inputs) != 2
+    ):
+        return None
+    for first, power in (
+        without_leading_axes(below).owner.inputs,
+        without_leading_axes(below).owner.inputs[::-1],
+    ):
+        c, k = constant_number(first), constant_number(above)
+        if c is None or c <= 0.0 or not isinstance(scalar_op(power), ps.Exp):
+            continue
+        shifted = without_leading_axes(power).owner.inputs[0] - np.log(c)
+        if without_leading_axes(above) is without_leading_axes(power):
+            return _if_same_type(pt.sigmoid(shifted), node.outputs[0])
+        if k is not None:
+            return _if_same_type((k / c) * pt.sigmoid(-shifted), node.outputs[0])
+    return None
+
+
+@node_rewriter([Elemwise])
+def _quotient_of_exp(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """x / (k e^u) = (x / k) e^(-u)."""
+    if not isinstance(node.op.scalar_op, ps.TrueDiv):
+        return None
+    exponents, rest = _split_exponentials(node.inputs[1])
+    if not exponents:
+        return None
+    total = node.inputs[0] * pt.exp(-_add_all(exponents))
+    return _if_same_type(total / _multiply_all(rest) if rest else total, node.outputs[0])
+
+
+@node_rewriter([Elemwise])
+def _log_of_exp(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """log(k e^u) = log k + u."""
+    if not isinstance(node.op.scalar_op, ps.Log):
+        return None
+    exponents, rest = _split_exponentials(node.inputs[0])
+    if not exponents:
+        moved = _indexed_exponent(node.inputs[0])
+        return None if moved is None else _if_same_type(moved, node.outputs[0])
+    total = _add_all(exponents)
+    return _if_same_type(pt.log(_multiply_all(rest)) + total if rest else total, node.outputs[0])
+
+
+def _indexed_exponent(variable: Variable) -> Variable | None:
+    """The elements of v that are taken, where `variable` takes them from e^v."""
+    node = variable.owner
+    if node is None:
+        return None
+    if isinstance(scalar_op(variable), ps.Exp):
+        return node.inputs[0]
+    if isinstance(node.op, OnSimplex):
+        return _indexed_exponent(node.inputs[0])
+    takes = isinstance(node.op, (DimShuffle, *INDEXING_OPS))
+    inner = _indexed_exponent(node.inputs[0]) if takes else None
+    return None if inner is None else node.op.make_node(inner, *node.inputs[1:]).outputs[0]
+
+
+def _split_exponentials(variable: Variable) -> tuple[list[Variable], list[Variable]]:
+    """The exponents of the exponentials among the factors, and the other factors."""
+    op = scalar_op(variable)
+    if isinstance(op, ps.Exp):
+        return [variable.owner.inputs[0]], []
+    if isinstance(op, ps.Mul):
+        parts = [_split_exponentials(v) for v in variable.owner.inputs]
+        return [e for some, _ in parts for e in some], [r for _, some in parts for r in some]
+    return [], [variable]
+
+
+def _add_all(terms: list[Variable]) -> Variable:
+    return pt.add(*terms) if len(terms) > 1 else terms[0]
+
+
+def _multiply_all(factors: list[Variable]) -> Variable:
+    return pt.mul(*factors) if len(factors) > 1 else factors[0]
+
+
+def _if_same_type(new: Variable, old: Variable) -> list[Variable] | None:
+    alike = new.type.dtype == old.type.dtype and new.type.broadcastable == old.type.broadcastable
+    return [new] if alike else None
+
+
+INCREASING_ON_REALS = (ps.Exp, ps.Expm1, psm.Sigmoid, psm.Softplus, psm.Erf, ps.Tanh, ps.ArcTan)
+DECREASING_ON_REALS = (psm.Erfc, psm.Erfcx)
+UNATTAINED_LIMITS: dict[type, tuple[float, float]] = {
     ps.Exp: (0.0, np.inf),
     psm.Sigmoid: (0.0, 1.0),
     psm.Softplus: (0.0, np.inf),
@@ -40,7 +188,7 @@ LIMITS: dict[type, tuple[float, float]] = {
 """What no real number attains; an end that rounding has moved there is not attained either."""
 
 
-def specialize_on_line(value: Variable, box: Mapping[Variable, Interval]) -> Variable:
+def specialize_on_reals(value: Variable, box: Mapping[Variable, Bounds]) -> Variable:
     """`specialize` for boxes with infinite ends that no input attains.
 
     Parameters
@@ -54,23 +202,23 @@ def specialize_on_line(value: Variable, box: Mapping[Variable, Interval]) -> Var
     Variable
         Equal to `value` for all real inputs in the box (real arithmetic).
     """
-    found = by_exponents(value)
+    found = cancel_exponentials(value)
     value = simplify([value])[0] if found is value else found
-    for _ in range(NESTED):
-        before, value = value, _decided(value, box)
+    for _ in range(MOST_NESTED):
+        before, value = value, _without_decided_comparisons(value, box)
         if value is before:
             break
-    return by_exponents(specialize(value, box))
+    return cancel_exponentials(specialize(value, box))
 
 
-NESTED = 4
+MOST_NESTED = 4
 """Choices in choices that are looked at: what one decides may decide the next."""
 
 
-def _decided(value: Variable, box: Mapping[Variable, Interval]) -> Variable:
+def _without_decided_comparisons(value: Variable, box: Mapping[Variable, Bounds]) -> Variable:
     """The graph without comparisons that always come out alike, or the graph itself."""
-    trail = bounds([value], dict(box) | _softmax_facts(value))
-    edges = _Edges(trail)
+    trail = propagate_bounds([value], dict(box) | _simplex_bounds(value))
+    edges = _OpenEndpoints(trail)
     found = []
 
     def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
@@ -84,7 +232,7 @@ def _decided(value: Variable, box: Mapping[Variable, Interval]) -> Variable:
     return specialize(decided, box) if found else value
 
 
-def _softmax_facts(value: Variable) -> dict[Variable, Interval]:
+def _simplex_bounds(value: Variable) -> dict[Variable, Bounds]:
     """Rows of a softmax of real numbers lie on the simplex, and so do rows proved to be there."""
     found = {}
     for variable in ancestors([value]):
@@ -95,11 +243,11 @@ def _softmax_facts(value: Variable) -> dict[Variable, Interval]:
         axis = getattr(node.op, "axis", -1)
         if (axis if isinstance(axis, tuple) else (axis,)) in ((-1,), (variable.type.ndim - 1,)):
             rows = SimplexRows(slack=slack)
-            found[variable] = Interval(np.zeros(shape), np.full(shape, 1.0 + slack), rows)
+            found[variable] = Bounds(np.zeros(shape), np.full(shape, 1.0 + slack), rows)
     return found
 
 
-class _Edges:
+class _OpenEndpoints:
     """Whether the ends of intervals are attained."""
 
     def __init__(self, trail: Trail) -> None:
@@ -114,21 +262,21 @@ class _Edges:
             return False if self._is_real(node.inputs[0]) else None
         if isinstance(op, ps.EQ | ps.GT | ps.GE | ps.LT | ps.LE):
             first, second = node.inputs
-            number = number_of(second)
+            number = constant_number(second)
             if number is not None:
                 return self._compare(op, first, number)
-            number = number_of(first)
-            return None if number is None else self._compare(_MIRROR[type(op)], second, number)
+            number = constant_number(first)
+            return None if number is None else self._compare(_MIRRORED[type(op)], second, number)
         return None
 
     def _compare(self, op: ps.ScalarOp, x: Variable, c: float) -> bool | None:
         """The truth of x op c."""
         while x.owner is not None and isinstance(x.owner.op, DimShuffle):
             x = x.owner.inputs[0]
-        inner = _without_number(x, c)
+        inner = _isolated(x, c)
         if inner is not None:
             x, c, falls = inner
-            op = _MIRROR[type(op)] if falls else op
+            op = _MIRRORED[type(op)] if falls else op
             return self._compare(op, x, c)
         if not self._is_real(x):
             return None
@@ -143,7 +291,7 @@ class _Edges:
         return isinstance(op, ps.GT | ps.GE) if above else isinstance(op, ps.LT | ps.LE)
 
     @staticmethod
-    def _weakly(op: ps.ScalarOp, fact: Interval, c: float) -> bool | None:
+    def _weakly(op: ps.ScalarOp, fact: Bounds, c: float) -> bool | None:
         """Where equality is possible."""
         if np.all(fact.lower >= c) and isinstance(op, ps.GE | ps.LT):
             return isinstance(op, ps.GE)
@@ -162,7 +310,7 @@ class _Edges:
         """Whether no score of a softmax is infinite; the trail may begin at its shares."""
         (scores,) = node.inputs
         if scores not in self.trail.facts:
-            self.trail.facts.update(bounds([scores], self.trail.given).facts)
+            self.trail.facts.update(propagate_bounds([scores], self.trail.given).facts)
         return self._is_real(scores)
 
     def open(self, variable: Variable, side: int) -> bool:
@@ -180,12 +328,12 @@ class _Edges:
         if isinstance(node.op, ts.Softmax):  # of real numbers no share is zero
             return side < 0 and bool(np.all(fact.lower <= 0.0)) and self._scores_are_real(node)
         op = getattr(node.op, "scalar_op", None)
-        low, high = LIMITS.get(type(op), (-np.inf, np.inf))
+        low, high = UNATTAINED_LIMITS.get(type(op), (-np.inf, np.inf))
         if np.all(fact.lower <= low) if side < 0 else np.all(fact.upper >= high):
             return True
-        if isinstance(op, RISING):
+        if isinstance(op, INCREASING_ON_REALS):
             return self.open(node.inputs[0], side)
-        if isinstance(op, (*FALLING, ps.Neg)):
+        if isinstance(op, (*DECREASING_ON_REALS, ps.Neg)):
             return self.open(node.inputs[0], -side)
         if isinstance(op, ps.Add):
             return any(self.open(v, side) for v in node.inputs)
@@ -197,7 +345,7 @@ class _Edges:
 
     def _open_multiple(self, node: Apply, side: int) -> bool:
         """c x, x / c and c / x for a number c that is not 0, and x of one sign."""
-        numbers = [number_of(v) for v in node.inputs]
+        numbers = [constant_number(v) for v in node.inputs]
         unknown = [v for v, c in zip(node.inputs, numbers, strict=True) if c is None]
         product = float(np.prod([c for c in numbers if c is not None]))
         if len(unknown) != 1 or product == 0.0 or not np.isfinite(product):
@@ -210,10 +358,10 @@ class _Edges:
         return self.open(unknown[0], sign)
 
 
-_MIRROR: dict[type, Any] = {ps.EQ: ps.eq, ps.GT: ps.lt, ps.GE: ps.le, ps.LT: ps.gt, ps.LE: ps.ge}
+_MIRRORED: dict[type, Any] = {ps.EQ: ps.eq, ps.GT: ps.lt, ps.GE: ps.le, ps.LT: ps.gt, ps.LE: ps.ge}
 
 
-def _without_number(x: Variable, c: float) -> tuple[Variable, float, bool] | None:
+def _isolated(x: Variable, c: float) -> tuple[Variable, float, bool] | None:
     """x op c as y op' c' for a part y of x, without rounding; and whether the order turns."""
     node, op = x.owner, scalar_op(x)
     if node is None or len(node.inputs) > 2 or not np.isfinite(c):
@@ -225,8 +373,8 @@ def _without_number(x: Variable, c: float) -> tuple[Variable, float, bool] | Non
     if len(node.inputs) != 2:
         return None
     for y, k, first in ((*node.inputs, False), (*node.inputs[::-1], True)):
-        number = number_of(k)
-        if number is None or number_of(y) is not None:
+        number = constant_number(k)
+        if number is None or constant_number(y) is not None:
             continue
         if (
             isinstance(op, ps.Mul)

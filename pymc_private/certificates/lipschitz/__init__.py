@@ -1,3 +1,1 @@
-"""Parameters at which one record can do little: ell(theta), its tail, Theta_L and boxes in it."""
-
-
+"""The Lipschitz function ell(theta) of a record, its tail, and regions on which it is bounded."""

@@ -4,36 +4,42 @@ from __future__ import annotations
 
 import itertools
 import math
-import numpy as np
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from pymc_private.analysis import Interval as Bounds
-from pymc_private.analysis.branch_and_bound import Enclosure, maximize
-from pymc_private.analysis.branch_and_bound__effort import Effort
-from pymc_private.errors import DomainError, Unsupported
-from pymc_private.models.record_likelihood import ALONE, AT_ONE_POINT, Contrast, Role
+
+import numpy as np
+
+from pymc_private.analysis import Bounds
+from pymc_private.analysis.branch_and_bound import BoxEnclosure, Effort, maximize
 from pymc_private.certificates.lipschitz.region import FARTHEST, MARGIN, checked_limit
 from pymc_private.certificates.lipschitz.variation import Variation, variation
+from pymc_private.certificates.range_objective import RangeObjective
+from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.certificates.range_objective import Quadruples
-from pymc_private.models.record_likelihood__single_record import single_record
-from pymc_private.privacy.neighbors__neighbors import ADD_REMOVE
+from pymc_private.models.record_likelihood import (
+    ADDITION_AT_ONE_POINT,
+    SUBSTITUTION_AT_ONE_POINT,
+    Contrast,
+    Role,
+    single_record,
+)
+from pymc_private.privacy.neighbors import ADD_REMOVE
 
-Ends = dict[str, tuple[np.ndarray, np.ndarray]]
+ParameterBox = dict[str, tuple[np.ndarray, np.ndarray]]
 
-WIDEST, NARROWEST = 1e-6, 0.4999
+WIDEST_TAIL, NARROWEST_TAIL = 1e-6, 0.4999
 """Share of a coordinate's prior left out on each side, for the boxes that are tried."""
 HALVINGS = 10
 MOST_SIDES = 16
 """Sides that are moved outward one by one."""
-EFFORT = 200.0
+EFFORT_PER_BOX = 200.0
 """Walks for one box."""
 
 
-def box_within(
-    private: PrivateModel, limit: Any, central: Callable[[PrivateModel, float], Ends]
-) -> Ends:
+def find_inner_box(
+    private: PrivateModel, limit: Any, central: Callable[[PrivateModel, float], ParameterBox]
+) -> ParameterBox:
     """A box on which ell <= L is proved, as large as a search finds. Reads no data.
 
     The largest central box of the prior comes first, then each side is moved outward by itself.
@@ -54,10 +60,10 @@ def box_within(
         Rows differ by how the model is written.
     """
     bound = checked_limit(limit)
-    family = _family(private, central)
-    widest = family(WIDEST)
+    family = _central_boxes(private, central)
+    widest = family(WIDEST_TAIL)
     prover = _Prover(private, bound * (1.0 - MARGIN), widest)
-    tail = _least(lambda t: prover.holds(family(t)))
+    tail = _least_tail(lambda t: prover.holds(family(t)))
     if tail is None:
         raise DomainError(
             "no box around the center of the prior is proved to lie within Theta_L",
@@ -69,17 +75,17 @@ def box_within(
 
 
 @dataclass(eq=False)
-class _Threshold:
+class _ThresholdObjective:
     """An objective of which only what exceeds a limit matters."""
 
-    inner: Quadruples
+    inner: RangeObjective
     limit: float
     effort: Effort
 
     def __post_init__(self) -> None:
         self.smooth, self.whole = self.inner.smooth, self.inner.whole
 
-    def enclose(self, lower: np.ndarray, upper: np.ndarray) -> Enclosure:
+    def enclose(self, lower: np.ndarray, upper: np.ndarray) -> BoxEnclosure:
         return self.inner.enclose(lower, upper)
 
     def tighten(
@@ -98,7 +104,7 @@ class _Threshold:
 class _Prover:
     """Proves ell <= limit on boxes inside a widest one."""
 
-    def __init__(self, private: PrivateModel, limit: float, widest: Ends) -> None:
+    def __init__(self, private: PrivateModel, limit: float, widest: ParameterBox) -> None:
         record = single_record(private.graph, private.sources, private.n, private.shapes)
         if record is None:
             raise Unsupported(
@@ -109,14 +115,16 @@ class _Prover:
             )
         self.private, self.record, self.limit = private, record, limit
         self._ell = _variation_or_none(private)
-        self.contrasts = ALONE if private.neighbors == ADD_REMOVE else AT_ONE_POINT
+        self.contrasts = (
+            ADDITION_AT_ONE_POINT if private.neighbors == ADD_REMOVE else SUBSTITUTION_AT_ONE_POINT
+        )
         self._made = {
             (contrast, together): self._objective(self._box(widest), contrast, together)
             for contrast in self.contrasts
             for together in (False, True)
         }
 
-    def holds(self, ends: Ends) -> bool:
+    def holds(self, ends: ParameterBox) -> bool:
         """Whether ell <= limit is proved on a box.
 
         The graph of ell decides most boxes at once: by its values at corners, or by its ends.
@@ -126,21 +134,23 @@ class _Prover:
             corners = _corners(box, self._ell)
             if np.any(self._ell.within(corners, corners)[0] > self.limit):
                 return False
-            if self._ell.within(*_ends_of(box, self._ell))[1][0] <= self.limit:
+            if self._ell.within(*_variation_inputs(box, self._ell))[1][0] <= self.limit:
                 return True
         return all(
             any(self._is_proved(box, contrast, together) for together in (False, True))
             for contrast in self.contrasts
         )
 
-    def _box(self, ends: Ends) -> dict[str, Bounds]:
+    def _box(self, ends: ParameterBox) -> dict[str, Bounds]:
         box = dict(self.private.box)
         for name, (low, high) in ends.items():
             box[name] = Bounds(low, high, box[name].within)
         return box
 
-    def _objective(self, box: dict[str, Bounds], contrast: Contrast, together: bool) -> Quadruples:
-        return Quadruples(self.record, self.private.sources, box, contrast, together=together)
+    def _objective(
+        self, box: dict[str, Bounds], contrast: Contrast, together: bool
+    ) -> RangeObjective:
+        return RangeObjective(self.record, self.private.sources, box, contrast, together=together)
 
     def _is_proved(self, box: dict[str, Bounds], contrast: Contrast, together: bool) -> bool:
         objective = self._made[contrast, together]
@@ -150,10 +160,10 @@ class _Prover:
             return True
         if not objective.is_feasible:
             return False
-        effort = Effort(EFFORT / objective.cost)
+        effort = Effort(EFFORT_PER_BOX / objective.cost)
         bracket = maximize(
-            _Threshold(objective, self.limit, effort),
-            *_roots(objective, box),
+            _ThresholdObjective(objective, self.limit, effort),
+            *_objective_roots(objective, box),
             goal=lambda _: 0.0,
             effort=effort,
         )
@@ -167,7 +177,7 @@ def _variation_or_none(private: PrivateModel) -> Variation | None:
         return None
 
 
-def _ends_of(
+def _variation_inputs(
     box: dict[str, Bounds], ell: Variation
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """A box as `Variation.within` wants it."""
@@ -196,7 +206,9 @@ def _corners(box: dict[str, Bounds], ell: Variation) -> dict[str, np.ndarray]:
     return found
 
 
-def _roots(objective: Quadruples, box: dict[str, Bounds]) -> tuple[np.ndarray, np.ndarray]:
+def _objective_roots(
+    objective: RangeObjective, box: dict[str, Bounds]
+) -> tuple[np.ndarray, np.ndarray]:
     """The objective's boxes, with the parameters within a box of their own."""
     lower, upper = (end.copy() for end in objective.roots())
     for column in objective.coordinates.columns:
@@ -207,12 +219,12 @@ def _roots(objective: Quadruples, box: dict[str, Bounds]) -> tuple[np.ndarray, n
     return lower, upper
 
 
-def _family(
-    private: PrivateModel, central: Callable[[PrivateModel, float], Ends]
-) -> Callable[[float], Ends]:
+def _central_boxes(
+    private: PrivateModel, central: Callable[[PrivateModel, float], ParameterBox]
+) -> Callable[[float], ParameterBox]:
     """Boxes that leave out a share t of each coordinate on each side, within the model's own."""
 
-    def of_prior(t: float) -> Ends:
+    def of_prior(t: float) -> ParameterBox:
         ends = central(private, t)
         box = private.box
         return {
@@ -221,7 +233,7 @@ def _family(
             if np.all(low < box[name].upper) and np.all(high > box[name].lower)
         }
 
-    def of_box(t: float) -> Ends:
+    def of_box(t: float) -> ParameterBox:
         return {
             name: (b.lower + t * (b.upper - b.lower), b.upper - t * (b.upper - b.lower))
             for name, b in private.box.items()
@@ -235,12 +247,12 @@ def _family(
     return of_prior
 
 
-def _least(holds: Callable[[float], bool]) -> float | None:
+def _least_tail(holds: Callable[[float], bool]) -> float | None:
     """The least share left out for which a box is proved, by bisection of its logarithm."""
-    if holds(WIDEST):
-        return WIDEST
-    low, high = math.log(WIDEST), math.log(NARROWEST)
-    if not holds(NARROWEST):
+    if holds(WIDEST_TAIL):
+        return WIDEST_TAIL
+    low, high = math.log(WIDEST_TAIL), math.log(NARROWEST_TAIL)
+    if not holds(NARROWEST_TAIL):
         return None
     for _ in range(HALVINGS):
         middle = (low + high) / 2.0
@@ -248,7 +260,7 @@ def _least(holds: Callable[[float], bool]) -> float | None:
     return math.exp(high)
 
 
-def _moved_outward(prover: _Prover, ends: Ends, widest: Ends) -> Ends:
+def _moved_outward(prover: _Prover, ends: ParameterBox, widest: ParameterBox) -> ParameterBox:
     """Each side as far out as is proved, one after the other."""
     sides = [
         (name, side, index)
@@ -264,17 +276,19 @@ def _moved_outward(prover: _Prover, ends: Ends, widest: Ends) -> Ends:
         share, step = 0.0, 1.0  # of the way from near to far
         for _ in range(HALVINGS):
             tried = min(share + step, 1.0)
-            moved = _with(ends, name, side, index, near + tried * (far - near))
+            moved = _with_side(ends, name, side, index, near + tried * (far - near))
             if prover.holds(moved):
                 share = tried
                 if share == 1.0:
                     break
             step /= 2.0
-        ends = _with(ends, name, side, index, near + share * (far - near))
+        ends = _with_side(ends, name, side, index, near + share * (far - near))
     return ends
 
 
-def _with(ends: Ends, name: str, side: int, index: tuple[int, ...], value: float) -> Ends:
+def _with_side(
+    ends: ParameterBox, name: str, side: int, index: tuple[int, ...], value: float
+) -> ParameterBox:
     """The ends with one number moved."""
     pair = [np.array(end, dtype=float) for end in ends[name]]
     pair[side][index] = value

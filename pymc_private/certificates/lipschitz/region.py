@@ -1,33 +1,97 @@
-"""Theta_L: the parameters at which one record changes the log-likelihood by at most L nats."""
+"""Theta_L: the parameters at which one record changes the log-likelihood by at most L nats (T24).
+
+The prior is restricted to {ell <= L}, which has R <= 2 L. The set is looked for at points from
+the prior or the box alone, enclosed in a box by interval bounds, and its boundary points start
+the search for the range. Nothing here reads data.
+"""
 
 from __future__ import annotations
 
 import math
-import numpy as np
-import pytensor.tensor as pt
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from numbers import Real
 from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
-from pymc_private.analysis import Interval as Bounds
-from pymc_private.errors import DomainError
-from pymc_private.certificates.lipschitz.region__candidates import candidates, drawn_or_none
+
+from pymc_private.analysis import Bounds
 from pymc_private.certificates.lipschitz.variation import Variation, variation
-from pymc_private.models.prior__prior_draws import mass_of
+from pymc_private.errors import DomainError, Unsupported
+from pymc_private.models.distributions import BOX_TRANSFORMS, transform_name
+from pymc_private.models.prior import PRIOR_DRAWS, PRIOR_SEED, in_region, mass_of_draws, prior_draws
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.models.distributions import BOXABLE, transform_name
+
+MOST_SHRUNKEN = 32
+"""Points that are also tried nearer to the middle of the prior."""
+
+
+def drawn_or_none(private: PrivateModel) -> dict[str, np.ndarray] | None:
+    """Prior draws; None where the prior cannot be drawn from."""
+    try:
+        return prior_draws(private)
+    except (DomainError, Unsupported):
+        return None
+
+
+def candidate_points(
+    private: PrivateModel, drawn: dict[str, np.ndarray] | None, ell: Variation
+) -> dict[str, np.ndarray]:
+    """Points of the box where the set may be: prior draws in it, else points of a finite box."""
+    inside = np.zeros(1, dtype=bool) if drawn is None else in_region(private, drawn)
+    if drawn is None or not inside.any():
+        points = _uniform_points(private)
+    else:
+        points = {name: values[inside] for name, values in drawn.items()}
+    return _with_shrunken_points(private, points, ell)
+
+
+def _with_shrunken_points(
+    private: PrivateModel, points: dict[str, np.ndarray], ell: Variation
+) -> dict[str, np.ndarray]:
+    """The points, and some of them drawn towards their middle: a set may be small."""
+    best = np.argsort(ell.at(points))[:MOST_SHRUNKEN]
+    middle = {  # the mean of rows that sum to one does so too
+        name: (np.median if private.box[name].within is None else np.mean)(values, axis=0)
+        for name, values in points.items()
+    }
+    calmer = [
+        {name: middle[name] + share * (v[best] - middle[name]) for name, v in points.items()}
+        for share in (0.5, 0.25, 0.1, 0.0)
+        if all(v.dtype.kind == "f" for v in points.values())
+    ]
+    return {name: np.concatenate([v, *(c[name] for c in calmer)]) for name, v in points.items()}
+
+
+def _uniform_points(private: PrivateModel) -> dict[str, np.ndarray]:
+    """Points of a finite box, the same each time."""
+    loose = [name for name, b in private.box.items() if not b.is_finite or b.within is not None]
+    if loose:
+        raise DomainError(
+            "Theta_L is looked for where the prior is, and this prior cannot be drawn from",
+            got=", ".join(loose),
+            allowed="proper priors without potentials, or a finite box for every parameter",
+            do="trim by box={...} first",
+        )
+    rng = np.random.default_rng(PRIOR_SEED)
+    return {
+        name: b.lower + rng.random((PRIOR_DRAWS, *np.shape(b.lower))) * (b.upper - b.lower)
+        for name, b in private.box.items()
+    }
+
 
 MARGIN = 2.0**-26
 """Share of L given up, so that ell evaluated in floats is never too low."""
-SLABS, FINEST = 80, 1e-7
+MOST_SLABS, FINEST_STEP = 80, 1e-7
 """Most slabs tried at each side of the box around Theta_L, and the thinnest, as a share."""
 PASSES = 3
 """Times that the box around Theta_L is tightened."""
 RAYS = 48
 """Rays along which the edge of the set is looked for."""
-FAR, FARTHEST = 64.0, 1e100
+LOG2_FAR, FARTHEST = 64.0, 1e100
 """An infinite end is looked for up to 2**FAR from the start; nothing beyond FARTHEST is kept."""
 
 
@@ -77,7 +141,7 @@ class ThetaL:
         return 2 * Fraction(self.limit) if record is self.record else None
 
 
-def restrict(
+def restrict_to_theta_l(
     private: PrivateModel, limit: Any, outermost: Mapping[str, tuple[np.ndarray, np.ndarray]]
 ) -> PrivateModel:
     """Restrict the joint prior to {ell <= L}. Reads no data.
@@ -102,20 +166,20 @@ def restrict(
         return private
     ell, inner = variation(private), bound * (1.0 - MARGIN)
     drawn = drawn_or_none(private)
-    points = candidates(private, drawn, ell)
+    points = candidate_points(private, drawn, ell)
     values = ell.at(points)
     best = int(np.argmin(values))
     if not values[best] <= inner:
-        raise _empty(bound, float(values[best]), len(values))
+        raise _empty_set_error(bound, float(values[best]), len(values))
     start = {name: np.array(value[best]) for name, value in points.items()}
     bare = private.graph.prior if private.theta_l is None else private.theta_l.prior
     others = {name: value[:RAYS] for name, value in points.items()}
     theta = ThetaL(bound, ell, private.graph.record, bare, start, others)
     walled = replace(private.graph, prior=bare + theta.wall(private.graph.parameters))
     made = replace(private, graph=walled, theta_l=theta)
-    made = made.with_region(_within(made, outermost, start))
+    made = made.with_region(_intersected_box(made, outermost, start))
     for _ in range(PASSES):  # a tighter end here lets another there be proved
-        region = _around(made, theta)
+        region = _enclosing_box(made, theta)
         moved = any(
             np.any(b.lower > made.box[k].lower) or np.any(b.upper < made.box[k].upper)
             for k, b in region.items()
@@ -124,11 +188,13 @@ def restrict(
         if not moved:
             break
     if drawn is not None:
-        made.__dict__["prior_mass"] = mass_of(made, drawn)  # what the property would count anew
+        made.__dict__["prior_mass"] = mass_of_draws(
+            made, drawn
+        )  # what the property would count anew
     return made
 
 
-def _empty(bound: float, least: float, count: int) -> DomainError:
+def _empty_set_error(bound: float, least: float, count: int) -> DomainError:
     found = f"L above {least:.4g} nats, the least found at {count} points"
     return DomainError(
         "no parameters were found at which one record changes the log-likelihood so little",
@@ -150,7 +216,7 @@ def checked_limit(limit: Any) -> float:
     return float(limit)
 
 
-def _around(private: PrivateModel, theta: ThetaL) -> dict[str, Bounds]:
+def _enclosing_box(private: PrivateModel, theta: ThetaL) -> dict[str, Bounds]:
     """A box around the set: slabs in which intervals prove ell > L are cut off.
 
     All sides move inward at once, slab by slab. A slab is cut where the graph of ell is proved to
@@ -162,30 +228,30 @@ def _around(private: PrivateModel, theta: ThetaL) -> dict[str, Bounds]:
     sides = [
         (name, index, sign)
         for name in theta.variation.parameters
-        if _may_be_cut(private, name)
+        if _is_boxable(private, name)
         for index in np.ndindex(private.shapes[name])
         for sign in (-1, 1)
     ]
     if not sides:
         return {}
     cut, step = np.ones(len(sides)), np.full(len(sides), 0.5)
-    for _ in range(SLABS):
+    for _ in range(MOST_SLABS):
         share = np.maximum(cut - step, 0.0)
         slabs = _slabs(box, start, sides, share, cut)
         outside = theta.variation.within(*slabs)[0] > theta.inner
         cut, step = np.where(outside, share, cut), np.where(outside, 1.5 * step, step / 2.0)
-        if np.all((step < FINEST) | (cut == 0.0)):
+        if np.all((step < FINEST_STEP) | (cut == 0.0)):
             break
     ends = {name: (np.array(box[name].lower), np.array(box[name].upper)) for name, _, _ in sides}
     for (name, index, sign), share in zip(sides, cut, strict=True):
         if share < 1.0:
             low, high = float(box[name].lower[index]), float(box[name].upper[index])
             at = float(start[name][index])
-            ends[name][sign > 0][index] = _place(at, low, high, sign, float(share))
-    return {name: _closed(box[name], low, high) for name, (low, high) in ends.items()}
+            ends[name][sign > 0][index] = _point_on_side(at, low, high, sign, float(share))
+    return {name: _uniformly_finite(box[name], low, high) for name, (low, high) in ends.items()}
 
 
-def _closed(before: Bounds, low: np.ndarray, high: np.ndarray) -> Bounds:
+def _uniformly_finite(before: Bounds, low: np.ndarray, high: np.ndarray) -> Bounds:
     """The ends, each finite for every entry of a variable or for none, as transforms want them."""
     ends = [
         old if np.isinf(new).any() and not np.isinf(new).all() else new
@@ -194,7 +260,7 @@ def _closed(before: Bounds, low: np.ndarray, high: np.ndarray) -> Bounds:
     return replace(before, lower=ends[0], upper=ends[1])
 
 
-def _within(
+def _intersected_box(
     private: PrivateModel,
     outermost: Mapping[str, tuple[np.ndarray, np.ndarray]],
     start: Mapping[str, np.ndarray],
@@ -209,17 +275,19 @@ def _within(
     return met
 
 
-def _may_be_cut(private: PrivateModel, name: str) -> bool:
+def _is_boxable(private: PrivateModel, name: str) -> bool:
     """Whether a box may replace the support of a variable."""
     rv = private.base[name]
-    return transform_name(private.base, rv) in BOXABLE and str(rv.type.dtype).startswith("float")
+    return transform_name(private.base, rv) in BOX_TRANSFORMS and str(rv.type.dtype).startswith(
+        "float"
+    )
 
 
-def _place(at: float, low: float, high: float, sign: int, share: float) -> float:
+def _point_on_side(at: float, low: float, high: float, sign: int, share: float) -> float:
     """The point a share of the way from a start to an end; an infinite end is 2**FAR away."""
     end = high if sign > 0 else low
     if math.isinf(end):
-        return at + sign * math.expm1(share * FAR * math.log(2.0))
+        return at + sign * math.expm1(share * LOG2_FAR * math.log(2.0))
     return at + share * (end - at)
 
 
@@ -243,7 +311,7 @@ def _slabs(
     )
     for k, (name, index, sign) in enumerate(sides):
         at, far = (
-            _place(
+            _point_on_side(
                 float(start[name][index]),
                 float(box[name].lower[index]),
                 float(box[name].upper[index]),
@@ -257,3 +325,35 @@ def _slabs(
         if cuts[k] < 1.0:
             far_side[name][(k, *index)] = far
     return lower, upper
+
+
+FAR_ON_RAY, HALVINGS = 64.0, 24
+"""How far along a ray the edge is looked for, in lengths of the ray, and how finely."""
+
+
+def boundary_points(private: PrivateModel, theta: ThetaL) -> list[dict[str, Bounds]]:
+    """Points on the edge of the set, along rays from its start, for a search. Reads no data."""
+    names = list(theta.others)
+    rays = {name: theta.others[name] - theta.start[name] for name in names}
+    count = len(rays[names[0]])
+    near, far = np.zeros(count), np.full(count, FAR_ON_RAY)
+    for _ in range(HALVINGS):
+        share = (near + far) / 2.0
+        inside = in_region(private, _points_on_rays(theta.start, rays, share))
+        near, far = np.where(inside, share, near), np.where(inside, far, share)
+    edge = _points_on_rays(theta.start, rays, near)
+    rows = [{name: edge[name][k] for name in names} for k in range(count)]
+    rows.append(dict(theta.start))
+    return [
+        {name: Bounds.point(np.asarray(value, dtype=float)) for name, value in row.items()}
+        for row in rows
+    ]
+
+
+def _points_on_rays(
+    start: Mapping[str, np.ndarray], rays: Mapping[str, np.ndarray], share: np.ndarray
+) -> dict[str, np.ndarray]:
+    return {
+        name: start[name] + ray * share.reshape(-1, *(1,) * (ray.ndim - 1))
+        for name, ray in rays.items()
+    }

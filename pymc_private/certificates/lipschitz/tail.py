@@ -1,35 +1,35 @@
-"""The tail of ell(theta) under the prior: by a lemma where there is one, else estimated (T6, T17).
+"""The tail of ell(theta) under the prior, proved by a lemma or else estimated (T6, T17).
 
-Assumption 2 of Dimitrakakis et al. (2017): P(ell > L) <= e^(-c (L - L0)) for every L >= L0. A lemma
-proves it and T6 prices it. An estimate from prior draws says nothing beyond the largest draw: it is
-a diagnostic, never a privacy claim. Restricting the prior to Theta_L is one: see `trim`.
+Assumption 2 of Dimitrakakis et al. (2017): P(ell > L) <= e^(-c (L - L0)) for every L >= L0. A
+lemma proves it and T6 prices it. An estimate from prior draws says nothing beyond the largest
+draw: it is a diagnostic, never a privacy claim. Restricting the prior to Theta_L is one: see
+`trim`.
 """
 
 from __future__ import annotations
 
 import html
 import math
-import numpy as np
 from dataclasses import dataclass
 from typing import Any
-from pymc_private.errors import DomainError, Unsupported
-from pymc_private.certificates import range_bound
-from pymc_private.certificates.terms__assumptions import ASSUMPTIONS
-from pymc_private.models.private_model__given import private_model
-from pymc_private.certificates.lipschitz.lemmas import recognize
-from pymc_private.certificates.lipschitz.lemmas__family import Family
-from pymc_private.certificates.lipschitz.variation import variation
-from pymc_private.models.prior__prior_draws import DRAWS, in_region, prior_draws
-from pymc_private.models.private_model import PrivateModel
-from pymc_private.certificates.terms import REAL
-from pymc_private.privacy import Guarantee, dkw_halfwidth, sl_eps
-from pymc_private.privacy.rounding__printing import counted, number
 
-MOST_LOG = 690.0
+import numpy as np
+
+from pymc_private.certificates import range_bound
+from pymc_private.certificates.lipschitz.lemmas import LemmaModel, recognize_lemma
+from pymc_private.certificates.lipschitz.variation import variation
+from pymc_private.certificates.terms import ASSUMPTIONS, REAL_ARITHMETIC
+from pymc_private.errors import DomainError, Unsupported
+from pymc_private.models.prior import PRIOR_DRAWS, in_region, prior_draws
+from pymc_private.models.private_model import PrivateModel, require_private_model
+from pymc_private.privacy import Guarantee, dkw_halfwidth, sl_eps
+from pymc_private.privacy.rounding import format_count, format_number
+
+MOST_LOG_CONSTANT = 690.0
 """Logarithm of the largest C that is priced."""
 AGREEMENT = 1e-6
 """Relative distance at which a lemma's formula and the graph of ell still agree."""
-BLUE, RED = "#2b6298", "#b3462b"
+PROVED_COLOR, FITTED_COLOR = "#2b6298", "#b3462b"
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class LipschitzTail:
     @property
     def words(self) -> str:
         """The exponential bound of the tail."""
-        L0, c = number(self.L0, 5), number(self.c, 5, up=False)
+        L0, c = format_number(self.L0, 5), format_number(self.c, 5, up=False)
         proved = f"proved by {self.lemma}" if self.is_proved else "fitted, a diagnostic"
         if self.is_proved and math.isinf(self.c):
             return f"ell <= L0 = {L0} nats everywhere: {proved}"
@@ -108,14 +108,16 @@ class LipschitzTail:
             raise _no_claim("the tail is estimated from prior draws, which proves no privacy (T17)")
         if math.isinf(self.c):  # T6(iii) with nothing beyond L0
             epsilon = 2.0 * self.L0 * self.power * self.units * (1.0 + 1e-12)
-            return Guarantee.pure(epsilon, theorem="T6", assumptions=(REAL, *ASSUMPTIONS))
-        if not self.log_constant <= MOST_LOG:
+            return Guarantee.pure(
+                epsilon, theorem="T6", assumptions=(REAL_ARITHMETIC, *ASSUMPTIONS)
+            )
+        if not self.log_constant <= MOST_LOG_CONSTANT:
             raise _no_claim("the constant C of this many records is unknown or too large")
         C = math.nextafter(math.exp(self.log_constant) * (1.0 + 1e-12), math.inf)
         distance = float(self.units)
         # A power w <= 1 makes ell w times as large, and C no larger: (p / sup p)^w >= p / sup p.
         epsilon = sl_eps(self.L0 * self.power, self.c / self.power, C, distance, delta)
-        words: dict[str, Any] = {"theorem": "T6", "assumptions": (REAL, *ASSUMPTIONS)}
+        words: dict[str, Any] = {"theorem": "T6", "assumptions": (REAL_ARITHMETIC, *ASSUMPTIONS)}
         return Guarantee.approximate(float(epsilon), delta, **words)
 
     def plot(self, ax: Any = None) -> Any:
@@ -146,7 +148,9 @@ class LipschitzTail:
             ax.fill_between(grid, above, top, color="0.85", lw=0, label=label)
         if self.is_proved or math.isfinite(self.c):
             bound = self.survival(grid) if self.is_proved else self._exponential(grid)
-            style = {"color": BLUE} if self.is_proved else {"color": RED, "ls": "--"}
+            style = (
+                {"color": PROVED_COLOR} if self.is_proved else {"color": FITTED_COLOR, "ls": "--"}
+            )
             words = f"{self.lemma}, proved" if self.is_proved else "fitted: a diagnostic"
             shown = grid <= last if not self.is_proved else grid >= 0
             ax.plot(grid[shown], bound[shown], lw=1.8, label=words, **style)
@@ -165,10 +169,10 @@ class LipschitzTail:
                 f"  {self.words}",
             ]
         elif len(self.values):
-            most = number(float(self.values[-1]), 4)
+            most = format_number(float(self.values[-1]), 4)
             lines += [
-                f"  median {number(float(np.median(self.values)), 4)}, largest {most} nats in "
-                f"{counted(len(self.values), 'prior draw')}",
+                f"  median {format_number(float(np.median(self.values)), 4)}, largest {most} nats in "
+                f"{format_count(len(self.values), 'prior draw')}",
                 f"  {self.words}; it holds up to the largest draw with probability "
                 f"{1.0 - self.beta:g}",
                 "  a diagnostic, not a privacy claim: pmp.trim(private, lipschitz=L) makes one",
@@ -180,7 +184,7 @@ class LipschitzTail:
 
 
 def lipschitz_tail(
-    private: PrivateModel, *, draws: int = DRAWS, beta: float = 0.05
+    private: PrivateModel, *, draws: int = PRIOR_DRAWS, beta: float = 0.05
 ) -> LipschitzTail:
     """Describe the tail of ell(theta) under the prior. Reads no data.
 
@@ -209,7 +213,7 @@ def lipschitz_tail(
     ----------
     Theory T6, T17 and the errata of Dimitrakakis et al. (2017), Lemmas 19-24; Massart (1990).
     """
-    private = private_model(private)
+    private = require_private_model(private)
     if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
         raise DomainError("draws is a whole number >= 1", got=repr(draws), allowed="1, 2, ...")
     dkw_halfwidth(int(draws), beta)  # refuses what is out of range
@@ -218,7 +222,7 @@ def lipschitz_tail(
     if not inside.any():
         raise DomainError(
             "no prior draw lies in the region",
-            got=counted(draws, "draw"),
+            got=format_count(draws, "draw"),
             allowed="regions that keep more of the prior",
             do="trim less, or take more draws",
         )
@@ -226,7 +230,7 @@ def lipschitz_tail(
     values = np.sort(variation(private).at(kept))
     if (proved := proved_tail(private, values, beta, kept)) is not None:
         return proved
-    L0, c = _fitted(values, dkw_halfwidth(len(values), beta))
+    L0, c = _fit_exponential(values, dkw_halfwidth(len(values), beta))
     return LipschitzTail(
         "", L0, c, values, beta, private.n, units=private.records_per_unit,
         power=float(private.power),
@@ -240,8 +244,8 @@ def proved_tail(
     points: dict[str, np.ndarray] | None = None,
 ) -> LipschitzTail | None:
     """The tail by a lemma; None where no lemma is recognized or its formula is not the graph's."""
-    family = recognize(private)
-    if family is None or not _agrees(private, family, points):
+    family = recognize_lemma(private)
+    if family is None or not _formula_agrees(private, family, points):
         return None
     return LipschitzTail(
         lemma=family.lemma,
@@ -257,9 +261,11 @@ def proved_tail(
     )
 
 
-def _agrees(private: PrivateModel, family: Family, points: dict[str, np.ndarray] | None) -> bool:
+def _formula_agrees(
+    private: PrivateModel, family: LemmaModel, points: dict[str, np.ndarray] | None
+) -> bool:
     """Whether the formula is what intervals prove of the graph, or above it, at a few points."""
-    tried = _tried(private) if points is None else {k: v[:64] for k, v in points.items()}
+    tried = _interior_points(private) if points is None else {k: v[:64] for k, v in points.items()}
     try:
         proved = variation(private).at(tried)
     except Unsupported:
@@ -271,13 +277,15 @@ def _agrees(private: PrivateModel, family: Family, points: dict[str, np.ndarray]
     return bool(is_below and (not family.is_exact or np.allclose(proved, stated, AGREEMENT, rest)))
 
 
-def _tried(private: PrivateModel) -> dict[str, np.ndarray]:
+def _interior_points(private: PrivateModel) -> dict[str, np.ndarray]:
     """Points inside the box."""
-    rows = [range_bound.inside(private.box, share) for share in np.linspace(0.0, 1.0, 7)[1:-1]]
+    rows = [
+        range_bound.point_at_share(private.box, share) for share in np.linspace(0.0, 1.0, 7)[1:-1]
+    ]
     return {name: np.stack([row[name].lower for row in rows]) for name in rows[0]}
 
 
-def _fitted(values: np.ndarray, half: float) -> tuple[float, float]:
+def _fit_exponential(values: np.ndarray, half: float) -> tuple[float, float]:
     """(L0, c) above the upper envelope up to the largest draw, with the least L0 + 1 / c."""
     finite = values[np.isfinite(values)]
     if not len(finite) or finite[-1] <= 0.0:

@@ -1,36 +1,39 @@
-"""How much one record can change the log-likelihood at given parameters: ell(theta) as a graph.
+"""The Lipschitz function ell(theta): what one record can change of the log-likelihood.
 
-Under substitution ell(theta) is the supremum over records minus the infimum, of the terms of
-log p(x | theta) that read both; what reads the record alone, or the parameters alone, cancels in
-every posterior. Under add/remove it is sup_x |log p(x | theta)|. For any two parameter points the
-range is at most ell(theta) + ell(theta'), so {ell <= L} has R <= 2 L (T24).
+It is built as a graph in theta. Under substitution ell(theta) is the supremum over records
+minus the infimum, of the terms of log p(x | theta) that read both; what reads the record
+alone, or the parameters alone, cancels in every posterior. Under add/remove it is sup_x |log
+p(x | theta)|. For any two parameter points the range is at most ell(theta) + ell(theta'), so
+{ell <= L} has R <= 2 L (T24).
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import numpy as np
-import pytensor.tensor as pt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.shape import Shape, Shape_i
-from pymc_private.analysis import Interval as Bounds, bounds, simplify
-from pymc_private.analysis.batched_bounds import Batch
-from pymc_private.analysis.traversal__rebuild import rebuild
-from pymc_private.analysis.intervals.functions import real_symbols
-from pymc_private.analysis.rewrites.specialize import joint_terms, specialize
+
+from pymc_private.analysis import Bounds, propagate_bounds, simplify
+from pymc_private.analysis.batched_bounds import BatchedFunction
+from pymc_private.analysis.intervals.functions import without_symbolic_rounding
+from pymc_private.analysis.rewrites.specialize import interaction_terms, specialize
+from pymc_private.analysis.traversal import rebuild
+from pymc_private.certificates.ball_range import variation_in_ball
+from pymc_private.certificates.record_bounds import boxes_around, distinct_rows
 from pymc_private.errors import Unsupported
-from pymc_private.certificates.ball_range__quadratic import variation_in_ball
-from pymc_private.models.private_model import PrivateModel
-from pymc_private.certificates.record_bounds__public_rows import boxes_around, distinct_rows
-from pymc_private.models.record_likelihood__single_record import SingleRecord, single_record
 from pymc_private.models.data_variables import Source
-from pymc_private.privacy.neighbors__neighbors import ADD_REMOVE
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.record_likelihood import SingleRecord, single_record
+from pymc_private.privacy.neighbors import ADD_REMOVE
 
 MOST_POINTS = 64
 """Most values of one variable that are looked at one by one."""
@@ -40,7 +43,7 @@ MOST_CELLS = 2048
 """Cells of records, times public rows, in one graph."""
 MOST_GROUPS = 64
 """Graphs joined into one, where categories must be written into the graph."""
-AT_ONCE = 2**18
+MOST_EVALUATED = 2**18
 """Numbers evaluated at once: cells times parameter points."""
 
 Cell = dict[Variable, Bounds]
@@ -80,14 +83,16 @@ class Variation:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Least and greatest values of the graph on boxes, ends of shape (N, *shape), outward."""
         if not self.parameters:
-            fact = bounds([self.value], {})[self.value]
+            fact = propagate_bounds([self.value], {})[self.value]
             count = len(next(iter(lower.values())))
-            return np.full(count, float(fact.lower)), np.full(count, _known(np.asarray(fact.upper)))
+            return np.full(count, float(fact.lower)), np.full(
+                count, _nan_to_inf(np.asarray(fact.upper))
+            )
         count = len(lower[next(iter(self.parameters))])
-        chunk = max(1, AT_ONCE // max(1, self._batch.elements))
+        chunk = max(1, MOST_EVALUATED // max(1, self._batch.elements))
         parts = [self._ends(lower, upper, slice(k, k + chunk)) for k in range(0, count, chunk)]
         low, high = (np.concatenate(ends) for ends in zip(*parts, strict=True))
-        return low, _known(high)
+        return low, _nan_to_inf(high)
 
     def _ends(
         self, lower: Mapping[str, np.ndarray], upper: Mapping[str, np.ndarray], part: slice
@@ -101,10 +106,10 @@ class Variation:
         return self._batch.values(given)
 
     @property
-    def _batch(self) -> Batch:
-        batch: Batch | None = self.__dict__.get("batch")
+    def _batch(self) -> BatchedFunction:
+        batch: BatchedFunction | None = self.__dict__.get("batch")
         if batch is None:
-            batch = Batch(self.value, list(self.parameters.values()), ())
+            batch = BatchedFunction(self.value, list(self.parameters.values()), ())
             object.__setattr__(self, "batch", batch)
         return batch
 
@@ -141,8 +146,10 @@ def variation(private: PrivateModel) -> Variation:
     closed = None if add_remove or record.public else variation_in_ball(value, bounds_of)
     if closed is not None:
         return Variation(closed, parameters)
-    rows = _public_rows({v: values for v, values in record.public.items() if v in read})
-    low, high = _ends(value, parameters, [(record.data[s.name], s) for s in sources], rows)
+    rows = _public_row_cells({v: values for v, values in record.public.items() if v in read})
+    low, high = _symbolic_bounds(
+        value, parameters, [(record.data[s.name], s) for s in sources], rows
+    )
     if add_remove:
         total = pt.maximum(high.max(), -low.min())
     else:
@@ -160,11 +167,11 @@ def joint_value(private: PrivateModel, record: SingleRecord) -> Variable:
     whole |= {v: Bounds(r.min(axis=0), r.max(axis=0)) for v, r in record.public.items()}
     parameters = list(record.parameters.values())
     varying = data + parameters if private.neighbors == ADD_REMOVE else data
-    value = specialize(_unchecked(record.value, set(data)), whole)
-    return joint_terms(value, varying, parameters)
+    value = specialize(_without_parameter_checks(record.value, set(data)), whole)
+    return interaction_terms(value, varying, parameters)
 
 
-def _unchecked(value: Variable, data: set[Variable]) -> Variable:
+def _without_parameter_checks(value: Variable, data: set[Variable]) -> Variable:
     """The value without conditions on parameters alone: no data make up for one that fails."""
 
     def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
@@ -176,7 +183,7 @@ def _unchecked(value: Variable, data: set[Variable]) -> Variable:
     return rebuild([value], leaves, rule)[0]
 
 
-def _public_rows(public: Mapping[Variable, np.ndarray]) -> list[Cell]:
+def _public_row_cells(public: Mapping[Variable, np.ndarray]) -> list[Cell]:
     """Boxes around the distinct rows of what is public and differs from row to row."""
     low, high = boxes_around(distinct_rows(list(public.values())))
     cells: list[Cell] = [{} for _ in low]
@@ -190,7 +197,7 @@ def _public_rows(public: Mapping[Variable, np.ndarray]) -> list[Cell]:
     return cells
 
 
-def _ends(
+def _symbolic_bounds(
     value: Variable,
     parameters: Mapping[str, Variable],
     sources: Sequence[tuple[Variable, Source]],
@@ -199,12 +206,12 @@ def _ends(
     """Lower and upper ends of `value`, as graphs of shape (public rows, cells of records)."""
     theta = {v: Bounds(v, v) for v in parameters.values()}
     cells = _record_cells(sources, max(1, MOST_CELLS // len(rows)))
-    found = _stacked_ends(value, theta, [row | cell for row in rows for cell in cells])
+    found = _batched_bounds(value, theta, [row | cell for row in rows for cell in cells])
     if found is None:
         cells = _record_cells(sources, max(1, MOST_GROUPS // len(rows)))
         if len(rows) * len(cells) > MOST_GROUPS:
             raise _unsupported("too many records to be written into one graph")
-        found = _written_ends(value, theta, [row | cell for row in rows for cell in cells])
+        found = _bounds_cell_by_cell(value, theta, [row | cell for row in rows for cell in cells])
     low, high = (end.reshape((len(rows), len(cells))) for end in found)
     return low, high
 
@@ -213,7 +220,7 @@ def _record_cells(sources: Sequence[tuple[Variable, Source]], most: int) -> list
     """Cells that cover all records: fewer pieces of each variable if they are too many."""
     pieces = MOST_POINTS
     while True:
-        choices = [_pieces(v, source, pieces) for v, source in sources]
+        choices = [_source_cells(v, source, pieces) for v, source in sources]
         if math.prod(map(len, choices)) <= most or pieces == 1:
             break
         pieces //= 2
@@ -225,7 +232,7 @@ def _record_cells(sources: Sequence[tuple[Variable, Source]], most: int) -> list
     return [dict(zip(names, cell, strict=True)) for cell in itertools.product(*choices)]
 
 
-def _pieces(variable: Variable, source: Source, most: int) -> list[Bounds]:
+def _source_cells(variable: Variable, source: Source, most: int) -> list[Bounds]:
     """Cells of one variable; points are of its own type."""
     most = most if source.is_whole else min(most, PIECES)
     cells = source.domain.cells(source.row_shape, source.is_whole, most)
@@ -235,7 +242,7 @@ def _pieces(variable: Variable, source: Source, most: int) -> list[Bounds]:
     ]
 
 
-def _stacked_ends(
+def _batched_bounds(
     value: Variable, theta: Mapping[Variable, Bounds], cells: Sequence[Cell]
 ) -> tuple[Variable, Variable] | None:
     """Ends on all cells in one walk, along a new first axis; None where a rule is missing."""
@@ -247,8 +254,8 @@ def _stacked_ends(
         points = all(c[v].is_point for c in cells)
         given[stacked] = Bounds.point(low) if points else Bounds(low, high, cells[0][v].within)
     whole = simplify(vectorize_graph([value], replace=swaps))[0] if swaps else value
-    with real_symbols():
-        fact = bounds([whole], given)[whole]
+    with without_symbolic_rounding():
+        fact = propagate_bounds([whole], given)[whole]
     if not fact.is_symbolic:
         return None
     shape = (len(cells),)
@@ -256,17 +263,17 @@ def _stacked_ends(
     return ends[0], ends[1]
 
 
-def _written_ends(
+def _bounds_cell_by_cell(
     value: Variable, theta: Mapping[Variable, Bounds], cells: Sequence[Cell]
 ) -> tuple[Variable, Variable]:
     """Ends cell by cell, with the entries that are known written into the graph."""
     ends = []
     for cell in cells:
         known = {v: pt.constant(b.lower, name=v.name) for v, b in cell.items() if b.is_point}
-        written = simplify(rebuild([value], known, _sized))[0]
+        written = simplify(rebuild([value], known, _known_sizes))[0]
         given = {v: b for v, b in cell.items() if not b.is_point}
-        with real_symbols():
-            fact = bounds([written], given | dict(theta))[written]
+        with without_symbolic_rounding():
+            fact = propagate_bounds([written], given | dict(theta))[written]
         if not fact.is_symbolic:
             raise _unsupported("an operation without a rule for symbolic ends")
         ends.append((fact.lower, fact.upper))
@@ -274,7 +281,7 @@ def _written_ends(
     return low, high
 
 
-def _sized(node: Apply, inputs: list[Variable]) -> Variable | None:
+def _known_sizes(node: Apply, inputs: list[Variable]) -> Variable | None:
     """The known sizes of an array, which PyTensor 2 leaves to be computed."""
     if not isinstance(node.op, Shape | Shape_i):
         return None
@@ -283,7 +290,7 @@ def _sized(node: Apply, inputs: list[Variable]) -> Variable | None:
     return None if sizes is None or None in np.ravel(sizes) else pt.constant(sizes, dtype="int64")
 
 
-def _known(upper: np.ndarray) -> np.ndarray:
+def _nan_to_inf(upper: np.ndarray) -> np.ndarray:
     """An upper end, infinite where nothing is known."""
     return np.where(np.isnan(upper), np.inf, upper)
 

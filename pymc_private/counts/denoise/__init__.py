@@ -1,1 +1,4 @@
-"""What noisy counts tell of the true ones."""
+"""Posteriors of counts and probabilities given noisy counts (T26).
+
+All of it is post-processing, which costs nothing.
+"""

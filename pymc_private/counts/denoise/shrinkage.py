@@ -1,41 +1,50 @@
-"""The posterior of families whose rows may be drawn from one common row: T26, for classifiers.
+"""Shrinkage posterior of families whose rows may share one common row, for classifiers (T26).
 
-`posterior` takes the cells of a family as unlike each other, so noise in one row passes for a
-difference between rows, which is what a classifier goes by. Two models are averaged, each as
-likely as the other: that one, its rows drawn together by James-Stein (`shrunk`), and one where row
-j of n_j records is a priori Dirichlet around the common row m of its family, with variance
-q f_j m (1 - m) and f_j = 1 - 2 w_j + sum w^2, w = n / N, as for deviations from a weighted mean.
-The share q is weighed by the noisy counts themselves, families lending each other strength: the
-sum of squares of their doubly centered residuals from n_j m_i is about
-free sd^2 + q sum_j n_j^2 f_j sum_i m_i (1 - m_i), a scaled chi-square. All of it is
-post-processing of noisy counts and costs nothing.
+`noisy_posterior` takes the cells of a family as unrelated, so noise in one row passes for a
+difference between rows, which is what a classifier goes by. Two models are averaged with equal
+prior weight: that one, its rows shrunk towards independence by James-Stein (`james_stein`),
+and one where row j of n_j records is a priori Dirichlet around the common row m of its family,
+with variance q f_j m (1 - m) and f_j = 1 - 2 w_j + sum w^2, w = n / N, as for deviations from
+a weighted mean. The share q is weighed by the noisy counts themselves, and families lend each
+other strength: the sum of squares of their doubly centered residuals from n_j m_i is about
+free sd^2 + q sum_j n_j^2 f_j sum_i m_i (1 - m_i) times a chi-square over its degrees of
+freedom. All of it is post-processing of noisy counts and costs nothing.
 """
 
 from __future__ import annotations
 
-import numpy as np
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pymc_private.counts.denoise.posterior import TablePosterior, family_posteriors, settled
+
+import numpy as np
+
 from pymc_private.counts.denoise.cell_grid import LEAST_SD
-from pymc_private.counts.denoise.posterior__posterior import NoisyTable, noisy_posterior, shrunk, told_sums
-from pymc_private.counts.denoise.posterior__rows import Rows
-from pymc_private.privacy.noisy_counts__noisy_counts import GAUSSIAN, LAPLACE
+from pymc_private.counts.denoise.posterior import (
+    NoisyRows,
+    NoisyTable,
+    TablePosterior,
+    family_posteriors,
+    james_stein,
+    noisy_posterior,
+    posteriors_given_priors,
+    row_sum_margins,
+)
+from pymc_private.privacy.noisy_counts import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE
 
 SHARES = np.geomspace(0.01, 0.9, 5)
 """Shares q: 0.01 is next to no difference between rows, 0.9 no likeness."""
-STRENGTH = 2.0
+SHARE_PRIOR_STRENGTH = 2.0
 """Families that stand for what is believed of q before, each share as likely as the others."""
-ROUNDS = 50
+EM_ROUNDS = 50
 LEAST_WEIGHT = 0.05
 """Shares less likely than this are left out: each is a pass over all cells."""
-OF_SUMS = (0.3,)
+COMMON_ROW_PRIORS = (0.3,)
 """Prior parameter of a cell of the common row, whose sums noise hides less."""
-UNLIKE = 0.5
+UNRELATED_WEIGHT = 0.5
 """Weight of the model that takes cells as unlike each other."""
 LEAST_PRIOR, LEAST_SIZE = 1e-3, 1e-3
-EXCESS = {LAPLACE: 3.0}
+EXCESS_KURTOSIS = {DISCRETE_LAPLACE: 3.0}
 """Excess kurtosis of the noise."""
 
 
@@ -68,7 +77,7 @@ class MixedPosterior:
         return np.asarray(generator.permutation(np.concatenate(found)))
 
 
-def alike_posterior(
+def shrinkage_posterior(
     tables: Mapping[str, NoisyTable],
     law: str,
     scale: float,
@@ -89,25 +98,28 @@ def alike_posterior(
         Public lower bound of every count.
     """
     noise, sd = (law, scale, minimum), max(sd, LEAST_SD)
-    size = _size(tables) if total is None else max(total, 1.0)
-    told = told_sums(tables, sd)
+    size = _estimated_total(tables) if total is None else max(total, 1.0)
+    told = row_sum_margins(tables, sd)
     found = noisy_posterior(tables, law, scale, sd, total, minimum, told=told)
-    apart = shrunk(found, tables, sd)
+    apart = james_stein(found, tables, sd)
     several = {
-        name: Rows(table.noisy.shape, _rows_of(table), noise, told[name])
+        name: NoisyRows(table.noisy.shape, _as_rows(table), noise, told[name])
         for name, table in tables.items()
-        if len(_rows_of(table)) > 1
+        if len(_as_rows(table)) > 1
     }
     if not several:
         return dict(apart)
-    families = _families(list(several.values()), sd, size)
-    logs = np.stack([f.log_likelihood(sd, EXCESS.get(law, 0.0)) for f in families])
+    families = _row_families(list(several.values()), sd, size)
+    logs = np.stack([f.log_likelihood(sd, EXCESS_KURTOSIS.get(law, 0.0)) for f in families])
     weights = share_weights(logs)
     mixed = {
         name: MixedPosterior(
-            [apart[name], *parts], np.append(UNLIKE, (1.0 - UNLIKE) * likely / likely.sum())
+            [apart[name], *parts],
+            np.append(UNRELATED_WEIGHT, (1.0 - UNRELATED_WEIGHT) * likely / likely.sum()),
         )
-        for name, (parts, likely) in zip(several, _parts(families, weights, total), strict=True)
+        for name, (parts, likely) in zip(
+            several, _share_posteriors(families, weights, total), strict=True
+        )
     }
     return {**apart, **mixed}
 
@@ -129,19 +141,21 @@ def share_weights(logs: np.ndarray) -> np.ndarray:
     """
     prior = np.full(logs.shape[1], 1.0 / logs.shape[1])
     likely = np.exp(logs - logs.max(axis=1, keepdims=True))
-    for _ in range(ROUNDS):
+    for _ in range(EM_ROUNDS):
         each = likely * prior
         weights = each / each.sum(axis=1, keepdims=True)
-        prior = (weights.sum(axis=0) + STRENGTH / len(prior)) / (len(logs) + STRENGTH)
+        prior = (weights.sum(axis=0) + SHARE_PRIOR_STRENGTH / len(prior)) / (
+            len(logs) + SHARE_PRIOR_STRENGTH
+        )
     each = likely * prior
     return np.asarray(each / each.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True)
-class _Family:
+class _RowFamily:
     """Noisy counts of a family as rows, their common row, and their numbers of records."""
 
-    rows: Rows
+    rows: NoisyRows
     common: np.ndarray
     sizes: np.ndarray
 
@@ -172,52 +186,54 @@ class _Family:
         return np.maximum(np.outer(concentration, self.common), LEAST_PRIOR)
 
 
-def _parts(
-    families: Sequence[_Family], weights: np.ndarray, total: float | None
+def _share_posteriors(
+    families: Sequence[_RowFamily], weights: np.ndarray, total: float | None
 ) -> list[tuple[list[TablePosterior], np.ndarray]]:
     """Give the posteriors of each family's shares, and how likely these are; no unlikely ones."""
     kept = weights >= np.minimum(LEAST_WEIGHT, weights.max(axis=1, keepdims=True))
-    rows: list[Rows] = []
+    rows: list[NoisyRows] = []
     priors: list[np.ndarray] = []
     for family, shares in zip(families, kept, strict=True):
         own = [family.prior(float(share)) for share in SHARES[shares]]
         rows += [family.rows] * len(own)
         priors += own
-    found = iter(settled(rows, priors, total))
+    found = iter(posteriors_given_priors(rows, priors, total))
     return [
         ([next(found) for _ in range(shares.sum())], likely[shares])
         for shares, likely in zip(kept, weights, strict=True)
     ]
 
 
-def _rows_of(table: NoisyTable) -> np.ndarray:
+def _as_rows(table: NoisyTable) -> np.ndarray:
     return table.noisy.reshape(-1, table.noisy.shape[-1])
 
 
-def _size(tables: Mapping[str, NoisyTable]) -> float:
+def _estimated_total(tables: Mapping[str, NoisyTable]) -> float:
     """Number of records as the noisy counts tell it: every family counts all of them."""
     cells = np.array([t.noisy.size for t in tables.values()], float)
     sums = np.array([t.noisy.sum() for t in tables.values()], float)
     return max(float((sums / cells).sum() / (1.0 / cells).sum()), 1.0)
 
 
-def _families(several: Sequence[Rows], sd: float, size: float) -> list[_Family]:
+def _row_families(several: Sequence[NoisyRows], sd: float, size: float) -> list[_RowFamily]:
     """Find the common row of each family, and the numbers of records of its rows."""
     none = (np.zeros(1), np.full(1, np.inf))
     sums = [
-        Rows(
+        NoisyRows(
             rows.shape[-1:], rows.noisy.sum(axis=0)[None],
-            (GAUSSIAN, sd * len(rows.noisy) ** 0.5, rows.noise[2] * len(rows.noisy)), none,
+            (DISCRETE_GAUSSIAN, sd * len(rows.noisy) ** 0.5, rows.noise[2] * len(rows.noisy)), none,
         )
         for rows in several
     ]  # fmt: skip
     return [
-        _Family(rows, common.mean(), _sizes(rows.noisy, *rows.told, sd, size))
-        for rows, common in zip(several, family_posteriors(sums, size, OF_SUMS), strict=True)
+        _RowFamily(rows, common.mean(), _row_sizes(rows.noisy, *rows.told, sd, size))
+        for rows, common in zip(
+            several, family_posteriors(sums, size, COMMON_ROW_PRIORS), strict=True
+        )
     ]
 
 
-def _sizes(
+def _row_sizes(
     noisy: np.ndarray, center: np.ndarray, variance: np.ndarray, sd: float, size: float
 ) -> np.ndarray:
     """Numbers of records of the rows: what others tell and their own sums, adding up to `size`."""

@@ -1,54 +1,71 @@
-"""Log-likelihoods with running bounds of what floats lose (T21, "in floating point").
+"""Noise, log-likelihoods and predictors in doubles with error bounds and in Arb balls (T21).
 
-A curve gives, for floats u and du, the floats of h'(u) and of the rest of its tangent, and with
-each how much it can move: by its arguments, and by its own evaluation. The bounds are of
+*Noise.* Normal and uniform numbers of which further bits can be drawn, with a double beside
+each.
 
-    rest(u, du) = h(u) + h'(u) du - h(u + du) >= 0, h concave, b >= -h'' between u and u + du:
-    |d rest / d du| = |h'(u) - h'(u + du)| <= b |du|,
-    |d rest / d u| = |h'(u) - h'(u + du) + h''(u) du| <= b |du|,
+*Log-likelihoods.* For doubles u and du a curve gives the doubles of h'(u) and of the tangent
+remainder, and with each how much it can move: by its arguments, and by its own evaluation.
+With
+
+    remainder(u, du) = h(u) + h'(u) du - h(u + du) >= 0,
+    h concave, b >= -h'' between u and u + du:
+    |d remainder / d du| = |h'(u) - h'(u + du)| <= b |du|,
+    |d remainder / d u| = |h'(u) - h'(u + du) + h''(u) du| <= b |du|,
 
 both because h'(u) - h'(u + du) and -h''(u) du have one sign and sizes in [0, b |du|].
 
+*Predictors.* X z + b as exact numbers, as doubles with bounds, and as balls. Row i is X_i = W
+a_i with the coefficients a_i of a record and the scales W of the prior, and b_i = offset_i +
+<a_i, center>: all of a, W, center and offset are doubles, and arithmetic is rounded in the
+doubles alone.
+
 Notes
 -----
-Elementary functions of NumPy and SciPy are taken to be right within FUNCTION, relative to
-their value: thirty times what is seen, tried against balls at every release (log Phi right of
-zero: relative to 1, which is all that its mass needs). Sums and products in any order obey
-gamma_k = k e / (1 - k e), e = 2^-53 (Higham 2002, section 3.1); `gamma` is above it.
+Elementary functions of NumPy and SciPy are assumed to be accurate within FUNCTION_ERROR,
+relative to their value: thirty times what is observed, tested against balls at every release
+(log Phi right of zero: relative to 1, which is all that its mass needs). Sums and products in
+any order obey gamma_k = k e / (1 - k e), e = 2^-53 (Higham 2002, section 3.1); `sum_error` is
+above it.
 """
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
-from flint import arb
-from scipy.special import expit, log_expit
 
-FUNCTION = 2.0**-47
-TINY = 1e-270
+import numpy as np
+from flint import arb, arb_mat, ctx, fmpq
+from scipy.special import expit, log_expit, log_ndtr, ndtri, ndtri_exp
+
+from pymc_private.samplers.randomness import Randomness
+
+FUNCTION_ERROR = 2.0**-47
+UNDERFLOW = 1e-270
 """Absolute slack that covers underflow."""
-LOOSE = 1.0 + 2.0**-20
+OUTWARD = 1.0 + 2.0**-20
 """Covers the rounding of the bounds themselves, which are sums of positive terms."""
 
-RADIUS = 2.0**-10
+PREDICTOR_RADIUS = 2.0**-10
 """How far a predictor may be from its float for the bounds to hold."""
 
 
-def gamma(count: int) -> float:
+def sum_error(count: int) -> float:
     """Above the error of a sum of `count` < 2^40 products, relative to that of their sizes."""
     return (count + 2) * 2.0**-53 * (1.0 + 2.0**-10)
 
 
 @dataclass(frozen=True)
-class Slope:
+class BoundedSlope:
     """h'(u) for floats u, rows first.
 
     Parameters
     ----------
     value : array
     bend : array
-        Bound of |h''| within `RADIUS` of u.
+        Bound of |h''| within `PREDICTOR_RADIUS` of u.
     size : array
         Bound of |h'(u)| as it is evaluated, every term of it.
     """
@@ -59,14 +76,14 @@ class Slope:
 
 
 @dataclass(frozen=True)
-class Rest:
+class TangentRemainder:
     """What is left of h beside its tangent.
 
     Parameters
     ----------
     value : array
     steep : array
-        Bound of its slopes in u and du within `RADIUS` of them.
+        Bound of its slopes in u and du within `PREDICTOR_RADIUS` of them.
     size : array
         It is evaluated within FUNCTION times this.
     """
@@ -76,13 +93,13 @@ class Rest:
     size: np.ndarray
 
 
-class StrictCurve(Protocol):
+class VerifiedCurve(Protocol):
     """h of every record, in floats with bounds and in balls."""
 
-    def slope(self, u: np.ndarray) -> Slope:
+    def slope(self, u: np.ndarray) -> BoundedSlope:
         """Of shape (N, chains)."""
 
-    def rest(self, u: np.ndarray, du: np.ndarray) -> Rest:
+    def rest(self, u: np.ndarray, du: np.ndarray) -> TangentRemainder:
         """Of shape (N, chains)."""
 
     def value_ball(self, record: int, u: arb) -> arb:
@@ -93,20 +110,20 @@ class StrictCurve(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class StrictLogistic:
+class VerifiedLogistic:
     """Weight times (y u - log(1 + e^u))."""
 
     y: np.ndarray
     weight: float
 
-    def slope(self, u: np.ndarray) -> Slope:
+    def slope(self, u: np.ndarray) -> BoundedSlope:
         """w (y - sigmoid(u)), with |h''| <= w / 4."""
         p = expit(u)
         size = self.weight * (np.abs(self.y[:, None]) + 1.0)
         bend = np.full_like(size, 0.25 * self.weight)
-        return Slope(self.weight * (self.y[:, None] - p), bend, size)
+        return BoundedSlope(self.weight * (self.y[:, None] - p), bend, size)
 
-    def rest(self, u: np.ndarray, du: np.ndarray) -> Rest:
+    def rest(self, u: np.ndarray, du: np.ndarray) -> TangentRemainder:
         """w (log(1 + p (e^x - 1)) - p x), x = -|du|, and p = sigmoid(-u) for du > 0.
 
         Where the logarithm's argument is below 1/2 it is q + p e^x with q = 1 - p by itself, a sum
@@ -120,8 +137,8 @@ class StrictLogistic:
         log = np.log1p(np.where(low, 0.0, t))
         if low.any():
             log[low] = np.logaddexp(log_expit(-v[low]), log_expit(v[low]) + x[low])
-        steep = 0.25 * self.weight * (RADIUS - x)
-        return Rest(self.weight * (log - px), steep, (-32.0 * self.weight) * px)
+        steep = 0.25 * self.weight * (PREDICTOR_RADIUS - x)
+        return TangentRemainder(self.weight * (log - px), steep, (-32.0 * self.weight) * px)
 
     def value_ball(self, record: int, u: arb) -> arb:
         """By the branch whose exponential is small."""
@@ -137,22 +154,22 @@ class StrictLogistic:
 
 
 @dataclass(frozen=True, eq=False)
-class StrictQuadratic:
+class VerifiedQuadratic:
     """Minus weight times (u - y)^2 / 2."""
 
     y: np.ndarray
     weight: float
 
-    def slope(self, u: np.ndarray) -> Slope:
+    def slope(self, u: np.ndarray) -> BoundedSlope:
         """w (y - u)."""
         size = self.weight * (np.abs(self.y[:, None]) + np.abs(u))
         bend = np.full((len(u), 1), self.weight)
-        return Slope(self.weight * (self.y[:, None] - u), bend, size)
+        return BoundedSlope(self.weight * (self.y[:, None] - u), bend, size)
 
-    def rest(self, u: np.ndarray, du: np.ndarray) -> Rest:
+    def rest(self, u: np.ndarray, du: np.ndarray) -> TangentRemainder:
         """w du^2 / 2, three roundings."""
         value = 0.5 * self.weight * du**2
-        return Rest(value, self.weight * (np.abs(du) + RADIUS), value)
+        return TangentRemainder(value, self.weight * (np.abs(du) + PREDICTOR_RADIUS), value)
 
     def value_ball(self, record: int, u: arb) -> arb:
         """As it is."""
@@ -164,27 +181,27 @@ class StrictQuadratic:
 
 
 @dataclass(frozen=True, eq=False)
-class StrictExponential:
+class VerifiedExponential:
     """Weight times (y u - e^u): counts with log rate u."""
 
     y: np.ndarray
     weight: float
 
-    def slope(self, u: np.ndarray) -> Slope:
+    def slope(self, u: np.ndarray) -> BoundedSlope:
         """w (y - e^u)."""
         rate = self.weight * np.exp(u)
         y = self.weight * self.y[:, None]
-        return Slope(y - rate, 1.01 * rate, np.abs(y) + 2.0 * rate)
+        return BoundedSlope(y - rate, 1.01 * rate, np.abs(y) + 2.0 * rate)
 
-    def rest(self, u: np.ndarray, du: np.ndarray) -> Rest:
+    def rest(self, u: np.ndarray, du: np.ndarray) -> TangentRemainder:
         """w e^u (e^du - 1 - du); its slopes are w e^u (e^du - 1) and itself.
 
         |e^(x + r) - 1| <= e^r |e^x - 1| + e^r - 1, and e^r < 1.001 for r <= RADIUS.
         """
         rate, rise = self.weight * np.exp(u), np.expm1(du)
         both = np.abs(rise) + np.abs(du)
-        steep = 1.01 * rate * (1.01 * both + 3.0 * RADIUS)
-        return Rest(rate * (rise - du), steep, 4.0 * rate * both)
+        steep = 1.01 * rate * (1.01 * both + 3.0 * PREDICTOR_RADIUS)
+        return TangentRemainder(rate * (rise - du), steep, 4.0 * rate * both)
 
     def value_ball(self, record: int, u: arb) -> arb:
         """As it is."""
@@ -193,3 +210,315 @@ class StrictExponential:
     def slope_ball(self, record: int, u: arb) -> arb:
         """As it is."""
         return arb(self.weight) * (arb(float(self.y[record])) - u.exp())
+
+
+WORD_BITS = 64
+BallBound = arb | None
+QUANTILE_ERROR = 2.0**-45
+"""Bound of the error of SciPy's `ndtri`, relative to 1 + |z|: some hundred times what is seen."""
+LEAST_HAZARD = 0.79
+"""Least hazard rate of the normal law on the positive half-line: density over upper tail."""
+
+NEWTON_BELOW = -1000.0
+HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
+
+
+@dataclass(frozen=True)
+class BoundedFloats:
+    """Doubles and a bound of how far each is from the real number it stands for."""
+
+    value: np.ndarray
+    error: np.ndarray
+
+
+def normal_floats(words: np.ndarray) -> BoundedFloats:
+    """Standard normal numbers of words of 64 bits: a sign, and the first bits of a tail mass.
+
+    Parameters
+    ----------
+    words : array of uint64
+
+    Returns
+    -------
+    Floats
+        `error` is infinite so far out that the next bits matter.
+
+    Notes
+    -----
+    The real number is -+ Phi^-1(V), V = (k + f) / 2^64 with k the lower 63 bits and f in [0, 1] the
+    bits to come. A change of V by e moves it by at most 2 e / phi as long as phi does not halve on
+    the way, and phi(z) >= V max(z, 0.79): the hazard rate of the normal law is above both.
+    """
+    k = words & np.uint64(2**63 - 1)
+    mass = (k.astype(np.float64) + 0.5) * 2.0**-WORD_BITS
+    size = -ndtri(mass)
+    moved = 2.0 * (2.0**-65 / mass + 2.0**-51) / np.maximum(size, LEAST_HAZARD)
+    error = np.where((size + moved) * moved < 0.5, moved, np.inf) + QUANTILE_ERROR * (1.0 + size)
+    return BoundedFloats(np.where(words >> np.uint64(63) == 1, -size, size), error)
+
+
+def truncated_normal_floats(words: np.ndarray, low: np.ndarray, high: np.ndarray) -> BoundedFloats:
+    """Standard normal numbers between two ends, of words of 64 bits: quantiles at U.
+
+    Parameters
+    ----------
+    words : array of uint64
+        U = (word + f) / 2^64.
+    low, high : array
+        Doubles, some of them infinite.
+
+    Notes
+    -----
+    Phi(z) = (1 - U) Phi(low) + U Phi(high), and its complement has the same form: sums of positive
+    terms, added as logarithms, of which the one of the smaller tail is taken. An error r of its
+    logarithm moves z by at most 2 r Phi(z) / phi(z) <= 2 r / max(|z|, 0.79), as in `normal_floats`. Cells
+    of U move Phi(z) by at most 2^-65, relative to it by at most 2^-65 / U.
+    """
+    left = (words.astype(np.float64) + 0.5) * 2.0**-WORD_BITS
+    right = (np.invert(words).astype(np.float64) + 0.5) * 2.0**-WORD_BITS
+    below = np.logaddexp(np.log(right) + log_ndtr(low), np.log(left) + log_ndtr(high))
+    above = np.logaddexp(np.log(right) + log_ndtr(-low), np.log(left) + log_ndtr(-high))
+    lower = below < above
+    mass, share = np.where(lower, below, above), np.where(lower, left, right)
+    size = -_normal_quantile(mass)
+    cell = 2.0**-64 * np.minimum(np.exp(-mass), 1.0 / share)
+    cell = np.where(cell < 0.25, cell, np.inf)
+    moved = 2.0 * (6.0 * FUNCTION_ERROR * (1.0 - mass) + cell) / np.maximum(size, LEAST_HAZARD)
+    error = np.where((np.abs(size) + moved) * moved < 0.5, moved, np.inf)
+    return BoundedFloats(
+        np.where(lower, -size, size), error + QUANTILE_ERROR * (1.0 + np.abs(size))
+    )
+
+
+def _normal_quantile(log_mass: np.ndarray) -> np.ndarray:
+    """Phi^-1 of masses up to 1/2: far out SciPy's has ten digits, and Newton's method the rest."""
+    z = ndtri_exp(log_mass)
+    far = log_mass < NEWTON_BELOW
+    if far.any():
+        at, goal = z[far], log_mass[far]
+        hazard = np.exp(-0.5 * at**2 - HALF_LOG_TAU - log_ndtr(at))
+        hazard = np.where(hazard > 0.5 * np.abs(at), hazard, np.abs(at))  # |z| + 1 / |z| - ...
+        z[far] = at - (log_ndtr(at) - goal) / hazard
+    return z
+
+
+def log_uniform_floats(words: np.ndarray) -> BoundedFloats:
+    """log U for U = (word + f) / 2^64."""
+    uniform = (words.astype(np.float64) + 0.5) * 2.0**-WORD_BITS
+    value = np.log(uniform)
+    cell = 2.0**-64 / uniform
+    error = np.where(cell < 0.25, cell, np.inf)  # |log(1 + x)| <= 2 |x| there
+    return BoundedFloats(value, error + 2.0**-50 + FUNCTION_ERROR * np.abs(value))
+
+
+class LazyNoise:
+    """The same numbers one by one, with more of their bits whenever they are asked for.
+
+    Parameters
+    ----------
+    words : array of uint64
+        The bits that are known.
+    randomness : Uniform
+        Where the others come from.
+    """
+
+    def __init__(self, words: np.ndarray, randomness: Randomness) -> None:
+        self._randomness, self._bits = randomness, WORD_BITS
+        self._words = [int(w) for w in np.ravel(words)]
+
+    def _extended(self, bits: int) -> None:
+        while self._bits < bits:
+            self._words = [
+                (w << WORD_BITS) | self._randomness.below(2**WORD_BITS) for w in self._words
+            ]
+            self._bits += WORD_BITS
+
+    def normals(self, bits: int) -> list[arb]:
+        """As `normal_floats`, balls from at least so many bits."""
+        self._extended(bits)
+        with ctx.workprec(bits + WORD_BITS):
+            return [self._normal(word) for word in self._words]
+
+    def _normal(self, word: int) -> arb:
+        sign, k = divmod(word, 2 ** (self._bits - 1))
+        size = arb(2).sqrt() * (2 * _uniform_ball(k, self._bits)).erfcinv()
+        return -size if sign else size
+
+    def truncated(self, bits: int, low: list[BallBound], high: list[BallBound]) -> list[arb]:
+        """As `truncated_normal_floats`, between ends that are balls, or None."""
+        self._extended(bits)
+        with ctx.workprec(bits + WORD_BITS):
+            return [self._between(*of) for of in zip(self._words, low, high, strict=True)]
+
+    def _between(self, word: int, low: BallBound, high: BallBound) -> arb:
+        uniform, root = _uniform_ball(word, self._bits), arb(2).sqrt()
+        below, above = (
+            (1 - uniform) * _twice_tail_mass(low, sign, -1)
+            + uniform * _twice_tail_mass(high, sign, 1)
+            for sign in (-1, 1)
+        )
+        if float(below.mid()) < float(above.mid()):
+            return -root * below.erfcinv()
+        return root * above.erfcinv()
+
+    def log_uniform(self, bits: int) -> arb:
+        """As `log_uniform_floats`, of a single word."""
+        self._extended(bits)
+        with ctx.workprec(bits + WORD_BITS):
+            return _uniform_ball(self._words[0], self._bits).log()
+
+
+def _twice_tail_mass(end: BallBound, sign: int, side: int) -> arb:
+    """Twice the mass left (-1) or right (1) of an end; None is one at infinity, on its side."""
+    if end is None:
+        return arb(0) if sign == side else arb(2)
+    return (sign * end / arb(2).sqrt()).erfc()
+
+
+def _uniform_ball(k: int, bits: int) -> arb:
+    """The ball of [k, k + 1] / 2^bits, which is exact."""
+    return arb(fmpq(2 * k + 1, 2 ** (bits + 1)), fmpq(1, 2 ** (bits + 1)))
+
+
+BALL_MATRIX_SIZE = 2**19
+"""Numbers in one matrix of balls."""
+MOST_KEPT_BALLS = 2**20
+"""Numbers up to which balls are kept."""
+SHORTEST_SUM = 32
+"""Least number of records whose slopes are added at once: errors of sums grow with their length."""
+
+
+@dataclass(frozen=True, eq=False)
+class VerifiedPosterior:
+    """What a posterior is made of.
+
+    Parameters
+    ----------
+    raw : array, shape (N, d)
+        Coefficients of the parameters.
+    offset : array, shape (N,)
+    center, scale : array, shape (d,)
+        The parameters are center + scale z, z standard normal under the prior.
+    curve : StrictCurve
+    lower, upper : array, shape (d,)
+        Ends of the parameters; may be infinite.
+    """
+
+    raw: np.ndarray
+    offset: np.ndarray
+    center: np.ndarray
+    scale: np.ndarray
+    curve: VerifiedCurve
+    lower: np.ndarray
+    upper: np.ndarray
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates."""
+        return self.raw.shape[1]
+
+    @cached_property
+    def is_bounded(self) -> bool:
+        """Whether there is a wall anywhere."""
+        return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
+
+    @cached_property
+    def walls(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Ends of z in floats, and a bound of what each pair of them is off."""
+        low, high = ((end - self.center) / self.scale for end in (self.lower, self.upper))
+        far = sum(np.where(np.isfinite(end), np.abs(end), 0.0) for end in (low, high))
+        return low, high, 2.0**-51 * (far + np.abs(self.center / self.scale)) + UNDERFLOW
+
+    def wall_balls(self) -> tuple[list[arb | None], list[arb | None]]:
+        """Ends of z in balls; None where there is none."""
+        center, scale = exact_balls(self.center), exact_balls(self.scale)
+        low, high = (
+            [
+                (arb(float(e)) - c) / s if math.isfinite(e) else None
+                for e, c, s in zip(end, center, scale, strict=True)
+            ]
+            for end in (self.lower, self.upper)
+        )
+        return low, high
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """X in floats, shape (N, d)."""
+        return self.raw * self.scale
+
+    @cached_property
+    def level(self) -> np.ndarray:
+        """Offsets b in floats, shape (N,)."""
+        return self.offset + self.raw @ self.center
+
+    @cached_property
+    def bounds(self) -> np.ndarray:
+        """Bounds of floats, shape (N, 4).
+
+        Of |X_i|; of the error of X_i; per unit of |z|, of the error of <X_i, z> in floats with that
+        of X_i in it; and of the error that b_i adds to the predictor.
+        """
+        size = norm_bound(self.rows) * OUTWARD + UNDERFLOW
+        own = 2.0**-52 * size + UNDERFLOW
+        at = np.abs(self.offset) + norm_bound(self.raw) * norm_bound(self.center) + UNDERFLOW
+        shift = sum_error(self.dimension + 2) * at * OUTWARD + 2.0**-51 * np.abs(self.level)
+        return np.stack([size, own, sum_error(self.dimension + 2) * size + own, shift], axis=1)
+
+    def predictors(self, z: np.ndarray) -> np.ndarray:
+        """X z + b in floats, shape (N, chains)."""
+        return self.rows @ z.T + self.level[:, None]
+
+    def gradient(self, slope: np.ndarray) -> np.ndarray:
+        """X' slope in floats, shape (chains, d), as a sum of short sums."""
+        size = short_sum_length(len(self.rows))
+        parts = [
+            slope[k : k + size].T @ self.rows[k : k + size] for k in range(0, len(self.rows), size)
+        ]
+        return np.sum(parts, axis=0) if parts else np.zeros((slope.shape[1], self.dimension))
+
+    def theta(self, z: list[arb]) -> list[arb]:
+        """The parameters in balls, from whitened coordinates."""
+        center, scale = exact_balls(self.center), exact_balls(self.scale)
+        return [c + s * x for c, s, x in zip(center, scale, z, strict=True)]
+
+    def balls(self) -> Iterator[tuple[int, arb_mat, list[arb]]]:
+        """Blocks of records, exact: number of the first, raw, offset."""
+        yield from self._kept if self._kept is not None else self._blocks()
+
+    @cached_property
+    def _kept(self) -> list[tuple[int, arb_mat, list[arb]]] | None:
+        return list(self._blocks()) if self.raw.size <= MOST_KEPT_BALLS else None
+
+    def _blocks(self) -> Iterator[tuple[int, arb_mat, list[arb]]]:
+        n, d = self.raw.shape
+        step = max(1, BALL_MATRIX_SIZE // max(d, 1))
+        for start in range(0, n, step):
+            part = self.raw[start : start + step]
+            yield (
+                start,
+                arb_mat(len(part), d, exact_balls(part.ravel())),
+                exact_balls(self.offset[start : start + step]),
+            )
+
+
+def short_sum_length(n: int) -> int:
+    """Length of the short sums that n terms are added in."""
+    return max(SHORTEST_SUM, math.isqrt(n))
+
+
+def most_additions(n: int) -> int:
+    """Additions that a term of a sum of n goes through, at most."""
+    return min(n, short_sum_length(n)) + n // short_sum_length(n) + 1
+
+
+def norm_bound(values: np.ndarray) -> np.ndarray:
+    """Euclidean norms along the last axis, of any scale; above the real ones when LOOSE times."""
+    largest = np.abs(values).max(axis=-1, initial=0.0)
+    safe = np.where((largest > 0.0) & np.isfinite(largest), largest, 1.0)
+    unit = np.sqrt(np.sum((values / safe[..., None]) ** 2, axis=-1))
+    return np.where(np.isfinite(largest), safe * unit * OUTWARD, np.inf)
+
+
+def exact_balls(values: np.ndarray) -> list[arb]:
+    """Doubles as balls without a radius."""
+    return [arb(float(v)) for v in values]

@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pymc_private import DomainError, Ledger, MollifiedBoosting, mollify
 from pymc_private.mollifiers import boosting_rounds
-from pymc_private.mollifiers.mollified_distributions__clip import log_total
+from pymc_private.mollifiers.mollified_distributions import log_total_mass
 from pymc_private.mollifiers.window import Window
 
 ROWS = np.random.default_rng(1).normal(1.0, 0.5, size=(600, 1))
@@ -55,14 +55,16 @@ class Speechless(Wild):
     law=st.lists(st.floats(-boosting_rounds.LOG2, boosting_rounds.LOG2), min_size=1, max_size=9),
 )
 def test_each_round_gains_what_t14_promises_for_any_classifier(epsilon, data, law):
-    made = boosting_rounds.round_of(boosting_rounds.theta(epsilon, 1), np.array(data), np.array(law))
+    made = boosting_rounds.judge_round(
+        boosting_rounds.round_weight(epsilon, 1), np.array(data), np.array(law)
+    )
     assert made.gain >= made.least_gain - 1e-12
 
 
 def test_the_sharper_bound_of_the_paper_would_be_violated():
     """T14's erratum: c = +-log 2, edges .6, epsilon 1: gain .20888 < the printed .22048."""
     signs = np.repeat([1, -1], [8, 2]) * boosting_rounds.LOG2
-    made = boosting_rounds.round_of(boosting_rounds.theta(1.0, 1), signs, -signs)
+    made = boosting_rounds.judge_round(boosting_rounds.round_weight(1.0, 1), signs, -signs)
     assert made.gain == pytest.approx(0.20888, abs=2e-5)
     assert made.gain == pytest.approx(made.least_gain, abs=1e-9)  # equality for c = +-c*
     assert made.gain < 0.22048
@@ -84,7 +86,7 @@ def test_without_the_clip_the_range_would_be_left():
     raw = Wild().fit(ROWS, np.arange(600) % 2)
     with np.errstate(divide="ignore"):
         p = raw.predict_proba(ROWS)[:, 1]
-        unclipped = boosting_rounds.theta(1.0, 1) * (np.log(p) - np.log1p(-p))
+        unclipped = boosting_rounds.round_weight(1.0, 1) * (np.log(p) - np.log1p(-p))
     assert not np.ptp(unclipped) <= 0.5
 
 
@@ -108,7 +110,7 @@ def test_it_gains_and_stretching_gains_more():
 def test_a_stretched_score_touches_the_window():
     score, mass = np.array([-0.2, 0.0, 0.1]), np.array([0.2, 0.5, 0.3])
     factor = boosting_rounds.stretch_factor(score, mass, Window.symmetric(2.0))
-    ratio = factor * score - log_total(factor * score, mass)
+    ratio = factor * score - log_total_mass(factor * score, mass)
     assert np.abs(ratio).max() == pytest.approx(1.0, abs=1e-9)
 
 

@@ -15,8 +15,14 @@ from scipy import stats
 from pymc_private import Guarantee
 from pymc_private.errors import Unsupported
 from pymc_private.mollifiers import mollify
-from pymc_private.mollifiers.mollified_distributions import Pool, Table, Tilted, check_effort, draw
-from pymc_private.mollifiers.references import Marginals
+from pymc_private.mollifiers.mollified_distributions import (
+    PublicPool,
+    Tilted,
+    WeightedPoints,
+    check_rejection_effort,
+    rejection_draws,
+)
+from pymc_private.mollifiers.references import QuantileReference
 from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
 from tests.statistics import cdf_envelope, epsilon_lower_bound, proportion
 
@@ -29,7 +35,7 @@ def seeded(seed: int = 1) -> SeededRandomness:
 
 def test_a_finite_law_is_drawn_with_its_probabilities():
     law = mollify([0.7, 0.2, 0.1, 0.0], [0.25, 0.25, 0.3, 0.2], 1.5)
-    drawn = draw(law._law, N, seeded())[:, 0]
+    drawn = rejection_draws(law._law, N, seeded())[:, 0]
     for category, probability in enumerate(law.probabilities):
         assert proportion(int((drawn == category).sum()), N, float(probability)).passes
     raw = int((drawn == 0).sum())
@@ -45,13 +51,13 @@ def test_a_continuous_law_is_drawn_as_its_density_says(kind):
     cdf = np.cumsum(density) / density.sum()
     if kind == "clip":
         assert density.sum() * (x[1] - x[0]) == pytest.approx(1.0, abs=1e-5)
-    drawn = draw(law._law, N, seeded())[:, 0]
+    drawn = rejection_draws(law._law, N, seeded())[:, 0]
     assert cdf_envelope(drawn, lambda t: np.interp(t, x, cdf), slack=1e-4).passes
     assert not cdf_envelope(drawn, target.cdf).passes
 
 
 def test_proposals_have_the_law_that_weights_are_normalized_for():
-    table = Table(np.array([1e-3, 0.3, 0.0, 0.699]))
+    table = WeightedPoints(np.array([1e-3, 0.3, 0.0, 0.699]))
     assert table.mass.sum() == 1.0
     assert table.mass[2] == 0.0
     assert (table.mass * 2.0**52 == np.round(table.mass * 2.0**52)).all()
@@ -60,17 +66,19 @@ def test_proposals_have_the_law_that_weights_are_normalized_for():
 
 
 def test_weights_that_are_no_numbers_are_least_likely_and_raise_nothing():
-    law = Tilted(Marginals([stats.norm()]), lambda x: np.where(x[:, 0] > 0, np.nan, 9.0), 0.5)
-    drawn = draw(law, N, seeded())[:, 0]
+    law = Tilted(
+        QuantileReference([stats.norm()]), lambda x: np.where(x[:, 0] > 0, np.nan, 9.0), 0.5
+    )
+    drawn = rejection_draws(law, N, seeded())[:, 0]
     odds = math.exp(0.5)
     assert proportion(int((drawn < 0).sum()), N, odds / (odds + 1 / odds)).passes
 
 
 def test_what_would_never_end_is_refused_by_public_numbers():
-    pool = Pool(np.zeros((4, 1)))
+    pool = PublicPool(np.zeros((4, 1)))
     pool.weigh(np.zeros(4), 20.0, math.exp(20.0))
     with pytest.raises(Unsupported, match="too many proposals"):
-        check_effort(pool, 1000)
+        check_rejection_effort(pool, 1000)
 
 
 def worst_pair(epsilon: float, k: int, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -78,7 +86,7 @@ def worst_pair(epsilon: float, k: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     q = 1 / (1 + math.exp(epsilon / 2))
     reference = [q, q, 1 - 2 * q]
     laws = [mollify(target, reference, epsilon)._law for target in ([1, 0, 0], [0, 1, 0])]
-    first, second = (draw(law, k * n, seeded(7)).reshape(n, k) for law in laws)
+    first, second = (rejection_draws(law, k * n, seeded(7)).reshape(n, k) for law in laws)
     return first, second
 
 
@@ -100,7 +108,7 @@ def test_k_draws_of_a_tilt_cost_at_most_what_is_promised(k, delta):
     promised = Guarantee.bounded_range_of(1.0, k, neighbors="any")
     targets, n = ([1.0, 0.0], [0.0, 1.0]), 100_000
     laws = [mollify(target, [0.2, 0.8], 1.0, kind="tilt")._law for target in targets]
-    pair = [draw(law, k * n, seeded(11)).reshape(n, k) for law in laws]
+    pair = [rejection_draws(law, k * n, seeded(11)).reshape(n, k) for law in laws]
     bound = epsilon_lower_bound(*pair, delta=delta, score=lambda x: (x == 0).sum(axis=1) * 1.0)
     assert not bound.refutes(promised)
     assert bound.epsilon >= 0.55 * promised.epsilon(delta)

@@ -10,8 +10,8 @@ from scipy import stats
 from scipy.optimize import minimize
 
 from pymc_private import Box, DomainError, Hull, mollify
-from pymc_private.mollifiers.mollified_distributions__hull import project
-from pymc_private.mollifiers.references import Marginals
+from pymc_private.mollifiers.mollified_distributions import project_to_hull
+from pymc_private.mollifiers.references import QuantileReference
 
 LAWS = np.random.default_rng(2).dirichlet(np.full(6, 2.0), size=3)
 
@@ -33,7 +33,7 @@ def test_the_projection_has_the_least_divergence():
     hull, rng = Hull(LAWS), np.random.default_rng(1)
     for _ in range(5):
         target = rng.dirichlet(np.ones(6))
-        found = target @ np.log(project(target, hull) @ LAWS)
+        found = target @ np.log(project_to_hull(target, hull) @ LAWS)
 
         def loss(free, target=target):
             weights = np.exp(free) / np.exp(free).sum()
@@ -54,7 +54,7 @@ def test_a_hull_too_wide_is_refused_and_shrinks_to_what_is_asked():
 
 
 def test_response_on_cells_draws_the_reference_inside_them():
-    base = Marginals([stats.norm()])
+    base = QuantileReference([stats.norm()])
     hull = Hull.response_on_cells(base, 4, 1.0)
     rows = np.random.default_rng(3).normal(2.0, 0.1, size=(100, 1))
     law = mollify(rows, hull, 1.0)

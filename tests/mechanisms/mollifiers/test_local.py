@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from pymc_private import DomainError, Ledger, LocalSampler
-from pymc_private.mollifiers import local_model__baselines
+from pymc_private.mollifiers import local_model
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.statistics import proportion
 
@@ -95,11 +95,11 @@ def test_a_user_with_one_number_is_told_what_to_hold():
 
 def test_the_baselines_tell_the_truth_as_often_as_they_say():
     n, source = 20_000, SeededRandomness.from_seed(3)
-    told = local_model__baselines.randomized_response(np.full(n, 2), K, 1.0, source)
+    told = local_model.randomized_response(np.full(n, 2), K, 1.0, source)
     assert proportion(int((told == 2).sum()), n, math.e / (math.e + K - 1)).passes
     assert proportion(int((told == 0).sum()), n, 1 / (math.e + K - 1)).passes
-    assert local_model__baselines.undo_response(told, K, 1.0)[2] > 0.9
-    noisy = local_model__baselines.clipped_laplace(np.full(n, 9.0), 0.0, 1.0, 2.0, source)
+    assert local_model.invert_randomized_response(told, K, 1.0)[2] > 0.9
+    noisy = local_model.clipped_laplace(np.full(n, 9.0), 0.0, 1.0, 2.0, source)
     assert proportion(int((noisy > 1.0).sum()), n, 0.5).passes
     assert proportion(int((noisy > 1.5).sum()), n, 0.5 * math.exp(-1.0)).passes
 

@@ -193,8 +193,8 @@ def test_laws_of_other_libraries_are_references_too():
 
 @pytest.mark.parametrize("name", REFERENCES)
 def test_any_reference_keeps_the_window_whatever_the_estimate_says(name, monkeypatch):
-    monkeypatch.setitem(references.CELLS, 1, 500)
-    monkeypatch.setitem(references.CELLS, 2, 50)
+    monkeypatch.setitem(references.CELLS_PER_AXIS, 1, 500)
+    monkeypatch.setitem(references.CELLS_PER_AXIS, 2, 50)
     base = REFERENCES[name]
     rng = np.random.default_rng(len(name))
 

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 import pymc_private as pmp
 from pymc_private.mollifiers import mollify
-from pymc_private.mollifiers.synthetic import _check_secrets, posterior_predictive_law
+from pymc_private.mollifiers.synthetic import _check_secrets, mollified_posterior_predictive
 
 RNG = np.random.default_rng(5)
 FAST = {"draws": 30, "tune": 30, "chains": 1}
@@ -65,7 +65,7 @@ def test_covariates_that_were_not_declared_public_are_refused_by_name():
 
 @pytest.mark.audit
 def test_public_covariates_give_records_that_name_their_row():
-    law = posterior_predictive_law(
+    law = mollified_posterior_predictive(
         logistic_model(), epsilon=1.0, public=["X"], pool=512, sampling=FAST
     )
     assert list(law.reference.shapes) == ["row", "y"]

@@ -14,9 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.mixture import GaussianMixture as Mixture
 
 from pymc_private import DomainError, Incompatible, Ledger, MollifiedBoosting, mollify
-from pymc_private.mollifiers.mollified_distributions import Tilted, half_range
-from pymc_private.mollifiers.references__reading import as_reference
-from pymc_private.mollifiers.references import Box, Marginals
+from pymc_private.mollifiers.mollified_distributions import Tilted, tilt_half_range
+from pymc_private.mollifiers.references import Box, QuantileReference, as_reference
 from pymc_private.samplers.randomness import SeededRandomness
 
 ROWS = np.random.default_rng(0).normal(0.4, 0.5, size=(300, 1))
@@ -205,7 +204,7 @@ def test_what_looks_at_its_batch_is_evaluated_once_so_that_k_draws_have_one_law(
 
 
 def test_the_planted_fault_a_tilt_evaluated_on_its_batch_has_no_law_of_its_own():
-    law = Tilted(Marginals([stats.norm()]), centered, half_range(2.0))
+    law = Tilted(QuantileReference([stats.norm()]), centered, tilt_half_range(2.0))
     places = law.propose(100, SeededRandomness.from_seed(0))
     alone = np.concatenate([law.log_weight(place) for place in np.array_split(places, 50)])
     assert np.abs(law.log_weight(places) - alone).max() > 0.5

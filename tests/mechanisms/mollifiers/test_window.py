@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from pymc_private import DomainError, Hull, mollify
-from pymc_private.mollifiers.mollified_distributions__clip import clip_to_window
-from pymc_private.mollifiers.window import Window, window_of
+from pymc_private.mollifiers.mollified_distributions import clip_to_window
+from pymc_private.mollifiers.window import Window, as_window
 
 ROWS = np.random.default_rng(0).normal(0.4, 0.5, size=(300, 1))
 
@@ -65,11 +65,11 @@ def test_windows_that_promise_too_much_are_refused():
     with pytest.raises(DomainError, match="strictly inside"):
         Window(0.0, 1.0, 1.0)
     with pytest.raises(DomainError, match="costs more"):
-        window_of(1.0, Window.symmetric(2.0))
+        as_window(1.0, Window.symmetric(2.0))
     with pytest.raises(DomainError, match="window="):
-        window_of(1.0, "narrow")
+        as_window(1.0, "narrow")
     with pytest.raises(DomainError, match="share"):
-        window_of(1.0, 1.0)
+        as_window(1.0, 1.0)
     with pytest.raises(DomainError, match="density ratios"):
         Window.minimax(1.0, 0.0, 0.5)
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import special
 
+from pymc_private.counts import tables as tables__noise
+from pymc_private.counts.denoise.cell_grid import cell_distributions
+from pymc_private.counts.denoise.posterior import NoisyTable, noisy_posterior
+from pymc_private.counts.denoise.saddlepoint import match_row_sums
 from pymc_private.errors import DomainError
-from pymc_private.counts import tables__noise
-from pymc_private.counts.denoise.cell_grid import cells
-from pymc_private.counts.denoise.saddlepoint import match_sum
-from pymc_private.counts.denoise.posterior__posterior import NoisyTable, noisy_posterior
 from tests.statistics import proportion
 
 
@@ -62,7 +62,7 @@ def test_draws_follow_the_posterior_over_all_tables(noisy, law, scale, total, a)
 def test_a_coarse_grid_tells_the_same():
     """Bins instead of counts: scale 40 on a grid of 10, against the grid of 1."""
     noisy = np.array([[150, 60, -20, 500]])
-    coarse = cells(noisy, "discrete_gaussian", 40.0, 0.3)
+    coarse = cell_distributions(noisy, "discrete_gaussian", 40.0, 0.3)
     assert coarse.step == 10
     n = np.arange(0, 1200)
     for i in range(4):
@@ -71,7 +71,7 @@ def test_a_coarse_grid_tells_the_same():
         )
         exact = special.softmax(logs) @ n
         assert coarse.moments(np.zeros(1))[0][0, i] == pytest.approx(exact, abs=0.2)
-    tilt = match_sum(coarse, 690.0)
+    tilt = match_row_sums(coarse, 690.0)
     assert coarse.moments(tilt)[0].sum() == pytest.approx(690.0, rel=1e-6)
 
 
@@ -140,26 +140,28 @@ def test_a_public_minimum_bounds_the_counts():
 def test_noise_is_whole_and_of_its_scale():
     zeros = np.zeros((40, 50))
     for law, scale, variance in (("discrete_gaussian", 7.0, 49.0), ("laplace", 3.0, 17.85)):
-        both = tables__noise.noisy({"a": zeros, "b": zeros[:3]}, law, scale)
+        both = tables__noise.add_noise({"a": zeros, "b": zeros[:3]}, law, scale)
         drawn = both["a"]
         assert both["b"].shape == (3, 50)
         assert (both["b"] != drawn[:3]).any()  # each table has noise of its own
         assert drawn.dtype == np.int64
         assert drawn.shape == zeros.shape
         assert drawn.var() == pytest.approx(variance, rel=0.35)
-        again = tables__noise.seeded(zeros, law, scale, np.random.default_rng(1))
+        again = tables__noise.add_seeded_noise(zeros, law, scale, np.random.default_rng(1))
         assert again.var() == pytest.approx(variance, rel=0.35)
-    assert tables__noise.noisy({"a": np.array([2.0**40])}, "laplace", 0.1)["a"][0] > 2**39
+    assert tables__noise.add_noise({"a": np.array([2.0**40])}, "laplace", 0.1)["a"][0] > 2**39
     for bad in (np.array([0.5]), np.array([np.nan]), np.array([2.0**60])):
         with pytest.raises(DomainError):
-            tables__noise.noisy({"a": zeros, "b": bad}, "laplace", 1.0)
+            tables__noise.add_noise({"a": zeros, "b": bad}, "laplace", 1.0)
 
 
 @pytest.mark.parametrize("tilt", [0.0, 0.02, -0.02, 0.7, -3.0, -60.0])
 @pytest.mark.parametrize("prior", [0.3, 90.0])
 def test_moments_are_those_of_the_tilted_laws(tilt, prior):
     """Where a product of weights and factors serves, and where logarithms must."""
-    laws = cells(np.array([[-40, 0, 300], [7, 90, 5000]]), "discrete_gaussian", 30.0, prior)
+    laws = cell_distributions(
+        np.array([[-40, 0, 300], [7, 90, 5000]]), "discrete_gaussian", 30.0, prior
+    )
     tilts = np.array([tilt, 0.5 * tilt])
     means, variances, logs = laws.moments(tilts)
     chance = laws.probabilities(tilts)
@@ -182,7 +184,10 @@ def class_sizes(law, scale, alone, runs=60):
             rows = np.array([rng.multinomial(m, [0.3, 0.7]) for m in sizes])
             tables[f"x{k}"] = (rows, ("class", f"x{k}"))
         kept = {"class": tables["class"]} if alone else tables
-        noisy = {n: NoisyTable(tables__noise.seeded(t, law, scale, rng), d) for n, (t, d) in kept.items()}
+        noisy = {
+            n: NoisyTable(tables__noise.add_seeded_noise(t, law, scale, rng), d)
+            for n, (t, d) in kept.items()
+        }
         sd = scale if law != "laplace" else scale * 2**0.5
         found = noisy_posterior(noisy, law, scale, sd, 3000.0, priors=(1.0,))["class"]
         errors.append(found.counts() - sizes)

@@ -8,11 +8,19 @@ import numpy as np
 import pytest
 from scipy import special
 
-from pymc_private.counts.denoise.shrinkage import SHARES, alike_posterior, share_weights
-from pymc_private.counts.denoise.posterior import TablePosterior
-from pymc_private.counts.denoise.cell_grid import Observed, cells, noise_cells
-from pymc_private.counts.denoise.saddlepoint import match_sum, match_totals
-from pymc_private.counts.denoise.posterior__posterior import NoisyTable, noisy_posterior, shrunk
+from pymc_private.counts.denoise.cell_grid import (
+    ObservedCounts,
+    cell_distributions,
+    noise_distributions,
+)
+from pymc_private.counts.denoise.posterior import (
+    NoisyTable,
+    TablePosterior,
+    james_stein,
+    noisy_posterior,
+)
+from pymc_private.counts.denoise.saddlepoint import match_row_sums, match_total
+from pymc_private.counts.denoise.shrinkage import SHARES, share_weights, shrinkage_posterior
 
 N, SCALE = 3000, 60.0
 
@@ -36,7 +44,7 @@ def posteriors(seed, difference, families=4):
     found = {f"x{i}": family(100 * seed + i, difference, f"x{i}") for i in range(families)}
     words = ("discrete_gaussian", SCALE, SCALE, float(N))
     noisy = {name: table for name, (_, table) in found.items()}
-    plain, mixed = noisy_posterior(noisy, *words), alike_posterior(noisy, *words)
+    plain, mixed = noisy_posterior(noisy, *words), shrinkage_posterior(noisy, *words)
     return [(found[name][0], plain[name], mixed[name]) for name in found]
 
 
@@ -63,8 +71,8 @@ def test_the_posterior_is_that_of_rows_around_a_common_row():
     noisy, common, scale = np.array([[4, -1, 3], [1, 6, 2]]), np.array([0.5, 0.3, 0.2]), 2.0
     sums, a = np.array([7, 6]), np.array([[3.0, 1.8, 1.2], [1.0, 0.6, 0.4]])
     assert a / a.sum(axis=1, keepdims=True) == pytest.approx(np.tile(common, (2, 1)))
-    laws = cells(noisy, "discrete_gaussian", scale, a)
-    tilt = match_totals(laws, sums.astype(float), np.full(2, 1e-6), None)
+    laws = cell_distributions(noisy, "discrete_gaussian", scale, a)
+    tilt = match_total(laws, sums.astype(float), np.full(2, 1e-6), None)
     known = (sums.astype(float), np.zeros(2))
     found = TablePosterior((2, 3), laws, tilt, *known, a).draw(20_000, np.random.default_rng(1))
     for j in range(2):
@@ -93,13 +101,13 @@ def test_one_row_and_protected_totals_and_one_value_are_ordinary():
     single = NoisyTable(np.array([[5], [8]]), ("class", "z"))
     for total in (14.0, None):
         tables = {"class": one, "x": rows, "z": single}
-        found = alike_posterior(tables, "laplace", 2.0, 2.8, total)
+        found = shrinkage_posterior(tables, "laplace", 2.0, 2.8, total)
         plain = noisy_posterior({"class": one, "x": rows, "z": single}, "laplace", 2.0, 2.8, total)
         assert found["class"].mean() == pytest.approx(plain["class"].mean())
         assert found["z"].mean() == pytest.approx(1.0)
         assert np.isfinite(found["x"].mean()).all()
         assert found["x"].draw(5, np.random.default_rng(0)).shape == (5, 2, 3)
-    free = alike_posterior({"x": rows}, "laplace", 2.0, 2.8, 16.0)["x"]
+    free = shrinkage_posterior({"x": rows}, "laplace", 2.0, 2.8, 16.0)["x"]
     assert free.mean().sum(axis=-1) == pytest.approx(1.0)
 
 
@@ -107,7 +115,7 @@ def test_families_with_the_same_rows_keep_one_share():
     tables = {f"x{i}": family(i, 0.5, f"x{i}")[1] for i in range(4)}
     tables |= {"other": NoisyTable(tables["x0"].noisy, ("region", "other"))}
     found = noisy_posterior(tables, "discrete_gaussian", SCALE, SCALE, float(N))
-    kept = {name: table.kept for name, table in shrunk(found, tables, SCALE).items()}
+    kept = {name: table.kept for name, table in james_stein(found, tables, SCALE).items()}
     assert len({kept[f"x{i}"] for i in range(4)}) == 1
     assert kept["other"] != kept["x0"]
 
@@ -115,12 +123,12 @@ def test_families_with_the_same_rows_keep_one_share():
 @pytest.mark.parametrize(("law", "scale"), [("laplace", 7.0), ("discrete_gaussian", 40.0)])
 def test_cells_of_one_noisy_count_share_one_law(law, scale):
     noisy = np.array([[3, 90, 3, -8], [90, 3, 250, -8]])
-    few = noise_cells(Observed.distinct(noisy, (law, scale, 0.0), 400.0))
-    every = cells(noisy.reshape(1, -1), law, scale, 0.4, 0.0, 400.0)
+    few = noise_distributions(ObservedCounts.distinct(noisy, (law, scale, 0.0), 400.0))
+    every = cell_distributions(noisy.reshape(1, -1), law, scale, 0.4, 0.0, 400.0)
     assert few.low.shape == (1, 4)
     assert few.times.sum() == noisy.size
-    expected = match_sum(every, 400.0)
-    assert match_sum(few.with_prior(0.4), 400.0) == pytest.approx(expected, rel=1e-6)
+    expected = match_row_sums(every, 400.0)
+    assert match_row_sums(few.with_prior(0.4), 400.0) == pytest.approx(expected, rel=1e-6)
 
 
 def test_draws_are_counts_where_noise_is_beyond_all_sense():
@@ -130,7 +138,7 @@ def test_draws_are_counts_where_noise_is_beyond_all_sense():
         "class": NoisyTable(np.round(rng.normal(0.0, scale, 2)).astype(int), ("class",)),
         "x": NoisyTable(np.round(rng.normal(0.0, scale, (2, 60))).astype(int), ("class", "x")),
     }
-    for found in alike_posterior(tables, "discrete_gaussian", scale, scale, None).values():
+    for found in shrinkage_posterior(tables, "discrete_gaussian", scale, scale, None).values():
         assert (found.draw(20, np.random.default_rng(1)) > 0.0).all()
 
 
@@ -141,6 +149,6 @@ def test_a_public_total_of_nobody_leaves_the_prior(law):
         "c": NoisyTable(np.round(rng.normal(0.0, 5.0, 3)).astype(int), ("c",)),
         "x": NoisyTable(np.round(rng.normal(0.0, 5.0, (3, 4))).astype(int), ("c", "x")),
     }
-    found = alike_posterior(noisy, law, 5.0, 5.0, 0.0)
+    found = shrinkage_posterior(noisy, law, 5.0, 5.0, 0.0)
     assert found["x"].mean() == pytest.approx(np.full((3, 4), 0.25), abs=0.1)
     assert (found["x"].draw(20, rng) > 0.0).all()

@@ -11,7 +11,7 @@ import xarray as xr
 
 import pymc_private as pmp
 from pymc_private.errors import DomainError
-from pymc_private.privacy.neighbors__neighbors import ATTRIBUTE, check_records
+from pymc_private.privacy.neighbors import ATTRIBUTE, check_record_neighbors
 
 
 def ledger(**words):
@@ -58,7 +58,7 @@ def test_a_ledger_of_records_takes_no_promise_about_attributes():
     rows = pmp.Guarantee.pure(0.5)
     assert (release.guarantee + rows.restated(ATTRIBUTE)).pure_epsilon == 1.5
     with pytest.raises(pmp.DomainError, match="attribute"):
-        check_records(ATTRIBUTE)
+        check_record_neighbors(ATTRIBUTE)
 
 
 def test_an_attribute_without_a_name_is_not_guessed_from_that_of_its_table():
@@ -85,7 +85,7 @@ def test_ranks_of_counts_do_not_leave_unseen_with_the_labels():
 def test_vector_statistics_cost_no_less_than_any_change_within_their_sensitivity():
     """Brute force over changes, bases and orders, against the exact divergence of the two laws."""
     from pymc_private.privacy import dirichlet_rdp
-    from pymc_private.privacy.dirichlet_tables__dirichlet_vector import vector_rdp
+    from pymc_private.privacy.dirichlet_tables import vector_rdp
 
     rng = np.random.default_rng(0)
     for _ in range(300):

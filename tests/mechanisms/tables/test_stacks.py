@@ -6,11 +6,18 @@ import numpy as np
 import pytest
 
 from pymc_private.counts.denoise import saddlepoint
-from pymc_private.counts.denoise.cell_distributions import Cells
-from pymc_private.counts.denoise.posterior import family_posteriors, settled
-from pymc_private.counts.denoise.cell_grid import Observed, cells, noise_cells
-from pymc_private.counts.denoise.posterior__rows import Rows
-from pymc_private.counts.denoise.saddlepoint__stacks import LARGEST, ROOM, stacks
+from pymc_private.counts.denoise.cell_distributions import CellDistributions
+from pymc_private.counts.denoise.cell_grid import (
+    ObservedCounts,
+    cell_distributions,
+    noise_distributions,
+)
+from pymc_private.counts.denoise.posterior import (
+    NoisyRows,
+    family_posteriors,
+    posteriors_given_priors,
+)
+from pymc_private.counts.denoise.saddlepoint import MAX_PADDING, MAX_STACK_NUMBERS, make_stacks
 
 TOTAL = 900.0
 LAWS = ("discrete_gaussian", "laplace")
@@ -18,36 +25,36 @@ LAWS = ("discrete_gaussian", "laplace")
 
 def families(
     seed: int = 0, sizes=((2, 3), (2, 4), (3, 5), (1, 2), (2, 40), (2, 3), (2, 6))
-) -> tuple[list[Observed], list[np.ndarray]]:
+) -> tuple[list[ObservedCounts], list[np.ndarray]]:
     """Noisy counts of several shapes, laws and scales; and priors."""
     rng = np.random.default_rng(seed)
     found, priors = [], []
     for i, (rows, d) in enumerate(sizes):
         noisy = rng.integers(-20, 2 * int(TOTAL) // (rows * d), (rows, d))
         noise = LAWS[i % 2], (9.0, 30.0, 0.7)[i // 2 % 3], 0.0
-        found.append(Observed(noisy, noise, TOTAL))
+        found.append(ObservedCounts(noisy, noise, TOTAL))
         priors.append(rng.uniform(0.05, 2.0, (rows, d)))
     return found, priors
 
 
-def known(asked: list[Observed]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def known(asked: list[ObservedCounts]) -> tuple[list[np.ndarray], list[np.ndarray]]:
     rows = [len(each.noisy) for each in asked]
     return [np.full(n, TOTAL / n) for n in rows], [np.linspace(40.0, 90.0, n) for n in rows]
 
 
-def laws(asked: list[Observed], priors: list[np.ndarray]) -> list[Cells]:
+def laws(asked: list[ObservedCounts], priors: list[np.ndarray]) -> list[CellDistributions]:
     """Each by itself."""
-    return [noise_cells(one).with_prior(a) for one, a in zip(asked, priors, strict=True)]
+    return [noise_distributions(one).with_prior(a) for one, a in zip(asked, priors, strict=True)]
 
 
-def together(asked: list[Observed], priors: list[np.ndarray], total: float | None) -> dict:
+def together(asked: list[ObservedCounts], priors: list[np.ndarray], total: float | None) -> dict:
     """Tilts and means of each, solved in stacks."""
     found = {}
-    for stack in stacks(asked):
+    for stack in make_stacks(asked):
         stack = stack.with_priors(priors)
         sizes = stack.of([a.sum(axis=1) for a in priors])
         told = *map(stack.of, known(asked)), total, sizes
-        tilt, means = saddlepoint.match_stack(stack, *told)
+        tilt, means = saddlepoint.match_stack_total(stack, *told)
         pairs = zip(stack.apart(tilt), stack.apart(means), strict=True)
         found |= {i: (own, each) for (i, own), (_, each) in pairs}
     return found
@@ -59,7 +66,7 @@ def test_families_matched_together_are_those_matched_alone(total):
     found = together(asked, priors, total)
     for i, each in enumerate(laws(asked, priors)):
         center, variance = (values[i] for values in known(asked))
-        tilt = saddlepoint.match_totals(each, center, variance, total, priors[i].sum(axis=1))
+        tilt = saddlepoint.match_total(each, center, variance, total, priors[i].sum(axis=1))
         near = 1e-4 * each.most_tilt.max()
         assert found[i][0] == pytest.approx(tilt, rel=1e-3, abs=near)
         assert found[i][1] == pytest.approx(each.moments(tilt)[0], rel=1e-4, abs=1e-2)
@@ -70,34 +77,34 @@ def test_rows_that_are_there_stay_while_others_are_on_their_way():
     """One pass for all rows; a row's own function is nothing but rounding when it is there."""
     rng = np.random.default_rng(0)
     noisy = rng.integers(-60, 500, (300, 4))
-    every = cells(noisy, "discrete_gaussian", 60.0, 0.1, 0.0, 1000.0)
-    tilt = saddlepoint.match_sum(every, 1000.0, 1e-2)
-    exact = saddlepoint.match_sum(every, 1000.0, 1e-9)
+    every = cell_distributions(noisy, "discrete_gaussian", 60.0, 0.1, 0.0, 1000.0)
+    tilt = saddlepoint.match_row_sums(every, 1000.0, 1e-2)
+    exact = saddlepoint.match_row_sums(every, 1000.0, 1e-9)
     # A step of Newton's beyond the last one of 1e-2: what is left is of its square.
     assert np.abs(tilt - exact).max() < 2e-3 * every.most_tilt[0]
 
 
 def test_a_stack_is_no_larger_than_it_may_be():
-    found = list(stacks(families(sizes=[(2, 30)] * 60)[0]))
+    found = list(make_stacks(families(sizes=[(2, 30)] * 60)[0]))
     assert 1 < len(found) < 60
-    assert max(stack.laws.logs.size for stack in found) <= LARGEST
-    large = stacks(families(sizes=[(2, 1200)] * 3)[0])
+    assert max(stack.laws.logs.size for stack in found) <= MAX_STACK_NUMBERS
+    large = make_stacks(families(sizes=[(2, 1200)] * 3)[0])
     assert sorted(stack.members for stack in large) == [(0,), (1,), (2,)]
-    one = Observed(np.arange(0, 400, 40)[None], ("laplace", 30.0, 0.0), TOTAL)
-    size = 3 * noise_cells(one).logs.size
-    many = max(len(stack.members) for stack in stacks([one] * 90, 3))
-    assert many * size <= LARGEST < (many + 1) * size
+    one = ObservedCounts(np.arange(0, 400, 40)[None], ("laplace", 30.0, 0.0), TOTAL)
+    size = 3 * noise_distributions(one).logs.size
+    many = max(len(stack.members) for stack in make_stacks([one] * 90, 3))
+    assert many * size <= MAX_STACK_NUMBERS < (many + 1) * size
 
 
 def test_a_family_that_does_not_meet_its_total_is_solved_alone(monkeypatch):
     asked, priors = families(sizes=((3, 6), (2, 6), (3, 4)))
-    expected, at_once = together(asked, priors, TOTAL), saddlepoint._together
+    expected, at_once = together(asked, priors, TOTAL), saddlepoint._joint_newton
 
     def none_met(*given):
         tilt, means, met = at_once(*given)
         return 0.0 * tilt, 0.0 * means, met & False
 
-    monkeypatch.setattr(saddlepoint, "_together", none_met)
+    monkeypatch.setattr(saddlepoint, "_joint_newton", none_met)
     found = together(asked, priors, TOTAL)
     for i in (0, 1, 2):
         assert found[i][1] == pytest.approx(expected[i][1], rel=1e-2, abs=0.5)
@@ -105,12 +112,12 @@ def test_a_family_that_does_not_meet_its_total_is_solved_alone(monkeypatch):
 
 def test_rows_of_a_stack_have_the_moments_of_their_family():
     asked, priors = families()
-    alone, found = laws(asked, priors), [s.with_priors(priors) for s in stacks(asked)]
+    alone, found = laws(asked, priors), [s.with_priors(priors) for s in make_stacks(asked)]
     assert len(found) < len(asked)
     assert sorted(i for stack in found for i in stack.members) == list(range(len(asked)))
     for stack in found:
         room = np.prod(stack.laws.logs.shape[1:])
-        assert room <= ROOM * min(np.prod(alone[i].logs.shape[1:]) for i in stack.members)
+        assert room <= MAX_PADDING * min(np.prod(alone[i].logs.shape[1:]) for i in stack.members)
         tilts = [np.linspace(-0.3, 0.3, len(each.low)) * each.most_tilt for each in alone]
         of_stack = stack.laws.moments(stack.of(tilts))
         for k, i in enumerate(stack.members):
@@ -127,10 +134,10 @@ def test_posteriors_do_not_depend_on_the_company():
     none = (np.zeros(1), np.full(1, np.inf))
     told = (np.array([400.0, 500.0]), np.full(2, 60.0))
     asked = [
-        Rows((4,), rng.integers(0, 400, (1, 4)), ("laplace", 9.0, 0.0), none),
-        Rows((2, 6), rng.integers(0, 200, (2, 6)), ("discrete_gaussian", 14.0, 0.0), told),
-        Rows((30,), rng.integers(0, 3, (1, 30)), ("laplace", 0.5, 0.0), none),
-        Rows((2, 3), rng.integers(0, 300, (2, 3)), ("discrete_gaussian", 14.0, 0.0), told),
+        NoisyRows((4,), rng.integers(0, 400, (1, 4)), ("laplace", 9.0, 0.0), none),
+        NoisyRows((2, 6), rng.integers(0, 200, (2, 6)), ("discrete_gaussian", 14.0, 0.0), told),
+        NoisyRows((30,), rng.integers(0, 3, (1, 30)), ("laplace", 0.5, 0.0), none),
+        NoisyRows((2, 3), rng.integers(0, 300, (2, 3)), ("discrete_gaussian", 14.0, 0.0), told),
     ]
     for total in (TOTAL, None):
         for rows, found in zip(asked, family_posteriors(asked, total, (0.1, 1.0)), strict=True):
@@ -145,13 +152,13 @@ def test_posteriors_do_not_depend_on_the_company():
 
 
 def test_nothing_to_solve_is_nothing():
-    assert settled([], [], TOTAL) == []
+    assert posteriors_given_priors([], [], TOTAL) == []
     assert family_posteriors([], TOTAL, (1.0,)) == []
 
 
 def test_a_wider_window_beside_a_family_is_not_its_own():
     none = (np.zeros(1), np.full(1, np.inf))
-    one = Rows((5,), np.array([[319, -46, -108, -285, 52]]), ("laplace", 100.0, 0.0), none)
-    two = Rows((5,), np.array([[12, 10, 9, 11, 8]]), ("laplace", 5.0, 0.0), none)
+    one = NoisyRows((5,), np.array([[319, -46, -108, -285, 52]]), ("laplace", 100.0, 0.0), none)
+    two = NoisyRows((5,), np.array([[12, 10, 9, 11, 8]]), ("laplace", 5.0, 0.0), none)
     alone, both = (family_posteriors(asked, 50.0, (0.03,))[0] for asked in ([one], [one, two]))
     assert both.counts() == pytest.approx(alone.counts(), rel=1e-6)

@@ -6,10 +6,23 @@ import numpy as np
 import pytest
 from scipy import fft, special
 
-from pymc_private.counts.denoise import posterior as family_posterior, sum_distributions, sum_distributions__sums
-from pymc_private.counts.denoise.posterior import TablePosterior, family_posteriors, settled
-from pymc_private.counts.denoise.posterior__posterior import NoisyTable, noisy_posterior
-from pymc_private.counts.denoise.posterior__rows import Rows
+from pymc_private.counts.denoise import (
+    posterior as family_posterior,
+)
+from pymc_private.counts.denoise import (
+    sum_distributions,
+)
+from pymc_private.counts.denoise import (
+    sum_distributions as sum_distributions__sums,
+)
+from pymc_private.counts.denoise.posterior import (
+    NoisyRows,
+    NoisyTable,
+    TablePosterior,
+    family_posteriors,
+    noisy_posterior,
+    posteriors_given_priors,
+)
 
 MOST = 900
 CENTER, SD, SCALE = 55.0, 20.0, 30.0
@@ -24,8 +37,8 @@ ROWS = {
 
 def posterior(noisy: list[int], prior: list[float], law: str, sd: float = SD) -> TablePosterior:
     told = (np.array([CENTER]), np.array([sd**2]))
-    rows = Rows((1, len(noisy)), np.array([noisy]), (law, SCALE, 0.0), told)
-    (found,) = settled([rows], [np.array([prior])], None)
+    rows = NoisyRows((1, len(noisy)), np.array([noisy]), (law, SCALE, 0.0), told)
+    (found,) = posteriors_given_priors([rows], [np.array([prior])], None)
     return found
 
 
@@ -102,7 +115,7 @@ def test_draws_add_up_to_a_public_total(a, law):
     off, spread = [], []
     for _ in range(4):
         noisy = rng.multinomial(total, rng.dirichlet(np.full(d, a))) + rng.normal(0.0, scale, d)
-        rows = Rows((d,), np.round(noisy).astype(int)[None], (law, scale, 0.0), none)
+        rows = NoisyRows((d,), np.round(noisy).astype(int)[None], (law, scale, 0.0), none)
         (found,) = family_posteriors([rows], float(total), (a,))
         sums = (found.draw(300, rng) - a).sum(axis=1)
         off.append(sums.mean() - total)
@@ -115,10 +128,10 @@ def test_rows_are_drawn_a_few_at_a_time(monkeypatch):
     """Which rows go together changes nothing: each has its own law and its own told sum."""
     noisy = np.array([[30, -14, 60, 12], [250, 90, 4, 61], [3, 3, 80, 9]])
     told = (np.array([55.0, 420.0, 90.0]), np.array([20.0, 8.0, 9.0]) ** 2)
-    rows = Rows((3, 4), noisy, ("discrete_gaussian", SCALE, 0.0), told)
-    (found,) = settled([rows], [np.full((3, 4), 0.5)], None)
+    rows = NoisyRows((3, 4), noisy, ("discrete_gaussian", SCALE, 0.0), told)
+    (found,) = posteriors_given_priors([rows], [np.full((3, 4), 0.5)], None)
     together = found.draw(4000, np.random.default_rng(6)).mean(axis=0)
-    monkeypatch.setattr(family_posterior, "AT_ONCE", 1)
+    monkeypatch.setattr(family_posterior, "MAX_NUMBERS_AT_ONCE", 1)
     one_by_one = found.draw(4000, np.random.default_rng(7)).mean(axis=0)
     assert one_by_one == pytest.approx(together, abs=2.5)
     assert one_by_one.sum(axis=1) == pytest.approx([57, 422, 90], abs=8.0)
@@ -171,7 +184,9 @@ def several(seed: int, law: str) -> tuple[TablePosterior, float]:
     n = np.stack([rng.multinomial(k, rng.dirichlet(p)) for k, p in zip(sizes, a, strict=True)])
     noisy = np.round(n + rng.normal(0.0, scale, n.shape)).astype(int)
     told = sizes + rng.normal(0.0, scale, 4), np.full(4, scale**2)
-    (found,) = settled([Rows((4, 6), noisy, (law, scale, 0.0), told)], [a], 300.0)
+    (found,) = posteriors_given_priors(
+        [NoisyRows((4, 6), noisy, (law, scale, 0.0), told)], [a], 300.0
+    )
     return found, 300.0
 
 
@@ -213,7 +228,7 @@ def test_draws_of_several_told_rows_add_up_to_a_public_total(seed, law, monkeypa
     expected = sums_given_total(found, law, 300)
     assert expected.sum() == pytest.approx(total)
     assert drawn.mean(axis=0) == pytest.approx(expected, abs=0.03 * total)
-    monkeypatch.setattr(family_posterior, "match_sums", lambda rows, total: 0.0)
+    monkeypatch.setattr(family_posterior, "match_total_of_sums", lambda rows, total: 0.0)
     (off, _) = several(seed, law)
     drawn = (off.draw(500, np.random.default_rng(5)) - off.prior).sum(axis=(1, 2))
     assert abs(drawn.mean() - total) > 0.03 * total
@@ -235,8 +250,8 @@ def test_sums_that_others_hardly_tell_vary_as_they_should(
     n = rng.multinomial(25 * cells, rng.dirichlet(np.full(cells, a)))
     noisy = np.round(n + rng.normal(0.0, scale, cells)).astype(int)
     told = np.array([center]), np.array([spread**2])
-    rows = Rows((1, cells), noisy[None], ("discrete_gaussian", scale, 0.0), told)
-    (found,) = settled([rows], [np.full((1, cells), a)], None)
+    rows = NoisyRows((1, cells), noisy[None], ("discrete_gaussian", scale, 0.0), told)
+    (found,) = posteriors_given_priors([rows], [np.full((1, cells), a)], None)
 
     tilt, most = float(found.tilt[0]), 11000
     counts = np.arange(1500)
@@ -258,6 +273,6 @@ def test_sums_that_others_hardly_tell_vary_as_they_should(
     assert drawn.std() == pytest.approx(sd, rel=0.06)
     tails = np.interp([0.01, 0.99], np.cumsum(chance), at)
     assert np.quantile(drawn, [0.01, 0.99]) == pytest.approx(tails, abs=0.2 * sd)
-    monkeypatch.setattr(sum_distributions, "MORE", 0)
+    monkeypatch.setattr(sum_distributions, "MAX_EXTRA_TILTS", 0)
     drawn = (found.draw(1000, rng) - found.prior).sum(axis=(1, 2))
     assert drawn.std() < 0.93 * sd

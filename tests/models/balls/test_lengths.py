@@ -8,14 +8,12 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import pymc_private as pmp
-from pymc_private.certificates import ball_range__lengths as balls
 from pymc_private.certificates import ball_range
-from pymc_private.certificates.ball_range__lengths import by_norms
-from pymc_private.certificates.ball_range import most_in_ball
-from pymc_private.models.record_likelihood import AT_ONE_POINT
+from pymc_private.certificates import ball_range as balls
+from pymc_private.certificates.ball_range import max_quadratic_in_ball, replace_rows_by_norms
 from pymc_private.certificates.lipschitz.variation import variation
-from pymc_private.certificates.range_objective import Quadruples
-from pymc_private.models.record_likelihood__single_record import single_record
+from pymc_private.certificates.range_objective import RangeObjective
+from pymc_private.models.record_likelihood import SUBSTITUTION_AT_ONE_POINT, single_record
 
 N = 5
 
@@ -144,7 +142,7 @@ def test_the_bound_over_a_ball_is_above_every_point_and_near_the_best(size, seed
     rng = np.random.default_rng(seed)
     squares = rng.normal(size=(1, size)) * rng.choice([0.0, 0.1, 3.0])
     slopes = np.abs(rng.normal(size=(1, size))) * rng.choice([0.0, 1.0, 5.0], size=size)
-    bound = most_in_ball(squares, slopes, radius)[0]
+    bound = max_quadratic_in_ball(squares, slopes, radius)[0]
     z = within(pmp.Ball(radius), size, 20_000, rng)
     values = (squares * z**2 + slopes * np.abs(z)).sum(axis=1)
     assert values.max() <= bound * (1 + 1e-12)
@@ -161,7 +159,9 @@ def test_the_bound_over_a_ball_is_above_every_point_and_near_the_best(size, seed
 def test_a_bound_that_forgets_a_term_is_caught(monkeypatch):
     """Planted fault: without the product of row and mean."""
     monkeypatch.setattr(
-        ball_range, "most_in_ball", lambda a, b, radius: most_in_ball(a, 0.0 * b, radius)
+        ball_range,
+        "max_quadratic_in_ball",
+        lambda a, b, radius: max_quadratic_in_ball(a, 0.0 * b, radius),
     )
     with pytest.raises(pmp.NotCertified, match="contradicts a search"):
         pmp.certify(normal(2, pmp.Ball(1.0), (-1.0, 1.0), (0.5, 3.0)))
@@ -197,7 +197,7 @@ def test_squares_inside_another_function_are_bounded_by_length_too(monkeypatch):
     by_length = pmp.certify(mixture(), tolerance=0.3).range
     assert by_length >= variation_of_mixture()
     monkeypatch.setattr(
-        "pymc_private.certificates.range_objective.by_norms",
+        "pymc_private.certificates.range_objective.replace_rows_by_norms",
         lambda value, columns, centered: (value, columns, False),
     )
     assert by_length < 0.95 * pmp.certify(mixture(), tolerance=0.3).range
@@ -205,8 +205,10 @@ def test_squares_inside_another_function_are_bounded_by_length_too(monkeypatch):
 
 def test_a_length_that_is_too_short_is_caught(monkeypatch):
     """Planted fault in the numbers that take the place of a row."""
-    monkeypatch.setattr(balls, "norm", lambda vector, size: 0.1 * abs(vector).sum())
-    monkeypatch.setattr("pymc_private.certificates.range_bound__refine.range_in_ball", lambda *given: np.inf)
+    monkeypatch.setattr(balls, "norm_graph", lambda vector, size: 0.1 * abs(vector).sum())
+    monkeypatch.setattr(
+        "pymc_private.certificates.range_bound.range_in_ball", lambda *given: np.inf
+    )
     with pytest.raises(pmp.NotCertified, match="contradicts a search"):
         pmp.certify(normal(2, pmp.Ball(1.0), (-1.0, 1.0), (0.5, 3.0)))
 
@@ -231,7 +233,7 @@ def test_at_one_point_what_a_record_says_alone_is_kept():
     """A box inside Theta_L compares records at one point: there a fixed vector does not cancel."""
     private = normal(2, pmp.Ball(1.0), (1.0, 2.0), (0.9, 1.1))
     record = single_record(private.graph, private.sources, private.n, private.shapes)
-    made = Quadruples(record, private.sources, private.box, AT_ONE_POINT[0])
+    made = RangeObjective(record, private.sources, private.box, SUBSTITUTION_AT_ONE_POINT[0])
     bound = made.enclose(*made.roots()).upper[0]
     y = within(pmp.Ball(1.0), 2, 20_000, np.random.default_rng(0))
     logs = log_density(y, np.array([2.0, 2.0]), 0.9)
@@ -251,6 +253,6 @@ def test_what_is_no_sum_of_squares_is_left_alone():
         pm.Laplace("y", m, 1.0, observed=np.zeros((N, 2)), dims=("p", "k"))
     private = pmp.privatize(model, records="p", domain={"y": pmp.Ball(1.0)})
     record = single_record(private.graph, private.sources, private.n, private.shapes)
-    value, _, changed = by_norms(record.value, [], centered=True)
+    value, _, changed = replace_rows_by_norms(record.value, [], centered=True)
     assert value is record.value
     assert not changed

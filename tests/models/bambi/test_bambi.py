@@ -12,7 +12,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.errors import DomainError, Unsupported
-from pymc_private.models import bambi__weights
+from pymc_private.models import bambi
 from tests.models.brute_force import own_logp, random_points
 
 bmb = pytest.importorskip("bambi")
@@ -263,7 +263,7 @@ def test_weights_may_be_public_or_claimed_with_all_constants():
 
 def test_a_weight_that_stayed_in_the_code_would_be_refused(monkeypatch):
     """A planted fault: the column is not found in the density."""
-    monkeypatch.setattr(bambi__weights, "_density", lambda *_: None)
+    monkeypatch.setattr(bambi, "_density_of_weights", lambda *_: None)
     model = build("weighted(real, off) ~ x", "gaussian")
     domain = {"weighted(real, off)": Y, "x": X}
     with pytest.raises(DomainError, match="not declared"):

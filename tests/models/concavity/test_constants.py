@@ -10,12 +10,10 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
-from pymc_private.certificates.linear_predictors__coefficients import Coefficients
-from pymc_private.certificates.log_concave import concavity
-from pymc_private.certificates.linear_predictors__kinks import NotConcave
-from pymc_private.certificates.log_concave__log_concave import Concavity
+from pymc_private.certificates.curvature import SoftmaxBounds
+from pymc_private.certificates.linear_predictors import Coefficients, NotConcave
+from pymc_private.certificates.log_concave import Concavity, concavity
 from pymc_private.certificates.record_gradient import Predictor
-from pymc_private.certificates.curvature__softmax import Softmax
 from pymc_private.privacy import Guarantee, normal_mean_mu
 from tests.models.glms import BY_NAME, GLMS, softmax_searched
 
@@ -179,7 +177,7 @@ def test_the_trace_of_a_softmax_is_above_those_of_its_hessians(classes, apart):
     w = np.diag(rng.uniform(1, 2, a.shape[1])) if apart else rng.normal(size=(2, 2))
     part = Coefficients(a[None], np.zeros((1, *a.shape)), (), True)
     unused = np.zeros(classes)
-    predictor = Predictor(part, *5 * (unused,), softmax=Softmax(classes, 1.0, 1.0, 2.0))
+    predictor = Predictor(part, *5 * (unused,), softmax=SoftmaxBounds(classes, 1.0, 1.0, 2.0))
     shares = rng.dirichlet(np.full(classes, 0.3), size=2_000)
     found = [np.trace(2.0 * w @ a.T @ (np.diag(p) - np.outer(p, p)) @ a @ w.T) for p in shares]
     assert 0.2 * predictor.trace(w) < max(found) <= predictor.trace(w)

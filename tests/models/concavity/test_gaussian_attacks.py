@@ -11,12 +11,15 @@ import pytest
 from pymc.distributions import transforms
 
 import pymc_private as pmp
-from pymc_private.certificates.linear_predictors__coefficients import Coefficients
+from pymc_private.certificates.linear_predictors import Coefficients, NotConcave
 from pymc_private.certificates.log_concave import concavity
-from pymc_private.certificates.linear_predictors__kinks import NotConcave
-from pymc_private.certificates.record_gradient__precision import NearlySingular, lower_bound, whitener
-from pymc_private.certificates.terms import Terms
-from pymc_private.samplers.proximal_target__linear import plan_schedule, whiten
+from pymc_private.certificates.record_gradient import (
+    NearlySingular,
+    precision_lower_bound,
+    whitener,
+)
+from pymc_private.certificates.terms import SamplingTerms
+from pymc_private.samplers.proximal_target import plan_schedule, whiten
 
 N = 6
 
@@ -51,7 +54,7 @@ def test_a_precision_and_its_root_are_on_the_safe_side_for_every_rounding():
         rows = rng.integers(-9, 10, (size + 2, size)).astype(float)
         weights = 2.0 ** rng.integers(-20, 20, size + 2)
         radius = 1e-13 * np.abs(rng.normal(size=rows.shape))
-        low = lower_bound(Coefficients(rows[None], radius[None], (), True), weights)
+        low = precision_lower_bound(Coefficients(rows[None], radius[None], (), True), weights)
         for sign in (-1, 1):
             moved = [[Fraction(v) for v in row] for row in rows + sign * radius]
             exact = _exact(moved, [Fraction(w) for w in weights])
@@ -154,4 +157,4 @@ def test_a_prior_that_is_nearly_gaussian_is_not_gaussian():
 def test_densities_known_up_to_some_nats_have_no_gaussian_road():
     certificate = pmp.certify(private_of(lambda x: pm.Normal("b", 0, 1) * x), progressbar=False)
     assert math.isfinite(certificate.mu)
-    assert certificate.on(Terms(slack=Fraction(1, 100))).charged_mu == math.inf
+    assert certificate.on(SamplingTerms(slack=Fraction(1, 100))).charged_mu == math.inf

@@ -12,13 +12,18 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_private as pmp
-from pymc_private.analysis import Interval as Bounds
-from pymc_private.models.record_likelihood__columns import columns_of
-from pymc_private.certificates.log_concave import gaussian
-from pymc_private.certificates.curvature import Factor
-from pymc_private.certificates.curvature__extremes import Extremes, extremes_of_numbers
-from pymc_private.certificates.linear_predictors import coefficients
-from pymc_private.certificates.linear_predictors__meeting import meeting
+from pymc_private.analysis import Bounds
+from pymc_private.certificates.curvature import (
+    DerivativeExtremes,
+    PredictorFactor,
+    extremes_of_constants,
+)
+from pymc_private.certificates.linear_predictors import (
+    interacting_predictors,
+    predictor_coefficients,
+)
+from pymc_private.certificates.log_concave import lazy_concavity
+from pymc_private.models.record_likelihood import input_columns
 from pymc_private.models.sequences.row_identity import public_data
 
 N = 17
@@ -112,7 +117,7 @@ POSITIVE = Bounds(np.array(0.0), np.array(np.inf))
 )
 def test_only_what_meets_is_seen_to_meet(value, met):
     ends = {u: LINE, v: LINE, w: POSITIVE}
-    found = meeting(value, [u, v, w], ends, [])
+    found = interacting_predictors(value, [u, v, w], ends, [])
     assert found == met
 
 
@@ -121,8 +126,10 @@ def factor_of(build):
     with pm.Model(coords={"i": range(N)}) as model:
         build()
     private = pmp.privatize(model, records="i", domain={"y": (-1, 1)})
-    posterior = gaussian(private)._known
-    return Factor(posterior.prior, posterior.record.parameters, posterior.box, []), posterior
+    posterior = lazy_concavity(private)._known
+    return PredictorFactor(
+        posterior.prior, posterior.record.parameters, posterior.box, []
+    ), posterior
 
 
 def two_normals():
@@ -135,14 +142,14 @@ def test_a_gaussian_prior_needs_no_search():
     bends = [4.0 if x.type.shape else 1 / 9 for x in factor.inputs]
     slopes = [-bend * x for x, bend in zip(factor.inputs, bends, strict=True)]
     second = [0.0 * x - bend for x, bend in zip(factor.inputs, bends, strict=True)]
-    searched = Extremes(factor.line, [], [*slopes, *second], None).extremes()
+    searched = DerivativeExtremes(factor.line, [], [*slopes, *second], None).extremes()
     curved = factor.bounded(None)
     assert curved.is_quadratic
     np.testing.assert_allclose(curved.sure, curved.smooth, rtol=1e-12)
     np.testing.assert_allclose(searched[6:9], curved.smooth, rtol=1e-9)
     assert sorted(curved.sure) == pytest.approx([1 / 9, 4, 4])
     assert np.all(np.isinf(curved.high))  # nothing is claimed of slopes
-    found = extremes_of_numbers([pt.constant(np.array([-2.0, -3.0]))], {})
+    found = extremes_of_constants([pt.constant(np.array([-2.0, -3.0]))], {})
     np.testing.assert_array_equal(found[4:], [2.0, 3.0, -2.0, -3.0])
 
 
@@ -150,8 +157,8 @@ def test_parameters_are_their_own_coordinates():
     _, posterior = factor_of(two_normals)
     parameters = posterior.record.parameters
     swapped = [parameters["b"], parameters["a"]]
-    direct = coefficients(swapped, parameters, [])
-    general = coefficients([1.0 * v for v in swapped], parameters, [])
+    direct = predictor_coefficients(swapped, parameters, [])
+    general = predictor_coefficients([1.0 * v for v in swapped], parameters, [])
     for one in (direct, general):
         np.testing.assert_array_equal(one.center, [[[0, 0, 1], [1, 0, 0], [0, 1, 0]]])
         assert one.radius.max() < 1e-14
@@ -160,7 +167,7 @@ def test_parameters_are_their_own_coordinates():
 
 def test_the_question_holds_no_data():
     private = scaled()
-    posterior = gaussian(private)._known
+    posterior = lazy_concavity(private)._known
     assert not public_data([posterior.record.value, posterior.prior])
-    columns = columns_of(posterior.record, private.sources, private.box, ())
+    columns = input_columns(posterior.record, private.sources, private.box, ())
     assert {c.variable for c in posterior.columns} < {c.variable for c in columns}

@@ -10,9 +10,9 @@ import pymc as pm
 import pytest
 
 import pymc_private as pmp
+from pymc_private.certificates.linear_predictors import NotConcave
 from pymc_private.certificates.log_concave import concavity
-from pymc_private.certificates.linear_predictors__kinks import NotConcave
-from pymc_private.certificates.terms import Terms
+from pymc_private.certificates.terms import SamplingTerms
 
 N = 12
 
@@ -77,10 +77,10 @@ def test_a_discrete_parameter_has_none():
 def test_draws_on_a_grid_pay_by_their_range():
     certificate = pmp.certify(pmp.trim(logistic(), box={"b": (-2, 2)}))
     assert math.isfinite(certificate.mu)
-    on_grid = certificate.on(Terms(discrete=True))
+    on_grid = certificate.on(SamplingTerms(discrete=True))
     assert on_grid.charged_mu == math.inf
     assert on_grid.guarantee(3).gdp == math.inf
     assert "T7" not in on_grid.guarantee(3).theorem
     alone = pmp.certify(logistic())
     assert alone.range == math.inf
-    assert alone.on(Terms(discrete=True)).guarantee().epsilon(0.5) == math.inf
+    assert alone.on(SamplingTerms(discrete=True)).guarantee().epsilon(0.5) == math.inf

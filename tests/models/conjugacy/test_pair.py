@@ -13,8 +13,7 @@ import pytest
 from scipy import integrate, stats
 
 import pymc_private as pmp
-from pymc_private.certificates.conjugate__pair import conjugate_pair
-from pymc_private.certificates.conjugate__posterior import recognize
+from pymc_private.certificates.conjugate import conjugate_pair, recognize_conjugate
 from pymc_private.samplers.randomness import SeededRandomness
 from tests.statistics import cdf_envelope, epsilon_lower_bound
 
@@ -37,7 +36,7 @@ def trials(y=(0,) * N, prior=(1.5, 2.5), top=TOP, **declared):
 
 @cache
 def recognized(build):
-    return recognize(build())
+    return recognize_conjugate(build())
 
 
 def posterior(build, y):
@@ -120,7 +119,7 @@ def levels(y=(0,) * 4, prior=(1.2, 4.0, 2.0), **declared):
 
 def test_no_replaced_level_costs_more_than_the_two_least_cells():
     """The loss is r log(p_i / p_j) + c, and p_i / (p_i + p_j) has a Beta law."""
-    model, pair = recognize(levels()), conjugate_pair(levels())
+    model, pair = recognize_conjugate(levels()), conjugate_pair(levels())
     promise, faulty = pair.guarantee(POWER, 1), replace(pair, shape=(2, 4)).guarantee(POWER, 1)
     exact = []
     for one, other in ((0, 1), (0, 2), (1, 2)):

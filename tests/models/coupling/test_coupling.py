@@ -11,11 +11,11 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private import DomainError, NotCertified, Unsupported
-from pymc_private.certificates import range_bound__refine
-from pymc_private.models import record_likelihood__single_record
-from pymc_private.certificates import record_bounds
-from pymc_private.models.sequences import row_identity, windows, windows__slices
+from pymc_private.certificates import range_bound, record_bounds
+from pymc_private.models import record_likelihood
 from pymc_private.models.fingerprint import model_fingerprint
+from pymc_private.models.sequences import row_identity, windows
+from pymc_private.models.sequences import windows as windows__slices
 from tests.models.sequences import BY_NAME, SEQUENCES, N, log_density, random_point
 
 QUICK = ("started chain", "AR(1)", "random walk", "correlated errors", "padded lag")
@@ -179,7 +179,7 @@ def test_a_forgotten_factor_row_is_caught(monkeypatch):
     y = sequence.draw(np.random.default_rng(1))
     private = sequence.privatize(y)
     found = worst_variation(private, sequence, 40)
-    monkeypatch.setattr(record_bounds._Reader, "reads", lambda r, k: r.offset == 1)
+    monkeypatch.setattr(record_bounds._FactorReader, "reads", lambda r, k: r.offset == 1)
     assert quick(sequence, y) < found
 
 
@@ -207,7 +207,7 @@ def test_a_label_rule_that_guesses_wrong_is_caught_by_the_marks(build, monkeypat
     y = sequence.draw(np.random.default_rng(2))
     with pytest.raises(NotCertified):
         sequence.privatize(y)
-    monkeypatch.setattr(windows__slices, "shift_of", _any_shift)
+    monkeypatch.setattr(windows__slices, "find_shift", _any_shift)
     with pytest.raises(NotCertified):
         sequence.privatize(y)
 
@@ -215,7 +215,9 @@ def test_a_label_rule_that_guesses_wrong_is_caught_by_the_marks(build, monkeypat
 def _any_shift(labels, count):
     """An unsound label rule: what reads records reads its own."""
     read = windows__slices.is_labeled(labels)
-    return windows__slices.Shift(0, 0) if read and labels.ndim and len(labels) in (count, N) else None
+    return (
+        windows__slices.Shift(0, 0) if read and labels.ndim and len(labels) in (count, N) else None
+    )
 
 
 def test_without_the_marks_the_wrong_guess_would_be_certified_too_low(monkeypatch):
@@ -224,12 +226,12 @@ def test_without_the_marks_the_wrong_guess_would_be_certified_too_low(monkeypatc
 
     sequence = Sequence("reversed", reversed_pairs, 0, {"rho": (-0.9, 0.9)})
     y = sequence.draw(np.random.default_rng(2))
-    monkeypatch.setattr(windows__slices, "shift_of", _any_shift)
-    monkeypatch.setattr(windows.Cutter, "_same", lambda *_: True)
-    monkeypatch.setattr(windows.Cutter, "_row_wise", lambda *_: True)
-    for module in (record_likelihood__single_record, row_identity):
+    monkeypatch.setattr(windows__slices, "find_shift", _any_shift)
+    monkeypatch.setattr(windows.WindowSplitter, "_same", lambda *_: True)
+    monkeypatch.setattr(windows.WindowSplitter, "_row_wise", lambda *_: True)
+    for module in (record_likelihood, row_identity):
         monkeypatch.setattr(module, "is_row_wise", lambda *_: True)
-    monkeypatch.setattr(record_likelihood__single_record, "_alike", lambda *_: True)
+    monkeypatch.setattr(record_likelihood, "_rows_are_equivalent", lambda *_: True)
     private = sequence.privatize(y, constants="public")
     certified = pmp.certify(private, tolerance=0.3, progressbar=False).range
     assert certified < worst_variation(private, sequence, 40)
@@ -348,7 +350,7 @@ def test_one_parameter_for_each_transition_is_refused():
     "name", ["started chain", pytest.param("own factor", marks=pytest.mark.audit)]
 )
 def test_a_clipped_factor_row_adds_its_width_twice(name, monkeypatch):
-    monkeypatch.setattr(range_bound__refine, "REFINE", 60.0)
+    monkeypatch.setattr(range_bound, "BOX_EFFORT", 60.0)
     sequence = BY_NAME[name]
     private = pmp.clip(sequence.privatize(sequence.draw(np.random.default_rng(1))), -1, -0.9)
     certificate = pmp.certify(private, progressbar=False)
@@ -358,7 +360,7 @@ def test_a_clipped_factor_row_adds_its_width_twice(name, monkeypatch):
 
 
 def test_a_clip_of_black_boxes_in_a_sequence_needs_no_rule(monkeypatch):
-    monkeypatch.setattr(range_bound__refine, "REFINE", 60.0)
+    monkeypatch.setattr(range_bound, "BOX_EFFORT", 60.0)
 
     def score(y):
         y = pm.Data("y", y, dims="t")
@@ -379,8 +381,8 @@ def test_units_and_powers_scale_the_range(certified):
 
 
 def test_nothing_of_a_sequence_reads_its_data(monkeypatch):
-    monkeypatch.setattr(range_bound__refine, "REFINE", 60.0)
-    monkeypatch.setattr(range_bound__refine, "SEARCH", 60.0)
+    monkeypatch.setattr(range_bound, "BOX_EFFORT", 60.0)
+    monkeypatch.setattr(range_bound, "SEARCH_EFFORT", 60.0)
     sequence = BY_NAME["random walk"]
     first, second = (sequence.privatize(sequence.draw(np.random.default_rng(k))) for k in (1, 2))
     for source in second.sources:
@@ -395,8 +397,8 @@ def test_nothing_of_a_sequence_reads_its_data(monkeypatch):
 
 @pytest.mark.parametrize("walk", [False, pytest.param(True, marks=pytest.mark.audit)])
 def test_a_whole_sequence_as_the_record_is_ordinary(walk, monkeypatch):
-    monkeypatch.setattr(range_bound__refine, "REFINE", 60.0)
-    monkeypatch.setattr(range_bound__refine, "SEARCH", 60.0)
+    monkeypatch.setattr(range_bound, "BOX_EFFORT", 60.0)
+    monkeypatch.setattr(range_bound, "SEARCH_EFFORT", 60.0)
     series = np.random.default_rng(4).uniform(-1, 1, (5, 4))
     with pm.Model(coords={"person": range(5), "time": range(4)}) as model:
         rho, start = pm.Normal("rho", 0, 0.3, shape=1), pm.Normal.dist(0, 1)

@@ -10,7 +10,7 @@ import pytest
 from scipy import special
 
 import pymc_private as pmp
-from pymc_private.certificates.lipschitz.lemmas import recognize
+from pymc_private.certificates.lipschitz.lemmas import recognize_lemma
 from pymc_private.certificates.lipschitz.tail import lipschitz_tail, proved_tail
 from pymc_private.privacy import bayes_net_row_eps, beta_bernoulli_C, beta_binomial_c
 
@@ -76,7 +76,7 @@ def test_lemma_23_is_recognized_with_the_constants_of_brute_force(kind, where, m
     if kind == "multivariate" and mean is not None and not NEW:
         pytest.skip("PyTensor 2 writes the entries of a multivariate mean and precision together")
     ball = BALLS[where]
-    family = recognize(normal(kind, ball, mean=mean))
+    family = recognize_lemma(normal(kind, ball, mean=mean))
     assert family.lemma == "Lemma 23"
     slope = slope_of(ball, mean)
     assert slope <= family.L0 / LOW <= slope * 1.01
@@ -85,7 +85,7 @@ def test_lemma_23_is_recognized_with_the_constants_of_brute_force(kind, where, m
 
 @pytest.mark.parametrize(("kind", "times"), WAYS)
 def test_other_ways_to_write_the_precision_are_read(kind, times):
-    family = recognize(normal(kind))
+    family = recognize_lemma(normal(kind))
     assert pytest.approx(times * LOW / 2, rel=1e-9) == family.L0
     assert family.c == pytest.approx(2 * RATE / times, rel=1e-9)
 
@@ -98,7 +98,7 @@ def test_lemma_23_is_far_below_the_paper_for_one_replaced_record():
         y[:, None] - y, axis=2
     )
     assert far.max() == pytest.approx(4.7096, rel=2e-2)
-    family = recognize(normal(mean=(-0.7, 0.7)))
+    family = recognize_lemma(normal(mean=(-0.7, 0.7)))
     paper = LOW * math.sqrt(2) / 2 * 4.7096
     assert paper > family.L0
     assert family.c > RATE / (paper / LOW)
@@ -107,7 +107,7 @@ def test_lemma_23_is_far_below_the_paper_for_one_replaced_record():
 @pytest.mark.parametrize("mean", [None, (-0.5, 0.8)], ids=["known mean", "mean in a box"])
 def test_the_tail_of_lemma_23_is_above_that_of_prior_draws(mean):
     """Draws of (t, mu) from the prior's region; a rate a third larger is refuted (planted)."""
-    family = recognize(normal(mean=mean))
+    family = recognize_lemma(normal(mean=mean))
     rng, count = np.random.default_rng(1), 20_000
     t = LOW + rng.exponential(1 / RATE, 4 * count)
     t = t[t <= HIGH][:count]
@@ -127,7 +127,7 @@ def test_the_tail_of_lemma_23_is_above_that_of_prior_draws(mean):
 
 
 def test_the_constant_of_lemma_23_bounds_likelihood_over_marginal():
-    family = recognize(normal())
+    family = recognize_lemma(normal())
     t = np.linspace(LOW, HIGH, 4001)
     prior = np.exp(-RATE * t)
     prior /= prior.sum()
@@ -167,7 +167,7 @@ def test_the_certificate_carries_lemma_23():
     ],
 )  # fmt: skip
 def test_what_lemma_23_does_not_speak_of_is_not_recognized(private):
-    assert recognize(private()) is None
+    assert recognize_lemma(private()) is None
 
 
 # ---- Lemma 24 ---------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def test_the_greatest_and_the_least_entry_may_stand_in_two_rows():
     private = pmp.trim(
         pmp.privatize(model, records="p", domain={"a": range(2)}), box={"r": (low, high)}
     )
-    family = recognize(private)
+    family = recognize_lemma(private)
     r = np.array([[0.10, 0.79, 0.11], [0.051, 0.61, 0.339]])
     ell = np.log(r.max() / r.min())  # of all records, by enumeration
     within = max(np.log(row.max() / row.min()) for row in r)
@@ -225,7 +225,7 @@ def test_the_greatest_and_the_least_entry_may_stand_in_two_rows():
 @pytest.mark.parametrize("least", [0.1, 0.25])
 def test_lemma_24_is_recognized_with_the_corrected_constant(least):
     """K log((1 - a) / a), twice of which is R; log(1 / a) for each factor as printed is larger."""
-    family = recognize(network(least))
+    family = recognize_lemma(network(least))
     assert family.lemma == "Lemma 24"
     assert math.isinf(family.c)
     assert pytest.approx(float(bayes_net_row_eps(2, least)) / 2, rel=1e-9) == family.L0
@@ -240,7 +240,7 @@ def test_lemma_24_is_recognized_with_the_corrected_constant(least):
 
 
 def test_tables_of_several_values_have_the_largest_ratio_of_their_rows():
-    family = recognize(network(0.1, kind="rows"))
+    family = recognize_lemma(network(0.1, kind="rows"))
     # Of three entries of at least 0.1 one is at most 0.8; of two at most 0.9.
     assert pytest.approx(math.log(8) + math.log(9), rel=1e-9) == family.L0
     rng = np.random.default_rng(0)
@@ -271,7 +271,7 @@ def test_the_certificate_carries_lemma_24():
 
 def test_coins_without_bounds_have_the_tail_of_lemma_21_in_each_cell():
     """Prior draws: the share above L is below the bound; without its log m it is refuted."""
-    family = recognize(network(prior="beta", box=False))
+    family = recognize_lemma(network(prior="beta", box=False))
     rate = beta_binomial_c(3.0)
     assert family.lemma == "Lemmas 21 and 24"
     assert family.c == pytest.approx(rate / 2, rel=1e-9)
@@ -292,7 +292,7 @@ def test_coins_without_bounds_have_the_tail_of_lemma_21_in_each_cell():
 
 
 def test_the_constant_of_coins_bounds_likelihood_over_marginal():
-    family = recognize(network(prior="beta", box=False))
+    family = recognize_lemma(network(prior="beta", box=False))
     assert family.log_constant == pytest.approx(3 * math.log(beta_bernoulli_C(3.0, N)), rel=1e-6)
     worst = 0.0
     for rows in itertools.product(itertools.product((0, 1), repeat=2), repeat=N):
@@ -327,7 +327,7 @@ def _picked():
 def test_what_is_no_entry_of_a_table_is_not_recognized(make):
     with pm.Model(coords={"p": range(N)}) as model:
         pm.Bernoulli("y", make(), observed=np.zeros(N, int), dims="p")
-    assert recognize(pmp.privatize(model, records="p")) is None
+    assert recognize_lemma(pmp.privatize(model, records="p")) is None
 
 
 def test_several_answers_of_one_record_count_each():
@@ -339,14 +339,16 @@ def test_several_answers_of_one_record_count_each():
             dims=("p", "item"),
         )
     private = pmp.trim(pmp.privatize(model, records="p"), box={"q": (0.2, 0.8)})
-    assert pytest.approx(3 * math.log(4), rel=1e-9) == recognize(private).L0
+    assert pytest.approx(3 * math.log(4), rel=1e-9) == recognize_lemma(private).L0
 
 
 @pytest.mark.parametrize("private", [network, normal])
 def test_a_formula_below_the_graph_is_not_believed(private, monkeypatch):
     """Planted fault: half of ell."""
-    found = recognize(private())
+    found = recognize_lemma(private())
     assert proved_tail(private()) is not None
     wrong = replace(found, ell=lambda points: 0.5 * found.ell(points))
-    monkeypatch.setattr("pymc_private.certificates.lipschitz.tail.recognize", lambda private: wrong)
+    monkeypatch.setattr(
+        "pymc_private.certificates.lipschitz.tail.recognize_lemma", lambda private: wrong
+    )
     assert proved_tail(private()) is None

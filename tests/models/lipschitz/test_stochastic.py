@@ -12,9 +12,9 @@ import pytest
 from scipy import special, stats
 
 import pymc_private as pmp
-from pymc_private.certificates.lipschitz.lemmas import recognize
+from pymc_private.certificates.lipschitz.lemmas import recognize_lemma
 from pymc_private.certificates.lipschitz.tail import lipschitz_tail
-from pymc_private.certificates.restrict__temper import temper
+from pymc_private.certificates.restrict import temper
 from tests.statistics import proportion
 
 N = 6
@@ -73,7 +73,7 @@ LEMMAS = {
 @pytest.mark.parametrize("kind", LEMMAS)
 def test_a_lemma_is_recognized_and_its_ell_is_what_brute_force_finds(kind):
     box = BOXES.get(kind, (0.5, 3.0))
-    family = recognize(build(kind, box))
+    family = recognize_lemma(build(kind, box))
     assert family.lemma == LEMMAS[kind]
     low, high = box or (0.05, 0.95)
     for theta in np.linspace(low, high, 7):
@@ -87,7 +87,7 @@ def test_a_lemma_is_recognized_and_its_ell_is_what_brute_force_finds(kind):
 def test_the_prior_tail_of_a_lemma_is_below_its_exponential_everywhere(kind):
     """By the prior's own distribution function on a fine grid, and not by much."""
     box = BOXES.get(kind, (0.5, 3.0))
-    family = recognize(build(kind, box))
+    family = recognize_lemma(build(kind, box))
     prior = stats.beta(3, 3) if box is None else stats.expon(scale=0.5)
     low, high = box or (0.0, 1.0)
     grid = np.linspace(low, high, 20001)[1:-1]
@@ -106,7 +106,7 @@ def test_the_prior_tail_of_a_lemma_is_below_its_exponential_everywhere(kind):
 @pytest.mark.parametrize("kind", ["exponential", "laplace", "normal"])
 def test_the_constant_of_all_records_bounds_likelihood_over_marginal(kind):
     low, high = 0.5, 3.0
-    family = recognize(build(kind, (low, high)))
+    family = recognize_lemma(build(kind, (low, high)))
     rates = np.linspace(low, high, 2001)
     prior = stats.expon(scale=0.5).pdf(rates)
     prior /= prior.sum()
@@ -194,7 +194,7 @@ def test_the_envelope_fails_as_seldom_as_it_says():
     ids=["other family", "add/remove", "a lopsided trim", "clipped"],
 )
 def test_what_no_lemma_speaks_of_is_not_recognized(private):
-    assert recognize(private()) is None
+    assert recognize_lemma(private()) is None
 
 
 @pytest.mark.parametrize("keywords", [{"draws": 0}, {"draws": True}, {"beta": 0.0}, {"beta": 0.6}])

@@ -14,10 +14,10 @@ import pytest
 from scipy import stats
 
 import pymc_private as pmp
-from pymc_private.models.fingerprint import model_fingerprint
-from pymc_private.certificates.lipschitz.region__edge import points_of
+from pymc_private.certificates.lipschitz.region import boundary_points
 from pymc_private.certificates.lipschitz.variation import variation
-from pymc_private.models.prior__prior_draws import prior_mass
+from pymc_private.models.fingerprint import model_fingerprint
+from pymc_private.models.prior import prior_mass
 from tests.models.brute_force import natural_logp, own_logp, random_points, stripped
 from tests.models.zoo import BY_NAME
 from tests.statistics import cdf_envelope
@@ -119,7 +119,7 @@ def test_the_certificate_of_a_set_is_at_most_twice_l_and_scales_with_power_and_u
 def test_every_point_of_the_set_has_ell_at_most_l_and_the_box_around_it_is_not_the_set():
     trimmed = limited()
     np.testing.assert_allclose(trimmed.box["beta"].upper, 1.5, rtol=1e-4)
-    edge = [np.linalg.norm(p["beta"].lower) for p in points_of(trimmed, trimmed.theta_l)]
+    edge = [np.linalg.norm(p["beta"].lower) for p in boundary_points(trimmed, trimmed.theta_l)]
     assert 1.49 < max(edge) <= 1.5
     wall = natural_logp(stripped(trimmed.model), without=("y",))
     assert np.isfinite(wall({"beta": np.array([1.0, 1.0])}))

@@ -8,18 +8,26 @@ from dataclasses import dataclass
 import numpy as np
 from flint import ctx
 
-from pymc_private.samplers.proximal_likelihoods import Exponential, Logistic, Quadratic
-from pymc_private.samplers.proximal import Structure
+from pymc_private.samplers.proximal import WhitenedPosterior
+from pymc_private.samplers.proximal_likelihoods import (
+    ExponentialCurve,
+    LogisticCurve,
+    QuadraticCurve,
+)
 from pymc_private.samplers.randomness import SeededRandomness
-from pymc_private.samplers.verified.kernel import State, StrictKernel
-from pymc_private.samplers.verified.arithmetic__records import Records
-from pymc_private.samplers.verified.arithmetic import StrictExponential, StrictLogistic, StrictQuadratic
+from pymc_private.samplers.verified.arithmetic import (
+    VerifiedExponential,
+    VerifiedLogistic,
+    VerifiedPosterior,
+    VerifiedQuadratic,
+)
+from pymc_private.samplers.verified.kernel import ChainState, VerifiedKernel
 
 BITS = 200
 KINDS = {
-    "logistic": (Logistic, StrictLogistic, 0.25),
-    "linear": (Quadratic, StrictQuadratic, 1.0),
-    "Poisson": (Exponential, StrictExponential, 3.0),
+    "logistic": (LogisticCurve, VerifiedLogistic, 0.25),
+    "linear": (QuadraticCurve, VerifiedQuadratic, 1.0),
+    "Poisson": (ExponentialCurve, VerifiedExponential, 3.0),
 }
 SHAPES = {
     "plain": (30, 4, 1.0),
@@ -58,9 +66,11 @@ def posterior(kind, n, d, size, *, wall="line", seed=0, separable=False, weight=
         x = 0.2 * x
         y = rng.poisson(1.0, n).astype(float)
     ends = [np.full(d, end) for end in WALLS[wall]]
-    records = Records(x, offset, center, scale, strict(y, weight), *ends)
+    records = VerifiedPosterior(x, offset, center, scale, strict(y, weight), *ends)
     walls = records.walls[:2]
-    structure = Structure(records.rows, records.level, curve(y, weight), weight * beta, *walls)
+    structure = WhitenedPosterior(
+        records.rows, records.level, curve(y, weight), weight * beta, *walls
+    )
     trace = weight * beta * float((records.rows**2).sum())
     return records, structure, 4.0 / trace if trace else 1.0
 
@@ -83,12 +93,12 @@ def ratios(kind, shape, *, wall="line", chains=4, low=0.0, seed=0, separable=Fal
     records, structure, eta = posterior(
         kind, *SHAPES[shape], wall=wall, seed=seed, separable=separable
     )
-    kernel, randomness = StrictKernel(records, structure, eta), SeededRandomness.from_seed(seed)
+    kernel, randomness = VerifiedKernel(records, structure, eta), SeededRandomness.from_seed(seed)
     if tamper:
         tamper(kernel)
     rng = np.random.default_rng(seed + 1)
     d = records.dimension
-    state = State(rng.normal(size=(chains, d)), low * rng.normal(size=(chains, d)))
+    state = ChainState(rng.normal(size=(chains, d)), low * rng.normal(size=(chains, d)))
     with np.errstate(all="ignore"):
         now = kernel._prepare(state, randomness)
         words = randomness.words(chains * d).reshape(chains, d)

@@ -11,11 +11,21 @@ from scipy import special
 
 from pymc_private.errors import Unsupported
 from pymc_private.privacy import proximal_steps
-from pymc_private.samplers.proximal import Schedule
-from pymc_private.samplers.randomness import SeededRandomness, round_open
-from pymc_private.samplers.verified.kernel__chains import sample_strict
-from pymc_private.samplers.verified.kernel import Points, State, StrictKernel
-from pymc_private.samplers.verified.admission__price import FAR, LARGEST, SHARE, check_walls, rounding
+from pymc_private.samplers.proximal import ProximalSchedule
+from pymc_private.samplers.randomness import SeededRandomness, round_unbounded
+from pymc_private.samplers.verified.admission import (
+    FARTHEST_MEAN,
+    LARGEST_TV,
+    ROUNDING_SHARE,
+    check_walls,
+    rounding_cost,
+)
+from pymc_private.samplers.verified.kernel import (
+    ChainState,
+    ExactPoints,
+    VerifiedKernel,
+    sample_verified,
+)
 from tests.samplers.strict.problems import KINDS, WALLS, posterior
 from tests.statistics import cdf_envelope
 
@@ -69,11 +79,11 @@ def test_rounding_costs_what_is_charged(kind):
 
 def drawn(kind, draws=1200, wall="line", **changes):
     records, structure, eta = posterior(kind, 12, 1, 0.7, plain=True, weight=1.0, wall=wall)
-    schedule = Schedule(eta, proximal_steps(20.0, 1e-4, eta), 1e-4)
+    schedule = ProximalSchedule(eta, proximal_steps(20.0, 1e-4, eta), 1e-4)
     randomness = SeededRandomness.from_seed(4)
-    values = sample_strict(
+    values = sample_verified(
         records, structure, schedule, changes.get("omega", 1e-11), draws, randomness,
-        lambda v: round_open(v, records.scale),
+        lambda v: round_unbounded(v, records.scale),
     )  # fmt: skip
     edges = np.linspace(*np.clip(WALLS[wall], -7, 7), 2001)
     weight = normalized(log_density(kind, records, (edges[1:] + edges[:-1]) / 2))
@@ -91,9 +101,9 @@ def test_draws_follow_the_posterior(kind, wall):
 @pytest.mark.parametrize("wall", ["line", "box"])
 def test_draws_decided_by_balls_follow_it_too(wall, monkeypatch):
     """The branch that is never taken, always taken: every comparison and every state."""
-    original = StrictKernel._gap
+    original = VerifiedKernel._gap
     monkeypatch.setattr(
-        StrictKernel, "_gap", lambda self, *a: (lambda g, m: (g, 1e16 * m))(*original(self, *a))
+        VerifiedKernel, "_gap", lambda self, *a: (lambda g, m: (g, 1e16 * m))(*original(self, *a))
     )
     values, cdf = drawn("logistic", draws=150, omega=1e-22, wall=wall)
     assert cdf_envelope(values, cdf).passes
@@ -103,12 +113,14 @@ def test_draws_decided_by_balls_follow_it_too(wall, monkeypatch):
 def test_a_fault_is_caught(fault, monkeypatch):
     if fault == "rounding":
         monkeypatch.setattr(
-            Points, "rounded", lambda self, omega: State(self.value + 2.0, 0 * self.value)
+            ExactPoints, "rounded", lambda self, omega: ChainState(self.value + 2.0, 0 * self.value)
         )
     else:
-        original = StrictKernel._gap
+        original = VerifiedKernel._gap
         monkeypatch.setattr(
-            StrictKernel, "_gap", lambda self, *a: (lambda g, m: (g + 3.0, m))(*original(self, *a))
+            VerifiedKernel,
+            "_gap",
+            lambda self, *a: (lambda g, m: (g + 3.0, m))(*original(self, *a)),
         )
     values, cdf = drawn("linear")
     assert not cdf_envelope(values, cdf).passes
@@ -116,28 +128,34 @@ def test_a_fault_is_caught(fault, monkeypatch):
 
 def test_no_records_give_the_prior():
     records, structure, eta = posterior("logistic", 0, 2, 1.0, plain=True)
-    values = sample_strict(
-        records, structure, Schedule(eta, 0, 1e-9), 1e-12, 800, SeededRandomness.from_seed(1),
-        lambda v: round_open(v, records.scale),
+    values = sample_verified(
+        records, structure, ProximalSchedule(eta, 0, 1e-9), 1e-12, 800, SeededRandomness.from_seed(1),
+        lambda v: round_unbounded(v, records.scale),
     )  # fmt: skip
     assert cdf_envelope(values[:, 0], special.ndtr).passes
-    assert sample_strict(
-        records, structure, Schedule(eta, 3, 1e-9), 1e-12, 0, SeededRandomness.from_seed(1), abs
+    assert sample_verified(
+        records,
+        structure,
+        ProximalSchedule(eta, 3, 1e-9),
+        1e-12,
+        0,
+        SeededRandomness.from_seed(1),
+        abs,
     ).shape == (0, 2)
 
 
 def test_the_charge_is_the_theorem_and_public():
-    schedule = Schedule(0.02, 332, 1e-8)
-    lost = rounding(schedule, 398, 31, 13.0, 51.0)
+    schedule = ProximalSchedule(0.02, 332, 1e-8)
+    lost = rounding_cost(schedule, 398, 31, 13.0, 51.0)
     assert lost.tv == pytest.approx(332 * lost.omega / math.sqrt(2 * math.pi * 0.02), rel=1e-8)
-    assert SHARE * 1e-8 <= lost.tv <= 1e-8
+    assert ROUNDING_SHARE * 1e-8 <= lost.tv <= 1e-8
     assert lost.tv >= 332 * lost.omega / math.sqrt(2 * math.pi * 0.02)
-    assert rounding(Schedule(0.02, 0, 1e-8), 0, 31, 0.0, 0.0).tv == 0.0
-    assert FAR < 51.0 < 1 / LARGEST
+    assert rounding_cost(ProximalSchedule(0.02, 0, 1e-8), 0, 31, 0.0, 0.0).tv == 0.0
+    assert FARTHEST_MEAN < 51.0 < 1 / LARGEST_TV
 
 
 def test_walls_beyond_the_reach_of_balls_are_refused():
-    schedule, walls = Schedule(0.01, 100, 1e-8), np.array([-np.inf, 3.0])
+    schedule, walls = ProximalSchedule(0.01, 100, 1e-8), np.array([-np.inf, 3.0])
     check_walls(schedule, 1e4, walls)
     for slope, ends in ((1e7, walls), (1.0, 1e7 * np.ones(2))):
         with pytest.raises(Unsupported, match="beyond a wall"):
@@ -149,4 +167,4 @@ def test_walls_beyond_the_reach_of_balls_are_refused():
 
 def test_a_charge_that_buys_nothing_is_refused():
     with pytest.raises(Unsupported, match=r"more than the draws.*\n.*100000 steps"):
-        rounding(Schedule(1e-9, 100_000, 1e-8), 10**7, 1000, 4e9, 1e7)
+        rounding_cost(ProximalSchedule(1e-9, 100_000, 1e-8), 10**7, 1000, 4e9, 1e7)

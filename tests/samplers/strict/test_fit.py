@@ -11,14 +11,20 @@ import pytest
 from scipy.stats import norm
 
 import pymc_private as pmp
-from pymc_private.certificates.terms import REAL, STRICT
+from pymc_private.certificates.terms import REAL_ARITHMETIC, VERIFIED_ARITHMETIC
 from pymc_private.samplers import choose as choosing
-from pymc_private.samplers.proximal_target__linear import concave
-from pymc_private.samplers.proximal_target__linear_data import make_structure
+from pymc_private.samplers.proximal_target import make_posterior, prove_log_concave
 from pymc_private.samplers.randomness import SeededRandomness
-from pymc_private.samplers.verified.admission__copies import is_copied
-from pymc_private.samplers.verified.admission import form_of, make_records
-from pymc_private.samplers.verified.arithmetic import StrictExponential, StrictLogistic, StrictQuadratic
+from pymc_private.samplers.verified.admission import (
+    is_copied,
+    make_verified_posterior,
+    recognize_verified,
+)
+from pymc_private.samplers.verified.arithmetic import (
+    VerifiedExponential,
+    VerifiedLogistic,
+    VerifiedQuadratic,
+)
 from tests.statistics import cdf_envelope
 
 N = 14
@@ -100,17 +106,17 @@ def private_of(build, power=Fraction(1, 5), box=None):
 @pytest.mark.parametrize(
     ("build", "curve"),
     [
-        (logistic, StrictLogistic),
-        (linear, StrictQuadratic),
-        (groups, StrictLogistic),
-        (counts, StrictExponential),
-        (half_normal, StrictLogistic),
+        (logistic, VerifiedLogistic),
+        (linear, VerifiedQuadratic),
+        (groups, VerifiedLogistic),
+        (counts, VerifiedExponential),
+        (half_normal, VerifiedLogistic),
     ],
 )
 def test_records_are_those_of_the_plain_sampler(build, curve):
     private = private_of(build, box={"beta": (-1, 2)} if build in (linear, counts) else None)
-    records, structure = make_records(private)
-    plain, white = make_structure(private)
+    records, structure = make_verified_posterior(private)
+    plain, white = make_posterior(private)
     assert isinstance(records.curve, curve)
     np.testing.assert_allclose(records.rows, plain.rows, rtol=1e-14, atol=0)
     np.testing.assert_allclose(records.level, plain.offset, rtol=1e-13, atol=1e-15)
@@ -122,10 +128,13 @@ def test_records_are_those_of_the_plain_sampler(build, curve):
 
 
 LIKELIHOODS = {
-    "logistic": (StrictLogistic, lambda u: pm.Bernoulli("y", logit_p=u, observed=BINARY, dims="i")),
-    "linear": (StrictQuadratic, lambda u: pm.Normal("y", u, 0.7, observed=REALS, dims="i")),
+    "logistic": (
+        VerifiedLogistic,
+        lambda u: pm.Bernoulli("y", logit_p=u, observed=BINARY, dims="i"),
+    ),
+    "linear": (VerifiedQuadratic, lambda u: pm.Normal("y", u, 0.7, observed=REALS, dims="i")),
     "Poisson": (
-        StrictExponential,
+        VerifiedExponential,
         lambda u: pm.Poisson("y", pm.math.exp(u), observed=COUNTS, dims="i"),
     ),
 }
@@ -153,10 +162,10 @@ def test_one_coefficient_is_one_predictor(likelihood, written):
         observe(ONE_COEFFICIENT[written](pm.Data("x", X[:, :1], dims=("i", None))))
     domain = DOMAIN | {"linear": {"y": (-1, 1)}, "Poisson": {"y": (0, 9)}}.get(likelihood, {})
     private = pmp.trim(pmp.privatize(model, records="i", domain=domain), box={"b": (-1, 1)})
-    records, _ = make_records(private)
+    records, _ = make_verified_posterior(private)
     assert isinstance(records.curve, curve)
     np.testing.assert_array_equal(records.rows, X[:, :1])
-    found = concave(private)
+    found = prove_log_concave(private)
     assert len(found.predictors) == 1
     if likelihood == "Poisson":
         assert found.gradient() < 17.27  # 2 (9 - 1 / e)
@@ -175,25 +184,29 @@ def test_one_coefficient_is_one_predictor(likelihood, written):
 def test_what_is_not_proved_is_refused_by_name(build, box, named):
     private = private_of(build, box=box)
     with pytest.raises(pmp.Unsupported, match="no claim in floating point is proved") as caught:
-        choosing.choose(private, "proximal", strict=True)
+        choosing.choose_sampler(private, "proximal", strict=True)
     assert named in str(caught.value)
     assert "what to do" in str(caught.value)
-    assert not choosing.choose(private, "proximal").terms(private).strict
+    assert not choosing.choose_sampler(private, "proximal").terms(private).strict
 
 
 def test_the_strongest_claim_in_floating_point_is_the_proximal_sampler():
     private = private_of(logistic)
-    method = choosing.choose(private, strict=True)
-    assert method == pmp.Proximal(strict=True) == choosing.choose(private, "proximal", strict=True)
+    method = choosing.choose_sampler(private, strict=True)
+    assert (
+        method
+        == pmp.Proximal(strict=True)
+        == choosing.choose_sampler(private, "proximal", strict=True)
+    )
     plain, terms = pmp.Proximal().terms(private), method.terms(private)
-    assert STRICT in terms.words
-    assert REAL in plain.words
+    assert VERIFIED_ARITHMETIC in terms.words
+    assert REAL_ARITHMETIC in plain.words
     assert 1.1e-10 <= terms.tv < 1e-8  # t and what floating point costs
     assert method.claim(private).startswith("proved, each draw within")
     assert "floating point costs" in terms.assumption
     assert method.seconds(private, 3) > pmp.Proximal().seconds(private, 3)
     with pytest.raises(pmp.Unsupported, match=r"proximal: .*computes from the data"):
-        choosing.choose(private_of(squares), strict=True)
+        choosing.choose_sampler(private_of(squares), strict=True)
 
 
 def test_the_charge_is_public():
@@ -230,7 +243,7 @@ def test_draws_are_those_of_the_plain_sampler():
     draws = pmp.Proximal(tv=1e-4, strict=True).sample(
         private, 700, SeededRandomness.from_seed(2), lambda done: None
     )["beta"]
-    structure, white = make_structure(private)
+    structure, white = make_posterior(private)
     precision = np.eye(2) + structure.curve.weight * structure.rows.T @ structure.rows
     pull = structure.curve.weight * structure.rows.T @ (structure.curve.y - structure.offset)
     # The box is far: it holds all but 1e-10 of the mass.
@@ -274,7 +287,7 @@ def test_graphs_that_copy_are_told_from_graphs_that_compute():
     ]
     assert [is_copied(v) for v in copies] == [True] * len(copies)
     assert [is_copied(v) for v in computes] == [False] * len(computes)
-    assert form_of(private_of(groups)).weight == 1.0
+    assert recognize_verified(private_of(groups)).weight == 1.0
 
 
 def test_a_plan_in_a_box_is_found_where_the_probe_at_no_power_would_leap_over_its_walls():

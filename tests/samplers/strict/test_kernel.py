@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 from flint import ctx
 
-from pymc_private.samplers.randomness import SeededRandomness, round_open
-from pymc_private.samplers.verified.kernel import Points, State, StrictKernel, start
-from pymc_private.samplers.verified.arithmetic__noise import Floats
+from pymc_private.samplers.randomness import SeededRandomness, round_unbounded
+from pymc_private.samplers.verified.arithmetic import BoundedFloats
+from pymc_private.samplers.verified.kernel import (
+    ChainState,
+    ExactPoints,
+    VerifiedKernel,
+    draw_prior_points,
+)
 from tests.samplers.strict.problems import KINDS, SHAPES, WALLS, posterior, ratios
 
 OMEGA = 1e-12
@@ -52,7 +57,7 @@ def _hundredth(name):
             found = original(*args)
             if name != "_prepare":
                 return found[0], found[1] / 100.0
-            found.slope = Floats(found.slope.value, found.slope.error / 100.0)
+            found.slope = BoundedFloats(found.slope.value, found.slope.error / 100.0)
             return found
 
         setattr(kernel, name, divided)
@@ -91,12 +96,12 @@ def test_bounds_with_a_fault_are_caught(tamper, low):
 def stepped(loose, kind="logistic", chains=40, seed=2):
     """A step of many chains, and how many were decided by balls, at bounds `loose` times theirs."""
     records, structure, eta = posterior(kind, 12, 2, 0.7, seed=5)
-    kernel, asked = StrictKernel(records, structure, eta), []
+    kernel, asked = VerifiedKernel(records, structure, eta), []
     original = kernel._gap
     kernel._gap = lambda *args: (lambda g, m: (g, m * loose))(*original(*args))
     exactly = kernel._exactly
     kernel._exactly = lambda *args: asked.append(args[1]) or exactly(*args)
-    state = State(np.full((chains, 2), 0.3), np.zeros((chains, 2)))
+    state = ChainState(np.full((chains, 2), 0.3), np.zeros((chains, 2)))
     return kernel.step(state, SeededRandomness.from_seed(seed)), asked
 
 
@@ -119,7 +124,7 @@ def test_balls_decide_as_floats_do(kind, monkeypatch):
 
 def test_states_are_within_omega_of_the_points():
     points, _ = stepped(1.0)
-    wild = Points(points.value + 1e-3, np.full(40, 2e-3), points.exact)  # balls bring it back
+    wild = ExactPoints(points.value + 1e-3, np.full(40, 2e-3), points.exact)  # balls bring it back
     state = wild.rounded(OMEGA)
     plain = points.rounded(OMEGA)
     np.testing.assert_array_equal(plain.low, 0.0)
@@ -135,8 +140,8 @@ def test_states_are_within_omega_of_the_points():
 
 def test_far_out_a_state_is_two_doubles():
     records, _, _ = posterior("linear", 3, 2, 1.0)
-    points = start(records, 5, SeededRandomness.from_seed(1))
-    state = Points(points.value, np.full(5, np.inf), points.exact).rounded(1e-25)
+    points = draw_prior_points(records, 5, SeededRandomness.from_seed(1))
+    state = ExactPoints(points.value, np.full(5, np.inf), points.exact).rounded(1e-25)
     assert np.any(state.low != 0.0)
     assert np.all(np.abs(state.low) <= 2.0**-53 * np.abs(state.high))
 
@@ -150,10 +155,10 @@ def test_what_leaves_is_what_the_point_says():
         return np.round(values * 8.0) / 8.0
 
     found = points.published(records, coarse)
-    wide = Points(points.value, np.full(40, 1.0), points.exact)
+    wide = ExactPoints(points.value, np.full(40, 1.0), points.exact)
     np.testing.assert_array_equal(wide.published(records, coarse), found)
     np.testing.assert_array_equal(found, coarse(records.center + records.scale * points.value))
-    fine = points.published(records, lambda v: round_open(v, records.scale))
+    fine = points.published(records, lambda v: round_unbounded(v, records.scale))
     np.testing.assert_allclose(fine, found, atol=0.07)
 
 
@@ -161,8 +166,8 @@ def test_overflow_is_left_to_balls():
     """Floats that are no numbers decide nothing."""
     with np.errstate(all="ignore"):
         records, structure, _ = posterior("linear", 5, 2, 1e160, weight=1e-3)
-        kernel = StrictKernel(records, structure, 1.0)
-        state = State(np.ones((2, 2)), np.zeros((2, 2)))
+        kernel = VerifiedKernel(records, structure, 1.0)
+        state = ChainState(np.ones((2, 2)), np.zeros((2, 2)))
         now = kernel._prepare(state, SeededRandomness.from_seed(1))
         gap, margin = kernel._gap(
             now, np.arange(2), np.full((2, 2), 1e160), np.ones(2), np.ones(2, np.uint64)

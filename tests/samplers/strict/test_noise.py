@@ -9,8 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pymc_private.samplers.randomness import SeededRandomness
-from pymc_private.samplers.verified import arithmetic__noise
-from pymc_private.samplers.verified.arithmetic__noise import Lazy, log_uniforms, normals, truncated
+from pymc_private.samplers.verified import arithmetic
+from pymc_private.samplers.verified.arithmetic import (
+    LazyNoise,
+    log_uniform_floats,
+    normal_floats,
+    truncated_normal_floats,
+)
 
 RNG = np.random.default_rng(1)
 PLAIN = RNG.integers(0, 2**64, 300, dtype=np.uint64)
@@ -38,24 +43,26 @@ def used(words, of):
 
 def test_normal_numbers_are_within_their_bounds():
     # Float ends of the cell are themselves rounded: by far less than NORMAL.
-    assert used(WORDS, normals).max() <= 1.0
-    assert np.isfinite(normals(PLAIN).error).all()
-    assert normals(PLAIN).error.max() < 1e-12
+    assert used(WORDS, normal_floats).max() <= 1.0
+    assert np.isfinite(normal_floats(PLAIN).error).all()
+    assert normal_floats(PLAIN).error.max() < 1e-12
 
 
 def _single(words):
-    found = normals(words)
-    return arithmetic__noise.Floats(found.value.astype(np.float32).astype(float), found.error)
+    found = normal_floats(words)
+    return arithmetic.BoundedFloats(found.value.astype(np.float32).astype(float), found.error)
 
 
 def _tighter(words):
-    found = normals(words)
-    return arithmetic__noise.Floats(found.value, found.error / 100.0)
+    found = normal_floats(words)
+    return arithmetic.BoundedFloats(found.value, found.error / 100.0)
 
 
 def _without_cells(words):
-    found = normals(words)
-    return arithmetic__noise.Floats(found.value, arithmetic__noise.NORMAL * (1.0 + np.abs(found.value)))
+    found = normal_floats(words)
+    return arithmetic.BoundedFloats(
+        found.value, arithmetic.QUANTILE_ERROR * (1.0 + np.abs(found.value))
+    )
 
 
 @pytest.mark.parametrize("fault", [_single, _tighter, _without_cells])
@@ -92,7 +99,7 @@ def cells(word, low, high):
 def test_truncated_numbers_are_within_their_bounds(low, high):
     words = np.concatenate([PLAIN[:60], FAR[:60], ENDS])
     with np.errstate(all="ignore"):
-        found = truncated(words, np.float64(low), np.float64(high))
+        found = truncated_normal_floats(words, np.float64(low), np.float64(high))
     worst = 0.0
     for word, value, error in zip(words, found.value, found.error, strict=True):
         if np.isfinite(error):
@@ -108,25 +115,30 @@ def test_far_tails_keep_their_digits(monkeypatch):
     def worst():
         found = 0.0
         for log_mass in -np.exp(np.linspace(-0.3, 17, 60)):
-            z = float(arithmetic__noise._quantile(np.array([log_mass]))[0])
+            z = float(arithmetic._normal_quantile(np.array([log_mass]))[0])
             with ctx.workprec(400):
                 mass = (-arb(z) / arb(2).sqrt()).erfc() / 2
                 off = mass.log() - arb(float(log_mass))
-            allowed = 2 * arithmetic__noise.FUNCTION * (1 - log_mass) / max(-z, arithmetic__noise.HAZARD)
-            found = max(found, abs(float(off)) / max(-z, 1.0) / (allowed + arithmetic__noise.NORMAL * (1 - z)))
+            allowed = (
+                2 * arithmetic.FUNCTION_ERROR * (1 - log_mass) / max(-z, arithmetic.LEAST_HAZARD)
+            )
+            found = max(
+                found,
+                abs(float(off)) / max(-z, 1.0) / (allowed + arithmetic.QUANTILE_ERROR * (1 - z)),
+            )
         return found
 
     assert worst() < 0.5
-    monkeypatch.setattr(arithmetic__noise, "DEEP", -np.inf)
+    monkeypatch.setattr(arithmetic, "NEWTON_BELOW", -np.inf)
     assert worst() > 1.0
 
 
 def test_truncated_numbers_from_more_bits_are_the_same():
     words = PLAIN[:30]
     for low, high in ENDS_OF:
-        lazy = Lazy(words, SeededRandomness.from_seed(1))
+        lazy = LazyNoise(words, SeededRandomness.from_seed(1))
         with np.errstate(all="ignore"):
-            found = truncated(words, np.float64(low), np.float64(high))
+            found = truncated_normal_floats(words, np.float64(low), np.float64(high))
         balls = [None if np.isinf(end) else arb(float(end)) for end in (low, high)]
         exact = lazy.truncated(192, [balls[0]] * 30, [balls[1]] * 30)
         for ball, value, error in zip(exact, found.value, found.error, strict=True):
@@ -135,18 +147,18 @@ def test_truncated_numbers_from_more_bits_are_the_same():
 
 
 def test_logarithms_of_uniform_numbers_are_within_their_bounds():
-    found = log_uniforms(WORDS)
+    found = log_uniform_floats(WORDS)
     for word, value, error in zip(WORDS, found.value, found.error, strict=True):
         with ctx.workprec(200):
             for k in (int(word), int(word) + 1):
                 real = float(arb(fmpq(k, 2**64)).log()) if k else -np.inf
                 assert np.isinf(error) or abs(value - real) <= error
-    assert log_uniforms(np.array([0], np.uint64)).error[0] == np.inf
+    assert log_uniform_floats(np.array([0], np.uint64)).error[0] == np.inf
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1))
 def test_further_bits_stay_within_the_first(word, seed):
-    lazy = Lazy(np.array([word], np.uint64), SeededRandomness.from_seed(seed))
+    lazy = LazyNoise(np.array([word], np.uint64), SeededRandomness.from_seed(seed))
     low, high = ends(word)
     (first,) = lazy.normals(128)
     (second,) = lazy.normals(512)
@@ -158,6 +170,6 @@ def test_further_bits_stay_within_the_first(word, seed):
 
 def test_normal_numbers_from_few_bits_and_from_many_are_one():
     words = PLAIN[:40]
-    lazy, found = Lazy(words, SeededRandomness.from_seed(1)), normals(words)
+    lazy, found = LazyNoise(words, SeededRandomness.from_seed(1)), normal_floats(words)
     for ball, value, error in zip(lazy.normals(192), found.value, found.error, strict=True):
         assert abs(float(ball - float(value))) <= error

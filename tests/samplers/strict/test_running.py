@@ -7,7 +7,14 @@ import pytest
 from flint import arb, ctx
 
 from pymc_private.samplers.verified import arithmetic
-from pymc_private.samplers.verified.arithmetic import FUNCTION, RADIUS, Rest, StrictExponential, StrictLogistic, StrictQuadratic
+from pymc_private.samplers.verified.arithmetic import (
+    FUNCTION_ERROR,
+    PREDICTOR_RADIUS,
+    TangentRemainder,
+    VerifiedExponential,
+    VerifiedLogistic,
+    VerifiedQuadratic,
+)
 
 WEIGHT = 0.37
 SIZES = [
@@ -36,9 +43,9 @@ FEW_U, FEW_DU = (
 )
 NAMES = ["logistic", "linear", "Poisson"]
 CURVES = [
-    StrictLogistic(np.array([1.0]), WEIGHT),
-    StrictQuadratic(np.array([0.3]), WEIGHT),
-    StrictExponential(np.array([2.0]), WEIGHT),
+    VerifiedLogistic(np.array([1.0]), WEIGHT),
+    VerifiedQuadratic(np.array([0.3]), WEIGHT),
+    VerifiedExponential(np.array([2.0]), WEIGHT),
 ]
 SLACK = 1e-280
 
@@ -56,7 +63,7 @@ def used(curve, u, du, moved=0.0):
     worst = 0.0
     for one, two in [(1, 1), (1, -1), (-1, 1), (-1, -1)] if moved else [(0, 0)]:
         a, b = u + one * moved, du + two * moved
-        bound = FUNCTION * size + steep * (np.abs(a - u) + np.abs(b - du))
+        bound = FUNCTION_ERROR * size + steep * (np.abs(a - u) + np.abs(b - du))
         bound += 2.0**-50 * np.abs(rest.value[0]) + SLACK
         far = [abs(float(rest_of(curve, *at) - float(v)))
                for at, v in zip(zip(a, b, strict=True), rest.value[0], strict=True)]  # fmt: skip
@@ -65,16 +72,16 @@ def used(curve, u, du, moved=0.0):
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=NAMES)
-@pytest.mark.parametrize("moved", [0.0, 1e-12, RADIUS / 2])
+@pytest.mark.parametrize("moved", [0.0, 1e-12, PREDICTOR_RADIUS / 2])
 def test_rests_are_within_their_bounds(curve, moved):
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         at = (FEW_U, FEW_DU) if moved else (U, DU)
-        if isinstance(curve, StrictExponential):  # beyond, e^u is no double, and bounds infinite
+        if isinstance(curve, VerifiedExponential):  # beyond, e^u is no double, and bounds infinite
             at = tuple(a[np.abs(at[0]) + np.abs(at[1]) < 600] for a in at)
         assert used(curve, *at, moved) <= 1.0
 
 
-class _Naive(StrictLogistic):
+class _Naive(VerifiedLogistic):
     """By the logarithm of 1 + p (e^x - 1) everywhere."""
 
     def rest(self, u, du):
@@ -83,55 +90,57 @@ class _Naive(StrictLogistic):
         p, x = arithmetic.expit(v), -np.abs(du)
         with np.errstate(divide="ignore"):
             value = WEIGHT * (np.log1p(p * np.expm1(x)) - p * x)
-        return Rest(np.nan_to_num(value), found.steep, found.size)
+        return TangentRemainder(np.nan_to_num(value), found.steep, found.size)
 
 
-class _Difference(StrictLogistic):
+class _Difference(VerifiedLogistic):
     """As a difference of three numbers."""
 
     def rest(self, u, du):
         found = super().rest(u, du)
         h = self.y * u - np.logaddexp(0, u), self.y * (u + du) - np.logaddexp(0, u + du)
-        return Rest(
+        return TangentRemainder(
             h[0] * WEIGHT + self.slope(u).value * du - h[1] * WEIGHT, found.steep, found.size
         )
 
 
-class _Flat(StrictLogistic):
+class _Flat(VerifiedLogistic):
     """With a hundredth of its slopes."""
 
     def rest(self, u, du):
         found = super().rest(u, du)
-        return Rest(found.value, found.steep / 100, found.size)
+        return TangentRemainder(found.value, found.steep / 100, found.size)
 
 
-class _Single(StrictLogistic):
+class _Single(VerifiedLogistic):
     """In single precision."""
 
     def rest(self, u, du):
         found = super().rest(u, du)
-        return Rest(found.value.astype(np.float32).astype(float), found.steep, found.size)
+        return TangentRemainder(
+            found.value.astype(np.float32).astype(float), found.steep, found.size
+        )
 
 
 @pytest.mark.parametrize("fault", [_Naive, _Difference, _Flat, _Single])
 def test_rests_with_a_fault_are_caught(fault):
     with np.errstate(all="ignore"):
-        moved = RADIUS / 2 if fault is _Flat else 0.0
+        moved = PREDICTOR_RADIUS / 2 if fault is _Flat else 0.0
         assert used(fault(np.array([1.0]), WEIGHT), FEW_U, FEW_DU, moved) > 1.0
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=NAMES)
 def test_slopes_are_within_their_bounds(curve):
-    sides = SIDES[np.abs(SIDES) < 700] if isinstance(curve, StrictExponential) else SIDES
+    sides = SIDES[np.abs(SIDES) < 700] if isinstance(curve, VerifiedExponential) else SIDES
     with np.errstate(all="ignore"):
         found = curve.slope(sides[None, :])
     size, bend = (np.broadcast_to(a, (1, len(sides)))[0] for a in (found.size, found.bend))
-    for moved in (0.0, RADIUS, -RADIUS):
+    for moved in (0.0, PREDICTOR_RADIUS, -PREDICTOR_RADIUS):
         at = sides + moved
         with ctx.workprec(2000):
             real = [curve.slope_ball(0, arb(float(u))) for u in at]
             far = [abs(float(r - float(v))) for r, v in zip(real, found.value[0], strict=True)]
-        assert np.all(far <= FUNCTION * size + bend * np.abs(at - sides) + SLACK)
+        assert np.all(far <= FUNCTION_ERROR * size + bend * np.abs(at - sides) + SLACK)
 
 
 def test_functions_of_numpy_are_far_better_than_is_supposed():
@@ -147,8 +156,8 @@ def test_functions_of_numpy_are_far_better_than_is_supposed():
         with ctx.workprec(1500):
             for at, value in zip(x, values, strict=True):
                 real = ball(arb(float(at)))
-                assert float(abs(real - float(value)) / abs(real)) < FUNCTION / 4, (name, at)
+                assert float(abs(real - float(value)) / abs(real)) < FUNCTION_ERROR / 4, (name, at)
     for at in rng.uniform(-0.5, 1, 400):
         with ctx.workprec(200):
             real = arb(float(at)).log1p()
-            assert float(abs(real - float(np.log1p(at))) / abs(real)) < FUNCTION / 4
+            assert float(abs(real - float(np.log1p(at))) / abs(real)) < FUNCTION_ERROR / 4

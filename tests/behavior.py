@@ -23,8 +23,8 @@ import pymc as pm
 
 import pymc_private as pmp
 from pymc_private.estimators import DirichletNaiveBayes
+from tests.certificates.glms import GLMS
 from tests.models.distributions import TABLE
-from tests.models.glms import GLMS
 from tests.models.sequences import SEQUENCES
 from tests.models.zoo import ZOO, N
 

@@ -76,6 +76,18 @@ def quick():
         yield
 
 
+QUICK = ("counts", "mollifiers", "posterior", "release", "samplers")
+"""Rooms that test draws and releases, not how far bounds are refined."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick_rooms(request, root):
+    """Refine bounds only a little in `QUICK` rooms."""
+    place = request.path.parts[len(root.parts) :]
+    if place[0] == "tests" and place[1] in QUICK:
+        request.getfixturevalue("quick")
+
+
 @pytest.fixture(scope="session")
 def shared(root) -> Path:
     """Give the folder of reference data beside the checkout, or skip where there is none."""

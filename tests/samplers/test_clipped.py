@@ -14,7 +14,7 @@ from pymc_private.samplers import rejection
 from pymc_private.samplers.envelope_pieces import envelope_height
 from pymc_private.samplers.log_density import Target
 from pymc_private.samplers.randomness import SeededRandomness
-from tests.models.scores import BY_NAME, N
+from tests.certificates.scores import BY_NAME, N
 from tests.samplers.targets import all_forms, random_cells, value_at
 from tests.samplers.test_against_quadrature import (
     FALSE_ALARM,

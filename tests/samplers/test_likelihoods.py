@@ -13,7 +13,7 @@ from pymc_private.samplers import proximal_likelihoods
 from pymc_private.samplers.proximal_likelihoods import GeneralCurve, QuadraticCurve
 from pymc_private.samplers.proximal_target import make_posterior, prove_log_concave
 from pymc_private.samplers.verified.admission import recognize_verified
-from tests.models.glms import BY_NAME
+from tests.certificates.glms import BY_NAME
 
 N = 5
 RNG = np.random.default_rng(2)

@@ -14,8 +14,8 @@ import pymc_private as pmp
 from pymc_private.analysis.record_dependence import ConcreteValues
 from pymc_private.certificates import certify
 from pymc_private.models.fingerprint import model_fingerprint
+from tests.certificates.scores import BY_NAME, N
 from tests.models.brute_force import natural_logp, stripped
-from tests.models.scores import BY_NAME, N
 
 pytestmark = pytest.mark.usefixtures("quick")
 

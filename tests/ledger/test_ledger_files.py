@@ -16,7 +16,7 @@ from pymc_private.ledger import sqlite as sqlite__ledger_sqlite
 from pymc_private.ledger.entry import chain_hash
 from pymc_private.ledger.ledger import Ledger
 from pymc_private.privacy.guarantee import Guarantee
-from tests.privacy.behind import edit
+from tests.ledger.behind import edit
 
 SMALL = Guarantee.pure(0.25)
 

@@ -14,7 +14,7 @@ from pymc_private.samplers.verified.kernel import (
     VerifiedKernel,
     draw_prior_points,
 )
-from tests.samplers.strict.problems import KINDS, SHAPES, WALLS, posterior, ratios
+from tests.samplers.verified.problems import KINDS, SHAPES, WALLS, posterior, ratios
 
 OMEGA = 1e-12
 

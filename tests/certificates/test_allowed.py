@@ -8,8 +8,8 @@ import pytest
 import pymc_private as pmp
 from pymc_private.certificates import range_objective
 from pymc_private.certificates import range_objective as rule
+from tests.certificates.objectives import first_objective
 from tests.models.distributions import BY_NAME
-from tests.models.objectives import first_objective
 from tests.models.zoo import N
 
 

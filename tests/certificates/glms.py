@@ -1,6 +1,6 @@
 """Generalized linear models with the derivative of their log-likelihood written out by hand.
 
-``python -m tests.models.glms`` prints proved constants beside searched suprema.
+``python -m tests.certificates.glms`` prints proved constants beside searched suprema.
 """
 
 from __future__ import annotations

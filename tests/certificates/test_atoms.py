@@ -12,7 +12,7 @@ from pymc_private.certificates import range_objective
 from pymc_private.certificates import range_objective as range_objective__atoms
 from pymc_private.models.record_likelihood import Role
 from tests.analysis.graphs import evaluate
-from tests.models.objectives import first_objective
+from tests.certificates.objectives import first_objective
 
 N = 7
 

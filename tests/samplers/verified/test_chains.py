@@ -26,7 +26,7 @@ from pymc_private.samplers.verified.kernel import (
     VerifiedKernel,
     sample_verified,
 )
-from tests.samplers.strict.problems import KINDS, WALLS, posterior
+from tests.samplers.verified.problems import KINDS, WALLS, posterior
 from tests.statistics import cdf_envelope
 
 X = np.linspace(-7, 7, 1201)

@@ -15,7 +15,7 @@ from pymc_private.certificates.linear_predictors import Coefficients, NotConcave
 from pymc_private.certificates.log_concave import Concavity, concavity
 from pymc_private.certificates.record_gradient import Predictor
 from pymc_private.privacy import Guarantee, normal_mean_mu
-from tests.models.glms import BY_NAME, GLMS, softmax_searched
+from tests.certificates.glms import BY_NAME, GLMS, softmax_searched
 
 N = 29
 FEW = ("logistic", "negative binomial", "Laplace", "weighted logistic")

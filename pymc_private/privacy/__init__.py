@@ -1,8 +1,9 @@
 """Differential privacy: guarantees, accounting and the formulas behind them.
 
-`Guarantee` is what a release promises; every function listed in `__all__` is a formula of the
-theory with its T-number, under its index name and argument order. No result is below the truth:
-epsilons, deltas and divergences are rounded up, what a budget affords is rounded down.
+A `Guarantee` states what a release reveals. The functions listed in `__all__` are the formulas of
+the theory, under their index names and argument orders, with the T-number of each. No result is
+below the truth: epsilons, deltas and divergences are rounded up, what a budget affords is rounded
+down.
 
 Imports: errors; NumPy, SciPy, python-flint.
 """
@@ -21,7 +22,6 @@ from pymc_private.privacy.approximate_sampling import (
 from pymc_private.privacy.beta_gamma_pairs import (
     beta_pair_alpha,
     beta_pair_delta,
-    beta_pair_delta_two_draws,
     beta_pair_eps,
     beta_pair_rdp,
     gamma_pair_delta,
@@ -37,6 +37,7 @@ from pymc_private.privacy.conjugate import (
 )
 from pymc_private.privacy.dirichlet import (
     DirichletPlan,
+    beta_pair_delta_two_draws,
     dirichlet_expected_kl,
     dirichlet_kl_tail_bound,
     dirichlet_plan,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pymc_private.privacy.bounded_range import br_eps, br_zcdp_tight
+from pymc_private.privacy.plots import plot_epsilon_growth
 from pymc_private.privacy.renyi import zcdp_to_eps
 from pymc_private.privacy.rounding import format_number, times_up
 from pymc_private.privacy.validation import check_count, check_nonnegative, check_open_unit
@@ -19,7 +20,7 @@ DEFAULT_DRAWS = (1, 10, 100, 1000)
 
 @dataclass(frozen=True)
 class EpsilonComparison:
-    """Epsilon of N draws of one range by three roads, nats, rounded up.
+    """Epsilon of N draws of one range by three accounting methods, nats, rounded up.
 
     Attributes
     ----------
@@ -27,7 +28,7 @@ class EpsilonComparison:
         Range of one record, nats.
     delta : float
     rows : tuple of (int, float, float, float)
-        Draws, and epsilon by the pure, the zCDP and the exact road.
+        Draws, and epsilon by pure composition, by zCDP and by the exact curve.
     """
 
     R: float
@@ -37,16 +38,17 @@ class EpsilonComparison:
     columns = {"pure": "pure", "zCDP (T4)": "zcdp", "exact (T3)": "exact"}  # noqa: RUF012
 
     def to_frame(self) -> pd.DataFrame:
-        """Give the table, one row per number of draws."""
+        """Table with one row per number of draws."""
         import pandas as pd
 
         return pd.DataFrame(self.rows, columns=["draws", *self.columns.values()])
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw epsilon against the number of draws."""
-        from pymc_private.privacy.plots import plot_epsilon_growth
-
-        return plot_epsilon_growth(self, ax)
+        """Plot epsilon against the number of draws."""
+        frame = self.to_frame()
+        epsilons = {name: frame[column] for name, column in self.columns.items()}
+        title = f"range {self.R:g}, delta = {self.delta:g}"
+        return plot_epsilon_growth(frame["draws"], epsilons, title, ax)
 
     def __repr__(self) -> str:
         lines = [
@@ -54,23 +56,23 @@ class EpsilonComparison:
             for n, *row in self.rows
         ]
         titles = f"{'draws':>8} {'pure':>12} {'zCDP':>12} {'exact':>12}"
-        return "\n".join([self._head(), titles, *lines])
+        return "\n".join([self._title(), titles, *lines])
 
     def _repr_html_(self) -> str:
         table: str = self.to_frame().to_html(
             index=False, float_format=lambda x: format_number(x, 5)
         )
-        return f"<p>{self._head()}</p>{table}"
+        return f"<p>{self._title()}</p>{table}"
 
-    def _head(self) -> str:
-        of_all = f"at delta = {format_number(self.delta, 6)} of draws of range {format_number(self.R, 6)}"
-        return f"epsilon {of_all}"
+    def _title(self) -> str:
+        delta, R = format_number(self.delta, 6), format_number(self.R, 6)
+        return f"epsilon at delta = {delta} of draws of range {R}"
 
 
 def compare(
     R: float, draws: Sequence[int] = DEFAULT_DRAWS, delta: float = 1e-6
 ) -> EpsilonComparison:
-    """Compare the roads from N exact posterior draws to epsilon.
+    """Compare accounting methods from N exact posterior draws to epsilon.
 
     Parameters
     ----------
@@ -82,7 +84,7 @@ def compare(
 
     Returns
     -------
-    Comparison
+    EpsilonComparison
         With ``to_frame()`` and ``plot()``.
 
     Raises

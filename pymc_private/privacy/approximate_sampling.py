@@ -43,7 +43,7 @@ from pymc_private.privacy.validation import (
 
 @vectorized
 def approx_delta(eps: float, delta: float, tv: float) -> float:
-    """Delta of a sampler within total variation tv of an (eps, delta)-private law.
+    """Delta of a sampler within total variation tv of an (eps, delta)-private distribution.
 
     delta + (1 + e^eps) tv.
 
@@ -118,9 +118,10 @@ def approx_delta_n(eps: float, delta: float, tv: float, n: int) -> float:
 
 @vectorized
 def winf_pure_eps(eps: float, winf: float, laplace_scale: float) -> float:
-    """Pure epsilon of a draw within W_inf <= winf (l1) of an eps-private law, plus Laplace noise.
+    """Pure epsilon of a draw near an eps-private one, plus Laplace noise.
 
-    eps + 2 winf / scale, rounded up.
+    eps + 2 winf / scale, rounded up, where the draw is within W_inf <= winf (l1) of the private
+    distribution.
 
     Parameters
     ----------
@@ -149,9 +150,10 @@ def winf_pure_eps(eps: float, winf: float, laplace_scale: float) -> float:
 
 @vectorized
 def winf_gdp_mu(mu: float, winf: float, noise_sd: float) -> float:
-    """Give mu of a draw within W_inf <= winf (l2) of a mu-GDP law, plus Gaussian noise.
+    """Mu of a draw near a mu-GDP one, plus Gaussian noise.
 
-    mu + 2 winf / sd, rounded up.
+    mu + 2 winf / sd, rounded up, where the draw is within W_inf <= winf (l2) of the private
+    distribution.
 
     Parameters
     ----------
@@ -224,7 +226,7 @@ def steps_to_contract(log_ratio: Callable[[], arb], eta_m: float) -> int:
 def rounding_tv(omega: float, width: float, f_max: float, coordinates: int = 1) -> float:
     """Total variation that a grid leaves between a computed draw and an ideal one.
 
-    2 omega (1 / width + 3 f_max) for each coordinate. An ideal draw is rounded for nothing. One
+    2 omega (1 / width + 3 f_max) for each coordinate. Rounding an ideal draw costs nothing. One
     that is computed within omega of it falls on another multiple only if the ideal one lies within
     omega of the border of a cell. Charge the sum over draws by `approx_delta_n`.
 
@@ -265,7 +267,7 @@ def rounding_tv(omega: float, width: float, f_max: float, coordinates: int = 1) 
 
 @vectorized
 def purified_log_kl(slack: Fraction | float, gamma: Fraction | float, log_points: float) -> float:
-    """How near to its law a sampler has to be for a pure promise, as the logarithm of a divergence.
+    """Log of the divergence within which a sampler has to be of its target for a pure guarantee.
 
     ln K with K = 2 a (1 - a) gamma / (1 - gamma) tanh(s / 2) / points, where s = slack / 2 and
     a = 1 - e^(-s / 2).
@@ -291,8 +293,8 @@ def purified_log_kl(slack: Fraction | float, gamma: Fraction | float, log_points
 
     References
     ----------
-    Theory T29. Mixing with a uniform law turns small additive errors into none on finite sets: Lin,
-    Wang, Ma and Wang (2025) do so for (epsilon, delta)-private mechanisms.
+    Theory T29. Mixing with a uniform distribution turns small additive errors into none on finite
+    sets: Lin, Wang, Ma and Wang (2025) do so for (epsilon, delta)-private mechanisms.
     """
     check_positive(slack=slack)
     check_open_unit(gamma=gamma)

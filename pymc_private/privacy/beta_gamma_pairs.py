@@ -3,8 +3,7 @@
 y ~ Dir(r f(x) + alpha) releases a histogram f. Substitution moves one count between two cells:
 every such pair of distributions is dominated by Beta(alpha + r, alpha) against
 Beta(alpha, alpha + r), whose loss is r logit(Y) (T9). With unequal prior parameters a and b are the
-two smallest, and the pair is Beta(a + r, b) against Beta(a, b + r), in both directions. Two
-independent draws are integrated by rigorous quadrature.
+two smallest, and the pair is Beta(a + r, b) against Beta(a, b + r), in both directions.
 
 Addition or removal changes one cell's count by one: the pair is Gamma(alpha + r) against
 Gamma(alpha), in both directions ("more_first": the larger data set is P), attained in the limit of
@@ -29,7 +28,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from flint import acb, arb, ctx
+from flint import arb
 
 from pymc_private.errors import DomainError
 from pymc_private.privacy.renyi import delta_from_divergences
@@ -38,7 +37,6 @@ from pymc_private.privacy.rounding import (
     SMALLEST_DOUBLE,
     arb_lower,
     arb_upper,
-    ball_upper,
     float_down,
     least_argument,
     real,
@@ -53,260 +51,13 @@ from pymc_private.privacy.validation import (
     vectorized,
 )
 
-MAX_QUADRATURE_ALPHA = 16.0
-"""Up to this prior parameter two draws are integrated."""
-MAX_QUADRATURE_POINTS = 4000
-"""Of one quadrature."""
-
-
-@vectorized
-def beta_pair_delta_two_draws(eps: float, r: float, alpha: float) -> float:
-    """Delta of two independent Dirichlet draws under substitution, rounded up.
-
-    The mean of `beta_pair_delta` at eps - L over the loss L of one draw, by rigorous quadrature;
-    where that would take long, `Guarantee.delta` of two planned draws gives a larger bound.
-
-    Parameters
-    ----------
-    eps : float, nats
-        At least 0.
-    r, alpha : float
-        As in `beta_pair_delta`.
-
-    Returns
-    -------
-    float
-        In [0, 1].
-
-    Raises
-    ------
-    DomainError
-        An argument is out of its range.
-
-    References
-    ----------
-    Theory T9; Johansson (2018) for the quadrature.
-    """
-    check_nonnegative(eps=eps)
-    check_positive(r=r, alpha=alpha)
-    if math.isinf(eps):
-        return 0.0
-    for bits in (80, 160) if alpha <= MAX_QUADRATURE_ALPHA else ():
-        with ctx.workprec(bits):
-            found = _two_draw_integral(real(eps), real(r), real(alpha))
-        if found.is_finite() and found.rel_accuracy_bits() >= 34:
-            return min(1.0, max(0.0, ball_upper(found)))
-
-    from pymc_private.privacy.guarantee import Guarantee
-
-    return (2 * Guarantee.dirichlet_of(r, alpha)).delta(eps)
-
-
-def _two_draw_integral(eps: arb, r: arb, alpha: arb) -> arb:
-    """Integrate over t = logit(Y): analytic where |Im t| < pi, so Arb's quadrature is rigorous."""
-    norm = (alpha + r).lgamma() + alpha.lgamma() - (2 * alpha + r).lgamma()
-
-    def integrand(t: acb, _: bool) -> acb:
-        if not float(t.imag.abs_upper()) < 3.0:
-            return acb("nan")
-        density = ((alpha + r) * _log_sigmoid(t) + alpha * _log_sigmoid(-t) - norm).exp()
-        at = t - eps / r
-        beyond = _beta_cdf_at_logit(at, alpha, alpha + r)
-        return density * (beyond - (eps - r * t).exp() * _beta_cdf_at_logit(at, alpha + r, alpha))
-
-    end = 20.0 + 40.0 / float(alpha.mid()) + abs(float((eps / r).mid()))
-    edge = 1 / (1 + arb(end).exp())
-    # Beyond the ends delta is at most 1; there is next to no mass.
-    left_out = edge.beta_lower(alpha + r, alpha, 1) + edge.beta_lower(alpha, alpha + r, 1)
-    tiny, little = arb(2) ** -4000, arb(2) ** -38
-    inner = acb.integral(
-        integrand, -end, end, rel_tol=little, abs_tol=tiny, eval_limit=MAX_QUADRATURE_POINTS
-    )
-    return inner.real + left_out.union(arb(0))
-
-
-def _log_sigmoid(t: acb) -> acb:
-    return -(1 + (-t).exp()).log() if float(t.real.mid()) > 0.0 else t - (1 + t.exp()).log()
-
-
-def _beta_cdf_at_logit(t: acb, a: arb, b: arb) -> acb:
-    """I_u(a, b) at u = sigmoid(t), by its smaller tail."""
-    if float(t.real.mid()) < 0.0:
-        return (1 / (1 + (-t).exp())).beta_lower(a, b, 1)
-    return 1 - (1 / (1 + t.exp())).beta_lower(b, a, 1)
-
-
-UNIT_ROUNDOFF = 2.0**-53
-MAX_SERIES_TERMS = 2**21
-"""Longer series are not summed."""
-MAX_SERIES_ALPHA = 1e9
-"""Of the prior parameters: the number of terms grows with the root."""
-FACTOR_BITS = 45
-"""Correct bits of the factor in front of a series."""
-
-
-def beta_series_delta(eps: float, r: float, a: float, b: float) -> float:
-    """Give delta of Beta(a + r, b) against Beta(a, b + r), rounded up; inf if the sum is too long.
-
-    Parameters
-    ----------
-    eps : float
-        Finite, nats, at least 0.
-    r, a, b : float
-        > 0.
-
-    References
-    ----------
-    Theory T9.
-    """
-
-    def threshold() -> arb:
-        shift = (
-            _log_gamma_ball(a) + _log_gamma_ball(b, r) - _log_gamma_ball(a, r) - _log_gamma_ball(b)
-        )
-        return 1 / (1 + ((real(eps) - shift) / real(r)).exp())
-
-    def factor() -> arb:
-        u, big = threshold(), real(a) + real(r)
-        norm = _log_gamma_ball(a, r) + _log_gamma_ball(b) - (big + real(b)).lgamma()
-        return (real(b) * u.log() + big * (-u).log1p() - norm).exp()
-
-    u = min(1.0, arb_upper(threshold, FACTOR_BITS))
-    total = a + b + r
-
-    def ratios(j: np.ndarray) -> np.ndarray:
-        ratio: np.ndarray = (total + j) * u / (b + 1.0 + j)
-        return ratio
-
-    return _factor_times_sum(factor, _sum_upward(ratios, u, r, b))
-
-
-def gamma_series_delta(eps: float, r: float, alpha: float, *, first: bool) -> float:
-    """Give delta of Gamma(alpha + r) against Gamma(alpha), or of the reverse, rounded up.
-
-    Parameters
-    ----------
-    eps : float
-        Finite, nats, at least 0.
-    r, alpha : float
-        > 0.
-    first : bool
-        Whether the law of more is P.
-
-    Returns
-    -------
-    float
-        inf if the sum is too long, or not long enough for a small alpha.
-
-    References
-    ----------
-    Theory T10.
-    """
-    sign = 1 if first else -1
-
-    def threshold() -> arb:
-        return (
-            (_log_gamma_ball(alpha, r) - _log_gamma_ball(alpha) + sign * real(eps)) / real(r)
-        ).exp()
-
-    def factor() -> arb:
-        g, a = threshold(), real(alpha)
-        if first:
-            return ((a + real(r) - 1) * g.log() - g - _log_gamma_ball(alpha, r)).exp()
-        return (a * g.log() - g - _log_gamma_ball(alpha)).exp()
-
-    if first:
-        return _factor_times_sum(factor, _sum_downward(arb_lower(threshold), r, alpha))
-    g = arb_upper(threshold, FACTOR_BITS)
-    return _factor_times_sum(factor, _sum_upward(lambda j: g / (alpha + 1.0 + j), 0.0, r, alpha))
-
-
-def _log_gamma_ball(a: float, r: float = 0.0) -> arb:
-    return (real(a) + real(r)).lgamma()
-
-
-def _factor_times_sum(factor: Callable[[], arb], total: float) -> float:
-    if not math.isfinite(total):
-        return math.inf
-    return widen(arb_upper(factor, FACTOR_BITS) * total, 4.0 * UNIT_ROUNDOFF) + SMALLEST_DOUBLE
-
-
-def _sum_upward(
-    ratios: Callable[[np.ndarray], np.ndarray], limit: float, r: float, b: float
-) -> float:
-    """Sum c_n g_n, rounded up; the ratios of the c_n tend to `limit` from one side."""
-    count = _initial_term_count(b)
-    while count <= MAX_SERIES_TERMS and b <= MAX_SERIES_ALPHA:
-        with np.errstate(over="ignore", invalid="ignore"):
-            ratio = ratios(np.arange(count, dtype=float))
-            terms = np.cumprod(np.concatenate([[1.0 / b], ratio[:-1]]))
-            total = float((terms * _upward_gains(r, b, count)).sum())
-        if not math.isfinite(total):
-            return math.inf
-        found = _close_series(total, float(terms[-1]), max(float(ratio[-1]), limit), count)
-        if found is not None:
-            return found
-        count *= 2
-    return math.inf
-
-
-def _sum_downward(g: float, r: float, a: float) -> float:
-    """Sum c_m h_m, h_m = 1 - prod over i <= m of (a-i) / (a+r-i), rounded up.
-
-    Terms end at a / 2, so that no difference loses more than a digit. What is left of the
-    incomplete Gamma function is at most its next term over one minus the ratio.
-    """
-    count = 64 if a < 128.0 else min(_initial_term_count(a), int(a / 2.0))
-    while g > 0.0 and r <= a <= MAX_SERIES_ALPHA and count <= min(MAX_SERIES_TERMS, a / 2.0):
-        i = np.arange(1, count + 1, dtype=float)
-        with np.errstate(over="ignore", invalid="ignore"):
-            terms = np.cumprod((a + r - i) / g)
-            total = float((terms * _downward_gains(r, a, count)).sum())
-        found = _close_series(total, float(terms[-1]), (a + r - count - 1.0) / g, count)
-        if found is not None:
-            return found
-        count *= 2
-    return math.inf
-
-
-def _initial_term_count(b: float) -> int:
-    """Terms to begin with: those within some standard deviations of the largest."""
-    return int(64.0 + 6.0 * math.sqrt(min(b, MAX_SERIES_ALPHA)))
-
-
-def _close_series(total: float, last: float, ratio: float, count: int) -> float | None:
-    """Close a sum by its geometric bound, and add the rounding of all terms; None if too soon.
-
-    A term has at most ten roundings, of twice their size each, from every factor before it.
-    """
-    if not (math.isfinite(total) and ratio < 1.0 - 1e-7):
-        return None
-    rest = last * max(ratio, 0.0) / (1.0 - ratio) * 1.00001
-    if rest > 1e-15 * total:
-        return None
-    return (total + rest) * (1.0 + (24.0 * count + 64.0) * UNIT_ROUNDOFF) + count * 1e-300
-
-
-@lru_cache(maxsize=16)
-def _upward_gains(r: float, b: float, count: int) -> np.ndarray:
-    j = np.arange(count, dtype=float)
-    gains: np.ndarray = -np.expm1(-np.cumsum(np.log1p(r / (b + j))))
-    return gains
-
-
-@lru_cache(maxsize=16)
-def _downward_gains(r: float, a: float, count: int) -> np.ndarray:
-    i = np.arange(1, count + 1, dtype=float)
-    losses: np.ndarray = -np.expm1(np.cumsum(np.log1p(-r / (a + r - i))))
-    return losses
-
-
+# ---- Beta pairs: substitution (T9) ---------------------------------------------------------
 MAX_QUICK_BETA_ALPHA = 64.0
-"""Up to this prior parameter balls are quick; beyond it the series of `pair_series` is."""
+"""Up to this prior parameter ball arithmetic is quick; beyond it the series is."""
 MAX_BALL_ALPHA = 1000.0
-"""Up to this one balls serve where the series does not: fractions, and unequal parameters."""
+"""Up to this one balls are used where the series is not: fractions, and unequal parameters."""
 MAX_SEARCHED_ALPHA = 1e15
-"""No prior parameter beyond this is looked for."""
+"""No larger prior parameter is tried."""
 
 
 @vectorized
@@ -350,7 +101,7 @@ def beta_pair_delta(eps: float, r: float, alpha: float, beta: float | None = Non
 
 
 def beta_pair_delta_fast(eps: float, r: float, alpha: float) -> float:
-    """Give delta of a pair by its series, a little above `beta_pair_delta` and faster."""
+    """Delta of a Beta pair by its series: a little above `beta_pair_delta`, and faster."""
     found = beta_series_delta(eps, r, alpha, alpha)
     return _clip_to_unit(found) if math.isfinite(found) else beta_pair_delta(eps, r, alpha)
 
@@ -470,13 +221,13 @@ def beta_pair_rdp(order: float, r: float, alpha: float, beta: float | None = Non
 
 
 def beta_pair_delta_one_way(eps: float, r: float, a: float, b: float) -> float:
-    """Give delta of Beta(a + r, b) against Beta(a, b + r) alone, in [0, 1], rounded up."""
+    """Delta of Beta(a + r, b) against Beta(a, b + r) alone, in [0, 1], rounded up."""
     return _clip_to_unit(_beta_delta_one_way(eps, r, a, b))
 
 
 @lru_cache(maxsize=4096)
 def _beta_delta_one_way(eps: float, r: float, a: float, b: float) -> float:
-    """Give delta of Beta(a + r, b) against Beta(a, b + r), rounded up, in bounded time."""
+    """Delta of Beta(a + r, b) against Beta(a, b + r), rounded up, in bounded time."""
     if max(a, b) >= MAX_QUICK_BETA_ALPHA and all(map(is_double, (eps, r, a, b))):
         found = beta_series_delta(eps, r, a, b)
         if math.isfinite(found):
@@ -497,7 +248,7 @@ def _clip_to_unit(value: float) -> float:
 
 
 def _beta_delta_ball(eps: arb, r: arb, a: arb, b: arb) -> arb:
-    """Beta(a + r, b) against Beta(a, b + r)."""
+    """Delta of Beta(a + r, b) against Beta(a, b + r)."""
     shift = a.lgamma() + (b + r).lgamma() - (a + r).lgamma() - b.lgamma()
     u = 1 / (1 + ((eps - shift) / r).exp())
     return _lower_beta_ball(u, b, a + r) - eps.exp() * _lower_beta_ball(u, b + r, a)
@@ -520,8 +271,9 @@ def _beta_renyi_ball(order: arb, r: arb, a: arb, b: arb) -> arb:
     return (top - (a + r).lgamma() - b.lgamma()) / (order - 1) - shift
 
 
+# ---- Gamma pairs: addition and removal (T10) -----------------------------------------------
 MAX_QUICK_GAMMA_ALPHA = 64.0
-"""Beyond this prior parameter other ways than the lower incomplete Gamma function serve."""
+"""Up to this prior parameter the lower incomplete Gamma function is quick."""
 DIRECTIONS = ("both", "more_first", "more_second")
 
 
@@ -564,11 +316,11 @@ def gamma_pair_delta(eps: float, r: float, alpha: float, direction: str = "both"
         return max(gamma_pair_delta(eps, r, alpha, d) for d in DIRECTIONS[1:])
     if math.isinf(eps):
         return 0.0
-    return min(1.0, max(0.0, _gamma_delta_one_way(eps, r, alpha, direction)))
+    return _clip_to_unit(_gamma_delta_one_way(eps, r, alpha, direction))
 
 
 def gamma_pair_delta_fast(eps: float, r: float, alpha: float, direction: str) -> float:
-    """Give delta of a pair by its series, a little above `gamma_pair_delta` and faster."""
+    """Delta of a Gamma pair by its series: a little above `gamma_pair_delta`, and faster."""
     found = gamma_series_delta(eps, r, alpha, first=direction == "more_first")
     return (
         min(1.0, found)
@@ -581,11 +333,11 @@ def gamma_pair_delta_fast(eps: float, r: float, alpha: float, direction: str) ->
 def _gamma_delta_few_digits(eps: float, r: float, alpha: float, direction: str) -> float:
     if alpha > MAX_SERIES_ALPHA:
         return float(gamma_pair_delta(eps, r, alpha, direction))
-    return min(1.0, max(0.0, _gamma_delta_by_balls(eps, r, alpha, direction, enough=40)))
+    return _clip_to_unit(_gamma_delta_by_balls(eps, r, alpha, direction, enough=40))
 
 
 def _gamma_delta_one_way(eps: float, r: float, alpha: float, direction: str) -> float:
-    """Give delta in one direction, rounded up, in bounded time."""
+    """Delta in one direction, rounded up, in bounded time."""
     if alpha >= MAX_QUICK_GAMMA_ALPHA and all(map(is_double, (eps, r, alpha))):
         found = gamma_series_delta(eps, r, alpha, first=direction == "more_first")
         if math.isfinite(found):
@@ -613,8 +365,8 @@ def _gamma_delta_by_balls(
 def lower_gamma(x: arb, a: arb) -> arb:
     """P(a, x); for large a by Q(a, x), whose computation takes no longer there.
 
-    Where P(a, x) <= x^a e^-x / (G(a + 1) (1 - x / (a + 1))) is beyond the smallest double, that
-    says enough: no one needs the digits that 1 - Q would lose.
+    Where P(a, x) <= x^a e^-x / (G(a + 1) (1 - x / (a + 1))) is below the smallest double, that
+    bound is enough: the digits that 1 - Q would lose are not needed.
     """
     if not a > MAX_QUICK_GAMMA_ALPHA:
         return x.gamma_lower(a, 1)
@@ -725,3 +477,141 @@ def _gamma_renyi_ball(order: arb, r: arb, alpha: arb, *, first: bool) -> arb:
     else:
         top = (alpha - (order - 1) * r).lgamma() - order * less - (1 - order) * more
     return top / (order - 1)
+
+
+# ---- series of both curves in double precision ---------------------------------------------
+UNIT_ROUNDOFF = 2.0**-53
+MAX_SERIES_TERMS = 2**21
+"""Longer series are not summed."""
+MAX_SERIES_ALPHA = 1e9
+"""No series is summed for larger prior parameters: its length grows with their root."""
+FACTOR_BITS = 45
+"""Correct bits of the factor in front of a series."""
+
+
+def beta_series_delta(eps: float, r: float, a: float, b: float) -> float:
+    """Delta of Beta(a + r, b) against Beta(a, b + r), rounded up; inf if the sum is too long."""
+
+    def threshold() -> arb:
+        shift = (
+            _log_gamma_ball(a) + _log_gamma_ball(b, r) - _log_gamma_ball(a, r) - _log_gamma_ball(b)
+        )
+        return 1 / (1 + ((real(eps) - shift) / real(r)).exp())
+
+    def factor() -> arb:
+        u, big = threshold(), real(a) + real(r)
+        norm = _log_gamma_ball(a, r) + _log_gamma_ball(b) - (big + real(b)).lgamma()
+        return (real(b) * u.log() + big * (-u).log1p() - norm).exp()
+
+    u = min(1.0, arb_upper(threshold, FACTOR_BITS))
+    total = a + b + r
+
+    def ratios(j: np.ndarray) -> np.ndarray:
+        ratio: np.ndarray = (total + j) * u / (b + 1.0 + j)
+        return ratio
+
+    return _factor_times_sum(factor, _sum_upward(ratios, u, r, b))
+
+
+def gamma_series_delta(eps: float, r: float, alpha: float, *, first: bool) -> float:
+    """Delta of Gamma(alpha + r) against Gamma(alpha) (`first`), or of the reverse, rounded up.
+
+    It is inf if the sum is too long, or not long enough for a small alpha.
+    """
+    sign = 1 if first else -1
+
+    def threshold() -> arb:
+        return (
+            (_log_gamma_ball(alpha, r) - _log_gamma_ball(alpha) + sign * real(eps)) / real(r)
+        ).exp()
+
+    def factor() -> arb:
+        g, a = threshold(), real(alpha)
+        if first:
+            return ((a + real(r) - 1) * g.log() - g - _log_gamma_ball(alpha, r)).exp()
+        return (a * g.log() - g - _log_gamma_ball(alpha)).exp()
+
+    if first:
+        return _factor_times_sum(factor, _sum_downward(arb_lower(threshold), r, alpha))
+    g = arb_upper(threshold, FACTOR_BITS)
+    return _factor_times_sum(factor, _sum_upward(lambda j: g / (alpha + 1.0 + j), 0.0, r, alpha))
+
+
+def _log_gamma_ball(a: float, r: float = 0.0) -> arb:
+    return (real(a) + real(r)).lgamma()
+
+
+def _factor_times_sum(factor: Callable[[], arb], total: float) -> float:
+    if not math.isfinite(total):
+        return math.inf
+    return widen(arb_upper(factor, FACTOR_BITS) * total, 4.0 * UNIT_ROUNDOFF) + SMALLEST_DOUBLE
+
+
+def _sum_upward(
+    ratios: Callable[[np.ndarray], np.ndarray], limit: float, r: float, b: float
+) -> float:
+    """Sum c_n g_n, rounded up; the ratios of the c_n tend to `limit` from one side."""
+    count = _initial_term_count(b)
+    while count <= MAX_SERIES_TERMS and b <= MAX_SERIES_ALPHA:
+        with np.errstate(over="ignore", invalid="ignore"):
+            ratio = ratios(np.arange(count, dtype=float))
+            terms = np.cumprod(np.concatenate([[1.0 / b], ratio[:-1]]))
+            total = float((terms * _upward_gains(r, b, count)).sum())
+        if not math.isfinite(total):
+            return math.inf
+        found = _close_series(total, float(terms[-1]), max(float(ratio[-1]), limit), count)
+        if found is not None:
+            return found
+        count *= 2
+    return math.inf
+
+
+def _sum_downward(g: float, r: float, a: float) -> float:
+    """Sum c_m h_m, h_m = 1 - prod over i <= m of (a-i) / (a+r-i), rounded up.
+
+    Terms end at a / 2, so that no difference loses more than a digit. What is left of the
+    incomplete Gamma function is at most its next term over one minus the ratio.
+    """
+    count = 64 if a < 128.0 else min(_initial_term_count(a), int(a / 2.0))
+    while g > 0.0 and r <= a <= MAX_SERIES_ALPHA and count <= min(MAX_SERIES_TERMS, a / 2.0):
+        i = np.arange(1, count + 1, dtype=float)
+        with np.errstate(over="ignore", invalid="ignore"):
+            terms = np.cumprod((a + r - i) / g)
+            total = float((terms * _downward_gains(r, a, count)).sum())
+        found = _close_series(total, float(terms[-1]), (a + r - count - 1.0) / g, count)
+        if found is not None:
+            return found
+        count *= 2
+    return math.inf
+
+
+def _initial_term_count(b: float) -> int:
+    """Terms to begin with: those within some standard deviations of the largest."""
+    return int(64.0 + 6.0 * math.sqrt(min(b, MAX_SERIES_ALPHA)))
+
+
+def _close_series(total: float, last: float, ratio: float, count: int) -> float | None:
+    """Close a sum by its geometric bound, and add the rounding of all terms; None if too soon.
+
+    A term has at most ten roundings, of twice their size each, from every factor before it.
+    """
+    if not (math.isfinite(total) and ratio < 1.0 - 1e-7):
+        return None
+    rest = last * max(ratio, 0.0) / (1.0 - ratio) * 1.00001
+    if rest > 1e-15 * total:
+        return None
+    return (total + rest) * (1.0 + (24.0 * count + 64.0) * UNIT_ROUNDOFF) + count * 1e-300
+
+
+@lru_cache(maxsize=16)
+def _upward_gains(r: float, b: float, count: int) -> np.ndarray:
+    j = np.arange(count, dtype=float)
+    gains: np.ndarray = -np.expm1(-np.cumsum(np.log1p(r / (b + j))))
+    return gains
+
+
+@lru_cache(maxsize=16)
+def _downward_gains(r: float, a: float, count: int) -> np.ndarray:
+    i = np.arange(1, count + 1, dtype=float)
+    gains: np.ndarray = -np.expm1(np.cumsum(np.log1p(-r / (a + r - i))))
+    return gains

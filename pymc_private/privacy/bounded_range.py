@@ -35,121 +35,10 @@ from pymc_private.privacy.validation import (
     vectorized,
 )
 
-MACHINE_EPSILON = 2.0**-52
-THRESHOLDS_FIRST = 32
-"""Thresholds summed before the rest is compared with the best of them."""
-MAX_TERMS_AT_ONCE = 1_000_000
-"""Terms in memory at once."""
-MAX_LOG_ODDS = 600.0
-"""Log odds beyond this are as good as this: exp of more would overflow."""
-UNDERFLOW_MARGIN = 1e-300
-"""Covers all terms lost to underflow."""
-
-
-@dataclass(frozen=True)
-class _Thresholds:
-    """Arrays over the thresholds l with s > 0, and the vectors all of them share."""
-
-    n: int
-    R: float
-    level: np.ndarray
-    s: np.ndarray
-    odds: np.ndarray  # ln(p / (1-p))
-    start: np.ndarray  # (N-l) ln p + l ln(1-p)
-    choose: np.ndarray  # ln C(N, i)
-
-
-def worst_threshold_delta(eps: float, n: int, R: float) -> float:
-    """Give the largest delta over all thresholds, rounded up.
-
-    Parameters
-    ----------
-    eps : float
-        0 <= eps < n R, nats.
-    n : int
-        Draws.
-    R : float
-        Finite, > 0, nats.
-
-    Returns
-    -------
-    float
-        In (0, 1].
-
-    References
-    ----------
-    Dong, Durfee and Rogers (2020); theory T3.
-    """
-    if R < 1e-140:  # s may underflow; TV <= N tanh(R/4) decides (T2)
-        return min(1.0, n * R / 4.0 * (1.0 + 4.0 * MACHINE_EPSILON) + UNDERFLOW_MARGIN)
-    rows = _thresholds(eps, n, R)
-    bound = _geometric_bounds(rows)
-    order = np.argsort(-bound)
-    best = float(_threshold_sums(rows, order[:THRESHOLDS_FIRST]).max())
-    rest = order[THRESHOLDS_FIRST:]
-    rest = rest[bound[rest] > best]
-    step = max(1, MAX_TERMS_AT_ONCE // (_window_width(n) + 1))
-    for begin in range(0, len(rest), step):
-        best = max(best, float(_threshold_sums(rows, rest[begin : begin + step]).max()))
-    # An exponent adds ln C(N, i), of size up to N ln N with a few units from each ln Gamma, and N
-    # logarithms of p and 1-p of the size in brackets, each good to a few units of that size.
-    size = n * (3.0 * math.log(n + 2.0) + R + abs(math.log(-math.expm1(-R))) + 42.0) + 42.0
-    return min(1.0, best * (1.0 + 16.0 * MACHINE_EPSILON * size) + UNDERFLOW_MARGIN)
-
-
-def _thresholds(eps: float, n: int, R: float) -> _Thresholds:
-    # With eps lowered a little, every s below is the exact optimum of some eps' <= eps despite
-    # the rounding of s, and delta_l does not grow with eps: the bound stays above the truth.
-    eps -= 4.0 * MACHINE_EPSILON * (eps + n * R)
-    level = np.arange(n + 1, dtype=float)
-    s = ((n - level) * R - eps) / (n + 1.0)
-    level, s = level[s > 0.0], s[s > 0.0]
-    t = R - s
-    log_top, log_whole = np.log(-np.expm1(-s)), math.log(-math.expm1(-R))
-    odds = log_top + s - np.log(-np.expm1(-t))
-    start = n * (log_top - log_whole) - level * odds
-    index = np.arange(n + 1, dtype=float)
-    choose = gammaln(n + 1.0) - gammaln(index + 1.0) - gammaln(n - index + 1.0)
-    return _Thresholds(n, R, level, s, odds, start, choose)
-
-
-def _geometric_bounds(rows: _Thresholds) -> np.ndarray:
-    """Bound each delta_l by the geometric series of its first two terms: O(1) per threshold."""
-    i = rows.level
-    ratio = i / (rows.n - i + 1.0) * np.exp(np.minimum(rows.odds, MAX_LOG_ODDS))
-    first = np.exp(rows.choose[i.astype(int)] + rows.start)
-    gain = -np.expm1(-rows.s) - ratio * np.exp(-rows.s) * np.expm1(rows.s - rows.R)
-    below = np.where(ratio < 1.0, (1.0 - ratio) * (1.0 - ratio * math.exp(-rows.R)), 1.0)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        bound = first * gain / below
-    return np.where(ratio < 1.0, np.fmin(bound * 1.000001, 1.0), 1.0)
-
-
-def _window_width(n: int) -> int:
-    """Terms below a threshold that are summed one by one: 12 standard deviations and 64."""
-    return min(n, 64 + 6 * math.isqrt(n))
-
-
-def _threshold_sums(rows: _Thresholds, chosen: np.ndarray) -> np.ndarray:
-    """Sum T3 for the chosen thresholds; the terms beyond the window by their geometric bound."""
-    width = _window_width(rows.n)
-    level, s = rows.level[chosen].astype(int)[:, None], rows.s[chosen][:, None]
-    odds, start = rows.odds[chosen][:, None], rows.start[chosen][:, None]
-    k = np.arange(width + 1)[None, :]
-    exponent = rows.choose[np.maximum(level - k, 0)] + (start + k * odds)
-    terms = np.exp(np.where(k <= level, exponent, -np.inf))
-    gains = -np.expm1(-s) + np.exp(-s) * -np.expm1(-k * rows.R)
-    last = level[:, 0] - width
-    ratio = last / (rows.n - last + 1.0) * np.exp(np.minimum(odds[:, 0], MAX_LOG_ODDS))
-    inside = ratio < 1.0
-    left = np.where(inside, terms[:, -1] * ratio / np.where(inside, 1.0 - ratio, 1.0), 1.0)
-    return (terms * gains).sum(axis=1) + np.where(last > 0, left, 0.0)
-
-
 MAX_EXACT_DRAWS = 20_000
-"""Beyond this many draws the exact curve gives way to the zCDP bound, valid but some 5% larger."""
+"""Beyond this many draws the zCDP bound, some 5% larger, replaces the exact curve."""
 LARGEST_RANGE = 1e6
-"""Beyond this range, which protects nobody, the curve of a pure N R takes its place."""
+"""Beyond this range, which is no protection, the curve of a pure N R is used."""
 
 
 @vectorized
@@ -167,7 +56,7 @@ def br_tv(R: float) -> float:
 
     References
     ----------
-    Theory T2; attained by the two-point law.
+    Theory T2; attained by a two-point distribution.
     """
     R = _check_range(R)
     # One rounding of the quotient moves tanh relatively by less than one unit, tanh errs by 2.
@@ -205,7 +94,7 @@ def br_zcdp_tight(R: float) -> float:
         # rho = R^2/8 - R^4/576 + ...: the correction is below a part in 10^7 of it.
         return simple
     # With w = -ln z: rho = w + (e^-w - 1), whose leading terms cancel; where w is small the series
-    # w^2/2 - w^3/6 + ... serves instead. w errs by a few units of 1 + R, rho by min(1, w) as much.
+    # w^2/2 - w^3/6 + ... is used instead. w errs by a few units of 1 + R, rho by min(1, w) as much.
     w = math.log(math.expm1(R) / R) if R < 1.0 else R - math.log(R) + math.log(-math.expm1(-R))
     if w < 0.5:
         value = math.fsum((-w) ** k / math.factorial(k) for k in range(2, 20))
@@ -220,7 +109,7 @@ def br_delta(eps: float, n_draws: int, R: float) -> float:
 
     delta_N(eps) = max_l sum_i C(N, i) p^(N-i) (1-p)^i (1 - e^(eps - N t + i R))_+, where
     t = clip((eps + (l+1) R) / (N+1), 0, R), l = 0..N, and p = q e^t, q = (e^(R-t)-1) / (e^R-1).
-    Beyond `MAX_EXACT_DRAWS` draws the zCDP bound N min(R^2/8, tight) takes its place.
+    Beyond `MAX_EXACT_DRAWS` draws the zCDP bound N min(R^2/8, tight) replaces it.
 
     Parameters
     ----------
@@ -308,3 +197,99 @@ def _check_draws(n_draws: int) -> int:
 
 def _check_range(R: float) -> float:
     return double_up(R, "a range")
+
+
+# ---- the sum of T3 --------------------------------------------------------------------------
+MACHINE_EPSILON = 2.0**-52
+THRESHOLDS_FIRST = 32
+"""Thresholds summed before the others are compared with the best of them."""
+MAX_TERMS_AT_ONCE = 1_000_000
+"""Terms in memory at once."""
+MAX_LOG_ODDS = 600.0
+"""Larger log odds are cut to this, beyond which exp would overflow."""
+UNDERFLOW_MARGIN = 1e-300
+"""At least the sum of all terms lost to underflow."""
+
+
+@dataclass(frozen=True)
+class _Thresholds:
+    """Arrays over the thresholds l with s > 0, and what all of them share."""
+
+    n: int
+    R: float
+    level: np.ndarray
+    s: np.ndarray
+    odds: np.ndarray  # ln(p / (1-p))
+    start: np.ndarray  # (N-l) ln p + l ln(1-p)
+    choose: np.ndarray  # ln C(N, i)
+
+
+def worst_threshold_delta(eps: float, n: int, R: float) -> float:
+    """Largest delta over all thresholds, rounded up; 0 <= eps < n R, and R is finite and > 0.
+
+    Dong, Durfee and Rogers (2020); theory T3.
+    """
+    if R < 1e-140:  # s may underflow; TV <= N tanh(R/4) decides (T2)
+        return min(1.0, n * R / 4.0 * (1.0 + 4.0 * MACHINE_EPSILON) + UNDERFLOW_MARGIN)
+    rows = _thresholds(eps, n, R)
+    bound = _geometric_bounds(rows)
+    order = np.argsort(-bound)
+    best = float(_threshold_sums(rows, order[:THRESHOLDS_FIRST]).max())
+    rest = order[THRESHOLDS_FIRST:]
+    rest = rest[bound[rest] > best]
+    step = max(1, MAX_TERMS_AT_ONCE // (_window_width(n) + 1))
+    for begin in range(0, len(rest), step):
+        best = max(best, float(_threshold_sums(rows, rest[begin : begin + step]).max()))
+    # An exponent adds ln C(N, i), of size up to N ln N with a few units from each ln Gamma, and N
+    # logarithms of p and 1-p of the size in brackets, each good to a few units of that size.
+    size = n * (3.0 * math.log(n + 2.0) + R + abs(math.log(-math.expm1(-R))) + 42.0) + 42.0
+    return min(1.0, best * (1.0 + 16.0 * MACHINE_EPSILON * size) + UNDERFLOW_MARGIN)
+
+
+def _thresholds(eps: float, n: int, R: float) -> _Thresholds:
+    # With eps lowered a little, every s below is the exact optimum of some eps' <= eps despite
+    # the rounding of s, and delta_l does not grow with eps: the bound stays above the truth.
+    eps -= 4.0 * MACHINE_EPSILON * (eps + n * R)
+    level = np.arange(n + 1, dtype=float)
+    s = ((n - level) * R - eps) / (n + 1.0)
+    level, s = level[s > 0.0], s[s > 0.0]
+    t = R - s
+    log_top, log_whole = np.log(-np.expm1(-s)), math.log(-math.expm1(-R))
+    odds = log_top + s - np.log(-np.expm1(-t))
+    start = n * (log_top - log_whole) - level * odds
+    index = np.arange(n + 1, dtype=float)
+    choose = gammaln(n + 1.0) - gammaln(index + 1.0) - gammaln(n - index + 1.0)
+    return _Thresholds(n, R, level, s, odds, start, choose)
+
+
+def _geometric_bounds(rows: _Thresholds) -> np.ndarray:
+    """Bound each delta_l by the geometric series of its first two terms: O(1) per threshold."""
+    i = rows.level
+    ratio = i / (rows.n - i + 1.0) * np.exp(np.minimum(rows.odds, MAX_LOG_ODDS))
+    first = np.exp(rows.choose[i.astype(int)] + rows.start)
+    gain = -np.expm1(-rows.s) - ratio * np.exp(-rows.s) * np.expm1(rows.s - rows.R)
+    below = np.where(ratio < 1.0, (1.0 - ratio) * (1.0 - ratio * math.exp(-rows.R)), 1.0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        bound = first * gain / below
+    return np.where(ratio < 1.0, np.fmin(bound * 1.000001, 1.0), 1.0)
+
+
+def _window_width(n: int) -> int:
+    """Terms below a threshold that are summed one by one: 12 standard deviations and 64."""
+    return min(n, 64 + 6 * math.isqrt(n))
+
+
+def _threshold_sums(rows: _Thresholds, chosen: np.ndarray) -> np.ndarray:
+    """Sum T3 for the chosen thresholds; the terms beyond the window by their geometric bound."""
+    width = _window_width(rows.n)
+    level, s = rows.level[chosen].astype(int)[:, None], rows.s[chosen][:, None]
+    odds, start = rows.odds[chosen][:, None], rows.start[chosen][:, None]
+    k = np.arange(width + 1)[None, :]
+    exponent = rows.choose[np.maximum(level - k, 0)] + (start + k * odds)
+    terms = np.exp(np.where(k <= level, exponent, -np.inf))
+    gains = -np.expm1(-s) + np.exp(-s) * -np.expm1(-k * rows.R)
+    last = level[:, 0] - width
+    ratio = last / (rows.n - last + 1.0) * np.exp(np.minimum(odds[:, 0], MAX_LOG_ODDS))
+    inside = ratio < 1.0
+    left = np.where(inside, terms[:, -1] * ratio / np.where(inside, 1.0 - ratio, 1.0), 1.0)
+    return (terms * gains).sum(axis=1) + np.where(last > 0, left, 0.0)

@@ -118,7 +118,7 @@ def gamma_rate_delta(eps: float, shape: float, rate1: float, rate2: float) -> fl
 def normal_gamma_rdp(
     order: float, a: float, kappa: float, b1: float, b2: float, m1: float, m2: float
 ) -> float:
-    """Renyi divergence of two normal-gamma laws of one shape and one kappa, rounded up.
+    """Renyi divergence of two normal-gamma distributions of one shape and one kappa, rounded up.
 
     a [l ln b1 + (1-l) ln b2 - ln b*] / (l - 1), b* = l b1 + (1-l) b2 + k l (1-l) (m1 - m2)^2 / 2,
     finite while b* > 0. The worst pair of a data domain has no closed form.
@@ -163,7 +163,7 @@ def normal_gamma_rdp(
 
 @vectorized
 def normal_mean_mu(n: int, sigma: float, prior_sd: float, diameter: float) -> float:
-    """Give mu of one draw of a normal mean: (D / s^2) / sqrt(1 / p^2 + n / s^2), rounded up; exact.
+    """Exact mu of one draw of a normal mean: (D / s^2) / sqrt(1 / p^2 + n / s^2), rounded up.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def normal_mean_mu(n: int, sigma: float, prior_sd: float, diameter: float) -> fl
 
 
 def _largest_log_ratio(shape: float, rate1: float, rate2: float) -> float:
-    """The log ratio shape ln(b1 / b2) - (b1 - b2) x has a supremum only if b1 > b2, at x = 0."""
+    """Supremum of the log ratio shape ln(b1 / b2) - (b1 - b2) x: finite if b1 > b2, at x = 0."""
     if rate1 < rate2:
         return math.inf
     return arb_upper(lambda: real(shape) * (real(rate1) / real(rate2)).log())

@@ -1,8 +1,9 @@
 """Dirichlet mechanisms: divergences, accuracy and calibration of a single draw (T9-T13).
 
 Renyi divergences of Dirichlet distributions (T13), the expected divergence of a draw from the data
-and the number of records it needs (T12), the older bounds of Ponnoprat (2023), and the choice of
-the power r and the prior parameter alpha of one draw from Dir(r f + alpha) (T12).
+and the number of records it needs (T12), the older bounds of Ponnoprat (2023), two independent
+draws by rigorous quadrature (T9), and the choice of the power r and the prior parameter alpha of
+one draw from Dir(r f + alpha) (T12).
 """
 
 from __future__ import annotations
@@ -14,14 +15,23 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from flint import arb
+from flint import acb, arb, ctx
 from scipy.optimize import minimize_scalar
 
 from pymc_private.errors import DomainError
 from pymc_private.privacy.beta_gamma_pairs import beta_pair_alpha
-from pymc_private.privacy.rounding import arb_nearest, arb_upper, least_argument, real
+from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.plots import plot_sample_sizes
+from pymc_private.privacy.rounding import (
+    arb_nearest,
+    arb_upper,
+    ball_upper,
+    least_argument,
+    real,
+)
 from pymc_private.privacy.validation import (
     check_count,
+    check_nonnegative,
     check_open_unit,
     check_positive,
     check_renyi_order,
@@ -29,6 +39,7 @@ from pymc_private.privacy.validation import (
 )
 
 
+# ---- divergences and their older bounds ----------------------------------------------------
 def dirichlet_rdp(order: float, u: Sequence[float], v: Sequence[float]) -> float:
     """Renyi divergence D_l(Dir(u) || Dir(v)), rounded up.
 
@@ -234,7 +245,7 @@ def _kl_ball(u: np.ndarray, v: np.ndarray) -> arb:
 
 
 def _largest_log_ratio(u: np.ndarray, v: np.ndarray) -> float:
-    """Supremum of the log density ratio, B(v)/B(u) prod y^(u-v): finite if no u_i < v_i."""
+    """Supremum of the log density ratio, ln [B(v) / B(u) prod y^(u-v)]: finite if no u_i < v_i."""
     rises = [Fraction(a) - Fraction(b) for a, b in zip(u, v, strict=True)]
     if min(rises) < 0:
         return math.inf
@@ -255,6 +266,88 @@ def _expected_kl_ball(f: list[arb], r: arb, alpha: arb) -> arb:
     return sum(parts, arb(0)) + (r * n + len(f) * alpha).digamma()
 
 
+# ---- two independent draws (T9) ------------------------------------------------------------
+MAX_QUADRATURE_ALPHA = 16.0
+"""Up to this prior parameter two draws are integrated; beyond it their losses are convolved."""
+MAX_QUADRATURE_POINTS = 4000
+"""Most evaluations of one quadrature."""
+
+
+@vectorized
+def beta_pair_delta_two_draws(eps: float, r: float, alpha: float) -> float:
+    """Delta of two independent Dirichlet draws under substitution, rounded up.
+
+    The mean of `beta_pair_delta` at eps - L over the loss L of one draw, by rigorous quadrature;
+    where that would take long, `Guarantee.delta` of two planned draws gives a larger bound.
+
+    Parameters
+    ----------
+    eps : float, nats
+        At least 0.
+    r, alpha : float
+        As in `beta_pair_delta`.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Theory T9; Johansson (2018) for the quadrature.
+    """
+    check_nonnegative(eps=eps)
+    check_positive(r=r, alpha=alpha)
+    if math.isinf(eps):
+        return 0.0
+    for bits in (80, 160) if alpha <= MAX_QUADRATURE_ALPHA else ():
+        with ctx.workprec(bits):
+            found = _two_draw_integral(real(eps), real(r), real(alpha))
+        if found.is_finite() and found.rel_accuracy_bits() >= 34:
+            return min(1.0, max(0.0, ball_upper(found)))
+    return (2 * Guarantee.dirichlet_of(r, alpha)).delta(eps)
+
+
+def _two_draw_integral(eps: arb, r: arb, alpha: arb) -> arb:
+    """Integrate over t = logit(Y): analytic where |Im t| < pi, so Arb's quadrature is rigorous."""
+    norm = (alpha + r).lgamma() + alpha.lgamma() - (2 * alpha + r).lgamma()
+
+    def integrand(t: acb, _: bool) -> acb:
+        if not float(t.imag.abs_upper()) < 3.0:
+            return acb("nan")
+        density = ((alpha + r) * _log_sigmoid(t) + alpha * _log_sigmoid(-t) - norm).exp()
+        at = t - eps / r
+        beyond = _beta_cdf_at_logit(at, alpha, alpha + r)
+        return density * (beyond - (eps - r * t).exp() * _beta_cdf_at_logit(at, alpha + r, alpha))
+
+    end = 20.0 + 40.0 / float(alpha.mid()) + abs(float((eps / r).mid()))
+    edge = 1 / (1 + arb(end).exp())
+    # Beyond the interval delta is at most 1, and there is next to no mass.
+    left_out = edge.beta_lower(alpha + r, alpha, 1) + edge.beta_lower(alpha, alpha + r, 1)
+    tiny, little = arb(2) ** -4000, arb(2) ** -38
+    inner = acb.integral(
+        integrand, -end, end, rel_tol=little, abs_tol=tiny, eval_limit=MAX_QUADRATURE_POINTS
+    )
+    return inner.real + left_out.union(arb(0))
+
+
+def _log_sigmoid(t: acb) -> acb:
+    return -(1 + (-t).exp()).log() if float(t.real.mid()) > 0.0 else t - (1 + t.exp()).log()
+
+
+def _beta_cdf_at_logit(t: acb, a: arb, b: arb) -> acb:
+    """I_u(a, b) at u = sigmoid(t), by its smaller tail."""
+    if float(t.real.mid()) < 0.0:
+        return (1 / (1 + (-t).exp())).beta_lower(a, b, 1)
+    return 1 - (1 / (1 + t.exp())).beta_lower(b, a, 1)
+
+
+# ---- calibration of one draw (T12) ---------------------------------------------------------
 @dataclass(frozen=True)
 class DirichletPlan:
     """A power of the counts and a prior parameter that meet a budget.
@@ -273,7 +366,7 @@ class DirichletPlan:
 
 
 def dirichlet_plan(epsilon: float, delta: float, profile: Sequence[float]) -> DirichletPlan:
-    """Choose r and alpha of one Dirichlet draw with the least expected divergence.
+    """Power r and parameter alpha of one Dirichlet draw with the least expected divergence.
 
     For each r the least alpha that meets the budget is exact (T9); r is then searched. The profile
     is public: uniform, prior-predictive or of earlier public data, never the private counts.
@@ -285,7 +378,7 @@ def dirichlet_plan(epsilon: float, delta: float, profile: Sequence[float]) -> Di
     delta : float
         In (0, 1).
     profile : sequence of float
-        Counts to judge by.
+        Public counts at which the expected divergence is evaluated.
 
     Returns
     -------
@@ -304,24 +397,25 @@ def dirichlet_plan(epsilon: float, delta: float, profile: Sequence[float]) -> Di
     check_positive(epsilon=epsilon)
     check_open_unit(delta=delta)
 
-    def plan(log_r: float) -> DirichletPlan:
+    def plan_at(log_r: float) -> DirichletPlan:
         r = math.exp(log_r)
         alpha = beta_pair_alpha(epsilon, delta, r)
         return DirichletPlan(r, alpha, dirichlet_expected_kl(profile, r, alpha))
 
     start = math.log(epsilon)
     found = minimize_scalar(
-        lambda x: plan(x).expected_kl,
+        lambda x: plan_at(x).expected_kl,
         bounds=(start - 6.0, start + 4.0),
         method="bounded",
         options={"xatol": 1e-4},
     )
-    return plan(float(found.x))
+    return plan_at(float(found.x))
 
 
+# ---- number of records for an accurate draw (T12) ------------------------------------------
 @vectorized
 def dirichlet_sample_size(eta: float, beta: float, cells: int, r: float, alpha: float) -> int:
-    """Give a number of records N at which Pr[KL(f / N || y) > eta] <= beta, y ~ Dir(r f + alpha).
+    """Number of records N at which Pr[KL(f / N || y) > eta] <= beta, y ~ Dir(r f + alpha).
 
     The least N with exp(-r N eta^2 / (2 (2 + eta) (4 + 3 eta))) <= beta and
     r N >= d alpha / (e^(eta/2) - 1), whatever the counts f are.
@@ -367,7 +461,7 @@ def dirichlet_sample_size(eta: float, beta: float, cells: int, r: float, alpha: 
 
 @vectorized
 def dirichlet_population_tv(n: float, beta: float, cells: int, r: float, alpha: float) -> float:
-    """Bound the total variation between a draw and the law that n records came from.
+    """Bound on the total variation between a draw and the population of n records.
 
     With probability 1 - beta / 2 the shares of the data are within
     sqrt(2 (ln(2^d - 2) + ln(2 / beta)) / n) / 2 of the population (Weissman et al.); with the same
@@ -420,7 +514,7 @@ def dirichlet_population_tv(n: float, beta: float, cells: int, r: float, alpha: 
 def plot_sample_size(
     cells: int, r: float, alpha: float, ax: Any = None, *, betas: Sequence[float] = (0.05, 0.001)
 ) -> Any:
-    """Draw the number of records against the divergence that is good enough.
+    """Plot the number of records against the divergence that is good enough.
 
     Parameters
     ----------
@@ -434,6 +528,10 @@ def plot_sample_size(
     -------
     matplotlib Axes
     """
-    from pymc_private.privacy.plots import plot_sample_sizes
-
-    return plot_sample_sizes(cells, r, alpha, ax, betas=betas)
+    etas = np.geomspace(0.003, 3.0, 60)
+    records = {
+        beta: [dirichlet_sample_size(float(eta), beta, cells, r, alpha) for eta in etas]
+        for beta in betas
+    }
+    title = f"{cells} categories, r = {r:g}, alpha = {alpha:g}"
+    return plot_sample_sizes(etas, records, title, ax)

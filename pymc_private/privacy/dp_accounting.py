@@ -22,7 +22,7 @@ from pymc_private.privacy.validation import check_count
 
 
 def from_event(event: Any, **words: Any) -> Guarantee:
-    """Read an event of dp-accounting.
+    """Guarantee of an event of dp-accounting.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def from_event(event: Any, **words: Any) -> Guarantee:
 
 
 def to_event(guarantee: Guarantee) -> Any:
-    """Write a guarantee as an event of dp-accounting.
+    """Event of dp-accounting for a guarantee.
 
     mu-GDP becomes a Gaussian event of multiplier 1 / mu, zCDP its own event. A pure epsilon, also
     of a bounded range or a mollifier, becomes the Gaussian event that touches its trade-off curve
@@ -100,37 +100,37 @@ def to_event(guarantee: Guarantee) -> Any:
     except ImportError as error:
         raise ImportError("events need dp-accounting: pip install 'pymc-private[pld]'") from error
     parts = [
-        library.SelfComposedDpEvent(_dp_event(library, atom), atom.count)
-        for atom in guarantee.atoms
+        library.SelfComposedDpEvent(_dp_event(library, event), event.count)
+        for event in guarantee.atoms
     ]
     return library.ComposedDpEvent(parts)
 
 
-def _dp_event(library: Any, atom: PrivacyEvent) -> Any:
-    value = atom.number
-    if atom.kind == "none" or math.isinf(value):
+def _dp_event(library: Any, event: PrivacyEvent) -> Any:
+    value = event.number
+    if event.kind == "none" or math.isinf(value):
         return library.NonPrivateDpEvent()
-    if value == 0.0 and atom.delta == 0:
+    if value == 0.0 and event.delta == 0:
         return library.NoOpDpEvent()
-    if atom.kind == "gdp":
+    if event.kind == "gdp":
         return library.GaussianDpEvent(math.nextafter(1.0 / value, 0.0))
-    if atom.kind == "zcdp":
+    if event.kind == "zcdp":
         return library.ZCDpEvent(value)
-    if atom.kind in ("pure", "bounded_range", "mollifier", "window"):
+    if event.kind in ("pure", "bounded_range", "mollifier", "window"):
         multiplier = _gaussian_multiplier(value)
         if multiplier > 0.0:
             return library.GaussianDpEvent(multiplier)
         return library.NonPrivateDpEvent()  # a Gaussian that far apart hides nothing
     raise Unsupported(
         "dp-accounting has no event for this promise",
-        got=str(atom),
+        got=str(event),
         allowed="pure, bounded range, mollifier, zCDP and Gaussian promises",
         do="use Guarantee.epsilon(delta) here",
     )
 
 
 def _gaussian_multiplier(epsilon: float) -> float:
-    """1 / mu of the Gaussian that a pure promise implies, rounded down."""
+    """1 / mu of the Gaussian that a pure epsilon implies, rounded down."""
 
     def formula() -> arb:
         odds = 1 / (1 + real(epsilon).exp())

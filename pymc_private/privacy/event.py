@@ -52,14 +52,15 @@ PARAMETER_NAMES = {
     "distance": "the total variation",
     "none": "epsilon",
 }
-"""Kinds of promise, and what the value of each is called."""
+"""Kinds of event, and what the value of each is called."""
 GAMMA_KINDS = ("gamma_pair", "gamma_shift", "gamma_either")
 """Gamma(alpha + r) and Gamma(alpha), by the side of P: that of the data set with one record more
-(T10); one side for all runs, which nobody knows (T13); each run has its own."""
+(T10); one unknown side for all runs (T13); a side of its own for each run."""
 PAIR_KINDS = ("beta_pair", *GAMMA_KINDS)
 SECOND_PARAMETER_NAMES = {**dict.fromkeys(PAIR_KINDS, "alpha"), "rdp": "order", "window": "top"}
-"""Kinds with a second number, and its name."""
-MAX_FRACTION_BITS = 3322  # a thousand digits
+"""Kinds with a second parameter, and its name."""
+MAX_FRACTION_BITS = 3322
+"""A thousand digits; longer fractions are rounded up to doubles."""
 
 
 @dataclass(frozen=True)
@@ -71,20 +72,20 @@ class PrivacyEvent:
     kind : str
         A key of `PARAMETER_NAMES`.
     value : Fraction or float
-        epsilon, R, rho, mu, ... by kind. A Fraction of at most 1000 digits is exact; a float was
-        rounded up, and all else is.
+        epsilon, R, rho, mu, ... by kind. A Fraction of at most 1000 digits is kept exactly; a float
+        was rounded up already, and all else is rounded up here.
     delta : Fraction or float
-        Of one run; above 0 for an approximate atom only.
+        Of one run; above 0 for an approximate event only.
     count : int
         Runs fixed in advance.
     shape : float, rounded down
         Prior parameter of a pair, the order at which a Renyi divergence is known, or the upper end
-        of a mollifier's window that is not symmetric.
+        of an asymmetric window of a mollifier.
     other : float, rounded down
         The second least prior parameter of a Beta pair; 0 where it is `shape`, too.
     mu : Fraction or float
-        Of a draw of bounded range: its Gaussian privacy, proved besides (T7); inf where there is
-        none. Both proofs hold for the same draw, and so does the better one.
+        Of a draw of bounded range: its Gaussian differential privacy, proved separately (T7); inf
+        where there is none. Both bounds hold for the same draw, and so does the better one.
 
     Raises
     ------
@@ -114,6 +115,15 @@ class PrivacyEvent:
             if not _is_short_fraction(getattr(self, name)):
                 object.__setattr__(self, name, up)
         object.__setattr__(self, "count", check_count(self.count, "the number of draws or runs"))
+        self._check_parameters()
+        object.__setattr__(self, "shape", double_down(self.shape))  # a smaller one is less private
+        other = double_down(self.other)
+        if other and (self.kind != "beta_pair" or other < self.shape):
+            raise DomainError("a Beta pair has a least and a larger parameter", got=self.other)
+        object.__setattr__(self, "other", 0.0 if other == self.shape else other)
+        self._check_limits()
+
+    def _check_parameters(self) -> None:
         if self.delta > 0 and self.kind != "approximate":
             raise DomainError(f"a {self.kind} promise has no delta", got=self.delta, allowed="0")
         if self.kind != "bounded_range" and not is_infinite(self.mu):
@@ -124,11 +134,8 @@ class PrivacyEvent:
             check_positive(**{SECOND_PARAMETER_NAMES[self.kind]: self.shape})
         if self.kind in PAIR_KINDS:
             check_positive(r=self.value)
-        object.__setattr__(self, "shape", double_down(self.shape))  # less of it promises less
-        other = double_down(self.other)
-        if other and (self.kind != "beta_pair" or other < self.shape):
-            raise DomainError("a Beta pair has a least and a larger parameter", got=self.other)
-        object.__setattr__(self, "other", 0.0 if other == self.shape else other)
+
+    def _check_limits(self) -> None:
         if self.kind == "distance" and self.value > 1:
             raise DomainError("a total variation is at most 1", got=self.value, allowed="<= 1")
         if self.kind == "window" and not self.shape < self.value:
@@ -140,7 +147,7 @@ class PrivacyEvent:
 
     @property
     def number(self) -> float:
-        """The value as a double, rounded up."""
+        """Value as a double, rounded up."""
         return float_up(self.value)
 
     @property
@@ -150,17 +157,17 @@ class PrivacyEvent:
             self.value
         ):
             return self.count * Fraction(self.value)
-        idle = self.value == 0 and self.delta == 0 and self.kind != "none"
-        return 0.0 if idle else math.inf
+        reveals_nothing = self.value == 0 and self.delta == 0 and self.kind != "none"
+        return 0.0 if reveals_nothing else math.inf
 
     @property
     def gaussian(self) -> Fraction | float:
-        """The mu of one run; inf if there is none."""
+        """Mu of one run; inf if there is none."""
         return self.value if self.kind == "gdp" else self.mu
 
     @property
     def zcdp(self) -> float:
-        """The rho of all runs; inf if there is none.
+        """Rho of all runs; inf if there is none.
 
         A bounded range has that of T2, or of its mu. Pure epsilon is a bounded range of 2 epsilon,
         which gives at most the epsilon^2 / 2 of Bun and Steinke (2016, Proposition 3.3); mu-GDP has
@@ -190,27 +197,27 @@ class PrivacyEvent:
 
     @property
     def last_order(self) -> float:
-        """No Renyi divergence beyond this order is finite."""
+        """Order beyond which no Renyi divergence is finite."""
         if self.kind in PAIR_KINDS:
             return 1.0 + self.shape / self.number
         return self.shape if self.kind == "rdp" else math.inf
 
     def runs(self, n: int) -> PrivacyEvent:
-        """Run it n times: the same record may be on another side of the pair in each of them."""
+        """Event of n times as many runs; a record may be on another side of the pair in each."""
         if n == 1:
             return self
         kind = "gamma_either" if self.kind == "gamma_shift" else self.kind
         return replace(self, kind=kind, count=n * self.count, other=0.0)
 
     def group(self, k: int) -> PrivacyEvent:
-        """The same promise to a group of k records (T24); a shift of a Gamma shape adds up (T13).
+        """Event for groups of k records (T24); a shift of a Gamma shape adds up (T13).
 
         Raises
         ------
         Unsupported
-            A pair known by its curve has no such rule.
+            Dirichlet pairs have no such rule.
         """
-        unchanged = ("none", "distance", "mollifier", "window")  # these hold for any two data sets
+        unchanged = ("none", "distance", "mollifier", "window")  # hold for any two data sets
         if self.kind in unchanged or k == 1:
             return self
         if self.kind in ("beta_pair", "gamma_pair"):
@@ -221,13 +228,16 @@ class PrivacyEvent:
             )
         if self.kind == "rdp":
             return self._renyi_group(k)
-        if self.kind == "discrete_gaussian":  # its curve is that of one unit, its rho of any number
-            return PrivacyEvent("zcdp", (self._times(k)) ** 2 / 2, count=self.count)
+        if self.kind == "discrete_gaussian":  # the curve is for a change by one, the rho for any
+            return PrivacyEvent("zcdp", self._times(k) ** 2 / 2, count=self.count)
         value = self._times(k * k if self.kind == "zcdp" else k)
-        if self.kind != "approximate":
-            mu = math.inf if is_infinite(self.mu) else k * Fraction(self.mu)
-            return replace(self, value=value, mu=mu)
-        # delta (1 + e^eps + ... + e^((k-1) eps))
+        if self.kind == "approximate":
+            return self._approximate_group(k, value)
+        mu = math.inf if is_infinite(self.mu) else k * Fraction(self.mu)
+        return replace(self, value=value, mu=mu)
+
+    def _approximate_group(self, k: int, value: Fraction | float) -> PrivacyEvent:
+        """Epsilon k epsilon = `value`, and delta (1 + e^eps + ... + e^((k-1) eps))."""
         ratio, least = math.inf, float_down(self.value)
         if value < 700:  # each bound is safe; the first is the sharp one where epsilon is tiny
             ratio = float_up(Fraction(k)) * math.exp(float_up((k - 1) * Fraction(self.value)))
@@ -235,14 +245,12 @@ class PrivacyEvent:
                 ratio = min(ratio, math.expm1(float_up(value)) / math.expm1(least))
             ratio = max(ratio, float_up(Fraction(k)))
         delta = widen(float_up(self.delta) * ratio, 1e-12)
-        return (
-            replace(self, value=value, delta=delta)
-            if delta < 1.0
-            else PrivacyEvent("none", math.inf)
-        )
+        if delta < 1.0:
+            return replace(self, value=value, delta=delta)
+        return PrivacyEvent("none", math.inf)
 
     def _times(self, factor: int) -> Fraction | float:
-        """Give so many times the value, exactly."""
+        """Exact multiple of the value."""
         return math.inf if is_infinite(self.value) else factor * Fraction(self.value)
 
     def _renyi_group(self, k: int) -> PrivacyEvent:
@@ -255,7 +263,8 @@ class PrivacyEvent:
 
     def __str__(self) -> str:
         value = format_number(self.value, 6)
-        shape = format_number(self.shape, 6, up=False)  # less of it promises less
+        shape = format_number(self.shape, 6, up=False)  # a smaller one is less private
+        distance = format_number(self.value, 3)
         besides = "" if is_infinite(self.mu) else f", {format_number(self.mu, 6)}-GDP"
         words = {
             "pure": f"{value}-DP",
@@ -271,7 +280,7 @@ class PrivacyEvent:
             "mollifier": f"mollifier draw of width {value}",
             "window": f"mollifier draw of width {value}, log ratio at most {shape}",
             "rdp": f"({shape}, {value})-RDP",
-            "distance": f"total variation {format_number(self.value, 3)} from the stated law",
+            "distance": f"total variation {distance} from the stated distribution",
             "none": "not private",
         }[self.kind]
         return words if self.count == 1 else f"{self.count} x {words}"
@@ -282,7 +291,7 @@ class PrivacyEvent:
 
 
 def _is_short_fraction(value: object) -> bool:
-    """Whether a Fraction can be kept and written as it is."""
+    """Whether this is a Fraction that can be kept and stored exactly."""
     bits = (
         max(abs(value.numerator), value.denominator).bit_length()
         if isinstance(value, Fraction)
@@ -291,21 +300,21 @@ def _is_short_fraction(value: object) -> bool:
     return bits <= MAX_FRACTION_BITS
 
 
-def event_to_json(atom: PrivacyEvent) -> list[Any]:
-    """Kind, value, delta, count, shape; and what some kinds have besides."""
+def event_to_json(event: PrivacyEvent) -> list[Any]:
+    """List of kind, value, delta, count and shape; of some kinds also the other parameter or mu."""
     numbers = [
-        _number_to_text(atom.value),
-        _number_to_text(atom.delta),
-        atom.count,
-        atom.shape.hex(),
+        _number_to_text(event.value),
+        _number_to_text(event.delta),
+        event.count,
+        event.shape.hex(),
     ]
-    if atom.kind == "beta_pair" and atom.other:
-        return [atom.kind, *numbers, atom.other.hex()]
-    return [atom.kind, *numbers, *([] if atom.mu == math.inf else [_number_to_text(atom.mu)])]
+    if event.kind == "beta_pair" and event.other:
+        return [event.kind, *numbers, event.other.hex()]
+    return [event.kind, *numbers, *([] if event.mu == math.inf else [_number_to_text(event.mu)])]
 
 
 def event_from_json(stored: Sequence[Any]) -> PrivacyEvent:
-    """What `event_to_json` wrote; the oldest records have no shape."""
+    """Event that `event_to_json` wrote; the oldest records have no shape."""
     kind, value, delta, count, *rest = stored
     if len(rest) > 2:
         raise ValueError(rest)
@@ -324,7 +333,7 @@ def _number_to_text(value: Fraction | float) -> str:
 
 
 def _number_from_text(text: str) -> Fraction | float:
-    """Read what `_number_to_text` wrote, and nothing else: "0.1" would be another number in hexadecimal."""
+    """Number that `_number_to_text` wrote; nothing else, for "0.1" in hexadecimal is not 1/10."""
     if re.fullmatch(r"[0-9]+/[0-9]+", text):
         return Fraction(text)
     return _double_from_text(text)

@@ -27,7 +27,7 @@ LOG_NDTR_ERROR = 4e-15
 
 @vectorized
 def gdp_delta(eps: float, mu: float) -> float:
-    """Give Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2), rounded up.
+    """Delta at `eps` of mu-GDP: Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2), rounded up.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def gdp_delta(eps: float, mu: float) -> float:
     if scale == 0.0:
         return SMALLEST_DOUBLE
     # The second term is smaller, so expm1 of their log ratio loses nothing but its own rounding;
-    # where mu is tiny that is still too much, and delta <= TV <= mu / sqrt(2 pi) serves.
+    # where mu is tiny that is still too much, and delta <= TV <= mu / sqrt(2 pi) is used.
     size = 1.0 + abs(first) + eps + abs(second - eps)
     value = scale * (-math.expm1(min(second - first, 0.0)) + LOG_NDTR_ERROR * size)
     return min(
@@ -102,14 +102,14 @@ def gdp_eps(delta: float, mu: float) -> float:
 
 
 def gdp_to_zcdp(mu: float) -> float:
-    """Give the zCDP of mu-GDP: rho = mu^2 / 2, rounded up (Bun and Steinke 2016)."""
+    """zCDP of mu-GDP: rho = mu^2 / 2, rounded up (Bun and Steinke 2016)."""
     return times_up(0.5, times_up(mu, mu))
 
 
 MAX_SUMMED_SIGMA = 500.0
-"""Up to this sigma the terms are added; beyond it their integral is close enough."""
+"""Up to this sigma the terms are summed; beyond it their integral is close enough."""
 SUMMED_DEVIATIONS = 14.0
-"""Standard deviations added beyond the first term."""
+"""Standard deviations that are summed beyond the first term."""
 
 
 @vectorized
@@ -169,7 +169,7 @@ def _delta_by_sum(eps: float, sigma: float) -> float:
 
 
 def _delta_by_integral(eps: float, sigma: float) -> float:
-    """Add the largest term, at most f(z) (z - z0) / sigma^2 with z0 = eps sigma^2 - 1/2."""
+    """Integral plus the largest term, at most f(z) (z - z0) / sigma^2, z0 = eps sigma^2 - 1/2."""
     start = max(0.0, eps * sigma - 0.5 / sigma)
     largest = 0.62 * math.exp(-0.5 * start**2 * (1.0 - 1e-12)) / sigma
     return float(gdp_delta(eps, math.nextafter(1.0 / sigma, 1.0))) + largest / (2.5066 * sigma)
@@ -177,7 +177,7 @@ def _delta_by_integral(eps: float, sigma: float) -> float:
 
 @lru_cache(maxsize=64)
 def _normalizer_lower(sigma: float) -> float:
-    """Give a lower bound of the sum of f, which exceeds sqrt(2 pi) sigma (Poisson summation)."""
+    """Lower bound of the sum of f, which exceeds sqrt(2 pi) sigma (Poisson summation)."""
     z = np.arange(1.0, 2.0 + math.ceil(8.0 * sigma))
     direct = 1.0 + 2.0 * float(np.exp(-z * z / (2.0 * sigma * sigma)).sum())
     return max(math.sqrt(2.0 * math.pi) * sigma, direct) * (1.0 - 1e-12)

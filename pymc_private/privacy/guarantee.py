@@ -1,7 +1,7 @@
 """Guarantees: what a list of mechanisms reveals at most, as a value that composes.
 
 A `Guarantee` is a tuple of privacy events with a neighbor relation, the theorems that prove it and
-its assumptions. Its class methods build one from a stated promise or a known mechanism; `+`, `n *`
+its assumptions. Its class methods build one from stated parameters or a known mechanism; `+`, `n *`
 and `jointly` compose (T23), `group` covers units of several records (T24). (epsilon, delta), zCDP,
 GDP and Renyi divergences are read from it, by every accounting method that applies.
 """
@@ -16,10 +16,8 @@ from fractions import Fraction
 from typing import Any
 
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.privacy import accounting, event
-from pymc_private.privacy import neighbors as distances
-from pymc_private.privacy.accounting import total_mu, total_pure_epsilon
-from pymc_private.privacy.event import PrivacyEvent
+from pymc_private.privacy import accounting
+from pymc_private.privacy.event import PrivacyEvent, event_from_json, event_to_json
 from pymc_private.privacy.exact_numbers import exact_decimal
 from pymc_private.privacy.neighbors import (
     ADD_REMOVE,
@@ -29,7 +27,9 @@ from pymc_private.privacy.neighbors import (
     check_record_neighbors,
     describe_neighbors,
     implies_neighbors,
+    rescale_to_distance,
 )
+from pymc_private.privacy.plots import plot_privacy_curves
 from pymc_private.privacy.rounding import (
     arb_upper,
     decimal_up,
@@ -51,276 +51,37 @@ from pymc_private.privacy.validation import (
     exact_stated,
 )
 
-
-class GuaranteeConstructors:
-    """Class methods that build a guarantee; words are neighbors=, theorem= and assumptions=.
-
-    A float that states epsilon or delta means the decimal it is written as (0.1 is 1/10), and any
-    text is the exact number that a ledger reads in it ("0.01", "1/3"): pass a
-    Fraction of it for the double itself. Every other number is the double or fraction it is: noise
-    of scale 0.1 is made with the double, and its promise is rounded up from there.
-    """
-
-    @classmethod
-    def _of(cls, *atoms: PrivacyEvent, **words: Any) -> Guarantee:
-        make: Any = cls
-        return make(atoms, **words)
-
-    # ---- stated promises --------------------------------------------------------------------
-    @classmethod
-    def pure(cls, epsilon: float, **words: Any) -> Guarantee:
-        """Promise pure epsilon-differential privacy (nats)."""
-        return cls._of(
-            PrivacyEvent("pure", exact_stated(_parse_exact(epsilon, "epsilon"), "epsilon")), **words
-        )
-
-    @classmethod
-    def approximate(cls, epsilon: float, delta: float, **words: Any) -> Guarantee:
-        """Promise (epsilon, delta)-differential privacy."""
-        epsilon, delta = _parse_exact(epsilon, "epsilon"), _parse_exact(delta, "delta")
-        kind = "approximate" if check_delta(delta) > 0.0 else "pure"
-        return cls._of(
-            PrivacyEvent(kind, exact_stated(epsilon, "epsilon"), exact_stated(delta, "delta")),
-            **words,
-        )
-
-    @classmethod
-    def zcdp_of(cls, rho: float, **words: Any) -> Guarantee:
-        """Promise rho-zero-concentrated differential privacy (Bun and Steinke 2016)."""
-        return cls._of(PrivacyEvent("zcdp", double_up(_parse_exact(rho, "rho"), "rho")), **words)
-
-    @classmethod
-    def gdp_of(cls, mu: float, **words: Any) -> Guarantee:
-        """Promise mu-Gaussian differential privacy (Dong, Roth and Su 2022)."""
-        return cls._of(PrivacyEvent("gdp", double_up(_parse_exact(mu, "mu"), "mu")), **words)
-
-    @classmethod
-    def rdp_of(cls, order: float, rdp: float, **words: Any) -> Guarantee:
-        """Promise a Renyi divergence of at most `rdp` nats at one order > 1 (Mironov 2017)."""
-        order, rdp = _parse_exact(order, "order"), _parse_exact(rdp, "the divergence")
-        check_renyi_order(order)  # what holds at an order holds below it
-        return cls._of(PrivacyEvent("rdp", double_up(rdp, "the divergence"), shape=order), **words)
-
-    @classmethod
-    def none(cls, reason: str, **words: Any) -> Guarantee:
-        """No promise at all, and why: every epsilon is infinite."""
-        return cls._of(PrivacyEvent("none", math.inf), **({"assumptions": (reason,)} | words))
-
-    # ---- our mechanisms ---------------------------------------------------------------------
-    @classmethod
-    def bounded_range_of(cls, R: float, draws: int = 1, **words: Any) -> Guarantee:
-        """Promise for `draws` exact draws from one posterior whose record range is R nats (T1-T3).
-
-        The number of draws is fixed in advance. Roads: pure N R, zCDP N min(R^2/8, tight), T3.
-        """
-        return cls._of(
-            PrivacyEvent("bounded_range", double_up(_parse_exact(R, "R"), "R"), 0.0, draws), **words
-        )
-
-    @classmethod
-    def posterior_of(cls, R: float, mu: float, draws: int = 1, **words: Any) -> Guarantee:
-        """Promise for `draws` exact draws of which a range R (T1), a mu (T7), or both are proved.
-
-        What is not proved is infinite. Roads: those of `bounded_range_of`, and sqrt(N) mu-GDP.
-        """
-        R, mu = _parse_exact(R, "R"), _parse_exact(mu, "mu")
-        if math.isinf(mu):
-            return cls.bounded_range_of(R, draws, **words)
-        up = double_up(mu, "mu")
-        if math.isinf(R):
-            return cls._of(PrivacyEvent("gdp", up, 0.0, draws), **words)
-        return cls._of(PrivacyEvent("bounded_range", double_up(R, "R"), 0.0, draws, mu=up), **words)
-
-    @classmethod
-    def dirichlet_of(
-        cls, r: float | Fraction, alpha: float | Fraction, tables: int = 1, draws: int = 1, *,
-        beta: float | Fraction | None = None, **words: Any,
-    ) -> Guarantee:  # fmt: skip
-        """Promise for draws from Dir(r f + alpha) of so many families of tables (T9-T11).
-
-        Under substitution each family costs one Beta pair, whatever its number of tables; under
-        addition or removal one Gamma pair. alpha is the least prior parameter of any cell; a public
-        lower bound b on every count adds r b to it. There is no pure epsilon and no zCDP.
-
-        beta is the second least prior parameter, which makes one family under substitution cheaper:
-        draws then cost the larger of the pair's two directions. Of several families each may have
-        its own direction, so there alpha stands for both.
-        """
-        count = check_count(tables, "the number of tables") * check_count(
-            draws, "the number of draws"
-        )
-        added = check_record_neighbors(words.get("neighbors", SUBSTITUTE)) == ADD_REMOVE
-        r, alpha = _parse_exact(r, "r"), _parse_exact(alpha, "alpha")
-        beta = None if beta is None else _parse_exact(beta, "beta")
-        check_positive(r=r, alpha=alpha)
-        other = 0.0 if added or tables != 1 or beta is None else double_down(beta)
-        kind = "gamma_pair" if added else "beta_pair"
-        pair = PrivacyEvent(kind, double_up(r, "r"), 0.0, count, double_down(alpha), other)
-        return cls._of(pair, **words)
-
-    @classmethod
-    def gamma_of(
-        cls, r: float | Fraction, alpha: float | Fraction, draws: int = 1, **words: Any
-    ) -> Guarantee:
-        """Promise for draws from one Gamma posterior whose shape a record moves by at most r (T13).
-
-        alpha is the prior's shape; the rate is the same whatever the records are. The worst pair is
-        Gamma(alpha + r) against Gamma(alpha), in both directions. The draws take one of them
-        together; other releases may take the other, which sums, multiples and lists allow for.
-        There is no pure epsilon.
-        """
-        check_record_neighbors(words.get("neighbors", SUBSTITUTE))
-        r, alpha = _parse_exact(r, "r"), _parse_exact(alpha, "alpha")
-        return cls._of(
-            PrivacyEvent("gamma_shift", double_up(r, "r"), 0.0, draws, double_down(alpha)), **words
-        )
-
-    @classmethod
-    def mollifier_of(
-        cls, epsilon: float, draws: int = 1, *, top: float | None = None, **words: Any
-    ) -> Guarantee:
-        """Promise for draws from one law within e^(+-epsilon/2) of a public one (T15b).
-
-        It holds for any two data sets, and so for groups of any size. With `top`, log Q/Q0 lies in
-        [top - epsilon, top]: see `moll_delta_k`.
-        """
-        epsilon = _parse_exact(epsilon, "epsilon")
-        width = double_up(epsilon, "epsilon")
-        if top is None:
-            return cls._of(PrivacyEvent("mollifier", width, 0.0, draws), **words)
-        return cls._of(PrivacyEvent("window", width, 0.0, draws, top), **words)
-
-    # ---- other people's mechanisms ----------------------------------------------------------
-    @classmethod
-    def laplace_of(cls, sensitivity: float, scale: float, **words: Any) -> Guarantee:
-        """Promise of (discrete) Laplace noise: sensitivity / scale, l1 (Dwork et al. 2006)."""
-        return cls._of(PrivacyEvent("pure", _exact_ratio(sensitivity, scale)), **words)
-
-    @classmethod
-    def gaussian_of(cls, sensitivity: float, sd: float, **words: Any) -> Guarantee:
-        """Promise of Gaussian noise: (sensitivity / sd)-GDP, l2 (Dong, Roth and Su 2022)."""
-        return cls._of(PrivacyEvent("gdp", _exact_ratio(sensitivity, sd)), **words)
-
-    @classmethod
-    def discrete_gaussian_of(cls, sensitivity: float, sigma: float, **words: Any) -> Guarantee:
-        """Promise of discrete Gaussian noise: sensitivity^2 / (2 sigma^2) of zCDP, l2.
-
-        Canonne, Kamath and Steinke (2020), Theorem 4.
-        """
-        return cls._of(PrivacyEvent("zcdp", _exact_ratio(sensitivity, sigma) ** 2 / 2), **words)
-
-    @classmethod
-    def exponential_mechanism_of(cls, epsilon: float, **words: Any) -> Guarantee:
-        """Promise of the exponential mechanism exp(epsilon u / (2 sensitivity)): range epsilon.
-
-        Durfee and Rogers (2019).
-        """
-        return cls._of(
-            PrivacyEvent("bounded_range", double_up(_parse_exact(epsilon, "epsilon"), "epsilon")),
-            **words,
-        )
-
-    @classmethod
-    def randomized_response_of(
-        cls, truth: float | Fraction, levels: int = 2, **words: Any
-    ) -> Guarantee:
-        """Promise of the true one of some levels with probability `truth`, else any other alike."""
-        k = check_count(levels, "the number of levels")
-        truth = _parse_exact(truth, "truth")
-        check_open_unit(truth=truth)
-        if k < 2 or (truth < 1.0 / k and truth < Fraction(1, k)):  # 1/3 is below the third
-            raise DomainError(
-                "truth is a probability from 1/levels on, of two levels or more",
-                got=f"truth={truth}, levels={levels}",
-                allowed="1/levels <= truth < 1",
-            )
-        odds = exact_fraction(truth) * (k - 1) / (1 - exact_fraction(truth))
-        return cls._of(PrivacyEvent("pure", arb_upper(lambda: abs(real(odds).log()))), **words)
-
-    @classmethod
-    def noisy_counts_of(
-        cls, tables: int, noise: float, law: str = "discrete_gaussian", **words: Any
-    ) -> Guarantee:
-        """Promise of all counts of some tables with independent noise in every cell (T26).
-
-        A substituted record moves one unit between two cells of each table, an added one changes
-        one cell. Discrete Gaussian noise has the exact curve of its cells, and their zCDP.
-
-        Parameters
-        ----------
-        tables : int
-            Tables that count every record once each; K + 1 for naive Bayes with K features.
-        noise : float
-            Standard deviation, or scale of the (discrete) Laplace law.
-        law : {"discrete_gaussian", "gaussian", "laplace"}
-        """
-        each = 1 if check_record_neighbors(words.get("neighbors", SUBSTITUTE)) == ADD_REMOVE else 2
-        cells = each * check_count(tables, "the number of tables")
-        if law == "laplace":
-            return cls.laplace_of(cells, noise, **words)
-        ratio = _exact_ratio(1, noise) ** 2
-        if law == "gaussian":
-            return cls._of(PrivacyEvent("gdp", root_up(cells * ratio)), **words)
-        if law == "discrete_gaussian":
-            cell = PrivacyEvent("discrete_gaussian", root_up(ratio), count=cells)
-            return cls._of(cell, **words)
-        raise DomainError("law=", got=repr(law), allowed="discrete_gaussian, gaussian, laplace")
-
-    @classmethod
-    def jointly(cls, *parts: Guarantee) -> Guarantee:
-        """Promise a list of releases all of which were declared before the first was made.
-
-        Nothing about a later one may depend on what an earlier one gave. Then the losses of all
-        exact pairs convolve (T23), which proves less epsilon than ``a + b``.
-        """
-        total = cls._of() if not parts else parts[0]
-        if not all(isinstance(part, GuaranteeConstructors) for part in parts):
-            raise DomainError("parts are guarantees", got=repr(parts)[:80], allowed="Guarantee")
-        for part in parts[1:]:
-            total = total._with(part, planned=True)
-        return total
-
-
-def _parse_exact(value: Any, name: str) -> Any:
-    """Text as the exact number it writes, as ledgers read it; anything else as it is."""
-    return exact_decimal(value, name) if isinstance(value, str) else value
-
-
-def _exact_ratio(sensitivity: float, noise: float) -> Fraction:
-    """Sensitivity over noise, exactly."""
-    sensitivity, noise = _parse_exact(sensitivity, "sensitivity"), _parse_exact(noise, "noise")
-    check_positive(noise=noise)
-    check_nonnegative(sensitivity=sensitivity)
-    if sensitivity == math.inf:
-        raise DomainError("the sensitivity is finite", got=sensitivity)
-    return exact_fraction(sensitivity) / exact_fraction(noise)
-
-
 DISPLAYED_DELTA = Fraction(1, 10**6)
+"""The representation of a guarantee gives epsilon at this delta."""
 
 
 @dataclass(frozen=True)
-class Guarantee(GuaranteeConstructors):
+class Guarantee:
     """What releasing the output of some mechanisms reveals at most.
 
-    Build one with a class method. ``a + b`` is sequential composition: the mechanism of b may be
-    chosen after seeing the output of a, but its promise is fixed before; where that depends on the
-    output too, use a `Ledger` (T23). ``n * a`` is n runs planned in advance, and ``jointly(a, b)``
-    a list declared in advance: these keep the exact curves of their parts. Assumptions unite, so
-    none is lost; unlike neighbor relations refuse to add. No number read from it is below the
-    truth.
+    Build one with a class method, whose keywords include neighbors=, theorem= and assumptions=.
+    ``a + b`` is sequential composition: the mechanism of b may be chosen after seeing the output of
+    a, but its guarantee is fixed before; where that depends on the output too, use a `Ledger`
+    (T23). ``n * a`` is n runs planned in advance, and ``jointly(a, b)`` a list declared in advance:
+    these keep the exact curves of their parts. A sum has the assumptions of both parts; guarantees
+    for different neighbor relations refuse to add. No number read from one is below the truth.
+
+    A float that states epsilon or delta means the decimal it is written as (0.1 is 1/10; for the
+    double itself pass its Fraction), and any text is the exact number that a ledger reads in it
+    ("0.01", "1/3"). Every other number is the double or fraction it is: noise of scale 0.1 is made
+    with the double, and its guarantee is rounded up from there.
 
     Attributes
     ----------
-    atoms : tuple of Atom
-        The mechanisms.
+    atoms : tuple of PrivacyEvent
+        The privacy events: one per mechanism, with its number of runs.
     neighbors : str
         ``"substitute"``, ``"add_remove"``; of the whole data set, ``"any"``; or a distance in a
         metric.
     theorem : str
-        Where the promise comes from; empty if nothing is proved.
+        What proves the guarantee; empty if nothing is proved.
     assumptions : tuple of str
-        What it rests on.
+        Conditions under which it holds.
     planned : bool
         Whether all of it was declared before the first output was seen.
 
@@ -349,7 +110,207 @@ class Guarantee(GuaranteeConstructors):
         object.__setattr__(self, "atoms", tuple(self.atoms))
         object.__setattr__(self, "assumptions", tuple(dict.fromkeys(named)))
 
-    # ---- questions --------------------------------------------------------------------------
+    # ---- stated guarantees ------------------------------------------------------------------
+    @classmethod
+    def pure(cls, epsilon: float, **words: Any) -> Guarantee:
+        """Pure epsilon-differential privacy (nats)."""
+        return cls._of(
+            PrivacyEvent("pure", exact_stated(_parse_exact(epsilon, "epsilon"), "epsilon")), **words
+        )
+
+    @classmethod
+    def approximate(cls, epsilon: float, delta: float, **words: Any) -> Guarantee:
+        """(epsilon, delta)-differential privacy."""
+        epsilon, delta = _parse_exact(epsilon, "epsilon"), _parse_exact(delta, "delta")
+        kind = "approximate" if check_delta(delta) > 0.0 else "pure"
+        return cls._of(
+            PrivacyEvent(kind, exact_stated(epsilon, "epsilon"), exact_stated(delta, "delta")),
+            **words,
+        )
+
+    @classmethod
+    def zcdp_of(cls, rho: float, **words: Any) -> Guarantee:
+        """Rho-zero-concentrated differential privacy (Bun and Steinke 2016)."""
+        return cls._of(PrivacyEvent("zcdp", _parse_up(rho, "rho")), **words)
+
+    @classmethod
+    def gdp_of(cls, mu: float, **words: Any) -> Guarantee:
+        """Mu-Gaussian differential privacy (Dong, Roth and Su 2022)."""
+        return cls._of(PrivacyEvent("gdp", _parse_up(mu, "mu")), **words)
+
+    @classmethod
+    def rdp_of(cls, order: float, rdp: float, **words: Any) -> Guarantee:
+        """Renyi divergence of at most `rdp` nats at one order > 1 (Mironov 2017)."""
+        order, rdp = _parse_exact(order, "order"), _parse_exact(rdp, "the divergence")
+        check_renyi_order(order)  # what holds at an order holds below it
+        return cls._of(PrivacyEvent("rdp", double_up(rdp, "the divergence"), shape=order), **words)
+
+    @classmethod
+    def none(cls, reason: str, **words: Any) -> Guarantee:
+        """No guarantee at all, and the reason: every epsilon is infinite."""
+        return cls._of(PrivacyEvent("none", math.inf), **({"assumptions": (reason,)} | words))
+
+    # ---- mechanisms of this package ---------------------------------------------------------
+    @classmethod
+    def bounded_range_of(cls, R: float, draws: int = 1, **words: Any) -> Guarantee:
+        """`draws` exact draws from one posterior whose record range is R nats (T1-T3).
+
+        The number of draws is fixed in advance. Accounting: pure N R, zCDP N min(R^2/8, tight), and
+        the exact curve of T3.
+        """
+        return cls._of(PrivacyEvent("bounded_range", _parse_up(R, "R"), 0.0, draws), **words)
+
+    @classmethod
+    def posterior_of(cls, R: float, mu: float, draws: int = 1, **words: Any) -> Guarantee:
+        """`draws` exact draws of which a range R (T1), a mu (T7), or both are proved.
+
+        What is not proved is infinite. Accounting: as in `bounded_range_of`, and sqrt(N) mu-GDP.
+        """
+        R, mu = _parse_exact(R, "R"), _parse_exact(mu, "mu")
+        if math.isinf(mu):
+            return cls.bounded_range_of(R, draws, **words)
+        up = double_up(mu, "mu")
+        if math.isinf(R):
+            return cls._of(PrivacyEvent("gdp", up, 0.0, draws), **words)
+        return cls._of(PrivacyEvent("bounded_range", double_up(R, "R"), 0.0, draws, mu=up), **words)
+
+    @classmethod
+    def dirichlet_of(
+        cls, r: float | Fraction, alpha: float | Fraction, tables: int = 1, draws: int = 1, *,
+        beta: float | Fraction | None = None, **words: Any,
+    ) -> Guarantee:  # fmt: skip
+        """Draws from Dir(r f + alpha) of `tables` families of tables (T9-T11).
+
+        Under substitution each family costs one Beta pair, whatever its number of tables; under
+        addition or removal one Gamma pair. alpha is the least prior parameter of any cell; a public
+        lower bound b on every count adds r b to it. There is no pure epsilon and no zCDP.
+
+        beta is the second least prior parameter, which makes one family under substitution cheaper:
+        draws then cost the larger of the pair's two directions. Of several families each may have
+        its own direction, so there alpha is used for both.
+        """
+        count = check_count(tables, "the number of tables") * check_count(
+            draws, "the number of draws"
+        )
+        added = check_record_neighbors(words.get("neighbors", SUBSTITUTE)) == ADD_REMOVE
+        r, alpha = _parse_exact(r, "r"), _parse_exact(alpha, "alpha")
+        beta = None if beta is None else _parse_exact(beta, "beta")
+        check_positive(r=r, alpha=alpha)
+        other = 0.0 if added or tables != 1 or beta is None else double_down(beta)
+        kind = "gamma_pair" if added else "beta_pair"
+        pair = PrivacyEvent(kind, double_up(r, "r"), 0.0, count, double_down(alpha), other)
+        return cls._of(pair, **words)
+
+    @classmethod
+    def gamma_of(
+        cls, r: float | Fraction, alpha: float | Fraction, draws: int = 1, **words: Any
+    ) -> Guarantee:
+        """Draws from one Gamma posterior whose shape a record moves by at most r (T13).
+
+        alpha is the prior's shape; the rate is the same whatever the records are. The worst pair is
+        Gamma(alpha + r) against Gamma(alpha), in both directions. All draws have one direction in
+        common; other releases may have the other: `+`, `*` and `jointly` allow for it. There is no
+        pure epsilon.
+        """
+        check_record_neighbors(words.get("neighbors", SUBSTITUTE))
+        r, alpha = _parse_exact(r, "r"), _parse_exact(alpha, "alpha")
+        return cls._of(
+            PrivacyEvent("gamma_shift", double_up(r, "r"), 0.0, draws, double_down(alpha)), **words
+        )
+
+    @classmethod
+    def mollifier_of(
+        cls, epsilon: float, draws: int = 1, *, top: float | None = None, **words: Any
+    ) -> Guarantee:
+        """Draws from a distribution within e^(+-epsilon/2) of a public one (T15b).
+
+        It holds for any two data sets, and so for groups of any size. With `top`, log Q/Q0 lies in
+        [top - epsilon, top]: see `moll_delta_k`.
+        """
+        width = _parse_up(epsilon, "epsilon")
+        if top is None:
+            return cls._of(PrivacyEvent("mollifier", width, 0.0, draws), **words)
+        return cls._of(PrivacyEvent("window", width, 0.0, draws, top), **words)
+
+    # ---- mechanisms of others ---------------------------------------------------------------
+    @classmethod
+    def laplace_of(cls, sensitivity: float, scale: float, **words: Any) -> Guarantee:
+        """(Discrete) Laplace noise: epsilon = sensitivity / scale, l1 (Dwork et al. 2006)."""
+        return cls._of(PrivacyEvent("pure", _exact_ratio(sensitivity, scale)), **words)
+
+    @classmethod
+    def gaussian_of(cls, sensitivity: float, sd: float, **words: Any) -> Guarantee:
+        """Gaussian noise: (sensitivity / sd)-GDP, l2 (Dong, Roth and Su 2022)."""
+        return cls._of(PrivacyEvent("gdp", _exact_ratio(sensitivity, sd)), **words)
+
+    @classmethod
+    def discrete_gaussian_of(cls, sensitivity: float, sigma: float, **words: Any) -> Guarantee:
+        """Discrete Gaussian noise: zCDP of rho = sensitivity^2 / (2 sigma^2), l2.
+
+        Canonne, Kamath and Steinke (2020), Theorem 4.
+        """
+        return cls._of(PrivacyEvent("zcdp", _exact_ratio(sensitivity, sigma) ** 2 / 2), **words)
+
+    @classmethod
+    def exponential_mechanism_of(cls, epsilon: float, **words: Any) -> Guarantee:
+        """Exponential mechanism exp(epsilon u / (2 sensitivity)), of range epsilon.
+
+        Durfee and Rogers (2019).
+        """
+        return cls._of(PrivacyEvent("bounded_range", _parse_up(epsilon, "epsilon")), **words)
+
+    @classmethod
+    def randomized_response_of(
+        cls, truth: float | Fraction, levels: int = 2, **words: Any
+    ) -> Guarantee:
+        """Randomized response: the true level with probability `truth`, else uniformly another."""
+        k = check_count(levels, "the number of levels")
+        truth = _parse_exact(truth, "truth")
+        check_open_unit(truth=truth)
+        if k < 2 or (truth < 1.0 / k and truth < Fraction(1, k)):  # 1/3 is below the third
+            raise DomainError(
+                "truth is a probability from 1/levels on, of two levels or more",
+                got=f"truth={truth}, levels={levels}",
+                allowed="1/levels <= truth < 1",
+            )
+        odds = exact_fraction(truth) * (k - 1) / (1 - exact_fraction(truth))
+        return cls._of(PrivacyEvent("pure", arb_upper(lambda: abs(real(odds).log()))), **words)
+
+    @classmethod
+    def noisy_counts_of(
+        cls, tables: int, noise: float, law: str = "discrete_gaussian", **words: Any
+    ) -> Guarantee:
+        """All counts of some tables with independent noise in every cell (T26).
+
+        A substituted record moves one unit between two cells of each table, an added one changes
+        one cell. Discrete Gaussian noise has the exact curve of its cells, and their zCDP.
+
+        Parameters
+        ----------
+        tables : int
+            Tables that count every record once each; K + 1 for naive Bayes with K features.
+        noise : float
+            Standard deviation, or scale of the (discrete) Laplace distribution.
+        law : {"discrete_gaussian", "gaussian", "laplace"}
+        """
+        each = 1 if check_record_neighbors(words.get("neighbors", SUBSTITUTE)) == ADD_REMOVE else 2
+        cells = each * check_count(tables, "the number of tables")
+        if law == "laplace":
+            return cls.laplace_of(cells, noise, **words)
+        ratio = _exact_ratio(1, noise) ** 2
+        if law == "gaussian":
+            return cls._of(PrivacyEvent("gdp", root_up(cells * ratio)), **words)
+        if law == "discrete_gaussian":
+            cell = PrivacyEvent("discrete_gaussian", root_up(ratio), count=cells)
+            return cls._of(cell, **words)
+        raise DomainError("law=", got=repr(law), allowed="discrete_gaussian, gaussian, laplace")
+
+    @classmethod
+    def _of(cls, *events: PrivacyEvent, **words: Any) -> Guarantee:
+        """Guarantee of events; words are neighbors=, theorem= and assumptions=."""
+        return cls(events, **words)
+
+    # ---- epsilon, delta and divergences -----------------------------------------------------
     @property
     def pure_epsilon(self) -> float:
         """Pure epsilon in nats, rounded up; inf where there is none."""
@@ -358,34 +319,34 @@ class Guarantee(GuaranteeConstructors):
     @property
     def exact_pure(self) -> Fraction | float:
         """Pure epsilon in nats before it is rounded: a Fraction, or inf."""
-        return total_pure_epsilon(self.atoms)
+        return accounting.total_pure_epsilon(self.atoms)
 
     @property
     def zcdp(self) -> float:
-        """The rho of zero-concentrated privacy; inf where there is none."""
-        return sum_up(atom.zcdp for atom in self.atoms)
+        """Rho of zero-concentrated differential privacy; inf where there is none."""
+        return sum_up(event.zcdp for event in self.atoms)
 
     @property
     def gdp(self) -> float:
-        """The mu of Gaussian privacy; inf unless every part is Gaussian."""
-        return total_mu(self.atoms)
+        """Mu of Gaussian differential privacy; inf unless every event is Gaussian."""
+        return accounting.total_mu(self.atoms)
 
     def rdp(self, order: float) -> float:
         """Renyi divergence of an order >= 1, nats, rounded up; inf where there is none."""
         check_renyi_order(order)
-        return sum_up(atom.renyi(order) for atom in self.atoms)
+        return sum_up(event.renyi(order) for event in self.atoms)
 
     def epsilon(self, delta: float = 0.0) -> float:
-        """Smallest epsilon (nats) that a road proves at `delta` in [0, 1); rounded up."""
+        """Smallest epsilon (nats) that any method proves at `delta` in [0, 1), rounded up."""
         return min(self._epsilons(delta).values())
 
     def road(self, delta: float = 0.0) -> str:
-        """Name the road that proves `epsilon(delta)`."""
+        """Name of the accounting method that proves `epsilon(delta)`."""
         found = self._epsilons(delta)
         return min(found, key=lambda name: found[name])
 
     def exact_epsilon(self, delta: Fraction | float = 0.0) -> Fraction | float:
-        """Give `epsilon(delta)` before it is rounded: what was stated adds up exactly."""
+        """`epsilon(delta)` before it is rounded: stated numbers add up exactly."""
         check_delta(delta)
         at = exact_stated(delta, "delta")
         return min(accounting.epsilon_by_method(self.atoms, at, planned=self.planned).values())
@@ -397,21 +358,19 @@ class Guarantee(GuaranteeConstructors):
         return {name: decimal_up(epsilon) for name, epsilon in found.items()}
 
     def delta(self, epsilon: float) -> float:
-        """Smallest delta that a road proves at `epsilon` (nats); rounded up."""
+        """Smallest delta that any method proves at `epsilon` (nats), rounded up."""
         return min(self.roads(epsilon).values())
 
     def roads(self, epsilon: float) -> dict[str, float]:
-        """Give delta at `epsilon` (nats) by the name of each road that is open; rounded up."""
+        """Delta at `epsilon` (nats) by each accounting method that applies; rounded up."""
         at = exact_stated(epsilon, "epsilon")
         return accounting.delta_by_method(self.atoms, at, planned=self.planned)
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw delta against epsilon with every road; see `pymc_private.privacy.plots.plot_privacy_curves`."""
-        from pymc_private.privacy.plots import plot_privacy_curves
-
+        """Plot delta against epsilon by every accounting method: `plots.plot_privacy_curves`."""
         return plot_privacy_curves(self, ax, **options)
 
-    # ---- algebra ----------------------------------------------------------------------------
+    # ---- composition ------------------------------------------------------------------------
     def __add__(self, other: Guarantee) -> Guarantee:
         return self._with(other, planned=False) if isinstance(other, Guarantee) else NotImplemented
 
@@ -433,12 +392,26 @@ class Guarantee(GuaranteeConstructors):
 
     def __mul__(self, count: int) -> Guarantee:
         n = check_count(count, "the number of runs")
-        return replace(self, atoms=tuple(atom.runs(n) for atom in self.atoms))
+        return replace(self, atoms=tuple(event.runs(n) for event in self.atoms))
 
     __rmul__ = __mul__
 
+    @classmethod
+    def jointly(cls, *parts: Guarantee) -> Guarantee:
+        """Releases all of which were declared before the first was made.
+
+        Nothing about a later one may depend on the output of an earlier one. Then the losses of
+        all dominating pairs convolve (T23), which proves a smaller epsilon than ``a + b``.
+        """
+        total = cls(()) if not parts else parts[0]
+        if not all(isinstance(part, Guarantee) for part in parts):
+            raise DomainError("parts are guarantees", got=repr(parts)[:80], allowed="Guarantee")
+        for part in parts[1:]:
+            total = total._with(part, planned=True)
+        return total
+
     def group(self, k: int) -> Guarantee:
-        """Promise the same to units that own up to k records (T24).
+        """Guarantee of the same releases for units that own up to k records (T24).
 
         epsilon -> k epsilon, R -> k R, mu -> k mu, rho -> k^2 rho,
         (e, d) -> (k e, d (e^(k e) - 1) / (e^e - 1)).
@@ -446,16 +419,16 @@ class Guarantee(GuaranteeConstructors):
         if check_count(k, "the number of records of a unit") == 1 or self.neighbors == ANY:
             return self
         united = (*self.assumptions, f"a unit owns at most {k} records")
-        atoms = tuple(atom.group(int(k)) for atom in self.atoms)
+        atoms = tuple(event.group(int(k)) for event in self.atoms)
         return replace(self, atoms=atoms, assumptions=united)
 
     def restated(self, neighbors: str) -> Guarantee:
-        """Promise the same for a narrower relation, as one of any two data sets, or of records.
+        """Same guarantee for a narrower neighbor relation, which this one implies.
 
         Raises
         ------
         Incompatible
-            The promise is about no wider relation.
+            The relation of this guarantee does not imply the other.
         """
         if not implies_neighbors(self.neighbors, check_neighbors(neighbors)):
             raise Incompatible(
@@ -466,12 +439,12 @@ class Guarantee(GuaranteeConstructors):
         return replace(self, neighbors=neighbors)
 
     def at(self, distance: float | Fraction) -> Guarantee:
-        """Promise the same to data sets this far apart: see `distances.scaled`."""
-        atoms, relation = distances.rescale_to_distance(self.atoms, self.neighbors, distance)
+        """Guarantee for data sets this far apart: see `neighbors.rescale_to_distance`."""
+        atoms, relation = rescale_to_distance(self.atoms, self.neighbors, distance)
         return replace(self, atoms=atoms, neighbors=relation)
 
     def within(self, tv: float, runs: int = 1) -> Guarantee:
-        """Promise the same of samplers that are only within `tv` of the laws accounted for (T18).
+        """Guarantee of samplers that are only within `tv` of the distributions accounted for (T18).
 
         delta grows by (1 + e^epsilon) (1 - (1 - tv)^runs); no pure epsilon is left. That they are
         so close is an assumption unless a theorem says so.
@@ -481,11 +454,11 @@ class Guarantee(GuaranteeConstructors):
         united = (*self.assumptions, near)
         return replace(self, atoms=(*self.atoms, far), assumptions=united)
 
-    # ---- carrying it around -----------------------------------------------------------------
+    # ---- storage and display ----------------------------------------------------------------
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; `from_dict` restores it exactly."""
+        """Guarantee in plain JSON types; `from_dict` restores it exactly."""
         return {
-            "atoms": [event.event_to_json(atom) for atom in self.atoms],
+            "atoms": [event_to_json(event) for event in self.atoms],
             "planned": self.planned,
             "neighbors": self.neighbors,
             "theorem": self.theorem,
@@ -494,15 +467,15 @@ class Guarantee(GuaranteeConstructors):
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Guarantee:
-        """Restore `to_dict`.
+        """Restore what `to_dict` gave.
 
         Raises
         ------
         Incompatible
-            It is no stored guarantee.
+            This is no stored guarantee.
         """
         try:
-            atoms = tuple(event.event_from_json(row) for row in record["atoms"])
+            atoms = tuple(event_from_json(row) for row in record["atoms"])
             named = record["assumptions"]
             if isinstance(named, str):
                 raise TypeError(named)
@@ -512,7 +485,7 @@ class Guarantee(GuaranteeConstructors):
             raise Incompatible("this is not a stored guarantee") from error
 
     def __repr__(self) -> str:
-        if any(atom.kind == "none" for atom in self.atoms):
+        if any(event.kind == "none" for event in self.atoms):
             return f"Guarantee: NOT PRIVATE ({'; '.join(self.assumptions)})"
         rows = [
             f"Guarantee: {', '.join(map(str, self.atoms)) or 'nothing is released'}",
@@ -524,7 +497,7 @@ class Guarantee(GuaranteeConstructors):
         return "\n".join(rows + [f"  assuming: {assumption}" for assumption in self.assumptions])
 
     def _approximate_row(self) -> list[str]:
-        """Say epsilon at a small delta: the one already fixed, where that is larger."""
+        """Line with epsilon at a small delta: the one already fixed, where that is larger."""
         fixed = accounting.split_fixed_events(self.atoms)[2]
         if fixed >= 1:
             return ["  no epsilon: the deltas sum to 1 or more"]
@@ -533,7 +506,7 @@ class Guarantee(GuaranteeConstructors):
         if not math.isfinite(min(found.values())) and fixed + DISPLAYED_DELTA < 1:
             shown = fixed + DISPLAYED_DELTA  # what has no pure epsilon needs some for itself
             found = self._epsilons(shown)
-        name = min(found, key=lambda road: found[road])
+        name = min(found, key=lambda method: found[method])
         if name == accounting.PURE or not math.isfinite(found[name]):
             return []
         at = f"{format_number(found[name], 6)} at delta = {format_number(shown, 6)}"
@@ -541,6 +514,26 @@ class Guarantee(GuaranteeConstructors):
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}</pre>"
+
+
+def _parse_exact(value: Any, name: str) -> Any:
+    """Text as the exact number it writes, as ledgers read it; anything else unchanged."""
+    return exact_decimal(value, name) if isinstance(value, str) else value
+
+
+def _parse_up(value: Any, name: str) -> float:
+    """Number or text >= 0 as a double, rounded up."""
+    return double_up(_parse_exact(value, name), name)
+
+
+def _exact_ratio(sensitivity: float, noise: float) -> Fraction:
+    """Sensitivity over noise, exact."""
+    sensitivity, noise = _parse_exact(sensitivity, "sensitivity"), _parse_exact(noise, "noise")
+    check_positive(noise=noise)
+    check_nonnegative(sensitivity=sensitivity)
+    if sensitivity == math.inf:
+        raise DomainError("the sensitivity is finite", got=sensitivity)
+    return exact_fraction(sensitivity) / exact_fraction(noise)
 
 
 def _check_types(name: str, parts: Iterable[Any], kind: type) -> None:

@@ -29,7 +29,7 @@ from pymc_private.privacy.validation import (
 
 
 def draws_affordable(epsilon: float, delta: float, R: float) -> int:
-    """Give the most posterior draws of range R that fit (epsilon, delta).
+    """Most posterior draws of range R that fit (epsilon, delta).
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def draws_affordable(epsilon: float, delta: float, R: float) -> int:
 
 
 def range_affordable(epsilon: float, delta: float, draws: int = 1) -> float:
-    """Give the largest range R (nats) of which so many draws fit (epsilon, delta).
+    """Largest range R (nats) of which so many draws fit (epsilon, delta).
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def range_affordable(epsilon: float, delta: float, draws: int = 1) -> float:
 def mollifier_affordable(
     epsilon: float, delta: float, draws: int = 1, share: float | None = None
 ) -> float:
-    """Give the widest mollifier (nats) of which so many draws fit (epsilon, delta).
+    """Width of the widest mollifier (nats) of which so many draws fit (epsilon, delta).
 
     Arguments and errors as those of `range_affordable`. Rounded down: `moll_delta_k` was evaluated
     at it and found at most delta.
@@ -138,7 +138,7 @@ def mollifier_affordable(
 
 
 def power_affordable(epsilon: float, delta: float, draws: int, R: float) -> float:
-    """Give the largest power in (0, 1] of a likelihood of range R whose draws fit.
+    """Largest power in (0, 1] of a likelihood of range R whose draws fit (epsilon, delta).
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def power_affordable(epsilon: float, delta: float, draws: int, R: float) -> floa
 
 
 def mu_affordable(epsilon: float, delta: float) -> float:
-    """Give the largest mu whose Gaussian curve passes below (epsilon, delta).
+    """Largest mu whose Gaussian curve passes below (epsilon, delta).
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def mu_affordable(epsilon: float, delta: float) -> float:
 
 
 def rho_affordable(epsilon: float, delta: float) -> float:
-    """Give the largest rho of zCDP that fits (epsilon, delta).
+    """Largest rho of zCDP that fits (epsilon, delta).
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def rho_affordable(epsilon: float, delta: float) -> float:
 
 
 def _largest_argument(curve: Callable[[float], float], target: float) -> float:
-    """Give a large argument at which an increasing curve is at most `target`; it was evaluated."""
+    """Large argument at which an increasing curve is at most `target`; it was evaluated."""
     if not target > 0.0:
         return 0.0
     low, high = 1.0, 1.0
@@ -238,7 +238,7 @@ def _largest_argument(curve: Callable[[float], float], target: float) -> float:
         low /= 2.0
         if low < 1e-300:
             return 0.0
-    high = 2.0 * low if low < 1.0 else high  # known to be too large; near, so that few steps do
+    high = 2.0 * low if low < 1.0 else high  # known to be too large; near, so few steps suffice
     while curve(high) <= target:
         high *= 2.0
         if high > 1e300:

@@ -25,9 +25,9 @@ from scipy import fft
 from pymc_private.errors import Unsupported
 from pymc_private.privacy.rounding import SMALLEST_DOUBLE, least_epsilon, sum_up, times_up
 
-PrivacyCurve = Callable[[float], float]
-"""epsilon >= 0 in nats to an upper bound of delta in [0, 1]; never increasing."""
-
+UNIT_ROUNDOFF = 2.0**-53
+MAX_GRID_POINTS = 2**22
+"""Points of the longest convolution, within a factor of two; beyond it the grid is coarser."""
 NEGLIGIBLE_DELTA = 1e-18
 """A curve is followed until it falls below this; what is left is a loss of infinity."""
 MAX_FINITE_LOSS = 600.0
@@ -35,10 +35,14 @@ MAX_FINITE_LOSS = 600.0
 GRID_CELLS = 1500
 """Cells of the grid between zero and the end of the longest curve."""
 
+PrivacyCurve = Callable[[float], float]
+"""From epsilon >= 0 in nats to an upper bound of delta in [0, 1]; never increasing."""
 
+
+# ---- one pair: its curve on a grid ----------------------------------------------------------
 @dataclass(frozen=True)
 class LossDistribution:
-    """A law of losses on the multiples of a step, and at infinity.
+    """Distribution of the privacy loss on the multiples of a step, and at infinity.
 
     Parameters
     ----------
@@ -59,7 +63,7 @@ class LossDistribution:
 
 
 def curve_end(curve: PrivacyCurve) -> float:
-    """Give an epsilon from which on a curve is negligible, at most `MAX_FINITE_LOSS`."""
+    """Epsilon from which on a curve is negligible, at most `MAX_FINITE_LOSS`."""
     end = 1e-6
     while end < MAX_FINITE_LOSS and curve(end) > NEGLIGIBLE_DELTA:
         end *= 1.3
@@ -67,20 +71,10 @@ def curve_end(curve: PrivacyCurve) -> float:
 
 
 def discretize_curve(curve: PrivacyCurve, reverse: PrivacyCurve, step: float) -> LossDistribution:
-    """Give the discrete pair that dominates (P, Q).
+    """Loss distribution on a grid that dominates the pair (P, Q).
 
-    Parameters
-    ----------
-    curve : callable
-        Upper bounds of delta(eps) of P against Q.
-    reverse : callable
-        The same of Q against P.
-    step : float
-        Nats.
-
-    Returns
-    -------
-    Losses
+    `curve` gives upper bounds of delta(eps) of P against Q, `reverse` of Q against P; `step` is in
+    nats.
     """
     points = _curve_on_grid(curve, step)
     above, infinite = _upper_masses(points, step)
@@ -139,14 +133,10 @@ def _lower_masses(values: np.ndarray, step: float) -> np.ndarray:
     return np.maximum(falls[:-1] - falls[1:], 0.0) * (1.0 + 1e-13)
 
 
-UNIT_ROUNDOFF = 2.0**-53
-MAX_GRID_POINTS = 2**22
-"""Points of the longest convolution, within a factor of two; beyond it the grid is coarser."""
-
-
+# ---- many pairs: the sum of their losses ----------------------------------------------------
 @dataclass(frozen=True)
 class ComposedLoss:
-    """The law of a sum of losses, ready for questions.
+    """Distribution of a sum of losses, from which epsilon and delta are read.
 
     Parameters
     ----------
@@ -184,17 +174,7 @@ class ComposedLoss:
 
 
 def convolve_losses(parts: Sequence[tuple[LossDistribution, int]]) -> ComposedLoss:
-    """Convolve losses on one grid, each so many times.
-
-    Parameters
-    ----------
-    parts : sequence of (Losses, int)
-        All of one step.
-
-    Returns
-    -------
-    Composed
-    """
+    """Convolve losses on grids of one step, each as many times as its count says."""
     step = parts[0][0].step
     length = 1 + sum(count * (len(losses.mass) - 1) for losses, count in parts)
     if length > 2 * MAX_GRID_POINTS:
@@ -223,10 +203,11 @@ def _transform_error(parts: Sequence[tuple[LossDistribution, int]], size: int) -
     """Bound the sum of the errors of all masses.
 
     A transform errs by at most eta of its 2-norm, eta = 7 log2(size) units (Higham 2002, Theorem
-    24.2). The transform of a law is at most its total mass everywhere, so each of the n factors of
-    a product passes its error on, times the masses of the others; a product of n factors adds 8 n
-    units. The inverse transform adds eta once more. With Parseval the masses err by that in the
-    2-norm, and their sum by sqrt(size) times as much; twice that covers second order terms.
+    24.2). The transform of a distribution is at most its total mass everywhere, so each of the n
+    factors of a product passes its error on, times the masses of the others; a product of n
+    factors adds 8 n units. The inverse transform adds eta once more. With Parseval the masses err
+    by that in the 2-norm, and their sum by sqrt(size) times as much; twice that covers second
+    order terms.
     """
     eta = 7.0 * UNIT_ROUNDOFF * math.log2(size + 1.0)
     norms = [(float(np.linalg.norm(losses.mass)), count) for losses, count in parts]

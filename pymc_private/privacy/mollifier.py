@@ -25,7 +25,7 @@ from pymc_private.privacy.validation import (
 )
 
 MAX_EXACT_DRAWS = 20_000
-"""Beyond this many draws the exact curve gives way to the zCDP bound, valid but larger."""
+"""Beyond this many draws the zCDP bound, which is larger, replaces the exact curve."""
 
 
 @vectorized
@@ -78,7 +78,7 @@ def moll_delta_k(eps: float, eps_mollifier: float, k: int, top: float | None = N
     The loss of one draw is e, -e or 0 with probabilities v e^e, v and 1 - v (1 + e^e), where
     v = (1 - a) / (e^e - 1) for the window [a, a e^e] of dQ/dQ0, and at most 1 / (1 + e^e), which is
     randomized response. The symmetric window has a = e^-h, h = e / 2, and v = e^-h / (1 + e^h).
-    Beyond `MAX_EXACT_DRAWS` draws the zCDP bound of pure e takes its place.
+    Beyond `MAX_EXACT_DRAWS` draws the zCDP bound of pure e replaces it.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def moll_delta_k(eps: float, eps_mollifier: float, k: int, top: float | None = N
         Draws fixed in advance.
     top : float, nats, optional
         Upper end of the window of log dQ/dQ0, which begins e below it; in (0, e). Default: e / 2.
-        Less of it promises less.
+        A smaller one is less private.
 
     Returns
     -------
@@ -107,9 +107,9 @@ def moll_delta_k(eps: float, eps_mollifier: float, k: int, top: float | None = N
     Any set B of reference mass t has P(B) <= min(t a e^e, 1 - (1 - t) a) and
     Q(B) >= max(t a, 1 - (1 - t) a e^e). The first bends at s = (1 - a) / (a (e^e - 1)), the second
     at 1 - s. For s <= 1/2 the difference P(B) - e^eps Q(B) rises in t until s and falls after it:
-    it is at most s a (e^e - e^eps), and s a = v. Two laws that are high on disjoint sets of mass s
-    and low elsewhere attain it for every eps, in both directions, so they dominate, also k times.
-    For s > 1/2 randomized response bounds it.
+    it is at most s a (e^e - e^eps), and s a = v. Two distributions that are high on disjoint sets
+    of mass s and low elsewhere attain it for every eps, in both directions, so they dominate, also
+    k times. For s > 1/2 randomized response bounds it.
 
     References
     ----------
@@ -141,6 +141,28 @@ def moll_delta_k(eps: float, eps_mollifier: float, k: int, top: float | None = N
         )
 
     return min(1.0, arb_upper(formula))
+
+
+def _least_loss_probability(e: arb, top: arb) -> arb:
+    """Probability v of the least loss, -e, of one draw from the window [top - e, top]."""
+    return (-(top - e).expm1() / e.expm1()).min(1 / (1 + e.exp()))
+
+
+def _trinomial_delta(eps: arb, e: arb, k: int, down: arb) -> arb:
+    """Sum the coefficients of (up x^2 + stay x + down)^k against 1 - e^(eps - loss)."""
+    up = down * e.exp()
+    stay = 1 - up - down
+    # p_j is the probability of the loss (k - j) e; all terms of the recurrence are positive.
+    before, here = arb(0), up**k
+    total = arb(0)
+    for j in range(k):
+        gain = 1 - (eps - (k - j) * e).exp()
+        if gain <= 0:
+            break
+        total += here * gain
+        after = stay * (k - j) * here + down * (2 * k - j + 1) * before
+        before, here = here, after / (up * (j + 1))
+    return total
 
 
 @vectorized
@@ -263,33 +285,12 @@ def mode_capture_bound(mass: float, kl_inside: float, gain: float, eps: float) -
     return max(0.0, arb_lower(formula))
 
 
-def _least_loss_probability(e: arb, top: arb) -> arb:
-    """Probability v of the least loss, -e, of one draw from the window [top - e, top]."""
-    return (-(top - e).expm1() / e.expm1()).min(1 / (1 + e.exp()))
-
-
-def _trinomial_delta(eps: arb, e: arb, k: int, down: arb) -> arb:
-    """Sum the coefficients of (up x^2 + stay x + down)^k against 1 - e^(eps - loss)."""
-    up = down * e.exp()
-    stay = 1 - up - down
-    # p_j is the probability of the loss (k - j) e; all terms of the recurrence are positive.
-    before, here = arb(0), up**k
-    total = arb(0)
-    for j in range(k):
-        gain = 1 - (eps - (k - j) * e).exp()
-        if gain <= 0:
-            break
-        total += here * gain
-        after = stay * (k - j) * here + down * (2 * k - j + 1) * before
-        before, here = here, after / (up * (j + 1))
-    return total
-
-
+# ---- the closest member of a mollifier ------------------------------------------------------
 def mollify(P: Sequence[float], Q0: Sequence[float], eps: float) -> np.ndarray:
-    """Give the member of the mollifier closest to P: clip(P / C, e^-h Q0, e^h Q0), with unit mass.
+    """Member of the mollifier closest to P: clip(P / C, e^-h Q0, e^h Q0), with unit mass.
 
-    Where no C does (P = 0 on too much of Q0) it is e^h Q0 on the support of P, and what is left
-    over is spread in proportion to Q0.
+    Where no C gives unit mass (P = 0 on too much of Q0) it is e^h Q0 on the support of P, and the
+    rest of the mass is spread in proportion to Q0.
 
     Parameters
     ----------
@@ -341,8 +342,7 @@ def mollify_gain(P: Sequence[float], Q0: Sequence[float], eps: float) -> float:
     p, q = _normalized_probabilities(P, Q0, eps)
 
     def formula() -> arb:
-        made = _mollified_balls(p, q, eps)
-        rows = zip(p, q, made, strict=True)
+        rows = zip(p, q, _mollified_balls(p, q, eps), strict=True)
         return sum((real(a) * (m / real(b)).log() for a, b, m in rows if a > 0), arb(0))
 
     return max(0.0, arb_lower(formula))
@@ -351,7 +351,7 @@ def mollify_gain(P: Sequence[float], Q0: Sequence[float], eps: float) -> float:
 def _normalized_probabilities(
     P: Sequence[float], Q0: Sequence[float], eps: float
 ) -> tuple[list, list]:
-    """Exact, normalized probabilities."""
+    """P and Q0 as exact, normalized probabilities."""
     check_nonnegative(eps=eps)
     p, q = np.asarray(P, float), np.asarray(Q0, float)
     fits = p.ndim == 1 and p.shape == q.shape and np.isfinite([*p, *q]).all()
@@ -360,16 +360,16 @@ def _normalized_probabilities(
             "P and Q0 are probabilities of one length, Q0 positive, and eps is finite",
             got=f"shapes {p.shape} and {q.shape}, eps={eps}",
         )
-    for name, law in (("P", p), ("Q0", q)):
-        if abs(law.sum() - 1.0) > 1e-6:
-            raise DomainError(f"{name} sums to one", got=law.sum(), allowed="1 within 1e-6")
-    exact = [[Fraction(x) for x in law] for law in (p, q)]
-    first, second = ([x / sum(law) for x in law] for law in exact)
+    for name, masses in (("P", p), ("Q0", q)):
+        if abs(masses.sum() - 1.0) > 1e-6:
+            raise DomainError(f"{name} sums to one", got=masses.sum(), allowed="1 within 1e-6")
+    exact = [[Fraction(x) for x in masses] for masses in (p, q)]
+    first, second = ([x / sum(masses) for x in masses] for masses in exact)
     return first, second
 
 
 def _mollified_balls(p: list, q: list, eps: float) -> list[arb]:
-    """clip(P / C, e^-h Q0, e^h Q0), C from the cells strictly between the two ends."""
+    """clip(P / C, e^-h Q0, e^h Q0), with C from the cells strictly between the two bounds."""
     h = real(eps) / 2
     low, high = (-h).exp(), h.exp()
     filled = sum((high if a else low) * real(b) for a, b in zip(p, q, strict=True))
@@ -378,44 +378,35 @@ def _mollified_balls(p: list, q: list, eps: float) -> list[arb]:
     if filled <= 1:
         return _fill_off_support(p, q, high)
     ratios = sorted({a / b for a, b in zip(p, q, strict=True) if a})
-    # As C grows the mass falls; the cells at each end change only where P / (C Q0) meets an end.
-    ends = [real(t) / e for t in ratios for e in (low, high)]
-    ends.sort(key=lambda x: float(x.mid()))
-    c = _unit_mass_scale(p, q, low, high, ends)
-    return [
-        _clip_ball(real(a) / c, low * real(b), high * real(b)) for a, b in zip(p, q, strict=True)
-    ]
+    # As C grows the mass falls; the cells at a bound change only where P / (C Q0) reaches a bound.
+    breaks = [real(t) / bound for t in ratios for bound in (low, high)]
+    breaks.sort(key=lambda x: float(x.mid()))
+    return _clipped(p, q, low, high, _unit_mass_scale(p, q, low, high, breaks))
 
 
 def _fill_off_support(p: list, q: list, high: arb) -> list[arb]:
-    """P is zero on so much of Q0 that its support cannot take all the rest."""
+    """Member for a P that is zero on so much of Q0 that its support cannot take all of the mass."""
     inside = sum((real(b) for a, b in zip(p, q, strict=True) if a), arb(0))
     outside = sum((b for a, b in zip(p, q, strict=True) if not a), Fraction(0))
     share = (1 - high * inside) / real(outside) if outside else arb(0)
     return [high * real(b) if a else share * real(b) for a, b in zip(p, q, strict=True)]
 
 
-def _clipped_mass(p: list, q: list, low: arb, high: arb, c: arb) -> arb:
-    parts = [
-        _clip_ball(real(a) / c, low * real(b), high * real(b)) for a, b in zip(p, q, strict=True)
-    ]
-    return sum(parts, arb(0))
+def _clipped(p: list, q: list, low: arb, high: arb, c: arb) -> list[arb]:
+    pairs = zip(p, q, strict=True)
+    return [(real(a) / c).max(low * real(b)).min(high * real(b)) for a, b in pairs]
 
 
-def _clip_ball(x: arb, low: arb, high: arb) -> arb:
-    return x.max(low).min(high)
-
-
-def _unit_mass_scale(p: list, q: list, low: arb, high: arb, ends: list[arb]) -> arb:
-    """C of unit mass: between two neighboring ends the mass is fixed + free / C."""
-    first, last = 0, len(ends) - 1
+def _unit_mass_scale(p: list, q: list, low: arb, high: arb, breaks: list[arb]) -> arb:
+    """C of unit mass: between two neighboring breaks the mass is fixed + free / C."""
+    first, last = 0, len(breaks) - 1
     while last - first > 1:
         middle = (first + last) // 2
-        if _clipped_mass(p, q, low, high, ends[middle]).mid() >= 1:
+        if sum(_clipped(p, q, low, high, breaks[middle]), arb(0)).mid() >= 1:
             first = middle
         else:
             last = middle
-    between = (ends[first] + ends[last]) / 2
+    between = (breaks[first] + breaks[last]) / 2
     fixed, free = arb(0), arb(0)
     for a, b in zip(p, q, strict=True):
         x = real(a) / between

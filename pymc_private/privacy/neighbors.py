@@ -20,123 +20,6 @@ from pymc_private.errors import DomainError, Incompatible, Unsupported
 from pymc_private.privacy.event import PrivacyEvent
 from pymc_private.privacy.validation import check_positive, exact_fraction
 
-_DISTANCE_RELATION = re.compile(r"distance <= ([0-9]+(?:/[0-9]+)?) in ([^{}\n]+)")
-
-
-def distance_relation(distance: float | Fraction, metric: str) -> str:
-    """Name the relation of data sets at most `distance` apart.
-
-    Parameters
-    ----------
-    distance : float or Fraction
-        Positive and finite, in the unit of the metric.
-    metric : str
-        The metric in words; equal metrics have equal words.
-
-    Raises
-    ------
-    DomainError
-        The distance is not positive and finite, or the words are empty.
-    """
-    check_positive(distance=distance)
-    if distance == math.inf:
-        raise DomainError("a distance is finite", got=distance, allowed="0 < distance < inf")
-    relation = f"distance <= {exact_fraction(distance)} in {metric}"
-    if parse_distance_relation(relation) is None:
-        raise DomainError("a metric has words of one line", got=repr(metric)[:80])
-    return relation
-
-
-def parse_distance_relation(relation: str) -> tuple[Fraction, str] | None:
-    """Give the distance and the metric of a relation by distance; None of any other."""
-    found = _DISTANCE_RELATION.fullmatch(relation)
-    if found is None:
-        return None
-    try:
-        distance = Fraction(found[1])
-    except ZeroDivisionError:
-        return None
-    return (distance, found[2]) if distance > 0 else None
-
-
-def describe_distance_relation(relation: str) -> str:
-    """Say what a relation by distance protects."""
-    found = parse_distance_relation(relation)
-    if found is None:
-        raise DomainError("this is no relation by distance", got=repr(relation)[:80])
-    distance, metric = found
-    return (
-        f"data sets at most {float(distance):.6g} apart, where the distance is the sum over "
-        f"records of {metric}; the number of records is public"
-    )
-
-
-def describe_change(relation: str) -> str:
-    """Begin a sentence about what neighbors change."""
-    found = parse_distance_relation(relation)
-    if found is None:
-        return "one record changes"
-    return f"a change of distance {float(found[0]):.6g} changes"
-
-
-def rescale_to_distance(
-    atoms: Iterable[PrivacyEvent], relation: str, distance: float | Fraction
-) -> tuple[tuple[PrivacyEvent, ...], str]:
-    """Read a promise by distance at another distance.
-
-    The range R of exact draws is proved per unit of distance, so it scales with it (T1). The result
-    is a promise by distance again: it adds to its like only.
-
-    Parameters
-    ----------
-    atoms : iterable of Atom
-    relation : str
-        What they are promised for.
-    distance : float or Fraction
-        In the unit of the metric.
-
-    Returns
-    -------
-    atoms : tuple of Atom
-    relation : str
-
-    Raises
-    ------
-    Incompatible
-        The promise is not by distance.
-    Unsupported
-        A part of it is not the range of exact draws.
-    DomainError
-        The distance is not positive and finite.
-    """
-    found = parse_distance_relation(relation)
-    if found is None:
-        raise Incompatible(
-            "only a promise by distance can be read at another distance",
-            got=relation,
-            allowed="promises of models with neighbors=Metric(...)",
-            do="for groups of k records: .group(k)",
-        )
-    known = tuple(atoms)
-    other = [atom.kind for atom in known if atom.kind != "bounded_range"]
-    if other:
-        raise Unsupported(
-            "only the range of exact draws is proved per unit of distance",
-            got=", ".join(sorted(set(other))),
-            allowed="bounded_range",
-        )
-    moved = distance_relation(distance, found[1])
-    ratio = exact_fraction(distance) / found[0]
-    # A mu besides is not proved per unit of distance.
-    return tuple(
-        replace(a, value=_scale_exactly(a.value, ratio), mu=math.inf) for a in known
-    ), moved
-
-
-def _scale_exactly(value: Fraction | float, ratio: Fraction) -> Fraction | float:
-    return value if math.isinf(value) else Fraction(value) * ratio
-
-
 SUBSTITUTE = "substitute"
 ADD_REMOVE = "add_remove"
 ANY = "any"
@@ -150,22 +33,16 @@ RELATION_DESCRIPTIONS = {
     ATTRIBUTE: "one attribute of one record replaced by any other; what else a record says is not "
     "hidden, and the number of records is public",
 }
-"""What each relation protects. Groups of k records: `Guarantee.group` (T24).
+"""What each relation protects.
 
-`ANY` implies the other two, and is a promise of its own kind: it adds to theirs only after
-`Guarantee.restated` says so. Nothing with sensitivity per record can promise it. `ATTRIBUTE` is
-less than `SUBSTITUTE`: a promise about records may be restated for it, never the other way round.
+`ANY` implies the others, and is a guarantee of its own kind: it adds to theirs only after
+`Guarantee.restated`. No mechanism with a sensitivity per record has it. `ATTRIBUTE` is weaker than
+`SUBSTITUTE`: a guarantee about records may be restated for it, never the other way round.
 """
 
 
 def check_neighbors(neighbors: str) -> str:
-    """Return the relation if it is one.
-
-    Raises
-    ------
-    DomainError
-        It is not.
-    """
+    """Return the relation; refuse what is none."""
     known = isinstance(neighbors, str) and (
         neighbors in RELATION_DESCRIPTIONS or parse_distance_relation(neighbors) is not None
     )
@@ -179,24 +56,20 @@ def check_neighbors(neighbors: str) -> str:
 
 
 def implies_neighbors(wider: str, narrower: str) -> bool:
-    """Whether a promise for one relation is one for the other, too.
+    """Whether a guarantee for the wider relation is one for the narrower, too.
 
     Examples
     --------
-    >>> covers("any", "add_remove"), covers("substitute", "attribute"), covers("attribute", "any")
-    (True, True, False)
+    >>> implies_neighbors("any", "add_remove"), implies_neighbors("substitute", "attribute")
+    (True, True)
+    >>> implies_neighbors("attribute", "any")
+    False
     """
     return wider in (narrower, ANY) or (wider, narrower) == (SUBSTITUTE, ATTRIBUTE)
 
 
 def check_record_neighbors(neighbors: str) -> str:
-    """Return the relation if it changes one record, as sensitivities presuppose.
-
-    Raises
-    ------
-    DomainError
-        It is `ANY` or `ATTRIBUTE`, or none.
-    """
+    """Return the relation if it changes one record, as sensitivities presuppose; refuse others."""
     if check_neighbors(neighbors) == ATTRIBUTE:
         raise DomainError(
             "a bound per record is no bound per attribute",
@@ -215,16 +88,93 @@ def check_record_neighbors(neighbors: str) -> str:
 
 
 def describe_neighbors(neighbors: str) -> str:
-    """Say what is protected.
-
-    Raises
-    ------
-    DomainError
-        There is no such relation.
-    """
+    """Description of what a relation protects."""
     check_neighbors(neighbors)
+    if neighbors in RELATION_DESCRIPTIONS:
+        return RELATION_DESCRIPTIONS[neighbors]
+    return _describe_distance_relation(neighbors)
+
+
+# ---- relations by distance -------------------------------------------------------------------
+_DISTANCE_RELATION = re.compile(r"distance <= ([0-9]+(?:/[0-9]+)?) in ([^{}\n]+)")
+
+
+def distance_relation(distance: float | Fraction, metric: str) -> str:
+    """Name of the relation of data sets at most `distance` apart, in the unit of the metric.
+
+    The metric is described in words of one line; equal metrics have equal words.
+    """
+    check_positive(distance=distance)
+    if distance == math.inf:
+        raise DomainError("a distance is finite", got=distance, allowed="0 < distance < inf")
+    relation = f"distance <= {exact_fraction(distance)} in {metric}"
+    if parse_distance_relation(relation) is None:
+        raise DomainError("a metric has words of one line", got=repr(metric)[:80])
+    return relation
+
+
+def parse_distance_relation(relation: str) -> tuple[Fraction, str] | None:
+    """Distance and metric of a relation by distance; None of any other relation."""
+    found = _DISTANCE_RELATION.fullmatch(relation)
+    if found is None:
+        return None
+    try:
+        distance = Fraction(found[1])
+    except ZeroDivisionError:
+        return None
+    return (distance, found[2]) if distance > 0 else None
+
+
+def _describe_distance_relation(relation: str) -> str:
+    found = parse_distance_relation(relation)
+    if found is None:
+        raise DomainError("this is no relation by distance", got=repr(relation)[:80])
+    distance, metric = found
     return (
-        RELATION_DESCRIPTIONS[neighbors]
-        if neighbors in RELATION_DESCRIPTIONS
-        else describe_distance_relation(neighbors)
+        f"data sets at most {float(distance):.6g} apart, where the distance is the sum over "
+        f"records of {metric}; the number of records is public"
     )
+
+
+def describe_change(relation: str) -> str:
+    """Beginning of a sentence about what changes between neighbors."""
+    found = parse_distance_relation(relation)
+    if found is None:
+        return "one record changes"
+    return f"a change of distance {float(found[0]):.6g} changes"
+
+
+def rescale_to_distance(
+    events: Iterable[PrivacyEvent], relation: str, distance: float | Fraction
+) -> tuple[tuple[PrivacyEvent, ...], str]:
+    """Events and relation of a guarantee by distance, at another distance in that metric.
+
+    The range R of exact draws is proved per unit of distance, so it scales with it (T1); an event
+    of any other kind is Unsupported, and a relation that is not by distance Incompatible.
+    """
+    found = parse_distance_relation(relation)
+    if found is None:
+        raise Incompatible(
+            "only a promise by distance can be read at another distance",
+            got=relation,
+            allowed="promises of models with neighbors=Metric(...)",
+            do="for groups of k records: .group(k)",
+        )
+    known = tuple(events)
+    other = [event.kind for event in known if event.kind != "bounded_range"]
+    if other:
+        raise Unsupported(
+            "only the range of exact draws is proved per unit of distance",
+            got=", ".join(sorted(set(other))),
+            allowed="bounded_range",
+        )
+    rescaled = distance_relation(distance, found[1])
+    ratio = exact_fraction(distance) / found[0]
+    # The mu of such a draw is not proved per unit of distance.
+    return tuple(
+        replace(event, value=_scale_exactly(event.value, ratio), mu=math.inf) for event in known
+    ), rescaled
+
+
+def _scale_exactly(value: Fraction | float, ratio: Fraction) -> Fraction | float:
+    return value if math.isinf(value) else Fraction(value) * ratio

@@ -69,7 +69,7 @@ class CountBudget:
         rdp: tuple[float, float] | None = None,
         zcdp: float | None = None,
     ) -> CountBudget:
-        """Take one budget in the words of `dirichlet`.
+        """Budget in one currency, from the keywords of `dirichlet`.
 
         Raises
         ------
@@ -103,11 +103,11 @@ class CountBudget:
 
     @property
     def pure(self) -> bool:
-        """Whether no delta is left for a mechanism that needs some."""
+        """Whether this is pure epsilon, without a delta."""
         return self.epsilon is not None and self.delta == 0.0
 
     def cost(self, guarantee: Guarantee) -> float:
-        """Give what a guarantee costs in this currency, as a share of the budget; rounded up."""
+        """Cost of a guarantee in this currency, as a share of the budget, rounded up."""
         if self.epsilon is not None:
             return float(guarantee.epsilon(self.delta)) / self.epsilon
         if self.zcdp is not None:
@@ -124,10 +124,10 @@ class CountBudget:
             return guarantee.zcdp <= self.zcdp
         return self.order is not None and guarantee.rdp(self.order) <= (self.rdp or 0.0)
 
-    def least(self, promise: Callable[[float], Guarantee], start: float) -> float:
-        """Give an argument of a promise that grows stronger in it, where it fits; evaluated.
+    def least(self, guarantee_at: Callable[[float], Guarantee], start: float) -> float:
+        """Least argument at which a guarantee that grows stronger in it fits the budget.
 
-        The search goes by what the promise costs; only steps of one part in 10^9 are lost.
+        The guarantee was evaluated there; the argument is least within one part in 10^9.
 
         Raises
         ------
@@ -135,7 +135,7 @@ class CountBudget:
             No argument up to 1e15 fits.
         """
         low, high = 0.0, start
-        while not self.fits(promise(high)):
+        while not self.fits(guarantee_at(high)):
             low, high = high, 2.0 * high
             if high > 1e15:
                 raise DomainError(
@@ -145,7 +145,7 @@ class CountBudget:
                 )
         while high - low > 1e-9 * high:
             middle = 0.5 * (low + high)
-            low, high = (low, middle) if self.fits(promise(middle)) else (middle, high)
+            low, high = (low, middle) if self.fits(guarantee_at(middle)) else (middle, high)
         return high
 
     def __str__(self) -> str:
@@ -168,24 +168,25 @@ def _check_rdp_pair(rdp: Any) -> tuple[float, float]:
     return double_down(order), float(divergence)
 
 
+# ---- noise of all cells --------------------------------------------------------------------
 DISCRETE_GAUSSIAN, DISCRETE_LAPLACE = "discrete_gaussian", "laplace"
 THEOREM = "T26"
 MIN_SCALE = {DISCRETE_GAUSSIAN: 1.0 / 12.0, DISCRETE_LAPLACE: 1.0 / 64.0}
-"""Such noise is 0 but once in 10^27 times: a larger budget buys nothing."""
+"""Noise of this scale is 0 but once in 10^27 times: a larger budget is of no use."""
 MAX_SCALE = 1e12
-"""Counts with more noise, and sums of them, are no longer safe in integers of 64 bits."""
+"""With more noise counts and sums of them could overflow integers of 64 bits."""
 
 
 @dataclass(frozen=True)
 class NoisePlan:
-    """Which noise every cell gets, and what the noisy counts reveal.
+    """Distribution of the noise of every cell, and the guarantee of the noisy counts.
 
     Attributes
     ----------
     law : {"discrete_gaussian", "laplace"}
-        The latter is the discrete Laplace law, e^(-|z| / scale).
+        Of the noise; the latter is discrete Laplace, with masses proportional to e^(-|z| / scale).
     scale : float
-        sigma, or the scale of the Laplace law.
+        sigma, or the scale of the discrete Laplace distribution.
     guarantee : Guarantee
     """
 
@@ -195,17 +196,17 @@ class NoisePlan:
 
     @property
     def sd(self) -> float:
-        """Standard deviation of the noise, nearly."""
+        """Approximate standard deviation of the noise."""
         return self.scale if self.law == DISCRETE_GAUSSIAN else discrete_laplace_sd(self.scale)
 
 
 def discrete_laplace_sd(scale: float) -> float:
-    """Standard deviation of the discrete Laplace law: q = e^(-1/scale), sqrt(2 q) / (1 - q)."""
+    """Standard deviation of discrete Laplace noise: sqrt(2 q) / (1 - q) with q = e^(-1/scale)."""
     return math.sqrt(2.0 * math.exp(-1.0 / scale)) / -math.expm1(-1.0 / scale)
 
 
 def noise_plan(budget: CountBudget, families: int, neighbors: str = SUBSTITUTE) -> NoisePlan:
-    """Choose the noise with the least standard deviation that meets a budget.
+    """Noise with the least standard deviation that meets a budget.
 
     Parameters
     ----------
@@ -275,31 +276,32 @@ def _no_noise_error(budget: CountBudget, cells: int) -> DomainError:
 
 
 def _smallest_noise(
-    law: str, start: float, promise: Callable[[float], Guarantee], budget: CountBudget
+    law: str, start: float, guarantee_at: Callable[[float], Guarantee], budget: CountBudget
 ) -> list[NoisePlan]:
-    """Raise the scale until the proved price fits; it starts where theory says."""
+    """Noise of a scale that is raised from its theoretical value until the guarantee fits."""
     scale = max(start, MIN_SCALE[law])
     for _ in range(60):
         if scale > MAX_SCALE:
             break
-        guarantee = promise(scale)
+        guarantee = guarantee_at(scale)
         if budget.fits(guarantee):
             return [NoisePlan(law, scale, guarantee)]
         scale *= 1.0 + max(1e-12, min(budget.cost(guarantee) - 1.0, 0.5) * 1.01)
     return []
 
 
+# ---- public profiles of tables -------------------------------------------------------------
 QUADRATURE_NODES = 48
-"""Points of the Gauss-Jacobi rule."""
+"""Nodes of the Gauss-Jacobi rule."""
 MANY_CELLS = 500
-"""Beyond so many cells their joint law hardly matters."""
+"""Beyond this many cells their dependence hardly matters."""
 REFERENCE_TABLES = 64
-"""Tables drawn to judge noise, whose cost has no formula; the same for everybody."""
+"""Tables drawn to judge the error by noise, which has no formula; always the same."""
 
 
 @dataclass(frozen=True)
 class CountProfile:
-    """What one family of tables may look like.
+    """Public assumption about the counts of one family of tables.
 
     Attributes
     ----------
@@ -310,7 +312,7 @@ class CountProfile:
     size : float
         Records of each table, where no counts are given.
     counts : tuple of tuple of float
-        Public counts, one tuple per table; empty for the design of this module.
+        Public counts, one tuple per table; empty for Dirichlet(1/2, ..., 1/2) cells.
     """
 
     cells: int
@@ -327,7 +329,7 @@ class CountProfile:
             check_positive(size=self.size)
 
     def dirichlet_kl(self, r: float, alpha: float) -> float:
-        """Expected KL of one draw of Dir(r f + alpha), averaged over the records (T12), nats."""
+        """Expected KL (nats) of a draw of Dir(r f + alpha), averaged over the records (T12)."""
         if not self.counts:
             p, weight = _cell_quadrature(self.cells)
             inner = np.log(p) - special.digamma(r * self.size * p + alpha)
@@ -344,7 +346,7 @@ class CountProfile:
         return float(each @ sizes[:, 0] / sizes.sum())
 
     def sample(self) -> np.ndarray:
-        """Tables of this profile, the same at every call: shape (tables, cells)."""
+        """Tables of this profile, the same at every call, of shape (tables, cells)."""
         if self.counts:
             return np.asarray(self.counts, float)
         return self.size * _reference_tables(self.cells)
@@ -364,16 +366,17 @@ def _cell_quadrature(cells: int) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(maxsize=256)
 def _reference_tables(cells: int) -> np.ndarray:
-    """Draw tables of Dirichlet(1/2) from a fixed seed: public, and no randomness of a release."""
+    """Tables of Dirichlet(1/2) from a fixed seed: public, and no randomness of a release."""
     return np.random.default_rng(2024).dirichlet(np.full(cells, 0.5), size=REFERENCE_TABLES)
 
 
+# ---- budgets of Dirichlet draws ------------------------------------------------------------
 MIN_EPSILON, MAX_EPSILON = 1e-15, 1e3
-"""Of Dirichlet draws; at the latter a draw is hardly told from the shares of the data."""
+"""Range of epsilon for Dirichlet draws; at its end a draw hardly differs from the data."""
 MIN_DIVERGENCE, MAX_DIVERGENCE = 1e-15, 1e3
-"""The same where one Renyi divergence is the budget."""
+"""Range of the divergence, where one Renyi divergence is the budget."""
 MAX_ORDER = 1e6
-"""Beyond this order a draw has a divergence only if its counts weigh nothing."""
+"""Beyond this order the divergence of a draw is finite only if its counts weigh nothing."""
 ALLOWED_BUDGETS = (
     f"epsilon >= {MIN_EPSILON:g}, or a divergence >= {MIN_DIVERGENCE:g} of an order up to "
     f"{MAX_ORDER:g}"
@@ -382,12 +385,9 @@ Planned = TypeVar("Planned")
 
 
 def clip_budget(budget: CountBudget) -> CountBudget:
-    """Give the budget that Dirichlet draws are planned for; it asks no less of them.
+    """Budget that Dirichlet draws are planned for: no larger, and cut to the workable range.
 
-    Raises
-    ------
-    DomainError
-        It lies below the range.
+    A budget below that range is refused.
     """
     if budget.pure or budget.zcdp is not None:  # refused elsewhere, whatever the number
         return budget
@@ -401,14 +401,9 @@ def clip_budget(budget: CountBudget) -> CountBudget:
 
 
 def plan_within_range(make: Callable[..., Planned], budget: CountBudget, *given: object) -> Planned:
-    """Plan Dirichlet draws for the workable budget; a search that breaks down is a refusal.
+    """Plan Dirichlet draws for a budget cut to the workable range.
 
-    Nothing private is read here, and nothing was charged.
-
-    Raises
-    ------
-    DomainError
-        No numbers can be formed.
+    A search that breaks down is a refusal. Nothing private is read here, and nothing was charged.
     """
     try:
         return make(clip_budget(budget), *given)

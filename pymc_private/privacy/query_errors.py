@@ -15,7 +15,7 @@ from pymc_private.privacy.validation import (
 
 ROUNDING_FACTOR = 1.0 + 1e-14
 NET_RADII = 120
-"""Radii of nets that are tried, each 0.78 of the one before."""
+"""Number of radii of nets that are tried, each 0.78 of the one before."""
 
 
 def psaqr_loss(n_draws: int, delta: float, n_responses: int, n_queries: int) -> float:

@@ -20,7 +20,7 @@ MACHINE_EPSILON = 2.0**-52
 ERROR_ULPS = 8.0
 """Units in the last place by which a sum of a few logarithms may err, per unit of their size."""
 MIN_EXCESS_ORDER, MAX_EXCESS_ORDER = 1e-9, 1e15
-"""Between these, order - 1 is searched."""
+"""Between these, the order minus one is searched."""
 
 
 @vectorized
@@ -198,9 +198,9 @@ def pure_to_delta(total: float, eps: float) -> float:
 
 
 def pure_to_eps(total: float, delta: float) -> float:
-    """Give epsilon at `delta` of a pure epsilon: inverse of `pure_to_delta`, rounded up.
+    """Epsilon at `delta` of a pure epsilon: inverse of `pure_to_delta`, rounded up.
 
-    ln(e^total (1 - delta) - delta): what is left of it for delta near one needs many digits.
+    ln(e^total (1 - delta) - delta), whose argument needs many digits for delta near one.
     """
     if delta == 0.0 or total == 0.0 or math.isinf(total):
         return total
@@ -214,27 +214,27 @@ def pure_to_eps(total: float, delta: float) -> float:
 
 
 def delta_from_divergences(divergence: Callable[[float], float], last: float, eps: float) -> float:
-    """Give a delta at `eps` from divergences of all orders in [1, last), rounded up.
+    """Delta at `eps` from divergences of all orders in [1, last), rounded up.
 
     Every order gives a bound; so does order 1, by Pinsker's inequality.
     """
 
-    def at(log_excess: float) -> float:
+    def bound(log_excess: float) -> float:
         order = 1.0 + math.exp(log_excess)
         return rdp_to_delta(order, divergence(order), eps)
 
-    ends = (math.log(MIN_EXCESS_ORDER), math.log(min(last - 1.0, MAX_EXCESS_ORDER)))
-    if not ends[0] < ends[1]:
+    low, high = math.log(MIN_EXCESS_ORDER), math.log(min(last - 1.0, MAX_EXCESS_ORDER))
+    if not low < high:
         return 1.0
     found = minimize_scalar(
-        lambda x: math.log(at(x) + SMALLEST_DOUBLE), bounds=ends, method="bounded"
+        lambda x: math.log(bound(x) + SMALLEST_DOUBLE), bounds=(low, high), method="bounded"
     )
-    spread = arb_upper(lambda: (real(divergence(1.0)) / 2).sqrt())
-    return min(1.0, spread, at(float(found.x)))
+    pinsker = arb_upper(lambda: (real(divergence(1.0)) / 2).sqrt())
+    return min(1.0, pinsker, bound(float(found.x)))
 
 
 def _log_delta(order: float, rdp: float, eps: float) -> tuple[float, float]:
-    """Log delta of T4 at one order, and the size of its parts for the error bound."""
+    """Log delta of T4 at one order, and the size of its terms for the error bound."""
     m = order - 1.0
     if order < 2.0:
         parts = (m * rdp, -m * eps, m * math.log(m), -order * math.log(order))
@@ -244,10 +244,10 @@ def _log_delta(order: float, rdp: float, eps: float) -> tuple[float, float]:
 
 
 def _stationary_order(slope: Callable[[float], float], high: float) -> float:
-    """Give the order 1 + m where an increasing slope crosses zero; any order would be safe.
+    """Order 1 + m where an increasing slope crosses zero; any order would be safe.
 
-    `high` is an m at which the slope is not negative. Below `MIN_EXCESS_ORDER` an order could not be
-    told from one.
+    `high` is an m at which the slope is not negative. Below `MIN_EXCESS_ORDER` an order could not
+    be told from one.
     """
     low, high = (
         math.log(MIN_EXCESS_ORDER),

@@ -23,7 +23,7 @@ SMALLEST_DOUBLE = 5e-324
 
 
 def float_up(value: Fraction | float) -> float:
-    """Give the least double that is not below an exact number; inf beyond the largest."""
+    """Least double that is not below an exact number; inf beyond the largest."""
     if isinstance(value, float):
         return value
     try:
@@ -39,9 +39,9 @@ def is_infinite(value: Fraction | float) -> bool:
 
 
 def decimal_up(value: Fraction | float) -> float:
-    """Give the double that is written as an exact decimal if there is one, else as `float_up`.
+    """Double whose shortest decimal is the exact number if there is one, else `float_up`.
 
-    Only for numbers that a user stated: there 0.3 means 3/10, in and out.
+    Only for numbers that a user stated: there 0.3 means 3/10, as input and as output.
     """
     if isinstance(value, Fraction) and abs(value) < Fraction(10) ** 300:
         nearest = float(value)
@@ -51,7 +51,7 @@ def decimal_up(value: Fraction | float) -> float:
 
 
 def float_down(value: Fraction | float) -> float:
-    """Give the greatest double that is not above an exact number."""
+    """Greatest double that is not above an exact number."""
     return -float_up(-value) if value else 0.0
 
 
@@ -80,7 +80,7 @@ def times_up(factor: float, value: float) -> float:
 
 
 def root_up(value: Fraction) -> float:
-    """Give the square root of an exact number, rounded up."""
+    """Square root of an exact number, rounded up."""
     root = math.sqrt(float_up(value))
     below = math.nextafter(root, 0.0)
     if math.isfinite(below) and Fraction(below) ** 2 >= value:
@@ -94,19 +94,11 @@ def widen(value: float, relative: float) -> float:
 
 
 def least_epsilon(curve: Callable[[float], float], delta: float, high: float) -> float:
-    """Give an epsilon at which a decreasing curve of upper bounds is at most delta.
+    """Epsilon at which a decreasing curve of upper bounds is at most delta.
 
     It lies above the crossing by about one part in 10^11. What is returned has been evaluated, or
-    is `high`: a point found by a root finder alone may lie on the unsafe side.
-
-    Parameters
-    ----------
-    curve : callable
-        An upper bound of delta at every epsilon, in nats.
-    delta : float
-        In (0, 1).
-    high : float
-        Already proved to suffice.
+    is `high`: a point found by a root finder alone may lie on the unsafe side. `curve` gives an
+    upper bound of delta in (0, 1) at every epsilon in nats; `high` is already proved to suffice.
     """
     if curve(0.0) <= delta:
         return 0.0
@@ -129,18 +121,10 @@ def least_epsilon(curve: Callable[[float], float], delta: float, high: float) ->
 
 
 def least_argument(curve: Callable[[float], float], target: float, start: float) -> float:
-    """Give an argument > 0 at which a decreasing curve of upper bounds is at most `target`.
+    """Argument > 0 at which a decreasing curve of upper bounds is at most `target` in (0, 1).
 
-    It lies above the crossing by about one part in 10^11, and has been evaluated.
-
-    Parameters
-    ----------
-    curve : callable
-        An upper bound of delta at every argument; falls to zero.
-    target : float
-        In (0, 1).
-    start : float
-        Where to begin, > 0.
+    It lies above the crossing by about one part in 10^11, and has been evaluated. The curve falls
+    to zero; the search begins at `start` > 0.
     """
     high = low = start
     while curve(high) > target:
@@ -160,63 +144,14 @@ def least_argument(curve: Callable[[float], float], target: float, start: float)
     return min(found, high)
 
 
-STATED_SUFFIX = " (stated, not proved)"
-"""What follows a distance that a user claims."""
-
-
-def format_number(value: float | str | Fraction, digits: int = 4, *, up: bool = True) -> str:
-    """Write a privacy number in few digits, rounded up (what is spent) or down (what is left).
-
-    What doubles can hardly tell from a short number goes by that: the double 0.1 is written 0.1,
-    although it exceeds 1/10.
-
-    Examples
-    --------
-    >>> number(0.99841), number(1e-6), number(0.99841, up=False), number(float("inf"))
-    ('0.9985', '1e-6', '0.9984', 'infinite')
-    >>> number(Fraction(2, 3)), number("1/3", up=False), number(Fraction(0.1) + 1)
-    ('0.6667', '0.3333', '1.1')
-    """
-    if value in ("inf", math.inf):
-        return "infinite"
-    exact = Fraction(value)
-    top, bottom = Decimal(exact.numerator), Decimal(exact.denominator)
-    short = Context(prec=digits, rounding=ROUND_HALF_EVEN).divide(top, bottom)
-    if abs(Fraction(short) - exact) > abs(exact) / 2**52:
-        rounding = ROUND_CEILING if up else ROUND_FLOOR
-        short = Context(prec=digits, rounding=rounding).divide(top, bottom)
-    return format_decimal(short.normalize())
-
-
-def format_count(count: int, noun: str) -> str:
-    """Write how many there are of something.
-
-    Examples
-    --------
-    >>> counted(1, "draw"), counted(1200, "proved draw")
-    ('1 draw', '1200 proved draws')
-    """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def format_decimal(short: Decimal) -> str:
-    """Drop what scientific notation does not need: 1E-06 becomes 1e-6, 1E+2 becomes 100."""
-    if short == 0:
-        return "0"
-    if -4 <= short.adjusted() < 7:
-        return f"{short:f}"
-    mantissa, exponent = f"{short:e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
-
-
 PRECISIONS = (80, 160, 320, 640, 1280, 2560, 5120, 10240, 20480, 40960)
-"""Bits, tried in turn."""
+"""Working precisions of ball arithmetic in bits, tried in turn."""
 DOUBLE_BITS = 54
-"""Correct bits that are as good as a double can show."""
+"""Correct bits that determine a double."""
 
 
 def real(value: Any) -> arb:
-    """Give a number as a ball: exact for integers and floats, else as narrow as the bits allow."""
+    """Number as a ball: exact for integers and floats, else as narrow as the precision allows."""
     if isinstance(value, arb):
         return value
     if isinstance(value, Fraction | Decimal):
@@ -226,25 +161,25 @@ def real(value: Any) -> arb:
 
 
 def arb_upper(formula: Callable[[], arb], enough: int = DOUBLE_BITS) -> float:
-    """Give a double that is not below the value of a formula, and close to it: `enough` bits."""
+    """Double that is not below the value of a formula, and close to it: `enough` correct bits."""
     ball = _narrow_ball(formula, enough)
     return math.inf if ball is None else ball_upper(ball)
 
 
 def arb_lower(formula: Callable[[], arb]) -> float:
-    """Give a double that is not above the value of a formula, and next to it if at all possible."""
+    """Double that is not above the value of a formula, and next to it if at all possible."""
     ball = _narrow_ball(formula)
     return -math.inf if ball is None else -ball_upper(-ball)
 
 
 def arb_nearest(formula: Callable[[], arb]) -> float:
-    """Give the double next to the value of a formula, for numbers without a safe side."""
+    """Double nearest to the value of a formula, for numbers without a safe side."""
     ball = _narrow_ball(formula)
     return math.nan if ball is None else float(ball.mid())
 
 
 def ball_upper(ball: arb) -> float:
-    """Give the least double that is not below a finite ball."""
+    """Least double that is not below a finite ball."""
     mantissa, exponent = ball.upper().man_exp()
     man, exp = int(mantissa), int(exponent)
     size = exp + abs(man).bit_length()
@@ -271,6 +206,57 @@ def _balls_by_precision(formula: Callable[[], arb]) -> Iterator[arb]:
         with ctx.workprec(bits):
             ball = formula()
         yield ball
+
+
+STATED_SUFFIX = " (stated, not proved)"
+"""Appended to a distance that a user claims."""
+
+
+def format_number(value: float | str | Fraction, digits: int = 4, *, up: bool = True) -> str:
+    """Write a privacy number in few digits, rounded up (what is spent) or down (what is left).
+
+    A double within rounding of a short number is written as that number: the double 0.1 is
+    written 0.1, although it exceeds 1/10.
+
+    Examples
+    --------
+    >>> format_number(0.99841), format_number(1e-6), format_number(0.99841, up=False)
+    ('0.9985', '1e-6', '0.9984')
+    >>> format_number(float("inf")), format_number(Fraction(2, 3)), format_number("1/3", up=False)
+    ('infinite', '0.6667', '0.3333')
+    >>> format_number(Fraction(0.1) + 1)
+    '1.1'
+    """
+    if value in ("inf", math.inf):
+        return "infinite"
+    exact = Fraction(value)
+    top, bottom = Decimal(exact.numerator), Decimal(exact.denominator)
+    short = Context(prec=digits, rounding=ROUND_HALF_EVEN).divide(top, bottom)
+    if abs(Fraction(short) - exact) > abs(exact) / 2**52:
+        rounding = ROUND_CEILING if up else ROUND_FLOOR
+        short = Context(prec=digits, rounding=rounding).divide(top, bottom)
+    return format_decimal(short.normalize())
+
+
+def format_count(count: int, noun: str) -> str:
+    """Write a count with its noun in the singular or plural.
+
+    Examples
+    --------
+    >>> format_count(1, "draw"), format_count(1200, "proved draw")
+    ('1 draw', '1200 proved draws')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def format_decimal(short: Decimal) -> str:
+    """Write a short decimal without superfluous notation: 1E-06 as 1e-6, 1E+2 as 100."""
+    if short == 0:
+        return "0"
+    if -4 <= short.adjusted() < 7:
+        return f"{short:f}"
+    mantissa, exponent = f"{short:e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
 
 
 def power_down(power: Fraction) -> float:

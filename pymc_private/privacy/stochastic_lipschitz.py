@@ -158,7 +158,7 @@ def beta_binomial_c(alpha: float) -> float:
 
 @vectorized
 def beta_bernoulli_C(alpha: float, n: int) -> float:
-    """Give C of n Bernoulli trials under Beta(alpha, alpha): max_k sup_theta p / phi, rounded up.
+    """C of n Bernoulli trials under Beta(alpha, alpha): max_k sup_theta p / phi, rounded up.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def beta_bernoulli_C(alpha: float, n: int) -> float:
 
 @vectorized
 def exp_exp_C(c1: float, c2: float, B: float) -> float:
-    """Give C of one exponential record in [0, B], rate in [c1, c2], rounded up.
+    """C of one exponential record in [0, B], rate in [c1, c2], rounded up.
 
     c2 / min(c1 e^(-c1 B), c2 e^(-c2 B)).
 
@@ -226,7 +226,7 @@ def exp_exp_C(c1: float, c2: float, B: float) -> float:
 
 @vectorized
 def laplace_C(c1: float, c2: float, B: float, mu: float) -> float:
-    """Give C of one Laplace record, inverse scale in [c1, c2]: as `exp_exp_C` at D = B + abs(mu).
+    """C of one Laplace record, inverse scale in [c1, c2]: as `exp_exp_C` at D = B + abs(mu).
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def laplace_C(c1: float, c2: float, B: float, mu: float) -> float:
 
 @vectorized
 def normal_var_C(c1: float, c2: float, B: float, mu: float) -> float:
-    """Give C of one normal record, precision in [c1, c2].
+    """C of one normal record, precision in [c1, c2].
 
     max(sqrt(c2 / c1) e^(c1 D^2 / 2), e^(c2 D^2 / 2)), D = B + abs(mu).
 

@@ -24,11 +24,12 @@ from pymc_private.errors import DomainError
 from pymc_private.privacy.rounding import SMALLEST_DOUBLE, float_down, float_up
 
 MAX_COUNT = 10**18
+"""Larger counts are refused."""
 Formula = TypeVar("Formula", bound=Callable[..., Any])
 
 
 def vectorized(formula: Formula) -> Formula:
-    """Let a formula of numbers take arrays as well: they broadcast, and floats come back."""
+    """Let a formula of numbers take arrays as well: they broadcast, and floats are returned."""
     names = inspect.signature(formula)
 
     @functools.wraps(formula)
@@ -52,12 +53,9 @@ def _is_array(value: Any) -> bool:
 
 
 def refuse_mask(values: Any, what: str) -> None:
-    """Refuse masked arrays, and lists of them: arithmetic here would count what they mask.
+    """Refuse masked arrays, and lists of them: arithmetic here would use what they mask.
 
-    Raises
-    ------
-    DomainError
-        By type alone, whatever is masked.
+    They are refused by type alone, whatever is masked.
     """
     parts = values if isinstance(values, list | tuple) else ()
     if np.ma.isMaskedArray(values) or any(map(np.ma.isMaskedArray, parts)):
@@ -69,7 +67,7 @@ def refuse_mask(values: Any, what: str) -> None:
 
 
 def is_number(value: Any) -> bool:
-    """Whether this is one real number: no truth value, no text, nothing complex, no vector."""
+    """Whether this is one real number: not Boolean, text, complex, or a vector."""
     if type(value) is float or type(value) is int:
         return True
     if isinstance(value, np.ndarray) and value.ndim == 0:
@@ -85,64 +83,34 @@ def is_double(value: Any) -> bool:
 
 
 def check_positive(**named: Any) -> None:
-    """Refuse numbers that are not above zero, or infinite.
-
-    Raises
-    ------
-    DomainError
-        Names the first of them.
-    """
+    """Refuse numbers that are not positive and finite; the error names the first of them."""
     for name, value in named.items():
         if not (is_number(value) and 0.0 < value < float("inf")):
             raise DomainError(f"{name} is positive", got=value, allowed=f"0 < {name} < inf")
 
 
 def check_nonnegative(**named: Any) -> None:
-    """Refuse numbers below zero, and those that are none.
-
-    Raises
-    ------
-    DomainError
-        Names the first of them.
-    """
+    """Refuse what is no number >= 0; the error names the first of them."""
     for name, value in named.items():
         if not (is_number(value) and value >= 0.0):
             raise DomainError(f"{name} is not negative", got=value, allowed=f"{name} >= 0")
 
 
 def check_open_unit(**named: Any) -> None:
-    """Refuse numbers outside the open unit interval.
-
-    Raises
-    ------
-    DomainError
-        Names the first of them.
-    """
+    """Refuse numbers outside the open unit interval; the error names the first of them."""
     for name, value in named.items():
         if not (is_number(value) and 0.0 < value < 1.0):
             raise DomainError(f"{name} lies in (0, 1)", got=value, allowed=f"0 < {name} < 1")
 
 
 def check_renyi_order(order: Any) -> None:
-    """Refuse Renyi orders below one.
-
-    Raises
-    ------
-    DomainError
-        It is below one, or no number.
-    """
+    """Refuse Renyi orders below one."""
     if not (is_number(order) and order >= 1.0):
         raise DomainError("a Renyi order is at least 1", got=order, allowed="order >= 1")
 
 
 def exact_stated(value: Any, name: str) -> Fraction | float:
-    """Take a number >= 0 as its user wrote it: 0.1 means 1/10; inf stands for no promise.
-
-    Raises
-    ------
-    DomainError
-        Negative, or no number.
-    """
+    """Number >= 0 as its user wrote it: 0.1 means 1/10; inf stands for no guarantee."""
     number = double_up(value, name)
     if math.isinf(number):
         return math.inf
@@ -154,13 +122,7 @@ def exact_stated(value: Any, name: str) -> Fraction | float:
 
 
 def double_up(value: Any, name: str) -> float:
-    """Take a number >= 0 as a double that is not below it; inf stands for no promise, or too much.
-
-    Raises
-    ------
-    DomainError
-        Negative, or no number.
-    """
+    """Number >= 0 as a double that is not below it; inf stands for no guarantee, or too much."""
     if not (is_number(value) and value >= 0):
         raise DomainError(
             f"{name} is a number >= 0", got=_short_repr(value), allowed=f"{name} >= 0"
@@ -176,7 +138,7 @@ def double_up(value: Any, name: str) -> float:
 
 
 def _short_repr(value: Any) -> str:
-    """What was got, in short."""
+    """Representation of a value in at most 80 characters, for error messages."""
     try:
         return repr(value)[:80]
     except ValueError:  # Python writes no integer of many thousand digits
@@ -184,7 +146,7 @@ def _short_repr(value: Any) -> str:
 
 
 def exact_fraction(value: Any) -> Fraction:
-    """Give a finite number that was checked as the double or fraction it is."""
+    """Finite number, checked before, as the exact double or fraction it is."""
     if isinstance(value, np.ndarray):
         value = value.item()
     number = Fraction(value) if isinstance(value, Rational | Decimal) else value
@@ -193,20 +155,14 @@ def exact_fraction(value: Any) -> Fraction:
 
 
 def double_down(value: Any) -> float:
-    """Take a number as a double that is not above it."""
+    """Number as a double that is not above it."""
     if isinstance(value, Rational | Decimal) and math.isfinite(value):
         return float_down(Fraction(value))
     return float(value)
 
 
 def check_delta(value: Any) -> float:
-    """Take a delta, rounded up.
-
-    Raises
-    ------
-    DomainError
-        Not in [0, 1).
-    """
+    """Delta in [0, 1) as a double, rounded up."""
     number = double_up(value, "delta")
     if not number < 1.0:
         raise DomainError("delta is a probability below 1", got=value, allowed="0 <= delta < 1")
@@ -214,13 +170,7 @@ def check_delta(value: Any) -> float:
 
 
 def check_count(value: Any, name: str) -> int:
-    """Take a whole number >= 1.
-
-    Raises
-    ------
-    DomainError
-        It is not, or too large.
-    """
+    """Whole number from 1 to `MAX_COUNT` as a Python integer."""
     try:
         number = 0 if isinstance(value, bool | np.bool_) else operator.index(value)
     except TypeError:
@@ -233,7 +183,7 @@ def check_count(value: Any, name: str) -> int:
 
 
 def as_python_int(number: Any) -> Any:
-    """Any integer as Python's own, so that equal samplers are one plan; the rest as it is."""
+    """Any integer as a Python integer, so that equal samplers give one plan; others unchanged."""
     if isinstance(number, bool | np.bool_):
         return number
     try:
@@ -243,7 +193,7 @@ def as_python_int(number: Any) -> Any:
 
 
 def is_storable_text(text: object) -> bool:
-    """Whether it is text that can be written: no null character, no half of a character."""
+    """Whether this is text that can be written: no null characters, no surrogates."""
     if not isinstance(text, str) or "\0" in text:
         return False
     try:
@@ -254,21 +204,7 @@ def is_storable_text(text: object) -> bool:
 
 
 def check_storable_text(text: Any, what: str, *, empty: bool = False) -> str:
-    """Refuse what no file can hold as a name.
-
-    Parameters
-    ----------
-    text : str
-    what : str
-        What is named, as in "the name of a table".
-    empty : bool
-        Whether it may be empty.
-
-    Raises
-    ------
-    DomainError
-        No text, or none that can be written.
-    """
+    """Refuse text that no file can hold; `what` names it, as in "the name of a table"."""
     if is_storable_text(text) and (text or empty):
         return str(text)
     raise DomainError(
@@ -280,13 +216,7 @@ def check_storable_text(text: Any, what: str, *, empty: bool = False) -> str:
 
 
 def check_file_path(path: Any, what: str) -> Path:
-    """Take the path of a file as a user gives it.
-
-    Raises
-    ------
-    DomainError
-        No path, or one that no file can have.
-    """
+    """Path of a file as a user gives it; `what` names it in the error."""
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if text and is_storable_text(text):
         return Path(text)

@@ -58,7 +58,7 @@ def test_several_families_may_have_several_directions():
     """So the least parameter stands for both there; `test_sides` has plans of two such pairs."""
     several = TableSensitivity(2)
     power, promise = largest_posterior_power(CountBudget.of(1, 1e-5), A, several, B)
-    assert promise.atoms == several.promise(power, A).atoms
+    assert promise.atoms == several.guarantee(power, A).atoms
     one = Guarantee.dirichlet_of(R, A, beta=B)
     assert (2 * one).atoms == (2 * Guarantee.dirichlet_of(R, A)).atoms
     assert (1 * one).atoms == one.atoms

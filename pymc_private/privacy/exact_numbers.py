@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 from pymc_private.errors import DomainError
 from pymc_private.privacy.rounding import float_up
+from pymc_private.privacy.validation import exact_fraction
 
-LONGEST_TEXT = 200
-MOST_DIGITS = 400
+MAX_DIGITS = 400
+"""Longer fractions are refused, or rounded up to doubles."""
 
 
 class Budget(NamedTuple):
@@ -33,52 +34,51 @@ def rational_text(value: Fraction) -> str:
 
 
 def parse_rational(text: str) -> Fraction:
-    """Read :func:`rational_text` back."""
+    """Rational that `rational_text` wrote."""
     top, bottom = text.split("/")
     return Fraction(int(top), int(bottom))
 
 
 def exact_decimal(value: object, what: str) -> Fraction:
-    """Take a number as the decimal its user wrote: 0.1 means 1/10, not the nearest double.
+    """Number as the decimal its user wrote: 0.1 means 1/10, not the nearest double.
 
-    Raises
-    ------
-    DomainError
-        Not a finite number, negative, or longer than 400 digits.
+    It is finite, not negative, and has at most 400 digits.
 
     Examples
     --------
-    >>> exact(0.1, "epsilon"), exact("1e-6", "delta"), exact("1/3", "delta")
-    (Fraction(1, 10), Fraction(1, 1000000), Fraction(1, 3))
+    >>> exact_decimal(0.1, "epsilon"), exact_decimal("1e-6", "delta")
+    (Fraction(1, 10), Fraction(1, 1000000))
+    >>> exact_decimal("1/3", "delta")
+    Fraction(1, 3)
     """
     number = _parsed_number(value)
     if number is None or number < 0:
         raise DomainError(
             f"{what} is not a number that a budget can have.",
             got=_described(value),
-            allowed=f"a finite number >= 0 of at most {MOST_DIGITS} digits "
+            allowed=f"a finite number >= 0 of at most {MAX_DIGITS} digits "
             "(int, float, Decimal, Fraction or text)",
         )
     return number
 
 
 def _described(value: object) -> str:
-    """Name a value without writing it out: Python refuses to write very long integers."""
+    """Type and beginning of a value: Python refuses to write very long integers."""
     if isinstance(value, Rational):
         bits = max(int(part).bit_length() for part in (value.numerator, value.denominator))
-        if bits > 4 * MOST_DIGITS:
+        if bits > 4 * MAX_DIGITS:
             return f"{type(value).__name__} of {bits} bits"
     return f"{type(value).__name__} {str(value)[:40]!r}"
 
 
 def _parsed_number(value: object) -> Fraction | None:
     if isinstance(value, Rational) and not isinstance(value, bool):
-        number = _python_fraction(value)
+        number = exact_fraction(value)
     elif isinstance(value, Real | Decimal | str) and not isinstance(value, bool):
         text = str(value)
         # An exponent of many digits would fill the memory before it could be refused.
         huge = re.search(r"e[+-]?0*[1-9]\d{3}|_", text, re.IGNORECASE)
-        if huge or not text.isascii() or len(text) > 2 * MOST_DIGITS:
+        if huge or not text.isascii() or len(text) > 2 * MAX_DIGITS:
             return None
         try:
             number = Fraction(text)
@@ -90,14 +90,10 @@ def _parsed_number(value: object) -> Fraction | None:
 
 
 def exact_cost(value: Any, what: str) -> Fraction | None:
-    """Take a proved cost (a float already rounded up, or a rational) exactly; None if infinite.
+    """Proved cost (a float already rounded up, or a rational), exact; None if infinite.
 
-    What has more than 400 digits is rounded up to a double.
-
-    Raises
-    ------
-    DomainError
-        The cost is negative or not a number: it proves nothing.
+    What has more than 400 digits is rounded up to a double. A negative cost, or one that is not a
+    number, proves nothing and is refused.
     """
     if not isinstance(value, Rational):
         value = float(value)
@@ -105,7 +101,7 @@ def exact_cost(value: Any, what: str) -> Fraction | None:
             return None
     if not value >= 0:
         raise DomainError(f"A guarantee states an impossible {what}.", got=value, allowed=">= 0")
-    number = _python_fraction(value)
+    number = exact_fraction(value)
     if _has_few_digits(number):
         return number
     rounded = float_up(number)
@@ -113,31 +109,4 @@ def exact_cost(value: Any, what: str) -> Fraction | None:
 
 
 def _has_few_digits(number: Fraction) -> bool:
-    return max(abs(number.numerator), number.denominator) < 10**MOST_DIGITS
-
-
-def _python_fraction(value: Any) -> Fraction:
-    """Give a Fraction of Python integers: NumPy's would overflow."""
-    whole = Fraction(value)
-    return Fraction(int(whole.numerator), int(whole.denominator))
-
-
-def checked_text(
-    text: object, what: str, *, longest: int = LONGEST_TEXT, empty: bool = False
-) -> str:
-    """Refuse what is not one line of printable text of bounded length.
-
-    Raises
-    ------
-    DomainError
-        Not text, too long, empty where that is not allowed, or with line breaks.
-    """
-    fits = isinstance(text, str) and len(text) <= longest and text.isprintable()
-    if not fits or not (empty or str(text).strip()):
-        size = f" of {len(text)} characters" if isinstance(text, str) else ""
-        raise DomainError(
-            f"The {what} must be one line of text.",
-            got=f"{type(text).__name__}{size}",
-            allowed=f"{0 if empty else 1} to {longest} printable characters, no line breaks",
-        )
-    return str(text)
+    return max(abs(number.numerator), number.denominator) < 10**MAX_DIGITS

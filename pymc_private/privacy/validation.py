@@ -25,6 +25,8 @@ from pymc_private.privacy.rounding import SMALLEST_DOUBLE, float_down, float_up
 
 MAX_COUNT = 10**18
 """Larger counts are refused."""
+MAX_LINE_LENGTH = 200
+"""Longer lines of text are refused by default."""
 Formula = TypeVar("Formula", bound=Callable[..., Any])
 
 
@@ -213,6 +215,21 @@ def check_storable_text(text: Any, what: str, *, empty: bool = False) -> str:
         allowed="text without null characters and halves of characters (surrogates)",
         do="take another name",
     )
+
+
+def check_one_line(
+    text: object, what: str, *, longest: int = MAX_LINE_LENGTH, empty: bool = False
+) -> str:
+    """Refuse what is not one line of printable text of bounded length; `what` names it."""
+    fits = isinstance(text, str) and len(text) <= longest and text.isprintable()
+    if not fits or not (empty or str(text).strip()):
+        size = f" of {len(text)} characters" if isinstance(text, str) else ""
+        raise DomainError(
+            f"The {what} must be one line of text.",
+            got=f"{type(text).__name__}{size}",
+            allowed=f"{0 if empty else 1} to {longest} printable characters, no line breaks",
+        )
+    return str(text)
 
 
 def check_file_path(path: Any, what: str) -> Path:

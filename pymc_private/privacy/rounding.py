@@ -257,15 +257,3 @@ def format_decimal(short: Decimal) -> str:
         return f"{short:f}"
     mantissa, exponent = f"{short:e}".split("e")
     return f"{mantissa}e{int(exponent)}"
-
-
-def power_down(power: Fraction) -> float:
-    """Round a power towards more privacy, so that the certified range covers it."""
-    nearest = float(power)
-    return nearest if Fraction(nearest) <= power else math.nextafter(nearest, 0.0)
-
-
-def round_up(value: Fraction) -> float:
-    """The least double that is not smaller."""
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)

@@ -67,7 +67,7 @@ def demo(folder: Path) -> Release:
     Parameters
     ----------
     folder : Path
-        Receives ``fair.sqlite`` (ledger), ``fair.nc`` (release), ``report.render`` and the plots
+        Receives ``fair.sqlite`` (ledger), ``fair.nc`` (release), ``report.html`` and the plots
         ``plan.png``, ``posterior.png``. Running again is free: the ledger knows the release.
 
     Returns

@@ -23,7 +23,7 @@ from pymc_private.models.fingerprint import model_fingerprint
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import describe_change
-from pymc_private.privacy.rounding import format_number, round_up
+from pymc_private.privacy.rounding import float_up, format_number
 
 RANGE_THEOREMS = "T1-T3"
 NO_GDP_ON_GRID = "Gaussian privacy (T7) is not proved of draws from a grid"
@@ -55,22 +55,22 @@ class Certificate:
         Fingerprint of the model it speaks of, whatever its power.
     theorem : str
         Numbers of the theorems it rests on.
-    where : tuple of Place
+    where : tuple of WorstCaseValue
         Records and parameters at which branch and bound found the most.
     is_relaxed : bool
         Whether `where` is of the bound alone: no such records and parameters need exist.
     coupling : str
         How many factor rows read each record, where that is more than its own.
-    terms : Terms
+    terms : SamplingTerms
         Of the sampler that is to draw; by default of exact draws.
     lipschitz : LipschitzTail or None
         The tail of what one record can change over the prior (T6), where a lemma gives it. For any
         other model: `lipschitz_tail`.
-    gaussian : Gaussian or None
+    gaussian : LazyConcavity or None
         What is proved of a log-concave posterior (T7, T22).
     pair : ConjugatePair or None
-        The exact price of an untrimmed conjugate posterior (T9, T10, T13), where neither a range
-        nor a mu is proved.
+        The dominating pair of an untrimmed conjugate posterior (T9, T10, T13), where neither a
+        range nor a mu is proved.
     """
 
     range: float
@@ -98,12 +98,12 @@ class Certificate:
 
     @property
     def not_concave(self) -> str:
-        """If nothing is: why not."""
+        """Why log-concavity is not proved; empty where it is."""
         return "" if self.gaussian is None else self.gaussian.refusal
 
     @property
     def gdp(self) -> tuple[float, float] | None:
-        """(m, G) of T7 at this power, or None: see `mu` for the sharper price they stand for."""
+        """(m, G) of T7 at this power, or None; `mu` is sharper than G / sqrt(m)."""
         if self.concavity is None or not math.isfinite(self.mu):
             return None
         return self.concavity.strength(self.power), self.concavity.gradient(self.power)
@@ -154,11 +154,11 @@ class Certificate:
         """R with what the sampler's terms add to it, rounded up."""
         slack = self.terms.slack * self.power
         finite = slack and math.isfinite(self.range)
-        return round_up(Fraction(self.range) + slack) if finite else self.range
+        return float_up(Fraction(self.range) + slack) if finite else self.range
 
     @property
     def charged_mu(self) -> float:
-        """mu, where the law of the sampler has one: on a grid nothing is convex (T7).
+        """mu, where the sampler's distribution has one: on a grid nothing is convex (T7).
 
         Nor is a density that is known up to some nats.
         """
@@ -166,7 +166,7 @@ class Certificate:
 
     @property
     def charged_pair(self) -> ConjugatePair | None:
-        """The pair, where it is the only price and the draws have the law that it speaks of."""
+        """The pair, where nothing else bounds draws and they have the distribution it is about."""
         priced = math.isfinite(self.charged_range) or math.isfinite(self.charged_mu)
         return None if priced or self.terms.discrete or self.terms.slack else self.pair
 
@@ -216,32 +216,34 @@ class Certificate:
     def _range_lines(self) -> list[str]:
         if math.isinf(self.range):
             return [
-                f"  {describe_change(self.neighbors)} the log-likelihood without bound: no range is proved"
+                f"  {describe_change(self.neighbors)} the log-likelihood without bound: "
+                "no range is proved"
             ]
         proved, found = format_number(self.range, 6), format_number(self.searched, 6, up=False)
         reached = "within" if self.tolerance_reached else "not within"
         return [
-            f"  {describe_change(self.neighbors)} the log-likelihood by a range of at most R = {proved} "
-            f"nats (power {format_number(self.power, 6)})",
+            f"  {describe_change(self.neighbors)} the log-likelihood by a range of at most "
+            f"R = {proved} nats (power {format_number(self.power, 6)})",
             f"  a search found {found}: {reached} {self.tolerance:.0%} of the truth",
             f"  {self._one_draw()}-differentially private ({self.neighbors}); {self.theorem}",
             *([f"  {self.coupling}"] if self.coupling else []),
         ]
 
     def _one_draw(self) -> str:
-        """What it costs: on a sampler's terms with what they add to the range."""
+        """The cost of one draw, with what the sampler's terms add to the range."""
         one = "one draw" if self.terms.slack else "one exact draw"
         return f"{one} is {format_number(self.charged_range, 6)}"
 
     def _gaussian_lines(self) -> list[str]:
         if self.concavity is None:
-            return [f"  no Gaussian road: {self.not_concave}"] if self.not_concave else []
+            return [f"  no Gaussian bound: {self.not_concave}"] if self.not_concave else []
         if self.gdp is None:
             return [
-                "  log-concave, but one record's gradient is unbounded: trim for a Gaussian road"
+                "  log-concave, but one record's gradient is unbounded: trim for a Gaussian bound"
             ]
         strength, gradient = self.gdp
-        found = f"  log-concave (m = {format_number(strength, 6, up=False)}, G = {format_number(gradient, 6)}): "
+        m, G = format_number(strength, 6, up=False), format_number(gradient, 6)
+        found = f"  log-concave (m = {m}, G = {G}): "
         if math.isinf(self.charged_mu):
             return [found + NO_GDP_ON_GRID]
         mu = format_number(self.charged_mu, 6)
@@ -252,7 +254,7 @@ class Certificate:
 
 
 def untempered_fingerprint(private: PrivateModel) -> str:
-    """Of the model with its likelihood untempered."""
+    """Fingerprint of the model with its likelihood untempered."""
     return model_fingerprint(private.with_power(Fraction(1)))
 
 
@@ -260,4 +262,4 @@ def scaled_up(value: float, power: Fraction) -> float:
     """value * power, rounded up."""
     if power == 1 or math.isinf(value):
         return value
-    return round_up(Fraction(value) * power)
+    return float_up(Fraction(value) * power)

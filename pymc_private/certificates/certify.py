@@ -59,239 +59,10 @@ from pymc_private.models.domains import Categories, Domain
 from pymc_private.models.private_model import PrivateModel, require_private_model
 from pymc_private.models.record_likelihood import SingleRecord, single_record
 from pymc_private.privacy.neighbors import ADD_REMOVE
-from pymc_private.privacy.rounding import round_up
+from pymc_private.privacy.rounding import float_up
 
 FIRST_SEARCH_EFFORT = 12.0
 """Effort of a first search, in walks."""
-
-
-@dataclass(frozen=True, eq=False)
-class RecordClass:
-    """Records that are read in the same way.
-
-    Parameters
-    ----------
-    rows : RowBounds or NeighborRows
-    record : SingleRecord or None
-        The log-likelihood of all that reads one of them; None where rows differ.
-    readers : tuple of str
-        The factor of each factor row that reads one of them.
-    words : tuple of str
-        The same in words, where it is more than the record's own row.
-    """
-
-    rows: AnyRecordBounds
-    record: SingleRecord | None
-    readers: tuple[str, ...]
-    words: tuple[str, ...] = ()
-
-
-def record_classes(private: PrivateModel) -> list[RecordClass]:
-    """Each way in which some record of a model is read."""
-    graph, sources = private.graph, private.sources
-    if not graph.windows:
-        record = single_record(graph, sources, private.n, private.shapes)
-        return [RecordClass(RecordBounds(graph, sources, private.n), record, ("",))]
-    kinds = []
-    for kind in neighborhoods(graph, sources, private.n, private.shapes):
-        rows = NeighborhoodBounds(kind.record, sources)
-        rows.effort = Effort(FIRST_SEARCH_EFFORT)
-        seen = searched_range(rows, private.box)
-        kinds.append((seen, RecordClass(rows, kind.record, kind.readers, (_class_in_words(kind),))))
-    # The greatest first: of the others it is enough to prove that they are no greater.
-    return [kind for _, kind in sorted(kinds, key=lambda pair: -pair[0])]
-
-
-def _class_in_words(kind: Neighborhood) -> str:
-    many = "each" if kind.count > 1 else "it"
-    which = f"record {kind.first}" if kind.count == 1 else f"{kind.count} records"
-    return f"{which}: {many} is read by {_rows_in_words(kind.readers)}"
-
-
-def _rows_in_words(readers: tuple[str, ...]) -> str:
-    """2 factor rows (2 of y)."""
-    counts = Counter(readers)
-    parts = ", ".join(f"{count} of {name}" for name, count in counts.items())
-    return f"{len(readers)} factor row{'s' if len(readers) > 1 else ''} ({parts})"
-
-
-def coupling_in_words(kinds: Sequence[RecordClass]) -> str:
-    """How many factor rows read a record, if it is more than its own."""
-    most = max((kind.readers for kind in kinds), key=len)
-    if len(most) == 1:
-        return ""
-    return f"each record is read by up to {_rows_in_words(most)}; what these read besides is any, the same"
-
-
-def unbounded_parameters(private: PrivateModel, trail: Trail, output: Variable) -> list[str]:
-    """Parameters without ends that by themselves make the likelihood infinite."""
-    names = {culprit.op for culprit in trail.culprits(output)}
-    return [name for name, box in private.box.items() if name in names and not box.is_finite]
-
-
-def not_certified(private: PrivateModel, rows: AnyRecordBounds) -> NotCertified:
-    """Name what made the bound infinite, and what would cure it."""
-    too_wide = domains_beyond_support(private)
-    if too_wide:
-        return _impossible_values(too_wide)
-    trail = rows.trail(private.box)
-    culprits = trail.culprits(rows.output)
-    known = [culprit for culprit in culprits if culprit.reason != "no rule"]
-    names = sorted({name for culprit in known for name in culprit.reads})
-    parameters = [name for name in names if name in private.box]
-    open_ended = [name for name in parameters if not private.box[name].is_finite]
-    # A neighbor of a record is one more entry of the same variable: "y[-1]" is of y.
-    sources = {s.name for s in private.sources}
-    read = [name for name in names if name not in private.box]
-    data = sorted({v if v in sources else v.rsplit("[", 1)[0] for v in read})
-    cures = []
-    if len(known) < len(culprits):
-        cures.append("clip each record's log-likelihood: pmp.clip(private, lower, upper)")
-    if open_ended:
-        cures.append(_trim_advice(private, open_ended))
-    elif parameters:
-        box = ", ".join(f"{name} in {_interval_in_words(private.box[name])}" for name in parameters)
-        cures.append(f"trim further away from the edge ({box})")
-    if data:
-        cures.append(f"declare a smaller domain for {', '.join(data)}")
-    return NotCertified(
-        "no finite bound on one record's log-likelihood is proved",
-        blame=tuple(str(culprit) for culprit in culprits),
-        cure="; or ".join(cures) or "write this part of the likelihood with Ops that have a rule",
-    )
-
-
-def _trim_advice(private: PrivateModel, names: list[str]) -> str:
-    """How to trim these."""
-    listed, apart = ", ".join(names), [n for n in names if not _is_trimmed_by_mass(private, n)]
-    if not apart:
-        return f"bound {listed}: pmp.trim(private, mass=0.99) or box={{...}}"
-    return f"bound {listed}: pmp.trim(private, box={{...}}); mass= does not trim {', '.join(apart)}"
-
-
-def _is_trimmed_by_mass(private: PrivateModel, name: str) -> bool:
-    return has_central_box(private.base, private.base[name])
-
-
-def domains_beyond_support(private: PrivateModel) -> list[tuple[Source, Domain]]:
-    """Variables whose domain holds values of probability 0, with what their likelihood allows.
-
-    They are not refused at once: clipped log-likelihoods are finite there too.
-    """
-    implied = {c.name: c.implied for c in array_candidates(private.base)}
-    pairs = ((s, implied.get(s.name)) for s in private.sources)
-    return [(s, allowed) for s, allowed in pairs if allowed is not None and _is_wider(s, allowed)]
-
-
-def _is_wider(source: Source, allowed: Domain) -> bool:
-    """Whether the domain holds more than the whole numbers that a likelihood allows.
-
-    PyMC cuts the fraction off a number that it observes as a whole one.
-    """
-    if not isinstance(allowed, Categories):
-        return False
-    if isinstance(source.domain, Categories):
-        return not set(np.trunc(source.domain.values)) <= set(allowed.values)
-    ends = source.domain.bounds(source.row_shape)
-    first, last = (np.ceil, np.floor) if source.is_whole else (np.trunc, np.trunc)
-    low, high = np.min(first(ends.lower)), np.max(last(ends.upper))
-    return bool(low < allowed.values[0] or high > allowed.values[-1])
-
-
-def _impossible_values(too_wide: list[tuple[Source, Domain]]) -> NotCertified:
-    names = ", ".join(source.name for source, _ in too_wide)
-    return NotCertified(
-        "no finite bound on one record's log-likelihood is proved: a record could take a value "
-        "that its likelihood gives probability 0",
-        blame=tuple(f"{s.name} in {s.domain}, of which {a} is possible" for s, a in too_wide),
-        cure=f"leave the domain of {names} out: what the likelihood allows is known; or clip each "
-        "record's log-likelihood: pmp.clip(private, lower, upper)",
-    )
-
-
-def _interval_in_words(bounds: Bounds) -> str:
-    return f"[{np.min(bounds.lower):.4g}, {np.max(bounds.upper):.4g}]"
-
-
-def range_of_class(
-    private: PrivateModel,
-    kind: RecordClass,
-    trail: Trail,
-    tolerance: float,
-    deadline: float,
-    progress: Progress,
-    floor: float,
-) -> RangeBound:
-    """Bound R at power 1, by every road that is open (T1, T24, T25).
-
-    Parameters
-    ----------
-    private : PrivateModel
-    kind : Kind
-    trail : Trail
-        Of the kind's rows on the whole box.
-    tolerance, deadline, progress
-        As for `bound_range`.
-    floor : float, nats
-        What other kinds have reached: it is enough to prove that this one has no more.
-
-    Returns
-    -------
-    Refined
-
-    Raises
-    ------
-    NotCertified
-        No road is finite.
-    """
-    cap = _closed_form_bound(private, kind)
-    if (
-        cap is None
-        and private.metric is None
-        and unbounded_parameters(private, trail, kind.rows.output)
-    ):
-        raise not_certified(private, kind.rows)  # no cutting of the other parameters would help
-    found = _range_by_intervals(private, kind, tolerance, deadline, progress, floor)
-    if cap is not None:
-        found = replace(found, upper=min(found.upper, round_up(cap)))
-    if not math.isfinite(found.upper):
-        raise not_certified(private, kind.rows)
-    return replace(found, found=min(found.upper, _searched_on_region(private, kind, found.found)))
-
-
-def _range_by_intervals(
-    private: PrivateModel,
-    kind: RecordClass,
-    tolerance: float,
-    deadline: float,
-    progress: Progress,
-    floor: float,
-) -> RangeBound:
-    """R for one record, or per unit of distance where there is a metric."""
-    if private.metric is None:
-        return bound_range(private, kind.rows, kind.record, tolerance, deadline, progress, floor)
-    found = metric_range(private, private.metric, tolerance, deadline, progress)
-    kind.rows.effort = Effort(SEARCH_EFFORT, deadline)
-    tried = searched_range_per_distance(kind.rows, private.box, private.metric.between)
-    return RangeBound(found.upper, min(found.upper, max(found.found, tried)))
-
-
-def _closed_form_bound(private: PrivateModel, kind: RecordClass) -> Fraction | None:
-    """What a clip or Theta_L bounds R by, whatever intervals prove; None without either."""
-    if private.metric is not None:  # neither speaks of distances
-        return None
-    theta = private.theta_l
-    limited = None if theta is None else theta.range_of(private.graph.record)
-    caps = [cap for cap in (clipped_range(private, len(kind.readers)), limited) if cap is not None]
-    return min(caps) if caps else None
-
-
-def _searched_on_region(private: PrivateModel, kind: RecordClass, in_box: float) -> float:
-    """What a search found in the box, or on Theta_L where that is the region."""
-    if private.theta_l is None:
-        return in_box
-    points = boundary_points(private, private.theta_l)
-    return range_at_points(kind.rows, points, private.neighbors == ADD_REMOVE)
 
 
 def certify(
@@ -304,8 +75,8 @@ def certify(
     """Bound the range of one record's log-likelihood by intervals over the model's graph.
 
     Reads no data. R is a maximum over two records and two parameter points; branch and bound with
-    interval slopes brackets it (`certificates.range_objective`). What a parameter does to every record alike
-    cancels.
+    interval slopes brackets it (`certificates.range_objective`). What a parameter does to every
+    record alike cancels.
 
     Parameters
     ----------
@@ -343,18 +114,17 @@ def certify(
 def _build_certificate(
     private: PrivateModel, tolerance: float, start: float, deadline: float, progressbar: bool
 ) -> Certificate:
-    kinds = record_classes(private)
-    normal = lazy_concavity(private, kinds[0].record)
-    trails = [kind.rows.trail(private.box) for kind in kinds]
-    lines = [line for k, t in zip(kinds, trails, strict=True) for line in (*k.words, *t.describe())]
+    classes = record_classes(private)
+    normal = lazy_concavity(private, classes[0].record)
+    trails = [each.rows.trail(private.box) for each in classes]
+    described = zip(classes, trails, strict=True)
+    lines = [line for each, trail in described for line in (*each.words, *trail.describe())]
+    pair = None
     try:
-        found, pair = (
-            _greatest_range(private, kinds, trails, tolerance, deadline, progressbar),
-            None,
-        )
+        found = _greatest_range(private, classes, trails, tolerance, deadline, progressbar)
     except NotCertified as error:
         found, pair = RangeBound(math.inf, 0.0), _pair_without_range(private, normal, error)
-    coupling = coupling_in_words(kinds)
+    coupling = coupling_in_words(classes)
     scale = private.power * private.records_per_unit
     return Certificate(
         range=scaled_up(found.upper, scale),
@@ -378,17 +148,19 @@ def _build_certificate(
 
 def _greatest_range(
     private: PrivateModel,
-    kinds: list[RecordClass],
+    classes: list[RecordClass],
     trails: list[Trail],
     tolerance: float,
     deadline: float,
     progressbar: bool,
 ) -> RangeBound:
-    """The greatest range over all ways in which a record is read (T1, T24)."""
+    """The greatest range over all record classes (T1, T24)."""
     found = RangeBound(0.0, 0.0)
     with progress_bar(progressbar) as progress:
-        for kind, trail in zip(kinds, trails, strict=True):
-            own = range_of_class(private, kind, trail, tolerance, deadline, progress, found.upper)
+        for records, trail in zip(classes, trails, strict=True):
+            own = range_of_class(
+                private, records, trail, tolerance, deadline, progress, found.upper
+            )
             found = own.greater(found)
     return found
 
@@ -396,7 +168,7 @@ def _greatest_range(
 def _pair_without_range(
     private: PrivateModel, normal: LazyConcavity, error: NotCertified
 ) -> ConjugatePair | None:
-    """What prices draws without a range: mu (T7, then None) or the exact pair (T13)."""
+    """What bounds draws without a range: mu (T7, then None) or the dominating pair (T13)."""
     concave = normal.concavity
     if concave is not None and math.isfinite(concave.mu(private.power)):
         return None
@@ -420,3 +192,230 @@ def _range_theorems(private: PrivateModel, coupling: str) -> str:
     limited = theta is not None and theta.range_of(private.graph.record) is not None
     more = [*(["T24"] if coupling or limited else []), *(["T25"] if private.graph.clip else [])]
     return ", ".join([RANGE_THEOREMS, *more])
+
+
+def range_of_class(
+    private: PrivateModel,
+    records: RecordClass,
+    trail: Trail,
+    tolerance: float,
+    deadline: float,
+    progress: Progress,
+    floor: float,
+) -> RangeBound:
+    """Bound R of one record class at power 1, by every method that applies (T1, T24, T25).
+
+    Parameters
+    ----------
+    private : PrivateModel
+    records : RecordClass
+    trail : Trail
+        Of the class's rows on the whole box.
+    tolerance, deadline, progress
+        As for `bound_range`.
+    floor : float, nats
+        Proved for other classes: it is enough to prove that this one has no more.
+
+    Raises
+    ------
+    NotCertified
+        No method gives a finite bound.
+    """
+    rows, cap = records.rows, _closed_form_bound(private, records)
+    plain = cap is None and private.metric is None
+    if plain and unbounded_parameters(private, trail, rows.output):
+        raise not_certified(private, rows)  # no cutting of the other parameters would help
+    found = _range_by_intervals(private, records, tolerance, deadline, progress, floor)
+    if cap is not None:
+        found = replace(found, upper=min(found.upper, float_up(cap)))
+    if not math.isfinite(found.upper):
+        raise not_certified(private, rows)
+    searched = _searched_on_region(private, records, found.found)
+    return replace(found, found=min(found.upper, searched))
+
+
+def _closed_form_bound(private: PrivateModel, records: RecordClass) -> Fraction | None:
+    """The bound of R by a clip (T25) or Theta_L (T24), whatever intervals prove; else None."""
+    if private.metric is not None:  # neither is about distances
+        return None
+    theta = private.theta_l
+    limited = None if theta is None else theta.range_of(private.graph.record)
+    clipped = clipped_range(private, len(records.readers))
+    caps = [cap for cap in (clipped, limited) if cap is not None]
+    return min(caps) if caps else None
+
+
+def _range_by_intervals(
+    private: PrivateModel,
+    records: RecordClass,
+    tolerance: float,
+    deadline: float,
+    progress: Progress,
+    floor: float,
+) -> RangeBound:
+    """R for one record, or per unit of distance where there is a metric."""
+    rows = records.rows
+    if private.metric is None:
+        return bound_range(private, rows, records.record, tolerance, deadline, progress, floor)
+    found = metric_range(private, private.metric, tolerance, deadline, progress)
+    rows.effort = Effort(SEARCH_EFFORT, deadline)
+    searched = searched_range_per_distance(rows, private.box, private.metric.between)
+    return RangeBound(found.upper, min(found.upper, max(found.found, searched)))
+
+
+def _searched_on_region(private: PrivateModel, records: RecordClass, in_box: float) -> float:
+    """The searched lower bound: that in the box, or on Theta_L where that is the region."""
+    if private.theta_l is None:
+        return in_box
+    points = boundary_points(private, private.theta_l)
+    return range_at_points(records.rows, points, private.neighbors == ADD_REMOVE)
+
+
+@dataclass(frozen=True, eq=False)
+class RecordClass:
+    """Records that are read in the same way.
+
+    Parameters
+    ----------
+    rows : RecordBounds or NeighborhoodBounds
+    record : SingleRecord or None
+        The log-likelihood of all that reads one of them; None where rows differ.
+    readers : tuple of str
+        The factor of each factor row that reads one of them.
+    words : tuple of str
+        The same in words, where it is more than the record's own row.
+    """
+
+    rows: AnyRecordBounds
+    record: SingleRecord | None
+    readers: tuple[str, ...]
+    words: tuple[str, ...] = ()
+
+
+def record_classes(private: PrivateModel) -> list[RecordClass]:
+    """The classes of records that a model reads in the same way, the greatest range first."""
+    graph, sources = private.graph, private.sources
+    if not graph.windows:
+        record = single_record(graph, sources, private.n, private.shapes)
+        return [RecordClass(RecordBounds(graph, sources, private.n), record, ("",))]
+    found = []
+    for hood in neighborhoods(graph, sources, private.n, private.shapes):
+        rows = NeighborhoodBounds(hood.record, sources)
+        rows.effort = Effort(FIRST_SEARCH_EFFORT)
+        searched = searched_range(rows, private.box)
+        words = (_class_in_words(hood),)
+        found.append((searched, RecordClass(rows, hood.record, hood.readers, words)))
+    # The greatest first: of the others it is enough to prove that they are no greater.
+    return [each for _, each in sorted(found, key=lambda pair: -pair[0])]
+
+
+def coupling_in_words(classes: Sequence[RecordClass]) -> str:
+    """How many factor rows read a record, if it is more than its own."""
+    most = max((each.readers for each in classes), key=len)
+    if len(most) == 1:
+        return ""
+    rows = _rows_in_words(most)
+    return f"each record is read by up to {rows}; what these read besides is any, the same"
+
+
+def _class_in_words(hood: Neighborhood) -> str:
+    many = "each" if hood.count > 1 else "it"
+    which = f"record {hood.first}" if hood.count == 1 else f"{hood.count} records"
+    return f"{which}: {many} is read by {_rows_in_words(hood.readers)}"
+
+
+def _rows_in_words(readers: tuple[str, ...]) -> str:
+    """2 factor rows (2 of y)."""
+    counts = Counter(readers)
+    parts = ", ".join(f"{count} of {name}" for name, count in counts.items())
+    return f"{len(readers)} factor row{'s' if len(readers) > 1 else ''} ({parts})"
+
+
+def unbounded_parameters(private: PrivateModel, trail: Trail, output: Variable) -> list[str]:
+    """Parameters with an infinite box that by themselves make the likelihood infinite."""
+    names = {culprit.op for culprit in trail.culprits(output)}
+    return [name for name, box in private.box.items() if name in names and not box.is_finite]
+
+
+def not_certified(private: PrivateModel, rows: AnyRecordBounds) -> NotCertified:
+    """The refusal of an infinite bound: what made it infinite, and what would cure it."""
+    too_wide = domains_beyond_support(private)
+    if too_wide:
+        return _impossible_values(too_wide)
+    trail = rows.trail(private.box)
+    culprits = trail.culprits(rows.output)
+    known = [culprit for culprit in culprits if culprit.reason != "no rule"]
+    names = sorted({name for culprit in known for name in culprit.reads})
+    parameters = [name for name in names if name in private.box]
+    unbounded = [name for name in parameters if not private.box[name].is_finite]
+    # A neighbor of a record is one more entry of the same variable: "y[-1]" is of y.
+    sources = {s.name for s in private.sources}
+    read = [name for name in names if name not in private.box]
+    data = sorted({v if v in sources else v.rsplit("[", 1)[0] for v in read})
+    cures = []
+    if len(known) < len(culprits):
+        cures.append("clip each record's log-likelihood: pmp.clip(private, lower, upper)")
+    if unbounded:
+        cures.append(_trim_advice(private, unbounded))
+    elif parameters:
+        box = ", ".join(f"{name} in {_interval_in_words(private.box[name])}" for name in parameters)
+        cures.append(f"trim further away from the edge ({box})")
+    if data:
+        cures.append(f"declare a smaller domain for {', '.join(data)}")
+    return NotCertified(
+        "no finite bound on one record's log-likelihood is proved",
+        blame=tuple(str(culprit) for culprit in culprits),
+        cure="; or ".join(cures) or "write this part of the likelihood with Ops that have a rule",
+    )
+
+
+def _trim_advice(private: PrivateModel, names: list[str]) -> str:
+    """How to trim some parameters."""
+    listed, apart = ", ".join(names), [n for n in names if not _is_trimmed_by_mass(private, n)]
+    if not apart:
+        return f"bound {listed}: pmp.trim(private, mass=0.99) or box={{...}}"
+    return f"bound {listed}: pmp.trim(private, box={{...}}); mass= does not trim {', '.join(apart)}"
+
+
+def _is_trimmed_by_mass(private: PrivateModel, name: str) -> bool:
+    return has_central_box(private.base, private.base[name])
+
+
+def domains_beyond_support(private: PrivateModel) -> list[tuple[Source, Domain]]:
+    """Variables whose domain holds values of probability 0, with what their likelihood allows.
+
+    They are not refused at once: clipped log-likelihoods are finite there too.
+    """
+    implied = {c.name: c.implied for c in array_candidates(private.base)}
+    pairs = ((s, implied.get(s.name)) for s in private.sources)
+    return [(s, allowed) for s, allowed in pairs if allowed is not None and _is_wider(s, allowed)]
+
+
+def _is_wider(source: Source, allowed: Domain) -> bool:
+    """Whether the domain holds more than the whole numbers that a likelihood allows.
+
+    PyMC cuts the fraction off a number that it observes as a whole one.
+    """
+    if not isinstance(allowed, Categories):
+        return False
+    if isinstance(source.domain, Categories):
+        return not set(np.trunc(source.domain.values)) <= set(allowed.values)
+    domain = source.domain.bounds(source.row_shape)
+    first, last = (np.ceil, np.floor) if source.is_whole else (np.trunc, np.trunc)
+    low, high = np.min(first(domain.lower)), np.max(last(domain.upper))
+    return bool(low < allowed.values[0] or high > allowed.values[-1])
+
+
+def _impossible_values(too_wide: list[tuple[Source, Domain]]) -> NotCertified:
+    names = ", ".join(source.name for source, _ in too_wide)
+    return NotCertified(
+        "no finite bound on one record's log-likelihood is proved: a record could take a value "
+        "that its likelihood gives probability 0",
+        blame=tuple(f"{s.name} in {s.domain}, of which {a} is possible" for s, a in too_wide),
+        cure=f"leave the domain of {names} out: what the likelihood allows is known; or clip each "
+        "record's log-likelihood: pmp.clip(private, lower, upper)",
+    )
+
+
+def _interval_in_words(bounds: Bounds) -> str:
+    return f"[{np.min(bounds.lower):.4g}, {np.max(bounds.upper):.4g}]"

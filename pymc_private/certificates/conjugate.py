@@ -50,7 +50,7 @@ from pymc_private.models.sequences.row_identity import public_data
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.dirichlet_tables import estimate_delta
 from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
-from pymc_private.privacy.rounding import format_number, power_down
+from pymc_private.privacy.rounding import float_down, format_number
 
 ADDITIVE = (ps.Add, ps.Sub, ps.Neg, ps.Identity, ps.Second)
 
@@ -75,7 +75,7 @@ class LinearRegression(ConjugateModel):
         Precision P = D + w A'A / sigma^2, mean P^-1 (D m + w A'(y - b) / sigma^2), D the prior's.
         """
         y, (rows, offset) = _outcome_values(private), self._design(private)
-        each = power_down(private.power) / float(self.constants["sigma"][()]) ** 2
+        each = float_down(private.power) / float(self.constants["sigma"][()]) ** 2
         known = np.diag(1.0 / self.prior["sd"] ** 2)
         precision = known + each * rows.T @ rows
         right = known @ self.prior["mean"] + each * rows.T @ (y - offset)

@@ -20,7 +20,7 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pymc_private.analysis.record_dependence import ConcreteValues
 from pymc_private.models.distributions import constant_value, distribution_name
 from pymc_private.models.private_model import PrivateModel
-from pymc_private.privacy.rounding import power_down
+from pymc_private.privacy.rounding import float_down
 
 FractionArray = np.ndarray
 """Fractions in an object array, unless a docstring says otherwise."""
@@ -343,7 +343,7 @@ def _mvnormal_model(free: Variable, rv: Variable) -> ConjugateModel | None:
 
     def update(prior: dict, constants: dict, records: np.ndarray, power: Fraction) -> dict:
         known, each = np.linalg.inv(prior["cov"]), np.linalg.inv(constants["cov"])
-        weight = power_down(power)
+        weight = float_down(power)
         precision = known + weight * len(records) * each
         right = known @ prior["mean"] + weight * each @ records.sum(axis=0)
         return {"mean": np.linalg.solve(precision, right), "precision": precision}

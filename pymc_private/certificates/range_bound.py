@@ -30,11 +30,216 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.record_likelihood import ADDITION, SUBSTITUTION, SingleRecord
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
-AnyRecordBounds = RecordBounds | NeighborhoodBounds
+SEARCH_EFFORT, ROW_EFFORT, EASY_EFFORT, BOX_EFFORT = 1000.0, 2000.0, 500.0, 6000.0
+"""Effort, in walks: of the search, on cells of rows, on boxes to `FINE_GAP`, on boxes at all."""
+
+FINE_GAP = 0.01
+"""Gap between bound and truth that is aimed at while it costs little."""
 
 MOST_PARAMETER_CELLS = 4096
+
 MOST_ENTRIES = 2**24
 """Numbers in one table of bounds."""
+
+MOST_POINTS = 96
+
+FEW_RECORDS = 16
+"""Records tried where each costs a walk over all rows."""
+
+MOST_NEIGHBORS = 24
+"""Records tried with each of so many neighborhoods."""
+
+MANY_COORDINATES = 64
+"""Coordinates of one parameter that are moved one by one."""
+
+ASCENT_ROUNDS = 3
+"""Times that records and parameters are moved in turn."""
+
+INFINITE_STAND_IN = 1e3
+"""Stand-in for an infinite bound while searching."""
+
+AnyRecordBounds = RecordBounds | NeighborhoodBounds
+
+Progress = Callable[[float, float], None]
+
+
+@dataclass(frozen=True)
+class RangeBound:
+    """What is known of R at power 1, for one record.
+
+    Parameters
+    ----------
+    upper : float
+        Proved.
+    found : float
+        The greatest variation that a search found.
+    where : tuple of WorstCaseValue
+        The records and parameters at which branch and bound found it, or found the bound.
+    is_relaxed : bool
+        Whether `where` is of the bound alone.
+    """
+
+    upper: float
+    found: float
+    where: tuple[WorstCaseValue, ...] = ()
+    is_relaxed: bool = False
+
+    def greater(self, other: RangeBound) -> RangeBound:
+        """What is known of the greater of two ranges."""
+        found = max(self.found, other.found)
+        return replace(self if self.upper >= other.upper else other, found=found)
+
+
+def bound_range(
+    private: PrivateModel,
+    rows: AnyRecordBounds,
+    record: SingleRecord | None,
+    tolerance: float,
+    deadline: float,
+    progress: Progress,
+    floor: float = 0.0,
+) -> RangeBound:
+    """Bound R as tightly as the effort allows.
+
+    Parameters
+    ----------
+    private : PrivateModel
+    rows : RecordBounds or NeighborhoodBounds
+        Of the same model.
+    record : SingleRecord or None
+        The same as a function of one record; None where rows differ.
+    tolerance : float
+        Relative gap between bound and truth that is small enough.
+    deadline : float
+        Time by `time.perf_counter` after which the bound so far is the answer.
+    progress : callable
+        Called with the bound and what is found.
+    floor : float
+        Bound of R proved for other records: it is enough to prove that R is no more here.
+
+    Raises
+    ------
+    NotCertified
+        The search contradicts the proof.
+    """
+    with without_tracebacks():
+        return _bound_range(private, rows, record, tolerance, deadline, progress, floor)
+
+
+def _bound_range(
+    private: PrivateModel,
+    rows: AnyRecordBounds,
+    record: SingleRecord | None,
+    tolerance: float,
+    deadline: float,
+    progress: Progress,
+    floor: float,
+) -> RangeBound:
+    add_remove = private.neighbors == ADD_REMOVE
+    best, found = _first_bounds(private, rows, record, deadline)
+    if found > 0.0 and best <= max(floor, found * (1.0 + tolerance)):
+        return RangeBound(best, found)
+    tried, is_relaxed = False, False
+    where: tuple[WorstCaseValue, ...] = ()
+    for objective in _objectives(private, record):
+        tried = True
+        if objective.is_constant:  # all that reads a record cancels
+            return RangeBound(0.0, 0.0)
+        bracket = _branch_and_bound(objective, best, tolerance, deadline, progress, floor)
+        best = bracket.upper
+        if not objective.is_relaxed:
+            found = max(found, bracket.lower)
+        if not where or not objective.is_relaxed:
+            where, is_relaxed = objective.worst_case(bracket.point), objective.is_relaxed
+        if best <= max(floor, found * (1.0 + tolerance), bracket.lower * (1.0 + tolerance)):
+            break
+    _check_against_search(found, best)
+    if best <= floor:
+        return RangeBound(best, found, where, is_relaxed)
+    if best > found * (1.0 + tolerance):
+        found = max(found, _search(rows, private, deadline))
+        _check_against_search(found, best)
+    loose = best > found * (1.0 + tolerance) and not add_remove
+    if loose and (not tried or not math.isfinite(best)):
+        rows.effort = Effort(ROW_EFFORT, deadline)
+        best = min(best, range_on_finer_cells(rows, private.box, found, tolerance))
+        _check_against_search(found, best)
+    return RangeBound(best, found, where, is_relaxed)
+
+
+def _first_bounds(
+    private: PrivateModel, rows: AnyRecordBounds, record: SingleRecord | None, deadline: float
+) -> tuple[float, float]:
+    """Proved and searched bounds of R: by one walk over the whole box, or for rows in a ball."""
+    add_remove = private.neighbors == ADD_REMOVE
+    best = coarse_range(rows, private.box, add_remove)
+    if record is None or add_remove:
+        return best, 0.0
+    in_ball = range_in_ball(record, private.sources, private.box)
+    if not in_ball < best:
+        return best, 0.0
+    found = _search(rows, private, deadline)
+    _check_against_search(found, in_ball)
+    return in_ball, found
+
+
+def _branch_and_bound(
+    objective: RangeObjective,
+    best: float,
+    tolerance: float,
+    deadline: float,
+    progress: Progress,
+    floor: float,
+) -> Bracket:
+    """Branch and bound, finely while it is cheap."""
+    return maximize(
+        objective,
+        *objective.roots(),
+        goal=lambda effort: min(FINE_GAP, tolerance) if effort.spent < EASY_EFFORT else tolerance,
+        effort=Effort(BOX_EFFORT / objective.cost, deadline),
+        known=best,
+        floor=floor,
+        progress=progress,
+    )
+
+
+def _objectives(private: PrivateModel, record: SingleRecord | None) -> Iterator[RangeObjective]:
+    """Objectives whose maximum is the range, where rows are equivalent and coordinates few.
+
+    First as it is, then with what reads records alone, or parameters alone, reduced to its range.
+    Products are expanded first where a record has neighbors.
+    """
+    if record is None:
+        return
+    contrast = ADDITION if private.neighbors == ADD_REMOVE else SUBSTITUTION
+    fewest = math.inf
+    forms: list[dict[str, Any]] = [{}, {"together": True}]
+    if record.neighbors:
+        forms = [{"expanded": True}, *forms]
+    for form in forms:
+        try:
+            made = RangeObjective(record, private.sources, private.box, contrast, **form)
+        except NotImplementedError:  # an Op that PyTensor cannot batch
+            return
+        if made.is_constant or (made.is_feasible and made.coordinates.count < fewest):
+            fewest = made.coordinates.count
+            yield made
+
+
+def _search(rows: AnyRecordBounds, private: PrivateModel, deadline: float) -> float:
+    """The greatest variation that a search finds, within its own effort."""
+    rows.effort = Effort(SEARCH_EFFORT, deadline)
+    return searched_range(rows, private.box, private.neighbors == ADD_REMOVE)
+
+
+def _check_against_search(found: float, best: float) -> None:
+    """Raise where a search beats the proof by more than rounding: then a rule is wrong."""
+    if math.isfinite(best) and found > best * (1.0 + 1e-9) + 1e-9:
+        raise NotCertified(
+            "the bound contradicts a search, so one of its rules is wrong",
+            blame=(f"proved {best:.9g} nats, found {found:.9g}",),
+            cure="do not use this model; please report it with the model's code",
+        )
 
 
 def coarse_range(
@@ -52,12 +257,12 @@ def coarse_range(
 
 
 def range_of_table(lower: np.ndarray, upper: np.ndarray) -> float:
-    """A bound of R from ends on a grid of cells (T24).
+    """A bound of R from bounds on a grid of cells (T24).
 
     Parameters
     ----------
     lower, upper : array, shape (parameter cells K, record cells X, rows)
-        Ends of log p(x | theta) on the cells.
+        Bounds of log p(x | theta) on the cells.
 
     Returns
     -------
@@ -73,7 +278,7 @@ def range_of_table(lower: np.ndarray, upper: np.ndarray) -> float:
     candidates = np.stack([by_theta, by_record, pairs])
     candidates = np.where(np.isnan(candidates), np.inf, candidates)
     best = float(candidates.min(axis=0).max())
-    # Three subtractions of rounded ends: each errs by half an ulp of its result or of its terms.
+    # Three subtractions of rounded bounds: each errs by half an ulp of its result or of its terms.
     scale = float(np.max(np.abs(np.nan_to_num(np.stack([lower, upper]), posinf=0, neginf=0))))
     return best + (best + 2.0 * scale) * 2.0**-50
 
@@ -119,27 +324,12 @@ def range_on_finer_cells(
     return float(best)
 
 
-def _most_cells(rows: AnyRecordBounds) -> int:
-    return min(MOST_PARAMETER_CELLS, MOST_ENTRIES // (len(rows.cells) * rows.width))
-
-
-def _splittable_axes(box: Mapping[str, Bounds]) -> list[tuple[str, tuple[int, ...]]]:
-    """Coordinates that may be cut: finite ones, single numbers (scales, intercepts) first."""
-    axes = [
-        (name, index)
-        for name, bounds in sorted(box.items(), key=lambda item: np.size(item[1].lower))
-        if bounds.is_finite and bounds.within is None
-        for index in np.ndindex(np.shape(bounds.lower))
-    ]
-    return axes
-
-
 def range_on_cells(
     rows: AnyRecordBounds,
     box: Mapping[str, Bounds],
     counts: Mapping[tuple[str, tuple], int],
 ) -> float:
-    """R with each coordinate cut into so many equal parts; inf if the effort runs out."""
+    """R with each coordinate split into so many equal parts; inf if the effort runs out."""
     cut = [axis for axis, count in counts.items() if count > 1]
     edges = {
         (name, i): even_edges(box[name].lower[i], box[name].upper[i], counts[name, i])
@@ -164,17 +354,18 @@ def _with_interval(bounds: Bounds, index: tuple[int, ...], low: float, high: flo
     return Bounds(lower, upper)
 
 
-MOST_POINTS = 96
-FEW_RECORDS = 16
-"""Records tried where each costs a walk over all rows."""
-MOST_NEIGHBORS = 24
-"""Records tried with each of so many neighborhoods."""
-MANY_COORDINATES = 64
-"""Coordinates of one parameter that are moved one by one."""
-ASCENT_ROUNDS = 3
-"""Times that records and parameters are moved in turn."""
-INFINITE_STAND_IN = 1e3
-"""Stand-in for an infinite end while searching."""
+def _most_cells(rows: AnyRecordBounds) -> int:
+    return min(MOST_PARAMETER_CELLS, MOST_ENTRIES // (len(rows.cells) * rows.width))
+
+
+def _splittable_axes(box: Mapping[str, Bounds]) -> list[tuple[str, tuple[int, ...]]]:
+    """Coordinates that may be split: finite ones, single numbers (scales, intercepts) first."""
+    return [
+        (name, index)
+        for name, bounds in sorted(box.items(), key=lambda item: np.size(item[1].lower))
+        if bounds.is_finite and bounds.within is None
+        for index in np.ndindex(np.shape(bounds.lower))
+    ]
 
 
 def searched_range(
@@ -197,19 +388,19 @@ def searched_range(
         tables.append(rows.table(point, records))
         if rows.effort.is_exhausted:
             break
-    lower, upper = (np.stack(ends) for ends in zip(*tables, strict=True))
+    lower, upper = (np.stack(each) for each in zip(*tables, strict=True))
     if add_remove:
         return _add_remove_variation(lower, upper)
     best, (x, y, row), (high, low) = _substitution_variation(lower, upper)
     if rows.is_slow or not best:
         return best
     rows = rows.only(row)
-    ends = [points[high], points[low]]
+    extremes = [points[high], points[low]]
     for _ in range(ASCENT_ROUNDS):
         before = best
         for k, sign in ((0, 1.0), (1, -1.0)):
-            ends[k] = _ascend(rows, box, ends[k], [records[x], records[y]], sign)
-        pair = [rows.table(end, records) for end in ends]
+            extremes[k] = _ascend(rows, box, extremes[k], [records[x], records[y]], sign)
+        pair = [rows.table(point, records) for point in extremes]
         lower, upper = (np.stack(each) for each in zip(*pair, strict=True))
         found, (x, y, _), _ = _substitution_variation(lower, upper)
         best = max(best, found)
@@ -224,7 +415,7 @@ def range_at_points(
     """The greatest variation over pairs of given parameter points, in nats."""
     records = _record_points(rows.sources)[: FEW_RECORDS if rows.is_slow else MOST_POINTS]
     tables = [rows.table(point, records) for point in points]
-    lower, upper = (np.stack(ends) for ends in zip(*tables, strict=True))
+    lower, upper = (np.stack(each) for each in zip(*tables, strict=True))
     return (
         _add_remove_variation(lower, upper)
         if add_remove
@@ -244,8 +435,8 @@ def searched_range_per_distance(
         tables.append(rows.table(point, records))
         if rows.effort.is_exhausted:
             break
-    lower, upper = (np.stack(ends) for ends in zip(*tables, strict=True))
-    lower, upper = (np.where(np.isfinite(end), end, np.nan) for end in (lower, upper))
+    lower, upper = (np.stack(each) for each in zip(*tables, strict=True))
+    lower, upper = (np.where(np.isfinite(each), each, np.nan) for each in (lower, upper))
     named = [
         {s.name: cell.lower for s, cell in zip(rows.sources, record, strict=True)}
         for record in records
@@ -260,53 +451,6 @@ def searched_range_per_distance(
         if distance > 0:
             best = max(best, gap / distance * (1.0 - 1e-12))
     return best
-
-
-def _ascend(
-    rows: AnyRecordBounds,
-    box: Mapping[str, Bounds],
-    point: dict[str, Bounds],
-    records: list[RecordCell],
-    sign: float,
-) -> dict[str, Bounds]:
-    """Move one coordinate after the other to the end that separates two records more."""
-
-    def gap(tried: dict[str, Bounds]) -> float:
-        lower, upper = rows.table(tried, records)
-        with np.errstate(invalid="ignore"):
-            value = float(sign * (lower[0, 0] + upper[0, 0] - lower[1, 0] - upper[1, 0]) / 2)
-        return value if np.isfinite(value) else -np.inf
-
-    best = gap(point)
-    free = [
-        name
-        for name, b in box.items()
-        if b.within is None and point[name].lower.size <= MANY_COORDINATES
-    ]
-    for name in free:
-        ends = [
-            np.clip(end, -INFINITE_STAND_IN, INFINITE_STAND_IN)
-            for end in (box[name].lower, box[name].upper)
-        ]
-        for index in np.ndindex(np.shape(point[name].lower)):
-            for end in ends:
-                value = np.array(point[name].lower)
-                value[index] = end[index]
-                tried = point | {name: Bounds(value, value)}
-                found = gap(tried)
-                if found > best:
-                    point, best = tried, found
-            if rows.effort.is_exhausted:
-                return point
-    return point
-
-
-def _add_remove_variation(lower: np.ndarray, upper: np.ndarray) -> float:
-    """max_x [max_theta lo(x) - min_theta hi(x)]."""
-    with np.errstate(invalid="ignore"):
-        high = np.where(np.isfinite(lower), lower, -np.inf).max(axis=0)
-        low = np.where(np.isfinite(upper), upper, np.inf).min(axis=0)
-        return max(0.0, float(np.nan_to_num(high - low, nan=0.0, neginf=0.0).max()))
 
 
 def _substitution_variation(
@@ -329,6 +473,50 @@ def _substitution_variation(
             best, pair = float(gaps[y, row]), (x, int(y), int(row))
             at = int(rises[:, y, row].argmax()), int(falls[:, y, row].argmin())
     return best, pair, at
+
+
+def _add_remove_variation(lower: np.ndarray, upper: np.ndarray) -> float:
+    """max_x [max_theta lo(x) - min_theta hi(x)]."""
+    with np.errstate(invalid="ignore"):
+        high = np.where(np.isfinite(lower), lower, -np.inf).max(axis=0)
+        low = np.where(np.isfinite(upper), upper, np.inf).min(axis=0)
+        return max(0.0, float(np.nan_to_num(high - low, nan=0.0, neginf=0.0).max()))
+
+
+def _ascend(
+    rows: AnyRecordBounds,
+    box: Mapping[str, Bounds],
+    point: dict[str, Bounds],
+    records: list[RecordCell],
+    sign: float,
+) -> dict[str, Bounds]:
+    """Move one coordinate after the other to the bound that separates two records more."""
+
+    def gap(tried: dict[str, Bounds]) -> float:
+        lower, upper = rows.table(tried, records)
+        with np.errstate(invalid="ignore"):
+            value = float(sign * (lower[0, 0] + upper[0, 0] - lower[1, 0] - upper[1, 0]) / 2)
+        return value if np.isfinite(value) else -np.inf
+
+    best = gap(point)
+    free = [
+        name
+        for name, b in box.items()
+        if b.within is None and point[name].lower.size <= MANY_COORDINATES
+    ]
+    for name in free:
+        sides = _finite_sides(box[name])
+        for index in np.ndindex(np.shape(point[name].lower)):
+            for side in sides:
+                value = np.array(point[name].lower)
+                value[index] = side[index]
+                tried = point | {name: Bounds(value, value)}
+                found = gap(tried)
+                if found > best:
+                    point, best = tried, found
+            if rows.effort.is_exhausted:
+                return point
+    return point
 
 
 def _record_points(sources: Sequence[Source]) -> list[RecordCell]:
@@ -363,42 +551,48 @@ def _domain_holds(source: Source, entry: np.ndarray) -> bool:
 def _parameter_points(box: Mapping[str, Bounds]) -> list[dict[str, Bounds]]:
     """All-low, all-high, sign patterns, center, and fixed pseudo-random points."""
     rng = np.random.default_rng(20260102)  # as above
-    ends = {
-        name: (
-            np.clip(b.lower, -INFINITE_STAND_IN, INFINITE_STAND_IN).astype(float),
-            np.clip(b.upper, -INFINITE_STAND_IN, INFINITE_STAND_IN).astype(float),
-        )
-        for name, b in box.items()
-    }
-    size = sum(low.size for low, _ in ends.values())
+    sides = {name: _finite_sides(b) for name, b in box.items()}
+    size = sum(low.size for low, _ in sides.values())
     patterns = [np.zeros(size), np.ones(size), np.full(size, 0.5)]
     if size <= 6:
         patterns += [np.array(bits, float) for bits in itertools.product((0.0, 1.0), repeat=size)]
     patterns += [rng.integers(0, 2, size).astype(float) for _ in range(MOST_POINTS // 4)]
     patterns += [rng.random(size) for _ in range(MOST_POINTS // 4)]
-    return [_point_from_shares(box, ends, pattern) for pattern in patterns]
+    return [_point_from_shares(box, sides, pattern) for pattern in patterns]
+
+
+def _finite_sides(bounds: Bounds) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper bounds, with a stand-in for infinite ones."""
+    low, high = (
+        np.clip(side, -INFINITE_STAND_IN, INFINITE_STAND_IN).astype(float)
+        for side in (bounds.lower, bounds.upper)
+    )
+    return low, high
 
 
 def point_at_share(box: Mapping[str, Bounds], share: float) -> dict[str, Bounds]:
-    """The point that lies this share of the way from the lower to the upper ends, all alike.
+    """The point at one and the same share of the way from all lower to all upper bounds.
 
-    Of a range without end the nearest ten are taken.
+    An infinite interval is replaced by one of length ten at its finite endpoint, or around zero.
     """
-    ends = {}
+    sides = {}
     for name, b in box.items():
-        low, high = (np.asarray(end, dtype=float) for end in (b.lower, b.upper))
+        low, high = (np.asarray(side, dtype=float) for side in (b.lower, b.upper))
         low = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 10.0, -5.0))
-        ends[name] = low, np.minimum(high, low + 10.0)
-    size = sum(low.size for low, _ in ends.values())
-    return _point_from_shares(box, ends, np.full(size, share))
+        sides[name] = low, np.minimum(high, low + 10.0)
+    size = sum(low.size for low, _ in sides.values())
+    return _point_from_shares(box, sides, np.full(size, share))
 
 
 def _point_from_shares(
-    box: Mapping[str, Bounds], ends: Mapping[str, tuple[np.ndarray, np.ndarray]], t: np.ndarray
+    box: Mapping[str, Bounds],
+    sides: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    shares: np.ndarray,
 ) -> dict[str, Bounds]:
+    """The point whose coordinates lie at these shares of the way between the sides."""
     point, start = {}, 0
-    for name, (low, high) in ends.items():
-        part = t[start : start + low.size].reshape(low.shape)
+    for name, (low, high) in sides.items():
+        part = shares[start : start + low.size].reshape(low.shape)
         start += low.size
         value = low + part * (high - low)
         within = box[name].within
@@ -406,190 +600,3 @@ def _point_from_shares(
             value = project_onto_simplex(value, low, high, within.total)
         point[name] = Bounds(value, value, within)
     return point
-
-
-SEARCH_EFFORT, ROW_EFFORT, EASY_EFFORT, BOX_EFFORT = 1000.0, 2000.0, 500.0, 6000.0
-"""Effort, in walks: on points, on cells of all rows, on boxes to `FINE_GAP`, and on boxes at all."""
-FINE_GAP = 0.01
-"""Gap between bound and truth that is aimed at while it costs little."""
-
-Progress = Callable[[float, float], None]
-
-
-@dataclass(frozen=True)
-class RangeBound:
-    """What is known of R at power 1, for one record.
-
-    Parameters
-    ----------
-    upper : float
-        Proved.
-    found : float
-        The greatest variation that a search found.
-    where : tuple of Place
-        The records and parameters at which branch and bound found it, or found the bound.
-    is_relaxed : bool
-        Whether `where` is of the bound alone.
-    """
-
-    upper: float
-    found: float
-    where: tuple[WorstCaseValue, ...] = ()
-    is_relaxed: bool = False
-
-    def greater(self, other: RangeBound) -> RangeBound:
-        """What is known of the greater of two ranges."""
-        found = max(self.found, other.found)
-        return replace(self if self.upper >= other.upper else other, found=found)
-
-
-def bound_range(
-    private: PrivateModel,
-    rows: AnyRecordBounds,
-    record: SingleRecord | None,
-    tolerance: float,
-    deadline: float,
-    progress: Progress,
-    floor: float = 0.0,
-) -> RangeBound:
-    """Bound R as tightly as the effort allows.
-
-    Parameters
-    ----------
-    private : PrivateModel
-    rows : RowBounds or NeighborRows
-        Of the same model.
-    record : SingleRecord or None
-        The same as a function of one record, where all records are alike.
-    tolerance : float
-        Relative gap between bound and truth that is small enough.
-    deadline : float
-        Time by `time.perf_counter` after which the bound so far is the answer.
-    progress : callable
-        Called with the bound and what is found.
-    floor : float
-        What R is known to be at most elsewhere: to show that it is no more here is enough.
-
-    Raises
-    ------
-    NotCertified
-        What is found contradicts what is proved.
-    """
-    with without_tracebacks():
-        return _bound_range(private, rows, record, tolerance, deadline, progress, floor)
-
-
-def _bound_range(
-    private: PrivateModel,
-    rows: AnyRecordBounds,
-    record: SingleRecord | None,
-    tolerance: float,
-    deadline: float,
-    progress: Progress,
-    floor: float,
-) -> RangeBound:
-    add_remove = private.neighbors == ADD_REMOVE
-    best, found = _first_bounds(private, rows, record, deadline)
-    if found > 0.0 and best <= max(floor, found * (1.0 + tolerance)):
-        return RangeBound(best, found)
-    tried, is_relaxed = False, False
-    where: tuple[WorstCaseValue, ...] = ()
-    for objective in _objectives(private, record):
-        tried = True
-        if objective.is_constant:  # all that reads a record cancels
-            return RangeBound(0.0, 0.0)
-        bracket = _branch_and_bound(objective, best, tolerance, deadline, progress, floor)
-        best = bracket.upper
-        if not objective.is_relaxed:
-            found = max(found, bracket.lower)
-        if not where or not objective.is_relaxed:
-            where, is_relaxed = objective.places(bracket.point), objective.is_relaxed
-        if best <= max(floor, found * (1.0 + tolerance), bracket.lower * (1.0 + tolerance)):
-            break
-    _check_against_search(found, best)
-    if best <= floor:
-        return RangeBound(best, found, where, is_relaxed)
-    if best > found * (1.0 + tolerance):
-        found = max(found, _search(rows, private, deadline))
-        _check_against_search(found, best)
-    loose = best > found * (1.0 + tolerance) and not add_remove
-    if loose and (not tried or not math.isfinite(best)):
-        rows.effort = Effort(ROW_EFFORT, deadline)
-        best = min(best, range_on_finer_cells(rows, private.box, found, tolerance))
-        _check_against_search(found, best)
-    return RangeBound(best, found, where, is_relaxed)
-
-
-def _first_bounds(
-    private: PrivateModel, rows: AnyRecordBounds, record: SingleRecord | None, deadline: float
-) -> tuple[float, float]:
-    """One walk over the whole box; for rows in a ball by their length, and what a search finds."""
-    add_remove = private.neighbors == ADD_REMOVE
-    best = coarse_range(rows, private.box, add_remove)
-    if record is None or add_remove:
-        return best, 0.0
-    in_ball = range_in_ball(record, private.sources, private.box)
-    if not in_ball < best:
-        return best, 0.0
-    found = _search(rows, private, deadline)
-    _check_against_search(found, in_ball)
-    return in_ball, found
-
-
-def _search(rows: AnyRecordBounds, private: PrivateModel, deadline: float) -> float:
-    """The greatest variation that a search finds."""
-    rows.effort = Effort(SEARCH_EFFORT, deadline)
-    return searched_range(rows, private.box, private.neighbors == ADD_REMOVE)
-
-
-def _branch_and_bound(
-    objective: RangeObjective,
-    best: float,
-    tolerance: float,
-    deadline: float,
-    progress: Progress,
-    floor: float,
-) -> Bracket:
-    """Branch and bound, finely while it is cheap."""
-    return maximize(
-        objective,
-        *objective.roots(),
-        goal=lambda effort: min(FINE_GAP, tolerance) if effort.spent < EASY_EFFORT else tolerance,
-        effort=Effort(BOX_EFFORT / objective.cost, deadline),
-        known=best,
-        floor=floor,
-        progress=progress,
-    )
-
-
-def _objectives(private: PrivateModel, record: SingleRecord | None) -> Iterator[RangeObjective]:
-    """The range as a maximum over boxes, where rows are alike and coordinates few.
-
-    First as it is, then with all that reads records alone, or parameters alone, taken together.
-    Products are written out first where a record has neighbors.
-    """
-    if record is None:
-        return
-    contrast = ADDITION if private.neighbors == ADD_REMOVE else SUBSTITUTION
-    fewest = math.inf
-    forms: list[dict[str, Any]] = [{}, {"together": True}]
-    if record.neighbors:
-        forms = [{"expanded": True}, *forms]
-    for form in forms:
-        try:
-            made = RangeObjective(record, private.sources, private.box, contrast, **form)
-        except NotImplementedError:  # an Op that PyTensor cannot batch
-            return
-        if made.is_constant or (made.is_feasible and made.coordinates.count < fewest):
-            fewest = made.coordinates.count
-            yield made
-
-
-def _check_against_search(found: float, best: float) -> None:
-    """Stop where a search beats the proof by more than rounding: then a rule is wrong."""
-    if math.isfinite(best) and found > best * (1.0 + 1e-9) + 1e-9:
-        raise NotCertified(
-            "the bound contradicts a search, so one of its rules is wrong",
-            blame=(f"proved {best:.9g} nats, found {found:.9g}",),
-            cure="do not use this model; please report it with the model's code",
-        )

@@ -58,254 +58,22 @@ from pymc_private.models.record_likelihood import (
     input_columns,
 )
 
+MOST_COORDINATES = 160
+"""Beyond this many coordinates halving them does not help."""
+
+SMALL_GRAPH = 64.0
+"""Numbers in a small graph, in one walk over one box."""
+
+ROUNDING_SLACK = 2.0**-44
+"""Relative slack that covers the rounding of a few dozen sums and products."""
+
 MOST_POINT_MASSES = 4
 
 PointMasses = dict[Variable, tuple[Variable, np.ndarray]]
-"""Entries of a record with the variable that says which atom it is (0: none), and the atoms."""
-
-
-def split_at_point_masses(
-    value: Variable, columns: list[InputColumn]
-) -> tuple[Variable, list[InputColumn], PointMasses]:
-    """The same function of an entry x and a number k: of atom k, or of x if k is zero.
-
-    Parameters
-    ----------
-    value : Variable, scalar
-    columns : list of Column
-        Its inputs.
-
-    Returns
-    -------
-    tuple
-        Every x that is no atom is found at k = 0, every atom at its own k: no record is lost. At
-        k = 0 an x that is an atom is no record; `move_off_point_masses` moves it.
-    """
-    entries = {c.variable: c for c in columns if _may_have_point_masses(c)}
-    met: dict[Variable, list[float]] = {}
-    for variable in ancestors([value]):
-        x, number = _equality_with_constant(variable)
-        if x in entries and _is_within_column(number, entries[x]):
-            met.setdefault(x, []).append(number)
-    atoms: PointMasses = {}
-    for x, numbers in met.items():
-        levels = np.unique(numbers)
-        if len(levels) <= MOST_POINT_MASSES:
-            atoms[x] = pt.TensorType("int8", shape=())(name=f"which {x.name}"), levels
-    if not atoms or not _has_gradient_rules(value, columns):
-        return value, columns, {}
-    added = [
-        InputColumn(which, Role.RECORD, Bounds(np.array(0.0), np.array(float(len(levels)))))
-        for which, levels in atoms.values()
-    ]
-    return _switch_on_mass(value, atoms), columns + added, atoms
-
-
-def move_off_point_masses(
-    atoms: np.ndarray, which: np.ndarray, x: np.ndarray, middle: float
-) -> np.ndarray:
-    """x, moved by the least amount toward the middle where it is an atom but said to be none."""
-    hit = (which == 0) & np.isin(x, atoms)
-    return np.where(hit, np.nextafter(x, np.where(x < middle, np.inf, -np.inf)), x)
-
-
-def _may_have_point_masses(column: InputColumn) -> bool:
-    """Whether this is one number of a record, in an interval."""
-    return (
-        column.role is Role.RECORD
-        and not column.is_whole
-        and np.shape(column.bounds.lower) == ()
-        and float(column.bounds.lower) < float(column.bounds.upper)
-    )
-
-
-def _has_gradient_rules(value: Variable, columns: list[InputColumn]) -> bool:
-    """Whether every gradient is made of Ops with a rule: else one box does as well as two."""
-    smooth = [c.variable for c in columns if not c.is_whole]
-    try:
-        slopes = pytensor.grad(value, smooth, disconnected_inputs="ignore")
-    except Exception:  # of an Op that is not ours
-        return False
-    return all(has_rule(v.owner) for v in ancestors(slopes) if v.owner is not None)
-
-
-def _equality_with_constant(variable: Variable) -> tuple[Variable | None, float]:
-    """x and c, if this is x == c."""
-    if isinstance(scalar_op(variable), ps.EQ):
-        first, second = map(without_leading_axes, variable.owner.inputs)
-        for x, number in ((first, second), (second, first)):
-            if isinstance(number, Constant) and number.data.size == 1:
-                return x, float(number.data.item())
-    return None, np.nan
-
-
-def _is_within_column(number: float, column: InputColumn) -> bool:
-    return bool(column.bounds.lower <= number <= column.bounds.upper)
-
-
-def _switch_on_mass(value: Variable, atoms: PointMasses) -> Variable:
-    """The graph with atoms in place of entries where the whole number says so."""
-    swaps: dict[Variable, Variable] = {}
-    for x, (which, levels) in atoms.items():
-        swaps[x] = x
-        for k, level in enumerate(levels):
-            swaps[x] = pt.switch(pt.eq(which, k + 1), np.float64(level), swaps[x])
-
-    def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
-        x, number = _equality_with_constant(node.outputs[0])
-        if x not in atoms:
-            return None
-        which, levels = atoms[x]
-        if number not in levels:
-            return None
-        found = pt.eq(which, int(np.flatnonzero(levels == number)[0]) + 1)
-        return pt.shape_padleft(found, node.outputs[0].type.ndim)
-
-    return simplify(rebuild([value], swaps, rule))[0]
-
-
-def project_onto_domain(
-    points: np.ndarray, coordinates: Coordinates, atoms: PointMasses
-) -> np.ndarray:
-    """Points whose rows have their sums, and whose entries are of the kind they are said to be.
-
-    Parameters
-    ----------
-    points : array, shape (N, D)
-    coordinates : Coordinates
-    atoms : Atoms
-        See `certificates.range_objective`.
-
-    Returns
-    -------
-    array, shape (N, D)
-    """
-    points = points.copy()
-    columns = {column.variable: column for column in coordinates.columns}
-    for (variable, copy), place in coordinates.places.items():
-        column = columns[variable]
-        ends = coordinates.lower[place], coordinates.upper[place]
-        if has_fixed_sums(column):
-            points[:, place] = _project_onto_sums(column, points[:, place], *ends)
-        if variable in atoms and (atoms[variable][0], copy) in coordinates.places:
-            which, levels = atoms[variable]
-            kind = points[:, coordinates.places[which, copy]]
-            middle = float(ends[0][0] / 2 + ends[1][0] / 2)
-            points[:, place] = move_off_point_masses(levels, kind, points[:, place], middle)
-    return points
-
-
-def has_fixed_sums(column: InputColumn) -> bool:
-    """Whether rows are counts of a known sum, probabilities, or effects that sum to zero."""
-    if column.total is not None:
-        return True
-    rows = column.bounds.within
-    if not isinstance(rows, SimplexRows) or column.levels is not None:
-        return False
-    return column.is_whole or rows.total == 1.0
-
-
-def _project_onto_sums(
-    column: InputColumn, points: np.ndarray, lower: np.ndarray, upper: np.ndarray
-) -> np.ndarray:
-    """The nearest probabilities; or counts, one entry after the other moved as far as it takes."""
-    width = np.shape(column.bounds.lower)[-1]
-    rows = points.reshape(len(points), -1, width).copy()
-    low, high = (np.broadcast_to(end.reshape(-1, width), rows.shape) for end in (lower, upper))
-    if not column.is_whole:
-        total = 1.0 if column.total is None else column.total
-        return project_onto_simplex(rows, low, high, total).reshape(points.shape)
-    total = float(column.bounds.within.total)  # type: ignore[union-attr]
-    for k in range(width):
-        missing = total - rows.sum(axis=-1)
-        rows[..., k] += np.clip(missing, low[..., k] - rows[..., k], high[..., k] - rows[..., k])
-    return rows.reshape(points.shape)
-
+"""Entries of a record with the variable that says which mass it is (0: none), and the masses."""
 
 Reduction = tuple[Variable, list[InputColumn], bool]
-"""The rest of a graph, its columns, and whether anything was cut."""
-
-
-def reduce_many_inputs(value: Variable, columns: list[InputColumn]) -> Reduction:
-    """Replace what many numbers amount to by few.
-
-    Parameters
-    ----------
-    value : Variable, scalar
-    columns : list of Column
-        Its inputs.
-
-    Returns
-    -------
-    Cut
-        Unchanged where inputs are few, or nothing can be cut.
-    """
-    many = {
-        c.variable
-        for c in columns
-        if c.size > MOST_ENTRIES or isinstance(c.bounds.within, Ellipsoid)
-    }
-    many |= {c.variable for c in columns if c.role is Role.POINT} & indexed_inputs(value)
-    if many.isdisjoint(ancestors([value])):
-        return value, columns, False
-    return _replace_by_ranges(value, columns, low_dimensional_cut(value, many))
-
-
-def reduce_one_sided(value: Variable, columns: list[InputColumn]) -> Reduction:
-    """Replace what reads records alone, or parameters alone, by its range.
-
-    Parameters
-    ----------
-    value : Variable, scalar
-    columns : list of Column
-        Its inputs.
-
-    Returns
-    -------
-    Cut
-        Unchanged where this would save no coordinate.
-    """
-    sides = [{c.variable for c in columns if c.role is role} for role in (Role.RECORD, Role.POINT)]
-    cuts = [cut for cut in one_sided_nodes(value, *sides) if is_low_dimensional(cut)]
-    return _replace_by_ranges(value, columns, cuts)
-
-
-def _replace_by_ranges(
-    value: Variable, columns: list[InputColumn], cuts: Sequence[Variable]
-) -> Reduction:
-    """Fresh columns in place of the cut variables."""
-    if not cuts or value in cuts:
-        return value, columns, False
-    trail = propagate_bounds(cuts, {c.variable: c.bounds for c in columns})
-    named = {c.variable for c in columns}
-    fresh = {v: v.type(name=_reduced_name(v, named)) for v in cuts}
-    roles = {c.variable: c.role for c in columns}
-    added = [
-        InputColumn(new, _reduced_role(v, roles), trail[v].forget()) for v, new in fresh.items()
-    ]
-    return rebuild([value], fresh)[0], columns + added, True
-
-
-def _reduced_name(variable: Variable, inputs: Collection[Variable]) -> str:
-    """What a cut variable is computed from."""
-    read = sorted(str(v.name) for v in ancestors([variable]) if v in inputs)
-    return f"from {', '.join(read)}"
-
-
-def _reduced_role(variable: Variable, roles: Mapping[Variable, Role]) -> Role:
-    """The role of what is computed from several variables."""
-    read = {roles[v] for v in ancestors([variable]) if v in roles} - {Role.SHARED}
-    if {Role.RECORD, Role.POINT} <= read or Role.PAIR in read:
-        return Role.PAIR
-    return read.pop() if read else Role.SHARED
-
-
-MOST_COORDINATES = 160
-"""Beyond this many coordinates halving them does not help."""
-SMALL_GRAPH = 64.0
-"""Numbers in a small graph, in one walk over one box."""
-ROUNDING_SLACK = 2.0**-44
-"""Relative slack that covers the rounding of a few dozen sums and products."""
+"""The rest of a graph, its columns, and whether anything was replaced by its range."""
 
 
 class RangeObjective:
@@ -321,19 +89,19 @@ class RangeObjective:
         `SUBSTITUTION`; or `ADDITION` for R of add/remove, the maximum of l(x, t) - l(x, t'); or
         those at one parameter point, `AT_ONE_POINT` and `ALONE`.
     together : bool
-        Take what reads records alone, or parameters alone, for few numbers with a range.
+        Replace what reads records alone, or parameters alone, by few numbers with a range.
     expanded : bool
-        Write products of sums out: what reads neighbors alone then cancels.
+        Expand products of sums: what reads neighbors alone then cancels.
     held : collection of str
         Variables that both records share.
 
     Attributes
     ----------
     is_cut : bool
-        Whether some coordinates stand for what others amount to within `box`.
+        Whether some coordinates replace functions of others, with their range within `box`.
     is_relaxed : bool
-        Whether more is allowed than records and parameters can be (a cut, a ball): then a value
-        that is found is no lower bound of R.
+        Whether the maximum is over more than records and parameters can be (a reduction, a ball):
+        then a value that is found is no lower bound of R.
     """
 
     def __init__(
@@ -349,7 +117,7 @@ class RangeObjective:
     ) -> None:
         self._public = record.public
         columns = input_columns(record, sources, box, held)
-        value, columns, self._atoms, by_length = _prepare_form(
+        value, columns, self._masses, by_length = _prepare_form(
             record.value, columns, expanded, contrast.compares_points
         )
         points = [c.variable for c in columns if c.role is Role.POINT]
@@ -375,14 +143,14 @@ class RangeObjective:
 
     @property
     def cost(self) -> float:
-        """How much dearer one walk is than that of a small graph."""
+        """Cost of one walk, relative to that of a small graph."""
         return max(1.0, self._batch.elements / SMALL_GRAPH)
 
-    def places(self, point: np.ndarray | None) -> tuple[WorstCaseValue, ...]:
-        """Name the values at a point, entry by entry."""
+    def worst_case(self, point: np.ndarray | None) -> tuple[WorstCaseValue, ...]:
+        """The values at a point, entry by entry, with their names."""
         if point is None:
             return ()
-        found, point = [], project_onto_domain(point[None], self.coordinates, self._atoms)[0]
+        found, point = [], project_onto_domain(point[None], self.coordinates, self._masses)[0]
         for column in self.coordinates.columns:
             values = [
                 np.ravel(column.interval(point[None, place], point[None, place]).lower)
@@ -391,10 +159,10 @@ class RangeObjective:
                     for copy in column.role.copies(self.coordinates.contrast)
                 )
             ]
-            ends = [np.ravel(end) for end in (column.bounds.lower, column.bounds.upper)]
+            lows, highs = np.ravel(column.bounds.lower), np.ravel(column.bounds.upper)
             for k, name in enumerate(_entry_names(column)):
                 each = tuple(float(value[k]) for value in values)
-                low, high = float(ends[0][k]), float(ends[1][k])
+                low, high = float(lows[k]), float(highs[k])
                 found.append(WorstCaseValue(name, column.role.value, low, high, each))
         return tuple(found)
 
@@ -436,7 +204,7 @@ class RangeObjective:
     def tighten(
         self, lower: np.ndarray, upper: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows of one sum: ends that cannot be reached move, empty boxes go."""
+        """Tighten the bounds of rows of one sum to what can be reached, and drop empty boxes."""
         left = np.all(lower <= upper, axis=1)
         for column in self.coordinates.columns:
             if not isinstance(column.bounds.within, SimplexRows) or column.levels is not None:
@@ -461,47 +229,50 @@ class RangeObjective:
         return lower, upper, left
 
     def enclose(self, lower: np.ndarray, upper: np.ndarray) -> BoxEnclosure:
-        """Bounds on boxes: the lesser of the natural one and the mean-value form."""
-        count = len(lower)
+        """Bounds on boxes: the lesser of the interval bound and the mean-value form.
+
+        The mean-value form is the bound at the center, plus the steepest slope of each smooth
+        coordinate times its half-width; the other coordinates keep their intervals. Both forms are
+        widened by `ROUNDING_SLACK` times the absolute values that were added up.
+        """
         found = self._batch.slopes(self.coordinates.gather(lower, upper))
-        natural, scale = self._contrast(*found.value)
-        low, high = self._slopes(found.slopes, count)
+        low, high = self._slopes(found.slopes, len(lower))
+        natural, size = self._contrast(*found.value)
         center = np.where(self.smooth, lower / 2 + upper / 2, 0.0)
         at = np.where(self.smooth, center, lower), np.where(self.smooth, center, upper)
         values = self._batch.values(self.coordinates.gather(*at))
-        middle, near = self._contrast(*values)
+        middle, middle_size = self._contrast(*values)
         lowest, _ = self._contrast(*values[::-1])
         with np.errstate(invalid="ignore", over="ignore"):
             half = np.where(self.smooth, np.maximum(upper - center, center - lower), 0.0)
-            steep = np.maximum(abs(low), abs(high))
-            reach = np.where(half > 0.0, steep * half, 0.0).sum(axis=1)
-            sloped = middle + reach + ROUNDING_SLACK * (near + reach)
-            natural = natural + ROUNDING_SLACK * scale
+            steepest = np.maximum(abs(low), abs(high))
+            rise = np.where(half > 0.0, steepest * half, 0.0).sum(axis=1)
+            sloped = middle + rise + ROUNDING_SLACK * (middle_size + rise)
+            natural = natural + ROUNDING_SLACK * size
             blur = np.where(np.isfinite(middle) & np.isfinite(lowest), middle - lowest, np.inf)
         bound = np.fmin(natural, np.where(np.isnan(sloped), np.inf, sloped))
-        return BoxEnclosure(
-            np.where(np.isnan(bound), np.inf, bound), low, high, np.maximum(blur, 0)
-        )
+        bound = np.where(np.isnan(bound), np.inf, bound)
+        return BoxEnclosure(bound, low, high, np.maximum(blur, 0))
 
     def attained(self, points: np.ndarray) -> np.ndarray:
-        """Lower ends of the difference of differences at points."""
-        points = project_onto_domain(points, self.coordinates, self._atoms)
+        """Lower bounds of the difference of differences at points."""
+        points = project_onto_domain(points, self.coordinates, self._masses)
         lower, upper = self._batch.values(self.coordinates.gather(points, points))
-        found, scale = self._contrast(upper, lower)
+        found, size = self._contrast(upper, lower)
         with np.errstate(invalid="ignore"):
-            value = found - ROUNDING_SLACK * scale
+            value = found - ROUNDING_SLACK * size
         return np.where(np.isfinite(value), value, -np.inf)
 
     def _contrast(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Upper end of the contrast (with the ends exchanged, its lower end), and its scale."""
+        """Upper bound of the contrast, and the sum of absolute values; lower bound, if exchanged."""
         signs = self.coordinates.contrast.signs
         low, high = lower.reshape(len(signs), -1), upper.reshape(len(signs), -1)
-        ends = [h if sign > 0 else -end for end, h, sign in zip(low, high, signs, strict=True)]
+        terms = [up if sign > 0 else -down for down, up, sign in zip(low, high, signs, strict=True)]
         with np.errstate(invalid="ignore", over="ignore"):
-            return np.sum(ends, axis=0), np.sum(np.abs(ends), axis=0)
+            return np.sum(terms, axis=0), np.sum(np.abs(terms), axis=0)
 
     def _slopes(self, slopes: dict, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ends of the slopes of the difference of differences."""
+        """Bounds of the slopes of the difference of differences."""
         low = np.zeros((count, self.coordinates.count))
         high = np.zeros((count, self.coordinates.count))
         terms = self._slope_terms
@@ -514,27 +285,10 @@ class RangeObjective:
         return low, high
 
 
-def _reduce_dimension(
-    value: Variable, columns: list[InputColumn], together: bool
-) -> tuple[Variable, list[InputColumn], bool]:
-    """The function of fewer coordinates, where some stand for what others amount to."""
-    value, columns, cut = reduce_many_inputs(value, columns)
-    if together:
-        value, columns, joined = reduce_one_sided(value, columns)
-        cut = cut or joined
-    return value, _read_columns(value, columns), cut
-
-
-def _read_columns(value: Variable, columns: Sequence[InputColumn]) -> list[InputColumn]:
-    """The columns that a value reads."""
-    read = set(ancestors([value]))
-    return [column for column in columns if column.variable in read]
-
-
 def _prepare_form(
     value: Variable, columns: list[InputColumn], expanded: bool, centered: bool
 ) -> tuple[Variable, list[InputColumn], PointMasses, bool]:
-    """The form of the function on the whole box, with atoms apart, and rows in balls by length."""
+    """The function specialized to the box, rows in balls by their norms, point masses split off."""
     value = specialize(value, {column.variable: column.bounds for column in columns})
     if expanded:
         value = simplify([expand_products(value)])[0]
@@ -556,3 +310,210 @@ def _entry_names(column: InputColumn) -> list[str]:
     if column.size == 1:
         return [name]
     return [f"{name}[{', '.join(map(str, index))}]" for index in np.ndindex(shape)]
+
+
+def split_at_point_masses(
+    value: Variable, columns: list[InputColumn]
+) -> tuple[Variable, list[InputColumn], PointMasses]:
+    """The same function of an entry x and a whole number k: of mass k, or of x if k is zero.
+
+    Every x that is no mass is found at k = 0, every mass at its own k: no record is lost. At k = 0
+    an x that equals a mass is no record; `move_off_point_masses` moves it.
+    """
+    entries = {c.variable: c for c in columns if _may_have_point_masses(c)}
+    compared: dict[Variable, list[float]] = {}
+    for variable in ancestors([value]):
+        x, number = _equality_with_constant(variable)
+        if x in entries and _is_within_column(number, entries[x]):
+            compared.setdefault(x, []).append(number)
+    masses: PointMasses = {}
+    for x, numbers in compared.items():
+        levels = np.unique(numbers)
+        if len(levels) <= MOST_POINT_MASSES:
+            masses[x] = pt.TensorType("int8", shape=())(name=f"which {x.name}"), levels
+    if not masses or not _has_gradient_rules(value, columns):
+        return value, columns, {}
+    added = [
+        InputColumn(which, Role.RECORD, Bounds(np.array(0.0), np.array(float(len(levels)))))
+        for which, levels in masses.values()
+    ]
+    return _switch_on_mass(value, masses), columns + added, masses
+
+
+def _may_have_point_masses(column: InputColumn) -> bool:
+    """Whether this is one number of a record, in an interval."""
+    return (
+        column.role is Role.RECORD
+        and not column.is_whole
+        and np.shape(column.bounds.lower) == ()
+        and float(column.bounds.lower) < float(column.bounds.upper)
+    )
+
+
+def _has_gradient_rules(value: Variable, columns: list[InputColumn]) -> bool:
+    """Whether every gradient is made of Ops with a rule: else one box does as well as two."""
+    smooth = [c.variable for c in columns if not c.is_whole]
+    try:
+        slopes = pytensor.grad(value, smooth, disconnected_inputs="ignore")
+    except Exception:  # of an Op that is not ours
+        return False
+    return all(has_rule(v.owner) for v in ancestors(slopes) if v.owner is not None)
+
+
+def _equality_with_constant(variable: Variable) -> tuple[Variable | None, float]:
+    """x and c, if this is x == c."""
+    if isinstance(scalar_op(variable), ps.EQ):
+        first, second = map(without_leading_axes, variable.owner.inputs)
+        for x, number in ((first, second), (second, first)):
+            if isinstance(number, Constant) and number.data.size == 1:
+                return x, float(number.data.item())
+    return None, np.nan
+
+
+def _is_within_column(number: float, column: InputColumn) -> bool:
+    return bool(column.bounds.lower <= number <= column.bounds.upper)
+
+
+def _switch_on_mass(value: Variable, masses: PointMasses) -> Variable:
+    """The graph with masses in place of entries where the whole number selects one."""
+    swaps: dict[Variable, Variable] = {}
+    for x, (which, levels) in masses.items():
+        swaps[x] = x
+        for k, level in enumerate(levels):
+            swaps[x] = pt.switch(pt.eq(which, k + 1), np.float64(level), swaps[x])
+
+    def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
+        x, number = _equality_with_constant(node.outputs[0])
+        if x not in masses:
+            return None
+        which, levels = masses[x]
+        if number not in levels:
+            return None
+        found = pt.eq(which, int(np.flatnonzero(levels == number)[0]) + 1)
+        return pt.shape_padleft(found, node.outputs[0].type.ndim)
+
+    return simplify(rebuild([value], swaps, rule))[0]
+
+
+def move_off_point_masses(
+    masses: np.ndarray, which: np.ndarray, x: np.ndarray, middle: float
+) -> np.ndarray:
+    """x, moved by the least amount toward the middle where it equals a mass but counts as none."""
+    hit = (which == 0) & np.isin(x, masses)
+    return np.where(hit, np.nextafter(x, np.where(x < middle, np.inf, -np.inf)), x)
+
+
+def project_onto_domain(
+    points: np.ndarray, coordinates: Coordinates, masses: PointMasses
+) -> np.ndarray:
+    """Points, shape (N, D), moved to where records and parameters can be.
+
+    Rows get their sums, and entries that count as no point mass are moved off the masses.
+    """
+    points = points.copy()
+    columns = {column.variable: column for column in coordinates.columns}
+    for (variable, copy), place in coordinates.places.items():
+        column = columns[variable]
+        low, high = coordinates.lower[place], coordinates.upper[place]
+        if has_fixed_sums(column):
+            points[:, place] = _project_onto_sums(column, points[:, place], low, high)
+        if variable in masses and (masses[variable][0], copy) in coordinates.places:
+            which, levels = masses[variable]
+            selected = points[:, coordinates.places[which, copy]]
+            middle = float(low[0] / 2 + high[0] / 2)
+            points[:, place] = move_off_point_masses(levels, selected, points[:, place], middle)
+    return points
+
+
+def has_fixed_sums(column: InputColumn) -> bool:
+    """Whether rows are counts of a known sum, probabilities, or effects that sum to zero."""
+    if column.total is not None:
+        return True
+    rows = column.bounds.within
+    if not isinstance(rows, SimplexRows) or column.levels is not None:
+        return False
+    return column.is_whole or rows.total == 1.0
+
+
+def _project_onto_sums(
+    column: InputColumn, points: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> np.ndarray:
+    """The nearest probabilities; or counts, one entry after the other moved as far as it takes."""
+    width = np.shape(column.bounds.lower)[-1]
+    rows = points.reshape(len(points), -1, width).copy()
+    low, high = (np.broadcast_to(end.reshape(-1, width), rows.shape) for end in (lower, upper))
+    if not column.is_whole:
+        total = 1.0 if column.total is None else column.total
+        return project_onto_simplex(rows, low, high, total).reshape(points.shape)
+    total = float(column.bounds.within.total)  # type: ignore[union-attr]
+    for k in range(width):
+        missing = total - rows.sum(axis=-1)
+        rows[..., k] += np.clip(missing, low[..., k] - rows[..., k], high[..., k] - rows[..., k])
+    return rows.reshape(points.shape)
+
+
+def _reduce_dimension(
+    value: Variable, columns: list[InputColumn], together: bool
+) -> tuple[Variable, list[InputColumn], bool]:
+    """The function of fewer coordinates, where some replace functions of others."""
+    value, columns, cut = reduce_many_inputs(value, columns)
+    if together:
+        value, columns, joined = reduce_one_sided(value, columns)
+        cut = cut or joined
+    return value, _read_columns(value, columns), cut
+
+
+def _read_columns(value: Variable, columns: Sequence[InputColumn]) -> list[InputColumn]:
+    """The columns that a value reads."""
+    read = set(ancestors([value]))
+    return [column for column in columns if column.variable in read]
+
+
+def reduce_many_inputs(value: Variable, columns: list[InputColumn]) -> Reduction:
+    """Replace functions of many inputs by few numbers with a range, where there are any."""
+    many = {
+        c.variable
+        for c in columns
+        if c.size > MOST_ENTRIES or isinstance(c.bounds.within, Ellipsoid)
+    }
+    many |= {c.variable for c in columns if c.role is Role.POINT} & indexed_inputs(value)
+    if many.isdisjoint(ancestors([value])):
+        return value, columns, False
+    return _replace_by_ranges(value, columns, low_dimensional_cut(value, many))
+
+
+def reduce_one_sided(value: Variable, columns: list[InputColumn]) -> Reduction:
+    """Replace what reads records alone, or parameters alone, by its range, if that saves any."""
+    sides = [{c.variable for c in columns if c.role is role} for role in (Role.RECORD, Role.POINT)]
+    cuts = [cut for cut in one_sided_nodes(value, *sides) if is_low_dimensional(cut)]
+    return _replace_by_ranges(value, columns, cuts)
+
+
+def _replace_by_ranges(
+    value: Variable, columns: list[InputColumn], cuts: Sequence[Variable]
+) -> Reduction:
+    """Fresh columns in place of the variables `cuts`, which range over their bounds."""
+    if not cuts or value in cuts:
+        return value, columns, False
+    trail = propagate_bounds(cuts, {c.variable: c.bounds for c in columns})
+    named = {c.variable for c in columns}
+    fresh = {v: v.type(name=_reduced_name(v, named)) for v in cuts}
+    roles = {c.variable: c.role for c in columns}
+    added = [
+        InputColumn(new, _reduced_role(v, roles), trail[v].forget()) for v, new in fresh.items()
+    ]
+    return rebuild([value], fresh)[0], columns + added, True
+
+
+def _reduced_name(variable: Variable, inputs: Collection[Variable]) -> str:
+    """The name of what is computed from several variables."""
+    read = sorted(str(v.name) for v in ancestors([variable]) if v in inputs)
+    return f"from {', '.join(read)}"
+
+
+def _reduced_role(variable: Variable, roles: Mapping[Variable, Role]) -> Role:
+    """The role of what is computed from several variables."""
+    read = {roles[v] for v in ancestors([variable]) if v in roles} - {Role.SHARED}
+    if {Role.RECORD, Role.POINT} <= read or Role.PAIR in read:
+        return Role.PAIR
+    return read.pop() if read else Role.SHARED

@@ -19,13 +19,13 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.rounding import STATED_SUFFIX, format_number
 
 FINE_GRID_POINTS = 8
-"""Points along each continuous coordinate: rounding to them adds 1/64 of the variance of a law that
-is uniform on the box."""
+"""Points along each continuous coordinate: rounding to them adds 1/64 of the variance of the
+uniform distribution on the box."""
 
 
 @dataclass(frozen=True)
 class SamplingTerms:
-    """What the law of a sampler's draws has to do with the posterior.
+    """How the distribution of a sampler's draws differs from the posterior.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class SamplingTerms:
     theorem : str
         By number; empty where nothing is added.
     assumption : str
-        What is to be known of the sampler.
+        What is assumed about the sampler.
     claimed : bool
         Whether `tv` is stated by the user and proved by nobody.
     points : int
@@ -83,12 +83,13 @@ REAL_ARITHMETIC = (
     "real arithmetic and ideal randomness: draws are as the sampler makes them of real numbers, "
     "then rounded to a public grid"
 )
+
 VERIFIED_ARITHMETIC = (
     "ideal randomness of the operating system; the draws are proved in floating point, as they are"
 )
+
 EXACT_TERMS = SamplingTerms()
 """Draws from the posterior itself, in real arithmetic."""
-
 
 ASSUMPTIONS = (
     "prior, domain, region, power, number of draws, every number and array written into the "
@@ -96,12 +97,13 @@ ASSUMPTIONS = (
     "records that are found to enter the model alike do so: their expressions are compared by "
     "marks of 64 bits, which agree by chance for one pair in 2^64",
 )
-
+"""What every promise about draws from a posterior assumes, whatever draws them."""
 
 FLOAT32_CLAIM = (
     "the model computes in float32: a log-likelihood so computed differs from the proved one by "
     "about 1e-7 of its size, which R does not hold"
 )
+
 FLOAT32_TAILS_CLAIM = (
     "PyMC writes the constants of normal tails in float32: its own graph of this likelihood lies "
     "up to 2e-8 of its size outside of R, which is of the exact tails (draws are, too)"
@@ -109,7 +111,7 @@ FLOAT32_TAILS_CLAIM = (
 
 
 def float32_claims(private: PrivateModel) -> tuple[str, ...]:
-    """Say how far single precision goes beyond the bound, where a model has any."""
+    """How far single precision goes beyond the bound, where a model computes in it."""
     record = private.graph.record
     if _computes_in_float32(record):
         return (FLOAT32_CLAIM,)

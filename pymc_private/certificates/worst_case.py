@@ -46,42 +46,42 @@ class WorstCaseValue:
 
 
 def plot_worst_case(
-    places: Sequence[WorstCaseValue], proved: float, found: float, is_relaxed: bool, ax: Any = None
+    values: Sequence[WorstCaseValue], proved: float, found: float, is_relaxed: bool, ax: Any = None
 ) -> Any:
-    """Draw each number between its ends, at both records and both parameter points.
+    """Draw each number within its range, at both records and both parameter points.
 
     Parameters
     ----------
-    places : sequence of Place
+    values : sequence of WorstCaseValue
     proved, found : float, nats
     is_relaxed : bool
-        Whether the places are of the bound alone: no such records need exist.
+        Whether the values are of the bound alone: no such records need exist.
     ax : matplotlib Axes, optional
 
     Returns
     -------
     matplotlib Axes
     """
-    shown = list(places)[:MOST_PLOTTED]
+    shown = list(values)[:MOST_PLOTTED]
     if ax is None:
         from matplotlib.figure import Figure
 
         height = 1.5 + 0.32 * max(len(shown), 2)
         ax = Figure(figsize=(6.4, height), layout="constrained").add_subplot()
-    for k, place in enumerate(shown):
+    for k, value in enumerate(shown):
         ax.plot([0, 1], [k, k], color="0.85", lw=5, solid_capstyle="round", zorder=1)
-        ax.text(-0.045, k, f"{place.low:.3g}", ha="right", va="center", fontsize="small")
-        ax.text(1.045, k, f"{place.high:.3g}", ha="left", va="center", fontsize="small")
-        _draw_markers(ax, place, k)
+        ax.text(-0.045, k, f"{value.low:.3g}", ha="right", va="center", fontsize="small")
+        ax.text(1.045, k, f"{value.high:.3g}", ha="left", va="center", fontsize="small")
+        _draw_markers(ax, value, k)
     words = f"proved R = {format_number(proved, 5)}, found {format_number(found, 5, up=False)}: "
     ax.set_title(words + _slack_in_words(proved, found), fontsize="medium", loc="left")
-    left_out = f"; {len(places) - len(shown)} more not shown" if len(places) > len(shown) else ""
+    left_out = f"; {len(values) - len(shown)} more not shown" if len(values) > len(shown) else ""
     note = "where the bound is attained" if is_relaxed else "where the range is attained"
     note += f": filled x, t; hollow x', t'{left_out}"
-    if any(place.role == "pair" for place in shown):
+    if any(value.role == "pair" for value in shown):
         note += "\nof both: filled x, hollow x'; circles t, diamonds t'"
     ax.set_xlabel(note, fontsize="small")
-    ax.set_yticks(range(len(shown)), [place.name for place in shown])
+    ax.set_yticks(range(len(shown)), [value.name for value in shown])
     ax.set_ylim(len(shown) - 0.4, -0.6)
     ax.set_xlim(-0.22, 1.22)
     ax.set_xticks([])
@@ -101,20 +101,24 @@ def _slack_in_words(proved: float, found: float) -> str:
     return f"at most {percent:.1f}% above the truth" if np.isfinite(percent) else "nothing found"
 
 
-def _draw_markers(ax: Any, place: WorstCaseValue, line: int) -> None:
+def _draw_markers(ax: Any, number: WorstCaseValue, line: int) -> None:
     """Markers of one number, one above the other.
 
     Of a number of both, four values are of (x, t), (x', t), (x, t'), (x', t'); two are of (x, t),
     (x, t').
     """
     color = (
-        RECORD_COLOR if place.role == "record" else POINT_COLOR if place.role == "point" else "0.3"
+        RECORD_COLOR
+        if number.role == "record"
+        else POINT_COLOR
+        if number.role == "point"
+        else "0.3"
     )
-    offsets = np.linspace(-0.2, 0.2, len(place.values)) if len(place.values) > 1 else [0.0]
-    for k, (share, offset) in enumerate(zip(place.shares, offsets, strict=True)):
+    offsets = np.linspace(-0.2, 0.2, len(number.values)) if len(number.values) > 1 else [0.0]
+    for k, (share, offset) in enumerate(zip(number.shares, offsets, strict=True)):
         first, last = k % 2 == 0, False
-        if place.role == "pair":
-            first, last = (first, k >= 2) if len(place.values) == 4 else (True, k == 1)
+        if number.role == "pair":
+            first, last = (first, k >= 2) if len(number.values) == 4 else (True, k == 1)
         face, shape = color if first else "white", "D" if last else "o"
         size = 30 if last else 42
         ax.scatter(

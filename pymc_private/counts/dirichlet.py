@@ -52,7 +52,7 @@ from pymc_private.privacy.validation import (
     refuse_mask,
 )
 from pymc_private.release.charge import ReleaseOptions
-from pymc_private.release.expressions import check_release
+from pymc_private.release.release import check_release
 from pymc_private.release.release import Release
 
 USE_NOISY_COUNTS = "make one with pymc_private.noisy_counts"

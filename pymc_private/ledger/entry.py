@@ -14,31 +14,33 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.privacy.exact_numbers import (
     Budget,
-    checked_text,
     exact_decimal,
     parse_rational,
     rational_text,
 )
+from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.neighbors import check_neighbors
+from pymc_private.privacy.validation import check_one_line
 
-if TYPE_CHECKING:
-    from pymc_private.privacy.guarantee import Guarantee
+METHODS_WITH_SHARE = ("zcdp", "approximate")
+"""Accounting methods that need a share of delta; "pure" needs none."""
 
-METHODS_WITH_SHARE = (
-    "zcdp",
-    "approximate",
-)  # the roads that need a share of delta; pure needs none
+
 LONGEST_KEY = 4000
+
+
+ChargeRow = tuple[int, str, str]
+"""Number, body and hash of a stored charge."""
 
 
 @dataclass(frozen=True)
 class ChargeCost:
-    """What one charge adds to each road; None where it cannot enter.
+    """What one charge adds to each accounting method; None where the method cannot take it.
 
     Attributes
     ----------
@@ -57,9 +59,9 @@ class ChargeCost:
 
 @dataclass(frozen=True)
 class Header:
-    """What is fixed when a ledger is made: budget, shares, neighbors, the data in words.
+    """Terms fixed when a ledger is made: budget, shares, neighbors, the data in words.
 
-    ``token`` is random: two ledgers of one budget do not share a chain.
+    ``token`` is random, so that two ledgers of one budget do not share a chain.
     """
 
     budget: Budget
@@ -70,11 +72,11 @@ class Header:
     token: str
 
     def terms(self) -> dict[str, Any]:
-        """Give what must agree when the ledger is opened again."""
+        """Terms that must agree when the ledger is opened again."""
         return {
             "epsilon": rational_text(self.budget.epsilon),
             "delta": rational_text(self.budget.delta),
-            "shares": {road: rational_text(share) for road, share in self.shares},
+            "shares": {method: rational_text(share) for method, share in self.shares},
             "neighbors": self.neighbors,
             "data": self.data,
         }
@@ -86,23 +88,20 @@ class Header:
     @classmethod
     def from_json(cls, text: str) -> Header:
         """Read :meth:`to_json` back."""
-        said = json.loads(text)
-        shares = {road: parse_rational(share) for road, share in said["shares"].items()}
-        words = [said[word] for word in ("neighbors", "data", "day", "token")]
-        epsilon, delta = parse_rational(said["epsilon"]), parse_rational(said["delta"])
+        fields = json.loads(text)
+        shares = {method: parse_rational(share) for method, share in fields["shares"].items()}
+        texts = [fields[name] for name in ("neighbors", "data", "day", "token")]
+        epsilon, delta = parse_rational(fields["epsilon"]), parse_rational(fields["delta"])
         sound = epsilon > 0 and 0 <= delta < 1 and sum(shares.values()) <= delta
-        sound = (
-            sound
-            and set(shares) <= set(METHODS_WITH_SHARE)
-            and min(shares.values(), default=0) >= 0
-        )
-        if not sound or not all(isinstance(word, str) for word in words):
+        sound = sound and set(shares) <= set(METHODS_WITH_SHARE)
+        sound = sound and min(shares.values(), default=0) >= 0
+        if not sound or not all(isinstance(value, str) for value in texts):
             raise ValueError("no header that a ledger writes")
-        check_neighbors(said["neighbors"])
+        check_neighbors(fields["neighbors"])
         return cls(
             Budget(epsilon, delta),
-            tuple((road, shares[road]) for road in METHODS_WITH_SHARE if road in shares),
-            *words,
+            tuple((method, shares[method]) for method in METHODS_WITH_SHARE if method in shares),
+            *texts,
         )
 
 
@@ -118,8 +117,8 @@ class Entry:
         What the charge was for, and the day it was made (UTC; nothing finer is kept).
     name, key : str or None
         The name of the release and the fingerprint of the plan that draws it.
-    cost : Cost
-        What the charge added to each road.
+    cost : ChargeCost
+        What the charge added to each accounting method.
     line : str
         The charge as JSON, as it is hashed; :attr:`guarantee` reads its part.
     head : str
@@ -128,7 +127,7 @@ class Entry:
         Whether the ledger keeps the release this charge paid for.
     released : bool
         Whether a release is on record at all. A charge without one is spent all the same: its draw
-        was interrupted, still runs, or nobody told the ledger.
+        was interrupted, still runs, or was not reported to the ledger.
     """
 
     number: int
@@ -145,8 +144,6 @@ class Entry:
     @property
     def guarantee(self) -> Guarantee:
         """The whole guarantee of the charge, with theorem and assumptions."""
-        from pymc_private.privacy.guarantee import Guarantee
-
         return Guarantee.from_dict(json.loads(self.line)["guarantee"])
 
 
@@ -158,7 +155,7 @@ def make_header(
     data: str,
     token: str,
 ) -> Header:
-    """Check a budget and fix the shares of its roads (half of delta each if none are given).
+    """Check a budget and fix the shares of delta (half of it for each method if none are given).
 
     Raises
     ------
@@ -174,52 +171,55 @@ def make_header(
             allowed="epsilon > 0 and 0 <= delta < 1",
         )
     if shares is None:
-        given = dict.fromkeys(METHODS_WITH_SHARE, budget.delta / 2)
+        fixed = dict.fromkeys(METHODS_WITH_SHARE, budget.delta / 2)
     elif isinstance(shares, Mapping) and set(shares) <= set(METHODS_WITH_SHARE):
-        given = {
-            road: exact_decimal(share, f"The share of {road}") for road, share in shares.items()
+        fixed = {
+            method: exact_decimal(share, f"The share of {method}")
+            for method, share in shares.items()
         }
     else:
-        raise DomainError("Unknown roads.", got=shares, allowed="{'zcdp': a, 'approximate': b}")
-    if sum(given.values()) > budget.delta:
+        raise DomainError(
+            "Unknown accounting methods.", got=shares, allowed="{'zcdp': a, 'approximate': b}"
+        )
+    if sum(fixed.values()) > budget.delta:
         raise DomainError(
             "The shares add up to more than delta.",
-            got=", ".join(f"{road}: {share}" for road, share in given.items()),
+            got=", ".join(f"{method}: {share}" for method, share in fixed.items()),
             allowed=f"a sum of at most delta = {budget.delta}",
         )
-    # A road without a share of delta proves nothing that pure does not.
-    kept = tuple((road, given[road]) for road in METHODS_WITH_SHARE if given.get(road))
-    data = checked_text(data, "data", empty=True)
+    # A method without a share of delta proves nothing that pure does not.
+    kept = tuple((method, fixed[method]) for method in METHODS_WITH_SHARE if fixed.get(method))
+    data = check_one_line(data, "data", empty=True)
     return Header(budget, kept, check_neighbors(neighbors), data, utc_today(), token)
 
 
-def check_terms_agree(asked: Header, found: Header, place: str) -> None:
-    """Refuse to open a ledger as something it is not; data left unnamed agree with any.
+def check_terms_agree(requested: Header, found: Header, place: str) -> None:
+    """Refuse to open a ledger with other terms; data left unnamed agree with any.
 
     Raises
     ------
     Incompatible
         Budget, shares, neighbors or data differ.
     """
-    wants, has = asked.terms(), found.terms()
-    wants["data"] = wants["data"] or has["data"]
-    odd = [term for term in has if wants[term] != has[term]]
-    if odd:
+    expected, actual = requested.terms(), found.terms()
+    expected["data"] = expected["data"] or actual["data"]
+    unlike = [term for term in actual if expected[term] != actual[term]]
+    if unlike:
         raise Incompatible(
             f"The ledger {place} has other terms.",
-            got=", ".join(f"{term} {wants[term]}" for term in odd),
-            allowed=", ".join(f"{term} {has[term]}" for term in odd),
+            got=", ".join(f"{term} {expected[term]}" for term in unlike),
+            allowed=", ".join(f"{term} {actual[term]}" for term in unlike),
             do="Ledger.open(path) takes what is there; a second budget for the same data adds up",
         )
 
 
 def check_texts(label: object, name: object, key: object) -> None:
     """Refuse a label, name or key that is not one line of bounded length."""
-    checked_text(label, "label")
+    check_one_line(label, "label")
     if name is not None:
-        checked_text(name, "name")
+        check_one_line(name, "name")
     if key is not None:
-        checked_text(key, "key", longest=LONGEST_KEY)
+        check_one_line(key, "key", longest=LONGEST_KEY)
 
 
 def write_charge(
@@ -249,26 +249,34 @@ def write_charge(
 
 def read_charge(body: str, head: str) -> Entry:
     """Read :func:`write_charge` back."""
-    said = json.loads(body)
-    pair = said["approximate"]
+    fields = json.loads(body)
+    pair = fields["approximate"]
     cost = ChargeCost(
-        None if said["pure"] is None else parse_rational(said["pure"]),
-        None if said["zcdp"] is None else parse_rational(said["zcdp"]),
+        None if fields["pure"] is None else parse_rational(fields["pure"]),
+        None if fields["zcdp"] is None else parse_rational(fields["zcdp"]),
         None if pair is None else Budget(*map(parse_rational, pair)),
     )
-    sums = (cost.pure, cost.zcdp, *(cost.approximate or ()))
-    words = [said["label"], said["day"], *(said[w] for w in ("name", "key") if said[w] is not None)]
-    odd = not all(isinstance(word, str) for word in words) or not isinstance(
-        said["guarantee"], dict
+    amounts = (cost.pure, cost.zcdp, *(cost.approximate or ()))
+    texts = [
+        fields["label"],
+        fields["day"],
+        *(fields[w] for w in ("name", "key") if fields[w] is not None),
+    ]
+    malformed = not all(isinstance(value, str) for value in texts) or not isinstance(
+        fields["guarantee"], dict
     )
-    if odd or type(said["number"]) is not int or any(part < 0 for part in sums if part is not None):
+    if (
+        malformed
+        or type(fields["number"]) is not int
+        or any(amount < 0 for amount in amounts if amount is not None)
+    ):
         raise ValueError("no charge that a ledger writes")
     return Entry(
-        number=said["number"],
-        label=said["label"],
-        day=said["day"],
-        name=said["name"],
-        key=said["key"],
+        number=fields["number"],
+        label=fields["label"],
+        day=fields["day"],
+        name=fields["name"],
+        key=fields["key"],
         cost=cost,
         line=body,
         head=head,
@@ -276,25 +284,22 @@ def read_charge(body: str, head: str) -> Entry:
 
 
 def canonical_json(value: object) -> str:
-    """Write JSON in the one way that is hashed."""
+    """JSON in the one form that is hashed: sorted keys, no spaces, no NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def utc_today() -> str:
-    """Give the day in UTC."""
+    """Date in UTC, ISO format."""
     return datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
-ChargeRow = tuple[int, str, str]  # number, body, hash
-
-
 def chain_hash(head: str, text: str) -> str:
-    """Extend the chain of hashes by one line; the header extends the empty text."""
+    """Hash of a line and of the hash before it; the header follows the empty text."""
     return hashlib.sha256(f"{head}\n{text}".encode()).hexdigest()
 
 
 def check_chain_start(header: str, head: str) -> str:
-    """Give the first head of a chain.
+    """Give the first hash of the chain.
 
     Raises
     ------
@@ -307,16 +312,10 @@ def check_chain_start(header: str, head: str) -> str:
 
 
 def check_chain(head: str, rows: Sequence[ChargeRow], first: int, last: int) -> tuple[str, ...]:
-    """Give the heads that charges add to a chain.
+    """Check charges that follow the hash ``head``, and give the hash after each of them.
 
-    Parameters
-    ----------
-    head : str
-        The hash before them.
-    rows : sequence of (number, body, hash)
-        The charges, by number.
-    first, last : int
-        The number of the first of them, and the highest number ever given to a charge.
+    ``first`` is the number of the first of them, ``last`` the highest number ever given to a
+    charge.
 
     Raises
     ------
@@ -324,12 +323,12 @@ def check_chain(head: str, rows: Sequence[ChargeRow], first: int, last: int) -> 
         Something was edited, deleted, inserted or moved.
     """
     heads = []
-    for place, (number, body, stored) in enumerate(rows, start=first):
-        if number != place:
-            raise tampering_error(f"charge {place} is missing")
+    for expected, (number, body, stored) in enumerate(rows, start=first):
+        if number != expected:
+            raise tampering_error(f"charge {expected} is missing")
         head = chain_hash(head, body)
         if stored != head:
-            raise tampering_error(f"charge {place} was edited or moved")
+            raise tampering_error(f"charge {expected} was edited or moved")
         heads.append(head)
     if last != first + len(rows) - 1:
         raise tampering_error(f"charges after number {first + len(rows) - 1} are missing")
@@ -337,7 +336,7 @@ def check_chain(head: str, rows: Sequence[ChargeRow], first: int, last: int) -> 
 
 
 def tampering_error(what: str) -> Incompatible:
-    """Say that a ledger can no longer be believed."""
+    """Error of a ledger that can no longer be trusted."""
     return Incompatible(
         "The ledger was tampered with or damaged.",
         got=what,

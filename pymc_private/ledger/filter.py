@@ -38,36 +38,12 @@ from pymc_private.privacy.rounding import float_down, float_up
 METHODS = ("pure", *METHODS_WITH_SHARE)
 
 
-@dataclass(frozen=True)
-class MethodStatus:
-    """How far one way of adding up has gone.
-
-    Attributes
-    ----------
-    name : str
-        "pure" (epsilons add), "zcdp" (rhos add) or "approximate" (epsilons and deltas add).
-    share : Fraction
-        The part of the ledger's delta that belongs to this road.
-    total : Fraction
-        Sum of the charges: epsilon in nats, or rho for "zcdp". Up to ``closed_by`` only.
-    spent : Budget or None
-        The (epsilon, delta) this road alone proves so far; None where it proves nothing.
-    open : bool
-        Whether the road still proves the budget.
-    closed_by : int or None
-        Number of the charge that could not enter. A closed road stays closed.
-    """
-
-    name: str
-    share: Fraction
-    total: Fraction
-    spent: Budget | None
-    open: bool
-    closed_by: int | None
+COST_SLACK = 1 + Fraction(1, 10**9)
+"""Another version of this package may round otherwise."""
 
 
 def canonical_guarantee(guarantee: Guarantee) -> Guarantee:
-    """Copy a guarantee as it will be written down: what a subclass says of itself does not count.
+    """Copy a guarantee through its stored form, so that no override of a subclass counts.
 
     Raises
     ------
@@ -84,22 +60,16 @@ def canonical_guarantee(guarantee: Guarantee) -> Guarantee:
 
 
 def charge_cost(guarantee: Guarantee, delta: object, header: Header) -> ChargeCost:
-    """Fix what a charge adds to each road of a ledger.
+    """Fix what a charge adds to each accounting method of a ledger.
 
-    Parameters
-    ----------
-    guarantee : Guarantee
-    delta : number, text or None
-        Where on its curve the guarantee enters the road "approximate".
-    header : Header
-        The roads the ledger has, and its neighbors.
+    ``delta`` says where on its curve the guarantee enters the method "approximate".
 
     Raises
     ------
     DomainError
         ``delta`` is needed and missing, or not in [0, 1).
     Incompatible
-        Unlike neighbors, or a guarantee that no road can take.
+        Unlike neighbors, or a guarantee that no method can take.
     """
     _check_same_neighbors(guarantee, header)
     shares = dict(header.shares)
@@ -108,11 +78,11 @@ def charge_cost(guarantee: Guarantee, delta: object, header: Header) -> ChargeCo
     approximate = _approximate_cost(guarantee, pure, delta, shares.get("approximate"))
     if (pure, rho, approximate) == (None, None, None):
         raise Incompatible(
-            "No road of this ledger can take this guarantee.",
+            "No accounting method of this ledger can take this guarantee.",
             got="; ".join(guarantee.assumptions) or "epsilon is infinite",
             allowed="a finite bound on one of: " + ", ".join(("pure", *shares)),
             do="what is not private cannot be charged; otherwise a larger delta=, or a ledger "
-            "with a share of delta for the road that fits",
+            "with a share of delta for the method that fits",
         )
     return ChargeCost(pure, rho, approximate)
 
@@ -120,7 +90,7 @@ def charge_cost(guarantee: Guarantee, delta: object, header: Header) -> ChargeCo
 def _check_same_neighbors(guarantee: Guarantee, header: Header) -> None:
     if guarantee.neighbors != header.neighbors:
         raise Incompatible(
-            "The charge and the ledger speak of different neighbors.",
+            "The charge and the ledger have different neighbors.",
             got=guarantee.neighbors,
             allowed=header.neighbors,
             do="prove the guarantee for the ledger's neighbors, or use another ledger",
@@ -130,7 +100,7 @@ def _check_same_neighbors(guarantee: Guarantee, header: Header) -> None:
 def _approximate_cost(
     guarantee: Guarantee, pure: Fraction | None, delta: object, share: Fraction | None
 ) -> Budget | None:
-    """Fix the one (epsilon_i, delta_i) that enters the road "approximate"."""
+    """Fix the one (epsilon_i, delta_i) that enters the method "approximate"."""
     at = None if delta is None else exact_decimal(delta, "delta")
     if at is not None and at >= 1:
         raise DomainError("delta is out of range.", got=delta, allowed="0 <= delta < 1")
@@ -140,11 +110,11 @@ def _approximate_cost(
         if guarantee.exact_epsilon(share) == math.inf:
             return None
         raise DomainError(
-            "This guarantee has no pure epsilon, so the ledger must be told at which delta to "
-            "enter it on the road 'approximate'.",
+            "This guarantee has no pure epsilon, so the ledger must be told at which delta the "
+            "method 'approximate' takes it.",
             got="delta = None",
-            do="charge(..., delta=1e-9), say; the deltas of all charges must fit that road's "
-            f"share, {float_down(share):.4g}. Or delta=0, which gives the road up for good",
+            do="charge(..., delta=1e-9), say; the deltas of all charges must fit that method's "
+            f"share, {float_down(share):.4g}. Or delta=0, which gives the method up for good",
         )
     if at is None or at == 0:
         return None if pure is None else Budget(pure, Fraction(0))
@@ -158,8 +128,36 @@ def _approximate_cost(
 
 
 @dataclass(frozen=True)
+class MethodStatus:
+    """What the charges come to under one accounting method.
+
+    Attributes
+    ----------
+    name : str
+        "pure" (epsilons add), "zcdp" (rhos add) or "approximate" (epsilons and deltas add).
+    share : Fraction
+        The part of the ledger's delta that belongs to this method.
+    total : Fraction
+        Sum of the charges: epsilon in nats, or rho for "zcdp". Up to ``closed_by`` only.
+    spent : Budget or None
+        The (epsilon, delta) this method alone proves so far; None where it proves nothing.
+    open : bool
+        Whether the method still proves the budget.
+    closed_by : int or None
+        Number of the charge that the method could not take. A closed method stays closed.
+    """
+
+    name: str
+    share: Fraction
+    total: Fraction
+    spent: Budget | None
+    open: bool
+    closed_by: int | None
+
+
+@dataclass(frozen=True)
 class MethodTotal:
-    """The charges on one road, added up until one could not enter."""
+    """Sum of the charges under one method, up to the first that it could not take."""
 
     total: Fraction = Fraction(0)
     closed_by: int | None = None
@@ -173,7 +171,7 @@ class MethodTotal:
 
 @dataclass(frozen=True)
 class ChargeTotals:
-    """What all charges so far come to on each road, exactly; the next one adds in no time."""
+    """Exact totals of all charges under each method, so that the next charge is quickly added."""
 
     charges: int = 0
     pure: MethodTotal = MethodTotal()
@@ -192,8 +190,8 @@ class ChargeTotals:
             self.deltas if pair is None else self.deltas + pair.delta,
         )
 
-    def roads(self, header: Header) -> Iterator[MethodStatus]:
-        """Give the roads of a ledger, the one that is quickly judged first."""
+    def statuses(self, header: Header) -> Iterator[MethodStatus]:
+        """Status of each method of a ledger, the cheapest to judge first."""
         shares = dict(header.shares)
         yield _method_status("pure", self.pure, Fraction(0), _pure_spent, header)
         if "approximate" in shares:
@@ -204,9 +202,9 @@ class ChargeTotals:
         if "zcdp" in shares:
             yield _method_status("zcdp", self.zcdp, shares["zcdp"], _zcdp_spent, header)
 
-    def prove(self, header: Header) -> bool:
-        """Say whether some road still proves the budget."""
-        return any(road.open for road in self.roads(header))
+    def proves_budget(self, header: Header) -> bool:
+        """Whether some method still proves the budget."""
+        return any(status.open for status in self.statuses(header))
 
 
 def sum_costs(costs: Iterable[ChargeCost], start: ChargeTotals | None = None) -> ChargeTotals:
@@ -220,36 +218,31 @@ def sum_costs(costs: Iterable[ChargeCost], start: ChargeTotals | None = None) ->
 def method_statuses(
     costs: Iterable[ChargeCost] | ChargeTotals, header: Header
 ) -> dict[str, MethodStatus]:
-    """Say how far charges have gone on every road of a ledger.
-
-    Returns
-    -------
-    dict of str to Road
-    """
+    """Status of each accounting method of a ledger after these charges, by name."""
     totals = costs if isinstance(costs, ChargeTotals) else sum_costs(costs)
-    found = {road.name: road for road in totals.roads(header)}
+    found = {status.name: status for status in totals.statuses(header)}
     return {name: found[name] for name in METHODS if name in found}
 
 
 def _method_status(
     name: str,
-    summed: MethodTotal,
+    sums: MethodTotal,
     share: Fraction,
-    proof: Callable[[Fraction, Fraction], Budget | None],
+    convert: Callable[[Fraction, Fraction], Budget | None],
     header: Header,
 ) -> MethodStatus:
-    spent = None if summed.closed_by is not None else proof(summed.total, share)
+    spent = None if sums.closed_by is not None else convert(sums.total, share)
     fits = spent is not None and spent.epsilon <= header.budget.epsilon and spent.delta <= share
-    return MethodStatus(name, share, summed.total, spent, fits, summed.closed_by)
+    return MethodStatus(name, share, sums.total, spent, fits, sums.closed_by)
 
 
 def _pure_spent(total: Fraction, share: Fraction) -> Budget:
-    """Epsilons add."""
+    """Sum of pure epsilons."""
     return Budget(total, share)
 
 
 def _zcdp_spent(total: Fraction, share: Fraction) -> Budget | None:
-    """rhos add; the sum is converted once, at the road's own share of delta (T4)."""
+    """Sum of the rhos, converted once, at the method's own share of delta (T4)."""
     if total == 0:
         return Budget(Fraction(0), Fraction(0))
     rho, delta = float_up(total), float_down(share)
@@ -261,53 +254,50 @@ def _zcdp_spent(total: Fraction, share: Fraction) -> Budget | None:
 
 
 def proves_budget(costs: Iterable[ChargeCost], header: Header) -> bool:
-    """Say whether some road still proves the budget after these charges."""
-    return sum_costs(costs).prove(header)
+    """Whether some method still proves the budget after these charges."""
+    return sum_costs(costs).proves_budget(header)
 
 
-def smallest_spent(roads: Mapping[str, MethodStatus], *, only_open: bool) -> Budget | None:
-    """Give the smallest (epsilon, delta) among the roads. Bookkeeping, not a public claim."""
-    proofs = (road.spent for road in roads.values() if road.open or not only_open)
+def smallest_spent(statuses: Mapping[str, MethodStatus], *, only_open: bool) -> Budget | None:
+    """Smallest (epsilon, delta) among the methods. Bookkeeping, not a public claim."""
+    proofs = (status.spent for status in statuses.values() if status.open or not only_open)
     return min((proof for proof in proofs if proof is not None), default=None)
 
 
 def remaining(budget: Budget, spent: Budget) -> Budget:
-    """Subtract in both coordinates."""
+    """Budget less what is spent, in both coordinates."""
     return Budget(budget.epsilon - spent.epsilon, budget.delta - spent.delta)
 
 
-COST_SLACK = 1 + Fraction(1, 10**9)  # another version may round otherwise
-
-
 def check_costs(entries: Iterable[Entry], header: Header) -> None:
-    """Check that each charge costs what its own guarantee says, as far as that is quickly told.
+    """Check that each charge costs what its own guarantee says, as far as that is quickly known.
 
     Raises
     ------
     Incompatible
         One was charged for less.
     """
-    seen: dict[tuple[Guarantee, ChargeCost], None] = {}
+    checked: dict[tuple[Guarantee, ChargeCost], None] = {}
     for entry in entries:
         try:
-            said = entry.guarantee
+            guarantee = entry.guarantee
         except PymcPrivateError as error:
             raise tampering_error(f"charge {entry.number} holds no guarantee") from error
-        if (said, entry.cost) in seen:
+        if (guarantee, entry.cost) in checked:
             continue
-        seen[said, entry.cost] = None
-        if said.neighbors != header.neighbors or not _covers_guarantee(entry.cost, said):
+        checked[guarantee, entry.cost] = None
+        if guarantee.neighbors != header.neighbors or not _covers_guarantee(entry.cost, guarantee):
             raise tampering_error(f"charge {entry.number} costs less than its guarantee")
 
 
-def _covers_guarantee(cost: ChargeCost, said: Guarantee) -> bool:
-    pair, pure = cost.approximate, said.exact_pure
+def _covers_guarantee(cost: ChargeCost, guarantee: Guarantee) -> bool:
+    pair, pure = cost.approximate, guarantee.exact_pure
     enough = cost.pure is None or pure <= cost.pure * COST_SLACK
-    enough = enough and (cost.zcdp is None or said.zcdp <= cost.zcdp * COST_SLACK)
+    enough = enough and (cost.zcdp is None or guarantee.zcdp <= cost.zcdp * COST_SLACK)
     if pair is None or not enough:
         return enough
     if pair.delta == 0:
         return pure <= pair.epsilon * COST_SLACK
     # A curve may take seconds; sums of stated pairs take no time.
-    stated = all(atom.kind == "approximate" for atom in said.atoms)
-    return not stated or said.exact_epsilon(pair.delta) <= pair.epsilon * COST_SLACK
+    stated = all(atom.kind == "approximate" for atom in guarantee.atoms)
+    return not stated or guarantee.exact_epsilon(pair.delta) <= pair.epsilon * COST_SLACK

@@ -22,16 +22,20 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from pymc_private.errors import DomainError, Incompatible, PrivacyWarning, PymcPrivateError
-from pymc_private.ledger import sqlite as schema
 from pymc_private.ledger.sqlite import (
+    APPLICATION_ID,
     CREATE_MODE,
     READ_MODE,
     SNAPSHOT_MODE,
     WRITE_MODE,
+    check_format,
     connect,
     connected,
     connection_lock,
+    create_tables,
     damage_error,
+    format_version,
+    migrate,
     transaction,
     translated_errors,
 )
@@ -49,15 +53,10 @@ NETWORK_FILE_SYSTEMS = frozenset(
 
 
 def network_file_system(path: str, mounts: str | None = None) -> str | None:
-    """Give the kind of network file system a path is on, or None as far as can be known.
+    """Kind of network file system an absolute path is on, or None as far as can be known.
 
-    Parameters
-    ----------
-    path : str
-        Absolute.
-    mounts : str, optional
-        The lines of /proc/self/mountinfo. Elsewhere than on Linux nothing is known but that a
-        name with two slashes in front is on another computer.
+    ``mounts`` holds the lines of /proc/self/mountinfo. Elsewhere than on Linux nothing is known
+    but that a name with two slashes in front is on another computer.
     """
     if path.startswith(("\\\\", "//")) and sys.platform == "win32":
         return "a share"
@@ -90,15 +89,15 @@ def warn_of_network(path: str) -> None:
         )
 
 
-def has_companion(path: str, end: str) -> bool:
+def has_companion(path: str, suffix: str) -> bool:
     """Whether there is a journal ("-journal") or a log ("-wal") beside the file, not empty."""
     with contextlib.suppress(OSError):
-        return Path(path + end).stat().st_size > 0
+        return Path(path + suffix).stat().st_size > 0
     return False
 
 
 def check_single_name(path: str) -> None:
-    """Make sure that a file has one name; a draft that a killed process left of it is removed.
+    """Check that a file has one name; a draft that a killed process left of it is removed.
 
     Raises
     ------
@@ -123,7 +122,7 @@ def check_single_name(path: str) -> None:
 
 
 def location_notes(path: str) -> str:
-    """Say in words what is unusual about the place of a ledger; empty if nothing is."""
+    """What is unusual about the location of a ledger, in words; empty if nothing is."""
     kind = network_file_system(path)
     if kind is None:
         return ""
@@ -131,7 +130,7 @@ def location_notes(path: str) -> str:
 
 
 def absolute_path(path: str | os.PathLike[str]) -> str:
-    """Name a file so that it is found again from any folder.
+    """Absolute path of a ledger file.
 
     Raises
     ------
@@ -149,7 +148,7 @@ def absolute_path(path: str | os.PathLike[str]) -> str:
 
 
 def create_file(path: str, header: str, head: str) -> None:
-    """Write a new ledger file whole, or leave what another process put there meanwhile.
+    """Write a new ledger file whole, or leave the one that another process put there meanwhile.
 
     The file is made under another name and linked into place, so nobody sees half of it and two
     processes that create the same ledger end up with one.
@@ -159,7 +158,7 @@ def create_file(path: str, header: str, head: str) -> None:
     Incompatible
         The folder is missing, or nothing can be written there.
     PymcPrivateError
-        The disk is full, say.
+        The disk is full, for example.
     """
     folder = Path(path).parent
     if not folder.is_dir():
@@ -171,14 +170,14 @@ def create_file(path: str, header: str, head: str) -> None:
     try:
         with connection_lock, translated_errors(path):
             with connected(draft, CREATE_MODE) as connection, transaction(connection, write=True):
-                schema.create_tables(connection, header, head)
+                create_tables(connection, header, head)
             with contextlib.suppress(FileExistsError):
                 _put_in_place(draft, path)
             _sync_folder(folder)
     finally:
-        for end in ("", "-journal"):
+        for suffix in ("", "-journal"):
             with contextlib.suppress(OSError):
-                Path(draft + end).unlink(missing_ok=True)
+                Path(draft + suffix).unlink(missing_ok=True)
 
 
 def _put_in_place(draft: str, path: str) -> None:
@@ -193,12 +192,12 @@ def _put_in_place(draft: str, path: str) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             except OSError:
-                Path(path).unlink()  # ours, and half written
+                Path(path).unlink()  # our own, half written
                 raise
 
 
 def check_file(path: str, *, read_only: bool = False) -> None:
-    """Make sure that a file is a sound ledger of today's format; an older one is migrated.
+    """Check that a file is a sound ledger; one of an older format is migrated.
 
     Raises
     ------
@@ -214,33 +213,34 @@ def check_file(path: str, *, read_only: bool = False) -> None:
     with connection_lock:
         check_single_name(path)
         application, version = _application_and_format(path)
-        if application != schema.APPLICATION_ID:
+        if application != APPLICATION_ID:
             raise Incompatible(
                 "This SQLite file is not a ledger.",
                 got=f"{path}, application id {application}",
                 do="choose another path; the file was left as it is",
             )
-        schema.check_format(version, path)
+        check_format(version, path)
         if read_only:
             return
         with translated_errors(path), connected(path, WRITE_MODE) as connection:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if verdict != "ok":
                 raise damage_error(path, verdict)
-            schema.migrate(connection)
+            migrate(connection)
 
 
 def copy_to_memory(path: str) -> sqlite3.Connection:
-    """Copy a ledger into memory as it is now, in today's format, and write nothing beside it.
+    """Copy a ledger into memory, in the current format, and write nothing beside it.
 
     Raises
     ------
     Incompatible
-        The file is damaged, or charges stand in a log that cannot be read from this medium.
+        The file is damaged, or charges are in a log that cannot be read from this medium.
     """
     # With a rollback journal readers leave nothing. A reader of an older file in WAL mode would
     # leave two files in the folder; while there is no log, the file alone is the ledger.
-    mode = SNAPSHOT_MODE if not has_companion(path, "-wal") and _is_in_wal_mode(path) else READ_MODE
+    without_log = not has_companion(path, "-wal") and _is_in_wal_mode(path)
+    mode = SNAPSHOT_MODE if without_log else READ_MODE
     memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     try:
         with translated_errors(path):
@@ -249,7 +249,7 @@ def copy_to_memory(path: str) -> sqlite3.Connection:
                 if verdict != "ok":
                     raise damage_error(path, verdict)
                 connection.backup(memory)
-            schema.migrate(memory)
+            migrate(memory)
     except BaseException:
         memory.close()
         raise
@@ -263,7 +263,7 @@ def _is_in_wal_mode(path: str) -> bool:
 
 
 def _application_and_format(path: str) -> tuple[int, int]:
-    """Read the application id and the format from the file's header.
+    """Application id and format from the file's header.
 
     ``immutable`` keeps SQLite from creating files beside a stranger's; but it can meet a header
     that is ahead of the file while another process moves its WAL, so a failure is tried again.
@@ -272,7 +272,7 @@ def _application_and_format(path: str) -> tuple[int, int]:
         unreadable = contextlib.suppress(sqlite3.DatabaseError, UnicodeDecodeError)
         with unreadable, connected(path, mode) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
-            return application, schema.format_version(connection)
+            return application, format_version(connection)
     raise damage_error(path, "SQLite cannot read its header")
 
 
@@ -286,17 +286,18 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-SNAPSHOT_ATTEMPTS = 5  # at a file that others change while it is copied
+SNAPSHOT_ATTEMPTS = 5
+"""Tries at copying a file that other processes change meanwhile."""
 
 
 @contextlib.contextmanager
 def _not_reentrant(store: FileStore | MemoryStore) -> Iterator[None]:
-    """Enter a store, which only this thread can have entered before.
+    """Enter a store, unless this thread is inside it already.
 
     Raises
     ------
     PymcPrivateError
-        It has: something charges the ledger from inside a charge.
+        It is: something charges the ledger from inside a charge.
     """
     if store.entered:
         raise PymcPrivateError(
@@ -318,20 +319,20 @@ class FileStore:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._inspected = False
+        self._checked = False
         self.entered = False
-        self._keepers = 0
+        self._users = 0
         self._kept: tuple[sqlite3.Connection, object] | None = None
         _stores.add(self)
 
     @property
     def place(self) -> str:
-        """Name the file."""
+        """Name of the store in messages."""
         return self.path
 
     @property
     def notes(self) -> str:
-        """Say what is unusual about the place; empty if nothing is."""
+        """What is unusual about the location; empty if nothing is."""
         return location_notes(self.path)
 
     @contextlib.contextmanager
@@ -349,13 +350,13 @@ class FileStore:
     def keep(self) -> None:
         """Keep the file open between calls, until :meth:`let_go`; calls nest."""
         with connection_lock:
-            self._keepers += 1
+            self._users += 1
 
     def let_go(self) -> None:
         """Close the file, if nobody else keeps it open."""
         with connection_lock:
-            self._keepers -= 1
-            if self._keepers == 0:
+            self._users -= 1
+            if self._users == 0:
                 self.close()
 
     def close(self) -> None:
@@ -369,19 +370,19 @@ class FileStore:
         # What a Ctrl-C left open would go on holding its locks. And a connection goes on writing to
         # a file that was moved away, where nobody reads it.
         if self._kept is not None and (
-            not self._keepers or self._kept[1] != file_identity(self.path)
+            not self._users or self._kept[1] != file_identity(self.path)
         ):
             self.close()
-        if not self._inspected:
+        if not self._checked:
             check_file(self.path)
-            self._inspected = True
+            self._checked = True
         check_single_name(self.path)
         try:
             if self._kept is None:
                 self._kept = connect(self.path, WRITE_MODE), file_identity(self.path)
             yield self._kept[0]
         finally:
-            if not self._keepers:
+            if not self._users:
                 self.close()
 
 
@@ -403,7 +404,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def file_identity(path: str) -> object:
-    """Give what tells a file from another that took its name; None if there is none."""
+    """Device and inode, which differ for another file of the same name; None if there is none."""
     with contextlib.suppress(OSError):
         seen = Path(path).stat()
         return seen.st_dev, seen.st_ino
@@ -417,7 +418,7 @@ class FileView(FileStore):
 
     @property
     def notes(self) -> str:
-        """Say what is unusual about the place; that it is only read comes first."""
+        """What is unusual about the location; that it is only read comes first."""
         return "; ".join(filter(None, ["read-only view", super().notes]))
 
     @contextlib.contextmanager
@@ -437,30 +438,30 @@ class FileView(FileStore):
             )
         with (
             connection_lock,
-            contextlib.closing(self._look()) as memory,
+            contextlib.closing(self._copy()) as memory,
             translated_errors(self.path),
         ):
             yield memory
 
-    def _look(self) -> sqlite3.Connection:
+    def _copy(self) -> sqlite3.Connection:
         """Copy the file; again, if another process wrote to it meanwhile."""
-        looks = SNAPSHOT_ATTEMPTS
+        attempts = SNAPSHOT_ATTEMPTS
         while True:
-            before, looks = self._state(), looks - 1
+            before, attempts = self._modification(), attempts - 1
             try:
                 check_file(self.path, read_only=True)
                 memory = copy_to_memory(self.path)
             except Incompatible:
-                if not looks or before == self._state():
+                if not attempts or before == self._modification():
                     raise
             else:
-                if not looks or before == self._state():
+                if not attempts or before == self._modification():
                     return memory
                 memory.close()
             time.sleep(0.05)
 
-    def _state(self) -> object:
-        """Give what changes when another process writes."""
+    def _modification(self) -> object:
+        """A value that changes when another process writes."""
         with contextlib.suppress(OSError):
             seen = Path(self.path).stat()
             return seen.st_ino, seen.st_size, seen.st_mtime_ns, has_companion(self.path, "-journal")
@@ -486,7 +487,7 @@ class MemoryStore:
         weakref.finalize(self, self._connection.close)
         self._process = os.getpid()
         self.entered = False
-        schema.create_tables(self._connection, header, head)
+        create_tables(self._connection, header, head)
 
     @contextlib.contextmanager
     def transact(self, write: bool) -> Iterator[sqlite3.Connection]:
@@ -519,7 +520,7 @@ class MemoryStore:
 def open_store(
     path: str | os.PathLike[str] | None, header: str, head: str
 ) -> FileStore | MemoryStore:
-    """Give the place of a ledger: in memory, in the file that is there, or in a new one."""
+    """Open the store of a ledger: in memory, the file that is there, or a new one."""
     if path is None:
         return MemoryStore(header, head)
     place = absolute_path(path)

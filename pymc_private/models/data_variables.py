@@ -25,13 +25,8 @@ from pytensor.tensor.variable import TensorConstant
 from pymc_private.analysis import Bounds
 from pymc_private.analysis.traversal import library_class_name
 from pymc_private.errors import DomainError
-from pymc_private.models.distributions import (
-    casts_between,
-    constant_value,
-    distribution_class,
-    is_constant,
-)
-from pymc_private.models.domains import Categories, Domain
+from pymc_private.models.distributions import casts_between, implied_support, is_constant
+from pymc_private.models.domains import Domain
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,41 +178,6 @@ def _array_shape(variable: Any) -> tuple[int, ...]:
     if hasattr(variable, "get_value"):
         return tuple(variable.get_value(borrow=True).shape)
     return tuple(np.shape(variable.data))
-
-
-MOST_IMPLIED = 1000
-"""Values of a uniform law that are taken for categories."""
-
-
-def implied_support(rv: Variable) -> Domain | None:
-    """A finite support that the likelihood itself states."""
-    name = distribution_class(rv)
-    if name == "BernoulliRV":
-        return Categories([0, 1])
-    if name not in ("CategoricalRV", "BinomialRV", "BetaBinomialRV", "DiscreteUniformRV"):
-        return None
-    parameters = rv.owner.op.dist_params(rv.owner)
-    if name == "DiscreteUniformRV":
-        first, last = (_public_number(end) for end in parameters)
-        if first is None or last is None or not 0 <= last - first <= MOST_IMPLIED:
-            return None
-        return Categories(range(int(first), int(last) + 1))
-    if name == "CategoricalRV":
-        levels = parameters[0].type.shape[-1]
-        return None if levels is None else Categories(range(levels))
-    if name in ("BinomialRV", "BetaBinomialRV"):
-        trials = _public_number(parameters[0])
-        return None if trials is None else Categories(range(int(trials) + 1))
-    return None
-
-
-def _public_number(variable: Variable) -> float | None:
-    """The one number that single constants amount to, or None.
-
-    An array may belong to the records, so what it holds must imply nothing.
-    """
-    arrays = [v for v in ancestors([variable]) if isinstance(v, TensorConstant)]
-    return constant_value(variable) if all(v.data.size == 1 for v in arrays) else None
 
 
 def constants_with_axis(

@@ -20,9 +20,10 @@ from pymc_private.analysis import Bounds, Ellipsoid, SimplexRows
 from pymc_private.errors import DomainError
 
 MOST_CELLS = 64
-"""Most points of one variable of a record that are looked at one by one."""
+"""Most values of one variable of a record that are enumerated."""
 MOST_PIECES = 32
 """Most pieces an interval of one variable is cut into."""
+BISECTIONS = 80
 
 
 @runtime_checkable
@@ -33,35 +34,42 @@ class Domain(Protocol):
     """
 
     def clip(self, data: np.ndarray, axis: int) -> np.ndarray:
-        """Nearest data inside the domain, or `DomainError`."""
+        """The nearest data inside the domain, or `DomainError`."""
 
     def bounds(self, shape: tuple[int, ...]) -> Bounds:
         """One interval that holds the domain."""
 
     def cells(self, shape: tuple[int, ...], whole: bool, most: int) -> list[Bounds]:
-        """Intervals that cover the domain: its points if there are at most so many, else pieces."""
+        """Intervals that cover the domain: its points if there are at most `most`, else pieces."""
 
     def corners(self, shape: tuple[int, ...]) -> list[np.ndarray]:
-        """Some extreme points, where a search for the worst record starts."""
+        """Extreme points, where a search for the worst record starts."""
 
 
-def as_numbers(given: Any) -> np.ndarray:
-    """The real numbers given; NaN for what is none, such as text or None."""
-    try:
-        array = np.asarray(given)
-        return array.astype(float) if array.dtype.kind in "iufbO" else np.array(np.nan)
-    except (TypeError, ValueError):  # rows of unequal length
-        return np.array(np.nan)
+def as_domain(value: object) -> Domain:
+    """Read a domain from its short forms: a pair is an interval, a set is categories."""
+    if isinstance(value, Domain) and not isinstance(value, type):
+        return value
+    if isinstance(value, tuple) and len(value) == 2:
+        return Interval(*value)
+    if isinstance(value, set | frozenset | list | range):
+        return Categories(value)
+    raise DomainError(
+        "this is not a domain",
+        got=type(value).__name__,
+        allowed="Interval(a, b) or (a, b), Ball(r), Categories([...]) or a set, Simplex(), "
+        "Counts(total)",
+    )
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Numbers between two public ends; data outside are clipped.
+    """Numbers between two public bounds; data outside are clipped.
 
     Parameters
     ----------
     lower, upper : float or array that broadcasts to one record's shape
-        Finite ends, in the units of the data.
+        Finite bounds, in the units of the data.
 
     Examples
     --------
@@ -76,7 +84,7 @@ class Interval:
         low, high = as_numbers(self.lower), as_numbers(self.upper)
         if not (np.isfinite(low).all() and np.isfinite(high).all() and np.all(low <= high)):
             raise DomainError(
-                "an interval needs finite ends, lower <= upper",
+                "an interval needs finite bounds, lower <= upper",
                 got=f"({self.lower!r}, {self.upper!r})",
                 allowed="finite numbers, public, in the units of the data",
                 do="declare the range a record could have, not the range the data happen to have",
@@ -84,18 +92,17 @@ class Interval:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Interval) and all(
-            np.array_equal(np.asarray(one, float), np.asarray(another, float))
-            for one, another in ((self.lower, other.lower), (self.upper, other.upper))
+            np.array_equal(np.asarray(own, float), np.asarray(others, float))
+            for own, others in ((self.lower, other.lower), (self.upper, other.upper))
         )
 
     def __hash__(self) -> int:
-        ends = (np.asarray(self.lower, float), np.asarray(self.upper, float))
-        return hash(tuple(end.tobytes() for end in ends))
+        return hash(tuple(np.asarray(b, float).tobytes() for b in (self.lower, self.upper)))
 
     def clip(self, data: np.ndarray, axis: int) -> np.ndarray:
-        """Move each number to the nearest end."""
+        """Move each number to the nearest bound."""
         shape = data.shape[:axis] + data.shape[axis + 1 :]
-        low, high = (np.expand_dims(end, axis) for end in self._ends(shape))
+        low, high = (np.expand_dims(bound, axis) for bound in self._broadcast(shape))
         if data.dtype.kind in "iub":
             low, high = np.ceil(low), np.floor(high)
         elif data.dtype != np.float64:  # the nearest shorter float may lie outside
@@ -109,27 +116,28 @@ class Interval:
             )
         return np.clip(data, low, high)
 
-    def _ends(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    def _broadcast(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Both bounds in the shape of one record's entry."""
         try:
             low = np.broadcast_to(np.asarray(self.lower, float), shape)
             high = np.broadcast_to(np.asarray(self.upper, float), shape)
         except ValueError as error:
             raise DomainError(
-                "the ends of an interval do not fit the variable",
-                got=f"ends of shape {np.shape(self.lower)}",
+                "the bounds of an interval do not fit the variable",
+                got=f"bounds of shape {np.shape(self.lower)}",
                 allowed=f"a number, or shape {shape}",
-                do="give one pair of ends per column",
+                do="give one pair of bounds per column",
             ) from error
         return low, high
 
     def bounds(self, shape: tuple[int, ...]) -> Bounds:
         """The interval itself."""
-        low, high = self._ends(shape)
+        low, high = self._broadcast(shape)
         return Bounds(low, high)
 
     def cells(self, shape: tuple[int, ...], whole: bool, most: int) -> list[Bounds]:
-        """Single numbers are cut; vectors stay whole (their pieces would be too many)."""
-        low, high = self._ends(shape)
+        """Pieces of a single number; one cell for vectors, whose pieces would be too many."""
+        low, high = self._broadcast(shape)
         if int(np.prod(shape)) != 1:
             return [Bounds(low, high)]
         if whole:
@@ -143,8 +151,8 @@ class Interval:
         return [Bounds(np.full(shape, a), np.full(shape, b)) for a, b in pairs]
 
     def corners(self, shape: tuple[int, ...]) -> list[np.ndarray]:
-        """All-low, all-high, middle, and each coordinate at either end."""
-        low, high = self._ends(shape)
+        """All-low, all-high, middle, and each coordinate alone at either bound."""
+        low, high = self._broadcast(shape)
         found = [low, high, (low + high) / 2]
         for i in np.ndindex(shape):
             for base, other in ((low, high), (high, low)):
@@ -154,24 +162,6 @@ class Interval:
             if len(found) > MOST_CELLS:
                 break
         return found
-
-
-def even_edges(low: float, high: float, pieces: int) -> np.ndarray:
-    """Ends of so many pieces that cover [low, high]; high - low may overflow."""
-    share = np.arange(pieces + 1) / pieces
-    edges = low * (1.0 - share) + high * share
-    edges[[0, -1]] = low, high
-    return np.maximum.accumulate(np.clip(edges, low, high))
-
-
-def _inward_rounded_bounds(
-    low: np.ndarray, high: np.ndarray, dtype: np.dtype
-) -> tuple[np.ndarray, np.ndarray]:
-    """The least and greatest numbers of a shorter float type inside [low, high]."""
-    first, last = low.astype(dtype), high.astype(dtype)
-    first = np.where(first < low, np.nextafter(first, dtype.type(np.inf)), first)
-    last = np.where(last > high, np.nextafter(last, dtype.type(-np.inf)), last)
-    return first, last
 
 
 @dataclass(frozen=True)
@@ -225,7 +215,7 @@ class Categories:
         return data
 
     def bounds(self, shape: tuple[int, ...]) -> Bounds:
-        """From the least to the greatest."""
+        """From the least to the greatest value."""
         return Bounds(np.full(shape, self.values[0]), np.full(shape, self.values[-1]))
 
     def cells(self, shape: tuple[int, ...], whole: bool, most: int) -> list[Bounds]:
@@ -237,7 +227,7 @@ class Categories:
         return [Bounds.point(point.reshape(shape)) for point in grid]
 
     def corners(self, shape: tuple[int, ...]) -> list[np.ndarray]:
-        """The first values, each in every place."""
+        """Each of the first values, in all entries."""
         return [np.full(shape, value) for value in self.values[:MOST_CELLS]]
 
 
@@ -264,7 +254,7 @@ class Simplex:
         return np.moveaxis(rows / rows.sum(axis=-1, keepdims=True), 0, axis)
 
     def bounds(self, shape: tuple[int, ...]) -> Bounds:
-        """[0, 1] with rows known to sum to one."""
+        """[0, 1], constrained to rows that sum to one."""
         return Bounds(np.zeros(shape), np.ones(shape), SimplexRows())
 
     def cells(self, shape: tuple[int, ...], whole: bool, most: int) -> list[Bounds]:
@@ -276,133 +266,6 @@ class Simplex:
         width = shape[-1]
         rows = [*np.eye(width), np.full(width, 1.0 / width)]
         return [np.broadcast_to(row, shape).copy() for row in rows[:MOST_CELLS]]
-
-
-def as_domain(given: object) -> Domain:
-    """Read a domain from its short forms: a pair is an interval, a set is categories."""
-    if isinstance(given, Domain) and not isinstance(given, type):
-        return given
-    if isinstance(given, tuple) and len(given) == 2:
-        return Interval(*given)
-    if isinstance(given, set | frozenset | list | range):
-        return Categories(given)
-    raise DomainError(
-        "this is not a domain",
-        got=type(given).__name__,
-        allowed="Interval(a, b) or (a, b), Ball(r), Categories([...]) or a set, Simplex(), "
-        "Counts(total)",
-    )
-
-
-@dataclass(frozen=True)
-class Ball:
-    """Rows r with ||(r - center) / scale||_2 <= radius; rows outside are moved in along their ray.
-
-    Parameters
-    ----------
-    radius : float
-        In units of `scale`.
-    center, scale : float or sequence, one per column
-        Public constants. Without them the ball is in the raw units of the columns: a column of ages
-        would be crushed into [-radius, radius]. See `Scale` for columns that have natural ranges.
-    """
-
-    radius: float
-    center: Any = 0.0
-    scale: Any = 1.0
-
-    def __post_init__(self) -> None:
-        radius, center, scale = (
-            as_numbers(part) for part in (self.radius, self.center, self.scale)
-        )
-        finite = all(np.isfinite(part).all() for part in (radius, center, scale))
-        if not (radius.ndim == 0 and finite and radius > 0 and np.all(scale > 0)):
-            raise DomainError(
-                "a ball needs a finite center, a positive radius and positive scales",
-                got=f"radius {self.radius!r}, center {self.center!r}, scale {self.scale!r}"[:120],
-                allowed="one radius > 0, scale > 0, all finite",
-                do="declare the largest norm a record could have",
-            )
-
-    def _key(self) -> tuple[bytes, ...]:
-        parts = (self.radius, self.center, self.scale)
-        return tuple(np.asarray(part, float).tobytes() for part in parts)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Ball) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def _parts(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        if len(shape) != 1:
-            raise DomainError(
-                "a ball is for variables with one row of numbers per record",
-                got=f"shape {shape} per record",
-                allowed="one axis besides the records axis",
-                do="declare Interval(lower, upper) instead",
-            )
-        try:
-            center = np.broadcast_to(np.asarray(self.center, float), shape)
-            return center, np.broadcast_to(np.asarray(self.scale, float), shape)
-        except ValueError as error:
-            raise DomainError(
-                "the center or the scale of a ball does not fit the variable",
-                got=f"shapes {np.shape(self.center)} and {np.shape(self.scale)}",
-                allowed=f"a number, or one per column: shape {shape}",
-            ) from error
-
-    def clip(self, data: np.ndarray, axis: int) -> np.ndarray:
-        """Shrink each row towards the center until it is inside (rounding included)."""
-        if data.dtype != np.float64:
-            raise DomainError(
-                "a ball is for variables in double precision",
-                got=str(data.dtype),
-                allowed="float64, so that clipped rows are not rounded out of the ball again",
-                do="give the variable as floats: X.astype(float)",
-            )
-        rows = np.moveaxis(data, axis, 0)
-        center, scale = self._parts(rows.shape[1:])
-        with np.errstate(all="ignore"):  # no warning may depend on the data
-            moved = self._moved(rows, center, scale)
-        return np.moveaxis(moved, 0, axis)
-
-    def _moved(self, rows: np.ndarray, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        z = (rows - center) / scale
-        norm = np.linalg.norm(z, axis=1)
-        # Rows on the sphere may come out a hair beyond it; the bound allows the same hair.
-        factor = np.where(norm > self.radius, self.radius / np.maximum(norm, self.radius), 1.0)
-        inward = np.nan_to_num(scale * z * factor[:, None], posinf=0.0, neginf=0.0)  # z overflowed
-        return np.where((factor < 1.0)[:, None], center + inward, rows)
-
-    def _reach(self, center: np.ndarray, scale: np.ndarray) -> float:
-        """The radius with the rounding of `clip` added: relative, and that of a far center."""
-        far = float(np.sqrt(((center / scale) ** 2).sum()))
-        return self.radius * (1.0 + 1e-12) + far * 1e-15
-
-    def bounds(self, shape: tuple[int, ...]) -> Bounds:
-        """The box around the ball, knowing that it is a ball."""
-        center, scale = self._parts(shape)
-        radius = self._reach(center, scale)
-        reach = scale * radius * (1.0 + 1e-12) + np.abs(center) * 1e-15
-        return Bounds(center - reach, center + reach, Ellipsoid(center, scale, radius))
-
-    def cells(self, shape: tuple[int, ...], whole: bool, most: int) -> list[Bounds]:
-        """One cell: the ball."""
-        return [self.bounds(shape)]
-
-    def corners(self, shape: tuple[int, ...]) -> list[np.ndarray]:
-        """Center, diagonals both ways, and axes."""
-        center, scale = self._parts(shape)
-        width = shape[0]
-        eye = np.eye(width)
-        signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * min(width, 5))).reshape(min(width, 5), -1).T
-        diagonals = np.ones((len(signs), width))
-        diagonals[:, : signs.shape[1]] = signs
-        diagonals = diagonals / np.sqrt(width)
-        opposite = -diagonals if width > 5 else diagonals[:0]  # of five entries there are all signs
-        directions = np.vstack([np.zeros((1, width)), diagonals, opposite, eye, -eye])
-        return [center + scale * self.radius * d for d in directions[:MOST_CELLS]]
 
 
 @dataclass(frozen=True)
@@ -451,7 +314,7 @@ class Counts:
         return data
 
     def bounds(self, shape: tuple[int, ...]) -> Bounds:
-        """[0, total] with rows known to have their sum."""
+        """[0, total], constrained to rows of this sum."""
         total = float(self.total)
         return Bounds(np.zeros(shape), np.full(shape, total), SimplexRows(total))
 
@@ -464,18 +327,131 @@ class Counts:
         return [Bounds.point(row.reshape(shape)) for row in self._rows(width)]
 
     def _rows(self, width: int) -> list[np.ndarray]:
-        """All ways to put `width` - 1 bars between `total` stars."""
-        places = itertools.combinations(range(self.total + width - 1), width - 1)
-        edges = [(-1, *bars, self.total + width - 1) for bars in places]
+        """All rows with this total: ways to put `width` - 1 bars between `total` stars."""
+        slots = itertools.combinations(range(self.total + width - 1), width - 1)
+        edges = [(-1, *bars, self.total + width - 1) for bars in slots]
         return [np.diff(edge).astype(float) - 1.0 for edge in edges]
 
     def corners(self, shape: tuple[int, ...]) -> list[np.ndarray]:
-        """All in one place, and as even as can be."""
+        """All counts in one entry, and counts as even as possible."""
         width = shape[-1]
         even = np.full(width, float(self.total // width))
         even[: self.total % width] += 1.0
         rows = [*(np.eye(width) * self.total), even]
         return [np.broadcast_to(row, shape).copy() for row in rows[:MOST_CELLS]]
+
+
+@dataclass(frozen=True)
+class Ball:
+    """Rows r with ||(r - center) / scale||_2 <= radius; rows outside are moved in along their ray.
+
+    Parameters
+    ----------
+    radius : float
+        In units of `scale`.
+    center, scale : float or sequence, one per column
+        Public constants. Without them the ball is in the raw units of the columns: a column of ages
+        would be crushed into [-radius, radius]. See `Scale` for columns that have natural ranges.
+    """
+
+    radius: float
+    center: Any = 0.0
+    scale: Any = 1.0
+
+    def __post_init__(self) -> None:
+        radius, center, scale = (
+            as_numbers(part) for part in (self.radius, self.center, self.scale)
+        )
+        finite = all(np.isfinite(part).all() for part in (radius, center, scale))
+        if not (radius.ndim == 0 and finite and radius > 0 and np.all(scale > 0)):
+            raise DomainError(
+                "a ball needs a finite center, a positive radius and positive scales",
+                got=f"radius {self.radius!r}, center {self.center!r}, scale {self.scale!r}"[:120],
+                allowed="one radius > 0, scale > 0, all finite",
+                do="declare the largest norm a record could have",
+            )
+
+    def _key(self) -> tuple[bytes, ...]:
+        parts = (self.radius, self.center, self.scale)
+        return tuple(np.asarray(part, float).tobytes() for part in parts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ball) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _broadcast(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Center and scale with one entry per column."""
+        if len(shape) != 1:
+            raise DomainError(
+                "a ball is for variables with one row of numbers per record",
+                got=f"shape {shape} per record",
+                allowed="one axis besides the records axis",
+                do="declare Interval(lower, upper) instead",
+            )
+        try:
+            center = np.broadcast_to(np.asarray(self.center, float), shape)
+            return center, np.broadcast_to(np.asarray(self.scale, float), shape)
+        except ValueError as error:
+            raise DomainError(
+                "the center or the scale of a ball does not fit the variable",
+                got=f"shapes {np.shape(self.center)} and {np.shape(self.scale)}",
+                allowed=f"a number, or one per column: shape {shape}",
+            ) from error
+
+    def clip(self, data: np.ndarray, axis: int) -> np.ndarray:
+        """Shrink each row towards the center until it is inside (rounding included)."""
+        if data.dtype != np.float64:
+            raise DomainError(
+                "a ball is for variables in double precision",
+                got=str(data.dtype),
+                allowed="float64, so that clipped rows are not rounded out of the ball again",
+                do="give the variable as floats: X.astype(float)",
+            )
+        rows = np.moveaxis(data, axis, 0)
+        center, scale = self._broadcast(rows.shape[1:])
+        with np.errstate(all="ignore"):  # no warning may depend on the data
+            moved = self._shrunk(rows, center, scale)
+        return np.moveaxis(moved, 0, axis)
+
+    def _shrunk(self, rows: np.ndarray, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Rows outside the ball moved to its surface; the others unchanged."""
+        z = (rows - center) / scale
+        norm = np.linalg.norm(z, axis=1)
+        # Rounding may leave such rows slightly outside the ball: `_rounded_radius` covers it.
+        factor = np.where(norm > self.radius, self.radius / np.maximum(norm, self.radius), 1.0)
+        inward = np.nan_to_num(scale * z * factor[:, None], posinf=0.0, neginf=0.0)  # z overflowed
+        return np.where((factor < 1.0)[:, None], center + inward, rows)
+
+    def _rounded_radius(self, center: np.ndarray, scale: np.ndarray) -> float:
+        """The radius plus the rounding error of `clip`, of radius and center."""
+        far = float(np.sqrt(((center / scale) ** 2).sum()))
+        return self.radius * (1.0 + 1e-12) + far * 1e-15
+
+    def bounds(self, shape: tuple[int, ...]) -> Bounds:
+        """The bounding box, constrained to the ellipsoid."""
+        center, scale = self._broadcast(shape)
+        radius = self._rounded_radius(center, scale)
+        reach = scale * radius * (1.0 + 1e-12) + np.abs(center) * 1e-15
+        return Bounds(center - reach, center + reach, Ellipsoid(center, scale, radius))
+
+    def cells(self, shape: tuple[int, ...], whole: bool, most: int) -> list[Bounds]:
+        """One cell: the ball."""
+        return [self.bounds(shape)]
+
+    def corners(self, shape: tuple[int, ...]) -> list[np.ndarray]:
+        """The center, and points of the surface along diagonals and axes, both ways."""
+        center, scale = self._broadcast(shape)
+        width = shape[0]
+        eye = np.eye(width)
+        signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * min(width, 5))).reshape(min(width, 5), -1).T
+        diagonals = np.ones((len(signs), width))
+        diagonals[:, : signs.shape[1]] = signs
+        diagonals = diagonals / np.sqrt(width)
+        opposite = -diagonals if width > 5 else diagonals[:0]  # up to five entries have all signs
+        directions = np.vstack([np.zeros((1, width)), diagonals, opposite, eye, -eye])
+        return [center + scale * self.radius * d for d in directions[:MOST_CELLS]]
 
 
 @dataclass(frozen=True)
@@ -507,7 +483,7 @@ class Scale:
         low, high = as_numbers(self.lower), as_numbers(self.upper)
         if low.shape != high.shape or low.ndim != 1 or not np.all(low < high):
             raise DomainError(
-                "a scale needs one lower and one greater upper end per column",
+                "a scale needs one lower and one greater upper bound per column",
                 got=f"shapes {low.shape} and {high.shape}",
                 allowed="two sequences of equal length, lower < upper",
             )
@@ -538,25 +514,40 @@ class Scale:
         return (np.asarray(raw, float) - self.center) / self.half_width
 
 
-BISECTIONS = 80
+def as_numbers(value: Any) -> np.ndarray:
+    """An argument as an array of real numbers; NaN for what is none, such as text or None."""
+    try:
+        array = np.asarray(value)
+        return array.astype(float) if array.dtype.kind in "iufbO" else np.array(np.nan)
+    except (TypeError, ValueError):  # rows of unequal length
+        return np.array(np.nan)
+
+
+def even_edges(low: float, high: float, pieces: int) -> np.ndarray:
+    """Edges of equal pieces that cover [low, high]; high - low may overflow."""
+    share = np.arange(pieces + 1) / pieces
+    edges = low * (1.0 - share) + high * share
+    edges[[0, -1]] = low, high
+    return np.maximum.accumulate(np.clip(edges, low, high))
+
+
+def _inward_rounded_bounds(
+    low: np.ndarray, high: np.ndarray, dtype: np.dtype
+) -> tuple[np.ndarray, np.ndarray]:
+    """The least and greatest numbers of a shorter float type inside [low, high]."""
+    first, last = low.astype(dtype), high.astype(dtype)
+    first = np.where(first < low, np.nextafter(first, dtype.type(np.inf)), first)
+    last = np.where(last > high, np.nextafter(last, dtype.type(-np.inf)), last)
+    return first, last
 
 
 def project_onto_simplex(
     target: np.ndarray, lower: np.ndarray, upper: np.ndarray, total: float = 1.0
 ) -> np.ndarray:
-    """Shift each row of `target` by one number and clip it into the box, so that it sums to one.
+    """The nearest point of each row in a box, among those whose entries sum to `total`.
 
-    Parameters
-    ----------
-    target, lower, upper : array, shape (..., k)
-        ``sum(lower) <= total <= sum(upper)`` in each row.
-    total : float
-        Another sum.
-
-    Returns
-    -------
-    array, shape (..., k)
-        The nearest such point in Euclidean distance, to rounding.
+    Each row is shifted by one number and clipped into the box, the number found by bisection; the
+    result is the Euclidean projection up to rounding. Needs ``sum(lower) <= total <= sum(upper)``.
     """
     low = (lower - target).min(axis=-1, keepdims=True)
     high = (upper - target).max(axis=-1, keepdims=True)

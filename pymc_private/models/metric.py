@@ -2,7 +2,7 @@
 
 A `Metric` is a weighted sum of distances of the variables of a record, after Assumption 1 of
 Dimitrakakis et al. (2017). Norms are rounded up. Discrete variables move between their levels step
-by step, and the distance of a step is rounded down.
+by step, and the distance of a step in a statistic is rounded down.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from pymc_private.privacy.neighbors import check_record_neighbors, distance_rela
 NORMS = ("absolute", "l1", "l2", "linf")
 HAMMING = "hamming"
 NORM_ROUNDING = 1.0 + 2.0**-46
-"""Times this, a norm in doubles is no less than the true one."""
+"""A norm computed in doubles is no less than the true one after multiplication by this."""
+MOST_LEVELS = 256
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Metric:
                 )
 
     def weight(self, name: str) -> float:
-        """By which the distance of a variable is multiplied."""
+        """Factor of the distance of a variable."""
         return float(self.weights.get(name, 1.0))
 
     def between(self, x: Mapping[str, Any], y: Mapping[str, Any]) -> float:
@@ -105,7 +106,7 @@ class Metric:
 
     @property
     def words(self) -> str:
-        """The distance of two records."""
+        """The distance of two records as a formula."""
         return " + ".join(
             ("" if self.weight(name) == 1.0 else f"{self.weight(name):.12g} ")
             + _distance_formula(name, kind)
@@ -118,13 +119,58 @@ class Metric:
         return distance_relation(1, self.words)
 
 
-def statistic_graph(kind: Callable[[Variable], Variable], variable: Variable) -> Variable:
-    """The statistic's graph of one number, of which it is a function: a metric is public and fixed.
+def neighbor_relation(neighbors: Any) -> str:
+    """The neighbor relation that `neighbors` names or, as a metric, defines."""
+    return (
+        neighbors.relation if isinstance(neighbors, Metric) else check_record_neighbors(neighbors)
+    )
 
-    Raises
-    ------
-    DomainError
-        It gives something else, or reads what can change: a data variable, a generator.
+
+def check_metric(metric: Metric, sources: Sequence[Source], graph: RecordGraph) -> str:
+    """The claim of a metric that fits the private variables; others are refused.
+
+    It must name private variables only, cover every one that the likelihood reads, and measure
+    entries by distances that are defined for their shape.
+    """
+    private, read = {s.name for s in sources}, set(ancestors([graph.record]))
+    record_reads = {s.name for s in sources if graph.data[s.name] in read}
+    aliases = {alias: s.name for s in sources for alias in (s.name, *s.aliases)}
+    unknown = [name for name in metric.distances if name not in aliases]
+    if unknown:
+        raise DomainError(
+            "a metric measures private variables",
+            got=", ".join(map(str, unknown)),
+            allowed=", ".join(sorted(private)),
+            do="name data variables with a domain; what is public is the same in both data sets",
+        )
+    measured = {aliases[name] for name in metric.distances}
+    unmeasured = sorted(record_reads - measured)
+    if unmeasured:
+        raise DomainError(
+            "the metric is 0 for records whose likelihoods differ",
+            got=f"no distance of {', '.join(unmeasured)}",
+            allowed=f"a distance for each of {', '.join(sorted(record_reads))}",
+            do="add it, with 'hamming' if any change counts alike, or declare it public",
+        )
+    for source in sources:
+        kinds = [k for name, k in metric.distances.items() if aliases[name] == source.name]
+        if len(kinds) > 1:
+            raise DomainError(f"two distances of '{source.name}' under two names")
+        single = source.row_shape == ()
+        if kinds and not single and (callable(kinds[0]) or kinds[0] == "absolute"):
+            raise DomainError(
+                f"the distance of '{source.name}' is for single numbers",
+                got=f"an entry of shape {source.row_shape}",
+                allowed="l1, l2, linf or hamming",
+            )
+    return "distances are between data within the domain, after clipping"
+
+
+def statistic_graph(kind: Callable[[Variable], Variable], variable: Variable) -> Variable:
+    """The graph of a statistic of one number, a function of that number alone.
+
+    A metric is public and fixed: a statistic that reads what can change (a data variable, a
+    generator) is refused, and so is one whose value is no single number.
     """
     value = pt.as_tensor(kind(variable))
     others = [v for v in graph_inputs([value], [variable]) if v is not variable]
@@ -146,59 +192,47 @@ def statistic_graph(kind: Callable[[Variable], Variable], variable: Variable) ->
 
 @functools.lru_cache(maxsize=64)
 def compiled_statistic(kind: Callable[[Variable], Variable]) -> Callable[[float], float]:
-    """The statistic as a function of numbers."""
+    """A statistic as a compiled function of a number."""
     at = pt.dscalar()
     function = pytensor.function([at], statistic_graph(kind, at), mode="FAST_COMPILE")
     return lambda value: float(function(value))
 
 
-def neighbor_relation(neighbors: Any) -> str:
-    """The relation of a metric; of anything else, the refusal."""
-    return (
-        neighbors.relation if isinstance(neighbors, Metric) else check_record_neighbors(neighbors)
+def is_discrete(source: Source) -> bool:
+    """Whether a variable is integer-valued or categorical."""
+    return source.is_whole or isinstance(source.domain, Categories)
+
+
+def discrete_levels(source: Source) -> list[float]:
+    """All values of a discrete variable, in order."""
+    domain = source.domain
+    if isinstance(domain, Categories) and source.row_shape == ():
+        return list(domain.values)
+    if isinstance(domain, Interval) and source.row_shape == ():
+        bounds = domain.bounds(())
+        low, high = math.ceil(float(bounds.lower)), math.floor(float(bounds.upper))
+        if high - low < MOST_LEVELS:
+            return [float(k) for k in range(low, high + 1)]
+    raise Unsupported(
+        f"no norm of '{source.name}' is bounded: it is discrete",
+        got="a row of whole numbers, or too many values",
+        allowed=f"single whole numbers, at most {MOST_LEVELS} of them",
+        do="measure it by 'hamming'",
     )
 
 
-def check_metric(metric: Metric, sources: Sequence[Source], graph: RecordGraph) -> str:
-    """Refuse a metric that does not fit the private variables; return what it claims.
-
-    Raises
-    ------
-    DomainError
-        It names what is not private, or leaves out what the likelihood reads; a norm of text.
-    """
-    private, read = {s.name for s in sources}, set(ancestors([graph.record]))
-    record_reads = {s.name for s in sources if graph.data[s.name] in read}
-    aliases = {alias: s.name for s in sources for alias in (s.name, *s.aliases)}
-    unknown = [name for name in metric.distances if name not in aliases]
-    if unknown:
-        raise DomainError(
-            "a metric measures private variables",
-            got=", ".join(map(str, unknown)),
-            allowed=", ".join(sorted(private)),
-            do="name data variables with a domain; what is public is the same in both data sets",
+def level_distances(ordered: list[float], kind: object, data: Variable) -> list[float]:
+    """The distance from each level to the next; that of a statistic is rounded down."""
+    if not callable(kind):
+        return [float(step) for step in np.diff(ordered)]
+    steps = np.diff([compiled_statistic(kind)(level) for level in ordered])
+    if not (np.all(steps > 0) or np.all(steps < 0)):
+        raise NotCertified(
+            "a statistic of a discrete variable must rise or fall with it",
+            blame=(str(data.name),),
+            cure="a strictly monotone statistic, or 'hamming'",
         )
-    measured = {aliases[name] for name in metric.distances}
-    blind = sorted(record_reads - measured)
-    if blind:
-        raise DomainError(
-            "the metric is 0 for records whose likelihoods differ",
-            got=f"no distance of {', '.join(blind)}",
-            allowed=f"a distance for each of {', '.join(sorted(record_reads))}",
-            do="add it, with 'hamming' if any change counts alike, or declare it public",
-        )
-    for source in sources:
-        kinds = [k for name, k in metric.distances.items() if aliases[name] == source.name]
-        if len(kinds) > 1:
-            raise DomainError(f"two distances of '{source.name}' under two names")
-        single = source.row_shape == ()
-        if kinds and not single and (callable(kinds[0]) or kinds[0] == "absolute"):
-            raise DomainError(
-                f"the distance of '{source.name}' is for single numbers",
-                got=f"an entry of shape {source.row_shape}",
-                allowed="l1, l2, linf or hamming",
-            )
-    return "distances are between data within the domain, after clipping"
+    return [abs(float(step)) * (1.0 - 2.0**-40) for step in steps]
 
 
 def _entry_distance(
@@ -212,9 +246,9 @@ def _entry_distance(
     order = {"absolute": 1, "l1": 1, "l2": 2, "linf": np.inf}[kind]
     whole = x.dtype.kind in "iub" and y.dtype.kind in "iub"
     number = object if whole else float  # in their own types short integers wrap around
-    away = np.abs(np.ravel(x).astype(number) - np.ravel(y).astype(number)).astype(float)
-    found = float(np.linalg.norm(away, order))
-    return found if whole and order != 2 and found < 2.0**53 else found * NORM_ROUNDING
+    change = np.abs(np.ravel(x).astype(number) - np.ravel(y).astype(number)).astype(float)
+    norm = float(np.linalg.norm(change, order))
+    return norm if whole and order != 2 and norm < 2.0**53 else norm * NORM_ROUNDING
 
 
 def _distance_formula(name: str, kind: str | Callable[[Variable], Variable]) -> str:
@@ -228,7 +262,7 @@ def _distance_formula(name: str, kind: str | Callable[[Variable], Variable]) -> 
 
 
 def _statistic_formula(name: str, kind: Callable[[Variable], Variable]) -> str:
-    """A formula, and a digest of the exact graph: two statistics with one name are not one."""
+    """A formula and a digest of the exact graph, as two statistics may have the same formula."""
     variable = pt.dscalar(name)
     graph = statistic_graph(kind, variable)
     constants = [v.data for v in ancestors([graph]) if isinstance(v, Constant)]
@@ -237,43 +271,3 @@ def _statistic_formula(name: str, kind: Callable[[Variable], Variable]) -> str:
     digest = hashlib.sha256(exact.encode()).hexdigest()[:8]
     formula = "".join(c for c in str(pprint(graph)) if c not in "{}\n")
     return f"|f({name}) - f({name}')| with f = {formula} (#{digest})"
-
-
-MOST_LEVELS = 256
-
-
-def is_discrete(source: Source) -> bool:
-    """Whether a variable takes separate values."""
-    return source.is_whole or isinstance(source.domain, Categories)
-
-
-def discrete_levels(source: Source) -> list[float]:
-    """All values of a discrete variable, in order."""
-    domain = source.domain
-    if isinstance(domain, Categories) and source.row_shape == ():
-        return list(domain.values)
-    if isinstance(domain, Interval) and source.row_shape == ():
-        ends = domain.bounds(())
-        low, high = math.ceil(float(ends.lower)), math.floor(float(ends.upper))
-        if high - low < MOST_LEVELS:
-            return [float(k) for k in range(low, high + 1)]
-    raise Unsupported(
-        f"no norm of '{source.name}' is bounded: it is discrete",
-        got="a row of whole numbers, or too many values",
-        allowed=f"single whole numbers, at most {MOST_LEVELS} of them",
-        do="measure it by 'hamming'",
-    )
-
-
-def level_distances(ordered: list[float], kind: object, data: Variable) -> list[float]:
-    """The distance from each level to the next, rounded down."""
-    if not callable(kind):
-        return [float(step) for step in np.diff(ordered)]
-    steps = np.diff([compiled_statistic(kind)(level) for level in ordered])
-    if not (np.all(steps > 0) or np.all(steps < 0)):
-        raise NotCertified(
-            "a statistic of a discrete variable must rise or fall with it",
-            blame=(str(data.name),),
-            cure="a strictly monotone statistic, or 'hamming'",
-        )
-    return [abs(float(step)) * (1.0 - 2.0**-40) for step in steps]

@@ -34,7 +34,7 @@ from pymc_private.models.metric import Metric, check_metric, neighbor_relation
 from pymc_private.models.record_graph import RecordGraph, build_record_graph
 from pymc_private.models.restricted_model import model_with_likelihood_potential, restricted_model
 from pymc_private.privacy.neighbors import ADD_REMOVE
-from pymc_private.privacy.rounding import power_down
+from pymc_private.privacy.rounding import float_down
 
 if TYPE_CHECKING:
     from pymc_private.certificates.lipschitz.region import ThetaL
@@ -155,7 +155,7 @@ class PrivateModel:
         Where log-likelihoods are clipped, or not PyMC's own to the last digits (`one_normal_tail`),
         a potential takes their place, and observed variables become data.
         """
-        graph, power = self.graph, power_down(self.power)
+        graph, power = self.graph, float_down(self.power)
         where = self.region, self.starts, self.theta_l
         if graph.clip is not None or has_log_phi(graph.record):
             scored, name = model_with_likelihood_potential(self.base, graph, self.sources)

@@ -13,13 +13,38 @@ import json
 import math
 from collections.abc import Callable, Hashable, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import xarray as xr
 
 from pymc_private.errors import DomainError
+from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.validation import check_storable_text
+
+
+class ReleaseContents(Protocol):
+    """What a `Release` holds, for functions that read one and stand below it."""
+
+    @property
+    def posterior(self) -> xr.Dataset:
+        """The draws, dims chain = 1, draw, ..."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What publishing the draws reveals at most."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Public facts about the run."""
+
+    @property
+    def private(self) -> bool:
+        """False if the draws came from a known seed."""
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the content, hex."""
 
 
 def check_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,8 +55,8 @@ def check_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     Parameters
     ----------
     facts : mapping
-        Keys of :data:`ALLOWED_FACTS`; values made of text, numbers, booleans, None, lists and dicts.
-        NumPy scalars and tuples become their plain equals; arrays are refused.
+        Keys of :data:`ALLOWED_FACTS`; values made of text, numbers, booleans, None, lists and
+        dicts. NumPy scalars and tuples become their plain equals; arrays are refused.
 
     Returns
     -------
@@ -78,21 +103,21 @@ def as_float(value: object) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
-def _as_json(value: Any, where: str) -> Any:
-    """Copy into JSON types. The refusal names the type, never the value."""
+def _as_json(value: Any, key: str) -> Any:
+    """Copy into JSON types. An error names the type, never the value."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and math.isnan(value):
-        raise DomainError(f"The fact {where!r} holds a NaN.", allowed="numbers")
+        raise DomainError(f"The fact {key!r} holds a NaN.", allowed="numbers")
     if value is None or type(value) in (str, int, float, bool):
         return value
     if isinstance(value, list | tuple):
-        return [_as_json(item, where) for item in value]
+        return [_as_json(item, key) for item in value]
     if isinstance(value, Mapping):
-        texts = {str(key): _as_json(item, f"{where}.{key}") for key, item in value.items()}
-        return dict(sorted(texts.items()))  # one order, before and after a file
+        items = {str(name): _as_json(item, f"{key}.{name}") for name, item in value.items()}
+        return dict(sorted(items.items()))  # the same order before and after a file
     raise DomainError(
-        f"The fact {where!r} of a release is not plain text or numbers.",
+        f"The fact {key!r} of a release is not plain text or numbers.",
         got=type(value).__name__,
         allowed="text, numbers, booleans, None, lists and dicts of these",
         do="write it as text; an array or object could carry data out",
@@ -180,8 +205,8 @@ COUNT_FACTS = {
     "scale": float,
     "total": float,
 }
-"""What may be told of a mechanism for counts: all of it fixed before the counts are looked at, but
-the total, which is public under substitution."""
+"""Public facts of a mechanism for counts, by type: all of them fixed before the counts are read,
+except the total, which is public under substitution."""
 
 
 def _is_count_facts(value: object) -> bool:
@@ -230,11 +255,11 @@ NUMBER_TYPES = "float32, float64, signed and unsigned integers, booleans"
 
 
 def check_posterior(dataset: xr.Dataset, *, records: object = None) -> xr.Dataset:
-    """Rebuild a posterior from its arrays, refusing what must not leave.
+    """Rebuild a posterior from its arrays, refusing what must not be released.
 
     Refused: dataset attributes, coordinates that do not label a dim of the draws, draw or chain
     numbers other than 0, 1, ... (a thinned index tells how long a sampler ran), labels of the
-    records, several chains, missing dims and odd types. Stripped, by rule: attributes and
+    records, several chains, missing dims and other types. Always removed: attributes and
     encodings of variables, the sign of zeros (one bit finer than any grid). Labels that are
     neither text nor numbers become their text.
 
@@ -248,7 +273,7 @@ def check_posterior(dataset: xr.Dataset, *, records: object = None) -> xr.Datase
     Returns
     -------
     xarray.Dataset
-        Fresh, read-only arrays.
+        New, read-only arrays.
 
     Raises
     ------
@@ -256,7 +281,7 @@ def check_posterior(dataset: xr.Dataset, *, records: object = None) -> xr.Datase
         See above. Depends on shapes, names and types only, never on the drawn values.
     """
     _check_structure(dataset)
-    _refuse_coords(dataset, records)
+    _check_coords(dataset, records)
     _refuse_unstorable_names(dataset)
     draws = dataset.sizes["draw"]
     variables = {}
@@ -274,11 +299,13 @@ def check_posterior(dataset: xr.Dataset, *, records: object = None) -> xr.Datase
 
 def content_fingerprint(dataset: xr.Dataset, header: str) -> str:
     """Hash a checked posterior and its header (SHA-256, hex): equal content, equal fingerprint."""
-    seal = hashlib.sha256(header.encode(errors="surrogatepass"))  # of damaged bytes
+    digest = hashlib.sha256(
+        header.encode(errors="surrogatepass")
+    )  # damaged bytes can be hashed too
     for name in (*dataset.data_vars, *sorted(dataset.coords, key=str)):
         array = dataset.variables[name]
         values = array.values
-        if values.dtype.kind == "U":  # the width of a text array is luck, its texts are content
+        if values.dtype.kind == "U":  # the texts are content, the width of the array is not
             content = json.dumps(values.tolist()).encode()
         else:
             content = np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<")).tobytes()
@@ -290,11 +317,12 @@ def content_fingerprint(dataset: xr.Dataset, header: str) -> str:
             kind.encode(),
             content,
         ):
-            seal.update(len(part).to_bytes(8, "little") + part)
-    return seal.hexdigest()
+            digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()
 
 
 def _check_structure(dataset: xr.Dataset) -> None:
+    """Refuse anything but one chain of variables without dataset attributes."""
     if not isinstance(dataset, xr.Dataset):
         raise DomainError(
             "The draws of a release come as an xarray.Dataset.", got=type(dataset).__name__
@@ -317,7 +345,8 @@ def _check_structure(dataset: xr.Dataset) -> None:
         )
 
 
-def _refuse_coords(dataset: xr.Dataset, records: object) -> None:
+def _check_coords(dataset: xr.Dataset, records: object) -> None:
+    """Refuse coordinates that are not plain labels of a dim, or that label the records."""
     used = {dim for name in dataset.data_vars for dim in dataset.variables[name].dims}
     for name in dataset.coords:
         labels = dataset.variables[name]
@@ -341,7 +370,7 @@ def _refuse_coords(dataset: xr.Dataset, records: object) -> None:
 
 
 def _refuse_unstorable_names(dataset: xr.Dataset) -> None:
-    """Refuse names and labels that no file can hold: null characters, halves of characters."""
+    """Refuse names and labels that no file can hold: null characters, lone surrogates."""
     for name in (*dataset.data_vars, *dataset.dims):
         check_storable_text(str(name), "the name of a variable or of a dim")
     for name in dataset.coords:
@@ -352,6 +381,7 @@ def _refuse_unstorable_names(dataset: xr.Dataset) -> None:
 
 
 def _refuse_unsupported_variable(name: Hashable, array: xr.Variable) -> None:
+    """Refuse a variable that is not drawn, or whose type is none of `NUMBER_TYPES`."""
     if not isinstance(name, str):
         raise DomainError("A variable's name is text.", got=type(name).__name__)
     if not set(SAMPLE_DIMS) <= set(array.dims):
@@ -371,7 +401,7 @@ def _refuse_unsupported_variable(name: Hashable, array: xr.Variable) -> None:
 
 
 def _read_only_copy(values: np.ndarray) -> np.ndarray:
-    """Copy an array into native order, without signed zeros, closed for writing."""
+    """Copy an array in native byte order, read-only, with -0.0 as 0.0."""
     copy = np.array(values, dtype=values.dtype.newbyteorder("="), order="C", copy=True)
     if copy.dtype.kind == "f":
         copy += 0.0  # -0.0 + 0.0 is +0.0
@@ -393,7 +423,7 @@ def _plain_labels(labels: np.ndarray) -> np.ndarray:
 
 
 def check_netcdf_names(posterior: xr.Dataset) -> None:
-    """Refuse names that a netCDF file would read as folders.
+    """Refuse names that a netCDF file would read as groups.
 
     Raises
     ------
@@ -401,11 +431,11 @@ def check_netcdf_names(posterior: xr.Dataset) -> None:
         A variable or a dim with a slash in its name.
     """
     names = sorted({str(name) for name in (*posterior.variables, *posterior.dims)})
-    odd = [name for name in names if "/" in name]
-    if odd:
+    refused = [name for name in names if "/" in name]
+    if refused:
         raise DomainError(
             "a release cannot be stored under such a name; nothing was charged",
-            got=", ".join(odd),
+            got=", ".join(refused),
             allowed="names of variables and dims without '/'",
             do="rename it in the model, for example with '_' or '::'",
         )

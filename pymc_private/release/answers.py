@@ -23,7 +23,8 @@ from pymc_private.privacy.rounding import format_count
 from pymc_private.privacy.validation import check_count, check_nonnegative, is_number
 from pymc_private.release import display
 from pymc_private.release.expression_arithmetic import OutOfBounds
-from pymc_private.release.expressions import check_release, draws_dict
+from pymc_private.release.expressions import draws_dict
+from pymc_private.release.release import Release, check_release
 from pymc_private.release.utilities import (
     FunctionOfDraws,
     Moments,

@@ -35,26 +35,320 @@ from pymc_private.privacy.validation import check_storable_text
 from pymc_private.release import storage
 from pymc_private.release.release import Release
 
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class ReleaseOptions:
+    """Who pays, and where the release is kept.
+
+    Attributes
+    ----------
+    ledger : Ledger or None
+    name, data_version : str
+    save : path or None
+    again : bool
+    random_seed : int or None
+        Makes a release that is not private and charges nothing.
+    covered : frozenset of str
+        Heads of earlier charges for other records: no record is in both, so one guarantee protects
+        each (parallel composition). If an equal guarantee was charged under one of them in this
+        ledger, nothing more is charged; in another ledger it is charged in full.
+    keep : bool
+        Whether the ledger also keeps a release without a name; else it notes that there was one.
+    """
+
+    ledger: Ledger | None = None
+    name: str | None = None
+    data_version: str = ""
+    save: str | os.PathLike[str] | None = None
+    again: bool = False
+    random_seed: int | None = None
+    covered: frozenset[str] = frozenset()
+    keep: bool = True
+
+    def __post_init__(self) -> None:
+        check_ledger(self.ledger)
+        if self.name is not None:
+            check_storable_text(self.name, "the name of a release")
+        check_storable_text(str(self.data_version), "data_version", empty=True)
+        if self.save is not None and not isinstance(self.save, str | os.PathLike):
+            raise DomainError(
+                "save= is the path of a file; nothing was charged",
+                got=type(self.save).__name__,
+                do="save='release.nc', for example",
+            )
+        try:
+            if self.random_seed is not None:  # private draws use no NumPy generator
+                np.random.default_rng(self.random_seed)
+        except (TypeError, ValueError):
+            raise DomainError(
+                "random_seed is a whole number; nothing was charged",
+                got=repr(self.random_seed)[:60],
+                allowed="0, 1, 2, ..., for draws that are NOT PRIVATE; None for private ones",
+            ) from None
+
+    @property
+    def stored(self) -> bool:
+        """Whether the release will be written anywhere."""
+        return self.keep or self.name is not None or self.save is not None
+
+
+def check_ledger(ledger: Any) -> None:
+    """Refuse anything but a ledger, such as the path of one.
+
+    Raises
+    ------
+    DomainError
+        Nothing was charged.
+    """
+    if ledger is None or isinstance(ledger, Ledger):
+        return
+    is_path = isinstance(ledger, str | os.PathLike)
+    place = f"{os.fspath(ledger)!r}" if is_path else ""
+    raise DomainError(
+        "this is no ledger; nothing was charged",
+        got=f"{type(ledger).__name__} {place}".rstrip(),
+        allowed="a pmp.Ledger",
+        do=f"pmp.Ledger({place}, epsilon=..., delta=..., neighbors=...), or "
+        f"pmp.Ledger.open({place}) if it is there already"
+        if is_path
+        else "pmp.Ledger('study.sqlite', epsilon=..., delta=..., neighbors=...)",
+    )
+
+
+@dataclass(frozen=True)
+class ReleaseJob:
+    """What a charge buys: a guarantee, a way to draw, and how to build the release.
+
+    All of it is public but what `draw` reads.
+
+    Attributes
+    ----------
+    guarantee : Guarantee
+    delta : float
+        At which a ledger enters the guarantee, where it has no pure epsilon.
+    exact_delta : Fraction
+        The same for a new ledger, which gets exactly what was proved.
+    key : str
+        Everything public that the draws depend on; a name belongs to one key.
+    label : str
+        Of the ledger entry, where there is no name.
+    another : str
+        What else a name may belong to, for the error: "another plan".
+    rehearse : callable
+        Fails where building or storing the release would fail after the charge. Reads no data.
+    draw : callable
+        ``(seed or None)`` to the draws. Reads the data.
+    build : callable
+        ``(draws, facts of the ledger or None)`` to a release; None: one that is not private.
+    depth : int
+        Calls between the user and `publish`: the stack level of warnings.
+    """
+
+    guarantee: Guarantee
+    delta: float
+    exact_delta: Fraction
+    key: str
+    label: str
+    another: str
+    rehearse: Callable[[], None]
+    draw: Callable[[int | None], Any]
+    build: Callable[[Any, Mapping[str, Any] | None], Release]
+    depth: int = 1
+
+
+def publish(job: ReleaseJob, options: ReleaseOptions) -> Release:
+    """Charge, then draw; what can fail without the data fails before the charge.
+
+    With a seed: draw a release that is marked not private, and charge nothing.
+
+    Raises
+    ------
+    BudgetExceeded, Incompatible, DomainError
+        Nothing was charged.
+    PymcPrivateError
+        The draw failed after the charge; the cause is withheld.
+    UnsavedRelease
+        It was drawn, and could not be stored or saved; the error has it.
+    """
+    if options.random_seed is not None:
+        storage.check_destination(options.save, overwrite=options.again)
+        seeded = job.build(job.draw(options.random_seed), None)
+        return _save_to_file(seeded, options, "nothing was charged: it is `release` of this error")
+    ledger, at = _paying_ledger(job, options)
+    key = f"{job.key}|{options.data_version}"
+    stored = (
+        None
+        if options.again or options.name is None
+        else _find_stored_release(ledger, options.name, key, job)
+    )
+    if stored is not None:
+        return _save_to_file(stored, options, f"nothing more was charged; {RELEASE_KEPT}")
+    storage.check_destination(options.save, overwrite=options.again)
+    _rehearse(job)
+    entry = _charge(job, options, ledger, at, key)
+    release = interruptible(lambda: _draw_and_build(job, ledger, entry))
+    interruptible(lambda: _store_in_ledger(release, ledger, entry, options), STOPPED_LATE)
+    return _save_to_file(release, options, f"the charge stands; {RELEASE_KEPT}", charged=True)
+
+
+def _paying_ledger(
+    job: ReleaseJob, options: ReleaseOptions
+) -> tuple[Ledger, float | Fraction | None]:
+    """The ledger to charge (given, of the context, or a new one in memory), and at which delta.
+
+    A ledger reads 0.1 as the decimal 1/10, as its user means it. A new one is made for this very
+    guarantee, so it gets exactly the numbers that were proved.
+    """
+    ledger = options.ledger if options.ledger is not None else Ledger.current()
+    if ledger is not None:
+        return ledger, job.delta or None
+    delta, guarantee = job.exact_delta, job.guarantee
+    epsilon = guarantee.exact_epsilon(delta)
+    if not math.isfinite(epsilon):
+        raise infinite_epsilon_error(guarantee, job.delta)
+    warnings.warn(
+        "no ledger: this charge is forgotten when the session ends, and two such releases of the "
+        "same data add up unseen; pass ledger=Ledger('study.sqlite', epsilon=..., delta=..., "
+        f"neighbors={guarantee.neighbors!r})",
+        PrivacyWarning,
+        stacklevel=job.depth + 3,
+    )
+    shares = {"approximate": delta} if delta else None
+    keywords: dict[str, Any] = {"neighbors": guarantee.neighbors, "shares": shares}
+    return Ledger(epsilon=Fraction(epsilon), delta=delta, **keywords), delta or None
+
+
+def _find_stored_release(ledger: Ledger, name: str, key: str, job: ReleaseJob) -> Release | None:
+    """The release that this name and key already paid for; None if the name is free."""
+    entry = ledger.find(name, key)
+    if entry is not None:
+        return Release.from_bytes(ledger.fetch(entry))
+    if name in ledger.names:
+        raise Incompatible(
+            f"the name '{name}' belongs to another charge in this ledger",
+            got=f"{job.another} or data_version, or a draw that never finished",
+            allowed="one plan per name",
+            do="choose another name, or again=True to charge anew",
+        )
+    return None
+
+
+def _rehearse(job: ReleaseJob) -> None:
+    """Fail where the release would fail after the charge, with the cure that fits the guarantee."""
+    try:
+        job.rehearse()
+    except DomainError:
+        if math.isfinite(job.guarantee.epsilon(job.delta)):
+            raise
+        raise infinite_epsilon_error(job.guarantee, job.delta) from None
+
+
+def _charge(
+    job: ReleaseJob, options: ReleaseOptions, ledger: Ledger, at: float | Fraction | None, key: str
+) -> Entry:
+    """Charge the ledger, or explain its refusal."""
+    cost, label = job.guarantee, options.name or job.label
+    if any(e.head in options.covered and e.guarantee.atoms == cost.atoms for e in ledger.entries):
+        cost, label = Guarantee((), cost.neighbors), f"{label}: other records, priced in parallel"
+        at = None  # no delta is charged either
+    try:
+        return ledger.charge(cost, label, delta=at, name=options.name, key=key)
+    except BudgetExceeded as error:
+        raise explain_refusal(error, cost, job.delta, ledger) from None
+
+
+def _draw_and_build(job: ReleaseJob, ledger: Ledger, entry: Entry) -> Release:
+    """Draw, and build the release with the public facts of the ledger."""
+    ledger_facts = {
+        "charges": [{"label": e.label, "guarantee": e.guarantee.to_dict()} for e in ledger.entries],
+        "budget": {"epsilon": str(ledger.budget.epsilon), "delta": str(ledger.budget.delta)},
+        "ledger_head": entry.head,
+    }
+    return job.build(hide_errors(lambda: job.draw(None)), ledger_facts)
+
+
+def _store_in_ledger(
+    release: Release, ledger: Ledger, entry: Entry, options: ReleaseOptions
+) -> None:
+    """Store a release in the ledger; if that fails, the error hands it over."""
+    try:
+        ledger.store(entry, release.to_bytes() if options.stored else None)
+    except (OSError, PymcPrivateError) as error:
+        problem = "the release was drawn and charged, but the ledger could not keep it"
+        raise unsaved_release_error(release, error, problem, RELEASE_NOT_KEPT) from error
+
+
+def _save_to_file(
+    release: Release, options: ReleaseOptions, do: str, *, charged: bool = False
+) -> Release:
+    """Write the file of `save=`, if any; if that fails, the error hands the release over."""
+    caught = (OSError, PymcPrivateError) if charged else OSError
+    try:
+        if options.save is not None:
+            release.save(options.save, overwrite=options.again)
+        return release
+    except caught as error:
+        problem = "the release was drawn, but it could not be saved"
+        raise unsaved_release_error(release, error, problem, do) from error
+
+
+def seeded_guarantee(guarantee: Guarantee) -> Guarantee:
+    """The guarantee of a seeded release: none."""
+    return Guarantee.none(
+        "random_seed makes the draws a function of the data that anyone can recompute",
+        neighbors=guarantee.neighbors,
+    )
+
+
+@contextlib.contextmanager
+def suppress_warnings() -> Iterator[None]:
+    """Show no warning: whether one is raised (an overflow, say) may depend on the data."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextlib.contextmanager
+def progress_bar(total: int, show: bool) -> Iterator[Callable[[int], None]]:
+    """A progress bar on the curator's screen."""
+    if not show:
+        yield lambda done: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns) as bar:
+        task = bar.add_task("private draws", total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
 STOPPED = (
     "The draw was stopped. It is charged, nothing is released, and the ledger keeps the charge. "
     "Publishing the fact that it was stopped is not covered by the guarantee."
 )
+
+
 STOPPED_LATE = (
     "Stopped after the draw was finished and charged, while its release was being stored. The "
     "ledger keeps the charge, and the release too if it came to that: sample() with the same name "
     "and plan then returns it free; without a name it is Release.from_bytes(ledger.fetch(entry)) "
     "for the last of ledger.entries."
 )
+
+
 RELEASE_KEPT = (
     "the ledger keeps the release: save it elsewhere. It is `release` of this error; sample() with "
     "the same name and plan returns it free; without a name it is "
     "Release.from_bytes(ledger.fetch(entry)) for the last of ledger.entries"
 )
+
+
 RELEASE_NOT_KEPT = (
     "the charge stands, and the ledger does not keep the release: save it, it is `release` of this "
     "error; drawing again would be charged again"
 )
-Result = TypeVar("Result")
 
 
 class StoppedDraw(KeyboardInterrupt):
@@ -75,14 +369,14 @@ class UnsavedRelease(PymcPrivateError):
 
 
 def unsaved_release_error(release: Any, error: Exception, problem: str, do: str) -> UnsavedRelease:
-    """What went wrong with a release that was made; `do` says what became of the charge."""
+    """The error for a release that could not be kept; `do` says what became of the charge."""
     words = error.problem if isinstance(error, PymcPrivateError) else str(error)
     got = f"{type(error).__name__}: {words}"
     return UnsavedRelease(problem, release=release, got=got, do=do)
 
 
 def interruptible(work: Callable[[], Result], message: str = STOPPED) -> Result:
-    """Do what was paid for; Ctrl-C says what it means for the charge.
+    """Run charged work; on Ctrl-C say what became of the charge.
 
     Raises
     ------
@@ -91,12 +385,12 @@ def interruptible(work: Callable[[], Result], message: str = STOPPED) -> Result:
     """
     with contextlib.suppress(KeyboardInterrupt):
         return work()
-    # Raised out here, the error has no context, whose traceback could show data.
+    # Raised outside the handler, the error has no context whose traceback could show data.
     raise StoppedDraw(message) from None
 
 
 def hide_errors(work: Callable[[], Result]) -> Result:
-    """Do what was paid for; of a failure only the kind is told.
+    """Run charged work; of a failure show the type alone.
 
     Raises
     ------
@@ -108,7 +402,9 @@ def hide_errors(work: Callable[[], Result]) -> Result:
             return work()
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # SystemExit, a panic of Rust: with words of their own
+    except (
+        BaseException
+    ) as error:  # also SystemExit and panics of Rust, which bring texts of their own
         cause = type(error).__name__
     raise PymcPrivateError(
         "the draw failed after it was charged; nothing is released",
@@ -118,40 +414,18 @@ def hide_errors(work: Callable[[], Result]) -> Result:
     ) from None
 
 
-@contextlib.contextmanager
-def suppress_warnings() -> Iterator[None]:
-    """No warning, of NumPy's or of anybody's, may tell what the data made overflow."""
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-@contextlib.contextmanager
-def progress_bar(total: int, show: bool) -> Iterator[Callable[[int], None]]:
-    """A progress bar on the curator's screen."""
-    if not show:
-        yield lambda done: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns) as bar:
-        task = bar.add_task("private draws", total=total)
-        yield lambda done: bar.update(task, completed=done)
-
-
 def explain_refusal(
     error: BudgetExceeded, guarantee: Guarantee, at: float, ledger: Ledger
 ) -> BudgetExceeded:
-    """The ledger's refusal; where the share of delta alone was short, it says so."""
-    road, budget = ledger.roads.get("approximate"), ledger.budget
+    """The ledger's refusal, explained if only the share of delta for such charges was too small."""
+    account, budget = ledger.roads.get("approximate"), ledger.budget
     delta, epsilon = Fraction(repr(at)), guarantee.exact_epsilon(Fraction(at))
-    if road is None or road.spent is None or not road.share < delta <= budget.delta:
+    if account is None or account.spent is None or not account.share < delta <= budget.delta:
         return error
-    if not (math.isfinite(epsilon) and road.spent.epsilon + Fraction(epsilon) <= budget.epsilon):
+    if not (math.isfinite(epsilon) and account.spent.epsilon + Fraction(epsilon) <= budget.epsilon):
         return error
-    share, whole = (format_number(d, up=False) for d in (road.share, budget.delta))
-    room = max(road.share - road.spent.delta, Fraction(0))
+    share, whole = (format_number(d, up=False) for d in (account.share, budget.delta))
+    room = max(account.share - account.spent.delta, Fraction(0))
     cures = [f"Calibrate at delta = {format_number(room, up=False)}"] if room else []
     if not ledger.entries:
         written = format_number(delta) if float(format_number(delta)) == at else repr(at)
@@ -177,12 +451,16 @@ EXACT_SAMPLER_ADVICE = (
     "a sampler without a distance: in a box of few parameters sampler='boxes', in one of many "
     "sampler=pmp.Proximal(pure=True); or a delta above (1 + e^epsilon) t, what a distance t costs"
 )
-"""What a distance from the posterior leaves where there is no delta."""
+"""The cure where a sampler has a distance from the posterior and no delta pays for it."""
+
+
 SMALLER_DISTANCE_ADVICE = (
     "a lower power, pmp.temper(private, ...), since a distance t costs (1 + e^epsilon) t of delta; "
     "or a smaller tv= of a sampler that need not be strict"
 )
-"""What does where that is more than the delta there is."""
+"""The cure where that distance costs more delta than there is."""
+
+
 FINITE_RANGE_ADVICE = (
     "a box of the parameters, in which one is: pmp.trim(private, mass=0.99) or box={...}; or, for "
     "a log-concave posterior, a delta above zero and a low power: pmp.temper(private, ...)"
@@ -190,7 +468,7 @@ FINITE_RANGE_ADVICE = (
 
 
 def infinite_epsilon_error(guarantee: Guarantee, delta: float) -> DomainError:
-    """Why a guarantee has no finite epsilon at a delta, and what would give it one."""
+    """The error for a guarantee without a finite epsilon at a delta: the reason and a cure."""
     exact = [atom for atom in guarantee.atoms if atom.kind != "distance"]
     bounded = all(math.isfinite(atom.pure) for atom in exact)
     got, do = f"delta = {format_number(delta)}", "a larger delta; or pmp.trim(private, mass=0.99)"
@@ -202,260 +480,3 @@ def infinite_epsilon_error(guarantee: Guarantee, delta: float) -> DomainError:
     return DomainError(
         "these draws have no finite epsilon at this delta, so nothing was charged", got=got, do=do
     )
-
-
-@dataclass(frozen=True)
-class ReleaseOptions:
-    """Who pays, and where the release is kept.
-
-    Attributes
-    ----------
-    ledger : Ledger or None
-    name, data_version : str
-    save : path or None
-    again : bool
-    random_seed : int or None
-        Makes a release that is not private and charges nothing.
-    covered : frozenset of str
-        Heads of earlier charges of other records: no record is in both, so that one promise
-        protects each. If this very promise was charged under one of them in this ledger, nothing
-        more is; in another ledger, it is charged in full.
-    keep : bool
-        Whether the ledger keeps a release without a name, too; else it notes that there was one.
-    """
-
-    ledger: Ledger | None = None
-    name: str | None = None
-    data_version: str = ""
-    save: str | os.PathLike[str] | None = None
-    again: bool = False
-    random_seed: int | None = None
-    covered: frozenset[str] = frozenset()
-    keep: bool = True
-
-    def __post_init__(self) -> None:
-        check_ledger(self.ledger)
-        if self.name is not None:
-            check_storable_text(self.name, "the name of a release")
-        check_storable_text(str(self.data_version), "data_version", empty=True)
-        if self.save is not None and not isinstance(self.save, str | os.PathLike):
-            raise DomainError(
-                "save= is the path of a file; nothing was charged",
-                got=type(self.save).__name__,
-                do="save='release.nc', for example",
-            )
-        try:
-            if self.random_seed is not None:  # no draw that is private asks NumPy for anything
-                np.random.default_rng(self.random_seed)
-        except (TypeError, ValueError):
-            raise DomainError(
-                "random_seed is a whole number; nothing was charged",
-                got=repr(self.random_seed)[:60],
-                allowed="0, 1, 2, ..., for draws that are NOT PRIVATE; None for private ones",
-            ) from None
-
-    @property
-    def stored(self) -> bool:
-        """Whether the release will be written anywhere."""
-        return self.keep or self.name is not None or self.save is not None
-
-
-def check_ledger(ledger: Any) -> None:
-    """Refuse what is no ledger, such as the path of one.
-
-    Raises
-    ------
-    DomainError
-        Nothing was charged.
-    """
-    if ledger is None or isinstance(ledger, Ledger):
-        return
-    is_path = isinstance(ledger, str | os.PathLike)
-    place = f"{os.fspath(ledger)!r}" if is_path else ""
-    raise DomainError(
-        "this is no ledger; nothing was charged",
-        got=f"{type(ledger).__name__} {place}".rstrip(),
-        allowed="a pmp.Ledger",
-        do=f"pmp.Ledger({place}, epsilon=..., delta=..., neighbors=...), or "
-        f"pmp.Ledger.open({place}) if it is there already"
-        if is_path
-        else "pmp.Ledger('study.sqlite', epsilon=..., delta=..., neighbors=...)",
-    )
-
-
-@dataclass(frozen=True)
-class ReleaseJob:
-    """What a charge buys: all of it public but what `draw` reads.
-
-    Attributes
-    ----------
-    guarantee : Guarantee
-    delta : float
-        At which a ledger enters it, where it has no pure epsilon there.
-    exact_delta : Fraction
-        The same for a new ledger, which gets exactly what was proved.
-    key : str
-        Everything public that the draws depend on: it belongs to a name.
-    label : str
-        In the ledger, where there is no name.
-    another : str
-        What else a name may belong to, as in "another law".
-    rehearse : callable
-        Fails where building or storing the release would fail after the charge. Reads no data.
-    draw : callable
-        ``(seed or None)`` to the draws. Reads the data.
-    build : callable
-        ``(draws, facts of the ledger or None)`` to a release; None: one that is not private.
-    depth : int
-        Calls between the user and `publish`, for the place that a warning names.
-    """
-
-    guarantee: Guarantee
-    delta: float
-    exact_delta: Fraction
-    key: str
-    label: str
-    another: str
-    rehearse: Callable[[], None]
-    draw: Callable[[int | None], Any]
-    build: Callable[[Any, Mapping[str, Any] | None], Release]
-    depth: int = 1
-
-
-def publish(offer: ReleaseJob, where: ReleaseOptions) -> Release:
-    """Charge, then draw; what can fail without the data fails before the charge.
-
-    With a seed: draw what is marked not private, and charge nothing.
-
-    Raises
-    ------
-    BudgetExceeded, Incompatible, DomainError
-        Nothing was charged.
-    PymcPrivateError
-        The draw failed after the charge; the cause is withheld.
-    UnsavedRelease
-        It was drawn, and could not be stored or saved; the error has it.
-    """
-    if where.random_seed is not None:
-        storage.check_destination(where.save, overwrite=where.again)
-        seeded = offer.build(offer.draw(where.random_seed), None)
-        return _save_to_file(seeded, where, "nothing was charged: it is `release` of this error")
-    ledger, at = _paying_ledger(offer, where)
-    key = f"{offer.key}|{where.data_version}"
-    stored = (
-        None
-        if where.again or where.name is None
-        else _find_stored_release(ledger, where.name, key, offer)
-    )
-    if stored is not None:
-        return _save_to_file(stored, where, f"nothing more was charged; {RELEASE_KEPT}")
-    storage.check_destination(where.save, overwrite=where.again)
-    _rehearse(offer)
-    entry = _charge(offer, where, ledger, at, key)
-    release = interruptible(lambda: _draw_and_build(offer, ledger, entry))
-    interruptible(lambda: _store_in_ledger(release, ledger, entry, where), STOPPED_LATE)
-    return _save_to_file(release, where, f"the charge stands; {RELEASE_KEPT}", charged=True)
-
-
-def _store_in_ledger(release: Release, ledger: Ledger, entry: Entry, where: ReleaseOptions) -> None:
-    """Put a release on record; one that cannot be is not lost."""
-    try:
-        ledger.store(entry, release.to_bytes() if where.stored else None)
-    except (OSError, PymcPrivateError) as error:
-        problem = "the release was drawn and charged, but the ledger could not keep it"
-        raise unsaved_release_error(release, error, problem, RELEASE_NOT_KEPT) from error
-
-
-def _save_to_file(
-    release: Release, where: ReleaseOptions, do: str, *, charged: bool = False
-) -> Release:
-    """Write the file that was asked for; a release that cannot be written is not lost."""
-    caught = (OSError, PymcPrivateError) if charged else OSError
-    try:
-        return storage.save_if_requested(release, where.save, overwrite=where.again)
-    except caught as error:
-        problem = "the release was drawn, but it could not be saved"
-        raise unsaved_release_error(release, error, problem, do) from error
-
-
-def seeded_guarantee(guarantee: Guarantee) -> Guarantee:
-    """What a seed makes of a promise."""
-    return Guarantee.none(
-        "random_seed makes the draws a function of the data that anyone can recompute",
-        neighbors=guarantee.neighbors,
-    )
-
-
-def _paying_ledger(
-    offer: ReleaseJob, where: ReleaseOptions
-) -> tuple[Ledger, float | Fraction | None]:
-    """The ledger to charge (given, of the context, or a new one in memory), and at which delta.
-
-    A ledger reads 0.1 as the decimal 1/10, as its user means it. The new one is made for this very
-    promise, so it gets the numbers that were proved, exactly.
-    """
-    ledger = where.ledger if where.ledger is not None else Ledger.current()
-    if ledger is not None:
-        return ledger, offer.delta or None
-    delta, guarantee = offer.exact_delta, offer.guarantee
-    epsilon = guarantee.exact_epsilon(delta)
-    if not math.isfinite(epsilon):
-        raise infinite_epsilon_error(guarantee, offer.delta)
-    warnings.warn(
-        "no ledger: this charge is forgotten when the session ends, and two such releases of the "
-        "same data add up unseen; pass ledger=Ledger('study.sqlite', epsilon=..., delta=..., "
-        f"neighbors={guarantee.neighbors!r})",
-        PrivacyWarning,
-        stacklevel=offer.depth + 3,
-    )
-    shares = {"approximate": delta} if delta else None
-    words: dict[str, Any] = {"neighbors": guarantee.neighbors, "shares": shares}
-    return Ledger(epsilon=Fraction(epsilon), delta=delta, **words), delta or None
-
-
-def _rehearse(offer: ReleaseJob) -> None:
-    """What would fail after the charge fails here, with the cure that fits the promise."""
-    try:
-        offer.rehearse()
-    except DomainError:
-        if math.isfinite(offer.guarantee.epsilon(offer.delta)):
-            raise
-        raise infinite_epsilon_error(offer.guarantee, offer.delta) from None
-
-
-def _find_stored_release(ledger: Ledger, name: str, key: str, offer: ReleaseJob) -> Release | None:
-    """The release that this name and promise already paid for."""
-    entry = ledger.find(name, key)
-    if entry is not None:
-        return Release.from_bytes(ledger.fetch(entry))
-    if name in ledger.names:
-        raise Incompatible(
-            f"the name '{name}' belongs to another charge in this ledger",
-            got=f"{offer.another} or data_version, or a draw that never finished",
-            allowed="one plan per name",
-            do="choose another name, or again=True to charge anew",
-        )
-    return None
-
-
-def _charge(
-    offer: ReleaseJob, where: ReleaseOptions, ledger: Ledger, at: float | Fraction | None, key: str
-) -> Entry:
-    """The charge, or why it is refused."""
-    cost, label = offer.guarantee, where.name or offer.label
-    if any(e.head in where.covered and e.guarantee.atoms == cost.atoms for e in ledger.entries):
-        cost, label = Guarantee((), cost.neighbors), f"{label}: other records, priced in parallel"
-        at = None  # nothing is asked of delta either
-    try:
-        return ledger.charge(cost, label, delta=at, name=where.name, key=key)
-    except BudgetExceeded as error:
-        raise explain_refusal(error, cost, offer.delta, ledger) from None
-
-
-def _draw_and_build(offer: ReleaseJob, ledger: Ledger, entry: Entry) -> Release:
-    told = {
-        "charges": [{"label": e.label, "guarantee": e.guarantee.to_dict()} for e in ledger.entries],
-        "budget": {"epsilon": str(ledger.budget.epsilon), "delta": str(ledger.budget.delta)},
-        "ledger_head": entry.head,
-    }
-    return offer.build(hide_errors(lambda: offer.draw(None)), told)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -21,13 +21,11 @@ from pymc_private.errors import DomainError
 from pymc_private.privacy import dkw_halfwidth
 from pymc_private.privacy.validation import is_number
 from pymc_private.release import display
+from pymc_private.release.allowed import SAMPLE_DIMS, ReleaseContents
 from pymc_private.release.expressions import draws_of_variable, public_box
 from pymc_private.release.utilities import FunctionOfDraws, evaluate_event
 
-if TYPE_CHECKING:
-    from pymc_private.release.release import Release
 
-SAMPLE_DIMS = ("chain", "draw")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,7 +44,7 @@ class Estimate:
     mcse : xarray.DataArray or float
         Monte Carlo standard error, the usual estimate; no bound.
     what, method, note : str
-        What is estimated, which inequality bounds it, what to know besides.
+        What is estimated, which inequality bounds it, and remarks.
     draws : int
         Number of independent draws.
     confidence : float
@@ -67,6 +65,15 @@ class Estimate:
     def __float__(self) -> float:
         return float(self.value)
 
+    @property
+    def element_names(self) -> list[str]:
+        """A name for each element."""
+        if not isinstance(self.value, xr.DataArray):
+            return [self.what]
+        from pymc_private.models.compat import element_labels
+
+        return list(element_labels(self.value))
+
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate with the interval that holds the truth, element by element."""
         from pymc_private.release.plots import plot_estimate
@@ -86,7 +93,7 @@ class Estimate:
             np.ravel(np.asarray(part))
             for part in (self.value, self.error, self.lower, self.upper, self.mcse)
         ]
-        rows = display.element_rows(element_names(self), *columns)
+        rows = display.element_rows(self.element_names, *columns)
         return display.text_table(("", "estimate", "error", "lower", "upper", "mcse"), rows)
 
     def __repr__(self) -> str:
@@ -100,7 +107,7 @@ class Estimate:
 
 
 def make_estimate(
-    release: Release,
+    release: ReleaseContents,
     what: str,
     array: xr.DataArray,
     columns: tuple[np.ndarray, ...],
@@ -141,20 +148,11 @@ def make_estimate(
     )
 
 
-def element_names(estimate: Estimate) -> list[str]:
-    """Name the elements of an estimate."""
-    if not isinstance(estimate.value, xr.DataArray):
-        return [estimate.what]
-    from pymc_private.models.compat import element_labels
-
-    return list(element_labels(estimate.value))
-
-
-def _method_text(inequality: str, confidence: float, elements: int, law: str) -> str:
+def _method_text(inequality: str, confidence: float, elements: int, distribution: str) -> str:
     together = f" for all {elements} elements together" if elements > 1 else ""
     return (
         f"{inequality}, confidence {display.format_estimate(confidence)}{together}, "
-        f"for independent draws of {law}"
+        f"for independent draws of {distribution}"
     )
 
 
@@ -166,10 +164,11 @@ def _value_text(estimate: Estimate) -> str:
     )
 
 
-RANK_SLACK = 1e-9  # ranks move outward by this, so that rounding cannot shrink a band
+RANK_SLACK = 1e-9
+"""Ranks move outward by this, so that rounding cannot shrink a band."""
 
 
-def mean(release: Release, name: str, *, delta: float = 0.05) -> Estimate:
+def mean(release: ReleaseContents, name: str, *, delta: float = 0.05) -> Estimate:
     """Posterior mean of each element of a variable, bounded by Hoeffding's inequality.
 
     Parameters
@@ -202,7 +201,7 @@ def mean(release: Release, name: str, *, delta: float = 0.05) -> Estimate:
 
 
 def mean_of_array(
-    release: Release,
+    release: ReleaseContents,
     what: str,
     array: xr.DataArray,
     ends: tuple[Any, Any] | None,
@@ -242,7 +241,7 @@ def mean_of_array(
 
 
 def _hoeffding_mean(
-    release: Release,
+    release: ReleaseContents,
     what: str,
     array: xr.DataArray,
     values: np.ndarray,
@@ -268,7 +267,7 @@ def _hoeffding_mean(
 
 
 def quantile(
-    release: Release, name: str, q: float | Sequence[float], *, delta: float = 0.05
+    release: ReleaseContents, name: str, q: float | Sequence[float], *, delta: float = 0.05
 ) -> Estimate:
     """Posterior quantiles of each element, bounded by the Dvoretzky-Kiefer-Wolfowitz band.
 
@@ -325,7 +324,7 @@ def quantile(
     )
 
 
-def interval(release: Release, name: str, prob: float = 0.9, *, delta: float = 0.05) -> Estimate:
+def interval(release: ReleaseContents, name: str, prob: float = 0.9, *, delta: float = 0.05) -> Estimate:
     """Give the ends of the central posterior interval of mass ``prob``: two quantiles.
 
     From the first ``lower`` to the last ``upper`` the private posterior holds at least ``prob``,
@@ -342,7 +341,7 @@ def interval(release: Release, name: str, prob: float = 0.9, *, delta: float = 0
     return quantile(release, name, ends, delta=delta)
 
 
-def prob(release: Release, event: FunctionOfDraws, *, delta: float = 0.05) -> Estimate:
+def prob(release: ReleaseContents, event: FunctionOfDraws, *, delta: float = 0.05) -> Estimate:
     """Posterior probability of an event, with exact binomial (Clopper-Pearson) bounds.
 
     Parameters
@@ -434,7 +433,7 @@ def _quantile_with_bounds(
     return value, lower, upper, (right - left) / 2
 
 
-def _labeled_like(release: Release, answer: np.ndarray) -> xr.DataArray:
+def _labeled_like(release: ReleaseContents, answer: np.ndarray) -> xr.DataArray:
     """Label several events like the one variable they have the shape of, if there is one."""
     kin = [
         array

@@ -343,24 +343,6 @@ def _apply_per_draw(operation: Callable[..., Any], *values: Any) -> Any:
     return PerDraw(found, labels)
 
 
-def check_release(thing: Any) -> Release:
-    """Refuse what is no release.
-
-    Raises
-    ------
-    DomainError
-    """
-    from pymc_private.release.release import Release
-
-    if isinstance(thing, Release):
-        return thing
-    raise DomainError(
-        "answers are computed from a release",
-        got=type(thing).__name__,
-        allowed="a Release, as sample, dirichlet or load return it",
-    )
-
-
 class DrawsByName(dict[str, np.ndarray]):
     """Draws by variable name; a name that is not there is answered with those that are."""
 

@@ -23,7 +23,8 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorConstant
 
 from pymc_private.errors import DomainError, PrivacyWarning
-from pymc_private.models.data_variables import constants_with_axis, implied_support
+from pymc_private.models.data_variables import constants_with_axis
+from pymc_private.models.distributions import implied_support
 from pymc_private.models.declare import resolve_model
 from pymc_private.models.lint import is_plain_number
 from pymc_private.models.lint_facts import held_values, value_leaves

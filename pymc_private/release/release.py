@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from pymc_private.release.predict import Prediction
     from pymc_private.release.utilities import FunctionOfDraws
 
-# Two platforms may differ in the last digits of a logarithm; a lie is larger than this.
 EPSILON_TOLERANCE = 1e-9
+"""Relative difference of epsilon that is rounding: platforms differ in the last digits of a log."""
 
 
 class Release:
-    """Draws that may be published, with the promise that goes with them.
+    """Draws that may be published, with their privacy guarantee.
 
-    A frozen value: what is handed out are copies over read-only arrays; equal content means
-    equal, equal hash and, saved, equal bytes. Reading it, answering from it and giving it away
+    A frozen value: its attributes are copies over read-only arrays; equal content means equal
+    objects, equal hashes and, saved, equal bytes. Reading it, answering from it and passing it on
     are post-processing and cost nothing.
 
     Parameters
@@ -57,7 +57,8 @@ class Release:
     Raises
     ------
     DomainError
-        Something in the luggage is not on the list, or facts and guarantee disagree.
+        Something in the posterior or the facts is not on the list, or facts and guarantee
+        disagree.
     """
 
     __slots__ = ("_facts", "_fingerprint", "_guarantee", "_posterior", "_private")
@@ -85,8 +86,8 @@ class Release:
             ("_private", bool(private)),
         ):
             object.__setattr__(self, field, value)
-        seal = content_fingerprint(checked, dump_json(storage.release_header(self)))
-        object.__setattr__(self, "_fingerprint", seal)
+        digest = content_fingerprint(checked, dump_json(storage.release_header(self)))
+        object.__setattr__(self, "_fingerprint", digest)
 
     @property
     def posterior(self) -> xr.Dataset:
@@ -160,25 +161,25 @@ class Release:
         return release
 
     def cite(self) -> str:
-        """BibTeX for the theorems behind this very guarantee."""
+        """BibTeX for the theorems that this guarantee rests on."""
         return citations.cite(self._guarantee.theorem, self._facts.get("citations", ()))
 
     def mean(self, name: str, *, delta: float = 0.05) -> Estimate:
-        """Posterior mean of each element of a variable, with a bound: see ``summaries.mean``."""
+        """Posterior mean of each element of a variable, with a bound: see ``estimates.mean``."""
         return estimates.mean(self, name, delta=delta)
 
     def quantile(self, name: str, q: float | Sequence[float], *, delta: float = 0.05) -> Estimate:
-        """Posterior quantiles with a bound: see ``summaries.quantile``."""
+        """Posterior quantiles with a bound: see ``estimates.quantile``."""
         return estimates.quantile(self, name, q, delta=delta)
 
     def interval(self, name: str, prob: float = 0.9, *, delta: float = 0.05) -> Estimate:
-        """Give the ends of the central interval, with bounds: see ``summaries.interval``."""
+        """Endpoints of the central interval, with bounds: see ``estimates.interval``."""
         return estimates.interval(self, name, prob, delta=delta)
 
     def prob(self, event: FunctionOfDraws, *, delta: float = 0.05) -> Estimate:
         """Posterior probability of an event, a function of the draws or an expression.
 
-        With exact bounds: see ``summaries.prob``.
+        With exact bounds: see ``estimates.prob``.
         """
         return estimates.prob(self, event, delta=delta)
 
@@ -234,20 +235,31 @@ def load(path: str | os.PathLike[str]) -> Release:
     Incompatible
         The file is not a release, or is damaged.
     """
-    place = check_file_path(path, "the place of a release")
-    if place.is_dir():
+    file = check_file_path(path, "the place of a release")
+    if file.is_dir():
         raise DomainError(
             "this is a folder, not a release",
-            got=place.name,
+            got=file.name,
             do="name the file in it that Release.save wrote",
         )
-    return Release.from_bytes(place.read_bytes())
+    return Release.from_bytes(file.read_bytes())
+
+
+def check_release(thing: Any) -> Release:
+    """Refuse anything but a `Release`."""
+    if isinstance(thing, Release):
+        return thing
+    raise DomainError(
+        "answers are computed from a release",
+        got=type(thing).__name__,
+        allowed="a Release, as sample, dirichlet or load return it",
+    )
 
 
 def _refuse_contradictions(
     posterior: xr.Dataset, guarantee: Guarantee, facts: dict[str, Any], private: bool
 ) -> None:
-    """Refuse facts that promise more than the guarantee, or describe other draws."""
+    """Refuse facts that claim more privacy than the guarantee, or that describe other draws."""
     epsilon = guarantee.epsilon(as_float(facts.get("delta", 0)))
     if private and epsilon == float("inf"):
         raise DomainError(

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import xarray as xr
 
@@ -24,58 +24,53 @@ from pymc_private.errors import DomainError, Incompatible
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.rounding import format_count
 from pymc_private.privacy.validation import check_file_path
-from pymc_private.release.allowed import dump_json
+from pymc_private.release.allowed import ReleaseContents, dump_json
 from pymc_private.release.display import release_attributes
-from pymc_private.release.release import Release
 
 FORMAT = 1
-HEADER = "pymc_private"  # the attribute that holds everything a release says, as JSON
 
 
-def release_header(release: Release) -> dict[str, Any]:
-    """Everything a release says beside its draws, in JSON types."""
-    return {
-        "format": FORMAT,
-        "facts": release.facts,
-        "guarantee": release.guarantee.to_dict(),
-        "private": release.private,
-    }
+HEADER = "pymc_private"
+"""The attribute that holds everything a release says beside its draws, as JSON."""
 
 
-def annotated_posterior(release: Release, chains: int = 1) -> xr.Dataset:
-    """Give the draws with the promise as text attributes, split into ``chains`` equal chains.
+REPORTED_PACKAGES = ("pymc-private", "pymc", "pytensor", "arviz", "numpy", "scipy")
+"""The packages whose versions are among the facts of a release."""
 
-    Raises
-    ------
-    DomainError
-        ``chains`` does not divide the number of draws.
-    """
-    posterior = release.posterior
-    draws = posterior.sizes["draw"]
-    if isinstance(chains, bool) or not isinstance(chains, int) or chains < 1 or draws % chains:
-        raise DomainError(
-            "The draws do not split evenly.",
-            got=f"chains = {chains!r} for {format_count(draws, 'draw')}",
-            allowed="a divisor of the number of draws",
+
+class SavedRelease(ReleaseContents, Protocol):
+    """A release that can be restored from bytes."""
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> SavedRelease:
+        """Restore a release from its bytes."""
+
+
+def save(release: SavedRelease, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    """Save a release; a file that holds an equal release is left unchanged."""
+    target = check_file_path(path, "the place of a release")
+    if target.exists() and not overwrite:
+        if _file_equals(release, target):
+            return target
+        raise Incompatible(
+            "The file exists and holds something else.",
+            got=target.name,
+            do="choose another name, or overwrite=True",
         )
-    if chains > 1:
-        long = draws // chains
-        posterior = xr.Dataset(
-            {
-                name: (array.dims, array.values.reshape(chains, long, *array.shape[2:]))
-                for name, array in posterior.data_vars.items()
-            },
-            coords={
-                **posterior.drop_vars(("chain", "draw")).coords,
-                "chain": range(chains),
-                "draw": range(long),
-            },
-        )
-    posterior.attrs = release_attributes(release)
-    return posterior
+    if target.is_dir():
+        raise DomainError("a release is saved as a file", got=f"the folder {target.name}")
+    return write_atomically(target, to_bytes(release))
 
 
-def to_bytes(release: Release) -> bytes:
+def _file_equals(release: SavedRelease, path: Path) -> bool:
+    """Whether the file holds an equal release, undamaged."""
+    try:
+        return type(release).from_bytes(path.read_bytes()) == release
+    except (Incompatible, OSError):
+        return False
+
+
+def to_bytes(release: ReleaseContents) -> bytes:
     """Write a release as a netCDF-4 file in memory, without time, place or user.
 
     The draws and the readable attributes form the group ``posterior``; one more attribute holds
@@ -98,8 +93,51 @@ def to_bytes(release: Release) -> bytes:
     return buffer.getvalue()
 
 
+def release_header(release: ReleaseContents) -> dict[str, Any]:
+    """Everything a release says beside its draws, in JSON types."""
+    return {
+        "format": FORMAT,
+        "facts": release.facts,
+        "guarantee": release.guarantee.to_dict(),
+        "private": release.private,
+    }
+
+
+def annotated_posterior(release: ReleaseContents, chains: int = 1) -> xr.Dataset:
+    """Give the draws with the guarantee as text attributes, split into ``chains`` equal chains.
+
+    Raises
+    ------
+    DomainError
+        ``chains`` does not divide the number of draws.
+    """
+    posterior = release.posterior
+    draws = posterior.sizes["draw"]
+    if isinstance(chains, bool) or not isinstance(chains, int) or chains < 1 or draws % chains:
+        raise DomainError(
+            "The draws do not split evenly.",
+            got=f"chains = {chains!r} for {format_count(draws, 'draw')}",
+            allowed="a divisor of the number of draws",
+        )
+    if chains > 1:
+        length = draws // chains
+        posterior = xr.Dataset(
+            {
+                name: (array.dims, array.values.reshape(chains, length, *array.shape[2:]))
+                for name, array in posterior.data_vars.items()
+            },
+            coords={
+                **posterior.drop_vars(("chain", "draw")).coords,
+                "chain": range(chains),
+                "draw": range(length),
+            },
+        )
+    posterior.attrs = release_attributes(release)
+    return posterior
+
+
 def _local_scheduler() -> AbstractContextManager[Any]:
-    """Away from a Dask cluster that is open: xarray would ask it to lock what lies in memory."""
+    """Use no Dask cluster that is open: xarray would ask it for a lock on this memory buffer."""
     dask = sys.modules.get("dask")
     return nullcontext() if dask is None else dask.config.set(scheduler="synchronous")
 
@@ -122,7 +160,7 @@ def parse(content: bytes) -> tuple[dict[str, Any], str]:
     try:
         dataset = read_posterior(io.BytesIO(content))
         header = json.loads(dataset.attrs[HEADER])
-    except Exception as cause:  # what a foreign or damaged HDF5 file raises depends on the byte
+    except Exception as cause:  # a foreign or damaged HDF5 file may raise anything
         raise Incompatible(
             "This is not a release.", allowed="bytes or a file written by Release.save"
         ) from cause
@@ -135,75 +173,13 @@ def parse(content: bytes) -> tuple[dict[str, Any], str]:
         )
     try:
         return _release_arguments(dataset, header), str(header["fingerprint"])
-    except Exception as cause:  # the header is JSON, but not as we wrote it
+    except Exception as cause:  # the header is JSON, but not of this format
         raise damaged_error() from cause
 
 
-def damaged_error() -> Incompatible:
-    """Say that stored content does not fit its own header."""
-    return Incompatible(
-        "This release is damaged or was changed by hand.",
-        got="content that does not match its header",
-        do="load another copy; a named ledger keeps one",
-    )
-
-
-def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
-    """Write a whole file or none: a crash leaves the old one as it was."""
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise DomainError(
-            "The folder to save in does not exist.", got=target.parent, do="create it first"
-        )
-    part = _temporary_path(target)
-    try:
-        with part.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
-    return target
-
-
-def check_writable(path: str | os.PathLike[str]) -> None:
-    """Make the file that a release is written to first, and take it away again, or fail."""
-    part = _temporary_path(Path(path))
-    with part.open("xb"):
-        pass
-    part.unlink()
-
-
-def _temporary_path(target: Path) -> Path:
-    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-
-
-def save(release: Release, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """Save a release. A file that holds an equal release is left as it is."""
-    target = check_file_path(path, "the place of a release")
-    if target.exists() and not overwrite:
-        if _file_equals(release, target):
-            return target
-        raise Incompatible(
-            "The file exists and holds something else.",
-            got=target.name,
-            do="choose another name, or overwrite=True",
-        )
-    if target.is_dir():
-        raise DomainError("a release is saved as a file", got=f"the folder {target.name}")
-    return write_atomically(target, to_bytes(release))
-
-
-def _file_equals(release: Release, path: Path) -> bool:
-    try:
-        return type(release).from_bytes(path.read_bytes()) == release
-    except (Incompatible, OSError):
-        return False
-
-
 def _release_arguments(dataset: xr.Dataset, header: dict[str, Any]) -> dict[str, Any]:
-    ordered = dataset[header["variables"]]  # netCDF readers may sort; the release has an order
+    """The arguments of `Release`, from what a file holds."""
+    ordered = dataset[header["variables"]]  # netCDF readers may sort them
     if set(ordered.data_vars) != set(dataset.data_vars) or not isinstance(header["private"], bool):
         raise damaged_error()
     return {
@@ -214,20 +190,17 @@ def _release_arguments(dataset: xr.Dataset, header: dict[str, Any]) -> dict[str,
     }
 
 
-REPORTED_PACKAGES = ("pymc-private", "pymc", "pytensor", "arviz", "numpy", "scipy")
-
-
-@lru_cache(maxsize=16)
-def package_version(package: str) -> str:
-    """Give the version of an installed package, as text."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "run from its source folder"
+def damaged_error() -> Incompatible:
+    """The error for stored content that does not match its header."""
+    return Incompatible(
+        "This release is damaged or was changed by hand.",
+        got="content that does not match its header",
+        do="load another copy; a named ledger keeps one",
+    )
 
 
 def check_destination(save: str | os.PathLike[str] | None, *, overwrite: bool) -> None:
-    """Refuse a place that cannot be written, before anything is charged.
+    """Refuse a path that cannot be written, before anything is charged.
 
     Raises
     ------
@@ -260,10 +233,41 @@ def check_destination(save: str | os.PathLike[str] | None, *, overwrite: bool) -
         )
 
 
-def save_if_requested(
-    release: Release, save: str | os.PathLike[str] | None, *, overwrite: bool = False
-) -> Release:
-    """Save a release that is already stored in the ledger."""
-    if save is not None:
-        release.save(save, overwrite=overwrite)
-    return release
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Create and delete the temporary file of a save; raises OSError if it cannot be created."""
+    part = _temporary_path(Path(path))
+    with part.open("xb"):
+        pass
+    part.unlink()
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
+    """Write a whole file or none: after a crash the old file is unchanged."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise DomainError(
+            "The folder to save in does not exist.", got=target.parent, do="create it first"
+        )
+    part = _temporary_path(target)
+    try:
+        with part.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
+    return target
+
+
+def _temporary_path(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+
+
+@lru_cache(maxsize=16)
+def package_version(package: str) -> str:
+    """Give the version of an installed package, as text."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "run from its source folder"

@@ -9,11 +9,10 @@ are exact in real arithmetic.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import expit, gammaincinv, log_expit, log_ndtr, ndtri, ndtri_exp
+from scipy.special import expit, gammaincinv, log_expit
 
 from pymc_private.analysis import Bounds
 from pymc_private.certificates.conjugate import recognize_conjugate
@@ -30,6 +29,8 @@ from pymc_private.samplers.inverse_cdf import (
 )
 from pymc_private.samplers.randomness import (
     GRID_BITS,
+    Draws,
+    Progress,
     Randomness,
     grid_width,
     has_grid,
@@ -41,17 +42,16 @@ from pymc_private.samplers.randomness import (
 STRICT_FAMILIES = ("beta", "gamma", "normal", "dirichlet")
 """Families whose draws are proved in floating point."""
 SMALLEST_NORMAL, LARGEST_BELOW_ONE = float(np.finfo(float).tiny), 1.0 - 2.0**-53
-Draws = dict[str, np.ndarray]
-Progress = Callable[[int], None]
 
 
 def conjugate_model(private: PrivateModel) -> ConjugateModel:
-    """Recognize a model that this sampler draws from. Reads no data.
+    """Conjugate form of a model, if this sampler draws from it. Reads no data.
 
     Raises
     ------
     Unsupported
-        No conjugate model, or a region on which its posterior has no inverse CDF.
+        The model is not recognized as conjugate, or its posterior is truncated to a region on
+        which it has no inverse CDF.
     """
     found = recognize_conjugate(private)
     if found is None:
@@ -64,10 +64,10 @@ def conjugate_model(private: PrivateModel) -> ConjugateModel:
             "regression with known variance",
             do="another sampler",
         )
-    several = found.family in ("normal_gamma", "mvnormal", "linear") or (
+    multivariate = found.family in ("normal_gamma", "mvnormal", "linear") or (
         found.family == "dirichlet" and private.shapes[found.names[0]][0] > 2
     )
-    if several and any(name in private.region for name in found.names):
+    if multivariate and any(name in private.region for name in found.names):
         raise Unsupported(
             f"a trimmed {found.family} posterior has no inverse CDF",
             got=", ".join(private.region),
@@ -122,21 +122,23 @@ def sample_conjugate(
 
 
 class _CoordinateDraws:
-    """One coordinate of a posterior: its law, its region and its lattice."""
+    """Draws of one coordinate: its distribution, truncated to a region, on a rounding grid."""
 
-    def __init__(self, law: UnivariateDistribution, low: float, high: float, scale: float) -> None:
+    def __init__(
+        self, distribution: UnivariateDistribution, low: float, high: float, scale: float
+    ) -> None:
         self.low, self.high, self.scale = low, high, scale
-        self.is_boxed = low > law.support[0] or high < law.support[1]
+        self.is_boxed = low > distribution.support[0] or high < distribution.support[1]
         self.is_boxed = self.is_boxed and math.isfinite(low) and math.isfinite(high)
         if self.is_boxed:
-            lattice = RoundingGrid.even(Fraction(float(grid_width(np.array(low), np.array(high)))))
-        elif isinstance(law, BetaDistribution):
-            lattice = RoundingGrid.logistic()
-        elif isinstance(law, GammaDistribution):
-            lattice = RoundingGrid.logarithmic()
+            grid = RoundingGrid.linear(Fraction(float(grid_width(np.array(low), np.array(high)))))
+        elif isinstance(distribution, BetaDistribution):
+            grid = RoundingGrid.logistic()
+        elif isinstance(distribution, GammaDistribution):
+            grid = RoundingGrid.logarithmic()
         else:
-            lattice = RoundingGrid.even(Fraction(2) ** (math.floor(math.log2(scale)) - GRID_BITS))
-        self.kind, self._draws = type(law), RoundedDraws(law, lattice, low, high)
+            grid = RoundingGrid.linear(Fraction(2) ** (math.floor(math.log2(scale)) - GRID_BITS))
+        self.family, self._draws = type(distribution), RoundedDraws(distribution, grid, low, high)
 
     @classmethod
     def of(
@@ -144,40 +146,42 @@ class _CoordinateDraws:
     ) -> _CoordinateDraws:
         """The coordinate at an index of the parameter."""
         low, high = float(box.lower[index]), float(box.upper[index])
-        law: UnivariateDistribution
+        distribution: UnivariateDistribution
         if found.family == "beta":
-            law = BetaDistribution(posterior["a"][index], posterior["b"][index])
+            distribution = BetaDistribution(posterior["a"][index], posterior["b"][index])
         elif found.family == "gamma":
-            law = GammaDistribution(posterior["a"][index], posterior["rate"][index])
+            distribution = GammaDistribution(posterior["a"][index], posterior["rate"][index])
         else:
-            law = NormalDistribution(posterior["mean"][index], posterior["variance"][index])
+            distribution = NormalDistribution(
+                posterior["mean"][index], posterior["variance"][index]
+            )
         scale = float(found.prior["sd"][index]) if found.family == "normal" else 1.0
-        return cls(law, low, high, scale)
+        return cls(distribution, low, high, scale)
 
     def draw(self, randomness: Randomness) -> float:
-        """One draw: what is computed after the lattice point is a public map of it."""
-        place = self._draws.draw(randomness)
+        """One draw; everything computed after the grid point is a public map of it."""
+        position = self._draws.draw(randomness)
         if self.is_boxed:
-            ends = np.array(self.low), np.array(self.high)
-            return float(round_to_grid(np.array(float(place)), *ends))
-        if self.kind is BetaDistribution:
-            return float(np.clip(expit(float(place)), SMALLEST_NORMAL, LARGEST_BELOW_ONE))
-        if self.kind is GammaDistribution:
+            low, high = np.array(self.low), np.array(self.high)
+            return float(round_to_grid(np.array(float(position)), low, high))
+        if self.family is BetaDistribution:
+            return float(np.clip(expit(float(position)), SMALLEST_NORMAL, LARGEST_BELOW_ONE))
+        if self.family is GammaDistribution:
             with np.errstate(over="ignore", under="ignore"):
-                value = np.clip(np.exp(float(place)), SMALLEST_NORMAL, np.finfo(float).max)
+                value = np.clip(np.exp(float(position)), SMALLEST_NORMAL, np.finfo(float).max)
             return float(np.clip(value, self.low, self.high))
-        rounded = round_unbounded(np.array([[float(place)]]), np.array([self.scale]))
+        rounded = round_unbounded(np.array([[float(position)]]), np.array([self.scale]))
         return float(np.clip(rounded[0, 0], self.low, self.high))
 
 
 def _draw_dirichlet(
     alpha: np.ndarray, box: Bounds, draws: int, randomness: Randomness, progress: Progress
 ) -> np.ndarray:
-    """By sticks: each a Beta draw, rounded; what is made of them is a map of rounded draws."""
-    rest = [sum(alpha[j + 1 :], Fraction(0)) for j in range(len(alpha) - 1)]
-    pair = len(alpha) == 2 and (np.any(box.lower > 0.0) or np.any(box.upper < 1.0))
-    if pair:  # x and 1 - x in their intervals
-        # Ends of the second entry, rounded inward: both entries stay in their certified box.
+    """Stick-breaking with rounded Beta draws: the result is a map of rounded draws."""
+    remainders = [sum(alpha[j + 1 :], Fraction(0)) for j in range(len(alpha) - 1)]
+    is_truncated = len(alpha) == 2 and (np.any(box.lower > 0.0) or np.any(box.upper < 1.0))
+    if is_truncated:  # x and 1 - x in their intervals
+        # Bounds of the second entry, rounded inward: both entries stay in their certified box.
         low = float(max(box.lower[0], np.nextafter(1.0 - box.upper[1], 1.0), 0.0))
         high = float(min(box.upper[0], np.nextafter(1.0 - box.lower[1], 0.0), 1.0))
         stick = _CoordinateDraws(BetaDistribution(alpha[0], alpha[1]), low, high, 1.0)
@@ -185,13 +189,13 @@ def _draw_dirichlet(
         return np.stack([first, 1.0 - first], axis=1)
     sticks = [
         RoundedDraws(BetaDistribution(a, b), RoundingGrid.logistic(), 0.0, 1.0)
-        for a, b in zip(alpha[:-1], rest, strict=True)
+        for a, b in zip(alpha[:-1], remainders, strict=True)
     ]
     values = np.empty((draws, len(alpha)))
     for k in range(draws):
-        places = np.array([float(stick.draw(randomness)) for stick in sticks])
-        left = np.append(0.0, np.cumsum(log_expit(-places)))
-        logs = left + np.append(log_expit(places), 0.0)
+        positions = np.array([float(stick.draw(randomness)) for stick in sticks])
+        left = np.append(0.0, np.cumsum(log_expit(-positions)))
+        logs = left + np.append(log_expit(positions), 0.0)
         values[k] = np.exp(logs - np.logaddexp.reduce(logs))
         progress(k + 1)
     return values
@@ -200,7 +204,7 @@ def _draw_dirichlet(
 def _draw_normal_gamma(
     found: ConjugateModel, posterior: dict, draws: int, randomness: Randomness
 ) -> Draws:
-    """Precision by its inverse CDF, then the mean given it: exact in real arithmetic."""
+    """Precision by its inverse CDF, then the mean given it; exact in real arithmetic."""
     m, kappa, a, rate = (float(posterior[k][()]) for k in ("m", "kappa", "a", "rate"))
     precision = np.maximum(gammaincinv(a, randomness.uniform(draws)) / rate, SMALLEST_NORMAL)
     mean = m + standard_normal(randomness, draws) / np.sqrt(kappa * precision)
@@ -217,7 +221,7 @@ def _draw_normal_gamma(
 def _draw_mvnormal(
     found: ConjugateModel, posterior: dict, draws: int, randomness: Randomness
 ) -> Draws:
-    """By a Cholesky factor of the precision: exact in real arithmetic."""
+    """A mean vector by a Cholesky factor of the precision; exact in real arithmetic."""
     factor = np.linalg.cholesky(posterior["precision"])
     noise = np.linalg.solve(factor.T, standard_normal(randomness, len(factor), draws))
     values = posterior["mean"] + noise.T
@@ -231,7 +235,7 @@ def _draw_linear(
     draws: int,
     randomness: Randomness,
 ) -> Draws:
-    """All coefficients at once, as for a mean vector, then each by its name."""
+    """All regression coefficients as one vector (`_draw_mvnormal`), then split by name."""
     factor = np.linalg.cholesky(posterior["precision"])
     noise = np.linalg.solve(factor.T, standard_normal(randomness, len(factor), draws))
     values = round_unbounded(posterior["mean"] + noise.T, found.prior["sd"])
@@ -243,73 +247,3 @@ def _draw_linear(
             found.names, np.split(values, ends, axis=1), shapes, strict=True
         )
     }
-
-
-HALF_LOG_TAU = 0.5 * np.log(2.0 * np.pi)
-
-
-def truncated_normal_quantile(u: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The u-quantile of a standard normal number that lies in [low, high].
-
-    Right of zero it is minus the quantile left of zero, so that masses are those of lower tails,
-    whose logarithms are known to the last digits however far out they are.
-
-    Parameters
-    ----------
-    u : array
-        In (0, 1).
-    low, high : array
-        Broadcast against u; may be infinite.
-
-    Returns
-    -------
-    array
-    """
-    low, high = np.broadcast_to(low, u.shape), np.broadcast_to(high, u.shape)
-    flip = low > -high  # not their sum, which is no number between two infinite ends
-    a, b, v = np.where(flip, -high, low), np.where(flip, -low, high), np.where(flip, 1.0 - u, u)
-    with np.errstate(all="ignore"):
-        first, last = log_ndtr(a), log_ndtr(b)
-        # log(Phi(a) + v (Phi(b) - Phi(a))), without leaving logarithms
-        log_mass = last + np.log1p(np.expm1(first - last) * (1.0 - v))
-        found = np.where(log_mass > -1.0, ndtri(np.exp(log_mass)), ndtri_exp(log_mass))
-        # A narrow interval far out: the density is an exponential there to first order.
-        found = np.where(np.isfinite(found), found, b)
-    found = np.clip(found, a, b)
-    return np.where(flip, -found, found)
-
-
-FAR_BOUND = 8.0
-"""An end so far from the center moves the mean by less than 1e-14."""
-
-
-def truncated_normal_mean(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The mean of a standard normal number that lies in [low, high], to some eight digits.
-
-    (phi(low) - phi(high)) / (Phi(high) - Phi(low)), by logarithms of lower tails as above. Nothing
-    that is promised rests on it.
-
-    Parameters
-    ----------
-    low, high : array
-        Of one shape; may be infinite.
-
-    Returns
-    -------
-    array
-    """
-    found = np.zeros(low.shape)
-    near = (low > -FAR_BOUND) | (high < FAR_BOUND)
-    if not near.any():
-        return found
-    low, high = low[near], high[near]
-    flip = low > -high
-    a, b = np.where(flip, -high, low), np.where(flip, -low, high)
-    with np.errstate(all="ignore"):
-        first, last = log_ndtr(a), log_ndtr(b)
-        log_mass = last + np.log(-np.expm1(first - last))
-        phi = [np.exp(-0.5 * end**2 - HALF_LOG_TAU - log_mass) for end in (a, b)]
-        mean = np.clip(phi[0] - phi[1], a, b)
-        mean = np.where(np.isfinite(mean), mean, b)
-    found[near] = np.where(flip, -mean, mean)
-    return found

@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from scipy.special import erfcx, ndtr
 
-from pymc_private.samplers.conjugate import truncated_normal_quantile
+from pymc_private.samplers.randomness import truncated_normal_quantile
 
 TINY = 2.0**-1000
 """Below this, slope times width is zero to the last bit, and dividing by it may fail."""

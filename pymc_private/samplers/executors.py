@@ -14,22 +14,24 @@ from typing import Any
 import numpy as np
 
 from pymc_private.errors import DomainError, PymcPrivateError
-from pymc_private.samplers.randomness import Randomness, SeededRandomness, SystemRandomness
+from pymc_private.samplers.randomness import (
+    Draws,
+    Progress,
+    Randomness,
+    SeededRandomness,
+    SystemRandomness,
+)
 
-Draws = dict[str, np.ndarray]
-Progress = Callable[[int], None]
 DrawFunction = Callable[[Any, int, Randomness], Draws]
 MOST_PARTS = 8
-"""Most parts a draw is cut into: public, so how many workers there were tells nothing."""
-
-
+"""Most parts a request is split into. Public, so the number of workers reveals nothing."""
 EXECUTOR_HINT = (
     "a ProcessPoolExecutor in its 'with' block, client.get_executor() of Dask, or no executor="
 )
 
 
 def check_executor(executor: Any) -> None:
-    """Refuse what is no executor, before it is any use to ask.
+    """Refuse an object that is no executor, before any work is submitted.
 
     Raises
     ------
@@ -50,12 +52,12 @@ def check_executor(executor: Any) -> None:
 
 
 def try_executor(executor: Executor | None) -> None:
-    """Let a worker do something public: what is broken is to fail before a charge.
+    """Run a public task on a worker, so that a broken executor fails before the charge.
 
     Raises
     ------
     PymcPrivateError
-        It takes no work, the work fails, or what it gives is not of `concurrent.futures`.
+        It accepts no work, the work fails, or its result is no `concurrent.futures.Future`.
     """
     if executor is None:
         return
@@ -64,7 +66,7 @@ def try_executor(executor: Executor | None) -> None:
         answer = future.result()
         works = isinstance(future, Future) and answer is True
         problem = f"{type(future).__name__}, and no Future of concurrent.futures"
-    except Exception as error:  # whatever an executor of anybody's may raise
+    except Exception as error:  # a third-party executor may raise anything
         works, problem = False, type(error).__name__
     if not works:
         raise PymcPrivateError(
@@ -76,7 +78,7 @@ def try_executor(executor: Executor | None) -> None:
 
 
 def _worker_ready() -> bool:
-    """Found and done only where this module can be imported."""
+    """Run a task that succeeds only where this module can be imported."""
     return True
 
 
@@ -88,7 +90,7 @@ def draw_in_parts(
     progress: Progress,
     executor: Executor | None,
 ) -> Draws:
-    """Make independent draws in parts.
+    """Make independent draws in parts, concatenated in the order of the parts.
 
     Parameters
     ----------
@@ -97,20 +99,15 @@ def draw_in_parts(
     private : PrivateModel
     draws : int
     randomness : Uniform
-        Each part takes fresh entropy where it runs; only a seed is handed on.
+        Each part takes fresh entropy where it runs; only a seed is passed on.
     progress : callable
     executor : Executor or None
-        None: here.
-
-    Returns
-    -------
-    dict of str to array
-        In the order of the parts.
+        None: in this process, in one part.
 
     Raises
     ------
     PymcPrivateError
-        A part failed. Its cause may depend on the data and does not travel.
+        A part failed. The cause may depend on the data, so only the type of the error is given.
     """
     counts = [len(part) for part in np.array_split(np.arange(draws), min(MOST_PARTS, draws))]
     if executor is None:
@@ -135,12 +132,12 @@ def draw_in_parts(
 
 
 def _part_seed(randomness: Randomness) -> int | None:
-    """A seed for a part where everything is seeded, else nothing: parts take their own entropy."""
+    """A seed for a part if the request is seeded, else None: parts take their own entropy."""
     return randomness.below(2**63) if isinstance(randomness, SeededRandomness) else None
 
 
 def _draw_part(work: DrawFunction, private: Any, count: int, seed: int | None) -> Draws | str:
-    """One part, in a worker. What failed is named and nothing more leaves, not even a log."""
+    """Draw one part in a worker; of an error only the name of its type returns, not even a log."""
     source = SystemRandomness() if seed is None else SeededRandomness.from_seed(seed)
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -148,5 +145,5 @@ def _draw_part(work: DrawFunction, private: Any, count: int, seed: int | None) -
             return work(private, count, source)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # SystemExit, a panic of Rust: with words of their own
+    except BaseException as error:  # also SystemExit and Rust panics, whose messages may show data
         return type(error).__name__

@@ -32,7 +32,7 @@ from pymc_private.analysis.record_dependence import ConcreteValues
 from pymc_private.analysis.traversal import rebuild, walk
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.sequences.row_identity import public_data
-from pymc_private.privacy.rounding import power_down
+from pymc_private.privacy.rounding import float_down
 from pymc_private.samplers.hessian_bounds import (
     HessianUpperBound,
     PairwiseHessian,
@@ -413,7 +413,7 @@ class Target:
         self.lower = np.concatenate([np.ravel(private.box[n].lower) for n in self.names])
         self.upper = np.concatenate([np.ravel(private.box[n].upper) for n in self.names])
         inputs = [graph.parameters[name] for name in self.names]
-        likelihood = graph.record.sum() * power_down(private.power)
+        likelihood = graph.record.sum() * float_down(private.power)
         parts = list(_record_chunks(private))
         values = [likelihood + graph.prior] if len(parts) == 1 else [likelihood, graph.prior]
         graphs = [DensityGraphs(value, inputs, self.shapes) for value in values]

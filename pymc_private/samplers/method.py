@@ -9,7 +9,6 @@ facts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from fractions import Fraction
@@ -49,7 +48,13 @@ from pymc_private.samplers.purification import (
     purified_schedule,
     purified_terms,
 )
-from pymc_private.samplers.randomness import Randomness, round_to_grid, round_unbounded
+from pymc_private.samplers.randomness import (
+    Draws,
+    Progress,
+    Randomness,
+    round_to_grid,
+    round_unbounded,
+)
 from pymc_private.samplers.rejection import check_rejection, sample_by_rejection
 from pymc_private.samplers.verified.admission import (
     plan_verified,
@@ -57,8 +62,6 @@ from pymc_private.samplers.verified.admission import (
     verified_draws,
 )
 
-Draws = dict[str, np.ndarray]
-Progress = Callable[[int], None]
 REAL_ARITHMETIC, PROVED = "proved (real arithmetic)", "proved"
 
 

@@ -27,6 +27,7 @@ from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.compat import to_dataset
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.samplers.randomness import (
+    Draws,
     Randomness,
     SeededRandomness,
     has_grid,
@@ -35,27 +36,26 @@ from pymc_private.samplers.randomness import (
 )
 
 BACKENDS = {"pymc": "pymc", "nutpie": "nutpie", "numpyro": "numpyro", "blackjax": "blackjax"}
-"""Back ends and the packages they need."""
+"""Package that each back end needs."""
 KEY_BITS = 63
-"""Of a key of JAX, which has 64."""
+"""Bits of a JAX key that are drawn; it has 64."""
 SEED_BITS = {"pymc": 128, "nutpie": 64, "numpyro": KEY_BITS, "blackjax": KEY_BITS}
-"""Bits of the operating system that all runs of one release start from."""
+"""Bits of operating-system entropy from which all runs of one release are seeded."""
 INSTALL_HINTS = {
     "numpyro": "pip install -U numpyro jax",
     "blackjax": "pip install 'blackjax<1.6'; PyMC 6.4 calls what later ones renamed",
 }
 STARTING_POINTS, START_SEED = 100, 20260211
-"""A back end gives up after ten starts about the initial point."""
-Draws = dict[str, np.ndarray]
+"""Starting points tried, and the public seed of their jitter; a back end gives up after ten."""
 
 
 def check_nuts(private: PrivateModel, tv: float | None, backend: str, states_per_run: int) -> None:
-    """Refuse what no promise, not even a conditional one, can be made of. Reads no data.
+    """Refuse a model or an option for which not even a conditional guarantee holds. Reads no data.
 
     Raises
     ------
     DomainError
-        No t, or one that is no probability; an unknown back end; several states of one chain.
+        No t, or a t that is no probability; an unknown back end; several states of one chain.
     Unsupported
         A back end that is not installed or does not work with this PyMC, or discrete parameters.
     """
@@ -94,12 +94,14 @@ def check_nuts(private: PrivateModel, tv: float | None, backend: str, states_per
 
 
 def _check_starting_points(private: PrivateModel) -> None:
-    """Refuse potentials of the prior that leave no place to start from; they read no data.
+    """Refuse potentials of the prior that make the density zero at every starting point tried.
+
+    They read no data.
 
     Raises
     ------
     DomainError
-        No start has a density, of as many as a back end would try several times over.
+        The density is zero at all of them, several times as many as a back end tries.
     """
     own = {p.name for p in private.base.potentials} - set(private.graph.factors)
     if not own:
@@ -108,30 +110,34 @@ def _check_starting_points(private: PrivateModel) -> None:
     extra = [p for p in model.potentials if p.name in own]
     density = model.compile_logp(vars=[*model.free_RVs, *extra], jacobian=False)
     start = model.initial_point()
-    generator = np.random.default_rng(START_SEED)  # of public places: no draw comes from it
-    for far in (0.0, *[1.0] * STARTING_POINTS):
-        place = {
-            key: value + np.asarray(generator.uniform(-far, far, np.shape(value)), value.dtype)
+    generator = np.random.default_rng(
+        START_SEED
+    )  # of public starting points: no draw comes from it
+    for jitter in (0.0, *[1.0] * STARTING_POINTS):
+        point = {
+            key: value
+            + np.asarray(generator.uniform(-jitter, jitter, np.shape(value)), value.dtype)
             for key, value in start.items()
         }
-        if np.isfinite(density(place)):
+        if np.isfinite(density(point)):
             return
     raise DomainError(
         "the prior has no density where NUTS would start: a potential makes it zero there; nothing "
         "was charged",
         got=", ".join(p.name for p in extra),
-        allowed=f"a finite log-density at one of {STARTING_POINTS + 1} starts around the initial point",
+        allowed=f"a finite log-density at one of {STARTING_POINTS + 1} starts around the initial "
+        "point",
         do="state initval= inside the support, or write the support as bounds of the prior",
     )
 
 
 def _check_backend_works(backend: str) -> None:
-    """Refuse a back end that would fail after the charge: PyMC drives those of JAX from within.
+    """Refuse a back end that would fail after the charge; JAX back ends depend on PyMC internals.
 
     Raises
     ------
     Unsupported
-        Two steps on a normal law, which has no data, do not work.
+        Two steps on a normal distribution, which has no data, fail.
     """
     problem = _trial_problem(backend) if backend in ("numpyro", "blackjax") else ""
     if problem:
@@ -145,12 +151,12 @@ def _check_backend_works(backend: str) -> None:
 
 @cache
 def _trial_problem(backend: str) -> str:
-    """What is wrong with a back end, in a line."""
+    """Run a back end on a model without data; the error in one line, or an empty string."""
     with pm.Model() as model:
         pm.Normal("x")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of packages that are imported, too
+            warnings.simplefilter("ignore")  # also of imported packages
             importlib.import_module(BACKENDS[backend])
             jax = importlib.import_module("jax")
             importlib.import_module("pytensor.link.jax.dispatch")
@@ -165,16 +171,16 @@ def _trial_problem(backend: str) -> str:
 def sample_nuts(
     private: PrivateModel, draws: int, randomness: Randomness, *, backend: str, tune: int
 ) -> Draws:
-    """Last states of so many fresh runs, by name, on a public grid. Reads the data.
+    """Last states of fresh runs, by name, on a public grid. Reads the data.
 
-    Runs start and adapt each on its own; the model is compiled once. In a private draw the back
-    end's generator starts from as many bits of the operating system as it can: `SEED_BITS`.
+    Each run starts and adapts by itself; the model is compiled once. In a private draw the back
+    end's generator is seeded with as many operating-system bits as it takes: `SEED_BITS`.
     """
     seed = randomness.below(2**31) if isinstance(randomness, SeededRandomness) else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        importlib.import_module(BACKENDS[backend])  # JAX cannot be imported while it is quiet
-    # Whoever holds the plan may have changed the model kept in it; this one is of the checked base.
+        importlib.import_module(BACKENDS[backend])  # JAX cannot be imported inside `_silenced`
+    # The model kept in a plan may have been modified; this one is built from the checked base.
     model = replace(private).model
     with _silenced():
         samples = _RUNNERS[backend](model, draws, tune, seed)
@@ -209,7 +215,7 @@ def _run_pymc(model: pm.Model, runs: int, tune: int, seed: int | None) -> Any:
 
 def _jax_runner(name: str) -> Callable[[pm.Model, int, int, int | None], Any]:
     def run(model: pm.Model, runs: int, tune: int, seed: int | None) -> Any:
-        # PyMC would make a key of 30 bits by itself: few enough to try them all.
+        # PyMC alone would make a key of 30 bits: few enough to enumerate.
         key = secrets.randbits(KEY_BITS) if seed is None else seed
         return importlib.import_module("pymc.sampling.jax").sample_jax_nuts(
             draws=1,
@@ -218,7 +224,7 @@ def _jax_runner(name: str) -> Callable[[pm.Model, int, int, int | None], Any]:
             nuts_sampler=name,
             random_seed=[key],
             progressbar=False,
-            chain_method="vectorized",  # one compilation; in parallel it wants a device per run
+            chain_method="vectorized",  # one compilation; "parallel" needs a device per run
             compute_convergence_checks=False,
             model=model,
         )
@@ -227,7 +233,7 @@ def _jax_runner(name: str) -> Callable[[pm.Model, int, int, int | None], Any]:
 
 
 def _run_nutpie(model: pm.Model, runs: int, tune: int, seed: int | None) -> Any:
-    """Seeded by the operating system at every call: its own generator survives a fork."""
+    """Seeded by the operating system at every call: nutpie's own generator survives a fork."""
     nutpie = importlib.import_module("nutpie")
     return nutpie.sample(
         nutpie.compile_pymc_model(model),
@@ -250,7 +256,7 @@ _RUNNERS: dict[str, Callable[[pm.Model, int, int, int | None], Any]] = {
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """What a run says (divergences, speed) depends on the data: it goes nowhere."""
+    """Suppress logs and warnings of a run (divergences, speed), which depend on the data."""
     loggers = [logging.getLogger(name) for name in ("pymc", "nutpie", "numpyro", "jax")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

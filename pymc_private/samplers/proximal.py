@@ -36,9 +36,14 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from pymc_private.samplers.conjugate import truncated_normal_mean, truncated_normal_quantile
 from pymc_private.samplers.proximal_likelihoods import Curve, ExponentialCurve, LogisticCurve
-from pymc_private.samplers.randomness import Randomness, standard_normal
+from pymc_private.samplers.randomness import (
+    Progress,
+    Randomness,
+    standard_normal,
+    truncated_normal_mean,
+    truncated_normal_quantile,
+)
 
 MapFunction = Callable[..., Any]
 """What `map` does, on threads or without."""
@@ -362,8 +367,6 @@ the noise further beyond the walls."""
 LARGEST_MATRIX, UNKEPT_FACTOR = 4_000_000, 4
 """Numbers in one matrix of predictors: chains go in blocks, of so many times as many chains where
 no matrix is kept."""
-
-Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,7 +34,7 @@ from pymc_private.models.distributions import (
 )
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.record_likelihood import SingleRecord
-from pymc_private.privacy.rounding import power_down
+from pymc_private.privacy.rounding import float_down
 
 MOST_EXPONENT = 300.0
 """Beyond this many nats e^x is no longer formed."""
@@ -249,7 +249,7 @@ def stable_curve(
     if found is None:
         return None
     kind, observed, weight = found
-    return kind(np.asarray(data[observed], dtype=float), weight * power_down(private.power))
+    return kind(np.asarray(data[observed], dtype=float), weight * float_down(private.power))
 
 
 def stable_form(

@@ -48,7 +48,7 @@ from pymc_private.models.record_likelihood import Role, SingleRecord, input_colu
 from pymc_private.models.sequences.row_identity import public_data
 from pymc_private.privacy import proximal_steps, proximal_steps_to
 from pymc_private.privacy.neighbors import ADD_REMOVE
-from pymc_private.privacy.rounding import format_count, power_down
+from pymc_private.privacy.rounding import float_down, format_count
 from pymc_private.samplers.log_density import evaluate_in_floats
 from pymc_private.samplers.proximal import (
     BlockMatrix,
@@ -536,7 +536,7 @@ def _likelihood_curve(
     found: Concavity,
 ) -> tuple[Curve, np.ndarray]:
     """h of the predictors, at the model's power, and a bound of its curvature for each row."""
-    power, h, inputs = power_down(private.power), factor.h, factor.inputs
+    power, h, inputs = float_down(private.power), factor.h, factor.inputs
     bends = []
     for predictor, size in zip(found.predictors, factor.sizes, strict=True):
         soft = predictor.softmax

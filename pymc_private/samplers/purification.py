@@ -19,15 +19,15 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy import purified_log_kl
 from pymc_private.privacy.rounding import arb_upper, format_count, real
 from pymc_private.samplers.proximal import ProximalSchedule
-from pymc_private.samplers.proximal_target import Whitening, plan_schedule, whiten
+from pymc_private.samplers.proximal_target import Whitening, box_bounds, plan_schedule, whiten
 from pymc_private.samplers.randomness import GRID_BITS, Randomness, grid_width, rational_coin
 
 UNIFORM_PROBABILITY = Fraction(1, 2**30)
-"""Probability of a uniform point: one draw in a billion tells nothing."""
+"""Probability of a uniform point: about one draw in a billion carries no information."""
 RANGE_SLACK = Fraction(1, 2**14)
-"""Nats by which a range grows, at power one. Small beside a range; steps go by its logarithm."""
+"""Nats added to the range, at power one: small beside a range; steps grow with its logarithm."""
 CLAMP_DEVIATIONS = 8.0
-"""Standard deviations of the prior to which a coordinate without an end is clamped."""
+"""Prior standard deviations at which an unbounded coordinate is clamped."""
 FEWEST_BITS = 4
 
 
@@ -38,9 +38,9 @@ class PublicGrid:
     Parameters
     ----------
     first : array, shape (d,)
-        The least multiple.
+        Index of the smallest multiple.
     count : array, shape (d,)
-        How many there are.
+        Number of multiples.
     width : array, shape (d,)
     """
 
@@ -55,7 +55,7 @@ class PublicGrid:
         Raises
         ------
         Unsupported
-            A box so narrow, for where it lies, that doubles have hardly a point in it.
+            A box too narrow, relative to its distance from zero, for two grid points.
         """
         with np.errstate(all="ignore"):
             width = grid_width(lower, upper, bits)
@@ -76,17 +76,17 @@ class PublicGrid:
         return arb_upper(lambda: sum((real(int(m)).log() for m in self.count), arb(0)))
 
     def nearest(self, values: np.ndarray) -> np.ndarray:
-        """Points for rows of values: a public map, post-processing."""
+        """Nearest grid point of each row: a public map, hence post-processing."""
         steps = np.clip(np.round(values / self.width), self.first, self.first + self.count - 1.0)
-        return steps * self.width + 0.0  # -0.0 would be a point beside 0.0
+        return steps * self.width + 0.0  # -0.0 would be a second point besides 0.0
 
     def uniform(self, randomness: Randomness) -> np.ndarray:
-        """One of the points, each exactly as likely."""
+        """A point drawn exactly uniformly."""
         steps = np.array([randomness.below(int(m)) for m in self.count], float)
         return (self.first + steps) * self.width + 0.0
 
     def mixed(self, values: np.ndarray, randomness: Randomness) -> np.ndarray:
-        """Points for rows of values, with probability `UNIFORM_PROBABILITY` a uniform one instead."""
+        """Nearest points, each replaced by a uniform one with probability `UNIFORM_PROBABILITY`."""
         found = self.nearest(values)
         for row in range(len(found)):
             if rational_coin(randomness, UNIFORM_PROBABILITY):
@@ -95,12 +95,8 @@ class PublicGrid:
 
 
 def public_grid(private: PrivateModel, white: Whitening, bits: int) -> PublicGrid:
-    """Y of a model: its box, and `CLAMP_DEVIATIONS` of its prior where it has no end. Reads no data."""
-    boxes = [private.box[name] for name in private.shapes]
-    lower, upper = (
-        np.concatenate([np.ravel(np.asarray(end, float)) for end in ends])
-        for ends in zip(*((b.lower, b.upper) for b in boxes), strict=True)
-    )
+    """Finite grid Y of a model, clamped at `CLAMP_DEVIATIONS` where unbounded. Reads no data."""
+    lower, upper = box_bounds(private)
     reach = CLAMP_DEVIATIONS * np.sqrt((white.matrix**2).sum(axis=0))
     low = np.where(np.isfinite(lower), lower, np.minimum(white.center, upper) - reach)
     high = np.where(np.isfinite(upper), upper, np.maximum(white.center, lower) + reach)
@@ -108,14 +104,14 @@ def public_grid(private: PrivateModel, white: Whitening, bits: int) -> PublicGri
 
 
 def check_purified(private: PrivateModel, bits: int) -> None:
-    """Refuse what T29 does not speak of. Reads no data.
+    """Refuse a grid or a neighboring relation that T29 does not cover. Reads no data.
 
     Raises
     ------
     DomainError
-        A number of bits that makes no grid.
+        A number of bits outside the allowed range.
     Unsupported
-        Neighbors at a distance: the price of near ones would shrink, what mixing adds would not.
+        A metric on records: the price of near neighbors would shrink, but not what mixing adds.
     """
     if not (type(bits) is int and FEWEST_BITS <= bits <= GRID_BITS):
         raise DomainError(
@@ -133,12 +129,12 @@ def check_purified(private: PrivateModel, bits: int) -> None:
 
 
 def purified_schedule(private: PrivateModel, bits: int) -> ProximalSchedule:
-    """As many steps as T29 wants at the model's power, from what is public alone.
+    """Schedule that reaches the divergence T29 needs at the model's power, from public facts alone.
 
     Raises
     ------
     Unsupported
-        As `linear.plan_schedule`.
+        As `plan_schedule`.
     """
     grid = public_grid(private, whiten(private), bits)
     near = purified_log_kl(
@@ -148,12 +144,13 @@ def purified_schedule(private: PrivateModel, bits: int) -> ProximalSchedule:
 
 
 def purified_terms(private: PrivateModel, bits: int) -> SamplingTerms:
-    """What purified draws cost beyond exact ones: `RANGE_SLACK` in the range, and any Gaussian price.
+    """Terms of purified draws: `RANGE_SLACK` more in the range, and no Gaussian guarantee.
 
-    Near a Gaussian-private law is not Gaussian-private: on the grid the range alone is promised.
+    Closeness to a Gaussian-private distribution does not make draws Gaussian-private: on the grid
+    the range alone is guaranteed.
     """
     schedule, grid = purified_schedule(private, bits), public_grid(private, whiten(private), bits)
-    low, high = (int(end) for end in (grid.count.min(), grid.count.max()))
+    low, high = int(grid.count.min()), int(grid.count.max())
     points = f"{low}" if low == high else f"{low} to {high}"
     return SamplingTerms(
         slack=RANGE_SLACK,
@@ -162,6 +159,6 @@ def purified_terms(private: PrivateModel, bits: int) -> SamplingTerms:
         theorem="T21, T29",
         assumption=f"{format_count(schedule.steps, 'step')} of the proximal sampler, each drawn "
         f"exactly; then the nearest point of a public grid ({points} points per coordinate), and "
-        f"with probability 2**-{UNIFORM_PROBABILITY.denominator.bit_length() - 1} a uniform point of it; "
-        "floating-point errors are not in the price",
+        f"with probability 2**-{UNIFORM_PROBABILITY.denominator.bit_length() - 1} a uniform point "
+        "of it; floating-point errors are not in the price",
     )

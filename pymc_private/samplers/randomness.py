@@ -11,24 +11,47 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
 from scipy import special
-from scipy.special import ndtri
+from scipy.special import log_ndtr, ndtri, ndtri_exp
 
+Draws = dict[str, np.ndarray]
+"""Draws by parameter name, each of shape (draws, *shape)."""
+Progress = Callable[[int], None]
+"""Called with the number of finished draws."""
 GRID_BITS, MAGNITUDE_BITS = 40, 44
+"""Bits that a released coordinate keeps: of its box, and of its largest bound."""
 BOX_GRID = (
     f"each coordinate rounded to a multiple of a power of two: about 2**-{GRID_BITS} of its box, "
     f"or 2**-{MAGNITUDE_BITS} of its largest end if that is more"
 )
-"""The low bits of a double depend on how it was made, so a draw does not keep them."""
+"""The public grid of a coordinate in a box, in words, for the release."""
+OPEN_GRID = (
+    "coordinates without ends rounded to a multiple of a power of two: about "
+    f"2**-{GRID_BITS - 8} of the prior's scale, or 2**-{MAGNITUDE_BITS - 4} of the value itself if "
+    "that is more"
+)
+LOG_STEP, LOG_FLOOR = 2.0**-30, -690.0
+"""Width of the grid of log-probabilities, and the least of them."""
+SIMPLEX_GRID = (
+    "each logarithm of a probability rounded to a multiple of 2**-30 and cut at -690; then each "
+    "table is normalized"
+)
+"""The public grid of probabilities, in words, for the release."""
+CHUNK_NUMBERS = 2**20
+"""Gamma draws made at a time."""
+FAR_BOUND = 8.0
+"""A truncation bound beyond this many standard deviations moves the mean by less than 1e-14."""
+HALF_LOG_TAU = 0.5 * np.log(2.0 * np.pi)
 
 
 class Randomness(Protocol):
-    """A source of independent uniform numbers: doubles in (0, 1), and exact integers."""
+    """Source of independent uniform numbers: doubles in (0, 1), words of bits, exact integers."""
 
     def uniform(self, size: int) -> np.ndarray:
         """`size` numbers, strictly inside (0, 1)."""
@@ -51,7 +74,7 @@ class SystemRandomness:
         return ((self.words(size) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
     def words(self, size: int) -> np.ndarray:
-        """64 bits each, as the kernel gives them."""
+        """Words of 64 bits from the kernel."""
         return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
 
     def below(self, end: int) -> int:
@@ -61,7 +84,7 @@ class SystemRandomness:
 
 @dataclass(frozen=True)
 class SeededRandomness:
-    """Reproducible numbers, for tests and demonstrations: nothing drawn with it is private."""
+    """Reproducible uniform numbers, for tests and demonstrations: no draw made with it is private."""
 
     generator: np.random.Generator
 
@@ -89,11 +112,6 @@ class SeededRandomness:
                 return found
 
 
-def standard_normal(randomness: Randomness, *shape: int) -> np.ndarray:
-    """Standard normal numbers by the inverse CDF, 52 bits each: none beyond 8.2."""
-    return ndtri(randomness.uniform(int(np.prod(shape)))).reshape(shape)
-
-
 def rational_coin(randomness: Randomness, p: Fraction) -> bool:
     """True with probability exactly p, a rational in [0, 1]."""
     return randomness.below(p.denominator) < p.numerator
@@ -102,7 +120,7 @@ def rational_coin(randomness: Randomness, p: Fraction) -> bool:
 def exp_coin(randomness: Randomness, gamma: Fraction) -> bool:
     """True with probability exactly e^-gamma, for a rational gamma >= 0.
 
-    No floating-point number is made: the series of e^-x as a race of rational coins.
+    No floating-point number is computed: the series of e^-x is sampled by rational coins.
 
     References
     ----------
@@ -116,25 +134,93 @@ def exp_coin(randomness: Randomness, gamma: Fraction) -> bool:
 
 
 def _short_exp_coin(randomness: Randomness, p: int, q: int) -> bool:
-    """e^-x for x = p / q in [0, 1]: the first k whose coin x / k fails is odd."""
+    """True with probability e^-x, x = p / q in [0, 1]: the first k whose coin x / k fails is odd."""
     k = 1
     while randomness.below(q * k) < p:
         k += 1
     return k % 2 == 1
 
 
+def standard_normal(randomness: Randomness, *shape: int) -> np.ndarray:
+    """Standard normal draws by the inverse CDF, 52 bits each: none beyond 8.2."""
+    return ndtri(randomness.uniform(int(np.prod(shape)))).reshape(shape)
+
+
+def truncated_normal_quantile(u: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Quantile at u of the standard normal distribution truncated to [low, high].
+
+    An interval right of zero is reflected, so that masses are those of lower tails, whose
+    logarithms are accurate to the last digits however far out they are.
+
+    Parameters
+    ----------
+    u : array
+        In (0, 1).
+    low, high : array
+        Broadcast against u; may be infinite.
+
+    Returns
+    -------
+    array
+    """
+    low, high = np.broadcast_to(low, u.shape), np.broadcast_to(high, u.shape)
+    flip = low > -high  # not by their sum, which is NaN for two infinite bounds
+    a, b, v = np.where(flip, -high, low), np.where(flip, -low, high), np.where(flip, 1.0 - u, u)
+    with np.errstate(all="ignore"):
+        first, last = log_ndtr(a), log_ndtr(b)
+        # log(Phi(a) + v (Phi(b) - Phi(a))), computed in logarithms
+        log_mass = last + np.log1p(np.expm1(first - last) * (1.0 - v))
+        found = np.where(log_mass > -1.0, ndtri(np.exp(log_mass)), ndtri_exp(log_mass))
+        # A narrow interval far out: the density is an exponential there to first order.
+        found = np.where(np.isfinite(found), found, b)
+    found = np.clip(found, a, b)
+    return np.where(flip, -found, found)
+
+
+def truncated_normal_mean(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Mean of the standard normal distribution truncated to [low, high], to some eight digits.
+
+    (phi(low) - phi(high)) / (Phi(high) - Phi(low)), by logarithms of lower tails as above. It sets
+    costs alone: no privacy claim rests on it.
+
+    Parameters
+    ----------
+    low, high : array
+        Of one shape; may be infinite.
+
+    Returns
+    -------
+    array
+    """
+    found = np.zeros(low.shape)
+    near = (low > -FAR_BOUND) | (high < FAR_BOUND)
+    if not near.any():
+        return found
+    low, high = low[near], high[near]
+    flip = low > -high
+    a, b = np.where(flip, -high, low), np.where(flip, -low, high)
+    with np.errstate(all="ignore"):
+        first, last = log_ndtr(a), log_ndtr(b)
+        log_mass = last + np.log(-np.expm1(first - last))
+        phi = [np.exp(-0.5 * end**2 - HALF_LOG_TAU - log_mass) for end in (a, b)]
+        mean = np.clip(phi[0] - phi[1], a, b)
+        mean = np.where(np.isfinite(mean), mean, b)
+    found[near] = np.where(flip, -mean, mean)
+    return found
+
+
 def grid_width(lower: np.ndarray, upper: np.ndarray, bits: int = GRID_BITS) -> np.ndarray:
-    """Public grid of each coordinate: a power of two, coarser than any double in the box.
+    """Grid width of each coordinate: a power of two, coarser than the doubles in the box.
 
     Parameters
     ----------
     lower, upper : array
-        The box of the coordinates; never the posterior.
+        The public box of the coordinates, which does not depend on the posterior.
     bits : int
         Widths are about 2**-bits of the box.
     """
     largest = np.maximum(np.abs(lower), np.abs(upper))
-    # Far from zero a small box is made of few doubles: there the largest end sets the grid.
+    # A small box far from zero holds few doubles: there the largest bound sets the width.
     reach = np.maximum(upper - lower, np.ldexp(largest, bits - MAGNITUDE_BITS))
     return 2.0 ** np.floor(np.log2(reach) - bits)
 
@@ -147,52 +233,36 @@ def has_grid(lower: np.ndarray, upper: np.ndarray) -> bool:
 
 
 def round_to_grid(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Round to the multiples of the grid's width inside the box, ends included if they are some.
+    """Round to the multiples of the grid width inside the closed box.
 
-    Post-processing of an ideal draw. Coordinates without ends: see `round_unbounded`.
+    Post-processing of an ideal draw. Unbounded coordinates: see `round_unbounded`.
     """
     width = grid_width(lower, upper)
     steps = np.clip(np.round(values / width), np.ceil(lower / width), np.floor(upper / width))
-    return steps * width + 0.0  # -0.0 would be a point beside 0.0
-
-
-OPEN_GRID = (
-    "coordinates without ends rounded to a multiple of a power of two: about "
-    f"2**-{GRID_BITS - 8} of the prior's scale, or 2**-{MAGNITUDE_BITS - 4} of the value itself if "
-    "that is more"
-)
+    return steps * width + 0.0  # -0.0 would be a second point besides 0.0
 
 
 def round_unbounded(values: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Round where there is no box: a public map of the value and of the prior's scale alone.
+    """Round unbounded coordinates: a public map of the value and of the prior's scale alone.
 
     Parameters
     ----------
     values : array, shape (draws, d)
     scale : array, shape (d,)
-        Of the prior; zero keeps digits alone.
+        Of the prior. Zero: a fixed number of significant digits alone.
 
     Returns
     -------
     array
-        On a grid that is even near zero, and of a constant number of digits far out.
+        On a grid that is uniform near zero and keeps a fixed number of significant bits far out.
     """
     reach = np.maximum(np.ldexp(scale, 8 - GRID_BITS), np.ldexp(abs(values), 4 - MAGNITUDE_BITS))
     width = 2.0 ** np.floor(np.log2(np.maximum(reach, np.finfo(float).tiny)))
     return np.round(values / width) * width + 0.0
 
 
-LOG_STEP, LOG_FLOOR = 2.0**-30, -690.0
-SIMPLEX_GRID = (
-    "each logarithm of a probability rounded to a multiple of 2**-30 and cut at -690; then each "
-    "table is normalized"
-)
-"""The low bits of a double depend on how it was made, so a draw does not keep them."""
-CHUNK_NUMBERS = 2**20
-
-
 def dirichlet_draws(parameters: np.ndarray, draws: int, randomness: Randomness) -> np.ndarray:
-    """Draw from Dirichlet laws, by inverse distribution functions of Gamma laws.
+    """Draw from Dirichlet distributions, by inverse CDFs of Gamma distributions.
 
     Parameters
     ----------
@@ -204,7 +274,7 @@ def dirichlet_draws(parameters: np.ndarray, draws: int, randomness: Randomness) 
     Returns
     -------
     array, shape (draws, ..., d)
-        Logarithms of probabilities, rounded to `SIMPLEX_GRID`; none is -inf, and none is 0.
+        Logarithms of probabilities, rounded as `SIMPLEX_GRID` says; none is -inf, and none is 0.
     """
     cells = parameters.size
     flat = np.empty((draws, cells))
@@ -218,9 +288,9 @@ def dirichlet_draws(parameters: np.ndarray, draws: int, randomness: Randomness) 
 
 
 def log_gamma_draws(shapes: np.ndarray, randomness: Randomness) -> np.ndarray:
-    """Logarithms of Gamma draws, one for each shape parameter; finite however small these are."""
+    """Logarithms of Gamma draws, one for each shape parameter; finite however small it is."""
     u, v = randomness.uniform(2 * shapes.size).reshape(2, *shapes.shape)
-    low = u < 0.5  # each tail by the function that is accurate there
+    low = u < 0.5  # each tail by the function accurate there
     above = np.where(
         low,
         special.gammaincinv(shapes + 1.0, np.where(low, u, 0.25)),
@@ -230,12 +300,12 @@ def log_gamma_draws(shapes: np.ndarray, randomness: Randomness) -> np.ndarray:
 
 
 def round_simplex(logs: np.ndarray) -> np.ndarray:
-    """Round to the grid of logarithms and normalize again; post-processing of an ideal draw."""
+    """Round logarithms to the grid and normalize again: post-processing of an ideal draw."""
     steps = np.round(np.maximum(logs, LOG_FLOOR) / LOG_STEP) * LOG_STEP
     normal = steps - special.logsumexp(steps, axis=-1, keepdims=True)
     return np.asarray(np.clip(normal, LOG_FLOOR - 1.0, -(2.0**-53)))
 
 
 def simplex_probabilities(logs: np.ndarray) -> np.ndarray:
-    """Give the probabilities of `round_simplex`: strictly inside (0, 1)."""
+    """Probabilities from the logarithms of `round_simplex`, strictly inside (0, 1)."""
     return np.asarray(np.minimum(np.exp(logs), 1.0 - 2.0**-53))

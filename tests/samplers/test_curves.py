@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 import pymc_private as pmp
 from pymc_private.samplers import proximal_target
-from pymc_private.samplers.conjugate import truncated_normal_quantile
+from pymc_private.samplers.randomness import truncated_normal_quantile
 from pymc_private.samplers.proximal import BlockMatrix, ProximalSchedule, sample_proximal
 from pymc_private.samplers.proximal_likelihoods import GeneralCurve, SoftmaxCurve
 from pymc_private.samplers.proximal_target import make_posterior

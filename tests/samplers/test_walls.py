@@ -9,7 +9,7 @@ import pytest
 from scipy import special
 
 from pymc_private.samplers import proximal
-from pymc_private.samplers.conjugate import truncated_normal_mean, truncated_normal_quantile
+from pymc_private.samplers.randomness import truncated_normal_mean, truncated_normal_quantile
 from pymc_private.samplers.proximal import WhitenedPosterior, step_size
 from pymc_private.samplers.proximal_likelihoods import QuadraticCurve
 from pymc_private.samplers.randomness import SeededRandomness

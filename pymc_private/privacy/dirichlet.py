@@ -528,10 +528,9 @@ def plot_sample_size(
     -------
     matplotlib Axes
     """
-    etas = np.geomspace(0.003, 3.0, 60)
+    etas = np.geomspace(0.003, 3.0, 60).tolist()
     records = {
-        beta: [dirichlet_sample_size(float(eta), beta, cells, r, alpha) for eta in etas]
-        for beta in betas
+        beta: [dirichlet_sample_size(eta, beta, cells, r, alpha) for eta in etas] for beta in betas
     }
     title = f"{cells} categories, r = {r:g}, alpha = {alpha:g}"
     return plot_sample_sizes(etas, records, title, ax)

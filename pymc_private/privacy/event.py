@@ -264,16 +264,17 @@ class PrivacyEvent:
     def __str__(self) -> str:
         value = format_number(self.value, 6)
         shape = format_number(self.shape, 6, up=False)  # a smaller one is less private
+        second = f" and {format_number(self.other, 6, up=False)} or more" if self.other else ""
         distance = format_number(self.value, 3)
-        besides = "" if is_infinite(self.mu) else f", {format_number(self.mu, 6)}-GDP"
+        gaussian = "" if is_infinite(self.mu) else f", {format_number(self.mu, 6)}-GDP"
         words = {
             "pure": f"{value}-DP",
-            "bounded_range": f"posterior draw of range {value}{besides}",
+            "bounded_range": f"posterior draw of range {value}{gaussian}",
             "zcdp": f"{value}-zCDP",
             "gdp": f"{value}-GDP",
             "discrete_gaussian": f"count with discrete Gaussian noise (1 / sigma = {value})",
             "approximate": f"({value}, {format_number(self.delta, 3)})-DP",
-            "beta_pair": f"Dirichlet or Beta draw (r = {value}, alpha = {shape}{self._more})",
+            "beta_pair": f"Dirichlet or Beta draw (r = {value}, alpha = {shape}{second})",
             "gamma_pair": f"Dirichlet draw (r = {value}, alpha = {shape})",
             "gamma_shift": f"Gamma draw (r = {value}, alpha = {shape})",
             "gamma_either": f"Gamma draw (r = {value}, alpha = {shape})",
@@ -285,19 +286,12 @@ class PrivacyEvent:
         }[self.kind]
         return words if self.count == 1 else f"{self.count} x {words}"
 
-    @property
-    def _more(self) -> str:
-        return f" and {format_number(self.other, 6, up=False)} or more" if self.other else ""
-
 
 def _is_short_fraction(value: object) -> bool:
     """Whether this is a Fraction that can be kept and stored exactly."""
-    bits = (
-        max(abs(value.numerator), value.denominator).bit_length()
-        if isinstance(value, Fraction)
-        else math.inf
-    )
-    return bits <= MAX_FRACTION_BITS
+    if not isinstance(value, Fraction):
+        return False
+    return max(abs(value.numerator), value.denominator).bit_length() <= MAX_FRACTION_BITS
 
 
 def event_to_json(event: PrivacyEvent) -> list[Any]:

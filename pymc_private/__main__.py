@@ -11,7 +11,7 @@ from pathlib import Path
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; the exit status is 0 if it did what it says."""
-    # A graph met once is interpreted: compiling it would take longer than the whole job.
+    # Graphs are interpreted: to compile one that is evaluated once takes longer than the job.
     if "mode=" not in (flags := os.environ.get("PYTENSOR_FLAGS", "")):
         os.environ["PYTENSOR_FLAGS"] = ",".join(filter(None, [flags, "mode=FAST_COMPILE"]))
     parser = argparse.ArgumentParser(prog="python -m pymc_private", description=__doc__)

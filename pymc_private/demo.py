@@ -19,50 +19,18 @@ from pymc_private.posterior.plan import Plan
 from pymc_private.posterior.sample import sample
 from pymc_private.release.answers import answer
 from pymc_private.release.release import Release
+from pymc_private.report.plots import plot_posterior
 from pymc_private.report.report import report
 
 FEATURES = ("rate_marriage", "yrs_married")
 SCALE = Scale(lower=(1.0, 0.5), upper=(5.0, 23.0))
 """Ranges of the questionnaire (R. Fair, 1978): marriage rated 1 to 5, years married .5 to 23."""
 NAME = "fair-survey"
-
-
-def fair_model() -> pm.Model:
-    """An ordinary PyMC model of the Fair survey: logistic regression, two slopes, an intercept."""
-    import statsmodels.api as sm
-
-    table = sm.datasets.fair.load_pandas().data
-    coords = {"woman": np.arange(len(table)), "feature": list(FEATURES)}
-    with pm.Model(coords=coords) as model:
-        features = pm.Data("X", SCALE(table[list(FEATURES)]), dims=("woman", "feature"))
-        intercept = pm.Normal("intercept", 0.0, 0.7)
-        slope = pm.Normal("slope", 0.0, 0.7, dims="feature")
-        pm.Bernoulli(
-            "affair",
-            logit_p=intercept + features @ slope,
-            observed=(table["affairs"] > 0).astype(int),
-            dims="woman",
-        )
-    return model
-
-
-def declare_records(model: pm.Model) -> PrivateModel:
-    """One record is one woman; her features lie in the unit ball; her answer is 0 or 1."""
-    return privatize(model, records="woman", domain={"X": SCALE.ball})
-
-
-def compare_slopes(release: Release) -> Any:
-    """Which of the two matters more for an affair? Answered from the draws, at no cost."""
-
-    def utility(theta: dict[str, np.ndarray], response: str, query: None) -> np.ndarray:
-        size = np.abs(theta["slope"])
-        return (size.argmax(axis=1) == FEATURES.index(response)).astype(float)
-
-    return answer(release, utility, list(FEATURES))
+"""Name of the release in the ledger."""
 
 
 def demo(folder: Path) -> Release:
-    """Run the whole way through the house and write its results into `folder`.
+    """Run the main job, from a model to a report, and write its results into `folder`.
 
     Parameters
     ----------
@@ -93,14 +61,46 @@ def demo(folder: Path) -> Release:
     return release
 
 
+def fair_model() -> pm.Model:
+    """An ordinary PyMC model of the Fair survey: logistic regression, two slopes, an intercept."""
+    import statsmodels.api as sm
+
+    table = sm.datasets.fair.load_pandas().data
+    coords = {"woman": np.arange(len(table)), "feature": list(FEATURES)}
+    with pm.Model(coords=coords) as model:
+        features = pm.Data("X", SCALE(table[list(FEATURES)]), dims=("woman", "feature"))
+        intercept = pm.Normal("intercept", 0.0, 0.7)
+        slope = pm.Normal("slope", 0.0, 0.7, dims="feature")
+        pm.Bernoulli(
+            "affair",
+            logit_p=intercept + features @ slope,
+            observed=(table["affairs"] > 0).astype(int),
+            dims="woman",
+        )
+    return model
+
+
+def declare_records(model: pm.Model) -> PrivateModel:
+    """Declare the records: one is one woman; her features lie in the unit ball."""
+    return privatize(model, records="woman", domain={"X": SCALE.ball})
+
+
+def compare_slopes(release: Release) -> Any:
+    """Answer from the draws, at no cost, which of the two features has the larger slope."""
+
+    def utility(theta: dict[str, np.ndarray], response: str, query: None) -> np.ndarray:
+        size = np.abs(theta["slope"])
+        return (size.argmax(axis=1) == FEATURES.index(response)).astype(float)
+
+    return answer(release, utility, list(FEATURES))
+
+
 def _print_step(title: str, value: object) -> None:
     print(f"\n{title}\n{value!r}", flush=True)
 
 
 def _write_results(plan: Plan, release: Release, ledger: Ledger, folder: Path) -> None:
-    """Report and plots."""
-    from pymc_private.report.plots import plot_posterior
-
+    """Write the report and the plots into the folder."""
     report(release, ledger).save(folder / "report.html")
     plan.plot().figure.savefig(folder / "plan.png", dpi=150)
     plot_posterior(release).savefig(folder / "posterior.png", dpi=150)

@@ -70,10 +70,10 @@ def compare(release: Release, idata: Any) -> Comparison:
         compat.summarize_posterior(other[names]),
     )
     rows = private.index.intersection(plain.index, sort=False)
-    mine, theirs = private.loc[rows], plain.loc[rows]
+    private, plain = private.loc[rows], plain.loc[rows]
     with np.errstate(divide="ignore", invalid="ignore"):
-        shift = (mine["mean"] - theirs["mean"]) / theirs["sd"]
+        shift = (private["mean"] - plain["mean"]) / plain["sd"]
     return Comparison(pd.DataFrame({
-        "private_mean": mine["mean"], "private_sd": mine["sd"],
-        "other_mean": theirs["mean"], "other_sd": theirs["sd"], "shift": shift,
+        "private_mean": private["mean"], "private_sd": private["sd"],
+        "other_mean": plain["mean"], "other_sd": plain["sd"], "shift": shift,
     }))  # fmt: skip

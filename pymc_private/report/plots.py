@@ -21,6 +21,17 @@ from pymc_private.release import display, estimates
 from pymc_private.release.allowed import as_float
 from pymc_private.release.release import Release
 
+MAX_PANELS = 12
+MAX_DOTS = 60
+"""Above this number of draws a histogram is easier to read than dots."""
+MAX_LABEL_LENGTH = 30
+"""Characters that fit above a panel."""
+SMALLEST_DELTA = 1e-12
+CURVE_POINTS = 81
+HIDDEN_METHODS = ("pure", "none")
+"""Not drawn as curves: pure epsilon is a vertical line, and "none" is no accounting at all."""
+LINE_STYLES = ("--", "-.", (0, (1, 1.5)), (0, (5, 3)))
+
 
 @dataclass(frozen=True)
 class Theme:
@@ -35,31 +46,6 @@ class Theme:
 
 LIGHT = Theme("#ffffff", "#1f2328", "#656d76", "#2b6298", "#b3261e")
 DARK = Theme("#15181c", "#e4e6e8", "#9aa3ac", "#82b4e3", "#ff8a80")
-
-
-def blank_figure(width: float, height: float, theme: Theme) -> Figure:
-    """Open a figure of a size in inches, without pyplot."""
-    figure = Figure(figsize=(width, height), facecolor=theme.paper)
-    figure.set_layout_engine("constrained", wspace=0.06, hspace=0.06)
-    return figure
-
-
-def hide_spines(axes: Axes, theme: Theme, keep: tuple[str, ...]) -> None:
-    """Leave only the lines that carry a scale."""
-    axes.set_facecolor("none")
-    for side, spine in axes.spines.items():
-        spine.set_visible(side in keep)
-        spine.set_color(theme.muted)
-    axes.tick_params(colors=theme.muted, labelcolor=theme.ink, labelsize=8.5, length=3)
-
-
-MOST_PANELS = 12
-MOST_DOTS = 60  # above this a histogram is easier to read than dots
-LONGEST_LABEL = 30  # what fits above a panel
-SMALLEST_DELTA = 1e-12
-CURVE_POINTS = 81
-HIDDEN_METHODS = ("pure", "none")  # a vertical line, and no road at all
-LINE_STYLES = ("--", "-.", (0, (1, 1.5)), (0, (5, 3)))
 
 
 def plot_posterior(release: Release, *, dark: bool = False) -> Figure:
@@ -81,10 +67,10 @@ def plot_posterior(release: Release, *, dark: bool = False) -> Figure:
     """
     theme = DARK if dark else LIGHT
     panels = list(_scalar_elements(release))
-    shown = panels[:MOST_PANELS]
+    shown = panels[:MAX_PANELS]
     columns = min(3, len(shown))
     rows = math.ceil(len(shown) / columns)
-    tall = 1.15 if release.posterior.sizes["draw"] <= MOST_DOTS else 1.45
+    tall = 1.15 if release.posterior.sizes["draw"] <= MAX_DOTS else 1.45
     figure = blank_figure(7.4, 0.75 + tall * rows, theme)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, (label, values, low, high) in zip(grid.flat, shown, strict=False):
@@ -93,6 +79,82 @@ def plot_posterior(release: Release, *, dark: bool = False) -> Figure:
         axes.set_visible(False)
     _posterior_legend(figure, release, len(panels) - len(shown), theme)
     return figure
+
+
+def _posterior_legend(figure: Figure, release: Release, hidden: int, theme: Theme) -> None:
+    draws, name = release.posterior.sizes["draw"], display.distribution_name(release)
+    dots = draws <= MAX_DOTS
+    mark = Line2D([], [], marker="o" if dots else "s", linestyle="", color=theme.accent)
+    handles = [
+        (mark, "one draw" if dots else f"{draws} draws"),
+        (Line2D([], [], color=theme.ink, marker="|", markersize=9, markeredgewidth=2),
+         "mean and central 90%"),
+        (Patch(color=theme.accent, alpha=0.18), f"mean of the {name} lies here (95%)"),
+    ]  # fmt: skip
+    figure.legend(
+        [handle for handle, _ in handles], [text for _, text in handles], loc="outside lower left",
+        ncols=3, frameon=False, fontsize=8.5, labelcolor=theme.ink, borderaxespad=0.2,
+    )  # fmt: skip
+    notes = [] if release.private else [display.NOT_PRIVATE]
+    notes += [f"{format_count(hidden, 'more element')} not shown"] if hidden else []
+    if notes:
+        color = theme.muted if release.private else theme.alarm
+        figure.suptitle("; ".join(notes), fontsize=9.5, color=color, x=0.01, ha="left")
+
+
+def _scalar_elements(release: Release) -> Iterator[tuple[str, np.ndarray, float, float]]:
+    """Scalar elements: label, draws, and the bounds of the band for the mean."""
+    for name, array in release.posterior.data_vars.items():
+        mean = estimates.mean(release, str(name))
+        lower, upper = np.ravel(np.asarray(mean.lower)), np.ravel(np.asarray(mean.upper))
+        draws = flat_draws(array)
+        for i, label in enumerate(element_labels(array)):
+            yield label, draws[:, i].astype(float), float(lower[i]), float(upper[i])
+
+
+def _panel(
+    axes: Axes, label: str, values: np.ndarray, band: tuple[float, float], theme: Theme
+) -> None:
+    left, right = _axis_limits(values, band)
+    axes.set_xlim(left, right)
+    if len(values) <= MAX_DOTS:
+        x, height = _stack_dots(values, right - left)
+        axes.plot(x, height, "o", color=theme.accent, markersize=5, markeredgewidth=0, alpha=0.9)
+        foot, top = -0.75, max(3.6, height.max() + 1.0)
+    else:
+        counts, edges = np.histogram(values, bins=30, range=(left, right))
+        axes.stairs(counts, edges, fill=True, color=theme.accent, alpha=0.75)
+        foot, top = -0.11 * counts.max(), 1.08 * counts.max()
+    axes.set_ylim(1.75 * foot, top)
+    if all(map(math.isfinite, band)):
+        axes.barh(
+            foot, band[1] - band[0], 0.75 * abs(foot), band[0], color=theme.accent, alpha=0.22
+        )
+    central = np.quantile(values, [0.05, 0.95])
+    axes.plot(central, [foot, foot], color=theme.ink, linewidth=1.6, solid_capstyle="butt")
+    axes.plot([values.mean()], [foot], "|", color=theme.ink, markersize=9, markeredgewidth=2)
+    short = label if len(label) <= MAX_LABEL_LENGTH else f"{label[: MAX_LABEL_LENGTH - 1]}…"
+    axes.set_title(short, loc="left", fontsize=9.5, color=theme.ink)
+    axes.set_yticks([])
+    axes.locator_params(axis="x", nbins=4)
+    hide_spines(axes, theme, keep=("bottom",))
+
+
+def _axis_limits(values: np.ndarray, band: tuple[float, float]) -> tuple[float, float]:
+    """Limits of the axis: the draws with room, or the band around draws that are all equal."""
+    low, high = float(values.min()), float(values.max())
+    if low == high and all(map(math.isfinite, band)):
+        low, high = band
+    room = 0.14 * (high - low) or max(abs(low), 1.0) * 0.1
+    return low - room, high + room
+
+
+def _stack_dots(values: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
+    """Place draws that would overlap on top of each other, at their own x."""
+    ordered = np.sort(values)
+    cells = np.floor((ordered - ordered[0]) / (width / 26)).astype(int)
+    height = np.array([np.sum(cells[:i] == cell) for i, cell in enumerate(cells)], dtype=float)
+    return ordered, height
 
 
 def plot_budget(release: Release, ledger: Any = None, *, dark: bool = False) -> Figure:
@@ -131,8 +193,27 @@ def plot_budget(release: Release, ledger: Any = None, *, dark: bool = False) -> 
     return figure
 
 
+def _budget_bars(release: Release, ledger: Any) -> list[tuple[str, float, float, str]]:
+    """Name, spent, budget and caption of each bar; an unknown budget is taken as what was spent."""
+    if ledger is not None:
+        word, spent, budget, left = "spent", ledger.spent, ledger.budget, ledger.left
+    else:
+        word, spent, left = "this release", display.stated_epsilon_delta(release), None
+        known = release.facts.get("budget")
+        budget = (known["epsilon"], known["delta"]) if known else spent
+    bars = []
+    for at, name in enumerate(("epsilon", "delta")):
+        text = f"{word} {format_number(spent[at])}"
+        if left is not None:
+            text += f", left {format_number(left[at], up=False)}"
+        if left is not None or release.facts.get("budget"):
+            text += f", of {format_number(budget[at])}"
+        bars.append((name, as_float(spent[at]), as_float(budget[at]), text))
+    return bars
+
+
 def plot_curve(guarantee: Guarantee, *, delta: float | None = None, dark: bool = False) -> Figure:
-    """Show delta as a function of epsilon: the proved curve and the roads it is the best of.
+    """Show delta as a function of epsilon: the best proved curve, and each accounting method's own.
 
     Parameters
     ----------
@@ -160,10 +241,10 @@ def plot_curve(guarantee: Guarantee, *, delta: float | None = None, dark: bool =
     if guarantee.delta(1.0) >= 1 and math.isinf(guarantee.epsilon(0.5)):
         axes.text(right / 2, 1e-6, display.NOT_PRIVATE, color=theme.alarm, ha="center", size=14)
         return figure
-    epsilons, best, roads = _privacy_curve(guarantee, right)
+    epsilons, best, methods = _privacy_curve(guarantee, right)
     winner = "the best of these"
     styles = iter(LINE_STYLES * 2)
-    for label, deltas in roads:
+    for label, deltas in methods:
         if np.array_equal(deltas[best > 0], best[best > 0]):
             winner = label  # drawn once, as the winner
             continue
@@ -182,123 +263,44 @@ def plot_curve(guarantee: Guarantee, *, delta: float | None = None, dark: bool =
     return figure
 
 
-def _budget_bars(release: Release, ledger: Any) -> list[tuple[str, float, float, str]]:
-    """Give name, spent, budget and caption of each bar; a budget not known is what was spent."""
-    if ledger is not None:
-        word, spent, budget, left = "spent", ledger.spent, ledger.budget, ledger.left
-    else:
-        word, spent, left = "this release", display.stated_epsilon_delta(release), None
-        known = release.facts.get("budget")
-        budget = (known["epsilon"], known["delta"]) if known else spent
-    bars = []
-    for at, name in enumerate(("epsilon", "delta")):
-        text = f"{word} {format_number(spent[at])}"
-        if left is not None:
-            text += f", left {format_number(left[at], up=False)}"
-        if left is not None or release.facts.get("budget"):
-            text += f", of {format_number(budget[at])}"
-        bars.append((name, as_float(spent[at]), as_float(budget[at]), text))
-    return bars
-
-
-def _scalar_elements(release: Release) -> Iterator[tuple[str, np.ndarray, float, float]]:
-    """Walk over scalar elements: label, draws, and the ends of the band for the mean."""
-    for name, array in release.posterior.data_vars.items():
-        mean = estimates.mean(release, str(name))
-        lower, upper = np.ravel(np.asarray(mean.lower)), np.ravel(np.asarray(mean.upper))
-        draws = flat_draws(array)
-        for i, label in enumerate(element_labels(array)):
-            yield label, draws[:, i].astype(float), float(lower[i]), float(upper[i])
-
-
-def _panel(
-    axes: Axes, label: str, values: np.ndarray, band: tuple[float, float], theme: Theme
-) -> None:
-    left, right = _axis_limits(values, band)
-    axes.set_xlim(left, right)
-    if len(values) <= MOST_DOTS:
-        x, height = _stack_dots(values, right - left)
-        axes.plot(x, height, "o", color=theme.accent, markersize=5, markeredgewidth=0, alpha=0.9)
-        foot, top = -0.75, max(3.6, height.max() + 1.0)
-    else:
-        counts, edges = np.histogram(values, bins=30, range=(left, right))
-        axes.stairs(counts, edges, fill=True, color=theme.accent, alpha=0.75)
-        foot, top = -0.11 * counts.max(), 1.08 * counts.max()
-    axes.set_ylim(1.75 * foot, top)
-    if all(map(math.isfinite, band)):
-        axes.barh(
-            foot, band[1] - band[0], 0.75 * abs(foot), band[0], color=theme.accent, alpha=0.22
-        )
-    ends = np.quantile(values, [0.05, 0.95])
-    axes.plot(ends, [foot, foot], color=theme.ink, linewidth=1.6, solid_capstyle="butt")
-    axes.plot([values.mean()], [foot], "|", color=theme.ink, markersize=9, markeredgewidth=2)
-    short = label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
-    axes.set_title(short, loc="left", fontsize=9.5, color=theme.ink)
-    axes.set_yticks([])
-    axes.locator_params(axis="x", nbins=4)
-    hide_spines(axes, theme, keep=("bottom",))
-
-
-def _axis_limits(values: np.ndarray, band: tuple[float, float]) -> tuple[float, float]:
-    """Choose the part of the axis to show: the draws with room, or the band around one point."""
-    low, high = float(values.min()), float(values.max())
-    if low == high and all(map(math.isfinite, band)):
-        low, high = band
-    room = 0.14 * (high - low) or max(abs(low), 1.0) * 0.1
-    return low - room, high + room
-
-
-def _stack_dots(values: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
-    """Place draws that would overlap on top of each other, at their own x."""
-    ordered = np.sort(values)
-    cells = np.floor((ordered - ordered[0]) / (width / 26)).astype(int)
-    height = np.array([np.sum(cells[:i] == cell) for i, cell in enumerate(cells)], dtype=float)
-    return ordered, height
-
-
-def _posterior_legend(figure: Figure, release: Release, hidden: int, theme: Theme) -> None:
-    draws, law = release.posterior.sizes["draw"], display.distribution_name(release)
-    dots = draws <= MOST_DOTS
-    mark = Line2D([], [], marker="o" if dots else "s", linestyle="", color=theme.accent)
-    handles = [
-        (mark, "one draw" if dots else f"{draws} draws"),
-        (Line2D([], [], color=theme.ink, marker="|", markersize=9, markeredgewidth=2),
-         "mean and central 90%"),
-        (Patch(color=theme.accent, alpha=0.18), f"mean of the {law} lies here (95%)"),
-    ]  # fmt: skip
-    figure.legend(
-        [handle for handle, _ in handles], [text for _, text in handles], loc="outside lower left",
-        ncols=3, frameon=False, fontsize=8.5, labelcolor=theme.ink, borderaxespad=0.2,
-    )  # fmt: skip
-    notes = [] if release.private else [display.NOT_PRIVATE]
-    notes += [f"{format_count(hidden, 'more element')} not shown"] if hidden else []
-    if notes:
-        color = theme.muted if release.private else theme.alarm
-        figure.suptitle("; ".join(notes), fontsize=9.5, color=color, x=0.01, ha="left")
-
-
 def _last_epsilon(guarantee: Guarantee) -> float:
-    """Choose the right end of the curve: where delta becomes negligible, or the pure epsilon."""
+    """The right end of the curve: where delta becomes negligible, or the pure epsilon."""
     small = [guarantee.epsilon(delta) for delta in (1e-11, 1e-5, 0.5)]
-    finite = [end for end in small if math.isfinite(end)][:1]
-    ends = [end for end in (guarantee.pure_epsilon, *finite) if math.isfinite(end) and end > 0]
-    return 1.05 * min(ends) if ends else 10.0
+    finite = [epsilon for epsilon in small if math.isfinite(epsilon)][:1]
+    candidates = [e for e in (guarantee.pure_epsilon, *finite) if math.isfinite(e) and e > 0]
+    return 1.05 * min(candidates) if candidates else 10.0
 
 
 @lru_cache(maxsize=16)
 def _privacy_curve(
     guarantee: Guarantee, right: float
 ) -> tuple[np.ndarray, np.ndarray, list[tuple[str, np.ndarray]]]:
-    """Compute epsilons, the best delta, and delta by each road beside pure; NaN where it is 0.
+    """Epsilons, the best delta, and delta by each accounting method but pure; NaN where it is 0.
 
-    Kept, since the light and the dark picture show the same curve and a point takes
-    milliseconds for many draws.
+    Cached: the light and the dark picture show the same curve, and a point takes milliseconds
+    for many draws.
     """
     epsilons = np.linspace(0, right, CURVE_POINTS)
     points = [guarantee.roads(float(epsilon)) for epsilon in epsilons]
     best = np.array([min(point.values()) or np.nan for point in points])
     names = dict.fromkeys(name for point in points for name in point if name not in HIDDEN_METHODS)
-    roads = [
+    methods = [
         (name, np.array([point.get(name, np.nan) or np.nan for point in points])) for name in names
     ]
-    return epsilons, best, roads
+    return epsilons, best, methods
+
+
+def blank_figure(width: float, height: float, theme: Theme) -> Figure:
+    """An empty figure of a size in inches, made without pyplot."""
+    figure = Figure(figsize=(width, height), facecolor=theme.paper)
+    figure.set_layout_engine("constrained", wspace=0.06, hspace=0.06)
+    return figure
+
+
+def hide_spines(axes: Axes, theme: Theme, keep: tuple[str, ...]) -> None:
+    """Hide all spines but those to keep, which carry a scale."""
+    axes.set_facecolor("none")
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in keep)
+        spine.set_color(theme.muted)
+    axes.tick_params(colors=theme.muted, labelcolor=theme.ink, labelsize=8.5, length=3)

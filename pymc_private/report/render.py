@@ -16,7 +16,8 @@ from itertools import groupby
 
 from pymc_private.release import display
 
-WIDTH = 92  # columns of the text report
+WIDTH = 92
+"""Columns of the text report."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class FieldList:
 
 @dataclass(frozen=True)
 class ReportTable:
-    """Columns of short texts, the first one names."""
+    """A table of short texts whose first column names the rows."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -170,31 +171,17 @@ def _hanging_paragraph(start: str, text: str) -> str:
 def fragment(
     title: str,
     subtitle: str,
-    promise: str,
+    headline: str,
     claim: str,
-    premises: Sequence[str],
+    assumptions: Sequence[str],
     sections: Sequence[Section],
     *,
     alarm: bool,
 ) -> str:
-    """Set the report as an ``article`` that may stand in a notebook.
+    """The report as an ``article`` that may stand in a notebook.
 
-    Parameters
-    ----------
-    title, subtitle : str
-    promise : str
-        Epsilon and delta, or that there is none.
-    claim : str
-        Proved, conditional, or not private.
-    premises : sequence of str
-        Assumptions, set as large as the promise.
-    sections : sequence of Section
-    alarm : bool
-        The release is not private.
-
-    Returns
-    -------
-    str
+    `headline` is epsilon and delta, or that there is none; the `assumptions` are set as large as
+    it. `alarm` marks a release that is not private.
     """
     kind = "alarm" if alarm else "figures"
     body = "".join(_section_run(beside, list(run)) for beside, run in groupby(sections, _is_beside))
@@ -202,13 +189,13 @@ def fragment(
     return (
         f'<style>{style}</style><article class="pmp"><header><p class="kicker">Privacy report</p>'
         f'<h1>{html.escape(title)}</h1><p class="sub">{html.escape(subtitle)}</p></header>'
-        f'<div class="promise"><p class="loud {kind}">{html.escape(promise)}</p>'
-        f"{'' if alarm else _claim_and_assumptions(claim, premises)}</div>{body}</article>"
+        f'<div class="promise"><p class="loud {kind}">{html.escape(headline)}</p>'
+        f"{'' if alarm else _claim_and_assumptions(claim, assumptions)}</div>{body}</article>"
     )
 
 
 def page(title: str, body: str) -> str:
-    """Wrap a fragment as a complete document."""
+    """A complete HTML document around a fragment."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -220,9 +207,9 @@ def page(title: str, body: str) -> str:
     )
 
 
-def _claim_and_assumptions(claim: str, premises: Sequence[str]) -> str:
-    """Set the claim and the assumptions, each in the size of epsilon."""
-    texts = premises or ("nothing beyond the theorem",)
+def _claim_and_assumptions(claim: str, assumptions: Sequence[str]) -> str:
+    """The claim and the assumptions, in the font size of epsilon."""
+    texts = assumptions or ("nothing beyond the theorem",)
     paragraphs = "".join(f'<p class="loud">{html.escape(text)}</p>' for text in texts)
     return (
         f'<p class="label">claim</p><p class="loud">{html.escape(claim)}</p>'

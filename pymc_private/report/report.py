@@ -37,6 +37,9 @@ from pymc_private.report.render import (
     as_text,
 )
 
+MAX_ROWS = 60
+"""Elements in the table of the posterior."""
+DPI = 150
 NEIGHBOR_CHANGES = {
     "substitute": "one {unit} is replaced by any other that the domain allows; "
     "how many there are is public",
@@ -62,75 +65,132 @@ REAL_ARITHMETIC_ASSUMPTION = (
 RANDOMNESS_ASSUMPTION = "Random bits that nobody knows are assumed."
 
 
-def not_covered(release: Release) -> tuple[str, ...]:
-    """Say what no guarantee covers, and what this one assumes of arithmetic."""
-    strict = VERIFIED_ARITHMETIC in release.guarantee.assumptions
-    return (*NOT_COVERED, RANDOMNESS_ASSUMPTION if strict else REAL_ARITHMETIC_ASSUMPTION)
+@dataclass(frozen=True, repr=False)
+class Report:
+    """A finished report.
 
-
-def neighbors_sentence(release: Release) -> str:
-    """Say between which datasets the draws cannot tell."""
-    records = release.facts.get("records")
-    unit = f"record ({records})" if isinstance(records, str) and records else "record"
-    neighbors = release.guarantee.neighbors
-    change = NEIGHBOR_CHANGES.get(neighbors) or describe_neighbors(neighbors)
-    return f"Neighbors: {change.format(unit=unit)}."
-
-
-def plain_meaning(release: Release) -> tuple[str, ...]:
-    """Say in plain words what the numbers mean, rounded against us."""
-    if not release.private:
-        return (
-            "These draws came from a known seed, so they are a fixed function of the data: "
-            "they protect nobody and must stay with the curator.",
-        )
-    epsilon, delta = display.stated_epsilon_delta(release)
-    factor = math.exp(epsilon) if epsilon < 700 else math.inf
-    slip = f", plus {format_number(delta)} in probability" if delta else ""
-    return (
-        neighbors_sentence(release),
-        f"Whatever is computed from these draws becomes at most {format_number(factor)} times "
-        f"as likely through such a change{slip}.",
-        "Someone who knows everything else, and has narrowed the data down to two neighbors, "
-        "tells from the draws which one it is with probability at most "
-        f"{percent_text(guessing_probability(release))} (50% is a blind guess).",
-    )
-
-
-def guessing_probability(release: Release) -> float:
-    """Bound the chance to tell two neighbors apart that were equally likely before.
-
-    (1 + TV) / 2, where TV is delta(0), and at most (e^epsilon - 1 + 2 delta) / (e^epsilon + 1)
-    at the stated (epsilon, delta).
+    Attributes
+    ----------
+    text : str
+        Plain text, for a terminal or a log.
+    html : str
+        A complete page: inline style and pictures, no script, nothing fetched.
+    fragment : str
+        The same as an ``article``, as notebooks show it.
     """
-    epsilon, delta = display.stated_epsilon_delta(release)
-    advantage = math.tanh(epsilon / 2) + 2 * delta / (math.exp(min(epsilon, 700)) + 1)
-    return (1 + min(1.0, advantage, release.guarantee.delta(0.0))) / 2
+
+    text: str
+    html: str
+    fragment: str
+
+    def save(self, path: str | os.PathLike[str] = "report.html") -> Path:
+        """Write the page, whole or not at all; an older one is replaced."""
+        return write_atomically(path, self.html.encode("utf-8"))
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return self.fragment
 
 
-def percent_text(probability: float) -> str:
-    """Write a probability in percent, rounded up to a tenth."""
-    return f"{min(100.0, math.ceil(probability * 1000 - 1e-9) / 10):g}%"
+def report(release: Release, ledger: Any = None) -> Report:
+    """Report on a release: promise, assumptions, budget and posterior, side by side.
 
+    Everything in it is public or computed from the released draws, so it may be published with
+    them. It shows which charges were made, never when or which were drawn to the end.
 
-def claim_text(release: Release) -> str:
-    """Say how much of the guarantee is proved."""
-    if not release.private:
-        return display.NOT_PRIVATE
-    return release.facts.get("claim") or "no claim stated"
+    Parameters
+    ----------
+    release : Release
+    ledger : Ledger, optional
+        For the account of spent and left; else the facts of the release say what they know.
 
+    Returns
+    -------
+    Report
 
-def accounting_facts(release: Release) -> tuple[tuple[str, str], ...]:
-    """Name the accounting that gives the stated epsilon, and the theorem it starts from."""
-    _, delta = display.stated_epsilon_delta(release)
-    return (
-        ("road", release.guarantee.road(delta)),
-        ("theorem", release.guarantee.theorem or "not proved"),
+    Raises
+    ------
+    DomainError
+        Not a release, or not a ledger.
+    Incompatible
+        The ledger counts other neighbors than the release.
+    """
+    if not isinstance(release, Release):
+        raise DomainError(
+            "A report is about a release.",
+            got=type(release).__name__,
+            do="pmp.load(path) for a saved one",
+        )
+    if ledger is not None and not hasattr(ledger, "neighbors"):
+        raise DomainError(
+            "The account is that of a ledger.",
+            got=type(ledger).__name__,
+            do="pmp.Ledger.open(path) opens one; report(release).save(path) writes a file",
+        )
+    if ledger is not None and ledger.neighbors != release.guarantee.neighbors:
+        raise Incompatible(
+            "Ledger and release speak of different neighbors.",
+            got=ledger.neighbors,
+            allowed=release.guarantee.neighbors,
+        )
+    title = release.facts.get("name") or display.distribution_name(release).capitalize()
+    sections = report_sections(release, ledger)
+    assumptions = display.assumptions(release)
+    body = render.fragment(
+        title, _subtitle(release), _headline(release), claim_text(release), assumptions, sections,
+        alarm=not release.private,
+    )  # fmt: skip
+    return Report(
+        _report_text(title, release, sections), render.page(f"{title}: privacy report", body), body
     )
 
 
-MOST_ROWS = 60
-DPI = 150
+def _headline(release: Release) -> str:
+    """Epsilon and delta, or that the release is not private."""
+    if not release.private:
+        return display.guarantee_line(release)
+    epsilon, delta = display.stated_epsilon_delta(release)
+    epsilon_text, delta_text = (_superscript(format_number(v)) for v in (epsilon, delta))
+    return f"ε = {epsilon_text} nats,  δ = {delta_text}"
+
+
+def _superscript(number: str) -> str:
+    """Write 1e-6 as 10⁻⁶."""
+    mantissa, e, exponent = number.partition("e")
+    if not e:
+        return number
+    raised = exponent.translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"10{raised}" if mantissa == "1" else f"{mantissa}·10{raised}"
+
+
+def _subtitle(release: Release) -> str:
+    names = ", ".join(
+        display.describe_variable(array) for array in release.posterior.data_vars.values()
+    )
+    return f"{format_count(release.posterior.sizes['draw'], 'draw')} of {names}"
+
+
+def _report_text(title: str, release: Release, sections: Sequence[Section]) -> str:
+    head = [
+        f"Privacy report: {title}",
+        _subtitle(release),
+        "",
+        display.guarantee_line(release),
+    ]
+    if release.private:
+        assumptions = display.assumptions(release) or ("nothing beyond the theorem",)
+        head += [f"claim: {claim_text(release)}", as_text(FieldList(tuple(
+            ("assuming" if i == 0 else "", text) for i, text in enumerate(assumptions)
+        )))]  # fmt: skip
+    parts = ["\n".join(head)]
+    for section in sections:
+        texts = [text for text in map(as_text, section.blocks) if text]
+        if texts:
+            parts.append("\n".join([section.title, "-" * len(section.title), *texts]))
+    rule = "=" * WIDTH
+    return f"{rule}\n" + "\n\n".join(parts) + f"\n{rule}"
 
 
 def report_sections(release: Release, ledger: Any = None) -> list[Section]:
@@ -170,14 +230,14 @@ def _budget_section(release: Release, ledger: Any) -> Section:
         if ledger is not None
         else "This release as a share of the budget.",
     )]  # fmt: skip
-    if said := _ledger_note(release, ledger):
-        blocks.insert(0, BulletList((said,)))
+    if caveat := _ledger_note(release, ledger):
+        blocks.insert(0, BulletList((caveat,)))
     if rows:
         note = "Each charge alone; together they may cost less than their sum."
         head = ("charge", "epsilon", "delta")
         blocks.append(ReportTable(head, tuple(rows), note if len(rows) > 1 else ""))
-    if told := [(label, text) for label, text in charges if isinstance(text, str)]:
-        blocks.append(FieldList(tuple(told)))
+    if texts := [(label, text) for label, text in charges if isinstance(text, str)]:
+        blocks.append(FieldList(tuple(texts)))
     totals = [("spent", spent, True), ("budget", budget, True)]
     if ledger is not None:
         totals.insert(1, ("left", tuple(ledger.left), False))
@@ -189,7 +249,7 @@ def _budget_section(release: Release, ledger: Any) -> Section:
 
 
 def _ledger_note(release: Release, ledger: Any) -> str:
-    """Say so if the ledger's account is not known to be that of this release."""
+    """A caveat where the ledger is not known to hold the charge of this release."""
     head = release.facts.get("ledger_head")
     if ledger is None or head in {entry.head for entry in ledger.entries}:
         return ""
@@ -205,7 +265,7 @@ def _ledger_note(release: Release, ledger: Any) -> str:
 def _charges_and_totals(
     release: Release, ledger: Any
 ) -> tuple[list[tuple[str, Guarantee | str]], Any, Any]:
-    """Give charges, spent and budget: from the ledger if there is one, else from the facts."""
+    """Charges, spent and budget: from the ledger if there is one, else from the facts."""
     if ledger is not None:
         entries = [(entry.label, entry.guarantee) for entry in ledger.entries]
         return entries, tuple(ledger.spent), tuple(ledger.budget)
@@ -222,7 +282,7 @@ def _stored_guarantee(stored: str | dict[str, Any]) -> Guarantee | str:
 
 
 def _epsilon_and_delta(guarantee: Guarantee, release: Release) -> tuple[str, str]:
-    """Give epsilon and delta of one charge, at the delta of the release."""
+    """Epsilon and delta of one charge, at the delta of the release."""
     delta = as_float(release.facts.get("delta", 0))
     return format_number(guarantee.epsilon(delta)), format_number(delta)
 
@@ -239,19 +299,20 @@ def _posterior_section(release: Release) -> Section:
         for name in release.posterior.data_vars
     ])  # fmt: skip
     columns = [frame[name].to_numpy() for name in ("mean", "sd", "mcse_mean", "lower", "upper")]
-    labels, law = list(frame.index[:MOST_ROWS]), display.distribution_name(release)
+    labels = list(frame.index[:MAX_ROWS])
     rows = display.element_rows(labels, *columns, bound, digits=3)
     more = len(frame) - len(labels)
     note = (
-        f"Of {display.sampled_distribution(release)}. mcse: Monte Carlo standard error by ArviZ, a dash if "
-        "there are too few draws. error: the mean is off by no more, with confidence 0.95 "
-        "(Hoeffding)."
+        f"Of {display.sampled_distribution(release)}. "
+        "mcse: Monte Carlo standard error by ArviZ, a dash if there are too few draws. "
+        "error: the mean is off by no more, with confidence 0.95 (Hoeffding)."
         + (f" {format_count(more, 'more element')} in release.posterior." if more else "")
     )
     table = ReportTable(
         ("", "mean", "sd", "mcse", "5%", "95%", "error ≤"), tuple(map(tuple, rows)), note
     )
-    return Section("Posterior" if law.endswith("posterior") else "Estimates", (table,), beside=True)
+    exact = display.distribution_name(release).endswith("posterior")
+    return Section("Posterior" if exact else "Estimates", (table,), beside=True)
 
 
 def _draws_section(release: Release) -> Section:
@@ -331,7 +392,7 @@ def _power_text(value: Any) -> str:
 
 
 def _collapse_equal(value: Any) -> Any:
-    """Write the ends of a box once if they are the same for all elements."""
+    """Write the bounds of a box once if they are the same for all elements."""
     if not isinstance(value, list):
         return value
     inner = [_collapse_equal(item) for item in value]
@@ -349,127 +410,68 @@ def _png(figure: Figure) -> str:
     return base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-@dataclass(frozen=True, repr=False)
-class Report:
-    """A finished report.
-
-    Attributes
-    ----------
-    text : str
-        Plain text, for a terminal or a log.
-    html : str
-        A complete page: inline style and pictures, no script, nothing fetched.
-    fragment : str
-        The same as an ``article``, as notebooks show it.
-    """
-
-    text: str
-    html: str
-    fragment: str
-
-    def save(self, path: str | os.PathLike[str] = "report.html") -> Path:
-        """Write the page, whole or not at all; an older one is replaced."""
-        return write_atomically(path, self.html.encode("utf-8"))
-
-    def __repr__(self) -> str:
-        return self.text
-
-    def _repr_html_(self) -> str:
-        return self.fragment
+def not_covered(release: Release) -> tuple[str, ...]:
+    """Sentences on what no guarantee covers, and what this one assumes of arithmetic."""
+    verified = VERIFIED_ARITHMETIC in release.guarantee.assumptions
+    return (*NOT_COVERED, RANDOMNESS_ASSUMPTION if verified else REAL_ARITHMETIC_ASSUMPTION)
 
 
-def report(release: Release, ledger: Any = None) -> Report:
-    """Report on a release: promise, assumptions, budget and posterior, side by side.
-
-    Everything in it is public or computed from the released draws, so it may be published with
-    them. It shows which charges were made, never when or which were drawn to the end.
-
-    Parameters
-    ----------
-    release : Release
-    ledger : Ledger, optional
-        For the account of spent and left; else the facts of the release say what they know.
-
-    Returns
-    -------
-    Report
-
-    Raises
-    ------
-    DomainError
-        Not a release, or not a ledger.
-    Incompatible
-        The ledger counts other neighbors than the release.
-    """
-    if not isinstance(release, Release):
-        raise DomainError(
-            "A report is about a release.",
-            got=type(release).__name__,
-            do="pmp.load(path) for a saved one",
-        )
-    if ledger is not None and not hasattr(ledger, "neighbors"):
-        raise DomainError(
-            "The account is that of a ledger.",
-            got=type(ledger).__name__,
-            do="pmp.Ledger.open(path) opens one; report(release).save(path) writes a file",
-        )
-    if ledger is not None and ledger.neighbors != release.guarantee.neighbors:
-        raise Incompatible(
-            "Ledger and release speak of different neighbors.",
-            got=ledger.neighbors,
-            allowed=release.guarantee.neighbors,
-        )
-    title = release.facts.get("name") or display.distribution_name(release).capitalize()
-    sections = report_sections(release, ledger)
-    premises = display.assumptions(release)
-    body = render.fragment(
-        title, _subtitle(release), _headline(release), claim_text(release), premises, sections,
-        alarm=not release.private,
-    )  # fmt: skip
-    return Report(
-        _report_text(title, release, sections), render.page(f"{title}: privacy report", body), body
-    )
+def neighbors_sentence(release: Release) -> str:
+    """The pairs of data sets that the draws do not tell apart."""
+    records = release.facts.get("records")
+    unit = f"record ({records})" if isinstance(records, str) and records else "record"
+    neighbors = release.guarantee.neighbors
+    change = NEIGHBOR_CHANGES.get(neighbors) or describe_neighbors(neighbors)
+    return f"Neighbors: {change.format(unit=unit)}."
 
 
-def _headline(release: Release) -> str:
+def plain_meaning(release: Release) -> tuple[str, ...]:
+    """The meaning of epsilon and delta in plain words, rounded up."""
     if not release.private:
-        return display.guarantee_line(release)
+        return (
+            "These draws came from a known seed, so they are a fixed function of the data: "
+            "they protect nobody and must stay with the curator.",
+        )
     epsilon, delta = display.stated_epsilon_delta(release)
-    return f"ε = {_superscript(format_number(epsilon))} nats,  δ = {_superscript(format_number(delta))}"
-
-
-def _superscript(number: str) -> str:
-    """Write 1e-6 as 10⁻⁶."""
-    mantissa, e, exponent = number.partition("e")
-    if not e:
-        return number
-    raised = exponent.translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"10{raised}" if mantissa == "1" else f"{mantissa}·10{raised}"
-
-
-def _subtitle(release: Release) -> str:
-    names = ", ".join(
-        display.describe_variable(array) for array in release.posterior.data_vars.values()
+    factor = math.exp(epsilon) if epsilon < 700 else math.inf
+    additive = f", plus {format_number(delta)} in probability" if delta else ""
+    return (
+        neighbors_sentence(release),
+        f"Whatever is computed from these draws becomes at most {format_number(factor)} times "
+        f"as likely through such a change{additive}.",
+        "Someone who knows everything else, and has narrowed the data down to two neighbors, "
+        "tells from the draws which one it is with probability at most "
+        f"{percent_text(guessing_probability(release))} (50% is a blind guess).",
     )
-    return f"{format_count(release.posterior.sizes['draw'], 'draw')} of {names}"
 
 
-def _report_text(title: str, release: Release, sections: Sequence[Section]) -> str:
-    head = [
-        f"Privacy report: {title}",
-        _subtitle(release),
-        "",
-        display.guarantee_line(release),
-    ]
-    if release.private:
-        premises = display.assumptions(release) or ("nothing beyond the theorem",)
-        head += [f"claim: {claim_text(release)}", as_text(FieldList(tuple(
-            ("assuming" if i == 0 else "", premise) for i, premise in enumerate(premises)
-        )))]  # fmt: skip
-    parts = ["\n".join(head)]
-    for section in sections:
-        texts = [text for text in map(as_text, section.blocks) if text]
-        if texts:
-            parts.append("\n".join([section.title, "-" * len(section.title), *texts]))
-    rule = "=" * WIDTH
-    return f"{rule}\n" + "\n\n".join(parts) + f"\n{rule}"
+def guessing_probability(release: Release) -> float:
+    """Bound on the probability to tell apart two neighbors that were equally likely before.
+
+    (1 + TV) / 2, where TV is delta(0), and at most (e^epsilon - 1 + 2 delta) / (e^epsilon + 1)
+    at the stated (epsilon, delta).
+    """
+    epsilon, delta = display.stated_epsilon_delta(release)
+    advantage = math.tanh(epsilon / 2) + 2 * delta / (math.exp(min(epsilon, 700)) + 1)
+    return (1 + min(1.0, advantage, release.guarantee.delta(0.0))) / 2
+
+
+def percent_text(probability: float) -> str:
+    """A probability in percent, rounded up to a tenth."""
+    return f"{min(100.0, math.ceil(probability * 1000 - 1e-9) / 10):g}%"
+
+
+def claim_text(release: Release) -> str:
+    """How much of the guarantee is proved."""
+    if not release.private:
+        return display.NOT_PRIVATE
+    return release.facts.get("claim") or "no claim stated"
+
+
+def accounting_facts(release: Release) -> tuple[tuple[str, str], ...]:
+    """The accounting method that gives the stated epsilon, and the theorem it starts from."""
+    _, delta = display.stated_epsilon_delta(release)
+    return (
+        ("accounting", release.guarantee.road(delta)),
+        ("theorem", release.guarantee.theorem or "not proved"),
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -25,9 +26,6 @@ from pymc_private.report import (
     plot_curve,
     plot_posterior,
     report,
-)
-from pymc_private.report import (
-    report as sections,
 )
 from pymc_private.report.report import (
     NOT_COVERED,
@@ -89,7 +87,7 @@ def got() -> Report:
 @pytest.fixture
 def unpainted(monkeypatch) -> None:
     """Draw the pictures of a report but do not set them in pixels: only words are tested."""
-    monkeypatch.setattr(sections, "_png", lambda figure: "")
+    monkeypatch.setattr(sys.modules["pymc_private.report.report"], "_png", lambda figure: "")
 
 
 def test_text_and_page_tell_the_same_promise(got) -> None:

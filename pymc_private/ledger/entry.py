@@ -29,11 +29,7 @@ from pymc_private.privacy.validation import check_one_line
 
 METHODS_WITH_SHARE = ("zcdp", "approximate")
 """Accounting methods that need a share of delta; "pure" needs none."""
-
-
 LONGEST_KEY = 4000
-
-
 ChargeRow = tuple[int, str, str]
 """Number, body and hash of a stored charge."""
 

@@ -36,8 +36,6 @@ from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.rounding import float_down, float_up
 
 METHODS = ("pure", *METHODS_WITH_SHARE)
-
-
 COST_SLACK = 1 + Fraction(1, 10**9)
 """Another version of this package may round otherwise."""
 
@@ -110,8 +108,8 @@ def _approximate_cost(
         if guarantee.exact_epsilon(share) == math.inf:
             return None
         raise DomainError(
-            "This guarantee has no pure epsilon, so the ledger must be told at which delta the "
-            "method 'approximate' takes it.",
+            "This guarantee has no pure epsilon, so the ledger needs the delta at which the method "
+            "'approximate' takes it.",
             got="delta = None",
             do="charge(..., delta=1e-9), say; the deltas of all charges must fit that method's "
             f"share, {float_down(share):.4g}. Or delta=0, which gives the method up for good",

@@ -107,8 +107,8 @@ class Ledger:
     Notes
     -----
     A charge is admitted if afterwards some accounting method still proves the budget (T23; the
-    proof is in `pymc_private.ledger.filter`). The public claim after adaptive work is the budget. Inside ``with ledger:``
-    it is the default ledger, and its file stays open.
+    proof is in `pymc_private.ledger.filter`). The public claim after adaptive work is the budget.
+    Inside ``with ledger:`` it is the default ledger, and its file stays open.
 
     The chain of hashes finds accidents and naive edits. Who can write the file can write a new
     chain: keep :attr:`head` elsewhere and hand it to :meth:`verify`.
@@ -298,7 +298,7 @@ class Ledger:
         return ledger_json(self._verified.read())
 
     def __enter__(self) -> Ledger:
-        self._verified.store.keep()
+        self._verified.store.keep_open()
         _active_ledgers.set((*_active_ledgers.get(), self))
         return self
 
@@ -306,7 +306,7 @@ class Ledger:
         inside = _active_ledgers.get()  # blocks of generators need not nest
         last = max((i for i, ledger in enumerate(inside) if ledger is self), default=len(inside))
         _active_ledgers.set(inside[:last] + inside[last + 1 :])
-        self._verified.store.let_go()
+        self._verified.store.stop_keeping()
 
     def __copy__(self, memo: object = None) -> Ledger:
         return self

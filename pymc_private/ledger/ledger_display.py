@@ -6,7 +6,7 @@ cost.
 
 from __future__ import annotations
 
-import html as markup
+import html
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -25,7 +25,12 @@ from pymc_private.privacy.exact_numbers import Budget
 from pymc_private.privacy.neighbors import describe_neighbors
 from pymc_private.privacy.rounding import format_number
 
-SHOWN_CHARGES = 30  # charges; a longer ledger shows the latest
+SHOWN_CHARGES = 30
+"""A longer ledger shows the latest."""
+BAR_WIDTH = 40
+"""Characters."""
+NEGLIGIBLE_EPSILON = Fraction(1, 10**9)
+"""An epsilon of so few nats says nothing about the charge."""
 NOTHING_LEFT = (
     "nothing is left for this charge, however small. Queries on a release, and sample() with the "
     "name and plan of one, cost nothing"
@@ -34,7 +39,6 @@ COST_ADVICE = (
     ". A calibrated plan costs its whole epsilon, however few its draws; of draws charged at cost, "
     "take fewer, or trim or temper more"
 )
-BAR_WIDTH = 40  # characters of the bar
 METHOD_TITLES = {
     "pure": "pure: epsilons add",
     "zcdp": "zCDP: rhos add",
@@ -43,95 +47,73 @@ METHOD_TITLES = {
 CELL_STYLE = "padding:.1rem 1rem .1rem 0;text-align:left;vertical-align:top"
 
 
-def budget_text(budget: Budget, *, up: bool = True) -> str:
-    """Write (epsilon, delta) in words."""
-    epsilon, delta = (format_number(part, up=up) for part in budget)
-    return f"epsilon = {epsilon} nats, delta = {delta}"
+def ledger_text(place: str, state: LedgerState, notes: str) -> str:
+    """Ledger as text."""
+    entries, rows = state.entries, _summary_rows(state, notes)
+    width = max(len(name) for name, _ in rows)
+    lines = [_title(place, entries), f"  {_bar(spent_share(state))}"]
+    lines += [f"  {name:<{width}}  {value}" for name, value in rows]
+    if entries:
+        table = _charge_table(entries[-SHOWN_CHARGES:])
+        widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+        for row in table:
+            cells = (cell.ljust(size) for cell, size in zip(row, widths, strict=True))
+            lines.append(f"  {'  '.join(cells)}".rstrip())
+    return "\n".join(filter(None, [*lines, f"  {_hidden_text(entries)}".rstrip()]))
 
 
-NEGLIGIBLE_EPSILON = Fraction(1, 10**9)
-"""An epsilon of so few nats does not say what a charge is."""
-
-
-def budget_exceeded(header: Header, totals: ChargeTotals, cost: ChargeCost) -> BudgetExceeded:
-    """Say why a charge is refused, in numbers, and what would fit."""
-    budget = header.budget
-    spent = smallest_spent(method_statuses(totals, header), only_open=True) or budget
-    wanted = _requested(header, cost)
-    left = remaining(budget, spent)
-    roads = method_statuses(totals.plus(cost), header)
-    return BudgetExceeded(
-        "The ledger refuses this charge whole; nothing was spent.",
-        asked=wanted,
-        spent=spent,
-        left=left,
-        got=f"asked {budget_text(wanted)}; spent {budget_text(spent)}; left {budget_text(left, up=False)}, of "
-        f"{budget_text(budget, up=False)}; neighbors: {header.neighbors}",
-        allowed=f"one road within epsilon = {format_number(budget.epsilon, up=False)}. With this charge: "
-        + "; ".join(f"{name} {_status_text(road)}" for name, road in roads.items()),
-        do=_advice(header, method_statuses(totals, header), roads),
+def ledger_html(place: str, state: LedgerState, notes: str) -> str:
+    """Ledger as HTML that takes its colors from the page."""
+    facts = "".join(
+        f'<tr><th scope="row" style="{CELL_STYLE};font-weight:500;opacity:.65">'
+        f'{html.escape(name)}</th><td style="{CELL_STYLE}">{html.escape(value)}</td></tr>'
+        for name, value in _summary_rows(state, notes)
+    )
+    label = f"{_percent(spent_share(state))} of epsilon spent"
+    return (
+        '<div style="border-left:3px solid #3b6ea8;padding:.3rem 0 .3rem .9rem">'
+        f'<div style="font-weight:600">{html.escape(_title(place, state.entries))}</div>'
+        f'<div role="img" aria-label="{label}" title="{label}" style="height:.55rem;max-width:24rem;'
+        'margin:.3rem 0;border:1px solid #3b6ea8"><div style="height:100%;background:#3b6ea8;'
+        f'width:{_percent(spent_share(state))}"></div></div>'
+        f'<table style="border-collapse:collapse;margin:.2rem 0 0">{facts}</table>'
+        f"{_charges_html(state.entries)}</div>"
     )
 
 
-def _requested(header: Header, cost: ChargeCost) -> Budget:
-    """What a charge costs by itself on the road that takes the least.
-
-    At a large delta a road may take next to nothing for it, which would not say what was asked:
-    then on the first road that does.
-    """
-    roads = method_statuses([cost], header)
-    least = smallest_spent(roads, only_open=False)
-    told = [
-        r.spent
-        for r in roads.values()
-        if r.spent is not None and r.spent.epsilon > NEGLIGIBLE_EPSILON
-    ]
-    if least is not None and least.epsilon <= NEGLIGIBLE_EPSILON and told:
-        return told[0]
-    return least or header.budget
-
-
-def _advice(
-    header: Header, before: Mapping[str, MethodStatus], after: Mapping[str, MethodStatus]
-) -> str:
-    """Say what a charge that fits would look like; what asks for it, a ledger does not know."""
-    budget = header.budget
-    entered = [r for n, r in before.items() if r.open and after[n].closed_by is None]
-    rooms = [budget.epsilon - r.spent.epsilon for r in entered if r.spent is not None]
-    if not rooms:
-        names = " or ".join(f"'{name}'" for name, road in before.items() if road.open)
-        return (
-            f"a promise of another kind: one that the road {names} takes" if names else NOTHING_LEFT
-        )
-    if not max(rooms) > 0:
-        return NOTHING_LEFT
-    cures = []
-    near, was = (roads.get("approximate") for roads in (after, before))
-    if near and was and near.spent and was.spent and near.spent.delta > near.share:
-        left = format_number(max(near.share - was.spent.delta, Fraction(0)), up=False)
-        cures.append(
-            f"a smaller delta (left for such charges: {left}; shares of delta are fixed when a "
-            "ledger is made)"
-        )
-        if near.spent.epsilon <= budget.epsilon:
-            return cures[0]
-    cures.insert(0, f"a smaller epsilon (left: {format_number(max(rooms), up=False)} nats)")
-    return " and ".join(cures) + COST_ADVICE
+def _charges_html(entries: Sequence[Entry]) -> str:
+    if not entries:
+        return ""
+    head, *body = _charge_table(entries[-SHOWN_CHARGES:])
+    heads = "".join(
+        f'<th scope="col" style="{CELL_STYLE};font-weight:500;opacity:.65">{title}</th>'
+        for title in head
+    )
+    lines = "".join(
+        "<tr>"
+        + "".join(f'<td style="{CELL_STYLE}">{html.escape(cell)}</td>' for cell in row)
+        + "</tr>"
+        for row in body
+    )
+    return (
+        '<table style="border-collapse:collapse;margin:.5rem 0 0">'
+        f"<thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>{_hidden_text(entries)}"
+    )
 
 
-def _status_text(road: MethodStatus) -> str:
-    if road.closed_by is not None:
-        return f"closed by charge {road.closed_by}, which has no such bound"
-    if road.spent is None:
-        return "proves nothing"
-    share = f" of {format_number(road.share, up=False)}" if road.name == "approximate" else ""
-    return f"{budget_text(road.spent)}{share}{'' if road.open else ' (over)'}"
+def unreadable_text(place: str, error: PymcPrivateError) -> str:
+    """Text of a ledger that cannot be read; safe as HTML too."""
+    return html.escape(f"Ledger ({place}): cannot be read. {error.problem}", quote=False)
+
+
+def _title(place: str, entries: Sequence[Entry]) -> str:
+    return f"Ledger ({place}): {len(entries)} charge{'' if len(entries) == 1 else 's'}"
 
 
 def _summary_rows(state: LedgerState, notes: str) -> list[tuple[str, str]]:
     header = state.header
-    roads = method_statuses(state.totals, header)
-    spent = smallest_spent(roads, only_open=True) or header.budget
+    statuses = method_statuses(state.totals, header)
+    spent = smallest_spent(statuses, only_open=True) or header.budget
     rows = [
         ("budget", f"{budget_text(header.budget, up=False)}: the public claim after adaptive work"),
         ("spent", f"{budget_text(spent)} (bookkeeping)"),
@@ -140,13 +122,22 @@ def _summary_rows(state: LedgerState, notes: str) -> list[tuple[str, str]]:
         ("neighbors", describe_neighbors(header.neighbors)),
         ("data", header.data),
         ("place", notes),
-        *((METHOD_TITLES[name], _status_text(road)) for name, road in roads.items()),
+        *((METHOD_TITLES[name], _status_text(status)) for name, status in statuses.items()),
     ]
     return [row for row in rows if row[1]]
 
 
+def _status_text(status: MethodStatus) -> str:
+    if status.closed_by is not None:
+        return f"closed by charge {status.closed_by}, which has no such bound"
+    if status.spent is None:
+        return "proves nothing"
+    share = f" of {format_number(status.share, up=False)}" if status.name == "approximate" else ""
+    return f"{budget_text(status.spent)}{share}{'' if status.open else ' (over)'}"
+
+
 def _unreleased(entries: Sequence[Entry]) -> str:
-    """Name the charges that nothing came of, as far as the ledger was told."""
+    """Charges without a release on record, in words."""
     found = [entry.number for entry in entries if not entry.released]
     if not found:
         return ""
@@ -158,7 +149,7 @@ def _unreleased(entries: Sequence[Entry]) -> str:
 
 
 def spent_share(state: LedgerState) -> float:
-    """Give the part of epsilon that is spent, in [0, 1]."""
+    """Part of epsilon that is spent, in [0, 1]."""
     budget = state.header.budget
     spent = smallest_spent(method_statuses(state.totals, state.header), only_open=True) or budget
     if spent.epsilon >= budget.epsilon:
@@ -167,7 +158,7 @@ def spent_share(state: LedgerState) -> float:
 
 
 def _bar(part: float) -> str:
-    """Draw what is spent, rounded up; full only if all is."""
+    """Bar of what is spent, rounded up; full only if all is."""
     filled = BAR_WIDTH if part == 1.0 else min(BAR_WIDTH - 1, math.ceil(part * BAR_WIDTH))
     return f"[{'#' * filled}{'.' * (BAR_WIDTH - filled)}] {_percent(part)} of epsilon spent"
 
@@ -176,12 +167,8 @@ def _percent(part: float) -> str:
     return "100%" if part == 1.0 else f"{min(99.9, math.ceil(part * 1000) / 10):.3g}%"
 
 
-def _title(place: str, entries: Sequence[Entry]) -> str:
-    return f"Ledger ({place}): {len(entries)} charge{'' if len(entries) == 1 else 's'}"
-
-
 def _charge_table(entries: Iterable[Entry]) -> list[tuple[str, ...]]:
-    """Give the table of charges as text, head first."""
+    """Table of charges as text, header first."""
     table: list[tuple[str, ...]] = [
         ("", "day", "label", "pure", "rho", "approximate", "release"),
     ]
@@ -209,60 +196,71 @@ def _hidden_text(entries: Sequence[Entry]) -> str:
     return f"... and {hidden} earlier, in .entries" if hidden > 0 else ""
 
 
-def ledger_text(place: str, state: LedgerState, notes: str) -> str:
-    """Print a ledger as text."""
-    entries, rows = state.entries, _summary_rows(state, notes)
-    width = max(len(name) for name, _ in rows)
-    lines = [_title(place, entries), f"  {_bar(spent_share(state))}"]
-    lines += [f"  {name:<{width}}  {said}" for name, said in rows]
-    if entries:
-        table = _charge_table(entries[-SHOWN_CHARGES:])
-        widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
-        for row in table:
-            cells = (cell.ljust(size) for cell, size in zip(row, widths, strict=True))
-            lines.append(f"  {'  '.join(cells)}".rstrip())
-    return "\n".join(filter(None, [*lines, f"  {_hidden_text(entries)}".rstrip()]))
+def budget_text(budget: Budget, *, up: bool = True) -> str:
+    """A pair (epsilon, delta) in words."""
+    epsilon, delta = (format_number(part, up=up) for part in budget)
+    return f"epsilon = {epsilon} nats, delta = {delta}"
 
 
-def ledger_html(place: str, state: LedgerState, notes: str) -> str:
-    """Print a ledger as HTML that takes its colors from the page."""
-    facts = "".join(
-        f'<tr><th scope="row" style="{CELL_STYLE};font-weight:500;opacity:.65">{markup.escape(name)}</th>'
-        f'<td style="{CELL_STYLE}">{markup.escape(said)}</td></tr>'
-        for name, said in _summary_rows(state, notes)
-    )
-    said = f"{_percent(spent_share(state))} of epsilon spent"
-    return (
-        '<div style="border-left:3px solid #3b6ea8;padding:.3rem 0 .3rem .9rem">'
-        f'<div style="font-weight:600">{markup.escape(_title(place, state.entries))}</div>'
-        f'<div role="img" aria-label="{said}" title="{said}" style="height:.55rem;max-width:24rem;'
-        'margin:.3rem 0;border:1px solid #3b6ea8"><div style="height:100%;background:#3b6ea8;'
-        f'width:{_percent(spent_share(state))}"></div></div>'
-        f'<table style="border-collapse:collapse;margin:.2rem 0 0">{facts}</table>'
-        f"{_charges_html(state.entries)}</div>"
+def budget_exceeded(header: Header, totals: ChargeTotals, cost: ChargeCost) -> BudgetExceeded:
+    """Error of a refused charge: why, in numbers, and what would fit."""
+    budget, before = header.budget, method_statuses(totals, header)
+    spent = smallest_spent(before, only_open=True) or budget
+    requested, left = _requested(header, cost), remaining(budget, spent)
+    after = method_statuses(totals.plus(cost), header)
+    limit = format_number(budget.epsilon, up=False)
+    return BudgetExceeded(
+        "The ledger refuses this charge whole; nothing was spent.",
+        asked=requested,
+        spent=spent,
+        left=left,
+        got=f"asked {budget_text(requested)}; spent {budget_text(spent)}; "
+        f"left {budget_text(left, up=False)}, of {budget_text(budget, up=False)}; "
+        f"neighbors: {header.neighbors}",
+        allowed=f"one accounting method within epsilon = {limit}. With this charge: "
+        + "; ".join(f"{name} {_status_text(status)}" for name, status in after.items()),
+        do=_advice(header, before, after),
     )
 
 
-def unreadable_text(place: str, error: PymcPrivateError) -> str:
-    """Print a ledger that cannot be read; the text is safe as HTML too."""
-    return markup.escape(f"Ledger ({place}): cannot be read. {error.problem}", quote=False)
+def _requested(header: Header, cost: ChargeCost) -> Budget:
+    """Cost of a charge by itself under the method that takes the least.
+
+    At a large delta a method may take next to nothing for it, which would not say what was
+    requested: then the cost under the first method that does.
+    """
+    statuses = method_statuses([cost], header)
+    least = smallest_spent(statuses, only_open=False)
+    proofs = [status.spent for status in statuses.values() if status.spent is not None]
+    telling = [spent for spent in proofs if spent.epsilon > NEGLIGIBLE_EPSILON]
+    if least is not None and least.epsilon <= NEGLIGIBLE_EPSILON and telling:
+        return telling[0]
+    return least or header.budget
 
 
-def _charges_html(entries: Sequence[Entry]) -> str:
-    if not entries:
-        return ""
-    head, *body = _charge_table(entries[-SHOWN_CHARGES:])
-    heads = "".join(
-        f'<th scope="col" style="{CELL_STYLE};font-weight:500;opacity:.65">{title}</th>'
-        for title in head
-    )
-    lines = "".join(
-        "<tr>"
-        + "".join(f'<td style="{CELL_STYLE}">{markup.escape(cell)}</td>' for cell in row)
-        + "</tr>"
-        for row in body
-    )
-    return (
-        '<table style="border-collapse:collapse;margin:.5rem 0 0">'
-        f"<thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>{_hidden_text(entries)}"
-    )
+def _advice(
+    header: Header, before: Mapping[str, MethodStatus], after: Mapping[str, MethodStatus]
+) -> str:
+    """Description of a charge that would fit, from the statuses before and after this one."""
+    budget = header.budget
+    entered = [s for name, s in before.items() if s.open and after[name].closed_by is None]
+    rooms = [budget.epsilon - s.spent.epsilon for s in entered if s.spent is not None]
+    if not rooms:
+        names = " or ".join(f"'{name}'" for name, status in before.items() if status.open)
+        if not names:
+            return NOTHING_LEFT
+        return f"a guarantee of another kind: one that the method {names} takes"
+    if not max(rooms) > 0:
+        return NOTHING_LEFT
+    changes = []
+    new, old = (statuses.get("approximate") for statuses in (after, before))
+    if new and old and new.spent and old.spent and new.spent.delta > new.share:
+        left = format_number(max(new.share - old.spent.delta, Fraction(0)), up=False)
+        changes.append(
+            f"a smaller delta (left for such charges: {left}; shares of delta are fixed when a "
+            "ledger is made)"
+        )
+        if new.spent.epsilon <= budget.epsilon:
+            return changes[0]
+    changes.insert(0, f"a smaller epsilon (left: {format_number(max(rooms), up=False)} nats)")
+    return " and ".join(changes) + COST_ADVICE

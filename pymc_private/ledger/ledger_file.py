@@ -42,6 +42,8 @@ from pymc_private.ledger.sqlite import (
 from pymc_private.privacy.validation import check_file_path
 
 DRAFT_SUFFIX = ".new-"
+SNAPSHOT_ATTEMPTS = 5
+"""Tries at copying a file that other processes change meanwhile."""
 MOUNT_TABLE = "/proc/self/mountinfo"
 NETWORK_FILE_SYSTEMS = frozenset(
     {
@@ -286,10 +288,6 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-SNAPSHOT_ATTEMPTS = 5
-"""Tries at copying a file that other processes change meanwhile."""
-
-
 @contextlib.contextmanager
 def _not_reentrant(store: FileStore | MemoryStore) -> Iterator[None]:
     """Enter a store, unless this thread is inside it already.
@@ -347,12 +345,12 @@ class FileStore:
         ):
             yield connection
 
-    def keep(self) -> None:
-        """Keep the file open between calls, until :meth:`let_go`; calls nest."""
+    def keep_open(self) -> None:
+        """Keep the file open between calls, until :meth:`stop_keeping`; calls nest."""
         with connection_lock:
             self._users += 1
 
-    def let_go(self) -> None:
+    def stop_keeping(self) -> None:
         """Close the file, if nobody else keeps it open."""
         with connection_lock:
             self._users -= 1
@@ -467,10 +465,10 @@ class FileView(FileStore):
             return seen.st_ino, seen.st_size, seen.st_mtime_ns, has_companion(self.path, "-journal")
         return None
 
-    def keep(self) -> None:
+    def keep_open(self) -> None:
         """Do nothing: a view has nothing open between calls."""
 
-    let_go = keep
+    stop_keeping = keep_open
 
 
 class MemoryStore:
@@ -511,10 +509,10 @@ class MemoryStore:
         ):
             yield self._connection
 
-    def keep(self) -> None:
+    def keep_open(self) -> None:
         """Do nothing: there is no file to keep open."""
 
-    let_go = keep
+    stop_keeping = keep_open
 
 
 def open_store(

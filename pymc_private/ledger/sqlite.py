@@ -53,20 +53,11 @@ from pymc_private.ledger.entry import (
 from pymc_private.ledger.filter import ChargeTotals, check_costs, sum_costs
 
 BUSY_SECONDS = 60.0
-
-
 WRITE_MODE = "mode=rw"
-
-
 CREATE_MODE = "mode=rwc"
-
-
 READ_MODE = "mode=ro"
-
-
 SNAPSHOT_MODE = "mode=ro&immutable=1"
 """Neither locks nor looks for a journal, so it creates no file."""
-
 
 # Held while any connection is used, and while the process forks: a fork in another thread's
 # transaction would leave the child believing in locks that nobody holds.
@@ -216,22 +207,15 @@ def damage_error(place: str, why: str) -> Incompatible:
 
 
 APPLICATION_ID = 0x504D504C  # "PMPL", in the header of the SQLite file
-
-
 FORMAT_VERSION = 2
-
-
 CREATE_RELEASES = """CREATE TABLE releases (number INTEGER PRIMARY KEY REFERENCES charges,
                        sha256 TEXT NOT NULL, content BLOB)"""
-
-
 CREATE_TABLES = (
     "CREATE TABLE ledger (header TEXT NOT NULL, hash TEXT NOT NULL)",
     """CREATE TABLE charges (number INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL,
                       hash TEXT NOT NULL)""",
     CREATE_RELEASES,
 )
-
 
 # Statements that turn each older format into the next. The chain of hashes covers headers and
 # charges, so no step may change a word of them.
@@ -291,8 +275,6 @@ def migrate(connection: sqlite3.Connection) -> None:
 
 
 Parsed = TypeVar("Parsed")
-
-
 PARSE_ERRORS = (
     *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
     DomainError,

@@ -121,7 +121,7 @@ CURES = {
         {"delta": "1e-6", "shares": {"approximate": "1e-6"}}, [(0.75, "4e-7")],
         (APPROXIMATE, "1e-6"), ["epsilon (left: 0.25", "delta (left for such charges: 6e-7"], [],
     ),
-    "a road that is closed": (
+    "a method that is closed": (
         {"delta": "1e-6", "shares": {"zcdp": "1e-6"}}, [], (Guarantee.zcdp_of(9.0), None),
         ["smaller epsilon (left: 1 nats)"], ["smaller delta"],
     ),
@@ -143,8 +143,8 @@ def test_the_cure_of_a_refusal_is_one(case):
 
 def test_a_promise_that_no_open_road_takes_is_to_be_another():
     ledger = Ledger(epsilon=1, delta="2e-6")
-    ledger.charge(Guarantee.zcdp_of(1e-3), "closes the other roads", delta=0)
-    with pytest.raises(BudgetExceeded, match="another kind: one that the road 'zcdp' takes"):
+    ledger.charge(Guarantee.zcdp_of(1e-3), "closes the other methods", delta=0)
+    with pytest.raises(BudgetExceeded, match="another kind: one that the method 'zcdp' takes"):
         ledger.charge(APPROXIMATE, "asked", delta="1e-6")
 
 
@@ -155,9 +155,9 @@ def test_unlike_neighbors_are_refused(ledger):
 
 
 def test_what_is_not_private_cannot_be_charged(ledger):
-    with pytest.raises(Incompatible, match="No road"):
+    with pytest.raises(Incompatible, match="No accounting method"):
         ledger.charge(Guarantee.none("a seed was given"), "x")
-    with pytest.raises(Incompatible, match="No road"):
+    with pytest.raises(Incompatible, match="No accounting method"):
         ledger.charge(Guarantee.none("a seed was given"), "x", delta=1e-6)
     with pytest.raises(DomainError, match="guarantees"):
         ledger.charge(0.5, "x")

@@ -1,10 +1,10 @@
-"""T23's counterexample: the smallest epsilon over roads at the full delta is broken adaptively.
+"""T23's counterexample: the smallest epsilon over methods at the full delta is broken adaptively.
 
 epsilon* = 1, delta* = 1e-6. A naive filter admits what either basic composition or Gaussian
 privacy proves at the *full* delta*. The analyst first tosses a coin whose heads (probability p
 under P, p / e under Q) have a privacy loss of exactly epsilon*. After heads she asks for a Gaussian
 with all the mu that is left; after tails, for a mechanism that tells all with probability delta*.
-Each course of events satisfies one road, and no road knows of the other.
+Each course of events satisfies one method, and no method knows of the other.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def coin_mu(p):
 
 
 def full_mu():
-    """All the mu that the Gaussian road admits at (epsilon*, delta*)."""
+    """All the mu that the Gaussian method admits at (epsilon*, delta*)."""
     delta = mp.mpf(DELTA.numerator) / DELTA.denominator
     return mp.findroot(lambda mu: gaussian_delta(1, mu) - delta, mp.mpf("0.24"))
 
@@ -97,7 +97,7 @@ def test_the_delta_reached_is_the_integral_over_all_outcomes():
 
 
 def coin_cost(p):
-    """Price the coin for our roads: pure epsilon, and rho by a fine search over orders."""
+    """Price the coin for our methods: pure epsilon, and rho by a fine search over orders."""
     orders, rho = 1 + np.geomspace(1e-4, 1e5, 6000), 0.0
     for a, b in ((p, p / math.e), (p / math.e, p)):
         top = orders * math.log(a) + (1 - orders) * math.log(b)
@@ -133,7 +133,7 @@ def test_the_filter_of_shares_admits_no_more_than_delta_however_they_are_divided
 
 
 def test_the_same_filter_without_shares_would_be_broken():
-    # The planted fault: both roads of our own ledger at the full delta.
+    # The planted fault: both methods of our own ledger at the full delta.
     both = (("zcdp", DELTA), ("approximate", DELTA))
     faulty = Header(Budget(EPSILON, DELTA), both, "substitute", "", "", "token")
     p = 6e-6

@@ -23,7 +23,7 @@ from pymc_private.privacy.neighbors import ADD_REMOVE
 STATED = Guarantee.approximate(0.1, 1e-6)
 
 
-# ---- decimals on the road "approximate" --------------------------------------------------------
+# ---- decimals of the method "approximate" --------------------------------------------------------
 def test_ten_stated_pairs_of_a_tenth_fill_a_budget_exactly():
     ledger = Ledger(epsilon=1, delta=1e-5, shares={"approximate": 1e-5})
     for _ in range(10):

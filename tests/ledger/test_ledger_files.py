@@ -6,13 +6,13 @@ import copy
 import os
 import pickle
 import sqlite3
+import sys
 from contextlib import closing
 
 import pytest
 
 from pymc_private.errors import Incompatible, PymcPrivateError
 from pymc_private.ledger import ledger_file, sqlite
-from pymc_private.ledger import sqlite as sqlite__ledger_sqlite
 from pymc_private.ledger.entry import chain_hash
 from pymc_private.ledger.ledger import Ledger
 from pymc_private.privacy.guarantee import Guarantee
@@ -105,7 +105,7 @@ def test_a_ledger_that_was_replaced_is_not_charged(ledger, path):
 
 
 def test_a_locked_ledger_gives_up_and_charges_nothing(ledger, path, monkeypatch):
-    monkeypatch.setattr(sqlite__ledger_sqlite, "BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.01)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(PymcPrivateError, match="could not be read or written"):
@@ -120,7 +120,7 @@ def test_a_charge_that_fails_halfway_leaves_nothing(ledger, monkeypatch):
         raise KeyboardInterrupt
 
     head, append = ledger.head, sqlite.append_charge
-    monkeypatch.setattr(sqlite, "append_charge", interrupted)
+    monkeypatch.setattr(sys.modules[Ledger.__module__], "append_charge", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ledger.charge(SMALL, "x")
     monkeypatch.undo()

@@ -1,4 +1,4 @@
-"""Theorem T23: several roads with shares of delta, under adaptive questions."""
+"""Theorem T23: several accounting methods with shares of delta, under adaptive queries."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_guarantee_enters_at_the_very_delta_it_was_made_for(delta):
 
 def test_a_delta_just_below_the_guarantee_costs_infinitely_much():
     ledger = Ledger(epsilon=2, delta=1e-5)
-    with pytest.raises(Incompatible, match="No road"):
+    with pytest.raises(Incompatible, match="No accounting method"):
         ledger.charge(Guarantee.approximate(0.25, 1e-6), "x", delta=1e-7)
 
 
@@ -133,18 +133,18 @@ def test_a_guarantee_without_pure_epsilon_must_say_its_delta():
 def test_a_road_that_a_charge_cannot_enter_is_closed_for_good():
     ledger = Ledger(epsilon=2, delta=1e-5)
     ledger.charge(Guarantee.pure(0.25), "pure")
-    ledger.charge(Guarantee.gdp_of(0.1), "Gaussian", delta=0)  # gives up two roads
+    ledger.charge(Guarantee.gdp_of(0.1), "Gaussian", delta=0)  # gives up two methods
     ledger.charge(Guarantee.pure(0.25), "pure again")
     roads = ledger.roads
     assert [roads[name].closed_by for name in ("pure", "zcdp", "approximate")] == [2, None, 2]
     assert [roads[name].open for name in ("pure", "zcdp", "approximate")] == [False, True, False]
     with pytest.raises(BudgetExceeded, match="closed by charge 2"):
-        ledger.charge(Guarantee.approximate(0.1, 1e-6), "only the closed road", delta=1e-6)
+        ledger.charge(Guarantee.approximate(0.1, 1e-6), "only the closed method", delta=1e-6)
 
 
 def test_a_ledger_whose_last_road_would_close_refuses():
     ledger = Ledger(epsilon=1)
-    with pytest.raises(Incompatible, match="No road"):
+    with pytest.raises(Incompatible, match="No accounting method"):
         ledger.charge(Guarantee.zcdp_of(1e-9), "needs a share of delta")
     ledger.charge(Guarantee.pure(0.5), "fits")
 
@@ -178,7 +178,7 @@ def test_rounding_to_doubles_goes_to_the_safe_side(value):
     assert float_up(value) <= math.nextafter(float_down(value), math.inf)
 
 
-# An adaptive analyst against two roads. First a coin whose privacy loss is EPSILON with
+# An adaptive analyst against two methods. First a coin whose privacy loss is EPSILON with
 # probability HEADS and slightly negative otherwise. After heads a Gaussian, which only the road
 # zcdp can take; after tails a mechanism that tells all with probability d, which only the road
 # approximate can take. Exact delta of the whole at EPSILON:

@@ -176,7 +176,7 @@ from pymc_private.ledger.ledger import Ledger
 with Ledger.open(sys.argv[1]) as ledger:
     for i in range(10):
         print(ledger.charge(Guarantee.pure(0.1), f"A{i}").number, flush=True)
-    with ledger._book.opened(write=True) as (connection, _):
+    with ledger._verified.transact(write=True) as (connection, _):
         connection.execute("PRAGMA cache_size=1")
         connection.execute("INSERT INTO releases VALUES (1, 'x', ?)", (bytes(100_000),))
         os.kill(os.getpid(), signal.SIGKILL)
@@ -272,7 +272,7 @@ except sqlite3.OperationalError as error:
 LOOKS = {
     "str": lambda ledger: str(ledger),
     "html": lambda ledger: ledger._repr_html_(),
-    "notes": lambda ledger: ledger._book.store.notes,
+    "notes": lambda ledger: ledger._verified.store.notes,
     "view": lambda ledger: Ledger.open(ledger.path, read_only=True).entries,
     "open": lambda ledger: Ledger.open(ledger.path).verify(),
 }
@@ -390,18 +390,18 @@ def test_a_transaction_left_open_between_two_lines_is_undone_by_the_next(inside,
     ledger = Ledger(path, epsilon=1)
     with ledger:
         ledger.charge(TENTH, "first")
-        store = ledger._book.store
+        store = ledger._verified.store
         if not inside:
-            store._keepers = 0  # as if a plain charge had been cut off before its cleaning up
+            store._users = 0  # as if a plain charge had been cut off before its cleaning up
         store._kept[0].execute("BEGIN IMMEDIATE")
         store._kept[0].execute("DELETE FROM charges")
         assert ledger.charge(TENTH, "second").number == 2
-        store._keepers = 1
+        store._users = 1
     assert labels(path) == ["first", "second"]
     memory = Ledger(epsilon=1)
     memory.charge(TENTH, "first")
-    memory._book.store._connection.execute("BEGIN")
-    memory._book.store._connection.execute("DELETE FROM charges")
+    memory._verified.store._connection.execute("BEGIN")
+    memory._verified.store._connection.execute("DELETE FROM charges")
     assert memory.charge(TENTH, "second").number == 2
 
 
@@ -410,7 +410,10 @@ def test_a_charge_from_inside_a_transaction_is_refused(kind, path):
     ledger = Ledger(None if kind == "memory" else path, epsilon=1)
     if kind == "inside":
         ledger.__enter__()
-    with ledger._book.opened(write=True), pytest.raises(PymcPrivateError, match="this very thread"):
+    with (
+        ledger._verified.transact(write=True),
+        pytest.raises(PymcPrivateError, match="this very thread"),
+    ):
         ledger.charge(TENTH, "inner")
     assert ledger.charge(TENTH, "next").number == 1
     if kind == "inside":

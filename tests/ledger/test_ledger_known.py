@@ -66,7 +66,7 @@ def test_totals_kept_along_the_way_are_those_of_a_fresh_look(path):
     charges = [
         (Guarantee.pure(0.1), None),
         (Guarantee.bounded_range_of(0.1, draws=3), None),
-        (Guarantee.approximate(0.1, 1e-7), "1e-7"),  # closes two roads
+        (Guarantee.approximate(0.1, 1e-7), "1e-7"),  # closes two methods
         (Guarantee.pure(5e-324), None),
         (Guarantee.gdp_of(0.01), 1e-8),
     ]
@@ -183,7 +183,7 @@ def test_inside_with_the_file_stays_open_and_afterwards_it_is_one_file(path):
     ledger = Ledger(path, epsilon=2)
     with ledger, ledger:
         ledger.charge(TRIFLE, "draw")
-        assert ledger._book.store._kept is not None
+        assert ledger._verified.store._kept is not None
         assert len(Ledger.open(path).entries) == 1
     assert [file.name for file in path.parent.iterdir()] == [path.name]
     ledger.charge(TRIFLE, "draw")
@@ -212,7 +212,7 @@ def test_a_fork_inside_with_leaves_nothing_open(path):
         if child == 0:
             code = 1
             try:
-                inherited = ledger._book.store._kept  # using or closing it would undo locks
+                inherited = ledger._verified.store._kept  # using or closing it would undo locks
                 ledger.charge(TRIFLE, "by the child")
                 code = 0 if inherited is None else 2
             finally:

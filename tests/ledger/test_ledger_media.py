@@ -7,7 +7,6 @@ import os
 import pickle
 import shutil
 import sqlite3
-import sys
 import tempfile
 import warnings
 from contextlib import closing
@@ -16,16 +15,7 @@ from pathlib import Path
 import pytest
 
 from pymc_private.errors import Incompatible, PrivacyWarning, PymcPrivateError
-from pymc_private.ledger import (
-    ledger_file,
-    sqlite,
-)
-from pymc_private.ledger import (
-    ledger_file as ledger_file__ledger_medium,
-)
-from pymc_private.ledger import (
-    ledger_file as ledger_store,
-)
+from pymc_private.ledger import ledger_file, sqlite
 from pymc_private.ledger.ledger import Ledger
 from pymc_private.privacy.guarantee import Guarantee
 
@@ -125,7 +115,7 @@ def test_a_full_medium_refuses_the_charge_and_keeps_what_there_was(path, monkeyp
         connection.execute("PRAGMA max_page_count=1")  # becomes as many as there are
         return connection
 
-    monkeypatch.setattr(ledger_store, "connect", small)
+    monkeypatch.setattr(ledger_file, "connect", small)
     drawn = []
     with pytest.raises(PymcPrivateError, match="full disk"):
         drawn.extend(ledger.charge(SMALL, f"{i} {'x' * 190}") for i in range(100))
@@ -176,11 +166,10 @@ def test_a_process_that_may_not_write_more_reports_no_charge_that_is_not_there(p
 
 # ---- media without byte locks, and networks -------------------------------------------------
 def test_where_no_part_of_a_file_can_be_locked_a_ledger_works_as_well(path, monkeypatch):
-    for mode in ("WRITE", "CREATE", "READ"):
+    for mode in ("WRITE_MODE", "CREATE_MODE", "READ_MODE"):
         here = f"{getattr(sqlite, mode)}&vfs=unix-dotfile"  # locks by a file
-        for module in (sqlite, ledger_file, sys.modules[Ledger.__module__]):
-            monkeypatch.setattr(module, mode, here, raising=False)
-    monkeypatch.setattr(ledger_store, "WRITE_MODE", sqlite.WRITE_MODE)
+        for module in (sqlite, ledger_file):
+            monkeypatch.setattr(module, mode, here)
     ledger = Ledger(path, epsilon=1)
     ledger.store(ledger.charge(SMALL, "draw"), b"draws")
     with ledger:
@@ -219,18 +208,18 @@ nonsense
     ],
 )
 def test_network_file_systems_are_known_by_their_mount(path, kind):
-    assert ledger_file__ledger_medium.network_file_system(path, MOUNTS) == kind
+    assert ledger_file.network_file_system(path, MOUNTS) == kind
 
 
 def test_on_a_network_a_ledger_warns_and_says_so(path, monkeypatch):
     mounts = path.parent / "mounts"
     mounts.write_text("22 1 0:21 / / rw - nfs4 server:/ rw\n")
-    monkeypatch.setattr(ledger_file__ledger_medium, "MOUNT_TABLE", str(mounts))
+    monkeypatch.setattr(ledger_file, "MOUNT_TABLE", str(mounts))
     with pytest.warns(PrivacyWarning, match="network file system"):
         ledger = Ledger(path, epsilon=1)
     ledger.charge(SMALL, "draw")
     assert "network file system (nfs4)" in repr(ledger)
-    monkeypatch.setattr(ledger_file__ledger_medium, "MOUNT_TABLE", str(path.parent / "missing"))
+    monkeypatch.setattr(ledger_file, "MOUNT_TABLE", str(path.parent / "missing"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert "network file system" not in repr(Ledger(path, epsilon=1))

@@ -69,11 +69,11 @@ def ledger_html(place: str, state: LedgerState, notes: str) -> str:
         f'{html.escape(name)}</th><td style="{CELL_STYLE}">{html.escape(value)}</td></tr>'
         for name, value in _summary_rows(state, notes)
     )
-    label = f"{_percent(spent_share(state))} of epsilon spent"
+    text = f"{_percent(spent_share(state))} of epsilon spent"
     return (
         '<div style="border-left:3px solid #3b6ea8;padding:.3rem 0 .3rem .9rem">'
         f'<div style="font-weight:600">{html.escape(_title(place, state.entries))}</div>'
-        f'<div role="img" aria-label="{label}" title="{label}" style="height:.55rem;max-width:24rem;'
+        f'<div role="img" aria-label="{text}" title="{text}" style="height:.55rem;max-width:24rem;'
         'margin:.3rem 0;border:1px solid #3b6ea8"><div style="height:100%;background:#3b6ea8;'
         f'width:{_percent(spent_share(state))}"></div></div>'
         f'<table style="border-collapse:collapse;margin:.2rem 0 0">{facts}</table>'

@@ -8,12 +8,17 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from importlib.metadata import version
 from importlib.resources import files
 
+import numpy as np
 import pytest
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
 
 import pymc_private
+from tests.walks import JOBS, files_called
 
 LINT_IMPORTS = "from importlinter.cli import lint_imports_command as run; run()"
 
@@ -21,13 +26,17 @@ LINT_IMPORTS = "from importlinter.cli import lint_imports_command as run; run()"
 TRESPASSES = [
     ("errors.py", "import pymc_private.privacy"),
     ("privacy/planted.py", "import pymc_private.analysis"),
-    ("privacy/planted.py", "import pymc_private.models"),
+    ("privacy/planted.py", "import pymc_private.ledger"),
     ("privacy/planted.py", "import pymc"),
+    ("ledger/planted.py", "import pymc_private.models"),
     ("analysis/planted.py", "import pymc_private.privacy"),
     ("analysis/planted.py", "import pymc"),
-    ("models/planted.py", "import pymc_private.samplers"),
-    ("samplers/planted.py", "import pymc_private.release"),
-    ("mechanisms/planted.py", "import pymc_private.report"),
+    ("models/planted.py", "import pymc_private.certificates"),
+    ("certificates/planted.py", "import pymc_private.samplers"),
+    ("samplers/planted.py", "import pymc_private.posterior"),
+    ("counts/planted.py", "import pymc_private.models.records"),
+    ("mollifiers/planted.py", "import pymc_private.counts"),
+    ("posterior/planted.py", "import pymc_private.report"),
     ("audit/planted.py", "import pymc_private.samplers"),
     ("report/planted.py", "import pymc_private.audit"),
     ("release/release.py", "import pymc_private.samplers"),
@@ -35,6 +44,10 @@ TRESPASSES = [
     ("release/answers.py", "import pymc"),
     ("new_room.py", ""),
 ]
+SAME_SUBJECT = {"__init__", "conjugate", "dirichlet", "plots"}
+"""File names that more than one room may use: each time it is the same subject."""
+STEPS = {"main job": 110, "charge": 12, "naive Bayes": 40}
+"""Files of the package that a reader of these jobs has to open, at most (see `tests.walks`)."""
 
 
 def lint_imports(folder) -> subprocess.CompletedProcess:
@@ -78,6 +91,82 @@ def body_lines(function) -> int:
     )
     docstring = first.end_lineno - first.lineno + 1 if is_docstring and rest else 0
     return function.end_lineno - function.lineno + 1 - docstring
+
+
+def dotted(root, file) -> str:
+    """Name of a module by its file."""
+    return ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+
+
+def import_edges(root) -> dict[str, set[str]]:
+    """Imports between modules of the package, those of types and within functions included."""
+    modules = {dotted(root, file): file for file in python_files(root)}
+    edges: dict[str, set[str]] = {}
+    for name, file in modules.items():
+        nodes = ast.walk(ast.parse(file.read_text()))
+        found = edges[name] = set()
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom) and node.module:
+                whole = {f"{node.module}.{alias.name}" for alias in node.names}
+                found |= {w if w in modules else node.module for w in whole}
+        found &= modules.keys() - {name}
+    return edges
+
+
+def import_circles(edges: dict[str, set[str]]) -> list[set[str]]:
+    """Groups of modules each of which imports every other one, by however many steps."""
+    names = sorted(edges)
+    place = {name: i for i, name in enumerate(names)}
+    pairs = [(place[a], place[b]) for a in names for b in edges[a]]
+    rows, columns = zip(*pairs, strict=True)
+    matrix = coo_matrix((np.ones(len(pairs)), (rows, columns)), shape=(len(names),) * 2)
+    _, label = connected_components(matrix, connection="strong")
+    groups = [{n for n in names if label[place[n]] == k} for k in set(label)]
+    return [group for group in groups if len(group) > 1]
+
+
+def test_no_import_goes_round_in_a_circle(root):
+    assert import_circles(import_edges(root)) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from pymc_private.ledger.ledger import Ledger",
+        "if TYPE_CHECKING:\n    from pymc_private.ledger import ledger",
+        "def late():\n    from pymc_private.ledger import Ledger",
+    ],
+)
+def test_a_planted_circle_is_seen(house, line):
+    with (house / "pymc_private" / "privacy" / "event.py").open("a") as file:
+        file.write(f"\n{line}\n")
+    (circle,) = import_circles(import_edges(house))
+    assert {"pymc_private.privacy.event", "pymc_private.ledger.ledger"} <= circle
+
+
+def test_no_class_name_stands_for_two_things(root):
+    names = Counter(
+        node.name
+        for file in python_files(root)
+        for node in ast.parse(file.read_text()).body
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_a_file_name_is_used_once_or_for_one_subject(root):
+    names = Counter(file.stem for file in python_files(root))
+    assert {name for name, count in names.items() if count > 1} <= SAME_SUBJECT
+
+
+@pytest.mark.parametrize("job", ["charge", "naive Bayes"])
+def test_a_reader_of_a_job_opens_few_files(job, tmp_path):
+    assert 3 < len(files_called(JOBS[job](tmp_path))) <= STEPS[job]
+
+
+@pytest.mark.audit
+def test_a_reader_of_the_main_job_opens_few_files(tmp_path):
+    assert len(files_called(JOBS["main job"](tmp_path))) <= STEPS["main job"]
 
 
 def test_a_module_holds_one_idea(root):

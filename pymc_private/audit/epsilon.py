@@ -41,35 +41,11 @@ from pymc_private.privacy import Guarantee
 from pymc_private.privacy.rounding import format_number
 from pymc_private.privacy.validation import check_nonnegative, check_open_unit
 
-
-def claimed_epsilon(claim: float | Guarantee, delta: float) -> float:
-    """Epsilon of a claim, nats: the number itself, or that of a guarantee at `delta`.
-
-    Raises
-    ------
-    DomainError
-        A number below zero.
-    """
-    if isinstance(claim, Guarantee):
-        return float(claim.epsilon(delta))
-    check_nonnegative(claim=claim)
-    return float(claim)
-
-
-def check_delta(delta: float, name: str) -> None:
-    """Refuse what is no probability below 1.
-
-    Raises
-    ------
-    DomainError
-        It is none.
-    """
-    if not 0.0 <= delta < 1.0:
-        raise DomainError(f"{name} is a probability below 1", got=delta, allowed=f"0 <= {name} < 1")
-
-
 NamedScores = Sequence[tuple[str, Score]]
+"""Scores with their names."""
 ScoreLearner = Callable[[np.ndarray, np.ndarray], NamedScores]
+"""From training draws of P and of Q to scores."""
+LARGEST_EPSILON = 700.0
 
 
 @dataclass(frozen=True)
@@ -120,8 +96,8 @@ class EpsilonBound:
     def detects(self, claim: float | Guarantee, *, power: float = POWER) -> float:
         """Smallest epsilon of a mechanism that would have been found to break a claim.
 
-        Of mechanisms for which the less likely law gives the event the share seen here (one draw,
-        if none was seen), those with this epsilon or more at the event are refuted with
+        Consider mechanisms whose less likely distribution gives the event the share seen here (one
+        draw, if none was seen). Those with this epsilon or more at the event are refuted with
         probability `power`.
 
         Parameters
@@ -140,7 +116,7 @@ class EpsilonBound:
             A claim below zero, or an impossible power.
         """
         check_open_unit(power=power)
-        promise, one = claimed_epsilon(claim, self.delta), 0 if self.event.likelier == "P" else 1
+        promised, one = claimed_epsilon(claim, self.delta), 0 if self.event.likelier == "P" else 1
         n, others = self.tested[one], self.tested[1 - one]
         share = max(self.inside[1 - one], 1) / others
         miss = (1.0 - power) / 2.0
@@ -149,12 +125,12 @@ class EpsilonBound:
         def refuted(excess: float) -> bool:
             least = stats.binom.ppf(miss, n, min(1.0, share * math.exp(excess) + self.delta))
             found = epsilon_from_counts(least, n, most, others, self.delta, self.false_alarm)
-            return bool(found > promise)
+            return bool(found > promised)
 
         largest = math.log((1.0 - self.delta) / share)
-        if promise >= largest or not refuted(largest):
+        if promised >= largest or not refuted(largest):
             return math.inf
-        low, high = promise, largest
+        low, high = promised, largest
         while high - low > 1e-6 * high:
             middle = (low + high) / 2.0
             low, high = (low, middle) if refuted(middle) else (middle, high)
@@ -163,7 +139,8 @@ class EpsilonBound:
     def __repr__(self) -> str:
         return (
             f"EpsilonBound(epsilon >= {format_number(self.epsilon, up=False)} at delta "
-            f"{format_number(self.delta)}, but for a probability of {format_number(self.false_alarm)}: "
+            f"{format_number(self.delta)}, but for a probability of "
+            f"{format_number(self.false_alarm)}: "
             f"{self.event.counted(self.inside, self.tested)})"
         )
 
@@ -184,10 +161,10 @@ def epsilon_lower_bound(
     If a mechanism is (epsilon, delta)-private, P(B) <= e^epsilon Q(B) + delta for every event B,
     and with P and Q exchanged. Half of the draws choose B and the direction; the other half give
     exact binomial limits of P(B) and Q(B), each wrong with probability `false_alarm` / 2 at most.
-    The truth of the bound rests on independent draws, and on a score that is a function of one draw
-    at a time; how good the score or the classifier is does not matter. A score that looks at its
+    The bound is valid for independent draws, and for a score that is a function of one draw at a
+    time; how good the score or the classifier is does not matter. A score that looks at its
     whole batch (a batch mean, a batch normalization, a counter) would break the bound, so the
-    draws of both laws are scored together in a random order, and each half of them once more.
+    draws of both distributions are scored together in a random order, and each half once more.
 
     Parameters
     ----------
@@ -239,105 +216,6 @@ def epsilon_lower_bound(
     return bound_from_samples(candidates, samples, delta, false_alarm, random_seed)
 
 
-def prepare_samples(
-    p: Sample, q: Sample, draws: int | None, score: Score | None, classifier: Classifier | None
-) -> tuple[tuple[np.ndarray, np.ndarray], NamedScores | ScoreLearner]:
-    """Take two samples, and what chooses an event on them.
-
-    Raises
-    ------
-    DomainError
-        As `epsilon_lower_bound`.
-    """
-    if score is not None and classifier is not None:
-        raise DomainError("two ways to choose an event", do="give a score or a classifier")
-    samples = take_two_samples(p, q, draws)
-    if score is not None:
-        return samples, [("score", score)]
-    if not all(np.isfinite(sample).all() for sample in samples):
-        raise DomainError(
-            "an output is not finite, and a classifier wants numbers",
-            do="give a score, or map such outputs to a number of their own",
-        )
-    return samples, default_scores if classifier is None else _classifier_learner(classifier)
-
-
-def bound_from_samples(
-    candidates: NamedScores | ScoreLearner,
-    samples: tuple[np.ndarray, np.ndarray],
-    delta: float,
-    false_alarm: float,
-    random_seed: int,
-) -> EpsilonBound:
-    """Choose an event on one half of the draws, test it on the other; the caller pays.
-
-    Parameters
-    ----------
-    candidates : sequence of tuple of str and callable, or callable
-        Scores by name; or a function that learns them from half of the training draws, the rest
-        of which chooses among them.
-    samples : tuple of array, shape (n, d)
-    delta, false_alarm : float
-    random_seed : int
-
-    Raises
-    ------
-    DomainError
-        As `epsilon_lower_bound`.
-    """
-
-    def value(inside: Any, tested: Any, other: Any, others: Any, error: float) -> Any:
-        return epsilon_from_counts(inside, tested, other, others, delta, error)
-
-    found, event, inside, tested = choose_and_test_event(
-        candidates, samples, value, false_alarm, random_seed
-    )
-    return EpsilonBound(max(0.0, found), delta, event, inside, tested, false_alarm)
-
-
-def choose_and_test_event(
-    candidates: NamedScores | ScoreLearner,
-    samples: tuple[np.ndarray, np.ndarray],
-    value: BoundFromCounts,
-    false_alarm: float,
-    random_seed: int,
-) -> tuple[float, Event, tuple[int, int], tuple[int, int]]:
-    """Choose an event on one half of the draws, and evaluate it on the other.
-
-    Parameters
-    ----------
-    candidates, samples, false_alarm, random_seed
-        As of `bound_from_samples`.
-    value : callable
-        The bound, from counts and its probability to fail.
-
-    Returns
-    -------
-    tuple
-        The bound, the event, and for P and Q the draws in it and the draws looked at.
-    """
-    rng = np.random.default_rng(random_seed)
-    # Shuffled, since draws that come sorted would make the halves two different laws.
-    (p, test_p), (q, test_q) = (split_in_halves(rng.permutation(sample)) for sample in samples)
-    if callable(candidates):
-        (learn_p, p), (learn_q, q) = split_in_halves(p), split_in_halves(q)
-        candidates = candidates(learn_p, learn_q)
-    tested = len(test_p), len(test_q)
-    event = choose_event(candidates, p, q, tested, value, false_alarm)
-    of_p, of_q = joint_scores(event.score, test_p, test_q, rng)
-    inside = int(event.holds(of_p).sum()), int(event.holds(of_q).sum())
-    one, two = (0, 1) if event.likelier == "P" else (1, 0)
-    found = value(inside[one], tested[one], inside[two], tested[two], false_alarm)
-    return float(found), event, inside, tested
-
-
-def _classifier_learner(classifier: Classifier) -> ScoreLearner:
-    return lambda p, q: [("probability", classifier_score(classifier, p, q))]
-
-
-LARGEST_EPSILON = 700.0
-
-
 @dataclass(frozen=True)
 class DeltaBound:
     """A lower bound on delta at one epsilon, and the counts that prove it.
@@ -373,7 +251,8 @@ class DeltaBound:
     def __repr__(self) -> str:
         return (
             f"DeltaBound(delta >= {format_number(self.delta, up=False)} at epsilon "
-            f"{format_number(self.epsilon)}, but for a probability of {format_number(self.false_alarm)}: "
+            f"{format_number(self.epsilon)}, but for a probability of "
+            f"{format_number(self.false_alarm)}: "
             f"{self.event.counted(self.inside, self.tested)})"
         )
 
@@ -430,10 +309,119 @@ def delta_lower_bound(
     samples, candidates = prepare_samples(p, q, draws, score, classifier)
     spend_false_alarm(false_alarm)
 
-    def value(inside: Any, tested: Any, other: Any, others: Any, error: float) -> Any:
+    def bound(inside: Any, tested: Any, other: Any, others: Any, error: float) -> Any:
         return delta_from_counts(inside, tested, other, others, epsilon, error)
 
     found, event, inside, tested = choose_and_test_event(
-        candidates, samples, value, false_alarm, random_seed
+        candidates, samples, bound, false_alarm, random_seed
     )
     return DeltaBound(max(0.0, found), float(epsilon), event, inside, tested, false_alarm)
+
+
+def prepare_samples(
+    p: Sample, q: Sample, draws: int | None, score: Score | None, classifier: Classifier | None
+) -> tuple[tuple[np.ndarray, np.ndarray], NamedScores | ScoreLearner]:
+    """Two samples as arrays, and the scores (or what learns them) that choose an event on them.
+
+    Raises
+    ------
+    DomainError
+        As `epsilon_lower_bound`.
+    """
+    if score is not None and classifier is not None:
+        raise DomainError("two ways to choose an event", do="give a score or a classifier")
+    samples = take_two_samples(p, q, draws)
+    if score is not None:
+        return samples, [("score", score)]
+    if not all(np.isfinite(sample).all() for sample in samples):
+        raise DomainError(
+            "an output is not finite, and a classifier wants numbers",
+            do="give a score, or map such outputs to a number of their own",
+        )
+    return samples, default_scores if classifier is None else _classifier_learner(classifier)
+
+
+def bound_from_samples(
+    candidates: NamedScores | ScoreLearner,
+    samples: tuple[np.ndarray, np.ndarray],
+    delta: float,
+    false_alarm: float,
+    random_seed: int,
+) -> EpsilonBound:
+    """Choose an event on one half of the draws, test it on the other.
+
+    `candidates` are scores by name, or a function that learns them from half of the training draws,
+    the rest of which chooses among them. The caller charges `false_alarm` to the allowance.
+
+    Raises
+    ------
+    DomainError
+        As `epsilon_lower_bound`.
+    """
+
+    def bound(inside: Any, tested: Any, other: Any, others: Any, error: float) -> Any:
+        return epsilon_from_counts(inside, tested, other, others, delta, error)
+
+    found, event, inside, tested = choose_and_test_event(
+        candidates, samples, bound, false_alarm, random_seed
+    )
+    return EpsilonBound(max(0.0, found), delta, event, inside, tested, false_alarm)
+
+
+def choose_and_test_event(
+    candidates: NamedScores | ScoreLearner,
+    samples: tuple[np.ndarray, np.ndarray],
+    bound_of: BoundFromCounts,
+    false_alarm: float,
+    random_seed: int,
+) -> tuple[float, Event, tuple[int, int], tuple[int, int]]:
+    """Choose an event on one half of the draws, and evaluate it on the other.
+
+    `bound_of` gives the bound, from counts and its probability to fail. Returned are the bound, the
+    event, and for P and Q the draws in it and the draws tested.
+    """
+    rng = np.random.default_rng(random_seed)
+    # Shuffled, since sorted draws would make the halves differ in distribution.
+    (p, test_p), (q, test_q) = (split_in_halves(rng.permutation(sample)) for sample in samples)
+    if callable(candidates):
+        (learn_p, p), (learn_q, q) = split_in_halves(p), split_in_halves(q)
+        candidates = candidates(learn_p, learn_q)
+    tested = len(test_p), len(test_q)
+    event = choose_event(candidates, p, q, tested, bound_of, false_alarm)
+    of_p, of_q = joint_scores(event.score, test_p, test_q, rng)
+    inside = int(event.holds(of_p).sum()), int(event.holds(of_q).sum())
+    likelier, less_likely = (0, 1) if event.likelier == "P" else (1, 0)
+    found = bound_of(
+        inside[likelier], tested[likelier], inside[less_likely], tested[less_likely], false_alarm
+    )
+    return float(found), event, inside, tested
+
+
+def _classifier_learner(classifier: Classifier) -> ScoreLearner:
+    return lambda p, q: [("probability", classifier_score(classifier, p, q))]
+
+
+def claimed_epsilon(claim: float | Guarantee, delta: float) -> float:
+    """Epsilon of a claim, nats: the number itself, or that of a guarantee at `delta`.
+
+    Raises
+    ------
+    DomainError
+        A number below zero.
+    """
+    if isinstance(claim, Guarantee):
+        return float(claim.epsilon(delta))
+    check_nonnegative(claim=claim)
+    return float(claim)
+
+
+def check_delta(delta: float, name: str) -> None:
+    """Check that a number is a probability below 1.
+
+    Raises
+    ------
+    DomainError
+        It is none.
+    """
+    if not 0.0 <= delta < 1.0:
+        raise DomainError(f"{name} is a probability below 1", got=delta, allowed=f"0 <= {name} < 1")

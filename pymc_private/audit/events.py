@@ -8,7 +8,7 @@ the largest bound, the bounds from counts, and the repeated runs of a mechanism.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import product
@@ -23,7 +23,12 @@ from pymc_private.privacy.validation import check_count
 
 Score = Callable[[np.ndarray], np.ndarray]
 """From draws, shape (n, d), to numbers, shape (n,); high where P is likelier than Q."""
-
+BoundFromCounts = Callable[[Any, Any, Any, Any, float], Any]
+"""A bound from (in event, tested) of the likelier and of the other distribution, and its
+probability to fail; vectorized."""
+Mechanism: TypeAlias = Callable[[Any, int, int], Any]
+"""``mechanism(data, draws, seed)`` gives as many independent outputs, shape (draws, ...)."""
+MAX_THRESHOLDS = 200
 FEW_VALUES, MIN_REPEATS = 200, 5
 BINS = 32
 CLIP_AT = 4.0
@@ -31,8 +36,231 @@ MAX_PRODUCT_COLUMNS = 15
 NEWTON_STEPS, RIDGE = 30, 1e-3
 
 
+@dataclass(frozen=True)
+class Event:
+    """A set of outputs that one of two distributions P and Q gives more often.
+
+    Parameters
+    ----------
+    name : str
+        Of the score.
+    score : callable
+        From draws, shape (n, d), to numbers, shape (n,).
+    threshold : float
+    above : bool
+        Whether the event is a score of `threshold` or more, or one below it.
+    likelier : str
+        The distribution that gives it more often: "P" or "Q".
+    """
+
+    name: str
+    score: Score = field(repr=False)
+    threshold: float
+    above: bool
+    likelier: str
+
+    def contains(self, draws: np.ndarray) -> np.ndarray:
+        """Whether each draw lies in the event.
+
+        Parameters
+        ----------
+        draws : array, shape (n, d)
+
+        Returns
+        -------
+        array of bool, shape (n,)
+
+        Raises
+        ------
+        DomainError
+            The score gives no number, or not one for each draw.
+        """
+        return self.holds(evaluate_score(self.score, draws))
+
+    def holds(self, found: np.ndarray) -> np.ndarray:
+        """Whether each score lies in the event."""
+        return (found >= self.threshold) == self.above
+
+    def counted(self, inside: tuple[int, int], tested: tuple[int, int]) -> str:
+        """Counts of the draws of P and of Q in the event, in words."""
+        shares = " and ".join(
+            f"{k:,} of {n:,} draws of {side}"
+            for k, n, side in zip(inside, tested, "PQ", strict=True)
+        )
+        return f"{self} holds {shares}"
+
+    def __str__(self) -> str:
+        return f"{{{self.name} {'>=' if self.above else '<'} {self.threshold:.6g}}}"
+
+
+def choose_event(
+    candidates: Sequence[tuple[str, Score]],
+    p: np.ndarray,
+    q: np.ndarray,
+    tested: tuple[int, int],
+    bound_of: BoundFromCounts,
+    false_alarm: float,
+) -> Event:
+    """Find the event that promises the largest bound, in both directions.
+
+    Of hundreds of rare events some look good by chance, and then prove nothing. So each is judged
+    by limits that hold for all of them together (Bonferroni's, which cost rare events the most);
+    only if none shows anything by these is it judged by the limits of the final bound.
+
+    `p` and `q` are training draws, `tested` the numbers of draws of P and Q that will test the
+    event (few of them make rare events useless), `bound_of` is `epsilon_from_counts` or
+    `delta_from_counts`, and `false_alarm` that of the final bound.
+
+    Raises
+    ------
+    DomainError
+        No candidates.
+    """
+    families = [
+        family
+        for (name, score), above in product(candidates, (True, False))
+        for family in _event_families(name, score, above, p, q, tested)
+    ]
+    if not families:
+        raise DomainError("an event needs a score", got="none")
+    many = sum(len(family.thresholds) for family in families)
+    for error in (false_alarm / many, false_alarm):
+        found = [bound_of(*family.counts, error) for family in families]
+        best = int(np.argmax([np.max(values) for values in found]))
+        if np.max(found[best]) > 0.0:
+            break
+    return families[best].event(int(np.argmax(found[best])))
+
+
+@dataclass(frozen=True)
+class _EventFamily:
+    """Events of one score and one direction, with the counts that the bound takes."""
+
+    name: str
+    score: Score
+    above: bool
+    likelier: str
+    thresholds: np.ndarray
+    counts: tuple[np.ndarray, int, np.ndarray, int]
+
+    def event(self, k: int) -> Event:
+        return Event(self.name, self.score, float(self.thresholds[k]), self.above, self.likelier)
+
+
+def _event_families(
+    name: str,
+    score: Score,
+    above: bool,
+    p: np.ndarray,
+    q: np.ndarray,
+    tested: tuple[int, int],
+) -> list[_EventFamily]:
+    """Training draws in each event, as counts expected among the tested draws."""
+    of_p, of_q = np.sort(evaluate_score(score, p)), np.sort(evaluate_score(score, q))
+    thresholds = _thresholds(np.concatenate([of_p, of_q]))
+    shares = [np.searchsorted(s, thresholds, side="left") / len(s) for s in (of_p, of_q)]
+    if above:
+        shares = [1.0 - share for share in shares]
+    x, y = (share * n for share, n in zip(shares, tested, strict=True))
+    m, n = tested
+    return [
+        _EventFamily(name, score, above, "P", thresholds, (x, m, y, n)),
+        _EventFamily(name, score, above, "Q", thresholds, (y, n, x, m)),
+    ]
+
+
+def _thresholds(pooled: np.ndarray) -> np.ndarray:
+    """Distinct values to cut at, denser towards both extremes, where rare events lie."""
+    values = np.unique(pooled)
+    if len(values) <= MAX_THRESHOLDS:
+        return values
+    last, many = len(values) - 1, MAX_THRESHOLDS // 4
+    tail = np.geomspace(1, last, many)
+    ranks = np.concatenate([np.linspace(0, last, 2 * many), tail, last - tail])
+    return values[np.unique(ranks.astype(int))]
+
+
+def evaluate_score(score: Score, draws: np.ndarray) -> np.ndarray:
+    """Evaluate a score on draws.
+
+    Raises
+    ------
+    DomainError
+        It gives no number, or not one for each draw.
+    """
+    found = np.asarray(score(draws), float)
+    if found.shape != (len(draws),) or np.isnan(found).any():
+        raise DomainError(
+            "a score gives one number per draw",
+            got="NaN" if found.shape == (len(draws),) else f"shape {found.shape}",
+            allowed=f"shape ({len(draws)},); infinite values may stand in it",
+        )
+    return found
+
+
+def joint_scores(
+    score: Score, p: np.ndarray, q: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Evaluate a score on draws of P and Q together, in a random order.
+
+    Raises
+    ------
+    DomainError
+        It gives no numbers, or other numbers for the halves of the same draws: then it is no
+        function of one draw, and its events prove nothing.
+    """
+    pooled = np.concatenate([p, q])
+    order = rng.permutation(len(pooled))
+    found = np.empty(len(pooled))
+    found[order] = evaluate_score(score, pooled[order])
+    order = rng.permutation(len(pooled))
+    again = np.empty(len(pooled))
+    for half in np.array_split(order, 2):
+        again[half] = evaluate_score(score, pooled[half])
+    finite = found[np.isfinite(found)]
+    largest = float(np.max(np.abs(finite), initial=0.0))
+    # The last bits of a matrix product depend on its shape.
+    with np.errstate(over="ignore", invalid="ignore"):
+        differ = (found != again) & ~(np.abs(found - again) <= 1e-9 * largest)
+    if differ.any():
+        raise DomainError(
+            "a score is a function of one draw at a time",
+            got=f"{int(differ.sum()):,} of {len(found):,} draws had another score among others",
+            do="take out what depends on the batch (its mean or order, a batch normalization, a "
+            "counter, a random number)",
+        )
+    return found[: len(p)], found[len(p) :]
+
+
+def epsilon_from_counts(
+    inside: Any, tested: Any, other: Any, others: Any, delta: float, error: float
+) -> Any:
+    """Lower bound of ln((p - delta) / q) from two counts, in nats; below 0 it shows nothing.
+
+    `inside` of `tested` draws of the likelier distribution lie in the event, `other` of `others` of
+    the other one. Each of the two limits fails with probability `error` / 2 at most, so the bound
+    fails with probability `error` at most.
+    """
+    excess = np.maximum(clopper_pearson_lower(inside, tested, error / 2.0) - delta, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.log(excess) - np.log(clopper_pearson_upper(other, others, error / 2.0))
+
+
+def delta_from_counts(
+    inside: Any, tested: Any, other: Any, others: Any, epsilon: float, error: float
+) -> Any:
+    """Lower bound of p - e^epsilon q from two counts; below 0 it shows nothing.
+
+    Fails with probability `error` at most, as `epsilon_from_counts`.
+    """
+    scale = float(np.exp(epsilon))
+    return clopper_pearson_lower(inside, tested, error / 2.0) - scale * clopper_pearson_upper(
+        other, others, error / 2.0
+    )
+
+
 class Classifier(Protocol):
-    """What scikit-learn calls a classifier of two classes; draws of P have the label 1."""
+    """Classifier of two classes with the interface of scikit-learn; draws of P have the label 1."""
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Any:
         """Learn from draws, shape (n, d), and labels 0 and 1, shape (n,)."""
@@ -49,18 +277,10 @@ def classifier_score(classifier: Classifier, p: np.ndarray, q: np.ndarray) -> Sc
 
 
 def default_scores(p: np.ndarray, q: np.ndarray) -> list[tuple[str, Score]]:
-    """Scores of this package's own, by name: frequencies, and a logistic regression.
+    """Built-in scores by name, learned from draws of shape (n, d).
 
-    Parameters
-    ----------
-    p, q : array, shape (n, d)
-        To learn from.
-
-    Returns
-    -------
-    list of tuple of str and callable
-        Few distinct outputs: the frequency of each. Else the frequencies in bins of each
-        coordinate, added up, and a logistic regression on squares and products.
+    With few distinct outputs: the frequency of each. Else the frequencies in bins of each
+    coordinate, added up, and a logistic regression on squares and products.
     """
     rows = np.unique(np.concatenate([p, q]), axis=0)
     # Frequencies of outputs that hardly repeat would be noise.
@@ -93,15 +313,15 @@ def column_frequencies(p: np.ndarray, q: np.ndarray) -> list[Score]:
 def bin_frequencies(p: np.ndarray, q: np.ndarray) -> Score:
     """Log ratios of the quantile bins of each column, added up over the columns."""
     pooled = np.concatenate([p, q])
-    # Equal quantiles are an atom; its bin starts there and ends at the double above it.
+    # Equal quantiles are a point mass; its bin starts there and ends at the double above it.
     cuts = [np.unique(np.quantile(c, np.linspace(0, 1, BINS + 1)[1:-1], method="lower"))
             for c in pooled.T]  # fmt: skip
     with np.errstate(over="ignore"):
         edges = [np.unique([cut, np.nextafter(cut, np.inf)]) for cut in cuts]
 
     def bins(x: np.ndarray) -> np.ndarray:
-        places = [np.searchsorted(e, x[:, k], side="right") for k, e in enumerate(edges)]
-        return np.stack(places, axis=1)
+        found = [np.searchsorted(e, x[:, k], side="right") for k, e in enumerate(edges)]
+        return np.stack(found, axis=1)
 
     total = column_frequencies(bins(p), bins(q))[0]
     return lambda x: total(bins(x))
@@ -139,7 +359,7 @@ def logistic_score(p: np.ndarray, q: np.ndarray) -> Score:
 
 
 def _fit_logistic(design: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Weights of a ridge logistic regression; each step is halved until the loss falls."""
+    """Weights of a ridge logistic regression; each Newton step is halved until the loss falls."""
     count, size = design.shape
     ridge = RIDGE * np.eye(size)
 
@@ -161,260 +381,6 @@ def _fit_logistic(design: np.ndarray, labels: np.ndarray) -> np.ndarray:
         if np.max(np.abs(length * step)) < 1e-6:
             break
     return weights
-
-
-MAX_THRESHOLDS = 200
-BoundFromCounts = Callable[[Any, Any, Any, Any, float], Any]
-"""A bound from two counts, each in the event and in all, that fails so often; vectorized."""
-
-
-@dataclass(frozen=True)
-class Event:
-    """A set of outputs that one of two laws gives more often.
-
-    Parameters
-    ----------
-    name : str
-        Of the score.
-    score : callable
-        From draws, shape (n, d), to numbers, shape (n,).
-    threshold : float
-    above : bool
-        Whether the event is a score of `threshold` or more, or one below it.
-    likelier : str
-        The law that gives it more often: "P" or "Q".
-    """
-
-    name: str
-    score: Score = field(repr=False)
-    threshold: float
-    above: bool
-    likelier: str
-
-    def contains(self, draws: np.ndarray) -> np.ndarray:
-        """Whether each draw lies in the event.
-
-        Parameters
-        ----------
-        draws : array, shape (n, d)
-
-        Returns
-        -------
-        array of bool, shape (n,)
-
-        Raises
-        ------
-        DomainError
-            The score gives no number, or not one for each draw.
-        """
-        return self.holds(evaluate_score(self.score, draws))
-
-    def holds(self, found: np.ndarray) -> np.ndarray:
-        """Whether each score lies in the event."""
-        return (found >= self.threshold) == self.above
-
-    def counted(self, inside: tuple[int, int], tested: tuple[int, int]) -> str:
-        """Say how many draws of either law it holds."""
-        shares = " and ".join(
-            f"{k:,} of {n:,} draws of {law}" for k, n, law in zip(inside, tested, "PQ", strict=True)
-        )
-        return f"{self} holds {shares}"
-
-    def __str__(self) -> str:
-        return f"{{{self.name} {'>=' if self.above else '<'} {self.threshold:.6g}}}"
-
-
-def evaluate_score(score: Score, draws: np.ndarray) -> np.ndarray:
-    """Evaluate a score.
-
-    Raises
-    ------
-    DomainError
-        It gives no number, or not one for each draw.
-    """
-    found = np.asarray(score(draws), float)
-    if found.shape != (len(draws),) or np.isnan(found).any():
-        raise DomainError(
-            "a score gives one number per draw",
-            got="NaN" if found.shape == (len(draws),) else f"shape {found.shape}",
-            allowed=f"shape ({len(draws)},); infinite values may stand in it",
-        )
-    return found
-
-
-def joint_scores(
-    score: Score, p: np.ndarray, q: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Evaluate a score on draws of two laws together, in a random order.
-
-    Raises
-    ------
-    DomainError
-        It gives no numbers, or other numbers for the halves of the same draws: then it is no
-        function of one draw, and its events prove nothing.
-    """
-    pooled = np.concatenate([p, q])
-    order = rng.permutation(len(pooled))
-    found = np.empty(len(pooled))
-    found[order] = evaluate_score(score, pooled[order])
-    order = rng.permutation(len(pooled))
-    again = np.empty(len(pooled))
-    for half in np.array_split(order, 2):
-        again[half] = evaluate_score(score, pooled[half])
-    finite = found[np.isfinite(found)]
-    largest = float(np.max(np.abs(finite), initial=0.0))
-    # The last bits of a matrix product depend on its shape.
-    with np.errstate(over="ignore", invalid="ignore"):
-        differ = (found != again) & ~(np.abs(found - again) <= 1e-9 * largest)
-    if differ.any():
-        raise DomainError(
-            "a score is a function of one draw at a time",
-            got=f"{int(differ.sum()):,} of {len(found):,} draws had another score among others",
-            do="take out what depends on the batch (its mean or order, a batch normalization, a "
-            "counter, a random number)",
-        )
-    return found[: len(p)], found[len(p) :]
-
-
-def epsilon_from_counts(
-    inside: Any, tested: Any, other: Any, others: Any, delta: float, error: float
-) -> Any:
-    """Lower bound of ln((p - delta) / q) from two counts; below 0 it shows nothing.
-
-    Each of the two limits fails with probability `error` / 2 at most, so the bound fails with
-    probability `error` at most.
-
-    Parameters
-    ----------
-    inside, tested : float or array
-        Draws in the event, and all, of the law that is likelier to give it.
-    other, others : float or array
-        As much of the other law.
-    delta, error : float
-
-    Returns
-    -------
-    float or array, nats
-    """
-    excess = np.maximum(clopper_pearson_lower(inside, tested, error / 2.0) - delta, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.log(excess) - np.log(clopper_pearson_upper(other, others, error / 2.0))
-
-
-def delta_from_counts(
-    inside: Any, tested: Any, other: Any, others: Any, epsilon: float, error: float
-) -> Any:
-    """Lower bound of p - e^epsilon q from two counts; below 0 it shows nothing.
-
-    Fails with probability `error` at most, as `epsilon_from_counts`.
-    """
-    scale = float(np.exp(epsilon))
-    return clopper_pearson_lower(inside, tested, error / 2.0) - scale * clopper_pearson_upper(
-        other, others, error / 2.0
-    )
-
-
-def choose_event(
-    candidates: Sequence[tuple[str, Score]],
-    p: np.ndarray,
-    q: np.ndarray,
-    tested: tuple[int, int],
-    value: BoundFromCounts,
-    false_alarm: float,
-) -> Event:
-    """Find the event that promises the largest bound, in both directions.
-
-    Of hundreds of rare events some look good by chance, and then prove nothing. So each is judged
-    by limits that hold for all of them together (Bonferroni's, which cost rare events the most);
-    only if none shows anything by these is it judged by the limits to come.
-
-    Parameters
-    ----------
-    candidates : sequence of tuple of str and callable
-        Scores by name.
-    p, q : array, shape (n, d)
-        Training draws.
-    tested : tuple of int
-        How many draws of P and of Q will test the event: few of them make rare events useless.
-    value : callable
-        The bound to come, from the counts in the event and in all, of the likelier law and the
-        other, and its probability to fail: `epsilon_from_counts`, or `delta_from_counts`.
-    false_alarm : float
-        Of the bound to come.
-
-    Raises
-    ------
-    DomainError
-        No candidates.
-    """
-    families = [
-        family
-        for (name, score), above in product(candidates, (True, False))
-        for family in _event_families(name, score, above, p, q, tested)
-    ]
-    if not families:
-        raise DomainError("an event needs a score", got="none")
-    many = sum(len(family.places) for family in families)
-    for error in (false_alarm / many, false_alarm):
-        found = [value(*family.counts, error) for family in families]
-        best = int(np.argmax([np.max(values) for values in found]))
-        if np.max(found[best]) > 0.0:
-            break
-    return families[best].event(int(np.argmax(found[best])))
-
-
-@dataclass(frozen=True)
-class _EventFamily:
-    """Events of one score and one direction, and what `value` takes of each."""
-
-    name: str
-    score: Score
-    above: bool
-    likelier: str
-    places: np.ndarray
-    counts: tuple[np.ndarray, int, np.ndarray, int]
-
-    def event(self, k: int) -> Event:
-        return Event(self.name, self.score, float(self.places[k]), self.above, self.likelier)
-
-
-def _event_families(
-    name: str,
-    score: Score,
-    above: bool,
-    p: np.ndarray,
-    q: np.ndarray,
-    tested: tuple[int, int],
-) -> list[_EventFamily]:
-    """Count the training draws in each event, in the currency of the test."""
-    of_p, of_q = np.sort(evaluate_score(score, p)), np.sort(evaluate_score(score, q))
-    places = _thresholds(np.concatenate([of_p, of_q]))
-    shares = [np.searchsorted(s, places, side="left") / len(s) for s in (of_p, of_q)]
-    if above:
-        shares = [1.0 - share for share in shares]
-    x, y = (share * n for share, n in zip(shares, tested, strict=True))
-    m, n = tested
-    return [
-        _EventFamily(name, score, above, "P", places, (x, m, y, n)),
-        _EventFamily(name, score, above, "Q", places, (y, n, x, m)),
-    ]
-
-
-def _thresholds(pooled: np.ndarray) -> np.ndarray:
-    """Distinct values to cut at, denser towards both ends, where rare events lie."""
-    values = np.unique(pooled)
-    if len(values) <= MAX_THRESHOLDS:
-        return values
-    last, many = len(values) - 1, MAX_THRESHOLDS // 4
-    tail = np.geomspace(1, last, many)
-    ranks = np.concatenate([np.linspace(0, last, 2 * many), tail, last - tail])
-    return values[np.unique(ranks.astype(int))]
-
-
-DataArrays: TypeAlias = Mapping[str, np.ndarray]
-"""Arrays by name; the first axis counts the records."""
-Mechanism: TypeAlias = Callable[[Any, int, int], Any]
-"""``mechanism(data, draws, seed)`` gives as many independent outputs, shape (draws, ...)."""
 
 
 def outputs(

@@ -27,22 +27,37 @@ from pymc_private.privacy.validation import (
     refuse_mask,
 )
 
+ALLOWANCE = 1e-6
+"""Probability with which a whole session may reject correct code, unless it says otherwise."""
+FALSE_ALARM = 1e-9
+"""Probability with which one test may reject correct code, unless it says otherwise."""
+POWER = 0.999
+"""Probability with which a defect of the size a test reports is found."""
+MOST_TRIALS = 10**12
+"""Beyond it doubles round counts too much, and a quantile of SciPy may never come back."""
+MIN_DRAWS = 8
+"""Each part of a sample needs a draw or two."""
+
+# The inverse of the incomplete beta errs by some 1e-12; the limits go outward by more.
+_LIMIT_SLACK = 1e-9
+Sample: TypeAlias = np.ndarray | Callable[[int], np.ndarray]
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a test saw.
+    """Result of a statistical test: the distance seen, and the smallest defect it would have found.
 
     Parameters
     ----------
     seen : float
         Distance between what was observed and what was expected.
     tolerated : float
-        Right code stays within it, but for `false_alarm`.
+        Correct code stays within it, but for `false_alarm`.
     detects : float
         Code that is off by this much is rejected with probability `power` at least; infinite if the
         draws are too few for any defect.
     false_alarm : float
-        Probability with which right code is rejected, at most.
+        Probability with which correct code is rejected, at most.
     power : float
         Probability with which a defect of the size `detects` is found, at least.
     """
@@ -55,7 +70,7 @@ class Verdict:
 
     @property
     def passes(self) -> bool:
-        """Whether right code could well have done this."""
+        """Whether correct code could well have done this."""
         return self.seen <= self.tolerated
 
     @property
@@ -72,31 +87,25 @@ class Verdict:
         raise TypeError("a verdict has no truth value; ask .passes or .fails_on_any_seed")
 
 
-ALLOWANCE = 1e-6
-"""Probability with which a whole session may reject right code, unless it says otherwise."""
-FALSE_ALARM = 1e-9
-"""Probability with which one test may reject right code, unless it says otherwise."""
-POWER = 0.999
-"""Probability with which a defect of the size a test reports is found."""
-
 _OPEN_ALLOWANCES: list[Allowance] = []
 _ALLOWANCE_LOCK = threading.Lock()
 
 
 @dataclass(eq=False)
 class Allowance:
-    """What a session may spend on false alarms.
+    """Budget of false alarms for a session of tests.
 
-    Each test of this room may reject right code with the probability it is given. Inside
-    ``with Allowance(1e-6):`` the tests pay for it, and the one that would overdraw the sum refuses
-    to run; so the whole session rejects right code with probability at most `limit`, however many
-    tests it has and whatever they share (union bound). The innermost allowance pays.
+    Each test of `pymc_private.audit` may reject correct code with the probability it is given.
+    Inside ``with Allowance(1e-6):`` these probabilities are added up, and the test that would
+    exceed the limit refuses to run. So the whole session rejects correct code with probability at
+    most `limit`, however many tests it has and whatever they share (union bound). The innermost
+    allowance is charged.
 
     Parameters
     ----------
     limit : float
-        Greatest sum of probabilities; infinite to run tests that are no alarms, as in a simulation
-        of their rates.
+        Greatest sum of probabilities; infinite to run tests whose alarms do not count, as in a
+        simulation of their rates.
 
     Raises
     ------
@@ -129,7 +138,7 @@ class Allowance:
         Parameters
         ----------
         probability : float
-            That this test rejects right code.
+            That this test rejects correct code.
 
         Raises
         ------
@@ -159,7 +168,7 @@ class Allowance:
 
 
 def spend_false_alarm(false_alarm: float) -> None:
-    """Pay for one test from the innermost open allowance, if there is one.
+    """Charge one test to the innermost open allowance, if there is one.
 
     Raises
     ------
@@ -173,175 +182,6 @@ def spend_false_alarm(false_alarm: float) -> None:
 
 def _decimal(probability: float) -> Fraction:
     return Fraction(repr(float(probability)))
-
-
-# The inverse of the incomplete beta errs by some 1e-12; the limits go outward by more.
-_LIMIT_SLACK = 1e-9
-
-
-def binomial_cdf(successes: float, trials: int, probability: float) -> float:
-    """Probability of at most so many successes."""
-    if not 0.0 <= successes < trials:
-        return float(successes >= trials)
-    k = float(np.floor(successes))
-    return float(special.betainc(trials - k, k + 1.0, 1.0 - probability))
-
-
-def clopper_pearson_lower(successes: Any, trials: Any, error: float) -> Any:
-    """Least probability that explains a count, but for `error`.
-
-    Parameters
-    ----------
-    successes, trials : float or array
-        Expected counts may be fractions: then the limit is that of a typical run.
-    error : float
-        Probability with which the limit exceeds the truth, at most.
-
-    Returns
-    -------
-    float or array
-        0 where nothing was counted.
-
-    References
-    ----------
-    Clopper and Pearson (1934).
-    """
-    refuse_mask(successes, "counts of successes")
-    refuse_mask(trials, "counts of trials")
-    k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
-    limit = special.betaincinv(np.maximum(k, 1e-300), n - k + 1.0, error)
-    return np.where(k > 0.0, limit * (1.0 - _LIMIT_SLACK), 0.0)[()]
-
-
-def clopper_pearson_upper(successes: Any, trials: Any, error: float) -> Any:
-    """Greatest probability that explains a count, but for `error`.
-
-    Parameters
-    ----------
-    successes, trials : float or array
-        As `clopper_pearson_lower`.
-    error : float
-        Probability with which the limit falls below the truth, at most.
-
-    Returns
-    -------
-    float or array
-        1 where every trial was a success.
-
-    References
-    ----------
-    Clopper and Pearson (1934).
-    """
-    refuse_mask(successes, "counts of successes")
-    refuse_mask(trials, "counts of trials")
-    k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
-    limit = special.betainccinv(k + 1.0, np.maximum(n - k, 1e-300), error)
-    return np.where(k < n, np.minimum(1.0, limit * (1.0 + _LIMIT_SLACK)), 1.0)[()]
-
-
-Sample: TypeAlias = np.ndarray | Callable[[int], np.ndarray]
-MIN_DRAWS = 8
-"""Each part of a sample needs a draw or two."""
-
-
-def flat_numbers(values: Any, name: str) -> np.ndarray:
-    """Take an array of any shape as doubles, shape (n,).
-
-    Raises
-    ------
-    DomainError
-        It is empty, or holds what is no number.
-    """
-    flat = np.ravel(_as_doubles(values, name))
-    if not flat.size or np.isnan(flat).any():
-        raise DomainError(f"{name}: one number or more, none of them NaN", got=f"{flat.size} of it")
-    return flat
-
-
-def take_sample(sample: Sample, draws: int | None, name: str) -> np.ndarray:
-    """Take a sample, shape (n,) or (n, d), as doubles of shape (n, d); or draw it.
-
-    Parameters
-    ----------
-    sample : array or callable
-        A callable gets the number of draws.
-    draws : int or None
-        How many a callable shall draw.
-    name : str
-        For messages.
-
-    Raises
-    ------
-    DomainError
-        Not an array of numbers, fewer draws than `MIN_DRAWS`, or not as many as were asked for.
-    """
-    if callable(sample):
-        if draws is None:
-            raise DomainError(
-                f"{name} draws on demand", got="no number of draws", do="say draws=10_000"
-            )
-        found = _as_doubles(sample(check_count(draws, "draws")), name)
-        if found.ndim and len(found) != draws:
-            raise DomainError(f"{name} gave another number of draws", got=len(found), allowed=draws)
-    else:
-        found = _as_doubles(sample, name)
-    if found.ndim not in (1, 2) or len(found) < MIN_DRAWS or not found.size:
-        raise DomainError(
-            f"{name}: an array of draws",
-            got=f"shape {found.shape}",
-            allowed=f"(n,) or (n, d) with n >= {MIN_DRAWS}",
-        )
-    return found.reshape(len(found), -1)
-
-
-def take_two_samples(p: Sample, q: Sample, draws: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Take two samples that may be compared.
-
-    Raises
-    ------
-    DomainError
-        As `take_sample`, or one has more coordinates than the other.
-    """
-    first, second = take_sample(p, draws, "p"), take_sample(q, draws, "q")
-    if first.shape[1] != second.shape[1]:
-        raise DomainError(
-            "two neighbors give outputs of one shape",
-            got=f"{first.shape[1]} and {second.shape[1]} coordinates",
-        )
-    return first, second
-
-
-def split_in_halves(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cut a shuffled sample in two."""
-    middle = len(rows) // 2
-    return rows[:middle], rows[middle:]
-
-
-def _as_doubles(values: Any, name: str) -> np.ndarray:
-    if isinstance(values, np.ma.MaskedArray):
-        raise DomainError(
-            f"{name}: an array without a mask", got="a masked array", do="fill or compress it"
-        )
-    array = np.asarray(values)
-    if array.dtype.kind not in "buif" or array.dtype.itemsize > 8:
-        raise DomainError(
-            f"{name}: an array of numbers",
-            got=f"type {array.dtype}",
-            allowed="booleans, integers, floats of at most 64 bits",
-            do="number the labels",
-        )
-    if array.dtype.kind in "ui" and array.size and _largest_magnitude(array) >= 2**53:
-        raise DomainError(
-            f"{name}: integers that doubles tell apart",
-            got=f"{_largest_magnitude(array)}",
-            allowed="below 2^53 in size",
-            do="number the labels",
-        )
-    return array.astype(np.float64)
-
-
-def _largest_magnitude(array: np.ndarray) -> int:
-    return max(-int(array.min()), int(array.max()))
 
 
 def cdf_envelope(
@@ -390,17 +230,29 @@ def cdf_envelope(
     (True, 0.033, 0.051)
     """
     _check_rates(power, slack)
-    places, counts = np.unique(flat_numbers(draws, "draws"), return_counts=True)
+    values, counts = np.unique(flat_numbers(draws, "draws"), return_counts=True)
     n = int(counts.sum())
     spend_false_alarm(false_alarm)
     with np.errstate(over="ignore"):
-        below = _checked_cdf(cdf, np.nextafter(places, -np.inf))
-    at = _checked_cdf(cdf, places)
-    steps = np.cumsum(counts)
-    seen = max(np.max(steps / n - at), np.max(below - (steps - counts) / n))
+        below = _checked_cdf(cdf, np.nextafter(values, -np.inf))
+    at = _checked_cdf(cdf, values)
+    cumulative = np.cumsum(counts)
+    seen = max(np.max(cumulative / n - at), np.max(below - (cumulative - counts) / n))
     tolerated = math.sqrt(math.log(2.0 / false_alarm) / (2.0 * n)) + slack
     detects = tolerated + math.sqrt(-math.log1p(-power) / (2.0 * n)) + slack
     return Verdict(float(seen), tolerated, detects, false_alarm, power)
+
+
+def _checked_cdf(cdf: Callable[[np.ndarray], np.ndarray], values: np.ndarray) -> np.ndarray:
+    probabilities = np.asarray(cdf(values), float)
+    if probabilities.shape != values.shape or not np.all(
+        (probabilities >= -1e-9) & (probabilities <= 1.0 + 1e-9)
+    ):
+        raise DomainError(
+            "a CDF gives one probability per value",
+            got=f"shape {probabilities.shape} for {values.shape}, or values outside [0, 1]",
+        )
+    return probabilities
 
 
 def mean_envelope(
@@ -415,18 +267,18 @@ def mean_envelope(
     """Compare the mean of independent, bounded draws with what it should be.
 
     Hoeffding's inequalities bound both errors; the false alarm uses the standard deviation of the
-    right law where it is given, the miss never does, for a wrong law may have another.
+    correct distribution where it is given, the miss never does, for a wrong one may have another.
 
     Parameters
     ----------
     draws : array, shape (n,)
         Other shapes are taken flat; all draws must be independent.
     expected : float
-        Mean of the right law.
+        Mean of the correct distribution.
     bounds : tuple of float
-        The right law and the wrong ones alike stay within; the unit is that of the draws.
+        The correct distribution and the wrong ones stay within; the unit is that of the draws.
     deviation : float, optional
-        At least the standard deviation of the right law.
+        At least the standard deviation of the correct distribution.
     false_alarm, power : float
 
     Returns
@@ -485,15 +337,16 @@ def mean_envelope(
 
 
 def _bernoulli_kl(p: float, q: float) -> float:
-    """KL between coins, nats."""
+    """Kullback-Leibler divergence between two Bernoulli distributions, nats."""
     return float(special.rel_entr(p, q) + special.rel_entr(1.0 - p, 1.0 - q))
 
 
 def _hoeffding_deviation(mean: float, spread: float, need: float) -> float:
-    """Least excess t over the mean of a law on [0, 1] with n KL(t) >= n need (Theorem 3).
+    """Least excess t over the mean of a distribution on [0, 1] with KL(t) >= `need` (Theorem 3).
 
     KL is that of the coins (s + b t) / (b^2 + s) and s / (b^2 + s), b = 1 - mean, s the variance:
-    the two-point law that is furthest out. Without a variance s = mean (1 - mean): Theorem 1.
+    the two-point distribution that is furthest out. Without a variance s = mean (1 - mean):
+    Theorem 1.
     """
     room, spread = 1.0 - mean, min(spread, mean * (1.0 - mean))
     total = room * room + spread
@@ -507,7 +360,7 @@ def _hoeffding_deviation(mean: float, spread: float, need: float) -> float:
 
 
 def _detectable_shift(mean: float, tolerated: float, need: float) -> float:
-    """Least shift d of the mean for which a law on [0, 1] stays within `tolerated` but rarely."""
+    """Least shift d of the mean of a distribution on [0, 1] that is seen beyond `tolerated`."""
     edge, room = mean + tolerated, 1.0 - mean
     if tolerated >= room:
         return math.inf
@@ -515,7 +368,7 @@ def _detectable_shift(mean: float, tolerated: float, need: float) -> float:
     def lacking(d: float) -> float:
         return _bernoulli_kl(edge, min(1.0, mean + d)) - need
 
-    # At d = room the law sits at its upper bound, and is seen for certain.
+    # At d = room the distribution is its upper bound, and is seen for certain.
     closest = room - (room - tolerated) * 1e-12
     if lacking(closest) <= 0.0:
         return room
@@ -523,27 +376,8 @@ def _detectable_shift(mean: float, tolerated: float, need: float) -> float:
 
 
 def _rounded_outward(root: float, most: float) -> float:
-    """The safe side of what a root finder returned."""
+    """Root of a root finder, moved to the safe side."""
     return min(most, root * (1.0 + 1e-9) + 1e-14)
-
-
-def _checked_cdf(cdf: Callable[[np.ndarray], np.ndarray], places: np.ndarray) -> np.ndarray:
-    found = np.asarray(cdf(places), float)
-    if found.shape != places.shape or not np.all((found >= -1e-9) & (found <= 1.0 + 1e-9)):
-        raise DomainError(
-            "a CDF gives one probability per place",
-            got=f"shape {found.shape} for {places.shape}, or values outside [0, 1]",
-        )
-    return found
-
-
-def _check_rates(power: float, slack: float = 0.0) -> None:
-    check_open_unit(power=power)
-    check_nonnegative(slack=slack)
-
-
-MOST_TRIALS = 10**12
-"""Beyond it doubles round counts too much, and a quantile of SciPy may never come back."""
 
 
 def proportion(
@@ -560,7 +394,7 @@ def proportion(
     ----------
     successes, trials : int
     expected : float
-        Probability of success of right code, in (0, 1).
+        Probability of success of correct code, in (0, 1).
     false_alarm, power : float
 
     Returns
@@ -619,9 +453,9 @@ def neighbors_agree(
     Parameters
     ----------
     draws : array, shape (n,)
-        In the order they were drawn, from a law without atoms.
+        In the order they were drawn, from a distribution without point masses.
     median : float
-        Median of the right law.
+        Median of the correct distribution.
     false_alarm, power : float
 
     Returns
@@ -650,3 +484,132 @@ def neighbors_agree(
     sides = flat_numbers(draws, "draws") > median
     agreements = int(np.sum(sides[1:] == sides[:-1]))
     return proportion(agreements, len(sides) - 1, 0.5, false_alarm=false_alarm, power=power)
+
+
+def _check_rates(power: float, slack: float = 0.0) -> None:
+    check_open_unit(power=power)
+    check_nonnegative(slack=slack)
+
+
+def binomial_cdf(successes: float, trials: int, probability: float) -> float:
+    """Probability of at most so many successes."""
+    if not 0.0 <= successes < trials:
+        return float(successes >= trials)
+    k = float(np.floor(successes))
+    return float(special.betainc(trials - k, k + 1.0, 1.0 - probability))
+
+
+def clopper_pearson_lower(successes: Any, trials: Any, error: float) -> Any:
+    """Least probability that explains a count, but for `error`; 0 where nothing was counted.
+
+    `error` is the probability with which the limit exceeds the truth, at most. Expected counts may
+    be fractions: then the limit is that of a typical run.
+    """
+    refuse_mask(successes, "counts of successes")
+    refuse_mask(trials, "counts of trials")
+    k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
+    limit = special.betaincinv(np.maximum(k, 1e-300), n - k + 1.0, error)
+    return np.where(k > 0.0, limit * (1.0 - _LIMIT_SLACK), 0.0)[()]
+
+
+def clopper_pearson_upper(successes: Any, trials: Any, error: float) -> Any:
+    """Greatest probability that explains a count, but for `error`; 1 if every trial succeeded.
+
+    `error` is the probability with which the limit falls below the truth, at most.
+    """
+    refuse_mask(successes, "counts of successes")
+    refuse_mask(trials, "counts of trials")
+    k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
+    limit = special.betainccinv(k + 1.0, np.maximum(n - k, 1e-300), error)
+    return np.where(k < n, np.minimum(1.0, limit * (1.0 + _LIMIT_SLACK)), 1.0)[()]
+
+
+def flat_numbers(values: Any, name: str) -> np.ndarray:
+    """Array of any shape as doubles, shape (n,).
+
+    Raises
+    ------
+    DomainError
+        It is empty, or holds what is no number.
+    """
+    flat = np.ravel(_as_doubles(values, name))
+    if not flat.size or np.isnan(flat).any():
+        raise DomainError(f"{name}: one number or more, none of them NaN", got=f"{flat.size} of it")
+    return flat
+
+
+def take_sample(sample: Sample, draws: int | None, name: str) -> np.ndarray:
+    """Sample of shape (n,) or (n, d), or `draws` outputs of a sampler, as doubles of shape (n, d).
+
+    Raises
+    ------
+    DomainError
+        Not an array of numbers, fewer draws than `MIN_DRAWS`, or not as many as were requested.
+    """
+    if callable(sample):
+        if draws is None:
+            raise DomainError(
+                f"{name} draws on demand", got="no number of draws", do="say draws=10_000"
+            )
+        found = _as_doubles(sample(check_count(draws, "draws")), name)
+        if found.ndim and len(found) != draws:
+            raise DomainError(f"{name} gave another number of draws", got=len(found), allowed=draws)
+    else:
+        found = _as_doubles(sample, name)
+    if found.ndim not in (1, 2) or len(found) < MIN_DRAWS or not found.size:
+        raise DomainError(
+            f"{name}: an array of draws",
+            got=f"shape {found.shape}",
+            allowed=f"(n,) or (n, d) with n >= {MIN_DRAWS}",
+        )
+    return found.reshape(len(found), -1)
+
+
+def take_two_samples(p: Sample, q: Sample, draws: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Two samples that may be compared.
+
+    Raises
+    ------
+    DomainError
+        As `take_sample`, or one has more coordinates than the other.
+    """
+    first, second = take_sample(p, draws, "p"), take_sample(q, draws, "q")
+    if first.shape[1] != second.shape[1]:
+        raise DomainError(
+            "two neighbors give outputs of one shape",
+            got=f"{first.shape[1]} and {second.shape[1]} coordinates",
+        )
+    return first, second
+
+
+def split_in_halves(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two halves of a shuffled sample."""
+    middle = len(rows) // 2
+    return rows[:middle], rows[middle:]
+
+
+def _as_doubles(values: Any, name: str) -> np.ndarray:
+    if isinstance(values, np.ma.MaskedArray):
+        raise DomainError(
+            f"{name}: an array without a mask", got="a masked array", do="fill or compress it"
+        )
+    array = np.asarray(values)
+    if array.dtype.kind not in "buif" or array.dtype.itemsize > 8:
+        raise DomainError(
+            f"{name}: an array of numbers",
+            got=f"type {array.dtype}",
+            allowed="booleans, integers, floats of at most 64 bits",
+            do="number the labels",
+        )
+    if array.dtype.kind in "ui" and array.size and _largest_magnitude(array) >= 2**53:
+        raise DomainError(
+            f"{name}: integers that doubles tell apart",
+            got=f"{_largest_magnitude(array)}",
+            allowed="below 2^53 in size",
+            do="number the labels",
+        )
+    return array.astype(np.float64)
+
+
+def _largest_magnitude(array: np.ndarray) -> int:
+    return max(-int(array.min()), int(array.max()))

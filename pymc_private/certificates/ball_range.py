@@ -42,7 +42,6 @@ from pytensor.tensor.math import Sum
 from pymc_private.analysis import Bounds, Ellipsoid, propagate_bounds, simplify
 from pymc_private.analysis.batched_bounds import MOST_ENTRIES
 from pymc_private.analysis.branch_and_bound import bound_suprema, within_tolerance
-from pymc_private.analysis.intervals.dispatch import EVALUATION_ERRORS
 from pymc_private.analysis.intervals.functions import round_up
 from pymc_private.analysis.quadratic import (
     Coefficient,
@@ -52,7 +51,7 @@ from pymc_private.analysis.quadratic import (
 )
 from pymc_private.analysis.rewrites.specialize import interaction_terms, specialize
 from pymc_private.analysis.row_equivalence import hash_combine, value_numbers
-from pymc_private.analysis.traversal import rebuild, scalar_op
+from pymc_private.analysis.traversal import EVALUATION_ERRORS, rebuild, scalar_op
 from pymc_private.errors import NotCertified
 from pymc_private.models.data_variables import Source
 from pymc_private.models.record_likelihood import InputColumn, Role, SingleRecord

@@ -28,8 +28,9 @@ from pymc_private.analysis import NONE, Bounds, element_labels, propagate_bounds
 from pymc_private.analysis.affine import AffineKind, affine_kinds, linear_predictors
 from pymc_private.analysis.branch_and_bound import bound_suprema, within_tolerance
 from pymc_private.analysis.continuity import dependent_variables, is_continuous_on_reals
-from pymc_private.analysis.intervals.ops import LogSumExp, recognize_log_phi
+from pymc_private.analysis.intervals.ops import LogSumExp
 from pymc_private.analysis.rewrites.algebra import factor_predictors, signs_to_absolute_values
+from pymc_private.analysis.rewrites.normal_cdf import recognize_log_phi
 from pymc_private.analysis.rewrites.unbounded import specialize_on_reals
 from pymc_private.analysis.traversal import rebuild
 from pymc_private.certificates.linear_predictors import (
@@ -45,67 +46,295 @@ from pymc_private.models.record_likelihood import InputColumn, Role
 
 RELATIVE_GAP = 2e-3
 """Relative gap at which a bound of a slope or curvature is close enough."""
+
 LINE_SCALE = 4.0
 """Half of the pieces of an infinite line lie within this distance of zero."""
 
+MOST_LEVELS = 4096
 
-class PredictorRange:
-    """Predictors between their ends, of which some may be infinite.
+MOST_PAIRS = 512
+
+
+@dataclass(frozen=True, eq=False)
+class DerivativeBounds:
+    """Bounds of the derivatives of a factor in its predictors.
 
     Parameters
     ----------
-    inputs : sequence of Variable
-        The predictors, of known shapes.
+    predictors : tuple of Variable
+        The nodes u; their k elements follow one another in the arrays.
     low, high : array, shape (k,)
-        Ends of all their elements, one after the other.
+        inf and sup of dh/du_j over all u and x.
+    gap : array, shape (k,)
+        sup |dh/du_j (u; x) - dh/du_j (u; y)| over all u, x and y: of use where two records share u.
+    smooth : array, shape (k,)
+        beta_j = sup of -d2h/du_j2; infinite at kinks.
+    sure : array, shape (k,)
+        inf of -d2h/du_j2, at least 0.
+    quadratic : array of bool, shape (k,)
+        Whether a second derivative reads no predictor: `sure` and `smooth` are one number.
+    softmax : SoftmaxBounds or None
+        Then the k predictors are the scores of one softmax, and no other number is proved.
     """
 
-    def __init__(self, inputs: Sequence[Variable], low: np.ndarray, high: np.ndarray) -> None:
-        self.inputs, self.low, self.high = list(inputs), low, high
-        self.sizes = [int(np.prod(u.type.shape)) for u in inputs]
-        self.size = sum(self.sizes)
+    predictors: tuple[Variable, ...]
+    low: np.ndarray
+    high: np.ndarray
+    gap: np.ndarray
+    smooth: np.ndarray
+    sure: np.ndarray
+    quadratic: np.ndarray
+    softmax: SoftmaxBounds | None = None
 
-    def shaped(self, lower: np.ndarray, upper: np.ndarray) -> list[Bounds]:
-        """One interval for each predictor variable."""
-        cuts = np.cumsum(self.sizes)[:-1]
-        parts = zip(self.inputs, np.split(lower, cuts, -1), np.split(upper, cuts, -1), strict=True)
-        lead = lower.shape[:-1]
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether the whole factor is quadratic."""
+        return bool(np.all(self.quadratic))
+
+
+def derivative_bounds(
+    value: Variable,
+    parameters: Mapping[str, Variable],
+    box: Mapping[str, Bounds],
+    columns: Sequence[InputColumn],
+    rows: np.ndarray | None = None,
+) -> DerivativeBounds:
+    """Bound the derivatives of a log density in its linear predictors.
+
+    Parameters
+    ----------
+    value : Variable, scalar
+    parameters : dict of str to Variable
+    box : dict of str to Bounds
+        Of the parameters; it may be infinite.
+    columns : sequence of InputColumn
+        All other inputs.
+    rows : array, shape (distinct rows, entries), optional
+        Values of the columns that are public row by row.
+
+    Returns
+    -------
+    Curves
+
+    Raises
+    ------
+    NotConcave
+    """
+    factor = PredictorFactor(value, parameters, box, columns)
+    factor.refuse_interactions()
+    return factor.curves(rows)
+
+
+class PredictorFactor:
+    """h as a function of `inputs`, which stand for the predictors `cores`; `slopes` are dh/du.
+
+    Finding the predictors costs little; h in the form that is best for intervals costs a lot.
+    """
+
+    def __init__(
+        self,
+        value: Variable,
+        parameters: Mapping[str, Variable],
+        box: Mapping[str, Bounds],
+        columns: Sequence[InputColumn],
+    ) -> None:
+        self.parameters, self.columns = parameters, list(columns)
+        given = {parameters[name]: b for name, b in box.items()}
+        given |= {c.variable: c.bounds for c in columns}
+        self.records = [c.variable for c in columns if c.role is Role.RECORD]
+        value = factor_predictors(value, theta := list(parameters.values()))
+        self.cores = linear_predictors(value, theta, self.records)
+        refuse_predictors(self.cores)
+        self.inputs = [core.type(name=f"u{k}") for k, core in enumerate(self.cores)]
+        self.sizes = [int(np.prod(u.type.shape)) for u in self.inputs]
+        self.size = sum(self.sizes)
+        self.zeros = np.zeros(self.size)
+        self._refuse_undefined(box)
+        trail = propagate_bounds(self.cores, given)
+        lows, highs = zip(*(real_bounds(trail[core], core) for core in self.cores), strict=True)
+        low, high = np.concatenate(lows), np.concatenate(highs)
+        self.ranges = PredictorRange(self.inputs, low, high)
+        self.box = dict(zip(self.inputs, self.ranges.shaped(low, high), strict=True))
+        self.box |= {c.variable: c.bounds for c in columns}
+        self.in_inputs = rebuild([value], dict(zip(self.cores, self.inputs, strict=True)))[0]
+        left = [v.name for v in ancestors([self.in_inputs]) if v in set(parameters.values())]
+        if left:
+            raise NotConcave(f"{', '.join(map(str, left))}: discrete, or read in another way")
+
+    @cached_property
+    def h(self) -> Variable:
+        """The density as a function of `inputs`, simplified."""
+        found = specialize_on_reals(self.in_inputs, self.box)
+        for form in (signs_to_absolute_values, recognize_log_phi):
+            made = form(found)
+            found = found if made is found else simplify([made])[0]
+        return found
+
+    @cached_property
+    def slopes(self) -> list[Variable]:
+        """dh/du for each of `inputs`."""
+        return gradient_of(self.h, self.inputs)
+
+    def refuse_interactions(self) -> None:
+        """Refuse predictors that are seen to interact, at little cost: no softmax has several."""
+        if found := interacting_predictors(self.in_inputs, self.inputs, self.box, self.columns):
+            raise NotConcave(self.interaction(found))
+
+    def curves(self, rows: np.ndarray | None) -> DerivativeBounds:
+        """See `derivative_bounds`."""
+        found = recognize_softmax(self.h, self.inputs, self.columns) if self.interacting else None
+        if self.interacting and found is None:
+            raise NotConcave(self.interaction(self.interacting))
+        self.refuse_undefined()
+        if found is None:
+            return self.bound_derivatives(rows)
+        none = np.full(self.size, np.inf)
+        return DerivativeBounds(
+            tuple(self.cores), -none, none, none, none, self.zeros, self.zeros > 0.0,
+            softmax=found,
+        )  # fmt: skip
+
+    def _refuse_undefined(self, box: Mapping[str, Bounds]) -> None:
+        """Refuse predictors that are no number for some record: one parameter point decides."""
+        given = {c.variable: c.bounds for c in self.columns}
+        for name, b in box.items():
+            at = interior_point(b.lower, b.upper).astype(self.parameters[name].type.dtype)
+            given[self.parameters[name]] = Bounds.point(at)
+        trail = propagate_bounds(self.cores, given)
+        for core in self.cores:
+            if not trail[core].is_finite:
+                raise NotConcave(
+                    f"what multiplies {self.names(core)} is not bounded for every record of the "
+                    "domain"
+                )
+
+    @cached_property
+    def interacting(self) -> list[Variable]:
+        """Predictors whose slopes read other predictors, or several elements of their own."""
+        labels, values, start = {}, {}, 0
+        for u, size in zip(self.inputs, self.sizes, strict=True):
+            labels[u] = np.arange(start, start + size).reshape(u.type.shape)
+            values[u] = np.full(u.type.shape, 0.5)
+            start += size
+        for c in self.columns:
+            low = np.asarray(c.bounds.lower)
+            values[c.variable] = (c.levels[0] + 0.0 * low if c.levels is not None else low).astype(
+                c.variable.type.dtype
+            )
+            labels[c.variable] = np.full(low.shape, NONE)
+        trail = element_labels(self.slopes, labels, values)
         return [
-            Bounds(low.reshape((*lead, *u.type.shape)), high.reshape((*lead, *u.type.shape)))
-            for u, low, high in parts
+            u
+            for u, g in zip(self.inputs, self.slopes, strict=True)
+            if np.any((trail[g] != labels[u]) & (trail[g] != NONE))
         ]
 
-    def place(self, t: np.ndarray) -> np.ndarray:
-        """Predictors at a share t of their way, which rises in t: shape (N, 1) -> (N, k)."""
-        low, high = self.low[None], self.high[None]
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            s = 2.0 * t - 1.0
-            line = LINE_SCALE * s / (1.0 - np.abs(s))
-            right, left = low + LINE_SCALE * t / (1.0 - t), high - LINE_SCALE * (1.0 - t) / t
-            inside = np.where(t < 0.5, low + (high - low) * t, high - (high - low) * (1.0 - t))
-        value = np.where(np.isinf(low), np.where(np.isinf(high), line, left), right)
-        return np.where(np.isfinite(low) & np.isfinite(high), inside, value)
+    def names(self, core: Variable) -> str:
+        """The parameters that a predictor reads."""
+        named = {v: name for name, v in self.parameters.items()}
+        return " and ".join(sorted({named[v] for v in ancestors([core]) if v in named}))
+
+    def interaction(self, inputs: Sequence[Variable]) -> str:
+        """The reason that a factor is refused whose predictors `inputs` interact."""
+        cores = dict(zip(self.inputs, self.cores, strict=True))
+        groups = list(dict.fromkeys(self.names(cores[u]) for u in inputs))
+        if len(groups) > 1:
+            return f"{', '.join(groups)} meet in a function that is not affine in them together"
+        return f"entries of {groups[0]} meet in a function that is neither affine nor a softmax"
+
+    def refuse_undefined(self) -> None:
+        """Refuse a density that is not finite for every record, at some parameters and so at all.
+
+        What reads no parameter is in no slope: there a record of density zero would go unnoticed.
+        """
+        refuse_conditions(self.h)
+        given = {c.variable: c.bounds for c in self.columns}
+        middle = interior_point(self.ranges.low, self.ranges.high)
+        points = self.ranges.shaped(middle, middle)
+        given |= dict(zip(self.inputs, points, strict=True))
+        if not propagate_bounds([self.h], given)[self.h].is_finite:
+            raise NotConcave("the density is not finite for every record of the domain")
+
+    def bound_derivatives(self, rows: np.ndarray | None) -> DerivativeBounds:
+        """All bounds, in one search."""
+        moving = dependent_variables([self.h, *self.slopes], self.inputs)
+        trail = propagate_bounds([self.h, *self.slopes], self.box)
+        if not is_continuous_on_reals([self.h], moving, trail):
+            raise NotConcave(f"the density is not shown to be continuous in {self._all_names()}")
+        steps = [is_continuous_on_reals([g], moving, trail) for g in self.slopes]
+        smooth = all(steps)
+        steady = self.slopes if smooth else slopes_without_kinks(self.h, self.inputs, self.box)
+        if steady is None:
+            raise NotConcave(f"the slope of the density may jump in {self._all_names()}")
+        second = [gradient_of(g.sum(), [u])[0] for g, u in zip(steady, self.inputs, strict=True)]
+        read = affine_kinds(second, self.inputs)
+        quadratic = [step and not read.get(s) for step, s in zip(steps, second, strict=True)]
+        numbers = all(quadratic) and not self.columns
+        found = extremes_of_constants(second, self.box) if numbers else None
+        if found is None or np.any(found[-self.size :] >= 0.0):  # a flat predictor has its slope
+            search = DerivativeExtremes(self.ranges, self.columns, [*self.slopes, *second], rows)
+            found = search.extremes()
+        high, low, bend, rise = np.split(found, 4)
+        if np.any(rise > 1e-290):
+            worst = int(np.argmax(rise))
+            core = self.cores[int(np.searchsorted(np.cumsum(self.sizes), worst, side="right"))]
+            known = f"its second derivative is only known to be at most {rise[worst]:.3g}"
+            name = self.names(core)
+            raise NotConcave(f"the log density of '{name}' is not shown to be concave: {known}")
+        return DerivativeBounds(
+            predictors=tuple(self.cores),
+            low=-low,
+            high=high,
+            gap=self.gaps(second if smooth else None, rows, low + high),
+            smooth=np.where(np.repeat(steps, self.sizes), np.maximum(bend, 0.0), np.inf),
+            sure=np.maximum(-rise, 0.0),
+            quadratic=np.repeat(quadratic, self.sizes),
+        )
+
+    def _all_names(self) -> str:
+        return ", ".join(dict.fromkeys(map(self.names, self.cores)))
+
+    def gaps(
+        self, second: Sequence[Variable] | None, rows: np.ndarray | None, known: np.ndarray
+    ) -> np.ndarray:
+        """sup over u, x, y of h'(u; x) - h'(u; y), where the predictors read no record.
+
+        Where h' integrates an h'' that reads no record, the difference is the same at each u.
+        """
+        if not self.records:
+            return self.zeros
+        if not set(ancestors(self.cores)).isdisjoint(self.records):
+            return known
+        others = {v: v.type(name=f"{v.name}'") for v in self.records}
+        read = [c for c in self.columns if c.variable in others]
+        copies = [InputColumn(others[c.variable], c.role, c.bounds, c.levels) for c in read]
+        theirs = rebuild(self.slopes, others)
+        difference = [simplify([a - b])[0] for a, b in zip(self.slopes, theirs, strict=True)]
+        twice = DerivativeExtremes(self.ranges, [*self.columns, *copies], difference, rows)
+        if not (second is None or set(ancestors(list(second))) & set(self.records)):
+            twice.fix_predictors()
+        return np.minimum(twice.magnitudes(), known)
 
 
 class DerivativeExtremes:
     """Graphs of predictors and records, bounded on many boxes at once.
 
-    The first coordinate is the place of every predictor between its ends: no function reads more
-    than its own, so one coordinate serves all of them.
+    The first coordinate is the share of every predictor's range at which it lies: no function reads
+    more than its own predictor, so one coordinate serves all of them.
     """
 
     def __init__(
         self,
-        line: PredictorRange,
+        ranges: PredictorRange,
         columns: Sequence[InputColumn],
         outputs: Sequence[Variable],
         rows: np.ndarray | None,
     ) -> None:
-        self.line = line
+        self.ranges = ranges
         read = set(ancestors(list(outputs)))
         self.columns = [c for c in columns if c.variable in read]
         self.shared = [c for c in columns if c.role is Role.SHARED]
-        inputs = [*line.inputs, *(c.variable for c in self.columns)]
+        inputs = [*ranges.inputs, *(c.variable for c in self.columns)]
         self.boxes = {
             v: pt.TensorType(v.type.dtype, shape=(None, *v.type.shape))(name=v.name) for v in inputs
         }
@@ -114,23 +343,23 @@ class DerivativeExtremes:
         self.widths = [int(np.prod(out.type.shape)) for out in outputs]
         self.root = self._root(rows)
 
-    def at_one_point(self) -> None:
-        """Let every predictor stay at one place inside its ends."""
+    def fix_predictors(self) -> None:
+        """Fix every predictor at the middle of its range."""
         self.root[0][:, 0] = self.root[1][:, 0] = 0.5
 
     def _root(self, rows: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Ends of the whole space, and which coordinates are whole numbers."""
-        ends = [c.ends() for c in self.columns]
-        lower = np.concatenate([[0.0], *(low for low, _ in ends)])
-        upper = np.concatenate([[1.0], *(high for _, high in ends)])
+        """Bounds of the whole space, and which coordinates are whole numbers."""
+        sides = [c.ends() for c in self.columns]
+        lower = np.concatenate([[0.0], *(low for low, _ in sides)])
+        upper = np.concatenate([[1.0], *(high for _, high in sides)])
         whole = np.concatenate([[False], *(np.full(c.size, c.is_whole) for c in self.columns)])
         if rows is None or not self.shared:
             return lower[None], upper[None], whole.astype(bool)
         lower, upper = np.tile(lower, (len(rows), 1)), np.tile(upper, (len(rows), 1))
-        place, column_of = 0, {}
+        at, column_of = 0, {}
         for c in self.shared:
-            column_of[c.variable] = slice(place, place + c.size)
-            place += c.size
+            column_of[c.variable] = slice(at, at + c.size)
+            at += c.size
         start = 1
         for c in self.columns:
             if c.variable in column_of:
@@ -140,27 +369,28 @@ class DerivativeExtremes:
         return lower, upper, whole.astype(bool)
 
     def enclose(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Ends of all outputs, side by side."""
-        shaped = self.line.shaped(*(self.line.place(end[:, :1]) for end in (lower, upper)))
-        given = {self.boxes[u]: b for u, b in zip(self.line.inputs, shaped, strict=True)}
+        """Bounds of all outputs, side by side."""
+        shaped = self.ranges.shaped(*(self.ranges.at_share(side[:, :1]) for side in (lower, upper)))
+        given = {self.boxes[u]: b for u, b in zip(self.ranges.inputs, shaped, strict=True)}
         start = 1
         for c in self.columns:
             part = slice(start, start + c.size)
             given[self.boxes[c.variable]] = c.interval(lower[:, part], upper[:, part])
             start += c.size
         trail = propagate_bounds(self.outputs, given)
-        shapes = [(len(lower), width) for width in self.widths]
-        lows = [
-            _broadcast_bound(trail[o].lower, s) for o, s in zip(self.outputs, shapes, strict=True)
+        found = [
+            [
+                _broadcast_bound(side, (len(lower), width))
+                for side in (trail[o].lower, trail[o].upper)
+            ]
+            for o, width in zip(self.outputs, self.widths, strict=True)
         ]
-        highs = [
-            _broadcast_bound(trail[o].upper, s) for o, s in zip(self.outputs, shapes, strict=True)
-        ]
-        return np.concatenate(lows, axis=1), np.concatenate(highs, axis=1)
+        low, high = (np.concatenate(sides, axis=1) for sides in zip(*found, strict=True))
+        return low, high
 
     def extremes(self) -> np.ndarray:
         """sup h', sup -h', sup -h'' and sup h'', for outputs h' and h''."""
-        k = self.line.size
+        k = self.ranges.size
 
         def enclose(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             low, high = self.enclose(lower, upper)
@@ -176,7 +406,7 @@ class DerivativeExtremes:
             with np.errstate(invalid="ignore", over="ignore"):
                 near = found[: 2 * k] + RELATIVE_GAP * np.tile(slope, 2)
             close[:, : 2 * k] |= bound[:, : 2 * k] <= near
-            # Of the rise of h' little more is asked than its sign.
+            # Of the rise of h', little more than its sign is needed.
             sign, bend = found[3 * k :], np.maximum(found[2 * k : 3 * k], 0.0)
             flat = (bound[:, 3 * k :] <= 0.0) & ((sign >= -0.01 * bend) | close[:, 3 * k :])
             close[:, 3 * k :] = flat | (sign > 0.0)
@@ -194,35 +424,68 @@ class DerivativeExtremes:
 
 
 def extremes_of_constants(second: Sequence[Variable], box: Mapping[Variable, Bounds]) -> np.ndarray:
-    """`DerivativeExtremes.extremes` for h'' that read nothing; of slopes h' nothing is asked, nor proved."""
+    """`DerivativeExtremes.extremes` for h'' that read nothing; nothing is proved of slopes h'."""
     trail = propagate_bounds(second, box)  # of the predictors they may read the shapes
-    low, high = (
-        np.concatenate(e) for e in zip(*(real_bounds(trail[s], s) for s in second), strict=True)
-    )
+    each = [real_bounds(trail[s], s) for s in second]
+    low, high = (np.concatenate(sides) for sides in zip(*each, strict=True))
     return np.concatenate([np.full(2 * len(low), np.inf), -low, high])
 
 
+class PredictorRange:
+    """The ranges of all predictors, some of which may be infinite.
+
+    Parameters
+    ----------
+    inputs : sequence of Variable
+        The predictors, of known shapes.
+    low, high : array, shape (k,)
+        Bounds of all their elements, one after the other.
+    """
+
+    def __init__(self, inputs: Sequence[Variable], low: np.ndarray, high: np.ndarray) -> None:
+        self.inputs, self.low, self.high = list(inputs), low, high
+        self.sizes = [int(np.prod(u.type.shape)) for u in inputs]
+        self.size = sum(self.sizes)
+
+    def shaped(self, lower: np.ndarray, upper: np.ndarray) -> list[Bounds]:
+        """One interval for each predictor variable."""
+        cuts = np.cumsum(self.sizes)[:-1]
+        parts = zip(self.inputs, np.split(lower, cuts, -1), np.split(upper, cuts, -1), strict=True)
+        lead = lower.shape[:-1]
+        return [
+            Bounds(low.reshape((*lead, *u.type.shape)), high.reshape((*lead, *u.type.shape)))
+            for u, low, high in parts
+        ]
+
+    def at_share(self, t: np.ndarray) -> np.ndarray:
+        """Predictors at a share t of their ranges, increasing in t: shape (N, 1) -> (N, k)."""
+        low, high = self.low[None], self.high[None]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            s = 2.0 * t - 1.0
+            line = LINE_SCALE * s / (1.0 - np.abs(s))
+            right, left = low + LINE_SCALE * t / (1.0 - t), high - LINE_SCALE * (1.0 - t) / t
+            inside = np.where(t < 0.5, low + (high - low) * t, high - (high - low) * (1.0 - t))
+        value = np.where(np.isinf(low), np.where(np.isinf(high), line, left), right)
+        return np.where(np.isfinite(low) & np.isfinite(high), inside, value)
+
+
 def real_bounds(fact: Bounds, variable: Variable) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of real numbers, one after the other: where nothing is known, the whole line."""
+    """Bounds of real numbers, one after the other: where nothing is known, the whole line."""
     shape = variable.type.shape
     low = np.broadcast_to(np.nan_to_num(fact.lower, nan=-np.inf, neginf=-np.inf), shape)
     high = np.broadcast_to(np.nan_to_num(fact.upper, nan=np.inf, posinf=np.inf), shape)
     return np.ravel(low), np.ravel(high)
 
 
-def _broadcast_bound(end: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """An end in the shape of all boxes; what lost its shape is NaN."""
-    array = np.asarray(end, dtype=float)
+def _broadcast_bound(bound: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """A bound in the shape of all boxes; what lost its shape is NaN."""
+    array = np.asarray(bound, dtype=float)
     return np.broadcast_to(array if array.ndim else array[None, None], shape)
 
 
 def _absolute_bounds(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of the absolute value."""
+    """Bounds of the absolute value."""
     return np.maximum(np.maximum(low, -high), 0.0), np.maximum(np.abs(low), np.abs(high))
-
-
-MOST_LEVELS = 4096
-MOST_PAIRS = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,20 +512,7 @@ class SoftmaxBounds:
 def recognize_softmax(
     h: Variable, inputs: Sequence[Variable], columns: Sequence[InputColumn]
 ) -> SoftmaxBounds | None:
-    """Recognize a softmax of one row of scores, and bound it.
-
-    Parameters
-    ----------
-    h : Variable, scalar
-    inputs : sequence of Variable
-        The predictors.
-    columns : sequence of Column
-        All other inputs.
-
-    Returns
-    -------
-    Softmax or None
-    """
+    """Recognize h as a softmax of one row of scores, the only input, and bound it; else None."""
     if len(inputs) != 1:
         return None
     (v,) = inputs
@@ -323,18 +573,18 @@ def _bound_softmax(
     )
 
 
-def _largest_gradient_gap(ends: np.ndarray) -> float:
+def _largest_gradient_gap(bounds: np.ndarray) -> float:
     """sup |c - c'| where all weights are one number; else nothing is known."""
-    half = ends.shape[1] // 2
-    low, high = ends[:, : half - 1], ends[:, half:-1]
-    if np.ptp(ends[:, [half - 1, -1]]) > 0.0 or len(ends) > MOST_PAIRS:
+    half = bounds.shape[1] // 2
+    low, high = bounds[:, : half - 1], bounds[:, half:-1]
+    if np.ptp(bounds[:, [half - 1, -1]]) > 0.0 or len(bounds) > MOST_PAIRS:
         return np.inf
     apart = np.maximum(high[:, None] - low[None], high[None] - low[:, None])
     return float(np.sqrt((apart**2).sum(axis=-1)).max() * (1.0 + 1e-12))
 
 
 def _record_choices(columns: Sequence[InputColumn]) -> list[dict[Variable, Bounds]]:
-    """Records with every small set of whole numbers spelled out."""
+    """Cells of records: whole numbers one by one where they are few, else intervals."""
     cells: list[dict[Variable, Bounds]] = [{}]
     for c in columns:
         low, high = c.ends()
@@ -349,267 +599,3 @@ def _record_choices(columns: Sequence[InputColumn]) -> list[dict[Variable, Bound
             choices = [c.bounds]
         cells = [cell | {c.variable: choice} for cell in cells for choice in choices]
     return cells
-
-
-@dataclass(frozen=True, eq=False)
-class DerivativeBounds:
-    """What is proved of a factor.
-
-    Parameters
-    ----------
-    predictors : tuple of Variable
-        The nodes u; their k elements follow one another in the arrays.
-    low, high : array, shape (k,)
-        inf and sup of dh/du_j over all u and x.
-    gap : array, shape (k,)
-        sup |dh/du_j (u; x) - dh/du_j (u; y)| over all u, x and y: of use where two records share u.
-    smooth : array, shape (k,)
-        beta_j = sup of -d2h/du_j2; infinite at kinks.
-    sure : array, shape (k,)
-        inf of -d2h/du_j2, at least 0.
-    ends : pair of array, shape (k,)
-        Least and greatest value of each predictor.
-    quadratic : array of bool, shape (k,)
-        Whether a second derivative reads no predictor: `sure` and `smooth` are one number.
-    softmax : Softmax or None
-        Then the k predictors are the scores of one softmax, and no other number is proved.
-    """
-
-    predictors: tuple[Variable, ...]
-    low: np.ndarray
-    high: np.ndarray
-    gap: np.ndarray
-    smooth: np.ndarray
-    sure: np.ndarray
-    ends: tuple[np.ndarray, np.ndarray]
-    quadratic: np.ndarray
-    softmax: SoftmaxBounds | None = None
-
-    @property
-    def is_quadratic(self) -> bool:
-        """Whether the whole factor is quadratic."""
-        return bool(np.all(self.quadratic))
-
-
-def derivative_bounds(
-    value: Variable,
-    parameters: Mapping[str, Variable],
-    box: Mapping[str, Bounds],
-    columns: Sequence[InputColumn],
-    rows: np.ndarray | None = None,
-) -> DerivativeBounds:
-    """Bound the derivatives of a log density in its linear predictors.
-
-    Parameters
-    ----------
-    value : Variable, scalar
-    parameters : dict of str to Variable
-    box : dict of str to Bounds
-        Of the parameters; ends may be infinite.
-    columns : sequence of Column
-        All other inputs.
-    rows : array, shape (distinct rows, entries), optional
-        Values of the columns that are public row by row.
-
-    Returns
-    -------
-    Curves
-
-    Raises
-    ------
-    NotConcave
-    """
-    factor = PredictorFactor(value, parameters, box, columns)
-    factor.refuse_meeting()
-    return factor.curves(rows)
-
-
-class PredictorFactor:
-    """h as a function of `inputs`, which stand for the predictors `cores`; `slopes` are dh/du.
-
-    To find the predictors costs little, h in the form that intervals read best a lot.
-    """
-
-    def __init__(
-        self,
-        value: Variable,
-        parameters: Mapping[str, Variable],
-        box: Mapping[str, Bounds],
-        columns: Sequence[InputColumn],
-    ) -> None:
-        self.parameters, self.columns = parameters, list(columns)
-        given = {parameters[name]: b for name, b in box.items()}
-        given |= {c.variable: c.bounds for c in columns}
-        self.records = [c.variable for c in columns if c.role is Role.RECORD]
-        value = factor_predictors(value, theta := list(parameters.values()))
-        self.cores = linear_predictors(value, theta, self.records)
-        refuse_predictors(self.cores)
-        self.inputs = [core.type(name=f"u{k}") for k, core in enumerate(self.cores)]
-        self.sizes = [int(np.prod(u.type.shape)) for u in self.inputs]
-        self.size = sum(self.sizes)
-        self.zeros = np.zeros(self.size)
-        self._refuse_undefined(box)
-        trail = propagate_bounds(self.cores, given)
-        lows, highs = zip(*(real_bounds(trail[core], core) for core in self.cores), strict=True)
-        self.ends = np.concatenate(lows), np.concatenate(highs)
-        self.line = PredictorRange(self.inputs, *self.ends)
-        self.box = dict(zip(self.inputs, self.line.shaped(*self.ends), strict=True))
-        self.box |= {c.variable: c.bounds for c in columns}
-        self.cut = rebuild([value], dict(zip(self.cores, self.inputs, strict=True)))[0]
-        left = [v.name for v in ancestors([self.cut]) if v in set(parameters.values())]
-        if left:
-            raise NotConcave(f"{', '.join(map(str, left))}: discrete, or read in another way")
-
-    @cached_property
-    def h(self) -> Variable:
-        """The density as a function of `inputs`, simplified."""
-        found = specialize_on_reals(self.cut, self.box)
-        for form in (signs_to_absolute_values, recognize_log_phi):
-            made = form(found)
-            found = found if made is found else simplify([made])[0]
-        return found
-
-    @cached_property
-    def slopes(self) -> list[Variable]:
-        """dh/du for each of `inputs`."""
-        return gradient_of(self.h, self.inputs)
-
-    def refuse_meeting(self) -> None:
-        """Refuse predictors that are seen to meet, before anything dear: no softmax has several."""
-        if met := interacting_predictors(self.cut, self.inputs, self.box, self.columns):
-            raise NotConcave(self.coupling(met))
-
-    def curves(self, rows: np.ndarray | None) -> DerivativeBounds:
-        """What `derivative_bounds` answers."""
-        found = recognize_softmax(self.h, self.inputs, self.columns) if self.coupled else None
-        if self.coupled and found is None:
-            raise NotConcave(self.coupling(self.coupled))
-        self.refuse_undefined()
-        if found is None:
-            return self.bounded(rows)
-        none = np.full(self.size, np.inf)
-        return DerivativeBounds(
-            tuple(self.cores), -none, none, none, none, self.zeros, self.ends,
-            self.zeros > 0.0, softmax=found,
-        )  # fmt: skip
-
-    def _refuse_undefined(self, box: Mapping[str, Bounds]) -> None:
-        """A predictor must be a number for every record; it is, if it is one at some parameters."""
-        given = {c.variable: c.bounds for c in self.columns}
-        for name, b in box.items():
-            at = interior_point(b.lower, b.upper).astype(self.parameters[name].type.dtype)
-            given[self.parameters[name]] = Bounds.point(at)
-        trail = propagate_bounds(self.cores, given)
-        for core in self.cores:
-            if not trail[core].is_finite:
-                raise NotConcave(
-                    f"what multiplies {self.names(core)} is not bounded for every record of the "
-                    "domain"
-                )
-
-    @cached_property
-    def coupled(self) -> list[Variable]:
-        """Predictors whose slopes read other predictors, or several elements of their own."""
-        labels, values, start = {}, {}, 0
-        for u, size in zip(self.inputs, self.sizes, strict=True):
-            labels[u] = np.arange(start, start + size).reshape(u.type.shape)
-            values[u] = np.full(u.type.shape, 0.5)
-            start += size
-        for c in self.columns:
-            low = np.asarray(c.bounds.lower)
-            values[c.variable] = (c.levels[0] + 0.0 * low if c.levels is not None else low).astype(
-                c.variable.type.dtype
-            )
-            labels[c.variable] = np.full(low.shape, NONE)
-        trail = element_labels(self.slopes, labels, values)
-        return [
-            u
-            for u, g in zip(self.inputs, self.slopes, strict=True)
-            if np.any((trail[g] != labels[u]) & (trail[g] != NONE))
-        ]
-
-    def names(self, core: Variable) -> str:
-        """The parameters that a predictor reads."""
-        named = {v: name for name, v in self.parameters.items()}
-        return " and ".join(sorted({named[v] for v in ancestors([core]) if v in named}))
-
-    def coupling(self, met: Sequence[Variable]) -> str:
-        """Name what meets in a function that is not affine."""
-        cores = dict(zip(self.inputs, self.cores, strict=True))
-        groups = list(dict.fromkeys(self.names(cores[u]) for u in met))
-        if len(groups) > 1:
-            return f"{', '.join(groups)} meet in a function that is not affine in them together"
-        return f"entries of {groups[0]} meet in a function that is neither affine nor a softmax"
-
-    def refuse_undefined(self) -> None:
-        """A density must be a finite number for every record, at some parameters and hence at all.
-
-        What reads no parameter is no part of any slope: a record of density zero would not show.
-        """
-        refuse_conditions(self.h)
-        given = {c.variable: c.bounds for c in self.columns}
-        points = self.line.shaped(*[interior_point(*self.ends)] * 2)
-        given |= dict(zip(self.inputs, points, strict=True))
-        if not propagate_bounds([self.h], given)[self.h].is_finite:
-            raise NotConcave("the density is not finite for every record of the domain")
-
-    def bounded(self, rows: np.ndarray | None) -> DerivativeBounds:
-        """All bounds, in one search."""
-        moving = dependent_variables([self.h, *self.slopes], self.inputs)
-        trail = propagate_bounds([self.h, *self.slopes], self.box)
-        if not is_continuous_on_reals([self.h], moving, trail):
-            raise NotConcave(f"the density is not shown to be continuous in {self._all_names()}")
-        steps = [is_continuous_on_reals([g], moving, trail) for g in self.slopes]
-        smooth = all(steps)
-        steady = self.slopes if smooth else slopes_without_kinks(self.h, self.inputs, self.box)
-        if steady is None:
-            raise NotConcave(f"the slope of the density may jump in {self._all_names()}")
-        second = [gradient_of(g.sum(), [u])[0] for g, u in zip(steady, self.inputs, strict=True)]
-        read = affine_kinds(second, self.inputs)
-        quadratic = [step and not read.get(s) for step, s in zip(steps, second, strict=True)]
-        numbers = all(quadratic) and not self.columns
-        found = extremes_of_constants(second, self.box) if numbers else None
-        if found is None or np.any(found[-self.size :] >= 0.0):  # a flat predictor has its slope
-            search = DerivativeExtremes(self.line, self.columns, [*self.slopes, *second], rows)
-            found = search.extremes()
-        high, low, bend, rise = np.split(found, 4)
-        if np.any(rise > 1e-290):
-            worst = int(np.argmax(rise))
-            core = self.cores[int(np.searchsorted(np.cumsum(self.sizes), worst, side="right"))]
-            known = f"its second derivative is only known to be at most {rise[worst]:.3g}"
-            name = self.names(core)
-            raise NotConcave(f"the log density of '{name}' is not shown to be concave: {known}")
-        return DerivativeBounds(
-            predictors=tuple(self.cores),
-            low=-low,
-            high=high,
-            gap=self.gaps(second if smooth else None, rows, low + high),
-            smooth=np.where(np.repeat(steps, self.sizes), np.maximum(bend, 0.0), np.inf),
-            sure=np.maximum(-rise, 0.0),
-            ends=self.ends,
-            quadratic=np.repeat(quadratic, self.sizes),
-        )
-
-    def _all_names(self) -> str:
-        return ", ".join(dict.fromkeys(map(self.names, self.cores)))
-
-    def gaps(
-        self, second: Sequence[Variable] | None, rows: np.ndarray | None, known: np.ndarray
-    ) -> np.ndarray:
-        """sup over u, x, y of h'(u; x) - h'(u; y), where the predictors read no record.
-
-        Where h' integrates an h'' that reads no record, the difference is the same at each u.
-        """
-        if not self.records:
-            return self.zeros
-        if not set(ancestors(self.cores)).isdisjoint(self.records):
-            return known
-        others = {v: v.type(name=f"{v.name}'") for v in self.records}
-        read = [c for c in self.columns if c.variable in others]
-        copies = [InputColumn(others[c.variable], c.role, c.bounds, c.levels) for c in read]
-        theirs = rebuild(self.slopes, others)
-        difference = [simplify([a - b])[0] for a, b in zip(self.slopes, theirs, strict=True)]
-        twice = DerivativeExtremes(self.line, [*self.columns, *copies], difference, rows)
-        if not (second is None or set(ancestors(list(second))) & set(self.records)):
-            twice.at_one_point()
-        return np.minimum(twice.magnitudes(), known)

@@ -34,25 +34,22 @@ from pymc_private.analysis.rewrites.unbounded import simplify_and_merge_switches
 from pymc_private.analysis.traversal import rebuild
 from pymc_private.models.record_likelihood import InputColumn, Role
 
+
+class NotConcave(Exception):
+    """A factor is not shown to be log-concave in the parameters; the message says why."""
+
+
 MOST_CORNERS = 12
 """Coordinates of a box whose corners are tried one by one."""
+
 NORM_SLACK = 1e-9
 """Relative slack of a norm: far more than a few thousand float operations can lose."""
 
+MOST_CELLS = 4096
+"""Choices of categories, or public rows, that are evaluated one by one."""
 
-@dataclass(frozen=True, eq=False)
-class PredictorPart:
-    """One variable of a record, in coordinates r with |r|_2 <= 1 (a ball) or |r_i| <= 1 (a box).
-
-    Parameters
-    ----------
-    matrix : array, shape (cells, predictors, parameters, coordinates)
-        What r adds to the coefficients.
-    is_ball : bool
-    """
-
-    matrix: np.ndarray
-    is_ball: bool
+INTERACTION_STEP = 0.625
+"""How far a predictor is moved toward its upper bound, as a share of the way from the middle."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +61,7 @@ class Coefficients:
     center : array, shape (cells, predictors, parameters)
     radius : array, shape (cells, predictors, parameters)
         Half-widths of intervals around it: rounding, or what is not affine in a record.
-    parts : tuple of Part
+    parts : tuple of PredictorPart
     is_public : bool
         Whether no record changes a(x); then cells are the distinct public rows.
     """
@@ -136,6 +133,21 @@ class Coefficients:
         return self.is_public and len(self.center) == 1 and not self.parts
 
 
+@dataclass(frozen=True, eq=False)
+class PredictorPart:
+    """One variable of a record, in coordinates r with |r|_2 <= 1 (a ball) or |r_i| <= 1 (a box).
+
+    Parameters
+    ----------
+    matrix : array, shape (cells, predictors, parameters, coordinates)
+        What r adds to the coefficients.
+    is_ball : bool
+    """
+
+    matrix: np.ndarray
+    is_ball: bool
+
+
 def stable_norm(x: np.ndarray, axis: int = -1) -> np.ndarray:
     """The l2 norm, whose squares neither overflow nor vanish."""
     scale = _largest_entry(x, axis)
@@ -171,7 +183,7 @@ def _norm_over_box(center: np.ndarray, matrix: np.ndarray) -> np.ndarray:
 def _independent_rows(
     center: np.ndarray, loose: np.ndarray, parts: Sequence[np.ndarray]
 ) -> list[tuple[np.ndarray, list[int]]]:
-    """Rows that share no part of a record: their squared norms add, each at its own greatest."""
+    """Groups of rows that share no part of a record: their greatest squared norms add."""
     touched = [np.any(m != 0.0, axis=(0, 1, 3)) for m in parts]
     groups: list[tuple[np.ndarray, list[int]]] = []
     for k, rows in enumerate(touched):
@@ -192,80 +204,13 @@ def _independent_rows(
     return [(rows, members) for rows, members in groups if rows.any()]
 
 
-class NotConcave(Exception):
-    """Why a factor is not shown to be log-concave in the parameters, in words."""
-
-
-def gradient_of(value: Variable, inputs: Sequence[Variable]) -> list[Variable]:
-    """Gradient graphs of a scalar."""
-    try:
-        found = pytensor.grad(value, list(inputs), disconnected_inputs="ignore")
-    except Exception as error:  # of an Op that is not ours
-        raise NotConcave(f"{type(error).__name__}: an Op of the density has no gradient") from error
-    return simplify_and_merge_switches(found)
-
-
-def slopes_without_kinks(
-    h: Variable, inputs: Sequence[Variable], box: Mapping[Variable, Bounds]
-) -> list[Variable] | None:
-    """Slopes of the rest, if all kinks of h are terms -c |v| with c >= 0 and v affine."""
-    found = affine_kinds([h], inputs)
-    kinks = {
-        v: v.type(name=f"kink{k}")
-        for k, v in enumerate(dict.fromkeys(ancestors([h])))
-        if v.owner is not None
-        and isinstance(v.owner.op, Elemwise)
-        and isinstance(v.owner.op.scalar_op, ps.Abs)
-        and found.get(v.owner.inputs[0], AffineKind.CONSTANT) is AffineKind.AFFINE
-    }
-    if not kinks:
-        return None
-    rest = rebuild([h], kinks)[0]
-    fresh = list(kinks.values())
-    if affine_kinds([rest], fresh).get(rest) is not AffineKind.AFFINE:
-        return None
-    weights = gradient_of(rest, fresh)
-    if all(None not in v.type.shape for v in fresh):
-        # Affine, so they are the same at zero; sizes may still be read off the kinks.
-        weights = simplify(rebuild(weights, {v: pt.zeros(v.type.shape) for v in fresh}))
-    if not set(ancestors(weights)).isdisjoint([*inputs, *fresh]):
-        return None
-    trail = propagate_bounds(weights, box)
-    if not all(np.all(trail[w].upper <= 0.0) for w in weights):
-        return None
-    slopes = gradient_of(rest, inputs)
-    if not set(ancestors(slopes)).isdisjoint(fresh):
-        return None
-    moving = dependent_variables(slopes, inputs)
-    return slopes if is_continuous_on_reals(slopes, moving, propagate_bounds(slopes, box)) else None
-
-
-def refuse_predictors(cores: Sequence[Variable]) -> None:
-    """Stop where there is no predictor, or one of unknown size."""
-    if not cores:
-        raise NotConcave("it reads no parameter")
-    if any(None in core.type.shape for core in cores):
-        raise NotConcave("it has a predictor whose shape is not known")
-
-
-def refuse_conditions(h: Variable) -> None:
-    """A density that PyMC refuses somewhere is no density of every parameter."""
-    for variable in ancestors([h]):
-        if variable.owner is not None and isinstance(variable.owner.op, CheckAndRaise):
-            raise NotConcave(f"the condition '{variable.owner.op.msg}' is not proved; trim")
-
-
-MOST_CELLS = 4096
-"""Choices of categories, or public rows, that are looked at one by one."""
-
-
 def predictor_coefficients(
     predictors: Sequence[Variable],
     parameters: Mapping[str, Variable],
     columns: Sequence[InputColumn],
     rows: np.ndarray | None = None,
 ) -> Coefficients:
-    """Find a(x) of each predictor, for all records.
+    """The coefficients a(x) of each predictor, for all records.
 
     Parameters
     ----------
@@ -273,14 +218,10 @@ def predictor_coefficients(
         Affine in the parameters.
     parameters : dict of str to Variable
         In the order of the last axis, raveled.
-    columns : sequence of Column
+    columns : sequence of InputColumn
         All other inputs.
     rows : array, shape (distinct rows, entries), optional
         Values of the columns that are public row by row.
-
-    Returns
-    -------
-    Coefficients
     """
     if set(predictors) <= set(parameters.values()):
         return _parameters_as_predictors(predictors, parameters)
@@ -303,9 +244,9 @@ def predictor_coefficients(
     start = 1
     for column, _ in parts:
         stop = start + column.size
-        ends = values[start:stop]
-        matrices.append(np.stack([value - center for value, _ in ends], axis=-1))
-        radius = radius + sum(r + values[0][1] for _, r in ends)
+        moved = values[start:stop]
+        matrices.append(np.stack([value - center for value, _ in moved], axis=-1))
+        radius = radius + sum(r + values[0][1] for _, r in moved)
         start = stop
     found = tuple(
         PredictorPart(m, is_ball) for m, (_, is_ball) in zip(matrices, parts, strict=True)
@@ -318,11 +259,11 @@ def _parameters_as_predictors(
     predictors: Sequence[Variable], parameters: Mapping[str, Variable]
 ) -> Coefficients:
     """Predictors that are parameters: each of their elements is a coordinate."""
-    start, places = 0, {}
+    start, coordinates = 0, {}
     for v in parameters.values():
-        places[v] = np.arange(start, start + int(np.prod(v.type.shape)))
-        start += len(places[v])
-    center = np.eye(start)[np.concatenate([places[u] for u in predictors])][None]
+        coordinates[v] = np.arange(start, start + int(np.prod(v.type.shape)))
+        start += len(coordinates[v])
+    center = np.eye(start)[np.concatenate([coordinates[u] for u in predictors])][None]
     return Coefficients(center, np.zeros(center.shape), (), is_public=True)
 
 
@@ -341,7 +282,7 @@ def _jacobian(predictors: Sequence[Variable], parameters: Sequence[Variable]) ->
 def _discrete_cells(
     fixed: Sequence[InputColumn], columns: Sequence[InputColumn], rows: np.ndarray | None
 ) -> list[dict[Variable, Bounds]]:
-    """Every choice of whole numbers and public rows, where they are few; else their intervals."""
+    """Cells of all choices of whole numbers and public rows; intervals where these are many."""
     cells: list[dict[Variable, Bounds]] = [{}]
     shared = [c for c in columns if c.role is Role.SHARED]
     if rows is not None and any(c in fixed for c in shared):
@@ -377,7 +318,7 @@ def _single_box(interval: Bounds) -> Bounds:
 def _evaluation_points(
     moving: Sequence[InputColumn],
 ) -> tuple[list[dict[Variable, np.ndarray]], list[tuple[InputColumn, bool]]]:
-    """The middle of a record's domain, then each coordinate at its end, variable by variable."""
+    """The middle of a record's domain, then each coordinate at its bound, variable by variable."""
     middles, reaches, parts = {}, {}, []
     for c in moving:
         within = c.bounds.within
@@ -405,7 +346,7 @@ def _evaluate_jacobian(
     moving: Sequence[InputColumn],
     points: Sequence[Mapping[Variable, np.ndarray]],
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Middle and half-width of a at each point, shape (cells, predictors, parameters)."""
+    """Middle and half-width of a(x) at each point, shape (cells, predictors, parameters)."""
     boxes = {
         c.variable: pt.TensorType(c.variable.type.dtype, shape=(None, *c.variable.type.shape))()
         for c in moving
@@ -420,27 +361,23 @@ def _evaluate_jacobian(
         low = np.broadcast_to(np.nan_to_num(fact.lower, nan=-np.inf, neginf=-np.inf), shape)
         high = np.broadcast_to(np.nan_to_num(fact.upper, nan=np.inf, posinf=np.inf), shape)
         found.append((low, high))
-    lows, highs = (np.stack(ends, axis=1) for ends in zip(*found, strict=True))
+    lows, highs = (np.stack(sides, axis=1) for sides in zip(*found, strict=True))
     with np.errstate(invalid="ignore"):
         middle = np.where(np.isfinite(lows) & np.isfinite(highs), (lows + highs) / 2.0, 0.0)
         radius = np.where(lows == highs, 0.0, np.maximum(highs - middle, middle - lows))
-    # Rules move ends of an exact zero by the least doubles; `NORM_SLACK` covers what is dropped here.
+    # Rules move bounds of an exact zero by the least doubles; `NORM_SLACK` covers what is dropped.
     nothing = np.abs(middle) + radius < 1e-290
     middle, radius = np.where(nothing, 0.0, middle), np.where(nothing, 0.0, radius)
     return list(zip(middle, radius, strict=True))
 
 
-INTERACTION_STEP = 0.625
-"""How far a predictor is moved toward its upper end, as a share of the way from the middle."""
-
-
 def interacting_predictors(
     value: Variable,
     inputs: Sequence[Variable],
-    ends: Mapping[Variable, Bounds],
+    ranges: Mapping[Variable, Bounds],
     columns: Sequence[InputColumn],
 ) -> list[Variable]:
-    """The inputs that are proved to meet; there may be more.
+    """The inputs that are proved to interact, in their order; there may be more.
 
     Parameters
     ----------
@@ -448,15 +385,10 @@ def interacting_predictors(
         Any form of the function.
     inputs : sequence of Variable
         The predictors.
-    ends : mapping of Variable to Bounds
+    ranges : mapping of Variable to Bounds
         Of each predictor; they may be infinite.
-    columns : sequence of Column
+    columns : sequence of InputColumn
         All other inputs.
-
-    Returns
-    -------
-    list of Variable
-        In the order of `inputs`.
     """
     given = _some_record(columns)
     if given is None or len(inputs) < 2:
@@ -465,34 +397,33 @@ def interacting_predictors(
         slopes = pytensor.grad(value, list(inputs), disconnected_inputs="ignore")
     except Exception:  # of an Op that is not ours
         return []
-    middle = {u: _moved_point(ends[u], 0.0) for u in inputs}
+    middle = {u: _moved_point(ranges[u], 0.0) for u in inputs}
     before = propagate_bounds(slopes, given | middle)
-    met: set[Variable] = set()
+    found: set[Variable] = set()
     for u in inputs:
-        after = propagate_bounds(
-            slopes, given | middle | {u: _moved_point(ends[u], INTERACTION_STEP)}
-        )
+        moved = _moved_point(ranges[u], INTERACTION_STEP)
+        after = propagate_bounds(slopes, given | middle | {u: moved})
         for v, slope in zip(inputs, slopes, strict=True):
             if v is not u and _are_disjoint_intervals(before[slope], after[slope]):
-                met |= {u, v}  # d/du of dh/dv is d/dv of dh/du
-    return [u for u in inputs if u in met]
+                found |= {u, v}  # d/du of dh/dv is d/dv of dh/du
+    return [u for u in inputs if u in found]
 
 
 def interior_point(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """A point between ends that may be infinite, at neither of them."""
+    """A point strictly between bounds that may be infinite."""
     low = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper - 2.0, -1.0))
     high = np.where(np.isfinite(upper), upper, low + 2.0)
     return np.asarray((low + high) / 2.0)
 
 
-def _moved_point(ends: Bounds, step: float) -> Bounds:
-    middle = interior_point(ends.lower, ends.upper)
-    room = np.where(np.isfinite(ends.upper), ends.upper - middle, 1.0)
+def _moved_point(range_: Bounds, step: float) -> Bounds:
+    middle = interior_point(range_.lower, range_.upper)
+    room = np.where(np.isfinite(range_.upper), range_.upper - middle, 1.0)
     return Bounds.point(middle + step * room)
 
 
 def _some_record(columns: Sequence[InputColumn]) -> dict[Variable, Bounds] | None:
-    """Some record of the domain; None where rows have sums, or ends are infinite."""
+    """Some record of the domain; None where rows have sums, or bounds are infinite."""
     given = {}
     for c in columns:
         if c.bounds.within is not None or not c.bounds.is_finite:
@@ -506,3 +437,62 @@ def _some_record(columns: Sequence[InputColumn]) -> dict[Variable, Bounds] | Non
 
 def _are_disjoint_intervals(first: Bounds, second: Bounds) -> bool:
     return bool(np.any((first.upper < second.lower) | (second.upper < first.lower)))
+
+
+def gradient_of(value: Variable, inputs: Sequence[Variable]) -> list[Variable]:
+    """Gradient graphs of a scalar."""
+    try:
+        found = pytensor.grad(value, list(inputs), disconnected_inputs="ignore")
+    except Exception as error:  # of an Op that is not ours
+        raise NotConcave(f"{type(error).__name__}: an Op of the density has no gradient") from error
+    return simplify_and_merge_switches(found)
+
+
+def slopes_without_kinks(
+    h: Variable, inputs: Sequence[Variable], box: Mapping[Variable, Bounds]
+) -> list[Variable] | None:
+    """Slopes of h without its kinks, if these are terms -c |v| with c >= 0 and v affine."""
+    found = affine_kinds([h], inputs)
+    kinks = {
+        v: v.type(name=f"kink{k}")
+        for k, v in enumerate(dict.fromkeys(ancestors([h])))
+        if v.owner is not None
+        and isinstance(v.owner.op, Elemwise)
+        and isinstance(v.owner.op.scalar_op, ps.Abs)
+        and found.get(v.owner.inputs[0], AffineKind.CONSTANT) is AffineKind.AFFINE
+    }
+    if not kinks:
+        return None
+    rest = rebuild([h], kinks)[0]
+    fresh = list(kinks.values())
+    if affine_kinds([rest], fresh).get(rest) is not AffineKind.AFFINE:
+        return None
+    weights = gradient_of(rest, fresh)
+    if all(None not in v.type.shape for v in fresh):
+        # Affine, so they are the same at zero; sizes may still be read off the kinks.
+        weights = simplify(rebuild(weights, {v: pt.zeros(v.type.shape) for v in fresh}))
+    if not set(ancestors(weights)).isdisjoint([*inputs, *fresh]):
+        return None
+    trail = propagate_bounds(weights, box)
+    if not all(np.all(trail[w].upper <= 0.0) for w in weights):
+        return None
+    slopes = gradient_of(rest, inputs)
+    if not set(ancestors(slopes)).isdisjoint(fresh):
+        return None
+    moving = dependent_variables(slopes, inputs)
+    return slopes if is_continuous_on_reals(slopes, moving, propagate_bounds(slopes, box)) else None
+
+
+def refuse_predictors(cores: Sequence[Variable]) -> None:
+    """Refuse a factor without predictors, or with one of unknown size."""
+    if not cores:
+        raise NotConcave("it reads no parameter")
+    if any(None in core.type.shape for core in cores):
+        raise NotConcave("it has a predictor whose shape is not known")
+
+
+def refuse_conditions(h: Variable) -> None:
+    """Refuse conditions: a density that PyMC refuses somewhere is no density of every parameter."""
+    for variable in ancestors([h]):
+        if variable.owner is not None and isinstance(variable.owner.op, CheckAndRaise):
+            raise NotConcave(f"the condition '{variable.owner.op.msg}' is not proved; trim")

@@ -54,6 +54,361 @@ from pymc_private.models.record_likelihood import (
 )
 from pymc_private.models.sequences.row_identity import public_data
 from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.privacy.rounding import round_up
+
+MOST_PARAMETERS = 2000
+
+
+def concavity(private: PrivateModel, *, flat: bool = False) -> Concavity:
+    """Prove that the posterior is strongly log-concave, whatever the records, and how strongly.
+
+    Reads no data.
+
+    Parameters
+    ----------
+    private : PrivateModel
+    flat : bool
+        Whether the prior need not be strongly log-concave: for samplers, not for T7.
+
+    Returns
+    -------
+    Concavity
+        Of the untempered likelihood.
+
+    Raises
+    ------
+    NotConcave
+        Saying which parameters, and why.
+    """
+    found = lazy_concavity(private, flat=flat)
+    if found.concavity is None:
+        raise NotConcave(found.refusal)
+    return found.concavity
+
+
+def lazy_concavity(
+    private: PrivateModel, record: SingleRecord | None = None, *, flat: bool = False
+) -> LazyConcavity:
+    """The answer of `concavity`, without proving it yet.
+
+    Parameters
+    ----------
+    private : PrivateModel
+    record : SingleRecord, optional
+        Of that model, where it is known already.
+    flat : bool
+        See `concavity`.
+    """
+    try:
+        _refuse_unsupported(private)
+    except NotConcave as reason:
+        return LazyConcavity(reason)
+    known = _CACHE.setdefault(private.graph, {})
+    key = (*_cache_key(private), flat)
+    if key not in known:
+        known[key] = LazyConcavity(_concavity_problem(private, record, flat=flat))
+    return known[key]
+
+
+class LazyConcavity:
+    """The constants of T7 of one posterior, proved when they are first read.
+
+    To prove them takes as long as R does. The problem is stated in full when this is made, without
+    data: whatever becomes of the model, the answer is about the certified one.
+
+    Parameters
+    ----------
+    known : ConcavityProblem, Concavity or NotConcave
+        The problem, or its answer.
+    """
+
+    def __init__(self, known: ConcavityProblem | Concavity | NotConcave) -> None:
+        self._known = known
+
+    @cached_property
+    def _answer(self) -> Concavity | NotConcave:
+        known = self._known
+        if isinstance(known, ConcavityProblem):
+            try:
+                with without_tracebacks():
+                    known = _prove(known)
+            except NotConcave as reason:
+                known = reason
+            except NotCertified as reason:
+                known = NotConcave(reason.problem)
+            self._known = known  # the graphs may go
+        return known
+
+    @property
+    def concavity(self) -> Concavity | None:
+        """What is proved, or None."""
+        return self._answer if isinstance(self._answer, Concavity) else None
+
+    @property
+    def refusal(self) -> str:
+        """If nothing is proved: why not."""
+        return "" if isinstance(self._answer, Concavity) else str(self._answer)
+
+    def __reduce__(self) -> tuple:
+        # Graphs may hold local functions; answers are numbers.
+        return LazyConcavity, (self._answer,)
+
+
+_CACHE: WeakKeyDictionary[RecordGraph, dict[tuple, LazyConcavity]] = WeakKeyDictionary()
+"""Answers for models that still exist: `certify` is called anew for each power and sampler."""
+
+
+def _cache_key(private: PrivateModel) -> tuple:
+    """All that an answer depends on besides the record's graph."""
+    box = [
+        (name, np.asarray(side, float).tobytes())
+        for name, b in private.box.items()
+        for side in (b.lower, b.upper)
+    ]
+    held = public_data([private.graph.record, private.graph.prior])  # `set_data` may change them
+    values = [np.asarray(v.get_value()) for v in held]
+    public = tuple((v.dtype.str, v.shape, v.tobytes()) for v in values)
+    return (tuple(box), public, private.n, private.neighbors, private.records_per_unit)
+
+
+@dataclass(frozen=True, eq=False)
+class Concavity:
+    """What is proved of a log-concave posterior, for every dataset of the domain.
+
+    Attributes
+    ----------
+    shapes : dict of str to tuple of int
+        Of the parameters, in the order in which theta holds them, raveled, in natural units.
+    prior_precision : array, shape (d, d)
+        Minus the Hessian of the log prior is at least this.
+    prior : PriorCurvature
+        Where that comes from; its `gaussian` is the precision of a Gaussian prior.
+    sure : array, shape (d, d)
+        Lower bound of what all n records together add to the precision, at power one.
+    predictors : tuple of Predictor
+    neighbors : str
+    records_per_unit : int
+    n : int or None
+        Number of records, where it is public.
+    """
+
+    shapes: Mapping[str, tuple[int, ...]]
+    prior_precision: np.ndarray
+    prior: PriorCurvature
+    sure: np.ndarray
+    predictors: tuple[Predictor, ...]
+    neighbors: str
+    records_per_unit: int
+    n: int | None
+
+    def precision(self, power: float | Fraction = 1) -> np.ndarray:
+        """P: minus the Hessian of the log posterior is at least this."""
+        whole = self.prior_precision + float(power) * self.sure
+        try:
+            whitener(whole)
+        except NearlySingular:  # the precision of the prior alone is a lower bound as well
+            return self.prior_precision
+        return whole
+
+    def strength(self, power: float | Fraction = 1) -> float:
+        """m: the least eigenvalue of P, rounded down."""
+        return least_eigenvalue(self.precision(power))
+
+    def gradient(self, power: float | Fraction = 1) -> float:
+        """G: sup of the l2 norm of the gradient that one unit can change; maybe infinite."""
+        return self._reach(np.eye(len(self.prior_precision)), power)
+
+    def mu(self, power: float | Fraction = 1) -> float:
+        """mu of one exact draw (T7): sup |P^(-1/2) grad|, at most G / sqrt(m); maybe infinite."""
+        return self._reach(whitener(self.precision(power)), power) * (1.0 + RELATIVE_SLACK)
+
+    def smoothness(self, power: float | Fraction = 1) -> float:
+        """beta of one record: an upper bound of minus its Hessian; infinite at kinks."""
+        eye = np.eye(len(self.prior_precision))
+        return float(power) * sum(p.trace(eye) for p in self.predictors)
+
+    def trace(self, metric: np.ndarray, n: int, power: float | Fraction = 1) -> float:
+        """Bound of tr(M^-1 (A - P)) for the likelihood, whatever the n records are (T21).
+
+        Without kinks, which are left to `jumps`.
+
+        Parameters
+        ----------
+        metric : array, shape (d, d)
+            M, positive definite.
+        n : int
+            Number of records.
+        power : float
+        """
+        w = whitener(metric)
+        return float(power) * n * sum(p.trace(w, kinks=False) for p in self.predictors)
+
+    def jumps(self, metric: np.ndarray, n: int, power: float | Fraction = 1) -> float:
+        """Bound of what slopes change at kinks, summed over n records, in the norm of M^-1."""
+        w = whitener(metric)
+        return float(power) * n * sum(p.jumps(w) for p in self.predictors)
+
+    def steepness(self, metric: np.ndarray, n: int, power: float | Fraction = 1) -> float:
+        """Bound of |M^(-1/2) w sum_i grad log p(x_i)| for n records, whatever they are (T21).
+
+        The start of a proximal sampler is an exact draw from a distribution of precision M on the
+        region, and this bounds the gradient of the log ratio of the posterior to it; the
+        log-Sobolev inequality (Bakry and Emery) then bounds their divergence.
+        """
+        w = whitener(metric)
+        return (
+            round_up(Fraction(power))
+            * n
+            * sum(p.reach(w, of_difference=False) for p in self.predictors)
+        )
+
+    def prior_gap(self, n: int, power: float | Fraction = 1) -> float:
+        """Bound of KL(prior || posterior) for n records, whatever they are: half its square."""
+        return 0.5 * self.steepness(self.prior_precision, n, power) ** 2 * (1.0 + RELATIVE_SLACK)
+
+    def _reach(self, w: np.ndarray, power: float | Fraction) -> float:
+        """sup |W (change of the gradient)| over neighbors."""
+        substitute = self.neighbors != ADD_REMOVE
+        parts = [p.reach(w, of_difference=substitute) for p in self.predictors]
+        touched = [p.coefficients.touched(w).any(axis=0) for p in self.predictors]
+        total = math.hypot(*parts) if are_disjoint(np.array(touched)) else sum(parts)
+        return total * self.records_per_unit * round_up(Fraction(power)) * (1.0 + RELATIVE_SLACK)
+
+
+@dataclass(frozen=True, eq=False)
+class ConcavityProblem:
+    """One record's density and the prior, with public data as numbers; see `concavity`.
+
+    Parameters
+    ----------
+    record : SingleRecord
+    prior : Variable, scalar
+        Log density, of the record's parameters.
+    columns : sequence of InputColumn
+        What the density reads besides the parameters; no data.
+    box : dict of str to Bounds
+        Of the parameters.
+    shapes : dict of str to tuple of int
+        Of the parameters.
+    neighbors : str
+    records_per_unit : int
+    n : int or None
+        Number of records, where it is public.
+    flat : bool
+        Whether the prior need not be strongly log-concave.
+    """
+
+    record: SingleRecord
+    prior: Variable
+    columns: Sequence[InputColumn]
+    box: Mapping[str, Bounds]
+    shapes: Mapping[str, tuple[int, ...]]
+    neighbors: str
+    records_per_unit: int
+    n: int | None
+    flat: bool
+
+
+def _concavity_problem(
+    private: PrivateModel, record: SingleRecord | None, *, flat: bool
+) -> ConcavityProblem | NotConcave:
+    """The problem that a model states."""
+    record = record or single_record(private.graph, private.sources, private.n, private.shapes)
+    if record is None:
+        return NotConcave("records are computed differently, by more than public rows of data")
+    columns = input_columns(record, private.sources, private.box, ())
+    return ConcavityProblem(
+        record=record,
+        prior=log_prior_graph(private, record),
+        columns=[c for c in columns if c.role is not Role.POINT],
+        box=dict(private.box),
+        shapes=dict(private.shapes),
+        neighbors=private.neighbors,
+        records_per_unit=private.records_per_unit,
+        n=private.n if private.neighbors != ADD_REMOVE else None,
+        flat=flat,
+    )
+
+
+def _refuse_unsupported(private: PrivateModel) -> None:
+    """Refuse regions that are not convex boxes, and neighbors and likelihoods outside of T22."""
+    if private.graph.clip is not None:
+        raise NotConcave("a clipped log-likelihood is not concave")
+    if private.graph.windows:
+        raise NotConcave("a record of a sequence is read by several factor rows")
+    if private.theta_l is not None:
+        raise NotConcave("the prior is restricted to a set that need not be convex")
+    if private.metric is not None:
+        raise NotConcave("neighbors at a distance have no Gaussian bound")
+    for name, bounds in private.box.items():
+        if transform_name(private.base, private.base[name]) not in {*BOX_TRANSFORMS, ORDERED}:
+            raise NotConcave(f"the transform of '{name}' restricts it to a set that is not known")
+        if bounds.within is not None:
+            raise NotConcave(f"'{name}' is not free within its box")
+        if not private.graph.parameters[name].type.dtype.startswith("float"):
+            raise NotConcave(f"'{name}' is discrete")
+    size = sum(int(np.prod(shape)) for shape in private.shapes.values())
+    if size > MOST_PARAMETERS:
+        raise NotConcave(f"{size} parameters are more than {MOST_PARAMETERS}")
+
+
+def _prove(problem: ConcavityProblem) -> Concavity:
+    """See `concavity`."""
+    record, columns = problem.record, problem.columns
+    rows = _exact_public_rows(record, columns)
+    factor = PredictorFactor(record.value, record.parameters, problem.box, columns)
+    factor.refuse_interactions()  # most models that are not concave end here, at little cost
+    prior = prior_curvature(problem.prior, record.parameters, problem.box, flat=problem.flat)
+    found = factor.curves(rows)
+    predictors = _predictors(found, record, columns, rows)
+    return Concavity(
+        shapes=problem.shapes,
+        prior_precision=prior.lower,
+        prior=prior,
+        sure=_certain_precision(predictors, len(prior.lower), problem.n),
+        predictors=predictors,
+        neighbors=problem.neighbors,
+        records_per_unit=problem.records_per_unit,
+        n=problem.n,
+    )
+
+
+def _exact_public_rows(record: SingleRecord, columns: Sequence[InputColumn]) -> np.ndarray | None:
+    """Distinct values of what is public row by row; None if boxes around them would be needed."""
+    shared = [c for c in columns if c.role is Role.SHARED]
+    if not shared:
+        return None
+    rows = distinct_rows([record.public[c.variable] for c in shared])
+    low, high = boxes_around(rows)
+    return rows if low is high else None
+
+
+def _predictors(
+    found: DerivativeBounds,
+    record: SingleRecord,
+    columns: Sequence[InputColumn],
+    rows: np.ndarray | None,
+) -> tuple[Predictor, ...]:
+    made, start = [], 0
+    for core in found.predictors:
+        part = slice(start, start + int(np.prod(core.type.shape)))
+        start = part.stop
+        a = predictor_coefficients([core], record.parameters, columns, rows)
+        low, high, gap, smooth, sure = (
+            array[part] for array in (found.low, found.high, found.gap, found.smooth, found.sure)
+        )
+        made.append(Predictor(a, low, high, gap, smooth, sure, found.softmax))
+    return tuple(made)
+
+
+def _certain_precision(predictors: Sequence[Predictor], size: int, n: int | None) -> np.ndarray:
+    """Lower bound of what n records add to the precision: where a is the same for each."""
+    total = np.zeros((size, size))
+    for p in predictors if n is not None else ():
+        a = p.coefficients
+        if a.is_constant and p.softmax is None:
+            total += n * precision_lower_bound(a, p.sure)
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +418,10 @@ class PriorCurvature:
     Parameters
     ----------
     lower : array, shape (d, d)
-        It is at least this, which is positive definite unless a flat prior was asked for.
+        It is at least this, which is positive definite unless `flat` priors were allowed.
     gaussian : array, shape (d, d), or None
         It is this everywhere, to the last digits: the log prior is quadratic on its region.
-    curves : Curves
+    curves : DerivativeBounds
         Slopes and curvatures in the prior's own predictors; these themselves are left out.
     a : Coefficients
         Of those predictors, the same for all records.
@@ -103,7 +458,7 @@ def prior_curvature(
         Its inputs, in the order of the coordinates.
     box : dict of str to Bounds
     flat : bool
-        Whether a log-concave prior will do that is not strongly so.
+        Whether a log-concave prior is enough, strongly so or not.
 
     Returns
     -------
@@ -153,363 +508,3 @@ def _weakest_parameters(matrix: np.ndarray, shapes: Mapping[str, tuple[int, ...]
             names.append(f"'{name}'")
         start = stop
     return ", ".join(names)
-
-
-@dataclass(frozen=True, eq=False)
-class Concavity:
-    """What is proved of a log-concave posterior, for every dataset of the domain.
-
-    Attributes
-    ----------
-    shapes : dict of str to tuple of int
-        Of the parameters, in the order in which theta holds them, raveled, in natural units.
-    prior_precision : array, shape (d, d)
-        Minus the Hessian of the log prior is at least this.
-    prior : PriorCurvature
-        Where that comes from; its `lazy_concavity` is the precision of a Gaussian prior.
-    sure : array, shape (d, d)
-        What all n records together add to the precision, whatever they are, at power one.
-    predictors : tuple of Predictor
-    neighbors : str
-    records_per_unit : int
-    n : int or None
-        Number of records, where it is public.
-    """
-
-    shapes: Mapping[str, tuple[int, ...]]
-    prior_precision: np.ndarray
-    prior: PriorCurvature
-    sure: np.ndarray
-    predictors: tuple[Predictor, ...]
-    neighbors: str
-    records_per_unit: int
-    n: int | None
-
-    def precision(self, power: float | Fraction = 1) -> np.ndarray:
-        """P: minus the Hessian of the log posterior is at least this."""
-        whole = self.prior_precision + float(power) * self.sure
-        try:
-            whitener(whole)
-        except NearlySingular:  # what the prior alone has is a lower bound as well
-            return self.prior_precision
-        return whole
-
-    def strength(self, power: float | Fraction = 1) -> float:
-        """m: the least eigenvalue of P, rounded down."""
-        return least_eigenvalue(self.precision(power))
-
-    def gradient(self, power: float | Fraction = 1) -> float:
-        """G: sup of the l2 norm of the gradient that one unit can change; maybe infinite."""
-        return self._reach(np.eye(len(self.prior_precision)), power)
-
-    def mu(self, power: float | Fraction = 1) -> float:
-        """mu of one exact draw (T7): sup |P^(-1/2) grad|, at most G / sqrt(m); maybe infinite."""
-        return self._reach(whitener(self.precision(power)), power) * (1.0 + RELATIVE_SLACK)
-
-    def smoothness(self, power: float | Fraction = 1) -> float:
-        """beta of one record: an upper bound of minus its Hessian; infinite at kinks."""
-        eye = np.eye(len(self.prior_precision))
-        return float(power) * sum(p.trace(eye) for p in self.predictors)
-
-    def trace(self, metric: np.ndarray, n: int, power: float | Fraction = 1) -> float:
-        """Bound of tr(M^-1 (A - P)) for the likelihood, whatever the n records are (T21).
-
-        Without kinks, which are left to `jumps`.
-
-        Parameters
-        ----------
-        metric : array, shape (d, d)
-            M, positive definite.
-        n : int
-            Number of records.
-        power : float
-        """
-        w = whitener(metric)
-        return float(power) * n * sum(p.trace(w, kinks=False) for p in self.predictors)
-
-    def jumps(self, metric: np.ndarray, n: int, power: float | Fraction = 1) -> float:
-        """Bound of what slopes change at kinks, summed over n records, in the norm of M^-1."""
-        w = whitener(metric)
-        return float(power) * n * sum(p.jumps(w) for p in self.predictors)
-
-    def steepness(self, metric: np.ndarray, n: int, power: float | Fraction = 1) -> float:
-        """Bound of |M^(-1/2) w sum_i grad log p(x_i)| for n records, whatever they are (T21).
-
-        The start of a proximal sampler is an exact draw of a law of precision M on the region, of
-        which the posterior is a known slope away; the log-Sobolev inequality (Bakry and Emery)
-        then bounds their divergence.
-        """
-        w = whitener(metric)
-        return (
-            _power_rounded_up(power)
-            * n
-            * sum(p.reach(w, of_difference=False) for p in self.predictors)
-        )
-
-    def prior_gap(self, n: int, power: float | Fraction = 1) -> float:
-        """Bound of KL(prior || posterior) for n records, whatever they are: half its square."""
-        return 0.5 * self.steepness(self.prior_precision, n, power) ** 2 * (1.0 + RELATIVE_SLACK)
-
-    def _reach(self, w: np.ndarray, power: float | Fraction) -> float:
-        """sup |W (change of the gradient)| over neighbors."""
-        substitute = self.neighbors != ADD_REMOVE
-        parts = [p.reach(w, of_difference=substitute) for p in self.predictors]
-        touched = [p.coefficients.touched(w).any(axis=0) for p in self.predictors]
-        total = math.hypot(*parts) if are_disjoint(np.array(touched)) else sum(parts)
-        return total * self.records_per_unit * _power_rounded_up(power) * (1.0 + RELATIVE_SLACK)
-
-
-def _power_rounded_up(power: float | Fraction) -> float:
-    nearest = float(power)
-    return nearest if Fraction(nearest) >= power else math.nextafter(nearest, math.inf)
-
-
-MOST_PARAMETERS = 2000
-
-
-def concavity(private: PrivateModel, *, flat: bool = False) -> Concavity:
-    """Prove that the posterior is strongly log-concave, whatever the records, and how strongly.
-
-    Reads no data.
-
-    Parameters
-    ----------
-    private : PrivateModel
-    flat : bool
-        Whether the prior need not be strongly log-concave: for samplers, not for T7.
-
-    Returns
-    -------
-    Concavity
-        Of the untempered likelihood.
-
-    Raises
-    ------
-    NotConcave
-        Saying which parameters, and why.
-    """
-    found = lazy_concavity(private, flat=flat)
-    if found.concavity is None:
-        raise NotConcave(found.refusal)
-    return found.concavity
-
-
-def lazy_concavity(
-    private: PrivateModel, record: SingleRecord | None = None, *, flat: bool = False
-) -> LazyConcavity:
-    """What `concavity` answers, without proving it yet.
-
-    Parameters
-    ----------
-    private : PrivateModel
-    record : SingleRecord, optional
-        Of that model, where it is at hand.
-    flat : bool
-        See `concavity`.
-    """
-    try:
-        _refuse_unsupported(private)
-    except NotConcave as reason:
-        return LazyConcavity(reason)
-    asked = _CACHE.setdefault(private.graph, {})
-    key = (*_cache_key(private), flat)
-    if key not in asked:
-        asked[key] = LazyConcavity(_concavity_problem(private, record, flat=flat))
-    return asked[key]
-
-
-class LazyConcavity:
-    """The constants of T7 of one posterior, proved when they are first asked for.
-
-    To prove them takes as long as R does. The question is put in full when this is made, without
-    data: whatever becomes of the model, it is the certified one that is answered for.
-
-    Parameters
-    ----------
-    known : Posterior, Concavity or NotConcave
-        The question, or its answer.
-    """
-
-    def __init__(self, known: ConcavityProblem | Concavity | NotConcave) -> None:
-        self._known = known
-
-    @cached_property
-    def _answer(self) -> Concavity | NotConcave:
-        known = self._known
-        if isinstance(known, ConcavityProblem):
-            try:
-                with without_tracebacks():
-                    known = _prove(known)
-            except NotConcave as reason:
-                known = reason
-            except NotCertified as reason:
-                known = NotConcave(reason.problem)
-            self._known = known  # the graphs may go
-        return known
-
-    @property
-    def concavity(self) -> Concavity | None:
-        """What is proved, or None."""
-        return self._answer if isinstance(self._answer, Concavity) else None
-
-    @property
-    def refusal(self) -> str:
-        """If nothing is proved: why not."""
-        return "" if isinstance(self._answer, Concavity) else str(self._answer)
-
-    def __reduce__(self) -> tuple:
-        # Graphs may hold local functions; answers are numbers.
-        return LazyConcavity, (self._answer,)
-
-
-_CACHE: WeakKeyDictionary[RecordGraph, dict[tuple, LazyConcavity]] = WeakKeyDictionary()
-"""Answers of models that are still around: `certify` is asked for each power and sampler anew."""
-
-
-def _cache_key(private: PrivateModel) -> tuple:
-    """All that an answer rests on besides the record's graph."""
-    ends = [
-        (name, np.asarray(end, float).tobytes())
-        for name, b in private.box.items()
-        for end in (b.lower, b.upper)
-    ]
-    held = public_data([private.graph.record, private.graph.prior])  # `set_data` may change them
-    values = [np.asarray(v.get_value()) for v in held]
-    public = tuple((v.dtype.str, v.shape, v.tobytes()) for v in values)
-    return (tuple(ends), public, private.n, private.neighbors, private.records_per_unit)
-
-
-@dataclass(frozen=True, eq=False)
-class ConcavityProblem:
-    """All that is asked about: one record's density and the prior, with public data as numbers.
-
-    Parameters
-    ----------
-    record : SingleRecord
-    prior : Variable, scalar
-        Log density, of the record's parameters.
-    columns : sequence of Column
-        What the density reads besides the parameters; no data.
-    box : dict of str to Bounds
-        Of the parameters.
-    shapes : dict of str to tuple of int
-        Of the parameters.
-    neighbors : str
-    records_per_unit : int
-    n : int or None
-        Number of records, where it is public.
-    flat : bool
-        Whether the prior need not be strongly log-concave.
-    """
-
-    record: SingleRecord
-    prior: Variable
-    columns: Sequence[InputColumn]
-    box: Mapping[str, Bounds]
-    shapes: Mapping[str, tuple[int, ...]]
-    neighbors: str
-    records_per_unit: int
-    n: int | None
-    flat: bool
-
-
-def _concavity_problem(
-    private: PrivateModel, record: SingleRecord | None, *, flat: bool
-) -> ConcavityProblem | NotConcave:
-    """The question about a model."""
-    record = record or single_record(private.graph, private.sources, private.n, private.shapes)
-    if record is None:
-        return NotConcave("records are computed differently, by more than public rows of data")
-    columns = input_columns(record, private.sources, private.box, ())
-    return ConcavityProblem(
-        record=record,
-        prior=log_prior_graph(private, record),
-        columns=[c for c in columns if c.role is not Role.POINT],
-        box=dict(private.box),
-        shapes=dict(private.shapes),
-        neighbors=private.neighbors,
-        records_per_unit=private.records_per_unit,
-        n=private.n if private.neighbors != ADD_REMOVE else None,
-        flat=flat,
-    )
-
-
-def _prove(asked: ConcavityProblem) -> Concavity:
-    """See `concavity`."""
-    record, columns = asked.record, asked.columns
-    rows = _exact_public_rows(record, columns)
-    factor = PredictorFactor(record.value, record.parameters, asked.box, columns)
-    factor.refuse_meeting()  # most models that are not concave end here, for little
-    prior = prior_curvature(asked.prior, record.parameters, asked.box, flat=asked.flat)
-    found = factor.curves(rows)
-    predictors = _predictors(found, record, columns, rows)
-    return Concavity(
-        shapes=asked.shapes,
-        prior_precision=prior.lower,
-        prior=prior,
-        sure=_certain_precision(predictors, len(prior.lower), asked.n),
-        predictors=predictors,
-        neighbors=asked.neighbors,
-        records_per_unit=asked.records_per_unit,
-        n=asked.n,
-    )
-
-
-def _refuse_unsupported(private: PrivateModel) -> None:
-    """Regions that are not convex boxes, neighbors and likelihoods that T22 does not speak of."""
-    if private.graph.clip is not None:
-        raise NotConcave("a clipped log-likelihood is not concave")
-    if private.graph.windows:
-        raise NotConcave("a record of a sequence is read by several factor rows")
-    if private.theta_l is not None:
-        raise NotConcave("the prior is restricted to a set that need not be convex")
-    if private.metric is not None:
-        raise NotConcave("neighbors at a distance have no Gaussian bound")
-    for name, bounds in private.box.items():
-        if transform_name(private.base, private.base[name]) not in {*BOX_TRANSFORMS, ORDERED}:
-            raise NotConcave(f"the transform of '{name}' restricts it to a set that is not known")
-        if bounds.within is not None:
-            raise NotConcave(f"'{name}' is not free within its box")
-        if not private.graph.parameters[name].type.dtype.startswith("float"):
-            raise NotConcave(f"'{name}' is discrete")
-    size = sum(int(np.prod(shape)) for shape in private.shapes.values())
-    if size > MOST_PARAMETERS:
-        raise NotConcave(f"{size} parameters are more than {MOST_PARAMETERS}")
-
-
-def _exact_public_rows(record: SingleRecord, columns: Sequence[InputColumn]) -> np.ndarray | None:
-    """Distinct values of what is public row by row; none if boxes around them would be needed."""
-    shared = [c for c in columns if c.role is Role.SHARED]
-    if not shared:
-        return None
-    rows = distinct_rows([record.public[c.variable] for c in shared])
-    low, high = boxes_around(rows)
-    return rows if low is high else None
-
-
-def _predictors(
-    found: DerivativeBounds,
-    record: SingleRecord,
-    columns: Sequence[InputColumn],
-    rows: np.ndarray | None,
-) -> tuple[Predictor, ...]:
-    made, start = [], 0
-    for core in found.predictors:
-        part = slice(start, start + int(np.prod(core.type.shape)))
-        start = part.stop
-        a = predictor_coefficients([core], record.parameters, columns, rows)
-        low, high, gap, smooth, sure = (
-            array[part] for array in (found.low, found.high, found.gap, found.smooth, found.sure)
-        )
-        made.append(Predictor(a, low, high, gap, smooth, sure, found.softmax))
-    return tuple(made)
-
-
-def _certain_precision(predictors: Sequence[Predictor], size: int, n: int | None) -> np.ndarray:
-    """What n records add to the precision for certain: where a is the same for each of them."""
-    total = np.zeros((size, size))
-    for p in predictors if n is not None else ():
-        a = p.coefficients
-        if a.is_constant and p.softmax is None:
-            total += n * precision_lower_bound(a, p.sure)
-    return total

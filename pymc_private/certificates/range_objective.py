@@ -264,10 +264,11 @@ class RangeObjective:
         return np.where(np.isfinite(value), value, -np.inf)
 
     def _contrast(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Upper bound of the contrast, and the sum of absolute values; lower bound, if exchanged."""
+        """Upper bound of the contrast (lower, if exchanged), and the sum of absolute values."""
         signs = self.coordinates.contrast.signs
         low, high = lower.reshape(len(signs), -1), upper.reshape(len(signs), -1)
-        terms = [up if sign > 0 else -down for down, up, sign in zip(low, high, signs, strict=True)]
+        each = zip(low, high, signs, strict=True)
+        terms = [above if sign > 0 else -below for below, above, sign in each]
         with np.errstate(invalid="ignore", over="ignore"):
             return np.sum(terms, axis=0), np.sum(np.abs(terms), axis=0)
 
@@ -305,7 +306,7 @@ def _add_outward(total: np.ndarray, term: np.ndarray, far: float) -> np.ndarray:
 
 
 def _entry_names(column: InputColumn) -> list[str]:
-    """A name for each entry of a column."""
+    """The name of each entry of a column."""
     name, shape = str(column.variable.name), np.shape(column.bounds.lower)
     if column.size == 1:
         return [name]

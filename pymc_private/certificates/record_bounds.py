@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,16 +39,28 @@ from pymc_private.models.sequences.windows import RecordWindow
 MOST_RECORD_CELLS = STACKED_ROWS - 1
 """Most combinations of the variables' cells."""
 
+MOST_CELL_PAIRS = 4096
+"""Combinations of a record's cell and a cell of its neighbors."""
+
+MOST_SEARCHED_ROWS = 8
+"""Distinct public rows that a search tries."""
+
+MOST_PUBLIC_ROWS = 4096
+"""Distinct rows that are bounded one by one; more are put into fewer boxes."""
+
 RecordCell = tuple[Bounds, ...]
 """One interval per source: a cell of the space of records."""
 
+NeighborCell = tuple[Bounds, ...]
+"""One interval for each neighbor's entry and each public array."""
+
 
 class RecordBounds:
-    """Evaluates one record's graph on cells; knows how rows may be stacked.
+    """Interval bounds of one record's graph on cells.
 
-    Unpinned graphs take any records in any rows, so all record cells are evaluated in one walk. A
-    graph whose rows differ, or that computes with their number, is walked with all n rows, one
-    record cell at a time.
+    Graphs that are not pinned take any records in any rows, so all record cells are evaluated in
+    one walk. A pinned graph, whose rows differ or that computes with their number, is walked with
+    all n rows, one record cell at a time.
     """
 
     def __init__(self, graph: RecordGraph, sources: Sequence[Source], n: int) -> None:
@@ -62,7 +74,7 @@ class RecordBounds:
 
     @property
     def output(self) -> Variable:
-        """What the trail ends in."""
+        """The last node of the trail."""
         return self.graph.record
 
     @property
@@ -76,24 +88,18 @@ class RecordBounds:
         return self.n if self.graph.pinned else 1
 
     def only(self, row: int) -> RecordBounds:
-        """The same: rows are not chosen from."""
+        """These bounds themselves; see `NeighborhoodBounds.only`."""
         return self
 
     def _record_cells(self) -> list[RecordCell]:
-        """The product of every source's cells: fewer of each, or left whole, if too many."""
-        most = MOST_CELLS
-        choices = self._choices(most)
-        while most > 1 and math.prod(map(len, choices)) > MOST_RECORD_CELLS:
-            most //= 2
-            choices = self._choices(most)
-        while math.prod(map(len, choices)) > MOST_RECORD_CELLS:
-            widest = int(np.argmax([len(c) for c in choices]))
-            source = self.sources[widest]
-            choices[widest] = [source.domain.bounds(source.row_shape)]
+        """The product of every source's cells."""
+        choices = cells_of_each(
+            lambda most: [s.domain.cells(s.row_shape, s.is_whole, most) for s in self.sources],
+            [s.domain.bounds(s.row_shape) for s in self.sources],
+            MOST_CELLS,
+            MOST_RECORD_CELLS,
+        )
         return list(itertools.product(*choices))
-
-    def _choices(self, most: int) -> list[list[Bounds]]:
-        return [s.domain.cells(s.row_shape, s.is_whole, most) for s in self.sources]
 
     def trail(self, box: Mapping[str, Bounds]) -> Trail:
         """Bounds of every node for the whole domain, kept as an explanation."""
@@ -103,7 +109,7 @@ class RecordBounds:
     def table(
         self, box: Mapping[str, Bounds], records: Sequence[RecordCell] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of log p, shape (record cells, rows).
+        """Lower and upper bounds of log p, shape (record cells, rows).
 
         Rows has length 1 unless something public makes rows differ.
         """
@@ -111,18 +117,18 @@ class RecordBounds:
             raise ValueError("factor rows that read several records have no table of one record")
         records = self.cells if records is None else records
         if not self.graph.pinned:
-            # Always the number of rows for which rows were proved alike.
+            # Always the number of rows for which rows were proved equivalent.
             padding = [records[-1]] * (STACKED_ROWS - len(records))
-            lower, upper = self._ends(self._trail(box, [*records, *padding]), STACKED_ROWS)
+            lower, upper = self._output(self._trail(box, [*records, *padding]), STACKED_ROWS)
             return lower[: len(records), None], upper[: len(records), None]
-        ends = [self._ends(self._trail(box, [record] * self.n), self.n) for record in records]
-        return np.stack([low for low, _ in ends]), np.stack([high for _, high in ends])
+        each = [self._output(self._trail(box, [record] * self.n), self.n) for record in records]
+        return np.stack([low for low, _ in each]), np.stack([high for _, high in each])
 
     def _trail(self, box: Mapping[str, Bounds], records: Sequence[RecordCell]) -> Trail:
         self.effort.spend(len(records))
         return propagate_bounds([self.graph.record], self._given(box, records))
 
-    def _ends(self, trail: Trail, count: int) -> tuple[np.ndarray, np.ndarray]:
+    def _output(self, trail: Trail, count: int) -> tuple[np.ndarray, np.ndarray]:
         fact, shape = trail[self.graph.record], (count,)
         lower = np.broadcast_to(np.nan_to_num(fact.lower, nan=-np.inf, neginf=-np.inf), shape)
         upper = np.broadcast_to(np.nan_to_num(fact.upper, nan=np.inf, posinf=np.inf), shape)
@@ -133,7 +139,7 @@ class RecordBounds:
         return given | self._stacked(records) | self._shared
 
     def _stacked(self, records: Sequence[RecordCell]) -> dict[Variable, Bounds]:
-        """The records as inputs of the graph; the same few lists come again and again."""
+        """The records as inputs of the graph, kept: the same few lists are asked for many times."""
         key = tuple(map(id, records))
         if key in self._stacks:
             return self._stacks[key][1]
@@ -147,6 +153,24 @@ class RecordBounds:
             # The records are kept too: an id means nothing once its owner is gone.
             self._stacks[key] = (tuple(records), data)
         return data
+
+
+def cells_of_each(
+    choices: Callable[[int], list[list[Bounds]]], whole: Sequence[Bounds], each: int, most: int
+) -> list[list[Bounds]]:
+    """Cells of each variable whose product is at most `most`: fewer of each, or a whole domain.
+
+    `choices` gives at most so many cells of each variable, `whole` its domain; `each` is the first
+    number tried, and is halved.
+    """
+    found = choices(each)
+    while each > 1 and math.prod(map(len, found)) > most:
+        each //= 2
+        found = choices(each)
+    while math.prod(map(len, found)) > most:
+        widest = int(np.argmax([len(cells) for cells in found]))
+        found[widest] = [whole[widest]]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,31 +193,17 @@ class Neighborhood:
     count: int
 
 
-@dataclass(frozen=True, eq=False)
-class _FactorReader:
-    """A kind of factor rows, seen from the record at one offset."""
-
-    window: RecordWindow
-    row: SingleRecord
-    offset: int
-
-    def reads(self, record: int) -> bool:
-        """Whether row record - offset exists."""
-        return 0 <= record - self.offset < self.window.count
-
-
 def neighborhoods(
     graph: RecordGraph,
     sources: Sequence[Source],
     n: int,
     shapes: Mapping[str, tuple[int, ...]],
 ) -> list[Neighborhood]:
-    """Every way in which some record is read.
+    """The neighborhoods of a graph with windows: every way in which some record is read.
 
     Parameters
     ----------
     graph : RecordGraph
-        With windows.
     sources : sequence of Source
     n : int
         Number of records.
@@ -212,9 +222,9 @@ def neighborhoods(
         for offset in window.offsets
     ]
     members: dict[tuple[int, ...], list[range]] = {}
-    for stretch in _runs_of_records(readers, n):
-        key = tuple(k for k, r in enumerate(readers) if r.reads(stretch.start))
-        members.setdefault(key, []).append(stretch)
+    for run in _runs_of_records(readers, n):
+        key = tuple(k for k, r in enumerate(readers) if r.reads(run.start))
+        members.setdefault(key, []).append(run)
     return [
         _sum_of_readers([readers[k] for k in key], members[key], graph, sources, shapes)
         for key in members
@@ -222,10 +232,23 @@ def neighborhoods(
     ]
 
 
+@dataclass(frozen=True, eq=False)
+class _FactorReader:
+    """The rows of one factor that read a record at one offset."""
+
+    window: RecordWindow
+    row: SingleRecord
+    offset: int
+
+    def reads(self, record: int) -> bool:
+        """Whether row record - offset exists."""
+        return 0 <= record - self.offset < self.window.count
+
+
 def _runs_of_records(readers: Sequence[_FactorReader], n: int) -> Iterator[range]:
     """Runs of records that the same readers read."""
-    ends = {end for r in readers for end in (r.offset, r.offset + r.window.count)}
-    edges = sorted({0, n, *(end for end in ends if end < n)})
+    changes = {k for r in readers for k in (r.offset, r.offset + r.window.count)}
+    edges = sorted({0, n, *(k for k in changes if k < n)})
     return (range(a, b) for a, b in itertools.pairwise(edges))
 
 
@@ -267,7 +290,7 @@ def _sum_of_readers(
     parameters = {
         name: v.type.clone(shape=shapes[name])(name=name) for name, v in graph.parameters.items()
     }
-    records = np.concatenate([np.asarray(stretch) for stretch in members])
+    records = np.concatenate([np.asarray(run) for run in members])
     others: dict[tuple[str, int], Variable] = {}
     public: dict[Variable, np.ndarray] = {}
     terms = []
@@ -275,10 +298,10 @@ def _sum_of_readers(
         swaps = {reader.row.parameters[name]: v for name, v in parameters.items()}
         for (name, offset), variable in reader.window.data.items():
             entry = reader.row.data[_name_in_row(reader.window, variable, sources)]
-            place = offset - reader.offset
-            if place and (name, place) not in others:
-                others[name, place] = _entry_variable(named[name], f"{name}[{place:+d}]")
-            swaps[entry] = others[name, place] if place else data[name]
+            lag = offset - reader.offset
+            if lag and (name, lag) not in others:
+                others[name, lag] = _entry_variable(named[name], f"{name}[{lag:+d}]")
+            swaps[entry] = others[name, lag] if lag else data[name]
         for entry, values in reader.row.public.items():
             fresh = entry.type(name=entry.name)
             public[fresh] = values[records - reader.offset]
@@ -292,30 +315,143 @@ def _sum_of_readers(
 
 
 def _name_in_row(window: RecordWindow, variable: Variable, sources: Sequence[Source]) -> str:
-    """Under which name a row knows one of the window's inputs."""
+    """The name of one of the window's inputs in its factor row."""
     return window.sources(sources)[variable].name
 
 
 def _entry_variable(source: Source, name: str) -> Variable:
-    """One record's entry."""
+    """A variable for one record's entry of a source."""
     return pt.TensorType(source.dtype, shape=source.row_shape)(name=name)
 
 
-MOST_PUBLIC_ROWS = 4096
-"""Distinct rows that are bounded one by one; more are put into fewer boxes."""
-
-
-def distinct_rows(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """The distinct rows of arrays laid side by side.
+class NeighborhoodBounds:
+    """Interval bounds of a neighborhood on cells of the record, its neighbors and the parameters.
 
     Parameters
     ----------
-    arrays : sequence of array, shape (n, ...)
+    record : SingleRecord
+    sources : sequence of Source
+    """
 
-    Returns
-    -------
-    array, shape (rows, entries)
-        One row without entries if there are no arrays.
+    def __init__(self, record: SingleRecord, sources: Sequence[Source]) -> None:
+        self.record, self.sources = record, tuple(sources)
+        self.effort = Effort()
+        self.cells: list[RecordCell] = product_cells(self.sources, math.isqrt(MOST_CELL_PAIRS))
+        room = MOST_CELL_PAIRS // len(self.cells)
+        self._neighbor_cells = self._with_public(
+            product_cells(tuple(record.neighbors.values()), room)
+        )
+        inputs = [*record.data.values(), *record.parameters.values()]
+        self._inputs = [*inputs, *record.neighbors, *record.public]
+        self._batch = BatchedFunction(record.value, self._inputs, ())
+
+    @property
+    def output(self) -> Variable:
+        """The last node of the trail."""
+        return self.record.value
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether each record costs a walk of its own."""
+        return False
+
+    @property
+    def width(self) -> int:
+        """Rows of a table."""
+        return len(self._neighbor_cells)
+
+    def trail(self, box: Mapping[str, Bounds]) -> Trail:
+        """Bounds of every node for the whole domain, kept as an explanation."""
+        given = {self.record.data[s.name]: s.domain.bounds(s.row_shape) for s in self.sources}
+        given |= {v: s.domain.bounds(s.row_shape) for v, s in self.record.neighbors.items()}
+        given |= {self.record.parameters[name]: b for name, b in box.items()}
+        return propagate_bounds([self.record.value], given | dict(self._hulls()))
+
+    def table(
+        self, box: Mapping[str, Bounds], records: Sequence[RecordCell] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bounds of log p, shape (record cells, cells of the neighbors)."""
+        records = self.cells if records is None else records
+        shape = len(records), len(self._neighbor_cells)
+        pairs = list(itertools.product(records, self._neighbor_cells))
+        self.effort.spend(len(pairs))
+        given = {}
+        for k, entry in enumerate(self.record.data.values()):
+            given[entry] = _stack_intervals([record[k] for record, _ in pairs], entry)
+        for k, entry in enumerate([*self.record.neighbors, *self.record.public]):
+            given[entry] = _stack_intervals([cell[k] for _, cell in pairs], entry)
+        for name, entry in self.record.parameters.items():
+            given[entry] = _stack_intervals([box[name]] * len(pairs), entry)
+        lower, upper = self._batch.values(given)
+        return lower.reshape(shape), upper.reshape(shape)
+
+    def at_points(self, points: Sequence[NeighborCell]) -> NeighborhoodBounds:
+        """The same with neighbors at points, and some public rows themselves: for a search."""
+        return self._of([(*point, *row) for point in points for row in self._public_points()])
+
+    def only(self, row: int) -> NeighborhoodBounds:
+        """The same with one cell of the neighbors."""
+        return self._of([self._neighbor_cells[row]])
+
+    def _of(self, cells: list[NeighborCell]) -> NeighborhoodBounds:
+        other = object.__new__(NeighborhoodBounds)
+        other.__dict__ |= self.__dict__ | {"_neighbor_cells": cells}
+        return other
+
+    def _with_public(self, cells: list[NeighborCell]) -> list[NeighborCell]:
+        hulls = tuple(hull for _, hull in self._hulls())
+        return [(*cell, *hulls) for cell in cells]
+
+    def _hulls(self) -> list[tuple[Variable, Bounds]]:
+        return [
+            (v, Bounds(rows.min(axis=0), rows.max(axis=0)))
+            for v, rows in self.record.public.items()
+        ]
+
+    def _public_points(self) -> list[NeighborCell]:
+        """Some of the distinct public rows."""
+        arrays = list(self.record.public.values())
+        rows = distinct_rows(arrays)
+        picked = rows[np.linspace(0, len(rows) - 1, MOST_SEARCHED_ROWS).astype(int)]
+        points = []
+        for row in np.unique(picked, axis=0) if arrays else rows:
+            sizes = np.cumsum([int(np.prod(a.shape[1:])) for a in arrays])[:-1]
+            parts = np.split(row, sizes) if arrays else []
+            shaped = [p.reshape(a.shape[1:]) for p, a in zip(parts, arrays, strict=True)]
+            points.append(tuple(Bounds(p, p) for p in shaped))
+        return points
+
+
+def product_cells(sources: Sequence[Source], most: int) -> list[RecordCell]:
+    """The product of every source's cells, at most so many: fewer of each, or whole domains."""
+    each = MOST_CELLS
+    while True:
+        choices = [s.domain.cells(s.row_shape, s.is_whole, each) for s in sources]
+        if math.prod(map(len, choices)) <= most:
+            return list(itertools.product(*choices))
+        if each == 1:
+            return [tuple(s.domain.bounds(s.row_shape) for s in sources)]
+        each //= 2
+
+
+def _stack_intervals(parts: Sequence[Bounds], entry: Variable) -> Bounds:
+    """Intervals of one input, stacked along a new first axis."""
+    shape = entry.type.shape
+    lower = np.stack([np.broadcast_to(p.lower, shape) for p in parts])
+    upper = np.stack([np.broadcast_to(p.upper, shape) for p in parts])
+    within = parts[0].within
+    if not isinstance(within, SimplexRows) or any(p.within is not within for p in parts):
+        within = None
+    if np.array_equal(lower, upper):
+        point = lower if entry.type.dtype.startswith("float") else lower.astype(entry.type.dtype)
+        return Bounds(point, point, within)
+    return Bounds(lower, upper, within)
+
+
+def distinct_rows(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """The distinct rows, shape (rows, entries), of arrays of shape (n, ...) laid side by side.
+
+    One row without entries if there are no arrays.
     """
     if not arrays:
         return np.empty((1, 0))
@@ -343,134 +479,3 @@ def _halved(rows: np.ndarray) -> list[np.ndarray]:
     axis = int(np.argmax(np.ptp(rows, axis=0)))
     ordered = rows[np.argsort(rows[:, axis], kind="stable")]
     return [ordered[: len(rows) // 2], ordered[len(rows) // 2 :]]
-
-
-MOST_CELL_PAIRS = 4096
-"""Combinations of a record's cell and a cell of its neighbors."""
-MOST_SEARCHED_ROWS = 8
-"""Distinct public rows that a search tries."""
-
-NeighborCell = tuple[Bounds, ...]
-"""One interval for each neighbor's entry and each public array."""
-
-
-class NeighborhoodBounds:
-    """Evaluates a neighborhood on cells of the record, of its neighbors and of the parameters.
-
-    Parameters
-    ----------
-    record : SingleRecord
-    sources : sequence of Source
-    """
-
-    def __init__(self, record: SingleRecord, sources: Sequence[Source]) -> None:
-        self.record, self.sources = record, tuple(sources)
-        self.effort = Effort()
-        self.cells: list[RecordCell] = product_cells(self.sources, math.isqrt(MOST_CELL_PAIRS))
-        room = MOST_CELL_PAIRS // len(self.cells)
-        self._contexts = self._with_public(product_cells(tuple(record.neighbors.values()), room))
-        inputs = [*record.data.values(), *record.parameters.values()]
-        self._inputs = [*inputs, *record.neighbors, *record.public]
-        self._batch = BatchedFunction(record.value, self._inputs, ())
-
-    @property
-    def output(self) -> Variable:
-        """What the trail ends in."""
-        return self.record.value
-
-    @property
-    def is_slow(self) -> bool:
-        """Whether each record costs a walk of its own."""
-        return False
-
-    @property
-    def width(self) -> int:
-        """Rows of a table."""
-        return len(self._contexts)
-
-    def trail(self, box: Mapping[str, Bounds]) -> Trail:
-        """Bounds of every node for the whole domain, kept as an explanation."""
-        given = {self.record.data[s.name]: s.domain.bounds(s.row_shape) for s in self.sources}
-        given |= {v: s.domain.bounds(s.row_shape) for v, s in self.record.neighbors.items()}
-        given |= {self.record.parameters[name]: b for name, b in box.items()}
-        return propagate_bounds([self.record.value], given | dict(self._hulls()))
-
-    def table(
-        self, box: Mapping[str, Bounds], records: Sequence[RecordCell] | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of log p, shape (record cells, cells of the neighbors)."""
-        records = self.cells if records is None else records
-        shape = len(records), len(self._contexts)
-        pairs = list(itertools.product(records, self._contexts))
-        self.effort.spend(len(pairs))
-        given = {}
-        for k, entry in enumerate(self.record.data.values()):
-            given[entry] = _stack_intervals([record[k] for record, _ in pairs], entry)
-        for k, entry in enumerate([*self.record.neighbors, *self.record.public]):
-            given[entry] = _stack_intervals([context[k] for _, context in pairs], entry)
-        for name, entry in self.record.parameters.items():
-            given[entry] = _stack_intervals([box[name]] * len(pairs), entry)
-        lower, upper = self._batch.values(given)
-        return lower.reshape(shape), upper.reshape(shape)
-
-    def at_points(self, points: Sequence[NeighborCell]) -> NeighborhoodBounds:
-        """The same with neighbors at points, and public rows as they are: for a search."""
-        return self._of([(*point, *row) for point in points for row in self._public_points()])
-
-    def only(self, row: int) -> NeighborhoodBounds:
-        """The same with one cell of the neighbors."""
-        return self._of([self._contexts[row]])
-
-    def _of(self, contexts: list[NeighborCell]) -> NeighborhoodBounds:
-        other = object.__new__(NeighborhoodBounds)
-        other.__dict__ |= self.__dict__ | {"_contexts": contexts}
-        return other
-
-    def _with_public(self, contexts: list[NeighborCell]) -> list[NeighborCell]:
-        hulls = tuple(hull for _, hull in self._hulls())
-        return [(*context, *hulls) for context in contexts]
-
-    def _hulls(self) -> list[tuple[Variable, Bounds]]:
-        return [
-            (v, Bounds(rows.min(axis=0), rows.max(axis=0)))
-            for v, rows in self.record.public.items()
-        ]
-
-    def _public_points(self) -> list[NeighborCell]:
-        """Some of the public rows there are."""
-        arrays = list(self.record.public.values())
-        rows = distinct_rows(arrays)
-        picked = rows[np.linspace(0, len(rows) - 1, MOST_SEARCHED_ROWS).astype(int)]
-        points = []
-        for row in np.unique(picked, axis=0) if arrays else rows:
-            sizes = np.cumsum([int(np.prod(a.shape[1:])) for a in arrays])[:-1]
-            parts = np.split(row, sizes) if arrays else []
-            shaped = [p.reshape(a.shape[1:]) for p, a in zip(parts, arrays, strict=True)]
-            points.append(tuple(Bounds(p, p) for p in shaped))
-        return points
-
-
-def product_cells(sources: Sequence[Source], most: int) -> list[RecordCell]:
-    """The product of every source's cells: at most so many, fewer of each if need be."""
-    each = MOST_CELLS
-    while True:
-        choices = [s.domain.cells(s.row_shape, s.is_whole, each) for s in sources]
-        if math.prod(map(len, choices)) <= most:
-            return list(itertools.product(*choices))
-        if each == 1:
-            return [tuple(s.domain.bounds(s.row_shape) for s in sources)]
-        each //= 2
-
-
-def _stack_intervals(parts: Sequence[Bounds], entry: Variable) -> Bounds:
-    """Intervals of one input, one after the other."""
-    shape = entry.type.shape
-    lower = np.stack([np.broadcast_to(p.lower, shape) for p in parts])
-    upper = np.stack([np.broadcast_to(p.upper, shape) for p in parts])
-    within = parts[0].within
-    if not isinstance(within, SimplexRows) or any(p.within is not within for p in parts):
-        within = None
-    if np.array_equal(lower, upper):
-        point = lower if entry.type.dtype.startswith("float") else lower.astype(entry.type.dtype)
-        return Bounds(point, point, within)
-    return Bounds(lower, upper, within)

@@ -14,7 +14,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import DimShuffle
 
-from pymc_private.analysis.intervals.ops import has_log_phi
+from pymc_private.analysis.rewrites.normal_cdf import has_log_phi
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.rounding import STATED_SUFFIX, format_number
 

@@ -7,7 +7,6 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.certificates import range_objective
-from pymc_private.certificates import range_objective as rule
 from tests.certificates.objectives import first_objective
 from tests.models.distributions import BY_NAME
 from tests.models.zoo import N
@@ -33,10 +32,10 @@ def test_rows_have_their_sums_and_stay_in_the_box(name):
     lower, upper = made.coordinates.lower, made.coordinates.upper
     points = rng.uniform(lower, upper, (300, len(lower)))
     points = np.where(made.whole, np.round(points), points)
-    moved = rule.project_onto_domain(points, made.coordinates, {})
+    moved = range_objective.project_onto_domain(points, made.coordinates, {})
     assert np.all((moved >= lower) & (moved <= upper))
     np.testing.assert_array_equal(moved[:, made.whole], np.round(moved[:, made.whole]))
-    summed = [c for c in made.coordinates.columns if rule.has_fixed_sums(c)]
+    summed = [c for c in made.coordinates.columns if range_objective.has_fixed_sums(c)]
     assert summed
     for column in summed:
         for rows in rows_of(made, moved, column):

@@ -9,7 +9,6 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.certificates import range_objective
-from pymc_private.certificates import range_objective as range_objective__atoms
 from pymc_private.models.record_likelihood import Role
 from tests.analysis.graphs import evaluate
 from tests.certificates.objectives import first_objective
@@ -49,7 +48,7 @@ def test_at_the_right_kind_the_function_is_the_same():
 
 def test_a_number_beside_an_atom_is_none():
     levels, kinds = np.array([0.25, 1.0]), np.array([0.0, 1.0, 0.0, 0.0])
-    moved = range_objective__atoms.move_off_point_masses(
+    moved = range_objective.move_off_point_masses(
         levels, kinds, np.array([0.25, 0.25, 1.0, 0.5]), 0.0
     )
     assert moved[0] < 0.25 == moved[1]
@@ -68,7 +67,7 @@ def test_what_is_attained_is_no_limit_beyond_the_records():
 
 
 def test_atoms_that_are_forgotten_are_caught(monkeypatch):
-    true = range_objective__atoms.split_at_point_masses
+    true = range_objective.split_at_point_masses
 
     def forgetful(value, columns):
         value, columns, found = true(value, columns)
@@ -86,5 +85,5 @@ def test_levels_and_single_numbers_have_no_atoms():
         y, t = pm.Data("y", np.zeros(N), dims="i"), pm.Uniform("t", 0, 1)
         pm.Potential("loss", pt.switch(pt.eq(y, 1.0), 2.0 * t, y * t), dims="i")
     made = pmp.privatize(model, records="i", domain={"y": {0.0, 0.5, 1.0}})
-    assert first_objective(made)._atoms == {}
+    assert first_objective(made)._masses == {}
     assert pmp.certify(made).range == pytest.approx(2.0, rel=0.011)

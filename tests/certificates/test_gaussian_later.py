@@ -142,8 +142,8 @@ def test_a_gaussian_prior_needs_no_search():
     bends = [4.0 if x.type.shape else 1 / 9 for x in factor.inputs]
     slopes = [-bend * x for x, bend in zip(factor.inputs, bends, strict=True)]
     second = [0.0 * x - bend for x, bend in zip(factor.inputs, bends, strict=True)]
-    searched = DerivativeExtremes(factor.line, [], [*slopes, *second], None).extremes()
-    curved = factor.bounded(None)
+    searched = DerivativeExtremes(factor.ranges, [], [*slopes, *second], None).extremes()
+    curved = factor.bound_derivatives(None)
     assert curved.is_quadratic
     np.testing.assert_allclose(curved.sure, curved.smooth, rtol=1e-12)
     np.testing.assert_allclose(searched[6:9], curved.smooth, rtol=1e-9)

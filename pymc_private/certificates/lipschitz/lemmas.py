@@ -46,9 +46,8 @@ from pymc_private.analysis.intervals.arrays import (
     LAYOUT_OPS,
     layout_inputs,
 )
-from pymc_private.analysis.intervals.dispatch import EVALUATION_ERRORS, evaluate_node
 from pymc_private.analysis.rewrites.specialize import specialize
-from pymc_private.analysis.traversal import scalar_op
+from pymc_private.analysis.traversal import EVALUATION_ERRORS, evaluate_node, scalar_op
 from pymc_private.certificates.ball_range import (
     QuadraticInBall,
     norm_graph,

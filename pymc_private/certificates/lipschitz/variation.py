@@ -10,7 +10,6 @@ p(x | theta)|. For any two parameter points the range is at most ell(theta) + el
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,7 +27,7 @@ from pymc_private.analysis.intervals.functions import without_symbolic_rounding
 from pymc_private.analysis.rewrites.specialize import interaction_terms, specialize
 from pymc_private.analysis.traversal import rebuild
 from pymc_private.certificates.ball_range import variation_in_ball
-from pymc_private.certificates.record_bounds import boxes_around, distinct_rows
+from pymc_private.certificates.record_bounds import boxes_around, cells_of_each, distinct_rows
 from pymc_private.errors import Unsupported
 from pymc_private.models.data_variables import Source
 from pymc_private.models.private_model import PrivateModel
@@ -36,9 +35,9 @@ from pymc_private.models.record_likelihood import SingleRecord, single_record
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
 MOST_POINTS = 64
-"""Most values of one variable that are looked at one by one."""
+"""Most values of one variable that are bounded one by one."""
 PIECES = 16
-"""Most pieces an interval of one variable is cut into."""
+"""Most pieces an interval of one variable is split into."""
 MOST_CELLS = 2048
 """Cells of records, times public rows, in one graph."""
 MOST_GROUPS = 64
@@ -81,7 +80,7 @@ class Variation:
     def within(
         self, lower: Mapping[str, np.ndarray], upper: Mapping[str, np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Least and greatest values of the graph on boxes, ends of shape (N, *shape), outward."""
+        """Bounds of the graph on boxes whose bounds have the shape (N, *shape), rounded outward."""
         if not self.parameters:
             fact = propagate_bounds([self.value], {})[self.value]
             count = len(next(iter(lower.values())))
@@ -90,11 +89,11 @@ class Variation:
             )
         count = len(lower[next(iter(self.parameters))])
         chunk = max(1, MOST_EVALUATED // max(1, self._batch.elements))
-        parts = [self._ends(lower, upper, slice(k, k + chunk)) for k in range(0, count, chunk)]
-        low, high = (np.concatenate(ends) for ends in zip(*parts, strict=True))
+        parts = [self._values(lower, upper, slice(k, k + chunk)) for k in range(0, count, chunk)]
+        low, high = (np.concatenate(each) for each in zip(*parts, strict=True))
         return low, _nan_to_inf(high)
 
-    def _ends(
+    def _values(
         self, lower: Mapping[str, np.ndarray], upper: Mapping[str, np.ndarray], part: slice
     ) -> tuple[np.ndarray, np.ndarray]:
         given = {}
@@ -130,7 +129,7 @@ def variation(private: PrivateModel) -> Variation:
     Raises
     ------
     Unsupported
-        An Op has no rule for symbolic ends, or rows differ by how the model is written.
+        An Op has no rule for symbolic bounds, or rows differ by how the model is written.
     """
     record = single_record(private.graph, private.sources, private.n, private.shapes)
     if record is None:
@@ -172,7 +171,7 @@ def joint_value(private: PrivateModel, record: SingleRecord) -> Variable:
 
 
 def _without_parameter_checks(value: Variable, data: set[Variable]) -> Variable:
-    """The value without conditions on parameters alone: no data make up for one that fails."""
+    """The value without conditions on parameters alone, which fail or hold whatever the data."""
 
     def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
         if isinstance(node.op, CheckAndRaise) and data.isdisjoint(ancestors(node.inputs[1:])):
@@ -192,8 +191,8 @@ def _public_row_cells(public: Mapping[Variable, np.ndarray]) -> list[Cell]:
         shape = values.shape[1:]
         part = slice(start, start := start + int(np.prod(shape)))
         for cell, down, up in zip(cells, low, high, strict=True):
-            ends = [end[part].reshape(shape).astype(v.type.dtype) for end in (down, up)]
-            cell[v] = Bounds.point(ends[0]) if np.array_equal(*ends) else Bounds(*ends)
+            first, last = (side[part].reshape(shape).astype(v.type.dtype) for side in (down, up))
+            cell[v] = Bounds.point(first) if np.array_equal(first, last) else Bounds(first, last)
     return cells
 
 
@@ -203,7 +202,7 @@ def _symbolic_bounds(
     sources: Sequence[tuple[Variable, Source]],
     rows: list[Cell],
 ) -> tuple[Variable, Variable]:
-    """Lower and upper ends of `value`, as graphs of shape (public rows, cells of records)."""
+    """Lower and upper bounds of `value`, as graphs of shape (public rows, cells of records)."""
     theta = {v: Bounds(v, v) for v in parameters.values()}
     cells = _record_cells(sources, max(1, MOST_CELLS // len(rows)))
     found = _batched_bounds(value, theta, [row | cell for row in rows for cell in cells])
@@ -212,22 +211,18 @@ def _symbolic_bounds(
         if len(rows) * len(cells) > MOST_GROUPS:
             raise _unsupported("too many records to be written into one graph")
         found = _bounds_cell_by_cell(value, theta, [row | cell for row in rows for cell in cells])
-    low, high = (end.reshape((len(rows), len(cells))) for end in found)
+    low, high = (side.reshape((len(rows), len(cells))) for side in found)
     return low, high
 
 
 def _record_cells(sources: Sequence[tuple[Variable, Source]], most: int) -> list[Cell]:
     """Cells that cover all records: fewer pieces of each variable if they are too many."""
-    pieces = MOST_POINTS
-    while True:
-        choices = [_source_cells(v, source, pieces) for v, source in sources]
-        if math.prod(map(len, choices)) <= most or pieces == 1:
-            break
-        pieces //= 2
-    while math.prod(map(len, choices)) > most:
-        widest = int(np.argmax([len(c) for c in choices]))
-        source = sources[widest][1]
-        choices[widest] = [source.domain.bounds(source.row_shape)]
+    choices = cells_of_each(
+        lambda pieces: [_source_cells(v, source, pieces) for v, source in sources],
+        [source.domain.bounds(source.row_shape) for _, source in sources],
+        MOST_POINTS,
+        most,
+    )
     names = [v for v, _ in sources]
     return [dict(zip(names, cell, strict=True)) for cell in itertools.product(*choices)]
 
@@ -245,12 +240,12 @@ def _source_cells(variable: Variable, source: Source, most: int) -> list[Bounds]
 def _batched_bounds(
     value: Variable, theta: Mapping[Variable, Bounds], cells: Sequence[Cell]
 ) -> tuple[Variable, Variable] | None:
-    """Ends on all cells in one walk, along a new first axis; None where a rule is missing."""
+    """Bounds on all cells in one walk, along a new first axis; None where a rule is missing."""
     swaps, given = {}, dict(theta)
     for v in cells[0]:
         stacked = pt.TensorType(v.type.dtype, shape=(len(cells), *v.type.shape))(name=v.name)
         swaps[v] = stacked
-        low, high = (np.stack([getattr(c[v], end) for c in cells]) for end in ("lower", "upper"))
+        low, high = (np.stack([getattr(c[v], side) for c in cells]) for side in ("lower", "upper"))
         points = all(c[v].is_point for c in cells)
         given[stacked] = Bounds.point(low) if points else Bounds(low, high, cells[0][v].within)
     whole = simplify(vectorize_graph([value], replace=swaps))[0] if swaps else value
@@ -259,15 +254,15 @@ def _batched_bounds(
     if not fact.is_symbolic:
         return None
     shape = (len(cells),)
-    ends = [pt.broadcast_to(pt.as_tensor(end), shape) for end in (fact.lower, fact.upper)]
-    return ends[0], ends[1]
+    low, high = (pt.broadcast_to(pt.as_tensor(side), shape) for side in (fact.lower, fact.upper))
+    return low, high
 
 
 def _bounds_cell_by_cell(
     value: Variable, theta: Mapping[Variable, Bounds], cells: Sequence[Cell]
 ) -> tuple[Variable, Variable]:
-    """Ends cell by cell, with the entries that are known written into the graph."""
-    ends = []
+    """Bounds cell by cell, with the entries that are known written into the graph."""
+    found = []
     for cell in cells:
         known = {v: pt.constant(b.lower, name=v.name) for v, b in cell.items() if b.is_point}
         written = simplify(rebuild([value], known, _known_sizes))[0]
@@ -275,9 +270,9 @@ def _bounds_cell_by_cell(
         with without_symbolic_rounding():
             fact = propagate_bounds([written], given | dict(theta))[written]
         if not fact.is_symbolic:
-            raise _unsupported("an operation without a rule for symbolic ends")
-        ends.append((fact.lower, fact.upper))
-    low, high = (pt.stack([pt.as_tensor(end) for end in side]) for side in zip(*ends, strict=True))
+            raise _unsupported("an operation without a rule for symbolic bounds")
+        found.append((fact.lower, fact.upper))
+    low, high = (pt.stack(list(map(pt.as_tensor, side))) for side in zip(*found, strict=True))
     return low, high
 
 
@@ -291,7 +286,7 @@ def _known_sizes(node: Apply, inputs: list[Variable]) -> Variable | None:
 
 
 def _nan_to_inf(upper: np.ndarray) -> np.ndarray:
-    """An upper end, infinite where nothing is known."""
+    """An upper bound, infinite where nothing is known."""
     return np.where(np.isnan(upper), np.inf, upper)
 
 
@@ -299,6 +294,6 @@ def _unsupported(got: str) -> Unsupported:
     return Unsupported(
         "how much one record can change the likelihood is not known as a function of parameters",
         got=got,
-        allowed="likelihoods whose operations have a rule for symbolic ends, row by row alike",
+        allowed="likelihoods whose operations have a rule for symbolic bounds, row by row",
         do="pmp.trim(private, lipschitz=L, shape='box'), mass= or box= need no such function",
     )

@@ -34,15 +34,21 @@ from pymc_private.privacy import Guarantee
 from pymc_private.privacy.rounding import format_number
 from pymc_private.privacy.validation import check_count, check_open_unit, refuse_mask
 
+MANY_DRAWS = 10**12
+Record = dict[str, np.ndarray]
+PILOT_FALSE_ALARM = 0.05
+"""Of a pilot, which only compares neighbors: it proves nothing and is charged to no allowance."""
+_ENTRY_NAME = re.compile(r"(?P<name>.+?)(\[(?P<index>[\d, ]+)\])?")
+
 
 @dataclass(frozen=True)
 class Attack:
-    """How well an adversary told two worlds apart.
+    """Advantage of an adversary who decides whether a record was in the data.
 
     Parameters
     ----------
     right, wrong : tuple of (int, int)
-        Accusations, and trials, in the world where they are right and where they are wrong.
+        Accusations and trials: on data with the record, where they are right, and without it.
     claimed : float or None
         Largest advantage that the guarantee leaves: its delta(0). None without a claim.
     false_alarm : float
@@ -97,12 +103,12 @@ def attack(
     claim: float | Guarantee | None = None,
     false_alarm: float = FALSE_ALARM,
 ) -> Attack:
-    """Try an adversary of the user's own on outputs of any kind.
+    """Measure the advantage of a given adversary on outputs of any kind.
 
     Parameters
     ----------
     accuses : callable
-        Takes what was published, and tells whether the record was in the data.
+        Takes what was published, and says whether the record was in the data.
     members, others : sequence
         Independent outputs on the data with the record, and with another in its place; none of
         them was used to build the adversary.
@@ -131,7 +137,7 @@ def attack(
     (1.0, True)
     """
     if not len(members) or not len(others):
-        raise DomainError("an attack is tried on outputs of both worlds", got="none of one")
+        raise DomainError("an attack is tried on outputs of both data sets", got="none of one")
     promised = _claimed_advantage(claim)
     spend_false_alarm(false_alarm)
     right = sum(bool(accuses(output)) for output in members)
@@ -299,9 +305,6 @@ def _claimed_advantage(claim: float | Guarantee | None) -> float | None:
     return min(1.0, promised)
 
 
-MANY_DRAWS = 10**12
-
-
 @dataclass(frozen=True, repr=False)
 class PartitionGuess:
     """What the partition adversary says.
@@ -401,33 +404,29 @@ def partition_adversary(
     """
     check_open_unit(false_alarm=false_alarm)
     refuse_mask(cells, "cells")
-    for law in (x, y):
-        refuse_mask(law, "probabilities")
-    laws = [np.asarray(law, float) for law in (x, y)]
-    m = len(laws[0])
+    for probabilities in (x, y):
+        refuse_mask(probabilities, "probabilities")
+    posteriors = [np.asarray(probabilities, float) for probabilities in (x, y)]
+    m = len(posteriors[0])
     good = all(
-        law.shape == (m,) and np.all(law >= 0.0) and abs(law.sum() - 1.0) < 1e-6 for law in laws
+        p.shape == (m,) and np.all(p >= 0.0) and abs(p.sum() - 1.0) < 1e-6 for p in posteriors
     )
     if m < 2 or not good:
-        raise DomainError("two or more cells, with probabilities that sum to 1 under both laws")
-    places = np.ravel(np.asarray(cells))
-    if not places.size or places.dtype.kind not in "iub" or places.min() < 0 or places.max() >= m:
+        raise DomainError(
+            "two or more cells, with probabilities that sum to 1 under both posteriors"
+        )
+    labels = np.ravel(np.asarray(cells))
+    if not labels.size or labels.dtype.kind not in "iub" or labels.min() < 0 or labels.max() >= m:
         raise DomainError("each draw lies in one cell", allowed=f"whole numbers 0 ... {m - 1}")
-    shares = np.bincount(places.astype(int), minlength=m) / places.size
-    distances = tuple(float(np.abs(shares - law).sum()) for law in laws)
+    shares = np.bincount(labels.astype(int), minlength=m) / labels.size
+    distances = tuple(float(np.abs(shares - p).sum()) for p in posteriors)
     spend_false_alarm(false_alarm)
-    radius = partition_radius(places.size, m, false_alarm)
-    apart = float(np.abs(laws[0] - laws[1]).sum())
+    radius = partition_radius(labels.size, m, false_alarm)
+    apart = float(np.abs(posteriors[0] - posteriors[1]).sum())
     says = "x" if distances[0] <= distances[1] else "y"
     return PartitionGuess(
-        says, (distances[0], distances[1]), apart, radius, false_alarm, places.size, m
+        says, (distances[0], distances[1]), apart, radius, false_alarm, labels.size, m
     )
-
-
-Record = dict[str, np.ndarray]
-PILOT_FALSE_ALARM = 0.05
-"""Of a pilot, whose only use is to compare neighbors; it proves nothing and pays nothing."""
-_ENTRY_NAME = re.compile(r"(?P<name>.+?)(\[(?P<index>[\d, ]+)\])?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -471,8 +470,8 @@ def attaining_records(certificate: Any) -> tuple[Record, Record]:
     DomainError
         The range is attained at combinations (a linear predictor), or nowhere in particular.
     """
-    mine = [place for place in certificate.where if place.role == "record"]
-    if certificate.is_relaxed or not mine:
+    attaining = [point for point in certificate.where if point.role == "record"]
+    if certificate.is_relaxed or not attaining:
         raise DomainError(
             "this certificate names no two records at which its range is attained",
             got="a bound over combinations of entries" if certificate.where else "no place",
@@ -481,11 +480,11 @@ def attaining_records(certificate: Any) -> tuple[Record, Record]:
     found: tuple[Record, Record] = {}, {}
     for side, record in enumerate(found):
         entries: dict[str, dict[tuple[int, ...], float]] = {}
-        for place in mine:
-            match = _ENTRY_NAME.fullmatch(place.name)
-            name, index = (match["name"], match["index"]) if match else (place.name, None)
+        for point in attaining:
+            match = _ENTRY_NAME.fullmatch(point.name)
+            name, index = (match["name"], match["index"]) if match else (point.name, None)
             at = tuple(int(part) for part in index.split(",")) if index else ()
-            entries.setdefault(name, {})[at] = place.values[min(side, len(place.values) - 1)]
+            entries.setdefault(name, {})[at] = point.values[min(side, len(point.values) - 1)]
         for name, cells in entries.items():
             shape = tuple(np.max(list(cells), axis=0).astype(int) + 1) if () not in cells else ()
             array = np.zeros(shape)
@@ -505,11 +504,12 @@ def worst_neighbors(
     executor: Executor | None = None,
     random_seed: int = 0,
 ) -> Neighbors:
-    """Search two data sets of n records that a mechanism tells apart best.
+    """Search two neighboring data sets of n records that a mechanism distinguishes best.
 
-    They differ in one record, which is one or the other of the certificate's worst pair. What the
-    other records are decides how much that shows: all like the one, all like the other, and half
-    of each are tried, and a small run of the mechanism on each picks the best. The search proves
+    They differ in one record, which is one or the other of the two at which the certificate's range
+    is attained. How well they are distinguished depends on the other records: all equal to the one,
+    all equal to the other, and half of each are tried, and a small run of the mechanism on each
+    picks the best. The search proves
     nothing; run `epsilon_lower_bound` on fresh outputs of what it found.
 
     Parameters
@@ -517,7 +517,7 @@ def worst_neighbors(
     mechanism : callable
         ``mechanism(data, draws, seed)``; data is a dict of arrays, shape (n, ...).
     records : Certificate, or two dicts
-        Where to find the worst pair, or the pair.
+        What names the two records, or the records themselves.
     n : int
         Number of records, 2 or more.
     delta : float

@@ -40,7 +40,7 @@ MAX_BITS = 16
 
 @dataclass(frozen=True)
 class LatticeLeak:
-    """What the low-order bits of a mechanism's outputs tell.
+    """Evidence on the low-order bits of a mechanism's outputs.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ class LatticeLeak:
         What the last bits alone prove; above 0 they differ between the inputs. None without a
         second input.
     lowest_bit : EpsilonBound or None
-        What the place of each number's last nonzero bit proves. It goes with the size of the number
-        too, so it is a leak only above the claim.
+        What the position of each number's last nonzero bit proves. It depends on the size of the
+        number too, so it is a leak only above the claim.
     claim : float, nats, or Guarantee, or None
         What the mechanism claims.
     """
@@ -105,9 +105,10 @@ def lattice_leak(
     """Look for leaks in the low-order bits of outputs on one input, or on two neighbors.
 
     Three questions, of which the first needs `width` and the others `q`. Is every number on the
-    public grid? No chance is involved. Do the last `bits` bits follow one law on both inputs? They
-    do, but for `slack`, for a smooth law on a fine grid, and for one that is rounded to doubles. Do
-    the reachable numbers differ: does the place of the last nonzero bit prove more than the claim?
+    public grid? No chance is involved. Do the last `bits` bits have one distribution on both
+    inputs? They do, but for `slack`, for a smooth distribution on a fine grid, and for one that is
+    rounded to doubles. Do the reachable numbers differ: does the position of the last nonzero bit
+    prove more than the claim?
     The last two are bounds as of `epsilon_lower_bound`, and share `false_alarm`. Unrounded noise on
     two large values shows in neither; give the width, and it does.
 
@@ -125,8 +126,8 @@ def lattice_leak(
     bits : int
         From 1 to 16.
     slack : float
-        How far the laws of the last bits may lie apart in total variation, for innocent reasons: at
-        most 2^(bits + 1) width f for densities with one mode that nowhere exceed f.
+        Total variation by which the distributions of the last bits may differ for innocent reasons:
+        at most 2^(bits + 1) width f for densities with one mode that nowhere exceed f.
     draws : int, optional
         How many to draw of each, where `p` and `q` are samplers.
     false_alarm : float
@@ -221,7 +222,7 @@ def _count_off_grid(values: np.ndarray, width: Any) -> int:
 
 
 def _last_bits(values: np.ndarray, width: Any, bits: int) -> np.ndarray:
-    """The last bits of the step number; without a grid, of the double's 52 stored ones."""
+    """Last bits of the step number; without a grid, of the double's 52 stored ones."""
     if width is None:
         return np.ascontiguousarray(values).view(np.uint64) & np.uint64(2**bits - 1)
     with np.errstate(invalid="ignore"):
@@ -238,12 +239,12 @@ def _lowest_bit_exponent(values: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class SeedReuse:
-    """Which guesses of the data and of the seed reproduce what was released.
+    """Guesses of the data and of the seed that reproduce what was released.
 
     Parameters
     ----------
     matches : tuple of (int, int)
-        Place of the data set among the candidates, and the seed.
+        Index of the data set among the candidates, and the seed.
     tried : int
         Pairs tried.
     false_alarm : float
@@ -262,15 +263,15 @@ class SeedReuse:
     @property
     def data(self) -> int | None:
         """The candidate that the draws were made from, if only one matches."""
-        found = {place for place, _ in self.matches}
+        found = {index for index, _ in self.matches}
         return found.pop() if len(found) == 1 else None
 
     def __repr__(self) -> str:
         if not self.leaks:
             return f"SeedReuse(no match among {self.tried:,} tried)"
-        places = sorted({place for place, _ in self.matches})
+        indices = sorted({index for index, _ in self.matches})
         return (
-            f"SeedReuse(candidate {' or '.join(map(str, places))}, seed {self.matches[0][1]}, "
+            f"SeedReuse(candidate {' or '.join(map(str, indices))}, seed {self.matches[0][1]}, "
             f"but for a probability of {format_number(self.false_alarm)})"
         )
 
@@ -325,14 +326,14 @@ def seed_reuse(
     truth = np.asarray(released)
     whole = truth.dtype.kind in "iub" or (truth.dtype.kind == "f" and np.all(truth == truth // 1))
     matches, again = [], bool(whole)
-    for place, data in enumerate(candidates):
+    for index, data in enumerate(candidates):
         seen: set[bytes] = set()
         for seed in guesses:
             replayed = np.asarray(replay(data, seed))
             again |= replayed.tobytes() in seen
             seen.add(replayed.tobytes())
             if np.array_equal(replayed, truth):
-                matches.append((place, seed))
+                matches.append((index, seed))
     if again and coincidence == 0.0:
         raise DomainError(
             "these outputs coincide by chance",

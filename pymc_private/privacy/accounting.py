@@ -30,6 +30,7 @@ from scipy.optimize import minimize_scalar
 
 from pymc_private.privacy.approximate_sampling import approx_delta, approx_delta_n
 from pymc_private.privacy.beta_gamma_pairs import (
+    DIRECTIONS,
     beta_pair_delta,
     beta_pair_delta_fast,
     beta_pair_delta_one_way,
@@ -318,8 +319,6 @@ def _sigma_of_reciprocal(value: float) -> float:
 
 
 # ---- convolution of a plan ------------------------------------------------------------------
-DIRECTIONS = ("more_first", "more_second")
-"""The one record is in P's data set, or in Q's: all pairs of addition and removal see the same."""
 EITHER_DIRECTION = "either"
 """Of a pair whose side is not that of the others: the larger curve of both directions."""
 KINDS_WITH_CURVE = (

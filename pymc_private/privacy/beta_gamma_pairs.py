@@ -274,7 +274,8 @@ def _beta_renyi_ball(order: arb, r: arb, a: arb, b: arb) -> arb:
 # ---- Gamma pairs: addition and removal (T10) -----------------------------------------------
 MAX_QUICK_GAMMA_ALPHA = 64.0
 """Up to this prior parameter the lower incomplete Gamma function is quick."""
-DIRECTIONS = ("both", "more_first", "more_second")
+DIRECTIONS = ("more_first", "more_second")
+"""The one record is in P's data set, or in Q's: all pairs of addition and removal see the same."""
 
 
 @vectorized
@@ -313,7 +314,7 @@ def gamma_pair_delta(eps: float, r: float, alpha: float, direction: str = "both"
     check_nonnegative(eps=eps)
     check_positive(r=r, alpha=alpha)
     if _check_direction(direction) == "both":
-        return max(gamma_pair_delta(eps, r, alpha, d) for d in DIRECTIONS[1:])
+        return max(gamma_pair_delta(eps, r, alpha, d) for d in DIRECTIONS)
     if math.isinf(eps):
         return 0.0
     return _clip_to_unit(_gamma_delta_one_way(eps, r, alpha, direction))
@@ -322,11 +323,9 @@ def gamma_pair_delta(eps: float, r: float, alpha: float, direction: str = "both"
 def gamma_pair_delta_fast(eps: float, r: float, alpha: float, direction: str) -> float:
     """Delta of a Gamma pair by its series: a little above `gamma_pair_delta`, and faster."""
     found = gamma_series_delta(eps, r, alpha, first=direction == "more_first")
-    return (
-        min(1.0, found)
-        if math.isfinite(found)
-        else _gamma_delta_few_digits(eps, r, alpha, direction)
-    )
+    if math.isfinite(found):
+        return min(1.0, found)
+    return _gamma_delta_few_digits(eps, r, alpha, direction)
 
 
 @lru_cache(maxsize=8192)
@@ -437,7 +436,7 @@ def gamma_pair_rdp(order: float, r: float, alpha: float, direction: str = "both"
     check_renyi_order(order)
     check_positive(r=r, alpha=alpha)
     if _check_direction(direction) == "both":
-        return max(gamma_pair_rdp(order, r, alpha, d) for d in DIRECTIONS[1:])
+        return max(gamma_pair_rdp(order, r, alpha, d) for d in DIRECTIONS)
     first = direction == "more_first"
     beyond = not first and (math.isinf(order) or _is_renyi_infinite(order, r, alpha))
     if math.isinf(order) or beyond:
@@ -446,8 +445,9 @@ def gamma_pair_rdp(order: float, r: float, alpha: float, direction: str = "both"
 
 
 def _check_direction(direction: str) -> str:
-    if direction not in DIRECTIONS:
-        raise DomainError("direction=", got=repr(direction), allowed=", ".join(DIRECTIONS))
+    allowed = ("both", *DIRECTIONS)
+    if direction not in allowed:
+        raise DomainError("direction=", got=repr(direction), allowed=", ".join(allowed))
     return direction
 
 

@@ -124,30 +124,6 @@ class CountBudget:
             return guarantee.zcdp <= self.zcdp
         return self.order is not None and guarantee.rdp(self.order) <= (self.rdp or 0.0)
 
-    def least(self, guarantee_at: Callable[[float], Guarantee], start: float) -> float:
-        """Least argument at which a guarantee that grows stronger in it fits the budget.
-
-        The guarantee was evaluated there; the argument is least within one part in 10^9.
-
-        Raises
-        ------
-        DomainError
-            No argument up to 1e15 fits.
-        """
-        low, high = 0.0, start
-        while not self.fits(guarantee_at(high)):
-            low, high = high, 2.0 * high
-            if high > 1e15:
-                raise DomainError(
-                    "nothing fits this budget; nothing was charged",
-                    got=str(self),
-                    do="take a larger budget, or fewer tables or draws",
-                )
-        while high - low > 1e-9 * high:
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if self.fits(guarantee_at(middle)) else (middle, high)
-        return high
-
     def __str__(self) -> str:
         if self.epsilon is not None:
             return f"epsilon = {format_number(self.epsilon)}, delta = {format_number(self.delta)}"

@@ -44,13 +44,13 @@ def _row_text(row: object) -> str:
 
 
 def _printable(text: str) -> str:
-    """Text that any screen and file can hold: halves of characters as their numbers."""
+    """Text that any screen and file can hold: lone surrogates are escaped."""
     return text.encode(errors="backslashreplace").decode()
 
 
-def _rebuild_error(kind: type[PymcPrivateError], args: tuple, state: dict) -> PymcPrivateError:
-    """Restore an error without calling its keyword-only constructor (pickle, deepcopy)."""
-    error = kind.__new__(kind, *args)
+def _rebuild_error(cls: type[PymcPrivateError], args: tuple, state: dict) -> PymcPrivateError:
+    """Restore an error without its keyword-only constructor (pickle, deepcopy)."""
+    error = cls.__new__(cls, *args)
     error.args = args
     error.__dict__.update(state)
     return error
@@ -75,7 +75,7 @@ class NotCertified(PymcPrivateError):
 
 
 class BudgetExceeded(PymcPrivateError):
-    """A charge does not fit the ledger, or a request no plan; nothing was spent.
+    """A charge does not fit the ledger, or no plan fits the request; nothing was spent.
 
     Attributes
     ----------
@@ -109,4 +109,4 @@ class Unsupported(PymcPrivateError, NotImplementedError):
 
 
 class PrivacyWarning(UserWarning):
-    """Something a careful curator wants to know; the guarantee still holds as printed."""
+    """Something a careful curator should know; the guarantee still holds as printed."""

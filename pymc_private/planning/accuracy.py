@@ -39,6 +39,15 @@ from pymc_private.privacy.validation import (
     vectorized,
 )
 
+DEFAULT_TRIMS = 60
+"""Number of trims tried by default."""
+MAX_EPSILON = 1e6
+"""Largest epsilon that is tried for an accuracy goal."""
+OutsideMass = Callable[[float], float] | Sequence[float] | np.ndarray
+DEFAULT_EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0)
+DEFAULT_DRAWS = (1, 10, 100, 1000)
+DRAWS_COLORS = ("#cfe0ef", "#9fc1df", "#6ea2cf", "#3f83bf", "#2b6298", "#1d4266")
+
 
 def records_needed(
     information: float, R: float, epsilon: float, delta: float = 0.0, draws: int = 1
@@ -250,12 +259,6 @@ def misspecification_tv(eta: float) -> float:
     return float(br_tv(times_up(2, double_up(eta, "eta"))))
 
 
-DEFAULT_TRIMS = 60
-MAX_EPSILON = 1e6
-"""Largest epsilon that is tried for an accuracy goal."""
-OutsideMass = Callable[[float], float] | Sequence[float] | np.ndarray
-
-
 @dataclass(frozen=True, repr=False)
 class TradeOff(BoundsTable):
     """Loss of queries against the trim L, at one budget.
@@ -315,7 +318,7 @@ class TradeOff(BoundsTable):
         ax.set(xlabel="L, where the prior is trimmed", ylabel="loss, at most", ylim=(0, 1.06))
         ax.set_xscale("log")
         set_title(ax, self.title)
-        # Below, since every place inside is crossed by a line at some epsilon.
+        # Below the axes, since lines cross every position inside at some epsilon.
         below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.19), "ncols": 3}
         ax.legend(frameon=False, fontsize="small", **below)
         counts = ax.twinx()
@@ -437,7 +440,7 @@ def epsilon_for_accuracy(goal: float, outside: OutsideMass, **options: Any) -> T
 def _outside_mass(
     outside: OutsideMass, failure: float
 ) -> tuple[Callable[[float], float], float, list[float]]:
-    """The mass outside as a function, what may still fail, and the trims to try."""
+    """Mass outside as a function of L, its remaining failure probability, and the trims to try."""
     if callable(outside):
         return outside, failure, list(np.geomspace(0.01, 100.0, DEFAULT_TRIMS))
     refuse_mask(outside, "values of ell")
@@ -452,11 +455,6 @@ def _outside_mass(
     finite = values[np.isfinite(values) & (values > 0)]
     low, high = (float(finite[0]), float(finite[-1])) if finite.size else (0.01, 1.0)
     return share, failure / 2.0, list(np.unique(np.geomspace(low, high, DEFAULT_TRIMS)))
-
-
-DEFAULT_EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0)
-DEFAULT_DRAWS = (1, 10, 100, 1000)
-DRAWS_COLORS = ("#cfe0ef", "#9fc1df", "#6ea2cf", "#3f83bf", "#2b6298", "#1d4266")
 
 
 @dataclass(frozen=True, repr=False)
@@ -487,7 +485,7 @@ class Study(BoundsTable):
     def title(self) -> str:
         """One line above the table."""
         return (
-            f"To know what {self.information:g} records tell without privacy, at range "
+            f"To match {self.information:g} records without privacy, at range "
             f"{format_number(self.R)} and delta = {format_number(self.delta)}"
         )
 
@@ -496,9 +494,9 @@ class Study(BoundsTable):
         ax = plain_axes(ax)
         counts = sorted({row[1] for row in self.rows})
         for count, color in zip(counts, DRAWS_COLORS[-len(counts) :] * len(counts), strict=False):
-            mine = [row for row in self.rows if row[1] == count]
+            rows = [row for row in self.rows if row[1] == count]
             name = f"{count:,} draw{'s' if count > 1 else ''}"
-            ax.plot([r[0] for r in mine], [r[2] for r in mine], "o-", color=color, label=name)
+            ax.plot([r[0] for r in rows], [r[2] for r in rows], "o-", color=color, label=name)
         ax.axhline(self.information, color="0.6", lw=1, ls=":")
         ax.set(xlabel="epsilon (nats)", ylabel="records needed", xscale="log", yscale="log")
         set_title(ax, self.title)
@@ -545,7 +543,7 @@ def study(
     Examples
     --------
     >>> study(2.0, 100, epsilons=[1], draws=[1, 10])
-    To know what 100 records tell without privacy, at range 2 and delta = 1e-6
+    To match 100 records without privacy, at range 2 and delta = 1e-6
     epsilon  draws  records needed    power  loss of an answer  advantage
           1      1             200   0.5007                  1     0.2453
           1     10           1,291  0.07748             0.9362    0.09951

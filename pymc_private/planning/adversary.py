@@ -32,89 +32,6 @@ from pymc_private.privacy.validation import (
     vectorized,
 )
 
-UP = 1.0 + 1e-14
-
-
-def partition_radius(draws: int, cells: int, failure: float) -> float:
-    """How far N draws' shares of m cells lie from their probabilities, in L1, but for `failure`.
-
-    sqrt(2 ln((2^m - 2) / failure) / N); Lemma 12 has sqrt(3 ln(1 / failure) / N), which is larger
-    for its m <= log2 sqrt(1 / failure).
-
-    Parameters
-    ----------
-    draws, cells : int
-        N, and m >= 2.
-    failure : float
-        In (0, 1).
-
-    Raises
-    ------
-    DomainError
-        An argument is out of its range.
-
-    References
-    ----------
-    Weissman et al. (2003), Theorem 2.1; Dimitrakakis et al. (2017), Lemma 12.
-    """
-    n, m = check_count(draws, "the number of draws"), check_count(cells, "the number of cells")
-    check_open_unit(failure=failure)
-    if m < 2:
-        raise DomainError("a partition has two cells or more", got=m, allowed="2, 3, ...")
-    log_events = math.log(2.0**m - 2.0) if m < 1000 else m * math.log(2.0)
-    return min(2.0, math.sqrt(2.0 * (log_events - math.log(failure)) / n) * UP)
-
-
-def separable_records(R: float, draws: int, failure: float, cells: int = 2) -> int:
-    """Fewest records in which data sets must differ for the partition adversary to be sure.
-
-    He compares the shares of N draws in m cells with the two posteriors. Their laws on the cells
-    are at most 2 tanh(k R / 4) apart, and to be sure he needs them more than two radii apart
-    (`partition_radius`). He may be right more often than he is sure; what no test can do with
-    fewer records is `records_to_distinguish`.
-
-    Parameters
-    ----------
-    R : float, nats
-    draws : int
-    failure : float
-        Probability with which a sure answer is wrong, in (0, 1).
-    cells : int
-
-    Returns
-    -------
-    int
-        A necessary number; 10**18 if no number of records is enough for so few draws.
-
-    Raises
-    ------
-    DomainError
-        An argument is out of its range.
-
-    References
-    ----------
-    Dimitrakakis et al. (2017), Lemma 12 and Theorem 13, corrected and sharpened: the theorem's
-    k >= 3 ln(1 / failure) / (4 L N) is necessary for it as well, and weaker.
-    """
-    check_positive(R=R)
-    radius = partition_radius(draws, cells, failure)
-    return smallest_reaching(lambda k: float(posterior_tv(R, k)) >= radius)
-
-
-def smallest_reaching(reached: Callable[[int], bool]) -> int:
-    """The least whole number at which an increasing condition holds, or `MAX_COUNT`."""
-    high = 1
-    while not reached(high):
-        high *= 4
-        if high >= MAX_COUNT:
-            return MAX_COUNT
-    low = max(high // 4, 0)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) else (middle, high)
-    return high
-
-
 DEFAULT_RECORDS = (1, 2, 5, 10, 20, 50)
 ROUND_UP_FACTOR = 1.0 + 1e-14
 
@@ -214,7 +131,7 @@ def records_to_distinguish(R: float, draws: int, target: float) -> int:
 
 
 def _fewest_reaching(reached: Callable[[int], float], R: float, target: float) -> int:
-    """The least number at which the bound of an advantage reaches a target."""
+    """Smallest number at which the bound of an advantage reaches a target."""
     check_positive(R=R)
     check_open_unit(target=target)
     return smallest_reaching(lambda count: float(reached(count)) >= target)
@@ -262,7 +179,7 @@ def reconstruction_floor(guarantee: Guarantee, distance: float, records: int = 1
 def _check_guarantee(guarantee: object) -> None:
     if not isinstance(guarantee, Guarantee):
         raise DomainError(
-            "what somebody learns is judged from a guarantee",
+            "what an adversary learns is judged from a guarantee",
             got=type(guarantee).__name__,
             allowed="a pmp.Guarantee",
             do="plan.guarantee, release.guarantee, or pmp.Guarantee.pure(1.0)",
@@ -271,7 +188,7 @@ def _check_guarantee(guarantee: object) -> None:
 
 @dataclass(frozen=True, repr=False)
 class Adversary(BoundsTable):
-    """What somebody learns who knows all but a few records.
+    """Bounds on what an adversary learns who knows all but a few records.
 
     Attributes
     ----------
@@ -307,7 +224,7 @@ class Adversary(BoundsTable):
 
 
 def adversary(guarantee: Guarantee, records: Sequence[int] = DEFAULT_RECORDS) -> Adversary:
-    """Tabulate what somebody learns who knows all but a few records.
+    """Tabulate what an adversary learns who knows all but a few records.
 
     Parameters
     ----------
@@ -339,6 +256,86 @@ def adversary(guarantee: Guarantee, records: Sequence[int] = DEFAULT_RECORDS) ->
     return Adversary(f"{claim} (delta(0) = {format_number(guarantee.delta(0.0))})", tuple(rows))
 
 
+def partition_radius(draws: int, cells: int, failure: float) -> float:
+    """How far N draws' shares of m cells lie from their probabilities, in L1, but for `failure`.
+
+    sqrt(2 ln((2^m - 2) / failure) / N); Lemma 12 has sqrt(3 ln(1 / failure) / N), which is larger
+    for its m <= log2 sqrt(1 / failure).
+
+    Parameters
+    ----------
+    draws, cells : int
+        N, and m >= 2.
+    failure : float
+        In (0, 1).
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Weissman et al. (2003), Theorem 2.1; Dimitrakakis et al. (2017), Lemma 12.
+    """
+    n, m = check_count(draws, "the number of draws"), check_count(cells, "the number of cells")
+    check_open_unit(failure=failure)
+    if m < 2:
+        raise DomainError("a partition has two cells or more", got=m, allowed="2, 3, ...")
+    log_events = math.log(2.0**m - 2.0) if m < 1000 else m * math.log(2.0)
+    return min(2.0, math.sqrt(2.0 * (log_events - math.log(failure)) / n) * ROUND_UP_FACTOR)
+
+
+def separable_records(R: float, draws: int, failure: float, cells: int = 2) -> int:
+    """Fewest records in which data sets must differ for the partition adversary to be sure.
+
+    He compares the shares of N draws in m cells with the two posteriors. Their probabilities of
+    the cells are at most 2 tanh(k R / 4) apart, and to be sure he needs them more than two radii
+    apart (`partition_radius`). He may be right more often than he is sure; what no test can do
+    with fewer records is `records_to_distinguish`.
+
+    Parameters
+    ----------
+    R : float, nats
+    draws : int
+    failure : float
+        Probability with which a sure answer is wrong, in (0, 1).
+    cells : int
+
+    Returns
+    -------
+    int
+        A necessary number; 10**18 if no number of records is enough for so few draws.
+
+    Raises
+    ------
+    DomainError
+        An argument is out of its range.
+
+    References
+    ----------
+    Dimitrakakis et al. (2017), Lemma 12 and Theorem 13, corrected and sharpened: the theorem's
+    k >= 3 ln(1 / failure) / (4 L N) is necessary for it as well, and weaker.
+    """
+    check_positive(R=R)
+    radius = partition_radius(draws, cells, failure)
+    return smallest_reaching(lambda k: float(posterior_tv(R, k)) >= radius)
+
+
+def smallest_reaching(reached: Callable[[int], bool]) -> int:
+    """Smallest whole number at which an increasing condition holds, or `MAX_COUNT`."""
+    high = 1
+    while not reached(high):
+        high *= 4
+        if high >= MAX_COUNT:
+            return MAX_COUNT
+    low = max(high // 4, 0)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high
+
+
 def grid_pair(log_prior: np.ndarray, log_x: np.ndarray, log_y: np.ndarray) -> float:
     """Pure epsilon of one posterior draw, for two data sets and parameters on a grid.
 
@@ -354,7 +351,7 @@ def grid_pair(log_prior: np.ndarray, log_x: np.ndarray, log_y: np.ndarray) -> fl
     Returns
     -------
     float
-        nats; infinite where one posterior has an atom that the other lacks.
+        nats; infinite where one posterior has a point mass that the other lacks.
 
     Raises
     ------
@@ -402,7 +399,7 @@ def beta_bernoulli_pair(
     Returns
     -------
     float
-        nats; infinite where x differs from y and an end is 0 or 1.
+        nats; infinite where x differs from y and a bound is 0 or 1.
 
     Raises
     ------
@@ -415,12 +412,12 @@ def beta_bernoulli_pair(
     """
     check_positive(alpha=alpha, beta=beta)
     if not (0 <= x <= n and 0 <= y <= n and 0.0 <= lower < upper <= 1.0):
-        raise DomainError("counts within n, and ends within [0, 1]", got=(x, y, n, lower, upper))
+        raise DomainError("counts within n, and bounds within [0, 1]", got=(x, y, n, lower, upper))
     if x == y:
         return 0.0
     evidence = [_log_beta_mass(alpha + k, beta + n - k, lower, upper) for k in (x, y)]
-    ends = [(x - y) * float(special.logit(end)) for end in (lower, upper)]
-    return _pair_epsilon(max(ends), min(ends), evidence[0] - evidence[1])
+    ratios = [(x - y) * float(special.logit(bound)) for bound in (lower, upper)]
+    return _pair_epsilon(max(ratios), min(ratios), evidence[0] - evidence[1])
 
 
 def gamma_exponential_pair(
@@ -465,15 +462,16 @@ def gamma_exponential_pair(
     if x == y:
         return 0.0
     evidence = [_log_gamma_mass(shape + n, rate + total, lower, upper) for total in (x, y)]
-    ends = [(y - x) * end for end in (lower, upper)]
-    return _pair_epsilon(max(ends), min(ends), evidence[0] - evidence[1])
+    ratios = [(y - x) * bound for bound in (lower, upper)]
+    return _pair_epsilon(max(ratios), min(ratios), evidence[0] - evidence[1])
 
 
 def _pair_epsilon(greatest: float, least: float, log_evidence: float) -> float:
+    """Largest absolute log ratio of two posteriors, from the extremes of g and the evidences."""
     if not math.isfinite(log_evidence):
         raise DomainError(
-            "the posterior has too little mass between these ends for doubles",
-            do="use grid_pair on a grid between the ends",
+            "the posterior has too little mass between these bounds for doubles",
+            do="use grid_pair on a grid between the bounds",
         )
     return max(greatest - log_evidence, log_evidence - least)
 

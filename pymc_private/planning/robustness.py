@@ -71,7 +71,7 @@ def posterior_tv(R: float, records: int = 1) -> float:
 
 @dataclass(frozen=True, repr=False)
 class Robustness(BoundsTable):
-    """How far the posterior moves when records change.
+    """Bounds on how far the posterior moves when records change.
 
     Attributes
     ----------
@@ -137,9 +137,11 @@ def robustness(R: float, records: Sequence[int] = DEFAULT_RECORDS) -> Robustness
 
 
 def _group_range(R: float, records: int) -> float:
+    """Range of `records` records, rounded up."""
     length, k = double_up(R, "a range"), check_count(records, "the number of records")
     return length if math.isinf(length) or k == 1 else float(times_up(k, length))
 
 
 def _exp_up(x: float) -> float:
+    """Exponential, rounded up."""
     return math.inf if x > 700 else math.nextafter(math.exp(x) * (1 + 1e-15), math.inf)

@@ -12,14 +12,13 @@ from pymc_private.privacy.rounding import format_number
 if TYPE_CHECKING:
     import pandas as pd
 
-Cell = Any
 ACCENT, OTHER, INK, FAINT = "#2b6298", "#b3462b", "#1f2328", "#9aa3ac"
 TITLE_WIDTH = 60
-"""Letters of a title in a line."""
+"""Characters of a title line."""
 
 
 class BoundsTable:
-    """What all results of this room share: a title, columns, rows, and a picture.
+    """Base of the results of `pymc_private.planning`: a title, columns, rows, and a plot.
 
     A subclass gives `title`, `columns` and `rows`; numbers are upper bounds unless the column's
     name is in `lower`.
@@ -39,12 +38,12 @@ class BoundsTable:
         raise NotImplementedError
 
     @property
-    def cells(self) -> Sequence[Sequence[Cell]]:
+    def cells(self) -> Sequence[Sequence[Any]]:
         """Rows of numbers and words."""
         return self.rows
 
     def to_frame(self) -> pd.DataFrame:
-        """Give the table as a data frame."""
+        """Data frame of the table."""
         import pandas as pd
 
         return pd.DataFrame([list(row) for row in self.cells], columns=list(self.columns))
@@ -70,12 +69,12 @@ class BoundsTable:
 
 
 def set_title(ax: Any, title: str) -> None:
-    """Write a title in lines that the axes hold."""
+    """Set a title, wrapped to lines that fit the axes."""
     ax.set_title(textwrap.fill(title, TITLE_WIDTH), loc="left", fontsize="small")
 
 
 def plain_axes(ax: Any, width: float = 6.0, height: float = 3.6) -> Any:
-    """The axes given, or new ones without pyplot; bare but for two spines."""
+    """Given axes, or new ones without pyplot, with two spines and a grid."""
     if ax is None:
         from matplotlib.figure import Figure
 
@@ -86,7 +85,7 @@ def plain_axes(ax: Any, width: float = 6.0, height: float = 3.6) -> Any:
     return ax
 
 
-def _cell_text(cell: Cell, up: bool) -> str:
+def _cell_text(cell: Any, up: bool) -> str:
     if isinstance(cell, str):
         return cell
     if isinstance(cell, int):

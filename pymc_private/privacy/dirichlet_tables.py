@@ -86,13 +86,14 @@ class TableSensitivity:
         return self.families * self.draws
 
     def guarantee(self, r: float, alpha: float, pairs: int | None = None) -> Guarantee:
-        """Guarantee of `pairs` draws of Dir(r f + alpha): a minimum of f adds r times it to alpha.
-
-        By default the draws of all families.
-        """
-        least = alpha + r * self.minimum * (1.0 - 1e-12)
+        """Guarantee of `pairs` draws of Dir(r f + alpha), by default of all of them."""
+        least = self.least_parameter(r, alpha)
         count = self.pairs if pairs is None else pairs
         return Guarantee.dirichlet_of(r, least, count, neighbors=self.neighbors, theorem=THEOREM)
+
+    def least_parameter(self, r: float, alpha: float) -> float:
+        """Lower bound of every parameter of Dir(r f + alpha), rounded down."""
+        return alpha + r * self.minimum * (1.0 - 1e-12)
 
 
 def joint_plan(
@@ -370,11 +371,9 @@ def unequal_prior_guarantee(
     """
     if sensitivity.families > 1 or second == least:
         return sensitivity.guarantee(r, least)
-    more = r * sensitivity.minimum * (1.0 - 1e-12)
+    alpha, beta = (sensitivity.least_parameter(r, parameter) for parameter in (least, second))
     words = {"neighbors": sensitivity.neighbors, "theorem": THEOREM}
-    return Guarantee.dirichlet_of(
-        r, least + more, 1, sensitivity.draws, beta=second + more, **words
-    )
+    return Guarantee.dirichlet_of(r, alpha, 1, sensitivity.draws, beta=beta, **words)
 
 
 def _seems_to_fit(
@@ -456,12 +455,11 @@ def vector_plan(
         share = divergence / sensitivity.pairs * SHARE_MARGIN
 
         def alpha_of(r: float) -> float:
-            def price(a: float) -> float:
+            def rdp(a: float) -> float:
                 return min(1e9 * share, vector_rdp(order, r, a, d2sq, dinf))
 
-            return subtract_minimum(
-                least_argument(price, share, 2.0 * order * r * dinf), r, sensitivity.minimum
-            )
+            least = least_argument(rdp, share, 2.0 * order * r * dinf)
+            return subtract_minimum(least, r, sensitivity.minimum)
 
         middle = 0.5 * math.log(share / d2sq)
         cost = profiles[0].dirichlet_kl
@@ -472,7 +470,7 @@ def vector_plan(
         r, alpha = plan_at(order, budget.rdp)
     else:
         order, (r, alpha) = best_renyi_order(budget, plan_at, profiles)
-    least = alpha + r * sensitivity.minimum * (1.0 - 1e-12)
+    least = sensitivity.least_parameter(r, alpha)
     divergence = vector_rdp(order, r, least, d2sq, dinf) * sensitivity.pairs
     guarantee = Guarantee.rdp_of(
         order, divergence * (1.0 + 1e-15), neighbors=sensitivity.neighbors, theorem=THEOREM

@@ -47,9 +47,8 @@ from pymc_private.analysis.intervals.arrays import (
     LAYOUT_OPS,
     layout_inputs,
 )
-from pymc_private.analysis.intervals.dispatch import EVALUATION_ERRORS, evaluate_node
 from pymc_private.analysis.intervals.ops import LogSumExp, OnSimplex
-from pymc_private.analysis.traversal import walk
+from pymc_private.analysis.traversal import EVALUATION_ERRORS, evaluate_node, walk
 from pymc_private.errors import NotCertified
 
 SIZED_BY_SHAPES = (

@@ -30,7 +30,6 @@ from pytensor.tensor.math import Dot, Prod, Sum
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 
-from pymc_private.analysis.intervals.dispatch import EVALUATION_ERRORS
 from pymc_private.analysis.record_dependence import NONE, ConcreteValues, element_labels
 from pymc_private.analysis.rewrites.algebra import (
     SUM_PRESERVING_OPS,
@@ -40,7 +39,7 @@ from pymc_private.analysis.rewrites.algebra import (
     joined_arrays,
     signed_terms,
 )
-from pymc_private.analysis.traversal import rebuild
+from pymc_private.analysis.traversal import EVALUATION_ERRORS, rebuild
 from pymc_private.errors import NotCertified
 
 TEST_COUNTS = (2, 3, 129)

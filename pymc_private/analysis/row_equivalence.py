@@ -29,7 +29,6 @@ from pytensor.tensor.math import Any as AnyOf
 from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
 
 from pymc_private.analysis.intervals.arrays import INDEX_UPDATE_OPS, INDEXING_OPS, layout_inputs
-from pymc_private.analysis.intervals.dispatch import evaluate_node
 from pymc_private.analysis.intervals.ops import LogSumExp, OnSimplex
 from pymc_private.analysis.record_dependence import (
     LAYOUT_OPS_WITH_DIMSHUFFLE,
@@ -37,7 +36,7 @@ from pymc_private.analysis.record_dependence import (
     index_layout,
     is_array,
 )
-from pymc_private.analysis.traversal import walk
+from pymc_private.analysis.traversal import evaluate_node, walk
 
 ValueNumbers = Any
 """Array of uint64, of the node's shape; a slice or None for index nodes."""

@@ -31,11 +31,12 @@ from pytensor.tensor.basic import Join
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.subtensor import Subtensor
 
-from pymc_private.analysis.intervals.dispatch import EVALUATION_ERRORS, evaluate_node
-from pymc_private.analysis.intervals.functions import UNIT
 from pymc_private.errors import NotCertified
 
 Fact = TypeVar("Fact")
+
+
+# ---- propagation of facts --------------------------------------------------------------------
 
 
 def walk(
@@ -45,30 +46,11 @@ def walk(
     constant: Callable[[Constant], Fact],
     order: Sequence[Apply] | None = None,
 ) -> dict[Variable, Fact]:
-    """Facts of every variable between `given` and `outputs`.
+    """A fact for each variable between `given` and `outputs`; nothing above `given` is visited.
 
-    Parameters
-    ----------
-    outputs : sequence of Variable
-        What the question is about.
-    given : mapping of Variable to fact
-        What is known at the start; the walk does not look above these.
-    rule : callable
-        ``rule(node, facts of inputs) -> facts of outputs``.
-    constant : callable
-        The fact of a constant leaf.
-    order : sequence of Apply, optional
-        `steps(outputs, given)`, where the same walk is made many times.
-
-    Returns
-    -------
-    dict
-        The trail: a fact for each variable visited.
-
-    Raises
-    ------
-    NotCertified
-        If a leaf is neither given nor constant.
+    ``rule(node, facts of inputs)`` gives the facts of a node's outputs, ``constant`` that of a
+    constant. `order` is `node_order(outputs, given)`, where the same walk is made many times.
+    Raises `NotCertified` if a leaf is neither given nor constant.
     """
     facts: dict[Variable, Fact] = dict(given)
 
@@ -98,9 +80,9 @@ def node_order(outputs: Sequence[Variable], given: Collection[Variable]) -> list
     return io_toposort(list(given), list(outputs))
 
 
-def given_ancestors(variable: Variable, stop: Mapping[Variable, Any]) -> Iterator[Variable]:
+def given_ancestors(variable: Variable, given: Mapping[Variable, Any]) -> Iterator[Variable]:
     """The given variables that `variable` is computed from."""
-    return (found for found in ancestors([variable], blockers=list(stop)) if found in stop)
+    return (found for found in ancestors([variable], blockers=list(given)) if found in given)
 
 
 def display_name(variable: Variable) -> str:
@@ -109,6 +91,30 @@ def display_name(variable: Variable) -> str:
         return str(variable.name)
     return str(variable.owner.op) if variable.owner is not None else str(variable)
 
+
+# ---- evaluation of one node ------------------------------------------------------------------
+
+EVALUATION_ERRORS = (
+    AssertionError,
+    AttributeError,
+    IndexError,
+    NotImplementedError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    np.linalg.LinAlgError,
+)
+"""What Ops raise when values, or the number of rows, do not suit them, or a library is missing."""
+
+
+def evaluate_node(node: Apply, values: list[Any]) -> list[Any]:
+    """Evaluate one node on concrete values."""
+    storage: list[list[Any]] = [[None] for _ in node.outputs]
+    node.op.perform(node, values, storage)
+    return [cell[0] for cell in storage]
+
+
+# ---- copies of graphs ------------------------------------------------------------------------
 
 SYMBOLIC_OPS = getattr(builders, "SymbolicOp", ())
 """Ops of PyTensor 3 that hold on to the types they were made for, unless they are called anew."""
@@ -129,24 +135,12 @@ def rebuild(
     swaps: Mapping[Variable, Variable],
     rule: ReplacementRule = _no_replacement,
 ) -> list[Variable]:
-    """The same graph with other variables in place of some.
+    """The same graph with other variables in place of some; `outputs` are left untouched.
 
     Each node is made anew, so that the types of what follows fit what is put in;
     `graph_replace` keeps the old types, and PyTensor 2's fails where one replaced variable reads
-    another.
-
-    Parameters
-    ----------
-    outputs : sequence of Variable
-        Left untouched.
-    swaps : mapping of Variable to Variable
-    rule : callable, optional
-        ``rule(node, new inputs)`` may give a variable to take the place of a node's only output;
-        if it has several, those of the variable's own node take their places.
-
-    Returns
-    -------
-    list of Variable
+    another. ``rule(node, new inputs)`` may give a variable to take the place of a node's only
+    output; if it has several, those of the variable's own node take their places.
     """
     new = dict(swaps)
     for node in io_toposort(list(swaps), list(outputs)):
@@ -166,14 +160,61 @@ def rebuild(
     return [new.get(out, out) for out in outputs]
 
 
+def rebuild_by_rule(value: Variable, rule: ReplacementRule) -> Variable:
+    """One graph with nodes replaced by a rule; its leaves stay."""
+    return rebuild([value], {v: v for v in ancestors([value]) if v.owner is None}, rule)[0]
+
+
 def _make_outputs(op: Op, inputs: Sequence[Variable]) -> list[Variable]:
-    """Those of an Op on new inputs, of types that fit them."""
+    """Outputs of an Op on new inputs, of types that fit them."""
     if isinstance(op, SYMBOLIC_OPS):
         return list(op(*inputs, return_list=True))
     return list(op.make_node(*inputs).outputs)
 
 
+# ---- node rewriters --------------------------------------------------------------------------
+
+
+def rewrite_in_place(rewriter: NodeRewriter, graph: FunctionGraph) -> bool:
+    """Apply a rewriter to a graph if it has work, and say whether it had.
+
+    Most have none, and to ask takes a third of the time that applying it takes.
+    """
+    needed = any(rewriter.transform(graph, node) for node in graph.toposort())
+    if needed:
+        WalkingGraphRewriter(rewriter).rewrite(graph)
+    return needed
+
+
+def apply_rewriters(value: Variable, *rewriters: NodeRewriter) -> Variable:
+    """The graph after each rewriter; `value` itself, left untouched, if none has work."""
+    graph = FunctionGraph(outputs=[value], clone=True, copy_inputs=False)
+    changed = [rewrite_in_place(rewriter, graph) for rewriter in rewriters]
+    return graph.outputs[0] if any(changed) else value
+
+
+def is_substitute(new: Variable, old: Variable) -> bool:
+    """Whether a variable has the data type and the broadcast pattern of another."""
+    return new.type.dtype == old.type.dtype and new.type.broadcastable == old.type.broadcastable
+
+
+def substitute(new: Variable | None, old: Variable) -> list[Variable] | None:
+    """The answer of a rewriter: `new` in place of `old`, if it can stand there."""
+    return [new] if new is not None and is_substitute(new, old) else None
+
+
+# ---- recognizing graphs ----------------------------------------------------------------------
+
 MOST_ELEMENTS = 4096
+"""Elements of an array whose constant slices are followed."""
+COEFFICIENT_TOLERANCE = 4 * float(np.finfo(np.float64).eps)
+"""Relative difference of coefficients that differ by rounding alone."""
+
+
+def scalar_op(variable: Variable) -> Op | None:
+    """The scalar function of an elementwise node."""
+    node = variable.owner
+    return node.op.scalar_op if node is not None and isinstance(node.op, Elemwise) else None
 
 
 def without_leading_axes(variable: Variable) -> Variable:
@@ -182,6 +223,13 @@ def without_leading_axes(variable: Variable) -> Variable:
         order, ndim = tuple(variable.owner.op.new_order), variable.owner.inputs[0].type.ndim
         if order != ("x",) * (len(order) - ndim) + tuple(range(ndim)):
             break
+        variable = variable.owner.inputs[0]
+    return variable
+
+
+def without_dimshuffles(variable: Variable) -> Variable:
+    """The variable before its axes were moved, added or dropped."""
+    while variable.owner is not None and isinstance(variable.owner.op, DimShuffle):
         variable = variable.owner.inputs[0]
     return variable
 
@@ -197,56 +245,78 @@ def same_variable(first: Variable, second: Variable) -> bool:
     return first is second
 
 
+def negated(variable: Variable) -> Variable | None:
+    """The variable v if `variable` is -v."""
+    node, op = variable.owner, scalar_op(variable)  # of elementwise nodes: a Prod has one, too
+    if isinstance(op, ps.Neg):
+        return node.inputs[0]
+    if isinstance(op, ps.Mul) and len(node.inputs) == 2:
+        for number, other in (node.inputs, node.inputs[::-1]):
+            if isinstance(number, Constant) and number.data.size == 1 and number.data.item() == -1:
+                return other
+    return None
+
+
 @dataclass(frozen=True, eq=False)
 class Monomial:
     """A number times a product of variables, divided by others."""
 
-    number: float
-    above: tuple[Variable, ...]
-    below: tuple[Variable, ...]
+    coefficient: float
+    numerator: tuple[Variable, ...]
+    denominator: tuple[Variable, ...]
 
     def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Monomial):
+            return False
+        difference = abs(self.coefficient - other.coefficient)
         return (
-            isinstance(other, Monomial)
-            and abs(self.number - other.number) <= 4 * UNIT * abs(self.number)
-            and len(self.above) == len(other.above)
-            and len(self.below) == len(other.below)
-            and all(map(same_variable, self.above + self.below, other.above + other.below))
+            difference <= COEFFICIENT_TOLERANCE * abs(self.coefficient)
+            and len(self.numerator) == len(other.numerator)
+            and len(self.denominator) == len(other.denominator)
+            and all(
+                map(
+                    same_variable,
+                    self.numerator + self.denominator,
+                    other.numerator + other.denominator,
+                )
+            )
         )
 
-    def times(self, number: float) -> Monomial:
-        """Scaled; a factor of one but for rounding is one."""
-        value = self.number * number
-        return replace(self, number=1.0 if abs(value - 1.0) <= 4 * UNIT else value)
+    def scaled(self, number: float) -> Monomial:
+        """The monomial times a number; a coefficient of one but for rounding is one."""
+        value = self.coefficient * number
+        is_one = abs(value - 1.0) <= COEFFICIENT_TOLERANCE
+        return replace(self, coefficient=1.0 if is_one else value)
 
-    def variable(self) -> Variable:
-        """Its graph."""
-        total = self.above[0] if len(self.above) == 1 else pt.mul(*self.above)
-        for factor in self.below:
+    def as_graph(self) -> Variable:
+        """The product and quotient written out."""
+        total = self.numerator[0] if len(self.numerator) == 1 else pt.mul(*self.numerator)
+        for factor in self.denominator:
             total = total / factor
-        return total if self.number == 1.0 else self.number * total
+        return total if self.coefficient == 1.0 else self.coefficient * total
 
 
 def as_monomial(variable: Variable) -> Monomial:
     """A variable with its numeric factors taken out."""
-    variable, op = without_leading_axes(variable), scalar_op(without_leading_axes(variable))
+    variable = without_leading_axes(variable)
+    op = scalar_op(variable)
     if isinstance(variable, Constant) and np.size(variable.data) == 1:
         return Monomial(float(np.asarray(variable.data).item()), (), ())
     if not isinstance(op, ps.Mul | ps.Neg | ps.TrueDiv):
         return Monomial(1.0, (variable,), ())
-    number = -1.0 if isinstance(op, ps.Neg) else 1.0
-    above: tuple[Variable, ...] = ()
-    below: tuple[Variable, ...] = ()
-    for place, factor in enumerate(variable.owner.inputs):
+    coefficient = -1.0 if isinstance(op, ps.Neg) else 1.0
+    numerator: tuple[Variable, ...] = ()
+    denominator: tuple[Variable, ...] = ()
+    for position, factor in enumerate(variable.owner.inputs):
         part = as_monomial(factor)
-        if isinstance(op, ps.TrueDiv) and place == 1:
-            if part.number == 0.0:
+        if isinstance(op, ps.TrueDiv) and position == 1:
+            if part.coefficient == 0.0:
                 return Monomial(1.0, (variable,), ())
-            part = Monomial(1.0 / part.number, part.below, part.above)
-        number *= part.number
-        above += part.above
-        below += part.below
-    return Monomial(number, above, below)
+            part = Monomial(1.0 / part.coefficient, part.denominator, part.numerator)
+        coefficient *= part.coefficient
+        numerator += part.numerator
+        denominator += part.denominator
+    return Monomial(coefficient, numerator, denominator)
 
 
 def match_pattern(
@@ -264,11 +334,12 @@ def match_pattern(
 def _unify(
     pattern: Variable, graph: Variable, free: Sequence[Variable], found: dict[Variable, Monomial]
 ) -> bool:
+    """Match node by node, and note in `found` what each free variable must be."""
     pattern, graph = without_leading_axes(pattern), without_leading_axes(graph)
     wanted = as_monomial(pattern)
-    if len(wanted.above) == 1 and not wanted.below and wanted.above[0] in free:
-        bound = as_monomial(graph).times(1.0 / wanted.number)
-        return bool(bound.above) and found.setdefault(wanted.above[0], bound) == bound
+    if len(wanted.numerator) == 1 and not wanted.denominator and wanted.numerator[0] in free:
+        value = as_monomial(graph).scaled(1.0 / wanted.coefficient)
+        return bool(value.numerator) and found.setdefault(wanted.numerator[0], value) == value
     if pattern.owner is None or graph.owner is None:
         return isinstance(pattern, Constant) and same_variable(pattern, graph)
     one, other = pattern.owner, graph.owner
@@ -277,12 +348,6 @@ def _unify(
         and len(one.inputs) == len(other.inputs)
         and all(_unify(p, g, free, found) for p, g in zip(one.inputs, other.inputs, strict=True))
     )
-
-
-def scalar_op(variable: Variable) -> Op | None:
-    """The scalar function of an elementwise node."""
-    node = variable.owner
-    return node.op.scalar_op if node is not None and isinstance(node.op, Elemwise) else None
 
 
 def constant_slice(variable: Variable) -> tuple[Variable, np.ndarray, np.ndarray] | None:
@@ -332,6 +397,8 @@ def arrays_joined_along(variable: Variable, wanted: int) -> list[Variable] | Non
     return list(parts) if axis % variable.type.ndim == wanted else None
 
 
+# ---- classes of PyMC and PyTensor ------------------------------------------------------------
+
 LIBRARIES = ("pymc", "pytensor")
 
 
@@ -339,45 +406,14 @@ def library_class_name(thing: object) -> str:
     """Name of an object's class, if PyMC or PyTensor has it under this name.
 
     ``pm.CustomDist(..., class_name="NormalRV")`` makes a class of that name, in PyMC's own module,
-    with a density of the user's. What is known of PyMC's must not be said of it.
-
-    Returns
-    -------
-    str
-        The plain name, or one that no library's class can have.
+    with a density of the user's. What is known of PyMC's must not be said of it: its answer is a
+    name that no library's class can have.
     """
-    kind = type(thing)
+    cls = type(thing)
     if thing is None:
-        return kind.__name__
-    home = sys.modules.get(kind.__module__)
-    is_own = kind.__module__.split(".")[0] in LIBRARIES
-    if is_own and getattr(home, kind.__name__, None) is kind:
-        return kind.__name__
-    return f"{kind.__name__} of the user's"
-
-
-def rewrite_in_place(join: NodeRewriter, graph: FunctionGraph) -> bool:
-    """One walk of a rewriter, if it has work: to ask takes a third of the time that a walk takes.
-
-    Parameters
-    ----------
-    join : NodeRewriter
-    graph : FunctionGraph
-        Changed in place.
-
-    Returns
-    -------
-    bool
-        Whether there was a walk.
-    """
-    needed = any(join.transform(graph, node) for node in graph.toposort())
-    if needed:
-        WalkingGraphRewriter(join).rewrite(graph)
-    return needed
-
-
-def apply_rewriters(value: Variable, *joins: NodeRewriter) -> Variable:
-    """The graph after a walk of each rewriter; `value` itself, left untouched, if none has work."""
-    graph = FunctionGraph(outputs=[value], clone=True, copy_inputs=False)
-    changed = [rewrite_in_place(join, graph) for join in joins]
-    return graph.outputs[0] if any(changed) else value
+        return cls.__name__
+    home = sys.modules.get(cls.__module__)
+    is_own = cls.__module__.split(".")[0] in LIBRARIES
+    if is_own and getattr(home, cls.__name__, None) is cls:
+        return cls.__name__
+    return f"{cls.__name__} of the user's"

@@ -24,8 +24,7 @@ from pytensor.scalar.math import Softplus
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import SpecifyShape
 
-from pymc_private.analysis.intervals.dispatch import EVALUATION_ERRORS
-from pymc_private.analysis.traversal import rebuild
+from pymc_private.analysis.traversal import EVALUATION_ERRORS, rebuild
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.prior import (
     PRIOR_SEED,

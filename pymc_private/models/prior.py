@@ -25,8 +25,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import SpecifyShape
 from scipy.stats import beta
 
-from pymc_private.analysis.intervals.dispatch import EVALUATION_ERRORS
-from pymc_private.analysis.traversal import rebuild
+from pymc_private.analysis.traversal import EVALUATION_ERRORS, rebuild
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.compat import to_groups
 from pymc_private.models.data_variables import Source, underlying_array

@@ -21,8 +21,7 @@ from pytensor.tensor.shape import Shape, SpecifyShape
 from pytensor.tensor.variable import TensorConstant
 
 from pymc_private.analysis import Bounds, ZeroSumRows, simplify
-from pymc_private.analysis.intervals.dispatch import EVALUATION_ERRORS
-from pymc_private.analysis.traversal import rebuild, without_tracebacks
+from pymc_private.analysis.traversal import EVALUATION_ERRORS, rebuild, without_tracebacks
 from pymc_private.errors import NotCertified
 from pymc_private.models.data_variables import Source
 from pymc_private.models.domains import Categories

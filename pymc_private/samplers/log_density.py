@@ -26,10 +26,9 @@ from pytensor.tensor.math import Dot
 
 from pymc_private.analysis import Bounds, Trail, propagate_bounds, simplify
 from pymc_private.analysis.continuity import continuous_on_boxes, dependent_variables
-from pymc_private.analysis.intervals.dispatch import evaluate_node
 from pymc_private.analysis.intervals.elementwise import DECREASING, INCREASING
 from pymc_private.analysis.record_dependence import ConcreteValues
-from pymc_private.analysis.traversal import rebuild, walk
+from pymc_private.analysis.traversal import evaluate_node, rebuild, walk
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.sequences.row_identity import public_data
 from pymc_private.privacy.rounding import float_down
@@ -512,7 +511,7 @@ def _record_chunks(private: PrivateModel) -> Iterator[dict[Variable, np.ndarray]
     graph, n = private.graph, private.n
     public = _public_values([graph.record, graph.prior])
     values = {s.name: s.values() for s in private.sources}
-    apart = n > CHUNK_ROWS and not graph.pinned and not graph.windows
+    apart = n > CHUNK_ROWS and not graph.rows_differ and not graph.windows
     for start in range(0, n if apart else 1, CHUNK_ROWS):
         part = slice(start, start + CHUNK_ROWS) if apart else slice(None)
         rows = {

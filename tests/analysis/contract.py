@@ -22,7 +22,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pymc_private.analysis import Bounds, propagate_bounds
 from pymc_private.analysis.intervals import bound_scalar_op, logic, ops, ops_with_rules
 from pymc_private.analysis.intervals import ops as ops__normal_tail
-from pymc_private.analysis.intervals.dispatch import evaluate_node
+from pymc_private.analysis.traversal import evaluate_node
 from tests.analysis import gaps
 from tests.analysis.truth import BITS, TRUE, is_above, is_below, power, product
 

@@ -9,7 +9,8 @@ import numpy as np
 from pytensor.graph.basic import Variable
 
 from pymc_private.analysis import Bounds, propagate_bounds, walk
-from pymc_private.analysis.intervals.dispatch import bound_op, evaluate_node
+from pymc_private.analysis.intervals.dispatch import bound_op
+from pymc_private.analysis.traversal import evaluate_node
 
 Box = tuple[np.ndarray, np.ndarray]
 

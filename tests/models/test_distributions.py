@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pymc_private import certify, clip
-from pymc_private.analysis.intervals.ops import has_log_phi
+from pymc_private.analysis.rewrites.normal_cdf import has_log_phi
 from pymc_private.errors import NotCertified
 from pymc_private.models.record_graph import factor_terms
 from pymc_private.models.sequences.row_identity import public_data

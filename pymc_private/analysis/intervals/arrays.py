@@ -50,6 +50,8 @@ from pymc_private.analysis.intervals.functions import (
 )
 from pymc_private.analysis.intervals.interval import Bounds, SimplexRows
 
+# ---- layout ----------------------------------------------------------------------------------
+
 LAYOUT_OPS = (
     Alloc,
     ExtractDiag,
@@ -61,6 +63,7 @@ LAYOUT_OPS = (
     Split,
     TensorFromScalar,
 )
+"""Ops each of whose output elements is one input element."""
 
 
 def layout_inputs(op: Op, count: int) -> tuple[int, ...]:
@@ -71,16 +74,16 @@ def layout_inputs(op: Op, count: int) -> tuple[int, ...]:
 
 
 def _move(op: Op, node: Apply, *inputs: Bounds) -> OpBounds:
-    """Each output element is one input element: lower ends from lower ends, upper from upper."""
-    places = layout_inputs(op, len(inputs))
-    if not all(is_exact(inputs[k]) for k in places):
+    """Each output element is one input element; so are its lower and its upper bound."""
+    layout = layout_inputs(op, len(inputs))
+    if not all(is_exact(inputs[k]) for k in layout):
         return [Bounds.everything() for _ in node.outputs]
-    where = {k: exact_value(inputs[k], node.inputs[k]) for k in places}
-    face = _concatenate if isinstance(op, Join) else apply_node
-    lower = face(node, [where.get(k, i.lower) for k, i in enumerate(inputs)])
+    where = {k: exact_value(inputs[k], node.inputs[k]) for k in layout}
+    evaluate = _concatenate if isinstance(op, Join) else apply_node
+    lower = evaluate(node, [where.get(k, i.lower) for k, i in enumerate(inputs)])
     if all(i.is_point for i in inputs):
         return [Bounds(value, value) for value in lower]
-    upper = face(node, [where.get(k, i.upper) for k, i in enumerate(inputs)])
+    upper = evaluate(node, [where.get(k, i.upper) for k, i in enumerate(inputs)])
     return [Bounds(low, high) for low, high in zip(lower, upper, strict=True)]
 
 
@@ -119,20 +122,20 @@ def _dimshuffle(op: DimShuffle, node: Apply, x: Bounds) -> Bounds:
     return Bounds(lower, upper, x.within if rows else None)
 
 
-def _permute_axes(op: DimShuffle, end: Array) -> Array:
+def _permute_axes(op: DimShuffle, values: Array) -> Array:
     """The Op on a NumPy array, without PyTensor's own overhead, or on a variable."""
-    if isinstance(end, Variable):
-        return end.dimshuffle(op.new_order)
+    if isinstance(values, Variable):
+        return values.dimshuffle(op.new_order)
     kept = [axis for axis in op.new_order if axis != "x"]
-    dropped = [axis for axis in range(end.ndim) if axis not in kept]
-    moved = end.transpose([*kept, *dropped])
+    dropped = [axis for axis in range(values.ndim) if axis not in kept]
+    moved = values.transpose([*kept, *dropped])
     index = tuple(np.newaxis if axis == "x" else slice(None) for axis in op.new_order)
     return moved.reshape(moved.shape[: len(kept)])[index]
 
 
 @bound_op.register(SpecifyShape)
 def _specify_shape(op: SpecifyShape, node: Apply, x: Bounds, *shape: Bounds) -> Bounds:
-    """An identity: the shape that is specified is the model's own, which the walk may resize."""
+    """An identity: the specified shape is that of the model's data, which the walk may resize."""
     return x
 
 
@@ -151,12 +154,14 @@ def _shape_i(op: Shape_i, node: Apply, x: Bounds) -> Bounds:
 @bound_op.register(ARange)
 @bound_op.register(Eye)
 def _generate(op: Op, node: Apply, *inputs: Bounds) -> OpBounds:
-    """Made of exact shapes only."""
+    """Arrays that exact numbers determine."""
     if not all(is_exact(i) for i in inputs):
         return Bounds.everything()
     made = apply_node(node, [exact_value(i, v) for i, v in zip(inputs, node.inputs, strict=True)])
     return [Bounds.point(out) for out in made]
 
+
+# ---- indexing --------------------------------------------------------------------------------
 
 # PyTensor 3 folded the two special Ops of one index vector into the general ones.
 INDEXING_OPS = [
@@ -191,7 +196,7 @@ def _kept_simplex_rows(node: Apply, x: Bounds) -> SimplexRows | None:
 
 
 def _take_unknown(node: Apply, x: Bounds, indexes: tuple[Bounds, ...]) -> Bounds:
-    """The hull of x[i] over all i between the ends (first axis, one index array)."""
+    """The hull of x[i] over all i within the bounds (first axis, one index array)."""
     if x.is_symbolic or any(i.is_symbolic for i in indexes):
         return _unknown_in_result_shape(node, x, indexes)
     if not _is_leading_take(node):
@@ -213,35 +218,35 @@ def _take_unknown(node: Apply, x: Bounds, indexes: tuple[Bounds, ...]) -> Bounds
 
 
 def _take_one_unknown(node: Apply, x: Bounds, indexes: tuple[Bounds, ...]) -> Bounds:
-    """The hull over every number that one array of positions may hold, put in all its places."""
+    """The hull over every number that one array of positions may hold, the same in all of it."""
     pairs = list(zip(indexes, node.inputs[1:], strict=True))
     unknown = [k for k, (i, _) in enumerate(pairs) if not is_exact(i)]
     if len(unknown) != 1 or not _is_position_array(node.inputs[1 + unknown[0]]):
         return _unknown_in_result_shape(node, x, indexes)
-    (place,) = unknown
-    low, high = np.asarray(indexes[place].lower), np.asarray(indexes[place].upper)
+    (which,) = unknown
+    low, high = np.asarray(indexes[which].lower), np.asarray(indexes[which].upper)
     inside = bool(np.isfinite(low).all() and np.isfinite(high).all() and np.min(low) >= 0)
     if not inside or np.max(high) - np.min(low) >= x.lower.size:
         return _unknown_in_result_shape(node, x, indexes)
     hull = None
     for entry in range(int(np.min(low)), int(np.max(high)) + 1):
         known = [
-            np.full(np.shape(low), entry) if k == place else exact_value(i, v)
+            np.full(np.shape(low), entry) if k == which else exact_value(i, v)
             for k, (i, v) in enumerate(pairs)
         ]
         try:
-            ends = [apply_node(node, [end, *known])[0] for end in (x.lower, x.upper)]
+            pair = [apply_node(node, [bound, *known])[0] for bound in (x.lower, x.upper)]
         except IndexError:
             return _unknown_in_result_shape(node, x, indexes)
-        taken = Bounds(*ends).as_float()
+        taken = Bounds(*pair).as_float()
         hull = taken if hull is None else hull.hull(taken)
     return hull if hull is not None else _unknown_in_result_shape(node, x, indexes)
 
 
 def _is_leading_take(node: Apply) -> bool:
     """Whether the node is x[i] with one array of positions on the first axis."""
-    places = getattr(node.op, "idx_list", None)
-    if isinstance(node.op, ts.Subtensor) or (places is not None and len(places) != 1):
+    entries = getattr(node.op, "idx_list", None)
+    if isinstance(node.op, ts.Subtensor) or (entries is not None and len(entries) != 1):
         return False
     rank = node.outputs[0].type.ndim - node.inputs[0].type.ndim + 1
     return (
@@ -256,7 +261,7 @@ def _is_position_array(variable: Variable) -> bool:
 
 
 def _unknown_in_result_shape(node: Apply, x: Bounds, indexes: tuple[Bounds, ...]) -> Bounds:
-    """Everything, in the shape that the known indexes and the shapes of the others give."""
+    """Nothing known, in the shape that known indexes and the shapes of the others give."""
     pairs = list(zip(node.inputs[1:], indexes, strict=True))
     unknown = any(not is_exact(i) and not _is_position_array(v) for v, i in pairs)
     if unknown or x.is_symbolic or any(i.is_symbolic for _, i in pairs):
@@ -271,7 +276,7 @@ def _unknown_in_result_shape(node: Apply, x: Bounds, indexes: tuple[Bounds, ...]
 
 
 def _update(op: Op, node: Apply, x: Bounds, y: Bounds, *indexes: Bounds) -> OpBounds:
-    """x with y written to, or added at, known places."""
+    """x with y written to, or added at, known positions."""
     if x.is_symbolic or y.is_symbolic:
         return Bounds.everything()
     if not all(is_exact(i) for i in indexes):
@@ -295,6 +300,9 @@ for _op in INDEX_UPDATE_OPS:
     bound_op.register(_op, _update)
 
 
+# ---- reductions ------------------------------------------------------------------------------
+
+
 def sum_down(terms: Array, axis: tuple[int, ...] | None) -> Array:
     """A lower bound: n terms in any order err by at most n u sum|x| (Higham 2002, 4.2)."""
     total, slack = _sum_and_slack(terms, axis)
@@ -308,6 +316,7 @@ def sum_up(terms: Array, axis: tuple[int, ...] | None) -> Array:
 
 
 def _sum_and_slack(terms: Array, axis: tuple[int, ...] | None) -> tuple[Array, Array]:
+    """The floating-point sum, and a bound of its error."""
     xp = array_namespace(terms)
     total = terms.sum(axis=axis)
     if xp is np and _is_exact_sum(terms):
@@ -320,14 +329,14 @@ def _sum_and_slack(terms: Array, axis: tuple[int, ...] | None) -> tuple[Array, A
 
 
 def _is_exact_sum(terms: np.ndarray) -> bool:
-    """Integers below 2**53 in absolute sum are added without error."""
+    """Whether all terms are integers whose absolute values add up to less than 2**52."""
     whole = np.all(terms == np.floor(terms)) and np.all(np.isfinite(terms))
     return bool(whole) and float(np.abs(terms).sum()) < 2.0**52
 
 
 @bound_op.register(Sum)
 def _sum(op: Sum, node: Apply, x: Bounds) -> Bounds:
-    """Sums of ends, with the summation error; a row of a simplex has its total."""
+    """Sums of bounds, with the summation error; a row of a simplex has its total."""
     axis = op.axis
     last = node.inputs[0].type.ndim - 1
     axes = tuple(range(last + 1)) if axis is None else tuple(axis)
@@ -372,9 +381,9 @@ def _order_reduction(op: CAReduce, node: Apply, x: Bounds) -> Bounds:
     """Extremes and quantifiers are non-decreasing in each element, and exact."""
     if x.is_symbolic:
         return Bounds(apply_node(node, [x.lower])[0], apply_node(node, [x.upper])[0])
-    # Not the Op itself: it would cast double ends of integers, NaN among them.
-    face, axis = ORDER_REDUCTIONS[type(op)], None if op.axis is None else tuple(op.axis)
-    return Bounds(np.asarray(face(x.lower, axis=axis)), np.asarray(face(x.upper, axis=axis)))
+    # Not the Op itself: it would cast double bounds of integers, NaN among them.
+    reduce, axis = ORDER_REDUCTIONS[type(op)], None if op.axis is None else tuple(op.axis)
+    return Bounds(np.asarray(reduce(x.lower, axis=axis)), np.asarray(reduce(x.upper, axis=axis)))
 
 
 for _op in ORDER_REDUCTIONS:
@@ -383,7 +392,7 @@ for _op in ORDER_REDUCTIONS:
 
 @bound_op.register(CumOp)
 def _cumulative(op: CumOp, node: Apply, x: Bounds) -> OpBounds:
-    """Cumulative sums: as Sum, for each prefix."""
+    """Cumulative sums: as `Sum`, for each prefix; of products nothing is known."""
     if x.is_symbolic or op.mode != "add":
         return Bounds.everything(x.shape if not x.is_symbolic else ())
     number, axis = x.as_float(), op.axis
@@ -391,9 +400,12 @@ def _cumulative(op: CumOp, node: Apply, x: Bounds) -> OpBounds:
         return Bounds.everything((int(np.prod(x.shape)),))
     count = float(x.shape[axis])
 
-    def ends(terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def sum_and_slack(terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         slack = np.cumsum(abs(terms), axis=axis) * (2.0 * count * UNIT) + TINY * count
         return np.cumsum(terms, axis=axis), slack
 
-    (low, low_slack), (high, high_slack) = ends(number.lower), ends(number.upper)
+    (low, low_slack), (high, high_slack) = (
+        sum_and_slack(number.lower),
+        sum_and_slack(number.upper),
+    )
     return Bounds(round_down(low - low_slack), round_up(high + high_slack))

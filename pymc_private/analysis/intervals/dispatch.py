@@ -16,20 +16,11 @@ from pytensor.scalar.basic import BinaryBitOp, ScalarOp, UnaryBitOp
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_private.analysis.intervals.interval import Bounds
+from pymc_private.analysis.traversal import EVALUATION_ERRORS, evaluate_node
 
 OpBounds = Bounds | list[Bounds]
 
-EVALUATION_ERRORS = (
-    AssertionError,
-    AttributeError,
-    IndexError,
-    NotImplementedError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    np.linalg.LinAlgError,
-)
-"""What Ops raise when values, or the number of rows, do not suit them, or a library is missing."""
+"""Bounds of the only output of a node, or of each output."""
 
 
 @singledispatch
@@ -49,7 +40,7 @@ def bound_op(op: Op, node: Apply, *inputs: Bounds) -> OpBounds:
 
 @singledispatch
 def bound_scalar_op(op: ScalarOp, *inputs: Bounds) -> Bounds:
-    """Bounds of an elementwise function; `inputs` have double ends that broadcast."""
+    """Bounds of an elementwise function; `inputs` are in doubles, of shapes that broadcast."""
     return Bounds.everything(np.broadcast_shapes(*(i.shape for i in inputs)))
 
 
@@ -69,15 +60,15 @@ def _elemwise(op: Elemwise, node: Apply, *inputs: Bounds) -> OpBounds:
 
 
 def _unknown_on_overflow(answer: Bounds, dtype: str) -> Bounds:
-    """Integers of a type wrap around beyond its ends: there nothing is known of the result."""
+    """Nothing is known of integers beyond the limits of their type, where they wrap around."""
     if answer.is_symbolic or not dtype.startswith(("int", "uint")):
         return answer
-    ends = np.iinfo(dtype)
-    return answer.where((answer.lower >= float(ends.min)) & (answer.upper <= float(ends.max)))
+    limits = np.iinfo(dtype)
+    return answer.where((answer.lower >= float(limits.min)) & (answer.upper <= float(limits.max)))
 
 
 def _unknown_elementwise(node: Apply, inputs: tuple[Bounds, ...]) -> list[Bounds]:
-    """Everything, in the shape the inputs broadcast to."""
+    """Nothing known of any output, in the shape the inputs broadcast to."""
     symbolic = any(i.is_symbolic for i in inputs)
     shape = () if symbolic else np.broadcast_shapes(*(i.shape for i in inputs))
     return [Bounds.everything(shape) for _ in node.outputs]
@@ -91,13 +82,6 @@ def constant_fold(node: Apply, inputs: tuple[Bounds, ...]) -> list[Bounds]:
     return [Bounds.point(value) for value in evaluate_node(node, [i.lower for i in inputs])]
 
 
-def evaluate_node(node: Apply, values: list[Any]) -> list[Any]:
-    """Evaluate one node on concrete values."""
-    storage: list[list[Any]] = [[None] for _ in node.outputs]
-    node.op.perform(node, values, storage)
-    return [cell[0] for cell in storage]
-
-
 def apply_node(node: Apply, values: list[Any]) -> list[Any]:
     """Evaluate one node on concrete values, or build it on symbolic ones."""
     if any(isinstance(v, Variable) for v in values):
@@ -106,7 +90,7 @@ def apply_node(node: Apply, values: list[Any]) -> list[Any]:
 
 
 def is_exact(interval: Bounds) -> bool:
-    """Whether one value is left: a point, or equal ends."""
+    """Whether one value is left: a point, or equal bounds."""
     if interval.is_point:
         return True
     return not interval.is_symbolic and bool(np.array_equal(interval.lower, interval.upper))
@@ -114,10 +98,10 @@ def is_exact(interval: Bounds) -> bool:
 
 def exact_value(interval: Bounds, variable: Variable) -> Any:
     """The one value, in the data type of its variable (rules carry integers as doubles)."""
-    end, dtype = interval.lower, getattr(variable.type, "dtype", None)
-    if isinstance(end, np.ndarray | np.generic) and dtype is not None and end.dtype != dtype:
-        return np.asarray(end).astype(dtype)
-    return end
+    value, dtype = interval.lower, getattr(variable.type, "dtype", None)
+    if isinstance(value, np.ndarray | np.generic) and dtype is not None and value.dtype != dtype:
+        return np.asarray(value).astype(dtype)
+    return value
 
 
 def has_rule(node: Apply) -> bool:

@@ -24,7 +24,7 @@ from pymc_private.analysis.intervals.functions import (
 )
 from pymc_private.analysis.intervals.interval import Bounds, corner_image
 
-# Non-decreasing where it is defined; NumPy answers NaN elsewhere.
+# Non-decreasing where they are defined; NumPy answers NaN elsewhere.
 INCREASING = {
     ps.Exp: f.EXP,
     ps.Expm1: f.EXPM1,
@@ -64,19 +64,19 @@ for _op in DECREASING:
 
 @bound_scalar_op.register(psm.Log1mexp)
 def _log1mexp(op: ps.ScalarOp, x: Bounds) -> Bounds:
-    """log(1 - e^x) falls on x <= 0; undefined above."""
+    """log(1 - e^x) is decreasing on x <= 0 and undefined above."""
     return _unknown_if_nan(x.decreasing(f.LOG1MEXP)).where(x.upper <= 0.0)
 
 
 def _unknown_if_nan(x: Bounds) -> Bounds:
-    """NaN in one end means that some value is undefined: then nothing is known."""
+    """NaN in one bound means that some value is undefined: then nothing is known."""
     xp = array_namespace(x.lower, x.upper)
     return x.where(~(xp.isnan(x.lower) | xp.isnan(x.upper)))
 
 
 @bound_scalar_op.register(ps.Add)
 def _add(op: ps.ScalarOp, *terms: Bounds) -> Bounds:
-    """Sums of lower ends and of upper ends (inf - inf is NaN: nothing known)."""
+    """Sums of lower bounds and of upper bounds (inf - inf is NaN: nothing known)."""
     lower, upper = terms[0].lower, terms[0].upper
     for term in terms[1:]:
         lower, upper = add_down(lower, term.lower), add_up(upper, term.upper)
@@ -125,7 +125,7 @@ def _reciprocal(op: ps.ScalarOp, x: Bounds) -> Bounds:
 
 
 def reciprocal(x: Bounds) -> Bounds:
-    """1/x falls on each side of zero and keeps the sign."""
+    """1/x is decreasing on each side of zero and keeps the sign."""
     xp = array_namespace(x.lower, x.upper)
     positive, negative = x.lower > 0.0, x.upper < 0.0
     lower, upper = round_down(1.0 / x.upper), round_up(1.0 / x.lower)
@@ -166,7 +166,7 @@ def _cosh(op: ps.ScalarOp, x: Bounds) -> Bounds:
 
 @bound_scalar_op.register(ps.Cos)
 def _cos(op: ps.ScalarOp, x: Bounds) -> Bounds:
-    """[-1, 1] unless no multiple of pi lies in the interval: then monotone between its ends."""
+    """[-1, 1] unless no multiple of pi lies within the bounds: then monotone between them."""
     return _cosine(x, 0.0)
 
 
@@ -177,7 +177,7 @@ def _sin(op: ps.ScalarOp, x: Bounds) -> Bounds:
 
 
 def _cosine(x: Bounds, shift: float) -> Bounds:
-    """Range of cos(x - shift) by the peaks and troughs that may lie inside, counted with slack."""
+    """Range of cos(x - shift) by the maxima and minima that may lie inside, counted with slack."""
     xp = array_namespace(x.lower, x.upper)
     low, high = x.lower - shift, x.upper - shift
     slack = 1e-9 * (1.0 + abs(low) + abs(high))
@@ -198,6 +198,7 @@ def _cosine(x: Bounds, shift: float) -> Bounds:
 
 
 def _min_or_max(x: Bounds, y: Bounds, least: bool) -> Bounds:
+    """The minimum or the maximum, non-decreasing in both arguments."""
     xp = array_namespace(x.lower, x.upper, y.lower, y.upper)
     choose = xp.minimum if least else xp.maximum
     return Bounds(choose(x.lower, y.lower), choose(x.upper, y.upper))
@@ -238,8 +239,8 @@ ROUNDING_FUNCTIONS = {ps.Floor: "floor", ps.Ceil: "ceil", ps.RoundHalfToEven: "r
 
 def _rounding(op: ps.ScalarOp, x: Bounds) -> Bounds:
     """Non-decreasing and exact."""
-    face = getattr(array_namespace(x.lower, x.upper), ROUNDING_FUNCTIONS[type(op)])
-    return Bounds(face(x.lower), face(x.upper))
+    function = getattr(array_namespace(x.lower, x.upper), ROUNDING_FUNCTIONS[type(op)])
+    return Bounds(function(x.lower), function(x.upper))
 
 
 for _op in ROUNDING_FUNCTIONS:
@@ -248,7 +249,7 @@ for _op in ROUNDING_FUNCTIONS:
 
 @bound_scalar_op.register(ps.Second)
 def _second(op: ps.ScalarOp, x: Bounds, y: Bounds) -> Bounds:
-    """fill(x, y): the value of y in the common shape."""
+    """fill(x, y): the value of y in the shape that both broadcast to."""
     xp = array_namespace(x.lower, y.lower)
     if xp is not np:
         return Bounds(xp.second(x.lower, y.lower), xp.second(x.lower, y.upper))
@@ -258,7 +259,7 @@ def _second(op: ps.ScalarOp, x: Bounds, y: Bounds) -> Bounds:
 
 @bound_scalar_op.register(ps.Identity)
 def _identity(op: ps.ScalarOp, x: Bounds) -> Bounds:
-    """The same interval."""
+    """The same bounds."""
     return x
 
 
@@ -267,7 +268,7 @@ POWER = ElementaryFunction("power", np.power, lambda a, b: a**b, ulps=16.0)
 
 @bound_scalar_op.register(ps.Pow)
 def _pow(op: ps.ScalarOp, x: Bounds, y: Bounds) -> Bounds:
-    """x^y: corners for x >= 0; valley or monotone where y is one whole number."""
+    """x^y: corners for x >= 0; monotone or with a minimum at 0 where y is one integer."""
     xp = array_namespace(x.lower, x.upper, y.lower, y.upper)
     general = corner_image(POWER, Bounds(xp.maximum(x.lower, 0.0), x.upper), y)
     # A base that may be zero with an exponent that may be <= 0 can be infinite or 0^0.
@@ -286,7 +287,7 @@ def _pow(op: ps.ScalarOp, x: Bounds, y: Bounds) -> Bounds:
 
 
 def _integer_power(x: Bounds, exponent: Array) -> Bounds:
-    """Even: valley at 0. Odd: increasing. Negative: the reciprocal of the positive power."""
+    """Even: minimum at 0. Odd: increasing. Negative: the reciprocal of the positive power."""
     xp = array_namespace(x.lower, x.upper)
     size = abs(exponent)
     even = np.mod(size, 2.0) == 0.0

@@ -30,19 +30,20 @@ UNIT = 2.0**-52
 TINY = 2.0**-1074 * 4
 """Absolute slack that covers underflow, where relative spacing means nothing."""
 LARGEST_DOUBLE = float(np.finfo(np.float64).max)
+INF = float("inf")
 
 Array = Any
 """A NumPy array, or a PyTensor variable of the same shape."""
 
-_REAL_ARITHMETIC = ContextVar("real_symbols", default=False)
+_REAL_ARITHMETIC = ContextVar("real_arithmetic", default=False)
 
 
 @contextmanager
 def without_symbolic_rounding() -> Iterator[None]:
-    """Leave symbolic ends where real arithmetic puts them: a graph of the bounds as functions.
+    """Leave symbolic bounds where real arithmetic puts them: a graph of the bounds as functions.
 
-    Such a graph is a fifth as large. Whoever evaluates it answers for the rounding: by `bounds`,
-    which rounds outward, or by a margin.
+    Such a graph is a fifth as large. Whoever evaluates it answers for the rounding: by
+    `propagate_bounds`, which rounds outward, or by a margin.
     """
     token = _REAL_ARITHMETIC.set(True)
     try:
@@ -54,16 +55,16 @@ def without_symbolic_rounding() -> Iterator[None]:
 def is_symbolic(*arrays: Array) -> bool:
     """Whether any argument is a PyTensor variable."""
     for array in arrays:
-        kind: Any = type(array)
-        if kind is not np.ndarray and _is_symbolic_type(kind):
+        cls: Any = type(array)
+        if cls is not np.ndarray and _is_symbolic_type(cls):
             return True
     return False
 
 
 @cache
-def _is_symbolic_type(kind: type) -> bool:
+def _is_symbolic_type(cls: type) -> bool:
     """Whether values of this type are symbolic: to ask an abstract class each time is slow."""
-    return issubclass(kind, Variable)
+    return issubclass(cls, Variable)
 
 
 def array_namespace(*arrays: Array) -> Any:
@@ -119,18 +120,8 @@ def _two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return total, np.where(exact, 0.0, error)
 
 
-def multiply_down(a: Array, b: Array) -> Array:
-    """A lower bound of a * b; exact for factors 0, 1, -1 and never across zero."""
-    return multiply_bounds(a, b)[0]
-
-
-def multiply_up(a: Array, b: Array) -> Array:
-    """An upper bound of a * b; exact for factors 0, 1, -1 and never across zero."""
-    return multiply_bounds(a, b)[1]
-
-
 def multiply_bounds(a: Array, b: Array) -> tuple[Array, Array]:
-    """Both bounds of a * b."""
+    """A lower and an upper bound of a * b; exact for factors 0, 1, -1 and never across zero."""
     product = a * b
     if is_symbolic(a, b):
         return round_down(product), round_up(product)
@@ -153,11 +144,11 @@ def product_bounds(firsts: Sequence[Array], seconds: Sequence[Array]) -> tuple[A
         no_zero = least.all() and greatest.all()  # whose sign would be lost
         if no_zero and not any(_is_zero_or_unit(x).any() for x in (*firsts, *seconds)):
             return np.nextafter(least, -np.inf), np.nextafter(greatest, np.inf)
-    ends = [multiply_bounds(a, b) for a in firsts for b in seconds]
-    if len(ends) == 1:
-        return ends[0]
+    pairs = [multiply_bounds(a, b) for a in firsts for b in seconds]
+    if len(pairs) == 1:
+        return pairs[0]
     xp = array_namespace(*firsts, *seconds)
-    return reduce(xp.minimum, (e[0] for e in ends)), reduce(xp.maximum, (e[1] for e in ends))
+    return reduce(xp.minimum, (p[0] for p in pairs)), reduce(xp.maximum, (p[1] for p in pairs))
 
 
 def _is_zero_or_unit(x: np.ndarray) -> np.ndarray:
@@ -170,7 +161,7 @@ def elementwise_equal(a: Array, b: Array) -> Array:
     return pt.eq(a, b) if is_symbolic(a, b) else np.equal(a, b)
 
 
-INF = float("inf")
+# ---- elementary functions --------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -186,7 +177,7 @@ class ElementaryFunction:
     ulps : float
         Bound of the relative float error, in units of 2**-52.
     low, high : float
-        Proved range of the function over the extended reals; ends of intervals are clamped to it.
+        Proved range of the function over the extended reals; bounds are clamped to it.
     absolute : float
         Absolute float error that adds to the relative one.
     """
@@ -241,11 +232,11 @@ def _unscaled_bessel(
 ) -> Callable[[np.ndarray], np.ndarray]:
     """e^|x| scaled(x) for a Bessel function, without SciPy's early overflow of e^|x|."""
 
-    def face(x: np.ndarray) -> np.ndarray:
+    def unscaled(x: np.ndarray) -> np.ndarray:
         half = np.exp(np.abs(x) / 2.0)
         return np.where(np.isinf(x), scaled(np.sign(x)) * np.inf, half * scaled(x) * half)
 
-    return face
+    return unscaled
 
 
 def _log_phi_tensor(x: Array) -> Array:

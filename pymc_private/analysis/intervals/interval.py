@@ -50,21 +50,21 @@ class ZeroSumRows:
 
 
 RowConstraint = Ellipsoid | SimplexRows | ZeroSumRows
-"""What may be known of rows besides their ends."""
+"""What may be known of rows besides the bounds of their entries."""
 
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """Ends of the values of one graph node, elementwise.
+    """Lower and upper bounds of the values of one graph node, elementwise.
 
     Parameters
     ----------
     lower, upper : array or PyTensor variable, shape of the node
         Rounded outward. NaN in both means that nothing is known, not even that a number comes out.
-    within : Fact or None
+    within : RowConstraint or None
         What else is known of each row along the last axis.
     poles : bool
-        Whether an infinite end may be a value.
+        Whether an infinite bound may be a value.
     """
 
     lower: Array
@@ -88,17 +88,17 @@ class Bounds:
 
     @property
     def is_symbolic(self) -> bool:
-        """Whether an end is a PyTensor variable."""
+        """Whether a bound is a PyTensor variable."""
         return is_symbolic(self.lower, self.upper)
 
     @property
     def is_point(self) -> bool:
-        """Whether both ends are the very same array (so that exact Ops may be applied)."""
+        """Whether both bounds are the very same array (so that exact Ops may be applied)."""
         return self.lower is self.upper
 
     @property
     def is_finite(self) -> bool:
-        """Whether every end is a finite number."""
+        """Whether every bound is a finite number."""
         return bool(np.isfinite(self.lower).all() and np.isfinite(self.upper).all())
 
     @property
@@ -107,11 +107,11 @@ class Bounds:
         return np.shape(self.lower)
 
     def forget(self) -> Bounds:
-        """The same ends without the knowledge about rows."""
+        """The same bounds without the constraint on rows."""
         return replace(self, within=None) if self.within is not None else self
 
     def as_float(self) -> Bounds:
-        """The same interval with double ends; an integer that no double holds moves outward."""
+        """The same bounds in doubles; an integer that no double holds moves outward."""
         if _is_double(self.lower) and _is_double(self.upper):
             return self
         lower, upper = _to_double(self.lower, -np.inf), _to_double(self.upper, np.inf)
@@ -134,7 +134,7 @@ class Bounds:
         return Bounds(f.down(nearest), xp.maximum(f.up(self.lower), f.up(self.upper)))
 
     def hull(self, other: Bounds) -> Bounds:
-        """The least interval that holds both."""
+        """The least bounds that hold both."""
         xp = array_namespace(self.lower, self.upper, other.lower, other.upper)
         return Bounds(xp.minimum(self.lower, other.lower), xp.maximum(self.upper, other.upper))
 
@@ -144,7 +144,7 @@ class Bounds:
         return Bounds(xp.maximum(self.lower, other.lower), xp.minimum(self.upper, other.upper))
 
     def magnitude(self) -> Array:
-        """The greatest absolute value."""
+        """The greatest absolute value within the bounds."""
         xp = array_namespace(self.lower, self.upper)
         return xp.maximum(abs(self.lower), abs(self.upper))
 
@@ -155,7 +155,7 @@ class Bounds:
         return Bounds(*product_bounds(firsts, seconds))
 
     def where(self, keep: Array) -> Bounds:
-        """The interval where `keep` holds; everything elsewhere."""
+        """These bounds where `keep` holds; everything elsewhere."""
         xp = array_namespace(self.lower, self.upper, keep)
         return Bounds(xp.where(keep, self.lower, np.nan), xp.where(keep, self.upper, np.nan))
 
@@ -163,28 +163,28 @@ class Bounds:
 _DOUBLE = np.dtype("float64")
 
 
-def _is_double(end: Array) -> bool:
-    """Whether an end is of doubles already: most are, and one look shows it."""
-    dtype = getattr(end, "dtype", "float64")
+def _is_double(bound: Array) -> bool:
+    """Whether a bound is in doubles already: most are, and one look shows it."""
+    dtype = getattr(bound, "dtype", "float64")
     return dtype is _DOUBLE or dtype == "float64"
 
 
-def _to_double(end: Array, outward: float) -> Array:
-    """An end in double precision; 64-bit integers beyond 2**53 are rounded outward."""
-    value = end.astype("float64")
-    if is_symbolic(end) or end.dtype.kind not in "iu" or end.dtype.itemsize < 8:
+def _to_double(bound: Array, outward: float) -> Array:
+    """A bound in double precision; 64-bit integers beyond 2**53 are rounded outward."""
+    value = bound.astype("float64")
+    if is_symbolic(bound) or bound.dtype.kind not in "iu" or bound.dtype.itemsize < 8:
         return value
     return np.where(abs(value) < 2.0**53, value, np.nextafter(value, outward))
 
 
 def corner_image(f: ElementaryFunction, *intervals: Bounds) -> Bounds:
     """The image under f that is monotone in each argument, whichever way: extremes at corners."""
-    xp = array_namespace(*(end for i in intervals for end in (i.lower, i.upper)))
-    ends: list[tuple[Array, ...]] = [()]
+    xp = array_namespace(*(bound for i in intervals for bound in (i.lower, i.upper)))
+    corners: list[tuple[Array, ...]] = [()]
     for interval in intervals:
         choices = (interval.lower,) if interval.is_point else (interval.lower, interval.upper)
-        ends = [(*chosen, choice) for chosen in ends for choice in choices]
-    lower, upper = f.down(*ends[0]), f.up(*ends[0])
-    for corner in ends[1:]:
+        corners = [(*chosen, choice) for chosen in corners for choice in choices]
+    lower, upper = f.down(*corners[0]), f.up(*corners[0])
+    for corner in corners[1:]:
         lower, upper = xp.minimum(lower, f.down(*corner)), xp.maximum(upper, f.up(*corner))
     return Bounds(lower, upper)

@@ -20,12 +20,7 @@ from pytensor.tensor.math import Dot
 
 from pymc_private.analysis.intervals import functions as f
 from pymc_private.analysis.intervals.arrays import sum_down, sum_up
-from pymc_private.analysis.intervals.dispatch import (
-    EVALUATION_ERRORS,
-    OpBounds,
-    bound_op,
-    constant_fold,
-)
+from pymc_private.analysis.intervals.dispatch import OpBounds, bound_op, constant_fold
 from pymc_private.analysis.intervals.elementwise import divide
 from pymc_private.analysis.intervals.functions import (
     UNIT,
@@ -36,93 +31,14 @@ from pymc_private.analysis.intervals.functions import (
     round_up,
 )
 from pymc_private.analysis.intervals.interval import Bounds, Ellipsoid
+from pymc_private.analysis.traversal import EVALUATION_ERRORS
 
-MOST_ROWS = 16
-"""Larger matrices would take long, and their bounds would say little."""
-
-EntryBounds = dict[tuple[int, int], Bounds]
-
-
-def cholesky_bounds(op: Op, a: Bounds) -> Bounds:
-    """L with L L' = A, by the recursion l_ij = (a_ij - sum_k l_ik l_jk) / l_jj in intervals.
-
-    Each step encloses the real one, so L lies inside as soon as every pivot is positive. Only one
-    triangle is read, as by LAPACK (Alefeld and Mayer 1993 on the interval Cholesky method).
-    """
-    size = a.shape[-1]
-    if size > MOST_ROWS or a.shape[-2] != size:
-        return Bounds.everything(a.shape)
-    a, found = a.as_float(), {}
-    for i, j in product(range(size), repeat=2):
-        if j > i:
-            found[i, j] = Bounds.point(np.zeros(a.shape[:-2]))
-            continue
-        rest = _entry(a, i, j) if op.lower else _entry(a, j, i)
-        for k in range(j):
-            rest = _subtract(rest, found[i, k].times(found[j, k]), square=i == j)
-        found[i, j] = _pivot_root(rest) if i == j else divide(rest, found[j, j])
-    return _assemble(found if op.lower else {(j, i): cell for (i, j), cell in found.items()}, size)
-
-
-def inverse_bounds(op: Op, a: Bounds) -> Bounds:
-    """A^-1 by elimination without exchanges: each pivot must keep away from zero."""
-    size = a.shape[-1]
-    if size > MOST_ROWS or a.shape[-2] != size:
-        return Bounds.everything(a.shape)
-    a = a.as_float()
-    left = {(i, j): _entry(a, i, j) for i, j in product(range(size), repeat=2)}
-    eye = np.eye(size)
-    right = {
-        (i, j): Bounds.point(np.full(a.shape[:-2], eye[i, j]))
-        for i, j in product(range(size), repeat=2)
-    }
-    for k in range(size):
-        pivot = left[k, k]
-        for cells in (left, right):
-            cells.update({(k, j): divide(cells[k, j], pivot) for j in range(size)})
-        for i in set(range(size)) - {k}:
-            factor = left[i, k]
-            for cells in (left, right):
-                for j in range(size):
-                    cells[i, j] = _subtract(cells[i, j], factor.times(cells[k, j]))
-    return _assemble(right, size)
-
-
-def _entry(a: Bounds, i: int, j: int) -> Bounds:
-    return Bounds(a.lower[..., i, j], a.upper[..., i, j])
-
-
-def _assemble(cells: EntryBounds, size: int) -> Bounds:
-    """One interval from its cells; nothing is known of any where one is unknown."""
-    shape = np.broadcast_shapes(*(cell.shape for cell in cells.values()))
-    lower, upper = (
-        np.stack(
-            [
-                np.stack([np.broadcast_to(end(cells[i, j]), shape) for j in range(size)], -1)
-                for i in range(size)
-            ],
-            -2,
-        )
-        for end in (lambda cell: cell.lower, lambda cell: cell.upper)
-    )
-    known = ~(np.isnan(lower) | np.isnan(upper)).any(axis=(-1, -2), keepdims=True)
-    return Bounds(lower, upper).where(known)
-
-
-def _subtract(x: Bounds, y: Bounds, square: bool = False) -> Bounds:
-    """x - y; the product of one and the same number is a square."""
-    lower = np.maximum(y.lower, 0.0) if square else y.lower
-    return Bounds(add_down(x.lower, -y.upper), add_up(x.upper, -lower))
-
-
-def _pivot_root(x: Bounds) -> Bounds:
-    """The square root of a pivot, which must be positive."""
-    return x.increasing(f.SQRT).where(x.lower > 0.0)
+# ---- products --------------------------------------------------------------------------------
 
 
 @bound_op.register(Dot)
 def _dot(op: Dot, node: Apply, x: Bounds, y: Bounds) -> OpBounds:
-    """Sums of corner products, met with Cauchy and Schwarz where the rows of x lie in a ball."""
+    """Sums of corner products; Cauchy-Schwarz too where the rows of x lie in an ellipsoid."""
     x, y = x.as_float(), y.as_float()
     if x.lower.ndim < 1 or y.lower.ndim < 1:
         return x.times(y)
@@ -130,12 +46,12 @@ def _dot(op: Dot, node: Apply, x: Bounds, y: Bounds) -> OpBounds:
         return _contract(x, y)
     ball = _ball_product(x.within, y, many=x.lower.ndim == 2)
     if y.is_symbolic and _contains_ball(x.within, x):
-        return ball  # the corners lie outside: they would make a larger graph, no tighter one
+        return ball  # the corners lie outside it: they would make a larger graph, no tighter one
     return _contract(x, y).intersect(ball)
 
 
 def _contains_ball(ball: Ellipsoid, x: Bounds) -> bool:
-    """Whether the ends of x cut nothing off the ball."""
+    """Whether the bounds of x cut nothing off the ellipsoid."""
     reach = ball.radius * np.asarray(ball.scale)
     return bool(np.all(x.lower <= ball.center - reach) and np.all(x.upper >= ball.center + reach))
 
@@ -150,6 +66,7 @@ def _contract(x: Bounds, y: Bounds) -> Bounds:
 
 
 def _indexed(x: Bounds, index: tuple) -> Bounds:
+    """Both bounds under one index; a point stays a point."""
     return Bounds.point(x.lower[index]) if x.is_point else Bounds(x.lower[index], x.upper[index])
 
 
@@ -173,6 +90,21 @@ def _ball_product(rows: Ellipsoid, y: Bounds, many: bool) -> Bounds:
     )
 
 
+def _matmul(x: Bounds, y: Bounds) -> Bounds:
+    """sum_k x_ik y_kj from the corners of each product, at each batch element."""
+    if isinstance(x.within, Ellipsoid) and x.lower.ndim <= 2 and y.lower.ndim <= 2:
+        return _contract(x, y).intersect(_ball_product(x.within, y, many=x.lower.ndim == 2))
+    terms = _indexed(x, (..., None)).times(_indexed(y, (..., None, slice(None), slice(None))))
+    return Bounds(sum_down(terms.lower, (-2,)), sum_up(terms.upper, (-2,)))
+
+
+# ---- batches ---------------------------------------------------------------------------------
+
+
+BATCH_AWARE_OPS: list[type] = []
+"""Ops whose rule takes a batch as it takes one element."""
+
+
 @bound_op.register(Blockwise)
 def _blockwise(op: Blockwise, node: Apply, *inputs: Bounds) -> OpBounds:
     """The rule of the core Op on each batch element."""
@@ -194,40 +126,28 @@ def _blockwise(op: Blockwise, node: Apply, *inputs: Bounds) -> OpBounds:
     return _each_batch_element(op, node, *inputs)
 
 
-BATCH_AWARE_OPS: list[type] = []
-"""Ops whose rule takes a batch as it takes one element."""
-
-
-def _matmul(x: Bounds, y: Bounds) -> Bounds:
-    """sum_k x_ik y_kj from the corners of each product, at each batch element."""
-    if isinstance(x.within, Ellipsoid) and x.lower.ndim <= 2 and y.lower.ndim <= 2:
-        return _contract(x, y).intersect(_ball_product(x.within, y, many=x.lower.ndim == 2))
-    terms = _indexed(x, (..., None)).times(_indexed(y, (..., None, slice(None), slice(None))))
-    return Bounds(sum_down(terms.lower, (-2,)), sum_up(terms.upper, (-2,)))
-
-
 def _each_batch_element(op: Blockwise, node: Apply, *inputs: Bounds) -> OpBounds:
-    """One batch element after the other."""
+    """The rule of the core Op, one batch element after the other."""
     cores = [len(core) for core in op.inputs_sig]
     pairs = list(zip(inputs, cores, strict=True))
     if any(i.lower.ndim < core for i, core in pairs):
         return [Bounds.everything() for _ in node.outputs]
     batch = np.broadcast_shapes(*(i.shape[: i.lower.ndim - core] for i, core in pairs))
-    kinds = [
+    core_inputs = [
         pt.TensorType(
             v.type.dtype, shape=tuple(1 if k == 1 else None for k in _core_shape(i, core))
         )()
         for v, i, core in zip(node.inputs, inputs, cores, strict=True)
     ]
-    inner = op.core_op.make_node(*kinds)
+    inner = op.core_op.make_node(*core_inputs)
     whole = [
         (np.broadcast_to(i.lower, batch + i.shape[i.lower.ndim - core :]),
          np.broadcast_to(i.upper, batch + i.shape[i.lower.ndim - core :]), i)
         for i, core in pairs
     ]  # fmt: skip
     found: list[list[Bounds]] = []
-    for place in np.ndindex(*batch):
-        parts = [_batch_element(low[place], high[place], i) for low, high, i in whole]
+    for position in np.ndindex(*batch):
+        parts = [_batch_element(low[position], high[position], i) for low, high, i in whole]
         try:
             answer = bound_op(op.core_op, inner, *parts)
         except EVALUATION_ERRORS:  # the core Op's own checks of shapes
@@ -242,14 +162,14 @@ def _core_shape(whole: Bounds, core: int) -> tuple[int, ...]:
 
 
 def _batch_element(lower: np.ndarray, upper: np.ndarray, whole: Bounds) -> Bounds:
-    """One batch element; exact where its ends are equal."""
+    """One batch element; exact where its bounds are equal."""
     if whole.is_point or np.array_equal(lower, upper):
         return Bounds(lower, lower, poles=whole.poles)
     return Bounds(lower, upper, poles=whole.poles)
 
 
 def _stack_batch(parts: list[Bounds], batch: tuple[int, ...]) -> Bounds:
-    """The batch put together; nothing is known if one element lost its shape."""
+    """The batch elements as one array; nothing is known if one of them lost its shape."""
     shapes = {part.shape for part in parts}
     if len(shapes) != 1:
         return Bounds.everything()
@@ -257,6 +177,97 @@ def _stack_batch(parts: list[Bounds], batch: tuple[int, ...]) -> Bounds:
     lower = np.stack([part.lower for part in parts]).reshape(batch + shape)
     upper = np.stack([part.upper for part in parts]).reshape(batch + shape)
     return Bounds(lower, upper, poles=any(part.poles for part in parts))
+
+
+# ---- factors, inverses and solves ------------------------------------------------------------
+
+
+MOST_ROWS = 16
+"""Larger matrices would take long, and their bounds would say little."""
+
+
+EntryBounds = dict[tuple[int, int], Bounds]
+"""Bounds of the entries of a matrix, by row and column."""
+
+
+def cholesky_bounds(op: Op, a: Bounds) -> Bounds:
+    """L with L L' = A, by the recursion l_ij = (a_ij - sum_k l_ik l_jk) / l_jj in intervals.
+
+    Each step encloses the real one, so L lies inside as soon as every pivot is positive. Only one
+    triangle is read, as by LAPACK (Alefeld and Mayer 1993 on the interval Cholesky method).
+    """
+    size = a.shape[-1]
+    if size > MOST_ROWS or a.shape[-2] != size:
+        return Bounds.everything(a.shape)
+    a, found = a.as_float(), {}
+    for i, j in product(range(size), repeat=2):
+        if j > i:
+            found[i, j] = Bounds.point(np.zeros(a.shape[:-2]))
+            continue
+        rest = _entry(a, i, j) if op.lower else _entry(a, j, i)
+        for k in range(j):
+            rest = _subtract(rest, found[i, k].times(found[j, k]), square=i == j)
+        found[i, j] = _pivot_root(rest) if i == j else divide(rest, found[j, j])
+    return _assemble(
+        found if op.lower else {(j, i): entry for (i, j), entry in found.items()}, size
+    )
+
+
+def inverse_bounds(op: Op, a: Bounds) -> Bounds:
+    """A^-1 by Gauss-Jordan elimination without row exchanges: no pivot may contain zero."""
+    size = a.shape[-1]
+    if size > MOST_ROWS or a.shape[-2] != size:
+        return Bounds.everything(a.shape)
+    a = a.as_float()
+    left = {(i, j): _entry(a, i, j) for i, j in product(range(size), repeat=2)}
+    eye = np.eye(size)
+    right = {
+        (i, j): Bounds.point(np.full(a.shape[:-2], eye[i, j]))
+        for i, j in product(range(size), repeat=2)
+    }
+    for k in range(size):
+        pivot = left[k, k]
+        for entries in (left, right):
+            entries.update({(k, j): divide(entries[k, j], pivot) for j in range(size)})
+        for i in set(range(size)) - {k}:
+            factor = left[i, k]
+            for entries in (left, right):
+                for j in range(size):
+                    entries[i, j] = _subtract(entries[i, j], factor.times(entries[k, j]))
+    return _assemble(right, size)
+
+
+def _entry(a: Bounds, i: int, j: int) -> Bounds:
+    """Bounds of an entry, for each batch element."""
+    return Bounds(a.lower[..., i, j], a.upper[..., i, j])
+
+
+def _assemble(entries: EntryBounds, size: int) -> Bounds:
+    """One array of bounds from its entries; nothing is known of any where one is unknown."""
+    shape = np.broadcast_shapes(*(entry.shape for entry in entries.values()))
+    lower, upper = (
+        np.stack(
+            [
+                np.stack([np.broadcast_to(part(entries[i, j]), shape) for j in range(size)], -1)
+                for i in range(size)
+            ],
+            -2,
+        )
+        for part in (lambda entry: entry.lower, lambda entry: entry.upper)
+    )
+    known = ~(np.isnan(lower) | np.isnan(upper)).any(axis=(-1, -2), keepdims=True)
+    return Bounds(lower, upper).where(known)
+
+
+def _subtract(x: Bounds, y: Bounds, square: bool = False) -> Bounds:
+    """x - y, where y is a square if `square`, hence not negative."""
+    lower = np.maximum(y.lower, 0.0) if square else y.lower
+    return Bounds(add_down(x.lower, -y.upper), add_up(x.upper, -lower))
+
+
+def _pivot_root(x: Bounds) -> Bounds:
+    """The square root of a pivot, which must be positive."""
+    return x.increasing(f.SQRT).where(x.lower > 0.0)
 
 
 def _solve_triangular(op: Op, a: Bounds, b: Bounds) -> Bounds:
@@ -281,12 +292,13 @@ def _solve_triangular(op: Op, a: Bounds, b: Bounds) -> Bounds:
     return Bounds(lower[..., 0], upper[..., 0]) if vector else Bounds(lower, upper)
 
 
+def _entry_column(a: Bounds, i: int, j: int) -> Bounds:
+    """Bounds of an entry, with an axis for the columns of the right-hand side."""
+    return Bounds(a.lower[..., i, j, None], a.upper[..., i, j, None])
+
+
 SOLVERS: dict[str, Callable[..., Bounds]] = {
     "Cholesky": cholesky_bounds,
     "MatrixInverse": inverse_bounds,
     "SolveTriangular": _solve_triangular,
 }
-
-
-def _entry_column(a: Bounds, i: int, j: int) -> Bounds:
-    return Bounds(a.lower[..., i, j, None], a.upper[..., i, j, None])

@@ -100,7 +100,7 @@ def _is_nan(op: ps.ScalarOp, x: Bounds) -> Bounds:
 
 @bound_scalar_op.register(ps.IsInf)
 def _is_inf(op: ps.ScalarOp, x: Bounds) -> Bounds:
-    """Possible unless both ends are finite; certain for two equal infinite ends."""
+    """Possible unless both bounds are finite; certain for two equal infinite bounds."""
     xp = array_namespace(x.lower, x.upper)
     unbounded = xp.isinf(x.lower) | xp.isinf(x.upper) | xp.isnan(x.lower) | xp.isnan(x.upper)
     exact = elementwise_equal(x.lower, x.upper) & xp.isinf(x.lower)
@@ -109,8 +109,8 @@ def _is_inf(op: ps.ScalarOp, x: Bounds) -> Bounds:
 
 @bound_scalar_op.register(ps.Switch)
 def _switch(op: ps.ScalarOp, condition: Bounds, x: Bounds, y: Bounds) -> Bounds:
-    """The branch a decided condition takes, else the hull; a poisoned dead branch does no harm."""
-    xp = array_namespace(*(end for i in (condition, x, y) for end in (i.lower, i.upper)))
+    """The branch that a decided condition takes, else the hull; NaN in the other does no harm."""
+    xp = array_namespace(*(b for i in (condition, x, y) for b in (i.lower, i.upper)))
     either, holds = x.hull(y), truth_value(condition)
     lower = xp.where(holds.lower, x.lower, xp.where(holds.upper, either.lower, y.lower))
     upper = xp.where(holds.lower, x.upper, xp.where(holds.upper, either.upper, y.upper))
@@ -118,8 +118,8 @@ def _switch(op: ps.ScalarOp, condition: Bounds, x: Bounds, y: Bounds) -> Bounds:
 
 
 def truth_value(x: Bounds) -> Bounds:
-    """Whether a number is true: certain if zero is outside, impossible if x is zero."""
-    if all(getattr(end, "dtype", bool) in (bool, "bool") for end in (x.lower, x.upper)):
+    """The truth of a number: certain if zero lies outside its bounds, impossible if it is zero."""
+    if all(getattr(b, "dtype", bool) in (bool, "bool") for b in (x.lower, x.upper)):
         return x
     certain = (x.lower > 0) | (x.upper < 0)
     return Bounds(certain, ~(elementwise_equal(x.lower, 0) & elementwise_equal(x.upper, 0)))
@@ -140,8 +140,8 @@ def _cast(op: ps.Cast, x: Bounds) -> Bounds:
 
 
 def _round_to_short_float(x: Bounds, target: np.dtype) -> Bounds:
-    """Holds the number and its rounding to a shorter float."""
-    low, high = (end.astype(target).astype(np.float64) for end in (x.lower, x.upper))
+    """Bounds of the number and of its rounding to a shorter float."""
+    low, high = (b.astype(target).astype(np.float64) for b in (x.lower, x.upper))
     return Bounds(np.minimum(x.lower, low), np.maximum(x.upper, high))
 
 
@@ -149,7 +149,7 @@ def _round_to_short_float(x: Bounds, target: np.dtype) -> Bounds:
 def _check(op: CheckAndRaise, node: Apply, value: Bounds, *conditions: Bounds) -> Bounds:
     """The value itself if every condition is proved; where one may fail PyMC raises: unknown.
 
-    In mode B (symbolic ends) conditions stay with the graph that was certified with numbers.
+    With symbolic bounds, conditions stay with the graph that was certified with numbers.
     """
     if value.is_symbolic or any(c.is_symbolic for c in conditions):
         return value
@@ -167,11 +167,11 @@ class Clamp(ps.ScalarOp):
 
     def impl(self, x: Any, low: Any, high: Any) -> Any:
         """The value at one point."""
-        floored = x if x >= low else low  # NaN is not above
+        floored = x if x >= low else low  # a NaN x is not above
         return min(floored, high)
 
     def c_code(self, *_: Any) -> str:
-        """None: Python computes it."""
+        """Not given: Python computes it."""
         raise NotImplementedError
 
     def pullback(
@@ -180,7 +180,7 @@ class Clamp(ps.ScalarOp):
         outputs: Sequence[Variable],
         cotangents: Sequence[Variable],
     ) -> list[Variable]:
-        """One to the argument that is given back, zero to the others, almost everywhere."""
+        """One for the argument that is returned, zero for the others, almost everywhere."""
         (x, low, high), (given,) = inputs, cotangents
         above, below = ps.ge(x, low), ps.le(x, high)
         zero = given.zeros_like()
@@ -194,7 +194,7 @@ class Clamp(ps.ScalarOp):
 if not hasattr(ps.ScalarOp, "pullback"):  # PyTensor 2
     Clamp.L_op = Clamp.pullback  # type: ignore[method-assign]
 
-clamp_scalar = Clamp(ps.upgrade_to_float, name="confine")
+clamp_scalar = Clamp(ps.upgrade_to_float, name="clamp")
 clamp = Elemwise(clamp_scalar)
 
 

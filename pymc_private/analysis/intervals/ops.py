@@ -6,9 +6,9 @@ the softmax), logarithms of sigmoid and normal probabilities of an interval, ste
 an identity that marks rows on the simplex, and log Phi with its two derivatives for probit
 links on the whole line. `rewrites` puts them into graphs; `intervals.special` has their rules.
 
-With m = phi / Phi (the inverse Mills ratio of the lower tail): (log Phi)' = m, m' = -m (z +
-m). m falls, is positive and convex, and -1 < m' < 0 (Sampford 1953; T22 gives beta = 1 for
-probit). Written out, m' is the difference of two large numbers in the tail.
+With m = phi / Phi (the inverse Mills ratio of the lower tail), (log Phi)' = m and
+m' = -m (z + m). m is positive, decreasing and convex, and -1 < m' < 0 (Sampford 1953; T22 gives
+beta = 1 for probit). Written out, m' is the difference of two large numbers in the tail.
 """
 
 from __future__ import annotations
@@ -21,22 +21,11 @@ import pytensor.scalar.math as psm
 import pytensor.tensor as pt
 import scipy.special as sc
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.graph.replace import _vectorize_node
-from pytensor.graph.rewriting.basic import node_rewriter
-from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.special import softmax
 from scipy.special import logsumexp
-
-from pymc_private.analysis.traversal import (
-    apply_rewriters,
-    as_monomial,
-    rebuild,
-    scalar_op,
-    without_leading_axes,
-)
 
 
 class _BinaryFunction(ps.BinaryScalarOp):
@@ -90,7 +79,7 @@ class LogPhiGap(_BinaryFunction):
         return _log_normal_mass(z + g, z) if g > 0 else np.nan
 
     def slopes(self, z: Any, g: Any, out: Any) -> tuple[Any, Any]:
-        """The densities at both ends, by the mass between them."""
+        """The densities at both arguments, divided by the probability between them."""
         above, below = (ps.exp(-0.5 * ps.sqr(x) - out) / np.sqrt(2 * np.pi) for x in (z + g, z))
         return above - below, above
 
@@ -103,7 +92,7 @@ class LogPhiBetween(_BinaryFunction):
         return _log_normal_mass(a, b) if a > b else np.nan
 
     def slopes(self, a: Any, b: Any, out: Any) -> tuple[Any, Any]:
-        """The densities at both ends, by the mass between them."""
+        """The densities at both arguments, divided by the probability between them."""
         above, below = (ps.exp(-0.5 * ps.sqr(x) - out) / np.sqrt(2 * np.pi) for x in (a, b))
         return above, -below
 
@@ -112,11 +101,11 @@ class LogAddExp(_BinaryFunction):
     """log(e^x + e^y)."""
 
     def impl(self, x: float, y: float) -> float:
-        """Without overflow."""
+        """The value, without overflow."""
         return float(np.logaddexp(x, y))
 
     def slopes(self, x: Any, y: Any, out: Any) -> tuple[Any, Any]:
-        """The share of each term."""
+        """The weight of each term."""
         return psm.sigmoid(x - y), psm.sigmoid(y - x)
 
 
@@ -124,11 +113,11 @@ class EqualForms(_BinaryFunction):
     """The first argument, which is equal to the second: two ways to write one function."""
 
     def impl(self, x: float, y: float) -> float:
-        """The first."""
+        """The first argument."""
         return x
 
     def slopes(self, x: Any, y: Any, out: Any) -> tuple[Any, Any]:
-        """All by the first."""
+        """Derivatives of the first argument."""
         return ps.constant(1.0), ps.constant(0.0)
 
 
@@ -136,13 +125,13 @@ class PowerStep(_BinaryFunction):
     """(x + 1)^b - x^b for x >= 0, b > 0."""
 
     def impl(self, x: float, b: float) -> float:
-        """As it is written."""
+        """The difference as it is written."""
         with np.errstate(all="ignore"):
             step = np.power(x + 1.0, float(b)) - np.power(float(x), float(b))
         return float(step) if x >= 0 and b > 0 else np.nan
 
     def slopes(self, x: Any, b: Any, out: Any) -> tuple[Any, Any]:
-        """In the exponent x^b log x is 0 at x = 0."""
+        """In the derivative by b, x^b log x is 0 at x = 0."""
         own = ps.switch(ps.gt(x, 0.0), x**b * ps.log(x), 0.0)
         return b * ((x + 1.0) ** (b - 1.0) - x ** (b - 1.0)), (x + 1.0) ** b * ps.log1p(x) - own
 
@@ -159,7 +148,7 @@ power_step = Elemwise(PowerStep(_DOUBLE, name="power_step"))
 class OnSimplex(Op):
     """The identity on an array whose rows along the last axis sum to one, whatever its inputs are.
 
-    Who puts it into a graph has proved that in real arithmetic.
+    Whoever puts it into a graph has proved that in real arithmetic.
 
     Parameters
     ----------
@@ -174,7 +163,7 @@ class OnSimplex(Op):
         self.slack = slack
 
     def make_node(self, x: Variable) -> Apply:
-        """One input, one output of its type."""
+        """A node with one output, of the type of its input."""
         return Apply(self, [x], [x.type()])
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
@@ -182,11 +171,11 @@ class OnSimplex(Op):
         output_storage[0][0] = inputs[0]
 
     def infer_shape(self, *arguments: Any) -> Any:
-        """The input's, which PyTensor gives last."""
+        """The shape of the input, which PyTensor gives last."""
         return arguments[-1]
 
     def pullback(self, inputs: Any, outputs: Any, gradients: Any) -> Any:
-        """The identity's."""
+        """The gradient of an identity."""
         return gradients
 
     if not hasattr(Op, "pullback"):
@@ -202,18 +191,18 @@ class LogSumExp(Op):
     __props__ = ()
 
     def make_node(self, x: Any) -> Apply:
-        """One node: the last axis goes."""
+        """A node whose output lacks the last axis."""
         x = pt.as_tensor_variable(x)
-        kind = pt.TensorType(x.type.dtype, shape=x.type.shape[:-1])
-        return Apply(self, [x], [kind()])
+        out = pt.TensorType(x.type.dtype, shape=x.type.shape[:-1])()
+        return Apply(self, [x], [out])
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-        """In floats, without overflow."""
+        """The value, without overflow."""
         with np.errstate(all="ignore"):
             output_storage[0][0] = np.asarray(logsumexp(inputs[0], axis=-1))
 
     def _softmax(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Variable]:
-        """Softmax, times the gradient of what follows."""
+        """The softmax, times the gradient of what follows."""
         (x,), (g,) = inputs, cotangents
         return [pt.expand_dims(g, -1) * softmax(x, axis=-1)]
 
@@ -226,12 +215,12 @@ class LogSumExp(Op):
 
 @_vectorize_node.register(LogSumExp)
 def _vectorize_log_sum_exp(op: LogSumExp, node: Apply, x: Variable) -> Apply:
-    """Leading axes do not matter."""
+    """Leading axes are a batch."""
     return op.make_node(x)
 
 
 def log_sum_exp(x: Variable, axes: tuple[int, ...]) -> Variable:
-    """log sum e^x over any axes, as the composite."""
+    """log sum e^x over any axes, by the Op `LogSumExp`."""
     kept = [axis for axis in range(x.type.ndim) if axis not in axes]
     moved = x.dimshuffle(*kept, *axes)
     if len(axes) > 1:
@@ -251,7 +240,7 @@ def inverse_mills_ratio(z: Any) -> Any:
 
 
 def inverse_mills_slope(z: Any) -> Any:
-    """-m (z + m), for z >= FAR with a relative error of about 400 (4 + z^2) units."""
+    """-m (z + m), for z >= MILLS_CUTOFF with a relative error of about 400 (4 + z^2) units."""
     m = inverse_mills_ratio(z)
     with np.errstate(invalid="ignore"):
         return np.where(m == 0.0, 0.0, -m * (z + m))
@@ -273,10 +262,10 @@ class _UnaryFunction(ps.UnaryScalarOp):
 
 
 class InverseMillsSlope(_UnaryFunction):
-    """m'(z), rising from -1 to 0."""
+    """m'(z), increasing from -1 to 0."""
 
     def impl(self, x: float) -> float:
-        """Minus one far out."""
+        """The value; -1 below `MILLS_CUTOFF`."""
         return float(inverse_mills_slope(x)) if x > MILLS_CUTOFF else -1.0
 
     def slope(self, x: Any) -> Any:
@@ -286,7 +275,7 @@ class InverseMillsSlope(_UnaryFunction):
 
 
 class InverseMills(_UnaryFunction):
-    """m(z), falling from infinity to 0."""
+    """m(z), decreasing from infinity to 0."""
 
     def impl(self, x: float) -> float:
         """See `inverse_mills_ratio`."""
@@ -298,12 +287,12 @@ class InverseMills(_UnaryFunction):
 
 
 class LogPhi(_UnaryFunction):
-    """log Phi(z), rising to 0."""
+    """log Phi(z), increasing to 0."""
 
     nfunc_spec = ("scipy.special.log_ndtr", 1, 1)
 
     def impl(self, x: float) -> float:
-        """See SciPy."""
+        """The value by SciPy."""
         return float(sc.log_ndtr(x))
 
     def slope(self, x: Any) -> Any:
@@ -316,75 +305,3 @@ _scalar_inverse_mills_slope = InverseMillsSlope(_FLOAT, name="mills_slope")
 _scalar_inverse_mills = InverseMills(_FLOAT, name="mills")
 _scalar_log_phi = LogPhi(_FLOAT, name="log_phi")
 log_phi = Elemwise(_scalar_log_phi)
-
-
-def has_log_phi(value: Variable) -> bool:
-    """Whether log Phi stands in a graph as a named function."""
-    return any(isinstance(scalar_op(v), LogPhi) for v in ancestors([value]))
-
-
-def expand_log_phi(value: Variable) -> Variable:
-    """The same graph with log Phi in Ops that every back end compiles, to the last digits."""
-
-    def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
-        if not isinstance(scalar_op(node.outputs[0]), LogPhi):
-            return None
-        z = inputs[0]
-        tail = pt.log(pt.erfcx(-z / ROOT2) / 2.0) - z**2 / 2.0
-        return pt.switch(pt.lt(z, -1.0), tail, pt.log1p(-pt.erfc(z / ROOT2) / 2.0))
-
-    return rebuild([value], {v: v for v in ancestors([value]) if v.owner is None}, rule)[0]
-
-
-def recognize_log_phi(value: Variable) -> Variable:
-    """The same graph with log Phi where it is spelled by erf or erfc."""
-    return apply_rewriters(value, _log_phi_rewrite)
-
-
-@node_rewriter([Elemwise])
-def _log_phi_rewrite(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
-    """log(erfc(w) / 2) = log Phi(-sqrt2 w), log(1 - erfc(w) / 2) = log Phi(sqrt2 w), erf alike."""
-    op, out = node.op.scalar_op, node.outputs[0]
-    if not isinstance(op, ps.Log | ps.Log1p):
-        return None
-    found = _normal_cdf_argument(node.inputs[0], 1.0 if isinstance(op, ps.Log) else -1.0)
-    if found is None or found.type.broadcastable != out.type.broadcastable:
-        return None
-    return [log_phi(found)] if out.type.dtype == found.type.dtype == "float64" else None
-
-
-def _normal_cdf_argument(variable: Variable, sign: float) -> Variable | None:
-    """The z of Phi(z) if `variable` is Phi(z) (sign 1) or -Phi(-z), hence 1 - Phi(-z) (sign -1)."""
-    part, number = _scaled_node(variable)
-    if part is not None and number == 0.5 * sign and isinstance(scalar_op(part), psm.Erfc):
-        return (-sign * ROOT2) * part.owner.inputs[0]
-    if sign < 0:  # -(1/2 + erf(w) / 2)
-        inner = _normal_cdf_argument(part, 1.0) if part is not None and number == -1.0 else None
-        return None if inner is None else -inner
-    if (
-        not isinstance(scalar_op(variable), ps.Add)
-        or len(without_leading_axes(variable).owner.inputs) != 2
-    ):
-        return None
-    for half, other in (
-        without_leading_axes(variable).owner.inputs,
-        without_leading_axes(variable).owner.inputs[::-1],
-    ):
-        part, number = _scaled_node(other)
-        halved = _pure_number(half) == 0.5 and abs(number) == 0.5
-        if halved and part is not None and isinstance(scalar_op(part), psm.Erf):
-            return (np.sign(number) * ROOT2) * part.owner.inputs[0]
-    return None
-
-
-def _scaled_node(variable: Variable) -> tuple[Variable | None, float]:
-    """A variable as a number times one node."""
-    found = as_monomial(variable)
-    if len(found.above) == 1 and not found.below and found.above[0].owner is not None:
-        return found.above[0], found.number
-    return None, 0.0
-
-
-def _pure_number(variable: Variable) -> float | None:
-    found = as_monomial(variable)
-    return found.number if not found.above and not found.below else None

@@ -1,7 +1,7 @@
 """Interval propagation through a graph, and the explanation of an infinite answer.
 
 `propagate_bounds` bounds every node by the rule of its Op, and then enforces what holds of
-every node whatever its rule: Boolean bounds for Boolean nodes, whole bounds for integer nodes,
+every node whatever its rule: Boolean bounds for Boolean nodes, integer bounds for integer nodes,
 NaN in both bounds or in none, and no claim where inf - inf or 0 inf may occur. By induction
 over the graph each node's value lies within its bounds (Moore 1966, Theorem 3.1). The
 resulting `Trail` names the nodes where finite inputs stopped having a finite answer.
@@ -29,6 +29,64 @@ from pymc_private.analysis.intervals.interval import Bounds
 from pymc_private.analysis.intervals.logic import is_clamp, truth_value
 from pymc_private.analysis.traversal import display_name, given_ancestors, walk
 
+
+def propagate_bounds(
+    outputs: Sequence[Variable],
+    given: Mapping[Variable, Bounds],
+    order: Sequence[Apply] | None = None,
+) -> Trail:
+    """Bounds of every node of a graph, given bounds of its inputs, by the rule of its Op.
+
+    Given bounds may be arrays (numbers come out, rounded outward) or PyTensor variables (a graph of
+    the bounds comes out, in real arithmetic). `order` is `node_order(outputs, given)`, where the
+    same walk is made many times.
+
+    In real arithmetic, for every choice of inputs within `given`, each node's value is within its
+    bounds; where it is no number (0/0, inf - inf), they are the top element. By induction over the
+    graph, since every rule holds for its node (Moore 1966, Theorem 3.1: inclusion isotonicity).
+    """
+    known = {v: _as_boolean(v, fact) for v, fact in given.items()}
+    with np.errstate(all="ignore"):
+        return Trail(walk(outputs, known, _bound_node, _constant_point, order), given)
+
+
+def constant_bounds(outputs: Sequence[Variable]) -> dict[Variable, Bounds]:
+    """Points for `given`, where the same graphs are walked many times."""
+    return {v: _constant_point(v) for v in ancestors(list(outputs)) if isinstance(v, Constant)}
+
+
+def _as_boolean(variable: Variable, fact: Bounds) -> Bounds:
+    """Boolean bounds for a Boolean variable that was given as numbers."""
+    return truth_value(fact) if getattr(variable.type, "dtype", "") == "bool" else fact
+
+
+def _bound_node(node: Apply, facts: Sequence[Bounds]) -> Sequence[Bounds]:
+    """Bounds of a node's outputs, with what holds of every node."""
+    for v, fact in zip(node.inputs, facts, strict=True):
+        if has_lost_shape(v, fact) and not is_clamp(node):  # its limits bring the shape
+            return [Bounds.everything() for _ in node.outputs]
+    answer = bound_op(node.op, node, *facts)
+    answers = answer if isinstance(answer, list) else [answer]
+    pairs = zip(node.outputs, answers, strict=True)
+    return [enforce_postconditions(node, facts, out, each) for out, each in pairs]
+
+
+def _constant_point(constant: Constant) -> Bounds:
+    """The value of a constant, which may be infinite."""
+    point = Bounds.point(constant.data)
+    number = getattr(point.lower, "dtype", np.dtype(bool)).kind == "f"
+    return replace(point, poles=number and bool(np.isinf(point.lower).any()))
+
+
+def has_lost_shape(variable: Variable, fact: Bounds) -> bool:
+    """Whether nothing is known of a node, not even its shape: one NaN for an array."""
+    ndim = getattr(variable.type, "ndim", None)
+    return ndim is not None and getattr(fact.lower, "ndim", ndim) != ndim
+
+
+# ---- what holds of every node ----------------------------------------------------------------
+
+
 OPS_WITH_POLES = (
     ps.ArcTanh,
     ps.Log,
@@ -39,6 +97,7 @@ OPS_WITH_POLES = (
     psm.Log1mexp,
 )
 """Functions that are infinite at some finite argument."""
+
 
 INDETERMINATE_OPS = (
     ps.Add,
@@ -55,30 +114,13 @@ INDETERMINATE_OPS = (
 """Ops in which two infinite values may meet, or one and a zero."""
 
 
-def has_lost_shape(variable: Variable, fact: Bounds) -> bool:
-    """Whether nothing is known of a node, not even its shape: one NaN for an array."""
-    ndim = getattr(variable.type, "ndim", None)
-    return ndim is not None and getattr(fact.lower, "ndim", ndim) != ndim
-
-
 def enforce_postconditions(
     node: Apply, facts: Sequence[Bounds], out: Variable, answer: Bounds
 ) -> Bounds:
-    """The answer of a rule, made to fit the data type of the node and to own up to NaN.
+    """The answer of a rule for one output, made to fit its data type and to admit NaN.
 
-    Parameters
-    ----------
-    node : Apply
-    facts : sequence of Interval
-        Of its inputs.
-    out : Variable
-        The output the answer is about.
-    answer : Interval
-
-    Returns
-    -------
-    Interval
-        Boolean ends for a Boolean node, whole ends for an integer node; NaN in both ends or none.
+    Boolean bounds for a Boolean node, integer bounds for an integer node; NaN in both bounds or in
+    none. `facts` are the bounds of the inputs.
     """
     if answer.is_symbolic or not isinstance(answer.lower, np.ndarray | np.generic):
         return answer
@@ -97,7 +139,7 @@ def _is_numeric(fact: Bounds) -> bool:
 
 
 def _round_to_integers(answer: Bounds, dtype: str, from_finite: bool) -> Bounds:
-    """Integers between the ends. Beyond the range of its type an integer would wrap around.
+    """The integers within the bounds. Beyond the range of its type an integer would wrap around.
 
     An unbounded 64-bit count is taken to be unbounded: nobody counts to 2**63.
     """
@@ -112,7 +154,7 @@ def _round_to_integers(answer: Bounds, dtype: str, from_finite: bool) -> Bounds:
 
 
 def _unknown_if_indeterminate(node: Apply, facts: Sequence[Bounds], answer: Bounds) -> Bounds:
-    """NaN in one end is NaN in both; so is inf - inf where the infinities may be values."""
+    """NaN in one bound is NaN in both; so is inf - inf where the infinities may be values."""
     op = node.op.scalar_op if isinstance(node.op, Elemwise) else node.op
     poles = any(fact.poles for fact in facts)
     known = ~(np.isnan(answer.lower) | np.isnan(answer.upper))
@@ -122,6 +164,9 @@ def _unknown_if_indeterminate(node: Apply, facts: Sequence[Bounds], answer: Boun
     if not known.all() and not answer.is_point:
         answer = replace(answer.where(known), within=answer.within)
     return replace(answer, poles=poles)
+
+
+# ---- explanation of infinite bounds ----------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -149,14 +194,14 @@ class Culprit:
 
 @dataclass(frozen=True, eq=False)
 class Trail:
-    """Every interval of one walk.
+    """The bounds of every node of one walk.
 
     Parameters
     ----------
-    facts : dict of Variable to Interval
+    facts : dict of Variable to Bounds
         All of them, in the order of the walk.
-    given : mapping
-        The intervals the walk started from.
+    given : mapping of Variable to Bounds
+        The bounds the walk started from.
     """
 
     facts: dict[Variable, Bounds]
@@ -201,7 +246,7 @@ class Trail:
         return Culprit(str(node.op), reads, "unbounded" if has_rule(node) else "no rule")
 
     def describe(self) -> list[str]:
-        """One line per variable: its name and the hull of its interval."""
+        """One line per variable: its name, its least lower and its greatest upper bound."""
         lines = []
         for variable, fact in self.facts.items():
             if isinstance(variable, Constant) or not isinstance(
@@ -220,59 +265,3 @@ def _is_explained(fact: Bounds) -> bool:
     if fact.is_symbolic or getattr(fact.lower, "dtype", np.dtype(bool)) == np.dtype(bool):
         return True
     return fact.is_finite
-
-
-def propagate_bounds(
-    outputs: Sequence[Variable],
-    given: Mapping[Variable, Bounds],
-    order: Sequence[Apply] | None = None,
-) -> Trail:
-    """Bounds of every node of the graph, by the rule of its Op.
-
-    Parameters
-    ----------
-    outputs : sequence of Variable
-        The graph.
-    given : mapping of Variable to Interval
-        Its inputs. Ends may be arrays (numbers come out, rounded outward) or PyTensor variables (a
-        graph of the bounds comes out: mode B, real arithmetic).
-    order : sequence of Apply, optional
-        `walk.steps(outputs, given)`, where the same walk is made many times.
-
-    Returns
-    -------
-    Trail
-        Real arithmetic: for every choice of inputs within `given`, each node's value is within its
-        interval; where it is no number (0/0, inf - inf), the interval is the top element. By
-        induction over the graph, since every rule holds for its node (Moore 1966, Theorem 3.1:
-        inclusion isotonicity).
-    """
-    known = {v: _as_boolean(v, fact) for v, fact in given.items()}
-    with np.errstate(all="ignore"):
-        return Trail(walk(outputs, known, _bound_node, _constant_point, order), given)
-
-
-def constant_bounds(outputs: Sequence[Variable]) -> dict[Variable, Bounds]:
-    """Points for `given`, where the same graphs are walked many times."""
-    return {v: _constant_point(v) for v in ancestors(list(outputs)) if isinstance(v, Constant)}
-
-
-def _as_boolean(variable: Variable, fact: Bounds) -> Bounds:
-    """Boolean ends for a Boolean variable that was given as numbers."""
-    return truth_value(fact) if getattr(variable.type, "dtype", "") == "bool" else fact
-
-
-def _bound_node(node: Apply, facts: Sequence[Bounds]) -> Sequence[Bounds]:
-    for v, fact in zip(node.inputs, facts, strict=True):
-        if has_lost_shape(v, fact) and not is_clamp(node):  # its ends bring the shape
-            return [Bounds.everything() for _ in node.outputs]
-    answer = bound_op(node.op, node, *facts)
-    answers = answer if isinstance(answer, list) else [answer]
-    pairs = zip(node.outputs, answers, strict=True)
-    return [enforce_postconditions(node, facts, out, each) for out, each in pairs]
-
-
-def _constant_point(constant: Constant) -> Bounds:
-    point = Bounds.point(constant.data)
-    number = getattr(point.lower, "dtype", np.dtype(bool)).kind == "f"
-    return replace(point, poles=number and bool(np.isinf(point.lower).any()))

@@ -21,7 +21,6 @@ from pytensor.graph.op import Op
 
 from pymc_private.analysis.intervals import functions as f
 from pymc_private.analysis.intervals import ops
-from pymc_private.analysis.intervals import ops as nt
 from pymc_private.analysis.intervals.dispatch import OpBounds, apply_node, bound_op, bound_scalar_op
 from pymc_private.analysis.intervals.elementwise import POWER
 from pymc_private.analysis.intervals.functions import (
@@ -40,13 +39,13 @@ from pymc_private.analysis.intervals.ops import LogSumExp
 
 @bound_scalar_op.register(psm.GammaLn)
 def _gammaln(op: psm.GammaLn, x: Bounds) -> Bounds:
-    """Falls, then rises, on the positive axis; poles elsewhere."""
+    """Decreasing, then increasing, on the positive axis; poles elsewhere."""
     return x.valley(f.GAMMALN, f.GAMMALN_MINIMIZER).where(x.lower > 0.0)
 
 
 @bound_scalar_op.register(psm.Gamma)
 def _gamma(op: psm.Gamma, x: Bounds) -> Bounds:
-    """Falls, then rises, on the positive axis; poles elsewhere."""
+    """Decreasing, then increasing, on the positive axis; poles elsewhere."""
     return x.valley(f.GAMMA, f.GAMMALN_MINIMIZER).where(x.lower > 0.0)
 
 
@@ -64,7 +63,7 @@ def _trigamma(op: psm.TriGamma, x: Bounds) -> Bounds:
 
 @bound_scalar_op.register(psm.I0)
 def _i0(op: psm.I0, x: Bounds) -> Bounds:
-    """Even, rising in |x|."""
+    """Even, increasing in |x|."""
     return x.valley(f.I0, 0.0)
 
 
@@ -75,7 +74,7 @@ def _i1(op: psm.I1, x: Bounds) -> Bounds:
 
 
 def i0e(op: Op, x: Bounds) -> Bounds:
-    """Even, falling in |x|. The Op is PyMC's own, so `models.compat` registers this rule."""
+    """Even, decreasing in |x|. The Op is PyMC's own, so `models.compat` registers this rule."""
     xp = array_namespace(x.lower, x.upper)
     nearest = abs(xp.minimum(xp.maximum(x.lower, 0.0), x.upper))
     return Bounds(nearest, x.magnitude()).decreasing(f.I0E)
@@ -83,13 +82,13 @@ def i0e(op: Op, x: Bounds) -> Bounds:
 
 @bound_scalar_op.register(psm.GammaIncC)
 def _gammaincc(op: psm.GammaIncC, k: Bounds, x: Bounds) -> Bounds:
-    """Q(k, x) rises in k and falls in x, for k > 0 and x >= 0."""
+    """Q(k, x) is increasing in k and decreasing in x, for k > 0 and x >= 0."""
     return _regularized_gamma(f.GAMMAINCC, k, x).where((k.lower > 0.0) & (x.lower >= 0.0))
 
 
 @bound_scalar_op.register(psm.GammaInc)
 def _gammainc(op: psm.GammaInc, k: Bounds, x: Bounds) -> Bounds:
-    """P(k, x) rises in x and falls in k, for k > 0 and x >= 0."""
+    """P(k, x) is increasing in x and decreasing in k, for k > 0 and x >= 0."""
     return _regularized_gamma(_GAMMAINC_OF_X, x, k).where((k.lower > 0.0) & (x.lower >= 0.0))
 
 
@@ -100,28 +99,30 @@ _GAMMAINC_OF_X = replace(
 )
 
 
-def _regularized_gamma(face: ElementaryFunction, rising: Bounds, falling: Bounds) -> Bounds:
-    """A function in [0, 1], from arguments up to the largest for which `face` is accurate.
+def _regularized_gamma(
+    function: ElementaryFunction, increasing: Bounds, decreasing: Bounds
+) -> Bounds:
+    """A function in [0, 1], from arguments up to the largest for which it is accurate.
 
     Beyond it an argument is moved back where that loosens the bound, else 0 or 1 is the bound.
     """
     most = f.GAMMAINC_LARGEST
-    xp = array_namespace(rising.lower, rising.upper, falling.lower, falling.upper)
-    low = face.down(xp.minimum(rising.lower, most), falling.upper)
-    high = face.up(rising.upper, xp.minimum(falling.lower, most))
-    lower = xp.where(falling.upper <= most, low, 0.0)
-    upper = xp.where(rising.upper <= most, high, 1.0)
+    xp = array_namespace(increasing.lower, increasing.upper, decreasing.lower, decreasing.upper)
+    low = function.down(xp.minimum(increasing.lower, most), decreasing.upper)
+    high = function.up(increasing.upper, xp.minimum(decreasing.lower, most))
+    lower = xp.where(decreasing.upper <= most, low, 0.0)
+    upper = xp.where(increasing.upper <= most, high, 1.0)
     # At two infinite arguments there is no value.
-    return Bounds(lower, upper).where((rising.upper < np.inf) | (falling.upper < np.inf))
+    return Bounds(lower, upper).where((increasing.upper < np.inf) | (decreasing.upper < np.inf))
 
 
 @bound_scalar_op.register(psm.BetaInc)
 def _betainc(op: psm.BetaInc, a: Bounds, b: Bounds, x: Bounds) -> Bounds:
-    """I_x(a, b) falls in a, rises in b and in x, for a, b > 0 and 0 <= x <= 1 (DLMF 8.17.20-21).
+    """I_x(a, b) is decreasing in a, increasing in b and x (DLMF 8.17.20-21).
 
-    P(Beta(a, b) <= x): a larger a moves the law up, a larger b down (likelihood ratio order).
-    Beyond the largest shapes for which the function is checked one end is moved back where that
-    loosens the bound, else 0 or 1 is the bound.
+    For a, b > 0 and 0 <= x <= 1 it is P(Beta(a, b) <= x): a larger a moves the distribution up, a
+    larger b down (likelihood ratio order). Beyond the largest shapes for which the function is
+    checked an argument is moved back where that loosens the bound, else 0 or 1 is the bound.
     """
     most = f.BETAINC_LARGEST
     xp = array_namespace(a.lower, a.upper, b.lower, b.upper, x.lower, x.upper)
@@ -131,6 +132,9 @@ def _betainc(op: psm.BetaInc, a: Bounds, b: Bounds, x: Bounds) -> Bounds:
     return Bounds(lower, upper).where(
         (a.lower > 0.0) & (b.lower > 0.0) & (x.lower >= 0.0) & (x.upper <= 1.0)
     )
+
+
+# ---- softmax and log-sum-exp -----------------------------------------------------------------
 
 
 def _softmax_axes(op: Op, x: Bounds) -> tuple[int, ...]:
@@ -143,7 +147,7 @@ def _softmax_axes(op: Op, x: Bounds) -> tuple[int, ...]:
 
 
 def _rounded_log_sum_exp(x: np.ndarray, axes: tuple[int, ...], sign: float) -> np.ndarray:
-    """log sum e^x with its rounding moved to `sign`."""
+    """log sum e^x, rounded down for a negative `sign` and up for a positive one."""
     xp = array_namespace(x)
     top = x.max(axis=axes, keepdims=True)
     top = xp.where(xp.isinf(top), 0.0, top)
@@ -156,7 +160,7 @@ def _rounded_log_sum_exp(x: np.ndarray, axes: tuple[int, ...], sign: float) -> n
 
 
 def _log_softmax_bounds(x: Bounds, axes: tuple[int, ...]) -> Bounds:
-    """Log-softmax: element k rises in x_k and falls in every other x_j (exact at corners).
+    """Log-softmax: element k is increasing in x_k and decreasing in every other x_j.
 
     log softmax_k = -log(1 + sum_{j != k} e^{x_j - x_k}), so the least value pairs lower(x_k) with
     upper(x_j) and the greatest the other way round.
@@ -220,13 +224,15 @@ def _bound_log_sum_exp(op: Op, node: Apply, x: Bounds) -> OpBounds:
 
 
 bound_op.register(LogSumExp, _bound_log_sum_exp)
-# PyTensor 3 has an Op of its own, which `rewrites.simplify` replaces by the composite.
+# PyTensor 3 has an Op of its own, which `rewrites.canonical.simplify` replaces.
 if hasattr(ts, "LogSumExp"):
     bound_op.register(ts.LogSumExp, _bound_log_sum_exp)
 
 
+# ---- log Phi and its derivatives -------------------------------------------------------------
+
 UNDERFLOW = 1e-307
-"""Results below it are flushed to zero."""
+"""SciPy's results below it may be flushed to zero."""
 
 
 def _relative_error(ulps: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
@@ -235,19 +241,19 @@ def _relative_error(ulps: float) -> Callable[[np.ndarray, np.ndarray], np.ndarra
 
 
 def _inverse_mills_slope_error(z: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """Of -m (z + m): below zero z + m cancels."""
+    """Float error of -m (z + m): below zero z + m cancels."""
     return np.where(z < 0.0, 256.0 * UNIT * (4.0 + 3.0 * z * z), _relative_error(256.0)(z, value))
 
 
 def _monotone_bounds(
-    face: Callable[[np.ndarray], np.ndarray],
+    function: Callable[[np.ndarray], np.ndarray],
     error: Callable[[np.ndarray, np.ndarray], np.ndarray],
     first: np.ndarray,
     last: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """face(first) rounded down and face(last) rounded up."""
+    """function(first) rounded down and function(last) rounded up."""
     with np.errstate(all="ignore"):
-        low, high = face(first), face(last)
+        low, high = function(first), function(last)
         below, above = (
             np.where(np.isinf(v), 0.0, error(z, v) + UNDERFLOW)
             for z, v in ((first, low), (last, high))
@@ -255,34 +261,36 @@ def _monotone_bounds(
         return low - below, high + above
 
 
-@bound_scalar_op.register(nt.LogPhi)
-def _log_phi(op: nt.LogPhi, z: Bounds) -> Bounds:
-    """Rises to 0."""
+@bound_scalar_op.register(ops.LogPhi)
+def _log_phi(op: ops.LogPhi, z: Bounds) -> Bounds:
+    """Increasing to 0."""
     if z.is_symbolic:
         return Bounds.everything()
     low, high = _monotone_bounds(sc.log_ndtr, _relative_error(64.0), z.lower, z.upper)
     return Bounds(low, np.minimum(high, 0.0))
 
 
-@bound_scalar_op.register(nt.InverseMills)
-def _inverse_mills(op: nt.InverseMills, z: Bounds) -> Bounds:
-    """Falls to 0: log Phi is concave."""
+@bound_scalar_op.register(ops.InverseMills)
+def _inverse_mills(op: ops.InverseMills, z: Bounds) -> Bounds:
+    """Decreasing to 0, since log Phi is concave."""
     if z.is_symbolic:
         return Bounds.everything()
-    low, high = _monotone_bounds(nt.inverse_mills_ratio, _relative_error(64.0), z.upper, z.lower)
+    low, high = _monotone_bounds(ops.inverse_mills_ratio, _relative_error(64.0), z.upper, z.lower)
     return Bounds(np.maximum(low, 0.0), high)
 
 
-@bound_scalar_op.register(nt.InverseMillsSlope)
-def _inverse_mills_slope(op: nt.InverseMillsSlope, z: Bounds) -> Bounds:
-    """Rises from -1 to 0, since m is convex (Sampford 1953)."""
+@bound_scalar_op.register(ops.InverseMillsSlope)
+def _inverse_mills_slope(op: ops.InverseMillsSlope, z: Bounds) -> Bounds:
+    """Increasing from -1 to 0, since m is convex (Sampford 1953)."""
     if z.is_symbolic:
         return Bounds.everything()
-    inside = np.maximum(z.lower, nt.MILLS_CUTOFF), np.maximum(z.upper, nt.MILLS_CUTOFF)
-    low, high = _monotone_bounds(nt.inverse_mills_slope, _inverse_mills_slope_error, *inside)
-    low = np.where(z.lower < nt.MILLS_CUTOFF, -1.0, np.maximum(low, -1.0))
+    inside = np.maximum(z.lower, ops.MILLS_CUTOFF), np.maximum(z.upper, ops.MILLS_CUTOFF)
+    low, high = _monotone_bounds(ops.inverse_mills_slope, _inverse_mills_slope_error, *inside)
+    low = np.where(z.lower < ops.MILLS_CUTOFF, -1.0, np.maximum(low, -1.0))
     return Bounds(low, np.minimum(high, 0.0))
 
+
+# ---- probabilities of intervals, steps of powers, marks --------------------------------------
 
 PointBounds = Callable[[Array, Array], Bounds]
 """Bounds of a function at points."""
@@ -302,9 +310,9 @@ def _log_phi_gap(op: ops.LogPhiGap, z: Bounds, g: Bounds) -> Bounds:
 
 @bound_scalar_op.register(ops.LogPhiBetween)
 def _log_phi_between(op: ops.LogPhiBetween, a: Bounds, b: Bounds) -> Bounds:
-    """log(Phi(a) - Phi(b)) rises in a and falls in b: least at the least a and greatest b.
+    """log(Phi(a) - Phi(b)) is increasing in a and decreasing in b.
 
-    Where these cross there is no number.
+    Where the least a does not exceed the greatest b there may be no number.
     """
     lower = _phi_mass_at(Bounds(a.lower, a.lower), b.upper).lower
     upper = _phi_mass_at(Bounds(a.upper, a.upper), b.lower).upper
@@ -313,40 +321,40 @@ def _log_phi_between(op: ops.LogPhiBetween, a: Bounds, b: Bounds) -> Bounds:
 
 @bound_scalar_op.register(ops.LogAddExp)
 def _log_add_exp(op: ops.LogAddExp, x: Bounds, y: Bounds) -> Bounds:
-    """log(e^x + e^y) rises in both."""
+    """log(e^x + e^y) is increasing in both."""
     return Bounds(_log_add_exp_at(x.lower, y.lower).lower, _log_add_exp_at(x.upper, y.upper).upper)
 
 
 def _log_add_exp_at(x: Array, y: Array) -> Bounds:
-    """max + softplus(min - max); the greater one where it is infinite."""
+    """max + softplus(min - max); the greater argument where that is infinite."""
     xp = array_namespace(x, y)
     top, least = xp.maximum(x, y), xp.minimum(x, y)
     more = Bounds(add_down(least, -top), add_up(least, -top)).increasing(f.SOFTPLUS)
-    endless = xp.isinf(top)
+    infinite = xp.isinf(top)
     return Bounds(
-        xp.where(endless, top, add_down(top, more.lower)),
-        xp.where(endless, top, add_up(top, more.upper)),
+        xp.where(infinite, top, add_down(top, more.lower)),
+        xp.where(infinite, top, add_up(top, more.upper)),
     )
 
 
 @bound_scalar_op.register(ops.EqualForms)
-def _also_equal(op: ops.EqualForms, x: Bounds, y: Bounds) -> Bounds:
-    """Both hold the value; where nothing is known of one, the other is left."""
+def _equal_forms(op: ops.EqualForms, x: Bounds, y: Bounds) -> Bounds:
+    """Both bounds hold the value; where nothing is known of one, the other is left."""
     xp = array_namespace(x.lower, x.upper, y.lower, y.upper)
-    blind, mute = (xp.isnan(i.lower) | xp.isnan(i.upper) for i in (x, y))
+    x_unknown, y_unknown = (xp.isnan(i.lower) | xp.isnan(i.upper) for i in (x, y))
     both = x.intersect(y)
     return Bounds(
-        xp.where(blind, y.lower, xp.where(mute, x.lower, both.lower)),
-        xp.where(blind, y.upper, xp.where(mute, x.upper, both.upper)),
+        xp.where(x_unknown, y.lower, xp.where(y_unknown, x.lower, both.lower)),
+        xp.where(x_unknown, y.upper, xp.where(y_unknown, x.upper, both.upper)),
     )
 
 
 def _log_mass_bounds(at: PointBounds, z: Bounds, g: Bounds) -> Bounds:
-    """log(F(z + g) - F(z)) rises in g; in z it rises up to -g/2 and falls after it.
+    """log(F(z + g) - F(z)) for an even log-concave density: increasing in g, in z up to -g/2.
 
     The mass of [z, z + g] under a log-concave density is log-concave in z (Prekopa 1973), and even
-    about z = -g/2 if the density is even. So the least value is at the least g and an end of z, the
-    greatest at the greatest g and the z nearest to -g/2.
+    about z = -g/2 if the density is even. So the least value is at the least g and a bound of z,
+    the greatest at the greatest g and the z nearest to -g/2.
     """
     xp = array_namespace(z.lower, z.upper, g.lower, g.upper)
     best = xp.minimum(xp.maximum(-0.5 * g.upper, z.lower), z.upper)
@@ -366,16 +374,16 @@ def _sigmoid_gap_at(z: Array, g: Array) -> Bounds:
 
 
 def _phi_gap_at(z: Array, g: Array) -> Bounds:
-    """By both ends, z + g and z."""
+    """log(Phi(z + g) - Phi(z)), with z + g between its float bounds."""
     return _phi_mass_at(Bounds(add_down(z, g), add_up(z, g)), z)
 
 
-def _phi_mass_at(end: Bounds, z: Array) -> Bounds:
-    """log Phi(high) + log(1 - Phi(low) / Phi(high)), reflected to the side of the lower tail."""
-    xp = array_namespace(end.lower, z)
-    flip = z > -end.lower
-    low = Bounds(xp.where(flip, -end.upper, z), xp.where(flip, -end.lower, z))
-    high = Bounds(xp.where(flip, -z, end.lower), xp.where(flip, -z, end.upper))
+def _phi_mass_at(a: Bounds, z: Array) -> Bounds:
+    """log(Phi(a) - Phi(z)) = log Phi(a) + log(1 - Phi(z) / Phi(a)), reflected to the lower tail."""
+    xp = array_namespace(a.lower, z)
+    flip = z > -a.lower
+    low = Bounds(xp.where(flip, -a.upper, z), xp.where(flip, -a.lower, z))
+    high = Bounds(xp.where(flip, -z, a.lower), xp.where(flip, -z, a.upper))
     tail, top = _log_phi_bounds(low), _log_phi_bounds(high)
     ratio = Bounds(
         add_down(tail.lower, -top.upper), xp.minimum(add_up(tail.upper, -top.lower), 0.0)
@@ -389,6 +397,7 @@ def _log_phi_bounds(x: Bounds) -> Bounds:
 
 
 def _log_phi_at(x: Array) -> Bounds:
+    """log Phi at points."""
     xp = array_namespace(x)
     tail = Bounds(-abs(x), -abs(x)).increasing(f.LOG_PHI)
     body = tail.decreasing(f.LOG1MEXP)
@@ -399,14 +408,14 @@ def _log_phi_at(x: Array) -> Bounds:
 
 @bound_scalar_op.register(ops.PowerStep)
 def _power_step(op: ops.PowerStep, x: Bounds, b: Bounds) -> Bounds:
-    """(x + 1)^b - x^b is monotone in x (rising iff b > 1) and rises in b: extremes at corners.
+    """(x + 1)^b - x^b is monotone in x (increasing iff b > 1) and increasing in b.
 
-    Its slope in b is (x + 1)^b log(x + 1) - x^b log x >= 0, for u^b log u rises from u = 1 on and
-    is negative before.
+    So its extremes are at corners. Its derivative in b is (x + 1)^b log(x + 1) - x^b log x >= 0,
+    for u^b log u is increasing from u = 1 on and negative before.
     """
     xp = array_namespace(x.lower, x.upper, b.lower, b.upper)
     corners = [
-        _power_step_at(end, power) for end in (x.lower, x.upper) for power in (b.lower, b.upper)
+        _power_step_at(base, power) for base in (x.lower, x.upper) for power in (b.lower, b.upper)
     ]
     lower, upper = corners[0].lower, corners[0].upper
     for corner in corners[1:]:
@@ -415,6 +424,7 @@ def _power_step(op: ops.PowerStep, x: Bounds, b: Bounds) -> Bounds:
 
 
 def _power_step_at(x: Array, b: Array) -> Bounds:
+    """(x + 1)^b - x^b at points."""
     return Bounds(
         add_down(POWER.down(add_down(x, 1.0), b), -POWER.up(x, b)),
         add_up(POWER.up(add_up(x, 1.0), b), -POWER.down(x, b)),
@@ -423,14 +433,17 @@ def _power_step_at(x: Array, b: Array) -> Bounds:
 
 @bound_op.register(ops.OnSimplex)
 def _on_simplex(op: ops.OnSimplex, node: Apply, x: Bounds) -> Bounds:
-    """The same interval; rows that are not negative lie on the simplex, and no entry exceeds it."""
+    """The same bounds; non-negative rows lie on the simplex, so no entry exceeds 1 + slack."""
     if x.is_symbolic or not np.all(x.lower >= 0.0):
         return x
     most = 1.0 + op.slack
     return replace(x, upper=np.minimum(x.upper, most), within=SimplexRows(slack=op.slack))
 
 
+# ---- splines ---------------------------------------------------------------------------------
+
 MOST_KNOTS = 2**20
+"""Knots times elements beyond which nothing is said of a spline."""
 
 
 def spline_bounds(op: Any, node: Apply, x: Bounds) -> Bounds:
@@ -449,33 +462,33 @@ def spline_bounds(op: Any, node: Apply, x: Bounds) -> Bounds:
 
 
 def is_step_spline(op: Any) -> bool:
-    """Whether this is a spline that jumps: the gradient of one that does not."""
+    """Whether this is a spline of degree zero, which jumps: the gradient of one of degree one."""
     data = getattr(getattr(op, "spline", None), "_eval_args", None)
     return data is not None and data[2] == 0
 
 
 def _step_spline_bounds(op: Any, knots: np.ndarray, x: Bounds) -> Bounds:
-    """Every step that the closed interval touches: Clarke's gradient of the line with a kink."""
+    """Every step that the closed interval touches: Clarke's gradient of the linear spline."""
     steps = op.spline((knots[:-1] + knots[1:]) / 2)
     touched = (knots[:-1] <= x.upper[..., None]) & (knots[1:] >= x.lower[..., None])
     inside = (x.lower >= knots[0]) & (x.upper <= knots[-1])
     least = np.where(touched, steps, np.inf).min(axis=-1)
     most = np.where(touched, steps, -np.inf).max(axis=-1)
-    slack = 64.0 * 2.0**-52 * np.abs(steps).max()
+    slack = 64.0 * UNIT * np.abs(steps).max()
     return Bounds(round_down(least - slack), round_up(most + slack)).where(inside)
 
 
 def _linear_spline_bounds(op: Any, knots: np.ndarray, x: Bounds) -> Bounds:
     """Between two points a piecewise linear function is extreme at one of them or at a knot."""
-    low, high = (np.clip(end, knots[0], knots[-1]) for end in (x.lower, x.upper))
+    low, high = (np.clip(bound, knots[0], knots[-1]) for bound in (x.lower, x.upper))
     inside = (x.lower >= knots[0]) & (x.upper <= knots[-1])
     values = op.spline(knots)
     if values.size * x.lower.size > MOST_KNOTS:
         return Bounds.everything(x.shape)
     between = (knots > low[..., None]) & (knots < high[..., None])
-    ends = np.stack([op.spline(low), op.spline(high)])
-    least = np.minimum(np.where(between, values, np.inf).min(axis=-1), ends.min(axis=0))
-    most = np.maximum(np.where(between, values, -np.inf).max(axis=-1), ends.max(axis=0))
+    at_bounds = np.stack([op.spline(low), op.spline(high)])
+    least = np.minimum(np.where(between, values, np.inf).min(axis=-1), at_bounds.min(axis=0))
+    most = np.maximum(np.where(between, values, -np.inf).max(axis=-1), at_bounds.max(axis=0))
     # A value is a mean of two neighboring ones: it errs by a few ulps of the greatest.
-    slack = 64.0 * 2.0**-52 * np.abs(values).max()
+    slack = 64.0 * UNIT * np.abs(values).max()
     return Bounds(round_down(least - slack), round_up(most + slack)).where(inside)

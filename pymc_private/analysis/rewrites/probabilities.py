@@ -118,7 +118,7 @@ def _if_same_type(old: Variable, new: Variable) -> list[Variable] | None:
     return [new] if alike else None
 
 
-# ---- the normal distribution function ------------------------------------------------------
+# ---- the normal distribution function --------------------------------------------------------
 
 
 @cache
@@ -174,12 +174,16 @@ def normal_differences(graph: FunctionGraph, node: Apply) -> list[Variable] | No
 
 def _log_phi_difference(a: Monomial, b: Monomial) -> Variable:
     """By b and the gap; where a free scale is in both, by both ends as well."""
-    shared = len(a.above) == len(b.above) == 1 and replace(a, above=()) == replace(b, above=())
+    shared = len(a.numerator) == len(b.numerator) == 1 and replace(a, numerator=()) == replace(
+        b, numerator=()
+    )
     if not shared:
-        return log_phi_gap(b.variable(), a.variable() - b.variable())
-    width = replace(a, above=(reduced_difference(a.above[0], b.above[0]),)).variable()
-    found = log_phi_gap(b.variable(), width)
-    return equal_forms(found, log_phi_between(a.variable(), b.variable())) if a.below else found
+        return log_phi_gap(b.as_graph(), a.as_graph() - b.as_graph())
+    width = replace(a, numerator=(reduced_difference(a.numerator[0], b.numerator[0]),)).as_graph()
+    found = log_phi_gap(b.as_graph(), width)
+    return (
+        equal_forms(found, log_phi_between(a.as_graph(), b.as_graph())) if a.denominator else found
+    )
 
 
 @node_rewriter([Elemwise])
@@ -218,7 +222,7 @@ def _halved_difference(variable: Variable) -> tuple[Monomial, ...] | None:
         return None
     half, difference = variable.owner.inputs
     number = as_monomial(half)
-    if number.above or abs(number.number + np.log(2.0)) > 1e-8:
+    if number.numerator or abs(number.coefficient + np.log(2.0)) > 1e-8:
         return None
     return _match_monomials(_log_normal_difference(exact=False), difference)
 
@@ -230,10 +234,17 @@ def _padded_left(old: Variable, new: Variable) -> list[Variable] | None:
 
 def _telescopes(ends: tuple[Monomial, ...]) -> bool:
     """Whether the four arguments are v[:1]; v[:-1] and v[1:]; v[-1:], alike scaled by numbers."""
-    if any(len(end.above) != 1 or replace(end, above=ends[0].above) != ends[0] for end in ends):
+    if any(
+        len(end.numerator) != 1 or replace(end, numerator=ends[0].numerator) != ends[0]
+        for end in ends
+    ):
         return False
-    takes = [constant_slice(end.above[0]) for end in ends]
-    if any(size != 1 for scale in ends[0].below for size in without_leading_axes(scale).type.shape):
+    takes = [constant_slice(end.numerator[0]) for end in ends]
+    if any(
+        size != 1
+        for scale in ends[0].denominator
+        for size in without_leading_axes(scale).type.shape
+    ):
         return False
     if takes[0] is None:
         return False
@@ -245,7 +256,7 @@ def _telescopes(ends: tuple[Monomial, ...]) -> bool:
     )
 
 
-# ---- the logistic distribution function -----------------------------------------------------
+# ---- the logistic distribution function ------------------------------------------------------
 
 
 @node_rewriter([Elemwise])
@@ -340,7 +351,7 @@ def _slice_varying_terms(taken: Variable) -> Variable:
     return moving[..., first : first + count]
 
 
-# ---- powers ------------------------------ ----------------------------------------------------
+# ---- powers ------------------------------ ---------------------------------------------------
 
 
 @cache
@@ -358,7 +369,7 @@ def power_steps(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     found = _match_monomials(_log_of_power_steps(), node.outputs[0])
     if found is None:
         return None
-    q, x, b = (part.variable() for part in found)
+    q, x, b = (part.as_graph() for part in found)
     rate = pt.log(q)
     return _if_same_type(
         node.outputs[0], pt.power(x, b) * rate + pt.log1mexp(power_step(x, b) * rate)

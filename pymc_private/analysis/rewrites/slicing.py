@@ -28,11 +28,10 @@ from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subt
 from pytensor.tensor.variable import TensorConstant
 
 from pymc_private.analysis.intervals.arrays import INDEXING_OPS
-from pymc_private.analysis.intervals.dispatch import EVALUATION_ERRORS
 from pymc_private.analysis.record_dependence import CONJUNCTION_OPS, ConcreteValues
 from pymc_private.analysis.rewrites.algebra import joined_arrays
 from pymc_private.analysis.row_equivalence import hash_combine, hash_values, value_numbers
-from pymc_private.analysis.traversal import arrays_joined_along, rebuild
+from pymc_private.analysis.traversal import EVALUATION_ERRORS, arrays_joined_along, rebuild
 
 Ranges = tuple[tuple[int, int], ...]
 """First and past-last position along each axis."""

@@ -21,9 +21,10 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
 
 from pymc_private.analysis.intervals.arrays import INDEX_UPDATE_OPS
-from pymc_private.analysis.intervals.dispatch import EVALUATION_ERRORS, evaluate_node
 from pymc_private.analysis.traversal import (
+    EVALUATION_ERRORS,
     arrays_joined_along,
+    evaluate_node,
     library_class_name,
     rebuild,
     scalar_op,

@@ -59,6 +59,22 @@ from pymc_private.models.record_likelihood import InputColumn, Role, SingleRecor
 ROUNDING_SLACK = 1.0 + 1e-12
 """Slack for a few sums and products in doubles."""
 
+NEGLIGIBLE_MIDDLE = 1e-9
+"""A middle this close to zero, relative to the width of its range, counts as zero."""
+
+MOST_SPLIT_ENTRIES = 4
+"""Entries of parameters that squares are multiplied by, at most: boxes have twice as many sides."""
+
+TARGET_GAP = 0.005
+"""Gap between bound and value that is aimed at."""
+
+MOST_BOXES = 20_000
+
+HALVINGS = 60
+
+NormReduction = tuple[Variable, list[InputColumn], bool]
+"""A graph, its columns, and whether rows were replaced."""
+
 
 @dataclass(frozen=True, eq=False)
 class QuadraticInBall:
@@ -80,13 +96,9 @@ class QuadraticInBall:
 
 
 def quadratic_in_ball(value: Variable, rows: Mapping[Variable, Bounds]) -> QuadraticInBall | None:
-    """The whole of a function as a quadratic in one row in a ball; None if it is none.
+    """The whole of a function as a quadratic in one row in a ball; None if it is not one.
 
-    Parameters
-    ----------
-    value : Variable, scalar
-    rows : mapping of Variable to Bounds
-        A record's entries.
+    `rows` holds a record's entries with their bounds.
     """
     read = rows.keys() & set(ancestors([value]))
     if len(read) != 1:
@@ -120,22 +132,6 @@ def _has_equal_entries(vector: Variable) -> bool:
     return bool(np.all(found == found[:1]))
 
 
-def variation_in_ball(value: Variable, rows: Mapping[Variable, Bounds]) -> Variable | None:
-    """sup - inf over the ball, where all squares count alike: |a| ((h + r)^2 - max(h - r, 0)^2).
-
-    Here a |z + b / (2 a)|^2 is the function, h = |b| / (2 |a|) is how far its center is off the
-    ball's, and r the radius. Exact, in real arithmetic. None where the function has another form.
-    """
-    whole = quadratic_in_ball(value, rows)
-    if whole is None or whole.square.type.ndim:
-        return None
-    scale = abs(whole.square)
-    factor, rest = split_scalar_factor(whole.slope)
-    off = abs(factor) * norm_graph(rest, whole.size) / (2.0 * scale)
-    near = pt.maximum(off - whole.radius, 0.0)
-    return simplify([scale * (pt.sqr(off + whole.radius) - pt.sqr(near))])[0]
-
-
 def center_and_scale(ball: Ellipsoid, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Center and scale of each entry."""
     center, scale = (
@@ -149,6 +145,12 @@ def norm_graph(vector: Variable, size: int) -> Variable:
     if vector.type.ndim == 0:
         return abs(vector) * (np.sqrt(size) * ROUNDING_SLACK)
     return pt.sqrt(pt.maximum(pt.sqr(vector).sum(), 0.0))
+
+
+def split_scalar_factor(vector: Variable) -> tuple[Variable, Variable]:
+    """One number that all entries share, and the rest: their product is the vector."""
+    numbers, rest = (_product_of(some) for some in scalar_and_vector_factors(vector))
+    return numbers, rest
 
 
 def scalar_and_vector_factors(vector: Variable) -> tuple[list[Variable], list[Variable]]:
@@ -169,150 +171,24 @@ def scalar_and_vector_factors(vector: Variable) -> tuple[list[Variable], list[Va
     return numbers, vectors
 
 
-def split_scalar_factor(vector: Variable) -> tuple[Variable, Variable]:
-    """One number that all entries share, and the rest: their product is the vector."""
-    numbers, rest = (_product_of(some) for some in scalar_and_vector_factors(vector))
-    return numbers, rest
-
-
 def _product_of(some: list[Variable]) -> Variable:
     return pt.mul(*some) if len(some) > 1 else some[0] if some else pt.constant(1.0)
 
 
-NEGLIGIBLE_MIDDLE = 1e-9
-"""A middle that close to zero, by the width of its range, is zero."""
+def variation_in_ball(value: Variable, rows: Mapping[Variable, Bounds]) -> Variable | None:
+    """sup - inf over the ball, if all squares weigh the same: |a| ((h + r)^2 - max(h - r, 0)^2).
 
-NormReduction = tuple[Variable, list[InputColumn], bool]
-"""A graph, its columns, and whether rows were replaced."""
-
-
-def replace_rows_by_norms(
-    value: Variable, columns: list[InputColumn], *, centered: bool
-) -> NormReduction:
-    """Replace rows in balls, where they are read as sums of squares, by their lengths.
-
-    Parameters
-    ----------
-    value : Variable, scalar
-    columns : list of Column
-        Its inputs.
-    centered : bool
-        Whether what reads a record alone cancels: wherever two parameter points are compared.
-
-    Returns
-    -------
-    Cut
-        The new graph takes every value that the old one takes, and may take more.
+    Here a |z + b / (2 a)|^2 is the function, h = |b| / (2 |a|) is how far its center is off the
+    ball's, and r the radius. Exact, in real arithmetic. None where the function has another form.
     """
-    if not any(isinstance(c.bounds.within, Ellipsoid) for c in columns):
-        return value, columns, False
-    added: list[InputColumn] = []
-    swaps: dict[Variable, Variable] = {}
-    alone = _addends(value) if centered else set()
-    box = {c.variable: c.bounds for c in columns}
-    for column in columns:
-        ball = column.bounds.within
-        if not isinstance(ball, Ellipsoid) or column.is_whole:
-            continue
-        rows = _BallRows(column, ball, box)
-        found = quadratic_forms(value, column.variable, rows.center, rows.scale)
-        for total in quadratic_sums(value, found):
-            if total not in swaps:
-                swaps[total] = rows.number(total, found[total], alone=total in alone)
-        added += rows.columns
-    if not swaps:
-        return value, columns, False
-    return simplify(rebuild([value], swaps))[0], columns + added, True
-
-
-def _addends(value: Variable) -> set[Variable]:
-    """The terms that a value is a sum of, give or take their signs."""
-    found, stack = set(), [value]
-    while stack:
-        v = stack.pop()
-        found.add(v)
-        if v.owner is None:
-            continue
-        if isinstance(v.owner.op, DimShuffle | Sum) or isinstance(
-            scalar_op(v), ps.Add | ps.Sub | ps.Neg
-        ):
-            stack += [u for u in v.owner.inputs if all(u.type.broadcastable)]
-    return found
-
-
-class _BallRows:
-    """One variable with rows in a ball, and the numbers that replace it."""
-
-    def __init__(
-        self, column: InputColumn, ball: Ellipsoid, box: Mapping[Variable, Bounds]
-    ) -> None:
-        shape = np.shape(column.bounds.lower)
-        self.center, self.scale = center_and_scale(ball, shape)
-        self.name, self.size = column.variable.name, shape[-1]
-        self._role, self._radius, self._box = column.role, float(ball.radius), box
-        self.columns: list[InputColumn] = []
-        self._length = self._fresh("length of", self._role, 0.0, self._radius)
-
-    def _fresh(self, word: str, role: Role, low: float, high: float) -> Variable:
-        """A new number."""
-        variable = pt.dscalar(name=f"{word} {self.name}")
-        self.columns.append(InputColumn(variable, role, Bounds(np.array(low), np.array(high))))
-        return variable
-
-    def number(self, total: Variable, part: QuadraticForm, alone: bool) -> Variable:
-        """What takes the place of a sum."""
-        made = self._squares(part.square, alone) + self._product(part.slope, alone)
-        if part.constant is not None:
-            made = made + part.constant
-        return made.dimshuffle(["x"] * total.type.ndim)
-
-    def _squares(self, square: Coefficient, alone: bool) -> Variable:
-        """r^2 times a mean of what squares are multiplied by."""
-        square = simplify([square])[0]  # type: ignore[list-item]
-        if square.type.ndim == 0:
-            return square * pt.sqr(self._length)
-        if alone:  # what is the same at all parameters cancels
-            square = square - self._middle(square)
-        low, high = square.min(), square.max()
-        mean = self._fresh("mean over", Role.PAIR, 0.0, 1.0)
-        return (low + (high - low) * mean) * pt.sqr(self._length)
-
-    def _product(self, slope: Coefficient, alone: bool) -> Variable:
-        """r |b - b0| w, and what is left of b0."""
-        if slope is None:
-            return pt.constant(0.0)
-        factor, rest = split_scalar_factor(simplify([slope])[0])
-        # Of many entries |b| is known by its range: its factor had better stay outside.
-        few = self.size <= MOST_ENTRIES or isinstance(factor, Constant)
-        middle = self._middle(factor * rest) if alone and few else np.array(0.0)
-        if not np.any(middle):
-            return self._reach(factor, rest)
-        return self._reach(pt.constant(1.0), factor * rest - middle)
-
-    def _reach(self, factor: Variable, vector: Variable) -> Variable:
-        """r |factor| |vector| w."""
-        aside = self._fresh("direction of", Role.PAIR, -1.0, 1.0)
-        return self._length * abs(factor) * norm_graph(vector, self.size) * aside
-
-    def _middle(self, variable: Variable) -> np.ndarray:
-        """The middle of the values of a vector; zero where they have no ends."""
-        read = set(ancestors([variable]))
-        fact = propagate_bounds([variable], {v: b for v, b in self._box.items() if v in read})[
-            variable
-        ]
-        with np.errstate(invalid="ignore"):
-            middle = np.asarray(fact.lower / 2 + fact.upper / 2, dtype=float)
-            width = np.asarray(fact.upper - fact.lower, dtype=float)
-        middle = np.where(np.isfinite(middle) & np.isfinite(width), middle, 0.0)
-        return np.where(np.abs(middle) > NEGLIGIBLE_MIDDLE * width, middle, 0.0)
-
-
-MOST_SPLIT_ENTRIES = 4
-"""Entries of parameters that squares are multiplied by, at most: boxes have twice as many sides."""
-TARGET_GAP = 0.005
-"""Gap between bound and value that is aimed at."""
-MOST_BOXES = 20_000
-HALVINGS = 60
+    whole = quadratic_in_ball(value, rows)
+    if whole is None or whole.square.type.ndim:
+        return None
+    scale = abs(whole.square)
+    factor, rest = split_scalar_factor(whole.slope)
+    off = abs(factor) * norm_graph(rest, whole.size) / (2.0 * scale)
+    near = pt.maximum(off - whole.radius, 0.0)
+    return simplify([scale * (pt.sqr(off + whole.radius) - pt.sqr(near))])[0]
 
 
 def range_in_ball(
@@ -320,17 +196,7 @@ def range_in_ball(
 ) -> float:
     """Bound R for one replaced record, in nats, rounded up.
 
-    Parameters
-    ----------
-    record : SingleRecord
-    sources : sequence of Source
-    box : mapping of str to Bounds
-        Of the parameters.
-
-    Returns
-    -------
-    float
-        Infinite where the log-likelihood is no such function of one row in a ball.
+    Infinite where the log-likelihood is not a quadratic function of one row in a ball.
     """
     inputs = {record.parameters[name]: b for name, b in box.items()}
     rows = {
@@ -348,7 +214,7 @@ def range_in_ball(
 
 
 class _PairObjective:
-    """a and b at two parameter points, in boxes of those parameters that a reads."""
+    """The objective of R: a and b at two parameter points, in boxes of the parameters a reads."""
 
     def __init__(
         self, graphs: list[Variable], inputs: Mapping[Variable, Bounds], size: int, radius: float
@@ -366,29 +232,24 @@ class _PairObjective:
 
     def supremum(self) -> float:
         """The greatest sum of what two records add, over all pairs of parameter points."""
-        ends = [
-            np.concatenate([np.ravel(getattr(b, end)).astype(float) for b in self.split.values()])
-            if self.split else np.empty(0)
-            for end in ("lower", "upper")
-        ]  # fmt: skip
-        lower, upper = (np.tile(end, 2)[None] for end in ends)
+        low, high = (
+            np.concatenate(
+                [np.empty(0), *(np.ravel(getattr(b, side)) for b in self.split.values())]
+            )
+            for side in ("lower", "upper")
+        )
+        lower, upper = np.tile(low, 2)[None], np.tile(high, 2)[None]
         with np.errstate(over="ignore", invalid="ignore"):
             finite = np.isfinite(upper - lower).all()
-        if (
-            not finite
-            or len(ends[0]) > MOST_SPLIT_ENTRIES
-            or any(b.within for b in self.split.values())
-        ):
+        many = len(low) > MOST_SPLIT_ENTRIES
+        if not finite or many or any(b.within for b in self.split.values()):
             return math.inf
-        whole = np.zeros(lower.shape[1], dtype=bool)
         if not self.split:
             return float(self.enclose(lower, upper)[1][0, 0])
+        whole = np.zeros(lower.shape[1], dtype=bool)
         settled = within_tolerance(TARGET_GAP)
-        return float(
-            bound_suprema(
-                self.enclose, lower, upper, whole, settled=settled, most=MOST_BOXES
-            ).upper[0]
-        )
+        found = bound_suprema(self.enclose, lower, upper, whole, settled=settled, most=MOST_BOXES)
+        return float(found.upper[0])
 
     def enclose(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Upper bounds on boxes of pairs, shape (N, 1); at points they are near what is reached."""
@@ -406,12 +267,12 @@ class _PairObjective:
         return total, total
 
     def _coefficients(self, low: np.ndarray, high: np.ndarray) -> list[Bounds]:
-        """Ends of a and b, shape (2 N, size), in boxes of the parameters that are split."""
+        """Bounds of a and b, shape (2 N, size), in boxes of the parameters that are split."""
         given, start = dict(self.rest), 0
         for v, b in self.split.items():
             shape = np.shape(b.lower)
             part = slice(start, start := start + math.prod(shape))
-            down, top = (end[:, part].reshape(len(low), *shape) for end in (low, high))
+            down, top = (side[:, part].reshape(len(low), *shape) for side in (low, high))
             given[self.boxes[v]] = Bounds(down, top)
         trail = propagate_bounds(self.graphs, given)
         shape = (len(low), self.size)
@@ -421,26 +282,18 @@ class _PairObjective:
         ]
 
 
-def _difference_upper(ends: Bounds, which: int, count: int) -> np.ndarray:
-    """Upper end of the difference between two points, one way or the other."""
+def _difference_upper(values: Bounds, which: int, count: int) -> np.ndarray:
+    """Upper bound of the difference between two points, one way or the other."""
     first, second = slice(None, count), slice(count, None)
     one, other = (first, second) if which == 0 else (second, first)
-    return round_up(ends.upper[one] - ends.lower[other])
+    return round_up(values.upper[one] - values.lower[other])
 
 
 def max_quadratic_in_ball(squares: np.ndarray, slopes: np.ndarray, radius: float) -> np.ndarray:
     """Bound max over |z| <= radius of sum_k squares_k z_k^2 + slopes_k |z_k|, rounded up.
 
-    Parameters
-    ----------
-    squares, slopes : array, shape (N, d)
-        Slopes are at least 0.
-    radius : float
-
-    Returns
-    -------
-    array, shape (N,)
-        Proved for the multiplier found, whichever it is; exact at the best.
+    Squares and slopes have the shape (N, d), slopes are at least 0. By bisection for Lagrange's
+    multiplier; the bound holds for any multiplier, and is exact at the best.
     """
     slopes = np.maximum(slopes, 0.0)
     least = np.maximum(squares.max(axis=1), 0.0)
@@ -467,3 +320,113 @@ def _lagrange_bound(
         terms = np.where((gap < 0.0) | ((gap == 0.0) & (slopes > 0.0)), np.inf, terms)
         total = multiplier * radius**2 + terms.sum(axis=1)
     return round_up(np.where(np.isnan(total), np.inf, total), 4.0 * (squares.shape[1] + 8))
+
+
+def replace_rows_by_norms(
+    value: Variable, columns: list[InputColumn], *, centered: bool
+) -> NormReduction:
+    """Replace rows in balls, where they are read as sums of squares, by their norms.
+
+    `centered` says whether what reads a record alone cancels: wherever two parameter points are
+    compared. The new graph takes every value that the old one takes, and may take more.
+    """
+    if not any(isinstance(c.bounds.within, Ellipsoid) for c in columns):
+        return value, columns, False
+    added: list[InputColumn] = []
+    swaps: dict[Variable, Variable] = {}
+    alone = _addends(value) if centered else set()
+    box = {c.variable: c.bounds for c in columns}
+    for column in columns:
+        ball = column.bounds.within
+        if not isinstance(ball, Ellipsoid) or column.is_whole:
+            continue
+        rows = _BallRows(column, ball, box)
+        found = quadratic_forms(value, column.variable, rows.center, rows.scale)
+        for total in quadratic_sums(value, found):
+            if total not in swaps:
+                swaps[total] = rows.number(total, found[total], alone=total in alone)
+        added += rows.columns
+    if not swaps:
+        return value, columns, False
+    return simplify(rebuild([value], swaps))[0], columns + added, True
+
+
+def _addends(value: Variable) -> set[Variable]:
+    """The terms that a value is a sum of, up to their signs."""
+    found, stack = set(), [value]
+    while stack:
+        v = stack.pop()
+        found.add(v)
+        if v.owner is None:
+            continue
+        if isinstance(v.owner.op, DimShuffle | Sum) or isinstance(
+            scalar_op(v), ps.Add | ps.Sub | ps.Neg
+        ):
+            stack += [u for u in v.owner.inputs if all(u.type.broadcastable)]
+    return found
+
+
+class _BallRows:
+    """One variable with rows in a ball, and the numbers that replace it."""
+
+    def __init__(
+        self, column: InputColumn, ball: Ellipsoid, box: Mapping[Variable, Bounds]
+    ) -> None:
+        shape = np.shape(column.bounds.lower)
+        self.center, self.scale = center_and_scale(ball, shape)
+        self.name, self.size = column.variable.name, shape[-1]
+        self._role, self._radius, self._box = column.role, float(ball.radius), box
+        self.columns: list[InputColumn] = []
+        self._length = self._fresh("length of", self._role, 0.0, self._radius)
+
+    def _fresh(self, prefix: str, role: Role, low: float, high: float) -> Variable:
+        """A new number, with a column of its own."""
+        variable = pt.dscalar(name=f"{prefix} {self.name}")
+        self.columns.append(InputColumn(variable, role, Bounds(np.array(low), np.array(high))))
+        return variable
+
+    def number(self, total: Variable, part: QuadraticForm, alone: bool) -> Variable:
+        """The number that replaces a sum."""
+        made = self._squares(part.square, alone) + self._product(part.slope, alone)
+        if part.constant is not None:
+            made = made + part.constant
+        return made.dimshuffle(["x"] * total.type.ndim)
+
+    def _squares(self, square: Coefficient, alone: bool) -> Variable:
+        """r^2 times a mean of what squares are multiplied by."""
+        square = simplify([square])[0]  # type: ignore[list-item]
+        if square.type.ndim == 0:
+            return square * pt.sqr(self._length)
+        if alone:  # what is the same at all parameters cancels
+            square = square - self._middle(square)
+        low, high = square.min(), square.max()
+        mean = self._fresh("mean over", Role.PAIR, 0.0, 1.0)
+        return (low + (high - low) * mean) * pt.sqr(self._length)
+
+    def _product(self, slope: Coefficient, alone: bool) -> Variable:
+        """r |b - b0| w, and what is left of b0."""
+        if slope is None:
+            return pt.constant(0.0)
+        factor, rest = split_scalar_factor(simplify([slope])[0])
+        # Of many entries |b| enters by its range: tighter with the factor outside.
+        few = self.size <= MOST_ENTRIES or isinstance(factor, Constant)
+        middle = self._middle(factor * rest) if alone and few else np.array(0.0)
+        if not np.any(middle):
+            return self._reach(factor, rest)
+        return self._reach(pt.constant(1.0), factor * rest - middle)
+
+    def _reach(self, factor: Variable, vector: Variable) -> Variable:
+        """r |factor| |vector| w."""
+        cosine = self._fresh("direction of", Role.PAIR, -1.0, 1.0)
+        return self._length * abs(factor) * norm_graph(vector, self.size) * cosine
+
+    def _middle(self, variable: Variable) -> np.ndarray:
+        """The middle of the values of a vector; zero where they are unbounded."""
+        read = set(ancestors([variable]))
+        given = {v: b for v, b in self._box.items() if v in read}
+        fact = propagate_bounds([variable], given)[variable]
+        with np.errstate(invalid="ignore"):
+            middle = np.asarray(fact.lower / 2 + fact.upper / 2, dtype=float)
+            width = np.asarray(fact.upper - fact.lower, dtype=float)
+        middle = np.where(np.isfinite(middle) & np.isfinite(width), middle, 0.0)
+        return np.where(np.abs(middle) > NEGLIGIBLE_MIDDLE * width, middle, 0.0)

@@ -16,16 +16,14 @@ import numpy as np
 from pymc_private.certificates.record_bounds import RecordBounds
 from pymc_private.errors import DomainError
 from pymc_private.models.distributions import distribution_class
+from pymc_private.models.prior import IMPROPER_PRIORS
 from pymc_private.models.private_model import PrivateModel, describe_clip, require_private_model
 from pymc_private.models.record_graph import ClipBounds, clipped_graph
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
-IMPROPER_PRIORS = ("FlatRV", "HalfFlatRV")
-"""Priors that give no posterior where the likelihood is clipped, unless they are trimmed."""
-
 
 def clip(private: PrivateModel, lower: float, upper: float | None = None) -> PrivateModel:
-    """Clip each record's log-likelihood to public ends: then R is at most 2 (upper - lower).
+    """Clip each record's log-likelihood to public bounds: then R is at most 2 (upper - lower).
 
     What is clipped is the record's total log p(x | theta), all of its factors added up. NaN and
     -inf count as `lower`, and so does a record for which a condition of the model (sigma > 0)
@@ -52,8 +50,8 @@ def clip(private: PrivateModel, lower: float, upper: float | None = None) -> Pri
     Raises
     ------
     DomainError
-        Ends that are not finite or not in order, an upper end that is needed and not given, or a
-        prior that is improper (Flat, HalfFlat) on the region.
+        Bounds that are not finite or not in order, an upper bound that is needed and not given, or
+        a prior that is improper (Flat, HalfFlat) on the region.
     NotCertified
         A condition of the model couples records.
 
@@ -95,38 +93,12 @@ def clip(private: PrivateModel, lower: float, upper: float | None = None) -> Pri
     return private.with_graph(graph)
 
 
-def clipped_range(private: PrivateModel, readers: int = 1) -> Fraction | None:
-    """2 (upper - lower), which bounds R at power 1 (T25); None if nothing is clipped.
-
-    Under add/remove it is upper - lower. Where several factor rows read a record, each of them is
-    clipped, and their ranges add (T24).
-    """
-    if private.graph.clip is None:
-        return None
-    low, high = private.graph.clip
-    width = readers * (Fraction(high) - Fraction(low))
-    return width if private.neighbors == ADD_REMOVE else 2 * width
-
-
-def clip_claims(private: PrivateModel) -> tuple[str, ...]:
-    """What a clip takes on trust, and the choice it makes."""
-    if private.graph.clip is None:
-        return ()
-    factors = ", ".join(private.graph.factors)
-    whole = "a part of" if private.graph.windows else "the sum of its factors"
-    return (
-        f"{describe_clip(private.graph)}: {whole} {factors}, constants (binomial "
-        "coefficients, the unit of continuous data) included; chosen without looking at the data",
-        "the prior is proper on the region, as the posterior of a clipped score needs",
-    )
-
-
 def _finite_number(name: str, value: Any) -> float:
     """A finite number in nats."""
     real = isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_)
     if not real or not math.isfinite(value):
         raise DomainError(
-            f"the {name} end of a clip must be a finite number",
+            f"the {name} bound of a clip must be a finite number",
             got=repr(value),
             allowed="a number of nats",
             do="choose it without looking at the data, for example from the prior predictive",
@@ -135,30 +107,31 @@ def _finite_number(name: str, value: Any) -> float:
 
 
 def _refuse_disorder(low: float, high: float, given: bool) -> None:
+    """Refuse bounds that are not in order, or too far apart for floats."""
     if not low < high or not math.isfinite(2.0 * (high - low)):
         raise DomainError(
-            "a clip needs room between its ends",
+            "a clip needs room between its bounds",
             got=f"lower = {low:.12g}, upper = {high:.12g}" + ("" if given else " (proved)"),
             allowed="lower < upper, and not the whole range of floats",
-            do="choose a smaller lower end" if high <= low else "choose ends that are nearer",
+            do="choose a smaller lower bound" if high <= low else "choose bounds that are nearer",
         )
 
 
 def _intersected_clips(first: ClipBounds, second: ClipBounds) -> ClipBounds:
-    """What two clips allow."""
+    """The bounds that two clips leave."""
     low, high = max(first[0], second[0]), min(first[1], second[1])
     if not low < high:
         raise DomainError(
             "this model is clipped already, and the two clips have no room in common",
             got=f"[{second[0]:.12g}, {second[1]:.12g}]",
-            allowed=f"ends that meet [{first[0]:.12g}, {first[1]:.12g}]",
+            allowed=f"bounds that meet [{first[0]:.12g}, {first[1]:.12g}]",
             do="clip the model from before the first clip",
         )
     return low, high
 
 
 def _refuse_improper(private: PrivateModel) -> None:
-    """Flat priors that no box makes proper."""
+    """Refuse flat priors that no box makes proper."""
     improper = [
         rv.name
         for rv in private.base.free_RVs
@@ -200,3 +173,29 @@ def _proved_upper(private: PrivateModel) -> float:
             "its scale is bounded below: pmp.trim)",
         )
     return proved
+
+
+def clipped_range(private: PrivateModel, readers: int = 1) -> Fraction | None:
+    """2 (upper - lower), which bounds R at power 1 (T25); None if nothing is clipped.
+
+    Under add/remove it is upper - lower. Where several factor rows read a record, each of them is
+    clipped, and their ranges add (T24).
+    """
+    if private.graph.clip is None:
+        return None
+    low, high = private.graph.clip
+    width = readers * (Fraction(high) - Fraction(low))
+    return width if private.neighbors == ADD_REMOVE else 2 * width
+
+
+def clip_claims(private: PrivateModel) -> tuple[str, ...]:
+    """What a clip assumes, and the choice it makes."""
+    if private.graph.clip is None:
+        return ()
+    factors = ", ".join(private.graph.factors)
+    whole = "a part of" if private.graph.windows else "the sum of its factors"
+    return (
+        f"{describe_clip(private.graph)}: {whole} {factors}, constants (binomial "
+        "coefficients, the unit of continuous data) included; chosen without looking at the data",
+        "the prior is proper on the region, as the posterior of a clipped score needs",
+    )

@@ -54,6 +54,94 @@ from pymc_private.privacy.rounding import float_down, format_number
 
 ADDITIVE = (ps.Add, ps.Sub, ps.Neg, ps.Identity, ps.Second)
 
+PAIR_THEOREMS = {"gamma": "T10, T13", "beta": "T9, T13", "dirichlet": "T9", "cells": "T10"}
+
+GAMMA_FAMILIES = ("gamma", "cells")
+
+
+def recognize_conjugate(private: PrivateModel) -> ConjugateModel | None:
+    """Name the conjugate family of a model, or None. Reads no data.
+
+    Parameters
+    ----------
+    private : PrivateModel
+
+    Returns
+    -------
+    ConjugateModel or None
+        None unless the model has one likelihood, of one private variable, with conjugate priors
+        whose parameters are numbers, and nothing else (no potential, no clip, no transform that
+        cuts or orders them); or it is a linear regression of known variance.
+    """
+    model = private.base
+    if not all(has_full_support(model, rv, private.shapes[rv.name]) for rv in model.free_RVs):
+        return None
+    return _recognize_single(private) or linear_regression(private)
+
+
+def _recognize_single(private: PrivateModel) -> ConjugateModel | None:
+    """A model of one private variable with one likelihood and nothing else."""
+    model, graph = private.base, private.graph
+    alone = len(private.sources) == 1 and len(graph.factors) == 1 and graph.clip is None
+    if private.theta_l is not None or graph.windows:  # a set is no box: no inverse CDF stays in it
+        return None
+    if not alone or model.potentials or len(model.observed_RVs) != 1:
+        return None
+    rv = model.observed_RVs[0]
+    source, shapes = private.sources[0], private.shapes
+    value = model.rvs_to_values[rv]
+    kept = observes_unchanged(value, source.variable, source.domain, source.row_shape)
+    if rv.name not in graph.factors or not kept:
+        return None
+    found = None
+    if len(model.free_RVs) == 1:
+        rule = CONJUGATE_RULES.get((distribution_name(model.free_RVs[0]), distribution_name(rv)))
+        found = rule(model.free_RVs[0], rv) if rule is not None else None
+    elif len(model.free_RVs) == 2:
+        found = normal_gamma_model(model.free_RVs, rv)
+    if found is None or not _has_matching_entries(found, source, shapes):
+        return None
+    return _broadcast_prior(found, shapes)
+
+
+def _has_matching_entries(
+    found: ConjugateModel, source: Source, shapes: dict[str, tuple[int, ...]]
+) -> bool:
+    """Whether each entry of a parameter belongs to its own entry of every record."""
+    shape = shapes[found.names[0]]
+    if not _is_supported(found, source, shape):
+        return False
+    if found.family == "normal_gamma":
+        return all(shapes[name] == () for name in found.names)
+    if found.likelihood == "categorical":
+        return len(shape) == 1 and source.row_shape == ()
+    if shape == () and found.family in ("beta", "gamma", "normal"):
+        return True
+    return source.axis == 0 and source.row_shape == shape and len(shape) == 1
+
+
+def _is_supported(found: ConjugateModel, source: Source, shape: tuple[int, ...]) -> bool:
+    """Whether every record of the domain is one that the likelihood can give."""
+    low, high = LIKELIHOOD_SUPPORTS[found.likelihood]
+    if found.likelihood in ("binomial", "multinomial"):
+        high = float(found.constants["trials"][()])
+    elif found.likelihood == "categorical":
+        high = shape[0] - 1.0
+    bounds = source.domain.bounds(source.row_shape)
+    if found.likelihood == "multinomial" and getattr(bounds.within, "total", None) != high:
+        return False
+    inside = bool(np.all(bounds.lower >= low) and np.all(bounds.upper <= high))
+    return inside and (source.is_whole or found.likelihood in CONTINUOUS)
+
+
+def _broadcast_prior(found: ConjugateModel, shapes: dict[str, tuple[int, ...]]) -> ConjugateModel:
+    """Give every parameter of a prior the shape of what it is a prior of."""
+    if found.family == "mvnormal":
+        return found
+    shape = shapes[found.names[0]]
+    prior = {k: np.broadcast_to(v, shape).copy() for k, v in found.prior.items()}
+    return replace(found, prior=prior)
+
 
 @dataclass(frozen=True, eq=False)
 class LinearRegression(ConjugateModel):
@@ -168,113 +256,18 @@ def _is_affine(variable: Variable, free: Collection[Variable]) -> bool:
         moving = [x for x in node.inputs if moves(x)]
         op = getattr(node.op, "scalar_op", node.op) if isinstance(node.op, Elemwise) else node.op
         core = op.core_op if isinstance(op, Blockwise) else op
-        one = len(moving) == 1
-        if isinstance(op, ps.TrueDiv):
-            one = one and moving[0] is node.inputs[0]
-        allowed = isinstance(op, ADDITIVE) or (isinstance(op, ps.Mul | ps.TrueDiv) and one)
-        allowed = allowed or isinstance(op, (DimShuffle, Sum, *LAYOUT_OPS))
-        allowed = allowed or (isinstance(core, Dot) and one)
-        allowed = allowed or (
-            isinstance(op, tuple(INDEXING_OPS)) and one and moving[0] is node.inputs[0]
-        )
-        return allowed and all(affine(x) for x in moving)
+        additive = isinstance(op, (*ADDITIVE, DimShuffle, Sum, *LAYOUT_OPS))
+        bilinear = len(moving) == 1 and (isinstance(op, ps.Mul) or isinstance(core, Dot))
+        in_first = isinstance(op, (ps.TrueDiv, *INDEXING_OPS))
+        in_first = in_first and len(moving) == 1 and moving[0] is node.inputs[0]
+        return (additive or bilinear or in_first) and all(affine(x) for x in moving)
 
     return affine(variable)
 
 
-__all__ = ["ConjugateModel", "recognize_conjugate"]
-
-
-def recognize_conjugate(private: PrivateModel) -> ConjugateModel | None:
-    """Name the conjugate family of a model, or None. Reads no data.
-
-    Parameters
-    ----------
-    private : PrivateModel
-
-    Returns
-    -------
-    Conjugate or None
-        None unless the model has one likelihood, of one private variable, with conjugate priors
-        whose parameters are numbers, and nothing else (no potential, no clip, no transform that
-        cuts or orders them); or it is a linear regression of known variance.
-    """
-    model = private.base
-    if not all(has_full_support(model, rv, private.shapes[rv.name]) for rv in model.free_RVs):
-        return None
-    return _recognize_single(private) or linear_regression(private)
-
-
-def _recognize_single(private: PrivateModel) -> ConjugateModel | None:
-    model, graph = private.base, private.graph
-    alone = len(private.sources) == 1 and len(graph.factors) == 1 and graph.clip is None
-    if private.theta_l is not None or graph.windows:  # a set is no box: no inverse CDF stays in it
-        return None
-    if not alone or model.potentials or len(model.observed_RVs) != 1:
-        return None
-    rv = model.observed_RVs[0]
-    source, shapes = private.sources[0], private.shapes
-    value = model.rvs_to_values[rv]
-    kept = observes_unchanged(value, source.variable, source.domain, source.row_shape)
-    if rv.name not in graph.factors or not kept:
-        return None
-    found = None
-    if len(model.free_RVs) == 1:
-        rule = CONJUGATE_RULES.get((distribution_name(model.free_RVs[0]), distribution_name(rv)))
-        found = rule(model.free_RVs[0], rv) if rule is not None else None
-    elif len(model.free_RVs) == 2:
-        found = normal_gamma_model(model.free_RVs, rv)
-    if found is None or not _has_matching_entries(found, source, shapes):
-        return None
-    return _broadcast_prior(found, shapes)
-
-
-def _has_matching_entries(
-    found: ConjugateModel, source: Source, shapes: dict[str, tuple[int, ...]]
-) -> bool:
-    """Whether each entry of a parameter belongs to its own entry of every record."""
-    shape = shapes[found.names[0]]
-    if not _is_supported(found, source, shape):
-        return False
-    if found.family == "normal_gamma":
-        return all(shapes[name] == () for name in found.names)
-    if found.likelihood == "categorical":
-        return len(shape) == 1 and source.row_shape == ()
-    if shape == () and found.family in ("beta", "gamma", "normal"):
-        return True
-    return source.axis == 0 and source.row_shape == shape and len(shape) == 1
-
-
-def _is_supported(found: ConjugateModel, source: Source, shape: tuple[int, ...]) -> bool:
-    """Whether every record of the domain is one that the likelihood can give."""
-    low, high = LIKELIHOOD_SUPPORTS[found.likelihood]
-    if found.likelihood in ("binomial", "multinomial"):
-        high = float(found.constants["trials"][()])
-    elif found.likelihood == "categorical":
-        high = shape[0] - 1.0
-    bounds = source.domain.bounds(source.row_shape)
-    if found.likelihood == "multinomial" and getattr(bounds.within, "total", None) != high:
-        return False
-    inside = bool(np.all(bounds.lower >= low) and np.all(bounds.upper <= high))
-    return inside and (source.is_whole or found.likelihood in CONTINUOUS)
-
-
-def _broadcast_prior(found: ConjugateModel, shapes: dict[str, tuple[int, ...]]) -> ConjugateModel:
-    """Give every parameter of a prior the shape of what it is a prior of."""
-    if found.family == "mvnormal":
-        return found
-    shape = shapes[found.names[0]]
-    prior = {k: np.broadcast_to(v, shape).copy() for k, v in found.prior.items()}
-    return replace(found, prior=prior)
-
-
-PAIR_THEOREMS = {"gamma": "T10, T13", "beta": "T9, T13", "dirichlet": "T9", "cells": "T10"}
-GAMMA_FAMILIES = ("gamma", "cells")
-
-
 @dataclass(frozen=True)
 class ConjugatePair:
-    """The two posteriors that differ most, with r = power times `shift`.
+    """The dominating pair of posteriors, with r = power times `shift`.
 
     Parameters
     ----------
@@ -284,8 +277,8 @@ class ConjugatePair:
     shift : Fraction
         How far one record, or one unit, moves a parameter of the posterior at power one.
     shape : tuple of Fraction
-        Prior parameters: (a, b) of a Beta law, the two least of a Dirichlet law, (a,) of a Gamma
-        law, the least of any cell.
+        Prior parameters: (a, b) of a Beta prior, the two least of a Dirichlet prior, (a,) of a
+        Gamma prior, the least of any cell.
     """
 
     family: str
@@ -313,7 +306,7 @@ class ConjugatePair:
         return Guarantee.dirichlet_of(r, least, draws=draws, beta=more, **words)
 
     def guess(self, power: Fraction | float, draws: int, epsilon: float) -> float:
-        """About the delta at `epsilon` of so many draws, fast; either side of the truth."""
+        """A fast estimate of the delta at `epsilon`, which may be on either side of the truth."""
         r, shape = float(power * self.shift), [float(a) for a in sorted(self.shape)]
         relation = ADD_REMOVE if self.family in GAMMA_FAMILIES else SUBSTITUTE
         return estimate_delta(epsilon, r, shape[0], draws, relation, shape[-1])
@@ -324,7 +317,7 @@ class ConjugatePair:
         return PAIR_THEOREMS[self.family]
 
     def words(self, power: Fraction) -> str:
-        """What stands on a certificate."""
+        """The pair in words, for a certificate."""
         r, low = (
             format_number(power * self.shift, 6),
             [format_number(a, 6, up=False) for a in self.shape],
@@ -336,7 +329,7 @@ class ConjugatePair:
 
 
 def conjugate_pair(private: PrivateModel) -> ConjugatePair | None:
-    """Find the worst pair of a conjugate model, or None. Reads no data.
+    """The dominating pair of a conjugate model, or None. Reads no data.
 
     Parameters
     ----------
@@ -345,10 +338,10 @@ def conjugate_pair(private: PrivateModel) -> ConjugatePair | None:
     Returns
     -------
     ConjugatePair or None
-        None for other families, trimmed parameters (T9 and T10 are about whole laws), several
-        parameters, neighbors at a distance, and counts without an upper end. Units of several
-        records only where all of them count on one line. Under add/remove only where a record is
-        counted in one cell of a table.
+        None for other families, trimmed parameters (T9 and T10 are about whole distributions),
+        several parameters, neighbors at a distance, and counts without an upper bound. Units of
+        several records only where all of them count on one line. Under add/remove only where a
+        record is counted in one cell of a table.
     """
     plain = private.metric is None and not private.region and private.theta_l is None
     known = private.neighbors in (SUBSTITUTE, ADD_REMOVE)
@@ -373,7 +366,7 @@ def conjugate_pair(private: PrivateModel) -> ConjugatePair | None:
 
 
 def _add_remove_pair(private: PrivateModel, found: ConjugateModel) -> ConjugatePair | None:
-    """The pair of one record more in one cell; whatever the number of records is."""
+    """The pair of one record more in one cell, whatever the number of records."""
     least = _prior_of_cells(private, found)[:1]
     return ConjugatePair("cells", Fraction(1), least) if least else None
 
@@ -392,8 +385,8 @@ def _prior_of_cells(private: PrivateModel, found: ConjugateModel) -> tuple[Fract
 def _width_of_sums(private: PrivateModel) -> Fraction | float:
     """How far the sum of one record's entries may lie from another's; whole, or infinite."""
     source = private.sources[0]
-    ends = source.domain.bounds(source.row_shape)
-    if not ends.is_finite:
+    bounds = source.domain.bounds(source.row_shape)
+    if not bounds.is_finite:
         return math.inf
-    widths = np.broadcast_to(np.subtract(ends.upper, ends.lower), source.row_shape)
+    widths = np.broadcast_to(np.subtract(bounds.upper, bounds.lower), source.row_shape)
     return sum((Fraction(math.ceil(width)) for width in np.ravel(widths)), Fraction(0))

@@ -349,7 +349,7 @@ class DerivativeExtremes:
 
     def _root(self, rows: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Bounds of the whole space, and which coordinates are whole numbers."""
-        sides = [c.ends() for c in self.columns]
+        sides = [c.coordinate_bounds() for c in self.columns]
         lower = np.concatenate([[0.0], *(low for low, _ in sides)])
         upper = np.concatenate([[1.0], *(high for _, high in sides)])
         whole = np.concatenate([[False], *(np.full(c.size, c.is_whole) for c in self.columns)])
@@ -587,7 +587,7 @@ def _record_choices(columns: Sequence[InputColumn]) -> list[dict[Variable, Bound
     """Cells of records: whole numbers one by one where they are few, else intervals."""
     cells: list[dict[Variable, Bounds]] = [{}]
     for c in columns:
-        low, high = c.ends()
+        low, high = c.coordinate_bounds()
         counts = high - low + 1.0
         if c.is_whole and np.prod(counts) * len(cells) <= MOST_LEVELS:
             grid = np.stack(

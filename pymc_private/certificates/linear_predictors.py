@@ -297,7 +297,7 @@ def _discrete_cells(
     for c in fixed:
         if c.role is Role.SHARED and rows is not None:
             continue
-        low, high = c.ends()
+        low, high = c.coordinate_bounds()
         if c.is_whole and np.prod(high - low + 1.0) * len(cells) <= MOST_CELLS:
             ranges = [np.arange(a, b + 1.0) for a, b in zip(low, high, strict=True)]
             choices = [
@@ -428,7 +428,7 @@ def _some_record(columns: Sequence[InputColumn]) -> dict[Variable, Bounds] | Non
     for c in columns:
         if c.bounds.within is not None or not c.bounds.is_finite:
             return None
-        low, _ = c.ends()
+        low, _ = c.coordinate_bounds()
         given[c.variable] = Bounds.point(
             np.asarray(c.interval(low[None], low[None]).lower[0], c.variable.type.dtype)
         )

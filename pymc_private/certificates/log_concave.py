@@ -54,7 +54,7 @@ from pymc_private.models.record_likelihood import (
 )
 from pymc_private.models.sequences.row_identity import public_data
 from pymc_private.privacy.neighbors import ADD_REMOVE
-from pymc_private.privacy.rounding import round_up
+from pymc_private.privacy.rounding import float_up
 
 MOST_PARAMETERS = 2000
 
@@ -256,11 +256,7 @@ class Concavity:
         log-Sobolev inequality (Bakry and Emery) then bounds their divergence.
         """
         w = whitener(metric)
-        return (
-            round_up(Fraction(power))
-            * n
-            * sum(p.reach(w, of_difference=False) for p in self.predictors)
-        )
+        return float_up(power) * n * sum(p.reach(w, of_difference=False) for p in self.predictors)
 
     def prior_gap(self, n: int, power: float | Fraction = 1) -> float:
         """Bound of KL(prior || posterior) for n records, whatever they are: half its square."""
@@ -272,7 +268,7 @@ class Concavity:
         parts = [p.reach(w, of_difference=substitute) for p in self.predictors]
         touched = [p.coefficients.touched(w).any(axis=0) for p in self.predictors]
         total = math.hypot(*parts) if are_disjoint(np.array(touched)) else sum(parts)
-        return total * self.records_per_unit * round_up(Fraction(power)) * (1.0 + RELATIVE_SLACK)
+        return total * self.records_per_unit * float_up(power) * (1.0 + RELATIVE_SLACK)
 
 
 @dataclass(frozen=True, eq=False)

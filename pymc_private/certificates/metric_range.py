@@ -40,7 +40,7 @@ from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.record_likelihood import ADDITION, SUBSTITUTION, Contrast, single_record
 
 EFFORT_PER_VALUE, FINE_GAP = 3000.0, 0.01
-"""Walks for one number, and the gap to the truth at which it is near enough."""
+"""Walks for one number, and the relative gap to the truth at which it is close enough."""
 
 Progress = Callable[[float, float], None]
 
@@ -61,8 +61,48 @@ class RangePerDistance:
     found: float
 
 
+def metric_range(
+    private: PrivateModel, metric: Metric, tolerance: float, deadline: float, progress: Progress
+) -> RangePerDistance:
+    """Bound R(x, y) / distance(x, y) over all pairs of records.
+
+    Parameters
+    ----------
+    private : PrivateModel
+    metric : Metric
+    tolerance : float
+        Relative gap that is small enough.
+    deadline : float
+        By `time.perf_counter`.
+    progress : callable
+
+    Raises
+    ------
+    NotCertified
+        No finite bound, or the likelihood jumps.
+    Unsupported
+        Rows differ by how the model is written.
+    """
+    per_variable = _RangePerVariable(private, tolerance, deadline, progress)
+    found = []
+    for source, name, distance in _measured_variables(private, metric):
+        own, weight = per_variable.of(source, distance), metric.weight(name)
+        found.append(RangePerDistance(float(round_up(own.upper / weight)), own.found / weight))
+    return RangePerDistance(max(s.upper for s in found), max(s.found for s in found))
+
+
+def _measured_variables(
+    private: PrivateModel, metric: Metric
+) -> Iterator[tuple[Source, str, object]]:
+    for source in private.sources:
+        for name in (source.name, *source.aliases):
+            if name in metric.distances:
+                yield source, name, metric.distances[name]
+                break
+
+
 class _RangePerVariable:
-    """Bounds of one model, variable by variable."""
+    """The range per unit of distance of one model, variable by variable."""
 
     def __init__(
         self, private: PrivateModel, tolerance: float, deadline: float, progress: Progress
@@ -70,7 +110,7 @@ class _RangePerVariable:
         record = single_record(private.graph, private.sources, private.n, private.shapes)
         if record is None:
             raise Unsupported(
-                "a metric wants rows that are alike",
+                "a metric needs rows that are equivalent",
                 got="rows that differ by how the model is written",
                 allowed="rows that differ by data variables only",
                 do="use neighbors='substitute'",
@@ -85,19 +125,19 @@ class _RangePerVariable:
         read = [list(part.values()) for part in (record.data, record.parameters)]
         self.record = replace(record, value=interaction_terms(value, *read))
 
-    def of(self, source: Source, kind: object) -> RangePerDistance:
-        """Of one variable, the others held."""
+    def of(self, source: Source, distance: object) -> RangePerDistance:
+        """Of one variable, the others fixed."""
         if self.record.data[source.name] not in set(ancestors([self.record.value])):
             return RangePerDistance(0.0, 0.0)
-        if kind == HAMMING:
+        if distance == HAMMING:
             others = [s.name for s in self.private.sources if s.name != source.name]
             return self._largest(self.record.value, SUBSTITUTION, others)
         if is_discrete(source):
-            return self._step_by_step(source, kind)
+            return self._along_levels(source, distance)
         self._refuse_jumps(source, self.record.value, "the likelihood")
-        if callable(kind):
-            return self._along_statistic(source, kind)
-        return self._along_norm(source, str(kind))
+        if callable(distance):
+            return self._along_statistic(source, distance)
+        return self._along_norm(source, str(distance))
 
     def _largest(
         self,
@@ -123,7 +163,7 @@ class _RangePerVariable:
             found = max(found, 0.0 if objective.is_relaxed else bracket.lower)
             if best <= max(found, bracket.lower) * (1.0 + self.goal):
                 break
-        if not math.isfinite(best):  # not cut: the ends over everything
+        if not math.isfinite(best):  # no branch and bound: the bounds over the whole box
             best = _interval_width(value, self.whole, 2.0 if contrast is SUBSTITUTION else 1.0)
         return RangePerDistance(best, found)
 
@@ -137,7 +177,7 @@ class _RangePerVariable:
             progress=self.progress,
         )
 
-    def _along_norm(self, source: Source, kind: str) -> RangePerDistance:
+    def _along_norm(self, source: Source, norm: str) -> RangePerDistance:
         """The dual norm of how much the gradient varies with the parameters."""
         data = self.record.data[source.name]
         gradient = _gradient(self.record.value, data)
@@ -145,18 +185,19 @@ class _RangePerVariable:
         known = math.inf if source.row_shape else self._one_factor(data, gradient)
         each = [self._largest(simplify([e])[0], ADDITION, known=known) for e in entries]
         uppers, found = [s.upper for s in each], max(s.found for s in each)
-        if kind == "linf":
+        if norm == "linf":
             total = float(round_up(math.fsum(uppers)))
-        elif kind == "l2":
+        elif norm == "l2":
             total = float(round_up(math.sqrt(math.fsum(u * u for u in uppers)), 8.0))
         else:
             total = max(uppers)
         return RangePerDistance(total, found)
 
     def _one_factor(self, data: Variable, gradient: Variable) -> float:
-        """Where dh / dx is a factor of the parameters times one of the record (a kink, say).
+        """Bound where dh / dx is a factor of the parameters times one of the record (a kink, say).
 
-        The factor is the quotient of the gradient and of that at the middle of the box.
+        The factor is the quotient of the gradient and of that at the middle of the box. Infinite
+        where there is no such factor.
         """
         middle = {}
         for name, box in self.private.box.items():
@@ -174,7 +215,7 @@ class _RangePerVariable:
         return float(round_up(self._largest(factor, ADDITION).upper * steepest, 2.0))
 
     def _along_statistic(
-        self, source: Source, kind: Callable[[Variable], Variable]
+        self, source: Source, statistic: Callable[[Variable], Variable]
     ) -> RangePerDistance:
         """How much dh / df varies with the parameters.
 
@@ -182,9 +223,9 @@ class _RangePerVariable:
         f must be strictly monotone: then Cauchy's mean-value theorem gives the bound.
         """
         data = self.record.data[source.name]
-        statistic = statistic_graph(kind, data)
-        self._refuse_jumps(source, statistic, "the statistic")  # its slope tells of no jump
-        slope = _gradient(statistic, data)
+        graph = statistic_graph(statistic, data)
+        self._refuse_jumps(source, graph, "the statistic")  # its slope shows no jump
+        slope = _gradient(graph, data)
         quotient = simplify([_gradient(self.record.value, data) / slope])[0]
         if data in set(ancestors([quotient])):
             fact = propagate_bounds([slope], self.whole)[slope]
@@ -197,27 +238,25 @@ class _RangePerVariable:
                 )
         return self._largest(quotient, ADDITION)
 
-    def _step_by_step(self, source: Source, kind: object) -> RangePerDistance:
-        """From one level to the next, over their distance."""
+    def _along_levels(self, source: Source, distance: object) -> RangePerDistance:
+        """The greatest range from one level to the next, over their distance."""
         values = discrete_levels(source)
         data = self.record.data[source.name]
-        apart = level_distances(values, kind, data)
+        gaps = level_distances(values, distance, data)
         best, found = 0.0, 0.0
-        for low, high, distance in zip(values[:-1], values[1:], apart, strict=True):
-            ends = [
+        for low, high, gap in zip(values[:-1], values[1:], gaps, strict=True):
+            first, second = (
                 rebuild([self.record.value], {data: pt.constant(np.asarray(x, data.type.dtype))})[0]
                 for x in (high, low)
-            ]
-            step = self._largest(simplify([ends[0] - ends[1]])[0], ADDITION)
+            )
+            step = self._largest(simplify([first - second])[0], ADDITION)
             if step.upper > 0.0:
-                best = max(
-                    best, math.inf if distance == 0 else float(round_up(step.upper / distance))
-                )
-            found = max(found, step.found / distance if distance else 0.0)
+                best = max(best, math.inf if gap == 0 else float(round_up(step.upper / gap)))
+            found = max(found, step.found / gap if gap else 0.0)
         return RangePerDistance(best, found)
 
     def _refuse_jumps(self, source: Source, value: Variable, words: str) -> None:
-        """The mean-value theorem wants continuous functions of the variable."""
+        """Refuse jumps: the mean-value theorem needs continuous functions of the variable."""
         moving = dependent_variables([value], [self.record.data[source.name]])
         if not is_continuous(value, moving, propagate_bounds([value], self.whole)):
             raise NotCertified(
@@ -227,48 +266,8 @@ class _RangePerVariable:
             )
 
 
-def metric_range(
-    private: PrivateModel, metric: Metric, tolerance: float, deadline: float, progress: Progress
-) -> RangePerDistance:
-    """Bound R(x, y) / distance(x, y) over all pairs of records.
-
-    Parameters
-    ----------
-    private : PrivateModel
-    metric : Metric
-    tolerance : float
-        Relative gap that is small enough.
-    deadline : float
-        By `time.perf_counter`.
-    progress : callable
-
-    Raises
-    ------
-    NotCertified
-        No finite bound, or the likelihood jumps.
-    Unsupported
-        Rows differ by how the model is written.
-    """
-    steepest = _RangePerVariable(private, tolerance, deadline, progress)
-    found = []
-    for source, name, kind in _measured_variables(private, metric):
-        step, weight = steepest.of(source, kind), metric.weight(name)
-        found.append(RangePerDistance(float(round_up(step.upper / weight)), step.found / weight))
-    return RangePerDistance(max(s.upper for s in found), max(s.found for s in found))
-
-
-def _measured_variables(
-    private: PrivateModel, metric: Metric
-) -> Iterator[tuple[Source, str, object]]:
-    for source in private.sources:
-        for name in (source.name, *source.aliases):
-            if name in metric.distances:
-                yield source, name, metric.distances[name]
-                break
-
-
 def _gradient(value: Variable, data: Variable) -> Variable:
-    """The gradient in a variable of the record."""
+    """The gradient with respect to a variable of the record."""
     try:
         return pytensor.grad(value, data, disconnected_inputs="ignore")
     except Exception as error:  # of an Op that is not ours
@@ -280,7 +279,7 @@ def _gradient(value: Variable, data: Variable) -> Variable:
 
 
 def _interval_width(value: Variable, whole: dict[Variable, Bounds], times: float) -> float:
-    """Twice or once the width of a value's ends; infinite where nothing is known."""
+    """The width of a value's bounds, times a number; infinite where nothing is known."""
     fact = propagate_bounds([value], whole)[value]
     width = float(np.max(np.asarray(fact.upper) - np.asarray(fact.lower)))
     return math.inf if math.isnan(width) else float(round_up(times * width, 4.0))

@@ -132,7 +132,7 @@ class RangeObjective:
         named, unknown = recognize_normal_lcdf(self.value, {c.variable: c.bounds for c in columns})
         self._batch = BatchedFunction(named, [c.variable for c in columns], smooth, unknown)
         self.smooth = np.zeros(self.coordinates.count, dtype=bool)
-        for (variable, _), place in self.coordinates.places.items():
+        for (variable, _), place in self.coordinates.slices.items():
             self.smooth[place] = variable in self._batch.gradient
         self._slope_terms = SlopeTerms(self.coordinates, self._batch.gradient)
         self._rows = distinct_rows([record.public[c.variable] for c in self._shared()])
@@ -155,7 +155,7 @@ class RangeObjective:
             values = [
                 np.ravel(column.interval(point[None, place], point[None, place]).lower)
                 for place in (
-                    self.coordinates.places[column.variable, copy]
+                    self.coordinates.slices[column.variable, copy]
                     for copy in column.role.copies(self.coordinates.contrast)
                 )
             ]
@@ -213,7 +213,7 @@ class RangeObjective:
             slack = 0.0 if column.is_whole else 1e-12 * max(total, 1.0)
             width = np.shape(column.bounds.lower)[-1]
             for copy in column.role.copies(self.coordinates.contrast):
-                place = self.coordinates.places[column.variable, copy]
+                place = self.coordinates.slices[column.variable, copy]
                 low = lower[:, place].reshape(len(lower), -1, width)
                 high = upper[:, place].reshape(len(upper), -1, width)
                 rest_low = low.sum(axis=-1, keepdims=True) - low
@@ -413,14 +413,14 @@ def project_onto_domain(
     """
     points = points.copy()
     columns = {column.variable: column for column in coordinates.columns}
-    for (variable, copy), place in coordinates.places.items():
+    for (variable, copy), place in coordinates.slices.items():
         column = columns[variable]
         low, high = coordinates.lower[place], coordinates.upper[place]
         if has_fixed_sums(column):
             points[:, place] = _project_onto_sums(column, points[:, place], low, high)
-        if variable in masses and (masses[variable][0], copy) in coordinates.places:
+        if variable in masses and (masses[variable][0], copy) in coordinates.slices:
             which, levels = masses[variable]
-            selected = points[:, coordinates.places[which, copy]]
+            selected = points[:, coordinates.slices[which, copy]]
             middle = float(low[0] / 2 + high[0] / 2)
             points[:, place] = move_off_point_masses(levels, selected, points[:, place], middle)
     return points

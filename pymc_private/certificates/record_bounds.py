@@ -58,8 +58,8 @@ NeighborCell = tuple[Bounds, ...]
 class RecordBounds:
     """Interval bounds of one record's graph on cells.
 
-    Graphs that are not pinned take any records in any rows, so all record cells are evaluated in
-    one walk. A pinned graph, whose rows differ or that computes with their number, is walked with
+    Graphs with equivalent rows take any records in any rows, so all record cells are evaluated in
+    one walk. A graph whose rows differ, or that computes with their number, is walked with
     all n rows, one record cell at a time.
     """
 
@@ -80,12 +80,12 @@ class RecordBounds:
     @property
     def is_slow(self) -> bool:
         """Whether each record costs a walk of its own."""
-        return self.graph.pinned
+        return self.graph.rows_differ
 
     @property
     def width(self) -> int:
         """Rows of a table."""
-        return self.n if self.graph.pinned else 1
+        return self.n if self.graph.rows_differ else 1
 
     def only(self, row: int) -> RecordBounds:
         """These bounds themselves; see `NeighborhoodBounds.only`."""
@@ -104,7 +104,7 @@ class RecordBounds:
     def trail(self, box: Mapping[str, Bounds]) -> Trail:
         """Bounds of every node for the whole domain, kept as an explanation."""
         whole: RecordCell = tuple(s.domain.bounds(s.row_shape) for s in self.sources)
-        return self._trail(box, [whole] * (self.n if self.graph.pinned else 2))
+        return self._trail(box, [whole] * (self.n if self.graph.rows_differ else 2))
 
     def table(
         self, box: Mapping[str, Bounds], records: Sequence[RecordCell] | None = None
@@ -116,7 +116,7 @@ class RecordBounds:
         if self.graph.windows:
             raise ValueError("factor rows that read several records have no table of one record")
         records = self.cells if records is None else records
-        if not self.graph.pinned:
+        if not self.graph.rows_differ:
             # Always the number of rows for which rows were proved equivalent.
             padding = [records[-1]] * (STACKED_ROWS - len(records))
             lower, upper = self._output(self._trail(box, [*records, *padding]), STACKED_ROWS)
@@ -149,7 +149,7 @@ class RecordBounds:
             if source.is_whole and stacked.is_point:
                 stacked = Bounds.point(stacked.lower.astype(source.dtype))
             data[self.graph.data[source.name]] = stacked
-        if not self.graph.pinned:
+        if not self.graph.rows_differ:
             # The records are kept too: an id means nothing once its owner is gone.
             self._stacks[key] = (tuple(records), data)
         return data
@@ -264,7 +264,7 @@ def _factor_row(
         graph,
         record=window.shifted,
         data={source.name: variable for variable, source in inputs.items()},
-        pinned=window.pinned,
+        rows_differ=window.rows_differ,
         windows=(),
     )
     row = single_record(own, list(inputs.values()), window.count, shapes)

@@ -75,7 +75,7 @@ class Predictor:
         """sup |s W a(x) - t W a(y)| for slopes s, t between `low` and `high`, shape (1, k).
 
         Where W a is (c, v) with c the same for all records, its square is at most
-        (s - t)^2 |c|^2 + (|s| + |t|)^2 sup |v|^2: convex in s and t, hence greatest at their bounds.
+        (s - t)^2 |c|^2 + (|s| + |t|)^2 sup |v|^2: convex in s and t, so greatest at the bounds.
         """
         fixed = self.coefficients.fixed(whitener)
         same, other = (

@@ -29,15 +29,12 @@ from pymc_private.models.distributions import (
     has_central_box,
     transform_name,
 )
-from pymc_private.models.prior import refuse_improper
+from pymc_private.models.prior import PRIOR_DRAWS, PRIOR_SEED, refuse_improper
 from pymc_private.models.private_model import PrivateModel, require_private_model
 from pymc_private.privacy.validation import is_number
 
 OUTERMOST_TAIL = 1e-9
 """Share of a coordinate's prior on each side that Theta_L is looked for without."""
-PRIOR_DRAWS = 4000
-PRIOR_SEED = 20260103
-"""Prior draws choose a region, from the model alone; the seed makes it the same each time."""
 
 
 def trim(
@@ -57,7 +54,7 @@ def trim(
     ----------
     private : PrivateModel
     box : dict of str to (lower, upper)
-        Ends for some free variables, each a number or an array of the variable's shape, in
+        Bounds for some free variables, each a number or an array of the variable's shape, in
         natural (untransformed) units. Intersected with the support and with earlier trims.
     mass : float
         Instead: a central box of every free variable that holds about this much prior probability.
@@ -69,7 +66,7 @@ def trim(
         finite box.
     shape : {"set", "box"}
         Of the region of `lipschitz=`: the whole set, for exact samplers, which reject what lies
-        outside; or a box within it, for samplers that follow gradients, which a wall stops.
+        outside; or a box within it, for samplers that follow gradients, which stop at a boundary.
 
     Returns
     -------
@@ -80,11 +77,11 @@ def trim(
     Raises
     ------
     DomainError
-        Unknown names, empty regions, mass outside (0, 1), an improper prior where a mass is asked
-        for, L that is not positive or below every value found, or not exactly one region.
+        Unknown names, empty regions, mass outside (0, 1), an improper prior where a mass is given,
+        L that is not positive or below every value found, or not exactly one region.
     Unsupported
-        A discrete variable, or one whose transform's walls are not known. A likelihood for
-        which intervals do not tell L as a function of the parameters.
+        A discrete variable, or one whose transform has unknown bounds. A likelihood for which
+        intervals do not give ell as a function of the parameters.
 
     References
     ----------
@@ -124,47 +121,47 @@ def trim(
             allowed=", ".join(private.box),
         )
     return private.with_region(
-        {name: _restricted_interval(private, name, ends) for name, ends in box.items()}
+        {name: _restricted_interval(private, name, pair) for name, pair in box.items()}
     )
 
 
-def _restricted_interval(private: PrivateModel, name: str, ends: Any) -> Bounds:
-    """The given ends met with what the variable allows already."""
+def _restricted_interval(private: PrivateModel, name: str, pair: Any) -> Bounds:
+    """The given bounds, intersected with the variable's own."""
     rv = private.base[name]
-    kind = transform_name(private.base, rv)
-    if kind not in BOX_TRANSFORMS | KEPT_TRANSFORMS | {ORDERED} or "int" in str(rv.type.dtype):
+    transform = transform_name(private.base, rv)
+    if transform not in BOX_TRANSFORMS | KEPT_TRANSFORMS | {ORDERED} or "int" in str(rv.type.dtype):
         raise Unsupported(
             f"'{name}' cannot be trimmed by a box",
-            got=f"a variable with {kind}, dtype {rv.type.dtype}",
+            got=f"a variable with {transform}, dtype {rv.type.dtype}",
             allowed="continuous variables that are free in each coordinate, simplex rows, effects "
             "that sum to zero, ordered vectors, packed Cholesky factors",
             do="trim other variables, or write the prior with free coordinates",
         )
     now, shape = private.box[name], private.shapes[name]
-    lower, upper = _checked_bounds(name, ends, shape)
+    lower, upper = _checked_bounds(name, pair, shape)
     lower, upper = np.maximum(lower, now.lower), np.minimum(upper, now.upper)
     if isinstance(now.within, SimplexRows | ZeroSumRows):
         lower, upper = _reachable_bounds(lower, upper, now.within.total)
     if not np.all(lower < upper):
         raise DomainError(
             f"the box of '{name}' is empty",
-            got=f"({ends[0]}, {ends[1]})",
-            allowed=f"ends that meet [{np.min(now.lower):.4g}, {np.max(now.upper):.4g}]"
+            got=f"({pair[0]}, {pair[1]})",
+            allowed=f"bounds that meet [{np.min(now.lower):.4g}, {np.max(now.upper):.4g}]"
             + (" and let entries sum to zero" if isinstance(now.within, ZeroSumRows) else ""),
         )
-    if kind == ORDERED and not np.all(upper[..., :-1] <= lower[..., 1:]):
+    if transform == ORDERED and not np.all(upper[..., :-1] <= lower[..., 1:]):
         raise DomainError(
             f"the boxes of the ordered entries of '{name}' overlap",
-            got=f"({ends[0]}, {ends[1]})",
-            allowed="upper ends that are not above the next entry's lower end",
+            got=f"({pair[0]}, {pair[1]})",
+            allowed="upper bounds that are not above the next entry's lower bound",
             do="give each entry an interval of its own: (lower, upper) as arrays",
         )
-    if any(np.isinf(end).any() and not np.isinf(end).all() for end in (lower, upper)):
+    if any(np.isinf(side).any() and not np.isinf(side).all() for side in (lower, upper)):
         raise DomainError(
             f"the box of '{name}' is open for some of its entries only",
-            got=f"({ends[0]}, {ends[1]})",
-            allowed="an end that is finite for every entry, or infinite for every entry",
-            do="give a finite end to each entry",
+            got=f"({pair[0]}, {pair[1]})",
+            allowed="a bound that is finite for every entry, or infinite for every entry",
+            do="give a finite bound to each entry",
         )
     return replace(now, lower=lower, upper=upper)
 
@@ -172,7 +169,7 @@ def _restricted_interval(private: PrivateModel, name: str, ends: Any) -> Bounds:
 def _reachable_bounds(
     lower: np.ndarray, upper: np.ndarray, total: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The ends that rows of one sum can reach; open ends stay open."""
+    """The bounds that rows of one sum can reach; infinite bounds stay infinite."""
     with np.errstate(invalid="ignore"):
         least = total - (upper.sum(axis=-1, keepdims=True) - upper)
         most = total - (lower.sum(axis=-1, keepdims=True) - lower)
@@ -180,19 +177,20 @@ def _reachable_bounds(
     return np.fmax(lower, least - slack[0]), np.fmin(upper, most + slack[1])
 
 
-def _checked_bounds(name: str, ends: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def _checked_bounds(name: str, pair: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper bounds in the variable's shape."""
     try:
-        low, high = ends
+        low, high = pair
         lower = np.broadcast_to(np.asarray(low, dtype=float), shape).copy()
         upper = np.broadcast_to(np.asarray(high, dtype=float), shape).copy()
     except (TypeError, ValueError) as error:
         raise DomainError(
             f"the box of '{name}' does not fit the variable",
-            got=repr(ends),
+            got=repr(pair),
             allowed=f"(lower, upper), numbers or arrays of shape {shape}",
         ) from error
     if np.isnan(lower).any() or np.isnan(upper).any():
-        raise DomainError(f"the box of '{name}' has NaN ends", allowed="numbers")
+        raise DomainError(f"the box of '{name}' has NaN bounds", allowed="numbers")
     return lower, upper
 
 
@@ -215,30 +213,34 @@ def central_quantiles(
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """A box that leaves out a share `tail` of each coordinate's prior on each side."""
     refuse_improper(private)
-    boxable = [rv for rv in private.base.free_RVs if has_central_box(private.base, rv)]
-    exact = {rv.name: _exact_quantiles(rv, tail, private.shapes[rv.name]) for rv in boxable}
-    drawn = [rv for rv in boxable if exact[rv.name] is None]
-    if drawn:
-        exact |= _drawn_quantiles(drawn, tail)
-    return {name: ends for name, ends in exact.items() if ends is not None}
+    found = _inverse_cdf_quantiles(private, tail)
+    drawn = [rv for rv, pair in found.values() if pair is None]
+    sampled = _drawn_quantiles(drawn, tail) if drawn else {}
+    return {name: sampled.get(name, pair) for name, (_, pair) in found.items()}
 
 
 def _exact_central_quantiles(
     private: PrivateModel, tail: float
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """As `central_quantiles`, of the variables whose prior has an inverse CDF."""
+    found = _inverse_cdf_quantiles(private, tail)
+    return {name: pair for name, (_, pair) in found.items() if pair is not None}
+
+
+def _inverse_cdf_quantiles(private: PrivateModel, tail: float) -> dict[str, tuple[Variable, Any]]:
+    """Each variable with a central box, and its exact quantiles or None."""
     boxable = [rv for rv in private.base.free_RVs if has_central_box(private.base, rv)]
-    found = {rv.name: _exact_quantiles(rv, tail, private.shapes[rv.name]) for rv in boxable}
-    return {name: ends for name, ends in found.items() if ends is not None}
+    return {rv.name: (rv, _exact_quantiles(rv, tail, private.shapes[rv.name])) for rv in boxable}
 
 
 def _exact_quantiles(rv: Variable, tail: float, shape: tuple[int, ...]) -> Any:
-    """Exact prior quantiles, or None."""
+    """Prior quantiles by the inverse CDF; None where there is none or it reads other variables."""
     if any(v.owner is not None and _is_random(v) for v in ancestors(rv.owner.inputs)):
         return None
     try:
-        ends = [pm.icdf(rv, q, warn_rvs=False) for q in (tail, 1.0 - tail)]
-        low, high = (end.eval(mode="FAST_COMPILE") for end in ends)
+        low, high = (
+            pm.icdf(rv, q, warn_rvs=False).eval(mode="FAST_COMPILE") for q in (tail, 1.0 - tail)
+        )
     except (NotImplementedError, TypeError, ValueError):
         return None
     if not (np.isfinite(low).all() and np.isfinite(high).all()):

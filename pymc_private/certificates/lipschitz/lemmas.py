@@ -25,35 +25,33 @@ the corrected lemma. Coins on all of (0, 1) with symmetric Beta priors have the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Alloc
-from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.shape import SpecifyShape
 from scipy.special import logit
 
 from pymc_private.analysis import Bounds, propagate_bounds
 from pymc_private.analysis.intervals.arrays import (
-    INDEX_UPDATE_OPS,
     INDEXING_OPS,
-    LAYOUT_OPS,
-    layout_inputs,
 )
 from pymc_private.analysis.rewrites.specialize import specialize
-from pymc_private.analysis.traversal import EVALUATION_ERRORS, evaluate_node, scalar_op
+from pymc_private.analysis.traversal import scalar_op
 from pymc_private.certificates.ball_range import (
     QuadraticInBall,
     norm_graph,
     quadratic_in_ball,
     scalar_and_vector_factors,
 )
+from pymc_private.certificates.lipschitz.monomials import monomial, monomials
 from pymc_private.certificates.lipschitz.variation import joint_value
 from pymc_private.errors import DomainError
 from pymc_private.models.distributions import (
@@ -80,8 +78,15 @@ from pymc_private.privacy.stochastic_lipschitz import (
 ROUNDING_SLACK = 2.0**-48
 """Relative slack for the rounding of a few products."""
 
-Monomial = tuple[float, float]
-MonomialEntries = tuple[np.ndarray, np.ndarray]
+WHOLE_PRIOR_TRANSFORMS = {*BOX_TRANSFORMS, "SimplexTransform"}
+"""Transforms under which a prior keeps its shape on its box."""
+
+NORMAL_LIKELIHOODS = {"NormalRV", "MvNormalRV"}
+
+COIN_PRIORS, ROW_PRIORS = {"BetaRV", "UniformRV"}, {"DirichletRV"}
+
+PASS_THROUGH_OPS = (Alloc, CheckAndRaise, DimShuffle, SpecifyShape)
+
 ParameterPoints = Mapping[str, np.ndarray]
 """Values of the parameters, one row each."""
 
@@ -104,7 +109,7 @@ class LemmaModel:
     ell : callable
         The formula, of points by name, to be checked against the graph.
     is_exact : bool
-        Whether ell(theta) is that; else it is at most that.
+        Whether ell(theta) equals the formula; else it is at most that.
     """
 
     lemma: str
@@ -116,141 +121,214 @@ class LemmaModel:
     is_exact: bool = True
 
 
-def monomial(variable: Variable, theta: Variable) -> Monomial | None:
-    """(a, k) if every entry of `variable` is a theta^k for theta > 0; None otherwise.
+def recognize_lemma(private: PrivateModel) -> LemmaModel | None:
+    """Find the lemma a model belongs to, by its distributions; None if there is none.
 
-    Parameters
-    ----------
-    variable : Variable
-    theta : Variable, scalar
+    Reads no data.
     """
-    found = monomials(variable, theta)
-    if found is None:
+    if private.graph.clip is not None or private.neighbors != SUBSTITUTE:
         return None
-    number, power = (np.unique(part) for part in found)
-    return (float(number[0]), float(power[0])) if number.size == power.size == 1 else None
-
-
-def monomials(variable: Variable, theta: Variable) -> MonomialEntries | None:
-    """Number and power of each entry."""
-    if variable is theta:
-        return np.array(1.0), np.array(1.0)
-    if isinstance(variable, Constant):
-        values = np.asarray(variable.data)
-        number = values.astype(float) if values.dtype.kind in "fiub" else None
-        return None if number is None else (number, np.zeros_like(number))
-    node = variable.owner
-    if node is None:
+    if private.theta_l is not None or private.graph.windows or not _has_own_priors(private):
         return None
-    if isinstance(node.op, Elemwise):
-        parts = [monomials(v, theta) for v in node.inputs]
-        known = [part for part in parts if part is not None]
-        return _combined_monomials(node.op.scalar_op, known) if len(known) == len(parts) else None
-    return _moved_monomials(node, theta)
+    parts = _lemma_inputs(private)
+    found = None if parts is None else LEMMA_RULES[parts.likelihood, parts.prior](parts)
+    return found or normal_in_ball(private) or bayesian_network(private)
 
 
-def _moved_monomials(node: Apply, theta: Variable) -> MonomialEntries | None:
-    """Entries that an Op puts elsewhere: numbers and powers move alike."""
-    places = _index_inputs(node)
-    if places is None or not all(isinstance(node.inputs[k], Constant) for k in places):
-        return None
-    moving = {k: monomials(v, theta) for k, v in enumerate(node.inputs) if k not in places}
-    if any(part is None for part in moving.values()):
-        return None
-    given = [v.data if isinstance(v, Constant) else None for v in node.inputs]
-    ends = []
-    for which in (0, 1):
-        values = [moving[k][which] if k in moving else old for k, old in enumerate(given)]  # type: ignore[index]
-        try:
-            ends.append(np.asarray(evaluate_node(node, values)[0]))
-        except EVALUATION_ERRORS:
-            return None
-    return ends[0], ends[1]
+def _has_own_priors(private: PrivateModel) -> bool:
+    """Whether every parameter follows its own prior on its box: nothing public conditions it.
 
-
-def _index_inputs(node: Apply) -> Collection[int] | None:
-    """Which inputs say where to move, or hold conditions; None for an Op that computes."""
-    count = len(node.inputs)
-    if isinstance(node.op, CheckAndRaise):
-        return range(1, count)
-    if isinstance(node.op, DimShuffle):
-        return ()
-    if isinstance(node.op, (*LAYOUT_OPS, SpecifyShape)):
-        return layout_inputs(node.op, count)
-    if isinstance(node.op, tuple(INDEXING_OPS)):
-        return range(1, count)
-    # Added entries would no longer be powers.
-    sets = isinstance(node.op, tuple(INDEX_UPDATE_OPS)) and not getattr(
-        node.op, "set_instead_of_inc", True
-    )
-    return None if not isinstance(node.op, tuple(INDEX_UPDATE_OPS)) or sets else range(2, count)
-
-
-def _combined_monomials(op: ps.ScalarOp, parts: list[MonomialEntries]) -> MonomialEntries | None:
-    """The monomials that an operation makes of monomials."""
-    (a, k), *rest = parts
-    if isinstance(op, ps.Identity | ps.Cast):
-        return a, k
-    if isinstance(op, ps.Abs):
-        return abs(a), k
-    if isinstance(op, ps.Neg):
-        return -a, k
-    if isinstance(op, ps.Sign):
-        return np.sign(a), 0.0 * k
-    if isinstance(op, ps.Mul):
-        for b, j in rest:
-            a, k = a * b, k + j
-        return a, k
-    if isinstance(op, ps.TrueDiv) and np.all(rest[0][0] != 0.0):
-        return a / rest[0][0], k - rest[0][1]
-    if isinstance(op, ps.Sqr):
-        return a**2, 2.0 * k
-    powers = {ps.Reciprocal: -1.0, ps.Sqrt: 0.5}
-    power = powers.get(type(op))
-    if isinstance(op, ps.Pow) and np.size(rest[0][0]) == 1 and np.all(rest[0][1] == 0.0):
-        power = float(rest[0][0].item())
-    if power is None or not np.all(a >= 0.0 if power > 0.0 else a > 0.0):
-        return None
-    return a**power, k * power
-
-
-NORMAL_LIKELIHOODS = {"NormalRV", "MvNormalRV"}
+    The lemmas are about that prior. A likelihood of public data, a potential, or a region of a
+    parameter that another prior reads gives it another distribution.
+    """
+    model, factors = private.base, private.graph.factors
+    parts = [*model.observed_RVs, *model.potentials]
+    above = set(ancestors([v for rv in model.free_RVs for v in rv.owner.inputs]))
+    known = all(transform_name(model, rv) in WHOLE_PRIOR_TRANSFORMS for rv in model.free_RVs)
+    return known and all(v.name in factors for v in parts) and above.isdisjoint(model.free_RVs)
 
 
 @dataclass(frozen=True)
-class _LemmaRows:
-    """What the lemma is about.
+class _LemmaInputs:
+    """The numbers of a model that Lemmas 19-22 read.
 
-    Parameters
-    ----------
-    name : str
-        The exponential parameter t.
-    mean : float
-        Its prior mean.
-    low, high : float
-        Its ends.
-    factor : float
-        k.
-    far : float
-        The greatest |m|, rounded up.
-    radius : float
-    size : int
+    `low` and `high` bound the parameter `theta`, `least` and `greatest` a record; `parameters` are
+    the likelihood's, `hyper` the prior's.
     """
 
+    n: int
     name: str
-    mean: float
+    likelihood: str
+    parameters: list[Variable]
+    theta: Variable
     low: float
     high: float
-    factor: float
-    far: float
-    radius: float
-    size: int
+    prior: str
+    hyper: list[float]
+    least: float
+    greatest: float
 
-    @property
-    def slope(self) -> float:
-        """ell is at most so many times t, rounded up."""
-        near = max(self.far - self.radius, 0.0)
-        return self.factor * ((self.far + self.radius) ** 2 - near**2) * (1.0 + ROUNDING_SLACK)
+
+def _lemma_inputs(private: PrivateModel) -> _LemmaInputs | None:
+    """The numbers of a model of one parameter and one outcome, with an interval or categories."""
+    model = private.base
+    if len(model.free_RVs) != 1 or len(private.sources) != 1:
+        return None
+    (theta,), (source,) = model.free_RVs, private.sources
+    outcomes = [rv for rv in model.observed_RVs if rv.name in private.graph.factors]
+    if len(outcomes) != 1 or len(private.graph.factors) != 1 or private.shapes[theta.name] != ():
+        return None
+    if model.potentials or source.row_shape != ():
+        return None
+    likelihood, prior = distribution_class(outcomes[0]), distribution_class(theta)
+    if (likelihood, prior) not in LEMMA_RULES:
+        return None
+    hyper = [constant_value(v) for v in theta.owner.op.dist_params(theta.owner)]
+    (outcome,), box, domain = outcomes, private.box[theta.name], source.domain.bounds(())
+    what = source.variable, source.domain, ()
+    observed = observes_unchanged(model.rvs_to_values[outcome], *what) and domain_is_in_support(
+        outcome, *what
+    )
+    known = isinstance(source.domain, Interval | Categories) and None not in hyper
+    if not (observed and known):
+        return None
+    return _LemmaInputs(
+        n=private.n,
+        name=theta.name,
+        likelihood=likelihood,
+        parameters=list(outcome.owner.op.dist_params(outcome.owner)),
+        theta=theta,
+        low=float(box.lower),
+        high=float(box.upper),
+        prior=prior,
+        hyper=[float(value) for value in hyper if value is not None],
+        least=float(domain.lower),
+        greatest=float(domain.upper),
+    )
+
+
+def _lemma_19(parts: _LemmaInputs) -> LemmaModel | None:
+    """Lemma 19: x ~ Exponential(theta)."""
+    found = monomial(parts.parameters[0], parts.theta)
+    if found is None or found[1] != -1.0 or found[0] <= 0.0 or parts.least < 0.0:
+        return None
+    factor = 1.0 / found[0]
+    log_constant = _scaled_log_constant(exp_exp_C, parts, factor, parts.greatest)
+    words = "theta times the width of the domain"
+    return _multiple_of_theta(
+        parts, "Lemma 19", factor, parts.greatest - parts.least, words, log_constant
+    )
+
+
+def _lemma_20(parts: _LemmaInputs) -> LemmaModel | None:
+    """Lemma 20: x ~ Laplace(mu, 1 / theta)."""
+    center = constant_value(parts.parameters[0])
+    found = monomial(parts.parameters[1], parts.theta)
+    if center is None or found is None or found[1] != -1.0 or found[0] <= 0.0:
+        return None
+    factor, (near, far) = 1.0 / found[0], _distances_from_center(parts, center)
+    largest = max(abs(parts.least), abs(parts.greatest))
+    log_constant = _scaled_log_constant(laplace_C, parts, factor, largest, center)
+    return _multiple_of_theta(
+        parts, "Lemma 20", factor, far - near, "theta times a distance", log_constant
+    )
+
+
+def _lemma_21(parts: _LemmaInputs) -> LemmaModel | None:
+    """Lemma 21: theta ~ Beta(alpha, alpha), x ~ Bernoulli or Binomial(theta)."""
+    first, second = parts.hyper
+    if monomial(parts.parameters[-1], parts.theta) != (1.0, 1.0) or first != second or first <= 1:
+        return None
+    trials = parts.greatest - parts.least
+    symmetric = abs(parts.low + parts.high - 1.0) <= 1e-12
+    stated = 1.0 if parts.likelihood == "BernoulliRV" else constant_value(parts.parameters[0])
+    if (
+        not symmetric
+        or stated is None
+        or trials <= 0
+        or (parts.least, parts.greatest) != (0, stated)
+    ):
+        return None
+    whole = int(stated)
+    try:
+        log_constant = (
+            math.log(beta_bernoulli_C(first, parts.n * whole)) * (1.0 + ROUNDING_SLACK)
+            + ROUNDING_SLACK
+        )
+    except (DomainError, OverflowError, ValueError):
+        log_constant = math.inf
+    return LemmaModel(
+        lemma="Lemma 21",
+        formula="|logit theta| times the number of trials",
+        L0=0.0,
+        c=beta_binomial_c(first) / whole * (1.0 - ROUNDING_SLACK),
+        log_constant=log_constant if (parts.low, parts.high) == (0.0, 1.0) else math.inf,
+        ell=lambda points: whole * abs(logit(points[parts.name])),
+    )
+
+
+def _lemma_22(parts: _LemmaInputs) -> LemmaModel | None:
+    """Lemma 22: x ~ Normal with precision theta."""
+    center = constant_value(parts.parameters[0])
+    found = monomial(parts.parameters[1], parts.theta)
+    if center is None or found is None or found[1] != -0.5 or found[0] <= 0.0:
+        return None
+    factor, (near, far) = found[0] ** -2.0, _distances_from_center(parts, center)
+    largest = max(abs(parts.least), abs(parts.greatest))
+    log_constant = _scaled_log_constant(normal_var_C, parts, factor, largest, center)
+    words = "theta times half a difference of squares"
+    return _multiple_of_theta(
+        parts, "Lemma 22", factor, (far**2 - near**2) / 2.0, words, log_constant
+    )
+
+
+def _multiple_of_theta(
+    parts: _LemmaInputs, lemma: str, scale: float, spread: float, words: str, log_constant: float
+) -> LemmaModel | None:
+    """ell = scale * spread * theta with an exponential prior of rate 1 / hyper."""
+    slope = scale * spread
+    if not (slope > 0.0 and math.isfinite(slope) and parts.hyper[0] > 0.0 and parts.low >= 0.0):
+        return None
+    return LemmaModel(
+        lemma=lemma,
+        formula=words,
+        L0=parts.low * slope * (1.0 + ROUNDING_SLACK),
+        c=(1.0 - ROUNDING_SLACK) / (parts.hyper[0] * slope),
+        log_constant=log_constant,
+        ell=lambda points: slope * points[parts.name],
+    )
+
+
+def _scaled_log_constant(
+    formula: Callable[..., float], parts: _LemmaInputs, factor: float, *rest: float
+) -> float:
+    """n times the logarithm of one record's constant: it holds, and grows with n."""
+    if not (parts.low > 0.0 and math.isfinite(parts.high)):
+        return math.inf
+    limits = (
+        parts.low * factor * (1.0 - ROUNDING_SLACK),
+        parts.high * factor * (1.0 + ROUNDING_SLACK),
+    )
+    try:
+        return parts.n * math.log(formula(*limits, *rest)) * (1.0 + ROUNDING_SLACK)
+    except (DomainError, OverflowError, ValueError):
+        return math.inf
+
+
+def _distances_from_center(parts: _LemmaInputs, center: float) -> tuple[float, float]:
+    """Least and greatest distance of a record from a center."""
+    distances = abs(parts.least - center), abs(parts.greatest - center)
+    inside = parts.least <= center <= parts.greatest
+    return (0.0 if inside else min(distances)), max(distances)
+
+
+LEMMA_RULES: dict[tuple[str, str], Callable[[_LemmaInputs], LemmaModel | None]] = {
+    ("ExponentialRV", "ExponentialRV"): _lemma_19,
+    ("LaplaceRV", "ExponentialRV"): _lemma_20,
+    ("NormalRV", "ExponentialRV"): _lemma_22,
+    ("BernoulliRV", "BetaRV"): _lemma_21,
+    ("BinomialRV", "BetaRV"): _lemma_21,
+}
 
 
 def normal_in_ball(private: PrivateModel) -> LemmaModel | None:
@@ -274,6 +352,42 @@ def normal_in_ball(private: PrivateModel) -> LemmaModel | None:
         ell=lambda points: slope * points[rows.name],
         is_exact=False,
     )
+
+
+@dataclass(frozen=True)
+class _LemmaRows:
+    """The numbers of a model that Lemma 23 reads.
+
+    Parameters
+    ----------
+    name : str
+        The exponential parameter t.
+    mean : float
+        Its prior mean.
+    low, high : float
+        Its bounds.
+    factor : float
+        k.
+    far : float
+        The greatest |m|, rounded up.
+    radius : float
+    size : int
+    """
+
+    name: str
+    mean: float
+    low: float
+    high: float
+    factor: float
+    far: float
+    radius: float
+    size: int
+
+    @property
+    def slope(self) -> float:
+        """ell is at most so many times t, rounded up."""
+        near = max(self.far - self.radius, 0.0)
+        return self.factor * ((self.far + self.radius) ** 2 - near**2) * (1.0 + ROUNDING_SLACK)
 
 
 def _lemma_rows(private: PrivateModel) -> _LemmaRows | None:
@@ -322,8 +436,8 @@ def _read_constants(
     if mean is None or far is None:
         return None
     box = private.box[name]
-    ends = float(box.lower), float(box.upper)
-    return _LemmaRows(name, mean, *ends, factor, far, whole.radius, whole.size)
+    low, high = float(box.lower), float(box.upper)
+    return _LemmaRows(name, mean, low, high, factor, far, whole.radius, whole.size)
 
 
 def _largest_mean_norm(
@@ -352,7 +466,7 @@ def _largest_mean_norm(
 def _log_constant_in_ball(private: PrivateModel, rows: _LemmaRows) -> float:
     """n log C, C = max((c2 / c1)^(d/2) e^(k c1 D^2), e^(k c2 D^2)), D = h + r; inf if unknown.
 
-    log p = (d / 2) log t - k t D^2 is concave in t, so it is least at an end.
+    log p = (d / 2) log t - k t D^2 is concave in t, so it is least at an endpoint.
     """
     alone = len(private.graph.factors) == 1  # one factor t^(1/2) for each entry
     normal = {distribution_class(rv) for rv in private.base.observed_RVs} <= NORMAL_LIKELIHOODS
@@ -363,8 +477,38 @@ def _log_constant_in_ball(private: PrivateModel, rows: _LemmaRows) -> float:
     return private.n * max(wide, square * rows.high) * (1.0 + ROUNDING_SLACK)
 
 
-COIN_PRIORS, ROW_PRIORS = {"BetaRV", "UniformRV"}, {"DirichletRV"}
-PASS_THROUGH_OPS = (Alloc, CheckAndRaise, DimShuffle, SpecifyShape)
+def bayesian_network(private: PrivateModel) -> LemmaModel | None:
+    """Find the constants of Lemma 24; None if some factor is no entry of a table.
+
+    Parameters
+    ----------
+    private : PrivateModel
+        One record replaced, each row read by itself. Reads no data.
+    """
+    outcomes = {rv.name: rv for rv in private.base.observed_RVs}
+    if not private.graph.factors or not set(private.graph.factors) <= outcomes.keys():
+        return None
+    found = [_probability_table(private, outcomes[name]) for name in private.graph.factors]
+    tables = [table for table in found if table is not None]
+    if len(tables) < len(found):
+        return None
+    limits = [table.steepest() for table in tables]
+    tail = _unbounded_tail(
+        private, [t for t, limit in zip(tables, limits, strict=True) if limit == math.inf]
+    )
+    if tail is None:
+        return None
+    start, rate, log_constant = tail
+    bounded = sum(limit for limit in limits if limit < math.inf)
+    return LemmaModel(
+        lemma="Lemma 24" if not start and rate == math.inf else "Lemmas 21 and 24",
+        formula="at most the sum over the tables of the largest log-ratio of their entries",
+        L0=(bounded + start) * (1.0 + ROUNDING_SLACK),
+        c=rate,
+        log_constant=log_constant if not bounded or rate == math.inf else math.inf,
+        ell=lambda points: np.sum([table.steepness(points) for table in tables], axis=0),
+        is_exact=False,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -406,7 +550,7 @@ class _ProbabilityTable:
 
     def steepest(self) -> float:
         """The same over the box, rounded up; infinite where an entry may be zero."""
-        low, high = (np.asarray(end, dtype=float) for end in (self.box.lower, self.box.upper))
+        low, high = (np.asarray(side, dtype=float) for side in (self.box.lower, self.box.upper))
         with np.errstate(divide="ignore", invalid="ignore"):
             if self.is_coin:
                 ratios = np.maximum(np.abs(logit(low)), np.abs(logit(high)))
@@ -418,59 +562,27 @@ class _ProbabilityTable:
         return self.times * largest * (1.0 + ROUNDING_SLACK)
 
 
-def bayesian_network(private: PrivateModel) -> LemmaModel | None:
-    """Find the constants of Lemma 24; None if some factor is no entry of a table.
-
-    Parameters
-    ----------
-    private : PrivateModel
-        One record replaced, each row read by itself. Reads no data.
-    """
-    outcomes = {rv.name: rv for rv in private.base.observed_RVs}
-    if not private.graph.factors or not set(private.graph.factors) <= outcomes.keys():
-        return None
-    found = [_probability_table(private, outcomes[name]) for name in private.graph.factors]
-    tables = [table for table in found if table is not None]
-    if len(tables) < len(found):
-        return None
-    limits = [table.steepest() for table in tables]
-    tail = _unbounded_tail(
-        private, [t for t, limit in zip(tables, limits, strict=True) if limit == math.inf]
-    )
-    if tail is None:
-        return None
-    start, rate, log_constant = tail
-    bounded = sum(limit for limit in limits if limit < math.inf)
-    return LemmaModel(
-        lemma="Lemma 24" if not start and rate == math.inf else "Lemmas 21 and 24",
-        formula="at most the sum over the tables of the largest log-ratio of their entries",
-        L0=(bounded + start) * (1.0 + ROUNDING_SLACK),
-        c=rate,
-        log_constant=log_constant if not bounded or rate == math.inf else math.inf,
-        ell=lambda points: np.sum([table.steepness(points) for table in tables], axis=0),
-        is_exact=False,
-    )
-
-
 def _probability_table(private: PrivateModel, outcome: Variable) -> _ProbabilityTable | None:
     """The table whose entries are the probabilities of an outcome."""
-    kind = distribution_class(outcome)
+    likelihood = distribution_class(outcome)
     value = private.base.rvs_to_values[outcome]
     found = [s for s in private.sources if casts_between(value, s.variable) is not None]
-    if kind not in {"BernoulliRV", "CategoricalRV"} or len(found) != 1:
+    if likelihood not in {"BernoulliRV", "CategoricalRV"} or len(found) != 1:
         return None
     what = found[0].variable, found[0].domain, found[0].row_shape
     if not (observes_unchanged(value, *what) and domain_is_in_support(outcome, *what)):
         return None
     (probabilities,) = outcome.owner.op.dist_params(outcome.owner)
     prior = _table_source(probabilities, set(private.base.free_RVs))
-    if prior is None or distribution_class(prior) not in _table_priors(kind):
+    if prior is None or distribution_class(prior) not in _table_priors(likelihood):
         return None
-    last = private.shapes[str(prior.name)][-1] - 1 if kind == "CategoricalRV" else 1
+    last = private.shapes[str(prior.name)][-1] - 1 if likelihood == "CategoricalRV" else 1
     if np.max(found[0].domain.bounds(found[0].row_shape).upper) > last:
         return None
     times = math.prod(found[0].row_shape)
-    return _ProbabilityTable(prior, private.box[str(prior.name)], times, kind == "BernoulliRV")
+    return _ProbabilityTable(
+        prior, private.box[str(prior.name)], times, likelihood == "BernoulliRV"
+    )
 
 
 def _table_priors(likelihood: str) -> set[str]:
@@ -539,213 +651,3 @@ def _log_constant_of_cells(
     except (DomainError, OverflowError, ValueError):
         return math.inf
     return cells * one
-
-
-WHOLE_PRIOR_TRANSFORMS = {*BOX_TRANSFORMS, "SimplexTransform"}
-"""Transforms that keep a prior whole on its box."""
-
-
-@dataclass(frozen=True)
-class _LemmaInputs:
-    """What the lemmas are about."""
-
-    n: int
-    name: str
-    likelihood: str
-    parameters: list[Variable]
-    theta: Variable
-    low: float
-    high: float
-    prior: str
-    hyper: list[float]
-    least: float
-    greatest: float
-
-
-def recognize_lemma(private: PrivateModel) -> LemmaModel | None:
-    """Find the lemma a model belongs to, by its distributions; None if there is none.
-
-    Reads no data.
-    """
-    if private.graph.clip is not None or private.neighbors != SUBSTITUTE:
-        return None
-    if private.theta_l is not None or private.graph.windows or not _has_own_priors(private):
-        return None
-    parts = _lemma_inputs(private)
-    found = None if parts is None else LEMMA_RULES[parts.likelihood, parts.prior](parts)
-    return found or normal_in_ball(private) or bayesian_network(private)
-
-
-def _has_own_priors(private: PrivateModel) -> bool:
-    """Whether every parameter follows its own prior on its box: nothing public bears on it.
-
-    The lemmas are about that prior. A likelihood of public data, a potential, or a region of what
-    another parameter is the prior of makes another law of it.
-    """
-    model, factors = private.base, private.graph.factors
-    parts = [*model.observed_RVs, *model.potentials]
-    above = set(ancestors([v for rv in model.free_RVs for v in rv.owner.inputs]))
-    known = all(transform_name(model, rv) in WHOLE_PRIOR_TRANSFORMS for rv in model.free_RVs)
-    return known and all(v.name in factors for v in parts) and above.isdisjoint(model.free_RVs)
-
-
-def _lemma_inputs(private: PrivateModel) -> _LemmaInputs | None:
-    """One parameter, one outcome with an interval or categories, nothing else."""
-    model = private.base
-    if len(model.free_RVs) != 1 or len(private.sources) != 1:
-        return None
-    (theta,), (source,) = model.free_RVs, private.sources
-    outcomes = [rv for rv in model.observed_RVs if rv.name in private.graph.factors]
-    if len(outcomes) != 1 or len(private.graph.factors) != 1 or private.shapes[theta.name] != ():
-        return None
-    if model.potentials or source.row_shape != ():
-        return None
-    likelihood, prior = distribution_class(outcomes[0]), distribution_class(theta)
-    if (likelihood, prior) not in LEMMA_RULES:
-        return None
-    hyper = [constant_value(v) for v in theta.owner.op.dist_params(theta.owner)]
-    (outcome,), box, ends = outcomes, private.box[theta.name], source.domain.bounds(())
-    what = source.variable, source.domain, ()
-    observed = observes_unchanged(model.rvs_to_values[outcome], *what) and domain_is_in_support(
-        outcome, *what
-    )
-    known = isinstance(source.domain, Interval | Categories) and None not in hyper
-    if not (observed and known):
-        return None
-    return _LemmaInputs(
-        n=private.n,
-        name=theta.name,
-        likelihood=likelihood,
-        parameters=list(outcome.owner.op.dist_params(outcome.owner)),
-        theta=theta,
-        low=float(box.lower),
-        high=float(box.upper),
-        prior=prior,
-        hyper=[float(value) for value in hyper if value is not None],
-        least=float(ends.lower),
-        greatest=float(ends.upper),
-    )
-
-
-def _multiple_of_theta(
-    parts: _LemmaInputs, lemma: str, scale: float, spread: float, words: str, log_constant: float
-) -> LemmaModel | None:
-    """ell = scale * spread * theta with an exponential prior of rate 1 / hyper."""
-    slope = scale * spread
-    if not (slope > 0.0 and math.isfinite(slope) and parts.hyper[0] > 0.0 and parts.low >= 0.0):
-        return None
-    return LemmaModel(
-        lemma=lemma,
-        formula=words,
-        L0=parts.low * slope * (1.0 + ROUNDING_SLACK),
-        c=(1.0 - ROUNDING_SLACK) / (parts.hyper[0] * slope),
-        log_constant=log_constant,
-        ell=lambda points: slope * points[parts.name],
-    )
-
-
-def _scaled_log_constant(
-    formula: Callable[..., float], parts: _LemmaInputs, factor: float, *rest: float
-) -> float:
-    """n times the logarithm of one record's constant: it holds, and grows with n."""
-    if not (parts.low > 0.0 and math.isfinite(parts.high)):
-        return math.inf
-    ends = (
-        parts.low * factor * (1.0 - ROUNDING_SLACK),
-        parts.high * factor * (1.0 + ROUNDING_SLACK),
-    )
-    try:
-        return parts.n * math.log(formula(*ends, *rest)) * (1.0 + ROUNDING_SLACK)
-    except (DomainError, OverflowError, ValueError):
-        return math.inf
-
-
-def _lemma_19(parts: _LemmaInputs) -> LemmaModel | None:
-    """Lemma 19: x ~ Exponential(theta)."""
-    found = monomial(parts.parameters[0], parts.theta)
-    if found is None or found[1] != -1.0 or found[0] <= 0.0 or parts.least < 0.0:
-        return None
-    factor = 1.0 / found[0]
-    log_constant = _scaled_log_constant(exp_exp_C, parts, factor, parts.greatest)
-    words = "theta times the width of the domain"
-    return _multiple_of_theta(
-        parts, "Lemma 19", factor, parts.greatest - parts.least, words, log_constant
-    )
-
-
-def _lemma_20(parts: _LemmaInputs) -> LemmaModel | None:
-    """Lemma 20: x ~ Laplace(mu, 1 / theta)."""
-    center = constant_value(parts.parameters[0])
-    found = monomial(parts.parameters[1], parts.theta)
-    if center is None or found is None or found[1] != -1.0 or found[0] <= 0.0:
-        return None
-    factor, (near, far) = 1.0 / found[0], _distances_from_center(parts, center)
-    largest = max(abs(parts.least), abs(parts.greatest))
-    log_constant = _scaled_log_constant(laplace_C, parts, factor, largest, center)
-    return _multiple_of_theta(
-        parts, "Lemma 20", factor, far - near, "theta times a distance", log_constant
-    )
-
-
-def _lemma_22(parts: _LemmaInputs) -> LemmaModel | None:
-    """Lemma 22: x ~ Normal with precision theta."""
-    center = constant_value(parts.parameters[0])
-    found = monomial(parts.parameters[1], parts.theta)
-    if center is None or found is None or found[1] != -0.5 or found[0] <= 0.0:
-        return None
-    factor, (near, far) = found[0] ** -2.0, _distances_from_center(parts, center)
-    largest = max(abs(parts.least), abs(parts.greatest))
-    log_constant = _scaled_log_constant(normal_var_C, parts, factor, largest, center)
-    words = "theta times half a difference of squares"
-    return _multiple_of_theta(
-        parts, "Lemma 22", factor, (far**2 - near**2) / 2.0, words, log_constant
-    )
-
-
-def _distances_from_center(parts: _LemmaInputs, center: float) -> tuple[float, float]:
-    """Least and greatest distance of a record from a center."""
-    ends = abs(parts.least - center), abs(parts.greatest - center)
-    inside = parts.least <= center <= parts.greatest
-    return (0.0 if inside else min(ends)), max(ends)
-
-
-def _lemma_21(parts: _LemmaInputs) -> LemmaModel | None:
-    """Lemma 21: theta ~ Beta(alpha, alpha), x ~ Bernoulli or Binomial(theta)."""
-    first, second = parts.hyper
-    if monomial(parts.parameters[-1], parts.theta) != (1.0, 1.0) or first != second or first <= 1:
-        return None
-    trials = parts.greatest - parts.least
-    symmetric = abs(parts.low + parts.high - 1.0) <= 1e-12
-    stated = 1.0 if parts.likelihood == "BernoulliRV" else constant_value(parts.parameters[0])
-    if (
-        not symmetric
-        or stated is None
-        or trials <= 0
-        or (parts.least, parts.greatest) != (0, stated)
-    ):
-        return None
-    whole = int(stated)
-    try:
-        log_constant = (
-            math.log(beta_bernoulli_C(first, parts.n * whole)) * (1.0 + ROUNDING_SLACK)
-            + ROUNDING_SLACK
-        )
-    except (DomainError, OverflowError, ValueError):
-        log_constant = math.inf
-    return LemmaModel(
-        lemma="Lemma 21",
-        formula="|logit theta| times the number of trials",
-        L0=0.0,
-        c=beta_binomial_c(first) / whole * (1.0 - ROUNDING_SLACK),
-        log_constant=log_constant if (parts.low, parts.high) == (0.0, 1.0) else math.inf,
-        ell=lambda points: whole * abs(logit(points[parts.name])),
-    )
-
-
-LEMMA_RULES: dict[tuple[str, str], Callable[[_LemmaInputs], LemmaModel | None]] = {
-    ("ExponentialRV", "ExponentialRV"): _lemma_19,
-    ("LaplaceRV", "ExponentialRV"): _lemma_20,
-    ("NormalRV", "ExponentialRV"): _lemma_22,
-    ("BernoulliRV", "BetaRV"): _lemma_21,
-    ("BinomialRV", "BetaRV"): _lemma_21,
-}

@@ -25,79 +25,31 @@ from pymc_private.models.distributions import BOX_TRANSFORMS, transform_name
 from pymc_private.models.prior import PRIOR_DRAWS, PRIOR_SEED, in_region, mass_of_draws, prior_draws
 from pymc_private.models.private_model import PrivateModel
 
+MARGIN = 2.0**-26
+"""Share of L given up, so that ell evaluated in floats is never too low."""
+
+MOST_SLABS, FINEST_STEP = 80, 1e-7
+"""Most slabs tried at each side of the box around Theta_L, and the thinnest, as a share."""
+
+PASSES = 3
+"""Times that the box around Theta_L is tightened."""
+
+RAYS = 48
+"""Rays along which the boundary of the set is looked for."""
+
+LOG2_FAR, FARTHEST = 64.0, 1e100
+"""An infinite side reaches 2**LOG2_FAR from the start; nothing beyond FARTHEST is kept."""
+
 MOST_SHRUNKEN = 32
 """Points that are also tried nearer to the middle of the prior."""
 
-
-def drawn_or_none(private: PrivateModel) -> dict[str, np.ndarray] | None:
-    """Prior draws; None where the prior cannot be drawn from."""
-    try:
-        return prior_draws(private)
-    except (DomainError, Unsupported):
-        return None
-
-
-def candidate_points(
-    private: PrivateModel, drawn: dict[str, np.ndarray] | None, ell: Variation
-) -> dict[str, np.ndarray]:
-    """Points of the box where the set may be: prior draws in it, else points of a finite box."""
-    inside = np.zeros(1, dtype=bool) if drawn is None else in_region(private, drawn)
-    if drawn is None or not inside.any():
-        points = _uniform_points(private)
-    else:
-        points = {name: values[inside] for name, values in drawn.items()}
-    return _with_shrunken_points(private, points, ell)
-
-
-def _with_shrunken_points(
-    private: PrivateModel, points: dict[str, np.ndarray], ell: Variation
-) -> dict[str, np.ndarray]:
-    """The points, and some of them drawn towards their middle: a set may be small."""
-    best = np.argsort(ell.at(points))[:MOST_SHRUNKEN]
-    middle = {  # the mean of rows that sum to one does so too
-        name: (np.median if private.box[name].within is None else np.mean)(values, axis=0)
-        for name, values in points.items()
-    }
-    calmer = [
-        {name: middle[name] + share * (v[best] - middle[name]) for name, v in points.items()}
-        for share in (0.5, 0.25, 0.1, 0.0)
-        if all(v.dtype.kind == "f" for v in points.values())
-    ]
-    return {name: np.concatenate([v, *(c[name] for c in calmer)]) for name, v in points.items()}
-
-
-def _uniform_points(private: PrivateModel) -> dict[str, np.ndarray]:
-    """Points of a finite box, the same each time."""
-    loose = [name for name, b in private.box.items() if not b.is_finite or b.within is not None]
-    if loose:
-        raise DomainError(
-            "Theta_L is looked for where the prior is, and this prior cannot be drawn from",
-            got=", ".join(loose),
-            allowed="proper priors without potentials, or a finite box for every parameter",
-            do="trim by box={...} first",
-        )
-    rng = np.random.default_rng(PRIOR_SEED)
-    return {
-        name: b.lower + rng.random((PRIOR_DRAWS, *np.shape(b.lower))) * (b.upper - b.lower)
-        for name, b in private.box.items()
-    }
-
-
-MARGIN = 2.0**-26
-"""Share of L given up, so that ell evaluated in floats is never too low."""
-MOST_SLABS, FINEST_STEP = 80, 1e-7
-"""Most slabs tried at each side of the box around Theta_L, and the thinnest, as a share."""
-PASSES = 3
-"""Times that the box around Theta_L is tightened."""
-RAYS = 48
-"""Rays along which the edge of the set is looked for."""
-LOG2_FAR, FARTHEST = 64.0, 1e100
-"""An infinite end is looked for up to 2**FAR from the start; nothing beyond FARTHEST is kept."""
+FAR_ON_RAY, HALVINGS = 64.0, 24
+"""How far along a ray the boundary is looked for, in lengths of the ray, and how finely."""
 
 
 @dataclass(frozen=True, eq=False)
 class ThetaL:
-    """A set of parameters, as a graph.
+    """The set {ell <= L} of parameters, as a graph.
 
     Parameters
     ----------
@@ -106,13 +58,13 @@ class ThetaL:
     variation : Variation
         ell(theta), an upper bound.
     record : Variable
-        The record's graph it speaks of.
+        The record's graph that ell is of.
     prior : Variable
-        The log prior density without the wall around the set.
+        The log prior density, not restricted to the set.
     start : dict of str to array
         A point of the set, from the prior alone.
     others : dict of str to array, shape (k, ...)
-        Points of the box, towards which a search looks.
+        Points of the box, which give the rays of a search.
     """
 
     limit: float
@@ -124,17 +76,17 @@ class ThetaL:
 
     @property
     def inner(self) -> float:
-        """The limit that ell is held to: a hair below L, for evaluation in floats."""
+        """The limit of ell in floats: below L by `MARGIN`, for rounding."""
         return self.limit * (1.0 - MARGIN)
 
     @property
     def words(self) -> str:
-        """What the set is."""
+        """The set in words."""
         return f"where one record changes the log-likelihood by at most L = {self.limit:.6g} nats"
 
-    def wall(self, inputs: Mapping[str, Variable]) -> Variable:
+    def log_indicator(self, parameters: Mapping[str, Variable]) -> Variable:
         """0 on the set, -inf elsewhere."""
-        return pt.switch(pt.le(self.variation.on(inputs), self.inner), 0.0, -np.inf)
+        return pt.switch(pt.le(self.variation.on(parameters), self.inner), 0.0, -np.inf)
 
     def range_of(self, record: Variable) -> Fraction | None:
         """2 L, which bounds R of that record's graph (T24); None for another graph."""
@@ -175,10 +127,10 @@ def restrict_to_theta_l(
     bare = private.graph.prior if private.theta_l is None else private.theta_l.prior
     others = {name: value[:RAYS] for name, value in points.items()}
     theta = ThetaL(bound, ell, private.graph.record, bare, start, others)
-    walled = replace(private.graph, prior=bare + theta.wall(private.graph.parameters))
-    made = replace(private, graph=walled, theta_l=theta)
+    restricted = replace(private.graph, prior=bare + theta.log_indicator(private.graph.parameters))
+    made = replace(private, graph=restricted, theta_l=theta)
     made = made.with_region(_intersected_box(made, outermost, start))
-    for _ in range(PASSES):  # a tighter end here lets another there be proved
+    for _ in range(PASSES):  # a tighter bound of one lets another be proved
         region = _enclosing_box(made, theta)
         moved = any(
             np.any(b.lower > made.box[k].lower) or np.any(b.upper < made.box[k].upper)
@@ -188,13 +140,13 @@ def restrict_to_theta_l(
         if not moved:
             break
     if drawn is not None:
-        made.__dict__["prior_mass"] = mass_of_draws(
-            made, drawn
-        )  # what the property would count anew
+        # What the property would compute again.
+        made.__dict__["prior_mass"] = mass_of_draws(made, drawn)
     return made
 
 
 def _empty_set_error(bound: float, least: float, count: int) -> DomainError:
+    """The refusal of an L below every ell found."""
     found = f"L above {least:.4g} nats, the least found at {count} points"
     return DomainError(
         "no parameters were found at which one record changes the log-likelihood so little",
@@ -216,8 +168,77 @@ def checked_limit(limit: Any) -> float:
     return float(limit)
 
 
+def drawn_or_none(private: PrivateModel) -> dict[str, np.ndarray] | None:
+    """Prior draws; None where the prior cannot be drawn from."""
+    try:
+        return prior_draws(private)
+    except (DomainError, Unsupported):
+        return None
+
+
+def candidate_points(
+    private: PrivateModel, drawn: dict[str, np.ndarray] | None, ell: Variation
+) -> dict[str, np.ndarray]:
+    """Points of the box where the set may be: prior draws in it, else points of a finite box."""
+    inside = np.zeros(1, dtype=bool) if drawn is None else in_region(private, drawn)
+    if drawn is None or not inside.any():
+        points = _uniform_points(private)
+    else:
+        points = {name: values[inside] for name, values in drawn.items()}
+    return _with_shrunken_points(private, points, ell)
+
+
+def _with_shrunken_points(
+    private: PrivateModel, points: dict[str, np.ndarray], ell: Variation
+) -> dict[str, np.ndarray]:
+    """The points, and some of them moved toward their middle: a set may be small."""
+    best = np.argsort(ell.at(points))[:MOST_SHRUNKEN]
+    middle = {  # the mean of rows that sum to one does so too
+        name: (np.median if private.box[name].within is None else np.mean)(values, axis=0)
+        for name, values in points.items()
+    }
+    shrunken = [
+        {name: middle[name] + share * (v[best] - middle[name]) for name, v in points.items()}
+        for share in (0.5, 0.25, 0.1, 0.0)
+        if all(v.dtype.kind == "f" for v in points.values())
+    ]
+    return {name: np.concatenate([v, *(c[name] for c in shrunken)]) for name, v in points.items()}
+
+
+def _uniform_points(private: PrivateModel) -> dict[str, np.ndarray]:
+    """Pseudo-random points of a finite box, the same each time."""
+    loose = [name for name, b in private.box.items() if not b.is_finite or b.within is not None]
+    if loose:
+        raise DomainError(
+            "Theta_L is looked for where the prior is, and this prior cannot be drawn from",
+            got=", ".join(loose),
+            allowed="proper priors without potentials, or a finite box for every parameter",
+            do="trim by box={...} first",
+        )
+    rng = np.random.default_rng(PRIOR_SEED)
+    return {
+        name: b.lower + rng.random((PRIOR_DRAWS, *np.shape(b.lower))) * (b.upper - b.lower)
+        for name, b in private.box.items()
+    }
+
+
+def _intersected_box(
+    private: PrivateModel,
+    outermost: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    start: Mapping[str, np.ndarray],
+) -> dict[str, Bounds]:
+    """The model's box intersected with another one, where that holds the start."""
+    found = {}
+    for name, (low, high) in outermost.items():
+        box = private.box[name]
+        low, high = np.maximum(low, box.lower), np.minimum(high, box.upper)
+        if np.all((low < start[name]) & (start[name] < high)):
+            found[name] = replace(box, lower=low, upper=high)
+    return found
+
+
 def _enclosing_box(private: PrivateModel, theta: ThetaL) -> dict[str, Bounds]:
-    """A box around the set: slabs in which intervals prove ell > L are cut off.
+    """A box around the set, without the slabs in which intervals prove ell > L.
 
     All sides move inward at once, slab by slab. A slab is cut where the graph of ell is proved to
     exceed the limit on it, whatever the other parameters are within their box. (Any box that
@@ -242,53 +263,37 @@ def _enclosing_box(private: PrivateModel, theta: ThetaL) -> dict[str, Bounds]:
         cut, step = np.where(outside, share, cut), np.where(outside, 1.5 * step, step / 2.0)
         if np.all((step < FINEST_STEP) | (cut == 0.0)):
             break
-    ends = {name: (np.array(box[name].lower), np.array(box[name].upper)) for name, _, _ in sides}
+    found = {name: (np.array(box[name].lower), np.array(box[name].upper)) for name, _, _ in sides}
     for (name, index, sign), share in zip(sides, cut, strict=True):
         if share < 1.0:
             low, high = float(box[name].lower[index]), float(box[name].upper[index])
             at = float(start[name][index])
-            ends[name][sign > 0][index] = _point_on_side(at, low, high, sign, float(share))
-    return {name: _uniformly_finite(box[name], low, high) for name, (low, high) in ends.items()}
+            found[name][sign > 0][index] = _point_on_side(at, low, high, sign, float(share))
+    return {name: _uniformly_finite(box[name], low, high) for name, (low, high) in found.items()}
 
 
 def _uniformly_finite(before: Bounds, low: np.ndarray, high: np.ndarray) -> Bounds:
-    """The ends, each finite for every entry of a variable or for none, as transforms want them."""
-    ends = [
+    """The bounds, each finite for every entry of a variable or for none, as transforms need."""
+    lower, upper = (
         old if np.isinf(new).any() and not np.isinf(new).all() else new
         for new, old in ((low, before.lower), (high, before.upper))
-    ]
-    return replace(before, lower=ends[0], upper=ends[1])
-
-
-def _intersected_box(
-    private: PrivateModel,
-    outermost: Mapping[str, tuple[np.ndarray, np.ndarray]],
-    start: Mapping[str, np.ndarray],
-) -> dict[str, Bounds]:
-    """The model's box met with another one around the start."""
-    met = {}
-    for name, (low, high) in outermost.items():
-        box = private.box[name]
-        low, high = np.maximum(low, box.lower), np.minimum(high, box.upper)
-        if np.all((low < start[name]) & (start[name] < high)):
-            met[name] = replace(box, lower=low, upper=high)
-    return met
+    )
+    return replace(before, lower=lower, upper=upper)
 
 
 def _is_boxable(private: PrivateModel, name: str) -> bool:
     """Whether a box may replace the support of a variable."""
     rv = private.base[name]
-    return transform_name(private.base, rv) in BOX_TRANSFORMS and str(rv.type.dtype).startswith(
-        "float"
-    )
+    is_float = str(rv.type.dtype).startswith("float")
+    return is_float and transform_name(private.base, rv) in BOX_TRANSFORMS
 
 
 def _point_on_side(at: float, low: float, high: float, sign: int, share: float) -> float:
-    """The point a share of the way from a start to an end; an infinite end is 2**FAR away."""
-    end = high if sign > 0 else low
-    if math.isinf(end):
+    """The point a share of the way from a start to a side; an infinite one is 2**LOG2_FAR away."""
+    side = high if sign > 0 else low
+    if math.isinf(side):
         return at + sign * math.expm1(share * LOG2_FAR * math.log(2.0))
-    return at + share * (end - at)
+    return at + share * (side - at)
 
 
 def _slabs(
@@ -298,13 +303,13 @@ def _slabs(
     shares: np.ndarray,
     cuts: np.ndarray,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """For each side the part of the box between two shares of the way to its end."""
+    """For each side, the part of the box between two shares of the way to it."""
     lower, upper = (
         {
-            name: np.repeat(np.clip(end, -FARTHEST, FARTHEST)[None].astype(float), len(sides), 0)
-            for name, end in ends.items()
+            name: np.repeat(np.clip(bound, -FARTHEST, FARTHEST)[None].astype(float), len(sides), 0)
+            for name, bound in bounds.items()
         }
-        for ends in (
+        for bounds in (
             {name: b.lower for name, b in box.items()},
             {name: b.upper for name, b in box.items()},
         )
@@ -327,12 +332,8 @@ def _slabs(
     return lower, upper
 
 
-FAR_ON_RAY, HALVINGS = 64.0, 24
-"""How far along a ray the edge is looked for, in lengths of the ray, and how finely."""
-
-
 def boundary_points(private: PrivateModel, theta: ThetaL) -> list[dict[str, Bounds]]:
-    """Points on the edge of the set, along rays from its start, for a search. Reads no data."""
+    """Points on the boundary of the set, along rays from its start, for a search. Reads no data."""
     names = list(theta.others)
     rays = {name: theta.others[name] - theta.start[name] for name in names}
     count = len(rays[names[0]])
@@ -341,8 +342,8 @@ def boundary_points(private: PrivateModel, theta: ThetaL) -> list[dict[str, Boun
         share = (near + far) / 2.0
         inside = in_region(private, _points_on_rays(theta.start, rays, share))
         near, far = np.where(inside, share, near), np.where(inside, far, share)
-    edge = _points_on_rays(theta.start, rays, near)
-    rows = [{name: edge[name][k] for name in names} for k in range(count)]
+    boundary = _points_on_rays(theta.start, rays, near)
+    rows = [{name: boundary[name][k] for name in names} for k in range(count)]
     rows.append(dict(theta.start))
     return [
         {name: Bounds.point(np.asarray(value, dtype=float)) for name, value in row.items()}

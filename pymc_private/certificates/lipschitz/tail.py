@@ -27,8 +27,10 @@ from pymc_private.privacy.rounding import format_count, format_number
 
 MOST_LOG_CONSTANT = 690.0
 """Logarithm of the largest C that is priced."""
+
 AGREEMENT = 1e-6
 """Relative distance at which a lemma's formula and the graph of ell still agree."""
+
 PROVED_COLOR, FITTED_COLOR = "#2b6298", "#b3462b"
 
 
@@ -169,9 +171,10 @@ class LipschitzTail:
                 f"  {self.words}",
             ]
         elif len(self.values):
+            median = format_number(float(np.median(self.values)), 4)
             most = format_number(float(self.values[-1]), 4)
             lines += [
-                f"  median {format_number(float(np.median(self.values)), 4)}, largest {most} nats in "
+                f"  median {median}, largest {most} nats in "
                 f"{format_count(len(self.values), 'prior draw')}",
                 f"  {self.words}; it holds up to the largest draw with probability "
                 f"{1.0 - self.beta:g}",

@@ -52,8 +52,7 @@ from pymc_private.privacy.validation import (
     refuse_mask,
 )
 from pymc_private.release.charge import ReleaseOptions
-from pymc_private.release.release import check_release
-from pymc_private.release.release import Release
+from pymc_private.release.release import Release, check_release
 
 USE_NOISY_COUNTS = "make one with pymc_private.noisy_counts"
 
@@ -83,7 +82,7 @@ def dirichlet(
     """Draw probability vectors from counts, privately.
 
     One record is counted in one cell of each family of tables. The budget pays for all families
-    and all draws together: a family costs one pair of Beta laws (Gamma laws under
+    and all draws together: a family costs one pair of Beta distributions (Gamma distributions under
     ``neighbors="add_remove"``), whatever its number of tables (T11).
 
     Parameters
@@ -147,17 +146,17 @@ def dirichlet(
     >>> release.facts["counts"]["method"], release.posterior["p"].dims
     ('noisy', ('chain', 'draw', 'p_dim_0'))
     """
-    where = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
+    options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
     tables = as_tables(counts)
     budget = CountBudget.of(epsilon, delta, rdp, zcdp)
-    given = (prior, sensitivity, minimum, draws, profile)
+    stated = (prior, sensitivity, minimum, draws, profile)
     if method == "auto" and not has_whole_counts(tables):
         method = "exact"  # noise is for whole numbers: weights are public knowledge
-    plan = plan_tables(tables, budget, method, neighbors, unit, *given)
+    plan = plan_tables(tables, budget, method, neighbors, unit, *stated)
     if plan.method != "noisy":
-        return publish(plan, dirichlet_job(plan, tables), where)
+        return publish(plan, dirichlet_job(plan, tables), options)
     check_whole_numbers(tables)
-    return publish(plan, denoised_job(plan, tables), where)
+    return publish(plan, denoised_job(plan, tables), options)
 
 
 def noisy_counts(
@@ -176,7 +175,7 @@ def noisy_counts(
     again: bool = False,
     random_seed: int | None = None,
 ) -> Release:
-    """Release counts with integer noise of a law that is known, for models of one's own.
+    """Release counts with integer noise of a known distribution, for models of one's own.
 
     Parameters
     ----------
@@ -190,7 +189,7 @@ def noisy_counts(
     Returns
     -------
     Release
-        One draw of integers, some of them negative; ``.facts["counts"]`` tells noise and scale.
+        One draw of integers, some of them negative; ``.facts["counts"]`` states noise and scale.
         `count_posterior` makes probabilities of them, at no cost.
 
     Raises
@@ -198,13 +197,13 @@ def noisy_counts(
     DomainError, Incompatible, BudgetExceeded
         Nothing was charged.
     """
-    where = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
+    options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
     tables = as_tables(counts)
     budget = CountBudget.of(epsilon, delta, rdp, zcdp)
-    given = (None, None, 0.0, None, 1.0 if neighbors != SUBSTITUTE else None)
-    plan = plan_tables(tables, budget, "noisy", neighbors, unit, *given)
+    profile = 1.0 if neighbors != SUBSTITUTE else None  # the noise does not depend on it
+    plan = plan_tables(tables, budget, "noisy", neighbors, unit, profile=profile)
     check_whole_numbers(tables)
-    return publish(plan, noisy_count_job(plan, tables), where)
+    return publish(plan, noisy_count_job(plan, tables), options)
 
 
 def count_posterior(
@@ -244,17 +243,17 @@ def count_posterior(
 def noisy_count_posterior(
     release: Release, *, minimum: float = 0.0, consistent: bool = True
 ) -> dict[str, TablePosterior]:
-    """Give the posterior itself: see `count_posterior`."""
-    told = check_release(release).facts.get("counts", {})
-    if "noise" not in told or release.facts.get("grid") != INTEGER_GRID:
+    """The posterior that `count_posterior` draws from."""
+    facts = check_release(release).facts.get("counts", {})
+    if "noise" not in facts or release.facts.get("grid") != INTEGER_GRID:
         raise Incompatible("this release holds no noisy counts", do=USE_NOISY_COUNTS)
     tables = {
         str(name): NoisyTable(array.values[0, 0], tuple(map(str, array.dims[2:])))
         for name, array in release.posterior.data_vars.items()
     }
-    law, scale = told["noise"], float(told["scale"])
-    sd = scale if law == DISCRETE_GAUSSIAN else discrete_laplace_sd(scale)
-    return noisy_posterior(tables, law, scale, sd, told.get("total"), minimum, consistent)
+    distribution, scale = facts["noise"], float(facts["scale"])
+    sd = scale if distribution == DISCRETE_GAUSSIAN else discrete_laplace_sd(scale)
+    return noisy_posterior(tables, distribution, scale, sd, facts.get("total"), minimum, consistent)
 
 
 def plan_tables(
@@ -269,7 +268,7 @@ def plan_tables(
     draws: int | None = None,
     profile: Any = None,
 ) -> CountPlan:
-    """Decide from what is public; data that contradict what was declared are refused."""
+    """Plan from public facts; data that contradict what was declared are refused."""
     families = tables.families
     check_nonnegative(minimum=minimum)
     check_relation(neighbors, unit)
@@ -290,7 +289,8 @@ def plan_tables(
     design = CountDesign(
         families, neighbors, unit, float(minimum),
         None if draws is None else check_count(draws, "draws"), total,
-        as_profiles(families, profile, total, neighbors), _prior_parameters(prior, families), sensitivity,
+        as_profiles(families, profile, total, neighbors), _prior_parameters(prior, families),
+        sensitivity,
     )  # fmt: skip
     return plan_counts(budget, design, method)
 

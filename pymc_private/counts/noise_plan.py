@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_private.counts.denoise.cell_grid import LEAST_SD, cell_distributions
+from pymc_private.counts.denoise.cell_grid import MIN_SD, cell_distributions
 from pymc_private.counts.denoise.saddlepoint import match_total
 from pymc_private.counts.tables import CountFamily, max_families_affected
 from pymc_private.errors import DomainError, Unsupported
@@ -31,6 +31,7 @@ from pymc_private.privacy.dirichlet_tables import (
 )
 from pymc_private.privacy.neighbors import ADD_REMOVE, ATTRIBUTE
 from pymc_private.privacy.noisy_counts import (
+    DISCRETE_LAPLACE,
     CountBudget,
     CountProfile,
     NoisePlan,
@@ -42,20 +43,21 @@ from pymc_private.release.allowed import dump_json
 
 METHODS = ("auto", "exact", "algorithm1", "noisy")
 FREE_DRAWS = 500
-"""Draws from the posterior given noisy counts cost nothing: so many unless told otherwise."""
-# Plans depend on public numbers alone: the next fit of such tables finds them.
+"""Default number of draws from the posterior given noisy counts, which cost nothing."""
+PROFILE_TABLES = 24
+"""Tables of the profile by which noise is judged, at most."""
+JOINT_GAIN = 0.9
+"""Noise is judged table by table; tables of the same records correct each other by this factor."""
+
+# Cached: plans depend on public numbers alone, so the next fit of the same tables finds its plan.
 _cached_joint_plan: Callable[..., JointPlan] = lru_cache(64)(joint_plan)
 _cached_algorithm1_plan: Callable[..., JointPlan] = lru_cache(64)(algorithm1_plan)
 _cached_noise_plan: Callable[..., NoisePlan] = lru_cache(64)(noise_plan)
-PROFILE_TABLES = 24
-"""Tables by which noise is judged."""
-JOINT_GAIN = 0.9
-"""Noise is judged table by table; tables of the same records correct each other by about this."""
 
 
 @dataclass(frozen=True)
 class CountDesign:
-    """All that is public of a release of counts, beside the budget.
+    """The public description of a release of counts, but for the budget.
 
     Attributes
     ----------
@@ -84,7 +86,7 @@ class CountDesign:
 
     @property
     def touched(self) -> TableSensitivity:
-        """How far a change of the data reaches."""
+        """Families that one change of the data affects, draws, and the least count."""
         most = max_families_affected(self.families, self.unit)
         return TableSensitivity(most, self.draws or 1, self.neighbors, self.minimum)
 
@@ -105,7 +107,7 @@ class CountPlan:
         Prior parameters per family.
     noise : NoisePlan or None
     expected_kl : dict of str to float
-        What each method that was weighed costs in accuracy at the public profile: expected
+        Cost in accuracy, at the public profile, of each method that was compared: expected
         Kullback-Leibler divergence from the shares of the data, nats, summed over families.
     """
 
@@ -125,7 +127,7 @@ class CountPlan:
 
     def facts(self) -> dict[str, Any]:
         """Public facts, in plain types."""
-        told: dict[str, Any] = {
+        shared: dict[str, Any] = {
             "method": self.method,
             "budget": str(self.budget),
             "unit": self.design.unit,
@@ -134,10 +136,10 @@ class CountPlan:
             "expected_kl": dict(self.expected_kl),
         }
         if self.noise is not None:
-            return told | {"noise": self.noise.law, "scale": self.noise.scale}
+            return shared | {"noise": self.noise.law, "scale": self.noise.scale}
         names = [f.name for f in self.design.families]
         alphas = [np.asarray(a).tolist() for a in self.alpha]
-        return told | {
+        return shared | {
             "r": dict(zip(names, self.r, strict=True)),
             "alpha": dict(zip(names, alphas, strict=True)),
         }
@@ -152,15 +154,7 @@ class CountPlan:
 
 
 def plan_counts(budget: CountBudget, design: CountDesign, method: str = "auto") -> CountPlan:
-    """Choose method and parameters by what they are expected to cost at the public profile.
-
-    Raises
-    ------
-    DomainError
-        No such method, or nothing fits.
-    Unsupported
-        The method cannot keep such a budget.
-    """
+    """Choose the method and parameters of the least expected divergence at the public profile."""
     if method not in METHODS:
         raise DomainError("method=", got=repr(method), allowed=", ".join(METHODS))
     if design.sensitivity is not None:
@@ -175,12 +169,12 @@ def plan_counts(budget: CountBudget, design: CountDesign, method: str = "auto") 
             return noisy
         try:
             exact = _dirichlet_plan(budget, design, "exact")
-        except DomainError:  # no power and prior parameter fit
+        except DomainError:  # no power and prior parameter fit the budget
             return noisy
-        told = exact.expected_kl | noisy.expected_kl
+        expected = exact.expected_kl | noisy.expected_kl
         share = JOINT_GAIN if len(design.families) > 1 else 1.0
         closer = share * noisy.expected_kl["noisy"] <= exact.expected_kl["exact"]
-        return _with_expected_kl(noisy if closer else exact, told)
+        return _with_expected_kl(noisy if closer else exact, expected)
     return _dirichlet_plan(budget, design, method)
 
 
@@ -191,14 +185,6 @@ def _with_expected_kl(plan: CountPlan, expected: dict[str, float]) -> CountPlan:
     )  # fmt: skip
 
 
-def _dirichlet_plan(budget: CountBudget, design: CountDesign, method: str) -> CountPlan:
-    make = _cached_joint_plan if method == "exact" else _cached_algorithm1_plan
-    found = plan_within_range(make, budget, design.profiles, design.touched)
-    expected = {method: float(sum(found.expected_kl))}
-    guarantee = _with_assumptions(found.guarantee, design)
-    return CountPlan(design, budget, method, guarantee, found.r, found.alpha, None, expected)
-
-
 def _noisy_plan(budget: CountBudget, design: CountDesign) -> CountPlan:
     found = _cached_noise_plan(budget, design.touched.families, design.neighbors)
     cost = sum(
@@ -206,6 +192,34 @@ def _noisy_plan(budget: CountBudget, design: CountDesign) -> CountPlan:
     )
     guarantee = _with_assumptions(found.guarantee, design)
     return CountPlan(design, budget, "noisy", guarantee, (), (), found, {"noisy": cost})
+
+
+@lru_cache(maxsize=1024)
+def _expected_noisy_kl(
+    profile: CountProfile, distribution: str, scale: float, minimum: float
+) -> float:
+    """Expected divergence of noisy counts: public tables of the profile, noise of a fixed seed."""
+    rows = profile.sample()[:PROFILE_TABLES]
+    rows = rows[rows.sum(axis=1) > 0]
+    generator = np.random.default_rng(7)
+    draw = generator.laplace if distribution == DISCRETE_LAPLACE else generator.normal
+    noisy = np.round(rows + draw(0.0, scale, rows.shape)).astype(np.int64)
+    cells = cell_distributions(noisy, distribution, scale, 0.5, minimum)
+    sums = rows.sum(axis=1)
+    sd = max(MIN_SD, scale * math.sqrt(2.0 if distribution == DISCRETE_LAPLACE else 1.0))
+    tilt = match_total(cells, sums, np.full(len(rows), sd**2), None)
+    mean = cells.moments(tilt)[0] + 0.5
+    shares, guess = rows / sums[:, None], mean / mean.sum(axis=1, keepdims=True)
+    terms = np.where(shares > 0, shares * np.log(np.where(shares > 0, shares, 1.0) / guess), 0.0)
+    return float(terms.sum(axis=1) @ sums / sums.sum())
+
+
+def _dirichlet_plan(budget: CountBudget, design: CountDesign, method: str) -> CountPlan:
+    make = _cached_joint_plan if method == "exact" else _cached_algorithm1_plan
+    found = plan_within_range(make, budget, design.profiles, design.touched)
+    expected = {method: float(sum(found.expected_kl))}
+    guarantee = _with_assumptions(found.guarantee, design)
+    return CountPlan(design, budget, method, guarantee, found.r, found.alpha, None, expected)
 
 
 def _posterior_plan(budget: CountBudget, design: CountDesign, method: str) -> CountPlan:
@@ -242,47 +256,25 @@ def _with_assumptions(guarantee: Guarantee, design: CountDesign) -> Guarantee:
     fixed = "categories, tables and profile"
     if design.prior is not None:
         fixed = "prior, categories, tables, profile and number of draws"
-    told = [f"a record is counted once, in {each}", f"{fixed} were fixed without the data"]
+    assumptions = [f"a record is counted once, in {each}", f"{fixed} were fixed without the data"]
     if design.sensitivity is not None:
-        told[0] = "the statistic changes by no more than its declared sensitivity"
+        assumptions[0] = "the statistic changes by no more than its declared sensitivity"
     neighbors = guarantee.neighbors
-    if design.unit == "attribute":  # a ledger of records must not take it for a promise of theirs
+    if design.unit == "attribute":  # a ledger that protects records must not accept it
         neighbors = ATTRIBUTE
-        told.append("what is protected is one attribute of one record")
+        assumptions.append("what is protected is one attribute of one record")
     if design.minimum:
-        told.append(f"every count is at least {design.minimum:g} in every data set of the domain")
-    return Guarantee(guarantee.atoms, neighbors, guarantee.theorem, tuple(told),
+        assumptions.append(
+            f"every count is at least {design.minimum:g} in every data set of the domain"
+        )
+    return Guarantee(guarantee.atoms, neighbors, guarantee.theorem, tuple(assumptions),
                      guarantee.planned)  # fmt: skip
-
-
-@lru_cache(maxsize=1024)
-def _expected_noisy_kl(profile: CountProfile, law: str, scale: float, minimum: float) -> float:
-    """Judge noise by tables of the profile and noise from a fixed seed: all of it public."""
-    rows = profile.sample()[:PROFILE_TABLES]
-    rows = rows[rows.sum(axis=1) > 0]
-    generator = np.random.default_rng(7)
-    draw = generator.laplace if law == "laplace" else generator.normal
-    noisy = np.round(rows + draw(0.0, scale, rows.shape)).astype(np.int64)
-    laws = cell_distributions(noisy, law, scale, 0.5, minimum)
-    sums = rows.sum(axis=1)
-    sd = max(LEAST_SD, scale * math.sqrt(2.0 if law == "laplace" else 1.0))
-    tilt = match_total(laws, sums, np.full(len(rows), sd**2), None)
-    mean = laws.moments(tilt)[0] + 0.5
-    shares, guess = rows / sums[:, None], mean / mean.sum(axis=1, keepdims=True)
-    terms = np.where(shares > 0, shares * np.log(np.where(shares > 0, shares, 1.0) / guess), 0.0)
-    return float(terms.sum(axis=1) @ sums / sums.sum())
 
 
 def as_profiles(
     families: Sequence[CountFamily], profile: Any, total: float | None, neighbors: str
 ) -> tuple[CountProfile, ...]:
-    """Take a public profile as a user has it: a number of records, counts, or nothing.
-
-    Raises
-    ------
-    DomainError
-        Nothing is public, or the counts have other shapes.
-    """
+    """Read a public profile as a user passes it: a number of records, counts, or nothing."""
     if profile is None and neighbors == ADD_REMOVE:
         raise DomainError(
             "the number of records is protected, so accuracy is judged by a public guess",

@@ -16,13 +16,20 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_private.counts import tables as tables__noise
 from pymc_private.counts.denoise.posterior import NoisyTable, TablePosterior, noisy_posterior
 from pymc_private.counts.denoise.shrinkage import MixedPosterior
 from pymc_private.counts.noise_plan import CountPlan
-from pymc_private.counts.tables import CountFamily, CountTables
+from pymc_private.counts.tables import (
+    CountFamily,
+    CountTables,
+    add_noise,
+    add_seeded_noise,
+    as_integers,
+    import_opendp,
+)
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.privacy.noisy_counts import NoisePlan
 from pymc_private.release import charge
 from pymc_private.release.allowed import check_netcdf_names
 from pymc_private.release.charge import ReleaseJob, ReleaseOptions
@@ -38,26 +45,34 @@ from pymc_private.samplers.randomness import (
 
 PACKAGES = ("pymc-private", "numpy", "scipy", "opendp")
 CLAIM = "proved (real arithmetic, ideal randomness)"
-Arrays = dict[str, np.ndarray]
+MAX_NUMBERS = 10**8
+"""Numbers in one release at most: with copies, and the file, they take some 6 gigabytes."""
+DIRICHLET_SAMPLER = "Dirichlet draws by log-Gamma inversion"
+NOISE_SAMPLERS = {
+    "discrete_gaussian": "discrete Gaussian noise on every count (OpenDP)",
+    "laplace": "discrete Laplace noise on every count (OpenDP)",
+}
+INTEGER_GRID = "whole numbers"
+FamilyArrays = dict[str, np.ndarray]
 _DRY_RUNS: set[tuple[object, ...]] = set()
 
 
 @dataclass(frozen=True)
 class CountJob:
-    """What a release will hold, and how it is made.
+    """What a release of counts will hold, and how its numbers are made.
 
     Attributes
     ----------
-    families : tuple of Family
+    families : tuple of CountFamily
     draws : int
     sampler, grid : str
     dtype : type
     ranges : tuple of float or None
-        Ends of every number.
+        Bounds of every number.
     make : callable
         ``(seed or None)`` to arrays by family name, shape (draws, ...). Reads the data.
-    told : mapping
-        More public facts.
+    extra_facts : mapping
+        Public facts beside those of the plan.
     """
 
     families: tuple[CountFamily, ...]
@@ -66,59 +81,48 @@ class CountJob:
     grid: str
     dtype: type
     ranges: tuple[float, float] | None
-    make: Callable[[int | None], Arrays]
-    told: Mapping[str, Any] = field(default_factory=dict)
+    make: Callable[[int | None], FamilyArrays]
+    extra_facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-MAX_NUMBERS = 10**8
-"""Of one release: with copies, and the file made of it, they take some 6 gigabytes."""
-
-
-def publish(plan: CountPlan, content: CountJob, where: ReleaseOptions) -> Release:
+def publish(plan: CountPlan, job: CountJob, options: ReleaseOptions) -> Release:
     """Charge, then draw; see `charge.publish`."""
-    offer = ReleaseJob(
+    release_job = ReleaseJob(
         guarantee=plan.guarantee,
         delta=plan.budget.delta,
         exact_delta=Fraction(repr(plan.budget.delta)),
-        key=f"{plan.fingerprint}|{content.sampler}",
+        key=f"{plan.fingerprint}|{job.sampler}",
         label=f"tables of counts ({plan.method})",
         another="other tables, another plan",
-        rehearse=lambda: _dry_run(plan, content, where),
-        draw=content.make,
-        build=lambda values, told: _build_release(plan, content, values, where.name, told),
+        rehearse=lambda: _dry_run(plan, job, options),
+        draw=job.make,
+        build=lambda values, facts: _build_release(plan, job, values, options.name, facts),
         depth=2,
     )
-    return charge.publish(offer, where)
+    return charge.publish(release_job, options)
 
 
-def _dry_run(plan: CountPlan, content: CountJob, where: ReleaseOptions) -> None:
+def _dry_run(plan: CountPlan, job: CountJob, options: ReleaseOptions) -> None:
     """Build the release on made-up numbers: what would fail after the charge fails here.
 
-    It depends on what is public alone, so once is enough.
+    The outcome depends on public facts alone, so once for each plan is enough.
     """
-    check_memory(content.draws, sum(math.prod(family.shape) for family in content.families))
-    known = (plan.fingerprint, content.sampler, where.name, where.stored)
+    check_memory(job.draws, sum(math.prod(family.shape) for family in job.families))
+    known = (plan.fingerprint, job.sampler, options.name, options.stored)
     if known in _DRY_RUNS:
         return
-    middle = {
-        f.name: np.full((content.draws, *f.shape), 1 if content.dtype is int else 0.5)
-        for f in content.families
+    made_up = {
+        f.name: np.full((job.draws, *f.shape), 1 if job.dtype is int else 0.5) for f in job.families
     }
-    release = _build_release(plan, content, middle, where.name, {})
+    release = _build_release(plan, job, made_up, options.name, {})
     check_netcdf_names(release.posterior)
-    if where.stored:
+    if options.stored:
         release.to_bytes()
     _DRY_RUNS.add(known)
 
 
 def check_memory(draws: int, cells: int) -> None:
-    """Refuse more numbers than a release can hold, before any of them is made.
-
-    Raises
-    ------
-    DomainError
-        As many draws of as many cells are too many.
-    """
+    """Refuse more numbers than a release can hold, before any of them is made."""
     if draws * cells > MAX_NUMBERS:
         raise DomainError(
             "so many draws of these tables do not fit the memory; nothing was charged",
@@ -130,27 +134,27 @@ def check_memory(draws: int, cells: int) -> None:
 
 def _build_release(
     plan: CountPlan,
-    content: CountJob,
+    job: CountJob,
     values: Mapping[str, np.ndarray],
     name: str | None,
-    told: Mapping[str, Any] | None,
+    ledger_facts: Mapping[str, Any] | None,
 ) -> Release:
-    """Name the numbers and add public facts; without any, the release is a seeded one."""
-    private = told is not None
+    """Name the numbers and add public facts; without a ledger's, the release is a seeded one."""
+    private = ledger_facts is not None
     guarantee = plan.guarantee if private else charge.seeded_guarantee(plan.guarantee)
-    ends = None if content.ranges is None else list(content.ranges)
+    bounds = None if job.ranges is None else list(job.ranges)
     facts = {
-        "sampler": content.sampler,
+        "sampler": job.sampler,
         "claim": CLAIM,
-        "draws": content.draws,
+        "draws": job.draws,
         "epsilon": guarantee.epsilon(plan.budget.delta),
         "delta": plan.budget.delta,
         "neighbors": guarantee.neighbors,
         "records": plan.design.unit,
         "counts": plan.facts() | _public_total(plan),
-        "grid": content.grid,
+        "grid": job.grid,
         "model": plan.fingerprint,
-        "ranges": {f.variable: ends for f in content.families},
+        "ranges": {f.variable: bounds for f in job.families},
         "name": name,
         "versions": {package: package_version(package) for package in PACKAGES},
         "withheld": [],
@@ -158,8 +162,8 @@ def _build_release(
         "budget": None,
         "citations": [],
     }
-    facts |= dict(content.told) | dict(told or {})
-    return Release(_dataset(content, values), guarantee, facts, private=private)
+    facts |= dict(job.extra_facts) | dict(ledger_facts or {})
+    return Release(_dataset(job, values), guarantee, facts, private=private)
 
 
 def _public_total(plan: CountPlan) -> dict[str, float]:
@@ -168,58 +172,36 @@ def _public_total(plan: CountPlan) -> dict[str, float]:
     return {"total": plan.design.total}
 
 
-def _dataset(content: CountJob, values: Mapping[str, np.ndarray]) -> xr.Dataset:
+def _dataset(job: CountJob, values: Mapping[str, np.ndarray]) -> xr.Dataset:
     variables: dict[str, Any] = {}
     coords: dict[str, Any] = {}
-    for family in content.families:
-        array: np.ndarray = np.asarray(values[family.name]).astype(content.dtype)
+    for family in job.families:
+        array: np.ndarray = np.asarray(values[family.name]).astype(job.dtype)
         variables[family.variable] = (("chain", "draw", *family.dims), array[None])
         coords |= family.coords
-    # Without indexes: `check_posterior` makes the dataset anew.
+    # Without indexes: `Release` makes the dataset anew.
     return xr.Dataset(variables, coords=xr.Coordinates(coords, indexes={}))
 
 
-DIRICHLET_SAMPLER = "Dirichlet draws by log-Gamma inversion"
-NOISE_SAMPLERS = {
-    "discrete_gaussian": "discrete Gaussian noise on every count (OpenDP)",
-    "laplace": "discrete Laplace noise on every count (OpenDP)",
-}
-INTEGER_GRID = "whole numbers"
-
-
-def check_whole_numbers(tables: CountTables) -> None:
-    """Refuse counts that integer noise is not for; before anything is charged."""
-    for array in tables.counts.values():
-        tables__noise.as_integers(array)
-
-
-def has_whole_counts(tables: CountTables) -> bool:
-    """Whether no count has a fractional part."""
-    return all(bool((array == np.round(array)).all()) for array in tables.counts.values())
-
-
 def noisy_count_job(plan: CountPlan, tables: CountTables) -> CountJob:
-    """Say how noisy counts are made."""
-    found = plan.noise
-    if found is None:
-        raise Incompatible("this plan adds no noise", got=plan.method)
+    """The job of releasing noisy counts."""
+    noise = _planned_noise(plan)
     _check_planned(plan, tables)
-    tables__noise.import_opendp()
+    import_opendp()
 
-    def make(seed: int | None) -> Arrays:
+    def make(seed: int | None) -> FamilyArrays:
         return {name: array[None] for name, array in _noisy_counts(plan, tables, seed).items()}
 
-    told = {"law": "law of the noisy counts"}
-    return CountJob(
-        tables.families, 1, NOISE_SAMPLERS[found.law], INTEGER_GRID, int, None, make, told
-    )
+    name = {"law": "law of the noisy counts"}
+    sampler = NOISE_SAMPLERS[noise.law]
+    return CountJob(tables.families, 1, sampler, INTEGER_GRID, int, None, make, name)
 
 
 def dirichlet_job(plan: CountPlan, tables: CountTables) -> CountJob:
-    """Say how Dirichlet draws are made."""
+    """The job of releasing Dirichlet draws."""
     _check_planned(plan, tables)
 
-    def make(seed: int | None) -> Arrays:
+    def make(seed: int | None) -> FamilyArrays:
         randomness = SystemRandomness() if seed is None else SeededRandomness.from_seed(seed)
         found = {}
         for family, r, alpha in zip(tables.families, plan.r, plan.alpha, strict=True):
@@ -233,28 +215,26 @@ def dirichlet_job(plan: CountPlan, tables: CountTables) -> CountJob:
 
 
 def denoised_job(plan: CountPlan, tables: CountTables) -> CountJob:
-    """Say how draws from the posterior given noisy counts are made."""
-    found = plan.noise
-    if found is None:
-        raise Incompatible("this plan adds no noise", got=plan.method)
+    """The job of releasing draws from the posterior given noisy counts."""
+    noise = _planned_noise(plan)
     _check_planned(plan, tables)
-    tables__noise.import_opendp()
+    import_opendp()
 
-    def make(seed: int | None) -> Arrays:
+    def make(seed: int | None) -> FamilyArrays:
         counts = _noisy_counts(plan, tables, seed)
         noisy = {f.name: NoisyTable(counts[f.name], f.dims) for f in tables.families}
         posterior = noisy_posterior(
-            noisy, found.law, found.scale, found.sd, plan.design.total, plan.design.minimum
+            noisy, noise.law, noise.scale, noise.sd, plan.design.total, plan.design.minimum
         )
         generator = np.random.default_rng(seed)
         return {n: draw_probabilities(t, plan.draws, generator) for n, t in posterior.items()}
 
-    sampler = f"posterior given {NOISE_SAMPLERS[found.law]}"
+    sampler = f"posterior given {NOISE_SAMPLERS[noise.law]}"
     return CountJob(tables.families, plan.draws, sampler, SIMPLEX_GRID, float, (0.0, 1.0), make)
 
 
 def _check_planned(plan: CountPlan, tables: CountTables) -> None:
-    """Refuse tables that are not those of the price; before anything is charged."""
+    """Refuse tables that are not those of the plan, before anything is charged."""
     if tables.families != plan.design.families:
         raise Incompatible(
             "these are not the tables that the plan has a price for; nothing was charged",
@@ -264,16 +244,19 @@ def _check_planned(plan: CountPlan, tables: CountTables) -> None:
         )
 
 
-def _noisy_counts(plan: CountPlan, tables: CountTables, seed: int | None) -> Arrays:
-    found = plan.noise
-    if found is None:
+def _planned_noise(plan: CountPlan) -> NoisePlan:
+    if plan.noise is None:
         raise Incompatible("this plan adds no noise", got=plan.method)
+    return plan.noise
+
+
+def _noisy_counts(plan: CountPlan, tables: CountTables, seed: int | None) -> FamilyArrays:
+    noise = _planned_noise(plan)
     if seed is None:
-        return tables__noise.add_noise(tables.counts, found.law, found.scale)
+        return add_noise(tables.counts, noise.law, noise.scale)
     generator = np.random.default_rng(seed)
     return {
-        n: tables__noise.add_seeded_noise(a, found.law, found.scale, generator)
-        for n, a in tables.counts.items()
+        n: add_seeded_noise(a, noise.law, noise.scale, generator) for n, a in tables.counts.items()
     }
 
 
@@ -284,3 +267,14 @@ def draw_probabilities(
     parameters = table.draw(draws, generator)
     logs = dirichlet_draws(parameters, 1, SeededRandomness(generator))[0]
     return simplex_probabilities(logs)
+
+
+def check_whole_numbers(tables: CountTables) -> None:
+    """Refuse counts that are no whole numbers, before anything is charged."""
+    for array in tables.counts.values():
+        as_integers(array)
+
+
+def has_whole_counts(tables: CountTables) -> bool:
+    """Whether no count has a fractional part."""
+    return all(bool((array == np.round(array)).all()) for array in tables.counts.values())

@@ -25,11 +25,14 @@ from pymc_private.privacy.noisy_counts import DISCRETE_GAUSSIAN, DISCRETE_LAPLAC
 from pymc_private.privacy.validation import check_storable_text, refuse_mask
 
 TOTAL_TOLERANCE = 1e-9
+"""Relative difference up to which totals of families are the same."""
+MAX_EXACT_INTEGER = 2**53
+"""From here on not every integer is a double."""
 
 
 @dataclass(frozen=True)
 class CountFamily:
-    """What is public of one family: its name, its shape, and how its axes are called.
+    """What is public of one family: its name, its shape, and its axes.
 
     Attributes
     ----------
@@ -40,7 +43,7 @@ class CountFamily:
     labels : tuple of (str, tuple)
         Declared labels of the axes that have some.
     named : bool
-        Whether the names of the axes were given, and so tell attributes.
+        Whether the names of the axes were given, and so identify attributes.
     """
 
     name: str
@@ -73,11 +76,11 @@ class CountFamily:
 
 @dataclass(frozen=True)
 class CountTables:
-    """Counts and what is public of them.
+    """Private counts, and their families, which are public.
 
     Attributes
     ----------
-    families : tuple of Family
+    families : tuple of CountFamily
     counts : mapping of str to array
         Private.
     """
@@ -92,19 +95,9 @@ class CountTables:
 
 
 def as_tables(counts: Any) -> CountTables:
-    """Take counts as a user has them.
+    """Read counts as a user passes them: an array, Series or DataArray, or a mapping of these.
 
-    Parameters
-    ----------
-    counts : array, DataArray, Series, DataFrame, or mapping of names to these
-        Each shape (..., d): counts >= 0, real numbers allowed.
-
-    Raises
-    ------
-    DomainError
-        No tables, one category only, or numbers that are no counts.
-    Incompatible
-        Two families call different axes by one name.
+    Each has shape (..., d) and counts >= 0; fractions are allowed.
     """
     named = counts if isinstance(counts, Mapping) else {_default_name(counts): counts}
     if not named:
@@ -117,109 +110,6 @@ def as_tables(counts: Any) -> CountTables:
     return CountTables(families, {family.name: array for family, array in pairs})
 
 
-def declared_tables(
-    counts: Mapping[str, np.ndarray], dims: Mapping[str, tuple[str, ...]],
-    labels: Mapping[str, Sequence[Any]],
-) -> CountTables:  # fmt: skip
-    """Take counts that were made here, of columns whose labels were declared: see `as_tables`."""
-    families = tuple(
-        CountFamily(
-            name, counts[name].shape, axes, tuple((a, tuple(labels[a])) for a in axes), True
-        )
-        for name, axes in dims.items()
-    )
-    _check_axes(families)
-    return CountTables(families, dict(counts))
-
-
-def check_minimum(tables: CountTables, minimum: float) -> None:
-    """Refuse counts below what was declared of every data set: the price rests on it (T9).
-
-    Raises
-    ------
-    DomainError
-        There are some; which, is not told.
-    """
-    if any((array < minimum).any() for array in tables.counts.values()):
-        raise DomainError(
-            f"minimum={minimum:g} was declared of every count in every data set",
-            got="a smaller count",
-            do="declare only what is public knowledge, or leave minimum= out",
-        )
-
-
-def common_total(tables: CountTables) -> float:
-    """Give the public number of records.
-
-    Raises
-    ------
-    DomainError
-        Families count different numbers of records, or none.
-    """
-    totals = [float(array.sum()) for array in tables.counts.values()]
-    if max(totals) - min(totals) > TOTAL_TOLERANCE * max(totals):
-        raise DomainError(
-            "every family counts every record once, so their totals are one number",
-            got="different totals",
-            do="make one table of groups that have no record in common, with a row for each: "
-            "[[412, 88], [371, 129]]; count each record in each family; or price families apart, "
-            "one call for each",
-        )
-    if not totals[0] > 0.0:
-        raise DomainError(
-            "no records were counted",
-            got="a total of 0",
-            do='count some, or protect their number too: neighbors="add_remove"',
-        )
-    return totals[0]
-
-
-def check_relation(neighbors: str, unit: str) -> None:
-    """Refuse what tables of counts are not priced for.
-
-    Raises
-    ------
-    DomainError
-        It is not one record that is replaced or added, or one attribute that is replaced.
-    """
-    if neighbors not in (SUBSTITUTE, ADD_REMOVE):
-        raise DomainError(
-            "tables of counts are priced for one record",
-            got=f"neighbors={neighbors!r}",
-            allowed=f"{SUBSTITUTE}, {ADD_REMOVE}",
-        )
-    if unit == "attribute" and neighbors != SUBSTITUTE:
-        raise DomainError(
-            "an attribute is replaced, not added", got=neighbors, allowed='neighbors="substitute"'
-        )
-
-
-def max_families_affected(families: Sequence[CountFamily], unit: str) -> int:
-    """Most families that one change of the data reaches (T11).
-
-    A changed row reaches all of them. A changed attribute reaches those with an axis of its name:
-    of naive Bayes a feature its own, the class all.
-
-    Raises
-    ------
-    DomainError
-        No such unit, or axes without names.
-    """
-    if unit == "row":
-        return len(families)
-    if unit != "attribute":
-        raise DomainError("unit=", got=repr(unit), allowed='"row" or "attribute"')
-    unnamed = [f.name for f in families if not f.named and (len(f.shape) > 1 or len(families) > 1)]
-    if unnamed:
-        raise DomainError(
-            "which attributes a table counts is told by the names of its axes",
-            got=f"no names for {', '.join(unnamed)}",
-            do="pass xarray.DataArray with dims=",
-        )
-    dims = [set(f.dims) if f.named else {f.name} for f in families]
-    return max(sum(dim in other for other in dims) for dim in set().union(*dims))
-
-
 def _default_name(counts: Any) -> str:
     name = getattr(counts, "name", None)
     return str(name) if isinstance(name, str) and name else "p"
@@ -229,7 +119,6 @@ def _as_family(name: str, table: Any) -> tuple[CountFamily, np.ndarray]:
     _warn_of_value_counts(table)
     refuse_mask(table, f"the counts of {name!r}")
     array = xr.DataArray(table) if _is_frame(table) else table
-    given = isinstance(array, xr.DataArray)
     values = _as_array(name, array)
     _check_numeric(name, table, values)
     values = values.astype(float)
@@ -245,22 +134,21 @@ def _as_family(name: str, table: Any) -> tuple[CountFamily, np.ndarray]:
         )
     dims = tuple(f"{name}_dim_{i}" for i in range(values.ndim))
     labels: tuple[tuple[str, tuple[Any, ...]], ...] = ()
-    if given:
-        names = tuple(map(str, array.dims))
-        own = not any(dim.startswith("dim_") for dim in names)
-        dims = names if own else dims
+    names = tuple(map(str, array.dims)) if isinstance(array, xr.DataArray) else ("dim_0",)
+    named = not any(dim.startswith("dim_") for dim in names)
+    if named:
+        dims = names
         labels = tuple((str(d), tuple(array.coords[d].values.tolist())) for d in array.dims
-                       if d in array.coords) if own else ()  # fmt: skip
-        given = own
+                       if d in array.coords)  # fmt: skip
     if {"chain", "draw"} & set(dims) or len(set(dims)) < len(dims):
         raise DomainError("axes have names of their own", got=", ".join(dims))
-    return CountFamily(name, values.shape, dims, labels, given), values
+    return CountFamily(name, values.shape, dims, labels, named), values
 
 
 def _as_array(name: str, table: Any) -> np.ndarray:
     try:
         return np.asarray(table)
-    except ValueError:  # whose words may hold a count
+    except ValueError:  # its message may quote a count
         problem = f"the rows of the table of {name!r} have unequal lengths"
     raise DomainError(
         problem,
@@ -289,9 +177,9 @@ def _is_frame(table: Any) -> bool:
 
 
 def _warn_of_value_counts(table: Any) -> None:
-    """Warn of pandas' value_counts: it lists what occurs, the most frequent first."""
-    counted = _is_frame(table) and getattr(table, "name", None) in ("count", "proportion")
-    if not counted or hasattr(table.index, "categories") or not table.is_monotonic_decreasing:
+    """Warn of pandas' value_counts: it lists the categories that occur, the most frequent first."""
+    listed = _is_frame(table) and getattr(table, "name", None) in ("count", "proportion")
+    if not listed or hasattr(table.index, "categories") or not table.is_monotonic_decreasing:
         return
     warnings.warn(
         "the cells come in the order of their counts, as value_counts() lists them, and labels "
@@ -300,6 +188,21 @@ def _warn_of_value_counts(table: Any) -> None:
         PrivacyWarning,
         stacklevel=5,
     )
+
+
+def declared_tables(
+    counts: Mapping[str, np.ndarray], dims: Mapping[str, tuple[str, ...]],
+    labels: Mapping[str, Sequence[Any]],
+) -> CountTables:  # fmt: skip
+    """Tables of the estimators' own counts, of columns whose labels were declared."""
+    families = tuple(
+        CountFamily(
+            name, counts[name].shape, axes, tuple((a, tuple(labels[a])) for a in axes), True
+        )
+        for name, axes in dims.items()
+    )
+    _check_axes(families)
+    return CountTables(families, dict(counts))
 
 
 def _check_axes(families: Sequence[CountFamily]) -> None:
@@ -319,72 +222,108 @@ def _check_axes(families: Sequence[CountFamily]) -> None:
         )
 
 
-MAX_EXACT_INTEGER = 2**53
-"""Integers beyond are no doubles."""
+def check_minimum(tables: CountTables, minimum: float) -> None:
+    """Refuse counts below the declared minimum of every data set: the price rests on it (T9)."""
+    if any((array < minimum).any() for array in tables.counts.values()):
+        raise DomainError(
+            f"minimum={minimum:g} was declared of every count in every data set",
+            got="a smaller count",
+            do="declare only what is public knowledge, or leave minimum= out",
+        )
 
 
-def add_noise(counts: Mapping[str, np.ndarray], law: str, scale: float) -> dict[str, np.ndarray]:
-    """Add independent integer noise to every count of all tables.
+def common_total(tables: CountTables) -> float:
+    """The public number of records, which every family counts."""
+    totals = [float(array.sum()) for array in tables.counts.values()]
+    if max(totals) - min(totals) > TOTAL_TOLERANCE * max(totals):
+        raise DomainError(
+            "every family counts every record once, so their totals are one number",
+            got="different totals",
+            do="make one table of groups that have no record in common, with a row for each: "
+            "[[412, 88], [371, 129]]; count each record in each family; or price families apart, "
+            "one call for each",
+        )
+    if not totals[0] > 0.0:
+        raise DomainError(
+            "no records were counted",
+            got="a total of 0",
+            do='count some, or protect their number too: neighbors="add_remove"',
+        )
+    return totals[0]
 
-    Parameters
-    ----------
-    counts : mapping of str to array of float, any shapes
-        Whole numbers.
-    law : {"discrete_gaussian", "laplace"}
-    scale : float
 
-    Returns
-    -------
-    dict of str to array of int64, the same shapes
+def check_relation(neighbors: str, unit: str) -> None:
+    """Refuse neighboring relations that tables of counts are not priced for."""
+    if neighbors not in (SUBSTITUTE, ADD_REMOVE):
+        raise DomainError(
+            "tables of counts are priced for one record",
+            got=f"neighbors={neighbors!r}",
+            allowed=f"{SUBSTITUTE}, {ADD_REMOVE}",
+        )
+    if unit == "attribute" and neighbors != SUBSTITUTE:
+        raise DomainError(
+            "an attribute is replaced, not added", got=neighbors, allowed='neighbors="substitute"'
+        )
 
-    Raises
-    ------
-    DomainError
-        Counts that are not whole numbers.
 
-    References
-    ----------
-    Canonne, Kamath and Steinke (2020), Algorithms 2 and 3, as OpenDP implements them.
+def max_families_affected(families: Sequence[CountFamily], unit: str) -> int:
+    """Most families that one change of the data reaches (T11).
+
+    A changed row reaches all of them. A changed attribute reaches the families with an axis of
+    its name: in naive Bayes a feature reaches its own, the class all.
+    """
+    if unit == "row":
+        return len(families)
+    if unit != "attribute":
+        raise DomainError("unit=", got=repr(unit), allowed='"row" or "attribute"')
+    unnamed = [f.name for f in families if not f.named and (len(f.shape) > 1 or len(families) > 1)]
+    if unnamed:
+        raise DomainError(
+            "which attributes a table counts is told by the names of its axes",
+            got=f"no names for {', '.join(unnamed)}",
+            do="pass xarray.DataArray with dims=",
+        )
+    dims = [set(f.dims) if f.named else {f.name} for f in families]
+    return max(sum(dim in other for other in dims) for dim in set().union(*dims))
+
+
+def add_noise(
+    counts: Mapping[str, np.ndarray], distribution: str, scale: float
+) -> dict[str, np.ndarray]:
+    """Add independent integer noise to every count of all tables, which are whole numbers.
+
+    The distribution is "discrete_gaussian" or "laplace": Algorithms 2 and 3 of Canonne, Kamath
+    and Steinke (2020), as OpenDP implements them.
     """
     whole = {name: as_integers(table) for name, table in counts.items()}
     flat = np.concatenate([table.ravel() for table in whole.values()])
     dp = import_opendp()
-    metric: Any = dp.l1_distance(T="i64") if law == DISCRETE_LAPLACE else dp.l2_distance(T="i64")
-    make = {DISCRETE_LAPLACE: dp.m.make_laplace, DISCRETE_GAUSSIAN: dp.m.make_gaussian}[law]
+    metric: Any = (
+        dp.l1_distance(T="i64") if distribution == DISCRETE_LAPLACE else dp.l2_distance(T="i64")
+    )
+    make = {DISCRETE_LAPLACE: dp.m.make_laplace, DISCRETE_GAUSSIAN: dp.m.make_gaussian}[
+        distribution
+    ]
     space = (dp.vector_domain(dp.atom_domain(T="i64")), metric)
     answers = np.asarray(make(*space, float(scale))(flat.tolist()), dtype=np.int64)
-    ends = np.cumsum([table.size for table in whole.values()])
-    parts = np.split(answers, ends[:-1])
+    stops = np.cumsum([table.size for table in whole.values()])
+    parts = np.split(answers, stops[:-1])
     return {n: part.reshape(whole[n].shape) for n, part in zip(whole, parts, strict=True)}
 
 
-def import_opendp() -> Any:
-    """Import OpenDP; once before the charge, so that a broken one costs nothing."""
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")  # what this says is that OpenDP's proofs were reviewed in part
-    return dp
-
-
 def add_seeded_noise(
-    counts: np.ndarray, law: str, scale: float, generator: np.random.Generator
+    counts: np.ndarray, distribution: str, scale: float, generator: np.random.Generator
 ) -> np.ndarray:
-    """Add noise that anybody can repeat: nothing made with it is private."""
+    """Add noise that anybody can reproduce: nothing made with it is private."""
     whole = as_integers(counts)
-    if law == DISCRETE_LAPLACE:
+    if distribution == DISCRETE_LAPLACE:
         up, down = generator.geometric(-np.expm1(-1.0 / scale), size=(2, *whole.shape))
         return np.asarray(whole + up - down)
     return np.asarray(whole + np.round(generator.normal(0.0, scale, whole.shape)).astype(np.int64))
 
 
 def as_integers(counts: np.ndarray) -> np.ndarray:
-    """Give counts as integers.
-
-    Raises
-    ------
-    DomainError
-        They are none.
-    """
+    """Whole numbers as integers of 64 bits; others are refused."""
     values = np.asarray(counts, float)
     if not (np.abs(values) < MAX_EXACT_INTEGER).all() or (values != np.round(values)).any():
         raise DomainError(
@@ -393,3 +332,11 @@ def as_integers(counts: np.ndarray) -> np.ndarray:
             do='count records without weights, or take method="exact"',
         )
     return values.astype(np.int64)
+
+
+def import_opendp() -> Any:
+    """Import OpenDP; called once before the charge, so that a broken installation costs nothing."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")  # OpenDP asks for this where proofs were reviewed in part
+    return dp

@@ -12,11 +12,9 @@ from pymc_private.counts.denoise import (
     posterior,
     saddlepoint,
 )
-from pymc_private.counts.denoise import (
-    saddlepoint as saddlepoint__stacks,
-)
 from pymc_private.counts.denoise.cell_grid import (
     CellGrid,
+    CountNoise,
     GridRequest,
     ObservedCounts,
     noise_distributions,
@@ -43,7 +41,9 @@ def table(
     n = rng.multinomial(records, rng.dirichlet(np.full(shape[0] * shape[1], 0.5))).reshape(shape)
     noisy = np.round(n + rng.normal(0.0, scale, shape)).astype(int)
     center = n.sum(axis=1) + (0.0 if np.isinf(told) else rng.normal(0.0, told, shape[0]))
-    return NoisyRows(shape, noisy, (law, scale, 0.0), (center, np.full(shape[0], told**2)))
+    return NoisyRows(
+        shape, noisy, CountNoise(law, scale, 0.0), (center, np.full(shape[0], told**2))
+    )
 
 
 def near_one(rows: NoisyRows, size: float, total: float | None) -> TablePosterior:
@@ -79,7 +79,7 @@ def test_a_public_total_is_met_where_noise_drowns_all(
     assert farthest(found, count_by_count(monkeypatch, *given)) < 1.01
     drawn = found.draw(50, np.random.default_rng(2)) - found.prior
     assert drawn.sum(axis=(1, 2)) == pytest.approx(np.full(50, records))
-    monkeypatch.setattr(saddlepoint__stacks, "MAX_REFINEMENTS", 0)
+    monkeypatch.setattr(saddlepoint, "MAX_REFINEMENTS", 0)
     assert farthest(near_one(*given), found) > 1.4
 
 
@@ -99,7 +99,7 @@ def test_rows_told_their_sums_are_near_those_count_by_count(
     found = near_one(*given)
     assert found.counts().sum() == pytest.approx(records, rel=0.01)
     assert farthest(found, count_by_count(monkeypatch, *given)) < within
-    monkeypatch.setattr(saddlepoint__stacks, "MAX_REFINEMENTS", 0)
+    monkeypatch.setattr(saddlepoint, "MAX_REFINEMENTS", 0)
     assert farthest(near_one(*given), found) > before
 
 
@@ -107,7 +107,7 @@ def test_few_laws_are_on_the_grid_they_were_solved_on():
     """Two thousand cells of a thousand records: a bin of nine counts holds four on average."""
     rows = table((40, 50), 1000, 500.0, GAUSSIAN)
     rows = replace(rows, noisy=np.round(rows.noisy / 100).astype(int) * 100)
-    assert rows.few(1.0)
+    assert rows.few_distinct(1.0)
     (found,) = posteriors_given_priors([rows], [1.0], 1000.0)
     assert found.counts().sum() == pytest.approx(1000.0, rel=1e-3)
 
@@ -120,7 +120,7 @@ def peaked(seed: int) -> np.ndarray:
     noisy = np.round(n + rng.normal(0.0, 43.5, n.shape)).astype(int)
     told = np.round(n.sum(axis=1) + rng.normal(0.0, 118.0, 3)), np.full(3, 118.0**2)
     (found,) = posteriors_given_priors(
-        [NoisyRows((3, 6), noisy, (GAUSSIAN, 43.5, 0.0), told)], [a], 800.0
+        [NoisyRows((3, 6), noisy, CountNoise(GAUSSIAN, 43.5, 0.0), told)], [a], 800.0
     )
     return found.counts().sum(axis=1)
 
@@ -132,7 +132,7 @@ def test_steep_tilts_have_fine_bins(seed, monkeypatch):
     with monkeypatch.context() as every:
         every.setattr(cell_grid, "MAX_UNBINNED_SCALE", 1e9)
         assert found == pytest.approx(peaked(seed), rel=0.02)
-    monkeypatch.setattr(saddlepoint__stacks, "MAX_REFINEMENTS", 0)
+    monkeypatch.setattr(saddlepoint, "MAX_REFINEMENTS", 0)
     assert np.abs(peaked(seed) / found - 1.0).max() > 0.25
 
 
@@ -149,8 +149,8 @@ def test_gentle_tilts_keep_their_grids():
     asked = refined_request(laws, np.array([-0.1]), room, known)
     assert asked is not None
     assert asked.step == pytest.approx([5.0])
-    assert 300.0 < asked.most[0] < 1000.0
-    assert -0.1 < asked.tilt[0] < -0.04
+    assert 300.0 < asked.largest[0] < 1000.0
+    assert -0.1 < asked.valid_tilt[0] < -0.04
 
 
 def test_windows_are_cut_off_where_nothing_weighs():
@@ -158,16 +158,16 @@ def test_windows_are_cut_off_where_nothing_weighs():
     plain = drowned()
     laws = noise_distributions(plain).with_prior(prior)
     tilt = match_row_sums(laws, 3000.0)
-    grid = refined_request(laws, tilt, plain.room, GridRequest.unknown(1))
+    grid = refined_request(laws, tilt, plain.sum_bound, GridRequest.unknown(1))
     assert grid is not None
     cut = noise_distributions(
-        ObservedCounts(plain.noisy, plain.noise, 3000.0, prior=prior, grid=grid)
+        ObservedCounts(plain.noisy, plain.noise, 3000.0, prior=prior, request=grid)
     )
     cut = cut.with_prior(prior)
     ends = (cut.low + cut.step * cut.width).max()
     assert ends < 0.2 * (laws.low + laws.step * laws.width).max()
     tilt = match_row_sums(cut, 3000.0)
-    assert tilt[0] < grid.tilt[0]
+    assert tilt[0] < grid.valid_tilt[0]
     assert cut.moments(tilt)[0].sum() == pytest.approx(3000.0, rel=1e-3)
     assert cut.probabilities(tilt)[0, :, -1].max() < 1e-7
 
@@ -176,9 +176,9 @@ def test_windows_are_whole_again_where_a_tilt_is_less_steep():
     plain = drowned()
     laws = noise_distributions(plain).with_prior(np.full((1, 60), 5.0))
     narrow = GridRequest(np.array([2.0]), np.array([400.0]), np.array([-0.05]))
-    asked = refined_request(laws, np.array([-0.01]), plain.room, narrow)
+    asked = refined_request(laws, np.array([-0.01]), plain.sum_bound, narrow)
     assert asked is not None
-    assert np.isinf(asked.most).all()
+    assert np.isinf(asked.largest).all()
     assert asked.step == pytest.approx([2.0])
 
 
@@ -186,13 +186,13 @@ def test_finer_bins_do_not_fill_the_memory(monkeypatch):
     """So many bins of a cell, or numbers of all rows of a family, whatever stands beside it."""
     wanted = GridRequest(np.full(4, 1.0), np.full(4, np.inf), np.full(4, np.inf))
     noisy = np.full((4, 25), 10**5)
-    many = ObservedCounts(noisy, (GAUSSIAN, 10.0**4, 0.0), grid=wanted)
-    one = GridRequest(wanted.step[:1], wanted.most[:1], wanted.tilt[:1])
-    few = ObservedCounts(noisy[:1, :2], (GAUSSIAN, 10.0**4, 0.0), grid=one)
+    many = ObservedCounts(noisy, CountNoise(GAUSSIAN, 10.0**4, 0.0), request=wanted)
+    one = GridRequest(wanted.step[:1], wanted.largest[:1], wanted.valid_tilt[:1])
+    few = ObservedCounts(noisy[:1, :2], CountNoise(GAUSSIAN, 10.0**4, 0.0), request=one)
     assert CellGrid([few]).bins[0] == pytest.approx(cell_grid.MAX_STEEP_BINS, rel=0.01)
     assert CellGrid([many, few]).bins.tolist() == [*CellGrid([many]).bins, *CellGrid([few]).bins]
     monkeypatch.setattr(cell_grid, "MAX_FAMILY_NUMBERS", 1e5)
-    assert noise_distributions(many).logs.size == pytest.approx(1e5, rel=0.01)
+    assert noise_distributions(many).log_weights.size == pytest.approx(1e5, rel=0.01)
     monkeypatch.setattr(cell_grid, "MAX_FAMILY_NUMBERS", 1e3)
     assert noise_distributions(many).width == pytest.approx(cell_grid.MAX_BINS, rel=0.01)
 
@@ -217,7 +217,7 @@ def test_priors_weigh_what_they_do_count_by_count(shape, records, law, monkeypat
 def test_draws_of_sums_smaller_than_bins_add_up(law, monkeypatch):
     """Fifty rows of two records each, in bins of sixteen."""
     found = near_one(table((50, 3), 100, 1060.0, law, 106.0), 0.01, 100.0)
-    assert found.laws.step.max() > 8
+    assert found.cells.step.max() > 8
     total = (found.draw(1000, np.random.default_rng(1)) - found.prior).sum(axis=(1, 2))
     assert total.mean() == pytest.approx(100.0, abs=4.0 * total.std() / np.sqrt(1000))
     monkeypatch.setattr(posterior, "MIN_BINS_OF_SUM", 0.0)

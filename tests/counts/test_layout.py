@@ -15,6 +15,7 @@ from pymc_private.counts.denoise.cell_distributions import (
 )
 from pymc_private.counts.denoise.cell_grid import (
     MIN_BINS_PER_SCALE,
+    CountNoise,
     ObservedCounts,
     cell_distributions,
     noise_distributions,
@@ -51,7 +52,7 @@ def test_a_small_row_among_large_ones_has_bins_of_its_own(a):
 def test_bins_of_the_largest_row_would_blur_the_small_one():
     """What the test above guards against: one grid for all rows, and counts in middles of bins."""
     laws = noise_distributions(
-        ObservedCounts(NOISY, ("discrete_gaussian", SCALE, 0.0), 5012.0)
+        ObservedCounts(NOISY, CountNoise("discrete_gaussian", SCALE, 0.0), 5012.0)
     ).with_prior(0.01)
     assert laws.step[0] == laws.step[1] >= 16
     expected = one_by_one(NOISY[0], 0.01, SUMS[0], VARIANCE[0])
@@ -64,10 +65,10 @@ def test_bins_of_the_largest_row_would_blur_the_small_one():
 def test_counts_in_a_first_bin_follow_the_prior(a):
     """The least cell of one row whose noise is nearly level over the bin."""
     none = (np.zeros(1), np.full(1, np.inf))
-    noise = ("discrete_gaussian", 2000.0, 0.0)
+    noise = CountNoise("discrete_gaussian", 2000.0, 0.0)
     rows = NoisyRows((1, 2), np.array([[0, 40_000]]), noise, none)
     (found,) = family_posteriors([rows], None, (a,))
-    step = int(found.laws.step[0])
+    step = int(found.cells.step[0])
     assert step > 100
     drawn = found.draw(60_000, np.random.default_rng(3))[:, 0, 0] - found.prior
     inside = np.round(drawn[drawn < step - 0.5]).astype(int)
@@ -93,7 +94,7 @@ def test_tilts_of_sparse_rows_are_found(law):
         tilt = match_total(laws, sums, variance, total)
         mean = laws.moments(tilt)[0].sum(axis=1)
         left = tilt - (sums - mean) / variance  # one number for all rows, 0 where no total is told
-        inside = (tilt > 0.999 * laws.least_tilt) & (tilt < 0.999 * laws.most_tilt)
+        inside = (tilt > 0.999 * laws.min_tilt) & (tilt < 0.999 * laws.max_tilt)
         assert inside.sum() > (35 if law != "laplace" else 10)  # whose tilts end at 0.7 / scale
         assert np.ptp(left[inside]) < 1e-2
         if total is not None and law != "laplace":
@@ -173,7 +174,7 @@ def _moments(weights, places, theta):
 @pytest.mark.parametrize("law", ["discrete_gaussian", "laplace"])
 @pytest.mark.parametrize("a", [0.05, 0.4, 1.0, 6.0])
 def test_means_are_those_count_by_count(law, a):
-    """Noisy counts from far below 0 to far above, tilts up and down: `MIN_BINS_PER_SCALE` promises 0.005."""
+    """Noisy counts far below 0 to far above, all tilts: `MIN_BINS_PER_SCALE` promises 0.005."""
     scale, n = 37.0, np.arange(2500)
     noisy = np.array([[-90, -30, 0, 20, 60, 130, 700]])
     laws = cell_distributions(noisy, law, scale, a)
@@ -197,7 +198,7 @@ def test_counts_within_a_first_bin_have_the_mean_of_the_prior_wherever_it_begins
 
 def test_steps_are_no_wider_than_peaked_laws():
     """Rows near a common one: their parameters add up to much more than there are cells."""
-    noise, most = ("discrete_gaussian", 900.0, 0.0), np.array([400.0])
+    noise, most = CountNoise("discrete_gaussian", 900.0, 0.0), np.array([400.0])
     rows = np.array([[100, 200, 100]])
     wide = noise_distributions(ObservedCounts(rows, noise, None, most))
     prior = np.array([[12.0, 24.0, 12.0]])

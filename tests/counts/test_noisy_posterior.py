@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from pymc_private.counts import tables as tables__noise
+from pymc_private.counts import tables as count_tables
 from pymc_private.counts.denoise.cell_grid import cell_distributions
 from pymc_private.counts.denoise.posterior import NoisyTable, noisy_posterior
 from pymc_private.counts.denoise.saddlepoint import match_row_sums
@@ -140,19 +140,19 @@ def test_a_public_minimum_bounds_the_counts():
 def test_noise_is_whole_and_of_its_scale():
     zeros = np.zeros((40, 50))
     for law, scale, variance in (("discrete_gaussian", 7.0, 49.0), ("laplace", 3.0, 17.85)):
-        both = tables__noise.add_noise({"a": zeros, "b": zeros[:3]}, law, scale)
+        both = count_tables.add_noise({"a": zeros, "b": zeros[:3]}, law, scale)
         drawn = both["a"]
         assert both["b"].shape == (3, 50)
         assert (both["b"] != drawn[:3]).any()  # each table has noise of its own
         assert drawn.dtype == np.int64
         assert drawn.shape == zeros.shape
         assert drawn.var() == pytest.approx(variance, rel=0.35)
-        again = tables__noise.add_seeded_noise(zeros, law, scale, np.random.default_rng(1))
+        again = count_tables.add_seeded_noise(zeros, law, scale, np.random.default_rng(1))
         assert again.var() == pytest.approx(variance, rel=0.35)
-    assert tables__noise.add_noise({"a": np.array([2.0**40])}, "laplace", 0.1)["a"][0] > 2**39
+    assert count_tables.add_noise({"a": np.array([2.0**40])}, "laplace", 0.1)["a"][0] > 2**39
     for bad in (np.array([0.5]), np.array([np.nan]), np.array([2.0**60])):
         with pytest.raises(DomainError):
-            tables__noise.add_noise({"a": zeros, "b": bad}, "laplace", 1.0)
+            count_tables.add_noise({"a": zeros, "b": bad}, "laplace", 1.0)
 
 
 @pytest.mark.parametrize("tilt", [0.0, 0.02, -0.02, 0.7, -3.0, -60.0])
@@ -165,11 +165,11 @@ def test_moments_are_those_of_the_tilted_laws(tilt, prior):
     tilts = np.array([tilt, 0.5 * tilt])
     means, variances, logs = laws.moments(tilts)
     chance = laws.probabilities(tilts)
-    mean = (chance * laws.middle).sum(axis=-1)
+    mean = (chance * laws.midpoints).sum(axis=-1)
     assert means == pytest.approx(mean, rel=1e-9)
-    spread = (chance * (laws.middle - mean[..., None]) ** 2).sum(axis=-1)
+    spread = (chance * (laws.midpoints - mean[..., None]) ** 2).sum(axis=-1)
     assert variances == pytest.approx(spread, rel=1e-5, abs=1e-3)
-    whole = special.logsumexp(laws.logs + tilts[:, None, None] * laws.middle, axis=-1)
+    whole = special.logsumexp(laws.log_weights + tilts[:, None, None] * laws.midpoints, axis=-1)
     assert logs == pytest.approx(whole, rel=1e-12, abs=1e-9)
 
 
@@ -185,7 +185,7 @@ def class_sizes(law, scale, alone, runs=60):
             tables[f"x{k}"] = (rows, ("class", f"x{k}"))
         kept = {"class": tables["class"]} if alone else tables
         noisy = {
-            n: NoisyTable(tables__noise.add_seeded_noise(t, law, scale, rng), d)
+            n: NoisyTable(count_tables.add_seeded_noise(t, law, scale, rng), d)
             for n, (t, d) in kept.items()
         }
         sd = scale if law != "laplace" else scale * 2**0.5

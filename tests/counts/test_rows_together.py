@@ -9,6 +9,7 @@ import pytest
 from scipy import special
 
 from pymc_private.counts.denoise.cell_grid import (
+    CountNoise,
     ObservedCounts,
     cell_distributions,
     noise_distributions,
@@ -115,7 +116,7 @@ def test_families_with_the_same_rows_keep_one_share():
     tables = {f"x{i}": family(i, 0.5, f"x{i}")[1] for i in range(4)}
     tables |= {"other": NoisyTable(tables["x0"].noisy, ("region", "other"))}
     found = noisy_posterior(tables, "discrete_gaussian", SCALE, SCALE, float(N))
-    kept = {name: table.kept for name, table in james_stein(found, tables, SCALE).items()}
+    kept = {name: table.share_kept for name, table in james_stein(found, tables, SCALE).items()}
     assert len({kept[f"x{i}"] for i in range(4)}) == 1
     assert kept["other"] != kept["x0"]
 
@@ -123,10 +124,10 @@ def test_families_with_the_same_rows_keep_one_share():
 @pytest.mark.parametrize(("law", "scale"), [("laplace", 7.0), ("discrete_gaussian", 40.0)])
 def test_cells_of_one_noisy_count_share_one_law(law, scale):
     noisy = np.array([[3, 90, 3, -8], [90, 3, 250, -8]])
-    few = noise_distributions(ObservedCounts.distinct(noisy, (law, scale, 0.0), 400.0))
+    few = noise_distributions(ObservedCounts.distinct(noisy, CountNoise(law, scale, 0.0), 400.0))
     every = cell_distributions(noisy.reshape(1, -1), law, scale, 0.4, 0.0, 400.0)
     assert few.low.shape == (1, 4)
-    assert few.times.sum() == noisy.size
+    assert few.multiplicity.sum() == noisy.size
     expected = match_row_sums(every, 400.0)
     assert match_row_sums(few.with_prior(0.4), 400.0) == pytest.approx(expected, rel=1e-6)
 

@@ -8,6 +8,7 @@ import pytest
 from pymc_private.counts.denoise import saddlepoint
 from pymc_private.counts.denoise.cell_distributions import CellDistributions
 from pymc_private.counts.denoise.cell_grid import (
+    CountNoise,
     ObservedCounts,
     cell_distributions,
     noise_distributions,
@@ -31,7 +32,7 @@ def families(
     found, priors = [], []
     for i, (rows, d) in enumerate(sizes):
         noisy = rng.integers(-20, 2 * int(TOTAL) // (rows * d), (rows, d))
-        noise = LAWS[i % 2], (9.0, 30.0, 0.7)[i // 2 % 3], 0.0
+        noise = CountNoise(LAWS[i % 2], (9.0, 30.0, 0.7)[i // 2 % 3], 0.0)
         found.append(ObservedCounts(noisy, noise, TOTAL))
         priors.append(rng.uniform(0.05, 2.0, (rows, d)))
     return found, priors
@@ -52,10 +53,10 @@ def together(asked: list[ObservedCounts], priors: list[np.ndarray], total: float
     found = {}
     for stack in make_stacks(asked):
         stack = stack.with_priors(priors)
-        sizes = stack.of([a.sum(axis=1) for a in priors])
-        told = *map(stack.of, known(asked)), total, sizes
+        sizes = stack.concatenate([a.sum(axis=1) for a in priors])
+        told = *map(stack.concatenate, known(asked)), total, sizes
         tilt, means = saddlepoint.match_stack_total(stack, *told)
-        pairs = zip(stack.apart(tilt), stack.apart(means), strict=True)
+        pairs = zip(stack.split(tilt), stack.split(means), strict=True)
         found |= {i: (own, each) for (i, own), (_, each) in pairs}
     return found
 
@@ -67,7 +68,7 @@ def test_families_matched_together_are_those_matched_alone(total):
     for i, each in enumerate(laws(asked, priors)):
         center, variance = (values[i] for values in known(asked))
         tilt = saddlepoint.match_total(each, center, variance, total, priors[i].sum(axis=1))
-        near = 1e-4 * each.most_tilt.max()
+        near = 1e-4 * each.max_tilt.max()
         assert found[i][0] == pytest.approx(tilt, rel=1e-3, abs=near)
         assert found[i][1] == pytest.approx(each.moments(tilt)[0], rel=1e-4, abs=1e-2)
         assert found[i][1].shape == each.low.shape
@@ -81,17 +82,17 @@ def test_rows_that_are_there_stay_while_others_are_on_their_way():
     tilt = saddlepoint.match_row_sums(every, 1000.0, 1e-2)
     exact = saddlepoint.match_row_sums(every, 1000.0, 1e-9)
     # A step of Newton's beyond the last one of 1e-2: what is left is of its square.
-    assert np.abs(tilt - exact).max() < 2e-3 * every.most_tilt[0]
+    assert np.abs(tilt - exact).max() < 2e-3 * every.max_tilt[0]
 
 
 def test_a_stack_is_no_larger_than_it_may_be():
     found = list(make_stacks(families(sizes=[(2, 30)] * 60)[0]))
     assert 1 < len(found) < 60
-    assert max(stack.laws.logs.size for stack in found) <= MAX_STACK_NUMBERS
+    assert max(stack.cells.log_weights.size for stack in found) <= MAX_STACK_NUMBERS
     large = make_stacks(families(sizes=[(2, 1200)] * 3)[0])
     assert sorted(stack.members for stack in large) == [(0,), (1,), (2,)]
-    one = ObservedCounts(np.arange(0, 400, 40)[None], ("laplace", 30.0, 0.0), TOTAL)
-    size = 3 * noise_distributions(one).logs.size
+    one = ObservedCounts(np.arange(0, 400, 40)[None], CountNoise("laplace", 30.0, 0.0), TOTAL)
+    size = 3 * noise_distributions(one).log_weights.size
     many = max(len(stack.members) for stack in make_stacks([one] * 90, 3))
     assert many * size <= MAX_STACK_NUMBERS < (many + 1) * size
 
@@ -116,15 +117,17 @@ def test_rows_of_a_stack_have_the_moments_of_their_family():
     assert len(found) < len(asked)
     assert sorted(i for stack in found for i in stack.members) == list(range(len(asked)))
     for stack in found:
-        room = np.prod(stack.laws.logs.shape[1:])
-        assert room <= MAX_PADDING * min(np.prod(alone[i].logs.shape[1:]) for i in stack.members)
-        tilts = [np.linspace(-0.3, 0.3, len(each.low)) * each.most_tilt for each in alone]
-        of_stack = stack.laws.moments(stack.of(tilts))
+        room = np.prod(stack.cells.log_weights.shape[1:])
+        assert room <= MAX_PADDING * min(
+            np.prod(alone[i].log_weights.shape[1:]) for i in stack.members
+        )
+        tilts = [np.linspace(-0.3, 0.3, len(each.low)) * each.max_tilt for each in alone]
+        of_stack = stack.cells.moments(stack.concatenate(tilts))
         for k, i in enumerate(stack.members):
-            assert stack.laws.times[stack.rows(k)].sum() == asked[i].noisy.size
-            assert stack.family(k).logs == pytest.approx(alone[i].logs, rel=1e-12)
+            assert stack.cells.multiplicity[stack.rows(k)].sum() == asked[i].noisy.size
+            assert stack.family(k).log_weights == pytest.approx(alone[i].log_weights, rel=1e-12)
         for which in range(3):
-            for i, own in stack.apart(of_stack[which]):
+            for i, own in stack.split(of_stack[which]):
                 expected = alone[i].moments(tilts[i])[which]
                 assert own == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
@@ -134,10 +137,14 @@ def test_posteriors_do_not_depend_on_the_company():
     none = (np.zeros(1), np.full(1, np.inf))
     told = (np.array([400.0, 500.0]), np.full(2, 60.0))
     asked = [
-        NoisyRows((4,), rng.integers(0, 400, (1, 4)), ("laplace", 9.0, 0.0), none),
-        NoisyRows((2, 6), rng.integers(0, 200, (2, 6)), ("discrete_gaussian", 14.0, 0.0), told),
-        NoisyRows((30,), rng.integers(0, 3, (1, 30)), ("laplace", 0.5, 0.0), none),
-        NoisyRows((2, 3), rng.integers(0, 300, (2, 3)), ("discrete_gaussian", 14.0, 0.0), told),
+        NoisyRows((4,), rng.integers(0, 400, (1, 4)), CountNoise("laplace", 9.0, 0.0), none),
+        NoisyRows(
+            (2, 6), rng.integers(0, 200, (2, 6)), CountNoise("discrete_gaussian", 14.0, 0.0), told
+        ),
+        NoisyRows((30,), rng.integers(0, 3, (1, 30)), CountNoise("laplace", 0.5, 0.0), none),
+        NoisyRows(
+            (2, 3), rng.integers(0, 300, (2, 3)), CountNoise("discrete_gaussian", 14.0, 0.0), told
+        ),
     ]
     for total in (TOTAL, None):
         for rows, found in zip(asked, family_posteriors(asked, total, (0.1, 1.0)), strict=True):
@@ -146,8 +153,8 @@ def test_posteriors_do_not_depend_on_the_company():
             assert found.shape == rows.shape
             assert found.mean() == pytest.approx(alone.mean(), rel=1e-4)
             # Means that are known already are those of the laws at their tilt.
-            assert found.counts().reshape(found.laws.low.shape) == pytest.approx(
-                found.laws.moments(found.tilt)[0], rel=1e-6, abs=1e-6
+            assert found.counts().reshape(found.cells.low.shape) == pytest.approx(
+                found.cells.moments(found.tilt)[0], rel=1e-6, abs=1e-6
             )
 
 
@@ -158,7 +165,9 @@ def test_nothing_to_solve_is_nothing():
 
 def test_a_wider_window_beside_a_family_is_not_its_own():
     none = (np.zeros(1), np.full(1, np.inf))
-    one = NoisyRows((5,), np.array([[319, -46, -108, -285, 52]]), ("laplace", 100.0, 0.0), none)
-    two = NoisyRows((5,), np.array([[12, 10, 9, 11, 8]]), ("laplace", 5.0, 0.0), none)
+    one = NoisyRows(
+        (5,), np.array([[319, -46, -108, -285, 52]]), CountNoise("laplace", 100.0, 0.0), none
+    )
+    two = NoisyRows((5,), np.array([[12, 10, 9, 11, 8]]), CountNoise("laplace", 5.0, 0.0), none)
     alone, both = (family_posteriors(asked, 50.0, (0.03,))[0] for asked in ([one], [one, two]))
     assert both.counts() == pytest.approx(alone.counts(), rel=1e-6)

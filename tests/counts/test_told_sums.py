@@ -12,9 +12,7 @@ from pymc_private.counts.denoise import (
 from pymc_private.counts.denoise import (
     sum_distributions,
 )
-from pymc_private.counts.denoise import (
-    sum_distributions as sum_distributions__sums,
-)
+from pymc_private.counts.denoise.cell_grid import CountNoise
 from pymc_private.counts.denoise.posterior import (
     NoisyRows,
     NoisyTable,
@@ -37,7 +35,7 @@ ROWS = {
 
 def posterior(noisy: list[int], prior: list[float], law: str, sd: float = SD) -> TablePosterior:
     told = (np.array([CENTER]), np.array([sd**2]))
-    rows = NoisyRows((1, len(noisy)), np.array([noisy]), (law, SCALE, 0.0), told)
+    rows = NoisyRows((1, len(noisy)), np.array([noisy]), CountNoise(law, SCALE, 0.0), told)
     (found,) = posteriors_given_priors([rows], [np.array([prior])], None)
     return found
 
@@ -47,7 +45,7 @@ def exact(found: TablePosterior, law: str, known: bool = True, sd: float = SD) -
 
     With `known` False, the product of the cells' priors weighs the sum as well.
     """
-    noisy, prior, tilt = found.laws.noisy[0], found.laws.prior[0], float(found.tilt[0])
+    noisy, prior, tilt = found.cells.noisy[0], found.cells.prior[0], float(found.tilt[0])
     n, cells = np.arange(MOST), len(noisy)
     away = (n - noisy[:, None]) / SCALE
     logs = special.gammaln(n + prior[:, None]) - special.gammaln(n + 1.0) + tilt * n
@@ -115,7 +113,7 @@ def test_draws_add_up_to_a_public_total(a, law):
     off, spread = [], []
     for _ in range(4):
         noisy = rng.multinomial(total, rng.dirichlet(np.full(d, a))) + rng.normal(0.0, scale, d)
-        rows = NoisyRows((d,), np.round(noisy).astype(int)[None], (law, scale, 0.0), none)
+        rows = NoisyRows((d,), np.round(noisy).astype(int)[None], CountNoise(law, scale, 0.0), none)
         (found,) = family_posteriors([rows], float(total), (a,))
         sums = (found.draw(300, rng) - a).sum(axis=1)
         off.append(sums.mean() - total)
@@ -128,7 +126,7 @@ def test_rows_are_drawn_a_few_at_a_time(monkeypatch):
     """Which rows go together changes nothing: each has its own law and its own told sum."""
     noisy = np.array([[30, -14, 60, 12], [250, 90, 4, 61], [3, 3, 80, 9]])
     told = (np.array([55.0, 420.0, 90.0]), np.array([20.0, 8.0, 9.0]) ** 2)
-    rows = NoisyRows((3, 4), noisy, ("discrete_gaussian", SCALE, 0.0), told)
+    rows = NoisyRows((3, 4), noisy, CountNoise("discrete_gaussian", SCALE, 0.0), told)
     (found,) = posteriors_given_priors([rows], [np.full((3, 4), 0.5)], None)
     together = found.draw(4000, np.random.default_rng(6)).mean(axis=0)
     monkeypatch.setattr(family_posterior, "MAX_NUMBERS_AT_ONCE", 1)
@@ -148,8 +146,7 @@ def test_bins_are_as_fine_as_partial_sums_allow(monkeypatch):
 
     monkeypatch.setattr(family_posterior, "draw_given_sums", draw)
     for most in (2**24, 1200, 100):
-        for module in (sum_distributions__sums, sum_distributions):
-            monkeypatch.setattr(module, "LARGEST", most)
+        monkeypatch.setattr(sum_distributions, "MAX_PARTIAL_SUMS", most)
         drawn = found.draw(500, np.random.default_rng(1))[:, 0] - found.prior[0]
         assert drawn.sum(axis=1).mean() == pytest.approx(58.0, abs=15.0)
     assert steps == [1, 3, 7]
@@ -159,7 +156,7 @@ def test_tilts_at_their_ends_leave_draws_as_they_are():
     """Sparse cells under Laplace noise, of a sum that nothing tells: their tilt ends at 0.7."""
     sparse = [20, -9, 4, -30], [0.02] * 4
     found = posterior(*sparse, "laplace", np.inf)
-    assert found.tilt[0] > 0.99 * found.laws.most_tilt[0]
+    assert found.tilt[0] > 0.99 * found.cells.max_tilt[0]
     expected = exact(found, "laplace", sd=np.inf).sum()
     drawn = (found.draw(4000, np.random.default_rng(3))[:, 0] - found.prior[0]).sum(axis=1)
     assert drawn.mean() == pytest.approx(expected, rel=0.1)
@@ -185,7 +182,7 @@ def several(seed: int, law: str) -> tuple[TablePosterior, float]:
     noisy = np.round(n + rng.normal(0.0, scale, n.shape)).astype(int)
     told = sizes + rng.normal(0.0, scale, 4), np.full(4, scale**2)
     (found,) = posteriors_given_priors(
-        [NoisyRows((4, 6), noisy, (law, scale, 0.0), told)], [a], 300.0
+        [NoisyRows((4, 6), noisy, CountNoise(law, scale, 0.0), told)], [a], 300.0
     )
     return found, 300.0
 
@@ -194,7 +191,7 @@ def sums_given_total(found: TablePosterior, law: str, total: int) -> np.ndarray:
     """Posterior means of the rows' sums, by convolution count by count."""
     n, rows = np.arange(total + 1), []
     for noisy, a, scale, tilt, center, variance in zip(
-        found.laws.noisy, found.laws.prior, found.laws.scale, found.tilt, found.center,
+        found.cells.noisy, found.cells.prior, found.cells.scale, found.tilt, found.center,
         found.variance, strict=True,
     ):  # fmt: skip
         away = (n - noisy[:, None]) / scale
@@ -250,7 +247,7 @@ def test_sums_that_others_hardly_tell_vary_as_they_should(
     n = rng.multinomial(25 * cells, rng.dirichlet(np.full(cells, a)))
     noisy = np.round(n + rng.normal(0.0, scale, cells)).astype(int)
     told = np.array([center]), np.array([spread**2])
-    rows = NoisyRows((1, cells), noisy[None], ("discrete_gaussian", scale, 0.0), told)
+    rows = NoisyRows((1, cells), noisy[None], CountNoise("discrete_gaussian", scale, 0.0), told)
     (found,) = posteriors_given_priors([rows], [np.full((1, cells), a)], None)
 
     tilt, most = float(found.tilt[0]), 11000

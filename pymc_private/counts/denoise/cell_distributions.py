@@ -26,37 +26,34 @@ from scipy import special
 from pymc_private.privacy.noisy_counts import DISCRETE_LAPLACE
 
 MAX_TABULATED = 2**18
-"""Counts up to this one find their prior in a table."""
+"""The prior of counts up to this one is tabulated."""
 SERIES_START = 9.0
-"""From so many times max(a / 2, 1)^(7/6) on, two terms of its series give the prior to 1e-7."""
+"""From this multiple of max(a / 2, 1)^(7/6) on, two terms of a series give the prior to 1e-7."""
 MATCHED_BINS = 8
-"""Bins over which mass and mean are made right; what is left falls with its fourth power."""
+"""Bins near 0 whose mass and mean are matched; the error left falls with its fourth power."""
 MAX_MATCHED_PRIOR = 1.5
-"""Parameters beyond are taken at middles only: of laws that hardly reach 0 these are nearer."""
+"""Larger prior parameters use midpoints only: such distributions hardly reach 0, and midpoints are
+closer."""
+MAX_LOG_FACTOR, MIN_SUM = 600.0, 1e-290
+"""Largest logarithm of a factor, and least sum as a share of the largest factor, for which weights
+are multiplied by factors directly: what that loses is below 1e-15 of a sum. Beyond, they are
+multiplied by their logarithms."""
 
 
 def log_bin_priors(
     low: np.ndarray, step: np.ndarray, a: float | np.ndarray, width: int
 ) -> np.ndarray:
-    """Logarithm of the prior of the middles of `width` bins from `low` on, times the step.
+    """Log prior mass of `width` bins from `low` on, by midpoints: shape (rows, d, width).
 
-    Parameters
-    ----------
-    low : array of int, shape (rows, d)
-    step : array of int, shape (rows,)
-    a : float, or array, shape (rows, d) or (rows, 1)
-    width : int
-
-    Returns
-    -------
-    array, shape (rows, d, width)
+    `low` has shape (rows, d), `step` (rows,); the parameter `a` is a number, or has shape
+    (rows, d) or (rows, 1).
     """
     first = low[..., None] + step[:, None, None] * np.arange(width)
     return _log_bin_prior(first, step[:, None, None], np.asarray(a)[..., None])
 
 
 def log_bin_priors_of_each(first: np.ndarray, step: int, priors: tuple[float, ...]) -> np.ndarray:
-    """`log_bin_priors` for several parameters, of bins that begin at `first`: shape (priors, ...)."""
+    """`log_bin_priors` for each of several parameters, of bins that start at `first`."""
     most = int(first.max()) + 1
     if most > MAX_TABULATED:
         return np.stack([_log_bin_prior(first, np.array(step), np.array(a)) for a in priors])
@@ -76,7 +73,7 @@ def _log_bin_prior(first: np.ndarray, step: np.ndarray, a: np.ndarray) -> np.nda
 
 
 def _log_prior(x: np.ndarray, a: np.ndarray) -> np.ndarray:
-    """log Gamma(x + a) - log Gamma(x + 1) - log Gamma(a), of no large differences.
+    """log Gamma(x + a) - log Gamma(x + 1) - log Gamma(a), without cancellation.
 
     About m = x + a / 2 the first two differ by (a - 1) log m - B_3(b) / (3 m^2) - B_5(b) /
     (10 m^4) - ..., with Bernoulli's polynomials at b = a / 2.
@@ -100,20 +97,23 @@ def _log_prior(x: np.ndarray, a: np.ndarray) -> np.ndarray:
     return np.asarray(found)
 
 
+def _log_cumulative_prior(x: np.ndarray, a: float | np.ndarray) -> np.ndarray:
+    """Logarithm of the prior's sum from 0 to x - 1: Gamma(x + a) / (Gamma(a + 1) Gamma(x))."""
+    found = _log_prior(np.maximum(x, 1) - 1.0, np.asarray(a) + 1.0)
+    return np.asarray(np.where(np.asarray(x) <= 0, -np.inf, found))
+
+
+FirstBinRule = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""Of low, step and a, the log weights of two first bins near 0, and the shift of the first."""
+
+
 def first_bins(low: np.ndarray, step: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Logarithms of the weights of the first two bins, and how far the first is from its middle.
+    """Log weights of the first two bins, and the shift of the first from its midpoint.
 
-    With them, the middles of the next bins and the rule of Euler and Maclaurin at the end of the
-    last, a block of bins has the mass, the mean and the mean square it has count by count.
-
-    Parameters
-    ----------
-    low, step, a : array, shape (cells,)
-        Of cells whose grid begins near 0, with a parameter up to `MAX_MATCHED_PRIOR`.
-
-    Returns
-    -------
-    arrays, shape (cells, 2) and (cells,)
+    With these, the midpoints of the next bins and the Euler-Maclaurin rule at the end of the last,
+    a block of `MATCHED_BINS` has the mass, mean and mean square that it has count by count. For
+    cells whose grid begins near 0, with a parameter up to `MAX_MATCHED_PRIOR`: arrays of shape
+    (cells,) give (cells, 2) and (cells,).
     """
     which, back = _unique_with_inverse(low, step, a)
     weights, shift = _distinct_first_bins(low[which], step[which], a[which])
@@ -121,9 +121,9 @@ def first_bins(low: np.ndarray, step: np.ndarray, a: np.ndarray) -> tuple[np.nda
 
 
 def first_masses(low: np.ndarray, step: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Do as `first_bins` with the prior's own masses, and its mean in the first bin.
+    """Exact log masses of the first two bins, and the shift to the prior's mean in the first.
 
-    What draws within bins of that prior go with: the weights there are no masses.
+    Draws within bins of that prior need these: the weights of `first_bins` are no masses.
     """
     logs = [_log_cumulative_prior(low + k * step, a) for k in range(3)]
     shares = [-np.expm1(logs[k] - logs[k + 1]) for k in range(2)]
@@ -134,7 +134,7 @@ def first_masses(low: np.ndarray, step: np.ndarray, a: np.ndarray) -> tuple[np.n
 
 
 def _unique_with_inverse(*values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where cells that are not alike are, and which of them each cell is."""
+    """Indices of distinct cells, and for each cell the one that it equals."""
     order = np.lexsort(values)
     new = np.ones(len(order), dtype=bool)
     new[1:] = np.any([v[order[1:]] != v[order[:-1]] for v in values], axis=0)
@@ -146,36 +146,37 @@ def _unique_with_inverse(*values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _distinct_first_bins(
     low: np.ndarray, step: np.ndarray, a: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
+    """`first_bins` of distinct cells: mass, mean and square less those of all later bins."""
     wide = step.astype(float)
     start, top = _log_cumulative_prior(np.stack([low, low + MATCHED_BINS * step]), a)
-    # Places from the middle of the second bin, in steps: moments differ by no large numbers.
-    origin, end = low + 1.5 * wide - 0.5, MATCHED_BINS - 1.5
-    at = np.array([-1.0, *range(MATCHED_BINS - 1), end])
+    # Positions from the midpoint of the second bin, in steps: moments then do not cancel.
+    origin, stop = low + 1.5 * wide - 0.5, MATCHED_BINS - 1.5
+    at = np.array([-1.0, *range(MATCHED_BINS - 1), stop])
     logs = _log_prior(origin[:, None] + wide[:, None] * at, a[:, None]) + np.log(wide)[:, None]
     exact = np.exp(logs[:, 2:] - top[:, None])
-    each, last, places = exact[:, :-1], exact[:, -1], at[2:-1]
-    slope = wide * (a - 1.0) / (origin + wide * end + 0.5 * a) * last
+    each, last, positions = exact[:, :-1], exact[:, -1], at[2:-1]
+    slope = wide * (a - 1.0) / (origin + wide * stop + 0.5 * a) * last
     rest = (1.0 - 1.0 / wide**2) / 24.0
     mass, mean, square = _block_moments(low, step, a, start - top, origin)
     mass -= each.sum(axis=1) + rest * slope
-    mean -= each @ places + rest * (last + end * slope)
-    square -= each @ places**2 + rest * (2.0 * end * last + end**2 * slope)
+    mean -= each @ positions + rest * (last + stop * slope)
+    square -= each @ positions**2 + rest * (2.0 * stop * last + stop**2 * slope)
     with np.errstate(divide="ignore", invalid="ignore"):
-        weight, place = mean**2 / square, square / mean
-        # Where a block is level to all digits, there may be no such weights; middles do.
-        found = (weight > 0.0) & (weight < mass) & (np.abs(place + 1.0) <= 0.5)
+        weight, position = mean**2 / square, square / mean
+        # Where a prior is constant to all digits there may be no such weights; midpoints serve.
+        found = (weight > 0.0) & (weight < mass) & (np.abs(position + 1.0) <= 0.5)
         weights = np.log(np.stack([weight, mass - weight], axis=1)) + top[:, None]
     weights = np.where(found[:, None], weights, logs[:, :2])
-    return weights, np.where(found, wide * (place + 1.0), 0.0)
+    return weights, np.where(found, wide * (position + 1.0), 0.0)
 
 
 def _block_moments(
     low: np.ndarray, step: np.ndarray, a: np.ndarray, logs: np.ndarray, origin: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mass, mean and mean square of a block about an origin, in steps; 1 is the mass up to its end.
+    """Mass, mean and mean square of a block about an origin, in steps, per mass up to its end.
 
-    `logs` are of the shares below it. The sum of n (n - 1) ... (n - k + 1) times the prior below x
-    is that of the prior times (x - 1) ... (x - k) a / (a + k).
+    `logs` are the log shares of that mass below the block. The sum of n (n - 1) ... (n - k + 1)
+    times the prior below x is that of the prior times (x - 1) ... (x - k) a / (a + k).
     """
     high = (low + MATCHED_BINS * step).astype(float)
     below = np.exp(logs)
@@ -191,7 +192,7 @@ def _block_moments(
 
 
 def draw_within_bin(low: int, step: int, a: float, uniform: np.ndarray) -> np.ndarray:
-    """Draw places of counts in a bin from the prior, one for each uniform number."""
+    """Draw offsets of counts in a bin from the prior, one for each uniform number."""
     if step > MAX_TABULATED:
         return _draw_within_wide_bin(low, step, a, uniform)
     n = np.arange(low, low + step, dtype=float)
@@ -200,137 +201,122 @@ def draw_within_bin(low: int, step: int, a: float, uniform: np.ndarray) -> np.nd
 
 
 def _draw_within_wide_bin(low: int, step: int, a: float, uniform: np.ndarray) -> np.ndarray:
-    """Find the same places by halving: a list of all counts might fill the memory."""
-    ends = np.array([low, low + step])
-    below, all_ = np.exp(_log_cumulative_prior(ends, a) - _log_cumulative_prior(ends[1:], a))
+    """`draw_within_bin` by bisection: a list of all counts in the bin might fill the memory."""
+    top = _log_cumulative_prior(np.array([low + step]), a)
+    below, full = np.exp(_log_cumulative_prior(np.array([low, low + step]), a) - top)
     first, last = np.zeros(len(uniform), np.int64), np.full(len(uniform), step - 1)
     while (first < last).any():
         middle = (first + last) // 2
-        upto = (
-            np.exp(_log_cumulative_prior(low + middle + 1, a) - _log_cumulative_prior(ends[1:], a))
-            - below
-        )
-        enough = upto >= uniform * (all_ - below)
+        upto = np.exp(_log_cumulative_prior(low + middle + 1, a) - top) - below
+        enough = upto >= uniform * (full - below)
         first, last = np.where(enough, first, middle + 1), np.where(enough, middle, last)
     return np.minimum(last, step - 1)
 
 
-def _log_cumulative_prior(x: np.ndarray, a: float | np.ndarray) -> np.ndarray:
-    """Logarithm of the sum from 0 to x - 1: Gamma(x + a) / (Gamma(a + 1) Gamma(x))."""
-    found = _log_prior(np.maximum(x, 1) - 1.0, np.asarray(a) + 1.0)
-    return np.asarray(np.where(np.asarray(x) <= 0, -np.inf, found))
-
-
-MAX_LOG_FACTOR, LEAST_SUM = 600.0, 1e-290
-"""Logarithm of a factor, and share of the largest factor, up to which products of weights and
-factors are those of their logarithms: what they lose is below 1e-15 of a sum."""
-
-FirstBinRule = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""Weights of the first two bins near 0, and how far the first is from its middle."""
-
-
 @dataclass(frozen=True)
 class CellDistributions:
-    """Laws of cells on their grids.
+    """Distributions of the true counts of cells, on their grids.
 
     Attributes
     ----------
-    law : {"discrete_gaussian", "laplace"}
+    distribution : {"discrete_gaussian", "laplace"}
     noisy : array of int, shape (rows, d)
     scale : array, shape (rows,)
-        Of the noise.
+        Of the noise, whose distribution that is.
     low : array of int, shape (rows, d)
         First count of each grid.
     step : array of int, shape (rows,)
         Counts in a bin; bin j of a cell holds low + step j, ..., low + step (j + 1) - 1.
-    logs : array, shape (rows, d, w)
-        Logarithms of weights, prior times noise.
-    most_tilt, least_tilt : array, shape (rows,)
-    times : array, shape (rows, d)
-        How many cells each law stands for: cells of one noisy count have one law.
+    log_weights : array, shape (rows, d, w)
+        Log prior plus log noise density of each bin.
+    max_tilt, min_tilt : array, shape (rows,)
+        Range of exponential tilts for which the grids serve.
+    multiplicity : array, shape (rows, d)
+        Number of cells that each distribution stands for: equal noisy counts share one.
     prior : float or array, shape (rows, d) or (rows, 1)
         Prior parameter of a cell; 1 before there is one.
     shift : array, shape (rows, d)
-        How far the place of the first bin is from its middle.
+        Offset of the position of the first bin from its midpoint.
     """
 
-    law: str
+    distribution: str
     noisy: np.ndarray
     scale: np.ndarray
     low: np.ndarray
     step: np.ndarray
-    logs: np.ndarray
-    most_tilt: np.ndarray
-    least_tilt: np.ndarray
-    times: np.ndarray
+    log_weights: np.ndarray
+    max_tilt: np.ndarray
+    min_tilt: np.ndarray
+    multiplicity: np.ndarray
     shift: np.ndarray
     prior: float | np.ndarray = 1.0
 
     @cached_property
-    def middle(self) -> np.ndarray:
-        """Places of the bins, shape (rows, d, w)."""
-        found = self._first + 0.5 * (self.step[:, None, None] - 1.0)
+    def midpoints(self) -> np.ndarray:
+        """Positions of the bins, shape (rows, d, w)."""
+        found = self._bin_starts + 0.5 * (self.step[:, None, None] - 1.0)
         found[..., 0] += self.shift
         return np.asarray(found)
 
     @property
-    def steep(self) -> np.ndarray:
-        """Whether the first bin is one near 0, where a prior is not level, shape (rows, d)."""
+    def near_zero(self) -> np.ndarray:
+        """Whether the first bin is near 0, where the prior is not smooth; shape (rows, d)."""
         return np.asarray((self.low < MATCHED_BINS * self.step[:, None]) & (self.step[:, None] > 1))
 
     def with_prior(
         self, a: float | np.ndarray, rule: FirstBinRule = first_bins
     ) -> CellDistributions:
-        """Multiply by the prior of each cell; its parameter is one number, or one for each cell."""
+        """The distributions times a prior, of one parameter or of one for each cell."""
         logs = log_bin_priors(self.low, self.step, a, self.width)
-        logs += self.logs
-        return replace(self, logs=logs, prior=a)._with_first_bins(rule)
+        logs += self.log_weights
+        return replace(self, log_weights=logs, prior=a)._correct_first_bins(rule)
 
-    def finer(self, times: int) -> CellDistributions:
-        """Give the same laws on bins so many times narrower, or of one count, to draw within."""
+    def refined(self, times: int) -> CellDistributions:
+        """The same distributions on bins that many times narrower, or of one count, for draws."""
         step = np.maximum(self.step // times, 1)
         if (self.step == 1).all():
             return self
-        there = np.isfinite(self.logs).any(axis=1)
-        own = np.ceil((self.width - there[:, ::-1].argmax(axis=1)) * self.step / step)
-        width = int(own.max())
+        inside = np.isfinite(self.log_weights).any(axis=1)
+        widths = np.ceil((self.width - inside[:, ::-1].argmax(axis=1)) * self.step / step)
+        width = int(widths.max())
         first = (self.low - self.noisy + 0.5 * (step[:, None] - 1)) / self.scale[:, None]
         away = first[..., None] + (step / self.scale)[:, None, None] * np.arange(width)
-        noise = log_noise_density(self.law, away)
-        # Rows end where they did.
-        noise[np.broadcast_to(np.arange(width) >= own[:, None, None], noise.shape)] = -np.inf
-        plain = replace(self, step=step, logs=noise, shift=np.zeros(self.low.shape))
+        noise = log_noise_density(self.distribution, away)
+        # Windows end where they did.
+        noise[np.broadcast_to(np.arange(width) >= widths[:, None, None], noise.shape)] = -np.inf
+        plain = replace(self, step=step, log_weights=noise, shift=np.zeros(self.low.shape))
         return plain.with_prior(self.prior, first_masses)
 
     @property
-    def _first(self) -> np.ndarray:
+    def _bin_starts(self) -> np.ndarray:
         """First counts of the bins, shape (rows, d, w)."""
         return np.asarray(self.low[..., None] + self.step[:, None, None] * np.arange(self.width))
 
     @property
     def width(self) -> int:
         """Bins of a cell."""
-        return int(self.logs.shape[-1])
+        return int(self.log_weights.shape[-1])
 
-    def with_each(self, priors: Sequence[float]) -> CellDistributions:
-        """Multiply rows by several priors: all of them by the first, then by the next."""
-        first, count = self._first, len(priors)
+    def with_each_prior(self, priors: Sequence[float]) -> CellDistributions:
+        """All rows times the first prior, then all rows times the next, and so on."""
+        first, count = self._bin_starts, len(priors)
         found = np.empty((count, *first.shape))
         for step in np.unique(self.step):
             rows = self.step == step
             found[:, rows] = log_bin_priors_of_each(first[rows], int(step), tuple(priors))
-        found += self.logs
-        again = lambda values: np.tile(values, (count, *[1] * (values.ndim - 1)))  # noqa: E731
+        found += self.log_weights
+        tiled = lambda values: np.tile(values, (count, *[1] * (values.ndim - 1)))  # noqa: E731
         return CellDistributions(
-            self.law, again(self.noisy), again(self.scale), again(self.low), again(self.step),
-            found.reshape(-1, *first.shape[1:]), again(self.most_tilt), again(self.least_tilt),
-            again(self.times), again(self.shift), np.repeat(priors, len(first))[:, None],
-        )._with_first_bins()  # fmt: skip
+            self.distribution, tiled(self.noisy), tiled(self.scale), tiled(self.low),
+            tiled(self.step), found.reshape(-1, *first.shape[1:]), tiled(self.max_tilt),
+            tiled(self.min_tilt), tiled(self.multiplicity), tiled(self.shift),
+            np.repeat(priors, len(first))[:, None],
+        )._correct_first_bins()  # fmt: skip
 
-    def _with_first_bins(self, rule: FirstBinRule = first_bins) -> CellDistributions:
-        """Put first bins near 0 right, in place: their weights and where they are."""
+    def _correct_first_bins(self, rule: FirstBinRule = first_bins) -> CellDistributions:
+        """Correct weights (in place) and positions of first bins near 0."""
         a = np.broadcast_to(self.prior, self.low.shape)
-        near = self.steep & (a <= MAX_MATCHED_PRIOR)
+        near = self.near_zero & (a <= MAX_MATCHED_PRIOR)
         if not near.any():
             return self
         rows = np.nonzero(near)[0]
@@ -338,42 +324,43 @@ class CellDistributions:
         weights, shift = rule(self.low[near], step, a[near])
         away = self.low[near] - self.noisy[near] + 0.5 * (step - 1)
         away = np.stack([away + shift, away + step], axis=1) / scale[:, None]
-        self.logs[near, :2] = weights + log_noise_density(self.law, away)
+        self.log_weights[near, :2] = weights + log_noise_density(self.distribution, away)
         moved = np.zeros(self.low.shape)
         moved[near] = shift
         return replace(self, shift=moved)
 
-    def of(self, rows: slice, d: int, width: int) -> CellDistributions:
-        """Take some rows, of d cells and so many bins."""
+    def select(self, rows: slice, d: int, width: int) -> CellDistributions:
+        """Some rows, of their first d cells and first `width` bins."""
         prior = self.prior
         return CellDistributions(
-            self.law, self.noisy[rows, :d], self.scale[rows], self.low[rows, :d], self.step[rows],
-            self.logs[rows, :d, :width], self.most_tilt[rows], self.least_tilt[rows],
-            self.times[rows, :d], self.shift[rows, :d],
+            self.distribution, self.noisy[rows, :d], self.scale[rows], self.low[rows, :d],
+            self.step[rows], self.log_weights[rows, :d, :width], self.max_tilt[rows],
+            self.min_tilt[rows], self.multiplicity[rows, :d], self.shift[rows, :d],
             prior[rows, :d] if isinstance(prior, np.ndarray) else prior,
         )  # fmt: skip
 
     def row(self, k: int) -> CellDistributions:
-        """Take one row."""
-        return self.of(slice(k, k + 1), *self.logs.shape[1:])
+        """One row."""
+        return self.select(slice(k, k + 1), *self.log_weights.shape[1:])
 
     @cached_property
     def _weights(self) -> tuple[np.ndarray, np.ndarray]:
-        """Weights as shares of the largest of their cell, and its logarithm."""
-        top = self.logs.max(axis=-1, keepdims=True)
-        weights = self.logs - top
+        """Weights relative to the largest of their cell, and the logarithm of that one."""
+        top = self.log_weights.max(axis=-1, keepdims=True)
+        weights = self.log_weights - top
         return np.exp(weights, out=weights), top[..., 0]
 
     def probabilities(self, tilt: np.ndarray) -> np.ndarray:
-        """Give the laws times e^(tilt n), shape (rows, d, w)."""
-        return np.asarray(special.softmax(self.logs + tilt[:, None, None] * self.middle, axis=-1))
+        """The tilted distributions, proportional to e^(tilt n), shape (rows, d, w)."""
+        logs = self.log_weights + tilt[:, None, None] * self.midpoints
+        return np.asarray(special.softmax(logs, axis=-1))
 
     def moments(self, tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Give means, variances and log sums of the laws times e^(tilt n), shape (rows, d).
+        """Means, variances and log sums of the weights times e^(tilt n), shape (rows, d).
 
-        A tilt is one factor for each bin of a row, so a search for the right one costs a product of
-        matrices for each step. Where a factor or a sum would leave what a double can hold, weights
-        are formed from their logarithms.
+        A tilt is one factor for each bin of a row, so each step of a search for a tilt costs one
+        product of matrices. Where a factor or a sum would overflow or underflow, weights are
+        formed from their logarithms.
         """
         bins, powers = _bin_powers(self.width)
         each = (self.step * tilt)[:, None]
@@ -383,12 +370,12 @@ class CellDistributions:
         if most.max() < MAX_LOG_FACTOR:
             factors = np.exp(each * bins)[:, None] * powers
             sums = weights @ factors.swapaxes(-1, -2)
-        if sums is None or (sums[..., 0] + weights[..., 0] < LEAST_SUM * np.exp(most)).any():
-            weights = self.logs + each[..., None] * bins
+        if sums is None or (sums[..., 0] + weights[..., 0] < MIN_SUM * np.exp(most)).any():
+            weights = self.log_weights + each[..., None] * bins
             logs = weights.max(axis=-1)
             weights = np.exp(weights - logs[..., None])
             sums = weights @ powers.T
-        step = self.step[:, None].astype(float)  # its square may be no integer of 64 bits
+        step = self.step[:, None].astype(float)  # its square may overflow 64 bits
         away = self.shift / self.step[:, None]
         moved = weights[..., 0] * np.exp(each * away)
         total = sums[..., 0] + moved
@@ -399,9 +386,9 @@ class CellDistributions:
         return first + step * up, step**2 * np.maximum(square - up**2, 0.0), logs
 
 
-def log_noise_density(law: str, away: np.ndarray) -> np.ndarray:
-    """Logarithm of the density of noise, less its largest, so many scales away; in place."""
-    if law == DISCRETE_LAPLACE:
+def log_noise_density(distribution: str, away: np.ndarray) -> np.ndarray:
+    """Log density of noise `away` scales from 0, less its maximum; overwrites `away`."""
+    if distribution == DISCRETE_LAPLACE:
         return np.negative(np.abs(away, out=away), out=away)
     away *= away
     away *= -0.5
@@ -410,6 +397,6 @@ def log_noise_density(law: str, away: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def _bin_powers(width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the bins, and their powers 0, 1, 2 but of the first, shape (3, w)."""
+    """Bin numbers, and their powers 0, 1 and 2 (all 0 for the first bin), shape (3, w)."""
     bins = np.arange(width, dtype=float)
     return bins, np.stack([np.sign(bins), bins, bins**2])

@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pymc_private.counts.denoise.cell_grid import LEAST_SD
+from pymc_private.counts.denoise.cell_grid import MIN_SD, CountNoise
 from pymc_private.counts.denoise.posterior import (
     NoisyRows,
     NoisyTable,
@@ -33,24 +33,26 @@ from pymc_private.counts.denoise.posterior import (
 from pymc_private.privacy.noisy_counts import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE
 
 SHARES = np.geomspace(0.01, 0.9, 5)
-"""Shares q: 0.01 is next to no difference between rows, 0.9 no likeness."""
+"""Shares q: at 0.01 rows hardly differ, at 0.9 they have next to nothing in common."""
 SHARE_PRIOR_STRENGTH = 2.0
-"""Families that stand for what is believed of q before, each share as likely as the others."""
+"""Weight of the uniform prior of q, in families."""
 EM_ROUNDS = 50
-LEAST_WEIGHT = 0.05
+"""Rounds of expectation and maximization."""
+MIN_WEIGHT = 0.05
 """Shares less likely than this are left out: each is a pass over all cells."""
 COMMON_ROW_PRIORS = (0.3,)
-"""Prior parameter of a cell of the common row, whose sums noise hides less."""
+"""Prior parameter of a cell of the common row; noise hides its sums less, so one is enough."""
 UNRELATED_WEIGHT = 0.5
-"""Weight of the model that takes cells as unlike each other."""
-LEAST_PRIOR, LEAST_SIZE = 1e-3, 1e-3
+"""Prior weight of the model that takes cells as unrelated."""
+MIN_PRIOR, MIN_ROW_SHARE = 1e-3, 1e-3
+"""Least prior parameter of a cell, and least share of the records that a row is taken to have."""
 EXCESS_KURTOSIS = {DISCRETE_LAPLACE: 3.0}
-"""Excess kurtosis of the noise."""
+"""Excess kurtosis of the noise; 0 for Gaussian noise."""
 
 
 @dataclass(frozen=True)
 class MixedPosterior:
-    """A posterior over models: one of each, and how likely it is.
+    """A mixture of the posteriors of several models.
 
     Attributes
     ----------
@@ -79,65 +81,130 @@ class MixedPosterior:
 
 def shrinkage_posterior(
     tables: Mapping[str, NoisyTable],
-    law: str,
+    distribution: str,
     scale: float,
     sd: float,
     total: float | None,
     minimum: float = 0.0,
 ) -> dict[str, TablePosterior | MixedPosterior]:
-    """Give the posterior of every family, rows drawn together as far as noise explains them.
+    """The posterior of every family, its rows shrunk together as far as noise explains them.
 
     Parameters
     ----------
     tables : mapping of str to NoisyTable
-    law, scale, sd
+    distribution, scale, sd
         The noise, and its standard deviation.
     total : float or None
-        Public number of records; None where it is protected, then the noisy counts tell it.
+        Public number of records; None where it is protected, and the noisy counts estimate it.
     minimum : float
         Public lower bound of every count.
     """
-    noise, sd = (law, scale, minimum), max(sd, LEAST_SD)
+    noise, sd = CountNoise(distribution, scale, minimum), max(sd, MIN_SD)
     size = _estimated_total(tables) if total is None else max(total, 1.0)
-    told = row_sum_margins(tables, sd)
-    found = noisy_posterior(tables, law, scale, sd, total, minimum, told=told)
-    apart = james_stein(found, tables, sd)
+    margins = row_sum_margins(tables, sd)
+    found = noisy_posterior(tables, distribution, scale, sd, total, minimum, margins=margins)
+    unrelated = james_stein(found, tables, sd)
     several = {
-        name: NoisyRows(table.noisy.shape, _as_rows(table), noise, told[name])
+        name: NoisyRows(table.noisy.shape, table.rows, noise, margins[name])
         for name, table in tables.items()
-        if len(_as_rows(table)) > 1
+        if len(table.rows) > 1
     }
     if not several:
-        return dict(apart)
+        return dict(unrelated)
     families = _row_families(list(several.values()), sd, size)
-    logs = np.stack([f.log_likelihood(sd, EXCESS_KURTOSIS.get(law, 0.0)) for f in families])
-    weights = share_weights(logs)
+    excess = EXCESS_KURTOSIS.get(distribution, 0.0)
+    weights = share_weights(np.stack([f.log_likelihood(sd, excess) for f in families]))
+    posteriors = _share_posteriors(families, weights, total)
     mixed = {
         name: MixedPosterior(
-            [apart[name], *parts],
+            [unrelated[name], *parts],
             np.append(UNRELATED_WEIGHT, (1.0 - UNRELATED_WEIGHT) * likely / likely.sum()),
         )
-        for name, (parts, likely) in zip(
-            several, _share_posteriors(families, weights, total), strict=True
-        )
+        for name, (parts, likely) in zip(several, posteriors, strict=True)
     }
-    return {**apart, **mixed}
+    return {**unrelated, **mixed}
+
+
+def _estimated_total(tables: Mapping[str, NoisyTable]) -> float:
+    """Number of records by the noisy counts, since every family counts all of them."""
+    cells = np.array([t.noisy.size for t in tables.values()], float)
+    sums = np.array([t.noisy.sum() for t in tables.values()], float)
+    return max(float((sums / cells).sum() / (1.0 / cells).sum()), 1.0)
+
+
+def _row_families(several: Sequence[NoisyRows], sd: float, size: float) -> list[_RowFamily]:
+    """Families with their common row and the numbers of records of their rows."""
+    none = (np.zeros(1), np.full(1, np.inf))
+    sums = [
+        NoisyRows(
+            rows.shape[-1:], rows.noisy.sum(axis=0)[None],
+            CountNoise(
+                DISCRETE_GAUSSIAN, sd * len(rows.noisy) ** 0.5, rows.noise.minimum * len(rows.noisy)
+            ),
+            none,
+        )
+        for rows in several
+    ]  # fmt: skip
+    return [
+        _RowFamily(rows, common.mean(), _row_sizes(rows.noisy, *rows.margins, sd, size))
+        for rows, common in zip(
+            several, family_posteriors(sums, size, COMMON_ROW_PRIORS), strict=True
+        )
+    ]
+
+
+def _row_sizes(
+    noisy: np.ndarray, center: np.ndarray, variance: np.ndarray, sd: float, size: float
+) -> np.ndarray:
+    """Numbers of records of the rows: margins averaged with noisy sums, adding up to `size`."""
+    margin, own = 1.0 / np.maximum(variance, 1e-300), 1.0 / max(noisy.shape[1] * sd**2, 1e-300)
+    found = (margin * center + own * noisy.sum(axis=1)) / (margin + own)
+    found = np.maximum(found + (size - found.sum()) / len(found), MIN_ROW_SHARE * size)
+    return np.asarray(found * (size / found.sum()))
+
+
+@dataclass(frozen=True)
+class _RowFamily:
+    """Noisy counts of a family as rows, their common row, and the numbers of records in each."""
+
+    rows: NoisyRows
+    common: np.ndarray
+    sizes: np.ndarray
+
+    @cached_property
+    def spread(self) -> np.ndarray:
+        """f: variance of each row about the common one, relative to that of the rows."""
+        weights = self.sizes / self.sizes.sum()
+        return np.asarray(np.maximum(1.0 - 2.0 * weights + (weights**2).sum(), 1e-3))
+
+    def log_likelihood(self, sd: float, excess: float) -> np.ndarray:
+        """Log likelihood of each share by the sum of squared residuals: shape (shares,)."""
+        noisy = self.rows.noisy
+        residuals = noisy - np.outer(self.sizes, self.common)
+        columns, rows = residuals.mean(axis=0), residuals.mean(axis=1, keepdims=True)
+        residuals = residuals - columns - rows + residuals.mean()
+        square = (residuals**2).sum()
+        free = (noisy.shape[0] - 1) * (noisy.shape[1] - 1)
+        if free == 0:
+            return np.zeros(len(SHARES))
+        signal = float(
+            (self.sizes**2 * self.spread).sum() * (self.common * (1 - self.common)).sum()
+        )
+        expected = np.maximum(free * sd**2 + SHARES * signal, 1e-300)
+        degrees = free / (1.0 + 0.5 * excess)
+        return np.asarray(-0.5 * degrees * (np.log(expected) + square / expected))
+
+    def prior(self, share: float) -> np.ndarray:
+        """Dirichlet parameters of the rows: concentration 1 / (q f) - 1 around the common row."""
+        concentration = 1.0 / np.minimum(share * self.spread, 0.95) - 1.0
+        return np.maximum(np.outer(concentration, self.common), MIN_PRIOR)
 
 
 def share_weights(logs: np.ndarray) -> np.ndarray:
-    """Give how likely each share is in each family, the law of shares learned from all families.
+    """Posterior probabilities of the shares q in each family, by log likelihoods of that shape.
 
-    Empirical Bayes with a few imagined families, by expectation and maximization.
-
-    Parameters
-    ----------
-    logs : array, shape (families, shares)
-        Log likelihoods.
-
-    Returns
-    -------
-    array of that shape
-        Rows sum to 1.
+    Empirical Bayes: the prior of the shares is learned from all families, with a uniform prior of
+    a few families' weight, by expectation and maximization.
     """
     prior = np.full(logs.shape[1], 1.0 / logs.shape[1])
     likely = np.exp(logs - logs.max(axis=1, keepdims=True))
@@ -151,46 +218,11 @@ def share_weights(logs: np.ndarray) -> np.ndarray:
     return np.asarray(each / each.sum(axis=1, keepdims=True))
 
 
-@dataclass(frozen=True)
-class _RowFamily:
-    """Noisy counts of a family as rows, their common row, and their numbers of records."""
-
-    rows: NoisyRows
-    common: np.ndarray
-    sizes: np.ndarray
-
-    @cached_property
-    def spread(self) -> np.ndarray:
-        """f: variance of each row about the common one, as a share of that among rows."""
-        weights = self.sizes / self.sizes.sum()
-        return np.asarray(np.maximum(1.0 - 2.0 * weights + (weights**2).sum(), 1e-3))
-
-    def log_likelihood(self, sd: float, excess: float) -> np.ndarray:
-        """Log likelihood of each share, shape (shares,)."""
-        noisy = self.rows.noisy
-        left = noisy - np.outer(self.sizes, self.common)
-        left = left - left.mean(axis=0) - left.mean(axis=1, keepdims=True) + left.mean()
-        free = (noisy.shape[0] - 1) * (noisy.shape[1] - 1)
-        if free == 0:
-            return np.zeros(len(SHARES))
-        signal = float(
-            (self.sizes**2 * self.spread).sum() * (self.common * (1 - self.common)).sum()
-        )
-        expected = np.maximum(free * sd**2 + SHARES * signal, 1e-300)
-        degrees = free / (1.0 + 0.5 * excess)
-        return np.asarray(-0.5 * degrees * (np.log(expected) + (left**2).sum() / expected))
-
-    def prior(self, share: float) -> np.ndarray:
-        """Dirichlet parameters of the rows: concentration 1 / (q f) - 1 around the common row."""
-        concentration = 1.0 / np.minimum(share * self.spread, 0.95) - 1.0
-        return np.maximum(np.outer(concentration, self.common), LEAST_PRIOR)
-
-
 def _share_posteriors(
     families: Sequence[_RowFamily], weights: np.ndarray, total: float | None
 ) -> list[tuple[list[TablePosterior], np.ndarray]]:
-    """Give the posteriors of each family's shares, and how likely these are; no unlikely ones."""
-    kept = weights >= np.minimum(LEAST_WEIGHT, weights.max(axis=1, keepdims=True))
+    """Posteriors of each family under its shares, and the weights of these; no unlikely ones."""
+    kept = weights >= np.minimum(MIN_WEIGHT, weights.max(axis=1, keepdims=True))
     rows: list[NoisyRows] = []
     priors: list[np.ndarray] = []
     for family, shares in zip(families, kept, strict=True):
@@ -202,42 +234,3 @@ def _share_posteriors(
         ([next(found) for _ in range(shares.sum())], likely[shares])
         for shares, likely in zip(kept, weights, strict=True)
     ]
-
-
-def _as_rows(table: NoisyTable) -> np.ndarray:
-    return table.noisy.reshape(-1, table.noisy.shape[-1])
-
-
-def _estimated_total(tables: Mapping[str, NoisyTable]) -> float:
-    """Number of records as the noisy counts tell it: every family counts all of them."""
-    cells = np.array([t.noisy.size for t in tables.values()], float)
-    sums = np.array([t.noisy.sum() for t in tables.values()], float)
-    return max(float((sums / cells).sum() / (1.0 / cells).sum()), 1.0)
-
-
-def _row_families(several: Sequence[NoisyRows], sd: float, size: float) -> list[_RowFamily]:
-    """Find the common row of each family, and the numbers of records of its rows."""
-    none = (np.zeros(1), np.full(1, np.inf))
-    sums = [
-        NoisyRows(
-            rows.shape[-1:], rows.noisy.sum(axis=0)[None],
-            (DISCRETE_GAUSSIAN, sd * len(rows.noisy) ** 0.5, rows.noise[2] * len(rows.noisy)), none,
-        )
-        for rows in several
-    ]  # fmt: skip
-    return [
-        _RowFamily(rows, common.mean(), _row_sizes(rows.noisy, *rows.told, sd, size))
-        for rows, common in zip(
-            several, family_posteriors(sums, size, COMMON_ROW_PRIORS), strict=True
-        )
-    ]
-
-
-def _row_sizes(
-    noisy: np.ndarray, center: np.ndarray, variance: np.ndarray, sd: float, size: float
-) -> np.ndarray:
-    """Numbers of records of the rows: what others tell and their own sums, adding up to `size`."""
-    told, own = 1.0 / np.maximum(variance, 1e-300), 1.0 / max(noisy.shape[1] * sd**2, 1e-300)
-    found = (told * center + own * noisy.sum(axis=1)) / (told + own)
-    found = np.maximum(found + (size - found.sum()) / len(found), LEAST_SIZE * size)
-    return np.asarray(found * (size / found.sum()))

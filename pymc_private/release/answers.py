@@ -21,7 +21,7 @@ from pymc_private.errors import DomainError
 from pymc_private.privacy import psaqr_dialogue_loss, psaqr_loss, psaqr_net_loss
 from pymc_private.privacy.rounding import format_count
 from pymc_private.privacy.validation import check_count, check_nonnegative, is_number
-from pymc_private.release import display
+from pymc_private.release import display, plots
 from pymc_private.release.expression_arithmetic import OutOfBounds
 from pymc_private.release.expressions import draws_dict
 from pymc_private.release.release import Release, check_release
@@ -37,115 +37,19 @@ from pymc_private.release.utilities import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pymc_private.release.release import Release
 
-POLISH_EVALUATIONS = 200
-"""Evaluations beyond the net, per coordinate."""
-
-
-@dataclass(frozen=True)
-class BestResponse:
-    """The best response found.
-
-    Parameters
-    ----------
-    response : hashable
-    moments : Moments
-    scores : tuple of (response, float)
-        Of all that were tried, in order.
-    shortfall : float
-        Utility of the best response of the net less that of this one: never above 0.
-    """
-
-    response: Any
-    moments: Moments
-    scores: tuple[tuple[Any, float], ...]
-    shortfall: float = 0.0
+MOST_SHOWN = 12
+"""Responses or answers listed in a repr."""
 
 
-def best_response(
-    utility: Utility, theta: dict[str, np.ndarray], responses: Sequence[Any], query: Any
-) -> BestResponse:
-    """Choose the first of the best among finitely many responses."""
-    found = [utility.at(theta, response, query) for response in responses]
-    k = max(range(len(found)), key=lambda i: found[i].mean)
-    scores = tuple((r, m.mean) for r, m in zip(responses, found, strict=True))
-    return BestResponse(responses[k], found[k], scores)
-
-
-def best_response_in_box(
-    utility: Utility,
-    theta: dict[str, np.ndarray],
-    box: ResponseBox,
-    query: Any,
-    lipschitz: float | None = None,
-) -> BestResponse:
-    """Choose the best of a net of responses, then improve it within its cell's neighborhood.
-
-    Neither a wrong gradient nor a local optimum does harm: the polished response counts only if
-    it is better than every point of the net, and by how much enters the bound.
-
-    Raises
-    ------
-    DomainError
-        As `Utility.at`; the mean utilities found contradict the Lipschitz constant.
-    """
-    if lipschitz is not None:
-        check_nonnegative(lipschitz=lipschitz)
-    net = best_response(utility, theta, list(box.points()), query)
-    best = [net.moments.mean, net.response]
-
-    def cost(place: np.ndarray) -> float:
-        response = box.response(place)
-        value = utility.at(theta, response, query).mean
-        if value > best[0]:
-            best[:] = [value, response]
-        return -value
-
-    start = np.atleast_1d(np.asarray(net.response, float))
-    cell = 2 * box.widths / (2 * box.sides)
-    low, high = np.maximum(start - cell, box.lower), np.minimum(start + cell, box.upper)
-    if len(start) == 1:
-        optimize.minimize_scalar(
-            lambda x: cost(np.array([x])), bounds=(low[0], high[0]), method="bounded"
-        )
-    else:
-        optimize.minimize(
-            cost,
-            start,
-            method="Nelder-Mead",
-            bounds=list(zip(low, high, strict=True)),
-            options={"maxfev": POLISH_EVALUATIONS * len(start)},
-        )
-    moments = utility.at(theta, best[1], query)
-    if lipschitz is not None and np.isfinite(lipschitz):
-        _check_lipschitz(lipschitz, net.scores, (best[1], moments.mean))
-    return BestResponse(best[1], moments, net.scores, net.moments.mean - moments.mean)
-
-
-def _check_lipschitz(
-    lipschitz: float, scores: Sequence[tuple[Any, float]], best: tuple[Any, float]
-) -> None:
-    """Refuse a constant that successive points of the net, or the best and the net, refute."""
-    places = np.array([np.atleast_1d(response) for response, _ in scores], float)
-    means = np.array([mean for _, mean in scores])
-    apart = np.abs(np.r_[np.diff(places, axis=0), places - best[0]]).max(axis=1)
-    moved = np.abs(np.r_[np.diff(means), means - best[1]])
-    rounding = 1e-9 * (1e-300 + np.abs(means).max())
-    if np.any(moved > lipschitz * apart * (1 + 1e-9) + rounding):
-        far = apart > 0
-        raise DomainError(
-            "The utility is steeper than its Lipschitz constant.",
-            got=f"lipschitz={lipschitz:g}; means move by {np.max(moved[far] / apart[far]):g}",
-            do="state how far the utility moves at most, at any theta, per unit of the response",
-        )
-
-
-MOST_SHOWN = 12  # responses listed in a repr
 POST_PROCESSING_NOTE = "this answer cost no privacy: it was computed from draws already released"
+
+
 NO_BOUNDS_REASON = (
     "the utility has no public bounds, so one unseen part of the posterior may outweigh all"
 )
+
+
 NO_LIPSCHITZ_REASON = (
     "no Lipschitz constant is stated, so nothing bounds the utility between responses tried"
 )
@@ -164,7 +68,7 @@ class Answer:
     loss_bound : float
         With probability ``confidence``, for all queries at once, the best response under the
         private posterior is better than this one by no more (T16; at most the width of the
-        bounds, and no news when equal to it). Infinite where nothing bounds it: see ``reason``.
+        bounds, and vacuous when equal to it). Infinite where nothing bounds it: see ``reason``.
     scores : tuple of (response, float)
         Expected utility of every response tried, in the order given.
     query : object
@@ -200,15 +104,13 @@ class Answer:
         return dict(self.scores)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the expected utilities with the band in which they lie together."""
-        from pymc_private.release.plots import plot_utilities
-
-        return plot_utilities(self, ax)
+        """Plot the expected utilities with the band that holds all of them."""
+        return plots.plot_utilities(self, ax)
 
     def _rows(self) -> list[display.Row]:
         write, draws = display.format_estimate, format_count(self.draws, "draw")
         best = sorted(self.scores, key=lambda pair: -pair[1])
-        first = MOST_SHOWN if "box" not in self.cases else 0  # the points of a net say little
+        first = MOST_SHOWN if "box" not in self.cases else 0  # grid points of a box say little
         shown = ", ".join(f"{response!r}: {write(score)}" for response, score in best[:first])
         more = f", and {len(best) - MOST_SHOWN} more" if len(best) > MOST_SHOWN and first else ""
         utility = f"{write(self.expected_utility)}, mcse {write(self.mcse)}, {draws}"
@@ -226,13 +128,13 @@ class Answer:
         write = display.format_estimate
         if math.isinf(self.loss_bound):
             return f"not bounded: {self.reason}"
-        said = (
+        found = (
             f"at most {write(self.loss_bound)} against the best response under the private "
             f"posterior, confidence {write(self.confidence)} (T16) {self.cases}"
         )
         width = self.bounds[1] - self.bounds[0]
         vacuous = " (no news: utilities differ by no more)" if self.loss_bound >= width else ""
-        return said.rstrip() + vacuous + (f"; {self.reason}" if self.reason else "")
+        return found.rstrip() + vacuous + (f"; {self.reason}" if self.reason else "")
 
     def __repr__(self) -> str:
         return display.text_card(f"Answer: {self.response!r}", self._rows())
@@ -252,10 +154,8 @@ class Answers(list[Answer]):
         return pd.DataFrame([[getattr(one, c) for c in columns] for one in self], columns=columns)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the expected utility of each answer with the band of its loss."""
-        from pymc_private.release.plots import plot_answers
-
-        return plot_answers(self, ax)
+        """Plot the expected utility of each answer with the band of its loss."""
+        return plots.plot_answers(self, ax)
 
     def _rows(self) -> list[list[str]]:
         write = display.format_estimate
@@ -304,8 +204,8 @@ def answer(
         draw, and ``beta['age']`` the element of that label.
     responses : iterable of hashable, Subsets or Interval
         Finitely many; all subsets of some options; or every number (every vector) between the
-        ends of an ``Interval``, of which a net is tried and the best polished. Fixed without
-        looking at the draws.
+        bounds of an ``Interval``, of which a grid is tried and the best point polished. Fixed
+        without looking at the draws.
     queries : sequence, optional
         All queries that may be asked of this release: the bound covers them together, even if
         later ones are chosen among them after earlier answers. For queries that are invented
@@ -338,7 +238,7 @@ def answer(
     private posterior is at most ``2 (upper - lower) sqrt(log(2 |R| |Q| / delta) / (2 N))``; of
     a box as `psaqr_net_loss`. Draws within total variation t: ``2 t (upper - lower)`` more.
     """
-    made = Utility.of(check_release(release), utility, bounds, queries)
+    prepared = Utility.of(check_release(release), utility, bounds, queries)
     space = response_space(responses)
     asked = [None] if queries is None else _query_list(queries)
     if not asked:
@@ -352,17 +252,17 @@ def answer(
     answers = Answers()
     for query in asked:
         if isinstance(space, ResponseBox):
-            chosen = best_response_in_box(made, theta, space, query, lipschitz)
-            loss, reason = _net_loss_bound(made, space, chosen, delta, number, lipschitz)
+            chosen = best_response_in_box(prepared, theta, space, query, lipschitz)
+            loss, reason = _box_loss_bound(prepared, space, chosen, delta, number, lipschitz)
             cases = (
-                f"for all responses of the box and {_count(number, 'query', 'queries')} together"
+                f"for all responses of the box and {_counted(number, 'query', 'queries')} together"
             )
         else:
-            chosen = best_response(made, theta, space, query)
-            loss, reason = _finite_loss_bound(made, len(space), delta, number)
-            count = _count(len(space), "response", "responses")
-            cases = f"for {count} and {_count(number, 'query', 'queries')} together"
-        answers.append(_make_answer(release, made, chosen, query, loss, delta, cases, reason))
+            chosen = best_response(prepared, theta, space, query)
+            loss, reason = _finite_loss_bound(prepared, len(space), delta, number)
+            count = _counted(len(space), "response", "responses")
+            cases = f"for {count} and {_counted(number, 'query', 'queries')} together"
+        answers.append(_make_answer(release, prepared, chosen, query, loss, delta, cases, reason))
     return answers[0] if queries is None else answers
 
 
@@ -376,6 +276,7 @@ def _make_answer(
     cases: str,
     reason: str,
 ) -> Answer:
+    """The answer to one query."""
     return Answer(
         chosen.response,
         chosen.moments.mean,
@@ -392,11 +293,13 @@ def _make_answer(
     )
 
 
-def _count(number: int, one: str, many: str) -> str:
+def _counted(number: int, one: str, many: str) -> str:
+    """A number with its noun: "1 query", "2 queries"."""
     return f"{number} {one if number == 1 else many}"
 
 
 def _query_list(queries: Any) -> list[Any]:
+    """The queries as a list; refuses a single one."""
     if isinstance(queries, Iterable) and not isinstance(queries, str | bytes):
         return list(queries)
     raise DomainError(
@@ -407,6 +310,7 @@ def _query_list(queries: Any) -> list[Any]:
 
 
 def _number_of_queries(possible: int | None, asked: int) -> int:
+    """The number of queries that the bound covers: those asked, or those that might be."""
     if possible is None:
         return asked
     if check_count(possible, "the number of possible queries") < asked:
@@ -419,6 +323,7 @@ def _number_of_queries(possible: int | None, asked: int) -> int:
 def _finite_loss_bound(
     utility: Utility, count: int, delta: float, queries: int
 ) -> tuple[float, str]:
+    """The loss bound among finitely many responses (T16), and why there is none."""
     if math.isinf(utility.width):
         return math.inf, NO_BOUNDS_REASON
     draws = utility.posterior.sizes["draw"]
@@ -426,7 +331,7 @@ def _finite_loss_bound(
     return min(utility.width, utility.width * share + utility.drift), ""
 
 
-def _net_loss_bound(
+def _box_loss_bound(
     utility: Utility,
     box: ResponseBox,
     chosen: BestResponse,
@@ -434,15 +339,118 @@ def _net_loss_bound(
     queries: int,
     lipschitz: float | None,
 ) -> tuple[float, str]:
+    """The loss bound in a box of responses (T16), and why there is none."""
     if math.isinf(utility.width):
         return math.inf, NO_BOUNDS_REASON
     if lipschitz is None:
         return utility.width, NO_LIPSCHITZ_REASON
-    steep = lipschitz / utility.width
+    slope = lipschitz / utility.width
     gap = max(0.0, chosen.shortfall + lipschitz * box.radius) / utility.width
     draws = utility.posterior.sizes["draw"]
-    share = psaqr_net_loss(draws, delta, steep, tuple(box.widths), queries, gap)
+    share = psaqr_net_loss(draws, delta, slope, tuple(box.widths), queries, gap)
     return min(utility.width, utility.width * share + utility.drift), ""
+
+
+POLISH_EVALUATIONS = 200
+"""Evaluations beyond the grid, per coordinate."""
+
+
+@dataclass(frozen=True)
+class BestResponse:
+    """The best response found.
+
+    Parameters
+    ----------
+    response : hashable
+    moments : Moments
+    scores : tuple of (response, float)
+        Of all that were tried, in order.
+    shortfall : float
+        Utility of the best response of the grid less that of this one: never above 0.
+    """
+
+    response: Any
+    moments: Moments
+    scores: tuple[tuple[Any, float], ...]
+    shortfall: float = 0.0
+
+
+def best_response(
+    utility: Utility, theta: dict[str, np.ndarray], responses: Sequence[Any], query: Any
+) -> BestResponse:
+    """Choose the first of the best among finitely many responses."""
+    found = [utility.at(theta, response, query) for response in responses]
+    k = max(range(len(found)), key=lambda i: found[i].mean)
+    scores = tuple((r, m.mean) for r, m in zip(responses, found, strict=True))
+    return BestResponse(responses[k], found[k], scores)
+
+
+def best_response_in_box(
+    utility: Utility,
+    theta: dict[str, np.ndarray],
+    box: ResponseBox,
+    query: Any,
+    lipschitz: float | None = None,
+) -> BestResponse:
+    """Choose the best of a grid of responses, then improve it in the cells around it.
+
+    Neither a wrong gradient nor a local optimum does harm: the polished response counts only if
+    it is better than every point of the grid, and by how much enters the bound.
+
+    Raises
+    ------
+    DomainError
+        As `Utility.at`; the mean utilities found contradict the Lipschitz constant.
+    """
+    if lipschitz is not None:
+        check_nonnegative(lipschitz=lipschitz)
+    coarse = best_response(utility, theta, list(box.points()), query)
+    best = [coarse.moments.mean, coarse.response]
+
+    def cost(point: np.ndarray) -> float:
+        response = box.response(point)
+        value = utility.at(theta, response, query).mean
+        if value > best[0]:
+            best[:] = [value, response]
+        return -value
+
+    start = np.atleast_1d(np.asarray(coarse.response, float))
+    cell = 2 * box.widths / (2 * box.sides)
+    low, high = np.maximum(start - cell, box.lower), np.minimum(start + cell, box.upper)
+    if len(start) == 1:
+        optimize.minimize_scalar(
+            lambda x: cost(np.array([x])), bounds=(low[0], high[0]), method="bounded"
+        )
+    else:
+        optimize.minimize(
+            cost,
+            start,
+            method="Nelder-Mead",
+            bounds=list(zip(low, high, strict=True)),
+            options={"maxfev": POLISH_EVALUATIONS * len(start)},
+        )
+    moments = utility.at(theta, best[1], query)
+    if lipschitz is not None and np.isfinite(lipschitz):
+        _check_lipschitz(lipschitz, coarse.scores, (best[1], moments.mean))
+    return BestResponse(best[1], moments, coarse.scores, coarse.moments.mean - moments.mean)
+
+
+def _check_lipschitz(
+    lipschitz: float, scores: Sequence[tuple[Any, float]], best: tuple[Any, float]
+) -> None:
+    """Refuse a constant that successive points of the grid, or the best and the grid, refute."""
+    points = np.array([np.atleast_1d(response) for response, _ in scores], float)
+    means = np.array([mean for _, mean in scores])
+    apart = np.abs(np.r_[np.diff(points, axis=0), points - best[0]]).max(axis=1)
+    moved = np.abs(np.r_[np.diff(means), means - best[1]])
+    rounding = 1e-9 * (1e-300 + np.abs(means).max())
+    if np.any(moved > lipschitz * apart * (1 + 1e-9) + rounding):
+        far = apart > 0
+        raise DomainError(
+            "The utility is steeper than its Lipschitz constant.",
+            got=f"lipschitz={lipschitz:g}; means move by {np.max(moved[far] / apart[far]):g}",
+            do="state how far the utility moves at most, at any theta, per unit of the response",
+        )
 
 
 def choose(
@@ -513,6 +521,7 @@ def choose(
 
 
 def _event_values(release: Release, name: Hashable, event: FunctionOfDraws) -> np.ndarray:
+    """A boolean for each draw: whether the hypothesis is true there."""
     truth = np.asarray(evaluate_event(release, event))
     count = release.posterior.sizes["draw"]
     if truth.shape != (count,) or truth.dtype != bool:
@@ -528,6 +537,7 @@ def _event_values(release: Release, name: Hashable, event: FunctionOfDraws) -> n
 def _loss_table(
     truths: Mapping[Hashable, Any], losses: Mapping[Hashable, Mapping[Hashable, float]]
 ) -> dict[Hashable, list[float]]:
+    """Losses by action, in the order of the hypotheses; refuses missing and infinite ones."""
     if not losses:
         raise DomainError("There is no action to choose from.", allowed="one or more")
     table = {}
@@ -613,9 +623,9 @@ class Dialogue:
         ------
         DomainError
             As `answer`; responses from a box. A question that is refused once its utility was
-            computed has told something of the draws, and counts as an answered one.
+            computed has revealed something of the draws, and counts as an answered one.
         """
-        made = Utility.of(self.release, utility, bounds, None if query is None else [query])
+        prepared = Utility.of(self.release, utility, bounds, None if query is None else [query])
         space = response_space(responses)
         if isinstance(space, ResponseBox):
             raise DomainError(
@@ -625,26 +635,26 @@ class Dialogue:
             )
         counts = self._counts = [*self._counts, len(space) + 1]
         try:
-            chosen = best_response(made, draws_dict(self.release), space, query)
+            chosen = best_response(prepared, draws_dict(self.release), space, query)
         except OutOfBounds:
             raise OutOfBounds(
                 "The utility leaves its bounds at some draws, or is not a number there.",
                 got="values that a dialogue withholds; the question counts as an answered one",
-                allowed=f"[{made.bounds[0]:g}, {made.bounds[1]:g}]",
+                allowed=f"[{prepared.bounds[0]:g}, {prepared.bounds[1]:g}]",
                 do="pass bounds that hold for all values of the parameters, or np.clip inside the "
                 "utility",
             ) from None
         loss, reason = math.inf, NO_BOUNDS_REASON
-        draws = made.posterior.sizes["draw"]
-        if math.isfinite(made.width):
+        draws = prepared.posterior.sizes["draw"]
+        if math.isfinite(prepared.width):
             share = psaqr_dialogue_loss(draws, self.delta, counts)[-1]
-            loss, reason = min(made.width, made.width * share + made.drift), ""
-        said = Answer(
-            chosen.response, math.nan, loss, (), query, made.bounds, draws, 1 - self.delta,
+            loss, reason = min(prepared.width, prepared.width * share + prepared.drift), ""
+        found = Answer(
+            chosen.response, math.nan, loss, (), query, prepared.bounds, draws, 1 - self.delta,
             self.release.private, math.nan, "for all questions together", reason,
         )  # fmt: skip
-        self._answers.append(said)
-        return said
+        self._answers.append(found)
+        return found
 
     def __repr__(self) -> str:
         title = f"Dialogue: {len(self._answers)} questions"

@@ -14,12 +14,10 @@ from decimal import Context
 from typing import TYPE_CHECKING
 
 from pymc_private.privacy.rounding import STATED_SUFFIX, format_count, format_decimal, format_number
-from pymc_private.release.allowed import as_float, dump_json
+from pymc_private.release.allowed import ReleaseContents, as_float, dump_json
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from pymc_private.release.release import Release
 
 NOT_PRIVATE = "NOT PRIVATE"
 Row = tuple[str, str]
@@ -34,13 +32,13 @@ def format_estimate(value: float, digits: int = 4) -> str:
     return format_decimal(Context(prec=digits).create_decimal(repr(float(value))).normalize())
 
 
-def stated_epsilon_delta(release: Release) -> tuple[float, float]:
-    """Give the (epsilon, delta) a release is known by, at the delta its facts name (else 0)."""
+def stated_epsilon_delta(release: ReleaseContents) -> tuple[float, float]:
+    """The (epsilon, delta) of a release, at the delta its facts name (else 0)."""
     delta = as_float(release.facts.get("delta", 0))
     return release.guarantee.epsilon(delta), delta
 
 
-def guarantee_line(release: Release) -> str:
+def guarantee_line(release: ReleaseContents) -> str:
     """State the guarantee of a release in one line."""
     if not release.private:
         return f"{NOT_PRIVATE}: {'; '.join(assumptions(release)) or 'epsilon is infinite'}"
@@ -49,29 +47,34 @@ def guarantee_line(release: Release) -> str:
     return f"epsilon = {format_number(epsilon)} nats at {at}"
 
 
-def distribution_name(release: Release) -> str:
-    """Say what the draws were drawn from: "private posterior", unless the release knows better."""
+def distribution_name(release: ReleaseContents) -> str:
+    """The distribution of the draws: "private posterior", unless the facts name another."""
     return str(release.facts.get("law", "private posterior"))
 
 
-def sampled_distribution(release: Release) -> str:
-    """Say of which law the draws are: for bounds that hold of it and not of the posterior."""
-    law, guarantee = f"the {distribution_name(release)}", release.guarantee
-    if not release.private:  # seeded: no guarantee tells
-        return f"{law}, as near as the sampler comes to it"
+def sampled_distribution(release: ReleaseContents) -> str:
+    """The distribution that the draws follow exactly, about which error bounds hold.
+
+    That of the sampler: it may be within a distance of the posterior, or on a grid.
+    """
+    name, guarantee = f"the {distribution_name(release)}", release.guarantee
+    if not release.private:  # a seeded release has no guarantee to read it from
+        return f"{name}, as near as the sampler comes to it"
     theorems = re.split("[,;] ", guarantee.theorem)
-    far = max((float(atom.value) for atom in guarantee.atoms if atom.kind == "distance"), default=0)
-    if far > 0:
+    distance = max(
+        (float(atom.value) for atom in guarantee.atoms if atom.kind == "distance"), default=0
+    )
+    if distance > 0:
         proved = str(release.facts.get("claim", "")).startswith("proved")
         mark = "" if proved else STATED_SUFFIX
-        return f"a law within {format_number(far)} of {law} in total variation{mark}"
+        return f"a law within {format_number(distance)} of {name} in total variation{mark}"
     if "T29" in theorems:
-        return f"a law near {law}, on the sampler's grid"
-    return f"{law} on the sampler's grid" if "T15c" in theorems else law
+        return f"a law near {name}, on the sampler's grid"
+    return f"{name} on the sampler's grid" if "T15c" in theorems else name
 
 
-def assumptions(release: Release) -> tuple[str, ...]:
-    """List what the guarantee rests on."""
+def assumptions(release: ReleaseContents) -> tuple[str, ...]:
+    """The assumptions of the guarantee."""
     return tuple(release.guarantee.assumptions)
 
 
@@ -82,8 +85,8 @@ def describe_variable(array: object) -> str:
     return f"{array.name} ({inside})" if inside else str(array.name)  # type: ignore[attr-defined]
 
 
-def release_rows(release: Release) -> list[Row]:
-    """List what a reader needs first, as (title, text)."""
+def release_rows(release: ReleaseContents) -> list[Row]:
+    """The rows of a release card, as (title, text)."""
     facts, guarantee = release.facts, release.guarantee
     rows = [
         ("guarantee", guarantee_line(release)),
@@ -99,8 +102,8 @@ def release_rows(release: Release) -> list[Row]:
     return [(title, text) for title, text in rows if text]
 
 
-def _guarantee_rows(release: Release) -> list[Row]:
-    """List what stands behind the numbers: assumptions as long as they are, claim, theorem."""
+def _guarantee_rows(release: ReleaseContents) -> list[Row]:
+    """The basis of the guarantee: assumptions in full, claim, theorem."""
     return [
         ("assumes", "\n".join(assumptions(release)) or "nothing beyond the theorem"),
         ("claim", release.facts.get("claim", "")),
@@ -108,8 +111,8 @@ def _guarantee_rows(release: Release) -> list[Row]:
     ]
 
 
-def withheld_variables(release: Release) -> str:
-    """Name the variables that were left out, and those among them that could not be computed."""
+def withheld_variables(release: ReleaseContents) -> str:
+    """The variables that were left out, marking those that could not be computed."""
     failed = set(release.facts.get("uncomputed", ()))
     return ", ".join(
         f"{name} (could not be computed at every draw)" if name in failed else name
@@ -117,15 +120,15 @@ def withheld_variables(release: Release) -> str:
     )
 
 
-def release_title(release: Release) -> str:
-    """Name a release and say how much it holds."""
+def release_title(release: ReleaseContents) -> str:
+    """The title of a release: its name and number of draws."""
     name = f" {release.facts['name']!r}" if release.facts.get("name") else ""
     mark = "" if release.private else f" {NOT_PRIVATE}:"
     return f"Release{name}:{mark} {format_count(release.posterior.sizes['draw'], 'draw')}"
 
 
-def release_attributes(release: Release) -> dict[str, str]:
-    """Flat text attributes for ArviZ and netCDF: no time, no machine, no seed."""
+def release_attributes(release: ReleaseContents) -> dict[str, str]:
+    """Text attributes for ArviZ and netCDF, without time, machine or seed."""
     facts, guarantee = release.facts, release.guarantee
     epsilon, delta = stated_epsilon_delta(release)
     flat = {
@@ -190,7 +193,7 @@ def html_card(title: str, rows: Iterable[Row], *, alarm: bool = False) -> str:
 
 
 def text_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Set a small text table: first column left, the others right."""
+    """A small text table: first column aligned left, the others right."""
     cells = [list(columns), *map(list, rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
     return "\n".join(

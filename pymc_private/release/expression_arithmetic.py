@@ -21,7 +21,7 @@ from pymc_private.errors import DomainError
 
 FALSE, UNKNOWN, TRUE = 0, 1, 2
 MOST_WHOLE = 2**53
-"""Every whole number up to here is a float."""
+"""Every whole number up to this one is a float."""
 MOST_BITS = 1000
 """Constants are computed exactly up to so many bits; no float holds more than 1024."""
 
@@ -29,11 +29,11 @@ Operation: TypeAlias = Callable[..., Any]
 
 
 class OutOfBounds(DomainError):
-    """A utility leaves its bounds or has no value at some draws; that tells something of them."""
+    """A utility leaves its bounds or has no value at some draws; that reveals something of them."""
 
 
 def as_operand(array: np.ndarray) -> np.ndarray:
-    """Give draws, or the numbers of a query, as one of the three types; text as it is.
+    """Draws, or the numbers of a query, as one of the three types; text unchanged.
 
     Raises
     ------
@@ -56,9 +56,9 @@ def as_operand(array: np.ndarray) -> np.ndarray:
 
 
 def constant_as_array(value: Any, whole: bool = False) -> np.ndarray:
-    """A constant of an expression as an array of one of the three types; such an array as it is.
+    """A constant of an expression as an array of one of the three types; such an array unchanged.
 
-    Beside ``whole`` numbers a larger whole constant has no value: as a float it would swallow them.
+    Beside ``whole`` numbers a larger whole constant has no value: as a float it would absorb them.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def constant_as_array(value: Any, whole: bool = False) -> np.ndarray:
 
 
 def final_values(array: np.ndarray) -> np.ndarray:
-    """What leaves an expression: truth as booleans, numbers as they are.
+    """The result of an expression: truth as booleans, numbers unchanged.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def final_values(array: np.ndarray) -> np.ndarray:
 
 
 def apply_to_constants(operation: Operation, *parts: Any) -> Any:
-    """An operation on Python's own numbers, exact for whole ones; NaN has no value."""
+    """An operation on Python numbers, exact for whole ones; NaN has no value."""
     exact = EXACT.get(operation)
     if exact is not None and all(type(part) is int for part in parts):
         found = _exact_integer(exact, *parts)
@@ -125,7 +125,7 @@ def apply_to_constants(operation: Operation, *parts: Any) -> Any:
 
 
 def as_python_scalar(array: np.ndarray) -> Any:
-    """One number as Python's own (unknown truth stays an array), several as they are."""
+    """A single number as a Python scalar (unknown truth stays an array), several unchanged."""
     if array.ndim or (array.dtype == np.int8 and array == UNKNOWN):
         return array
     return bool(array == TRUE) if array.dtype == np.int8 else array.item()
@@ -147,7 +147,7 @@ def arithmetic(function: Operation, whole: Operation | None = None) -> Operation
         numbers = [as_number(array) for array in arrays]
         floats = [array.astype(np.float64) for array in numbers]
         rough = np.asarray(function(*floats), np.float64)
-        # Beyond all floats, and at a pole, there is no value; infinities given stay.
+        # Beyond all floats, and at a pole, there is no value; infinite operands stay infinite.
         given = [np.isfinite(array) for array in floats]
         rough = np.where(np.isinf(rough) & np.logical_and.reduce(np.broadcast_arrays(*given)),
                          math.nan, rough)  # fmt: skip
@@ -178,7 +178,7 @@ def comparison(function: Operation) -> Operation:
 
 
 def connective(function: Operation) -> Operation:
-    """Join events: what is false (or true) whatever the unknown part may be is known."""
+    """Join events by Kleene's logic: known where the unknown parts make no difference."""
 
     def apply(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         if left.dtype != np.int8 or right.dtype != np.int8:
@@ -207,11 +207,11 @@ def reduction(function: Operation, whole: bool = False) -> Operation:
     def apply(array: np.ndarray) -> np.ndarray:
         numbers = as_number(array)
         floats = numbers.astype(np.float64)
-        empty = np.isnan(floats).any(axis=-1) | (
+        has_none = np.isnan(floats).any(axis=-1) | (
             np.isfinite(floats).all(axis=-1) & ~np.isfinite(function(floats, axis=-1))
         )
         if not whole or numbers.dtype != np.int64:
-            return np.where(empty, math.nan, function(floats, axis=-1))
+            return np.where(has_none, math.nan, function(floats, axis=-1))
         fine = np.abs(floats).sum(axis=-1) <= MOST_WHOLE
         exact = function(np.where(fine[..., None], numbers, 0), axis=-1)
         return exact if fine.all() else np.where(fine, exact, math.nan)
@@ -224,14 +224,18 @@ def arg_reduction(function: Operation) -> Operation:
 
     def apply(array: np.ndarray) -> np.ndarray:
         numbers = as_number(array).astype(np.float64)
-        places, empty = function(numbers, axis=-1), np.isnan(numbers).any(axis=-1)
-        return np.where(empty, math.nan, places) if empty.any() else places.astype(np.int64)
+        positions, has_none = function(numbers, axis=-1), np.isnan(numbers).any(axis=-1)
+        return (
+            np.where(has_none, math.nan, positions)
+            if has_none.any()
+            else positions.astype(np.int64)
+        )
 
     return apply
 
 
 def truth_reduction(function: Operation) -> Operation:
-    """all and any: the least and the greatest truth."""
+    """``all`` and ``any``: the least and the greatest truth."""
     return lambda array: function(as_truth(array), axis=-1)
 
 
@@ -241,22 +245,22 @@ def logical_not(array: np.ndarray) -> np.ndarray:
 
 
 def bitwise_not(array: np.ndarray) -> np.ndarray:
-    """``~`` of an event; of a number it would mean its bits in Python."""
+    """``~`` of an event; of a number, whose bits it would flip in Python, it is refused."""
     connective(np.minimum)(array, array)
     return logical_not(array)
 
 
 def select(test: np.ndarray, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """``where``: of an unknown test known only if both sides are one."""
-    kept = as_truth(test)
+    """``where``: for an unknown test known only where both sides are equal."""
+    chosen = as_truth(test)
     if one.dtype == other.dtype == np.int8:
-        nothing: Any = np.int8(UNKNOWN)
+        no_value: Any = np.int8(UNKNOWN)
     else:
         one, other = as_number(one), as_number(other)
-        nothing = math.nan
-    found = np.where(kept == TRUE, one, other)
-    unknown = (kept == UNKNOWN) & (one != other)
-    return np.where(unknown, nothing, found) if unknown.any() else found
+        no_value = math.nan
+    found = np.where(chosen == TRUE, one, other)
+    unknown = (chosen == UNKNOWN) & (one != other)
+    return np.where(unknown, no_value, found) if unknown.any() else found
 
 
 def as_number(array: np.ndarray) -> np.ndarray:

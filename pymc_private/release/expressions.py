@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -22,15 +22,13 @@ from scipy import special
 
 from pymc_private.errors import DomainError
 from pymc_private.release import expression_arithmetic as numbers
+from pymc_private.release.allowed import ReleaseContents
 from pymc_private.release.expression_arithmetic import (
     always,
     arithmetic,
     constant_as_array,
     reduction,
 )
-
-if TYPE_CHECKING:
-    from pymc_private.release.release import Release
 
 OPERATORS: dict[type, Callable[..., Any]] = {
     ast.Add: numbers.ADD, ast.Sub: numbers.SUBTRACT, ast.Mult: numbers.MULTIPLY,
@@ -65,7 +63,7 @@ ARRAY_TYPES = (tuple, list, np.ndarray, np.generic)
 
 @dataclass(frozen=True, eq=False)
 class PerDraw:
-    """Values of which the first axis counts the draws; ``labels`` name places along the others."""
+    """Values whose first axis counts the draws; ``labels`` name positions along the other axes."""
 
     values: np.ndarray
     labels: tuple[tuple[Any, ...] | None, ...] = ()
@@ -77,13 +75,13 @@ def evaluate(text: str, draws: xr.Dataset, missing: Callable[[str], str], **give
     Parameters
     ----------
     text : str
-        Names are the variables of the release and what is given beside them. Understood are
-        arithmetic, comparisons (chained as well), ``and``, ``or``, ``not``, ``a if c else b``,
-        indexes by place, slice or label, and the functions listed in this module.
+        Names are the variables of the release and those of `given`. Understood are arithmetic,
+        comparisons (chained as well), ``and``, ``or``, ``not``, ``a if c else b``, indexing by
+        position, slice or label, and the functions listed in this module.
     draws : xarray.Dataset
         Dims ``chain`` (size 1), ``draw``, ...
     missing : callable
-        Says what a name that is not there may be.
+        Gives the reason why a name was not released, as text.
     **given : object
         Further names: ``response``, ``query``.
 
@@ -94,8 +92,8 @@ def evaluate(text: str, draws: xr.Dataset, missing: Callable[[str], str], **give
     Raises
     ------
     DomainError
-        It cannot be read, names what was not released, or indexes what is not there; an event has
-        no answer at some draws, for a number that it compares has no value there.
+        It cannot be read, names what was not released, or indexes what is not there; or an event
+        is unknown at some draws, because a number that it compares has no value there.
     """
     scope = _Evaluator(text, draws, missing, given)
     try:
@@ -105,8 +103,8 @@ def evaluate(text: str, draws: xr.Dataset, missing: Callable[[str], str], **give
         raise _unreadable_error(text) from cause
     if isinstance(found, PerDraw):
         return numbers.final_values(found.values)
-    alike = numbers.final_values(constant_as_array(found))
-    return np.broadcast_to(alike, (draws.sizes["draw"], *alike.shape))
+    constant = numbers.final_values(constant_as_array(found))
+    return np.broadcast_to(constant, (draws.sizes["draw"], *constant.shape))
 
 
 @lru_cache(maxsize=256)
@@ -127,7 +125,7 @@ def _unreadable_error(text: str) -> DomainError:
 
 @dataclass(frozen=True)
 class _Evaluator:
-    """The names of one evaluation."""
+    """One evaluation: the expression, and what its names stand for."""
 
     text: str
     draws: xr.Dataset
@@ -160,6 +158,7 @@ class _Evaluator:
         raise self._refused(node)
 
     def _named(self, name: str) -> Any:
+        """Value of a name: what is given, else a released variable."""
         if name in self.given:
             value = self.given[name]
             return self._array_of(value) if isinstance(value, ARRAY_TYPES) else value
@@ -201,12 +200,14 @@ class _Evaluator:
         return np.array(arrays if same else [numbers.as_number(array) for array in arrays])
 
     def _joined(self, join: Callable[..., Any], parts: list[Any]) -> Any:
+        """Several events joined by ``and`` or ``or``."""
         whole = parts[0]
         for part in parts[1:]:
             whole = _apply_per_draw(join, whole, part)
         return whole
 
     def _compared(self, parts: list[ast.expr], ops: list[ast.cmpop]) -> Any:
+        """A chain of comparisons."""
         if any(type(op) not in OPERATORS for op in ops):
             raise self._refused(ops[0])
         values = [self.at(part) for part in parts]
@@ -217,6 +218,7 @@ class _Evaluator:
         return self._joined(OPERATORS[ast.And], found)
 
     def _called(self, name: str, values: list[Any]) -> Any:
+        """A function of the tables above, applied."""
         if name in REDUCING and len(values) == 1:
             (value,) = values
             if not isinstance(value, PerDraw):
@@ -241,13 +243,16 @@ class _Evaluator:
         )
 
     def _indexed(self, value: Any, index: ast.expr) -> Any:
+        """A variable indexed along its own dims."""
         if not isinstance(value, PerDraw):
             return self._part(value, index)
         parts = index.elts if isinstance(index, ast.Tuple) else [index]
         labels = (*value.labels, *[None] * len(parts))
-        places = [self._place(part, label) for part, label in zip(parts, labels, strict=False)]
+        positions = [
+            self._position(part, label) for part, label in zip(parts, labels, strict=False)
+        ]
         try:
-            found = value.values[(slice(None), *places)]
+            found = value.values[(slice(None), *positions)]
         except IndexError as cause:
             raise DomainError(
                 f"no such element: {ast.unparse(index)}",
@@ -255,17 +260,17 @@ class _Evaluator:
                 allowed=f"indexes of shape {value.values.shape[1:]}",
             ) from cause
         kept = [
-            None if label is None else tuple(np.asarray(label, dtype=object)[place])
-            for place, label in zip(places, labels, strict=False)
-            if isinstance(place, slice)
+            None if label is None else tuple(np.asarray(label, dtype=object)[position])
+            for position, label in zip(positions, labels, strict=False)
+            if isinstance(position, slice)
         ]
         return PerDraw(found, (*kept, *labels[len(parts) :]))
 
     def _part(self, value: Any, index: ast.expr) -> Any:
         """An element of a list of numbers, or of a response or query that has several."""
-        place = self._place(index, None)
+        position = self._position(index, None)
         try:
-            found = np.asarray(value)[place]
+            found = np.asarray(value)[position]
         except IndexError as cause:
             raise DomainError(
                 f"no such element: {ast.unparse(index)}",
@@ -280,19 +285,19 @@ class _Evaluator:
             else numbers.as_python_scalar(np.asarray(found))
         )
 
-    def _place(self, index: ast.expr, labels: tuple[Any, ...] | None) -> Any:
-        """A place along one axis: a label first, else a number or a slice of numbers."""
+    def _position(self, index: ast.expr, labels: tuple[Any, ...] | None) -> Any:
+        """A position along one axis: a label first, else a number or a slice of numbers."""
         if isinstance(index, ast.Slice):
             ends = [None if end is None else self.at(end) for end in
                     (index.lower, index.upper, index.step)]  # fmt: skip
             if all(end is None or type(end) is int for end in ends) and ends[2] != 0:
                 return slice(*ends)
             raise self._no_element(ast.unparse(index), labels)
-        place = self.at(index)
-        if labels is not None and isinstance(place, str) and place in labels:
-            return labels.index(place)
-        if type(place) is int:
-            return place
+        position = self.at(index)
+        if labels is not None and isinstance(position, str) and position in labels:
+            return labels.index(position)
+        if type(position) is int:
+            return position
         raise self._no_element(ast.unparse(index), labels)
 
     def _no_element(self, written: str, labels: tuple[Any, ...] | None) -> DomainError:
@@ -344,9 +349,9 @@ def _apply_per_draw(operation: Callable[..., Any], *values: Any) -> Any:
 
 
 class DrawsByName(dict[str, np.ndarray]):
-    """Draws by variable name; a name that is not there is answered with those that are."""
+    """Draws by variable name; a missing name raises an error that lists the released ones."""
 
-    def __init__(self, release: Release) -> None:
+    def __init__(self, release: ReleaseContents) -> None:
         arrays = release.posterior.data_vars.items()
         super().__init__({str(name): array.values[0] for name, array in arrays})
         self._release = release
@@ -359,13 +364,13 @@ class DrawsByName(dict[str, np.ndarray]):
         )
 
 
-def draws_dict(release: Release) -> dict[str, np.ndarray]:
-    """Give the draws as plain read-only arrays, shape (draws, ...), by variable name."""
+def draws_dict(release: ReleaseContents) -> dict[str, np.ndarray]:
+    """The draws as plain read-only arrays, shape (draws, ...), by variable name."""
     return DrawsByName(release)
 
 
-def reason_not_released(release: Release, name: str) -> str:
-    """Say why a variable is not there, where that is known: ", since ..."."""
+def reason_not_released(release: ReleaseContents, name: str) -> str:
+    """Why a variable was not released, where that is known: text to append to an error."""
     if name in release.facts.get("uncomputed", []):
         return ": it could not be computed at every draw"
     if name in release.facts.get("withheld", []):
@@ -373,13 +378,10 @@ def reason_not_released(release: Release, name: str) -> str:
     return ""
 
 
-def draws_of_variable(release: Release, name: str) -> tuple[xr.DataArray, np.ndarray]:
-    """Give a released variable and its draws as floats, shape (draws, elements).
+def draws_of_variable(release: ReleaseContents, name: str) -> tuple[xr.DataArray, np.ndarray]:
+    """A released variable and its draws as floats, shape (draws, elements).
 
-    Raises
-    ------
-    DomainError
-        No such variable, or one that is withheld; lists those there are.
+    Refuses an unknown or withheld variable and lists the released ones.
     """
     posterior = release.posterior
     if not isinstance(name, str) or name not in posterior.data_vars:
@@ -403,14 +405,14 @@ def draws_of_variable(release: Release, name: str) -> tuple[xr.DataArray, np.nda
 
 
 def public_box(
-    release: Release, array: xr.DataArray, values: np.ndarray
+    release: ReleaseContents, array: xr.DataArray, values: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, str]:
-    """Public ends of each element, shape (elements,), and why they are infinite if they are."""
+    """Public bounds of each element, shape (elements,), and the reason where they are infinite."""
     shape = array.shape[2:]
-    ends = (release.facts.get("ranges") or {}).get(str(array.name))
-    if ends is None and array.dtype.kind == "b":
-        ends = [0, 1]
-    low, high = (-math.inf, math.inf) if ends is None else ends
+    bounds = (release.facts.get("ranges") or {}).get(str(array.name))
+    if bounds is None and array.dtype.kind == "b":
+        bounds = [0, 1]
+    low, high = (-math.inf, math.inf) if bounds is None else bounds
     try:
         lower, upper = (
             np.broadcast_to(np.asarray(sign * math.inf if end is None else end, float), shape)
@@ -422,7 +424,7 @@ def public_box(
         ) from cause
     lower, upper = lower.ravel(), upper.ravel()
     if np.any(values < lower) or np.any(values > upper):
-        # A bound built on a false box would be false: say nothing rather than that.
+        # An error bound from a wrong box would be wrong: give none.
         return (
             np.full_like(lower, -math.inf),
             np.full_like(upper, math.inf),

@@ -4,21 +4,81 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from pymc_private.release.display import NOT_PRIVATE, format_estimate
 
-if TYPE_CHECKING:
-    from pymc_private.release.answers import Answer
-    from pymc_private.release.estimates import Estimate
-
-ACCENT, INK, BAND = "#2b6298", "#1f2328", 0.22
+ACCENT, INK, ALARM, BAND = "#2b6298", "#1f2328", "#b3261e", 0.22
 MOST_LINES = 30
 
 
-def plot_utilities(answer: Answer, ax: Any = None) -> Any:
+class AnswerLike(Protocol):
+    """What the plots read of an `Answer`."""
+
+    @property
+    def query(self) -> Any:
+        """The query answered."""
+
+    @property
+    def response(self) -> Any:
+        """The response of highest expected utility."""
+
+    @property
+    def expected_utility(self) -> float:
+        """Its mean utility over the draws."""
+
+    @property
+    def loss_bound(self) -> float:
+        """The bound on its loss."""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Public bounds of the utility."""
+
+    @property
+    def scores(self) -> tuple[tuple[Any, float], ...]:
+        """Expected utility of every response tried."""
+
+    @property
+    def private(self) -> bool:
+        """Whether the release was private."""
+
+
+class EstimateLike(Protocol):
+    """What the plots read of an `Estimate`."""
+
+    @property
+    def what(self) -> str:
+        """What is estimated."""
+
+    @property
+    def value(self) -> Any:
+        """The estimate."""
+
+    @property
+    def lower(self) -> Any:
+        """Its lower bound."""
+
+    @property
+    def upper(self) -> Any:
+        """Its upper bound."""
+
+    @property
+    def mcse(self) -> Any:
+        """Its Monte Carlo standard error."""
+
+    @property
+    def confidence(self) -> float:
+        """Probability that all bounds hold."""
+
+    @property
+    def element_names(self) -> list[str]:
+        """A name for each element."""
+
+
+def plot_utilities(answer: AnswerLike, ax: Any = None) -> Any:
     """Draw the expected utility of each response tried, and the band of half the loss bound.
 
     With the stated confidence every response's expected utility under the private posterior lies
@@ -44,7 +104,7 @@ def plot_utilities(answer: Answer, ax: Any = None) -> Any:
     return ax
 
 
-def plot_answers(answers: Sequence[Answer], ax: Any = None) -> Any:
+def plot_answers(answers: Sequence[AnswerLike], ax: Any = None) -> Any:
     """Draw the expected utility of each answer, and the band of half its loss bound."""
     shown = list(answers)[:MOST_LINES]
     values = np.array([answer.expected_utility for answer in shown])
@@ -57,11 +117,9 @@ def plot_answers(answers: Sequence[Answer], ax: Any = None) -> Any:
     return ax
 
 
-def plot_estimate(estimate: Estimate, ax: Any = None) -> Any:
+def plot_estimate(estimate: EstimateLike, ax: Any = None) -> Any:
     """Draw an estimate's elements with the interval that holds the truth, and the usual mcse."""
-    from pymc_private.release.estimates import element_names
-
-    names = element_names(estimate)
+    names = estimate.element_names
     value, low, high, mcse = (
         np.ravel(np.asarray(part, float))[:MOST_LINES]
         for part in (estimate.value, estimate.lower, estimate.upper, estimate.mcse)
@@ -71,20 +129,24 @@ def plot_estimate(estimate: Estimate, ax: Any = None) -> Any:
         if math.isfinite(error):
             ax.plot([x - error, x + error], [k, k], color=ACCENT, lw=2.5, zorder=3)
     percent = f"{100 * estimate.confidence:g}%"
-    ax.set_xlabel(f"shaded: holds the value under the law drawn from, {percent}; line: one mcse")
+    ax.set_xlabel(
+        f"shaded: holds the value under the distribution drawn from, {percent}; line: one mcse"
+    )
     _title(ax, estimate.what.replace(f" ({NOT_PRIVATE})", ""), NOT_PRIVATE not in estimate.what)
     return ax
 
 
-def _utility_curve(answer: Answer, ax: Any) -> Any:
-    """Utility against numeric responses."""
+def _utility_curve(answer: AnswerLike, ax: Any) -> Any:
+    """Plot utility against numeric responses."""
     ax = ax or _new_axes(6.0, 3.4)
-    places, values = (np.array(part) for part in zip(*sorted(answer.scores), strict=True))
-    marker = "o-" if len(places) <= MOST_LINES else "-"
-    ax.plot(places, values, marker, color=ACCENT, ms=4, label="by the draws")
+    positions, values = (np.array(part) for part in zip(*sorted(answer.scores), strict=True))
+    marker = "o-" if len(positions) <= MOST_LINES else "-"
+    ax.plot(positions, values, marker, color=ACCENT, ms=4, label="by the draws")
     low, high = _loss_band(answer, values)
     if np.isfinite(low).all():
-        ax.fill_between(places, low, high, color=ACCENT, alpha=BAND, lw=0, label="holds the truth")
+        ax.fill_between(
+            positions, low, high, color=ACCENT, alpha=BAND, lw=0, label="holds the truth"
+        )
     ax.plot([answer.response], [answer.expected_utility], "D", color=INK, ms=6, label="answer")
     ax.set(xlabel="response", ylabel="expected utility")
     ax.legend(frameon=False, fontsize="small")
@@ -93,8 +155,8 @@ def _utility_curve(answer: Answer, ax: Any) -> Any:
     return ax
 
 
-def _loss_band(answer: Answer, values: Any) -> tuple[Any, Any]:
-    """Where expected utilities lie together: half the loss bound, if that says anything."""
+def _loss_band(answer: AnswerLike, values: Any) -> tuple[Any, Any]:
+    """The band that holds all expected utilities together: half the loss bound on either side."""
     low, high = answer.bounds
     if answer.loss_bound >= high - low:
         return np.full_like(values, low), np.full_like(values, high)
@@ -102,7 +164,7 @@ def _loss_band(answer: Answer, values: Any) -> tuple[Any, Any]:
     return np.clip(values - half, low, high), np.clip(values + half, low, high)
 
 
-def _loss_text(answer: Answer) -> str:
+def _loss_text(answer: AnswerLike) -> str:
     if math.isinf(answer.loss_bound):
         return "loss not bounded"
     return f"loss at most {format_estimate(answer.loss_bound)}"
@@ -117,7 +179,7 @@ def _dot_rows(
     *,
     first: bool = False,
 ) -> Any:
-    """One line per name: a dot, and a band where both its ends are finite."""
+    """One row per name: a dot, and a band where both its bounds are finite."""
     ax = ax or _new_axes(6.4, 1.2 + 0.3 * max(len(names), 2))
     for k, (x, left, right) in enumerate(zip(values, low, high, strict=True)):
         if math.isfinite(left) and math.isfinite(right):
@@ -135,7 +197,7 @@ def _dot_rows(
 
 def _title(ax: Any, text: str, private: bool) -> None:
     mark = "" if private else f"{NOT_PRIVATE}: "
-    ax.set_title(mark + text, loc="left", fontsize="medium", color=INK if private else "#b3261e")
+    ax.set_title(mark + text, loc="left", fontsize="medium", color=INK if private else ALARM)
 
 
 def _hide_spines(ax: Any) -> None:

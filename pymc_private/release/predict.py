@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -24,15 +24,13 @@ from pytensor.tensor.variable import TensorConstant
 
 from pymc_private.errors import DomainError, PrivacyWarning
 from pymc_private.models.data_variables import constants_with_axis
-from pymc_private.models.distributions import implied_support
 from pymc_private.models.declare import resolve_model
+from pymc_private.models.distributions import implied_support
 from pymc_private.models.lint import is_plain_number
 from pymc_private.models.lint_facts import held_values, value_leaves
+from pymc_private.release.allowed import SAMPLE_DIMS, ReleaseContents
 from pymc_private.release.estimates import Estimate, mean_of_array
 from pymc_private.release.expressions import draws_dict, reason_not_released
-
-if TYPE_CHECKING:
-    from pymc_private.release.release import Release
 
 
 def warn_of_embedded_numbers(variable: Variable, given: Collection[Variable]) -> None:
@@ -49,15 +47,15 @@ def warn_of_embedded_numbers(variable: Variable, given: Collection[Variable]) ->
     given : collection of Variable
         Free variables and covariates, whose values come from elsewhere.
     """
-    odd = 0
+    unusual = 0
     for leaf in value_leaves(variable, set(given), set()):
         values = held_values(leaf)
         if values.dtype.kind == "f":
-            odd += sum(
+            unusual += sum(
                 not is_plain_number(value) for value in np.unique(values[np.isfinite(values)])
             )
-    if odd:
-        many = f"{odd} numbers that are" if odd > 1 else "a number that is"
+    if unusual:
+        many = f"{unusual} numbers that are" if unusual > 1 else "a number that is"
         warnings.warn(
             f"the prediction of {variable.name} reads {many} written into the model and of more "
             "than two digits. If any was computed from the records (a mean to center by, a sd to "
@@ -95,7 +93,7 @@ class Prediction:
 
 
 def predict(
-    release: Release,
+    release: ReleaseContents,
     what: str | None = None,
     *,
     model: Any = None,
@@ -114,7 +112,7 @@ def predict(
     model : pymc.Model, optional
         The model, or a skeleton of it on made-up data. Default: the model of the context.
     bounds : tuple of float, optional
-        Public ends of what is predicted; a finite support is known.
+        Public bounds of the prediction; those of a finite support are known.
     delta : float
         The error bounds fail with at most this probability, all elements together.
     **covariates : array
@@ -138,21 +136,22 @@ def predict(
     """
     model = resolve_model(model)
     variable = _predicted_variable(model, what)
-    swaps = _covariate_replacements(model, covariates)
+    replacements = _covariate_replacements(model, covariates)
     parameters = _parameter_inputs(release, model, variable)
-    _refuse_private_inputs(model, variable, set(swaps))
-    warn_of_embedded_numbers(variable, [*swaps, *model.free_RVs])
-    graph = _substitute(_without_fixed_size(variable), {**swaps, **parameters[0]})
+    _refuse_private_inputs(model, variable, set(replacements))
+    warn_of_embedded_numbers(variable, [*replacements, *model.free_RVs])
+    graph = _substitute(_without_fixed_size(variable), {**replacements, **parameters[0]})
     found = _evaluate_draws(graph, list(parameters[0].values()), parameters[1], release)
     dims = model.named_vars_to_dims.get(variable.name) or ()
     draws = _as_dataarray(variable.name, found, dims)
-    ends = bounds or _implied_bounds(model, variable, found.shape[1:])
+    known = bounds or _implied_bounds(model, variable, found.shape[1:])
     return Prediction(
-        draws, mean_of_array(release, f"prediction of {variable.name}", draws, ends, delta)
+        draws, mean_of_array(release, f"prediction of {variable.name}", draws, known, delta)
     )
 
 
 def _predicted_variable(model: Any, what: str | None) -> Any:
+    """The variable of that name; by default the only observed one."""
     names = [v.name for v in (*model.observed_RVs, *model.deterministics)]
     if what is None:
         if len(model.observed_RVs) == 1:
@@ -168,9 +167,9 @@ def _predicted_variable(model: Any, what: str | None) -> Any:
 
 
 def _covariate_replacements(model: Any, covariates: Mapping[str, Any]) -> dict[Variable, Variable]:
-    """Data by their public values, and the lengths of their dims by the new ones."""
+    """Replacements of data variables by public values, and of the lengths of their dims."""
     data = {variable.name: variable for variable in model.data_vars}
-    swaps: dict[Variable, Variable] = {}
+    replacements: dict[Variable, Variable] = {}
     for name, value in covariates.items():
         if name not in data:
             raise DomainError(
@@ -185,22 +184,22 @@ def _covariate_replacements(model: Any, covariates: Mapping[str, Any]) -> dict[V
                 got=f"{array.dtype} of shape {array.shape}",
                 allowed=f"{old.type.ndim} axes",
             )
-        swaps[old] = pytensor.tensor.as_tensor_variable(array.astype(old.type.dtype))
+        replacements[old] = pytensor.tensor.as_tensor_variable(array.astype(old.type.dtype))
         for dim, size in zip(model.named_vars_to_dims.get(name) or (), array.shape, strict=False):
             length = model.dim_lengths.get(dim)
             if length is not None and not isinstance(length, TensorConstant):
-                swaps[length] = pytensor.tensor.constant(size, dtype=length.type.dtype)
-    return swaps
+                replacements[length] = pytensor.tensor.constant(size, dtype=length.type.dtype)
+    return replacements
 
 
 def _parameter_inputs(
-    release: Release, model: Any, variable: Variable
+    release: ReleaseContents, model: Any, variable: Variable
 ) -> tuple[dict[Variable, Variable], list[np.ndarray]]:
-    """Inputs in the place of the free variables it reads, and their draws."""
-    values, above = draws_dict(release), set(ancestors([variable]))
+    """Inputs that replace the free variables it reads, and the draws of these."""
+    values, read = draws_dict(release), set(ancestors([variable]))
     inputs, draws = {}, []
     for rv in model.free_RVs:
-        if rv not in above:
+        if rv not in read:
             continue
         if rv.name not in values:
             raise DomainError(
@@ -214,10 +213,10 @@ def _parameter_inputs(
 
 
 def _refuse_private_inputs(model: Any, variable: Variable, given: set[Variable]) -> None:
-    """Whatever else it reads must hold no data."""
-    above = set(ancestors([variable]))
-    missing = [v.name for v in model.data_vars if v in above - given]
-    observed = [v.name for v in model.observed_RVs if v in above and v is not variable]
+    """Refuse data variables, observed variables and arrays of records among what else it reads."""
+    read = set(ancestors([variable]))
+    missing = [v.name for v in model.data_vars if v in read - given]
+    observed = [v.name for v in model.observed_RVs if v in read and v is not variable]
     if missing or observed:
         raise DomainError(
             "A prediction reads public covariates only.",
@@ -226,20 +225,20 @@ def _refuse_private_inputs(model: Any, variable: Variable, given: set[Variable])
         )
     size = variable.owner.op.size_param(variable.owner) if _is_random_variable(variable) else None
     lengths = {int(np.shape(v.get_value())[0]) for v in given if hasattr(v, "get_value") and v.ndim}
-    # Without covariates the observed variables alone know how many records there are.
+    # Without covariates the number of records is known from the observed variables alone.
     lengths |= {rows for v in model.observed_RVs if (rows := _record_count(model.rvs_to_values[v]))}
     for rows in lengths:
-        baked = [c for c, _ in constants_with_axis([variable], rows, skip=[size]).values()]
-        if baked:
+        embedded = [c for c, _ in constants_with_axis([variable], rows, skip=[size]).values()]
+        if embedded:
             raise DomainError(
                 "The model has an array with one entry per record written into it.",
-                got=", ".join(f"shape {np.shape(c.data)}" for c in baked),
+                got=", ".join(f"shape {np.shape(c.data)}" for c in embedded),
                 do="write it as pm.Data in the skeleton and pass its public value",
             )
 
 
 def _record_count(value: Any) -> int:
-    """Length of an observed variable's data: a constant, or shared."""
+    """The length of an observed variable's data, constant or shared; 0 without an axis."""
     data = value.get_value() if hasattr(value, "get_value") else getattr(value, "data", 0)
     return int(np.shape(data)[0]) if np.ndim(data) else 0
 
@@ -249,7 +248,7 @@ def _is_random_variable(variable: Variable) -> bool:
 
 
 def _without_fixed_size(variable: Any) -> Any:
-    """Let the parameters decide how many values are drawn, where the model fixed a number."""
+    """A random variable whose parameters give its size, where the model fixed a number."""
     if not _is_random_variable(variable):
         return variable
     node = variable.owner
@@ -259,17 +258,17 @@ def _without_fixed_size(variable: Any) -> Any:
     return fresh.outputs[1]
 
 
-def _substitute(variable: Variable, swaps: Mapping[Variable, Variable]) -> Variable:
-    """The variable's graph with what it reads replaced."""
-    above = set(ancestors([variable], blockers=set(swaps)))  # nothing above what is replaced
-    inside = {old: new for old, new in swaps.items() if old in above}
+def _substitute(variable: Variable, replacements: Mapping[Variable, Variable]) -> Variable:
+    """The graph of the variable with some of what it reads replaced."""
+    read = set(ancestors([variable], blockers=set(replacements)))  # nothing above what is replaced
+    inside = {old: new for old, new in replacements.items() if old in read}
     return graph_replace([variable], inside, strict=False)[0]
 
 
 def _evaluate_draws(
-    graph: Variable, inputs: list[Any], draws: list[np.ndarray], release: Release
+    graph: Variable, inputs: list[Any], draws: list[np.ndarray], release: ReleaseContents
 ) -> np.ndarray:
-    """One evaluation per released draw; fresh randomness for what is drawn."""
+    """Evaluate the graph at each released draw, with new randomness for random variables."""
     count = release.posterior.sizes["draw"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -295,18 +294,18 @@ def _as_dataarray(name: str, found: np.ndarray, dims: tuple[str | None, ...]) ->
     inner = inner if len(inner) == found.ndim - 1 else [
         f"{name}_dim_{k}" for k in range(found.ndim - 1)
     ]  # fmt: skip
-    return xr.DataArray(found[None], dims=("chain", "draw", *inner), name=name)
+    return xr.DataArray(found[None], dims=(*SAMPLE_DIMS, *inner), name=name)
 
 
 def _implied_bounds(
     model: Any, variable: Variable, shape: tuple[int, ...]
 ) -> tuple[Any, Any] | None:
-    """Ends of a finite support that the distribution implies."""
+    """Bounds of a finite support that the distribution implies; None if it has none."""
     if variable not in model.observed_RVs:
         return None
     try:
         implied = implied_support(variable)
-    except Exception:  # a support that is not understood is not known
+    except Exception:  # of an unknown distribution
         return None
     if implied is None:
         return None

@@ -17,13 +17,12 @@ import numpy as np
 
 from pymc_private.errors import DomainError
 from pymc_private.privacy.validation import check_count
+from pymc_private.release.allowed import ReleaseContents
 from pymc_private.release.expression_arithmetic import OutOfBounds
 from pymc_private.release.expressions import draws_dict, evaluate, reason_not_released
 
 if TYPE_CHECKING:
     import xarray as xr
-
-    from pymc_private.release.release import Release
 
 FunctionOfDraws: TypeAlias = Callable[..., Any] | str
 """A function of the draws, or an expression over the names of variables."""
@@ -39,43 +38,45 @@ class Moments:
 
 @dataclass(frozen=True)
 class Utility:
-    """A utility of a response (and a query), read at every draw of one release.
+    """A utility of a response (and a query), evaluated at every draw of one release.
 
     Parameters
     ----------
     release : Release
     posterior : xarray.Dataset
         Its draws.
-    written : callable or str
+    definition : callable or str
     bounds : tuple of float
         Infinite where nothing is known.
     with_query : bool
         Whether a function is called with a query.
     """
 
-    release: Release
+    release: ReleaseContents
     posterior: xr.Dataset
-    written: FunctionOfDraws
+    definition: FunctionOfDraws
     bounds: tuple[float, float]
     with_query: bool
 
     @classmethod
-    def of(cls, release: Release, written: FunctionOfDraws, bounds: Any, queries: Any) -> Utility:
-        """Understand what the user wrote.
+    def of(
+        cls, release: ReleaseContents, definition: FunctionOfDraws, bounds: Any, queries: Any
+    ) -> Utility:
+        """Check what the user gives as a utility and its bounds.
 
         Raises
         ------
         DomainError
             Neither a function nor an expression; impossible bounds.
         """
-        if not callable(written) and not isinstance(written, str):
+        if not callable(definition) and not isinstance(definition, str):
             raise DomainError(
                 "A utility is a function of the draws and a response, or an expression.",
-                got=type(written).__name__,
+                got=type(definition).__name__,
                 allowed='lambda theta, response: ..., or "1 - abs(x - response)"',
             )
-        with_query = callable(written) and (queries is not None or _needs_query(written))
-        return cls(release, release.posterior, written, _checked_bounds(bounds), with_query)
+        with_query = callable(definition) and (queries is not None or _needs_query(definition))
+        return cls(release, release.posterior, definition, _checked_bounds(bounds), with_query)
 
     @property
     def width(self) -> float:
@@ -84,12 +85,12 @@ class Utility:
 
     @property
     def drift(self) -> float:
-        """What all expected utilities may differ by, twice, if the draws are only nearly exact.
+        """Twice the error of an expected utility if the sampler is within total variation t.
 
-        A sampler within total variation t moves each by at most t times the width.
+        Such a sampler moves each expected utility by at most t times the width.
         """
-        far = sum(float(a.value) for a in self.release.guarantee.atoms if a.kind == "distance")
-        return 2.0 * far * self.width if far else 0.0
+        distance = sum(float(a.value) for a in self.release.guarantee.atoms if a.kind == "distance")
+        return 2.0 * distance * self.width if distance else 0.0
 
     def at(self, theta: dict[str, np.ndarray], response: Any, query: Any) -> Moments:
         """Mean utility of a response.
@@ -100,16 +101,16 @@ class Utility:
             The utility has the wrong shape, is no number, leaves its bounds, or reads a variable
             that was not released.
         """
-        if isinstance(self.written, str):
+        if isinstance(self.definition, str):
             found = evaluate(
-                self.written,
+                self.definition,
                 self.posterior,
                 lambda name: reason_not_released(self.release, name),
                 response=response,
                 query=query,
             )
         else:
-            found = self.written(theta, response, *((query,) if self.with_query else ()))
+            found = self.definition(theta, response, *((query,) if self.with_query else ()))
         values = self._checked(found, response)
         count = len(values)
         if count > 1:
@@ -117,6 +118,7 @@ class Utility:
         return Moments(float(values.mean()), self.width / 2)
 
     def _checked(self, found: Any, response: object) -> np.ndarray:
+        """One finite number within the bounds for each draw, as floats."""
         values, count = np.asarray(found), self.posterior.sizes["draw"]
         if values.shape != (count,) or values.dtype.kind not in "iufb":
             raise DomainError(
@@ -136,8 +138,8 @@ class Utility:
         return values.astype(float)  # half precision would overflow in the sum of squares
 
 
-def evaluate_event(release: Release, event: FunctionOfDraws) -> Any:
-    """Evaluate an event, written as a function of the draws or as an expression."""
+def evaluate_event(release: ReleaseContents, event: FunctionOfDraws) -> Any:
+    """Evaluate an event, definition as a function of the draws or as an expression."""
     if isinstance(event, str):
         return evaluate(event, release.posterior, lambda name: reason_not_released(release, name))
     if not callable(event):
@@ -150,6 +152,7 @@ def evaluate_event(release: Release, event: FunctionOfDraws) -> Any:
 
 
 def _checked_bounds(bounds: Any) -> tuple[float, float]:
+    """Finite bounds, lower < upper; infinite ones for None."""
     if bounds is None:
         return -math.inf, math.inf
     try:
@@ -167,7 +170,7 @@ def _checked_bounds(bounds: Any) -> tuple[float, float]:
 
 
 def _needs_query(utility: Callable[..., Any]) -> bool:
-    """Tell whether two arguments are too few, so that both forms may be written."""
+    """Whether a function does not take two arguments, so that both forms may be given."""
     try:
         signature = inspect.signature(utility)
     except (TypeError, ValueError):
@@ -180,9 +183,9 @@ def _needs_query(utility: Callable[..., Any]) -> bool:
 
 
 MOST_RESPONSES = 100_000
-"""Tried one by one."""
+"""The largest number of responses that are tried one by one."""
 POINTS_PER_SIDE = {1: 257, 2: 31, 3: 9, 4: 5}
-"""Points along each side of a box of responses, by its dimension; beyond it two."""
+"""Points tried along each side of a box of responses, by its dimension; two beyond four."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +217,7 @@ class Subsets:
     def __post_init__(self) -> None:
         options = tuple(dict.fromkeys(self.options))
         object.__setattr__(self, "options", options)
-        low, high = self._ends()
+        low, high = self._size_bounds()
         if not options or not 0 <= low <= high <= len(options):
             raise DomainError(
                 "subsets have between none and all of the options as members",
@@ -229,18 +232,19 @@ class Subsets:
                 do="bound their sizes, or ask about each option by a query of its own",
             )
 
-    def _ends(self) -> tuple[int, int]:
+    def _size_bounds(self) -> tuple[int, int]:
+        """The least and the greatest number of members."""
         if self.sizes is None:
             return 0, len(self.options)
         low, high = self.sizes if isinstance(self.sizes, tuple) else (self.sizes, self.sizes)
         return int(low), int(high)
 
     def __len__(self) -> int:
-        low, high = self._ends()
+        low, high = self._size_bounds()
         return sum(math.comb(len(self.options), size) for size in range(low, high + 1))
 
     def __iter__(self) -> Iterator[frozenset]:
-        low, high = self._ends()
+        low, high = self._size_bounds()
         for size in range(low, high + 1):
             yield from map(frozenset, combinations(self.options, size))
 
@@ -272,7 +276,7 @@ class ResponseBox:
 
     @property
     def radius(self) -> float:
-        """Every response is this close to a point that is tried, in each coordinate."""
+        """No response is further from a point that is tried than this, in any coordinate."""
         return float(np.max(self.widths)) / (2 * self.sides) * (1 + 1e-12)
 
     def points(self) -> Iterator[Any]:
@@ -281,19 +285,16 @@ class ResponseBox:
         axes = [low + shares * width for low, width in zip(self.lower, self.widths, strict=True)]
         return map(self.response, product(*axes))
 
-    def response(self, place: Any) -> Any:
-        """The response at a place: a number, or a tuple of numbers; clipped to the box."""
-        inside = np.clip(np.atleast_1d(np.asarray(place, float)), self.lower, self.upper)
+    def response(self, point: Any) -> Any:
+        """The response at a point: a number, or a tuple of numbers; clipped to the box."""
+        inside = np.clip(np.atleast_1d(np.asarray(point, float)), self.lower, self.upper)
         return float(inside[0]) if self.is_scalar else tuple(float(x) for x in inside)
 
 
 def response_space(responses: Any) -> list[Any] | ResponseBox:
-    """Understand what a user calls responses.
+    """The responses that a user gives: a list, or a box of numbers.
 
-    Raises
-    ------
-    DomainError
-        None; unhashable; a box without an inside or with too many sides; too many.
+    Refuses none, too many, unhashable ones, and a box that is empty or of too many dimensions.
     """
     if hasattr(responses, "lower") and hasattr(responses, "upper"):
         return _response_box(responses.lower, responses.upper)
@@ -301,13 +302,7 @@ def response_space(responses: Any) -> list[Any] | ResponseBox:
 
 
 def finite_responses(responses: Iterable[Hashable]) -> list[Any]:
-    """List finitely many responses, each once.
-
-    Raises
-    ------
-    DomainError
-        None, unhashable, or too many.
-    """
+    """Finitely many responses, each once; refuses none, unhashable ones and too many."""
     try:
         options = list(dict.fromkeys(responses))
     except TypeError as cause:
@@ -330,22 +325,23 @@ def finite_responses(responses: Iterable[Hashable]) -> list[Any]:
 
 
 def _response_box(lower: Any, upper: Any) -> ResponseBox:
+    """A box of responses; refuses infinite or empty sides and too many coordinates."""
     low, high = (np.asarray(end, float) for end in (lower, upper))
     low, high = np.broadcast_arrays(low, high)
-    flat = ResponseBox(low.ravel(), high.ravel(), low.ndim == 0)
-    inside = np.isfinite(flat.widths).all() and np.all(flat.widths > 0)
-    if not inside or low.ndim > 1 or not flat.lower.size:
+    box = ResponseBox(low.ravel(), high.ravel(), low.ndim == 0)
+    inside = np.isfinite(box.widths).all() and np.all(box.widths > 0)
+    if not inside or low.ndim > 1 or not box.lower.size:
         raise DomainError(
             "A box of responses has finite ends, lower < upper, in one row.",
             got=f"widths of shape {low.shape}",
             allowed="numbers, or vectors of one length",
         )
-    check_count(flat.lower.size, "the number of coordinates of a response")
-    if flat.sides ** len(flat.lower) > MOST_RESPONSES:
+    check_count(box.lower.size, "the number of coordinates of a response")
+    if box.sides ** len(box.lower) > MOST_RESPONSES:
         raise DomainError(
             "Responses have too many coordinates to search them.",
-            got=len(flat.lower),
+            got=len(box.lower),
             allowed="16 or fewer",
             do="ask about some coordinates at a time, or list finitely many responses",
         )
-    return flat
+    return box

@@ -39,12 +39,84 @@ from pymc_private.models.compat import copy_model
 from pymc_private.models.data_variables import (
     array_candidates,
     constants_with_axis,
+    factor_variables,
     replace_constants,
 )
 from pymc_private.models.domains import Categories, Domain
 
+RECORDS_DIM = "__obs__"
+"""Bambi's records dim."""
+
+
+@dataclass(frozen=True)
+class FormulaModel:
+    """A copy of a PyMC model whose data variables are those of a formula.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    initvals : dict
+        Starts that the model states.
+    names : dict of str to str
+        The data variable of each variable of the formula.
+    domains : dict of str to Domain
+        Domains of categorical variables, by the data variable: the codes of their levels.
+    """
+
+    model: pm.Model
+    initvals: Mapping[str, Any]
+    names: Mapping[str, str]
+    domains: Mapping[str, Domain]
+
+    @property
+    def claims(self) -> list[str]:
+        """Assumptions that are taken on trust."""
+        return [
+            f"the levels of '{n}' are public" for n, d in self.names.items() if d in self.domains
+        ]
+
+
+def is_bambi_model(model: Any) -> bool:
+    """Whether a model is Bambi's."""
+    return type(model).__module__.split(".")[0] == "bambi"
+
+
+def name_formula_variables(bambi_model: Any, pymc_model: pm.Model) -> FormulaModel:
+    """The PyMC model that was built from a Bambi model, with the formula's variables as data.
+
+    Constants that are not recognized remain constants, and need domains of their own. Predictors
+    that Bambi centered are refused: each row holds a mean over all records.
+    """
+    copy, initvals = copy_model(pymc_model)
+    n = len(pymc_model.coords.get(RECORDS_DIM, ()))
+    known = FormulaVariables()
+    builders = dict(array_builders(bambi_model, pymc_model, n, known))
+    constants = constants_with_axis(
+        factor_variables(copy), n, [c.variable for c in array_candidates(copy)]
+    )
+    swaps: dict[Variable, Variable] = {}
+    for name, (constant, _) in constants.items():
+        if name in builders:
+            built = _matched_to_constant(builders[name](known), constant)
+            if built is not None:
+                swaps[constant] = built
+    replace_constants(copy, swaps)
+    for name, values in likelihood_weights(bambi_model):
+        expose_weights(copy, values, lambda n=name, v=values: known[known.add(n, v)])  # type: ignore[misc]
+    read = set(ancestors(factor_variables(copy)))
+    used = {name: v for name, v in known.shared.items() if v in read}
+    for variable in used.values():
+        copy.register_data_var(variable, dims=_data_dims(copy, variable))
+    domains = {
+        data_name(name): Categories(range(known.levels[name]))
+        for name in used
+        if name in known.levels
+    }
+    return FormulaModel(copy, initvals, {name: data_name(name) for name in used}, domains)
+
+
 ArrayBuilder = Callable[["FormulaVariables"], Variable]
-"""Writes an array with one row per record from the variables it was computed from."""
+"""Builds an array with one row per record from the variables it was computed from."""
 
 
 @dataclass
@@ -54,11 +126,11 @@ class FormulaVariables:
     Attributes
     ----------
     values : dict of str to array
-        By the name the formula uses; codes of categorical ones.
+        Values by the name that the formula uses; codes of categorical variables.
     levels : dict of str to int
-        The number of levels of each categorical one.
+        The number of levels of each categorical variable.
     shared : dict of str to Variable
-        The data variables written into the model so far.
+        The data variables built so far.
     """
 
     values: dict[str, np.ndarray] = field(default_factory=dict)
@@ -66,7 +138,7 @@ class FormulaVariables:
     shared: dict[str, Any] = field(default_factory=dict)
 
     def add(self, name: str, values: np.ndarray, levels: int | None = None) -> str:
-        """Know a variable; a second one of the same name but other entries gets a name."""
+        """Add a variable, under a longer name if another one has its name; returns the name."""
         values = np.asarray(values)
         while name in self.values and not np.array_equal(self.values[name], values):
             name += "'"
@@ -76,7 +148,7 @@ class FormulaVariables:
         return name
 
     def column(self, entry: float) -> Variable:
-        """A column of one number, as long as there are records."""
+        """A column of one number, of the length of the records axis."""
         rows = self[next(iter(self.values))].shape[0]
         return pt.full((rows, 1), entry)
 
@@ -88,82 +160,64 @@ class FormulaVariables:
 
 
 def data_name(name: str) -> str:
-    """The data variable that holds a variable of the formula: coefficients have its own name."""
+    """Name of the data variable of a variable of the formula, whose own name a coefficient has."""
     return f"data[{name}]"
 
 
-def factor_variables(model: pm.Model) -> list[Variable]:
-    """What a model's factors are computed from."""
-    return [*model.observed_RVs, *model.potentials, *model.free_RVs]
+def _data_dims(model: pm.Model, variable: Variable) -> tuple[str, ...]:
+    """The records dim and one for each further axis: PyMC copies no model with nameless dims."""
+    sizes = {f"{variable.name}_dim_{k}": size for k, size in enumerate(variable.type.shape) if k}
+    for name, size in sizes.items():
+        model.add_coord(name, length=size)
+    return (RECORDS_DIM, *sizes)
+
+
+def _matched_to_constant(built: Variable, constant: Any) -> Variable | None:
+    """A built array in the shape and type of the constant, or None if their values differ."""
+    shape = np.shape(constant.data)
+    if built.type.ndim < len(shape):
+        built = pt.expand_dims(built, tuple(range(built.type.ndim, len(shape))))
+    built = pt.cast(built, constant.type.dtype)
+    if not np.array_equal(np.broadcast_to(built.eval(), shape), constant.data):
+        return None
+    return built if built.type.shape == shape else pt.broadcast_to(built, shape)
 
 
 def array_builders(
-    bambi_model: Any, given: pm.Model, n: int, known: FormulaVariables
+    bambi_model: Any, pymc_model: pm.Model, n: int, known: FormulaVariables
 ) -> Iterator[tuple[str, ArrayBuilder]]:
-    """How each constant of a model was computed, where that is known."""
+    """Builders of the constants of a model whose computation is recognized, by name."""
     parameters = _versioned_attribute(bambi_model, "parameters", "components")
     components = [c for c in parameters.values() if hasattr(c, "common_terms")]
     arrays = [pair for c in components for pair in _shared_memory_builders(c, known)]
-    beside = list(_response_arguments(bambi_model))
+    arguments = list(_response_arguments(bambi_model))
     constants = constants_with_axis(
-        factor_variables(given), n, [c.variable for c in array_candidates(given)]
+        factor_variables(pymc_model), n, [c.variable for c in array_candidates(pymc_model)]
     )
     for name, (constant, _) in constants.items():
         own = [b for v, b in arrays if _is_same_memory(v, constant.data)]
         if own:
             yield name, own[0]
             continue
-        if _is_filler(constant, given):
+        if _is_filler(constant, pymc_model):
             filled = float(constant.data.flat[0])
             yield name, lambda v, filled=filled: v.column(filled)  # type: ignore[misc]
             continue
-        for word, values in beside:
-            if _is_likelihood_parameter(constant, given) and np.array_equal(
+        for argument, values in arguments:
+            if _is_likelihood_parameter(constant, pymc_model) and np.array_equal(
                 values, np.squeeze(constant.data)
             ):
-                yield name, _build_variable(known.add(word, values))
+                yield name, _build_variable(known.add(argument, values))
         for component in components:
-            if component.common_terms and _is_design_matrix(constant, component, given):
+            if component.common_terms and _is_design_matrix(constant, component, pymc_model):
                 _refuse_centered(bambi_model, component)
                 yield name, _build_design(component, known)
-
-
-def _versioned_attribute(model: Any, name: str, former: str) -> Any:
-    """An attribute by its name in this generation of Bambi, or in the one before."""
-    return getattr(model, name) if hasattr(model, name) else getattr(model, former)
-
-
-def _is_filler(constant: Any, given: pm.Model) -> bool:
-    """Whether a constant is a column of zeros or ones that Bambi writes into categorical families.
-
-    The zeros are the predictor of the reference level; the ones give a predictor its rows.
-    """
-    shape = np.shape(constant.data)
-    if shape[1:] != (1,) or not np.isin(constant.data, (0.0, 1.0)).all():
-        return False
-    readers = [
-        v.owner
-        for v in ancestors(factor_variables(given))
-        if v.owner and constant in v.owner.inputs
-    ]
-    zeros = all(isinstance(node.op, Join) for node in readers) and not np.any(constant.data)
-    ones = all(isinstance(node.op, Elemwise) for node in readers) and np.all(constant.data == 1)
-    return bool(zeros or ones)
-
-
-def _is_same_memory(one: np.ndarray, other: np.ndarray) -> bool:
-    return one.size == other.size and np.shares_memory(one, other)
-
-
-def _build_variable(name: str) -> ArrayBuilder:
-    """A variable by itself."""
-    return lambda variables: variables[name]
 
 
 def _shared_memory_builders(
     component: Any, known: FormulaVariables
 ) -> Iterator[tuple[np.ndarray, ArrayBuilder]]:
-    """Arrays that Bambi puts into the graph as they are: they share its memory."""
+    """Arrays that Bambi puts into the graph without a copy, recognized by their memory."""
     for term in component.offset_terms.values():
         name = known.add(term.name, np.squeeze(term.data))
         yield np.asarray(term.data), _build_variable(name)
@@ -175,45 +229,43 @@ def _shared_memory_builders(
         if type(expression).__name__ == "Intercept":
             yield predictor, lambda v: pt.ones((1,))
         else:
-            yield (
-                predictor,
-                _build_product(expression.name, expression.components, predictor, known),
-            )
+            parts = expression.components
+            yield predictor, _build_product(expression.name, parts, predictor, known)
 
 
-def likelihood_weights(bambi_model: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """The w of ``weighted(y, w)``, by name."""
-    if getattr(_response_term(bambi_model), "is_weighted", False):
-        yield from _response_arguments(bambi_model)
+def _is_same_memory(one: np.ndarray, other: np.ndarray) -> bool:
+    return one.size == other.size and np.shares_memory(one, other)
 
 
-def _response_term(bambi_model: Any) -> Any:
-    """The term of the response."""
-    term = _versioned_attribute(bambi_model, "response_term", "response_component")
-    return getattr(term, "term", term) if not hasattr(term, "family") else term
+def _is_filler(constant: Any, pymc_model: pm.Model) -> bool:
+    """Whether a constant is a column of zeros or ones that Bambi writes into categorical families.
+
+    The zeros are the predictor of the reference level; the ones give a predictor its rows.
+    """
+    shape = np.shape(constant.data)
+    if shape[1:] != (1,) or not np.isin(constant.data, (0.0, 1.0)).all():
+        return False
+    readers = [
+        v.owner
+        for v in ancestors(factor_variables(pymc_model))
+        if v.owner and constant in v.owner.inputs
+    ]
+    zeros = all(isinstance(node.op, Join) for node in readers) and not np.any(constant.data)
+    ones = all(isinstance(node.op, Elemwise) for node in readers) and np.all(constant.data == 1)
+    return bool(zeros or ones)
 
 
-def _response_arguments(bambi_model: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """What stands beside the response, as the trials in ``p(y, trials)``; weights."""
-    term = _response_term(bambi_model)
-    data = np.asarray(term.term.data)
-    call = getattr(term.term.components[0], "call", None)
-    names = [str(arg) for arg in getattr(call, "args", ())]
-    if data.ndim == 2 and len(names) == data.shape[1]:
-        yield from list(zip(names, data.T, strict=True))[1:]
-
-
-def _is_likelihood_parameter(constant: Any, given: pm.Model) -> bool:
-    """Whether a likelihood takes a constant as a parameter as it is."""
-    nodes = {v.owner for v in ancestors(given.observed_RVs) if v.owner is not None}
+def _is_likelihood_parameter(constant: Any, pymc_model: pm.Model) -> bool:
+    """Whether a constant is itself a parameter of a likelihood."""
+    nodes = {v.owner for v in ancestors(pymc_model.observed_RVs) if v.owner is not None}
     return any(constant in node.inputs for node in nodes if isinstance(node.op, RandomVariable))
 
 
-def _is_design_matrix(constant: Any, component: Any, given: pm.Model) -> bool:
+def _is_design_matrix(constant: Any, component: Any, pymc_model: pm.Model) -> bool:
     """Whether a constant is multiplied by the coefficients of this component's common terms."""
     wanted = {_term_label(term) for term in component.common_terms.values()}
-    free = {rv: rv.name for rv in given.free_RVs}
-    for variable in ancestors(factor_variables(given)):
+    free = {rv: rv.name for rv in pymc_model.free_RVs}
+    for variable in ancestors(factor_variables(pymc_model)):
         node = variable.owner
         if node is None or constant not in node.inputs or not _is_matrix_product(node.op):
             continue
@@ -228,10 +280,6 @@ def _is_matrix_product(op: Any) -> bool:
     return isinstance(op, Dot) or library_class_name(op) == "Blockwise"
 
 
-def _term_label(term: Any) -> str:
-    return term.alias or term.name
-
-
 def _refuse_centered(bambi_model: Any, component: Any) -> None:
     if bambi_model.center_predictors and component.intercept_term is not None:
         raise Unsupported(
@@ -242,38 +290,41 @@ def _refuse_centered(bambi_model: Any, component: Any) -> None:
         )
 
 
+def _build_variable(name: str) -> ArrayBuilder:
+    """The builder of a variable by itself."""
+    return lambda variables: variables[name]
+
+
 def _build_design(component: Any, known: FormulaVariables) -> ArrayBuilder:
-    """All columns, term by term."""
+    """The builder of a design matrix, term by term."""
     terms = [
         _build_product(_term_label(t), t.term.components, np.asarray(t.data), known)
         for t in component.common_terms.values()
     ]
 
-    def write(variables: FormulaVariables) -> Variable:
-        blocks = [block(variables) for block in terms]
+    def build(variables: FormulaVariables) -> Variable:
+        blocks = [term(variables) for term in terms]
         return pt.concatenate([b if b.type.ndim == 2 else b[:, None] for b in blocks], axis=1)
 
-    return write
+    return build
 
 
 def _build_product(
     label: str, parts: Sequence[Any], data: np.ndarray, known: FormulaVariables
 ) -> ArrayBuilder:
-    """A term as the product of its variables; as one variable of its own if that is not it."""
+    """The builder of a term as a product of its variables, or else as a variable of its own."""
     factors = [_build_factor(part, known) for part in parts]
     if all(factor is not None for factor in factors):
         columns = [factor[0] for factor in factors if factor is not None]
         if np.array_equal(np.squeeze(_row_kronecker(columns)), np.squeeze(data)):
-            blocks = [factor[1] for factor in factors if factor is not None]
-            flat = data.ndim == 1
-            return lambda v: _row_kronecker([block(v) for block in blocks])[
-                (slice(None), 0) if flat else ...
-            ]
+            builders = [factor[1] for factor in factors if factor is not None]
+            index = (slice(None), 0) if data.ndim == 1 else ...
+            return lambda v: _row_kronecker([build(v) for build in builders])[index]
     return _build_variable(known.add(label, np.squeeze(data)))
 
 
 def _build_factor(part: Any, known: FormulaVariables) -> tuple[np.ndarray, ArrayBuilder] | None:
-    """The columns of one variable, and how to write them."""
+    """The columns of one variable and their builder; None where they are not recognized."""
     values = np.asarray(part.value)
     if part.kind == "numeric":
         values = values.astype(float)
@@ -292,7 +343,7 @@ def _build_factor(part: Any, known: FormulaVariables) -> tuple[np.ndarray, Array
 
 
 def _row_kronecker(blocks: Sequence[Any]) -> Any:
-    """Products of columns; the last block's columns run fastest, as in formulae."""
+    """Row-wise Kronecker product; the last block's columns vary fastest, as in formulae."""
     whole = None
     for block in blocks:
         block = block if block.ndim == 2 else block[:, None]
@@ -304,14 +355,39 @@ def _row_kronecker(blocks: Sequence[Any]) -> Any:
     return whole
 
 
-def stateful_terms(given: Any) -> list[str]:
-    """Terms that remember something of the data: scale(x), bs(x), hsgp(x), ...
+def _term_label(term: Any) -> str:
+    return term.alias or term.name
+
+
+def _response_term(bambi_model: Any) -> Any:
+    """The term of the response."""
+    term = _versioned_attribute(bambi_model, "response_term", "response_component")
+    return getattr(term, "term", term) if not hasattr(term, "family") else term
+
+
+def _response_arguments(bambi_model: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """Further arguments of the response: the trials in ``p(y, trials)``, weights."""
+    term = _response_term(bambi_model)
+    data = np.asarray(term.term.data)
+    call = getattr(term.term.components[0], "call", None)
+    names = [str(arg) for arg in getattr(call, "args", ())]
+    if data.ndim == 2 and len(names) == data.shape[1]:
+        yield from list(zip(names, data.T, strict=True))[1:]
+
+
+def _versioned_attribute(model: Any, name: str, former: str) -> Any:
+    """An attribute by its name in this generation of Bambi, or in the one before."""
+    return getattr(model, name) if hasattr(model, name) else getattr(model, former)
+
+
+def stateful_terms(bambi_model: Any) -> list[str]:
+    """Terms with a state computed from the data: scale(x), bs(x), hsgp(x), ...
 
     Each of their rows holds a mean, a range or knots of all records, unless these were given.
     """
     return [
         term
-        for term, pieces in _formula_terms(given)
+        for term, pieces in _formula_terms(bambi_model)
         if any(
             getattr(getattr(piece, "call", None), "stateful_transform", None) is not None
             for piece in pieces
@@ -319,17 +395,17 @@ def stateful_terms(given: Any) -> list[str]:
     ]
 
 
-def likelihood_parameters(given: Any) -> dict[str, Any]:
+def likelihood_parameters(bambi_model: Any) -> dict[str, Any]:
     """Parameters of the likelihood; Bambi called them components before 0.18."""
-    return getattr(given, "parameters", None) or given.components
+    return getattr(bambi_model, "parameters", None) or bambi_model.components
 
 
-def _formula_terms(given: Any) -> Iterator[tuple[str, list[Any]]]:
-    """Each term of the formula with what it is composed of, the response last."""
-    for part in likelihood_parameters(given).values():
+def _formula_terms(bambi_model: Any) -> Iterator[tuple[str, list[Any]]]:
+    """Each term of the formula with its components, the response last."""
+    for part in likelihood_parameters(bambi_model).values():
         for name, holder in getattr(part, "terms", {}).items():
             yield name, _term_components(getattr(holder, "term", None))
-    response = getattr(given, "response_term", None) or given.response_component.term
+    response = getattr(bambi_model, "response_term", None) or bambi_model.response_component.term
     yield response.name, _term_components(getattr(response.term, "term", response.term))
 
 
@@ -340,19 +416,20 @@ def _term_components(term: Any) -> list[Any]:
 
 
 Density = Callable[..., Variable]
+"""log p of value, weights and parameters."""
+
+
+def likelihood_weights(bambi_model: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """The w of ``weighted(y, w)``, by name."""
+    if getattr(_response_term(bambi_model), "is_weighted", False):
+        yield from _response_arguments(bambi_model)
 
 
 def expose_weights(model: pm.Model, values: np.ndarray, weights: Callable[[], Variable]) -> None:
-    """Make the column of weights in each density that holds one a parameter of it, in place.
+    """Turn the column of weights in a density into a parameter of the distribution, in place.
 
-    Parameters
-    ----------
-    model : pymc.Model
-        Changed: the distribution takes the weights; its name, data and draws are what they were.
-    values : array, shape (n,)
-        The column.
-    weights : callable
-        Gives a variable that holds it; called only where it is needed.
+    The distributions of `model` keep their names, data and draws. `values` is the column, and
+    `weights`, called only where it is needed, gives a variable that holds it.
     """
     for rv in list(model.observed_RVs):
         if isinstance(rv.owner.op, CustomSymbolicDistRV):
@@ -362,7 +439,7 @@ def expose_weights(model: pm.Model, values: np.ndarray, weights: Callable[[], Va
 
 
 def _density_of_weights(rv: Variable, value: Variable, values: np.ndarray) -> Density | None:
-    """log p of value, weights and parameters; None where no such column stands in it."""
+    """The density with the column of weights as an argument; None if it holds no such column."""
     size, *parameters = rv.owner.inputs
     inputs = [v.type() for v in (value, *_without_random_states(parameters))]
     whole = _logprob(rv.owner.op, [inputs[0]], size, *inputs[1:])
@@ -382,15 +459,15 @@ def _density_of_weights(rv: Variable, value: Variable, values: np.ndarray) -> De
 
 
 def _weighted_distribution(rv: Variable, density: Density, weights: Variable) -> Variable:
-    """The same distribution with its weights as the first parameter; draws do not read them."""
+    """The distribution with its weights as the first parameter; draws do not depend on them."""
     size, *parameters = rv.owner.inputs
     inner, (drawn, *_) = rv.owner.op.inner_inputs, rv.owner.op.inner_outputs
     states = parameters[len(_without_random_states(parameters)) :]
 
     def draw(weights: Variable, *rest: Variable) -> Variable:
-        *given, size = rest
+        *plain, size = rest
         size = size if isinstance(size.type, TensorType) else weights.shape
-        return rebuild([drawn], dict(zip(inner, (size, *given, *states), strict=True)))[0]
+        return rebuild([drawn], dict(zip(inner, (size, *plain, *states), strict=True)))[0]
 
     kind = str(rv.owner.op)
     return pm.CustomDist.dist(
@@ -404,121 +481,19 @@ def _weighted_distribution(rv: Variable, density: Density, weights: Variable) ->
 
 
 def _without_random_states(parameters: list[Variable]) -> list[Variable]:
-    """Parameters without the states of random generators, which stand last."""
+    """Parameters without the states of random generators, which come last."""
     return [v for v in parameters if not isinstance(v.type, RandomType)]
 
 
 def _replace_observed(model: pm.Model, old: Variable, new: Variable) -> None:
-    """Let a variable take the place of another in a model, under its name and with its data."""
+    """Replace an observed variable of a model by another one, with its name and data."""
     new.name = old.name
-    list.__setitem__(model.observed_RVs, model.observed_RVs.index(old), new)  # a treelist refuses
+    list.__setitem__(
+        model.observed_RVs, model.observed_RVs.index(old), new
+    )  # PyMC's list refuses assignment
     value = model.rvs_to_values.pop(old)
     model.rvs_to_values[new], model.values_to_rvs[value] = value, new
     model.rvs_to_transforms[new] = model.rvs_to_transforms.pop(old, None)
     if old in model.rvs_to_initial_values:
         model.rvs_to_initial_values[new] = model.rvs_to_initial_values.pop(old)
     model.named_vars[new.name] = new
-
-
-RECORDS_DIM = "__obs__"
-"""Bambi's records dim."""
-
-
-@dataclass(frozen=True)
-class FormulaModel:
-    """A PyMC model whose data have the names of a formula.
-
-    Parameters
-    ----------
-    model : pymc.Model
-        A copy.
-    initvals : dict
-        Starts given in the model.
-    names : dict of str to str
-        The data variable of each variable of the formula.
-    domains : dict of str to Domain
-        Of categorical variables, by the data variable: the codes of their levels.
-    """
-
-    model: pm.Model
-    initvals: Mapping[str, Any]
-    names: Mapping[str, str]
-    domains: Mapping[str, Domain]
-
-    @property
-    def claims(self) -> list[str]:
-        """What is taken on trust."""
-        return [
-            f"the levels of '{n}' are public" for n, d in self.names.items() if d in self.domains
-        ]
-
-
-def is_bambi_model(model: Any) -> bool:
-    """Whether a model is Bambi's."""
-    return type(model).__module__.split(".")[0] == "bambi"
-
-
-def name_formula_variables(bambi_model: Any, given: pm.Model) -> FormulaModel:
-    """Write a Bambi model with its variables as data.
-
-    Parameters
-    ----------
-    bambi_model : bambi.Model
-    given : pymc.Model
-        Built from it.
-
-    Returns
-    -------
-    NamedTerms
-        Whatever is not recognized stays a constant, and wants a domain of its own.
-
-    Raises
-    ------
-    Unsupported
-        Bambi centered the predictors: each row holds a mean over all records.
-    """
-    copy, initvals = copy_model(given)
-    n = len(given.coords.get(RECORDS_DIM, ()))
-    known = FormulaVariables()
-    blocks = dict(array_builders(bambi_model, given, n, known))
-    constants = constants_with_axis(
-        factor_variables(copy), n, [c.variable for c in array_candidates(copy)]
-    )
-    swaps: dict[Variable, Variable] = {}
-    for name, (constant, _) in constants.items():
-        if name in blocks:
-            written = _matched_to_constant(blocks[name](known), constant)
-            if written is not None:
-                swaps[constant] = written
-    replace_constants(copy, swaps)
-    for name, values in likelihood_weights(bambi_model):
-        expose_weights(copy, values, lambda n=name, v=values: known[known.add(n, v)])  # type: ignore[misc]
-    read = set(ancestors(factor_variables(copy)))
-    used = {name: v for name, v in known.shared.items() if v in read}
-    for variable in used.values():
-        copy.register_data_var(variable, dims=_data_dims(copy, variable))
-    domains = {
-        data_name(name): Categories(range(known.levels[name]))
-        for name in used
-        if name in known.levels
-    }
-    return FormulaModel(copy, initvals, {name: data_name(name) for name in used}, domains)
-
-
-def _data_dims(model: pm.Model, variable: Variable) -> tuple[str, ...]:
-    """The records dim, and one for each further axis: PyMC copies no model with a nameless dim."""
-    sizes = {f"{variable.name}_dim_{k}": size for k, size in enumerate(variable.type.shape) if k}
-    for name, size in sizes.items():
-        model.add_coord(name, length=size)
-    return (RECORDS_DIM, *sizes)
-
-
-def _matched_to_constant(written: Variable, constant: Any) -> Variable | None:
-    """The same array in the constant's own shape and type, or None if it is another."""
-    shape = np.shape(constant.data)
-    if written.type.ndim < len(shape):
-        written = pt.expand_dims(written, tuple(range(written.type.ndim, len(shape))))
-    written = pt.cast(written, constant.type.dtype)
-    if not np.array_equal(np.broadcast_to(written.eval(), shape), constant.data):
-        return None
-    return written if written.type.shape == shape else pt.broadcast_to(written, shape)

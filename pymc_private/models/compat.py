@@ -36,6 +36,9 @@ from pymc_private.privacy.rounding import format_number
 ARVIZ_GENERATION = 0 if az.__version__.startswith("0.") else 1
 SAMPLE_DIMS = ("chain", "draw")
 FEWEST_DRAWS_FOR_ESS = 4  # ArviZ refuses an effective sample size below this
+BAR_DELAY = 1.0
+"""Seconds before a bar is shown: most bounds take less."""
+_BARS_WANTED = ContextVar("_BARS_WANTED", default=True)
 
 
 def to_arviz(dataset: xr.Dataset) -> Any:
@@ -83,7 +86,7 @@ def read_posterior(file: str | PathLike[str] | BinaryIO) -> xr.Dataset:
 
 
 def summarize_posterior(dataset: xr.Dataset, *, prob: float = 0.9) -> pd.DataFrame:
-    """Summarize each scalar element of a posterior, alike on both generations.
+    """Summarize each scalar element of a posterior, in the same way on both generations.
 
     Parameters
     ----------
@@ -95,7 +98,7 @@ def summarize_posterior(dataset: xr.Dataset, *, prob: float = 0.9) -> pd.DataFra
     Returns
     -------
     pandas.DataFrame
-        Rows named as ArviZ names them (``beta[age]``); columns ``mean, sd, mcse_mean, ess_bulk,
+        Rows with the names of ArviZ (``beta[age]``); columns ``mean, sd, mcse_mean, ess_bulk,
         lower, upper``. Columns are NaN where the draws are too few to estimate them (sd: 2,
         the effective sample size and mcse: 4).
     """
@@ -142,7 +145,7 @@ def _nan_per_element(values: np.ndarray) -> np.ndarray:
 
 @contextmanager
 def _silenced_arviz() -> Iterator[None]:
-    """Silence ArviZ about constant or short chains: the result says it already (NaN)."""
+    """Silence ArviZ about constant or short chains, for which the result is NaN."""
     logger = logging.getLogger("arviz")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -158,7 +161,7 @@ def copy_model(model: Any) -> tuple[Any, dict[str, Any]]:
     """An independent copy of a PyMC model without its starts, and the starts by name.
 
     PyMC's own ``model.copy()`` and every transform built on function graphs refuse a model that has
-    an ``initval``; a cloudpickle round trip keeps everything, after which the starts are taken out.
+    an ``initval``; a cloudpickle round trip keeps everything, after which the starts are removed.
     """
     copy = cloudpickle.loads(cloudpickle.dumps(model))
     starts = {
@@ -195,44 +198,21 @@ def with_named_dims(model: Any) -> Any:
 
 
 def pickle_state(state: tuple[type, dict[str, Any]]) -> bytes:
-    """Pickle a value that holds a PyMC model."""
+    """Pickle the class and the attributes of a value that holds a PyMC model."""
     return cloudpickle.dumps(state)
 
 
 def unpickle(payload: bytes) -> Any:
-    """Rebuild what `pickle_state` took."""
+    """Rebuild the value that `pickle_state` pickled."""
     kind, state = cloudpickle.loads(payload)
     value = object.__new__(kind)
     value.__dict__.update(state)
     return value
 
 
-# Ops that PyMC itself defines. The analysis room does not know PyMC, so rules are registered here.
-# On PyMC 6 VonMises is written with I0e; Interpolated with an interpolating spline, elementwise.
-bound_scalar_op.register(I0e, i0e)
-bound_op.register(SplineWrapper, spline_bounds)
-linear_algebra.BATCH_AWARE_OPS.append(SplineWrapper)
-continuity.DISCONTINUITY_TESTS.append(is_step_spline)
-# The density of PolyaGamma is a black box in C without a rule; but it keeps records apart.
-for _op in (SplineWrapper, _PolyaGammaLogDistFunc):
-    record_dependence.EXTRA_ELEMENTWISE_OPS.append(_op)
-    label_op.register(_op, record_dependence.label_elementwise)
-    number_op.register(_op, row_equivalence.number_elementwise)
-
-
-BAR_DELAY = 1.0
-"""Seconds before a bar is shown: most bounds take less."""
-_BARS_WANTED = ContextVar("_WANTED", default=True)
-
-
 @contextmanager
 def progress_bars(shown: bool) -> Iterator[None]:
-    """Let no bar be shown inside, unless bars are wanted: for what plans before it draws.
-
-    Parameters
-    ----------
-    shown : bool
-    """
+    """Show progress bars inside only if `shown`, for functions that plan before they draw."""
     before = _BARS_WANTED.set(_BARS_WANTED.get() and shown)
     try:
         yield
@@ -242,16 +222,9 @@ def progress_bars(shown: bool) -> Iterator[None]:
 
 @contextmanager
 def progress_bar(shown: bool) -> Iterator[Callable[[float, float], None]]:
-    """Show the proved bound beside what is found, once it takes a while.
+    """Show the proved bound of R beside the found one, after `BAR_DELAY` seconds.
 
-    Parameters
-    ----------
-    shown : bool
-
-    Yields
-    ------
-    callable
-        ``(proved, found)``; both are about the model, not about data.
+    Yields a function of ``(proved, found)``; both are about the model, not about data.
     """
     if not (shown and _BARS_WANTED.get()):
         yield lambda proved, found: None
@@ -275,5 +248,18 @@ def progress_bar(shown: bool) -> Iterator[Callable[[float, float], None]]:
     try:
         yield tell
     finally:
-        if bar.live.is_started:  # one that never started would print an empty line
+        if bar.live.is_started:  # a bar that never started would print an empty line
             bar.stop()
+
+
+# Ops that PyMC itself defines. `analysis` does not know PyMC, so rules are registered here.
+# On PyMC 6 VonMises is written with I0e; Interpolated with an interpolating spline, elementwise.
+bound_scalar_op.register(I0e, i0e)
+bound_op.register(SplineWrapper, spline_bounds)
+linear_algebra.BATCH_AWARE_OPS.append(SplineWrapper)
+continuity.DISCONTINUITY_TESTS.append(is_step_spline)
+# The density of PolyaGamma is a black box in C without bounds, but it is elementwise.
+for _op in (SplineWrapper, _PolyaGammaLogDistFunc):
+    record_dependence.EXTRA_ELEMENTWISE_OPS.append(_op)
+    label_op.register(_op, record_dependence.label_elementwise)
+    number_op.register(_op, row_equivalence.number_elementwise)

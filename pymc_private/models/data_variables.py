@@ -28,6 +28,14 @@ from pymc_private.errors import DomainError
 from pymc_private.models.distributions import casts_between, implied_support, is_constant
 from pymc_private.models.domains import Domain
 
+CONSTANT_KIND = "constant"
+"""The kind of an array that was written into the graph."""
+VALUE_INPUTS = {
+    **dict.fromkeys(("Reshape", "Subtensor", "AdvancedSubtensor", "AdvancedSubtensor1"), 1),
+    **dict.fromkeys(("IncSubtensor", "AdvancedIncSubtensor", "AdvancedIncSubtensor1"), 2),
+}
+"""How many leading inputs of an Op are values; the others are shapes and indexes."""
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -36,7 +44,7 @@ class Source:
     Parameters
     ----------
     name : str
-        Name of the data variable, of the observed variable, or of a baked-in constant.
+        Name of the data variable, of the observed variable, or of an embedded constant.
     aliases : tuple of str
         Other names a user may know it by.
     variable : Variable
@@ -44,9 +52,9 @@ class Source:
     axis : int
         Its records axis.
     shape : tuple of int
-        Of the whole array.
+        Shape of the whole array.
     domain : Domain
-        All that one record's entry could be.
+        Every value that one record's entry could have.
     """
 
     name: str
@@ -72,18 +80,17 @@ class Source:
         return not self.dtype.startswith("float")
 
     def input(self) -> Variable:
-        """A fresh symbolic input of any length along the records axis."""
+        """A fresh symbolic input of any shape; only axes of length 1 besides the records stay."""
         static = [1 if size == 1 and i != self.axis else None for i, size in enumerate(self.shape)]
-        kind = self.variable.type.clone(shape=tuple(static))
-        return kind(name=self.name)
+        return self.variable.type.clone(shape=tuple(static))(name=self.name)
 
-    def of_any_length(self) -> Variable:
-        """An input that may be of any length along the records axis; other axes are as they are."""
+    def input_of_any_length(self) -> Variable:
+        """A fresh symbolic input of the model's shape with any length along the records axis."""
         static = [None if i == self.axis else size for i, size in enumerate(self.shape)]
         return self.variable.type.clone(shape=tuple(static))(name=self.name)
 
     def stand_in(self, rows: int | None = None) -> np.ndarray:
-        """Any array inside the domain, of so many rows (default: the model's); holds no data."""
+        """An array inside the domain with `rows` records (default: the model's); holds no data."""
         row = np.expand_dims(self.domain.corners(self.row_shape)[0], self.axis)
         shape = list(self.shape)
         shape[self.axis] = shape[self.axis] if rows is None else rows
@@ -110,13 +117,17 @@ class Source:
 
 
 def _have_one_constraint(rows: Sequence[Bounds]) -> bool:
-    """Whether what is known of the rows is one and the same fact."""
+    """Whether all rows carry one and the same constraint object."""
     return all(r.within is rows[0].within for r in rows)
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayCandidate:
-    """An array of the model that may be private."""
+    """An array of the model that may be private, before the declaration is read.
+
+    Its `implied` domain is the finite support that a likelihood states; its `kind` is "data",
+    "observed" or `CONSTANT_KIND`.
+    """
 
     name: str
     aliases: tuple[str, ...]
@@ -168,9 +179,9 @@ def underlying_array(value: Variable) -> Variable:
 
 
 def _keeps_support(value: Variable, variable: Variable) -> bool:
-    """Whether the support of observed values is that of the array: it is that, at most widened."""
+    """Whether the support of the observed values is the array's: casts to wider types only."""
     casts = casts_between(value, variable)
-    sizes = [np.dtype(kind).itemsize for kind in (variable.type.dtype, *(casts or ()))]
+    sizes = [np.dtype(dtype).itemsize for dtype in (variable.type.dtype, *(casts or ()))]
     return casts is not None and sizes == sorted(sizes)
 
 
@@ -180,10 +191,15 @@ def _array_shape(variable: Any) -> tuple[int, ...]:
     return tuple(np.shape(variable.data))
 
 
+def factor_variables(model: pm.Model) -> list[Variable]:
+    """The variables from whose graphs every factor of a model is computed."""
+    return [*model.observed_RVs, *model.potentials, *model.free_RVs]
+
+
 def constants_with_axis(
     outs: Iterable[Variable], n: int, skip: Iterable[Variable]
 ) -> dict[str, tuple[TensorConstant, int]]:
-    """Arrays baked into the graph that have an axis as long as the records axis.
+    """Constants embedded in the graph that have an axis as long as the records axis, by name.
 
     Names are stable: ``constant_0``, ``constant_1``, ... in the order of the graph. Inner graphs
     (a Scan, an OpFromGraph) are searched too: see `is_read_outside_inner_graphs`.
@@ -200,16 +216,21 @@ def constants_with_axis(
 
 
 def ancestors_with_inner_graphs(outs: Iterable[Variable]) -> Iterator[Variable]:
-    """Ancestors, then those in the inner graphs of the Ops met."""
-    own = list(dict.fromkeys(ancestors(list(outs))))
-    yield from own
-    inner = {v.owner.op: None for v in own if v.owner and isinstance(v.owner.op, HasInnerGraph)}
+    """Ancestors, then the ancestors in the inner graphs of their Ops."""
+    outer = list(dict.fromkeys(ancestors(list(outs))))
+    yield from outer
+    inner = {v.owner.op: None for v in outer if v.owner and isinstance(v.owner.op, HasInnerGraph)}
     for op in inner:
         yield from ancestors_with_inner_graphs(op.inner_outputs)
 
 
+def is_read_outside_inner_graphs(variable: Variable, outs: Iterable[Variable]) -> bool:
+    """Whether the graph itself reads a variable, not only an inner graph of one of its Ops."""
+    return variable in set(ancestors(list(outs)))
+
+
 def undeclared_shared_arrays(outs: Iterable[Variable], known: Iterable[Variable]) -> list[Any]:
-    """Arrays in shared variables that are not `known`, no random state, and no lone number."""
+    """Shared arrays of several numbers that are not among the `known` data variables."""
     skipped = set(known)
     return [
         v
@@ -221,93 +242,50 @@ def undeclared_shared_arrays(outs: Iterable[Variable], known: Iterable[Variable]
     ]
 
 
-def is_read_outside_inner_graphs(variable: Variable, outs: Iterable[Variable]) -> bool:
-    """Whether the graph itself reads a variable, not only an inner graph of one of its Ops."""
-    return variable in set(ancestors(list(outs)))
+def embedded_arrays(outs: Iterable[Variable], n: int, known: Iterable[Variable]) -> list[Variable]:
+    """Arrays embedded in a graph that could hold values of records.
+
+    These are shared arrays that are not `known`, constants of several numbers, and any constant
+    with n entries or more. Shorter constants that are only read as shapes or indexes do not count.
+    """
+    outs = list(outs)
+    every = list(ancestors_with_inner_graphs(outs))
+    values = variables_read_as_values(every)
+    found: list[Variable] = [
+        v
+        for v in every
+        if isinstance(v, TensorConstant)
+        and (np.size(v.data) >= n or (np.size(v.data) > 1 and v in values))
+    ]
+    return found + undeclared_shared_arrays(outs, known)
 
 
-def list_candidates(
-    found: Sequence[ArrayCandidate], records: str | None, given: Mapping[str, object]
-) -> str:
-    """What the model reads, and a snippet to paste: shapes and supports, never values."""
-    lines = ["data variables of the model:"]
-    wanted = []
-    for c in found:
-        implied = f"implied support {c.implied}" if c.implied else "no implied bound"
-        lines.append(f"    {c.name}  shape {c.shape}  dims {c.dims or '()'}  {c.kind}; {implied}")
-        if c.implied is None and not {c.name, *c.aliases} & set(given):
-            wanted.append(f'"{c.name}": pmp.Interval(..., ...)')
-    snippet = ", ".join(wanted) or "..."
-    lines.append("paste and fill in:")
-    dim = f'"{records}"' if records else "..."
-    lines.append(f"    pmp.privatize(model, records={dim}, domain={{{snippet}}})")
-    return "\n  ".join(lines)
-
-
-def missing_domain_error(
-    found: Sequence[ArrayCandidate],
-    names: Sequence[str],
-    records: str | None,
-    given: Mapping[str, object],
-) -> DomainError:
-    """The error for private variables without a domain."""
-    constants = [c.name for c in found if c.kind == CONSTANT_KIND]
-    return DomainError(
-        "a private variable has no declared domain" if names else "say what one record is",
-        got=", ".join(names) or None,
-        allowed=list_candidates(found, records, given),
-        do="declare every value a record could have; take it from the questionnaire or the "
-        f"instrument, never from the data{_constants_advice(constants)}",
-    )
-
-
-CONSTANT_KIND = "constant"
-"""The kind of an array that was written into the graph."""
-
-
-def _constants_advice(constants: Sequence[str]) -> str:
-    """How constants came to be taken for data of records, and what to do where they are none."""
-    if not constants:
-        return ""
-    return (
-        f". {', '.join(constants)}: an array written into the model, taken for data of the records "
-        "by its length alone; if it holds nothing of them, say "
-        f"public={list(constants)}"
-    )
+def variables_read_as_values(every: Sequence[Variable]) -> set[Variable]:
+    """Variables that some Op reads as values, not only as shapes or indexes."""
+    found = set()
+    for node in {v.owner: None for v in every if v.owner is not None}:
+        found |= set(node.inputs[: VALUE_INPUTS.get(library_class_name(node.op), len(node.inputs))])
+    return found
 
 
 def share_embedded_constants(
-    model: pm.Model, sources: Sequence[Source], opened: Sequence[Variable] = ()
+    model: pm.Model, sources: Sequence[Source], public: Sequence[Variable] = ()
 ) -> list[Source]:
-    """Replace each private constant of `model` (a copy of our own) by a shared variable, in place.
+    """Replace each private constant of `model` by a shared variable, in place.
 
-    Parameters
-    ----------
-    model : pymc.Model
-        Changed: every node that reads a private constant reads a shared variable of the same value.
-    sources : sequence of Source
-    opened : sequence of Variable
-        Constants that are public by name: they become shared variables, too, as public data are.
-
-    Returns
-    -------
-    list of Source
-        The same private variables, none of them a constant.
+    The model is a copy of our own. Constants that are `public` by name become shared variables too,
+    as public data are. Returns the same private variables, none of them a constant.
     """
     constants = [(s.variable, s.name) for s in sources if isinstance(s.variable, TensorConstant)]
-    baked = {v: _shared_copy(v, name) for v, name in constants}
-    replace_constants(model, baked | {v: _shared_copy(v, None) for v in opened})
-    return [replace(s, variable=baked.get(s.variable, s.variable)) for s in sources]
+    shared = {v: _shared_copy(v, name) for v, name in constants}
+    replace_constants(model, shared | {v: _shared_copy(v, None) for v in public})
+    return [replace(s, variable=shared.get(s.variable, s.variable)) for s in sources]
 
 
 def replace_constants(model: pm.Model, swaps: Mapping[Variable, Variable]) -> None:
     """Make every node of a model that reads a constant read another variable, in place.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    swaps : mapping of Variable to Variable
-        What to read instead, of the same type and value.
+    `swaps` gives for each constant a variable of the same type and value.
     """
     if not swaps:
         return
@@ -331,34 +309,47 @@ def _shared_copy(constant: Any, name: str | None) -> Variable:
     return pytensor.shared(data, name=name, shape=data.shape)
 
 
-VALUE_INPUTS = {
-    **dict.fromkeys(("Reshape", "Subtensor", "AdvancedSubtensor", "AdvancedSubtensor1"), 1),
-    **dict.fromkeys(("IncSubtensor", "AdvancedIncSubtensor", "AdvancedIncSubtensor1"), 2),
-}
-"""PyTensor's Ops, and their first input that says where and not what."""
+def missing_domain_error(
+    found: Sequence[ArrayCandidate],
+    names: Sequence[str],
+    records: str | None,
+    declared: Mapping[str, object],
+) -> DomainError:
+    """The error for private variables without a domain."""
+    constants = [c.name for c in found if c.kind == CONSTANT_KIND]
+    return DomainError(
+        "a private variable has no declared domain" if names else "say what one record is",
+        got=", ".join(names) or None,
+        allowed=list_candidates(found, records, declared),
+        do="declare every value a record could have; take it from the questionnaire or the "
+        f"instrument, never from the data{_constants_advice(constants)}",
+    )
 
 
-def embedded_arrays(outs: Iterable[Variable], n: int, known: Iterable[Variable]) -> list[Variable]:
-    """Arrays written into a graph that could hold values of records.
+def list_candidates(
+    found: Sequence[ArrayCandidate], records: str | None, declared: Mapping[str, object]
+) -> str:
+    """The data variables of a model and a snippet to paste: shapes and supports, never values."""
+    lines = ["data variables of the model:"]
+    wanted = []
+    for c in found:
+        implied = f"implied support {c.implied}" if c.implied else "no implied bound"
+        lines.append(f"    {c.name}  shape {c.shape}  dims {c.dims or '()'}  {c.kind}; {implied}")
+        if c.implied is None and not {c.name, *c.aliases} & set(declared):
+            wanted.append(f'"{c.name}": pmp.Interval(..., ...)')
+    snippet = ", ".join(wanted) or "..."
+    lines.append("paste and fill in:")
+    dim = f'"{records}"' if records else "..."
+    lines.append(f"    pmp.privatize(model, records={dim}, domain={{{snippet}}})")
+    return "\n  ".join(lines)
 
-    Shared ones that are not `known`, constants of several numbers, and any with n entries or more.
-    Fewer whole numbers that are read as places alone are indexes.
-    """
-    outs = list(outs)
-    every = list(ancestors_with_inner_graphs(outs))
-    values = variables_read_as_values(every)
-    found: list[Variable] = [
-        v
-        for v in every
-        if isinstance(v, TensorConstant)
-        and (np.size(v.data) >= n or (np.size(v.data) > 1 and v in values))
-    ]
-    return found + undeclared_shared_arrays(outs, known)
 
-
-def variables_read_as_values(every: Sequence[Variable]) -> set[Variable]:
-    """Variables that some Op reads, and not as places of another's entries."""
-    found = set()
-    for node in {v.owner: None for v in every if v.owner is not None}:
-        found |= set(node.inputs[: VALUE_INPUTS.get(library_class_name(node.op), len(node.inputs))])
-    return found
+def _constants_advice(constants: Sequence[str]) -> str:
+    """Why constants count as data of the records, and what to do where they are none."""
+    if not constants:
+        return ""
+    return (
+        f". {', '.join(constants)}: an array written into the model, taken for data of the records "
+        "by its length alone; if it holds nothing of them, say "
+        f"public={list(constants)}"
+    )

@@ -28,6 +28,7 @@ from pymc_private.models.data_variables import (
     Source,
     array_candidates,
     constants_with_axis,
+    factor_variables,
     is_read_outside_inner_graphs,
     missing_domain_error,
     undeclared_shared_arrays,
@@ -41,296 +42,15 @@ from pymc_private.privacy.rounding import format_count
 
 logger = logging.getLogger("pymc_private")
 logger.addHandler(logging.NullHandler())  # facts about the data go to a log or nowhere
-
-
-def read_declaration(
-    model: pm.Model,
-    records: str | Mapping[str, int] | None,
-    domain: dict[str, Any],
-    public: Sequence[str],
-    constants: str,
-    counts_records: bool = True,
-) -> tuple[list[Source], int, list[str], list[Variable]]:
-    """What a declaration says of a model.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    records, domain, public, constants
-        As for `privatize`.
-    counts_records : bool
-        Whether the number of records is public. If not, no claim names a constant because it is as
-        long as they are many.
-
-    Returns
-    -------
-    list of Source
-        The private variables.
-    int
-        The number of records.
-    list of str
-        Claims made on the way.
-    list of Variable
-        Constants of the graph that are named in `public`.
-    """
-    found = array_candidates(model)
-    if records is None:
-        raise missing_domain_error(found, [], None, domain)
-    if constants not in ("private", "public"):
-        raise DomainError("constants=", got=repr(constants), allowed="'private' or 'public'")
-    axes = records_axes(found, records, model)
-    n = record_count(axes, found)
-    private = [(c, axis) for c, axis in axes.items() if not _is_listed(c, public)]
-    private += [(c, a) for c, a in _undeclared_axes(found, axes, public, n)]
-    arrays = _embedded_constants(model, found, n)
-    opened = [pair for pair in arrays if _is_listed(pair[0], public)]
-    baked = [pair for pair in arrays if pair not in opened] if constants == "private" else []
-    _refuse_inner_constants(model, baked)
-    refuse_transforms(model)
-    shared = undeclared_shared_arrays(_factor_variables(model), [c.variable for c in found])
-    if constants == "private":
-        _refuse_shared_arrays(shared, n)
-    _refuse_unused_names(found, arrays, private + baked, domain, public)
-    secret = {c for c, _ in private}
-    said = arrays if constants == "public" and counts_records else opened
-    claims = [f"'{c.name}' is public" for c in found if c not in secret]
-    claims += _array_claims(shared, [c.name for c, _ in said], constants)
-    missing = [c.name for c, _ in private + baked if _declared_domain(c, domain) is None]
-    if missing:
-        raise missing_domain_error(
-            found + [c for c, _ in baked], missing, _records_dim(records), domain
-        )
-    sources = [
-        Source(c.name, c.aliases, c.variable, axis, c.shape, as_domain(_declared_domain(c, domain)))
-        for c, axis in private + baked
-    ]
-    return sources, n, claims, [c.variable for c, _ in opened]
-
-
-def _array_claims(shared: Sequence[Any], named: Sequence[str], constants: str) -> list[str]:
-    """What is said of arrays that no data variable holds."""
-    claims = [f"a shared array of shape {np.shape(v.get_value())} is public" for v in shared]
-    claims += [f"the constant '{name}' baked into the model is public" for name in named]
-    if constants == "public":
-        claims.append("every other array in the likelihood's own code is public")
-    return claims
-
-
-def _records_dim(records: str | Mapping[str, int]) -> str | None:
-    return records if isinstance(records, str) else None
-
-
-def _is_listed(candidate: ArrayCandidate, names: Sequence[str] | Mapping[str, Any]) -> bool:
-    return any(name in names for name in (candidate.name, *candidate.aliases))
-
-
-def _declared_domain(candidate: ArrayCandidate, domain: Mapping[str, Any]) -> Any:
-    """The declared domain (under any of its names), else the implied support."""
-    given = [domain[name] for name in (candidate.name, *candidate.aliases) if name in domain]
-    if len(given) > 1 and any(as_domain(g) != as_domain(given[0]) for g in given[1:]):
-        raise DomainError(
-            f"'{candidate.name}' is one array under two names with two domains",
-            got=", ".join((candidate.name, *candidate.aliases)),
-            do="declare it once",
-        )
-    return given[0] if given else candidate.implied
-
-
-def _refuse_unused_names(
-    found: Sequence[ArrayCandidate],
-    arrays: Sequence[tuple[ArrayCandidate, int]],
-    private: Sequence[tuple[ArrayCandidate, int]],
-    domain: Mapping[str, Any],
-    public: Sequence[str],
-) -> None:
-    """A name that means nothing, or a domain that nobody would read, is a mistake."""
-    listed = {name for c in found for name in (c.name, *c.aliases)}
-    listed |= {c.name for c, _ in arrays}
-    unknown = [name for name in domain if name not in listed]
-    unknown += [name for name in public if name not in listed]
-    if unknown:
-        raise DomainError(
-            "a name that is no data variable of the model",
-            got=", ".join(map(str, unknown)),
-            allowed=", ".join(sorted(listed)),
-        )
-    secret = {name for c, _ in private for name in (c.name, *c.aliases)}
-    idle = [name for name in domain if name not in secret]
-    if idle:
-        raise DomainError(
-            "a domain for what is public: without the records axis, in public=, or by constants=",
-            got=", ".join(idle),
-            allowed=f"domains of {', '.join(sorted(secret)) or 'private variables'}",
-            do="name its records axis if it is private, or leave its domain out",
-        )
-
-
-def records_axes(
-    found: Sequence[ArrayCandidate], records: str | Mapping[str, int], model: pm.Model
-) -> dict[ArrayCandidate, int]:
-    """The records axis of each candidate that is declared to have one."""
-    if isinstance(records, str):
-        axes = {c: c.dims.index(records) for c in found if records in c.dims}
-        _refuse_two_records_axes([c.name for c in axes if c.dims.count(records) > 1])
-        if not axes:
-            dims = sorted({str(d) for c in found for d in c.dims if d})
-            known = " (a dim of the model, but of no data)" if records in model.coords else ""
-            raise DomainError(
-                "no data variable has this dim",
-                got=f"{records!r}{known}",
-                allowed=", ".join(dims) or "no data variable has dims",
-                do="give the likelihood and its data dims=..., or pass records={name: axis}",
-            )
-        return axes
-    names = {name: c for c in found for name in (c.name, *c.aliases)}
-    if not isinstance(records, Mapping) or not records:
-        raise DomainError(
-            "records= names a dim, or the records axis of the data",
-            got=repr(records),
-            allowed="a dim name, or {data variable: axis}",
-        )
-    for name, axis in records.items():
-        fits = name in names and isinstance(axis, int | np.integer)
-        if not fits or not 0 <= axis < len(names[name].shape):
-            raise DomainError(
-                "records= names an array or an axis that the model does not have",
-                got=f"{{{name!r}: {axis}}}",
-                allowed=", ".join(f"{c.name} of shape {c.shape}" for c in found),
-            )
-    return {names[name]: axis for name, axis in records.items()}
-
-
-def _refuse_two_records_axes(names: Sequence[str]) -> None:
-    """An array over pairs of records (distances, adjacency) has no row of one record's own."""
-    if names:
-        raise DomainError(
-            "an array has the records along two axes, so each entry is about two records",
-            got=", ".join(names),
-            allowed="one records axis per array",
-            do="model the records themselves; pairs of records have no record-wise likelihood",
-        )
-
-
-def record_count(axes: Mapping[ArrayCandidate, int], found: Sequence[ArrayCandidate]) -> int:
-    """The number of records, on which all private variables agree."""
-    counts = {c.shape[axis] for c, axis in axes.items()}
-    if len(counts) != 1:
-        raise DomainError(
-            "the private variables disagree on the number of records",
-            got=", ".join(f"{c.name}: {c.shape[axis]}" for c, axis in axes.items()),
-            allowed="one length along the records axis",
-        )
-    n = counts.pop()
-    if n < 2:
-        raise DomainError(
-            "too few records",
-            got=f"{n} along the records axis",
-            allowed="at least 2: with one record nothing in the model is public",
-            do="check which axis holds the records",
-        )
-    return n
-
-
-def _undeclared_axes(
-    found: Sequence[ArrayCandidate],
-    axes: Mapping[ArrayCandidate, int],
-    public: Sequence[str],
-    n: int,
-) -> list[tuple[ArrayCandidate, int]]:
-    """Data without the dim but as long as the records axis are private too: nothing slips by."""
-    extra = []
-    for c in found:
-        if c in axes or _is_listed(c, public):
-            continue
-        fitting = [axis for axis, size in enumerate(c.shape) if size == n]
-        if len(fitting) != 1 and (fitting or c.kind == "observed"):
-            raise DomainError(
-                f"which axis of '{c.name}' holds the records?",
-                got=f"shape {c.shape}, {format_count(n, 'record')}",
-                allowed="one axis with the records dim, or an entry in records={name: axis}",
-                do="give it dims, name its axis, or list it in public=",
-            )
-        extra += [(c, fitting[0])] if fitting else []
-    return extra
-
-
-def _embedded_constants(
-    model: pm.Model, found: Sequence[ArrayCandidate], n: int
-) -> list[tuple[ArrayCandidate, int]]:
-    """Constants with the records axis, under stable names."""
-    skip = [c.variable for c in found]
-    baked = constants_with_axis(_factor_variables(model), n, skip)
-    _refuse_two_records_axes([k for k, (v, _) in baked.items() if np.shape(v.data).count(n) > 1])
-    return [
-        (ArrayCandidate(name, (), variable, (), np.shape(variable.data), None, CONSTANT_KIND), axis)
-        for name, (variable, axis) in baked.items()
-    ]
-
-
-def _factor_variables(model: pm.Model) -> list[Variable]:
-    return [*model.observed_RVs, *model.potentials, *model.free_RVs]
-
-
-def _refuse_inner_constants(model: pm.Model, baked: Sequence[tuple[ArrayCandidate, int]]) -> None:
-    """Refuse an array inside an Op's own graph: nothing there can be swapped for a record."""
-    inner = [
-        c
-        for c, _ in baked
-        if not is_read_outside_inner_graphs(c.variable, _factor_variables(model))
-    ]
-    if inner:
-        raise DomainError(
-            "an array with the records axis is baked into an inner graph (Scan, OpFromGraph)",
-            got=", ".join(f"an array of shape {c.shape}" for c in inner),
-            allowed="arrays that such an Op gets as an argument",
-            do="hold it in pm.Data with the records dim and pass it in, or claim "
-            "constants='public' if it is no secret",
-        )
-
-
-def _refuse_shared_arrays(shared: Sequence[Any], n: int) -> None:
-    """Refuse shared arrays with the records axis that the model does not know as data."""
-    odd = [v for v in shared if n in np.shape(v.get_value())]
-    if odd:
-        raise DomainError(
-            "a shared variable with the records axis is no data variable of the model",
-            got=", ".join(f"shape {np.shape(v.get_value())}" for v in odd),
-            allowed="pm.Data with the records dim and a declared domain",
-            do="hold it in pm.Data, or claim constants='public' if it is no secret",
-        )
-
-
-def clip_into_domain(sources: Sequence[Source], n: int) -> None:
-    """Check and clip the copy's data in place; what was clipped is for the curator's log alone."""
-    for source in sources:
-        data = source.values()
-        if not np.issubdtype(data.dtype, np.number) and data.dtype != bool:
-            raise DomainError(f"'{source.name}' does not hold numbers", got=str(data.dtype))
-        if np.issubdtype(data.dtype, np.floating) and not np.isfinite(data).all():
-            raise DomainError(
-                f"'{source.name}' holds NaN or infinite entries",
-                allowed="finite numbers",
-                do="drop incomplete records, or recode them to a declared value, before modeling",
-            )
-        clipped = np.asarray(source.domain.clip(data, source.axis)).astype(data.dtype)
-        moved = np.moveaxis(clipped != data, source.axis, 0).reshape(n, -1).any(axis=1).sum()
-        logger.info("privatize: %d of %d rows of %s clipped", moved, n, source.name)
-        if moved > n / 2:
-            logger.warning("privatize: most rows of %s were clipped; see Scale", source.name)
-        store_values(source, clipped)
-
-
-def store_values(source: Source, data: np.ndarray) -> None:
-    """Put data in the place of a copy's."""
-    variable: Any = source.variable
-    if hasattr(variable, "set_value"):
-        variable.set_value(data)
-    else:
-        variable.data[...] = data
+UNCOUNTED_CLAIM = (
+    "no number or array written into the model was computed from the number of records, and that "
+    "there are at least 2 is no secret"
+)
+"""Trusted under add/remove: a graph does not show how a number in it was computed."""
 
 
 def resolve_model(model: Any) -> pm.Model:
-    """The PyMC model meant: given, of the context, or inside a Bambi model."""
+    """The PyMC model that an argument means: itself, that of the context, or a Bambi model's."""
     if model is None:
         try:
             return pm.modelcontext(None)
@@ -348,77 +68,52 @@ def resolve_model(model: Any) -> pm.Model:
     raise DomainError("this is not a model", got=type(model).__name__, allowed="pymc.Model")
 
 
-def public_names(public: Any) -> tuple[str, ...]:
-    """The names listed in public=; one name may come by itself.
+def constants(model: Any = None, *, records: str | Mapping[str, int] | None = None) -> pd.DataFrame:
+    """List anonymous arrays that may hold records, under the names that `privatize` accepts.
+
+    A NumPy predictor used without `pm.Data`, a lag or a z-score computed before the model existed:
+    all are constants of the graph. Each needs a domain, or ``constants="public"`` claims them all
+    public. Of a Bambi model the variables of the formula are listed under their own names.
+
+    Parameters
+    ----------
+    model : pymc.Model or Bambi model, optional
+        Default: the model of the context.
+    records : str or dict, optional
+        As for `privatize`: the dim whose entries are the records, or ``{data variable: axis}``.
+        Default: whatever is as long as the longest first axis of the data; say `records` if
+        something public is longer.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns name, shape, axis, dtype. No values.
 
     Raises
     ------
     DomainError
-        Something that holds no names: letters of a word must not be taken for them.
+        `records` names no dim, array or axis of the model.
     """
-    if isinstance(public, str):
-        return (public,)
-    if isinstance(public, Iterable) and not isinstance(public, bytes):
-        names = tuple(public)
-        if all(isinstance(name, str) for name in names):
-            return names
-    raise DomainError(
-        "public= names variables that are not secret",
-        got=type(public).__name__,
-        allowed='names: public=["age"]',
-    )
-
-
-def domains_by_name(domain: Any) -> dict[str, Any]:
-    """The declared domains by name.
-
-    Raises
-    ------
-    DomainError
-        A domain that does not say of which variable it is.
-    """
-    if domain is None:
-        return {}
-    if isinstance(domain, Mapping):
-        return dict(domain)
-    raise DomainError(
-        "domain= gives the domain of each private variable by its name",
-        got=type(domain).__name__,
-        allowed='a mapping: domain={"age": pmp.Interval(18, 99)}',
-    )
-
-
-@dataclass(frozen=True)
-class ModelCopy:
-    """A copy of a model, its starts, and what was declared, in the names of its data variables."""
-
-    copy: pm.Model
-    initvals: Mapping[str, Any]
-    domain: dict[str, Any]
-    public: tuple[str, ...]
-    claims: list[str]
-
-
-def copy_declared_model(
-    model: Any, resolved: pm.Model, domain: Any, public: str | Sequence[str], constants: str
-) -> ModelCopy:
-    """Copy a model; of a Bambi one, the variables of its formula become data variables."""
-    domain, public = domains_by_name(domain), public_names(public)
-    fitted = dict.fromkeys(stateful_terms(model)) if is_bambi_model(model) else ()
-    claims = [
-        f"what '{term}' computes with was fixed without looking at the data" for term in fitted
+    original, model = model, resolve_model(model)
+    named: dict[str, str] = {}
+    if is_bambi_model(original):
+        terms = name_formula_variables(original, model)
+        model, named = terms.model, {data: name for name, data in terms.names.items()}
+    found = array_candidates(model)
+    if records is not None:
+        axes = records_axes(found, records, model)
+        lengths = [record_count(axes, found)]
+    else:
+        lengths = sorted({size for c in found for size in c.shape[:1]}, reverse=True)
+    rows = [
+        (named[c.name], c.shape, 0, str(c.variable.type.dtype)) for c in found if c.name in named
     ]
-    if not is_bambi_model(model) or constants == "public":
-        copy, initvals = copy_model(resolved)
-        return ModelCopy(copy, initvals, dict(domain), tuple(public), claims)
-    terms = name_formula_variables(model, resolved)
-    known = set(terms.model.named_vars) & {c.name for c in array_candidates(terms.model)}
-    names = {k: v for k, v in terms.names.items() if k not in known}
-    renamed = {names.get(key, key): value for key, value in domain.items()}
-    secret = {d: v for d, v in terms.domains.items() if d not in renamed}
-    given = tuple(names.get(key, key) for key in public)
-    implied = {d: v for d, v in secret.items() if d not in given}
-    return ModelCopy(terms.model, terms.initvals, implied | renamed, given, terms.claims + claims)
+    for n in lengths[:1]:
+        known = [c.variable for c in found]
+        embedded = constants_with_axis(factor_variables(model), n, known)
+        for name, (variable, axis) in embedded.items():
+            rows.append((name, np.shape(variable.data), axis, str(variable.type.dtype)))
+    return pd.DataFrame(rows, columns=["name", "shape", "axis", "dtype"])
 
 
 def refuse_structures(model: pm.Model) -> None:
@@ -461,23 +156,355 @@ def refuse_structures(model: pm.Model) -> None:
             )
 
 
+@dataclass(frozen=True)
+class ModelCopy:
+    """A copy of a model, its starts, and its declaration by the names of its data variables."""
+
+    copy: pm.Model
+    initvals: Mapping[str, Any]
+    domain: dict[str, Any]
+    public: tuple[str, ...]
+    claims: list[str]
+
+
+def copy_declared_model(
+    model: Any, resolved: pm.Model, domain: Any, public: str | Sequence[str], constants: str
+) -> ModelCopy:
+    """Copy a model; in a Bambi model the variables of its formula become data variables."""
+    domain, public = domains_by_name(domain), public_names(public)
+    stateful = dict.fromkeys(stateful_terms(model)) if is_bambi_model(model) else ()
+    claims = [
+        f"what '{term}' computes with was fixed without looking at the data" for term in stateful
+    ]
+    if not is_bambi_model(model) or constants == "public":
+        copy, initvals = copy_model(resolved)
+        return ModelCopy(copy, initvals, dict(domain), tuple(public), claims)
+    terms = name_formula_variables(model, resolved)
+    known = set(terms.model.named_vars) & {c.name for c in array_candidates(terms.model)}
+    names = {k: v for k, v in terms.names.items() if k not in known}
+    renamed = {names.get(key, key): value for key, value in domain.items()}
+    public = tuple(names.get(key, key) for key in public)
+    implied = {d: v for d, v in terms.domains.items() if d not in renamed and d not in public}
+    return ModelCopy(terms.model, terms.initvals, implied | renamed, public, terms.claims + claims)
+
+
+def domains_by_name(domain: Any) -> dict[str, Any]:
+    """The declared domains by name."""
+    if domain is None:
+        return {}
+    if isinstance(domain, Mapping):
+        return dict(domain)
+    raise DomainError(
+        "domain= gives the domain of each private variable by its name",
+        got=type(domain).__name__,
+        allowed='a mapping: domain={"age": pmp.Interval(18, 99)}',
+    )
+
+
+def public_names(public: Any) -> tuple[str, ...]:
+    """The names listed in public=; a single name may come by itself, and is not split up."""
+    if isinstance(public, str):
+        return (public,)
+    if isinstance(public, Iterable) and not isinstance(public, bytes):
+        names = tuple(public)
+        if all(isinstance(name, str) for name in names):
+            return names
+    raise DomainError(
+        "public= names variables that are not secret",
+        got=type(public).__name__,
+        allowed='names: public=["age"]',
+    )
+
+
+Axis = tuple[ArrayCandidate, int]
+"""An array and its records axis."""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a declaration says of a model.
+
+    `sources` are the private variables, `n` is the number of records, `claims` are taken on trust,
+    and `public_constants` are constants of the graph that are public by name.
+    """
+
+    sources: list[Source]
+    n: int
+    claims: list[str]
+    public_constants: list[Variable]
+
+
+def read_declaration(
+    model: pm.Model,
+    records: str | Mapping[str, int] | None,
+    domain: dict[str, Any],
+    public: Sequence[str],
+    constants: str,
+    is_count_public: bool = True,
+) -> Declaration:
+    """The private variables of a model, after the arguments of `privatize`.
+
+    Private are the arrays with the records axis that are not `public`, whether they hold data
+    variables, observed values or (unless these are public) constants embedded in the graph. Where
+    the number of records is protected (`is_count_public` false), no claim names a constant that is
+    known by its length alone.
+    """
+    found = array_candidates(model)
+    if records is None:
+        raise missing_domain_error(found, [], None, domain)
+    if constants not in ("private", "public"):
+        raise DomainError("constants=", got=repr(constants), allowed="'private' or 'public'")
+    axes = records_axes(found, records, model)
+    n = record_count(axes, found)
+    private = [(c, axis) for c, axis in axes.items() if not _is_listed(c, public)]
+    private += [(c, a) for c, a in _undeclared_axes(found, axes, public, n)]
+    embedded = _embedded_constants(model, found, n)
+    public_embedded = [pair for pair in embedded if _is_listed(pair[0], public)]
+    secret_embedded = [
+        pair for pair in embedded if constants == "private" and pair not in public_embedded
+    ]
+    _refuse_inner_constants(model, secret_embedded)
+    refuse_transforms(model)
+    shared = undeclared_shared_arrays(factor_variables(model), [c.variable for c in found])
+    if constants == "private":
+        _refuse_shared_arrays(shared, n)
+    _refuse_unused_names(found, embedded, private + secret_embedded, domain, public)
+    secret = {c for c, _ in private}
+    claimed = embedded if constants == "public" and is_count_public else public_embedded
+    claims = [f"'{c.name}' is public" for c in found if c not in secret]
+    claims += _array_claims(shared, [c.name for c, _ in claimed], constants)
+    private += secret_embedded
+    missing = [c.name for c, _ in private if _declared_domain(c, domain) is None]
+    if missing:
+        dim = records if isinstance(records, str) else None
+        raise missing_domain_error(found + [c for c, _ in secret_embedded], missing, dim, domain)
+    sources = [
+        Source(c.name, c.aliases, c.variable, axis, c.shape, as_domain(_declared_domain(c, domain)))
+        for c, axis in private
+    ]
+    return Declaration(sources, n, claims, [c.variable for c, _ in public_embedded])
+
+
+def records_axes(
+    found: Sequence[ArrayCandidate], records: str | Mapping[str, int], model: pm.Model
+) -> dict[ArrayCandidate, int]:
+    """The records axis of each candidate that is declared to have one."""
+    if isinstance(records, str):
+        axes = {c: c.dims.index(records) for c in found if records in c.dims}
+        _refuse_two_records_axes([c.name for c in axes if c.dims.count(records) > 1])
+        if not axes:
+            dims = sorted({str(d) for c in found for d in c.dims if d})
+            known = " (a dim of the model, but of no data)" if records in model.coords else ""
+            raise DomainError(
+                "no data variable has this dim",
+                got=f"{records!r}{known}",
+                allowed=", ".join(dims) or "no data variable has dims",
+                do="give the likelihood and its data dims=..., or pass records={name: axis}",
+            )
+        return axes
+    names = {name: c for c in found for name in (c.name, *c.aliases)}
+    if not isinstance(records, Mapping) or not records:
+        raise DomainError(
+            "records= names a dim, or the records axis of the data",
+            got=repr(records),
+            allowed="a dim name, or {data variable: axis}",
+        )
+    for name, axis in records.items():
+        fits = name in names and isinstance(axis, int | np.integer)
+        if not fits or not 0 <= axis < len(names[name].shape):
+            raise DomainError(
+                "records= names an array or an axis that the model does not have",
+                got=f"{{{name!r}: {axis}}}",
+                allowed=", ".join(f"{c.name} of shape {c.shape}" for c in found),
+            )
+    return {names[name]: axis for name, axis in records.items()}
+
+
+def record_count(axes: Mapping[ArrayCandidate, int], found: Sequence[ArrayCandidate]) -> int:
+    """The number of records, on which all private variables agree."""
+    counts = {c.shape[axis] for c, axis in axes.items()}
+    if len(counts) != 1:
+        raise DomainError(
+            "the private variables disagree on the number of records",
+            got=", ".join(f"{c.name}: {c.shape[axis]}" for c, axis in axes.items()),
+            allowed="one length along the records axis",
+        )
+    n = counts.pop()
+    if n < 2:
+        raise DomainError(
+            "too few records",
+            got=f"{n} along the records axis",
+            allowed="at least 2: with one record nothing in the model is public",
+            do="check which axis holds the records",
+        )
+    return n
+
+
+def _undeclared_axes(
+    found: Sequence[ArrayCandidate],
+    axes: Mapping[ArrayCandidate, int],
+    public: Sequence[str],
+    n: int,
+) -> list[Axis]:
+    """Data without the declared dim but as long as the records axis; they count as private too."""
+    extra = []
+    for c in found:
+        if c in axes or _is_listed(c, public):
+            continue
+        fitting = [axis for axis, size in enumerate(c.shape) if size == n]
+        if len(fitting) != 1 and (fitting or c.kind == "observed"):
+            raise DomainError(
+                f"which axis of '{c.name}' holds the records?",
+                got=f"shape {c.shape}, {format_count(n, 'record')}",
+                allowed="one axis with the records dim, or an entry in records={name: axis}",
+                do="give it dims, name its axis, or list it in public=",
+            )
+        extra += [(c, fitting[0])] if fitting else []
+    return extra
+
+
+def _embedded_constants(model: pm.Model, found: Sequence[ArrayCandidate], n: int) -> list[Axis]:
+    """Constants with the records axis, under stable names."""
+    skip = [c.variable for c in found]
+    embedded = constants_with_axis(factor_variables(model), n, skip)
+    _refuse_two_records_axes([k for k, (v, _) in embedded.items() if np.shape(v.data).count(n) > 1])
+    return [
+        (ArrayCandidate(name, (), variable, (), np.shape(variable.data), None, CONSTANT_KIND), axis)
+        for name, (variable, axis) in embedded.items()
+    ]
+
+
+def _declared_domain(candidate: ArrayCandidate, domain: Mapping[str, Any]) -> Any:
+    """The declared domain (under any of its names), else the implied support."""
+    declared = [domain[name] for name in (candidate.name, *candidate.aliases) if name in domain]
+    if len(declared) > 1 and any(as_domain(d) != as_domain(declared[0]) for d in declared[1:]):
+        raise DomainError(
+            f"'{candidate.name}' is one array under two names with two domains",
+            got=", ".join((candidate.name, *candidate.aliases)),
+            do="declare it once",
+        )
+    return declared[0] if declared else candidate.implied
+
+
+def _is_listed(candidate: ArrayCandidate, names: Sequence[str] | Mapping[str, Any]) -> bool:
+    """Whether an array is listed under any of its names."""
+    return any(name in names for name in (candidate.name, *candidate.aliases))
+
+
+def _array_claims(shared: Sequence[Any], named: Sequence[str], constants: str) -> list[str]:
+    """Claims about arrays that no data variable holds."""
+    claims = [f"a shared array of shape {np.shape(v.get_value())} is public" for v in shared]
+    claims += [f"the constant '{name}' baked into the model is public" for name in named]
+    if constants == "public":
+        claims.append("every other array in the likelihood's own code is public")
+    return claims
+
+
+def _refuse_unused_names(
+    found: Sequence[ArrayCandidate],
+    embedded: Sequence[Axis],
+    private: Sequence[Axis],
+    domain: Mapping[str, Any],
+    public: Sequence[str],
+) -> None:
+    """Refuse a name that no array has, and a domain that would not be used."""
+    listed = {name for c in found for name in (c.name, *c.aliases)}
+    listed |= {c.name for c, _ in embedded}
+    unknown = [name for name in domain if name not in listed]
+    unknown += [name for name in public if name not in listed]
+    if unknown:
+        raise DomainError(
+            "a name that is no data variable of the model",
+            got=", ".join(map(str, unknown)),
+            allowed=", ".join(sorted(listed)),
+        )
+    secret = {name for c, _ in private for name in (c.name, *c.aliases)}
+    unused = [name for name in domain if name not in secret]
+    if unused:
+        raise DomainError(
+            "a domain for what is public: without the records axis, in public=, or by constants=",
+            got=", ".join(unused),
+            allowed=f"domains of {', '.join(sorted(secret)) or 'private variables'}",
+            do="name its records axis if it is private, or leave its domain out",
+        )
+
+
+def _refuse_two_records_axes(names: Sequence[str]) -> None:
+    """Refuse an array over pairs of records (distances, adjacency): no row is one record's."""
+    if names:
+        raise DomainError(
+            "an array has the records along two axes, so each entry is about two records",
+            got=", ".join(names),
+            allowed="one records axis per array",
+            do="model the records themselves; pairs of records have no record-wise likelihood",
+        )
+
+
+def _refuse_inner_constants(model: pm.Model, embedded: Sequence[Axis]) -> None:
+    """Refuse an array inside an Op's own graph: nothing there can be replaced by a record."""
+    outs = factor_variables(model)
+    inner = [c for c, _ in embedded if not is_read_outside_inner_graphs(c.variable, outs)]
+    if inner:
+        raise DomainError(
+            "an array with the records axis is baked into an inner graph (Scan, OpFromGraph)",
+            got=", ".join(f"an array of shape {c.shape}" for c in inner),
+            allowed="arrays that such an Op gets as an argument",
+            do="hold it in pm.Data with the records dim and pass it in, or claim "
+            "constants='public' if it is no secret",
+        )
+
+
+def _refuse_shared_arrays(shared: Sequence[Any], n: int) -> None:
+    """Refuse shared arrays with the records axis that are no data variables of the model."""
+    undeclared = [v for v in shared if n in np.shape(v.get_value())]
+    if undeclared:
+        raise DomainError(
+            "a shared variable with the records axis is no data variable of the model",
+            got=", ".join(f"shape {np.shape(v.get_value())}" for v in undeclared),
+            allowed="pm.Data with the records dim and a declared domain",
+            do="hold it in pm.Data, or claim constants='public' if it is no secret",
+        )
+
+
+def clip_into_domain(sources: Sequence[Source], n: int) -> None:
+    """Check and clip the data of a copy in place; what was clipped goes to the log alone."""
+    for source in sources:
+        data = source.values()
+        if not np.issubdtype(data.dtype, np.number) and data.dtype != bool:
+            raise DomainError(f"'{source.name}' does not hold numbers", got=str(data.dtype))
+        if np.issubdtype(data.dtype, np.floating) and not np.isfinite(data).all():
+            raise DomainError(
+                f"'{source.name}' holds NaN or infinite entries",
+                allowed="finite numbers",
+                do="drop incomplete records, or recode them to a declared value, before modeling",
+            )
+        clipped = np.asarray(source.domain.clip(data, source.axis)).astype(data.dtype)
+        moved = np.moveaxis(clipped != data, source.axis, 0).reshape(n, -1).any(axis=1).sum()
+        logger.info("privatize: %d of %d rows of %s clipped", moved, n, source.name)
+        if moved > n / 2:
+            logger.warning("privatize: most rows of %s were clipped; see Scale", source.name)
+        store_values(source, clipped)
+
+
+def store_values(source: Source, data: np.ndarray) -> None:
+    """Replace the data of a source in a copy of a model."""
+    variable: Any = source.variable
+    if hasattr(variable, "set_value"):
+        variable.set_value(data)
+    else:
+        variable.data[...] = data
+
+
 def refuse_per_record_parameters(model: pm.Model, records: str | None) -> None:
-    """Refuse parameters with the records dim: their draws would be about one person each."""
+    """Refuse parameters with the records dim: each draw of them would describe one record."""
     for rv in model.free_RVs:
         dims = model.named_vars_to_dims.get(rv.name) or ()
         if records is not None and records in dims:
             raise per_record_parameter_error(rv.name, f"dims {dims}")
 
 
-UNCOUNTED_CLAIM = (
-    "no number or array written into the model was computed from the number of records, and that "
-    "there are at least 2 is no secret"
-)
-"""What no reading of a graph can tell of a number in it."""
-
-
 def check_records_per_unit(records_per_unit: Any, metric: Metric | None) -> int:
-    """The number of records of a unit, if it is one; distances know of no units."""
+    """The number of records of a unit, a whole number; a metric needs one record per unit."""
     is_whole = isinstance(records_per_unit, int | np.integer)
     if not is_whole or isinstance(records_per_unit, bool) or records_per_unit < 1:
         raise DomainError(
@@ -497,57 +524,8 @@ def check_records_per_unit(records_per_unit: Any, metric: Metric | None) -> int:
 
 
 def unit_claims(units: int, relation: str) -> list[str]:
-    """What is taken on trust of units, and of the number of records where it is protected."""
+    """Claims about units, and about the number of records where it is protected."""
     counts = [UNCOUNTED_CLAIM] if relation == ADD_REMOVE else []
     public_rows = "" if relation == ADD_REMOVE else "; how many each owns is public"
     owns = [f"one unit owns at most {units} records{public_rows}"] if units > 1 else []
     return [*counts, *owns]
-
-
-def constants(model: Any = None, *, records: str | Mapping[str, int] | None = None) -> pd.DataFrame:
-    """List anonymous arrays that may hold records, under the names `privatize` knows them by.
-
-    A NumPy predictor used without `pm.Data`, a lag or a z-score computed before the model existed:
-    all are constants of the graph. Each wants a domain, or ``constants="public"`` claims them all
-    public. Of a Bambi model the variables of the formula are listed under their own names.
-
-    Parameters
-    ----------
-    model : pymc.Model or Bambi model, optional
-        Default: the model of the context.
-    records : str or dict, optional
-        As for `privatize`: the dim whose entries are the records, or ``{data variable: axis}``.
-        Default: whatever is as long as the longest first axis of the data; say `records` if
-        something public is longer.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns name, shape, axis, dtype. No values.
-
-    Raises
-    ------
-    DomainError
-        `records` names no dim, array or axis of the model.
-    """
-    given, model = model, resolve_model(model)
-    named: dict[str, str] = {}
-    if is_bambi_model(given):
-        terms = name_formula_variables(given, model)
-        model, named = terms.model, {data: name for name, data in terms.names.items()}
-    found = array_candidates(model)
-    if records is not None:
-        axes = records_axes(found, records, model)
-        lengths = [record_count(axes, found)]
-    else:
-        lengths = sorted({size for c in found for size in c.shape[:1]}, reverse=True)
-    outs = [*model.observed_RVs, *model.potentials, *model.free_RVs]
-    rows = [
-        (named[c.name], c.shape, 0, str(c.variable.type.dtype)) for c in found if c.name in named
-    ]
-    for n in lengths[:1]:
-        for name, (variable, axis) in constants_with_axis(
-            outs, n, [c.variable for c in found]
-        ).items():
-            rows.append((name, np.shape(variable.data), axis, str(variable.type.dtype)))
-    return pd.DataFrame(rows, columns=["name", "shape", "axis", "dtype"])

@@ -62,7 +62,7 @@ KEPT_TRANSFORMS = {"SimplexTransform", "CholeskyCovPacked", ZERO_SUM}
 INTERVAL_TRANSFORMS = {"Interval", "IntervalTransform"}
 """Transforms of intervals, in which either endpoint may be missing."""
 ORDERED = "Ordered"
-"""The transform of increasing vectors; boxes that do not overlap keep the order by themselves."""
+"""The transform of increasing vectors; disjoint boxes keep the order by themselves."""
 
 
 def distribution_class(rv: Variable) -> str:
@@ -279,7 +279,7 @@ def has_full_support(model: pm.Model, rv: Variable, shape: tuple[int, ...]) -> b
 
 
 def has_central_box(model: pm.Model, rv: Variable) -> bool:
-    """Whether `trim(mass=)` restricts a variable: continuous, its coordinates free or of zero sum."""
+    """Whether `trim(mass=)` restricts a variable: one with free or zero-sum coordinates."""
     boxable = transform_name(model, rv) in BOX_TRANSFORMS | {ZERO_SUM}
     return boxable and str(rv.type.dtype).startswith("float")
 
@@ -325,5 +325,6 @@ def refuse_transforms(model: pm.Model) -> None:
                 f"the transform of '{rv.name}' is made of more than constants",
                 got=", ".join(v.name or str(v.type) for v in varying),
                 allowed="transforms whose bounds and formulas are constants",
-                do="write the restriction into the prior: pm.Truncated, or pm.Uniform with these bounds",
+                do="write the restriction into the prior: pm.Truncated, or pm.Uniform with these "
+                "bounds",
             )

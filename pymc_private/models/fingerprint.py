@@ -23,17 +23,22 @@ from pymc_private.models.sequences.row_identity import public_data
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
 
+def model_fingerprint(private: PrivateModel) -> str:
+    """SHA-256 of `describe_structure`."""
+    return hashlib.sha256(describe_structure(private).encode()).hexdigest()
+
+
 def describe_structure(private: PrivateModel) -> str:
     """Text of the record's graph, priors, public constants, domain, region, power and clip.
 
     Private variables are inputs of these graphs, so no private value can enter.
     """
-    theta = private.theta_l  # the set is known by its limit, the rest follows from the record
+    theta = private.theta_l  # its limit identifies the set; all else follows from the record
     prior = private.graph.prior if theta is None else theta.prior
     limit = None if theta is None else (theta.limit, theta.record is private.graph.record)
     outputs, protected = [private.graph.record, prior], False
     if private.neighbors == ADD_REMOVE:
-        # The number of records is protected: not even a digest may tell it.
+        # The number of records is protected: not even a digest may depend on it.
         outputs, protected = [_single_record_value(private), prior], True
     text, constants = graph_text(outputs)
     shared = [_digest(v.get_value()) for v in public_data(outputs)]
@@ -65,9 +70,9 @@ def describe_structure(private: PrivateModel) -> str:
 
 
 def graph_text(outputs: Sequence[Variable]) -> tuple[str, list[tuple[str, tuple[int, ...], str]]]:
-    """A graph as text, and digests of its constants: what a printed constant leaves out."""
+    """A graph as text, and digests of its constants, whose values the text abbreviates."""
     printed = pytensor.dprint(list(outputs), file="str", print_type=True)
-    text = re.sub(" at 0x[0-9A-Fa-f]+", "", printed)  # where a generator lies in memory
+    text = re.sub(" at 0x[0-9A-Fa-f]+", "", printed)  # memory addresses of generators
     constants = [
         _digest(v.data)
         for v in ancestors(list(outputs))
@@ -77,7 +82,7 @@ def graph_text(outputs: Sequence[Variable]) -> tuple[str, list[tuple[str, tuple[
 
 
 def _single_record_value(private: PrivateModel) -> Variable:
-    """One record's graph, which is the same for any number of records."""
+    """The graph of a single record, which is the same for any number of records."""
     record = single_record(private.graph, private.sources, private.n, private.shapes)
     if record is None:  # `privatize` refuses such models
         raise Incompatible(
@@ -88,13 +93,13 @@ def _single_record_value(private: PrivateModel) -> Variable:
 
 
 def _digest(array: Any) -> tuple[str, tuple[int, ...], str]:
-    """Type, shape and SHA-256 of an array: print options and ellipses play no part."""
+    """Type, shape and SHA-256 of an array, independent of print options."""
     whole = np.ascontiguousarray(array)
     return str(whole.dtype), whole.shape, hashlib.sha256(whole.tobytes()).hexdigest()
 
 
 def _plain_form(value: Any) -> Any:
-    """All that a domain consists of, as plain values."""
+    """A domain or other value as nested plain values and digests."""
     if isinstance(value, np.ndarray | np.generic | float):
         return _digest(value)
     if isinstance(value, list | tuple):
@@ -104,8 +109,3 @@ def _plain_form(value: Any) -> Any:
     if hasattr(value, "__dict__"):
         return type(value).__name__, _plain_form(vars(value))
     return repr(value)
-
-
-def model_fingerprint(private: PrivateModel) -> str:
-    """SHA-256 of `describe_structure`."""
-    return hashlib.sha256(describe_structure(private).encode()).hexdigest()

@@ -34,37 +34,37 @@ from pymc_private.models.prior import (
     prior_draws,
 )
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.record_graph import ClipBounds
 
 POINTS, RECORDS = 48, 256
 """Parameter points, and records simulated at each."""
 EVALUATIONS = 1500
-"""Walks of the log-likelihood at most; with many parameters there are fewer points."""
+"""Most evaluations of the log-likelihood; with many parameters there are fewer points."""
 FEWEST_POINTS = 8
 STEP = 1e-4
-"""Of a central difference, in prior standard deviations."""
+"""Step of a central difference, in prior standard deviations."""
 FAR_DRAW = 10.0
-"""Robust standard deviations beyond which prior draws do not count for the covariance."""
+"""Robust standard deviations to which prior draws are clipped for the covariance."""
 ASSUMED_N = 1000
-"""Records supposed where their number is protected and no n= is given."""
-
-ClipBounds = tuple[float, float]
+"""Number of records assumed where it is protected and no n= is given."""
 
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """Scores of simulated records.
+    """Scores of simulated records, from which the expected information of a plan is computed.
 
     Attributes
     ----------
     drawn : dict of str to array
-        All prior draws, in the region of the model that was given.
+        All prior draws in the region of the original model.
     points : dict of str to array
-        Those at which records were simulated.
+        The draws at which records were simulated.
     scores : array, shape (points, records, directions)
         Derivatives of each record's log-likelihood along the columns of a root of S.
     values : array, shape (points, records)
-        Log-likelihoods.
+        Log-likelihoods of these records.
     n : int
+        Number of records in the data.
     """
 
     drawn: Mapping[str, np.ndarray]
@@ -74,16 +74,7 @@ class Information:
     n: int
 
     def gain(self, private: PrivateModel, power: float, clip: ClipBounds | None = None) -> float:
-        """Expected information gain in nats of a trimmed model, at a power and between ends.
-
-        Parameters
-        ----------
-        private : PrivateModel
-            For its region.
-        power : float
-        clip : (float, float), optional
-            Ends of each record's log-likelihood.
-        """
+        """Expected gain in nats in the region of a model, at a power and with a clip."""
         mass = float(in_region(private, self.drawn).mean())
         inside = in_region(private, self.points)
         if mass == 0.0:
@@ -92,6 +83,7 @@ class Information:
         return mass * float(gains[inside].mean() if inside.any() else gains.min())
 
     def _gains(self, power: float, clip: ClipBounds | None) -> np.ndarray:
+        """1/2 log det(I + w n S J) at each point; clipped records have a score of 0."""
         scores = self.scores
         if clip is not None:
             inside = (self.values > clip[0]) & (self.values < clip[1])
@@ -101,63 +93,49 @@ class Information:
         return 0.5 * np.log1p(power * self.n * spectrum).sum(axis=1)
 
     def quantile(self, share: float) -> float:
-        """Of the simulated log-likelihoods."""
+        """A quantile of the simulated log-likelihoods."""
         return float(np.quantile(self.values[np.isfinite(self.values)], share))
 
 
 _SIMULATED: WeakKeyDictionary[PrivateModel, dict[int, Information | str]] = WeakKeyDictionary()
-"""Of models that are still around: several plans are often made of one model."""
+"""Cached by model, as several plans are often made for one; text says why there is none."""
 
 
 def simulated_information(
     private: PrivateModel, n: int | None, reference: Any = None
 ) -> Information:
-    """Simulate records from the prior predictive of a model. Reads no data.
+    """Scores of records simulated from the prior predictive of an untempered model. Reads no data.
 
-    Always the same records: this randomness chooses a plan and is no private draw.
-
-    Parameters
-    ----------
-    private : PrivateModel
-        Untempered, in its region.
-    n : int or None
-        Number of records.
-    reference : mapping or table, optional
-
-    Raises
-    ------
-    Unsupported
-        Nothing can be simulated; says why.
-    DomainError
-        A reference that does not fit.
+    The seed is fixed: this randomness chooses a plan and is no private draw. Where nothing can be
+    simulated, `Unsupported` says why.
     """
     count = ASSUMED_N if n is None else n
     if reference is not None:
         return _simulate(private, count, reference)
-    known = _SIMULATED.setdefault(private, {})
-    if count not in known:
+    cached = _SIMULATED.setdefault(private, {})
+    if count not in cached:
         try:
-            known[count] = _simulate(private, count, None)
+            cached[count] = _simulate(private, count, None)
         except Unsupported as error:
-            known[count] = f"{error.problem}: {error.got}" if error.got else error.problem
-    found = known[count]
+            cached[count] = f"{error.problem}: {error.got}" if error.got else error.problem
+    found = cached[count]
     if isinstance(found, str):
         raise Unsupported(found)
     return found
 
 
 def _simulate(private: PrivateModel, n: int, reference: Any) -> Information:
-    """See `simulated_information`. Where a graph holds on to its number of rows, the model's own is taken."""
+    """As `simulated_information`; a graph that keeps its row count is simulated with all rows."""
     checked_reference(private, reference)
     drawn = _region_draws(private)
     directions = _prior_directions(private, drawn)
-    run = _compiled_record(private)
+    logp = _compiled_record(private)
     count = max(FEWEST_POINTS, min(POINTS, EVALUATIONS // (2 * directions[0].shape[1] + 1)))
     points = {name: values[:count] for name, values in drawn.items()}
     for rows in (RECORDS, None):
         try:
             simulator = Simulator(private, rows, reference, PRIOR_SEED)
-            scores, values = _simulated_scores(run, private, points, simulator, directions)
+            scores, values = _simulated_scores(logp, private, points, simulator, directions)
             return Information(drawn, points, scores, values, n)
         except (Unsupported, *EVALUATION_ERRORS) as error:
             cause = error
@@ -167,24 +145,24 @@ def _simulate(private: PrivateModel, n: int, reference: Any) -> Information:
 
 
 def _simulated_scores(
-    run: Any,
+    logp: Any,
     private: PrivateModel,
     points: Mapping[str, np.ndarray],
     simulator: Simulator,
     directions: tuple[np.ndarray, list[str]],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of records simulated at each point."""
+    """Scores and log-likelihoods of records simulated at each point."""
     scores, values = [], []
     for k in range(len(next(iter(points.values())))):
         point = {name: v[k] for name, v in points.items()}
-        found = _central_differences(run, private, point, simulator.at(point), *directions)
+        found = _central_differences(logp, private, point, simulator.at(point), *directions)
         scores.append(found[0])
         values.append(found[1])
     return np.array(scores), np.array(values)
 
 
 def _region_draws(private: PrivateModel) -> dict[str, np.ndarray]:
-    """Prior draws in the region that the model has already."""
+    """Prior draws in the region of the model."""
     try:
         drawn = prior_draws(private)
     except (DomainError, NotImplementedError) as error:
@@ -199,7 +177,7 @@ def _region_draws(private: PrivateModel) -> dict[str, np.ndarray]:
 def _prior_directions(
     private: PrivateModel, drawn: Mapping[str, np.ndarray]
 ) -> tuple[np.ndarray, list[str]]:
-    """A root of the prior covariance of the continuous parameters; far draws are moved in."""
+    """A robust root of the prior covariance of the continuous parameters, and their names."""
     names = [k for k, v in drawn.items() if v.dtype.kind == "f" and v.size]
     if not names:
         raise Unsupported("no parameter is continuous")
@@ -215,7 +193,7 @@ def _prior_directions(
 
 
 def _compiled_record(private: PrivateModel) -> Any:
-    """The record's log-likelihood as a function, conditions left out."""
+    """The records' log-likelihood as a compiled function, without the checks of the model."""
 
     def unchecked(node: Apply, inputs: list[Variable]) -> Variable | None:
         if isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Softplus):
@@ -232,7 +210,7 @@ def _compiled_record(private: PrivateModel) -> Any:
 
 
 def _central_differences(
-    run: Any,
+    logp: Any,
     private: PrivateModel,
     point: Mapping[str, np.ndarray],
     data: Mapping[str, np.ndarray],
@@ -240,15 +218,15 @@ def _central_differences(
     names: list[str],
 ) -> tuple[np.ndarray, np.ndarray]:
     """Scores of records along each direction, and their log-likelihoods; 0 where undefined."""
-    rest = [data[name] for name in private.graph.data]
+    entries = [data[name] for name in private.graph.data]
     center = np.concatenate([np.ravel(point[k]) for k in names])
 
-    def at(where: np.ndarray) -> np.ndarray:
-        parts = np.split(where, np.cumsum([np.size(point[k]) for k in names])[:-1])
+    def at(vector: np.ndarray) -> np.ndarray:
+        parts = np.split(vector, np.cumsum([np.size(point[k]) for k in names])[:-1])
         moved = dict(point) | {
             k: part.reshape(np.shape(point[k])) for k, part in zip(names, parts, strict=True)
         }
-        return np.asarray(run(*(moved[k] for k in private.graph.parameters), *rest))
+        return np.asarray(logp(*(moved[k] for k in private.graph.parameters), *entries))
 
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -257,15 +235,8 @@ def _central_differences(
 
 
 def assumed_information(power: float, n: int | None, mass: float, size: int) -> float:
-    """Where nothing can be simulated: each record is supposed to tell as much as the prior does.
+    """Information gain where nothing can be simulated, if a record tells as much as the prior.
 
-    Parameters
-    ----------
-    power : float
-    n : int or None
-    mass : float
-        Prior mass kept.
-    size : int
-        Number of scalar parameters.
+    `mass` is the share of the prior that is kept, `size` the number of scalar parameters.
     """
     return mass * 0.5 * size * math.log1p(power * (ASSUMED_N if n is None else n))

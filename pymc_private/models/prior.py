@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pymc as pm
@@ -25,6 +25,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import SpecifyShape
 from scipy.stats import beta
 
+from pymc_private.analysis import Bounds
 from pymc_private.analysis.traversal import EVALUATION_ERRORS, rebuild
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.compat import to_groups
@@ -40,20 +41,175 @@ from pymc_private.models.distributions import (
     transform_name,
 )
 from pymc_private.models.domains import Ball, Categories, Counts, Domain, Interval, Simplex
-from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.record_graph import RecordGraph
+from pymc_private.models.restricted_model import LipschitzSet
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.rounding import format_number
 
 PRIOR_DRAWS = 4000
 PRIOR_SEED = 20260103
-"""Prior draws choose and judge regions, never a release; the seed makes them the same each time."""
+"""Prior draws choose and judge regions, never a release; the seed makes them reproducible."""
 IMPROPER_PRIORS = ("FlatRV", "HalfFlatRV")
 MOST_BATCHES = 24
-"""Most prior draws for one whose ordered vectors are in order."""
+"""Most batches of prior draws in search of one batch whose ordered vectors are in order."""
+MOST_ROUNDS = 10
+"""Rounds of prior draws after which a region may count as too small to be drawn from."""
+MOST_SIMULATED_ROWS = 4096
+"""Most records simulated where rows differ, so that all of the model's rows are needed."""
 DRAWABLE_TRANSFORMS = {*BOX_TRANSFORMS, *KEPT_TRANSFORMS, ORDERED}
-"""Transforms of a user's own whose priors can be drawn from."""
+"""Transforms set by a user with which a prior can be drawn from."""
 MISS_PROBABILITY = 0.01
-"""Chance that the interval of a prior mass misses it."""
+"""Probability that the interval of a prior mass misses it."""
+Arrays = dict[str, np.ndarray]
+
+
+class DeclaredModel(Protocol):
+    """The part of a `PrivateModel` from which priors are drawn and records are simulated."""
+
+    @property
+    def base(self) -> pm.Model:
+        """The model with its data."""
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The private variables."""
+
+    @property
+    def graph(self) -> RecordGraph:
+        """Log-likelihoods of the records."""
+
+    @property
+    def n(self) -> int:
+        """The number of records."""
+
+    @property
+    def neighbors(self) -> str:
+        """The neighbor relation."""
+
+    @property
+    def region(self) -> Mapping[str, Bounds]:
+        """Boxes of the trimmed parameters."""
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each parameter."""
+
+    @property
+    def theta_l(self) -> LipschitzSet | None:
+        """A set to which the prior is restricted."""
+
+
+def prior_draws(
+    private: DeclaredModel, count: int = PRIOR_DRAWS, seed: int | None = PRIOR_SEED
+) -> dict[str, np.ndarray]:
+    """Independent draws from the untrimmed prior, by name, shape (count, *shape).
+
+    Refused are improper priors, and priors with a potential of the parameters or a transform that
+    restricts them: these belong to the prior, but draws do not follow them.
+    """
+    refuse_improper(private)
+    graph = private.graph
+    potentials = [p.name for p in private.base.potentials if p.name not in graph.factors]
+    if graph.public_part is not None and not set(graph.parameters.values()).isdisjoint(
+        ancestors([graph.public_part])
+    ):
+        potentials.append(f"a part of {', '.join(graph.factors)} that reads no record")
+    if potentials:
+        raise Unsupported(
+            "a potential of the parameters is part of the prior, which cannot be drawn from then",
+            got=", ".join(potentials),
+            allowed="priors made of distributions",
+            do="trim by box={...}",
+        )
+    draws = _unordered_draws(private, count, seed)
+    _refuse_restricting_transforms(private, draws)
+    ordered = [rv for rv in private.base.free_RVs if transform_name(private.base, rv) == ORDERED]
+    for rv in [rv for rv in ordered if _is_exchangeable(private, rv)]:
+        draws[rv.name] = np.sort(draws[rv.name], axis=-1)
+        ordered.remove(rv)
+    return _ordered_draws(private, draws, [rv.name for rv in ordered], seed) if ordered else draws
+
+
+def _unordered_draws(private: DeclaredModel, count: int, seed: int | None) -> dict[str, np.ndarray]:
+    """Draws that ignore the transforms of the model."""
+    rvs = list(private.base.free_RVs)
+    drawn = pm.draw(rvs, draws=count, random_seed=seed, mode="FAST_COMPILE")
+    drawn = drawn if isinstance(drawn, list) else [drawn]
+    return {rv.name: np.asarray(values) for rv, values in zip(rvs, drawn, strict=True)}
+
+
+def _is_exchangeable(private: DeclaredModel, rv: Variable) -> bool:
+    """Whether an ordered vector has exchangeable entries that nothing reads: sorting orders it."""
+    others = [other for other in private.base.free_RVs if other is not rv]
+    identical = all(
+        not p.type.ndim or p.type.broadcastable[-1] for p in rv.owner.op.dist_params(rv.owner)
+    )
+    return identical and rv.owner.op.ndim_supp == 0 and rv not in ancestors(others)
+
+
+def _ordered_draws(
+    private: DeclaredModel, found: dict[str, np.ndarray], names: list[str], seed: int | None
+) -> dict[str, np.ndarray]:
+    """As many draws whose vectors are in order, by rejection from further batches."""
+    count, kept, batch = len(found[names[0]]), [], found
+    for attempt in range(1, MOST_BATCHES + 1):
+        inside = np.ones(count, bool)
+        for name in names:
+            inside &= (np.diff(batch[name], axis=-1) > 0.0).reshape(count, -1).all(axis=1)
+        kept.append({name: values[inside] for name, values in batch.items()})
+        if sum(len(part[names[0]]) for part in kept) >= count:
+            return {name: np.concatenate([part[name] for part in kept])[:count] for name in found}
+        batch = _unordered_draws(private, count, None if seed is None else seed + attempt)
+    raise Unsupported(
+        "ordered vectors whose entries are seldom in order are not drawn from their prior",
+        got=", ".join(names),
+        allowed=f"at least one prior draw in {MOST_BATCHES} in order",
+        do="give the entries one prior, or priors in the order that is meant",
+    )
+
+
+def _refuse_restricting_transforms(private: DeclaredModel, drawn: Mapping[str, np.ndarray]) -> None:
+    """Refuse transforms that restrict a prior, because draws ignore them."""
+    for rv in private.base.free_RVs:
+        box, values = prior_support(private.base, rv, private.shapes[rv.name]), drawn[rv.name]
+        is_restricted = (values < box.lower).any() or (values > box.upper).any()
+        is_known = transform_name(private.base, rv) in DRAWABLE_TRANSFORMS
+        if is_restricted or not (
+            is_known or is_default_transform(private.base.rvs_to_transforms[rv], rv)
+        ):
+            raise Unsupported(
+                "a transform that cuts a prior is part of it, which cannot be drawn from then",
+                got=rv.name,
+                allowed="priors made of distributions",
+                do="write pm.Truncated in place of the transform, or trim by box={...}",
+            )
+
+
+def refuse_improper(private: DeclaredModel) -> None:
+    """Refuse flat priors, which have no mass."""
+    rvs = private.base.free_RVs
+    improper = [rv.name for rv in rvs if distribution_class(rv) in IMPROPER_PRIORS]
+    if improper:
+        raise DomainError(
+            "an improper prior has no mass to keep a share of, and cannot be drawn from",
+            got=", ".join(improper),
+            allowed="proper priors",
+            do="trim by box={...}, or write a proper prior: pm.Normal, pm.Uniform",
+        )
+
+
+def in_region(private: DeclaredModel, points: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Whether each point lies in the region of a trimmed model."""
+    count = len(next(iter(points.values())))
+    inside = np.ones(count, dtype=bool)
+    for name, box in private.region.items():
+        in_box = (points[name] >= box.lower) & (points[name] <= box.upper)
+        inside &= in_box.reshape(count, -1).all(axis=1)
+    theta = private.theta_l
+    if theta is not None and inside.any():
+        kept = {name: values[inside] for name, values in points.items()}
+        inside[inside] = theta.variation.at(kept) <= theta.inner
+    return inside
 
 
 @dataclass(frozen=True)
@@ -76,144 +232,23 @@ class PriorMass:
 
     def __str__(self) -> str:
         low, high = format_number(self.lower, 3, up=False), format_number(self.upper, 3)
-        about = f"{self.estimate:.3g}"
-        return f"{about} of the prior's mass ({low} to {high}, 99% interval, {self.draws} draws)"
-
-
-def prior_draws(
-    private: PrivateModel, count: int = PRIOR_DRAWS, seed: int | None = PRIOR_SEED
-) -> dict[str, np.ndarray]:
-    """Independent draws from the untrimmed prior, by name, shape (count, *shape).
-
-    Raises
-    ------
-    DomainError
-        An improper prior.
-    Unsupported
-        A potential of the parameters alone belongs to the prior, and cannot be drawn from.
-    """
-    refuse_improper(private)
-    graph = private.graph
-    extra = [p.name for p in private.base.potentials if p.name not in graph.factors]
-    if graph.apart is not None and not set(graph.parameters.values()).isdisjoint(
-        ancestors([graph.apart])
-    ):
-        extra.append(f"a part of {', '.join(graph.factors)} that reads no record")
-    if extra:
-        raise Unsupported(
-            "a potential of the parameters is part of the prior, which cannot be drawn from then",
-            got=", ".join(extra),
-            allowed="priors made of distributions",
-            do="trim by box={...}",
-        )
-    found = _unordered_draws(private, count, seed)
-    _refuse_restricting_transforms(private, found)
-    ordered = [rv for rv in private.base.free_RVs if transform_name(private.base, rv) == ORDERED]
-    for rv in [rv for rv in ordered if _is_exchangeable(private, rv)]:
-        found[rv.name] = np.sort(found[rv.name], axis=-1)
-        ordered.remove(rv)
-    return _ordered_draws(private, found, [rv.name for rv in ordered], seed) if ordered else found
-
-
-def _unordered_draws(private: PrivateModel, count: int, seed: int | None) -> dict[str, np.ndarray]:
-    rvs = list(private.base.free_RVs)
-    drawn = pm.draw(rvs, draws=count, random_seed=seed, mode="FAST_COMPILE")
-    drawn = drawn if isinstance(drawn, list) else [drawn]
-    return {rv.name: np.asarray(values) for rv, values in zip(rvs, drawn, strict=True)}
-
-
-def _is_exchangeable(private: PrivateModel, rv: Variable) -> bool:
-    """Whether entries are alike and nobody reads them: sorted, they are the ordered prior."""
-    others = [other for other in private.base.free_RVs if other is not rv]
-    alike = all(
-        not p.type.ndim or p.type.broadcastable[-1] for p in rv.owner.op.dist_params(rv.owner)
-    )
-    return alike and rv.owner.op.ndim_supp == 0 and rv not in ancestors(others)
-
-
-def _ordered_draws(
-    private: PrivateModel, found: dict[str, np.ndarray], names: list[str], seed: int | None
-) -> dict[str, np.ndarray]:
-    """Those draws of the prior whose vectors are in order, as many as there were."""
-    count, kept, batch = len(found[names[0]]), [], found
-    for attempt in range(1, MOST_BATCHES + 1):
-        inside = np.ones(count, bool)
-        for name in names:
-            inside &= (np.diff(batch[name], axis=-1) > 0.0).reshape(count, -1).all(axis=1)
-        kept.append({name: values[inside] for name, values in batch.items()})
-        if sum(len(part[names[0]]) for part in kept) >= count:
-            return {name: np.concatenate([part[name] for part in kept])[:count] for name in found}
-        batch = _unordered_draws(private, count, None if seed is None else seed + attempt)
-    raise Unsupported(
-        "ordered vectors whose entries are seldom in order are not drawn from their prior",
-        got=", ".join(names),
-        allowed=f"at least one prior draw in {MOST_BATCHES} in order",
-        do="give the entries one prior, or priors in the order that is meant",
-    )
-
-
-def _refuse_restricting_transforms(private: PrivateModel, drawn: Mapping[str, np.ndarray]) -> None:
-    """A transform that cuts a prior makes another prior of it, which is not the one drawn from."""
-    for rv in private.base.free_RVs:
-        box, values = prior_support(private.base, rv, private.shapes[rv.name]), drawn[rv.name]
-        is_cut = (values < box.lower).any() or (values > box.upper).any()
-        is_known = transform_name(private.base, rv) in DRAWABLE_TRANSFORMS
-        if is_cut or not (is_known or is_default_transform(private.base.rvs_to_transforms[rv], rv)):
-            raise Unsupported(
-                "a transform that cuts a prior is part of it, which cannot be drawn from then",
-                got=rv.name,
-                allowed="priors made of distributions",
-                do="write pm.Truncated in place of the transform, or trim by box={...}",
-            )
-
-
-def refuse_improper(private: PrivateModel) -> None:
-    """Flat priors have no mass."""
-    rvs = private.base.free_RVs
-    improper = [rv.name for rv in rvs if distribution_class(rv) in IMPROPER_PRIORS]
-    if improper:
-        raise DomainError(
-            "an improper prior has no mass to keep a share of, and cannot be drawn from",
-            got=", ".join(improper),
-            allowed="proper priors",
-            do="trim by box={...}, or write a proper prior: pm.Normal, pm.Uniform",
+        return (
+            f"{self.estimate:.3g} of the prior's mass ({low} to {high}, 99% interval, "
+            f"{self.draws} draws)"
         )
 
 
-def in_region(private: PrivateModel, points: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Which points lie in the region of a trimmed model."""
-    count = len(next(iter(points.values())))
-    inside = np.ones(count, dtype=bool)
-    for name, box in private.region.items():
-        held = (points[name] >= box.lower) & (points[name] <= box.upper)
-        inside &= held.reshape(count, -1).all(axis=1)
-    theta = private.theta_l
-    if theta is not None and inside.any():
-        kept = {name: values[inside] for name, values in points.items()}
-        inside[inside] = theta.variation.at(kept) <= theta.inner
-    return inside
+def prior_mass(private: DeclaredModel, draws: int = PRIOR_DRAWS) -> PriorMass:
+    """The share of the prior that the region of a trimmed model keeps. Reads no data.
 
-
-def prior_mass(private: PrivateModel, draws: int = PRIOR_DRAWS) -> PriorMass:
-    """How much of the prior the region of a trimmed model keeps. Reads no data.
-
-    Parameters
-    ----------
-    private : PrivateModel
-    draws : int
-        Independent prior draws.
-
-    Raises
-    ------
-    DomainError, Unsupported
-        The prior is improper or holds a potential: it cannot be drawn from.
+    A prior that cannot be drawn from is refused as by `prior_draws`.
     """
     if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
         raise DomainError("draws is a whole number >= 1", got=repr(draws), allowed="1, 2, ...")
     return mass_of_draws(private, prior_draws(private, int(draws)))
 
 
-def mass_of_draws(private: PrivateModel, points: Mapping[str, np.ndarray]) -> PriorMass:
+def mass_of_draws(private: DeclaredModel, points: Mapping[str, np.ndarray]) -> PriorMass:
     """The share of independent prior draws that lies in the region, with its interval."""
     inside = in_region(private, points)
     count, hits = len(inside), int(inside.sum())
@@ -223,93 +258,87 @@ def mass_of_draws(private: PrivateModel, points: Mapping[str, np.ndarray]) -> Pr
     return PriorMass(hits / count, low, high, count)
 
 
-@singledispatch
-def uniform_entries(
-    domain: Domain, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
-) -> np.ndarray:
-    """Independent entries of records, uniform on a domain.
+def prior_predictive(
+    private: DeclaredModel, draws: int, records: int, reference: Any, random_seed: int | None
+) -> Any:
+    """See `PrivateModel.prior_predictive`."""
+    for name, value in (("draws", draws), ("records", records)):
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or value < 1:
+            raise DomainError(
+                f"{name} is a whole number >= 1", got=repr(value), allowed="1, 2, ..."
+            )
+    seeds = np.random.SeedSequence(random_seed)
+    simulator = Simulator(private, int(records), reference, _fresh_seed(seeds))
+    points = restricted_draws(private, int(draws), seeds)
+    simulated = [
+        simulator.outcomes({name: values[k] for name, values in points.items()})
+        for k in range(int(draws))
+    ]
+    outcomes = {name: np.stack([one[name] for one in simulated]) for name in simulated[0]}
+    axes = {source.name: source.axis for source in private.sources}
+    groups = {
+        "prior": _labeled_dataset(private, points, {}, leading=True),
+        "prior_predictive": _labeled_dataset(private, outcomes, axes, leading=True),
+    }
+    if simulator.covariates:
+        covariates = _labeled_dataset(private, simulator.covariates, axes, leading=False)
+        groups["constant_data"] = covariates
+    return to_groups(**groups)
 
-    Parameters
-    ----------
-    domain : Domain
-    shape : tuple of int
-        Of one record's entry.
-    count : int
-        Number of records.
-    whole : bool
-        Whether entries are integers by type.
-    rng : numpy.random.Generator
 
-    Returns
-    -------
-    array, shape (count, *shape)
+def restricted_draws(
+    private: DeclaredModel, count: int, seeds: np.random.SeedSequence
+) -> dict[str, np.ndarray]:
+    """Independent draws from the prior on the region, by rejection.
 
-    Raises
-    ------
-    Unsupported
-        A domain of another kind.
+    A region that keeps too little of the prior is refused: if `MOST_ROUNDS` rounds give less than a
+    hundredth of the draws, 100 times as many rounds would not suffice at that rate.
     """
-    raise Unsupported(
-        "no records can be drawn from a domain of this kind",
-        got=type(domain).__name__,
-        allowed="Interval, Categories, Ball, Simplex, Counts",
-        do="give covariates by reference=",
-    )
+    found: list[dict[str, np.ndarray]] = []
+    kept = tried = 0
+    patience = MOST_ROUNDS * PRIOR_DRAWS
+    while kept < count:
+        if tried >= patience and kept < count * tried / (patience * 100):
+            raise Unsupported(
+                "the region holds too little of the prior to be drawn from by rejection",
+                got=f"{kept} of {tried} prior draws lie in it",
+                allowed=f"about {count / 100:.3g} in {patience}",
+                do="a larger region, or fewer draws",
+            )
+        drawn = prior_draws(private, PRIOR_DRAWS, _fresh_seed(seeds))
+        inside = in_region(private, drawn)
+        found.append({name: values[inside] for name, values in drawn.items()})
+        kept, tried = kept + int(inside.sum()), tried + PRIOR_DRAWS
+    return {name: np.concatenate([one[name] for one in found])[:count] for name in found[0]}
 
 
-@uniform_entries.register
-def _uniform_interval(
-    domain: Interval, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
-) -> np.ndarray:
-    ends = domain.bounds(shape)
-    if whole:
-        low, high = np.ceil(ends.lower), np.floor(ends.upper)
-        return np.floor(low + rng.random((count, *shape)) * (high - low + 1.0)).clip(low, high)
-    share = rng.random((count, *shape))
-    return ends.lower * (1.0 - share) + ends.upper * share
+def _fresh_seed(seeds: np.random.SeedSequence) -> int:
+    """A seed from a child of the seed sequence."""
+    return int(seeds.spawn(1)[0].generate_state(1)[0])
 
 
-@uniform_entries.register
-def _uniform_categories(
-    domain: Categories, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
-) -> np.ndarray:
-    return rng.choice(np.asarray(domain.values), (count, *shape))
-
-
-@uniform_entries.register
-def _uniform_ball(
-    domain: Ball, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
-) -> np.ndarray:
-    rows = rng.normal(size=(count, *shape))
-    reach = domain.radius * rng.random((count, 1)) ** (1.0 / shape[0])
-    rows *= reach / np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(domain.center, float) + np.asarray(domain.scale, float) * rows
-
-
-@uniform_entries.register
-def _uniform_simplex(
-    domain: Simplex, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
-) -> np.ndarray:
-    return rng.dirichlet(np.ones(shape[-1]), (count, *shape[:-1]))
-
-
-@uniform_entries.register
-def _uniform_counts(
-    domain: Counts, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
-) -> np.ndarray:
-    """All rows of one total alike: gaps between bars among stars."""
-    width, total = shape[-1], domain.total
-    rows = np.empty((count * int(np.prod(shape[:-1], dtype=int)), width))
-    for row in rows:
-        bars = np.sort(rng.choice(total + width - 1, width - 1, replace=False))
-        row[:] = np.diff(np.r_[-1, bars, total + width - 1]) - 1
-    return rows.reshape(count, *shape)
-
-
-MOST_SIMULATED_ROWS = 4096
-"""Records simulated at most where rows differ in what they compute, so that all are needed."""
-
-Arrays = dict[str, np.ndarray]
+def _labeled_dataset(
+    private: DeclaredModel,
+    arrays: Mapping[str, np.ndarray],
+    axes: Mapping[str, int],
+    leading: bool,
+) -> xr.Dataset:
+    """Arrays with the model's dims and labels; records get a dim without labels."""
+    found: dict[str, xr.DataArray] = {}
+    coords: dict[str, list] = {}
+    for name, values in arrays.items():
+        known = private.base.named_vars_to_dims.get(name) or ()
+        inner = values.ndim - leading  # the first axis is that of draws
+        known = known if len(known) == inner else [None] * inner
+        dims = [dim or f"{name}_dim_{k}" for k, dim in enumerate(known)]
+        if name in axes:
+            dims[axes[name]] = "record"
+        labels = {dim: private.base.coords.get(dim) for dim in dims if dim != "record"}
+        coords |= {dim: list(label) for dim, label in labels.items() if label is not None}
+        first = ["chain", "draw"] if leading else []
+        found[name] = xr.DataArray(values[None] if leading else values, dims=[*first, *dims])
+    return xr.Dataset(found, coords=coords)
 
 
 class Simulator:
@@ -319,7 +348,7 @@ class Simulator:
     ----------
     private : PrivateModel
     records : int or None
-        How many records are simulated for each parameter point. None: as many as the model has.
+        Number of records simulated at each parameter point. None: as many as the model has.
     reference : mapping or table, optional
         Public values of covariates by name; see `checked_reference`.
     seed : int or None
@@ -328,10 +357,9 @@ class Simulator:
     Attributes
     ----------
     rows : int
-        Records at each point: the number asked for, or the model's own where rows differ in what
-        they compute.
+        Records at each point: the requested number, or the model's own where rows differ.
     covariates : dict of str to array
-        The same at every point.
+        Covariates of these records, the same at every point.
 
     Raises
     ------
@@ -343,7 +371,7 @@ class Simulator:
 
     def __init__(
         self,
-        private: PrivateModel,
+        private: DeclaredModel,
         records: int | None,
         reference: Any = None,
         seed: int | None = None,
@@ -357,13 +385,7 @@ class Simulator:
         self._run = _compiled_outcomes(private, graphs, list(self.covariates), rng)
 
     def outcomes(self, point: Mapping[str, np.ndarray]) -> Arrays:
-        """Outcomes of all rows at one parameter point, moved into their domain.
-
-        Raises
-        ------
-        Unsupported
-            The generator fails.
-        """
+        """Outcomes of all rows at one parameter point, clipped into their domain."""
         values = [point[name] for name in self._names]
         try:
             drawn = self._run(*values, *self.covariates.values())
@@ -372,9 +394,7 @@ class Simulator:
         found = {}
         for source, entries in zip(self._outcomes, drawn, strict=True):
             whole = np.broadcast_to(entries, _simulated_shape(source, self.rows))
-            found[source.name] = _nearest_in_domain(source.domain, whole, source.axis).astype(
-                source.dtype
-            )
+            found[source.name] = _nearest_entries(source, whole)
         return found
 
     def at(self, point: Mapping[str, np.ndarray]) -> Arrays:
@@ -382,8 +402,8 @@ class Simulator:
         return self.covariates | self.outcomes(point)
 
 
-def _observed_sources(private: PrivateModel) -> dict[Source, Variable]:
-    """The observed variable that each outcome is of."""
+def _observed_sources(private: DeclaredModel) -> dict[Source, Variable]:
+    """The observed variable of each outcome: a private variable that a likelihood generates."""
     variables = {source.variable: source for source in private.sources}
     found: dict[Source, Variable] = {}
     for rv in private.base.observed_RVs:
@@ -402,33 +422,20 @@ def _observed_sources(private: PrivateModel) -> dict[Source, Variable]:
     return found
 
 
-def _no_generator_error(why: str) -> Unsupported:
-    return Unsupported(
-        "no records can be simulated from this model",
-        got=why,
-        allowed="likelihoods that are distributions of data, with a generator",
-        do="pm.CustomDist(..., random=...) in the place of pm.Potential or a bare logp",
-    )
-
-
-def _simulated_shape(source: Source, rows: int) -> tuple[int, ...]:
-    return (*source.shape[: source.axis], rows, *source.shape[source.axis + 1 :])
-
-
 def _outcome_graphs(
-    private: PrivateModel, observed: Mapping[Source, Variable], records: int | None
+    private: DeclaredModel, observed: Mapping[Source, Variable], records: int | None
 ) -> tuple[int, list[Variable]]:
-    """How many records are simulated, and graphs of their outcomes.
+    """The number of simulated records, and graphs of their outcomes.
 
-    Graphs of so many rows as are asked for; of the model's own number where rows differ.
+    It is the requested number, or the model's own where rows differ.
     """
     swaps = {s.variable: private.graph.data[s.name] for s in private.sources if s not in observed}
     swaps |= {rv: private.graph.parameters[rv.name] for rv in private.base.free_RVs}
-    if not private.graph.pinned and records is not None:
+    if not private.graph.rows_differ and records is not None:
         try:
             return records, _resized_outcomes(observed, swaps, records)
         except EVALUATION_ERRORS:
-            pass  # a distribution that holds on to its size
+            pass  # a distribution that keeps the size it was built for
     if private.neighbors == ADD_REMOVE:
         raise _no_generator_error(
             "all records would be needed, and how many there are is protected"
@@ -461,12 +468,12 @@ def _resized_outcomes(
 
 
 def _compiled_outcomes(
-    private: PrivateModel,
+    private: DeclaredModel,
     graphs: Sequence[Variable],
     covariates: Sequence[str],
     rng: np.random.Generator,
 ) -> Any:
-    """A function of parameters and covariates."""
+    """Outcomes as a compiled function of parameters and covariates."""
     inputs = [private.graph.parameters[name] for name in private.shapes]
     inputs += [private.graph.data[name] for name in covariates]
     data = {s.variable for s in private.sources}
@@ -483,16 +490,29 @@ def _compiled_outcomes(
         )
 
 
+def _simulated_shape(source: Source, rows: int) -> tuple[int, ...]:
+    return (*source.shape[: source.axis], rows, *source.shape[source.axis + 1 :])
+
+
+def _no_generator_error(why: str) -> Unsupported:
+    return Unsupported(
+        "no records can be simulated from this model",
+        got=why,
+        allowed="likelihoods that are distributions of data, with a generator",
+        do="pm.CustomDist(..., random=...) in the place of pm.Potential or a bare logp",
+    )
+
+
 def _simulated_covariates(
-    private: PrivateModel,
+    private: DeclaredModel,
     observed: Mapping[Source, Variable],
     rows: int,
     known: Mapping[Source, np.ndarray],
     rng: np.random.Generator,
 ) -> Arrays:
     """Public covariates: rows of the reference, taken together, or uniform on their domains."""
-    length = {len(np.moveaxis(v, s.axis, 0)) for s, v in known.items()}
-    picked = rng.integers(max(length, default=1), size=rows)
+    lengths = {len(np.moveaxis(v, s.axis, 0)) for s, v in known.items()}
+    picked = rng.integers(max(lengths, default=1), size=rows)
     found = {}
     for source in private.sources:
         if source in observed:
@@ -502,26 +522,15 @@ def _simulated_covariates(
         else:
             drawn = uniform_entries(source.domain, source.row_shape, rows, source.is_whole, rng)
             entries = np.moveaxis(drawn, 0, source.axis)
-        found[source.name] = _nearest_in_domain(source.domain, entries, source.axis).astype(
-            source.dtype
-        )
+        found[source.name] = _nearest_entries(source, entries)
     return found
 
 
-def checked_reference(private: PrivateModel, reference: Any) -> dict[Source, np.ndarray]:
+def checked_reference(private: DeclaredModel, reference: Any) -> dict[Source, np.ndarray]:
     """Public values of covariates, by private variable.
 
-    Parameters
-    ----------
-    private : PrivateModel
-    reference : mapping of str to array, pandas.DataFrame, or None
-        One entry or column for each covariate (those left out are drawn from their domains), the
-        records along the same axis as in the model. Outcomes are not used.
-
-    Raises
-    ------
-    DomainError
-        A name that is no private variable, shapes that do not fit, NaN, or different lengths.
+    The reference is a mapping of arrays or a data frame, with the records along the same axis as in
+    the model. Covariates that it leaves out are drawn from their domains; outcomes are not used.
     """
     if reference is None:
         return {}
@@ -554,110 +563,77 @@ def checked_reference(private: PrivateModel, reference: Any) -> dict[Source, np.
     return found
 
 
-def _nearest_in_domain(domain: Domain, values: np.ndarray, axis: int) -> np.ndarray:
-    """The nearest values of the domain: as `privatize` clips, categories too."""
-    if isinstance(domain, Categories):
-        allowed = np.asarray(domain.values)
-        middles = (allowed[1:] + allowed[:-1]) / 2.0
-        return allowed[np.searchsorted(middles, values)]
-    return domain.clip(np.asarray(values), axis)
+def _nearest_entries(source: Source, values: np.ndarray) -> np.ndarray:
+    """The nearest values in the domain of a source: `privatize` clips so, but for categories."""
+    if isinstance(source.domain, Categories):
+        categories = np.asarray(source.domain.values)
+        middles = (categories[1:] + categories[:-1]) / 2.0
+        nearest = categories[np.searchsorted(middles, values)]
+    else:
+        nearest = source.domain.clip(np.asarray(values), source.axis)
+    return nearest.astype(source.dtype)
 
 
-MOST_ROUNDS = 10
-"""Rounds of prior draws after which a region counts as too small to be drawn from."""
+@singledispatch
+def uniform_entries(
+    domain: Domain, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
+) -> np.ndarray:
+    """Independent entries of records, uniform on a domain, shape (count, *shape).
 
-
-def prior_predictive(
-    private: PrivateModel, draws: int, records: int, reference: Any, random_seed: int | None
-) -> Any:
-    """See `PrivateModel.prior_predictive`."""
-    for name, value in (("draws", draws), ("records", records)):
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not whole or value < 1:
-            raise DomainError(
-                f"{name} is a whole number >= 1", got=repr(value), allowed="1, 2, ..."
-            )
-    seeds = np.random.SeedSequence(random_seed)
-    simulator = Simulator(private, int(records), reference, _fresh_seed(seeds))
-    points = restricted_draws(private, int(draws), seeds)
-    made = [
-        simulator.outcomes({name: values[k] for name, values in points.items()})
-        for k in range(int(draws))
-    ]
-    outcomes = {name: np.stack([one[name] for one in made]) for name in made[0]}
-    groups = {
-        "prior": _labeled_dataset(private, points, {}, leading=True),
-        "prior_predictive": _labeled_dataset(
-            private, outcomes, _records_axes(private), leading=True
-        ),
-    }
-    if simulator.covariates:
-        covariates = _labeled_dataset(
-            private, simulator.covariates, _records_axes(private), leading=False
-        )
-        groups["constant_data"] = covariates
-    return to_groups(**groups)
-
-
-def restricted_draws(
-    private: PrivateModel, count: int, seeds: np.random.SeedSequence
-) -> dict[str, np.ndarray]:
-    """Independent draws from the prior on the region, by rejection.
-
-    Raises
-    ------
-    Unsupported
-        The region holds too little of the prior.
+    `shape` is that of one record's entry; `whole` tells whether entries are integers by type.
     """
-    found: list[dict[str, np.ndarray]] = []
-    kept = tried = 0
-    while kept < count:
-        if tried >= MOST_ROUNDS * PRIOR_DRAWS and kept < count * tried / (
-            MOST_ROUNDS * PRIOR_DRAWS * 100
-        ):
-            raise Unsupported(
-                "the region holds too little of the prior to be drawn from by rejection",
-                got=f"{kept} of {tried} prior draws lie in it",
-                allowed=f"about {count / 100:.3g} in {MOST_ROUNDS * PRIOR_DRAWS}",
-                do="a larger region, or fewer draws",
-            )
-        drawn = prior_draws(private, PRIOR_DRAWS, _fresh_seed(seeds))
-        inside = in_region(private, drawn)
-        found.append({name: values[inside] for name, values in drawn.items()})
-        kept, tried = kept + int(inside.sum()), tried + PRIOR_DRAWS
-    return {name: np.concatenate([one[name] for one in found])[:count] for name in found[0]}
+    raise Unsupported(
+        "no records can be drawn from a domain of this kind",
+        got=type(domain).__name__,
+        allowed="Interval, Categories, Ball, Simplex, Counts",
+        do="give covariates by reference=",
+    )
 
 
-def _fresh_seed(seeds: np.random.SeedSequence) -> int:
-    """A fresh seed."""
-    return int(seeds.spawn(1)[0].generate_state(1)[0])
+@uniform_entries.register
+def _uniform_interval(
+    domain: Interval, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
+) -> np.ndarray:
+    bounds = domain.bounds(shape)
+    if whole:
+        low, high = np.ceil(bounds.lower), np.floor(bounds.upper)
+        return np.floor(low + rng.random((count, *shape)) * (high - low + 1.0)).clip(low, high)
+    share = rng.random((count, *shape))
+    return bounds.lower * (1.0 - share) + bounds.upper * share
 
 
-def _records_axes(private: PrivateModel) -> dict[str, int]:
-    """The records axis of each private variable."""
-    return {source.name: source.axis for source in private.sources}
+@uniform_entries.register
+def _uniform_categories(
+    domain: Categories, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
+) -> np.ndarray:
+    return rng.choice(np.asarray(domain.values), (count, *shape))
 
 
-def _labeled_dataset(
-    private: PrivateModel,
-    arrays: Mapping[str, np.ndarray],
-    axes: Mapping[str, int],
-    leading: bool,
-) -> xr.Dataset:
-    """Arrays with the model's own dims and labels; records are numbered, never labeled."""
-    found: dict[str, xr.DataArray] = {}
-    coords: dict[str, list] = {}
-    for name, values in arrays.items():
-        given = private.base.named_vars_to_dims.get(name) or ()
-        inner = values.ndim - leading  # the first axis is that of draws
-        dims = [
-            dim or f"{name}_dim_{k}"
-            for k, dim in enumerate(given if len(given) == inner else [None] * inner)
-        ]
-        if name in axes:
-            dims[axes[name]] = "record"
-        labels = {dim: private.base.coords.get(dim) for dim in dims if dim != "record"}
-        coords |= {dim: list(label) for dim, label in labels.items() if label is not None}
-        first = ["chain", "draw"] if leading else []
-        found[name] = xr.DataArray(values[None] if leading else values, dims=[*first, *dims])
-    return xr.Dataset(found, coords=coords)
+@uniform_entries.register
+def _uniform_ball(
+    domain: Ball, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
+) -> np.ndarray:
+    rows = rng.normal(size=(count, *shape))
+    radii = domain.radius * rng.random((count, 1)) ** (1.0 / shape[0])
+    rows *= radii / np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(domain.center, float) + np.asarray(domain.scale, float) * rows
+
+
+@uniform_entries.register
+def _uniform_simplex(
+    domain: Simplex, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
+) -> np.ndarray:
+    return rng.dirichlet(np.ones(shape[-1]), (count, *shape[:-1]))
+
+
+@uniform_entries.register
+def _uniform_counts(
+    domain: Counts, shape: tuple[int, ...], count: int, whole: bool, rng: np.random.Generator
+) -> np.ndarray:
+    """Uniform on all rows of one total: gaps between random bars among stars."""
+    width, total = shape[-1], domain.total
+    rows = np.empty((count * int(np.prod(shape[:-1], dtype=int)), width))
+    for row in rows:
+        bars = np.sort(rng.choice(total + width - 1, width - 1, replace=False))
+        row[:] = np.diff(np.r_[-1, bars, total + width - 1]) - 1
+    return rows.reshape(count, *shape)

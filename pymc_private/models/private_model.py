@@ -11,79 +11,44 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pymc as pm
+from pytensor.graph.basic import Variable
 
 from pymc_private.analysis import Bounds
-from pymc_private.analysis.intervals.ops import has_log_phi
+from pymc_private.analysis.rewrites.normal_cdf import has_log_phi
 from pymc_private.errors import DomainError
-from pymc_private.models import declare
-from pymc_private.models.add_remove import (
-    record_lengths,
-    refuse_public_counts,
-    refuse_with_sequences,
-)
-from pymc_private.models.compat import pickle_state as model_dumps
-from pymc_private.models.compat import unpickle
+from pymc_private.models.add_remove import refuse_public_counts, refuse_with_sequences
+from pymc_private.models.compat import pickle_state, unpickle
 from pymc_private.models.data_variables import Source, share_embedded_constants
-from pymc_private.models.declare import check_records_per_unit, unit_claims
+from pymc_private.models.declare import (
+    check_records_per_unit,
+    clip_into_domain,
+    copy_declared_model,
+    read_declaration,
+    refuse_per_record_parameters,
+    refuse_structures,
+    resolve_model,
+    unit_claims,
+)
 from pymc_private.models.distributions import prior_support
 from pymc_private.models.metric import Metric, check_metric, neighbor_relation
+from pymc_private.models.prior import PriorMass, prior_mass, prior_predictive
 from pymc_private.models.record_graph import RecordGraph, build_record_graph
-from pymc_private.models.restricted_model import model_with_likelihood_potential, restricted_model
+from pymc_private.models.restricted_model import (
+    LipschitzSet,
+    model_with_likelihood_potential,
+    restricted_model,
+)
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.rounding import float_down
-
-if TYPE_CHECKING:
-    from pymc_private.certificates.lipschitz.region import ThetaL
-    from pymc_private.models.prior import PriorMass
-
-
-def describe_private_model(private: PrivateModel) -> str:
-    """Lines for people; under add/remove without the number of records."""
-    data = ", ".join(f"{name} in {domain}" for name, domain in private.domain.items())
-    boxes = [f"{k} in {_format_bounds(v)}" for k, v in private.region.items()]
-    if private.theta_l is not None:
-        boxes.append(private.theta_l.words)
-    region = ", ".join(boxes) or "untrimmed"
-    if "prior_mass" in private.__dict__:  # counted already
-        region += f"; keeps {private.prior_mass}"
-    # Under add/remove the number of records is protected.
-    count = "" if private.neighbors == ADD_REMOVE else f" of {private.n}"
-    units = (
-        f", in units of up to {private.records_per_unit}" if private.records_per_unit > 1 else ""
-    )
-    clip = f"\n  clip: {describe_clip(private.graph)}" if private.graph.clip else ""
-    coupled = "; some factor rows read several records" if private.graph.windows else ""
-    return (
-        f"PrivateModel (holds confidential data)\n"
-        f"  one record: one {private.records}{count}; neighbors: {private.neighbors}{units}\n"
-        f"  private: {data}\n  factors: {', '.join(private.graph.factors)}{coupled}\n"
-        f"  region: {region}\n  power: {float(private.power):.6g}{clip}"
-    )
-
-
-def describe_clip(graph: RecordGraph) -> str:
-    """Where the log-likelihood of each record, or of each factor row, is kept."""
-    low, high = graph.clip or (-np.inf, np.inf)
-    each = "factor row" if graph.windows else "record"
-    return f"each {each}'s log-likelihood in [{low:.12g}, {high:.12g}]"
-
-
-def escape_html(text: str) -> str:
-    """Text for HTML."""
-    return text.replace("&", "&amp;").replace("<", "&lt;")
-
-
-def _format_bounds(bounds: Bounds) -> str:
-    return f"[{np.min(bounds.lower):.4g}, {np.max(bounds.upper):.4g}]"
 
 
 @dataclass(frozen=True, eq=False)
 class PrivateModel:
-    """A private copy of a PyMC model: the record, its domain, the region and the power.
+    """A private copy of a PyMC model with its records, domain, region and power.
 
     Parameters
     ----------
@@ -92,9 +57,9 @@ class PrivateModel:
     sources : tuple of Source
         The private variables.
     graph : RecordGraph
-        One record's log-likelihood, data and parameters symbolic.
+        The log-likelihood of each record, with data and parameters as inputs.
     records : str
-        What one record is, in the user's word.
+        What one record is: the name of its dim, or "record".
     n : int
         Number of records; public under substitution.
     neighbors : str
@@ -104,14 +69,15 @@ class PrivateModel:
     power : Fraction
         Power of the likelihood.
     claims : tuple of str
-        What is taken on trust.
+        Assumptions that are taken on trust.
     starts : dict
         Starts the user gave in the model, in natural space; see `initvals`.
     records_per_unit : int
         How many records one unit (a person) may own.
-    theta_l : ThetaL or None
+    theta_l : LipschitzSet or None
         The set of parameters that `trim(lipschitz=)` restricts the prior to, within the region.
-    metric : Metric or None, of neighbors at a distance
+    metric : Metric or None
+        The metric, if neighbors are data sets at a distance.
     """
 
     base: pm.Model
@@ -125,7 +91,7 @@ class PrivateModel:
     claims: tuple[str, ...] = ()
     starts: Mapping[str, Any] = field(default_factory=dict)
     records_per_unit: int = 1
-    theta_l: ThetaL | None = None
+    theta_l: LipschitzSet | None = None
     metric: Metric | None = None
 
     @cached_property
@@ -139,7 +105,7 @@ class PrivateModel:
     @property
     def box(self) -> dict[str, Bounds]:
         """Bounds of every free variable: its region where trimmed, else its prior's support."""
-        return dict(self._box)  # a copy: what is drawn from cannot be changed through it
+        return dict(self._box)  # a copy: callers cannot change the model through it
 
     @cached_property
     def _box(self) -> dict[str, Bounds]:
@@ -152,27 +118,25 @@ class PrivateModel:
     def model(self) -> pm.Model:
         """A plain PyMC model: data clipped, prior restricted to the region, likelihood tempered.
 
-        Where log-likelihoods are clipped, or not PyMC's own to the last digits (`one_normal_tail`),
-        a potential takes their place, and observed variables become data.
+        Where log-likelihoods are clipped, or differ from PyMC's own in the last digits
+        (`one_normal_tail`), a potential takes their place, and observed variables become data.
         """
         graph, power = self.graph, float_down(self.power)
-        where = self.region, self.starts, self.theta_l
+        region = self.region, self.starts, self.theta_l
         if graph.clip is not None or has_log_phi(graph.record):
             scored, name = model_with_likelihood_potential(self.base, graph, self.sources)
-            return restricted_model(scored, power, (name,), *where)
-        return restricted_model(self.base, power, graph.factors, *where, apart=graph)
+            return restricted_model(scored, power, (name,), *region)
+        return restricted_model(self.base, power, graph.factors, *region, public_part_of=graph)
 
     @cached_property
     def prior_mass(self) -> PriorMass:
-        """How much of the prior the region keeps, counted on prior draws.
+        """Share of the prior that the region keeps, estimated on independent prior draws.
 
         Raises
         ------
         DomainError, Unsupported
             The prior is improper or holds a potential.
         """
-        from pymc_private.models.prior import prior_mass
-
         return prior_mass(self)
 
     @property
@@ -220,8 +184,6 @@ class PrivateModel:
         Unsupported
             A potential, a density without a generator, or a region too small to be drawn from.
         """
-        from pymc_private.models.prior import prior_predictive
-
         return prior_predictive(self, draws, records, reference, random_seed)
 
     @property
@@ -240,9 +202,9 @@ class PrivateModel:
     def with_power(self, power: Fraction) -> PrivateModel:
         """The same model with another power of the likelihood."""
         made = replace(self, power=power)
-        for known in ("prior_mass", "shapes", "_box"):  # these know nothing of it
-            if known in self.__dict__:
-                made.__dict__[known] = self.__dict__[known]
+        for cached in ("prior_mass", "shapes", "_box"):  # these do not depend on the power
+            if cached in self.__dict__:
+                made.__dict__[cached] = self.__dict__[cached]
         return made
 
     def __repr__(self) -> str:
@@ -253,7 +215,7 @@ class PrivateModel:
 
     def __reduce__(self) -> tuple:
         # PyMC models hold local functions, which only cloudpickle can carry.
-        return unpickle, (model_dumps((type(self), self.__dict__)),)
+        return unpickle, (pickle_state((type(self), self.__dict__)),)
 
     def __deepcopy__(self, memo: dict) -> PrivateModel:
         rebuild, (payload,) = self.__reduce__()
@@ -270,10 +232,10 @@ def privatize(
     public: str | Sequence[str] = (),
     constants: str = "private",
 ) -> PrivateModel:
-    """Say what one record of a model is and all that it could be.
+    """Declare what one record of a model is and every value that it could have.
 
     The only step before a draw that reads the data: it checks them (NaN, unknown categories) and
-    clips them into the domain, in a copy. How many were clipped goes to the logger alone.
+    clips them into the domain, in a copy. The number of clipped rows goes to the logger alone.
 
     Parameters
     ----------
@@ -296,7 +258,7 @@ def privatize(
         Variables along the records axis that are not secret, constants among them by the names
         that `constants` lists; each stands on the certificate.
     constants : {"private", "public"}
-        Arrays with the records axis that were baked into the graph as constants: each wants a
+        Arrays with the records axis that were embedded in the graph as constants: each needs a
         domain (see `constants`), or all are claimed public. Of a Bambi model the variables of the
         formula are data again: give domains by their names; categorical ones need none, but the
         claim that their levels are public stands on the certificate.
@@ -320,31 +282,34 @@ def privatize(
     ----------
     Dimitrakakis, Nelson, Zhang, Mitrokotsa, Rubinstein (2017), Assumption 1; design: theory T1.
     """
-    original = declare.resolve_model(model)
+    original = resolve_model(model)
     metric = neighbors if isinstance(neighbors, Metric) else None
     relation, units = neighbor_relation(neighbors), check_records_per_unit(records_per_unit, metric)
-    declare.refuse_structures(original)
-    taken = declare.copy_declared_model(model, original, domain, public, constants)
-    copy, dim = taken.copy, records if isinstance(records, str) else None
-    said = (records, taken.domain, taken.public, constants, relation != ADD_REMOVE)
-    found, n, claims, opened = declare.read_declaration(copy, *said)
-    sources = share_embedded_constants(copy, found, opened)
-    declare.clip_into_domain(sources, n)
-    declare.refuse_per_record_parameters(copy, dim)
-    graph = build_record_graph(copy, sources, n, constants, relation != ADD_REMOVE)
+    refuse_structures(original)
+    copied = copy_declared_model(model, original, domain, public, constants)
+    base, dim = copied.copy, records if isinstance(records, str) else None
+    is_count_public = relation != ADD_REMOVE
+    declaration = read_declaration(
+        base, records, copied.domain, copied.public, constants, is_count_public
+    )
+    n, claims = declaration.n, declaration.claims
+    sources = share_embedded_constants(base, declaration.sources, declaration.public_constants)
+    clip_into_domain(sources, n)
+    refuse_per_record_parameters(base, dim)
+    graph = build_record_graph(base, sources, n, constants, is_count_public)
     if metric is not None:
         refuse_with_sequences(graph, str(metric))
         claims = [*claims, check_metric(metric, sources, graph)]
     private = PrivateModel(
-        base=copy,
+        base=base,
         sources=tuple(sources),
         graph=graph,
         records=dim or "record",
         n=n,
         neighbors=relation,
         metric=metric,
-        claims=(*claims, *unit_claims(units, relation), *taken.claims),
-        starts=taken.initvals,
+        claims=(*claims, *unit_claims(units, relation), *copied.claims),
+        starts=copied.initvals,
         records_per_unit=units,
     )
     if relation == ADD_REMOVE:
@@ -352,19 +317,69 @@ def privatize(
     return private
 
 
-def require_private_model(given: Any) -> PrivateModel:
-    """The private model that a verb was given.
-
-    Raises
-    ------
-    DomainError
-        Something else: most often a PyMC or Bambi model that was not declared.
-    """
-    if isinstance(given, PrivateModel):
-        return given
+def require_private_model(value: Any) -> PrivateModel:
+    """The argument itself if it is a private model; a model that was not declared is refused."""
+    if isinstance(value, PrivateModel):
+        return value
     raise DomainError(
         "this is no private model",
-        got=type(given).__name__,
+        got=type(value).__name__,
         allowed="what pmp.privatize, trim, temper or clip return",
         do="private = pmp.privatize(model, records=..., domain=...)",
     )
+
+
+def record_dims(private: PrivateModel) -> set[str]:
+    """The dims whose entries are records, also where `records` named axes instead of a dim."""
+    dims = private.base.named_vars_to_dims
+    of_names = [(s, dims.get(name)) for s in private.sources for name in (s.name, *s.aliases)]
+    found = {private.records} | {named[s.axis] for s, named in of_names if named}
+    return {name for name in found if name is not None}
+
+
+def record_lengths(private: PrivateModel) -> list[Variable]:
+    """The number of records as the model's dims hold it, symbolically."""
+    lengths = private.base.dim_lengths
+    return [lengths[name] for name in sorted(record_dims(private)) if name in lengths]
+
+
+def describe_private_model(private: PrivateModel) -> str:
+    """The representation of a private model, which holds no data.
+
+    Under add/remove the number of records is protected and left out.
+    """
+    data = ", ".join(f"{name} in {domain}" for name, domain in private.domain.items())
+    boxes = [f"{k} in {_format_bounds(v)}" for k, v in private.region.items()]
+    if private.theta_l is not None:
+        boxes.append(private.theta_l.words)
+    region = ", ".join(boxes) or "untrimmed"
+    if "prior_mass" in private.__dict__:  # a cached property: printing must not draw
+        region += f"; keeps {private.prior_mass}"
+    count = "" if private.neighbors == ADD_REMOVE else f" of {private.n}"
+    units = (
+        f", in units of up to {private.records_per_unit}" if private.records_per_unit > 1 else ""
+    )
+    clip = f"\n  clip: {describe_clip(private.graph)}" if private.graph.clip else ""
+    coupled = "; some factor rows read several records" if private.graph.windows else ""
+    return (
+        f"PrivateModel (holds confidential data)\n"
+        f"  one record: one {private.records}{count}; neighbors: {private.neighbors}{units}\n"
+        f"  private: {data}\n  factors: {', '.join(private.graph.factors)}{coupled}\n"
+        f"  region: {region}\n  power: {float(private.power):.6g}{clip}"
+    )
+
+
+def describe_clip(graph: RecordGraph) -> str:
+    """The bounds to which the log-likelihood of each record or factor row is clipped."""
+    low, high = graph.clip or (-np.inf, np.inf)
+    each = "factor row" if graph.windows else "record"
+    return f"each {each}'s log-likelihood in [{low:.12g}, {high:.12g}]"
+
+
+def escape_html(text: str) -> str:
+    """Text with its HTML markup escaped."""
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _format_bounds(bounds: Bounds) -> str:
+    return f"[{np.min(bounds.lower):.4g}, {np.max(bounds.upper):.4g}]"

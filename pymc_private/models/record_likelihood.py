@@ -37,7 +37,7 @@ from pymc_private.models.sequences.row_identity import (
 
 @dataclass(frozen=True, eq=False)
 class SingleRecord:
-    """One record, without the records axis.
+    """The log-likelihood of one record, without the records axis.
 
     Parameters
     ----------
@@ -47,10 +47,10 @@ class SingleRecord:
         The record's entries, each of its source's `row_shape`.
     parameters : dict of str to Variable
     public : dict of Variable to array, shape (n, *shape of the variable)
-        What is public and differs from row to row, with its values in all rows.
+        Public inputs that differ from row to row, with their values in all rows.
     neighbors : dict of Variable to Source
-        Entries of other records that the same factor rows read. Any in their domain, the same for
-        both records that are compared.
+        Entries of other records that the same factor rows read: any values of their domain, the
+        same for both records that are compared.
     """
 
     value: Variable
@@ -60,21 +60,10 @@ class SingleRecord:
     neighbors: Mapping[Variable, Source] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
-class _PublicRowArray:
-    """A public array with one entry per row: as an input of the graph, and its values."""
-
-    original: Variable
-    variable: Variable
-    axis: int
-    values: np.ndarray
-
-
 CachedRecord = tuple[Sequence[Source], SingleRecord | None]
-"""Sources, so that their ids stay theirs, and what was found."""
-
+"""The sources, so that their ids are not reused, and the result."""
 _CACHED_RECORDS: WeakKeyDictionary[RecordGraph, dict[Hashable, CachedRecord]] = WeakKeyDictionary()
-"""By graph: regions and powers of a model share it."""
+"""Results by record graph, which all regions and powers of a model share."""
 
 
 def single_record(
@@ -83,31 +72,18 @@ def single_record(
     n: int,
     shapes: Mapping[str, tuple[int, ...]],
 ) -> SingleRecord | None:
-    """Take one row out of a record graph, where all rows are proved to be the same function.
+    """One row of a record graph, if all rows are proved to be the same function; else None.
 
-    The answer is kept with the graph, for it depends on nothing that trims and powers change.
-
-    Parameters
-    ----------
-    graph : RecordGraph
-    sources : sequence of Source
-    n : int
-        Number of records.
-    shapes : mapping of str to tuple of int
-        Of the parameters.
-
-    Returns
-    -------
-    SingleRecord or None
-        None where rows differ by more than public arrays with one entry per row.
+    Rows may differ by public arrays with one entry per row. The result is cached with the graph: it
+    depends on the shapes of parameters, but on nothing that trims and powers change.
     """
-    known = _CACHED_RECORDS.setdefault(graph, {})
-    held = [np.asarray(v.get_value()) for v in public_data([graph.record])]  # `set_data` may change
-    public = tuple((v.dtype.str, v.shape, v.tobytes()) for v in held)
+    cached = _CACHED_RECORDS.setdefault(graph, {})
+    arrays = [np.asarray(v.get_value()) for v in public_data([graph.record])]
+    public = tuple((v.dtype.str, v.shape, v.tobytes()) for v in arrays)  # `pm.set_data` changes it
     key = (tuple(map(id, sources)), n, tuple(shapes.items()), public)
-    if key not in known:
-        known[key] = tuple(sources), _derive_single_record(graph, sources, n, shapes)
-    return known[key][1]
+    if key not in cached:
+        cached[key] = tuple(sources), _derive_single_record(graph, sources, n, shapes)
+    return cached[key][1]
 
 
 def _derive_single_record(
@@ -116,12 +92,12 @@ def _derive_single_record(
     n: int,
     shapes: Mapping[str, tuple[int, ...]],
 ) -> SingleRecord | None:
-    # Of an unpinned graph n, 2, 3 and STACKED rows are proved to carry one expression.
-    count = n if graph.pinned else min(n, STACKED_ROWS)
+    # Rows that do not differ were proved to carry one expression for n, 2, 3 and STACKED_ROWS.
+    count = n if graph.rows_differ else min(n, STACKED_ROWS)
     whole = graph.record
-    if graph.pinned and not graph.windows:
+    if graph.rows_differ and not graph.windows:
         whole = with_symbolic_count(whole, {graph.data[s.name]: s.axis for s in sources}, n)
-    arrays = _row_arrays(whole, n) if graph.pinned else []
+    arrays = _row_arrays(whole, n) if graph.rows_differ else []
     fixed = [v for v in public_data([whole]) if v not in {a.original for a in arrays}]
     record = rebuild([whole], {a.original: a.variable for a in arrays})[0]
     values = {graph.parameters[name]: np.full(shape, 0.5) for name, shape in shapes.items()}
@@ -136,12 +112,12 @@ def _derive_single_record(
     ):
         return None
     with without_tracebacks():
-        known = {v: pt.constant(v.get_value(), name=v.name) for v in fixed}
-        return _extract_row(rebuild([record], known)[0], graph, sources, shapes, arrays)
+        constants = {v: pt.constant(v.get_value(), name=v.name) for v in fixed}
+        return _extract_row(rebuild([record], constants)[0], graph, sources, shapes, arrays)
 
 
 def _row_arrays(record: Variable, n: int) -> list[_PublicRowArray]:
-    """Public arrays with one axis as long as the records axis."""
+    """The public arrays with one axis as long as the records axis."""
     found: list[_PublicRowArray] = []
     for v in ancestors([record]):
         if not (isinstance(v, TensorConstant) or hasattr(v, "get_value")):
@@ -153,6 +129,16 @@ def _row_arrays(record: Variable, n: int) -> list[_PublicRowArray]:
             fresh = v.type.clone(shape=tuple(static))(name=f"row_{len(found)}")
             found.append(_PublicRowArray(v, fresh, axis, values))
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class _PublicRowArray:
+    """A public array with one entry per row, and the input that takes its place."""
+
+    original: Variable
+    variable: Variable
+    axis: int
+    values: np.ndarray
 
 
 def _rows_are_equivalent(
@@ -180,7 +166,7 @@ def _extract_row(
     shapes: Mapping[str, tuple[int, ...]],
     arrays: Sequence[_PublicRowArray],
 ) -> SingleRecord:
-    """The graph with every row array one row long, and that axis made inside."""
+    """The graph on inputs without a records axis: one row of it is built inside."""
     data = {s.name: pt.TensorType(s.dtype, shape=s.row_shape)(name=s.name) for s in sources}
     swaps = {graph.data[s.name]: pt.expand_dims(data[s.name], s.axis) for s in sources}
     public = {}
@@ -200,13 +186,14 @@ def _extract_row(
 
 
 def static_size(node: Apply, inputs: list[Variable]) -> Variable | None:
-    """A rule of `rebuild`: sizes of inputs of known shape are numbers."""
+    """A rule of `rebuild` that writes sizes of inputs of known shape as numbers."""
     if isinstance(node.op, Shape) and None not in inputs[0].type.shape:
         return pt.constant(np.array(inputs[0].type.shape, dtype="int64"))
     return inputs[0] if isinstance(node.op, SpecifyShape) else None
 
 
 RecordAndPoint = tuple[int, int]
+"""Numbers of a record and of a parameter point."""
 
 
 @dataclass(frozen=True)
@@ -217,8 +204,9 @@ class Contrast:
     ----------
     pairs : tuple of (record, parameter point)
     signs : tuple of float
+        The sign of each pair.
     keeps_parameters : bool
-        Whether terms of the parameters alone stay in the sum; otherwise they cancel.
+        Whether terms of the parameters alone remain in the sum; otherwise they cancel.
     """
 
     pairs: tuple[RecordAndPoint, ...]
@@ -227,7 +215,7 @@ class Contrast:
 
     @property
     def compares_points(self) -> bool:
-        """Whether each record stands at two parameter points: what reads it alone then cancels."""
+        """Whether each record is taken at two points, so that terms of the record alone cancel."""
         return len({point for _, point in self.pairs}) == 2
 
 
@@ -242,7 +230,10 @@ ADDITION_AT_ONE_POINT = (Contrast(((0, 0),), (1.0,), True), Contrast(((0, 0),), 
 
 
 class Role(Enum):
-    """What a variable belongs to, hence how many copies of it there are."""
+    """What an input belongs to: a record, a parameter point, a pair of both, or all of them.
+
+    A contrast holds one copy of an input for each of these.
+    """
 
     RECORD = "record"
     POINT = "point"
@@ -250,7 +241,7 @@ class Role(Enum):
     SHARED = "shared"
 
     def copy(self, pair: RecordAndPoint) -> tuple[int, ...]:
-        """Which copy a pair reads."""
+        """The copy that a pair reads."""
         record, point = pair
         return {
             Role.RECORD: (record,),
@@ -260,24 +251,16 @@ class Role(Enum):
         }[self]
 
     def copies(self, contrast: Contrast) -> list[tuple[int, ...]]:
-        """All of them."""
+        """All copies in a contrast."""
         return list(dict.fromkeys(map(self.copy, contrast.pairs)))
 
 
 @dataclass(frozen=True, eq=False)
 class InputColumn:
-    """One input variable.
+    """One input variable and all its values, within `bounds`.
 
-    Parameters
-    ----------
-    variable : Variable
-    role : Role
-    bounds : Bounds
-        All that it can be.
-    levels : array or None
-        If given, entries are numbers of a public finite set, and coordinates are their ranks.
-    total : float or None
-        What rows along the last axis sum to, where bounds make no use of it.
+    With `levels`, entries are numbers of this public finite set, and coordinates are their ranks.
+    Rows along the last axis sum to `total`, where the bounds do not say so.
     """
 
     variable: Variable
@@ -288,7 +271,7 @@ class InputColumn:
 
     @property
     def is_whole(self) -> bool:
-        """Whether its coordinates are whole numbers."""
+        """Whether coordinates are whole numbers."""
         return self.levels is not None or not self.variable.type.dtype.startswith("float")
 
     @property
@@ -296,8 +279,8 @@ class InputColumn:
         """Number of entries."""
         return int(np.prod(np.shape(self.bounds.lower)))
 
-    def ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """Its least and greatest coordinates."""
+    def coordinate_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """The least and greatest coordinates."""
         if self.levels is not None:
             return np.zeros(self.size), np.full(self.size, len(self.levels) - 1.0)
         low, high = np.ravel(self.bounds.lower), np.ravel(self.bounds.upper)
@@ -306,7 +289,7 @@ class InputColumn:
         return low.astype(float), high.astype(float)
 
     def interval(self, lower: np.ndarray, upper: np.ndarray) -> Bounds:
-        """Its values, given coordinates of shape (boxes, size)."""
+        """Values within bounds of coordinates, each of shape (boxes, size)."""
         if self.levels is not None:
             lower = self.levels[np.ceil(lower).astype(int)]
             upper = self.levels[np.floor(upper).astype(int)]
@@ -319,107 +302,13 @@ class InputColumn:
         return Bounds(point, point, self.bounds.within)
 
 
-class Coordinates:
-    """Where the copies of every column stand in one row of numbers."""
-
-    def __init__(self, columns: Sequence[InputColumn], contrast: Contrast) -> None:
-        self.columns, self.contrast = list(columns), contrast
-        self.places: dict[tuple[Variable, tuple[int, ...]], slice] = {}
-        lower, upper, whole = [np.empty(0)], [np.empty(0)], [np.empty(0, dtype=bool)]
-        start = 0
-        for column in self.columns:
-            for copy in column.role.copies(contrast):
-                self.places[column.variable, copy] = slice(start, start + column.size)
-                start += column.size
-                low, high = column.ends()
-                lower.append(low)
-                upper.append(high)
-                whole.append(np.full(column.size, column.is_whole))
-        self.count = start
-        self._of = {
-            column.variable: [self.of(column, pair) for pair in contrast.pairs]
-            for column in self.columns
-        }
-        self.lower, self.upper = np.concatenate(lower), np.concatenate(upper)
-        self.whole = np.concatenate(whole)
-
-    def of(self, column: InputColumn, pair: RecordAndPoint) -> slice:
-        """The places a pair reads a column at."""
-        return self.places[column.variable, column.role.copy(pair)]
-
-    def gather(self, lower: np.ndarray, upper: np.ndarray) -> dict[Variable, Bounds]:
-        """Inputs of all pairs, one pair after the other: boxes (N, D) -> N boxes for each."""
-        return {
-            column.variable: column.interval(
-                *(
-                    np.concatenate([end[:, place] for place in self._of[column.variable]])
-                    for end in (lower, upper)
-                )
-            )
-            for column in self.columns
-        }
-
-
-class SlopeTerms:
-    """Which slopes of which pairs add up to the slope along each coordinate of a contrast.
-
-    Parameters
-    ----------
-    coordinates : Coordinates
-    known : collection of Variable
-        Inputs whose slopes are known.
-
-    Attributes
-    ----------
-    order : list of Variable
-        Those of the columns that are known.
-    rounds : list of (array, array)
-        Coordinates, and the term that each takes next: a column of what `signed` gives.
-    """
-
-    def __init__(self, coordinates: Coordinates, known: Collection[Variable]) -> None:
-        columns = [column for column in coordinates.columns if column.variable in known]
-        self.order = [column.variable for column in columns]
-        self._signs = coordinates.contrast.signs
-        width = sum(column.size for column in columns)
-        taken: list[list[int]] = [[] for _ in range(coordinates.count)]
-        start = 0
-        for column in columns:
-            for k, pair in enumerate(coordinates.contrast.pairs):
-                place = coordinates.of(column, pair)
-                for j in range(column.size):
-                    taken[place.start + j].append(k * width + start + j)
-            start += column.size
-        most = max(map(len, taken), default=0)
-        self.rounds = []
-        for k in range(most):
-            where = [c for c, terms in enumerate(taken) if len(terms) > k]
-            self.rounds.append((np.array(where), np.array([taken[c][k] for c in where])))
-
-    def signed(
-        self, slopes: Sequence[tuple[np.ndarray, np.ndarray]], count: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Ends of all terms with their signs, shape (boxes, pairs x entries)."""
-        pairs = len(self._signs)
-        low, high = (
-            np.concatenate([ends[side].reshape(pairs, count, -1) for ends in slopes], axis=2)
-            for side in (0, 1)
-        )
-        back = np.array(self._signs)[:, None, None] < 0
-        low, high = np.where(back, -high, low), np.where(back, -low, high)
-        return (
-            low.transpose(1, 0, 2).reshape(count, -1),
-            high.transpose(1, 0, 2).reshape(count, -1),
-        )
-
-
 def input_columns(
     record: SingleRecord,
     sources: Sequence[Source],
     box: Mapping[str, Bounds],
     held: Collection[str],
 ) -> list[InputColumn]:
-    """All inputs: a record's entries, the parameters, and what is public row by row."""
+    """All inputs: the entries of a record (`held` ones shared by both), parameters, public ones."""
     columns = [
         InputColumn(
             record.data[s.name],
@@ -442,10 +331,106 @@ def input_columns(
 
 
 def _parameter_column(variable: Variable, bounds: Bounds) -> InputColumn:
-    if isinstance(bounds.within, ZeroSumRows):  # the box around them has slopes
+    if isinstance(bounds.within, ZeroSumRows):  # derivatives need a box that does not fix the sum
         return InputColumn(variable, Role.POINT, bounds.forget(), total=bounds.within.total)
     return InputColumn(variable, Role.POINT, bounds)
 
 
 def _domain_levels(domain: object) -> np.ndarray | None:
     return np.asarray(domain.values) if isinstance(domain, Categories) else None
+
+
+class Coordinates:
+    """The layout of all copies of all columns in one vector of coordinates.
+
+    Attributes
+    ----------
+    slices : dict of (Variable, copy) to slice
+    lower, upper : array, shape (count,)
+        Bounds of the coordinates.
+    whole : bool array, shape (count,)
+        Whether a coordinate is a whole number.
+    """
+
+    def __init__(self, columns: Sequence[InputColumn], contrast: Contrast) -> None:
+        self.columns, self.contrast = list(columns), contrast
+        self.slices: dict[tuple[Variable, tuple[int, ...]], slice] = {}
+        lower, upper, whole = [np.empty(0)], [np.empty(0)], [np.empty(0, dtype=bool)]
+        start = 0
+        for column in self.columns:
+            for copy in column.role.copies(contrast):
+                self.slices[column.variable, copy] = slice(start, start + column.size)
+                start += column.size
+                low, high = column.coordinate_bounds()
+                lower.append(low)
+                upper.append(high)
+                whole.append(np.full(column.size, column.is_whole))
+        self.count = start
+        self._of_pairs = {
+            column.variable: [self.of(column, pair) for pair in contrast.pairs]
+            for column in self.columns
+        }
+        self.lower, self.upper = np.concatenate(lower), np.concatenate(upper)
+        self.whole = np.concatenate(whole)
+
+    def of(self, column: InputColumn, pair: RecordAndPoint) -> slice:
+        """The coordinates at which a pair reads a column."""
+        return self.slices[column.variable, column.role.copy(pair)]
+
+    def gather(self, lower: np.ndarray, upper: np.ndarray) -> dict[Variable, Bounds]:
+        """Inputs of all pairs, one pair after the other: N boxes of each for N boxes (N, count)."""
+        inputs = {}
+        for column in self.columns:
+            slices = self._of_pairs[column.variable]
+            low, high = (
+                np.concatenate([bound[:, part] for part in slices]) for bound in (lower, upper)
+            )
+            inputs[column.variable] = column.interval(low, high)
+        return inputs
+
+
+class SlopeTerms:
+    """The slopes of single pairs that add up to the slope along each coordinate of a contrast.
+
+    Attributes
+    ----------
+    order : list of Variable
+        The columns with `known` slopes.
+    rounds : list of (array, array)
+        Coordinates and the term that is added to each: a column of the result of `signed`. A
+        coordinate takes at most one term in each round.
+    """
+
+    def __init__(self, coordinates: Coordinates, known: Collection[Variable]) -> None:
+        columns = [column for column in coordinates.columns if column.variable in known]
+        self.order = [column.variable for column in columns]
+        self._signs = coordinates.contrast.signs
+        width = sum(column.size for column in columns)
+        terms: list[list[int]] = [[] for _ in range(coordinates.count)]
+        start = 0
+        for column in columns:
+            for k, pair in enumerate(coordinates.contrast.pairs):
+                first = coordinates.of(column, pair).start
+                for j in range(column.size):
+                    terms[first + j].append(k * width + start + j)
+            start += column.size
+        self.rounds = []
+        for k in range(max(map(len, terms), default=0)):
+            where = [c for c, of_coordinate in enumerate(terms) if len(of_coordinate) > k]
+            self.rounds.append((np.array(where), np.array([terms[c][k] for c in where])))
+
+    def signed(
+        self, slopes: Sequence[tuple[np.ndarray, np.ndarray]], count: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of all terms with their signs, shape (boxes, pairs x entries)."""
+        pairs = len(self._signs)
+        low, high = (
+            np.concatenate([bounds[side].reshape(pairs, count, -1) for bounds in slopes], axis=2)
+            for side in (0, 1)
+        )
+        negative = np.array(self._signs)[:, None, None] < 0
+        low, high = np.where(negative, -high, low), np.where(negative, -low, high)
+        return (
+            low.transpose(1, 0, 2).reshape(count, -1),
+            high.transpose(1, 0, 2).reshape(count, -1),
+        )

@@ -14,15 +14,15 @@ import numpy as np
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 
-from pymc_private.analysis.intervals.dispatch import EVALUATION_ERRORS
 from pymc_private.analysis.record_sums import NotASum, RecordSum, RecordSumSplitter, StandInsBySize
+from pymc_private.analysis.traversal import EVALUATION_ERRORS
 from pymc_private.errors import DomainError, NotCertified, PymcPrivateError, Unsupported
 from pymc_private.models.data_variables import Source, variables_read_as_values
 from pymc_private.models.sequences.windows import WindowSplitter
 
 
 class RecordTerms:
-    """Takes the factors of one model apart, record by record.
+    """Splits the factors of one model into one term per record.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ class RecordTerms:
         Number of records.
     constants : {"private", "public"}
         Whether a number that equals the number of records is refused.
-    cutter : Cutter
-        Tells sequences, which have a cure of their own.
+    windows : WindowSplitter
+        Recognizes sequences, which get an error of their own.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class RecordTerms:
         sized: StandInsBySize,
         n: int,
         constants: str,
-        cutter: WindowSplitter,
+        windows: WindowSplitter,
     ) -> None:
-        self._cutter = cutter
+        self._windows = windows
         self._sums = RecordSumSplitter({data[s.name]: s.axis for s in sources}, sized, n)
-        self._n, self._trusts = n, constants == "public"
+        self._n, self._trusts_numbers = n, constants == "public"
 
     def reads(self, variable: Variable) -> bool:
         """Whether a variable reads a record or their number."""
@@ -59,20 +59,10 @@ class RecordTerms:
     def terms(self, name: str, before: Variable, out: Variable) -> RecordSum:
         """A factor as one term per record and a part that reads none.
 
-        Parameters
-        ----------
-        name : str
-        before, out : Variable
-            The factor as written, and simplified.
-
-        Raises
-        ------
-        NotCertified
-            It is no such sum, as far as any rule says.
-        DomainError
-            A number in it equals the number of records.
+        The rules see the factor as written (`before`) and, if need be, simplified (`out`). Refused
+        are a factor that no rule splits, and a number that equals the number of records.
         """
-        if not self._trusts:
+        if not self._trusts_numbers:
             _refuse_record_count(name, before, self._n)
         try:
             return self._sums.split(before)
@@ -83,17 +73,41 @@ class RecordTerms:
                 raise self._refusal(name, before, error.op) from None
 
     def _refusal(self, name: str, before: Variable, op: str) -> PymcPrivateError:
-        """What is wrong with a factor that no rule takes apart."""
+        """The error for a factor that no rule splits."""
         try:
-            windows, _ = self._cutter.windows(name, before)
+            windows, _ = self._windows.windows(name, before)
         except (NotCertified, *EVALUATION_ERRORS):
             return _not_a_record_sum_error(name, op)
         is_sequence = any(not window.is_row_wise(self._n) for window in windows)
         return sequence_error([name]) if is_sequence else _not_a_record_sum_error(name, op)
 
 
+def _refuse_record_count(name: str, term: Variable, n: int) -> None:
+    """Refuse a plain number in a factor that equals the number of records.
+
+    It may be len(data), which would change with one record more.
+    """
+    every = list(ancestors([term]))
+    numbers = [
+        v for v in variables_read_as_values(every) if isinstance(v, Constant) or _is_shared(v)
+    ]
+    values = [np.asarray(v.get_value() if _is_shared(v) else v.data) for v in numbers]
+    if any(x.size == 1 and x.dtype.kind in "iuf" and abs(x.item()) == n for x in values):
+        raise DomainError(
+            f"a number written into the factor '{name}' equals the number of records",
+            got="a plain number beside sums over records, under neighbors='add_remove'",
+            allowed="numbers that stay as they are when a record is added",
+            do="write x.shape[0] where the number of records is meant, x being a data variable; if "
+            "the number only happens to be equal, claim constants='public'",
+        )
+
+
+def _is_shared(variable: Variable) -> bool:
+    return variable.owner is None and hasattr(variable, "get_value")
+
+
 def sequence_error(factors: Collection[str]) -> Unsupported:
-    """The refusal of records that stand in a sequence."""
+    """The error for records of a sequence under add/remove."""
     return Unsupported(
         "a record cannot be added to a sequence or removed from it without changing what the "
         "records around it are read with",
@@ -114,27 +128,3 @@ def _not_a_record_sum_error(name: str, op: str) -> NotCertified:
         "number or product with it, no slices or repeats of records. Or use "
         "neighbors='substitute', where the number of records is public",
     )
-
-
-def _refuse_record_count(name: str, term: Variable, n: int) -> None:
-    """Refuse a plain number that equals the number of records, beside data that are summed.
-
-    It may be len(data), which would be another with one record more.
-    """
-    every = list(ancestors([term]))
-    numbers = [
-        v for v in variables_read_as_values(every) if isinstance(v, Constant) or _is_shared(v)
-    ]
-    values = [np.asarray(v.get_value() if _is_shared(v) else v.data) for v in numbers]
-    if any(x.size == 1 and x.dtype.kind in "iuf" and abs(x.item()) == n for x in values):
-        raise DomainError(
-            f"a number written into the factor '{name}' equals the number of records",
-            got="a plain number beside sums over records, under neighbors='add_remove'",
-            allowed="numbers that stay as they are when a record is added",
-            do="write x.shape[0] where the number of records is meant, x being a data variable; if "
-            "the number only happens to be equal, claim constants='public'",
-        )
-
-
-def _is_shared(variable: Variable) -> bool:
-    return variable.owner is None and hasattr(variable, "get_value")

@@ -8,7 +8,7 @@ is a potential; so is a clipped likelihood, which replaces the factors it is mad
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import pymc as pm
@@ -26,16 +26,50 @@ from pymc_private.models.domains import project_onto_simplex
 from pymc_private.models.record_graph import RecordGraph, factor_terms, record_in_plain_ops
 from pymc_private.models.sequences.row_identity import public_data
 
-if TYPE_CHECKING:
-    from pymc_private.certificates.lipschitz.region import ThetaL
+# Names of the potentials that are added.
+POWER_POTENTIAL = "likelihood_power"
+REGION_POTENTIAL = "region"
+LIPSCHITZ_POTENTIAL = "region_lipschitz"
+LIKELIHOOD_POTENTIAL = "private_likelihood"
+PUBLIC_POTENTIAL = "public_potential"
 
-POWER_POTENTIAL, REGION_POTENTIAL, LIKELIHOOD_POTENTIAL = (
-    "likelihood_power",
-    "region",
-    "private_likelihood",
-)
-LIPSCHITZ_POTENTIAL, PUBLIC_POTENTIAL = "region_lipschitz", "public_potential"
-"""Names of the potentials that are added."""
+
+class LipschitzSet(Protocol):
+    """The set of parameters at which a record's log-likelihood varies by at most a limit.
+
+    This is what a `PrivateModel` reads of the set Theta_L, which `certificates.lipschitz` builds.
+    """
+
+    @property
+    def limit(self) -> float:
+        """L, in nats per record, at power 1."""
+
+    @property
+    def inner(self) -> float:
+        """The limit that the variation is held to in floating point, slightly below L."""
+
+    @property
+    def variation(self) -> Any:
+        """An upper bound of the variation; ``variation.at(points)`` evaluates it."""
+
+    @property
+    def record(self) -> Variable:
+        """The record's graph that the set was built for."""
+
+    @property
+    def prior(self) -> Variable:
+        """The log prior density without the restriction to the set."""
+
+    @property
+    def start(self) -> Mapping[str, np.ndarray]:
+        """A point of the set."""
+
+    @property
+    def words(self) -> str:
+        """The set, described."""
+
+    def log_indicator(self, parameters: Mapping[str, Variable]) -> Variable:
+        """0 inside the set, -inf outside."""
 
 
 def restricted_model(
@@ -44,25 +78,25 @@ def restricted_model(
     factors: Sequence[str],
     region: Mapping[str, Bounds],
     initvals: Mapping[str, Any],
-    theta_l: ThetaL | None = None,
-    apart: RecordGraph | None = None,
+    theta_l: LipschitzSet | None = None,
+    public_part_of: RecordGraph | None = None,
 ) -> pm.Model:
-    """Joint prior restricted to a box, likelihood to a power.
-
-    What of a factor reads no record belongs to the prior (`RecordGraph.apart`), so no power
-    touches it.
+    """The model with its joint prior restricted to a region and its likelihood to a power.
 
     The prior terms stay as they are: restricting the joint prior only needs a new normalizer, which
-    no sampler reads. Interval transforms keep gradient samplers inside without a wall; rows of a
-    simplex and packed Cholesky factors keep their transform and get a potential of -inf outside.
-    `pm.sample_prior_predictive` knows nothing of either; it draws from the untrimmed prior, and
-    warns of the potentials: a box has one for that reason, which is 0.
+    no sampler reads. Interval transforms keep gradient samplers inside without a discontinuity;
+    rows of a simplex and packed Cholesky factors keep their transform and get a potential of -inf
+    outside. `pm.sample_prior_predictive` ignores both, draws from the untrimmed prior and warns of
+    potentials: a box has one for that reason, which is 0.
+
+    Parts of the factors that read no record belong to the prior (`RecordGraph.public_part`), so the
+    power does not apply to those of the graph `public_part_of`.
     """
-    walled = [name for name in region if transform_name(base, base[name]) in KEPT_TRANSFORMS]
+    kept = [name for name in region if transform_name(base, base[name]) in KEPT_TRANSFORMS]
     transforms = {
         name: _interval_transform(bounds)
         for name, bounds in region.items()
-        if name not in walled and not _is_unbounded(bounds)
+        if name not in kept and not _is_unbounded(bounds)
     }
     named = with_named_dims(base)
     model = change_value_transforms(named, transforms) if transforms else copy_model(named)[0]
@@ -77,46 +111,39 @@ def restricted_model(
     with model:
         if transforms:
             pm.Potential(_free_name(model, REGION_POTENTIAL), pt.zeros(()))
-        for name in walled:
-            inside = _is_in_box(model[name], region[name])
-            pm.Potential(
-                _free_name(model, f"{REGION_POTENTIAL}_{name}"), pt.switch(inside, 0.0, -np.inf)
-            )
+        for name in kept:
+            restriction = pt.switch(_is_in_box(model[name], region[name]), 0.0, -np.inf)
+            pm.Potential(_free_name(model, f"{REGION_POTENTIAL}_{name}"), restriction)
         if theta_l is not None:
-            wall = theta_l.wall({rv.name: rv for rv in model.free_RVs})
-            pm.Potential(_free_name(model, LIPSCHITZ_POTENTIAL), wall)
+            restriction = theta_l.log_indicator({rv.name: rv for rv in model.free_RVs})
+            pm.Potential(_free_name(model, LIPSCHITZ_POTENTIAL), restriction)
         if power != 1.0:
-            tempered = [*_factor_logps(model, factors), *_minus_public_part(model, apart)]
-            whole = pt.sum([term.sum() for term in tempered])
-            pm.Potential(_free_name(model, POWER_POTENTIAL), (power - 1.0) * whole)
+            tempered = [*_factor_logps(model, factors), *_minus_public_part(model, public_part_of)]
+            total = pt.sum([term.sum() for term in tempered])
+            pm.Potential(_free_name(model, POWER_POTENTIAL), (power - 1.0) * total)
     return model
-
-
-def _is_in_box(variable: Variable, bounds: Bounds) -> Variable:
-    """Whether every entry of a variable lies in its box."""
-    low, high = np.asarray(bounds.lower), np.asarray(bounds.upper)
-    return pt.all(pt.and_(variable >= low, variable <= high))
 
 
 def model_with_likelihood_potential(
     base: pm.Model, graph: RecordGraph, sources: Sequence[Source]
 ) -> tuple[pm.Model, str]:
-    """A copy whose whole likelihood is one potential, the sum of the graph's; and its name.
+    """A copy whose likelihood is a single potential, the sum over the record graph; and its name.
 
-    The factors themselves are taken out: where one is -inf, nothing added to it would give the
-    lower end. Observed variables stay as data, under their names and dims.
+    The factors themselves are removed: where one is -inf, no added term would give the lower bound
+    of a clip. Observed variables stay as data, under their names and dims.
     """
-    apart = [] if graph.apart is None else [graph.apart]
-    public = public_data([graph.record, *apart])
+    public_part = [] if graph.public_part is None else [graph.public_part]
+    public = public_data([graph.record, *public_part])
     model, variables = copy_with_variables(base, [*(s.variable for s in sources), *public])
     read = [*(graph.data[s.name] for s in sources), *public]
     swaps = dict(zip(read, variables, strict=True))
     swaps |= {graph.parameters[rv.name]: rv for rv in model.free_RVs}
-    score, *apart = graph_replace([record_in_plain_ops(graph), *apart], swaps, strict=False)
+    outs = [record_in_plain_ops(graph), *public_part]
+    logp, *public_part = graph_replace(outs, swaps, strict=False)
     name = _free_name(model, LIKELIHOOD_POTENTIAL)
     with model:
-        pm.Potential(name, score.sum())
-        for part in apart:
+        pm.Potential(name, logp.sum())
+        for part in public_part:
             pm.Potential(_free_name(model, PUBLIC_POTENTIAL), part)
     for factor in graph.factors:
         if model[factor] in model.potentials:
@@ -124,24 +151,16 @@ def model_with_likelihood_potential(
             model.named_vars_to_dims.pop(factor, None)
     model = with_named_dims(model)
     observed = [rv for rv in model.observed_RVs if rv.name in graph.factors]
-    # Copies without a name: `do` would give a data variable the name of what observes it.
+    # Nameless copies: `do` would give a data variable the name of the variable that observes it.
     data = {rv: pt.tensor_copy(model.rvs_to_values[rv]) for rv in observed}
     return do(model, data) if observed else model, name
 
 
 def _free_name(model: pm.Model, name: str) -> str:
-    """The name, or a longer one where the model has a variable of that name."""
+    """The name, extended where the model has a variable of that name already."""
     while name in model.named_vars:
         name += "_"
     return name
-
-
-def _minus_public_part(model: pm.Model, graph: RecordGraph | None) -> list[Variable]:
-    """Minus what of the record's factors reads no record, in the model's own variables."""
-    if graph is None or graph.apart is None:
-        return []
-    swaps = {graph.parameters[rv.name]: rv for rv in model.free_RVs}
-    return [-part for part in graph_replace([graph.apart], swaps, strict=False)]
 
 
 def _factor_logps(model: pm.Model, names: Sequence[str]) -> list[Variable]:
@@ -156,10 +175,18 @@ def _factor_logps(model: pm.Model, names: Sequence[str]) -> list[Variable]:
     return graph_replace([terms[name] for name in names], swaps, strict=False)
 
 
+def _minus_public_part(model: pm.Model, graph: RecordGraph | None) -> list[Variable]:
+    """The negative public part of the record's factors, in the model's own variables."""
+    if graph is None or graph.public_part is None:
+        return []
+    swaps = {graph.parameters[rv.name]: rv for rv in model.free_RVs}
+    return [-part for part in graph_replace([graph.public_part], swaps, strict=False)]
+
+
 def _lipschitz_starts(
-    theta_l: ThetaL | None, region: Mapping[str, Bounds]
+    theta_l: LipschitzSet | None, region: Mapping[str, Bounds]
 ) -> Mapping[str, np.ndarray]:
-    """A start inside Theta_L, unless a later trim has cut it off."""
+    """A start inside Theta_L, unless a later trim excludes it."""
     if theta_l is None:
         return {}
     start = theta_l.start
@@ -167,12 +194,18 @@ def _lipschitz_starts(
     return start if held else {}
 
 
-def _is_unbounded(bounds: Bounds) -> bool:
-    return bool(np.isneginf(bounds.lower).all() and np.isposinf(bounds.upper).all())
+def _interval_transform(bounds: Bounds) -> Any:
+    low, high = np.asarray(bounds.lower), np.asarray(bounds.upper)
+    finite = [None if np.isinf(bound).all() else bound for bound in (low, high)]
+    if low.ndim == 0:
+        return IntervalTransform(*(None if bound is None else float(bound) for bound in finite))
+    # PyMC takes arrays of bounds through bounds_fn only.
+    constants = tuple(None if bound is None else pt.constant(bound) for bound in finite)
+    return IntervalTransform(bounds_fn=lambda *_: constants)
 
 
 def _interior_point(bounds: Bounds) -> np.ndarray:
-    """A point well inside: the middle, or one unit from the only end."""
+    """A point well inside: the middle, or one unit from the only finite bound."""
     low, high = np.asarray(bounds.lower, dtype=float), np.asarray(bounds.upper, dtype=float)
     low = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 2.0, -1.0))
     high = np.where(np.isfinite(high), high, low + 2.0)
@@ -181,11 +214,11 @@ def _interior_point(bounds: Bounds) -> np.ndarray:
     return (low + high) / 2
 
 
-def _interval_transform(bounds: Bounds) -> Any:
+def _is_in_box(variable: Variable, bounds: Bounds) -> Variable:
+    """Whether every entry of a variable lies in its box."""
     low, high = np.asarray(bounds.lower), np.asarray(bounds.upper)
-    ends = [None if np.isinf(end).all() else end for end in (low, high)]
-    if low.ndim == 0:
-        return IntervalTransform(*(None if end is None else float(end) for end in ends))
-    # Array ends are only taken through bounds_fn.
-    constants = tuple(None if end is None else pt.constant(end) for end in ends)
-    return IntervalTransform(bounds_fn=lambda *_: constants)
+    return pt.all(pt.and_(variable >= low, variable <= high))
+
+
+def _is_unbounded(bounds: Bounds) -> bool:
+    return bool(np.isneginf(bounds.lower).all() and np.isposinf(bounds.upper).all())

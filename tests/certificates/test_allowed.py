@@ -23,7 +23,7 @@ def objective(name):
 
 def rows_of(made, points, column):
     for copy in column.role.copies(made.coordinates.contrast):
-        yield points[:, made.coordinates.places[column.variable, copy]]
+        yield points[:, made.coordinates.slices[column.variable, copy]]
 
 
 @pytest.mark.parametrize("name", ["dirichlet multinomial", "multinomial", "normal mixture"])
@@ -56,7 +56,7 @@ def test_points_that_are_no_records_would_be_found_beyond_the_truth(monkeypatch)
     """All counts at once, and all probabilities, are no row."""
     made, bound = objective("multinomial"), pmp.certify(private_of("multinomial")).range
     point = made.coordinates.lower.copy()
-    for (_, copy), place in made.coordinates.places.items():
+    for (_, copy), place in made.coordinates.slices.items():
         point[place] = (made.coordinates.upper if copy == (0,) else made.coordinates.lower)[place]
     assert made.attained(point[None])[0] <= bound
     monkeypatch.setattr(range_objective, "project_onto_domain", lambda points, *_: points)

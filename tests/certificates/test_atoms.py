@@ -60,8 +60,8 @@ def test_a_number_beside_an_atom_is_none():
 def test_what_is_attained_is_no_limit_beyond_the_records():
     made = objective()
     points = np.tile(made.coordinates.lower, (1, 1))
-    for variable, copy in made.coordinates.places:
-        place, name = made.coordinates.places[variable, copy], str(variable.name)
+    for variable, copy in made.coordinates.slices:
+        place, name = made.coordinates.slices[variable, copy], str(variable.name)
         points[0, place] = {"y": (0.25, 0.0), "t": (0.0, 1.0), "which y": (0.0, 0.0)}[name][copy[0]]
     assert made.attained(points)[0] <= 0.25  # not 3: y is said to be no atom
 

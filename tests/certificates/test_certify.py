@@ -15,7 +15,7 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.analysis import Bounds, propagate_bounds
-from pymc_private.analysis.intervals.ops import has_log_phi
+from pymc_private.analysis.rewrites.normal_cdf import has_log_phi
 from pymc_private.certificates.range_bound import range_of_table
 from pymc_private.certificates.record_bounds import RecordBounds
 from tests.models.brute_force import own_logp, random_points
@@ -73,7 +73,7 @@ def test_no_pair_of_records_escapes_the_range(name, private, certificate):
     pairs = tables[0] - tables[1]  # the same row of two datasets
     variation = pairs.max(axis=0) - pairs.min(axis=0)
     assert variation.max() <= most
-    if not models[0].graph.pinned:
+    if not models[0].graph.rows_differ:
         logp = tables[0]
         pairs = logp[:, :, None] - logp[:, None, :]
         variation = pairs.max(axis=0) - pairs.min(axis=0)
@@ -123,7 +123,7 @@ def test_rows_may_be_stacked_in_any_number(name, private):
     """The coarse table of a few rows is that of all n rows, each with its own cell."""
     model = private(name)
     stacked = RecordBounds(model.graph, model.sources, model.n)
-    whole = RecordBounds(replace(model.graph, pinned=True), model.sources, model.n)
+    whole = RecordBounds(replace(model.graph, rows_differ=True), model.sources, model.n)
     cells = stacked.cells[:: max(len(stacked.cells) // 5, 1)]
     for low, full in zip(
         stacked.table(model.box, cells), whole.table(model.box, cells), strict=True

@@ -26,7 +26,7 @@ DOMAIN = {"y": (-2, 2)}
 def _quick():
     """Refine bounds only a little: how far is not what is tested here."""
     with pytest.MonkeyPatch.context() as patch:
-        for effort in ("REFINE", "REFINE_ROWS", "SEARCH"):
+        for effort in ("BOX_EFFORT", "ROW_EFFORT", "SEARCH_EFFORT"):
             patch.setattr(range_bound, effort, 60.0)
         yield
 
@@ -481,7 +481,7 @@ def test_lookup_tables_and_columns_are_not_taken_for_records():
 
     domain = DOMAIN | {"g": range(5), "X": pmp.Ball(1)}
     private = pmp.privatize(model_of(build), records="i", domain=domain)
-    assert not private.graph.pinned
+    assert not private.graph.rows_differ
 
 
 def test_a_distance_matrix_has_no_row_of_one_record():

@@ -45,7 +45,7 @@ def poisson(mu: Any) -> None:
 def _quick():
     """Refine bounds only a little: how far is not what is tested here."""
     with pytest.MonkeyPatch.context() as patch:
-        for effort in ("REFINE", "REFINE_ROWS", "SEARCH"):
+        for effort in ("BOX_EFFORT", "ROW_EFFORT", "SEARCH_EFFORT"):
             patch.setattr(range_bound, effort, 60.0)
         yield
 

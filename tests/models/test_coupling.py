@@ -227,8 +227,8 @@ def test_without_the_marks_the_wrong_guess_would_be_certified_too_low(monkeypatc
     sequence = Sequence("reversed", reversed_pairs, 0, {"rho": (-0.9, 0.9)})
     y = sequence.draw(np.random.default_rng(2))
     monkeypatch.setattr(windows__slices, "find_shift", _any_shift)
-    monkeypatch.setattr(windows.WindowSplitter, "_same", lambda *_: True)
-    monkeypatch.setattr(windows.WindowSplitter, "_row_wise", lambda *_: True)
+    monkeypatch.setattr(windows.WindowSplitter, "_is_same_function", lambda *_: True)
+    monkeypatch.setattr(windows.WindowSplitter, "_is_row_wise", lambda *_: True)
     for module in (record_likelihood, row_identity):
         monkeypatch.setattr(module, "is_row_wise", lambda *_: True)
     monkeypatch.setattr(record_likelihood, "_rows_are_equivalent", lambda *_: True)

@@ -11,7 +11,7 @@ import pytest
 import pymc_private as pmp
 from pymc_private.analysis import MIXED, element_labels, simplify
 from pymc_private.errors import DomainError, NotCertified
-from pymc_private.models.sequences.row_identity import _stand_in_expressions
+from pymc_private.models.sequences.row_identity import _with_row_count, row_expressions
 from tests.models.brute_force import own_logp, random_points
 from tests.models.zoo import BY_NAME, N
 
@@ -167,7 +167,7 @@ def test_rows_that_differ_or_count_are_walked_as_they_are(term):
     domain = {"y": (-2, 2)}
     private = pmp.privatize(model, records="person", domain=domain, constants="public")
     private = pmp.trim(private, box={"mu": (-1, 1)})
-    assert private.graph.pinned
+    assert private.graph.rows_differ
     certificate = pmp.certify(private, tolerance=2)
     points = list(random_points(private, np.random.default_rng(1), 60))
     ends = [dict(point, mu=np.array(end)) for point in points[:1] for end in (-1.0, 1.0)]
@@ -187,7 +187,7 @@ def test_the_number_of_records_may_be_two():
     with pytest.raises(DomainError, match="different records are computed differently"):
         pmp.privatize(model, records="person", domain={"y": (-2, 2)})
     private = pmp.privatize(model, records="person", domain={"y": (-2, 2)}, constants="public")
-    assert private.graph.pinned
+    assert private.graph.rows_differ
     narrow, wide = {"a": (-0.1, 0.1)}, {"b": (-9, 9)}
     certificate = pmp.certify(pmp.trim(private, box=narrow | wide))
     assert certificate.range >= 4 * 18
@@ -218,7 +218,7 @@ def test_structure_that_tells_records_apart_is_refused_or_claimed(structure):
 
 @pytest.mark.audit
 def test_only_what_is_public_row_by_row_pins_the_rows_of_the_zoo(private):
-    pinned = {name for name in BY_NAME if private(name).graph.pinned}
+    pinned = {name for name in BY_NAME if private(name).graph.rows_differ}
     assert pinned == {"public offset", "public predictor"}
 
 
@@ -230,7 +230,8 @@ def test_a_private_graph_takes_any_number_of_rows(private):
         values = {v: np.zeros(model.shapes[k]) for k, v in graph.parameters.items()}
         sources = {graph.data[s.name]: s for s in model.sources}
         values |= {v: s.stand_in() for v, s in sources.items()}
-        return _stand_in_expressions(graph.record, sources, values, rows)
+        axes = {v: s.axis for v, s in sources.items()}
+        return row_expressions(graph.record, _with_row_count(sources, values, rows), axes)
 
     for name in ("logistic", "hierarchical", "softmax", "censored"):
         found = [np.unique(marks(name, rows)) for rows in (N, 2, 3, 11)]

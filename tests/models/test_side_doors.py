@@ -57,7 +57,7 @@ def test_a_row_wise_use_of_a_baked_array_is_certified_without_reading_it():
 
 
 def test_integers_that_wrap_around_are_not_certified(monkeypatch):
-    for effort in ("REFINE", "REFINE_ROWS", "SEARCH"):
+    for effort in ("BOX_EFFORT", "ROW_EFFORT", "SEARCH_EFFORT"):
         monkeypatch.setattr(range_bound, effort, 60.0)
     with pm.Model(coords={"i": range(N)}) as model:
         x = pm.Data("x", np.full(N, 128, dtype="uint8"), dims="i")

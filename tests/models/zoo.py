@@ -419,7 +419,7 @@ def table() -> str:
         exact = "" if one.exact is None else f"{one.exact:.5g}"
         lines.append(
             f"{one.name:32s} {c.range:10.5g} {c.searched:10.5g} {c.tightness:7.3f} {exact:>10s}"
-            f" {c.milliseconds:7.0f}{'  n rows' if private.graph.pinned else ''}"
+            f" {c.milliseconds:7.0f}{'  n rows' if private.graph.rows_differ else ''}"
         )
     return "\n".join(lines)
 

@@ -1,7 +1,7 @@
 """Records of a ledger: canonical JSON lines and the hash chain.
 
 A ledger consists of a header (budget, shares, neighbors, data) and of charges, each stored as
-one line of canonical JSON with exact rationals (`privacy.exact_numbers`). The hash of a charge
+one line of canonical JSON with exact rationals (`privacy.validation`). The hash of a charge
 covers the hash before it and its own line; the chain starts from the header, so it covers the
 budget too.
 """
@@ -17,15 +17,15 @@ from fractions import Fraction
 from typing import Any
 
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.privacy.exact_numbers import (
-    Budget,
+from pymc_private.privacy.accounting import Budget
+from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.neighbors import check_neighbors
+from pymc_private.privacy.validation import (
+    check_one_line,
     exact_decimal,
     parse_rational,
     rational_text,
 )
-from pymc_private.privacy.guarantee import Guarantee
-from pymc_private.privacy.neighbors import check_neighbors
-from pymc_private.privacy.validation import check_one_line
 
 METHODS_WITH_SHARE = ("zcdp", "approximate")
 """Accounting methods that need a share of delta; "pure" needs none."""

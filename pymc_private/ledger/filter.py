@@ -31,9 +31,10 @@ from fractions import Fraction
 from pymc_private.errors import DomainError, Incompatible, PymcPrivateError
 from pymc_private.ledger.entry import METHODS_WITH_SHARE, ChargeCost, Entry, Header, tampering_error
 from pymc_private.privacy import renyi
-from pymc_private.privacy.exact_numbers import Budget, exact_cost, exact_decimal
+from pymc_private.privacy.accounting import Budget
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.rounding import float_down, float_up
+from pymc_private.privacy.validation import exact_cost, exact_decimal
 
 METHODS = ("pure", *METHODS_WITH_SHARE)
 COST_SLACK = 1 + Fraction(1, 10**9)

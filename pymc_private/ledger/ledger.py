@@ -62,7 +62,7 @@ from pymc_private.ledger.sqlite import (
     read_ledger,
     read_new_charges,
 )
-from pymc_private.privacy.exact_numbers import Budget
+from pymc_private.privacy.accounting import Budget
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.rounding import float_up
 

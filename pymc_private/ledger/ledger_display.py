@@ -21,7 +21,7 @@ from pymc_private.ledger.filter import (
     smallest_spent,
 )
 from pymc_private.ledger.sqlite import LedgerState
-from pymc_private.privacy.exact_numbers import Budget
+from pymc_private.privacy.accounting import Budget
 from pymc_private.privacy.neighbors import describe_neighbors
 from pymc_private.privacy.rounding import format_number
 

@@ -8,6 +8,7 @@ down.
 Imports: errors; NumPy, SciPy, python-flint.
 """
 
+from pymc_private.privacy.accounting import Budget
 from pymc_private.privacy.accounting_comparison import EpsilonComparison, compare
 from pymc_private.privacy.approximate_sampling import (
     approx_delta,
@@ -49,7 +50,6 @@ from pymc_private.privacy.dirichlet import (
     ponnoprat_rdp,
 )
 from pymc_private.privacy.dp_accounting import from_event, to_event
-from pymc_private.privacy.exact_numbers import Budget
 from pymc_private.privacy.gaussian import discrete_gaussian_delta, gdp_delta, gdp_eps
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.inverse import (

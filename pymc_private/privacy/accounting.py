@@ -25,6 +25,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 from scipy.optimize import minimize_scalar
 
@@ -84,6 +85,15 @@ MAX_RENYI_ORDER = 1e4
 
 ExactNumber = Fraction | float
 """A Fraction, or inf."""
+
+
+class Budget(NamedTuple):
+    """A pair (epsilon in nats, delta) of exact rationals."""
+
+    epsilon: Fraction
+    delta: Fraction
+
+
 MethodCurve = Callable[[float], float]
 """By one accounting method: from a delta to an epsilon, or from an epsilon to a delta."""
 

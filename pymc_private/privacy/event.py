@@ -33,6 +33,7 @@ from pymc_private.privacy.validation import (
     check_positive,
     double_down,
     double_up,
+    rational_text,
 )
 
 PARAMETER_NAMES = {
@@ -321,9 +322,7 @@ def event_from_json(stored: Sequence[Any]) -> PrivacyEvent:
 
 def _number_to_text(value: Fraction | float) -> str:
     """Write a number exactly: a fraction as "p/q", a double in hexadecimal."""
-    if isinstance(value, Fraction):
-        return f"{value.numerator}/{value.denominator}"
-    return float(value).hex()
+    return rational_text(value) if isinstance(value, Fraction) else float(value).hex()
 
 
 def _number_from_text(text: str) -> Fraction | float:

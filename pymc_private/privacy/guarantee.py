@@ -18,7 +18,6 @@ from typing import Any
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.privacy import accounting
 from pymc_private.privacy.event import PrivacyEvent, event_from_json, event_to_json
-from pymc_private.privacy.exact_numbers import exact_decimal
 from pymc_private.privacy.neighbors import (
     ADD_REMOVE,
     ANY,
@@ -47,6 +46,7 @@ from pymc_private.privacy.validation import (
     check_renyi_order,
     double_down,
     double_up,
+    exact_decimal,
     exact_fraction,
     exact_stated,
 )

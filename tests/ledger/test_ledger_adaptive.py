@@ -20,7 +20,7 @@ from pymc_private.errors import BudgetExceeded
 from pymc_private.ledger.entry import ChargeCost, Header, make_header
 from pymc_private.ledger.filter import proves_budget
 from pymc_private.ledger.ledger import Ledger
-from pymc_private.privacy.exact_numbers import Budget
+from pymc_private.privacy.accounting import Budget
 from pymc_private.privacy.guarantee import Guarantee
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
@@ -64,7 +64,7 @@ def left_mu(p):
 
 
 @pytest.mark.parametrize("p", HEADS)
-def test_the_naive_minimum_over_roads_admits_more_than_delta(p):
+def test_the_naive_minimum_over_methods_admits_more_than_delta(p):
     p, delta = mp.mpf(p), mp.mpf(1) / 10**6
     mu = left_mu(p)
     # Basic: epsilon of the coin 1, nothing more but delta*. Gaussian: mu's add in squares.

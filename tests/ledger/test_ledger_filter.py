@@ -16,7 +16,7 @@ from pymc_private.ledger.entry import ChargeCost, Header, make_header
 from pymc_private.ledger.filter import method_statuses, proves_budget
 from pymc_private.ledger.ledger import Ledger
 from pymc_private.privacy import renyi
-from pymc_private.privacy.exact_numbers import Budget
+from pymc_private.privacy.accounting import Budget
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.rounding import float_down, float_up
 
@@ -47,21 +47,21 @@ def test_ten_tenths_fit_a_budget_of_one_and_ten_doubles_do_not():
         ledger.charge(Guarantee.bounded_range_of(0.1), "the double 0.1 is more than a tenth")
 
 
-def test_without_delta_there_is_the_pure_road_only():
+def test_without_delta_there_is_the_pure_method_only():
     assert list(Ledger(epsilon=1).roads) == ["pure"]
 
 
-def test_half_of_delta_goes_to_each_road_by_default():
-    roads = Ledger(epsilon=1, delta=1e-5).roads
+def test_half_of_delta_goes_to_each_method_by_default():
+    statuses = Ledger(epsilon=1, delta=1e-5).roads
     half = Fraction(1, 200_000)
-    assert {name: road.share for name, road in roads.items()} == {
+    assert {name: status.share for name, status in statuses.items()} == {
         "pure": 0,
         "zcdp": half,
         "approximate": half,
     }
 
 
-def test_a_road_without_a_share_is_not_there():
+def test_a_method_without_a_share_is_not_there():
     assert list(Ledger(epsilon=1, delta=1e-5, shares={"zcdp": 1e-5}).roads) == ["pure", "zcdp"]
     assert list(Ledger(epsilon=1, delta=1e-5, shares={}).roads) == ["pure"]
 
@@ -71,28 +71,30 @@ def test_zcdp_admits_what_pure_would_not():
     ledger = Ledger(epsilon=2, delta=1e-5)
     for i in range(4):
         ledger.charge(guarantee, f"{i}")
-    roads = ledger.roads
-    assert not roads["pure"].open
-    assert roads["pure"].spent.epsilon == 4 * guarantee.exact_pure
-    assert roads["zcdp"].open
-    assert ledger.spent == roads["zcdp"].spent
+    statuses = ledger.roads
+    assert not statuses["pure"].open
+    assert statuses["pure"].spent.epsilon == 4 * guarantee.exact_pure
+    assert statuses["zcdp"].open
+    assert ledger.spent == statuses["zcdp"].spent
     assert ledger.spent.epsilon <= 2
     assert ledger.spent.delta == Fraction(1, 200_000)
 
 
-def test_the_zcdp_road_is_priced_at_its_own_share_and_rounded_up():
+def test_the_zcdp_method_is_priced_at_its_own_share_and_rounded_up():
     ledger = Ledger(epsilon=1, delta=1e-5, shares={"zcdp": 2e-6})
     ledger.charge(Guarantee.zcdp_of(0.003), "a")
     ledger.charge(Guarantee.zcdp_of(0.004), "b")
     total = Fraction(0.003) + Fraction(0.004)
-    road = ledger.roads["zcdp"]
-    assert road.total == total
-    assert road.spent.epsilon >= Fraction(renyi.zcdp_to_eps(0.007, 2e-6))
-    assert road.spent.epsilon <= Fraction(renyi.zcdp_to_eps(0.007, 2e-6)) * (1 + Fraction(1, 10**9))
-    assert road.spent.delta == Fraction(2, 10**6)
+    status = ledger.roads["zcdp"]
+    assert status.total == total
+    assert status.spent.epsilon >= Fraction(renyi.zcdp_to_eps(0.007, 2e-6))
+    assert status.spent.epsilon <= Fraction(renyi.zcdp_to_eps(0.007, 2e-6)) * (
+        1 + Fraction(1, 10**9)
+    )
+    assert status.spent.delta == Fraction(2, 10**6)
 
 
-def test_the_approximate_road_adds_one_pair_per_charge():
+def test_the_approximate_method_adds_one_pair_per_charge():
     ledger = Ledger(epsilon=2, delta=1e-5, shares={"approximate": 1e-5})
     for i in range(4):
         ledger.charge(Guarantee.approximate(0.25, 1e-6), f"{i}", delta="1e-6")
@@ -120,7 +122,7 @@ def test_a_delta_just_below_the_guarantee_costs_infinitely_much():
 
 def test_a_guarantee_without_pure_epsilon_must_say_its_delta():
     ledger = Ledger(epsilon=2, delta=1e-5)
-    with pytest.raises(DomainError, match="at which delta"):
+    with pytest.raises(DomainError, match="needs the delta"):
         ledger.charge(Guarantee.gdp_of(0.1), "x")
     assert ledger.entries == ()
     ledger.charge(Guarantee.gdp_of(0.1), "x", delta=1e-7)
@@ -130,19 +132,19 @@ def test_a_guarantee_without_pure_epsilon_must_say_its_delta():
     assert entry.cost.approximate.epsilon >= Fraction(Guarantee.gdp_of(0.1).epsilon(1e-7))
 
 
-def test_a_road_that_a_charge_cannot_enter_is_closed_for_good():
+def test_a_method_that_a_charge_cannot_enter_is_closed_for_good():
     ledger = Ledger(epsilon=2, delta=1e-5)
     ledger.charge(Guarantee.pure(0.25), "pure")
     ledger.charge(Guarantee.gdp_of(0.1), "Gaussian", delta=0)  # gives up two methods
     ledger.charge(Guarantee.pure(0.25), "pure again")
-    roads = ledger.roads
-    assert [roads[name].closed_by for name in ("pure", "zcdp", "approximate")] == [2, None, 2]
-    assert [roads[name].open for name in ("pure", "zcdp", "approximate")] == [False, True, False]
+    statuses = ledger.roads
+    assert [statuses[name].closed_by for name in ("pure", "zcdp", "approximate")] == [2, None, 2]
+    assert [statuses[name].open for name in ("pure", "zcdp", "approximate")] == [False, True, False]
     with pytest.raises(BudgetExceeded, match="closed by charge 2"):
         ledger.charge(Guarantee.approximate(0.1, 1e-6), "only the closed method", delta=1e-6)
 
 
-def test_a_ledger_whose_last_road_would_close_refuses():
+def test_a_ledger_whose_last_method_would_close_refuses():
     ledger = Ledger(epsilon=1)
     with pytest.raises(Incompatible, match="No accounting method"):
         ledger.charge(Guarantee.zcdp_of(1e-9), "needs a share of delta")
@@ -162,13 +164,13 @@ def test_totals_only_grow_and_what_was_refused_stays_refused(charges):
     fixed = header(2, "1/100")
     open_before = {"pure", "zcdp", "approximate"}
     for n in range(len(charges) + 1):
-        roads = method_statuses(charges[:n], fixed)
-        open_now = {name for name, road in roads.items() if road.open}
+        statuses = method_statuses(charges[:n], fixed)
+        open_now = {name for name, status in statuses.items() if status.open}
         assert open_now <= open_before
         assert proves_budget(charges[:n], fixed) == bool(open_now)
         for name in open_now:
-            assert roads[name].spent.epsilon <= 2
-            assert roads[name].spent.delta <= roads[name].share
+            assert statuses[name].spent.epsilon <= 2
+            assert statuses[name].spent.delta <= statuses[name].share
         open_before = open_now
 
 
@@ -179,8 +181,8 @@ def test_rounding_to_doubles_goes_to_the_safe_side(value):
 
 
 # An adaptive analyst against two methods. First a coin whose privacy loss is EPSILON with
-# probability HEADS and slightly negative otherwise. After heads a Gaussian, which only the road
-# zcdp can take; after tails a mechanism that tells all with probability d, which only the road
+# probability HEADS and slightly negative otherwise. After heads a Gaussian, which only the method
+# zcdp can take; after tails a mechanism that tells all with probability d, which only the method
 # approximate can take. Exact delta of the whole at EPSILON:
 #   HEADS * TV(Gaussian with what rho is left) + (1 - HEADS) * d.
 EPSILON, DELTA, HEADS = 1, Fraction(1, 100), 0.0884
@@ -218,7 +220,7 @@ def reached_delta(fixed):
     return HEADS * (2 * norm.cdf(mu / 2) - 1) + (1 - HEADS) * float(share)
 
 
-def test_roads_at_the_full_delta_would_be_broken_by_an_adaptive_analyst():
+def test_methods_at_the_full_delta_would_be_broken_by_an_adaptive_analyst():
     shares = {"zcdp": DELTA, "approximate": DELTA}
     with pytest.raises(DomainError, match="add up to more"):
         header(EPSILON, DELTA, shares)

@@ -13,8 +13,8 @@ import pytest
 
 from pymc_private.errors import BudgetExceeded, DomainError, Incompatible
 from pymc_private.ledger.ledger import Ledger
-from pymc_private.privacy.exact_numbers import exact_decimal
 from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.validation import exact_decimal
 
 EXACT = [
     (5e-324, Fraction(5, 10**324)),  # subnormal: the decimal it is written in

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pymc_private import audit
+from pymc_private.errors import DomainError
 from tests.statistics import ALLOWANCE, SESSION
 
 
@@ -34,5 +35,5 @@ def test_the_workers_of_a_session_share_its_allowance():
 
 
 def test_a_test_that_would_overdraw_the_suite_does_not_run():
-    with pytest.raises(audit.allowance.DomainError, match="allowance of false alarms is spent"):
+    with pytest.raises(DomainError, match="allowance of false alarms is spent"):
         audit.proportion(25, 50, 0.5, false_alarm=0.01)

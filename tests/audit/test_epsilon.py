@@ -106,7 +106,7 @@ def test_choosing_and_testing_on_the_same_draws_would_break_the_stated_rate(monk
 
 
 def test_shares_instead_of_limits_would_break_the_stated_rate(monkeypatch):
-    for name in ("lower_limit", "upper_limit"):
+    for name in ("clopper_pearson_lower", "clopper_pearson_upper"):
         monkeypatch.setattr(events, name, lambda k, n, e: np.maximum(k / n, 1e-9))
     assert not within(how_often(many_values, 500), LOOSE, 500)
 

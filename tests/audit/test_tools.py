@@ -1,4 +1,4 @@
-"""Numbers of the statistical tests by other roads, and what they refuse."""
+"""Numbers of the statistical tests by other computations, and what they refuse."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ def test_a_verdict_is_not_true_or_false():
         (lambda: cdf_envelope([0.1, np.nan], lambda x: x), "one number or more"),
         (lambda: cdf_envelope(["a"], lambda x: x), "an array of numbers"),
         (lambda: cdf_envelope([1 + 1j], lambda x: x), "an array of numbers"),
-        (lambda: cdf_envelope([0.1], lambda x: 2 + x), "one probability per place"),
-        (lambda: cdf_envelope([0.1, 0.2], lambda x: 0.5), "one probability per place"),
-        (lambda: cdf_envelope([0.1], lambda x: x * np.nan), "one probability per place"),
+        (lambda: cdf_envelope([0.1], lambda x: 2 + x), "one probability per value"),
+        (lambda: cdf_envelope([0.1, 0.2], lambda x: 0.5), "one probability per value"),
+        (lambda: cdf_envelope([0.1], lambda x: x * np.nan), "one probability per value"),
         (lambda: cdf_envelope([0.1], lambda x: x, slack=-1), "slack is not negative"),
         (lambda: cdf_envelope([0.1], lambda x: x, power=1), "power lies in"),
         (lambda: mean_envelope([0.1], 0.5, bounds=(0, 0.05)), "inside its bounds"),

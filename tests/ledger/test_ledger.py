@@ -141,7 +141,7 @@ def test_the_cure_of_a_refusal_is_one(case):
     assert not any(words in str(refusal.value) for words in not_there), str(refusal.value)
 
 
-def test_a_promise_that_no_open_road_takes_is_to_be_another():
+def test_a_promise_that_no_open_method_takes_is_to_be_another():
     ledger = Ledger(epsilon=1, delta="2e-6")
     ledger.charge(Guarantee.zcdp_of(1e-3), "closes the other methods", delta=0)
     with pytest.raises(BudgetExceeded, match="another kind: one that the method 'zcdp' takes"):

@@ -53,7 +53,7 @@ def test_a_delta_just_below_the_stated_one_does_not_admit_the_pair():
         ledger.charge(Guarantee.approximate(0.5, 0.3), "x", delta=low)
 
 
-def test_pure_and_stated_parts_add_up_exactly_on_the_road_approximate():
+def test_pure_and_stated_parts_add_up_exactly_on_the_method_approximate():
     both = Guarantee.pure(0.2) + STATED
     assert both.exact_epsilon(Fraction(1, 10**6)) == Fraction(3, 10)
     assert both.exact_epsilon(Fraction(1, 10**6) - Fraction(1, 10**40)) == math.inf

@@ -183,8 +183,8 @@ def test_a_head_that_was_kept_goes_on_being_part_of_the_history(ledger):
 
 
 def test_charges_beyond_the_budget_are_found_though_the_chain_is_forged(ledger, path):
-    for road in ("pure", "zcdp", "approximate"):
-        rewrite(path, f'"{road}":', f'"{road}":null,"was {road}":')
+    for method in ("pure", "zcdp", "approximate"):
+        rewrite(path, f'"{method}":', f'"{method}":null,"was {method}":')
     fresh = Ledger.open(path)
     with pytest.raises(Incompatible, match="beyond the budget"):
         fresh.verify()

@@ -185,7 +185,7 @@ def test_a_ledger_in_memory_is_its_own_copy_and_refuses_pickling():
         pickle.dumps(ledger)
 
 
-def test_entries_roads_and_refusals_are_values_that_copy_and_pickle(ledger):
+def test_entries_methods_and_refusals_are_values_that_copy_and_pickle(ledger):
     for value in (ledger.entries, ledger.roads, ledger.budget):
         assert pickle.loads(pickle.dumps(value)) == value
         assert copy.deepcopy(value) == value

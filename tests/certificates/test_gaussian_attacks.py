@@ -151,7 +151,7 @@ def test_a_prior_that_is_nearly_gaussian_is_not_gaussian():
     private = private_of(lambda x: pm.StudentT("b", nu=1e7, mu=0, sigma=1) * x)
     private = pmp.trim(private, box={"b": (-1, 1)})
     assert math.isfinite(concavity(private).mu())
-    assert not whiten(private).start.is_prior  # what is not normal about it is a residual
+    assert not whiten(private).reference.is_prior  # what is not normal about it is a residual
 
 
 def test_densities_known_up_to_some_nats_have_no_gaussian_road():

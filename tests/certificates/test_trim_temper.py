@@ -281,7 +281,7 @@ def test_ordered_cutpoints_are_trimmed_to_boxes_that_keep_their_order():
 
 
 def test_a_packed_cholesky_factor_is_trimmed_where_it_is_packed(monkeypatch):
-    for effort in ("REFINE", "REFINE_ROWS", "SEARCH"):
+    for effort in ("BOX_EFFORT", "ROW_EFFORT", "SEARCH_EFFORT"):
         monkeypatch.setattr(range_bound, effort, 100.0)
     with pm.Model() as model:
         chol, _, _ = pm.LKJCholeskyCov("c", n=2, eta=2, sd_dist=pm.HalfNormal.dist(1, size=2))

@@ -44,19 +44,10 @@ class AffineKind(IntEnum):
 def affine_kinds(
     outputs: Sequence[Variable], parameters: Collection[Variable]
 ) -> dict[Variable, AffineKind]:
-    """The kind of every node between `parameters` and `outputs`.
+    """How every node between `parameters` and `outputs` depends on the parameters.
 
-    Parameters
-    ----------
-    outputs : sequence of Variable
-    parameters : collection of Variable
-        Real arithmetic; integers are no parameters.
-
-    Returns
-    -------
-    dict
-        Nodes that are missing are constant. AFFINE and CONSTANT are proved; OTHER means that no
-        rule proves more.
+    Nodes that are missing are constant. AFFINE and CONSTANT are proved, in real arithmetic; OTHER
+    means that no rule proves more, as for integer parameters.
     """
     found = {p: AffineKind.AFFINE if _is_float(p) else AffineKind.OTHER for p in parameters}
     for node in io_toposort(list(parameters), list(outputs)):
@@ -73,13 +64,13 @@ def _is_float(variable: Variable) -> bool:
 
 @singledispatch
 def _affine_kind(op: Op, node: Apply, *kinds: AffineKind) -> AffineKind:
-    """Without a rule a node that reads a parameter is neither."""
+    """How a node depends on the parameters; without a rule neither constant nor affine."""
     return AffineKind.OTHER
 
 
 @_affine_kind.register(Elemwise)
 def _elemwise(op: Elemwise, node: Apply, *kinds: AffineKind) -> AffineKind:
-    """Sums of affine terms, multiples by constants, and choices that no parameter makes."""
+    """Sums of affine terms, multiples by constants, and switches that no parameter decides."""
     scalar = op.scalar_op
     if not _is_float(node.outputs[0]):
         return AffineKind.OTHER
@@ -118,9 +109,9 @@ for _op in (DimShuffle, Sum):
 
 
 def _moved(op: Op, node: Apply, *kinds: AffineKind) -> AffineKind:
-    """Elements move to places that no parameter names."""
-    places = layout_inputs(op, len(kinds))
-    return AffineKind.OTHER if any(kinds[k] for k in places) else max(kinds)
+    """Elements move to positions that no parameter decides."""
+    layout = layout_inputs(op, len(kinds))
+    return AffineKind.OTHER if any(kinds[k] for k in layout) else max(kinds)
 
 
 for _op in LAYOUT_OPS:
@@ -128,7 +119,7 @@ for _op in LAYOUT_OPS:
 
 
 def _put(op: Op, node: Apply, *kinds: AffineKind) -> AffineKind:
-    """x with y set, or added, at places that no parameter names."""
+    """x with y set, or added, at positions that no parameter decides."""
     return AffineKind.OTHER if any(kinds[2:]) else max(kinds[:2])
 
 
@@ -151,7 +142,7 @@ def _size(op: Op, node: Apply, *kinds: AffineKind) -> AffineKind:
 
 @_affine_kind.register(CumOp)
 def _cumulated(op: CumOp, node: Apply, *kinds: AffineKind) -> AffineKind:
-    """Running sums, not products."""
+    """Cumulative sums, not products."""
     return kinds[0] if op.mode == "add" else AffineKind.OTHER
 
 
@@ -174,28 +165,18 @@ def _blockwise(op: Blockwise, node: Apply, *kinds: AffineKind) -> AffineKind:
 def linear_predictors(
     value: Variable, parameters: Collection[Variable], records: Collection[Variable] = ()
 ) -> list[Variable]:
-    """Affine nodes through which alone `value` reads the parameters.
+    """Affine nodes, each once, through which alone `value` reads the parameters.
 
-    Parameters
-    ----------
-    value : Variable
-    parameters : collection of Variable
-    records : collection of Variable
-        Inputs that differ from record to record.
-
-    Returns
-    -------
-    list of Variable
-        Each once. Shifts of one node, and multiples by what is no record's, count as that node:
-        what moves or scales it belongs to h.
+    `records` are inputs that differ from record to record. Shifts of one node, and multiples by
+    what reads no record, count as that node: what moves or scales it belongs to h.
     """
     private = set(records)
     found = affine_kinds([value], parameters)
-    met = [value] if found.get(value, AffineKind.CONSTANT) is AffineKind.AFFINE else []
+    used = [value] if found.get(value, AffineKind.CONSTANT) is AffineKind.AFFINE else []
     for node in io_toposort(list(parameters), [value]):
         if AffineKind.OTHER in (found.get(out) for out in node.outputs):
-            met += [v for v in node.inputs if found.get(v) is AffineKind.AFFINE]
-    cores = [_predictor_core(v, found, private) for v in met]
+            used += [v for v in node.inputs if found.get(v) is AffineKind.AFFINE]
+    cores = [_predictor_core(v, found, private) for v in used]
     # y eta beside e^eta is eta again; x b alone is not b, whose slope would be looser.
     known = set(cores)
     deeper = ([v for v in _path_to_core(core, found, set()) if v in known] for core in cores)
@@ -205,24 +186,27 @@ def linear_predictors(
 def _predictor_core(
     variable: Variable, found: dict[Variable, AffineKind], private: set[Variable]
 ) -> Variable:
-    """Down to the node where several affine terms meet, or to the parameter itself."""
+    """The node below shifts and scales: several affine terms added up, or a parameter."""
     return _path_to_core(variable, found, private)[-1]
 
 
 def _path_to_core(
     variable: Variable, found: dict[Variable, AffineKind], private: set[Variable]
 ) -> list[Variable]:
-    """The nodes passed on the way to the core, the node itself first."""
+    """The nodes passed on the way down to the core, the node itself first.
+
+    Shifts, moves and scales by what reads no `private` input are passed through.
+    """
     path = [variable]
     while variable.owner is not None:
         op, inputs = variable.owner.op, variable.owner.inputs
         scalar = scalar_op(variable)
-        steps = isinstance(scalar, ps.Add | ps.Sub | ps.Neg | ps.Mul | ps.TrueDiv | ps.Identity)
-        steps |= isinstance(op, DimShuffle) or (
+        passes = isinstance(scalar, ps.Add | ps.Sub | ps.Neg | ps.Mul | ps.TrueDiv | ps.Identity)
+        passes |= isinstance(op, DimShuffle) or (
             isinstance(op, tuple(INDEXING_OPS)) and _are_constants(inputs[1:])
         )
         affine = [v for v in inputs if found.get(v) is AffineKind.AFFINE]
-        if not steps or len(affine) != 1:
+        if not passes or len(affine) != 1:
             break
         scales = [v for v in inputs if v is not affine[0]]
         if isinstance(scalar, ps.Mul | ps.TrueDiv) and not private.isdisjoint(ancestors(scales)):

@@ -3,7 +3,7 @@
 `BatchedFunction` bounds a scalar function and its partial derivatives on a batch of boxes, and
 says where the slopes may be used. `low_dimensional_cut` cuts a graph where many numbers become
 few: linear predictors, entries picked from a vector. What lies above a cut counts by its range
-alone, so the rest is a function of few numbers. That forgets how the cut numbers depend on one
+alone, so the rest is a function of few numbers. That ignores how the cut numbers depend on one
 another; the range of the rest is still an upper bound.
 """
 
@@ -27,12 +27,14 @@ from pytensor.tensor.shape import Reshape
 
 from pymc_private.analysis.continuity import continuous_on_boxes, dependent_variables
 from pymc_private.analysis.intervals.arrays import INDEXING_OPS
+from pymc_private.analysis.intervals.functions import LARGEST_DOUBLE
 from pymc_private.analysis.intervals.interval import Bounds
 from pymc_private.analysis.intervals.propagation import Trail, constant_bounds, propagate_bounds
 from pymc_private.analysis.rewrites.canonical import simplify
-from pymc_private.analysis.traversal import node_order
+from pymc_private.analysis.traversal import node_order, without_dimshuffles
 
 BoundsPair = tuple[np.ndarray, np.ndarray]
+"""Lower and upper bounds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +44,9 @@ class BatchSlopes:
     Parameters
     ----------
     value : pair of array, shape (N,)
-        Lower and upper ends of the function; infinite where nothing is known.
+        Lower and upper bounds of the function; infinite where nothing is known.
     slopes : dict of Variable to pair of array, shape (N, *shape of the variable)
-        Ends of its partial derivatives; infinite on boxes where it may jump.
+        Bounds of its partial derivatives; infinite on boxes where it may jump.
     """
 
     value: BoundsPair
@@ -61,15 +63,16 @@ class BatchedFunction:
         All its inputs, of known shapes.
     smooth : collection of Variable
         Inputs whose slopes are wanted.
-    unknown : mapping of Variable to Interval, optional
-        Further scalar inputs, the same interval for all boxes: what is proved holds for each value.
+    unknown : mapping of Variable to Bounds, optional
+        Further scalar inputs, with the same bounds for all boxes: what is proved holds for each
+        value of them.
 
     Notes
     -----
     The function is continuous in the smooth inputs, for each value of the others, where
-    `continuous_on_boxes` says so. There it is piecewise smooth, and bounded slopes make it Lipschitz: the
-    mean-value theorem holds with Clarke's generalized gradient (Clarke 1983, Theorem 2.3.7), which
-    lies in the interval of PyTensor's gradient graph.
+    `continuous_on_boxes` says so. There it is piecewise smooth, and bounded slopes make it
+    Lipschitz: the mean-value theorem holds with Clarke's generalized gradient (Clarke 1983, Theorem
+    2.3.7), which lies within the bounds of PyTensor's gradient graph.
     """
 
     def __init__(
@@ -90,46 +93,41 @@ class BatchedFunction:
         self.value, *slopes = _simplify_batched(outputs)
         self.gradient = dict(zip(gradient, slopes, strict=True))
         self.elements = _count_elements([value, *gradient.values()])
-        self._moving = dependent_variables([self.value], [self.boxes[v] for v in self.gradient])
+        self._varying = dependent_variables([self.value], [self.boxes[v] for v in self.gradient])
         shapes = [getattr(v.type, "shape", ()) for v in ancestors([self.value, *slopes])]
         self._lengths = {length for shape in shapes for length in shape}
-        self._steps = node_order([self.value], self.boxes.values())
-        self._slope_steps = node_order([self.value, *slopes], self.boxes.values())
+        self._order = node_order([self.value], self.boxes.values())
+        self._slope_order = node_order([self.value, *slopes], self.boxes.values())
         self._known |= constant_bounds([self.value, *slopes])
 
     def values(self, given: Mapping[Variable, Bounds]) -> BoundsPair:
-        """Ends of the function on each box.
-
-        Parameters
-        ----------
-        given : mapping of Variable to Interval, ends of shape (N, *shape of the variable)
-        """
-        trail = self._walk([self.value], given, self._steps)
-        return self._ends(trail, self.value, _box_count(given))
+        """Bounds of the function on each box, given in shape (N, *shape of the variable)."""
+        trail = self._walk([self.value], given, self._order)
+        return self._bounds(trail, self.value, _box_count(given))
 
     def slopes(self, given: Mapping[Variable, Bounds]) -> BatchSlopes:
-        """Ends of the function and of its slopes on each box."""
+        """Bounds of the function and of its slopes on each box."""
         wanted = _box_count(given)
-        given = self._told_apart(given)
+        given = self._padded(given)
         count = _box_count(given)
-        trail = self._walk([self.value, *self.gradient.values()], given, self._slope_steps)
-        value = self._ends(trail, self.value, count)
+        trail = self._walk([self.value, *self.gradient.values()], given, self._slope_order)
+        value = self._bounds(trail, self.value, count)
         smooth = continuous_on_boxes(
-            self.value, self._moving, trail, int(self._leads(trail, count)), self._steps
+            self.value, self._varying, trail, int(self._boxes_lead(trail, count)), self._order
         )
         slopes = {}
         for variable, gradient in self.gradient.items():
             shape = (count, *variable.type.shape)
-            low, high = self._ends(trail, gradient, *shape)
+            low, high = self._bounds(trail, gradient, *shape)
             known = np.broadcast_to(smooth, (count,)).reshape(-1, *(1,) * (len(shape) - 1))
-            ends = np.where(known, low, -np.inf), np.where(known, high, np.inf)
-            slopes[variable] = ends[0][:wanted], ends[1][:wanted]
+            low, high = np.where(known, low, -np.inf), np.where(known, high, np.inf)
+            slopes[variable] = low[:wanted], high[:wanted]
         return BatchSlopes((value[0][:wanted], value[1][:wanted]), slopes)
 
-    def _told_apart(self, given: Mapping[Variable, Bounds]) -> Mapping[Variable, Bounds]:
+    def _padded(self, given: Mapping[Variable, Bounds]) -> Mapping[Variable, Bounds]:
         """The boxes, the last repeated until their number is no other length of the graph.
 
-        Rewrites may move the axis of the boxes, and only its length tells it from the others.
+        Rewrites may move the axis of the boxes, and only its length distinguishes it from others.
         """
         count, more = _box_count(given), 0
         while count + more in self._lengths:
@@ -139,9 +137,9 @@ class BatchedFunction:
         rows = np.minimum(np.arange(count + more), count - 1)
         return {v: replace(b, lower=b.lower[rows], upper=b.upper[rows]) for v, b in given.items()}
 
-    def _leads(self, trail: Trail, count: int) -> bool:
-        """Whether boxes are along the first axis of all that moves; else one answer is for all."""
-        shapes = [np.shape(trail[v].lower) for v in self._moving if v in trail.facts]
+    def _boxes_lead(self, trail: Trail, count: int) -> bool:
+        """Whether the first axis of all that varies counts boxes; else one answer is for all."""
+        shapes = [np.shape(trail[v].lower) for v in self._varying if v in trail.facts]
         return all(shape[:1] in ((), (1,), (count,)) for shape in shapes)
 
     def _walk(
@@ -150,33 +148,35 @@ class BatchedFunction:
         given: Mapping[Variable, Bounds],
         order: Sequence[Apply],
     ) -> Trail:
+        """Bounds of the graph on all boxes."""
         boxes = {self.boxes[v]: given[v] for v in self.inputs}
         return propagate_bounds(outputs, boxes | self._known, order)
 
     @staticmethod
-    def _ends(trail: Trail, variable: Variable, *shape: int) -> BoundsPair:
+    def _bounds(trail: Trail, variable: Variable, *shape: int) -> BoundsPair:
+        """Bounds of one node, infinite where nothing is known."""
         fact = trail[variable]
         return _filled(fact.lower, -np.inf, shape), _filled(fact.upper, np.inf, shape)
 
 
-LARGEST_FLOAT = float(np.finfo(float).max)
+def _filled(bounds: npt.ArrayLike, unknown: float, shape: tuple[int, ...]) -> np.ndarray:
+    """Bounds in a shape, `unknown` for NaN.
 
-
-def _filled(ends: npt.ArrayLike, unknown: float, shape: tuple[int, ...]) -> np.ndarray:
-    """Ends of that shape, `unknown` for NaN.
-
-    What no box moves has no leading axis; what has lost its shape is NaN throughout.
+    What does not vary with the boxes has no leading axis; what has lost its shape is all NaN.
     """
-    found = np.asarray(ends, float)
-    # A lower end beyond all numbers is the largest of them: nothing infinite is subtracted from it.
+    found = np.asarray(bounds, float)
+    # A lower bound beyond all doubles becomes the largest: nothing infinite is subtracted from it.
     known = np.nan_to_num(
-        found, nan=unknown, posinf=max(unknown, LARGEST_FLOAT), neginf=min(unknown, -LARGEST_FLOAT)
+        found,
+        nan=unknown,
+        posinf=max(unknown, LARGEST_DOUBLE),
+        neginf=min(unknown, -LARGEST_DOUBLE),
     )
     return np.full(shape, unknown) if np.isnan(found).all() else np.broadcast_to(known, shape)
 
 
 def _simplify_batched(outputs: Sequence[Variable]) -> list[Variable]:
-    """Simplified graphs on many boxes, nothing twice: of elementwise graphs each is so already."""
+    """Simplified graphs on many boxes; elementwise ones are simple already and are merged only."""
     nodes = [v.owner for v in ancestors(list(outputs)) if v.owner is not None]
     if not all(isinstance(node.op, Elemwise | DimShuffle) for node in nodes):
         return simplify(outputs)
@@ -186,7 +186,7 @@ def _simplify_batched(outputs: Sequence[Variable]) -> list[Variable]:
 
 
 def _count_elements(outputs: Sequence[Variable]) -> int:
-    """Numbers in one evaluation of a graph, where shapes are known; else one a variable."""
+    """Numbers in one evaluation of a graph, an axis of unknown length counted as one."""
     return sum(
         math.prod(size or 1 for size in getattr(v.type, "shape", ()))
         for v in ancestors(list(outputs))
@@ -194,6 +194,7 @@ def _count_elements(outputs: Sequence[Variable]) -> int:
 
 
 def _box_count(given: Mapping[Variable, Bounds]) -> int:
+    """Number of boxes."""
     return len(next(iter(given.values())).lower)
 
 
@@ -203,62 +204,52 @@ def _gradient(value: Variable, inputs: Sequence[Variable]) -> dict[Variable, Var
         return {}
     try:
         gradient = pytensor.grad(value, list(inputs), disconnected_inputs="ignore")
-    except Exception:  # of an Op that is not ours; bounds need no gradient
+    except Exception:  # raised by an Op of another library; bounds need no gradient
         if len(inputs) == 1:
             return {}
         return {v: g for single in inputs for v, g in _gradient(value, [single]).items()}
     return dict(zip(inputs, simplify(gradient), strict=True))
 
 
+# ---- cuts to few dimensions ------------------------------------------------------------------
+
 MOST_ENTRIES = 6
-"""Entries of a variable that counts as few numbers."""
+"""Entries of a variable that counts as low-dimensional."""
 
 
 def _size(variable: Variable) -> float:
-    """Number of entries, where it is known."""
+    """Number of entries; infinite where it is unknown."""
     shape: tuple = getattr(variable.type, "shape", (None,))
     return float("inf") if None in shape else math.prod(shape)
 
 
 def is_low_dimensional(variable: Variable) -> bool:
-    """Whether a variable is known to hold few numbers."""
+    """Whether a variable is known to have at most `MOST_ENTRIES` entries."""
     return _size(variable) <= MOST_ENTRIES
 
 
 def indexed_inputs(value: Variable) -> set[Variable]:
-    """Inputs out of which entries are picked by an index that is computed."""
+    """Inputs whose entries are picked by an index that is computed."""
     picked = set()
     for variable in ancestors([value]):
         node = variable.owner
         if node is None or not isinstance(node.op, tuple(INDEXING_OPS)):
             continue
-        source = node.inputs[0]
-        while source.owner is not None and isinstance(source.owner.op, DimShuffle):
-            source = source.owner.inputs[0]
         if not all(isinstance(v, Constant) for v in node.inputs[1:]):
-            picked.add(source)
+            picked.add(without_dimshuffles(node.inputs[0]))
     return {v for v in picked if v.owner is None and not isinstance(v, Constant)}
 
 
 def _is_entrywise(node: Apply) -> bool:
-    """Whether a node moves numbers, or changes each by itself: a ball would become a box."""
+    """Whether a node moves entries, or changes each by itself: a ball would become a box."""
     return isinstance(node.op, DimShuffle | Elemwise | Reshape)
 
 
 def low_dimensional_cut(value: Variable, many: Collection[Variable]) -> list[Variable]:
-    """The first variables of few numbers on every path from `many` to `value`.
+    """The first low-dimensional variables on every path from `many` to `value`.
 
-    Parameters
-    ----------
-    value : Variable
-    many : collection of Variable
-        Inputs that hold many numbers, or whose shape is no box.
-
-    Returns
-    -------
-    list of Variable
-        Each path from an input in `many` to `value` passes through one of them. `value` itself, if
-        nothing better is found.
+    `many` are inputs with many entries, or whose domain is no box. Each path from one of them to
+    `value` passes through a variable of the cut; it is `value` itself, if nothing better is found.
     """
     wide, cuts = set(many), set()
     for node in io_toposort(list(many), [value]):
@@ -275,26 +266,17 @@ def low_dimensional_cut(value: Variable, many: Collection[Variable]) -> list[Var
             else:
                 wide.add(out)
     reached = set(ancestors([value], blockers=list(cuts)))
-    # A condition, a shape or an index that reads many numbers on its own way cannot be cut.
+    # A condition, a shape or an index that reads many entries by another path cannot be cut.
     if reached & wide - cuts:
         return [value]
     return [cut for cut in cuts if cut in reached]
 
 
 def one_sided_nodes(value: Variable, *sides: Collection[Variable]) -> list[Variable]:
-    """The last variables that read one side alone, each computed from several numbers.
+    """The last nodes on the way to `value` that read one side alone, of fewer entries than it.
 
-    Parameters
-    ----------
-    value : Variable
-    *sides : collections of Variable
-        Inputs, disjoint.
-
-    Returns
-    -------
-    list of Variable
-        Floats that read inputs of one side only (and constants), while something they go into reads
-        more.
+    `sides` are disjoint collections of inputs. The nodes are floats that read inputs of one side
+    only (and constants), while a node that reads them reads more.
     """
     reads: dict[Variable, frozenset[int]] = {
         v: frozenset([k]) for k, side in enumerate(sides) for v in side
@@ -313,7 +295,7 @@ def one_sided_nodes(value: Variable, *sides: Collection[Variable]) -> list[Varia
 
 
 def _reduces_dimension(variable: Variable) -> bool:
-    """Whether this is a float that more than one number went into."""
+    """Whether this is a float with fewer entries than the inputs it is computed from."""
     if not str(getattr(variable.type, "dtype", "")).startswith("float"):
         return False
     inputs = [v for v in ancestors([variable]) if v.owner is None and not isinstance(v, Constant)]

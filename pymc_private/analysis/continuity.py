@@ -2,7 +2,7 @@
 
 The mean-value form f(c + t) <= f(c) + sup <grad f, t> needs more than a bounded gradient:
 PyTensor calls the derivative of a step zero. Here a graph is continuous on a box if every node
-that the value rests on is constant there, or is finite and comes from an Op that is continuous
+that the value depends on is constant there, or is finite and comes from an Op that is continuous
 wherever its interval is finite. What is not on the lists below counts as a jump. What does not
 vary may be unknown: the question is asked for each value of it.
 
@@ -32,14 +32,15 @@ from pymc_private.analysis.intervals import ops
 from pymc_private.analysis.intervals.arrays import INDEX_UPDATE_OPS, INDEXING_OPS, LAYOUT_OPS
 from pymc_private.analysis.intervals.interval import Bounds
 from pymc_private.analysis.intervals.logic import Clamp
-from pymc_private.analysis.intervals.ops import LogSumExp
 from pymc_private.analysis.intervals.propagation import Trail
+from pymc_private.analysis.traversal import without_dimshuffles
 
 # The interval of a power is finite only where it is continuous: 0^0 is left open by its rule.
-_CONTINUOUS_BASIC = """Abs Add ArcSinh ArcTan ArcTanh Cos Cosh Exp Expm1 Identity Log Log10 Log1p Log2 Mul Neg
-    Pow Reciprocal ScalarMaximum ScalarMinimum Second Sin Sinh Sqr Sqrt Sub Tanh TrueDiv"""
-_CONTINUOUS_MATH = """BetaInc Erf Erfc Erfcx Erfinv GammaInc GammaIncC GammaLn I0 I0e I1 Log1mexp Psi Sigmoid
-    Softplus TriGamma"""
+_CONTINUOUS_BASIC = """Abs Add ArcSinh ArcTan ArcTanh Cos Cosh Exp Expm1 Identity Log Log10 Log1p
+    Log2 Mul Neg Pow Reciprocal ScalarMaximum ScalarMinimum Second Sin Sinh Sqr Sqrt Sub Tanh
+    TrueDiv"""
+_CONTINUOUS_MATH = """BetaInc Erf Erfc Erfcx Erfinv GammaInc GammaIncC GammaLn I0 I0e I1 Log1mexp
+    Psi Sigmoid Softplus TriGamma"""
 CONTINUOUS_SCALARS = (
     *(
         getattr(module, name)
@@ -57,11 +58,14 @@ CONTINUOUS_SCALARS = (
     ops.InverseMills,
     ops.InverseMillsSlope,
 )
-CONTINUOUS_OPS = (
-    *LAYOUT_OPS, *INDEXING_OPS, *INDEX_UPDATE_OPS, DimShuffle, SpecifyShape, Dot, Blockwise, Sum, Prod, Max, Min, CumOp,
-    ops.OnSimplex, ts.Softmax, ts.LogSoftmax, LogSumExp,
+"""Functions that are continuous wherever their interval is finite."""
+_TOTAL_OPS = (
+    *LAYOUT_OPS, *INDEXING_OPS, *INDEX_UPDATE_OPS, DimShuffle, SpecifyShape, Dot, Sum, Prod, Max,
+    Min, CumOp, ops.OnSimplex, ts.Softmax, ts.LogSoftmax, ops.LogSumExp,
 )  # fmt: skip
-
+"""Ops that are continuous and give real numbers for all real inputs."""
+CONTINUOUS_OPS = (*_TOTAL_OPS, Blockwise)
+"""Ops that are continuous wherever their interval is finite."""
 
 DISCONTINUITY_TESTS: list[Callable[[Any], bool]] = []
 """Tests of Ops of other libraries that jump although their interval is finite."""
@@ -69,76 +73,55 @@ DISCONTINUITY_TESTS: list[Callable[[Any], bool]] = []
 
 def dependent_variables(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> set[Variable]:
     """The inputs and every variable of the graph that is computed from them."""
-    moving = set(inputs)
+    varying = set(inputs)
     for node in io_toposort(list(inputs), list(outputs)):
-        if moving.intersection(node.inputs):
-            moving.update(node.outputs)
-    return moving
+        if varying.intersection(node.inputs):
+            varying.update(node.outputs)
+    return varying
 
 
-def is_continuous(value: Variable, moving: Collection[Variable], trail: Trail) -> bool:
-    """Whether `value` is a continuous function of the moving inputs on the box of `trail`.
+def is_continuous(value: Variable, varying: Collection[Variable], trail: Trail) -> bool:
+    """Whether `value` is proved to be a continuous function of the varying inputs on a box.
 
-    Parameters
-    ----------
-    value : Variable
-    moving : set of Variable
-        See `dependent_variables`.
-    trail : Trail
-        Intervals of the whole graph on the box.
-
-    Returns
-    -------
-    bool
-        False where this is not proved.
+    `varying` are `dependent_variables`; `trail` has the bounds of the whole graph on the box.
     """
-    return bool(continuous_on_boxes(value, moving, trail, 0))
+    return bool(continuous_on_boxes(value, varying, trail, 0))
 
 
 def continuous_on_boxes(
     value: Variable,
-    moving: Collection[Variable],
+    varying: Collection[Variable],
     trail: Trail,
     batch_axes: int,
     order: Sequence[Apply] | None = None,
 ) -> np.ndarray:
-    """`is_continuous` for each of a batch of boxes, whose number is the leading axes' shape.
+    """`is_continuous` for each of a batch of boxes, in a shape that broadcasts to the batch.
 
-    Parameters
-    ----------
-    value, moving, trail
-        As for `is_continuous`.
-    batch_axes : int
-        Leading axes of every moving variable that count boxes.
-    order : sequence of Apply, optional
-        `io_toposort` of the value, where the same question is asked many times.
-
-    Returns
-    -------
-    array of bool, of a shape that broadcasts to the batch
+    The leading `batch_axes` axes of every varying variable count boxes. `order` is `io_toposort` of
+    the value, where the same question is asked many times.
     """
     needed: dict[Variable, np.ndarray] = {value: np.asarray(True)}
     continuous = np.asarray(True)
     for node in reversed(io_toposort([], [value]) if order is None else order):
-        wanted = [out for out in node.outputs if out in needed and out in moving]
+        wanted = [out for out in node.outputs if out in needed and out in varying]
         for out in wanted:
-            rests = needed[out] & ~_all_per_box(batch_axes, _is_constant(trail[out]))
-            if not np.any(rests):
+            dependent = needed[out] & ~_all_per_box(batch_axes, _is_constant(trail[out]))
+            if not np.any(dependent):
                 continue
-            jumps, live = _live_inputs(node, trail, moving, batch_axes)
-            sane = _all_per_box(batch_axes, _is_finite_float(out, trail[out]))
-            continuous = continuous & (~rests | (sane & ~jumps))
+            jumps, live = _live_inputs(node, trail, varying, batch_axes)
+            finite = _all_per_box(batch_axes, _is_finite_float(out, trail[out]))
+            continuous = continuous & (~dependent | (finite & ~jumps))
             for variable, taken in live:
-                needed[variable] = needed.get(variable, np.asarray(False)) | (rests & taken)
+                needed[variable] = needed.get(variable, np.asarray(False)) | (dependent & taken)
     for leaf, mask in needed.items():
-        if leaf.owner is None and leaf in moving:
+        if leaf.owner is None and leaf in varying:
             fine = _all_per_box(batch_axes, _is_finite_float(leaf, trail[leaf]))
             continuous = continuous & (~mask | fine)
     return continuous
 
 
 def _all_per_box(batch_axes: int, elements: Any) -> np.ndarray:
-    """All elements of each box."""
+    """Whether all elements of a box are true, for each box."""
     array = np.asarray(elements)
     return np.asarray(array.all(axis=tuple(range(min(batch_axes, array.ndim), array.ndim))))
 
@@ -156,13 +139,13 @@ def _is_finite_float(variable: Variable, fact: Bounds) -> np.ndarray:
 
 
 LiveInputs = tuple[np.ndarray, list[tuple[Variable, np.ndarray]]]
-"""The boxes on which a node may jump, and its inputs with the boxes on which it rests on them."""
+"""The boxes on which a node may jump, and its inputs with the boxes on which it depends on them."""
 
 
 def _live_inputs(
-    node: Apply, trail: Trail, moving: Collection[Variable], batch_axes: int
+    node: Apply, trail: Trail, varying: Collection[Variable], batch_axes: int
 ) -> LiveInputs:
-    """What a node rests on."""
+    """The inputs that a node depends on."""
     no, yes = np.asarray(False), np.asarray(True)
     everything = [(variable, yes) for variable in node.inputs]
     if isinstance(node.op, CheckAndRaise):
@@ -175,8 +158,8 @@ def _live_inputs(
         return np.asarray(jumps), everything
     op = node.op.scalar_op
     if isinstance(op, ps.Switch):
-        return _live_branches(node, trail, moving, batch_axes)
-    if isinstance(op, ps.Clip | Clamp):  # with crossed ends a clip is a step
+        return _live_branches(node, trail, varying, batch_axes)
+    if isinstance(op, ps.Clip | Clamp):  # with crossed limits a clip is a step
         _, low, high = (trail[v] for v in node.inputs)
         return ~_all_per_box(batch_axes, low.upper <= high.lower), everything
     # A cast to an integer never comes here: its output is no float.
@@ -184,44 +167,37 @@ def _live_inputs(
 
 
 def _live_branches(
-    node: Apply, trail: Trail, moving: Collection[Variable], batch_axes: int
+    node: Apply, trail: Trail, varying: Collection[Variable], batch_axes: int
 ) -> LiveInputs:
-    """The branches that a switch takes somewhere; a jump where the box leaves the choice open.
+    """The branches that a switch takes somewhere; a jump where its condition may change.
 
-    A condition that does not move is one choice, known or not: then there is no jump.
+    A condition that does not vary is true or false on the whole box: then there is no jump.
     """
     condition, yes, no = node.inputs
     lower, upper = np.asarray(trail[condition].lower), np.asarray(trail[condition].upper)
     # Conditions are Booleans (certain, possible) or numbers, of which zero is false.
     true, false = (lower > 0) | (upper < 0), (lower == 0) & (upper == 0)
-    jumps = ~_all_per_box(batch_axes, true | false) & (condition in moving)
+    jumps = ~_all_per_box(batch_axes, true | false) & (condition in varying)
     return jumps, [(yes, ~_all_per_box(batch_axes, false)), (no, ~_all_per_box(batch_axes, true))]
 
 
 def is_continuous_on_reals(
-    outputs: Sequence[Variable], moving: Collection[Variable], trail: Trail
+    outputs: Sequence[Variable], varying: Collection[Variable], trail: Trail
 ) -> bool:
     """Whether graphs are continuous wherever their inputs are finite numbers.
 
     Unlike for `is_continuous` the box may be infinite, where an interval may know nothing of 0 inf.
     A sum or product of real numbers is one all the same, and so is every value of a function that
-    is defined on the whole line; other values must have an interval without NaN or pole.
-
-    Parameters
-    ----------
-    outputs : sequence of Variable
-    moving : collection of Variable
-        See `dependent_variables`.
-    trail : Trail
-        Intervals of the graphs; infinite ends of inputs are limits that no input attains.
+    is defined on the whole line; other values must have bounds without NaN or pole. Infinite bounds
+    of inputs are limits that no input attains.
     """
     for node in io_toposort([], list(outputs)):
         for out in node.outputs:
-            if out not in moving or np.all(_is_constant(trail[out])):
+            if out not in varying or np.all(_is_constant(trail[out])):
                 continue
             fact = trail[out]
             real = not fact.poles and not np.isnan(fact.lower).any()
-            jumps, _ = _live_inputs(node, trail, moving, 0)
+            jumps, _ = _live_inputs(node, trail, varying, 0)
             if not (real or is_total(node) or _is_inside_domain(node, trail)) or np.any(jumps):
                 return False
             if not str(out.type.dtype).startswith("float"):
@@ -229,17 +205,14 @@ def is_continuous_on_reals(
     return True
 
 
-_TOTAL_NAMES = """Abs Add ArcSinh ArcTan Cos Cosh Exp Expm1 Identity Mul Neg ScalarMaximum ScalarMinimum
-    Second Sin Sinh Sqr Sub Switch Tanh"""
+_TOTAL_NAMES = """Abs Add ArcSinh ArcTan Cos Cosh Exp Expm1 Identity Mul Neg ScalarMaximum
+    ScalarMinimum Second Sin Sinh Sqr Sub Switch Tanh"""
 _TOTAL_SCALARS = (
     *(getattr(ps, name) for name in _TOTAL_NAMES.split()),
     psm.Erf, psm.Erfc, psm.Erfcx, psm.Sigmoid, psm.Softplus,
     ops.LogPhi, ops.InverseMills, ops.InverseMillsSlope,
 )  # fmt: skip
-_TOTAL_OPS = (
-    *LAYOUT_OPS, *INDEXING_OPS, *INDEX_UPDATE_OPS, DimShuffle, SpecifyShape, Dot, Sum, Prod, Max, Min, CumOp,
-    ops.OnSimplex, ts.Softmax, ts.LogSoftmax, LogSumExp,
-)  # fmt: skip
+"""Functions that give real numbers for all real inputs."""
 
 
 def _is_inside_domain(node: Apply, trail: Trail) -> bool:
@@ -270,26 +243,21 @@ FINITE_SCALARS = (
     ps.Abs, ps.Add, ps.Cast, ps.Exp, ps.Mul, ps.Neg, ps.Second, ps.Sqr, ps.Sqrt, ps.Sub, ps.Switch,
     ps.Tanh, psm.Sigmoid, psm.Softplus,
 )  # fmt: skip
-"""Functions of finite numbers that are finite, or no number."""
+"""Functions of finite numbers that are finite, or NaN."""
 FINITE_OPS = (CumOp, DimShuffle, Dot, Shape, Shape_i, SpecifyShape, Sum, *LAYOUT_OPS, *INDEXING_OPS)
+"""Ops of finite numbers that are finite, beside matrix products."""
 
 
 def never_infinite(variable: Variable) -> bool:
-    """Whether finite inputs give finite values, or NaN: no log, no division, no infinity.
+    """Whether finite inputs are proved to give finite values, or NaN.
 
-    Parameters
-    ----------
-    variable : Variable
-
-    Returns
-    -------
-    bool
-        False also where it is not known.
+    So there is no logarithm, no division by what may be zero, and no infinite constant.
     """
     return all(_is_finite_variable(v) for v in ancestors([variable]))
 
 
 def _is_finite_variable(variable: Any) -> bool:
+    """Whether a variable is never infinite if its inputs are not."""
     node = variable.owner
     if node is not None:
         return _keeps_finite(node)
@@ -299,6 +267,7 @@ def _is_finite_variable(variable: Any) -> bool:
 
 
 def _keeps_finite(node: Apply) -> bool:
+    """Whether a node of finite inputs is finite, or NaN."""
     op: Any = node.op
     if isinstance(op, Elemwise):
         divides = isinstance(op.scalar_op, ps.TrueDiv) and _is_nonzero(node.inputs[1])
@@ -307,12 +276,12 @@ def _keeps_finite(node: Apply) -> bool:
 
 
 def _is_nonzero(variable: Any) -> bool:
-    while variable.owner is not None and isinstance(variable.owner.op, DimShuffle):
-        variable = variable.owner.inputs[0]
+    """Whether a variable is a constant without zeros."""
+    variable = without_dimshuffles(variable)
     return isinstance(variable, Constant) and bool(np.all(variable.data != 0))
 
 
 def _has_no_infinity(data: Any) -> bool:
-    """Of an array; slices and the like hold no numbers."""
+    """Whether no number is infinite; slices and the like hold no numbers."""
     array = np.asarray(data)
     return array.dtype.kind not in "fc" or not np.isinf(array).any()

@@ -41,7 +41,7 @@ class QuadraticForm:
         Likewise; of a sum it has no axes.
     is_sum : bool
         Whether it is one number.
-    place : int or None
+    entry : int or None
         Of one number that reads one entry alone: which. Then no coefficient has an axis.
     """
 
@@ -49,15 +49,15 @@ class QuadraticForm:
     slope: Coefficient
     constant: Coefficient
     is_sum: bool = False
-    place: int | None = None
+    entry: int | None = None
 
     @property
     def degree(self) -> int:
-        """0, 1 or 2."""
+        """Degree of the polynomial: 0, 1 or 2."""
         return 2 if self.square is not None else int(self.slope is not None)
 
     def plus(self, other: QuadraticForm, sign: float = 1.0) -> QuadraticForm:
-        """Term by term."""
+        """The sum, or with sign -1 the difference."""
         return QuadraticForm(
             _plus(self.square, _scaled(other.square, sign)),
             _plus(self.slope, _scaled(other.slope, sign)),
@@ -66,7 +66,7 @@ class QuadraticForm:
         )
 
     def times(self, other: QuadraticForm) -> QuadraticForm:
-        """The product of two of degree at most two together."""
+        """The product, where the degrees add up to at most two."""
         (a2, a1, a0), (b2, b1, b0) = (
             (q.square, q.slope, q.constant) for q in (self, other)
         )  # fmt: skip
@@ -78,12 +78,12 @@ class QuadraticForm:
         )
 
     def squared(self) -> QuadraticForm:
-        """The square of one of degree one: each coefficient once, so that intervals stay tight."""
+        """The square of a form of degree at most one, each coefficient once, for tight bounds."""
         twice = _scaled(_times(self.slope, self.constant), 2.0)
         return QuadraticForm(_square(self.slope), twice, _square(self.constant), self.is_sum)
 
     def over(self, divisor: Variable) -> QuadraticForm:
-        """Each coefficient divided."""
+        """The form divided by what does not read the row."""
         square, slope, constant = (
             None if part is None else part / divisor
             for part in (self.square, self.slope, self.constant)
@@ -91,7 +91,7 @@ class QuadraticForm:
         return QuadraticForm(square, slope, constant, self.is_sum)
 
     def summed(self, size: int) -> QuadraticForm:
-        """Of each of `size` entries, added up."""
+        """The sum of the form over `size` entries."""
         c = self.constant
         total = None if c is None else c.sum() if c.type.ndim else float(size) * c
         return QuadraticForm(self.square, self.slope, total, True)
@@ -114,22 +114,15 @@ def _scaled(a: Coefficient, number: float) -> Coefficient:
 
 
 def _is_one(a: Variable) -> bool:
+    """Whether a coefficient is the number one."""
     return isinstance(a, Constant) and a.data.size == 1 and a.data.item() == 1.0
 
 
 def quadratic_forms(value: Variable, row: Variable, center: np.ndarray, scale: np.ndarray) -> dict:
     """The nodes that are quadratic in a row, as polynomials in z = (row - center) / scale.
 
-    Parameters
-    ----------
-    value : Variable
-    row : Variable of one axis, of known length
-    center, scale : array, shape of the row
-
-    Returns
-    -------
-    dict of Variable to Quadratic
-        Equal in real arithmetic. Nodes that do not read the row are left out.
+    `row` has one axis of known length. The forms are equal to the nodes in real arithmetic; nodes
+    that do not read the row are left out.
     """
     (size,) = row.type.shape
     own = QuadraticForm(
@@ -159,15 +152,15 @@ def quadratic_forms(value: Variable, row: Variable, center: np.ndarray, scale: n
 
 
 def _are_doubles(variables: list[Variable]) -> bool:
-    """Whether nothing is rounded or wraps around on the way; exponents may be whole numbers."""
-    kinds = [v for v in variables if not isinstance(v, Constant)]
+    """Whether no value is rounded to a shorter float or wraps around; constants may be integers."""
+    computed = [v for v in variables if not isinstance(v, Constant)]
     return all(isinstance(v.type, pt.TensorType) for v in variables) and all(
-        v.type.dtype == "float64" for v in kinds
+        v.type.dtype == "float64" for v in computed
     )
 
 
 def _compact_constant(values: np.ndarray) -> Variable:
-    """One number where all are equal."""
+    """The values as a constant graph, as one number where all are equal."""
     same = np.all(values == values[..., :1])
     return pt.constant(np.float64(values[0]) if same else np.asarray(values, np.float64))
 
@@ -175,7 +168,7 @@ def _compact_constant(values: np.ndarray) -> Variable:
 def _form_of_node(
     node: Apply, found: dict, reading: set[Variable], size: int
 ) -> QuadraticForm | None:
-    """What a node makes of its inputs; None if it is no such polynomial."""
+    """The form of a node, given those of its inputs; None if it is no quadratic form."""
     if _is_dot(node.op):
         return _dot_form(node, found, reading, size)
     if isinstance(node.op, Join):
@@ -194,7 +187,7 @@ def _form_of_node(
 
 
 def _constant_form(variable: Variable, size: int) -> QuadraticForm | None:
-    """What does not read the row, as a constant: one number, or one for each entry."""
+    """The form of what does not read the row: one number, or one for each entry."""
     shape = variable.type.broadcastable
     if not all(shape[:-1]):
         return None
@@ -207,7 +200,7 @@ def _constant_form(variable: Variable, size: int) -> QuadraticForm | None:
 
 
 def _sum_form(node: Apply, part: QuadraticForm, size: int) -> QuadraticForm | None:
-    """Over the entries, or over axes of length one."""
+    """The sum over the entries, or over axes of length one."""
     last = node.inputs[0].type.ndim - 1
     axes = range(last + 1) if node.op.axis is None else node.op.axis
     if part.is_sum:
@@ -249,14 +242,14 @@ def _entry_form(node: Apply, found: dict, size: int) -> QuadraticForm | None:
 
 
 def _joined_entries(node: Apply, found: dict, size: int) -> QuadraticForm | None:
-    """All entries, each by itself, one after the other along the last axis."""
+    """The row put together from all of its entries, in order, along the last axis."""
     parts = [part for v in joined_arrays(node) if (part := found.get(v)) is not None]
     axis = node.op.axis if hasattr(node.op, "axis") else getattr(node.inputs[0], "data", None)
     last = node.outputs[0].type.ndim - 1
-    places = [part.place for part in parts]
+    entries = [part.entry for part in parts]
     if (
         len(joined_arrays(node)) != size
-        or places != list(range(size))
+        or entries != list(range(size))
         or axis is None
         or int(axis) % (last + 1) != last
     ):
@@ -270,19 +263,19 @@ def _joined_entries(node: Apply, found: dict, size: int) -> QuadraticForm | None
 
 
 def _elementwise_form(node: Apply, parts: list[QuadraticForm]) -> QuadraticForm | None:
-    """Of rows and sums; or of one entry, which may be squared as it stands."""
-    places = {part.place for part in parts if part.place is not None}
-    if not places:
+    """An elementwise function of rows and sums; or of one entry, which may be squared as it is."""
+    entries = {part.entry for part in parts if part.entry is not None}
+    if not entries:
         return _arithmetic_form(node, parts)
-    rest = [part for part in parts if part.place is None]
-    if len(places) > 1 or any(part.degree or not part.is_sum for part in rest):
+    rest = [part for part in parts if part.entry is None]
+    if len(entries) > 1 or any(part.degree or not part.is_sum for part in rest):
         return None
-    made = _arithmetic_form(node, [replace(part, place=None, is_sum=False) for part in parts])
-    return None if made is None else replace(made, place=places.pop(), is_sum=True)
+    made = _arithmetic_form(node, [replace(part, entry=None, is_sum=False) for part in parts])
+    return None if made is None else replace(made, entry=entries.pop(), is_sum=True)
 
 
 def _arithmetic_form(node: Apply, parts: list[QuadraticForm]) -> QuadraticForm | None:
-    """Sums, products, squares, and quotients by what does not read the row."""
+    """Sums, products, squares, and quotients by what does not read the row; else None."""
     op, first = node.op.scalar_op, parts[0]
     if isinstance(op, ps.Identity):
         return first
@@ -318,17 +311,17 @@ def _arithmetic_form(node: Apply, parts: list[QuadraticForm]) -> QuadraticForm |
 
 
 def _with_extent(a: QuadraticForm, b: QuadraticForm, made: QuadraticForm) -> QuadraticForm:
-    """One number for all entries, beside one for each, is one for each."""
+    """A result that is one number only if both operands are, else one for each entry."""
     return QuadraticForm(made.square, made.slope, made.constant, a.is_sum and b.is_sum)
 
 
 def _can_add(a: QuadraticForm, b: QuadraticForm) -> bool:
-    """Whether a sum needs no more than the coefficients: a total beside a row would be repeated."""
+    """Whether forms can be added: a sum of entries, broadcast along a row, would be repeated."""
     return a.is_sum == b.is_sum or all(q.degree == 0 for q in (a, b) if q.is_sum)
 
 
 def _can_multiply(parts: list[QuadraticForm]) -> bool:
-    """Whether the product is of degree two, and no total of entries is multiplied by a row."""
+    """Whether the product is of degree two, and no sum of entries is multiplied by a row."""
     a, b = parts
     if a.degree + b.degree > 2:
         return False
@@ -338,7 +331,7 @@ def _can_multiply(parts: list[QuadraticForm]) -> bool:
 
 
 def quadratic_sums(value: Variable, found: Mapping[Variable, QuadraticForm]) -> list[Variable]:
-    """The last sums on the way to `value` that are quadratic, with squares."""
+    """The last nodes on the way to `value` that are sums of a form of degree two."""
     last: list[Variable] = []
     stack, seen = [value], set()
     while stack:
@@ -347,7 +340,7 @@ def quadratic_sums(value: Variable, found: Mapping[Variable, QuadraticForm]) -> 
             continue
         seen.add(v)
         part = found.get(v)
-        if part is not None and part.is_sum and part.degree > 0 and part.place is None:
+        if part is not None and part.is_sum and part.degree > 0 and part.entry is None:
             if part.degree == 2:
                 last.append(v)
         elif v.owner is not None:

@@ -25,19 +25,16 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar.basic import AND, Cast
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import (
-    Alloc,
-    ExtractDiag,
     Join,
     MakeVector,
     ScalarFromTensor,
-    Split,
     TensorFromScalar,
 )
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
-from pytensor.tensor.extra_ops import CumOp, FillDiagonal, Repeat
+from pytensor.tensor.extra_ops import CumOp, FillDiagonal
 from pytensor.tensor.math import All, Argmax, Dot
-from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
+from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.subtensor import Subtensor
 
@@ -51,117 +48,12 @@ from pymc_private.analysis.intervals.ops import LogSumExp, OnSimplex
 from pymc_private.analysis.traversal import EVALUATION_ERRORS, evaluate_node, walk
 from pymc_private.errors import NotCertified
 
-SIZED_BY_SHAPES = (
-    Elemwise, CAReduce, DimShuffle, Argmax, Dot, CumOp, FillDiagonal, SortOp, ArgSortOp, Blockwise,
-    SpecifyShape, OnSimplex, CheckAndRaise, Shape, Shape_i, MakeVector, ScalarFromTensor,
-    TensorFromScalar, LogSumExp, *INDEX_UPDATE_OPS,
-)  # fmt: skip
-"""Ops whose output sizes follow from those of their inputs alone."""
-EXTRA_ELEMENTWISE_OPS: list[type] = []
-"""More of them, of libraries that this room does not know."""
-LINEAR_ALGEBRA_MODULES = (
-    "pytensor.tensor.linalg",
-    "pytensor.tensor.slinalg",
-    "pytensor.tensor.nlinalg",
-)
-"""Modules whose Ops are such, too."""
-SOFTMAX_OPS = tuple(
-    getattr(special, name)
-    for name in ("Softmax", "LogSoftmax", "SoftmaxGrad")
-    if hasattr(special, name)
-)
-
-
-def check_sizes(node: Apply, is_fixed: Callable[[Variable], bool]) -> None:
-    """Refuse a node whose output size depends on a record or a parameter.
-
-    Parameters
-    ----------
-    node : Apply
-    is_fixed : callable
-        Whether a variable's value depends on no record and no parameter.
-
-    Raises
-    ------
-    NotCertified
-        Naming the Op.
-    """
-    for variable in sizing_inputs(node):
-        if not isinstance(variable, Constant) and not is_fixed(variable):
-            raise NotCertified(
-                "the size of a part of the model depends on the records or on a parameter",
-                blame=(str(node.op),),
-                cure="write sizes, repeats and slices as constants, and choose by pm.math.switch "
-                "on each record instead of by a mask",
-            )
-
-
-def sizing_inputs(node: Apply) -> Sequence[Variable]:
-    """The inputs whose values, not shapes alone, decide how large the outputs are."""
-    op: Op = node.op
-    if isinstance(op, tuple(INDEXING_OPS)):
-        return _sizing_indexes(node)
-    if isinstance(op, LAYOUT_OPS) and not isinstance(op, MakeVector):
-        return [node.inputs[k] for k in layout_inputs(op, len(node.inputs))]
-    if isinstance(op, (*SIZED_BY_SHAPES, *SOFTMAX_OPS, *EXTRA_ELEMENTWISE_OPS)) or type(
-        op
-    ).__module__.startswith(LINEAR_ALGEBRA_MODULES):
-        return ()
-    if isinstance(op, Scan) and not op.info.as_while:
-        return node.inputs[:1]
-    known = all(
-        getattr(out.type, "ndim", None) is not None and None not in out.type.shape
-        for out in node.outputs
-    )
-    return () if known else node.inputs
-
-
-def _sizing_indexes(node: Apply) -> Sequence[Variable]:
-    """Ends of slices, and masks; a position or an array of positions has its own public size."""
-    indexes = node.inputs[1:]
-    listed = getattr(node.op, "idx_list", None) or ()
-    open_slice = any(
-        isinstance(entry, slice) and entry != slice(None, None, None) for entry in listed
-    )
-    if isinstance(node.op, Subtensor):
-        return indexes if open_slice else ()
-    masks = [v for v in indexes if getattr(v.type, "dtype", "") == "bool"]
-    slices = [v for v in indexes if not hasattr(v.type, "dtype")]
-    scalars = [v for v in indexes if open_slice and getattr(v.type, "ndim", 1) == 0]
-    return [*masks, *slices, *scalars]
-
-
 NONE, MIXED = -1, -2
+"""Labels of an element that reads no record, and of one that reads several."""
+
 
 Labels = Any
 """Integer array of the node's shape; a slice or None for index nodes."""
-
-
-def join_labels(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Least upper bound: NONE < i < MIXED, elementwise with broadcasting."""
-    first, second = np.broadcast_arrays(first, second)
-    same = (first == second) | (second == NONE)
-    return np.where(same, first, np.where(first == NONE, second, MIXED))
-
-
-def join_labels_over(
-    labels: np.ndarray, axes: tuple[int, ...], keepdims: bool = False
-) -> np.ndarray:
-    """Join along axes."""
-    far = np.iinfo(np.int64).max
-    # The greatest label leaves MIXED out (it is the least number); the least leaves NONE out.
-    top = np.max(labels, axis=axes, keepdims=True, initial=NONE)
-    low = np.where(labels == NONE, far, labels)
-    least = np.min(low, axis=axes, keepdims=True, initial=far)
-    joined = np.where((least == top) | (least == far), top, MIXED)
-    return joined if keepdims else joined.squeeze(axes)
-
-
-def join_all_labels(facts: Sequence[Labels]) -> np.ndarray:
-    """Join of every element of several label arrays."""
-    return join_labels_over(
-        np.concatenate([np.ravel(f) for f in facts if isinstance(f, np.ndarray)]), (0,)
-    )
 
 
 def element_labels(
@@ -171,23 +63,9 @@ def element_labels(
 ) -> dict[Variable, Labels]:
     """Labels of every element of `outputs` and of all that they are computed from.
 
-    Parameters
-    ----------
-    outputs : sequence of Variable
-        Factors of a model.
-    labels : mapping of Variable to int array
-        Labels of the inputs, of each input's shape.
-    values : mapping of Variable to array
-        Public stand-ins for the inputs, read only where an unlabeled index or a shape is needed.
-
-    Returns
-    -------
-    dict of Variable to int array
-
-    Raises
-    ------
-    NotCertified
-        A size depends on a record or on a parameter.
+    `labels` are those of the inputs, of each input's shape; `values` are public stand-ins for the
+    inputs, read only where an unlabeled index or a shape is needed. Raises `NotCertified` if a size
+    depends on a record or on a parameter.
     """
     concrete = ConcreteValues(values)
 
@@ -197,7 +75,7 @@ def element_labels(
             return [_public_labels(out, concrete) for out in node.outputs]
         answers = label_op(node.op, node, concrete, *facts)
         if any(np.size(answer) == 0 for answer in answers):
-            # No element would carry on that a record was read.
+            # An empty array has no element to carry the label of a record that was read.
             raise NotCertified(
                 "the size of a part of the model depends on the records, or is zero",
                 blame=(str(node.op),),
@@ -208,73 +86,23 @@ def element_labels(
     return walk(outputs, dict(labels), rule, _constant_labels)
 
 
-def refuse_joint_conditions(outputs: Sequence[Variable], trail: Mapping[Variable, Labels]) -> None:
-    """Refuse conditions that may hold for each record alone and fail for several together.
-
-    Bounds prove a condition for the records they were given; only a conjunction of conditions on
-    single records is thereby proved for any others.
-
-    Parameters
-    ----------
-    outputs : sequence of Variable
-        Factors of a model.
-    trail : mapping of Variable to labels
-        What `element_labels` gave for them.
-
-    Raises
-    ------
-    NotCertified
-        Naming the condition.
-    """
-    for variable in ancestors(list(outputs)):
-        node = variable.owner
-        if node is None or not isinstance(node.op, CheckAndRaise):
-            continue
-        for leaf in conjuncts(node.inputs[1:]):
-            if leaf in trail and isinstance(trail[leaf], np.ndarray) and MIXED in trail[leaf]:
-                raise NotCertified(
-                    "a condition of the model reads several records at once",
-                    blame=(str(node.op),),
-                    cure="check each record by itself, or leave the check out of the model",
-                )
-
-
-CONJUNCTION_OPS = (All, DimShuffle, MakeVector, ScalarFromTensor, TensorFromScalar)
-
-
-def conjuncts(conditions: Sequence[Variable]) -> list[Variable]:
-    """The parts of conditions below every "all" and "and"."""
-    found, left = [], list(conditions)
-    while left:
-        variable = left.pop()
-        node = variable.owner
-        conjoins = node is not None and (
-            isinstance(node.op, CONJUNCTION_OPS)
-            or isinstance(getattr(node.op, "scalar_op", None), AND | Cast)
-        )
-        if conjoins:
-            left += node.inputs
-        else:
-            found.append(variable)
-    return found
-
-
 def _constant_labels(constant: Constant) -> Labels:
+    """NONE in the shape of the constant; a slice or None is itself."""
     data = constant.data
     if isinstance(data, np.ndarray | np.generic | int | float):
         return np.full(np.shape(data), NONE)
     return data
 
 
-def is_labeled(fact: Labels) -> bool:
-    """Whether any element reads a record."""
-    return isinstance(fact, np.ndarray) and bool(np.any(fact != NONE))
-
-
 def _public_labels(variable: Variable, concrete: ConcreteValues) -> Labels:
     """NONE in the shape of the variable."""
     value = concrete(variable)
     return np.full(np.shape(value), NONE) if is_array(value) else value
+
+
+def is_labeled(fact: Labels) -> bool:
+    """Whether any element reads a record."""
+    return isinstance(fact, np.ndarray) and bool(np.any(fact != NONE))
 
 
 def is_array(value: object) -> bool:
@@ -308,7 +136,7 @@ class ConcreteValues:
         return trail[variable]
 
     def shape(self, variable: Variable) -> tuple[int, ...]:
-        """Its shape."""
+        """Shape of a variable."""
         return np.shape(self(variable))
 
     def is_fixed(self, variable: Variable) -> bool:
@@ -328,9 +156,82 @@ class ConcreteValues:
         return evaluate_node(node, list(values))
 
 
+def join_labels(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Least upper bound: NONE < i < MIXED, elementwise with broadcasting."""
+    first, second = np.broadcast_arrays(first, second)
+    same = (first == second) | (second == NONE)
+    return np.where(same, first, np.where(first == NONE, second, MIXED))
+
+
+def join_labels_over(
+    labels: np.ndarray, axes: tuple[int, ...], keepdims: bool = False
+) -> np.ndarray:
+    """Join along axes."""
+    far = np.iinfo(np.int64).max
+    # The greatest label leaves MIXED out (it is the least number); the least leaves NONE out.
+    top = np.max(labels, axis=axes, keepdims=True, initial=NONE)
+    low = np.where(labels == NONE, far, labels)
+    least = np.min(low, axis=axes, keepdims=True, initial=far)
+    joined = np.where((least == top) | (least == far), top, MIXED)
+    return joined if keepdims else joined.squeeze(axes)
+
+
+def join_all_labels(facts: Sequence[Labels]) -> np.ndarray:
+    """Join of every element of several label arrays."""
+    return join_labels_over(
+        np.concatenate([np.ravel(f) for f in facts if isinstance(f, np.ndarray)]), (0,)
+    )
+
+
+# ---- conditions ------------------------------------------------------------------------------
+
+
+CONJUNCTION_OPS = (All, DimShuffle, MakeVector, ScalarFromTensor, TensorFromScalar)
+"""Ops whose output is true iff all elements of their inputs are, beside "and" and casts."""
+
+
+def refuse_joint_conditions(outputs: Sequence[Variable], trail: Mapping[Variable, Labels]) -> None:
+    """Refuse conditions that may hold for each record alone and fail for several together.
+
+    Bounds prove a condition for the records they were given; only a conjunction of conditions on
+    single records is thereby proved for any others. `trail` is the answer of `element_labels`.
+    """
+    for variable in ancestors(list(outputs)):
+        node = variable.owner
+        if node is None or not isinstance(node.op, CheckAndRaise):
+            continue
+        for leaf in conjuncts(node.inputs[1:]):
+            if leaf in trail and isinstance(trail[leaf], np.ndarray) and MIXED in trail[leaf]:
+                raise NotCertified(
+                    "a condition of the model reads several records at once",
+                    blame=(str(node.op),),
+                    cure="check each record by itself, or leave the check out of the model",
+                )
+
+
+def conjuncts(conditions: Sequence[Variable]) -> list[Variable]:
+    """The conditions that, joined by every "all" and "and", make up the given ones."""
+    found, left = [], list(conditions)
+    while left:
+        variable = left.pop()
+        node = variable.owner
+        conjoins = node is not None and (
+            isinstance(node.op, CONJUNCTION_OPS)
+            or isinstance(getattr(node.op, "scalar_op", None), AND | Cast)
+        )
+        if conjoins:
+            left += node.inputs
+        else:
+            found.append(variable)
+    return found
+
+
+# ---- rules of Ops ----------------------------------------------------------------------------
+
+
 @singledispatch
 def label_op(op: Op, node: Apply, concrete: ConcreteValues, *facts: Labels) -> list[Labels]:
-    """Labels of a node's outputs; without a rule everything mixes with everything."""
+    """Labels of a node's outputs; without a rule each element reads everything."""
     return [np.full(concrete.shape(out), join_all_labels(facts)) for out in node.outputs]
 
 
@@ -338,7 +239,7 @@ def label_op(op: Op, node: Apply, concrete: ConcreteValues, *facts: Labels) -> l
 def label_elementwise(
     op: Op, node: Apply, concrete: ConcreteValues, *facts: Labels
 ) -> list[Labels]:
-    """Element meets element."""
+    """Each element reads the elements it broadcasts with."""
     result = facts[0]
     for fact in facts[1:]:
         result = join_labels(result, fact)
@@ -347,21 +248,21 @@ def label_elementwise(
 
 @label_op.register(CAReduce)
 def _reduce(op: CAReduce, node: Apply, concrete: ConcreteValues, fact: Labels) -> list[Labels]:
-    """Reduced elements mix."""
+    """Each element reads all that were reduced to it."""
     axes = tuple(range(fact.ndim)) if op.axis is None else tuple(op.axis)
     return [join_labels_over(fact, axes)]
 
 
 @label_op.register(Argmax)
 def _argmax(op: Argmax, node: Apply, concrete: ConcreteValues, fact: Labels) -> list[Labels]:
-    """As a reduction."""
+    """As for a reduction."""
     axes = tuple(range(fact.ndim)) if op.axis is None else tuple(op.axis)
     return [join_labels_over(fact, axes)]
 
 
 @label_op.register(Dot)
 def _dot(op: Dot, node: Apply, concrete: ConcreteValues, x: Labels, y: Labels) -> list[Labels]:
-    """Row i of x meets column j of y."""
+    """Element (i, j) reads row i of x and column j of y."""
     rows = join_labels_over(x, (x.ndim - 1,)) if x.ndim else x
     columns = join_labels_over(y, (max(y.ndim - 2, 0),)) if y.ndim else y
     return [join_labels(rows[..., None], columns) if y.ndim == 2 else join_labels(rows, columns)]
@@ -369,28 +270,14 @@ def _dot(op: Dot, node: Apply, concrete: ConcreteValues, x: Labels, y: Labels) -
 
 @label_op.register(CumOp)
 def _cumulative(op: CumOp, node: Apply, concrete: ConcreteValues, fact: Labels) -> list[Labels]:
-    """Prefixes mix along the axis."""
+    """Each element reads all along the axis."""
     if op.axis is None:
         return [np.full(fact.size, join_labels_over(fact.ravel(), (0,)))]
     return [np.broadcast_to(join_labels_over(fact, (op.axis,), keepdims=True), fact.shape)]
 
 
-LAYOUT_OPS_WITH_DIMSHUFFLE = (
-    Alloc,
-    DimShuffle,
-    ExtractDiag,
-    Join,
-    MakeVector,
-    Repeat,
-    Reshape,
-    ScalarFromTensor,
-    Split,
-    TensorFromScalar,
-)
-
-
 def _move(op: Op, node: Apply, concrete: ConcreteValues, *facts: Labels) -> list[Labels]:
-    """Labels move as the data do; shape arguments are read from the stand-ins."""
+    """Labels move as the elements do; shape arguments are read from the stand-ins."""
     if isinstance(op, MakeVector):
         return [np.asarray(facts)]
     parameters = layout_inputs(op, len(facts))
@@ -406,7 +293,7 @@ def _move(op: Op, node: Apply, concrete: ConcreteValues, *facts: Labels) -> list
     return [np.asarray(out).astype(np.int64) for out in evaluate_node(node, arguments)]
 
 
-for _op in LAYOUT_OPS_WITH_DIMSHUFFLE:
+for _op in (DimShuffle, *LAYOUT_OPS):
     label_op.register(_op, _move)
 
 
@@ -414,7 +301,7 @@ for _op in LAYOUT_OPS_WITH_DIMSHUFFLE:
 @label_op.register(SpecifyShape)
 @label_op.register(CheckAndRaise)
 def _first(op: Op, node: Apply, concrete: ConcreteValues, *facts: Labels) -> list[Labels]:
-    """The value passes; a condition that could fail is refused by the interval rule."""
+    """The first input passes; a condition that could fail is refused by the interval rule."""
     return [facts[0]]
 
 
@@ -428,7 +315,7 @@ def _shape(op: Op, node: Apply, concrete: ConcreteValues, *facts: Labels) -> lis
 @label_op.register(special.Softmax)
 @label_op.register(special.LogSoftmax)
 def _softmax(op: Op, node: Apply, concrete: ConcreteValues, fact: Labels) -> list[Labels]:
-    """Mixes along its axis."""
+    """Each element reads all along the axis."""
     axes = op.axis if isinstance(op.axis, tuple | type(None)) else (op.axis,)
     axes = tuple(range(fact.ndim)) if axes is None else axes
     return [np.broadcast_to(join_labels_over(fact, axes, keepdims=True), fact.shape)]
@@ -436,7 +323,7 @@ def _softmax(op: Op, node: Apply, concrete: ConcreteValues, fact: Labels) -> lis
 
 @label_op.register(LogSumExp)
 def _log_sum_exp(op: Op, node: Apply, concrete: ConcreteValues, fact: Labels) -> list[Labels]:
-    """Reduces the last axis."""
+    """Each element reads all along the last axis."""
     return [join_labels_over(fact, (fact.ndim - 1,))]
 
 
@@ -444,7 +331,7 @@ def _log_sum_exp(op: Op, node: Apply, concrete: ConcreteValues, fact: Labels) ->
 def _blockwise(
     op: Blockwise, node: Apply, concrete: ConcreteValues, *facts: Labels
 ) -> list[Labels]:
-    """Batch axes keep, core axes mix (a product of matrices keeps rows and columns)."""
+    """Each batch element reads its core arrays (of a product of matrices, row and column)."""
     if isinstance(op.core_op, Dot):
         x, y = facts
         return [
@@ -464,6 +351,9 @@ def _blockwise(
         np.broadcast_to(joined.reshape(joined.shape + (1,) * len(core)), shape)
         for shape, core in pairs
     ]
+
+
+# ---- rules of indexing -----------------------------------------------------------------------
 
 
 def _take(
@@ -500,7 +390,7 @@ def _index_values(
     concrete: ConcreteValues,
     unknown: Sequence[bool],
 ) -> list[Any]:
-    """Values of the index inputs: zero where unknown; slices and None are their own facts."""
+    """Values of the index inputs: zero where unknown; slices and None stand for themselves."""
     return [
         np.zeros_like(fact) if is_open else concrete(variable) if is_array(fact) else fact
         for variable, fact, is_open in zip(variables, facts, unknown, strict=True)
@@ -508,34 +398,25 @@ def _index_values(
 
 
 def index_layout(node: Apply, unknown: Sequence[int]) -> tuple[dict[int, int], int] | None:
-    """Which axis of x each index array speaks of, and where their own axes stand in the result.
+    """The axis of x that each index array indexes, and where their own axes stand in the result.
 
-    Parameters
-    ----------
-    node : Apply
-        An Op of the family of Subtensor.
-    unknown : sequence of int
-        Positions among the index inputs that have no known value.
-
-    Returns
-    -------
-    tuple or None
-        Axis of x by position among the index inputs; and the axis of the result at which the
-        broadcast index arrays begin: NumPy puts them in the place of the first one if they stand
-        side by side, and in front otherwise. None if an unknown index is no array of positions.
+    The first is by position among the index inputs of a node x[...]; the second is the axis of the
+    result at which the broadcast index arrays begin: NumPy puts them in the place of the first one
+    if they stand side by side, and in front otherwise. None if an `unknown` index (by position
+    among the index inputs) is no array of positions.
     """
     axes: dict[int, int] = {}
-    places, axis = [], 0
-    for place, entry in enumerate(_index_entries(node)):
+    positions, axis = [], 0
+    for position, entry in enumerate(_index_entries(node)):
         if isinstance(entry, int):
             axes[entry] = axis
-            places.append(place)
+            positions.append(position)
         axis += entry is not np.newaxis
     masks = any(str(getattr(v.type, "dtype", "")) == "bool" for v in node.inputs[1:])
     if isinstance(node.op, Subtensor) or masks or any(k not in axes for k in unknown):
         return None
-    together = places == list(range(places[0], places[0] + len(places)))
-    return axes, places[0] if together else 0
+    adjacent = positions == list(range(positions[0], positions[0] + len(positions)))
+    return axes, positions[0] if adjacent else 0
 
 
 def _index_entries(node: Apply) -> list[int | slice | None]:
@@ -543,17 +424,17 @@ def _index_entries(node: Apply) -> list[int | slice | None]:
     listed = getattr(node.op, "idx_list", None)
     if listed is not None:  # PyTensor 3, and basic indexing
         return [entry if isinstance(entry, int) else slice(None) for entry in listed]
-    kinds = [type(v.type).__name__ for v in node.inputs[1:]]
+    types = [type(v.type).__name__ for v in node.inputs[1:]]
     return [
-        np.newaxis if kind == "NoneTypeT" else slice(None) if kind == "SliceType" else k
-        for k, kind in enumerate(kinds)
+        np.newaxis if name == "NoneTypeT" else slice(None) if name == "SliceType" else k
+        for k, name in enumerate(types)
     ]
 
 
 def _update(
     op: Op, node: Apply, concrete: ConcreteValues, x: Labels, y: Labels, *indexes: Labels
 ) -> list[Labels]:
-    """x with y put at i: cells that are written join y's label; an unknown i may write anywhere."""
+    """x with y put at i: elements written to join y's label; an unknown i may write anywhere."""
     variables = node.inputs[2:]
     unknown = [is_unknown_index(v, i, concrete) for v, i in zip(variables, indexes, strict=True)]
     if any(unknown):
@@ -568,7 +449,7 @@ def _update(
 
 
 def _added_labels(node: Apply, x: Labels, y: Labels, arguments: list[Any]) -> np.ndarray:
-    """Labels of what is added: y's own where each cell gets one term, else the join of all."""
+    """Labels of what is added: y's own where each element gets one term, else the join of all."""
     counts = evaluate_node(node, [np.zeros(x.shape), np.ones(np.shape(y)), *arguments])[0]
     if np.max(counts, initial=0.0) > 1:
         return np.full(x.shape, join_all_labels((y,)))
@@ -577,5 +458,87 @@ def _added_labels(node: Apply, x: Labels, y: Labels, arguments: list[Any]) -> np
 
 for _op in INDEXING_OPS:
     label_op.register(_op, _take)
+
+
 for _op in INDEX_UPDATE_OPS:
     label_op.register(_op, _update)
+
+
+# ---- sizes -----------------------------------------------------------------------------------
+
+
+SIZED_BY_SHAPES = (
+    Elemwise, CAReduce, DimShuffle, Argmax, Dot, CumOp, FillDiagonal, SortOp, ArgSortOp, Blockwise,
+    SpecifyShape, OnSimplex, CheckAndRaise, Shape, Shape_i, MakeVector, ScalarFromTensor,
+    TensorFromScalar, LogSumExp, *INDEX_UPDATE_OPS,
+)  # fmt: skip
+"""Ops whose output sizes follow from those of their inputs alone."""
+
+
+EXTRA_ELEMENTWISE_OPS: list[type] = []
+"""More of them: elementwise Ops of libraries that this package does not import."""
+
+
+LINEAR_ALGEBRA_MODULES = (
+    "pytensor.tensor.linalg",
+    "pytensor.tensor.slinalg",
+    "pytensor.tensor.nlinalg",
+)
+"""Modules whose Ops have output sizes that follow from those of their inputs, too."""
+
+
+SOFTMAX_OPS = tuple(
+    getattr(special, name)
+    for name in ("Softmax", "LogSoftmax", "SoftmaxGrad")
+    if hasattr(special, name)
+)
+
+
+def check_sizes(node: Apply, is_fixed: Callable[[Variable], bool]) -> None:
+    """Refuse a node whose output size depends on a record or a parameter.
+
+    `is_fixed` tells whether a variable's value depends on neither.
+    """
+    for variable in sizing_inputs(node):
+        if not isinstance(variable, Constant) and not is_fixed(variable):
+            raise NotCertified(
+                "the size of a part of the model depends on the records or on a parameter",
+                blame=(str(node.op),),
+                cure="write sizes, repeats and slices as constants, and choose by pm.math.switch "
+                "on each record instead of by a mask",
+            )
+
+
+def sizing_inputs(node: Apply) -> Sequence[Variable]:
+    """The inputs whose values, not shapes alone, decide how large the outputs are."""
+    op: Op = node.op
+    if isinstance(op, tuple(INDEXING_OPS)):
+        return _sizing_indexes(node)
+    if isinstance(op, LAYOUT_OPS) and not isinstance(op, MakeVector):
+        return [node.inputs[k] for k in layout_inputs(op, len(node.inputs))]
+    if isinstance(op, (*SIZED_BY_SHAPES, *SOFTMAX_OPS, *EXTRA_ELEMENTWISE_OPS)) or type(
+        op
+    ).__module__.startswith(LINEAR_ALGEBRA_MODULES):
+        return ()
+    if isinstance(op, Scan) and not op.info.as_while:
+        return node.inputs[:1]
+    known = all(
+        getattr(out.type, "ndim", None) is not None and None not in out.type.shape
+        for out in node.outputs
+    )
+    return () if known else node.inputs
+
+
+def _sizing_indexes(node: Apply) -> Sequence[Variable]:
+    """Limits of slices, and masks; a position or an array of positions has its own public size."""
+    indexes = node.inputs[1:]
+    listed = getattr(node.op, "idx_list", None) or ()
+    open_slice = any(
+        isinstance(entry, slice) and entry != slice(None, None, None) for entry in listed
+    )
+    if isinstance(node.op, Subtensor):
+        return indexes if open_slice else ()
+    masks = [v for v in indexes if getattr(v.type, "dtype", "") == "bool"]
+    slices = [v for v in indexes if not hasattr(v.type, "dtype")]
+    scalars = [v for v in indexes if open_slice and getattr(v.type, "ndim", 1) == 0]
+    return [*masks, *slices, *scalars]

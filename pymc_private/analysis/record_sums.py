@@ -43,11 +43,11 @@ from pymc_private.analysis.traversal import EVALUATION_ERRORS, rebuild
 from pymc_private.errors import NotCertified
 
 TEST_COUNTS = (2, 3, 129)
-"""Numbers of records at which shapes are compared, beside one more than there are: an axis as long
-as each of them is theirs."""
+"""Numbers of records at which shapes are compared, beside one more than there are: an axis that is
+as long as each of them is the records axis."""
 
 StandInsBySize = Callable[[int], Mapping[Variable, np.ndarray]]
-"""Public stand-ins for every input, with so many records of each private one."""
+"""Public stand-ins for every input, by the number of records of the private ones."""
 
 
 class NotASum(Exception):
@@ -71,7 +71,7 @@ class RecordSum:
     Parameters
     ----------
     rows : list of Variable, shape (n,)
-        Entry i reads record i and no other; all entries, and `rest`, add up to the number.
+        Entry i reads record i and no other; all entries and `rest` add up to the number.
     rest : list of Variable, scalars
         They read neither a record nor the number of records.
     """
@@ -81,7 +81,7 @@ class RecordSum:
 
 
 class RecordSumSplitter:
-    """Takes factors of one model apart.
+    """Rewrites factors of one model as sums over records.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class RecordSumSplitter:
         return rebuild([term], leaves, self._size)[0]
 
     def _size(self, node: Apply, inputs: list[Variable]) -> Variable | None:
-        """A rule of `rebuild`: shapes, an entry of a shape, and the product of its entries."""
+        """A rule of `rebuild` for shapes, an entry of a shape, and the product of its entries."""
         if isinstance(node.op, Shape | Shape_i):
             sizes = self._sizes(node.inputs[0])
             if sizes is None:
@@ -188,12 +188,12 @@ class RecordSumSplitter:
         return part.sum(axis=tuple(k for k in range(part.type.ndim) if k != axis))
 
     def _of_data(self, part: Variable) -> Variable:
-        """With the number of records read off the data again."""
+        """The graph with the number of records read off the data again."""
         variable, axis = next(iter(self._axes.items()))
         return rebuild([part], {self._count: variable.shape[axis]})[0]
 
     def _parts(self, variable: Variable) -> list[Variable] | None:
-        """Variables whose elements all add up to the elements of another; None without a rule."""
+        """Variables whose elements add up to the sum of those of another; None without a rule."""
         if variable is self._count:
             return [pt.alloc(np.float64(1.0), self._count)]
         node = variable.owner
@@ -220,25 +220,25 @@ class RecordSumSplitter:
 
     def _of_elementwise(self, node: Apply) -> list[Variable] | None:
         """Terms of a sum, and of a sum times a number."""
-        kind, first, out = node.op.scalar_op, node.inputs[0], node.outputs[0]
-        if isinstance(kind, ps.Add | ps.Sub):
+        op, first, out = node.op.scalar_op, node.inputs[0], node.outputs[0]
+        if isinstance(op, ps.Add | ps.Sub):
             return self._spread(signed_terms(node), self._sizes(out))
-        if isinstance(kind, ps.Second):
+        if isinstance(op, ps.Second):
             return self._spread(node.inputs[1:], self._sizes(out))
-        if isinstance(kind, ps.Neg):
+        if isinstance(op, ps.Neg):
             inner = self._parts(first)
             return None if inner is None else [-pt.cast(part, out.type.dtype) for part in inner]
-        if isinstance(kind, Cast):
+        if isinstance(op, Cast):
             inner = self._parts(first) if np.can_cast(first.type.dtype, out.type.dtype) else None
             return None if inner is None else [pt.cast(part, out.type.dtype) for part in inner]
-        if isinstance(kind, ps.Mul | ps.TrueDiv):
+        if isinstance(op, ps.Mul | ps.TrueDiv):
             return self._scaled(node)
         return None
 
     def _spread(
         self, terms: Sequence[Variable], sizes: tuple[int, ...] | None
     ) -> list[Variable] | None:
-        """Each term as large as the sum of all of them."""
+        """The terms, each broadcast to the shape of their sum."""
         if sizes is None:
             return None
         shape = [pt.constant(k, dtype="int64") if k else self._count for k in sizes]
@@ -263,13 +263,13 @@ class RecordSumSplitter:
 
 
 def _index_along(shape: tuple[int, ...], axis: int) -> np.ndarray:
-    """The place of each element of an array along one axis."""
+    """The position of each element of an array along one axis."""
     apart = tuple(k for k in range(len(shape)) if k != axis)
     return np.broadcast_to(np.expand_dims(np.arange(shape[axis]), apart), shape)
 
 
 def _vector_entries(vector: Variable) -> list[Variable] | None:
-    """The entries of a vector that was put together from numbers, whatever type it was cast to."""
+    """The entries of a vector that was made of numbers, whatever type it was cast to."""
     node = vector.owner
     if node is None:
         return None
@@ -300,7 +300,7 @@ def _multiplied_inside(node: Apply | None, number: Variable) -> list[Variable] |
 
 
 def _multiplied_before_dimshuffle(node: Apply, number: Variable) -> Variable:
-    """What a DimShuffle moves, times numbers moved the other way."""
+    """The input of a DimShuffle, times numbers with their axes moved back."""
     order = node.op.new_order
     kept = [k for k in order if k != "x"]
     added = tuple(k for k, axis in enumerate(order) if axis == "x")

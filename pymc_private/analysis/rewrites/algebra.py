@@ -1,23 +1,23 @@
 """Algebraic rewrites of sums, products, switches, signs and checks.
 
-Products of sums are written out, so that what cancels in a difference can be left out: in -(b
-- rho x)^2 / (2 s^2) the square of b reads no record x and cancels; interval arithmetic would
-count it. Sums of switches by one condition become one switch: of c ? a : 0 and c ? 0 : b
-intervals know a + b, which never happens. Factors that PyTensor multiplied out are taken back,
-so that a predictor is seen to be one. `addends` takes one step from a sum towards the factor
-rows that it adds up.
+`expand_products` writes products of sums out, so that what cancels in a difference can be left
+out: in -(b - rho x)^2 / (2 s^2) the square of b reads no record x and cancels; interval
+arithmetic would count it. `merge_switches` makes a sum of switches by one condition one switch:
+for c ? a : 0 and c ? 0 : b interval arithmetic adds a and b, which are never added.
+`factor_predictors` takes back factors that PyTensor multiplied out, so that a linear predictor
+is found. `addends` takes one step from a sum towards the factor rows that it adds up.
 
 The asymmetric Laplace density of PyMC is a product with signs:
 
     v sign(v) k^sign(v) = (k + 1/k) / 2 |v| + (k - 1/k) / 2 v        for a number k > 0,
 
-both sides being k v above zero, -v / k below it and 0 at zero. What is continuous and concave
-on the right looks like neither on the left.
+both sides being k v above zero, -v / k below it and 0 at zero. The right side is seen to be
+continuous and convex; the left side is not.
 
-PyMC states the conditions of a distribution (sigma > 0) for all records at once, and an answer
-of -inf for all of them hangs on each record. Where terms are clipped one by one, one record
-must not decide about the others, so `checks_to_switches` gives each element its own part of
-the condition: -inf where it fails, record by record. Real arithmetic throughout.
+PyMC states the conditions of a distribution (sigma > 0) for all records at once, so that a
+value of -inf for all of them depends on each record. Where terms are clipped one by one, one
+record must not decide about the others, so `checks_to_switches` gives each element its own part
+of the condition: -inf where it fails, record by record. Real arithmetic throughout.
 """
 
 from __future__ import annotations
@@ -45,9 +45,13 @@ from pymc_private.analysis.record_dependence import ConcreteValues, conjuncts
 from pymc_private.analysis.rewrites.small_matrices import is_zero
 from pymc_private.analysis.traversal import (
     apply_rewriters,
+    is_substitute,
+    negated,
     rebuild,
     same_variable,
     scalar_op,
+    substitute,
+    without_dimshuffles,
     without_leading_axes,
 )
 
@@ -58,16 +62,7 @@ SUMMABLE_DTYPES = ("float64", "float32", "int64")
 
 
 def expand_products(value: Variable) -> Variable:
-    """The same function as a sum of products.
-
-    Parameters
-    ----------
-    value : Variable
-
-    Returns
-    -------
-    Variable
-    """
+    """The same function as a sum of products."""
     terms = _expanded_terms(value)
     return pt.add(*terms) if len(terms) > 1 else terms[0]
 
@@ -79,22 +74,22 @@ def _expanded_terms(value: Variable) -> list[Variable]:
         return [value]
     if isinstance(node.op, DimShuffle | Sum):
         return [node.op(term) for term in _expanded_terms(node.inputs[0])]
-    # Sums of narrow integers wrap around, and sums of truth values are no sums.
+    # Sums of narrow integers wrap around, and those of Booleans are Booleans.
     if not isinstance(node.op, Elemwise) or value.type.dtype not in SUMMABLE_DTYPES:
         return [value]
     found = _expanded_elementwise(node.op.scalar_op, node.inputs)
     if found is None or len(found) > MOST_TERMS:
         return [value]
     # A term that is broadcast would be counted once where it counts for many: s ** [2, 2].
-    alike = all(term.type.broadcastable == value.type.broadcastable for term in found)
-    return found if alike else [value]
+    same = all(term.type.broadcastable == value.type.broadcastable for term in found)
+    return found if same else [value]
 
 
 def _expanded_elementwise(op: ps.ScalarOp, inputs: list[Variable]) -> list | None:
-    """Of a sum, a product, a square, or a quotient."""
+    """The terms of a sum, a product, a square, or a quotient; None for other functions."""
     if isinstance(op, ps.Add | ps.Sub | ps.Neg):
-        turned = isinstance(op, ps.Neg)
-        signs = [turned or (k > 0 and isinstance(op, ps.Sub)) for k in range(len(inputs))]
+        is_negated = isinstance(op, ps.Neg)
+        signs = [is_negated or (k > 0 and isinstance(op, ps.Sub)) for k in range(len(inputs))]
         parts = zip(signs, inputs, strict=True)
         return [-t if minus else t for minus, v in parts for t in _expanded_terms(v)]
     if isinstance(op, ps.Mul):
@@ -112,7 +107,11 @@ def _expanded_elementwise(op: ps.ScalarOp, inputs: list[Variable]) -> list | Non
 
 
 def _is_two(exponent: Variable) -> bool:
+    """Whether an exponent is the constant 2."""
     return isinstance(exponent, TensorConstant) and bool((exponent.data == 2).all())
+
+
+# ---- switches --------------------------------------------------------------------------------
 
 
 @node_rewriter([Elemwise])
@@ -125,13 +124,11 @@ def merge_switches(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
         found = _merge_nested_switches(*node.inputs)
     else:
         return None
-    if found is None or found.type.dtype != out.type.dtype:
-        return None
-    return [found] if found.type.broadcastable == out.type.broadcastable else None
+    return substitute(found, out)
 
 
 def _merge_added_switches(terms: list[Variable]) -> Variable | None:
-    """The sum, where two of its terms are chosen by one condition."""
+    """The sum, where two of its terms are switches by one condition."""
     for first, second in combinations(terms, 2):
         if not (_is_switch(first) and _is_switch(second)):
             continue
@@ -144,7 +141,7 @@ def _merge_added_switches(terms: list[Variable]) -> Variable | None:
 
 
 def _merge_nested_switches(condition: Variable, yes: Variable, no: Variable) -> Variable | None:
-    """The choice made later, where both branches are zero on one side of one other condition."""
+    """The outer switch moved inside, where both inner ones are zero on one side of a condition."""
     if not (_is_switch(yes) and _is_switch(no)) or yes.owner.inputs[0] is not no.owner.inputs[0]:
         return None
     (inner, a, b), (_, d, e) = yes.owner.inputs, no.owner.inputs
@@ -156,11 +153,12 @@ def _merge_nested_switches(condition: Variable, yes: Variable, no: Variable) -> 
 
 
 def _is_switch(variable: Variable) -> bool:
+    """Whether a variable is an elementwise switch."""
     return isinstance(scalar_op(variable), ps.Switch)
 
 
 def _added_branches(first: Variable, second: Variable) -> Variable:
-    """The sum of two branches, one of which is often zero."""
+    """The sum of two branches, without a zero."""
     if is_zero(second) and second.type.ndim <= first.type.ndim:
         return first
     if is_zero(first) and first.type.ndim <= second.type.ndim:
@@ -168,13 +166,17 @@ def _added_branches(first: Variable, second: Variable) -> Variable:
     return first + second
 
 
+# ---- signs -----------------------------------------------------------------------------------
+
+
 def signs_to_absolute_values(value: Variable) -> Variable:
-    """The same function, such products written as kinks; `value` itself if there are none."""
+    """The same function with v sign(v) k^sign(v) by |v|; `value` itself if there is none."""
     return apply_rewriters(value, _sign_product_rewrite)
 
 
 @node_rewriter([Elemwise])
 def _sign_product_rewrite(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """v sign(v) k^sign(v) = (k + 1/k) / 2 |v| + (k - 1/k) / 2 v."""
     if not isinstance(node.op.scalar_op, ps.Mul):
         return None
     factors = list(node.inputs)
@@ -192,8 +194,8 @@ def _sign_product_rewrite(graph: FunctionGraph, node: Apply) -> list[Variable] |
         if term is None:
             continue
         rest = [f for f in others if f is not sign and f is not term]
-        kinked = 0.5 * (base + 1.0 / base) * abs(term) + 0.5 * (base - 1.0 / base) * term
-        found = pt.mul(kinked, *rest) if rest else kinked
+        absolute = 0.5 * (base + 1.0 / base) * abs(term) + 0.5 * (base - 1.0 / base) * term
+        found = pt.mul(absolute, *rest) if rest else absolute
         out = node.outputs[0]
         return [found] if found.type.is_super(out.type) and out.type.is_super(found.type) else None
     return None
@@ -206,11 +208,11 @@ def _positive_base(power: Variable) -> Variable | None:
         return None
     base, exponent = core.owner.inputs
     is_number = isinstance(base, pt.TensorConstant) and bool(np.all(np.asarray(base.data) > 0.0))
-    return (
-        base
-        if is_number and isinstance(scalar_op(without_leading_axes(exponent)), ps.Sign)
-        else None
-    )
+    is_sign = isinstance(scalar_op(without_leading_axes(exponent)), ps.Sign)
+    return base if is_number and is_sign else None
+
+
+# ---- terms of a sum --------------------------------------------------------------------------
 
 
 ReadsRecord = Callable[[Variable], bool]
@@ -225,19 +227,8 @@ def addends(
 ) -> list[Variable] | None:
     """Variables whose elements, all added up, give the sum of the elements of another.
 
-    Parameters
-    ----------
-    variable : Variable
-        Of any shape.
-    reads : callable
-        Whether a variable reads a record: a factor that does is not drawn into the parts.
-    concrete : Concrete
-        For shapes.
-
-    Returns
-    -------
-    list of Variable or None
-        One step down, or None where `variable` is no sum.
+    One step down; None where `variable` is no sum. A factor that reads a record is not multiplied
+    into the parts. `concrete` gives shapes.
     """
     node = variable.owner
     if node is None or variable.type.dtype not in SUMMABLE_DTYPES:
@@ -295,7 +286,7 @@ def _elementwise_addends(
 
 
 def signed_terms(node: Apply) -> list[Variable]:
-    """What a sum or a difference adds up, in its own type: narrow integers have no minus."""
+    """The terms of a sum or a difference with their signs, in its type: unsigned ones have none."""
     minus = isinstance(node.op.scalar_op, ps.Sub)
     wide = [pt.cast(v, node.outputs[0].type.dtype) for v in node.inputs]
     return [-v if k and minus else v for k, v in enumerate(wide)]
@@ -321,13 +312,13 @@ def _scaled_addends(
 
 
 def joined_arrays(node: Apply) -> list[Variable]:
-    """The arrays that a Join puts one after the other."""
+    """The arrays that a Join concatenates."""
     known = layout_inputs(node.op, len(node.inputs))
     return [v for k, v in enumerate(node.inputs) if k not in known]
 
 
 def without_trivial_repeats(terms: Sequence[Variable], concrete: ConcreteValues) -> list[Variable]:
-    """The same graphs without repeats of nothing and without splitting what was just joined.
+    """The same graphs without repeats to the same shape and splits of what was just joined.
 
     PyMC's sequences repeat terms to the shape they have, by sizes that speak of the whole sequence,
     and join differences to a start only to split them off again.
@@ -355,9 +346,12 @@ def _unsplit_array(variable: Variable, concrete: ConcreteValues) -> Variable | N
     source = node.inputs[0].owner
     if source is None or not isinstance(source.op, Join):
         return None
-    parts, place = joined_arrays(source), node.outputs.index(variable)
+    parts, position = joined_arrays(source), node.outputs.index(variable)
     fits = [concrete.shape(p) for p in parts] == [concrete.shape(v) for v in node.outputs]
-    return parts[place] if fits else None
+    return parts[position] if fits else None
+
+
+# ---- common factors --------------------------------------------------------------------------
 
 
 def factor_predictors(value: Variable, parameters: Collection[Variable]) -> Variable:
@@ -365,12 +359,7 @@ def factor_predictors(value: Variable, parameters: Collection[Variable]) -> Vari
 
     c x y is written c (x y), -x - y is -(x + y), and y x b is y (x b) where x b stands elsewhere:
     PyTensor multiplies the minus of -eta out and the y of y eta in, so that a graph that reads eta
-    alone seems to read two things.
-
-    Parameters
-    ----------
-    value : Variable
-    parameters : collection of Variable
+    alone seems to read two nodes.
     """
     graph = FunctionGraph(outputs=[value], clone=True, copy_inputs=False)
     for _ in range(2):
@@ -396,9 +385,9 @@ def _factor_products(graph: FunctionGraph, parameters: set[Variable]) -> None:
         if part is None:
             continue
         rest = (factors - Counter(part.inputs)).elements()
-        new = _if_same_type(pt.mul(*rest, part.outputs[0]), node.outputs[0])
-        if new is not None:
-            graph.replace(node.outputs[0], new[0])
+        new = pt.mul(*rest, part.outputs[0])
+        if is_substitute(new, node.outputs[0]):
+            graph.replace(node.outputs[0], new)
 
 
 @node_rewriter([Elemwise])
@@ -410,7 +399,7 @@ def _factor_number(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     rest = [v for v in node.inputs if not _is_number(v)]
     if not numbers or len(rest) < 2:
         return None
-    return _if_same_type(pt.mul(*numbers, pt.mul(*rest)), node.outputs[0])
+    return substitute(pt.mul(*numbers, pt.mul(*rest)), node.outputs[0])
 
 
 @node_rewriter([Elemwise])
@@ -418,53 +407,29 @@ def _factor_minus(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     """-x - y = -(x + y)."""
     if not isinstance(node.op.scalar_op, ps.Add):
         return None
-    parts = [_negated(v) for v in node.inputs]
+    parts = [negated(v) for v in node.inputs]
     if any(part is None for part in parts):
         return None
-    return _if_same_type(pt.constant(-1.0) * pt.add(*parts), node.outputs[0])
+    return substitute(pt.constant(-1.0) * pt.add(*parts), node.outputs[0])
 
 
 def _is_number(variable: Variable) -> bool:
-    while variable.owner is not None and isinstance(variable.owner.op, DimShuffle):
-        variable = variable.owner.inputs[0]
+    """Whether a variable is one constant number, whatever axes it was given."""
+    variable = without_dimshuffles(variable)
     return isinstance(variable, Constant) and variable.data.size == 1
 
 
-def _negated(variable: Variable) -> Variable | None:
-    """x, if the variable is -x."""
-    node = variable.owner
-    scalar = scalar_op(variable)  # of elementwise nodes alone: a Prod has one, too
-    if isinstance(scalar, ps.Neg):
-        return node.inputs[0]
-    if isinstance(scalar, ps.Mul) and len(node.inputs) == 2:
-        for number, other in (node.inputs, node.inputs[::-1]):
-            if isinstance(number, Constant) and number.data.size == 1 and number.data.item() == -1:
-                return other
-    return None
-
-
-def _if_same_type(new: Variable, old: Variable) -> list[Variable] | None:
-    alike = new.type.dtype == old.type.dtype and new.type.broadcastable == old.type.broadcastable
-    return [new] if alike else None
+# ---- conditions ------------------------------------------------------------------------------
 
 
 def checks_to_switches(
     outputs: Sequence[Variable], private: Collection[Variable]
 ) -> list[Variable]:
-    """Replace each check of a float by its values, -inf where a condition fails.
+    """Graphs with each check of a float replaced by its values, -inf where a condition fails.
 
-    Parameters
-    ----------
-    outputs : sequence of Variable
-        Left untouched.
-    private : collection of Variable
-        The inputs that hold records. A condition that reads none of them holds or fails for all
-        records; any other is met with the elements it broadcasts with. Whether each element reads
-        one record only is for `row_labels` to prove.
-
-    Returns
-    -------
-    list of Variable
+    `outputs` are left untouched; `private` inputs hold records. A condition that reads none of them
+    holds or fails for all records; any other applies to the elements it broadcasts with. Whether
+    each element reads one record only is for `element_labels` to prove.
     """
     new: dict[Variable, Variable] = {}
     for node in io_toposort([], list(outputs)):
@@ -488,9 +453,9 @@ def _switch_on_conditions(
 
 
 def _aligned_condition(part: Variable, value: Variable, private: Collection[Variable]) -> Variable:
-    """One part of a condition, as it broadcasts with the elements of a value."""
+    """One part of a condition, in a shape that broadcasts with the value."""
     if not any(v in private for v in ancestors([part])):
         return pt.all(part)
-    # What a distribution of vectors has beyond the axes of its density belongs to one element.
+    # Axes of a multivariate distribution beyond those of its density belong to one element.
     extra = tuple(range(value.type.ndim, part.type.ndim))
     return pt.all(part, axis=extra) if extra else part

@@ -1,9 +1,9 @@
 """Rewrites and comparisons for boxes with infinite bounds that no input attains.
 
-On the whole line e^u has the interval [0, inf], and so an interval cannot tell that e^u = 0
-never happens; nor that a finite number is not infinite. A parameter is a real number, so both
-are false: such comparisons are decided by the bounds that are never attained. Quotients and
-logarithms of e^u are written by u itself, since inf / inf says nothing.
+On the whole line e^u has the bounds [0, inf], which cannot tell that e^u = 0 never happens, nor
+that a finite number is not infinite. A parameter is a real number, so both comparisons are false:
+they are decided by which bounds are never attained. Quotients and logarithms of e^u are written
+by u itself, since inf / inf says nothing.
 """
 
 from __future__ import annotations
@@ -35,12 +35,36 @@ from pymc_private.analysis.traversal import (
     rebuild,
     rewrite_in_place,
     scalar_op,
+    substitute,
+    without_dimshuffles,
     without_leading_axes,
 )
 
 
+def specialize_on_reals(value: Variable, box: Mapping[Variable, Bounds]) -> Variable:
+    """`specialize` for boxes with infinite bounds that no input attains.
+
+    `box` has the bounds of every input. In real arithmetic the graph is equal to `value` for all
+    real inputs in the box.
+    """
+    found = cancel_exponentials(value)
+    value = simplify([value])[0] if found is value else found
+    for _ in range(MOST_NESTED):
+        before, value = value, _without_decided_comparisons(value, box)
+        if value is before:
+            break
+    return cancel_exponentials(specialize(value, box))
+
+
+MOST_NESTED = 4
+"""Nested comparisons that are decided: what one decides may decide the next."""
+
+
+# ---- exponentials ----------------------------------------------------------------------------
+
+
 def constant_number(variable: Variable) -> float | None:
-    """The one number a constant holds."""
+    """The number that a constant holds, whatever axes were put in front of it."""
     variable = without_leading_axes(variable)
     if isinstance(variable, Constant) and np.size(variable.data) == 1:
         return float(np.asarray(variable.data).item())
@@ -48,41 +72,12 @@ def constant_number(variable: Variable) -> float | None:
 
 
 def cancel_exponentials(value: Variable) -> Variable:
-    """Quotients and logarithms of e^u by u itself: at infinite ends inf / inf says nothing.
+    """Quotients and logarithms of e^u by u itself; `value` itself where there are none.
 
-    Parameters
-    ----------
-    value : Variable
-
-    Returns
-    -------
-    Variable
-        `value` itself where there are none.
+    At infinite bounds inf / inf says nothing.
     """
     found = apply_rewriters(value, _logistic_odds, _quotient_of_exp, _log_of_exp)
     return value if found is value else simplify([found])[0]
-
-
-def simplify_and_merge_switches(outputs: Sequence[Variable]) -> list[Variable]:
-    """Simplified graphs in which 1 - sigmoid(x) is sigmoid(-x), no smaller than zero in floats.
-
-    Choices that are added are one choice.
-    """
-    graph = FunctionGraph(outputs=simplify(outputs), clone=False)
-    for rule in (_sigmoid_complement, merge_switches):
-        rewrite_in_place(rule, graph)
-    return list(graph.outputs)
-
-
-@node_rewriter([Elemwise])
-def _sigmoid_complement(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
-    """1 - sigmoid(x) = sigmoid(-x)."""
-    if not isinstance(node.op.scalar_op, ps.Sub) or constant_number(node.inputs[0]) != 1.0:
-        return None
-    inner = node.inputs[1]
-    if not isinstance(scalar_op(inner), psm.Sigmoid):
-        return None
-    return _if_same_type(pt.sigmoid(-without_leading_axes(inner).owner.inputs[0]), node.outputs[0])
 
 
 @node_rewriter([Elemwise])
@@ -91,23 +86,17 @@ def _logistic_odds(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
     if not isinstance(node.op.scalar_op, ps.TrueDiv):
         return None
     above, below = node.inputs
-    if (
-        not isinstance(scalar_op(below), ps.Add)
-        or len(without_leading_axes(below).owner.inputs) != 2
-    ):
+    if not isinstance(scalar_op(below), ps.Add) or len(below.owner.inputs) != 2:
         return None
-    for first, power in (
-        without_leading_axes(below).owner.inputs,
-        without_leading_axes(below).owner.inputs[::-1],
-    ):
+    for first, power in (below.owner.inputs, below.owner.inputs[::-1]):
         c, k = constant_number(first), constant_number(above)
         if c is None or c <= 0.0 or not isinstance(scalar_op(power), ps.Exp):
             continue
-        shifted = without_leading_axes(power).owner.inputs[0] - np.log(c)
+        shifted = power.owner.inputs[0] - np.log(c)
         if without_leading_axes(above) is without_leading_axes(power):
-            return _if_same_type(pt.sigmoid(shifted), node.outputs[0])
+            return substitute(pt.sigmoid(shifted), node.outputs[0])
         if k is not None:
-            return _if_same_type((k / c) * pt.sigmoid(-shifted), node.outputs[0])
+            return substitute((k / c) * pt.sigmoid(-shifted), node.outputs[0])
     return None
 
 
@@ -120,7 +109,7 @@ def _quotient_of_exp(graph: FunctionGraph, node: Apply) -> list[Variable] | None
     if not exponents:
         return None
     total = node.inputs[0] * pt.exp(-_add_all(exponents))
-    return _if_same_type(total / _multiply_all(rest) if rest else total, node.outputs[0])
+    return substitute(total / _multiply_all(rest) if rest else total, node.outputs[0])
 
 
 @node_rewriter([Elemwise])
@@ -130,14 +119,13 @@ def _log_of_exp(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
         return None
     exponents, rest = _split_exponentials(node.inputs[0])
     if not exponents:
-        moved = _indexed_exponent(node.inputs[0])
-        return None if moved is None else _if_same_type(moved, node.outputs[0])
+        return substitute(_indexed_exponent(node.inputs[0]), node.outputs[0])
     total = _add_all(exponents)
-    return _if_same_type(pt.log(_multiply_all(rest)) + total if rest else total, node.outputs[0])
+    return substitute(pt.log(_multiply_all(rest)) + total if rest else total, node.outputs[0])
 
 
 def _indexed_exponent(variable: Variable) -> Variable | None:
-    """The elements of v that are taken, where `variable` takes them from e^v."""
+    """The elements of v that correspond, where `variable` takes elements from e^v."""
     node = variable.owner
     if node is None:
         return None
@@ -162,20 +150,46 @@ def _split_exponentials(variable: Variable) -> tuple[list[Variable], list[Variab
 
 
 def _add_all(terms: list[Variable]) -> Variable:
+    """The sum of one or more terms."""
     return pt.add(*terms) if len(terms) > 1 else terms[0]
 
 
 def _multiply_all(factors: list[Variable]) -> Variable:
+    """The product of one or more factors."""
     return pt.mul(*factors) if len(factors) > 1 else factors[0]
 
 
-def _if_same_type(new: Variable, old: Variable) -> list[Variable] | None:
-    alike = new.type.dtype == old.type.dtype and new.type.broadcastable == old.type.broadcastable
-    return [new] if alike else None
+def simplify_and_merge_switches(outputs: Sequence[Variable]) -> list[Variable]:
+    """Simplified graphs in which 1 - sigmoid(x) is sigmoid(-x), never below zero in floats.
+
+    Switches by one condition that are added become one switch.
+    """
+    graph = FunctionGraph(outputs=simplify(outputs), clone=False)
+    for rule in (_sigmoid_complement, merge_switches):
+        rewrite_in_place(rule, graph)
+    return list(graph.outputs)
+
+
+@node_rewriter([Elemwise])
+def _sigmoid_complement(graph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """1 - sigmoid(x) = sigmoid(-x)."""
+    if not isinstance(node.op.scalar_op, ps.Sub) or constant_number(node.inputs[0]) != 1.0:
+        return None
+    inner = node.inputs[1]
+    if not isinstance(scalar_op(inner), psm.Sigmoid):
+        return None
+    return substitute(pt.sigmoid(-inner.owner.inputs[0]), node.outputs[0])
+
+
+# ---- comparisons -----------------------------------------------------------------------------
 
 
 INCREASING_ON_REALS = (ps.Exp, ps.Expm1, psm.Sigmoid, psm.Softplus, psm.Erf, ps.Tanh, ps.ArcTan)
+
+
 DECREASING_ON_REALS = (psm.Erfc, psm.Erfcx)
+
+
 UNATTAINED_LIMITS: dict[type, tuple[float, float]] = {
     ps.Exp: (0.0, np.inf),
     psm.Sigmoid: (0.0, 1.0),
@@ -185,44 +199,17 @@ UNATTAINED_LIMITS: dict[type, tuple[float, float]] = {
     psm.Erfc: (0.0, 2.0),
     psm.Erfcx: (0.0, np.inf),
 }
-"""What no real number attains; an end that rounding has moved there is not attained either."""
-
-
-def specialize_on_reals(value: Variable, box: Mapping[Variable, Bounds]) -> Variable:
-    """`specialize` for boxes with infinite ends that no input attains.
-
-    Parameters
-    ----------
-    value : Variable
-    box : mapping of Variable to Interval
-        Of every input.
-
-    Returns
-    -------
-    Variable
-        Equal to `value` for all real inputs in the box (real arithmetic).
-    """
-    found = cancel_exponentials(value)
-    value = simplify([value])[0] if found is value else found
-    for _ in range(MOST_NESTED):
-        before, value = value, _without_decided_comparisons(value, box)
-        if value is before:
-            break
-    return cancel_exponentials(specialize(value, box))
-
-
-MOST_NESTED = 4
-"""Choices in choices that are looked at: what one decides may decide the next."""
+"""Limits that no real argument attains; a bound rounded to them is not attained either."""
 
 
 def _without_decided_comparisons(value: Variable, box: Mapping[Variable, Bounds]) -> Variable:
-    """The graph without comparisons that always come out alike, or the graph itself."""
+    """The graph without comparisons that are always true or always false, or the graph itself."""
     trail = propagate_bounds([value], dict(box) | _simplex_bounds(value))
-    edges = _OpenEndpoints(trail)
+    endpoints = _OpenEndpoints(trail)
     found = []
 
     def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
-        answer = edges.decide(node)
+        answer = endpoints.decide(node)
         if answer is None:
             return None
         found.append(answer)
@@ -233,7 +220,7 @@ def _without_decided_comparisons(value: Variable, box: Mapping[Variable, Bounds]
 
 
 def _simplex_bounds(value: Variable) -> dict[Variable, Bounds]:
-    """Rows of a softmax of real numbers lie on the simplex, and so do rows proved to be there."""
+    """Bounds of rows on the simplex: of a softmax of real numbers, and of `OnSimplex`."""
     found = {}
     for variable in ancestors([value]):
         node, shape = variable.owner, variable.type.shape if variable.owner else ()
@@ -248,7 +235,7 @@ def _simplex_bounds(value: Variable) -> dict[Variable, Bounds]:
 
 
 class _OpenEndpoints:
-    """Whether the ends of intervals are attained."""
+    """Decides comparisons by whether the bounds of a trail are attained."""
 
     def __init__(self, trail: Trail) -> None:
         self.trail = trail
@@ -271,12 +258,11 @@ class _OpenEndpoints:
 
     def _compare(self, op: ps.ScalarOp, x: Variable, c: float) -> bool | None:
         """The truth of x op c."""
-        while x.owner is not None and isinstance(x.owner.op, DimShuffle):
-            x = x.owner.inputs[0]
+        x = without_dimshuffles(x)
         inner = _isolated(x, c)
         if inner is not None:
-            x, c, falls = inner
-            op = _MIRRORED[type(op)] if falls else op
+            x, c, reverses = inner
+            op = _MIRRORED[type(op)] if reverses else op
             return self._compare(op, x, c)
         if not self._is_real(x):
             return None
@@ -292,7 +278,7 @@ class _OpenEndpoints:
 
     @staticmethod
     def _weakly(op: ps.ScalarOp, fact: Bounds, c: float) -> bool | None:
-        """Where equality is possible."""
+        """The truth of x op c where x may equal c."""
         if np.all(fact.lower >= c) and isinstance(op, ps.GE | ps.LT):
             return isinstance(op, ps.GE)
         if np.all(fact.upper <= c) and isinstance(op, ps.LE | ps.GT):
@@ -306,15 +292,15 @@ class _OpenEndpoints:
             return False
         return not fact.poles and not np.isnan(fact.lower).any() and not np.isnan(fact.upper).any()
 
-    def _scores_are_real(self, node: Apply) -> bool:
-        """Whether no score of a softmax is infinite; the trail may begin at its shares."""
-        (scores,) = node.inputs
-        if scores not in self.trail.facts:
-            self.trail.facts.update(propagate_bounds([scores], self.trail.given).facts)
-        return self._is_real(scores)
+    def _arguments_are_real(self, node: Apply) -> bool:
+        """Whether no argument of a softmax is infinite; the trail may begin at its outputs."""
+        (arguments,) = node.inputs
+        if arguments not in self.trail.facts:
+            self.trail.facts.update(propagate_bounds([arguments], self.trail.given).facts)
+        return self._is_real(arguments)
 
     def open(self, variable: Variable, side: int) -> bool:
-        """Whether the lower (side -1) or upper (side 1) end of a node is never attained."""
+        """Whether the lower (side -1) or upper (side 1) bound of a node is never attained."""
         fact = self.trail.facts.get(variable)
         if fact is None or not self._is_real(variable):
             return False
@@ -325,8 +311,8 @@ class _OpenEndpoints:
             return False
         if isinstance(node.op, DimShuffle):
             return self.open(node.inputs[0], side)
-        if isinstance(node.op, ts.Softmax):  # of real numbers no share is zero
-            return side < 0 and bool(np.all(fact.lower <= 0.0)) and self._scores_are_real(node)
+        if isinstance(node.op, ts.Softmax):  # of real numbers no entry is zero
+            return side < 0 and bool(np.all(fact.lower <= 0.0)) and self._arguments_are_real(node)
         op = getattr(node.op, "scalar_op", None)
         low, high = UNATTAINED_LIMITS.get(type(op), (-np.inf, np.inf))
         if np.all(fact.lower <= low) if side < 0 else np.all(fact.upper >= high):
@@ -344,7 +330,7 @@ class _OpenEndpoints:
         return False
 
     def _open_multiple(self, node: Apply, side: int) -> bool:
-        """c x, x / c and c / x for a number c that is not 0, and x of one sign."""
+        """`open` for c x, x / c, and c / x with x of one sign, for a number c that is not 0."""
         numbers = [constant_number(v) for v in node.inputs]
         unknown = [v for v, c in zip(node.inputs, numbers, strict=True) if c is None]
         product = float(np.prod([c for c in numbers if c is not None]))
@@ -362,7 +348,7 @@ _MIRRORED: dict[type, Any] = {ps.EQ: ps.eq, ps.GT: ps.lt, ps.GE: ps.le, ps.LT: p
 
 
 def _isolated(x: Variable, c: float) -> tuple[Variable, float, bool] | None:
-    """x op c as y op' c' for a part y of x, without rounding; and whether the order turns."""
+    """x op c as y op' c' for a part y of x, without rounding; and whether the order reverses."""
     node, op = x.owner, scalar_op(x)
     if node is None or len(node.inputs) > 2 or not np.isfinite(c):
         return None

@@ -1,5 +1,5 @@
 """Private tables of counts.
 
 What one record is in them, noise on them, and posteriors of probabilities given noisy counts.
-Imports: release, samplers, privacy.
+Imports: release, samplers, ledger, privacy.
 """

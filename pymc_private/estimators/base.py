@@ -1,9 +1,9 @@
 """Common base of the estimators: declared tables, one charge per fit, updates, warnings.
 
 Several releases of the same tables are combined into one estimate: noisy counts of new records
-are added, those of the same records averaged, Dirichlet draws averaged. All of that is post-
-processing. The warnings concern what a fit can see of its surroundings: other fits of the same
-records, and transformations that were learned from them.
+are added, those of the same records averaged, Dirichlet draws averaged. All of that is
+post-processing. The warnings concern what a fit can see of its surroundings: other fits of the
+same records, and transformations that were learned from them.
 """
 
 from __future__ import annotations
@@ -38,28 +38,263 @@ from pymc_private.release import display
 from pymc_private.release.charge import ReleaseOptions, check_ledger
 from pymc_private.release.release import Release
 
+SEEDED_MARK = f"{display.NOT_PRIVATE} (seeded)"
 NEW_RECORDS_ASSUMPTION = (
     "no record of an update with new records was in an earlier fit or update, here or of a copy"
 )
+REFITS_WARNING = (
+    "cross-validation, ensembles and the like fit the same records again and again, and scores "
+    "look at private rows"
+)
+REFITTING_MODULES = (
+    "sklearn.model_selection", "sklearn.ensemble", "sklearn.calibration", "sklearn.multiclass",
+    "sklearn.multioutput", "sklearn.feature_selection", "sklearn.semi_supervised",
+    "sklearn.inspection", "sklearn.learning_curve",
+)  # fmt: skip
+"""Parts of scikit-learn that fit an estimator more than once, or look at its scores."""
+MAX_EQUAL_STEPS = 64
+"""Most equal steps, or shares of the records, that edges are compared with."""
+
+
+class CountEstimator(BaseEstimator):
+    """Tables of probabilities from one charge: what the estimators have in common."""
+
+    epsilon: float | None
+    delta: float
+    rdp: tuple[float, float] | None
+    zcdp: float | None
+    method: str
+    neighbors: str
+    unit: str
+    draws: int | None
+    profile: Any
+    ledger: Ledger | None
+    name: str | None
+    data_version: str
+    random_state: int | None
+
+    @property
+    def guarantee_(self) -> Guarantee:
+        """The guarantee of the fitted tables, updates included."""
+        return self._fitted()[-1].accumulated
+
+    @property
+    def release_(self) -> Release:
+        """The last release: noisy counts, or probabilities."""
+        return self._fitted()[-1].release
+
+    @property
+    def private_(self) -> bool:
+        """False after a fit with ``random_state``."""
+        return all(part.release.private for part in self._fitted())
+
+    @property
+    def method_(self) -> str:
+        """What was chosen: "exact", "algorithm1" or "noisy"."""
+        return self._fitted()[-1].plan.method
+
+    def posterior_draws(self, draws: int = 100) -> dict[str, np.ndarray]:
+        """Draw tables from the posterior, at no cost.
+
+        Of noisy counts: any number. Of Dirichlet draws: those that were paid for, whatever `draws`.
+
+        Parameters
+        ----------
+        draws : int
+
+        Returns
+        -------
+        dict of str to array, shape (draws, ...)
+        """
+        return combine_parts(self._fitted()).draw(draws)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        # scikit-learn breaks a text into lines only for classes that inherit `__repr__`.
+        kind = type(type(self).__name__, (BaseEstimator,), {"__init__": type(self).__init__})
+        plain: BaseEstimator = object.__new__(kind)
+        vars(plain).update(vars(self))
+        return self._mark(f"{SEEDED_MARK}:\n") + BaseEstimator.__repr__(plain, N_CHAR_MAX)
+
+    def _html_repr(self) -> str:
+        """Mark a seeded fit above scikit-learn's diagram too."""
+        return self._mark(f"<p><strong>{SEEDED_MARK}</strong></p>") + estimator_html_repr(self)
+
+    def _mark(self, text: str) -> str:
+        """The text if a fit was seeded, else nothing."""
+        parts: Sequence[ReleasePart] = getattr(self, "parts_", ())
+        return "" if all(part.release.private for part in parts) else text
+
+    def _fitted(self) -> list[ReleasePart]:
+        parts: list[ReleasePart] | None = getattr(self, "parts_", None)
+        if parts is None:
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        return parts
+
+    def _fit_tables(
+        self,
+        frame: Any,
+        families: FamilyColumns,
+        columns: Mapping[str, DeclaredColumn],
+        records: str,
+    ) -> None:
+        """Count, charge, release, and keep the tables; `records` is "first", "new" or "same"."""
+        parts = [] if records == "first" else list(self._fitted())
+        check_ledger(self.ledger)
+        refuse_refits(self.ledger, self.random_state, self.name)
+        warn_of_seeds(self.random_state)
+        budget = CountBudget.of(
+            None if self.rdp or self.zcdp else self.epsilon, self.delta, self.rdp, self.zcdp
+        )
+        warn_of_pipelines()
+        warn_of_edges(frame, columns)
+        tables = self._tables(count_tables(frame, families, columns), families, columns)
+        if records == "new":
+            plan = _same_plan(parts[-1].plan, tables)
+        else:
+            plan = plan_tables(
+                tables, budget, self.method, self.neighbors, self.unit,
+                draws=self.draws, profile=self.profile,
+            )  # fmt: skip
+            plan = with_assumptions(plan, self._extra_assumptions())
+        check_update(parts, plan, records)
+        job = (noisy_count_job if plan.method == "noisy" else dirichlet_job)(plan, tables)
+        release = publish(plan, job, self._release_options(parts, records))
+        accumulated = _accumulated_guarantee(parts, release, records)
+        self.parts_ = [*parts, ReleasePart(release, plan, records, accumulated)]
+        self.tables_ = combine_parts(self.parts_).mean()
+
+    @contextmanager
+    def _restored_unless_released(self) -> Iterator[None]:
+        """Restore all attributes where an error comes before a release."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            if getattr(self, "parts_", None) is before.get("parts_"):
+                self.__dict__.clear()
+                self.__dict__.update(before)
+            raise
+
+    def _release_options(self, parts: list[ReleasePart], records: str) -> ReleaseOptions:
+        """Ledger, name and seed of a release; for new records, the charges that cover them."""
+        name = self.name if not parts or self.name is None else f"{self.name}, {len(parts) + 1}"
+        seed = _seed_of_part(self.random_state, len(parts))
+        covered = charged_heads(parts) if records == "new" else frozenset[str]()
+        return ReleaseOptions(
+            self.ledger, name, self.data_version, random_seed=seed, covered=covered, keep=False
+        )
+
+    def _check_target(self, frame: Any, name: str) -> None:
+        columns = nw.from_native(frame).collect_schema().names()
+        if name not in columns:
+            raise DomainError(
+                "the target is no column of the frame",
+                got=repr(name),
+                allowed=", ".join(map(str, columns)),
+                do="name a column, or pass the target itself as y",
+            )
+
+    def _extra_assumptions(self) -> tuple[str, ...]:
+        """Assumptions of the estimator beside those of the plan."""
+        return ()
+
+    def _tables(
+        self,
+        counts: Mapping[str, np.ndarray],
+        families: FamilyColumns,
+        columns: Mapping[str, DeclaredColumn],
+    ) -> CountTables:
+        labels = {name: _axis_labels(column) for name, column in columns.items()}
+        return declared_tables(counts, families, labels)
+
+
+def _axis_labels(column: DeclaredColumn) -> list[Any]:
+    types = {type(value) for value in column.values}
+    plain = types <= {str} or types <= {int} or types <= {float}
+    return list(column.values) if plain else [str(value) for value in column.values]
+
+
+def _same_plan(plan: CountPlan, tables: CountTables) -> CountPlan:
+    """The plan of earlier records for new ones: then one guarantee covers both."""
+    total = common_total(tables) if plan.design.neighbors == SUBSTITUTE else None
+    return with_assumptions(
+        replace(plan, design=replace(plan.design, total=total)), (NEW_RECORDS_ASSUMPTION,)
+    )
+
+
+def _accumulated_guarantee(
+    parts: Sequence[ReleasePart], release: Release, records: str
+) -> Guarantee:
+    """The guarantee of all parts and a new release of some records.
+
+    Releases of the same records compose. Of new records one guarantee covers all (parallel
+    composition), which assumes that they are new. A seeded release guarantees nothing.
+    """
+    if not parts:
+        return release.guarantee
+    before = parts[-1].accumulated
+    if records == "same" or not release.private:
+        return before + release.guarantee
+    assumed = dict.fromkeys((*before.assumptions, *release.guarantee.assumptions))
+    return replace(before, assumptions=tuple(assumed))
+
+
+def _seed_of_part(random_state: Any, part: int) -> int | None:
+    if random_state is None:
+        return None
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    return int(random_state) + part
+
+
+def as_pandas(frame: Any) -> pd.DataFrame:
+    """Collect a frame of any engine."""
+    if isinstance(frame, pd.DataFrame):
+        return frame
+    found = nw.from_native(frame)
+    eager = found.collect() if isinstance(found, nw.LazyFrame) else found
+    return eager.to_pandas()
+
+
+def is_frame(data: Any) -> bool:
+    """Whether data are a frame of an engine that narwhals knows."""
+    return isinstance(nw.from_native(data, pass_through=True), nw.DataFrame | nw.LazyFrame)
+
+
+def check_records(records: str) -> str:
+    """Refuse an update that does not say whether its records are new."""
+    if records not in ("new", "same"):
+        raise DomainError(
+            "an update says whose records it brings",
+            got=repr(records),
+            allowed='"new" if no record was in an earlier fit (one promise covers each record), '
+            '"same" if it brings all of them again (charged again)',
+        )
+    return records
 
 
 @dataclass(frozen=True)
 class ReleasePart:
-    """One release.
+    """One release of a fit or update.
 
     Attributes
     ----------
     release : Release
     plan : CountPlan
     records : {"first", "new", "same"}
-    so_far : Guarantee
+    accumulated : Guarantee
         Of all parts up to this one.
     """
 
     release: Release
     plan: CountPlan
     records: str
-    so_far: Guarantee
+    accumulated: Guarantee
+
+
+def combine_parts(parts: Sequence[ReleasePart]) -> NoisyParts | DrawnParts:
+    """The estimate by all parts, which are of one method."""
+    return NoisyParts(parts) if parts[0].plan.method == "noisy" else DrawnParts(parts)
 
 
 class NoisyParts:
@@ -68,7 +303,7 @@ class NoisyParts:
     def __init__(self, parts: Sequence[ReleasePart]) -> None:
         sums: list[tuple[dict[str, np.ndarray], float, float | None]] = []
         for part in parts:
-            released = part.release.posterior  # each look at it is a copy
+            released = part.release.posterior  # each access makes a copy
             values = {
                 f.name: released.variables[f.variable].values[0, 0].astype(float)
                 for f in part.plan.design.families
@@ -78,27 +313,28 @@ class NoisyParts:
             if not sums:
                 sums = [(values, variance, total)]
                 continue
-            before, spread, size = sums[-1]
+            before, earlier, size = sums[-1]
             if part.records == "same":
-                weight = spread / (spread + variance)
+                weight = earlier / (earlier + variance)
                 mixed = {k: (1 - weight) * before[k] + weight * v for k, v in values.items()}
-                sums[-1] = (mixed, spread * variance / (spread + variance), size)
+                sums[-1] = (mixed, earlier * variance / (earlier + variance), size)
             else:
                 added = {k: before[k] + v for k, v in values.items()}
                 both = None if size is None or total is None else size + total
-                sums[-1] = (added, spread + variance, both)
+                sums[-1] = (added, earlier + variance, both)
         values, variance, total = sums[-1]
         first = parts[0].plan
-        law, scale = DISCRETE_GAUSSIAN, variance**0.5
+        distribution, scale = DISCRETE_GAUSSIAN, variance**0.5
         if len(parts) == 1 and first.noise is not None:
-            law, scale = first.noise.law, first.noise.scale
+            distribution, scale = first.noise.law, first.noise.scale
         noisy = {
             f.name: NoisyTable(np.round(values[f.name]).astype(np.int64), f.dims)
             for f in first.design.families
         }
         known = total if first.design.neighbors == SUBSTITUTE else None
-        sd = variance**0.5
-        self.posterior = shrinkage_posterior(noisy, law, scale, sd, known, first.design.minimum)
+        self.posterior = shrinkage_posterior(
+            noisy, distribution, scale, variance**0.5, known, first.design.minimum
+        )
 
     def mean(self) -> dict[str, np.ndarray]:
         """Posterior means."""
@@ -116,7 +352,7 @@ class DrawnParts:
     def __init__(self, parts: Sequence[ReleasePart]) -> None:
         sizes = [p.plan.design.total or 1.0 for p in parts]
         weights = np.array(sizes) / sum(sizes)
-        released = [part.release.posterior for part in parts]  # each look at it is a copy
+        released = [part.release.posterior for part in parts]  # each access makes a copy
         self.draws = {
             f.name: sum(
                 w * drawn.variables[f.variable].values[0]
@@ -130,37 +366,24 @@ class DrawnParts:
         return {name: np.asarray(draws).mean(axis=0) for name, draws in self.draws.items()}
 
     def draw(self, draws: int) -> dict[str, np.ndarray]:
-        """The draws there are."""
+        """The released draws, whatever number is asked for."""
         return {name: np.asarray(drawn) for name, drawn in self.draws.items()}
 
 
-def with_assumptions(plan: CountPlan, said: tuple[str, ...]) -> CountPlan:
-    """Add to what the promise of a plan rests on."""
-    united = (*plan.guarantee.assumptions, *said)
+def with_assumptions(plan: CountPlan, more: tuple[str, ...]) -> CountPlan:
+    """The plan with further assumptions of its guarantee."""
+    united = (*plan.guarantee.assumptions, *more)
     return replace(plan, guarantee=replace(plan.guarantee, assumptions=united))
 
 
 def charged_heads(parts: Sequence[ReleasePart]) -> frozenset[str]:
-    """Give the ledger heads of the charges of all parts; a seeded part was never charged."""
+    """Ledger heads of the charges of all parts; a seeded part was never charged."""
     heads = (part.release.facts.get("ledger_head") for part in parts if part.release.private)
     return frozenset(str(head) for head in heads if head)
 
 
-def _total_records(parts: Sequence[ReleasePart]) -> float | None:
-    """Public number of records of all parts; None where it is protected."""
-    totals = [p.plan.design.total for p in parts if p.records != "same"]
-    return None if None in totals else float(sum(t for t in totals if t is not None))
-
-
 def check_update(parts: Sequence[ReleasePart], plan: CountPlan, records: str) -> None:
-    """Refuse, before it is charged, what could not be taken together with the tables there are.
-
-    Raises
-    ------
-    Incompatible
-        Other tables, noise and Dirichlet draws, other numbers of draws, or more or fewer records
-        that are called the same.
-    """
+    """Refuse, before it is charged, an update that cannot be combined with the earlier parts."""
     if not parts:
         return
     before = parts[-1].plan
@@ -200,33 +423,17 @@ def check_update(parts: Sequence[ReleasePart], plan: CountPlan, records: str) ->
         )
 
 
-def combine_parts(parts: Sequence[ReleasePart]) -> NoisyParts | DrawnParts:
-    """Take all parts, of one method, as one."""
-    return NoisyParts(parts) if parts[0].plan.method == "noisy" else DrawnParts(parts)
-
-
-REFITS_WARNING = (
-    "cross-validation, ensembles and the like fit the same records again and again, and scores "
-    "look at private rows"
-)
-REFITTING_MODULES = (
-    "sklearn.model_selection", "sklearn.ensemble", "sklearn.calibration", "sklearn.multiclass",
-    "sklearn.multioutput", "sklearn.feature_selection", "sklearn.semi_supervised",
-    "sklearn.inspection", "sklearn.learning_curve",
-)  # fmt: skip
-"""Parts of scikit-learn that fit an estimator more than once, or look at its scores."""
-MAX_EQUAL_STEPS = 64
-"""Most equal steps, or shares of the records, that edges are tried as."""
+def _total_records(parts: Sequence[ReleasePart]) -> float | None:
+    """Public number of records of all parts; None where it is protected."""
+    totals = [p.plan.design.total for p in parts if p.records != "same"]
+    return None if None in totals else float(sum(t for t in totals if t is not None))
 
 
 def refuse_refits(ledger: Ledger | None, random_state: Any, name: str | None) -> None:
-    """Inside scikit-learn's cross-validation every fit is charged, or refused without a ledger.
+    """Warn inside scikit-learn's cross-validation, where every fit is charged, or refuse.
 
-    Raises
-    ------
-    Incompatible
-        There is no ledger; or one name for all fits, so that the first would answer for the others;
-        or an ensemble set `random_state`, as they do to each of their members.
+    Refused are fits without a ledger; one name for all fits, since the first release would answer
+    for the others; and fits that an ensemble seeded, as ensembles do to each of their members.
     """
     modules = [_module_name(frame) for frame in _calling_frames()]
     if random_state is not None and any(name.startswith("sklearn.ensemble") for name in modules):
@@ -251,15 +458,15 @@ def refuse_refits(ledger: Ledger | None, random_state: Any, name: str | None) ->
             do="leave name= out where an estimator is fitted again and again",
         )
     warnings.warn(
-        f"{REFITS_WARNING}: each fit is charged; scores, and what is chosen by them, are not covered by "
-        "the guarantee",
+        f"{REFITS_WARNING}: each fit is charged; scores, and what is chosen by them, are not "
+        "covered by the guarantee",
         PrivacyWarning,
         stacklevel=5,
     )
 
 
 def warn_of_seeds(random_state: Any) -> None:
-    """Warn that a seeded fit is not private: predictions bear no mark that would tell."""
+    """Warn that a seeded fit is not private: its predictions bear no mark of that."""
     if random_state is not None:
         warnings.warn(
             "NOT PRIVATE: a fit with random_state can be drawn again by who knows the seed, and "
@@ -287,53 +494,8 @@ def warn_of_pipelines() -> None:
         return
 
 
-def warn_of_edges(frame: Any, columns: Mapping[str, DeclaredColumn]) -> None:
-    """Warn of edges that are quantiles, or equal steps of the range, of these very records."""
-    if not isinstance(frame, pd.DataFrame):
-        return
-    binned = {n: np.asarray(c.edges) for n, c in columns.items() if c.edges and n in frame}
-    seen = [
-        name for name, edges in binned.items() if _look_computed(edges, _as_numbers(frame[name]))
-    ]
-    if seen:
-        warnings.warn(
-            f"the edges of {', '.join(seen)} are quantiles or equal steps of these records; if "
-            "they were computed from them, the guarantee does not cover what they tell: take "
-            "edges from a codebook or public data",
-            PrivacyWarning,
-            stacklevel=5,
-        )
-
-
-def _look_computed(edges: np.ndarray, values: np.ndarray) -> bool:
-    """Whether edges split these records' range, or their number, into equal parts.
-
-    One edge, or two whole numbers, may be so by chance: a median age is 18 somewhere.
-    """
-    values = values[np.isfinite(values)]
-    whole = np.array_equal(edges, np.round(edges))
-    if len(values) < 2 or len(edges) < (3 if whole else 2):
-        return False
-    low, high = values.min(), values.max()
-    tolerance = 1e-9 * max(abs(low), abs(high), high - low)
-    for parts in range(2, MAX_EQUAL_STEPS + 1):
-        shares = np.linspace(0.0, 1.0, parts + 1)
-        for ends in (slice(None), slice(1, -1)):
-            if len(shares[ends]) != len(edges):
-                continue
-            quantiles = np.quantile(values, shares[ends])
-            steps = low + (high - low) * shares[ends]
-            if any(np.abs(edges - found).max() <= tolerance for found in (quantiles, steps)):
-                return True
-    return False
-
-
-def _as_numbers(column: Any) -> np.ndarray:
-    return np.asarray(pd.to_numeric(column, errors="coerce"), dtype=float)
-
-
 def _requires_fit(step: Any) -> bool:
-    """Whether a transformer says that it has to be fitted."""
+    """Whether a transformer declares that it has to be fitted."""
     if step is None or isinstance(step, str):
         return False
     try:
@@ -353,228 +515,46 @@ def _module_name(frame: Any) -> str:
     return str(frame.f_globals.get("__name__", ""))
 
 
-SEEDED_MARK = f"{display.NOT_PRIVATE} (seeded)"
-
-
-class CountEstimator(BaseEstimator):
-    """Tables of probabilities from one charge; see the classes built on it."""
-
-    epsilon: float | None
-    delta: float
-    rdp: tuple[float, float] | None
-    zcdp: float | None
-    method: str
-    neighbors: str
-    unit: str
-    draws: int | None
-    profile: Any
-    ledger: Ledger | None
-    name: str | None
-    data_version: str
-    random_state: int | None
-
-    @property
-    def guarantee_(self) -> Guarantee:
-        """What the fitted tables reveal at most, updates included."""
-        return self._fitted()[-1].so_far
-
-    @property
-    def release_(self) -> Release:
-        """The last release: noisy counts, or probabilities."""
-        return self._fitted()[-1].release
-
-    @property
-    def private_(self) -> bool:
-        """False after a fit with ``random_state``."""
-        return all(part.release.private for part in self._fitted())
-
-    @property
-    def method_(self) -> str:
-        """What was chosen: "exact", "algorithm1" or "noisy"."""
-        return self._fitted()[-1].plan.method
-
-    def posterior_draws(self, draws: int = 100) -> dict[str, np.ndarray]:
-        """Draw tables from the posterior, at no cost.
-
-        Of noisy counts: any number. Of Dirichlet draws: those that were paid for, whatever `draws`.
-
-        Parameters
-        ----------
-        draws : int
-
-        Returns
-        -------
-        dict of str to array, shape (draws, ...)
-        """
-        return combine_parts(self._fitted()).draw(draws)
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        # scikit-learn lays a text out in lines only for classes that inherit `__repr__`.
-        kind = type(type(self).__name__, (BaseEstimator,), {"__init__": type(self).__init__})
-        plain: BaseEstimator = object.__new__(kind)
-        vars(plain).update(vars(self))
-        return self._mark(f"{SEEDED_MARK}:\n") + BaseEstimator.__repr__(plain, N_CHAR_MAX)
-
-    def _html_repr(self) -> str:
-        """Say so above the diagram too, where scikit-learn shows one."""
-        return self._mark(f"<p><strong>{SEEDED_MARK}</strong></p>") + estimator_html_repr(self)
-
-    def _mark(self, text: str) -> str:
-        """Give the text if a fit was seeded, else nothing."""
-        parts: Sequence[ReleasePart] = getattr(self, "parts_", ())
-        return "" if all(part.release.private for part in parts) else text
-
-    def _fitted(self) -> list[ReleasePart]:
-        parts: list[ReleasePart] | None = getattr(self, "parts_", None)
-        if parts is None:
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
-        return parts
-
-    def _fit_tables(
-        self,
-        frame: Any,
-        families: FamilyColumns,
-        columns: Mapping[str, DeclaredColumn],
-        records: str,
-    ) -> None:
-        """Count, charge, release, and keep the tables; `records` is "first", "new" or "same"."""
-        parts = [] if records == "first" else list(self._fitted())
-        check_ledger(self.ledger)
-        refuse_refits(self.ledger, self.random_state, self.name)
-        warn_of_seeds(self.random_state)
-        budget = CountBudget.of(
-            None if self.rdp or self.zcdp else self.epsilon, self.delta, self.rdp, self.zcdp
-        )
-        warn_of_pipelines()
-        warn_of_edges(frame, columns)
-        tables = self._tables(count_tables(frame, families, columns), families, columns)
-        if records == "new":
-            plan = _same_plan(parts[-1].plan, tables)
-        else:
-            plan = plan_tables(
-                tables, budget, self.method, self.neighbors, self.unit,
-                draws=self.draws, profile=self.profile,
-            )  # fmt: skip
-            plan = with_assumptions(plan, self._assumed())
-        check_update(parts, plan, records)
-        content = (noisy_count_job if plan.method == "noisy" else dirichlet_job)(plan, tables)
-        release = publish(plan, content, self._where(parts, records))
-        self.parts_ = [
-            *parts,
-            ReleasePart(release, plan, records, _accumulated_guarantee(parts, release, records)),
-        ]
-        self.tables_ = combine_parts(self.parts_).mean()
-
-    @contextmanager
-    def _unless_refused(self) -> Iterator[None]:
-        """Leave everything as it was where nothing is released."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            if getattr(self, "parts_", None) is before.get("parts_"):
-                self.__dict__.clear()
-                self.__dict__.update(before)
-            raise
-
-    def _where(self, parts: list[ReleasePart], records: str) -> ReleaseOptions:
-        """Say who pays: of other records, the charges that cover them."""
-        name = self.name if not parts or self.name is None else f"{self.name}, {len(parts) + 1}"
-        seed = _seed_of_part(self.random_state, len(parts))
-        covered = charged_heads(parts) if records == "new" else frozenset[str]()
-        return ReleaseOptions(
-            self.ledger, name, self.data_version, random_seed=seed, covered=covered, keep=False
+def warn_of_edges(frame: Any, columns: Mapping[str, DeclaredColumn]) -> None:
+    """Warn of bin edges that are quantiles, or equal steps of the range, of these very records."""
+    if not isinstance(frame, pd.DataFrame):
+        return
+    binned = {n: np.asarray(c.edges) for n, c in columns.items() if c.edges and n in frame}
+    seen = [
+        name for name, edges in binned.items() if _look_computed(edges, _as_numbers(frame[name]))
+    ]
+    if seen:
+        warnings.warn(
+            f"the edges of {', '.join(seen)} are quantiles or equal steps of these records; if "
+            "they were computed from them, the guarantee does not cover what they tell: take "
+            "edges from a codebook or public data",
+            PrivacyWarning,
+            stacklevel=5,
         )
 
-    def _check_target(self, frame: Any, name: str) -> None:
-        columns = nw.from_native(frame).collect_schema().names()
-        if name not in columns:
-            raise DomainError(
-                "the target is no column of the frame",
-                got=repr(name),
-                allowed=", ".join(map(str, columns)),
-                do="name a column, or pass the target itself as y",
-            )
 
-    def _assumed(self) -> tuple[str, ...]:
-        """What a fit takes on trust besides."""
-        return ()
+def _look_computed(edges: np.ndarray, values: np.ndarray) -> bool:
+    """Whether edges split the records' range, or their number, into equal parts.
 
-    def _tables(
-        self,
-        counts: Mapping[str, np.ndarray],
-        families: FamilyColumns,
-        columns: Mapping[str, DeclaredColumn],
-    ) -> CountTables:
-        labels = {name: _axis_labels(column) for name, column in columns.items()}
-        return declared_tables(counts, families, labels)
-
-
-def _axis_labels(column: DeclaredColumn) -> list[Any]:
-    kinds = {type(value) for value in column.values}
-    plain = kinds <= {str} or kinds <= {int} or kinds <= {float}
-    return list(column.values) if plain else [str(value) for value in column.values]
-
-
-def _same_plan(plan: CountPlan, tables: CountTables) -> CountPlan:
-    """Keep the numbers of a plan for other records: then one promise covers both."""
-    total = common_total(tables) if plan.design.neighbors == SUBSTITUTE else None
-    return with_assumptions(
-        replace(plan, design=replace(plan.design, total=total)), (NEW_RECORDS_ASSUMPTION,)
-    )
-
-
-def _accumulated_guarantee(
-    parts: Sequence[ReleasePart], release: Release, records: str
-) -> Guarantee:
-    """Add up what is promised; of other records one promise covers all, which they assume.
-
-    A seeded release promises nothing, of whichever records.
+    A single edge, or two whole numbers, may do so by chance and are not reported.
     """
-    if not parts:
-        return release.guarantee
-    before = parts[-1].so_far
-    if records == "same" or not release.private:
-        return before + release.guarantee
-    assumed = dict.fromkeys((*before.assumptions, *release.guarantee.assumptions))
-    return replace(before, assumptions=tuple(assumed))
+    values = values[np.isfinite(values)]
+    whole = np.array_equal(edges, np.round(edges))
+    if len(values) < 2 or len(edges) < (3 if whole else 2):
+        return False
+    low, high = values.min(), values.max()
+    tolerance = 1e-9 * max(abs(low), abs(high), high - low)
+    for parts in range(2, MAX_EQUAL_STEPS + 1):
+        shares = np.linspace(0.0, 1.0, parts + 1)
+        for tried in (shares, shares[1:-1]):
+            if len(tried) != len(edges):
+                continue
+            quantiles = np.quantile(values, tried)
+            steps = low + (high - low) * tried
+            if any(np.abs(edges - found).max() <= tolerance for found in (quantiles, steps)):
+                return True
+    return False
 
 
-def _seed_of_part(random_state: Any, part: int) -> int | None:
-    if random_state is None:
-        return None
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31 - 1))
-    return int(random_state) + part
-
-
-def as_pandas(frame: Any) -> pd.DataFrame:
-    """Collect a frame of any engine."""
-    if isinstance(frame, pd.DataFrame):
-        return frame
-    found = nw.from_native(frame)
-    eager = found.collect() if isinstance(found, nw.LazyFrame) else found
-    return eager.to_pandas()
-
-
-def is_frame(data: Any) -> bool:
-    """Whether data are a frame of an engine that narwhals knows."""
-    return isinstance(nw.from_native(data, pass_through=True), nw.DataFrame | nw.LazyFrame)
-
-
-def check_records(records: str) -> str:
-    """Check what an update says of its records.
-
-    Raises
-    ------
-    DomainError
-        It says nothing.
-    """
-    if records not in ("new", "same"):
-        raise DomainError(
-            "an update says whose records it brings",
-            got=repr(records),
-            allowed='"new" if no record was in an earlier fit (one promise covers each record), '
-            '"same" if it brings all of them again (charged again)',
-        )
-    return records
+def _as_numbers(column: Any) -> np.ndarray:
+    return np.asarray(pd.to_numeric(column, errors="coerce"), dtype=float)

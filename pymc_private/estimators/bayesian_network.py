@@ -23,155 +23,17 @@ from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.privacy.validation import check_count, refuse_mask
 
 Network = Mapping[str, tuple[str, ...]]
+"""The parents of each node, parents first."""
 MAX_FACTOR_NUMBERS = 2**24
-"""Numbers of one factor that are held at once; more rows are taken in turns."""
-
-
-def topological_order(network: Mapping[str, Sequence[str]] | None) -> dict[str, tuple[str, ...]]:
-    """Give nodes and their parents, parents first.
-
-    Raises
-    ------
-    DomainError
-        An unknown or repeated parent, or a cycle.
-    """
-    if not isinstance(network, Mapping) or not network:
-        raise DomainError(
-            "a network names the parents of each node",
-            got="no nodes" if isinstance(network, Mapping) else type(network).__name__,
-            allowed='for example {"age": (), "income": ("age",)}',
-        )
-    parents = {
-        str(node): (given,) if isinstance(given, str) else tuple(map(str, given))
-        for node, given in network.items()
-    }
-    for node, given in parents.items():
-        unknown = [name for name in given if name not in parents]
-        if unknown or len(set(given)) < len(given):
-            raise DomainError(
-                f"the parents of {node!r} are other nodes of the network, each named once",
-                got=", ".join(unknown or given),
-            )
-    try:
-        order = tuple(graphlib.TopologicalSorter(parents).static_order())
-    except graphlib.CycleError as error:
-        raise DomainError(
-            "a Bayesian network has no cycle", got=" <- ".join(map(str, error.args[1]))
-        ) from None
-    return {node: parents[node] for node in order}
-
-
-def log_joint(
-    tables: Mapping[str, np.ndarray], network: Network, codes: Mapping[str, np.ndarray],
-    node: str | None = None,
-) -> np.ndarray:  # fmt: skip
-    """Log probability of what is known of each row, with one node kept apart.
-
-    Parameters
-    ----------
-    tables : mapping of str to array
-        Of each node, axes (parents..., node).
-    network : mapping of str to tuple of str
-    codes : mapping of str to array of int, shape (n,)
-        Places of the known values; -1, or no column, where one is not known.
-    node : str, optional
-        Its own values are not looked at.
-
-    Returns
-    -------
-    array, shape (n, values of node), or (n,) without a node
-    """
-    n = len(next(iter(codes.values())))
-    width = () if node is None else (tables[node].shape[-1],)
-    out = np.empty((n, *width))
-    known = {name: place for name, place in codes.items() if name != node and name in network}
-    hidden = np.stack([known.get(name, np.full(n, -1)) < 0 for name in network], axis=1)
-    for pattern in np.unique(hidden, axis=0):
-        rows = np.flatnonzero((hidden == pattern).all(axis=1))
-        missing = {name for name, absent in zip(network, pattern, strict=True) if absent}
-        for part in np.array_split(rows, _chunk_count(tables, network, missing, len(rows))):
-            here = {name: place[part] for name, place in known.items() if name not in missing}
-            out[part] = _log_joint_of_pattern(tables, network, here, node, len(part))
-    return out
-
-
-def _chunk_count(
-    tables: Mapping[str, np.ndarray], network: Network, missing: set[str], rows: int
-) -> int:
-    free = [
-        np.prod([s for name, s in zip((*network[node], node), t.shape, strict=True)
-                 if name in missing], initial=1.0)
-        for node, t in tables.items()
-    ]  # fmt: skip
-    return int(np.ceil(rows * max(free) / MAX_FACTOR_NUMBERS)) or 1
-
-
-def _log_joint_of_pattern(
-    tables: Mapping[str, np.ndarray], network: Network, known: Mapping[str, np.ndarray],
-    node: str | None, rows: int,
-) -> np.ndarray:  # fmt: skip
-    """Rows that know the same columns: tables without a free axis add up, the others multiply."""
-    width = () if node is None else (tables[node].shape[-1],)
-    logs = np.zeros((rows, *width))
-    letters = {name: i + 1 for i, name in enumerate(network)}
-    operands: list[object] = []
-    for name, table in tables.items():
-        axes = (*network[name], name)
-        free = [axis for axis in axes if axis not in known]
-        factor = _look_up_known(table, axes, known)
-        if not free:
-            logs += np.log(factor).reshape(rows, *(1,) * len(width))
-        elif free == [node]:
-            logs += np.log(np.broadcast_to(factor, (rows, *width)))
-        else:
-            row = [0] if len(free) < factor.ndim else []
-            operands += [factor, row + [letters[axis] for axis in free]]
-    if not operands:
-        return logs
-    wanted = [] if node is None else [letters[node]]
-    kept = wanted if any(w in ax for w in wanted for ax in operands[1::2]) else []  # type: ignore[operator]
-    rowed = any(0 in ax for ax in operands[1::2])  # type: ignore[operator]
-    summed = np.einsum(*operands, [0, *kept] if rowed else kept, optimize="greedy")  # type: ignore[call-overload]
-    summed = summed if rowed else summed[None]
-    if node is not None and not kept:
-        summed = summed[..., None]
-    return np.asarray(logs + np.log(summed))
-
-
-def _look_up_known(
-    table: np.ndarray, axes: Sequence[str], known: Mapping[str, np.ndarray]
-) -> np.ndarray:
-    """Look known values up, with the rows as first axis if any is known."""
-    at = [i for i, axis in enumerate(axes) if axis in known]
-    if not at:
-        return table
-    moved = np.moveaxis(table, at, range(len(at)))
-    return np.asarray(moved[tuple(known[axes[i]] for i in at)])
-
-
-def ancestral_sample(
-    tables: Mapping[str, np.ndarray], network: Network, n: int, generator: np.random.Generator
-) -> dict[str, np.ndarray]:
-    """Draw rows from the network, parents first: places of values."""
-    found: dict[str, np.ndarray] = {}
-    for node, parents in network.items():
-        table = tables[node]
-        if parents:
-            rows = table[tuple(found[name] for name in parents)]
-        else:
-            rows = np.broadcast_to(table, (n, len(table)))
-        upto = np.cumsum(rows, axis=1)
-        target = generator.random((n, 1)) * upto[:, -1:]
-        found[node] = np.minimum((upto < target).sum(axis=1), table.shape[-1] - 1)
-    return found
+"""Numbers of one factor that are held at once; more rows are taken in chunks."""
 
 
 class DirichletBayesianNetwork(CountEstimator):
     """Conditional tables of a declared network, released privately for one charge.
 
-    A record is counted in one cell of each node's tables, so that m nodes cost m pairs of laws
-    (T11). Structure, categories and bins are declared: a structure learned from the data would
-    have to be paid for.
+    A record is counted in one cell of each node's tables, so that m nodes cost m dominating
+    pairs (T11). Structure, categories and bins are declared: a structure learned from the data
+    would have to be paid for.
 
     Parameters
     ----------
@@ -268,7 +130,7 @@ class DirichletBayesianNetwork(CountEstimator):
         DomainError, BudgetExceeded, Incompatible
             A cycle, an unknown parent, an undeclared category, ...; nothing was charged.
         """
-        with self._unless_refused():
+        with self._restored_unless_released():
             self.network_ = topological_order(self.network)
             self.columns_ = {
                 node: declare_column(node, spec) for node, spec in self._specs().items()
@@ -278,7 +140,7 @@ class DirichletBayesianNetwork(CountEstimator):
     def update(self, X: Any, y: Any = None, *, records: str) -> DirichletBayesianNetwork:
         """Add records: see `DirichletNaiveBayes.update`."""
         self._fitted()
-        with self._unless_refused():
+        with self._restored_unless_released():
             return self._count(X, y, check_records(records))
 
     def predict_proba(self, X: Any, node: str | None = None) -> np.ndarray:
@@ -326,7 +188,7 @@ class DirichletBayesianNetwork(CountEstimator):
             {node: np.asarray(self.columns_[node].values)[codes[node]] for node in self.network_}
         )
 
-    # ---- how --------------------------------------------------------------------------------
+    # ---- internals --------------------------------------------------------------------------
     def _count(self, X: Any, y: Any, records: str) -> DirichletBayesianNetwork:
         frame = self._frame(X, y, records == "first")
         families = {node: (*parents, node) for node, parents in self.network_.items()}
@@ -399,3 +261,129 @@ class DirichletBayesianNetwork(CountEstimator):
         if not found:
             raise DomainError("no column of the frame is a node", allowed=", ".join(self.network_))
         return found
+
+
+def topological_order(network: Mapping[str, Sequence[str]] | None) -> dict[str, tuple[str, ...]]:
+    """Nodes and their parents, parents first; unknown parents and cycles are refused."""
+    if not isinstance(network, Mapping) or not network:
+        raise DomainError(
+            "a network names the parents of each node",
+            got="no nodes" if isinstance(network, Mapping) else type(network).__name__,
+            allowed='for example {"age": (), "income": ("age",)}',
+        )
+    parents = {
+        str(node): (given,) if isinstance(given, str) else tuple(map(str, given))
+        for node, given in network.items()
+    }
+    for node, given in parents.items():
+        unknown = [name for name in given if name not in parents]
+        if unknown or len(set(given)) < len(given):
+            raise DomainError(
+                f"the parents of {node!r} are other nodes of the network, each named once",
+                got=", ".join(unknown or given),
+            )
+    try:
+        order = tuple(graphlib.TopologicalSorter(parents).static_order())
+    except graphlib.CycleError as error:
+        raise DomainError(
+            "a Bayesian network has no cycle", got=" <- ".join(map(str, error.args[1]))
+        ) from None
+    return {node: parents[node] for node in order}
+
+
+def log_joint(
+    tables: Mapping[str, np.ndarray], network: Network, codes: Mapping[str, np.ndarray],
+    node: str | None = None,
+) -> np.ndarray:  # fmt: skip
+    """Log probability of the known values of each row: shape (n,).
+
+    With a `node`, jointly with each of its values: shape (n, values); its own column is ignored.
+    `codes` are category numbers; -1, or no column, where a value is not known.
+    """
+    n = len(next(iter(codes.values())))
+    width = () if node is None else (tables[node].shape[-1],)
+    out = np.empty((n, *width))
+    known = {name: code for name, code in codes.items() if name != node and name in network}
+    missing = np.stack([known.get(name, np.full(n, -1)) < 0 for name in network], axis=1)
+    for pattern in np.unique(missing, axis=0):
+        rows = np.flatnonzero((missing == pattern).all(axis=1))
+        hidden = {name for name, absent in zip(network, pattern, strict=True) if absent}
+        for part in np.array_split(rows, _chunk_count(tables, network, hidden, len(rows))):
+            here = {name: code[part] for name, code in known.items() if name not in hidden}
+            out[part] = _log_joint_of_pattern(tables, network, here, node, len(part))
+    return out
+
+
+def _chunk_count(
+    tables: Mapping[str, np.ndarray], network: Network, hidden: set[str], rows: int
+) -> int:
+    """Chunks of rows in which no factor over hidden columns has too many numbers."""
+    free = [
+        np.prod([s for name, s in zip((*network[node], node), t.shape, strict=True)
+                 if name in hidden], initial=1.0)
+        for node, t in tables.items()
+    ]  # fmt: skip
+    return int(np.ceil(rows * max(free) / MAX_FACTOR_NUMBERS)) or 1
+
+
+def _log_joint_of_pattern(
+    tables: Mapping[str, np.ndarray], network: Network, known: Mapping[str, np.ndarray],
+    node: str | None, rows: int,
+) -> np.ndarray:  # fmt: skip
+    """`log_joint` of rows with the same known columns.
+
+    Log factors of known columns add up; the others are multiplied and summed out by `einsum`.
+    """
+    width = () if node is None else (tables[node].shape[-1],)
+    logs = np.zeros((rows, *width))
+    letters = {name: i + 1 for i, name in enumerate(network)}
+    operands: list[object] = []
+    for name, table in tables.items():
+        axes = (*network[name], name)
+        free = [axis for axis in axes if axis not in known]
+        factor = _look_up_known(table, axes, known)
+        if not free:
+            logs += np.log(factor).reshape(rows, *(1,) * len(width))
+        elif free == [node]:
+            logs += np.log(np.broadcast_to(factor, (rows, *width)))
+        else:
+            row = [0] if len(free) < factor.ndim else []
+            operands += [factor, row + [letters[axis] for axis in free]]
+    if not operands:
+        return logs
+    wanted = [] if node is None else [letters[node]]
+    kept = wanted if any(w in ax for w in wanted for ax in operands[1::2]) else []  # type: ignore[operator]
+    rowed = any(0 in ax for ax in operands[1::2])  # type: ignore[operator]
+    summed = np.einsum(*operands, [0, *kept] if rowed else kept, optimize="greedy")  # type: ignore[call-overload]
+    summed = summed if rowed else summed[None]
+    if node is not None and not kept:
+        summed = summed[..., None]
+    return np.asarray(logs + np.log(summed))
+
+
+def _look_up_known(
+    table: np.ndarray, axes: Sequence[str], known: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """The table at the known values, with the rows as first axis if any is known."""
+    at = [i for i, axis in enumerate(axes) if axis in known]
+    if not at:
+        return table
+    moved = np.moveaxis(table, at, range(len(at)))
+    return np.asarray(moved[tuple(known[axes[i]] for i in at)])
+
+
+def ancestral_sample(
+    tables: Mapping[str, np.ndarray], network: Network, n: int, generator: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Draw category numbers of rows from the network, parents first."""
+    found: dict[str, np.ndarray] = {}
+    for node, parents in network.items():
+        table = tables[node]
+        if parents:
+            rows = table[tuple(found[name] for name in parents)]
+        else:
+            rows = np.broadcast_to(table, (n, len(table)))
+        upto = np.cumsum(rows, axis=1)
+        target = generator.random((n, 1)) * upto[:, -1:]
+        found[node] = np.minimum((upto < target).sum(axis=1), table.shape[-1] - 1)
+    return found

@@ -26,7 +26,12 @@ DECLARE_INSTEAD = (
     "give the categories as a list, or the edges of bins as Bins([...]): from a codebook, the law "
     "or public data; what is learned from these data is not private"
 )
-NOTHING_ELSE = object()
+MAX_GROUPING_COLUMNS = 60
+"""Most columns in GROUPING SETS, since GROUPING_ID is an integer with a bit for each."""
+FamilyColumns = Mapping[str, tuple[str, ...]]
+"""The columns of each family of tables, the simplex last."""
+FamilyGroups = Iterator[tuple[str, list[tuple[Any, ...]]]]
+"""Each family, and its groups: values of its columns, and the number of records."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ class DeclaredColumn:
     name: str
     values: tuple[Any, ...]
     edges: tuple[float, ...] = ()
-    _places: dict[Any, int] = field(default_factory=dict, compare=False, repr=False)
+    _codes: dict[Any, int] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def size(self) -> int:
@@ -88,7 +93,7 @@ class DeclaredColumn:
         return len(self.values)
 
     def encode(self, series: Any) -> np.ndarray:
-        """Give the place of each entry, -1 for what was not declared; as few bytes as will do."""
+        """Category number of each entry, -1 for undeclared ones, in the smallest integer type."""
         kind = np.int8 if self.size < 127 else np.int16 if self.size < 32767 else np.int32
         if self.edges:
             try:
@@ -101,7 +106,7 @@ class DeclaredColumn:
             codes[np.isnan(numbers)] = -1
             return codes
         if isinstance(series, pd.Series) and isinstance(series.dtype, pd.CategoricalDtype):
-            own = np.array([self.place(value) for value in series.cat.categories] + [-1])
+            own = np.array([self.code(value) for value in series.cat.categories] + [-1])
             return np.asarray(own[series.cat.codes.to_numpy()], dtype=kind)
         entries = np.asarray(series)
         plain = entries.ndim == 1 and not np.ma.isMaskedArray(series)
@@ -113,34 +118,23 @@ class DeclaredColumn:
 
     @cached_property
     def _counts_up(self) -> bool:
-        """Whether the categories are 0, 1, 2, ...: their own places."""
+        """Whether the categories are 0, 1, 2, ..., so that values are their own numbers."""
         return self.values == tuple(range(self.size)) and all(type(v) is int for v in self.values)
 
-    def place(self, value: Any) -> int:
-        """Give the place of one value as an engine returned it; -1 if it was not declared."""
+    def code(self, value: Any) -> int:
+        """Category number of a value as an engine returned it; -1 if it was not declared."""
         if self.edges:
             return -1 if value is None or value != value else int(value)
-        if not self._places:
-            self._places.update({v: i for i, v in enumerate(self.values)})
+        if not self._codes:
+            self._codes.update({v: i for i, v in enumerate(self.values)})
         try:
-            return self._places.get(value, -1)
+            return self._codes.get(value, -1)
         except TypeError:  # not hashable
             return -1
 
 
 def declare_column(name: str, spec: Any) -> DeclaredColumn:
-    """Take what a user declares of a column.
-
-    Parameters
-    ----------
-    name : str
-    spec : Bins, Categories, or sequence of values
-
-    Raises
-    ------
-    DomainError
-        Fewer than two categories, twice the same, or something that would be learned.
-    """
+    """Read a user's declaration of a column: `Bins`, `Categories`, or a sequence of values."""
     if isinstance(spec, Bins):
         return DeclaredColumn(name, spec.labels, spec.edges)
     values = getattr(spec, "values", spec)
@@ -175,9 +169,14 @@ def declare_column(name: str, spec: Any) -> DeclaredColumn:
     return DeclaredColumn(name, listed)
 
 
-FamilyColumns = Mapping[str, tuple[str, ...]]
-MAX_GROUPING_COLUMNS = 60
-"""GROUPING_ID is a number of so many bits."""
+def undeclared_value(name: str) -> DomainError:
+    """The error that a column holds an undeclared value, which is not quoted."""
+    return DomainError(
+        f"the column {name!r} holds a value that was not declared; nothing was charged",
+        got="an undeclared or missing value",
+        do="declare every category that a record could have, and replace others by one of them "
+        '("other", "missing") before',
+    )
 
 
 def count_tables(
@@ -225,7 +224,7 @@ def count_tables(
         return _count_groups(binned, families, columns)
     except PymcPrivateError:
         raise
-    except Exception as error:  # engines quote the values they stumble over
+    except Exception as error:  # engines quote the values that they cannot handle
         cause = type(error).__name__
     raise DomainError(
         "the engine could not count the columns; nothing was charged", got=cause,
@@ -236,7 +235,7 @@ def count_tables(
 def _count_pandas(
     frame: pd.DataFrame, families: FamilyColumns, columns: Mapping[str, DeclaredColumn]
 ) -> dict[str, np.ndarray]:
-    """Count codes; those of a column are kept as long as a family still needs them."""
+    """Count a frame of pandas; category numbers of a column are kept while families need them."""
     codes: dict[str, np.ndarray] = {}
     last = {name: family for family, names in families.items() for name in names}
     found = {}
@@ -262,7 +261,7 @@ def _count_pandas(
 def _count_partitions(
     frame: Any, families: FamilyColumns, columns: Mapping[str, DeclaredColumn]
 ) -> dict[str, np.ndarray]:
-    """Count each partition, a frame of pandas, where it lies, and add up."""
+    """Count each partition of a Dask frame, a frame of pandas, where it lies, and add up."""
     from dask.base import compute
     from dask.delayed import delayed
 
@@ -271,18 +270,8 @@ def _count_partitions(
     return {family: np.sum([part[family] for part in parts], axis=0) for family in families}
 
 
-def undeclared_value(name: str) -> DomainError:
-    """Say that a column holds more than was declared, and not what."""
-    return DomainError(
-        f"the column {name!r} holds a value that was not declared; nothing was charged",
-        got="an undeclared or missing value",
-        do="declare every category that a record could have, and replace others by one of them "
-        '("other", "missing") before',
-    )
-
-
 def _column_expression(column: DeclaredColumn) -> Any:
-    """Give the column as it is, or the number of edges below it; missing numbers stay missing."""
+    """The column, or of a number the count of edges below it; missing numbers stay missing."""
     value = nw.col(column.name)
     if not column.edges:
         return value
@@ -305,23 +294,20 @@ def _count_groups(
         shape = tuple(columns[name].size for name in families[family])
         counts = np.zeros(shape)
         for *values, count in groups:
-            place = tuple(
-                columns[name].place(value)
+            cell = tuple(
+                columns[name].code(value)
                 for name, value in zip(families[family], values, strict=True)
             )
-            if min(place) < 0:
-                raise undeclared_value(families[family][place.index(min(place))])
-            counts[place] += count
+            if min(cell) < 0:
+                raise undeclared_value(families[family][cell.index(min(cell))])
+            counts[cell] += count
         found[family] = counts
     return {family: found[family] for family in families}
 
 
 def _max_groups(names: Sequence[str], columns: Mapping[str, DeclaredColumn]) -> int:
-    """One group more than was declared is one too many; no more are ever fetched."""
+    """Most groups that are fetched: one more than were declared is an error already."""
     return int(np.prod([columns[name].size for name in names])) + 1
-
-
-FamilyGroups = Iterator[tuple[str, list[tuple[Any, ...]]]]
 
 
 def _by_groups(
@@ -337,7 +323,7 @@ def _by_groups(
 
 
 def _collect_all(queries: list[nw.LazyFrame[Any]]) -> list[nw.DataFrame[Any]]:
-    """Evaluate lazy frames in one run of their engine where it has such a thing."""
+    """Evaluate lazy frames together where their engine can."""
     native = [nw.to_native(query) for query in queries]
     if queries[0].implementation.is_polars():
         import polars
@@ -352,7 +338,10 @@ def _by_grouping_sets(
     names: list[str],
     columns: Mapping[str, DeclaredColumn],
 ) -> FamilyGroups:
-    """Read the data once. The bits of GROUPING_ID tell which columns a row does not count."""
+    """Groups of all families by one pass over the data, with GROUPING SETS.
+
+    The bits of GROUPING_ID are the columns by which a row of the answer is not grouped.
+    """
     quoted = {name: _quote(name, frame.implementation.name) for name in names}
     sets = list(dict.fromkeys(tuple(sorted(f, key=names.index)) for f in families.values()))
     grouping = ", ".join("(" + ", ".join(quoted[name] for name in group) + ")" for group in sets)

@@ -26,8 +26,8 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
     """Naive Bayes whose tables are released privately, for one charge.
 
     A record is counted in the class table and in one table per feature, so that K features cost
-    K + 1 pairs of laws (T11). Categories and bins are declared; a declared one that never occurs is
-    normal, and one that was not declared is refused at fit.
+    K + 1 dominating pairs (T11). Categories and bins are declared; a declared one that never
+    occurs is normal, and one that was not declared is refused at fit.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
         """
         if self.unknown not in ("ignore", "error"):
             raise DomainError("unknown=", got=repr(self.unknown), allowed='"ignore" or "error"')
-        with self._unless_refused():
+        with self._restored_unless_released():
             return self._count(X, y, "first")
 
     def update(self, X: Any, y: Any, *, records: str) -> DirichletNaiveBayes:
@@ -143,11 +143,12 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
             As in `fit`.
         records : {"new", "same"}
             "new": no record was in an earlier fit or update, of this estimator or a copy of it, so
-            that each is protected by one promise; if this ledger holds it, nothing more is charged.
+            that each is protected by one guarantee; if this ledger holds it, nothing more is
+            charged.
             "same": all records again, whose tables are averaged; charged in full.
         """
         self._fitted()
-        with self._unless_refused():
+        with self._restored_unless_released():
             return self._count(X, y, check_records(records))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -171,7 +172,7 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
         best = np.argmax(self.predict_log_proba(X), axis=1)
         return np.asarray(self.classes_[best])
 
-    # ---- how --------------------------------------------------------------------------------
+    # ---- internals --------------------------------------------------------------------------
     def _count(self, X: Any, y: Any, records: str) -> DirichletNaiveBayes:
         first = records == "first"
         frame, names = self._frame(X, y, first)
@@ -184,7 +185,7 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
         self._fit_tables(frame, families, declared, records)
         return self
 
-    def _assumed(self) -> tuple[str, ...]:
+    def _extra_assumptions(self) -> tuple[str, ...]:
         public = isinstance(self.classes, str) and self.classes == "public"
         return ("which classes occur is public",) if public else ()
 
@@ -259,7 +260,7 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
         return self.classes
 
     def _codes(self, X: Any) -> np.ndarray:
-        """Places of the features' values, -1 for unknown ones: shape (n, features)."""
+        """Category numbers of the features' values, -1 for unknown ones: shape (n, features)."""
         refuse_mask(X, "records")
         self._fitted()
         if is_frame(X):
@@ -299,7 +300,7 @@ def _feature_names(names: Sequence[str], target: str) -> list[str]:
 
 
 def _with_unknown_value(logs: np.ndarray) -> np.ndarray:
-    """Rows by value, and a last one of zeros: place -1 says nothing."""
+    """Rows by value, and a last one of zeros: number -1 says nothing."""
     return np.vstack([logs.T, np.zeros(len(logs))])
 
 

@@ -30,42 +30,14 @@ SAMPLERS_BY_NAME: dict[str, Any] = {
 """Samplers a user may name."""
 AUTO_ORDER: tuple[Method, ...] = (Conjugate(), Boxes(), Proximal())
 """Tried in this order: proved in floating point, exact in real arithmetic, at a proved distance."""
-
-
-@dataclass(frozen=True)
-class SamplerCandidate:
-    """A sampler and how it would do for one model.
-
-    Parameters
-    ----------
-    name : str
-    claim : str
-        Empty where it does not fit.
-    seconds : float
-        Rough estimate; NaN where it does not fit, or where the number of records is protected.
-    why_not : str
-    """
-
-    name: str
-    claim: str
-    seconds: float
-    why_not: str = ""
-
-    def __str__(self) -> str:
-        if self.why_not:
-            return f"{self.name}: {self.why_not}"
-        time = "" if math.isnan(self.seconds) else f", {_rough_duration(self.seconds)}"
-        return f"{self.name}, {self.claim}{time}"
-
-
 PURE_FORMS: dict[str, Method] = {Proximal.name: Proximal(pure=True)}
-"""By name, samplers in the form that they take where there is no delta."""
+"""By name, the form that a sampler takes where delta is zero."""
 
 
 def choose_sampler(
     private: PrivateModel, sampler: Any = AUTO, *, strict: bool = False, pure: bool = False
 ) -> Method:
-    """Take the named sampler, or the one with the strongest claim that fits. Reads no data.
+    """Choose the named sampler, or the one with the strongest claim that fits. Reads no data.
 
     Parameters
     ----------
@@ -75,7 +47,7 @@ def choose_sampler(
     strict : bool
         Whether the claim must hold in floating point.
     pure : bool
-        Whether there is no delta to be spent.
+        Whether delta is zero.
 
     Returns
     -------
@@ -84,7 +56,7 @@ def choose_sampler(
     Raises
     ------
     Unsupported
-        None fits, or the named one does not; says why.
+        None fits, or the named one does not, with the reason.
     DomainError
         No such sampler.
     """
@@ -110,6 +82,38 @@ def choose_sampler(
     raise _no_sampler_fits(private, dict(reasons))
 
 
+def check_sampler(sampler: Any) -> None:
+    """Refuse an argument that names no sampler (`DomainError`)."""
+    if not (isinstance(sampler, str) and sampler == AUTO):
+        _resolve(sampler, pure=False)
+
+
+@dataclass(frozen=True)
+class SamplerCandidate:
+    """A sampler and its claim, rough time or refusal for one model.
+
+    Parameters
+    ----------
+    name : str
+    claim : str
+        Empty where it does not fit.
+    seconds : float
+        Rough estimate; NaN where it does not fit, or where the number of records is protected.
+    why_not : str
+    """
+
+    name: str
+    claim: str
+    seconds: float
+    why_not: str = ""
+
+    def __str__(self) -> str:
+        if self.why_not:
+            return f"{self.name}: {self.why_not}"
+        time = "" if math.isnan(self.seconds) else f", {_rough_duration(self.seconds)}"
+        return f"{self.name}, {self.claim}{time}"
+
+
 def sampler_candidates(
     private: PrivateModel, draws: int, pure: bool = False, strict: bool = False
 ) -> tuple[SamplerCandidate, ...]:
@@ -121,7 +125,7 @@ def sampler_candidates(
             method.check(private)
             if not method.terms(private).strict and strict:
                 raise Unsupported(ONLY_IN_REAL_ARITHMETIC)
-            # A time would tell about how many records there are.
+            # A time would reveal about how many records there are.
             protected = private.neighbors == ADD_REMOVE
             seconds = math.nan if protected else method.seconds(private, draws)
             found.append(SamplerCandidate(method.name, method.claim(private), seconds))
@@ -130,8 +134,50 @@ def sampler_candidates(
     return tuple(found)
 
 
+def _resolve(sampler: Any, pure: bool) -> Method:
+    if isinstance(sampler, str) and sampler in SAMPLERS_BY_NAME:
+        return (
+            PURE_FORMS[sampler] if pure and sampler in PURE_FORMS else SAMPLERS_BY_NAME[sampler]()
+        )
+    is_class = isinstance(sampler, type)  # a class has the methods, too
+    if isinstance(sampler, Method) and not is_class:
+        return sampler
+    raise DomainError(
+        "no such sampler",
+        got=f"the class {sampler.__name__}" if is_class else repr(sampler)[:60],
+        allowed=", ".join([AUTO, *SAMPLERS_BY_NAME])
+        + ", or one with its options, as pmp.Grid(points=64)",
+    )
+
+
+def _strict_form(method: Method, strict: bool) -> Method:
+    """The form of a sampler whose claim holds in floating point, if it has one."""
+    return replace(method, strict=True) if strict and isinstance(method, Proximal) else method
+
+
+def _has_discrete(private: PrivateModel) -> bool:
+    return any(not str(v.type.dtype).startswith("float") for v in private.graph.parameters.values())
+
+
+def _fits(method: Method, private: PrivateModel) -> bool:
+    try:
+        method.check(private)
+    except Unsupported:
+        return False
+    return True
+
+
+def _check_not_coarse(method: Method, private: PrivateModel) -> None:
+    """Refuse a grid too coarse to be useful, unless it is named."""
+    terms = method.terms(private) if isinstance(method, Grid) else EXACT_TERMS
+    if terms.is_coarse:
+        raise Unsupported(
+            "its grid would be coarse", got=f"{terms.points} points along each coordinate"
+        )
+
+
 def _no_sampler_fits(private: PrivateModel, reasons: dict[str, Unsupported]) -> Unsupported:
-    """The refusal to act on: that of the boxes for few parameters, else why not proximal."""
+    """The most useful refusal: that of rejection for few parameters, else that of proximal."""
     boxes, proximal = reasons[Boxes.name], reasons[Proximal.name]
     size = sum(math.prod(shape) for shape in private.shapes.values())
     if size <= LARGEST_DIMENSION:
@@ -145,64 +191,10 @@ def _no_sampler_fits(private: PrivateModel, reasons: dict[str, Unsupported]) -> 
     )
 
 
-def _message_line(error: Unsupported, name: str) -> str:
-    title = {"got": "  got: ", "do": "  what to do: "}[name]
-    lines = [line for line in str(error).splitlines() if line.startswith(title)]
-    return lines[0].removeprefix(title) if lines else ""
-
-
-def _rough_duration(seconds: float) -> str:
-    """A rough time in words, as rough as it is known."""
-    for most, words in ((2, "seconds"), (60, "under a minute"), (3600, "under an hour")):
-        if seconds <= most:
-            return words
-    return f"about {seconds / 3600:.0f} hours"
-
-
-def _resolve(sampler: Any, pure: bool) -> Method:
-    if isinstance(sampler, str) and sampler in SAMPLERS_BY_NAME:
-        return (
-            PURE_FORMS[sampler] if pure and sampler in PURE_FORMS else SAMPLERS_BY_NAME[sampler]()
-        )
-    is_class = isinstance(sampler, type)  # which has the methods, too
-    if isinstance(sampler, Method) and not is_class:
-        return sampler
-    raise DomainError(
-        "no such sampler",
-        got=f"the class {sampler.__name__}" if is_class else repr(sampler)[:60],
-        allowed=", ".join([AUTO, *SAMPLERS_BY_NAME])
-        + ", or one with its options, as pmp.Grid(points=64)",
-    )
-
-
-def check_sampler(sampler: Any) -> None:
-    """Refuse what names no sampler (`DomainError`)."""
-    if not (isinstance(sampler, str) and sampler == AUTO):
-        _resolve(sampler, pure=False)
-
-
-def _has_discrete(private: PrivateModel) -> bool:
-    return any(not str(v.type.dtype).startswith("float") for v in private.graph.parameters.values())
-
-
-def _strict_form(method: Method, strict: bool) -> Method:
-    """The sampler with the claim that is asked for."""
-    return replace(method, strict=True) if strict and isinstance(method, Proximal) else method
-
-
-def _check_not_coarse(method: Method, private: PrivateModel) -> None:
-    """Refuse draws from a grid too coarse to be of use, unless it is named."""
-    terms = method.terms(private) if isinstance(method, Grid) else EXACT_TERMS
-    if terms.is_coarse:
-        raise Unsupported(
-            "its grid would be coarse", got=f"{terms.points} points along each coordinate"
-        )
-
-
 def _no_strict_sampler(
     private: PrivateModel, reasons: dict[str, Unsupported], pure: bool
 ) -> Unsupported:
-    """Why no sampler has a claim in floating point, one by one, and what would have one."""
+    """Why no sampler has a claim in floating point, one by one, and which change gives one."""
     said = [f"{name}: {_one_line(error)}" for name, error in reasons.items()]
     own, _, _ = _message_line(reasons[Proximal.name], "do").partition("sampler='grid'")
     own = own.replace("; or strict=False", "")
@@ -214,22 +206,6 @@ def _no_strict_sampler(
     return _unproved("; ".join(said), "; or ".join([*cures, "strict=False"]))
 
 
-def _one_line(error: Unsupported) -> str:
-    """A refusal in a line."""
-    got = _message_line(error, "got")
-    if error.problem.startswith(NOT_PROVED_IN_FLOATING_POINT):
-        return got
-    return f"{error.problem} ({got})" if got else error.problem
-
-
-def _fits(method: Method, private: PrivateModel) -> bool:
-    try:
-        method.check(private)
-    except Unsupported:
-        return False
-    return True
-
-
 def _unproved(got: str, do: str) -> Unsupported:
     return Unsupported(
         NOT_PROVED_IN_FLOATING_POINT,
@@ -239,3 +215,25 @@ def _unproved(got: str, do: str) -> Unsupported:
         "dimensions",
         do=f"{do} and its assumption of real arithmetic",
     )
+
+
+def _one_line(error: Unsupported) -> str:
+    """A refusal in one line."""
+    got = _message_line(error, "got")
+    if error.problem.startswith(NOT_PROVED_IN_FLOATING_POINT):
+        return got
+    return f"{error.problem} ({got})" if got else error.problem
+
+
+def _message_line(error: Unsupported, name: str) -> str:
+    title = {"got": "  got: ", "do": "  what to do: "}[name]
+    lines = [line for line in str(error).splitlines() if line.startswith(title)]
+    return lines[0].removeprefix(title) if lines else ""
+
+
+def _rough_duration(seconds: float) -> str:
+    """A rough time in words."""
+    for most, words in ((2, "seconds"), (60, "under a minute"), (3600, "under an hour")):
+        if seconds <= most:
+            return words
+    return f"about {seconds / 3600:.0f} hours"

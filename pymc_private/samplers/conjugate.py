@@ -110,13 +110,13 @@ def sample_conjugate(
         values = _draw_dirichlet(posterior["a"], private.box[name], draws, randomness, progress)
         return {name: values}
     shape = private.shapes[name]
-    columns = [
+    coordinates = [
         _CoordinateDraws.of(found, posterior, private.box[name], index)
         for index in np.ndindex(shape)
     ]
-    values = np.empty((draws, len(columns)))
+    values = np.empty((draws, len(coordinates)))
     for k in range(draws):
-        values[k] = [column.draw(randomness) for column in columns]
+        values[k] = [coordinate.draw(randomness) for coordinate in coordinates]
         progress(k + 1)
     return {name: values.reshape(draws, *shape)}
 
@@ -240,10 +240,10 @@ def _draw_linear(
     noise = np.linalg.solve(factor.T, standard_normal(randomness, len(factor), draws))
     values = round_unbounded(posterior["mean"] + noise.T, found.prior["sd"])
     shapes = [private.shapes[name] for name in found.names]
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+    splits = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
     return {
         name: part.reshape(draws, *shape)
         for name, part, shape in zip(
-            found.names, np.split(values, ends, axis=1), shapes, strict=True
+            found.names, np.split(values, splits, axis=1), shapes, strict=True
         )
     }

@@ -37,7 +37,7 @@ CAUTION = (
 
 @dataclass(frozen=True, eq=False)
 class CuratorDiagnostics:
-    """How long runs of NUTS on the private model behave.
+    """Convergence diagnostics of NUTS on the private model.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class CuratorDiagnostics:
         Largest Kolmogorov distance, over the parameters, between last states of short fresh runs
         and the long ones.
     noise : float
-        What that distance would be for runs that end exactly in the posterior (95%, roughly).
+        What that distance would be for exact draws from the posterior (95%, roughly).
     """
 
     table: pd.DataFrame
@@ -72,7 +72,7 @@ def diagnose(
     fresh: int = 100,
     random_seed: int | None = None,
 ) -> CuratorDiagnostics:
-    """Run NUTS on the private model and say how it did. Reads the data; charges nothing.
+    """Run NUTS on the private model and report diagnostics. Reads the data; charges nothing.
 
     The result is confidential like the data. A distance t that is stated after looking at it is a
     statement about this data set, and no proof.
@@ -81,9 +81,9 @@ def diagnose(
     ----------
     private : PrivateModel
     tune, draws, chains : int
-        Of the long runs.
+        As in `pm.sample`, for the long runs.
     fresh : int
-        Short runs of which only the last state is kept, as `pmp.Nuts` does.
+        Number of short runs of which only the last state is kept, as in `pmp.Nuts`.
     random_seed : int, optional
 
     Returns
@@ -123,24 +123,24 @@ def diagnose(
 
 
 def _kolmogorov_distance(one: np.ndarray, other: np.ndarray) -> float:
-    """Largest distance of two empirical CDFs."""
+    """Largest distance between two empirical CDFs."""
     at = np.sort(np.concatenate([one, other]))
     cdfs = [np.searchsorted(np.sort(x), at, side="right") / len(x) for x in (one, other)]
     return float(np.max(np.abs(cdfs[0] - cdfs[1])))
 
 
 PILOT_STEPS = 40
-"""Steps per parameter of each of the two halves of the run that learns a covariance."""
+"""Steps per parameter of each of the two pilot runs that estimate a covariance."""
 
 
 @dataclass(frozen=True, eq=False)
 class CouplingEvidence:
-    """When coupled Metropolis chains on the private model met.
+    """Meeting times of coupled Metropolis chains on the private model.
 
     Attributes
     ----------
     meetings : array, shape (pairs,)
-        Time of the chain ahead at which a pair met; inf where it had not after `most` steps.
+        Time of the leading chain at which a pair met; inf where it had not after `most` steps.
     lag, most : int
     """
 
@@ -151,8 +151,8 @@ class CouplingEvidence:
     def bound(self, steps: int) -> tuple[float, float]:
         """Estimate of the bound on the total variation after so many steps, and its upper limit.
 
-        The limit is two standard errors above, and at least 3 / pairs: fewer chances in a hundred
-        than three cannot be seen in a hundred pairs. Both are 1 where some pair has not met.
+        The limit is two standard errors above, and at least 3 / pairs, the rule of three: rarer
+        events are not seen in so many pairs. Both are 1 where some pair has not met.
         """
         late = np.maximum(0.0, np.ceil((self.meetings - self.lag - steps) / self.lag))
         pairs = len(late)
@@ -163,7 +163,7 @@ class CouplingEvidence:
 
     @property
     def table(self) -> pd.DataFrame:
-        """`bound` at some numbers of steps."""
+        """`bound` at several numbers of steps."""
         last = self.most if np.isinf(self.meetings).any() else int(self.meetings.max())
         at = np.unique(np.geomspace(1, max(last, 2), 8).astype(int))
         rows = {int(k): self.bound(int(k)) for k in at}
@@ -211,7 +211,7 @@ def coupling_evidence(
     random_seed: int | None = None,
     progressbar: bool = True,
 ) -> CouplingEvidence:
-    """Couple Metropolis chains on the private model and see when they meet. Reads the data.
+    """Couple Metropolis chains on the private model and record when they meet. Reads the data.
 
     Nothing is charged, and the result is confidential like the data. Chains start where PyMC starts
     runs (jittered initial points) and move on the scale on which PyMC samples.
@@ -220,11 +220,11 @@ def coupling_evidence(
     ----------
     private : PrivateModel
     pairs : int
-        At least 2. The bound cannot be seen to be below 3 / pairs.
+        At least 2. The upper limit is never below 3 / pairs.
     lag : int
         L. Larger ones give smaller bounds and take longer.
     most : int
-        Steps after which a pair is given up.
+        Steps after which a pair is abandoned.
     random_seed : int, optional
     progressbar : bool
 
@@ -260,62 +260,63 @@ def coupling_evidence(
 
 
 class _CoupledChains:
-    """Metropolis chains with normal steps of one fixed covariance."""
+    """Coupled Metropolis chains with normal steps of one fixed covariance."""
 
     def __init__(self, model: pm.Model, rng: np.random.Generator) -> None:
         self.rng, self.model = rng, model
         self.point = model.initial_point()
         self.density = model.compile_logp()
-        self.start = DictToArrayBijection.map(self.point)
-        size = len(self.start.data)
+        self.initial = DictToArrayBijection.map(self.point)
+        size = len(self.initial.data)
         self.root = np.eye(size) * 0.5 / np.sqrt(size)
-        for _ in range(2):  # a pilot run, whose chains are not used again
-            states = [self.begin()]
+        for _ in range(2):  # pilot runs, whose states are not used again
+            states = [self.start_state()]
             for _ in range(PILOT_STEPS * size + 400):
                 states.append(self.move(*states[-1]))
             values = np.array([x for x, _ in states[len(states) // 3 :]])
             spread = np.atleast_2d(np.cov(values.T)) + 1e-10 * np.eye(size)
             self.root = np.linalg.cholesky(spread) * 2.38 / np.sqrt(size)
 
-    def begin(self) -> tuple[np.ndarray, float]:
+    def start_state(self) -> tuple[np.ndarray, float]:
         """A jittered initial point at which the density is not zero, and its log density."""
         for _ in range(100):
-            x = self.start.data + self.rng.uniform(-1, 1, len(self.start.data))
-            value = self.log(x)
+            x = self.initial.data + self.rng.uniform(-1, 1, len(self.initial.data))
+            value = self.log_density(x)
             if np.isfinite(value):
                 return x, value
-        return self.start.data, self.log(self.start.data)
+        return self.initial.data, self.log_density(self.initial.data)
 
-    def log(self, x: np.ndarray) -> float:
-        raveled = type(self.start)(x, self.start.point_map_info)
+    def log_density(self, x: np.ndarray) -> float:
+        """Log density of a raveled point; -inf where undefined."""
+        raveled = type(self.initial)(x, self.initial.point_map_info)
         value = float(self.density(DictToArrayBijection.rmap(raveled)))
         return -np.inf if np.isnan(value) else value
 
     def move(self, x: np.ndarray, value: float) -> tuple[np.ndarray, float]:
-        """One step."""
+        """One Metropolis step."""
         step = self.root @ self.rng.normal(size=len(x))
         return self._decide(x, value, x + step, np.log(self.rng.random()))
 
     def _decide(
-        self, x: np.ndarray, value: float, to: np.ndarray, log_u: float
+        self, x: np.ndarray, value: float, proposal: np.ndarray, log_u: float
     ) -> tuple[np.ndarray, float]:
-        there = self.log(to)
-        return (to, there) if log_u < there - value else (x, value)
+        proposed = self.log_density(proposal)
+        return (proposal, proposed) if log_u < proposed - value else (x, value)
 
     def meeting(self, lag: int, most: int) -> float:
-        """Time at which a pair meets: proposals by the reflection-maximal coupling."""
-        one, two = self.begin(), self.begin()
+        """Meeting time of a pair, whose proposals follow the reflection-maximal coupling."""
+        one, two = self.start_state(), self.start_state()
         for _ in range(lag):
             one = self.move(*one)
         for t in range(lag, most):
             if np.array_equal(one[0], two[0]):
                 return float(t)
-            apart = np.linalg.solve(self.root, one[0] - two[0])
-            xi = self.rng.normal(size=len(apart))
-            same = np.log(self.rng.random()) < -0.5 * apart @ (apart + 2.0 * xi)
-            to = one[0] + self.root @ xi
-            e = apart / np.linalg.norm(apart)
-            other = to if same else two[0] + self.root @ (xi - 2.0 * (e @ xi) * e)
+            difference = np.linalg.solve(self.root, one[0] - two[0])
+            xi = self.rng.normal(size=len(difference))
+            same = np.log(self.rng.random()) < -0.5 * difference @ (difference + 2.0 * xi)
+            first = one[0] + self.root @ xi
+            e = difference / np.linalg.norm(difference)
+            second = first if same else two[0] + self.root @ (xi - 2.0 * (e @ xi) * e)
             log_u = np.log(self.rng.random())
-            one, two = self._decide(*one, to, log_u), self._decide(*two, other, log_u)
+            one, two = self._decide(*one, first, log_u), self._decide(*two, second, log_u)
         return np.inf

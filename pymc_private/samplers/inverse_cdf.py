@@ -285,7 +285,7 @@ class UnivariateDistribution(ABC):
 
     @abstractmethod
     def approximate_quantile(self, low: float, high: float, uniform: float) -> float:
-        """Approximate quantile of the distribution truncated to [low, high]; it sets the cost alone."""
+        """Approximate quantile of the truncated distribution; it sets the cost alone."""
 
     @property
     @abstractmethod

@@ -63,27 +63,28 @@ from pymc_private.samplers.verified.admission import (
 )
 
 REAL_ARITHMETIC, PROVED = "proved (real arithmetic)", "proved"
+"""Claims: in real arithmetic with ideal uniform numbers, and in floating point."""
 
 
 @runtime_checkable
 class Method(Protocol):
-    """How draws are made. A frozen value: it belongs to a plan and to its fingerprint."""
+    """A sampler with its options: a frozen value that enters a plan and its fingerprint."""
 
     @property
     def name(self) -> str:
         """One word."""
 
     def claim(self, private: PrivateModel) -> str:
-        """What is known of the draws."""
+        """What is known of the draws, in words."""
 
     def check(self, private: PrivateModel) -> None:
         """Refuse a model that cannot be drawn from, with `Unsupported`. Reads no data."""
 
     def terms(self, private: PrivateModel) -> SamplingTerms:
-        """What its law costs beyond that of exact draws, or `Unsupported`. Reads no data."""
+        """Cost of its distribution beyond exact draws, or `Unsupported`. Reads no data."""
 
     def seconds(self, private: PrivateModel, draws: int) -> float:
-        """A rough estimate from what is public, on one core."""
+        """A rough estimate of seconds on one core, from public facts."""
 
     def sample(
         self,
@@ -107,7 +108,7 @@ class Boxes:
         return REAL_ARITHMETIC
 
     def check(self, private: PrivateModel) -> None:
-        """See `fitness.refuse_boxes`."""
+        """See `check_rejection`."""
         check_rejection(private)
 
     def terms(self, private: PrivateModel) -> SamplingTerms:
@@ -115,7 +116,7 @@ class Boxes:
         return EXACT_TERMS
 
     def seconds(self, private: PrivateModel, draws: int) -> float:
-        """Cells grow with the dimension, walks linearly with n (benchmarks/boxes.py)."""
+        """Cells grow with the dimension, evaluations linearly with n (benchmarks/boxes.py)."""
         size = sum(int(np.prod(shape)) for shape in private.shapes.values())
         cell = 1e-3 + 2e-6 * private.n
         return 0.5 + cell * (4.0**size + 0.1 * draws)
@@ -128,7 +129,7 @@ class Boxes:
         progress: Progress,
         executor: Executor | None = None,
     ) -> Draws:
-        """See `boxes.sample_boxes`. In parts, each refines an envelope of its own."""
+        """See `sample_by_rejection`. On an executor each part refines its own envelope."""
         if executor is not None:
             return draw_in_parts(_rejection_draws, private, draws, randomness, progress, executor)
         return _rejection_draws(private, draws, randomness, progress)
@@ -156,7 +157,7 @@ class Conjugate:
         return PROVED if conjugate_model(private).family in STRICT_FAMILIES else REAL_ARITHMETIC
 
     def check(self, private: PrivateModel) -> None:
-        """See `conjugate.conjugate_of`."""
+        """See `conjugate_model`."""
         conjugate_model(private)
 
     def terms(self, private: PrivateModel) -> SamplingTerms:
@@ -176,13 +177,13 @@ class Conjugate:
         progress: Progress,
         executor: Executor | None = None,
     ) -> Draws:
-        """See `conjugate.sample_conjugate`."""
+        """See `sample_conjugate`."""
         return sample_conjugate(private, draws, randomness, progress)
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The posterior on a public grid of points: proved in floating point, a pure promise.
+    """The posterior on a public grid of points: proved in floating point, with pure epsilon.
 
     Parameters
     ----------
@@ -197,11 +198,11 @@ class Grid:
         object.__setattr__(self, "points", as_python_int(self.points))
 
     def claim(self, private: PrivateModel) -> str:
-        """Proved as it is."""
+        """Proved in floating point."""
         return PROVED
 
     def check(self, private: PrivateModel) -> None:
-        """See `lattice.make_lattice` and `grid.Scores`."""
+        """See `make_parameter_grid` and `GridScores`."""
         if private.metric is not None or private.graph.windows:
             raise Unsupported(
                 "the grid rounds the score of each factor row, which is priced per replaced record "
@@ -213,7 +214,7 @@ class Grid:
         GridScores(private, make_parameter_grid(private, self.points))
 
     def terms(self, private: PrivateModel) -> SamplingTerms:
-        """Four times tau per record of a unit (theory, section 8)."""
+        """Four times tau per record of a unit (T15c)."""
         slack = 4 * Fraction(1, 2**TAU_BITS) * private.records_per_unit
         count = format_count(len(make_parameter_grid(private, self.points).points), "point")
         each = points_per_coordinate(private, self.points)
@@ -228,7 +229,7 @@ class Grid:
         )
 
     def seconds(self, private: PrivateModel, draws: int) -> float:
-        """A walk over the points for each distinct record."""
+        """One evaluation of all points for each distinct record."""
         count = len(make_parameter_grid(private, self.points).points)
         return (1e-3 + 1e-6 * count) * private.n + 1e-6 * count * draws
 
@@ -240,7 +241,7 @@ class Grid:
         progress: Progress,
         executor: Executor | None = None,
     ) -> Draws:
-        """See `grid.sample_grid`."""
+        """See `sample_grid`."""
         return dict(sample_grid(private, draws, randomness, progress, self.points))
 
 
@@ -258,8 +259,8 @@ class Proximal:
     pure : bool
         Whether to promise a pure epsilon and no delta: draws end on a public grid, and many more
         steps bring them so near to the posterior that a uniform point once in 2**30 draws makes up
-        for the rest. `tv` is not asked then. `calibrate` and `sample` take this form where delta is
-        zero.
+        for the difference. `tv` is not used then. `calibrate` and `sample` choose this form where
+        delta is zero.
     bits : int
         Fineness of that grid: some 2**bits points along each coordinate's box. The default is below
         a thousandth of the prior's standard deviation; steps grow in proportion.
@@ -279,16 +280,15 @@ class Proximal:
         object.__setattr__(self, "bits", as_python_int(self.bits))
 
     def claim(self, private: PrivateModel) -> str:
-        """Proved: with t, or pure."""
-        if self.strict:
-            total = format_number(self.terms(private).tv)
-            return f"{PROVED}, each draw within t = {total} of the posterior in total variation"
-        if self.pure:
+        """Proved, with t or pure."""
+        if self.pure and not self.strict:
             return f"{REAL_ARITHMETIC}, a pure promise on a public grid"
-        return f"{REAL_ARITHMETIC}, each draw within t = {self.tv:g} of the posterior in total variation"
+        proved = PROVED if self.strict else REAL_ARITHMETIC
+        t = format_number(self.terms(private).tv) if self.strict else f"{self.tv:g}"
+        return f"{proved}, each draw within t = {t} of the posterior in total variation"
 
     def check(self, private: PrivateModel) -> None:
-        """See `linear.public_constants`; steps are counted with the power, in `terms`."""
+        """See `public_constants`; the number of steps depends on the power, see `terms`."""
         if not (is_number(self.tv) and 0.0 < self.tv < 1.0):
             raise DomainError("tv is a total variation", got=repr(self.tv), allowed="0 < tv < 1")
         if self.strict and self.pure:
@@ -305,22 +305,22 @@ class Proximal:
             recognize_verified(private)
 
     def terms(self, private: PrivateModel) -> SamplingTerms:
-        """T18, or T29, and T21: the number of steps is public."""
+        """T18 or T29, with T21: the number of steps is public."""
         if self.strict:
             return _verified_terms(private, self.tv)
         if self.pure:
             return purified_terms(private, self.bits)
-        schedule, is_prior = plan_schedule(private, self.tv), whiten(private).start.is_prior
+        schedule, is_prior = plan_schedule(private, self.tv), whiten(private).reference.is_prior
         return SamplingTerms(
             tv=self.tv,
             theorem="T18, T21",
             assumption=f"{format_count(schedule.steps, 'step')} of the proximal sampler from "
-            f"{'the prior' if is_prior else 'a normal law on the region'}, each drawn "
+            f"{'the prior' if is_prior else 'a normal distribution on the region'}, each drawn "
             "exactly; floating-point errors are not in t",
         )
 
     def seconds(self, private: PrivateModel, draws: int) -> float:
-        """Some passes per step over the predictors of all records (benchmarks/samplers.py)."""
+        """A few passes per step over the predictors of all records (benchmarks/samplers.py)."""
         if self.strict:
             return 2.0 * Proximal(self.tv).seconds(private, draws)
         steps = self._schedule(private).steps
@@ -336,7 +336,7 @@ class Proximal:
         progress: Progress,
         executor: Executor | None = None,
     ) -> Draws:
-        """See `proximal.sample_proximal`, `strict.chains.sample_strict`."""
+        """See `sample_proximal`, or `sample_verified` if strict."""
         if self.strict:
             if executor is None:
                 return verified_draws(private, draws, randomness, progress, tv=self.tv)
@@ -354,14 +354,15 @@ class Proximal:
 
 
 def _verified_terms(private: PrivateModel, tv: float) -> SamplingTerms:
-    schedule, lost = plan_verified(private, tv)
+    schedule, cost = plan_verified(private, tv)
+    steps = format_count(schedule.steps, "step")
     return SamplingTerms(
-        tv=(tv + lost.tv) * (1.0 + 1e-12),
+        tv=(tv + cost.tv) * (1.0 + 1e-12),
         strict=True,
         theorem="T18, T21",
-        assumption=f"{format_count(schedule.steps, 'step')} of the proximal sampler from the prior, "
-        f"whose centers and scales are doubles; floating point costs {format_number(lost.tv)} of t, for "
-        "IEEE doubles and functions of NumPy and SciPy that are right to 2**-47",
+        assumption=f"{steps} of the proximal sampler from the prior, whose centers and scales are "
+        f"doubles; floating point costs {format_number(cost.tv)} of t, for IEEE doubles and "
+        "functions of NumPy and SciPy that are right to 2**-47",
     )
 
 
@@ -373,9 +374,9 @@ def _proximal_draws(
     *,
     method: Proximal,
 ) -> Draws:
-    structure, white = make_posterior(private)
+    posterior, white = make_posterior(private)
     schedule = method._schedule(private)
-    values = white.back(sample_proximal(structure, schedule, draws, randomness, progress))
+    values = white.to_parameters(sample_proximal(posterior, schedule, draws, randomness, progress))
     if method.pure:
         values = public_grid(private, white, method.bits).mixed(values, randomness)
     else:
@@ -394,7 +395,7 @@ def _rounded_draws(private: PrivateModel, white: Whitening, values: np.ndarray) 
     for name, shape in private.shapes.items():
         part = slice(start, start + int(np.prod(shape)))
         start = part.stop
-        lower, upper = (np.ravel(end) for end in (private.box[name].lower, private.box[name].upper))
+        lower, upper = np.ravel(private.box[name].lower), np.ravel(private.box[name].upper)
         if np.isfinite(lower).all() and np.isfinite(upper).all():
             found.append(round_to_grid(values[:, part], lower, upper))
         else:
@@ -433,7 +434,7 @@ class Nuts:
         return f"conditional on t = {self.tv:g}, which is stated and not proved"
 
     def check(self, private: PrivateModel) -> None:
-        """See `nuts.check_nuts`."""
+        """See `check_nuts`."""
         if isinstance(self.tune, bool) or not isinstance(self.tune, int) or self.tune < 1:
             raise DomainError("tune= counts steps", got=repr(self.tune), allowed="1, 2, ...")
         check_nuts(private, self.tv, self.backend, self.states_per_run)
@@ -463,6 +464,6 @@ class Nuts:
         progress: Progress,
         executor: Executor | None = None,
     ) -> Draws:
-        """See `nuts.sample_nuts`."""
+        """See `sample_nuts`."""
         work = partial(sample_nuts, backend=self.backend, tune=self.tune)
         return draw_in_parts(work, private, draws, randomness, progress, executor)

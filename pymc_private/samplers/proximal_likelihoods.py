@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pytensor
@@ -37,17 +37,23 @@ from pymc_private.models.record_likelihood import SingleRecord
 from pymc_private.privacy.rounding import float_down
 
 MOST_EXPONENT = 300.0
-"""Beyond this many nats e^x is no longer formed."""
+"""Nats beyond which e^x is no longer computed."""
+PROBES = (-30.0, -2.0, -0.5, 0.0, 0.7, 3.0, 30.0)
+"""Predictors at which slopes are compared."""
+SLOPE_TOLERANCE = 2.0**-48
+"""Bound of the relative rounding of a slope in doubles; no c but 1 is this near to 1."""
+ReferenceSlope = Callable[[float, float], tuple[float, float]]
+"""From u and y to the slope at weight one, in two parts: of y, and the other one."""
 
 
 class Curve(Protocol):
-    """h, the log-likelihood of each row or record, at its power; concave."""
+    """Concave h, the log-likelihood of each row or record, times the power."""
 
     def slope(self, u: np.ndarray) -> np.ndarray:
-        """h'(u), rows first."""
+        """h'(u), of the shape (rows, chains) of u."""
 
-    def bend(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
-        """h(u) + h'(u) du - h(u + du), at least 0."""
+    def remainder(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
+        """Tangent remainder h(u) + h'(u) du - h(u + du), at least 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +67,10 @@ class LogisticCurve:
         """w (y - sigmoid(u))."""
         return self.weight * (self.y[:, None] - expit(u))
 
-    def bend(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
-        """w (log(1 + sigmoid(u) (e^du - 1)) - sigmoid(u) du), which no record's outcome moves.
+    def remainder(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
+        """w (log(1 + sigmoid(u) (e^du - 1)) - sigmoid(u) du), which does not depend on the outcome.
 
-        Of du and -du, with sigmoid(-u) for sigmoid(u), the one that does not overflow is taken.
+        For du > 0 it is computed with -du and sigmoid(-u), so that nothing overflows.
         """
         up = du > 0.0
         p = expit(np.where(up, -u, u))
@@ -83,7 +89,7 @@ class QuadraticCurve:
         """w (y - u)."""
         return self.weight * (self.y[:, None] - u)
 
-    def bend(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
+    def remainder(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
         """w du^2 / 2."""
         return 0.5 * self.weight * du**2
 
@@ -99,14 +105,14 @@ class ExponentialCurve:
         """w (y - e^u)."""
         return self.weight * (self.y[:, None] - np.exp(u))
 
-    def bend(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
+    def remainder(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
         """w e^u (e^du - 1 - du)."""
         return self.weight * np.exp(u) * _exp_remainder(du)
 
 
 @dataclass(frozen=True, eq=False)
 class SoftmaxCurve:
-    """c'u - w log sum e^u for each record: the scores of a softmax, K rows one after another.
+    """c'u - w log sum e^u for each record, with K consecutive rows for the scores of its softmax.
 
     Parameters
     ----------
@@ -123,24 +129,24 @@ class SoftmaxCurve:
     def of_slope(
         cls, derivative: Callable[[np.ndarray], np.ndarray], n: int, k: int
     ) -> SoftmaxCurve:
-        """Read c and w off the slope c - w p at two points, of a density that has this form."""
+        """Recover c and w from the slope c - w p at two points of a density of this form."""
         zero, tilted = np.zeros((n, k)), np.zeros((n, k))
         tilted[:, 0] = np.log(3.0)
         one, two = (derivative(u.reshape(-1, 1)).reshape(n, k) for u in (zero, tilted))
         weight = (one - two)[:, 0] / (3.0 / (k + 2.0) - 1.0 / k)
         return cls(one + weight[:, None] / k, weight)
 
-    def _shaped(self, u: np.ndarray) -> np.ndarray:
+    def _by_record(self, u: np.ndarray) -> np.ndarray:
         return u.reshape(*self.counts.shape, u.shape[1])
 
     def slope(self, u: np.ndarray) -> np.ndarray:
-        """Give c - w softmax(u)."""
-        p = softmax(self._shaped(u), axis=1)
+        """c - w softmax(u)."""
+        p = softmax(self._by_record(u), axis=1)
         return (self.counts[:, :, None] - self.weight[:, None, None] * p).reshape(u.shape)
 
-    def bend(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
-        """Give w log(1 + sum p (e^x - 1 - x)), with x = du less its mean under p = softmax(u)."""
-        p, x = softmax(self._shaped(u), axis=1), self._shaped(du)
+    def remainder(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
+        """w log(1 + sum p (e^x - 1 - x)), with x = du minus its mean under p = softmax(u)."""
+        p, x = softmax(self._by_record(u), axis=1), self._by_record(du)
         x = x - (p * x).sum(axis=1, keepdims=True)
         top = np.maximum(x.max(axis=1), 0.0)
         far = top > MOST_EXPONENT
@@ -154,14 +160,14 @@ class SoftmaxCurve:
 
 @dataclass(frozen=True, eq=False)
 class GeneralCurve:
-    """Any concave h: its rest is a difference of three numbers of one record.
+    """Any concave h: its tangent remainder is a difference of three numbers per record.
 
     Parameters
     ----------
     value : callable
         h at the power, one number per record, from predictors (records times elements, chains).
     derivative : callable
-        Its slope in every predictor.
+        Its derivative in every predictor.
     """
 
     value: Callable[[np.ndarray], np.ndarray]
@@ -171,7 +177,7 @@ class GeneralCurve:
         """h'(u)."""
         return self.derivative(u)
 
-    def bend(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
+    def remainder(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
         """h(u) + h'(u) du - h(u + du) for each record, at least 0."""
         first = self.value(u)
         tangent = (self.derivative(u) * du).reshape(len(first), -1, u.shape[1]).sum(axis=1)
@@ -180,61 +186,59 @@ class GeneralCurve:
 
 @dataclass(frozen=True, eq=False)
 class PriorResidualCurve:
-    """What a log prior h is besides its sure curvature: h(u) + q (u - c)^2 / 2, concave.
+    """Log prior h without its proved curvature: h(u) + q (u - c)^2 / 2, concave.
 
     Parameters
     ----------
-    prior : General
-        h, all of its elements as one record.
-    sure : array, shape (k,)
+    prior : GeneralCurve
+        h, with all elements as one record.
+    curvature : array, shape (k,)
         q, at most -h''.
     center : array, shape (k,)
     """
 
     prior: GeneralCurve
-    sure: np.ndarray
+    curvature: np.ndarray
     center: np.ndarray
 
     def slope(self, u: np.ndarray) -> np.ndarray:
         """h'(u) + q (u - c)."""
-        return self.prior.slope(u) + self.sure[:, None] * (u - self.center[:, None])
+        return self.prior.slope(u) + self.curvature[:, None] * (u - self.center[:, None])
 
-    def bend(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
-        """That of h less q du^2 / 2, at least 0."""
-        return np.maximum(self.prior.bend(u, du) - 0.5 * self.sure @ du**2, 0.0)
+    def remainder(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
+        """The remainder of h minus q du^2 / 2, at least 0."""
+        return np.maximum(self.prior.remainder(u, du) - 0.5 * self.curvature @ du**2, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class JoinedCurve:
-    """The curve of the first rows, and another one of the rest."""
+    """One curve for the first `count` rows, and another one for the others."""
 
     first: Curve
-    rest: Curve
+    second: Curve
     count: int
 
     def slope(self, u: np.ndarray) -> np.ndarray:
-        """Of all rows."""
-        return np.concatenate([self.first.slope(u[: self.count]), self.rest.slope(u[self.count :])])
+        """Slopes of all rows."""
+        return np.concatenate(
+            [self.first.slope(u[: self.count]), self.second.slope(u[self.count :])]
+        )
 
-    def bend(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
-        """Of all records, and of the rest."""
+    def remainder(self, u: np.ndarray, du: np.ndarray) -> np.ndarray:
+        """Remainders of both parts."""
         k = self.count
-        return np.concatenate([self.first.bend(u[:k], du[:k]), self.rest.bend(u[k:], du[k:])])
+        return np.concatenate(
+            [self.first.remainder(u[:k], du[:k]), self.second.remainder(u[k:], du[k:])]
+        )
 
 
 def _exp_remainder(x: np.ndarray) -> np.ndarray:
-    """e^x - 1 - x; by its series near zero."""
+    """e^x - 1 - x, by its series near zero."""
     small = np.abs(x) < 1e-3
     s = np.where(small, x, 0.0)
     series = s * s * (0.5 + s * (1 / 6 + s * (1 / 24 + s / 120)))
     with np.errstate(over="ignore"):
         return np.where(small, series, np.expm1(x) - x)
-
-
-PROBES = (-30.0, -2.0, -0.5, 0.0, 0.7, 3.0, 30.0)
-SLOPE_TOLERANCE = 2.0**-48
-"""Relative rounding of a slope in doubles, at most; no c other than 1 is meant to be this near."""
-ReferenceSlope = Callable[[float, float], tuple[float, float]]
 
 
 def stable_curve(
@@ -244,22 +248,21 @@ def stable_curve(
     record: SingleRecord,
     data: dict[Variable, np.ndarray],
 ) -> Curve | None:
-    """The stable form of a likelihood, if its distribution and link say so, else None."""
+    """Curve with a stable remainder, if distribution and link are recognized, else None."""
     found = stable_form(private, h, inputs, record)
     if found is None:
         return None
-    kind, observed, weight = found
-    return kind(np.asarray(data[observed], dtype=float), weight * float_down(private.power))
+    curve, observed, weight = found
+    return curve(np.asarray(data[observed], dtype=float), weight * float_down(private.power))
 
 
 def stable_form(
     private: PrivateModel, h: Variable, inputs: list[Variable], record: SingleRecord
 ) -> tuple[type, Variable, float] | None:
-    """Curve, observed entry of a record and weight at power one, or None. Reads no data.
+    """Curve class, observed entry of a record and weight at power one, or None. Reads no data.
 
-    The graph says that h is that of a known likelihood at a predictor that is affine in the
-    parameters, hence at c u + e, whose c and e the slopes at a few points of u then tell to be 1
-    and 0.
+    The graph shows that h is a known likelihood at a predictor that is affine in the parameters,
+    hence at c u + e; slopes at a few points of u then show that c is 1 and e is 0.
     """
     model = private.base
     plain = len(private.graph.factors) == 1 and len(model.observed_RVs) == 1
@@ -270,70 +273,73 @@ def stable_form(
     observed = _observed_entry(private, rv, record)
     if known is None or observed is None or observed.type.ndim:
         return None
-    kind, reference, weight, levels, predictor = known
-    if (
-        affine_kinds([predictor], model.free_RVs).get(predictor, AffineKind.CONSTANT)
-        is AffineKind.OTHER
-    ):
+    affine = affine_kinds([known.predictor], model.free_RVs)
+    if affine.get(known.predictor, AffineKind.CONSTANT) is AffineKind.OTHER:
         return None
-    if not _slope_agrees(h, inputs[0], observed, reference, weight, levels):
+    if not _slope_agrees(h, inputs[0], observed, known):
         return None
-    return kind, observed, weight
+    return known.curve, observed, known.weight
 
 
 def _observed_entry(private: PrivateModel, rv: Variable, record: SingleRecord) -> Variable | None:
-    """The record's entry that a likelihood observes as it is, of a domain that it can give."""
+    """Entry of the record that is observed unchanged, if its domain lies in the support."""
     value = private.base.rvs_to_values[rv]
     for source in private.sources:
-        what = source.variable, source.domain, source.row_shape
-        if observes_unchanged(value, *what):
-            return record.data[source.name] if domain_is_in_support(rv, *what) else None
+        entry = source.variable, source.domain, source.row_shape
+        if observes_unchanged(value, *entry):
+            return record.data[source.name] if domain_is_in_support(rv, *entry) else None
     return None
 
 
-KnownLikelihood = tuple[type, ReferenceSlope, float, tuple[float, ...], Variable]
+class KnownLikelihood(NamedTuple):
+    """A likelihood with a stable curve: what its graph must agree with."""
+
+    curve: type
+    slope: ReferenceSlope
+    weight: float
+    levels: tuple[float, ...]
+    predictor: Variable
 
 
 def _known_likelihood(rv: Variable) -> KnownLikelihood | None:
-    """Curve, its slope at weight one as (part of y, other part), weight, values of y, predictor."""
+    """Reference for the distribution and link of a variable; None if there is none."""
     name, arguments = distribution_name(rv), distribution_arguments(rv)
     link, inside = elementwise_of(arguments[0])
     if name == "bernoulli" and link is Sigmoid:
-        return LogisticCurve, lambda u, y: (y, -float(expit(u))), 1.0, (0.0, 1.0), inside[0]
+        return KnownLikelihood(
+            LogisticCurve, lambda u, y: (y, -float(expit(u))), 1.0, (0.0, 1.0), inside[0]
+        )
     if name == "poisson" and link is Exp:
-        return ExponentialCurve, lambda u, y: (y, -float(np.exp(u))), 1.0, (0.0, 3.0), inside[0]
+        return KnownLikelihood(
+            ExponentialCurve, lambda u, y: (y, -float(np.exp(u))), 1.0, (0.0, 3.0), inside[0]
+        )
     if name == "normal":
         sigma = constants_in(arguments[1])
         if sigma is not None and sigma.size == 1:
             weight = 1.0 / float(sigma.ravel()[0]) ** 2
             levels = (0.0, -1.0, 2.0)
-            return QuadraticCurve, lambda u, y: (y, -u), weight, levels, arguments[0]
+            return KnownLikelihood(
+                QuadraticCurve, lambda u, y: (y, -u), weight, levels, arguments[0]
+            )
     return None
 
 
-def _slope_agrees(
-    h: Variable,
-    u: Variable,
-    y: Variable,
-    reference: ReferenceSlope,
-    weight: float,
-    levels: tuple[float, ...],
-) -> bool:
-    """Whether the slope of h is the reference at the points tried, to the last digits.
+def _slope_agrees(h: Variable, u: Variable, y: Variable, known: KnownLikelihood) -> bool:
+    """Whether the slope of h agrees with the reference at the points tried, to the last digits.
 
-    Relative to the size of its parts: at y = 0 the slopes are -w c s(c u + e), with s the sigmoid,
-    e^u or u, which tell c from 1 and e from 0 however small the weight w is.
+    The comparison is relative to the size of its parts: at y = 0 the slopes are -w c s(c u + e),
+    with s the sigmoid, e^u or u, which distinguish c from 1 and e from 0 however small w is.
     """
     try:
         slope = pytensor.grad(pt.sum(h), u)
-        for level in levels:
+        for level in known.levels:
             held = np.array(level).astype(y.type.dtype)
             for probe in PROBES:
                 at = {u: np.full(u.type.shape, probe), y: held}
                 found = float(np.sum(ConcreteValues(at)(slope)))
-                parts = [weight * part for part in reference(probe, level)]
+                parts = [known.weight * part for part in known.slope(probe, level)]
                 if not abs(found - sum(parts)) <= SLOPE_TOLERANCE * sum(map(abs, parts)):
                     return False
-    except Exception:  # another input than these: some other likelihood
+    except Exception:  # the slope reads further inputs: another likelihood
         return False
     return True

@@ -66,223 +66,51 @@ from pymc_private.samplers.proximal_likelihoods import (
 )
 
 RELATIVE_ROUNDING = 1e-12
-"""Relative radius up to which a coefficient is a number and its rounding."""
+"""Relative radius up to which a coefficient counts as a number with its rounding error."""
 ENOUGH_CURVATURE = 1.0
-"""S r^2 from which on a parameter needs no helper."""
+"""S r^2 from which on a parameter needs no added precision."""
 ADDED_PRECISION_NATS = 1.0
-"""s, all helpers together."""
-
-
-@dataclass(frozen=True, eq=False)
-class GaussianReference:
-    """The law of the start, before any wall, and what the prior is besides.
-
-    Parameters
-    ----------
-    center : array, shape (d,)
-    precision : array, shape (d, d)
-        S + K.
-    own : array, shape (d,)
-        S / (S + K): the curvature in the coordinates in which S + K is one.
-    sobolev : float
-        e^-s, rounded down.
-    slope : float
-        Bound of |(S + K)^(-1/2) grad log(start / prior)| on the box.
-    trace : float
-        Bound of tr((S + K)^-1 (minus Hessian of the log prior - S)) without its kinks.
-    jumps : float
-        Sum over kinks of the change of the slope, in those coordinates.
-    is_prior : bool
-        Whether it is the prior itself: then there is no residual.
-    """
-
-    center: np.ndarray
-    precision: np.ndarray
-    own: np.ndarray
-    sobolev: float = 1.0
-    slope: float = 0.0
-    trace: float = 0.0
-    jumps: float = 0.0
-    is_prior: bool = True
-
-
-def gaussian_reference(private: PrivateModel, found: Concavity) -> GaussianReference:
-    """Find the law of the start. Reads no data.
-
-    Raises
-    ------
-    Unsupported
-        A prior of dependent parameters that is not Gaussian; or one that is flat, or of unbounded
-        slope, along a parameter without two ends.
-    """
-    gaussian = found.prior.gaussian
-    if gaussian is not None and _is_definite(gaussian):
-        center = _gaussian_center(private, gaussian)
-        return GaussianReference(center, gaussian, np.ones(len(center)))
-    return _independent_reference(private, found)
-
-
-def _is_definite(matrix: np.ndarray) -> bool:
-    try:
-        least_eigenvalue(matrix)
-    except NearlySingular:
-        return False
-    return True
-
-
-def proved_curvature(curves: DerivativeBounds) -> np.ndarray:
-    """The curvature of each predictor that the law of the start has: a normal law's own."""
-    one = np.where(curves.quadratic, curves.smooth, curves.sure)
-    return np.asarray((curves.sure + one) / 2.0)
-
-
-def _independent_reference(private: PrivateModel, found: Concavity) -> GaussianReference:
-    """One parameter at a time: entry i of every array is about theta_i."""
-    c, a = found.prior.curves, _prior_coefficients(found)
-    square, size = a.T**2, np.abs(a.T)
-    least = proved_curvature(c)
-    s, most = square @ least, _multiply(square, np.maximum(c.smooth, least))
-    steep = _multiply(size, np.maximum(np.abs(c.low), np.abs(c.high)))
-    jump = _multiply(size, np.where(np.isinf(c.smooth), c.high - c.low, 0.0))
-    low, high = _box_bounds(private)
-    half = (high - low) / 2.0
-    plain = (s > 0.0) & np.all((a.T == 0.0) | c.quadratic, axis=1)  # normal: no residual at all
-    helped = ~plain & ((s == 0.0) | (s < ENOUGH_CURVATURE / half**2))
-    lost = ~plain & ~(np.isfinite(steep) & np.isfinite(half))
-    if np.any(lost):
-        raise _unbounded_parameters(private, lost)
-    k = np.zeros(len(s))
-    k[helped] = 2.0 * ADDED_PRECISION_NATS / (np.count_nonzero(helped) * half[helped] ** 2)
-    total = s + k
-    center = np.where(np.isfinite(half), low, 0.0) + np.where(np.isfinite(half), half, 0.0)
-    if np.any(plain):
-        center = np.where(plain, _gaussian_center(private, np.diag(total)), center)
-    far = np.maximum(np.abs(high - center), np.abs(low - center))
-    slope = np.where(plain, 0.0, steep + total * far) / np.sqrt(total)
-    exponent = float(np.sum(k[helped] * half[helped] ** 2)) / 2.0
-    return GaussianReference(
-        center, np.diag(total), s / total, float(np.exp(-exponent)) * (1.0 - RELATIVE_SLACK),
-        float(np.linalg.norm(slope)) * (1.0 + RELATIVE_SLACK),
-        float(np.sum(np.where(np.isinf(most), 0.0, most - s) / total)),
-        float(np.sum(jump / np.sqrt(total))), is_prior=False,
-    )  # fmt: skip
-
-
-def _prior_coefficients(found: Concavity) -> np.ndarray:
-    """Coefficients of the prior's predictors, shape (k, d), each of which reads one parameter."""
-    a, radius = found.prior.a.center[0], found.prior.a.radius[0]
-    reads = (a != 0.0) | (radius > 0.0)
-    if np.any(reads.sum(axis=1) > 1) or np.any(radius > RELATIVE_ROUNDING * np.abs(a)):
-        raise Unsupported(
-            "the proximal sampler knows dependent parameters under Gaussian priors only",
-            got="a prior of another kind in which parameters meet",
-            allowed="Gaussian priors, or log-concave priors of independent parameters",
-            do="write such a prior, or sampler='boxes' in few dimensions",
-        )
-    return a
-
-
-def _multiply(matrix: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """matrix @ values, where nothing times infinity is nothing."""
-    with np.errstate(invalid="ignore"):
-        return np.where(matrix == 0.0, 0.0, matrix * values).sum(axis=1)
-
-
-def _unbounded_parameters(private: PrivateModel, which: np.ndarray) -> Unsupported:
-    names, start = [], 0
-    for name, shape in private.shapes.items():
-        stop = start + int(np.prod(shape))
-        if which[start:stop].any():
-            names.append(f"'{name}'")
-        start = stop
-    return Unsupported(
-        "the proximal sampler has no proved speed for this prior",
-        got=f"{', '.join(names)}: neither Gaussian nor of bounded slope between two ends",
-        allowed="Normal, HalfNormal, TruncatedNormal and MvNormal priors; in a box that stays away "
-        "from where the log density or its slope is infinite, any log-concave prior",
-        do="pmp.trim(private, mass=0.99) or box={...}",
-    )
-
-
-def _box_bounds(private: PrivateModel) -> tuple[np.ndarray, np.ndarray]:
-    boxes = [private.box[name] for name in private.shapes]
-    lower, upper = (
-        np.concatenate([np.ravel(np.asarray(end, float)) for end in ends])
-        for ends in zip(*((b.lower, b.upper) for b in boxes), strict=True)
-    )
-    return lower, upper
-
-
-def _gaussian_center(private: PrivateModel, precision: np.ndarray) -> np.ndarray:
-    """Where the gradient of a quadratic log prior is zero, from its gradient inside the box."""
-    inside = {name: _interior_point(box) for name, box in private.box.items()}
-    graph = private.graph
-    names = list(private.shapes)
-    inputs = [graph.parameters[name] for name in names]
-    given = {graph.parameters[name]: inside[name] for name in names}
-    given |= {v: v.get_value() for v in public_data([graph.prior])}
-    gradient = _gradient_of_prior(graph, inputs)
-    concrete = ConcreteValues(given)
-    slope = np.concatenate([np.ravel(concrete(g)) for g in gradient])
-    at = np.concatenate([np.ravel(inside[name]) for name in names])
-    return at + np.linalg.solve(precision, slope)
-
-
-_PRIOR_GRADIENTS: WeakKeyDictionary[RecordGraph, list[Variable]] = WeakKeyDictionary()
-"""By graph: plans of one model ask at many powers and boxes."""
-
-
-def _gradient_of_prior(graph: RecordGraph, inputs: list[Variable]) -> list[Variable]:
-    if graph not in _PRIOR_GRADIENTS:
-        with without_tracebacks():
-            found = pytensor.grad(graph.prior, inputs, disconnected_inputs="ignore")
-        _PRIOR_GRADIENTS[graph] = list(found)
-    return _PRIOR_GRADIENTS[graph]
-
-
-def _interior_point(box: Bounds) -> np.ndarray:
-    """A point inside a box that may be open: one unit from an end, or the middle."""
-    low, high = np.asarray(box.lower, float), np.asarray(box.upper, float)
-    low = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 2.0, -1.0))
-    return (low + np.where(np.isfinite(high), high, low + 2.0)) / 2.0
-
-
+"""s, for all added precisions together."""
 MOST_STEPS = 100_000
+"""Steps beyond which a model is refused."""
+SPARSE_SHARE, LARGE_MATRIX = 0.2, 100_000
+"""Rows are stored without zeros if they have more numbers than `LARGE_MATRIX` and at most
+`SPARSE_SHARE` of them are not zero."""
 
 
 @dataclass(frozen=True, eq=False)
 class Whitening:
-    """The law of the start as coordinates.
+    """Coordinates in which the Gaussian reference is standard: theta = center + W' z.
 
     Parameters
     ----------
     center : array, shape (d,)
-        Its mean, before any wall.
+        The mean of the reference, before truncation.
     matrix : array, shape (d, d)
         W with W'W the inverse of its precision.
     lower, upper : array, shape (d,)
         The box in the new coordinates.
-    start : Reference
+    reference : GaussianReference
     """
 
     center: np.ndarray
     matrix: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    start: GaussianReference
+    reference: GaussianReference
 
     @property
     def is_bounded(self) -> bool:
-        """Whether there is a wall."""
+        """Whether any coordinate has a finite bound."""
         return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
 
-    def back(self, z: np.ndarray) -> np.ndarray:
-        """Parameters from whitened rows."""
+    def to_parameters(self, z: np.ndarray) -> np.ndarray:
+        """Parameters from rows of whitened coordinates."""
         return self.center + z @ self.matrix
 
 
 def prove_log_concave(private: PrivateModel) -> Concavity:
-    """What is proved of the posterior. Reads no data.
+    """Prove that the posterior is log-concave, with constants. Reads no data.
 
     Raises
     ------
@@ -308,12 +136,12 @@ def prove_log_concave(private: PrivateModel) -> Concavity:
 
 
 def whiten(private: PrivateModel) -> Whitening:
-    """Find the coordinates of the law of the start. Reads no data.
+    """Find the coordinates in which the reference is standard. Reads no data.
 
     Raises
     ------
     Unsupported
-        A prior that `gaussian_reference` refuses, or walls that the new coordinates would turn.
+        A prior that `gaussian_reference` refuses, or a box that the coordinates would rotate.
     """
     found = prove_log_concave(private)
     for name in private.shapes:
@@ -324,14 +152,10 @@ def whiten(private: PrivateModel) -> Whitening:
                 allowed="parameters that are free within a box",
                 do="boxes of its entries that do not overlap and sampler='boxes'",
             )
-    start = gaussian_reference(private, found)
-    center = start.center
-    boxes = [private.box[name] for name in private.shapes]
-    lower, upper = (
-        np.concatenate([np.ravel(np.asarray(end, float)) for end in ends])
-        for ends in zip(*((b.lower, b.upper) for b in boxes), strict=True)
-    )
-    matrix = inverse_root(start.precision)
+    reference = gaussian_reference(private, found)
+    center = reference.center
+    lower, upper = box_bounds(private)
+    matrix = inverse_root(reference.precision)
     diagonal = np.count_nonzero(matrix - np.diag(np.diag(matrix))) == 0
     if not diagonal and (np.isfinite(lower).any() or np.isfinite(upper).any()):
         raise Unsupported(
@@ -342,15 +166,25 @@ def whiten(private: PrivateModel) -> Whitening:
             "it untrimmed, with a delta above zero",
         )
     if not diagonal:
-        return Whitening(center, matrix, lower, upper, start)
+        return Whitening(center, matrix, lower, upper, reference)
     scale = np.diag(matrix)
-    return Whitening(center, matrix, (lower - center) / scale, (upper - center) / scale, start)
+    return Whitening(center, matrix, (lower - center) / scale, (upper - center) / scale, reference)
+
+
+def box_bounds(private: PrivateModel) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds of all scalar parameters in the order of their names, each of shape (d,)."""
+    boxes = [private.box[name] for name in private.shapes]
+    lower, upper = (
+        np.concatenate([np.ravel(np.asarray(side, float)) for side in sides])
+        for sides in zip(*((b.lower, b.upper) for b in boxes), strict=True)
+    )
+    return lower, upper
 
 
 def public_constants(private: PrivateModel) -> tuple[float, float]:
-    """Bounds of tr(A - P) and of the start's divergence, whatever the records. Reads no data.
+    """Bounds of tr(A - P) and of the reference's divergence from the posterior, for all records.
 
-    They say whether the model fits; how many steps it takes is known with its power.
+    They decide whether the model fits; the number of steps depends on its power. Reads no data.
 
     Raises
     ------
@@ -361,13 +195,15 @@ def public_constants(private: PrivateModel) -> tuple[float, float]:
 
 
 def _schedule_constants(private: PrivateModel, white: Whitening) -> tuple[float, float, float]:
-    """The two of `public_constants`, and what slopes change at kinks."""
-    found, start, n, power = prove_log_concave(private), white.start, private.n, private.power
-    metric = found.prior_precision if start.is_prior else start.precision * (1.0 - RELATIVE_SLACK)
-    trace = found.trace(metric, n, power) + start.trace
-    jumps = found.jumps(metric, n, power) + start.jumps
-    slope = found.steepness(metric, n, power) + start.slope
-    gap = 0.5 * slope**2 / start.sobolev * (1.0 + RELATIVE_SLACK)
+    """The two of `public_constants`, and the sum of slope jumps at kinks."""
+    found, n, power = prove_log_concave(private), private.n, private.power
+    reference = white.reference
+    precision = reference.precision * (1.0 - RELATIVE_SLACK)
+    metric = found.prior_precision if reference.is_prior else precision
+    trace = found.trace(metric, n, power) + reference.trace
+    jumps = found.jumps(metric, n, power) + reference.jumps
+    slope = found.steepness(metric, n, power) + reference.slope
+    gap = 0.5 * slope**2 / reference.log_sobolev * (1.0 + RELATIVE_SLACK)
     if not all(map(math.isfinite, (trace, jumps, gap))):
         raise Unsupported(
             "the number of steps of the proximal sampler has no public bound",
@@ -387,20 +223,20 @@ def plan_schedule(
     ----------
     private : PrivateModel
     tv : float
-        Total variation to be reached.
+        Total variation to reach.
     log_kl : float, optional
-        Logarithm of the divergence to be reached instead; it may be far below any double's.
+        Logarithm of the divergence to reach instead; the divergence may underflow a double.
 
     Raises
     ------
     Unsupported
-        No finite bound on the start's divergence, or more steps than anybody would wait for.
+        No finite bound of the initial divergence, or more than `MOST_STEPS` steps.
     """
     white = whiten(private)
     trace, gap, jumps = _schedule_constants(private, white)
     dimension = len(white.center)
     eta = step_size(trace, jumps=jumps)
-    speed = eta * white.start.sobolev
+    speed = eta * white.reference.log_sobolev
     if log_kl is None:
         steps = proximal_steps(gap, tv, speed)
     else:
@@ -418,9 +254,169 @@ def plan_schedule(
     return ProximalSchedule(eta, steps, tv)
 
 
-SPARSE_SHARE, LARGE_MATRIX = 0.2, 100_000
-"""Share of coefficients that are not zero up to which, and number from which on, the rows are kept
-without zeros."""
+@dataclass(frozen=True, eq=False)
+class GaussianReference:
+    """Gaussian distribution that chains start from, before truncation; bounds of the residual.
+
+    Parameters
+    ----------
+    center : array, shape (d,)
+    precision : array, shape (d, d)
+        S + K.
+    prior_curvature : array, shape (d,)
+        S / (S + K): the prior's proved curvature where S + K is the identity.
+    log_sobolev : float
+        e^-s, rounded down.
+    slope : float
+        Bound of |(S + K)^(-1/2) grad log(reference / prior)| on the box.
+    trace : float
+        Bound of tr((S + K)^-1 (minus Hessian of the log prior - S)) away from kinks.
+    jumps : float
+        Sum of the jumps of the slope at kinks, in those coordinates.
+    is_prior : bool
+        Whether it is the prior itself, so that there is no residual.
+    """
+
+    center: np.ndarray
+    precision: np.ndarray
+    prior_curvature: np.ndarray
+    log_sobolev: float = 1.0
+    slope: float = 0.0
+    trace: float = 0.0
+    jumps: float = 0.0
+    is_prior: bool = True
+
+
+def gaussian_reference(private: PrivateModel, found: Concavity) -> GaussianReference:
+    """Find the Gaussian reference of a model. Reads no data.
+
+    Raises
+    ------
+    Unsupported
+        A prior of dependent parameters that is not Gaussian; or one that is flat, or of unbounded
+        slope, along a parameter without a finite interval.
+    """
+    gaussian = found.prior.gaussian
+    if gaussian is not None and _is_definite(gaussian):
+        center = _gaussian_center(private, gaussian)
+        return GaussianReference(center, gaussian, np.ones(len(center)))
+    return _independent_reference(private, found)
+
+
+def _is_definite(matrix: np.ndarray) -> bool:
+    try:
+        least_eigenvalue(matrix)
+    except NearlySingular:
+        return False
+    return True
+
+
+def proved_curvature(curves: DerivativeBounds) -> np.ndarray:
+    """Curvature of the reference along each predictor of the prior; of a normal prior, its own."""
+    one = np.where(curves.quadratic, curves.smooth, curves.sure)
+    return np.asarray((curves.sure + one) / 2.0)
+
+
+def _independent_reference(private: PrivateModel, found: Concavity) -> GaussianReference:
+    """Reference of independent parameters: entry i of every array is about theta_i."""
+    curves, a = found.prior.curves, _prior_coefficients(found)
+    square, size = a.T**2, np.abs(a.T)
+    proved = proved_curvature(curves)
+    s, most = square @ proved, _multiply(square, np.maximum(curves.smooth, proved))
+    steepest = _multiply(size, np.maximum(np.abs(curves.low), np.abs(curves.high)))
+    jump = _multiply(size, np.where(np.isinf(curves.smooth), curves.high - curves.low, 0.0))
+    low, high = box_bounds(private)
+    half = (high - low) / 2.0
+    normal = (s > 0.0) & np.all((a.T == 0.0) | curves.quadratic, axis=1)  # then no residual
+    added = ~normal & ((s == 0.0) | (s < ENOUGH_CURVATURE / half**2))
+    unbounded = ~normal & ~(np.isfinite(steepest) & np.isfinite(half))
+    if np.any(unbounded):
+        raise _unbounded_parameters(private, unbounded)
+    k = np.zeros(len(s))
+    k[added] = 2.0 * ADDED_PRECISION_NATS / (np.count_nonzero(added) * half[added] ** 2)
+    total = s + k
+    center = np.where(np.isfinite(half), low, 0.0) + np.where(np.isfinite(half), half, 0.0)
+    if np.any(normal):
+        center = np.where(normal, _gaussian_center(private, np.diag(total)), center)
+    radius = np.maximum(np.abs(high - center), np.abs(low - center))
+    slope = np.where(normal, 0.0, steepest + total * radius) / np.sqrt(total)
+    exponent = float(np.sum(k[added] * half[added] ** 2)) / 2.0
+    return GaussianReference(
+        center, np.diag(total), s / total, float(np.exp(-exponent)) * (1.0 - RELATIVE_SLACK),
+        float(np.linalg.norm(slope)) * (1.0 + RELATIVE_SLACK),
+        float(np.sum(np.where(np.isinf(most), 0.0, most - s) / total)),
+        float(np.sum(jump / np.sqrt(total))), is_prior=False,
+    )  # fmt: skip
+
+
+def _prior_coefficients(found: Concavity) -> np.ndarray:
+    """Coefficients of the prior's predictors, shape (k, d), each of a single parameter."""
+    a, radius = found.prior.a.center[0], found.prior.a.radius[0]
+    reads = (a != 0.0) | (radius > 0.0)
+    if np.any(reads.sum(axis=1) > 1) or np.any(radius > RELATIVE_ROUNDING * np.abs(a)):
+        raise Unsupported(
+            "the proximal sampler knows dependent parameters under Gaussian priors only",
+            got="a prior of another kind in which parameters meet",
+            allowed="Gaussian priors, or log-concave priors of independent parameters",
+            do="write such a prior, or sampler='boxes' in few dimensions",
+        )
+    return a
+
+
+def _multiply(matrix: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """matrix @ values, with zero times infinity equal to zero."""
+    with np.errstate(invalid="ignore"):
+        return np.where(matrix == 0.0, 0.0, matrix * values).sum(axis=1)
+
+
+def _unbounded_parameters(private: PrivateModel, which: np.ndarray) -> Unsupported:
+    names, start = [], 0
+    for name, shape in private.shapes.items():
+        stop = start + int(np.prod(shape))
+        if which[start:stop].any():
+            names.append(f"'{name}'")
+        start = stop
+    return Unsupported(
+        "the proximal sampler has no proved speed for this prior",
+        got=f"{', '.join(names)}: neither Gaussian nor of bounded slope between two bounds",
+        allowed="Normal, HalfNormal, TruncatedNormal and MvNormal priors; in a box that stays away "
+        "from where the log density or its slope is infinite, any log-concave prior",
+        do="pmp.trim(private, mass=0.99) or box={...}",
+    )
+
+
+def _gaussian_center(private: PrivateModel, precision: np.ndarray) -> np.ndarray:
+    """Mode of a quadratic log prior, by one Newton step from a point inside the box."""
+    inside = {name: _interior_point(box) for name, box in private.box.items()}
+    graph = private.graph
+    names = list(private.shapes)
+    inputs = [graph.parameters[name] for name in names]
+    given = {graph.parameters[name]: inside[name] for name in names}
+    given |= {v: v.get_value() for v in public_data([graph.prior])}
+    gradient = _gradient_of_prior(graph, inputs)
+    concrete = ConcreteValues(given)
+    slope = np.concatenate([np.ravel(concrete(g)) for g in gradient])
+    at = np.concatenate([np.ravel(inside[name]) for name in names])
+    return at + np.linalg.solve(precision, slope)
+
+
+_PRIOR_GRADIENTS: WeakKeyDictionary[RecordGraph, list[Variable]] = WeakKeyDictionary()
+"""Cache by graph: plans of one model need them at many powers and boxes."""
+
+
+def _gradient_of_prior(graph: RecordGraph, inputs: list[Variable]) -> list[Variable]:
+    if graph not in _PRIOR_GRADIENTS:
+        with without_tracebacks():
+            found = pytensor.grad(graph.prior, inputs, disconnected_inputs="ignore")
+        _PRIOR_GRADIENTS[graph] = list(found)
+    return _PRIOR_GRADIENTS[graph]
+
+
+def _interior_point(box: Bounds) -> np.ndarray:
+    """A point inside a box that may be unbounded: the middle, or one unit from its bound."""
+    low, high = np.asarray(box.lower, float), np.asarray(box.upper, float)
+    low = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 2.0, -1.0))
+    return (low + np.where(np.isfinite(high), high, low + 2.0)) / 2.0
 
 
 def make_posterior(private: PrivateModel) -> tuple[WhitenedPosterior, Whitening]:
@@ -428,25 +424,27 @@ def make_posterior(private: PrivateModel) -> tuple[WhitenedPosterior, Whitening]
     found, white = prove_log_concave(private), whiten(private)
     record = single_record(private.graph, private.sources, private.n, private.shapes)
     if record is None:
-        raise Unsupported("records are computed differently")  # `concavity` refused it
+        raise Unsupported("records are computed differently")  # `prove_log_concave` refused it
     data = record_inputs(private, record)
     columns = input_columns(record, private.sources, private.box, ())
     columns = [c for c in columns if c.role is not Role.POINT]
     factor = PredictorFactor(record.value, record.parameters, private.box, columns)
     rows, offset = _whitened_coefficients(factor.cores, record, data, white, private.n)
-    curve, smooth = _likelihood_curve(private, record, factor, data, found)
-    if not white.start.is_prior:
-        rest, at, residual, bend = _prior_residual_rows(private, record, found, white)
+    curve, smoothness = _likelihood_curve(private, record, factor, data, found)
+    if not white.reference.is_prior:
+        more, shift, residual, bound = _prior_residual_rows(private, record, found, white)
         curve = JoinedCurve(curve, residual, len(rows))
-        rows, offset = np.concatenate([rows, rest]), np.concatenate([offset, at])
-        smooth = np.concatenate([smooth, bend])
-    walls = white.lower, white.upper
-    kept = _compact_rows(rows, curve)
-    return WhitenedPosterior(kept, offset, curve, smooth, *walls, own=white.start.own), white
+        rows, offset = np.concatenate([rows, more]), np.concatenate([offset, shift])
+        smoothness = np.concatenate([smoothness, bound])
+    posterior = WhitenedPosterior(
+        _compact_rows(rows, curve), offset, curve, smoothness, white.lower, white.upper,
+        prior_curvature=white.reference.prior_curvature,
+    )  # fmt: skip
+    return posterior, white
 
 
 def _compact_rows(rows: np.ndarray, curve: Curve) -> np.ndarray | csr_array | BlockMatrix:
-    """Rows with what is zero in them left out, where that is much."""
+    """Rows in block or sparse form where most of them is zero."""
     if rows.size <= LARGE_MATRIX:
         return rows
     if isinstance(curve, SoftmaxCurve) and (blocks := BlockMatrix.of(rows, curve.counts.shape[1])):
@@ -457,7 +455,7 @@ def _compact_rows(rows: np.ndarray, curve: Curve) -> np.ndarray | csr_array | Bl
 def _prior_residual_rows(
     private: PrivateModel, record: SingleRecord, found: Concavity, white: Whitening
 ) -> tuple[np.ndarray, np.ndarray, PriorResidualCurve, np.ndarray]:
-    """What a prior that is not Gaussian adds: its own predictors. Reads no data."""
+    """Rows, offsets, curve and smoothness of a prior that is not Gaussian. Reads no data."""
     factor = PredictorFactor(
         simplify([log_prior_graph(private, record)])[0], record.parameters, private.box, []
     )
@@ -465,18 +463,18 @@ def _prior_residual_rows(
     zero = {v: pt.zeros(v.type.shape) for v in record.parameters.values()}
     raw = found.prior.a.center[0]
     rows = raw @ white.matrix.T
-    at = ConcreteValues({})(rebuild([flat], zero)[0]) + raw @ white.center
+    offset = ConcreteValues({})(rebuild([flat], zero)[0]) + raw @ white.center
     h = GeneralCurve(*_curve_functions(factor.h, factor.inputs, factor.sizes, {}, 1, 1.0))
     known = found.prior.curves
-    sure = proved_curvature(known)
-    # At a kink the steps that look for the mode need some curvature: the slope's jump squared.
+    proved = proved_curvature(known)
+    # At a kink the steps towards the mode need some curvature: the slope's jump squared.
     jump = np.where(np.isfinite(known.smooth), 0.0, known.high - known.low)
-    smooth = np.where(np.isfinite(known.smooth), known.smooth - sure, jump**2)
-    return rows, at, PriorResidualCurve(h, sure, at), smooth
+    smoothness = np.where(np.isfinite(known.smooth), known.smooth - proved, jump**2)
+    return rows, offset, PriorResidualCurve(h, proved, offset), smoothness
 
 
 def record_inputs(private: PrivateModel, record: SingleRecord) -> dict[Variable, np.ndarray]:
-    """Every input of a single record, with all records along the first axis."""
+    """Inputs of the single-record graph, with all records along the first axis."""
     data = {record.data[s.name]: np.moveaxis(s.values(), s.axis, 0) for s in private.sources}
     return data | dict(record.public)
 
@@ -494,7 +492,7 @@ def _whitened_coefficients(
 
 
 def coefficient_graphs(cores: list[Variable], record: SingleRecord) -> list[Variable]:
-    """What one record's predictors are where the parameters are zero, (k,), and slopes, (k, d)."""
+    """Graphs of one record's predictors at zero parameters, (k,), and their slopes, (k, d)."""
     inputs = list(record.parameters.values())
     flat = pt.concatenate([core.ravel() for core in cores])
     jacobian = pytensor.gradient.jacobian(flat, inputs, disconnected_inputs="ignore")
@@ -516,7 +514,7 @@ def raw_coefficients(
 def _evaluate_over_records(
     outputs: list[Variable], data: dict[Variable, np.ndarray], n: int
 ) -> list[np.ndarray]:
-    """Evaluate graphs of one record for all of them; what reads no record is repeated."""
+    """Evaluate single-record graphs for all records; values that read no record are repeated."""
     batched = {v: pt.TensorType(v.type.dtype, (None, *v.type.shape))() for v in data}
     graphs = simplify(vectorize_graph(outputs, replace=batched))
     concrete = ConcreteValues({batched[v]: values for v, values in data.items()})
@@ -535,25 +533,25 @@ def _likelihood_curve(
     data: dict[Variable, np.ndarray],
     found: Concavity,
 ) -> tuple[Curve, np.ndarray]:
-    """h of the predictors, at the model's power, and a bound of its curvature for each row."""
+    """h of the predictors, at the model's power, and a smoothness bound for each row."""
     power, h, inputs = float_down(private.power), factor.h, factor.inputs
-    bends = []
+    bounds = []
     for predictor, size in zip(found.predictors, factor.sizes, strict=True):
         soft = predictor.softmax
         if soft:
-            bends.append(np.full(size, power * 0.5 * soft.weight))
+            bounds.append(np.full(size, power * 0.5 * soft.weight))
             continue
-        # At a kink the steps that look for the center need some curvature: the jump squared.
+        # At a kink the steps towards the center need some curvature: the jump squared.
         jump = power * np.where(np.isfinite(predictor.smooth), 0.0, predictor.high - predictor.low)
-        bends.append(np.where(jump == 0.0, power * predictor.smooth, jump**2))
-    smooth = np.tile(np.concatenate(bends), private.n)
+        bounds.append(np.where(jump == 0.0, power * predictor.smooth, jump**2))
+    smoothness = np.tile(np.concatenate(bounds), private.n)
     special = stable_curve(private, h, inputs, record, data)
     if special is not None:
-        return special, smooth
+        return special, smoothness
     general = GeneralCurve(*_curve_functions(h, inputs, factor.sizes, data, private.n, power))
     if found.predictors[0].softmax is not None:  # `softmax_of` proved the form
-        return SoftmaxCurve.of_slope(general.derivative, private.n, factor.size), smooth
-    return general, smooth
+        return SoftmaxCurve.of_slope(general.derivative, private.n, factor.size), smoothness
+    return general, smoothness
 
 
 def _curve_functions(
@@ -570,13 +568,13 @@ def _curve_functions(
     fixed = {v: pt.TensorType(v.type.dtype, (1, None, *v.type.shape))() for v in data}
     graphs = simplify(vectorize_graph([h, *gradient], replace=wide | fixed))
     held = {fixed[v]: np.asarray(data[v])[None] for v in fixed}
-    ends = np.cumsum([0, *sizes])
+    splits = np.cumsum([0, *sizes])
 
     def split(u: np.ndarray) -> dict[Variable, np.ndarray]:
         chains = u.T.reshape(u.shape[1], n, -1)
         parts = [
             np.ascontiguousarray(chains[:, :, a:b]).reshape(len(chains), n, *v.type.shape)
-            for v, a, b in zip(inputs, ends[:-1], ends[1:], strict=True)
+            for v, a, b in zip(inputs, splits[:-1], splits[1:], strict=True)
         ]
         return held | dict(zip(wide.values(), parts, strict=True))
 

@@ -84,7 +84,7 @@ class SystemRandomness:
 
 @dataclass(frozen=True)
 class SeededRandomness:
-    """Reproducible uniform numbers, for tests and demonstrations: no draw made with it is private."""
+    """Reproducible uniform numbers for tests and demonstrations: their draws are not private."""
 
     generator: np.random.Generator
 
@@ -134,7 +134,7 @@ def exp_coin(randomness: Randomness, gamma: Fraction) -> bool:
 
 
 def _short_exp_coin(randomness: Randomness, p: int, q: int) -> bool:
-    """True with probability e^-x, x = p / q in [0, 1]: the first k whose coin x / k fails is odd."""
+    """True with probability e^-(p/q), p / q = x <= 1: the first k whose coin x / k fails is odd."""
     k = 1
     while randomness.below(q * k) < p:
         k += 1

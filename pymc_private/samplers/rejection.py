@@ -22,7 +22,7 @@ density f hold:
 - f(a + t) <= f(a) + sup <grad f, t> over the cell, where f is continuous there. It is
   piecewise smooth, and PyTensor's gradient is its gradient almost everywhere; at a kink of |x|
   or max it picks one side, and the interval of its graph holds both. If that interval is
-  bounded, f is Lipschitz, Clarke's generalized gradient lies in the interval, and Lebourg's
+  bounds, f is Lipschitz, Clarke's generalized gradient lies in the interval, and Lebourg's
   mean-value theorem gives the bound (Clarke 1983, Theorems 2.3.7 and 2.5.1);
 - f(a + t) <= f(a) + <grad f(a), t> + <t, M t> / 2, where the gradient is continuous too and M
   bounds each Hessian H on the cell from above: second-order expansion with the generalized
@@ -66,376 +66,45 @@ from pymc_private.samplers.envelope_pieces import (
 from pymc_private.samplers.log_density import DensitySlopes, Target
 from pymc_private.samplers.randomness import Randomness, has_grid, standard_normal
 
-SLACK = 1e-12
-"""Relative widening for the rounding of what is computed from proved ends."""
-ASCENT_SWEEPS = 8
-"""Of coordinate ascent towards the top of a box; no data is read."""
-CUT_CLEARANCE = 6.0
-"""Standard deviations between a mode and a cut."""
-STEEPEST_ANCHOR = 10.0
-"""Largest slope at the anchor, in standard deviations, for coordinates of the Hessian."""
-LARGEST_CONDITION = 1e5
-"""Largest condition of a change of coordinates."""
-
-
-@dataclass(frozen=True, eq=False)
-class CellEnvelopes:
-    """Envelopes of N boxes and what a cut should know.
-
-    Parameters
-    ----------
-    anchor : array, shape (N, d)
-    pieces : Envelopes
-    log_mass : array, shape (N,)
-    gap : array, shape (N, d)
-        How much each coordinate's width adds to the looseness, in nats, roughly.
-    clear : array, shape (N, d)
-        Distance from the anchor within which a cut would split a mode.
-    guess : array, shape (N,)
-        log of the mass below the density, roughly, where there is a mode; else -inf.
-    """
-
-    anchor: np.ndarray
-    pieces: Envelopes
-    log_mass: np.ndarray
-    gap: np.ndarray
-    clear: np.ndarray
-    guess: np.ndarray
-
-    def take(self, index: np.ndarray) -> CellEnvelopes:
-        """Some of them."""
-        return CellEnvelopes(
-            self.anchor[index], self.pieces.take(index), self.log_mass[index], self.gap[index],
-            self.clear[index], self.guess[index],
-        )  # fmt: skip
-
-    def followed_by(self, other: CellEnvelopes) -> CellEnvelopes:
-        """These, then the others."""
-        pairs = [
-            (getattr(self, name), getattr(other, name))
-            for name in ("anchor", "log_mass", "gap", "clear", "guess")
-        ]
-        anchor, mass, gap, clear, guess = (np.concatenate(pair) for pair in pairs)
-        pieces = self.pieces.followed_by(other.pieces)
-        return CellEnvelopes(anchor, pieces, mass, gap, clear, guess)
-
-
-def build_envelopes(
-    target: Target, lower: np.ndarray, upper: np.ndarray, start: np.ndarray, rounds: int = 1
-) -> CellEnvelopes:
-    """Envelopes of boxes, ends of shape (N, d).
-
-    Parameters
-    ----------
-    target : Target
-    lower, upper : array, shape (N, d)
-    start : array, shape (N, d)
-        Where to look for the top of each box from.
-    rounds : int
-        Newton steps on the way.
-    """
-    with np.errstate(all="ignore"):
-        anchor, hessian = _climb_to_mode(target, lower, upper, np.clip(start, lower, upper), rounds)
-        (pieces, gap), *others = envelope_forms(target, lower, upper, anchor, hessian)
-        mass = log_mass(pieces)
-        for candidate, loose in others:
-            other = log_mass(candidate)
-            better = (other < mass) & (mass > -np.inf)
-            pieces, mass = candidate.where(better, pieces), np.where(better, other, mass)
-            gap = np.where(better[:, None], loose, gap)
-        spread = _standard_deviations(hessian)
-        wide = np.minimum(upper - lower, np.sqrt(2.0 * np.pi) * spread)
-        guess = target.values(anchor) + np.log(wide).sum(axis=1)
-    return CellEnvelopes(anchor, pieces, mass, gap, CUT_CLEARANCE * spread, guess)
-
-
-def envelope_forms(
-    target: Target, lower: np.ndarray, upper: np.ndarray, anchor: np.ndarray, hessian: np.ndarray
-) -> list[tuple[Envelopes, np.ndarray]]:
-    """All the bounds, each with what every coordinate adds to its looseness.
-
-    Parameters
-    ----------
-    target : Target
-    lower, upper, anchor : array, shape (N, d)
-    hessian : array, shape (N, d, d)
-        About that of the top of each box, or NaN.
-
-    Returns
-    -------
-    list of (Envelopes, array)
-        The constants first; the others are infinite where they do not hold.
-    """
-    with np.errstate(all="ignore"):
-        facts, here = target.on_boxes(lower, upper), target.on_boxes(anchor, anchor)
-        flat = constant_envelopes(facts.value[1], anchor - lower, upper - anchor)
-        found = [(flat, np.zeros_like(lower)), _mean_value_form(facts, here, flat)]
-        if target.has_curvature:
-            found += _second_order_forms(target, (lower, upper), facts, here, flat, hessian)
-    known = np.isfinite(here.value[1])
-    for pieces, _ in found[1:]:
-        pieces.constant = np.where(known, pieces.constant, np.inf)
-    return found
-
-
-def _climb_to_mode(
-    target: Target, lower: np.ndarray, upper: np.ndarray, x: np.ndarray, rounds: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Go towards the greatest value in each box; the last Hessian seen, shape (N, d, d)."""
-    count, d = x.shape
-    hessian = np.full((count, d, d), np.nan)
-    if not target.has_curvature:
-        return x, hessian
-    for _ in range(rounds):
-        slope = target.slopes_at(x)
-        hessian = target.hessians_at(x)
-        sane = np.isfinite(slope).all(axis=1) & np.isfinite(hessian).all(axis=(1, 2))
-        step = _ascend_quadratic(slope, hessian, lower - x, upper - x)
-        x = np.where(sane[:, None] & np.isfinite(step), np.clip(x + step, lower, upper), x)
-    return x, hessian
-
-
-def _ascend_quadratic(
-    slope: np.ndarray, hessian: np.ndarray, low: np.ndarray, high: np.ndarray
-) -> np.ndarray:
-    """Coordinate ascent of <slope, t> + <t, hessian t> / 2 on boxes."""
-    t = np.zeros_like(slope)
-    for _ in range(ASCENT_SWEEPS):
-        for j in range(t.shape[1]):
-            bend = hessian[:, j, j]
-            rise = slope[:, j] + np.einsum("nk,nk->n", hessian[:, j], t) - bend * t[:, j]
-            uphill = np.where(rise > 0.0, high[:, j], low[:, j])
-            move = np.where(bend < 0.0, -rise / bend, uphill)
-            t[:, j] = np.clip(move, low[:, j], high[:, j])
-    return t
-
-
-def _mean_value_form(
-    facts: DensitySlopes, here: DensitySlopes, flat: Envelopes
-) -> tuple[Envelopes, np.ndarray]:
-    """The mean-value form; infinite where it does not hold."""
-    low, high = facts.slopes
-    fine = facts.continuous & np.isfinite(low).all(axis=1) & np.isfinite(high).all(axis=1)
-    slack = SLACK * (np.abs(low) + np.abs(high)) + 1e-300
-    low, high = (np.where(fine[:, None], end, 0.0) for end in (low - slack, high + slack))
-    constant = np.where(fine, _round_up(here.value[1]), np.inf)
-    pieces = Envelopes(
-        flat.back, flat.ahead, constant, low, high, flat.curve, flat.matrix, flat.normal
-    )
-    return pieces, (high - low) * (flat.back + flat.ahead)
-
-
-def _second_order_forms(
-    target: Target,
-    box: tuple[np.ndarray, np.ndarray],
-    facts: DensitySlopes,
-    here: DensitySlopes,
-    flat: Envelopes,
-    hessian: np.ndarray,
-) -> list[tuple[Envelopes, np.ndarray]]:
-    """The two second-order forms."""
-    width = flat.back + flat.ahead
-    low, high = here.slopes
-    slope = (low + high) / 2.0
-    turn, back = _mode_coordinates(hessian, slope)
-    above = target.above(*box, turn, back)
-    fine = above.fine & facts.smooth & np.isfinite(slope).all(axis=1)
-    matrix = np.where(fine[:, None, None], above.matrix, 0.0)
-    slope = np.where(fine[:, None], slope, 0.0)
-    # Roundings of the quadratic, and what is not known of the slope at the anchor.
-    size = np.abs(slope) + np.einsum("njk,nk->nj", np.abs(matrix), width)
-    wobble = np.where(fine[:, None], (high - low) / 2.0, 0.0) + 1e3 * SLACK * size
-    constant = np.where(fine, _round_up(here.value[1]) + (wobble * width).sum(axis=1), np.inf)
-    loose = np.where(fine[:, None], np.einsum("njk,nk->nj", above.loose, width) * width, 0.0)
-    return [
-        (_product_form(constant, slope, matrix, flat), loose + _cross_terms(matrix) * width**2),
-        (_normal_form(constant, slope, matrix, flat), loose),
-    ]
-
-
-def _negative_definite_factor(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where a Hessian is well negative definite, and W with W'W = -H; else the unit matrix."""
-    unit = np.eye(hessian.shape[1])
-    safe = np.where(np.isfinite(hessian).all(axis=(1, 2))[:, None, None], hessian, unit)
-    values = np.linalg.eigvalsh(safe)
-    ready = values[:, -1] < 0.0
-    ready &= np.sqrt(values[:, 0] / np.where(ready, values[:, -1], -1.0)) < LARGEST_CONDITION
-    factor = np.linalg.cholesky(np.where(ready[:, None, None], -safe, unit))
-    return ready, np.swapaxes(factor, 1, 2)
-
-
-def _standard_deviations(hessian: np.ndarray) -> np.ndarray:
-    """Standard deviations of the normal density with this Hessian, or zeros."""
-    ready, turn = _negative_definite_factor(hessian)
-    return np.where(ready[:, None], np.sqrt((np.linalg.inv(turn) ** 2).sum(axis=2)), 0.0)
-
-
-def _mode_coordinates(hessian: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """W and its inverse: of the Hessian about a mode, else the coordinates themselves."""
-    ready, turn = _negative_definite_factor(hessian)
-    back = np.linalg.inv(turn)
-    # A normal density helps where the top is no more than some deviations from the box.
-    steep = np.linalg.norm(np.einsum("nkj,nk->nj", back, slope), axis=1)
-    ready &= np.isfinite(back).all(axis=(1, 2)) & (steep < STEEPEST_ANCHOR)
-    unit = np.eye(slope.shape[1])
-    kept = ready[:, None, None]
-    return np.where(kept, turn, unit), np.where(kept, back, unit)
-
-
-def _cross_terms(matrix: np.ndarray) -> np.ndarray:
-    """Sums of sizes of the cross terms, row by row."""
-    return np.abs(matrix).sum(axis=2) - np.abs(np.diagonal(matrix, axis1=1, axis2=2))
-
-
-def _product_form(
-    constant: np.ndarray, slope: np.ndarray, matrix: np.ndarray, flat: Envelopes
-) -> Envelopes:
-    """Without cross terms: a bend in each coordinate, or two slopes above it."""
-    curve = np.diagonal(matrix, axis1=1, axis2=2) + _cross_terms(matrix)
-    bend = keeps_curvature(slope, curve, flat.back, flat.ahead)
-    lift = np.maximum(curve, 0.0) / 2.0  # convex: below its chords from the anchor
-    low, high = slope - lift * flat.back, slope + lift * flat.ahead
-    kept = np.where(bend, curve, 0.0)
-    return Envelopes(flat.back, flat.ahead, constant, low, high, kept, flat.matrix, flat.normal)
-
-
-def _normal_form(
-    constant: np.ndarray, slope: np.ndarray, matrix: np.ndarray, flat: Envelopes
-) -> Envelopes:
-    """A normal density, where the matrix is safely negative definite; else infinite."""
-    values = np.linalg.eigvalsh(matrix)
-    usable = (values[:, -1] < 0.0) & (values[:, -1] < 1e-9 * values[:, 0])
-    usable &= np.isfinite(constant)
-    unit = -np.eye(matrix.shape[1])
-    return Envelopes(
-        flat.back, flat.ahead, np.where(usable, constant, np.inf), slope, slope, flat.curve,
-        np.where(usable[:, None, None], matrix, unit), usable,
-    )  # fmt: skip
-
-
-def _round_up(value: np.ndarray) -> np.ndarray:
-    return value + SLACK * (1.0 + np.abs(value))
-
-
 LARGEST_DIMENSION = 6
-"""Cells grow like a power of the dimension: beyond this a draw may take hours."""
+"""Most parameters: cells grow exponentially with their number, and beyond this a draw may take
+hours."""
+MOST_RECORDS = {5: 100_000, 6: 20_000}
+"""Most records by number of parameters; fewer parameters, any number of records."""
+MOST_TRIAL_CELLS = 256
+"""Cells tried to bound the prior density, or a clipped record."""
+MOST_UNRESOLVED_NATS = 7.0
+"""Nats between envelope and density that no cut of cells removes: about 1,100 trials per draw."""
 MOST_CELLS = 200_000
-"""A cap on memory, some 200 MB: from there on only cells of infinite mass are cut; draws stay
-exact, at the acceptance that was reached."""
+"""A cap on memory of about 200 MB. Beyond it only cells of infinite mass are cut; draws stay exact,
+at the acceptance that was reached."""
 FIRST_NEWTON_STEPS = 6
-"""Newton steps on the whole box; the cells cut from it start where it stopped."""
+"""Newton steps on the whole box; cells cut from it start where they stopped."""
 REJECTIONS_PER_CUT = 6
-"""Rejections that pay for a cut: about as much as its bounds cost."""
+"""Rejections that pay for a cut: they cost about as much as its bounds."""
 SMALLEST_BATCH, LARGEST_BATCH = 64, 2048
 """Trials in a batch."""
 LOW_ACCEPTANCE, EXCESS_MASS = 0.01, 2.0
-"""Acceptance below which cells are also cut for their mass: nats above the posterior's."""
+"""Acceptance below which cells are also cut for their mass, and by how many nats it must exceed the
+estimated posterior mass."""
 OUTSIDE_COST = 1.0 / 16.0
-"""Cost of a proposal outside of its cell, in evaluated ones."""
+"""Cost of a proposal outside of its cell, relative to an evaluated one."""
 HEIGHT_TOLERANCE = 1e-9
 """Relative rounding of the height of an envelope."""
+SLACK = 1e-12
+"""Relative widening for the rounding of numbers computed from proved bounds."""
+ASCENT_SWEEPS = 8
+"""Sweeps of coordinate ascent towards the maximum on a box."""
+CUT_CLEARANCE = 6.0
+"""Standard deviations kept between a mode and a cut."""
+STEEPEST_ANCHOR = 10.0
+"""Largest norm of the slope at the anchor, times standard deviations, for Hessian coordinates."""
+LARGEST_CONDITION = 1e5
+"""Largest condition number of a change of coordinates."""
 
 
 class EnvelopeTooLow(PymcPrivateError):
-    """A density was proved to exceed its proved envelope: a fault of an interval rule."""
-
-
-class Partition:
-    """The current partition and its envelopes."""
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        lower, upper = target.lower[None], target.upper[None]
-        start = (lower + upper) / 2.0
-        self._set(lower, upper, build_envelopes(target, lower, upper, start, FIRST_NEWTON_STEPS))
-        self.misses = np.zeros(1)
-
-    def __len__(self) -> int:
-        return len(self.lower)
-
-    def _set(self, lower: np.ndarray, upper: np.ndarray, bounded: CellEnvelopes) -> None:
-        self.lower, self.upper, self.bounded = lower, upper, bounded
-
-    def cut(self, places: np.ndarray) -> bool:
-        """Halve cells across the coordinate that leaves their envelopes loosest, all at once.
-
-        Cells without mass are dropped: the density is zero there. False if nothing could be cut.
-        """
-        axis, middle = self._where(places)
-        rows = np.arange(len(places))
-        inside = (self.lower[places, axis] < middle) & (middle < self.upper[places, axis])
-        # A cell one float wide cannot be cut; its envelope is as tight as it gets.
-        places, axis, middle, rows = places[inside], axis[inside], middle[inside], rows[inside]
-        self.misses[places] = 0.0
-        if not len(places):
-            return False
-        rows = np.arange(len(places))
-        left, right = self.upper[places].copy(), self.lower[places].copy()
-        left[rows, axis], right[rows, axis] = middle, middle
-        lower = np.concatenate([self.lower[places], right])
-        upper = np.concatenate([left, self.upper[places]])
-        start = np.tile(self.bounded.anchor[places], (2, 1))
-        found = build_envelopes(self._target, lower, upper, start)
-        self._replace(places, lower, upper, found)
-        return True
-
-    def _where(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Coordinate and place of each cut: the middle, or beside a mode that lies there."""
-        lower, upper = self.lower[places], self.upper[places]
-        width, whole = upper - lower, self._target.upper - self._target.lower
-        gap = self.bounded.gap[places]
-        gap = np.where((gap > 0.0).any(axis=1)[:, None] & np.isfinite(gap), gap, width / whole)
-        axis = np.argmax(gap, axis=1)
-        rows = np.arange(len(places))
-        low, high = lower[rows, axis], upper[rows, axis]
-        anchor = self.bounded.anchor[places, axis]
-        clear = self.bounded.clear[places, axis]
-        middle = low + (high - low) / 2.0
-        beside = np.where(middle >= anchor, anchor + clear, anchor - clear)
-        splits = (np.abs(middle - anchor) < clear) & (low < beside) & (beside < high)
-        return axis, np.where(splits, beside, middle)
-
-    def _replace(
-        self, places: np.ndarray, lower: np.ndarray, upper: np.ndarray, found: CellEnvelopes
-    ) -> None:
-        kept = np.ones(len(self), bool)
-        kept[places] = False
-        new = found.log_mass > -np.inf
-        self.lower = np.concatenate([self.lower[kept], lower[new]])
-        self.upper = np.concatenate([self.upper[kept], upper[new]])
-        self.misses = np.concatenate([self.misses[kept], np.zeros(new.sum())])
-        self.bounded = self.bounded.take(kept).followed_by(found.take(new))
-
-    def close(self) -> None:
-        """Cut until no mass is infinite: nothing can be drawn from such an envelope."""
-        while True:
-            infinite = np.flatnonzero(np.isposinf(self.bounded.log_mass))
-            if not len(infinite) or not self.cut(infinite):
-                return
-
-    def refine(self, rate: float = 1.0) -> None:
-        """Cut the cells whose rejections have paid for it.
-
-        While hardly anything is accepted, also each cell whose envelope alone outweighs what is
-        thought to be the whole posterior, all at once.
-        """
-        cut = self.misses >= REJECTIONS_PER_CUT
-        if rate < LOW_ACCEPTANCE:
-            cut |= self.bounded.log_mass > np.max(self.bounded.guess) + EXCESS_MASS
-        ready = np.flatnonzero(cut)
-        room = MOST_CELLS - len(self)
-        if len(ready) and room > 0:
-            ready = ready[np.argsort(-self.misses[ready])][: min(room, LARGEST_BATCH)]
-            self.cut(ready)
-
-    def choose(self, uniforms: np.ndarray) -> np.ndarray:
-        """Cells with probabilities proportional to their masses."""
-        masses = self.bounded.log_mass
-        weights = np.exp(masses - masses.max())
-        weights[np.isnan(weights)] = 1.0  # infinite masses that no cut closes
-        total = np.cumsum(weights)
-        found = np.searchsorted(total, uniforms * total[-1], side="right")
-        return np.minimum(found, len(self) - 1)
+    """A density was proved to exceed its proved envelope: an interval rule is wrong."""
 
 
 def sample_by_rejection(
@@ -450,14 +119,14 @@ def sample_by_rejection(
     ----------
     target : Target
     draws : int
-    randomness : Uniform
+    randomness : Randomness
     progress : callable
-        Called with the number of accepted draws, on the curator's screen.
+        Called with the number of accepted draws; it depends on the data, for the curator alone.
 
     Returns
     -------
     array, shape (draws, d)
-        Real arithmetic: independent draws from the posterior restricted to the box.
+        Independent draws from the posterior restricted to the box, in real arithmetic.
 
     Raises
     ------
@@ -470,11 +139,9 @@ def sample_by_rejection(
     while len(accepted) < draws:
         cells.close()
         wanted = 1.1 * (draws - len(accepted)) / max(rate, 1e-9)
-        most = (
-            min(LARGEST_BATCH, max(SMALLEST_BATCH, REJECTIONS_PER_CUT * len(cells)))
-            if rate >= LOW_ACCEPTANCE
-            else SMALLEST_BATCH
-        )
+        most = SMALLEST_BATCH
+        if rate >= LOW_ACCEPTANCE:
+            most = min(LARGEST_BATCH, max(SMALLEST_BATCH, REJECTIONS_PER_CUT * len(cells)))
         size = int(np.clip(wanted, SMALLEST_BATCH, most))
         found = _propose_and_accept(cells, target, randomness, size)
         rate = len(found) / size
@@ -487,38 +154,38 @@ def sample_by_rejection(
 def _propose_and_accept(
     cells: Partition, target: Target, randomness: Randomness, size: int
 ) -> np.ndarray:
-    """Propose from the envelope as it is; the accepted points, and misses counted by cell."""
+    """Propose from the current envelope; return accepted points and count misses by cell."""
     d = target.dimension
     uniforms = randomness.uniform(size * (2 + 2 * d)).reshape(size, 2 + 2 * d)
-    places = cells.choose(uniforms[:, 0])
-    pieces = cells.bounded.pieces.take(places)
-    finite = np.isfinite(pieces.constant)
+    index = cells.choose(uniforms[:, 0])
+    envelopes = cells.cell_envelopes.envelopes.take(index)
+    finite = np.isfinite(envelopes.constant)
     t = draw_from_envelopes(
-        pieces, uniforms[:, 2:].reshape(size, d, 2), standard_normal(randomness, size, d)
+        envelopes, uniforms[:, 2:].reshape(size, d, 2), standard_normal(randomness, size, d)
     )
-    points = cells.bounded.anchor[places] + t
-    lower, upper = cells.lower[places], cells.upper[places]
-    outside = pieces.normal & ((points < lower) | (points > upper)).any(axis=1)
+    points = cells.cell_envelopes.anchor[index] + t
+    lower, upper = cells.lower[index], cells.upper[index]
+    outside = envelopes.normal & ((points < lower) | (points > upper)).any(axis=1)
     points = np.clip(points, lower, upper)
     tried = np.flatnonzero(finite & ~outside)
     values = target.values(points[tried])
-    heights = envelope_height(pieces.take(tried), t[tried])
+    heights = envelope_height(envelopes.take(tried), t[tried])
     _check_envelope(target, points[tried], values, heights)
     # The log ratio is at most 0 in real arithmetic; a density of zero rejects.
     passed = np.log(uniforms[tried, 1]) < np.minimum(values - heights, 0.0)
     cost = np.where(outside, OUTSIDE_COST, 1.0)
     cost[tried[passed]] = 0.0
-    np.add.at(cells.misses, places, cost)
+    np.add.at(cells.misses, index, cost)
     return points[tried[passed]]
 
 
 def _check_envelope(
     target: Target, points: np.ndarray, values: np.ndarray, heights: np.ndarray
 ) -> None:
-    """Raise where the density is proved to lie above its envelope, beyond all rounding."""
+    """Raise if the density is proved to lie above its envelope by more than rounding."""
     most = heights + HEIGHT_TOLERANCE * (1.0 + np.abs(heights))
     suspects = values > most
-    if np.any(suspects) and np.any(target.ends(points[suspects])[0] > most[suspects]):
+    if np.any(suspects) and np.any(target.value_bounds(points[suspects])[0] > most[suspects]):
         raise EnvelopeTooLow(
             "an envelope lies below the density: an interval rule is wrong",
             got="a point whose log density is proved to exceed its proved bound",
@@ -526,26 +193,340 @@ def _check_envelope(
         )
 
 
-MOST_RECORDS = {5: 100_000, 6: 20_000}
-"""Records up to which so many parameters are drawn; fewer parameters, any number."""
-MOST_TRIAL_CELLS = 256
-"""Most cells tried to bound the prior density, or a clipped record."""
-MOST_UNRESOLVED_NATS = 7.0
-"""Nats between envelope and density that no cutting of cells closes: about 1,100 trials a draw."""
+class Partition:
+    """The current partition of the box into cells, with their envelopes."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        lower, upper = target.lower[None], target.upper[None]
+        start = (lower + upper) / 2.0
+        self.lower, self.upper = lower, upper
+        self.cell_envelopes = build_envelopes(target, lower, upper, start, FIRST_NEWTON_STEPS)
+        self.misses = np.zeros(1)
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def cut(self, index: np.ndarray) -> bool:
+        """Cut cells across the coordinate that contributes most to looseness, all at once.
+
+        Cells without mass are dropped: the density is zero there. False if no cell could be cut.
+        """
+        axis, middle = self._cut_positions(index)
+        inside = (self.lower[index, axis] < middle) & (middle < self.upper[index, axis])
+        # A cell between adjacent floats cannot be cut; its envelope is as tight as possible.
+        index, axis, middle = index[inside], axis[inside], middle[inside]
+        self.misses[index] = 0.0
+        if not len(index):
+            return False
+        rows = np.arange(len(index))
+        left, right = self.upper[index].copy(), self.lower[index].copy()
+        left[rows, axis], right[rows, axis] = middle, middle
+        lower = np.concatenate([self.lower[index], right])
+        upper = np.concatenate([left, self.upper[index]])
+        start = np.tile(self.cell_envelopes.anchor[index], (2, 1))
+        found = build_envelopes(self._target, lower, upper, start)
+        self._replace(index, lower, upper, found)
+        return True
+
+    def _cut_positions(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coordinate and position of each cut: the middle, or beside a mode that lies there."""
+        lower, upper = self.lower[index], self.upper[index]
+        width, whole = upper - lower, self._target.upper - self._target.lower
+        looseness = self.cell_envelopes.looseness[index]
+        informative = (looseness > 0.0).any(axis=1)[:, None] & np.isfinite(looseness)
+        axis = np.argmax(np.where(informative, looseness, width / whole), axis=1)
+        rows = np.arange(len(index))
+        low, high = lower[rows, axis], upper[rows, axis]
+        anchor = self.cell_envelopes.anchor[index, axis]
+        clearance = self.cell_envelopes.clearance[index, axis]
+        middle = low + (high - low) / 2.0
+        beside = np.where(middle >= anchor, anchor + clearance, anchor - clearance)
+        splits = (np.abs(middle - anchor) < clearance) & (low < beside) & (beside < high)
+        return axis, np.where(splits, beside, middle)
+
+    def _replace(
+        self, index: np.ndarray, lower: np.ndarray, upper: np.ndarray, found: CellEnvelopes
+    ) -> None:
+        kept = np.ones(len(self), bool)
+        kept[index] = False
+        new = found.log_mass > -np.inf
+        self.lower = np.concatenate([self.lower[kept], lower[new]])
+        self.upper = np.concatenate([self.upper[kept], upper[new]])
+        self.misses = np.concatenate([self.misses[kept], np.zeros(new.sum())])
+        self.cell_envelopes = self.cell_envelopes.take(kept).followed_by(found.take(new))
+
+    def close(self) -> None:
+        """Cut until no mass is infinite, since such an envelope cannot be sampled."""
+        while True:
+            infinite = np.flatnonzero(np.isposinf(self.cell_envelopes.log_mass))
+            if not len(infinite) or not self.cut(infinite):
+                return
+
+    def refine(self, rate: float = 1.0) -> None:
+        """Cut the cells whose rejections have paid for it.
+
+        While acceptance is low, also cut every cell whose envelope alone outweighs the estimated
+        posterior mass, all at once.
+        """
+        cut = self.misses >= REJECTIONS_PER_CUT
+        if rate < LOW_ACCEPTANCE:
+            posterior_mass = np.max(self.cell_envelopes.log_mass_estimate)
+            cut |= self.cell_envelopes.log_mass > posterior_mass + EXCESS_MASS
+        ready = np.flatnonzero(cut)
+        room = MOST_CELLS - len(self)
+        if len(ready) and room > 0:
+            ready = ready[np.argsort(-self.misses[ready])][: min(room, LARGEST_BATCH)]
+            self.cut(ready)
+
+    def choose(self, uniforms: np.ndarray) -> np.ndarray:
+        """Indices of cells, with probabilities proportional to the masses of their envelopes."""
+        masses = self.cell_envelopes.log_mass
+        weights = np.exp(masses - masses.max())
+        weights[np.isnan(weights)] = 1.0  # infinite masses that no cut makes finite
+        total = np.cumsum(weights)
+        found = np.searchsorted(total, uniforms * total[-1], side="right")
+        return np.minimum(found, len(self) - 1)
 
 
-def check_rejection(private: PrivateModel) -> None:
-    """Refuse a model that the box sampler would not finish. Reads no data.
+@dataclass(frozen=True, eq=False)
+class CellEnvelopes:
+    """Envelopes of N boxes, with facts that guide cuts.
 
     Parameters
     ----------
-    private : PrivateModel
+    anchor : array, shape (N, d)
+    envelopes : Envelopes
+    log_mass : array, shape (N,)
+    looseness : array, shape (N, d)
+        Rough contribution of each coordinate's width to envelope minus density, in nats.
+    clearance : array, shape (N, d)
+        Distance from the anchor within which a cut would split a mode.
+    log_mass_estimate : array, shape (N,)
+        Rough log mass of the density itself where there is a mode; otherwise -inf.
+    """
+
+    anchor: np.ndarray
+    envelopes: Envelopes
+    log_mass: np.ndarray
+    looseness: np.ndarray
+    clearance: np.ndarray
+    log_mass_estimate: np.ndarray
+
+    def take(self, index: np.ndarray) -> CellEnvelopes:
+        """The envelopes of some boxes."""
+        return CellEnvelopes(
+            self.anchor[index], self.envelopes.take(index), self.log_mass[index],
+            self.looseness[index], self.clearance[index], self.log_mass_estimate[index],
+        )  # fmt: skip
+
+    def followed_by(self, other: CellEnvelopes) -> CellEnvelopes:
+        """These envelopes, then the others."""
+        pairs = [
+            (getattr(self, name), getattr(other, name))
+            for name in ("anchor", "log_mass", "looseness", "clearance", "log_mass_estimate")
+        ]
+        anchor, mass, looseness, clearance, estimate = (np.concatenate(pair) for pair in pairs)
+        envelopes = self.envelopes.followed_by(other.envelopes)
+        return CellEnvelopes(anchor, envelopes, mass, looseness, clearance, estimate)
+
+
+def build_envelopes(
+    target: Target, lower: np.ndarray, upper: np.ndarray, start: np.ndarray, rounds: int = 1
+) -> CellEnvelopes:
+    """Envelopes of least mass on boxes with bounds `lower` and `upper` of shape (N, d).
+
+    The maximum of each box is sought from `start` in so many rounds of Newton steps; any anchor is
+    sound.
+    """
+    with np.errstate(all="ignore"):
+        anchor, hessian = _climb_to_mode(target, lower, upper, np.clip(start, lower, upper), rounds)
+        (envelopes, looseness), *others = envelope_forms(target, lower, upper, anchor, hessian)
+        mass = log_mass(envelopes)
+        for candidate, looseness_of_it in others:
+            mass_of_it = log_mass(candidate)
+            better = (mass_of_it < mass) & (mass > -np.inf)
+            envelopes = candidate.where(better, envelopes)
+            mass = np.where(better, mass_of_it, mass)
+            looseness = np.where(better[:, None], looseness_of_it, looseness)
+        spread = _standard_deviations(hessian)
+        width = np.minimum(upper - lower, np.sqrt(2.0 * np.pi) * spread)
+        estimate = target.values(anchor) + np.log(width).sum(axis=1)
+    clearance = CUT_CLEARANCE * spread
+    return CellEnvelopes(anchor, envelopes, mass, looseness, clearance, estimate)
+
+
+def envelope_forms(
+    target: Target, lower: np.ndarray, upper: np.ndarray, anchor: np.ndarray, hessian: np.ndarray
+) -> list[tuple[Envelopes, np.ndarray]]:
+    """All bounds of the log density, each with the contributions of coordinates to its looseness.
+
+    The constant bound comes first; the others are infinite where they do not hold. `hessian` is
+    that near the maximum of each box, (N, d, d), or NaN: it sets the cost alone.
+    """
+    with np.errstate(all="ignore"):
+        facts, here = target.on_boxes(lower, upper), target.on_boxes(anchor, anchor)
+        flat = constant_envelopes(facts.value[1], anchor - lower, upper - anchor)
+        found = [(flat, np.zeros_like(lower)), _mean_value_form(facts, here, flat)]
+        if target.has_curvature:
+            found += _second_order_forms(target, (lower, upper), facts, here, flat, hessian)
+    known = np.isfinite(here.value[1])
+    for envelopes, _ in found[1:]:
+        envelopes.constant = np.where(known, envelopes.constant, np.inf)
+    return found
+
+
+def _mean_value_form(
+    facts: DensitySlopes, here: DensitySlopes, flat: Envelopes
+) -> tuple[Envelopes, np.ndarray]:
+    """Envelopes by the mean-value theorem; infinite where they do not hold."""
+    low, high = facts.slopes
+    valid = facts.continuous & np.isfinite(low).all(axis=1) & np.isfinite(high).all(axis=1)
+    slack = SLACK * (np.abs(low) + np.abs(high)) + 1e-300
+    low, high = (np.where(valid[:, None], side, 0.0) for side in (low - slack, high + slack))
+    constant = np.where(valid, _round_up(here.value[1]), np.inf)
+    envelopes = Envelopes(
+        flat.to_lower, flat.to_upper, constant, low, high, flat.curve, flat.matrix, flat.normal
+    )
+    return envelopes, (high - low) * (flat.to_lower + flat.to_upper)
+
+
+def _second_order_forms(
+    target: Target,
+    box: tuple[np.ndarray, np.ndarray],
+    facts: DensitySlopes,
+    here: DensitySlopes,
+    flat: Envelopes,
+    hessian: np.ndarray,
+) -> list[tuple[Envelopes, np.ndarray]]:
+    """The two second-order envelopes: without cross terms, and a normal density."""
+    width = flat.to_lower + flat.to_upper
+    low, high = here.slopes
+    slope = (low + high) / 2.0
+    w, w_inverse = _mode_coordinates(hessian, slope)
+    above = target.hessian_upper_bound(*box, w, w_inverse)
+    valid = above.finite & facts.smooth & np.isfinite(slope).all(axis=1)
+    matrix = np.where(valid[:, None, None], above.matrix, 0.0)
+    slope = np.where(valid[:, None], slope, 0.0)
+    # Rounding of the quadratic, and the uncertainty of the slope at the anchor.
+    size = np.abs(slope) + np.einsum("njk,nk->nj", np.abs(matrix), width)
+    slope_error = np.where(valid[:, None], (high - low) / 2.0, 0.0) + 1e3 * SLACK * size
+    lift = (slope_error * width).sum(axis=1)
+    constant = np.where(valid, _round_up(here.value[1]) + lift, np.inf)
+    looseness = np.einsum("njk,nk->nj", above.looseness, width) * width
+    looseness = np.where(valid[:, None], looseness, 0.0)
+    return [
+        (_product_form(constant, slope, matrix, flat), looseness + _cross_terms(matrix) * width**2),
+        (_normal_form(constant, slope, matrix, flat), looseness),
+    ]
+
+
+def _product_form(
+    constant: np.ndarray, slope: np.ndarray, matrix: np.ndarray, flat: Envelopes
+) -> Envelopes:
+    """The form without cross terms: a curvature in each coordinate, or two slopes above it."""
+    curve = np.diagonal(matrix, axis1=1, axis2=2) + _cross_terms(matrix)
+    bent = keeps_curvature(slope, curve, flat.to_lower, flat.to_upper)
+    lift = np.maximum(curve, 0.0) / 2.0  # convex: below its chords from the anchor
+    low, high = slope - lift * flat.to_lower, slope + lift * flat.to_upper
+    kept = np.where(bent, curve, 0.0)
+    return Envelopes(
+        flat.to_lower, flat.to_upper, constant, low, high, kept, flat.matrix, flat.normal
+    )
+
+
+def _normal_form(
+    constant: np.ndarray, slope: np.ndarray, matrix: np.ndarray, flat: Envelopes
+) -> Envelopes:
+    """The normal density where the matrix is safely negative definite; otherwise infinite."""
+    values = np.linalg.eigvalsh(matrix)
+    usable = (values[:, -1] < 0.0) & (values[:, -1] < 1e-9 * values[:, 0])
+    usable &= np.isfinite(constant)
+    unit = -np.eye(matrix.shape[1])
+    return Envelopes(
+        flat.to_lower, flat.to_upper, np.where(usable, constant, np.inf), slope, slope, flat.curve,
+        np.where(usable[:, None, None], matrix, unit), usable,
+    )  # fmt: skip
+
+
+def _cross_terms(matrix: np.ndarray) -> np.ndarray:
+    """Sums of the sizes of off-diagonal entries, row by row."""
+    return np.abs(matrix).sum(axis=2) - np.abs(np.diagonal(matrix, axis1=1, axis2=2))
+
+
+def _round_up(value: np.ndarray) -> np.ndarray:
+    return value + SLACK * (1.0 + np.abs(value))
+
+
+def _climb_to_mode(
+    target: Target, lower: np.ndarray, upper: np.ndarray, x: np.ndarray, rounds: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Newton steps towards the maximum in each box; the points, and the last Hessians (N, d, d)."""
+    count, d = x.shape
+    hessian = np.full((count, d, d), np.nan)
+    if not target.has_curvature:
+        return x, hessian
+    for _ in range(rounds):
+        slope = target.slopes_at(x)
+        hessian = target.hessians_at(x)
+        finite = np.isfinite(slope).all(axis=1) & np.isfinite(hessian).all(axis=(1, 2))
+        step = _ascend_quadratic(slope, hessian, lower - x, upper - x)
+        x = np.where(finite[:, None] & np.isfinite(step), np.clip(x + step, lower, upper), x)
+    return x, hessian
+
+
+def _ascend_quadratic(
+    slope: np.ndarray, hessian: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
+    """Coordinate ascent of <slope, t> + <t, hessian t> / 2 on boxes."""
+    t = np.zeros_like(slope)
+    for _ in range(ASCENT_SWEEPS):
+        for j in range(t.shape[1]):
+            curvature = hessian[:, j, j]
+            rise = slope[:, j] + np.einsum("nk,nk->n", hessian[:, j], t) - curvature * t[:, j]
+            uphill = np.where(rise > 0.0, high[:, j], low[:, j])
+            move = np.where(curvature < 0.0, -rise / curvature, uphill)
+            t[:, j] = np.clip(move, low[:, j], high[:, j])
+    return t
+
+
+def _negative_definite_factor(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Whether a Hessian is safely negative definite, and W with W'W = -H, or the unit matrix."""
+    unit = np.eye(hessian.shape[1])
+    safe = np.where(np.isfinite(hessian).all(axis=(1, 2))[:, None, None], hessian, unit)
+    values = np.linalg.eigvalsh(safe)
+    ready = values[:, -1] < 0.0
+    ready &= np.sqrt(values[:, 0] / np.where(ready, values[:, -1], -1.0)) < LARGEST_CONDITION
+    factor = np.linalg.cholesky(np.where(ready[:, None, None], -safe, unit))
+    return ready, np.swapaxes(factor, 1, 2)
+
+
+def _standard_deviations(hessian: np.ndarray) -> np.ndarray:
+    """Standard deviations of the normal density with a given Hessian, or zeros."""
+    ready, w = _negative_definite_factor(hessian)
+    return np.where(ready[:, None], np.sqrt((np.linalg.inv(w) ** 2).sum(axis=2)), 0.0)
+
+
+def _mode_coordinates(hessian: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """W and its inverse: from the Hessian near a mode, otherwise the unit matrix."""
+    ready, w = _negative_definite_factor(hessian)
+    w_inverse = np.linalg.inv(w)
+    # A normal density helps where the mode is at most a few standard deviations from the anchor.
+    steep = np.linalg.norm(np.einsum("nkj,nk->nj", w_inverse, slope), axis=1)
+    ready &= np.isfinite(w_inverse).all(axis=(1, 2)) & (steep < STEEPEST_ANCHOR)
+    unit = np.eye(slope.shape[1])
+    kept = ready[:, None, None]
+    return np.where(kept, w, unit), np.where(kept, w_inverse, unit)
+
+
+def check_rejection(private: PrivateModel) -> None:
+    """Refuse a model for which rejection sampling might not finish. Reads no data.
 
     Raises
     ------
     Unsupported
-        Too many parameters, discrete or simplex parameters, an infinite box, or a clipped
-        likelihood of which intervals know too little for a draw ever to end.
+        Too many parameters, discrete or simplex parameters, an infinite box, an unbounded prior
+        density, or a clipped likelihood that intervals bound too loosely.
     """
     _check_dimension(private)
     for rv in private.base.free_RVs:
@@ -555,7 +536,7 @@ def check_rejection(private: PrivateModel) -> None:
 
 
 def _check_dimension(private: PrivateModel) -> None:
-    """By the number of parameters, and of records where it is public."""
+    """Refuse too many parameters, and too many records where their number is public."""
     size = sum(int(np.prod(shape)) for shape in private.shapes.values())
     if size > LARGEST_DIMENSION:
         raise Unsupported(
@@ -594,7 +575,7 @@ def _check_dimension(private: PrivateModel) -> None:
 
 
 def _check_parameter_box(private: PrivateModel, rv: Variable) -> None:
-    """Continuous variables only, each in a box of many doubles."""
+    """Refuse all but a continuous variable in a finite box that holds many doubles."""
     box = private.box[rv.name]
     if not str(rv.type.dtype).startswith("float") or box.within is not None:
         raise Unsupported(
@@ -606,7 +587,7 @@ def _check_parameter_box(private: PrivateModel, rv: Variable) -> None:
         )
     if not box.is_finite:
         raise Unsupported(
-            f"the box sampler needs ends for '{rv.name}'",
+            f"the box sampler needs finite bounds for '{rv.name}'",
             got="an unbounded parameter",
             allowed="every parameter within a finite box",
             do="pmp.trim(private, mass=0.99), or box={...}",
@@ -615,15 +596,15 @@ def _check_parameter_box(private: PrivateModel, rv: Variable) -> None:
         raise Unsupported(
             f"the box of '{rv.name}' is too narrow or too wide for double precision",
             got=f"[{np.min(box.lower):.6g}, {np.max(box.upper):.6g}]",
-            allowed="finite width, more than about 2**-42 of the largest end",
+            allowed="finite width, more than about 2**-42 of the largest bound",
             do="shift or scale the parameter in the model",
         )
 
 
 def _check_prior_bounded(private: PrivateModel) -> None:
-    """Intervals must bound the prior on fine enough cells, or the envelope would never close.
+    """Refuse a prior that intervals do not bound on small cells, or that is zero on the region.
 
-    Nor would a draw ever end where the prior is zero on the whole region.
+    In both cases no draw would ever be accepted.
     """
     prior, parameters = private.graph.prior, private.graph.parameters
     shared = {v: Bounds.point(v.get_value()) for v in public_data([prior])}
@@ -644,14 +625,16 @@ def _check_prior_bounded(private: PrivateModel) -> None:
 
 
 def _check_clipped_likelihood(private: PrivateModel) -> None:
-    """Where intervals know of a record no more than its clip, cutting cells closes nothing."""
+    """Refuse where intervals bound a record by its clip alone: no cut of cells tightens that."""
     clip = private.graph.clip
     if clip is None:
         return
     clipped = sum(w.count for w in private.graph.windows) or private.n
     power = float(private.power)
     gap = power * clipped * (clip[1] - clip[0])
-    protected = private.neighbors == ADD_REMOVE  # then neither verdict nor words may tell n
+    protected = (
+        private.neighbors == ADD_REMOVE
+    )  # then neither the decision nor the message may reveal n
     if gap <= MOST_UNRESOLVED_NATS and not protected:
         return
     graph = replace(private.graph, record=unclipped_record(private.graph), clip=None)
@@ -665,7 +648,8 @@ def _check_clipped_likelihood(private: PrivateModel) -> None:
             "the box sampler would hardly ever accept a draw of this clipped likelihood",
             got="somewhere on the region nothing but the clip is known of a record"
             + ("" if protected else f": {gap:.4g} nats for {clipped} of them at power {power:.4g}"),
-            allowed=f"log-likelihoods that intervals bound, or at most {MOST_UNRESOLVED_NATS:g} nats",
+            allowed="log-likelihoods that intervals bound, or at most "
+            f"{MOST_UNRESOLVED_NATS:g} nats",
             do="trim away from the edge (a scale of zero), write the likelihood with Ops that have "
             "an interval rule, or narrow the clip; a smaller budget per draw tempers more",
         )
@@ -674,21 +658,21 @@ def _check_clipped_likelihood(private: PrivateModel) -> None:
 def _bounded_on_cells(
     whole: Mapping[str, Bounds], upper: Callable[[dict[str, Bounds]], float]
 ) -> tuple[bool, bool]:
-    """Whether upper ends are finite on fine enough cells of a box, and whether all are -inf."""
+    """Whether upper bounds are finite on small cells of a box, and whether all are -inf."""
     queue, zero = [dict(whole)], True
     for _ in range(MOST_TRIAL_CELLS):
         if not queue:
             break
         box = queue.pop()
-        top = upper(box)
-        zero = zero and top == -np.inf
-        if not top < np.inf:
+        bound = upper(box)
+        zero = zero and bound == -np.inf
+        if not bound < np.inf:
             queue += _halve_widest(box, whole)
     return not queue, zero
 
 
 def _halve_widest(box: dict[str, Bounds], whole: Mapping[str, Bounds]) -> list[dict[str, Bounds]]:
-    """Two halves of a box, across the coordinate that is widest as a share of the whole."""
+    """Halves of a box, cut across the coordinate that is widest relative to the whole."""
     widths = {
         (name, i): (b.upper[i] - b.lower[i]) / (whole[name].upper[i] - whole[name].lower[i])
         for name, b in box.items()

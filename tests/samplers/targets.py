@@ -26,7 +26,7 @@ def target_of(expression: Expression, lower: Sequence[float], upper: Sequence[fl
     box = Bounds(np.array(lower, float), np.array(upper, float))
     graph = SimpleNamespace(
         record=expression(theta)[None], prior=pt.constant(0.0), parameters={"theta": theta},
-        data={}, pinned=True, windows=(),
+        data={}, rows_differ=True, windows=(),
     )  # fmt: skip
     return Target(
         SimpleNamespace(
@@ -80,7 +80,7 @@ def value_at(target: Target, point: np.ndarray) -> float:
 
 def ends_at(target: Target, point: np.ndarray) -> tuple[float, float]:
     """Its proved ends."""
-    low, high = target.ends(np.asarray(point, float)[None])
+    low, high = target.value_bounds(np.asarray(point, float)[None])
     return float(low[0]), float(high[0])
 
 

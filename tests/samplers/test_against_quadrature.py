@@ -17,7 +17,6 @@ import pytest
 
 import pymc_private as pmp
 from pymc_private.samplers import rejection
-from pymc_private.samplers import rejection as rejection__boxes
 from pymc_private.samplers.envelope_pieces import constant_envelopes, log_mass
 from pymc_private.samplers.log_density import Target
 from pymc_private.samplers.randomness import SeededRandomness
@@ -150,7 +149,7 @@ def distances(name: str, seed: int, power: float = POWER) -> tuple[list[float], 
     """Distances of each marginal of fresh draws, and the number of draws."""
     private, log_density, ends, points, n = MODELS[name]()
     target = Target(pmp.temper(private, power))
-    draws = rejection__boxes.sample_by_rejection(target, n, SeededRandomness.from_seed(seed))
+    draws = rejection.sample_by_rejection(target, n, SeededRandomness.from_seed(seed))
     exact = marginals(log_density, ends, points)
     return [distance(draws[:, k], *exact[k]) for k in range(len(exact))], n
 
@@ -169,14 +168,14 @@ def test_a_sampler_that_ignores_the_power_is_caught(name):
 
 def test_an_envelope_that_cuts_off_the_top_is_caught(monkeypatch):
     # The acceptance is clipped at one: every proposal passes, and no rejection ever refines it.
-    true_height = rejection__boxes.envelope_height
+    true_height = rejection.envelope_height
     monkeypatch.setattr(
-        rejection__boxes, "envelope_height", lambda pieces, t: true_height(pieces, t) - 50.0
+        rejection, "envelope_height", lambda pieces, t: true_height(pieces, t) - 50.0
     )
-    with pytest.raises(rejection__boxes.EnvelopeTooLow):
+    with pytest.raises(rejection.EnvelopeTooLow):
         distances("bernoulli", seed=13)
-    monkeypatch.setattr(rejection__boxes, "_check_envelope", lambda *arguments: None)
-    monkeypatch.setattr(rejection__boxes, "build_envelopes", _flat)
+    monkeypatch.setattr(rejection, "_check_envelope", lambda *arguments: None)
+    monkeypatch.setattr(rejection, "build_envelopes", _flat)
     found, n = distances("bernoulli", seed=13)
     assert max(found) > halfwidth(n, FALSE_ALARM) + QUADRATURE
 
@@ -194,7 +193,7 @@ def _flat(target, lower, upper, start, rounds=1):
 @pytest.mark.parametrize("form", range(4))
 def test_every_form_of_the_envelope_gives_the_same_law(monkeypatch, form):
     # A curvature that is wrong by a tenth is caught too, below.
-    monkeypatch.setattr(rejection__boxes, "build_envelopes", _only(form))
+    monkeypatch.setattr(rejection, "build_envelopes", _only(form))
     found, n = distances("normal", seed=20 + form)
     assert max(found) < halfwidth(n, FALSE_ALARM) + QUADRATURE
 
@@ -216,23 +215,23 @@ def _only(form):
 
 
 def test_a_memory_cap_leaves_the_draws_exact(monkeypatch):
-    monkeypatch.setattr(rejection__boxes, "MOST_CELLS", 6)
-    monkeypatch.setattr(rejection__boxes, "build_envelopes", _flat)
+    monkeypatch.setattr(rejection, "MOST_CELLS", 6)
+    monkeypatch.setattr(rejection, "build_envelopes", _flat)
     seen = []
-    refine = rejection__boxes.Partition.refine
+    refine = rejection.Partition.refine
 
     def watched(cells, rate):
         refine(cells, 1.0)
         seen.append(len(cells))
 
-    monkeypatch.setattr(rejection__boxes.Partition, "refine", watched)
+    monkeypatch.setattr(rejection.Partition, "refine", watched)
     found, n = distances("bernoulli", seed=15)
     assert max(found) < halfwidth(n, FALSE_ALARM) + QUADRATURE
     assert max(seen) == 6
 
 
 def test_a_cell_forgotten_when_cutting_is_caught(monkeypatch):
-    true_replace, cuts = rejection__boxes.Partition._replace, []
+    true_replace, cuts = rejection.Partition._replace, []
 
     def forgetful(cells, places, lower, upper, found):
         if not cuts:
@@ -240,9 +239,9 @@ def test_a_cell_forgotten_when_cutting_is_caught(monkeypatch):
         cuts.append(len(places))
         true_replace(cells, places, lower, upper, found)
 
-    monkeypatch.setattr(rejection__boxes.Partition, "_replace", forgetful)
+    monkeypatch.setattr(rejection.Partition, "_replace", forgetful)
     monkeypatch.setattr(
-        rejection__boxes, "build_envelopes", _flat
+        rejection, "build_envelopes", _flat
     )  # whose first cell is cut in the middle
     found, n = distances("bernoulli", seed=14)
     assert max(found) > halfwidth(n, FALSE_ALARM) + QUADRATURE

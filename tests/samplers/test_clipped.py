@@ -85,7 +85,7 @@ def test_the_density_never_escapes_its_envelope(name):
         density = value(*points.T) + shift
         for pieces in found:
             tops = envelope_height(pieces.take(np.full(12, k)), points - anchor[k])
-            assert np.all(target.ends(points)[0] <= tops + 1e-12)
+            assert np.all(target.value_bounds(points)[0] <= tops + 1e-12)
             assert np.all(density <= tops + 1e-7)  # the two are written differently
         assert target.values(points) == pytest.approx(density, rel=1e-7, abs=1e-7)
 
@@ -135,7 +135,7 @@ def test_calibrate_prices_a_clipped_model_and_sample_draws_it():
 
 def test_an_unbounded_parameter_is_refused_as_ever_and_a_plan_gives_it_ends():
     clipped = pmp.clip(BY_NAME["poisson"].privatize(), -4, 0)
-    with pytest.raises(pmp.Unsupported, match=r"needs ends for 'rate'"):
+    with pytest.raises(pmp.Unsupported, match=r"needs finite bounds for 'rate'"):
         pmp.Boxes().check(clipped)
     assert pmp.calibrate(clipped, epsilon=1).private.box["rate"].is_finite
 

@@ -62,8 +62,8 @@ def least_excess(target) -> float:
     rng, worst = np.random.default_rng(3), np.inf
     ends = np.sort(rng.uniform(target.lower, target.upper, (2, 30, 2)), axis=0)
     root = rng.normal(size=(30, 2, 2)) + 2 * np.eye(2)
-    above = target.above(ends[0], ends[1], root, np.linalg.inv(root))
-    assert above.fine.all()
+    above = target.hessian_upper_bound(ends[0], ends[1], root, np.linalg.inv(root))
+    assert above.finite.all()
     for share in rng.random((40, 30, 2)):
         inside = ends[0] + share * (ends[1] - ends[0])
         worst = min(worst, np.linalg.eigvalsh(above.matrix - target.hessians_at(inside)).min())

@@ -13,11 +13,10 @@ from scipy.special import logsumexp
 
 import pymc_private as pmp
 from pymc_private.samplers import proximal_target
-from pymc_private.samplers.randomness import truncated_normal_quantile
 from pymc_private.samplers.proximal import BlockMatrix, ProximalSchedule, sample_proximal
 from pymc_private.samplers.proximal_likelihoods import GeneralCurve, SoftmaxCurve
 from pymc_private.samplers.proximal_target import make_posterior
-from pymc_private.samplers.randomness import SeededRandomness
+from pymc_private.samplers.randomness import SeededRandomness, truncated_normal_quantile
 
 N, K = 20, 3
 RNG = np.random.default_rng(8)
@@ -53,12 +52,12 @@ def test_scores_bend_like_the_softmax_they_are_of(size):
 
     inner = (curve.slope(u) * du).reshape(N, K, 4).sum(axis=1)
     plain = total(u) + inner - total(u + du)
-    assert np.allclose(curve.bend(u, du), plain, rtol=1e-9, atol=1e-13 * max(size, 1.0))
+    assert np.allclose(curve.remainder(u, du), plain, rtol=1e-9, atol=1e-13 * max(size, 1.0))
     if size < 1e-3:  # there the difference of sums has no digits left, the stable form has all
         p = np.exp(u.reshape(N, K, 4) - logsumexp(u.reshape(N, K, 4), axis=1)[:, None])
         d = du.reshape(N, K, 4)
         second = (p * d**2).sum(axis=1) - (p * d).sum(axis=1) ** 2
-        assert np.allclose(curve.bend(u, du), weight[:, None] * second / 2, rtol=1e-5)
+        assert np.allclose(curve.remainder(u, du), weight[:, None] * second / 2, rtol=1e-5)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 8])
@@ -70,7 +69,7 @@ def test_a_softmax_bends_no_more_than_its_trace_says(classes, wall):
     uniforms = rng.uniform(size=(classes, 20_000))
     du = 1.5 * truncated_normal_quantile(uniforms, np.array(-wall), np.array(wall))
     found = [
-        curve.bend(np.tile(u, (1, du.shape[1])), du).mean()
+        curve.remainder(np.tile(u, (1, du.shape[1])), du).mean()
         for u in 3.0 * rng.normal(size=(20, classes, 1))
     ]
     assert 0.1 * trace < max(found) / (0.5 * 1.5**2) < trace + 0.02

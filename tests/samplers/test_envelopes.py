@@ -99,10 +99,10 @@ def test_a_gradient_of_one_side_escapes(case, monkeypatch):
 
 
 def test_the_curvature_of_one_point_escapes(monkeypatch):
-    true = Target.above
+    true = Target.hessian_upper_bound
     monkeypatch.setattr(
         Target,
-        "above",
+        "hessian_upper_bound",
         lambda self, lower, upper, *turns: true(self, lower, lower, *turns),
     )
     escapes = [
@@ -235,7 +235,7 @@ LOOSE = [
 def test_where_a_rule_is_loose_at_a_point_the_value_is_the_density_all_the_same(case):
     made, value = target_of(case.expression, case.lower, case.upper), evaluator(case.expression)
     points = np.linspace(-0.9, 0.9, 37)[:, None]
-    middles = np.add(*made.ends(points)) / 2
+    middles = np.add(*made.value_bounds(points)) / 2
     exact = [value(point) for point in points]
     assert np.max(np.abs(np.subtract(middles, exact))) > 0.01
     assert made.values(points) == pytest.approx(exact, rel=2e-6, abs=2e-6)
@@ -267,9 +267,9 @@ def test_many_boxes_at_once_are_bounded_as_one_by_one(case):
     np.testing.assert_array_equal(whole.smooth, np.concatenate([a.smooth for a in alone]))
     if made.has_curvature:
         units = np.broadcast_to(np.eye(len(case.lower)), (25, len(case.lower), len(case.lower)))
-        many = made.above(lower, upper, units, units)
+        many = made.hessian_upper_bound(lower, upper, units, units)
         for k in range(25):
-            one = made.above(lower[k : k + 1], upper[k : k + 1], units[:1], units[:1])
-            assert many.fine[k] == one.fine[0]
-            if one.fine[0]:
+            one = made.hessian_upper_bound(lower[k : k + 1], upper[k : k + 1], units[:1], units[:1])
+            assert many.finite[k] == one.finite[0]
+            if one.finite[0]:
                 np.testing.assert_allclose(many.matrix[k], one.matrix[0], rtol=1e-9, atol=1e-9)

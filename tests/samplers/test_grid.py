@@ -74,7 +74,7 @@ def test_scores_are_within_tau_of_the_log_likelihood():
     on = make_parameter_grid(private, 5)
     scores = GridScores(private, on)
     for x, y in itertools.product((-1.0, 0.3), (0, 1)):
-        found = scores.of((np.array(y), np.array(x)), 0) * float(on.unit)
+        found = scores.log_likelihood((np.array(y), np.array(x)), 0) * float(on.unit)
         eta = on.points[:, 0] + on.points[:, 1] * x
         assert np.max(np.abs(found - (y * eta - np.logaddexp(0.0, eta)))) <= on.tau
 
@@ -85,7 +85,7 @@ def test_totals_of_neighbors_differ_by_two_records_exactly():
     scores = GridScores(one, on)
     first = np.array(total_scores(scores, one))
     second = np.array(total_scores(GridScores(other, on), other))
-    moved = [scores.of((np.array(1), np.array(v)), 5) for v in (X[-1], 0.123)]
+    moved = [scores.log_likelihood((np.array(1), np.array(v)), 5) for v in (X[-1], 0.123)]
     assert np.array_equal(first - second, moved[0] - moved[1])
 
 
@@ -97,7 +97,7 @@ def test_ranges_grow_by_at_most_four_tau(monkeypatch):
     assert on.tau == Fraction(1, 4)
     scores = GridScores(private, on)
     records = list(itertools.product((np.array(0), np.array(1)), map(np.array, (-1.0, 0.2, 1.0))))
-    values = np.array([scores.of(record, 0) for record in records]) * float(on.unit)
+    values = np.array([scores.log_likelihood(record, 0) for record in records]) * float(on.unit)
     gaps = values[:, None] - values[None]
     assert np.ptp(gaps, axis=-1).max() <= pmp.certify(private).range + 4 * float(on.tau)
 
@@ -105,14 +105,17 @@ def test_ranges_grow_by_at_most_four_tau(monkeypatch):
 def test_a_record_that_intervals_do_not_know_counts_as_a_public_one(monkeypatch):
     private = logistic()
     scores = GridScores(private, make_parameter_grid(private, 5))
-    true = scores._ends
+    true = scores._bounds
 
     def blurred(record, row):
         low, high = true(record, row)
         return low, high + (record[1] == 0.5)
 
-    monkeypatch.setattr(scores, "_ends", blurred)
-    assert np.array_equal(scores.of((np.array(1), np.array(0.5)), 0), scores.of(scores.stand_in, 0))
+    monkeypatch.setattr(scores, "_bounds", blurred)
+    assert np.array_equal(
+        scores.log_likelihood((np.array(1), np.array(0.5)), 0),
+        scores.log_likelihood(scores.stand_in, 0),
+    )
 
 
 def test_draws_are_points_of_a_grid_that_the_data_do_not_move():
@@ -152,7 +155,7 @@ def test_a_grid_too_fine_is_refused(points):
 
 def test_an_open_parameter_is_refused():
     private = pmp.privatize(logistic().base, records="i", domain={"x": (-1, 1)})
-    with pytest.raises(pmp.Unsupported, match="two ends"):
+    with pytest.raises(pmp.Unsupported, match="two finite bounds"):
         make_parameter_grid(private)
 
 

@@ -49,17 +49,19 @@ CASES = {
     "beta": (BetaDistribution(F(3), F(5)), EVEN, 0.0, 1.0, stats.beta(3, 5), float),
     "trimmed beta": (BetaDistribution(F(3), F(5)), EVEN, 0.3, 0.4, stats.beta(3, 5), float),
     "beta near its edges": (
-        BetaDistribution(F(1, 10), F(1, 5)), RoundingGrid.logistic(), 0.0, 1.0, stats.beta(0.1, 0.2),
-        lambda y: 1 / (1 + math.exp(-y)),
+        BetaDistribution(F(1, 10), F(1, 5)), RoundingGrid.logistic(), 0.0, 1.0,
+        stats.beta(0.1, 0.2), lambda y: 1 / (1 + math.exp(-y)),
     ),
     "large beta": (BetaDistribution(F(900), F(1100)), EVEN, 0.1, 0.9, stats.beta(900, 1100), float),
     "gamma": (GammaDistribution(F(7, 2), F(3)), RoundingGrid.logarithmic(), 0.0, math.inf,
               stats.gamma(3.5, scale=1 / 3), math.exp),
-    "trimmed gamma": (GammaDistribution(F(7, 2), F(3)), EVEN, 0.5, 1.0, stats.gamma(3.5, scale=1 / 3), float),
+    "trimmed gamma": (GammaDistribution(F(7, 2), F(3)), EVEN, 0.5, 1.0,
+                      stats.gamma(3.5, scale=1 / 3), float),
     "small gamma": (GammaDistribution(F(1, 50), F(3)), RoundingGrid.logarithmic(), 0.0, math.inf,
                     stats.gamma(0.02, scale=1 / 3), math.exp),
     "normal": (NormalDistribution(F(2), F(9)), EVEN, -math.inf, math.inf, stats.norm(2, 3), float),
-    "one-sided normal": (NormalDistribution(F(2), F(9)), EVEN, 1.0, math.inf, stats.norm(2, 3), float),
+    "one-sided normal": (NormalDistribution(F(2), F(9)), EVEN, 1.0, math.inf,
+                         stats.norm(2, 3), float),
 }  # fmt: skip
 
 

@@ -36,8 +36,8 @@ def gap(structure, white, mean, scale):
     z = RNG.uniform(-0.3, 0.3, (2, 2))
     u = structure.rows @ z.T + structure.offset[:, None]
     du = u[:, 1:] - u[:, :1]
-    change = structure.curve.slope(u[:, :1]) * du - structure.curve.bend(u[:, :1], du)
-    means = mean(X @ white.back(z).T)
+    change = structure.curve.slope(u[:, :1]) * du - structure.curve.remainder(u[:, :1], du)
+    means = mean(X @ white.to_parameters(z).T)
     logs = -0.5 * ((UNIT_Y[:, None] - means / scale) ** 2).sum(axis=0)
     return abs(float(change.sum()) - float(logs[1] - logs[0]))
 
@@ -62,7 +62,7 @@ def test_normal_tails_in_a_branch_are_concave_with_slopes_as_written_by_hand(nam
     glm = BY_NAME[name]
     private = glm.private()
     structure, _ = make_posterior(private)
-    assert 0.9 < structure.smooth.max() <= 1.0 + 1e-6
+    assert 0.9 < structure.smoothness.max() <= 1.0 + 1e-6
     # The steepest is a tail 1 + 1 + sqrt(2) away; branches do not add up.
     steepest = np.exp(-(3.41421**2) / 2 - log_ndtr(-3.41421)) / np.sqrt(2 * np.pi)
     assert prove_log_concave(private).predictors[0].high.max() == pytest.approx(steepest, rel=1e-3)
@@ -112,7 +112,7 @@ def test_a_predictor_that_bends_out_of_sight_is_no_straight_one():
     assert not isinstance(structure.curve, QuadraticCurve)
     z = np.array([[-2.0, 0.0, 2.0]])
     u = structure.rows @ z + structure.offset[:, None]
-    b = white.back(z.T)[:, 0]
+    b = white.to_parameters(z.T)[:, 0]
     slopes = structure.curve.slope(u).sum(axis=0)
     assert np.abs(slopes[b > 60.0]).max() < 1e-9  # flat beyond the cap, where the plain one is not
     assert (b > 60.0).any()

@@ -115,14 +115,14 @@ def test_the_structure_has_the_slope_of_the_graph(name):
         z = RNG.uniform(np.maximum(structure.lower, -1), np.minimum(structure.upper, 1))
         u = structure.rows @ z[:, None] + structure.offset[:, None]
         found = -z + (structure.curve.slope(u).T @ structure.rows)[0]
-        exact = white.matrix @ graph_slope(private, white.back(z[None])[0])
+        exact = white.matrix @ graph_slope(private, white.to_parameters(z[None])[0])
         assert np.allclose(found, exact, rtol=1e-6, atol=1e-6)
 
 
 def test_the_stable_form_is_not_taken_for_another_predictor():
     structure, _ = make_posterior(private_of("twice a predictor"))
     u, step = np.array([[0.3]] * N), np.full((N, 1), 1e-4)
-    second = structure.curve.bend(u, step).sum() / step[0, 0] ** 2
+    second = structure.curve.remainder(u, step).sum() / step[0, 0] ** 2
     rest = (structure.curve.slope(u) - structure.curve.slope(u + step)).sum() / step[0, 0] / 2
     assert second == pytest.approx(rest, rel=1e-2)
 

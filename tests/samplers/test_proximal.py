@@ -132,14 +132,14 @@ def test_a_step_is_the_ideal_one(name, wall, eta):
 
 @pytest.mark.parametrize(
     "fault",
-    ["bend", "sums", "eta", "walls"],
+    ["remainder", "sums", "eta", "walls"],
     ids=["too many accepted", "the same by sums", "too little noise", "walls ignored"],
 )
 def test_a_step_with_a_fault_is_caught(fault, monkeypatch):
     eta, wall = 0.5, "box" if fault == "walls" else "line"
     s, (_, edges) = structure("logistic", wall), grid_of(wall)
-    if fault == "bend":
-        monkeypatch.setattr(LogisticCurve, "bend", lambda self, u, du: np.zeros_like(du))
+    if fault == "remainder":
+        monkeypatch.setattr(LogisticCurve, "remainder", lambda self, u, du: np.zeros_like(du))
         monkeypatch.setattr(FastSums, "of", lambda *_: None)
     if fault == "sums":
         right = FastAcceptance.decide
@@ -259,14 +259,14 @@ def test_bends_are_the_rest_of_the_tangent(name):
         for du in (-4.0, -1e-2, 1e-2, 4.0):
             at, by = np.array([[u]]), np.array([[du]])
             rest = WEIGHT * (h(u, y[0]) - h(u + du, y[0])) + made.slope(at) * du
-            assert made.bend(at, by) == pytest.approx(rest[0, 0], rel=1e-6, abs=1e-12)
+            assert made.remainder(at, by) == pytest.approx(rest[0, 0], rel=1e-6, abs=1e-12)
 
 
 def test_bends_keep_their_digits_where_sums_would_lose_them():
     made = LogisticCurve(np.array([1.0]), 1.0)
     exact = 0.125e-12  # h'' / 2 du^2 at u = 0
-    assert made.bend(np.zeros((1, 1)), np.full((1, 1), 1e-6)) == pytest.approx(exact, rel=1e-3)
-    far = made.bend(np.full((1, 1), 800.0), np.full((1, 1), 700.0))
+    assert made.remainder(np.zeros((1, 1)), np.full((1, 1), 1e-6)) == pytest.approx(exact, rel=1e-3)
+    far = made.remainder(np.full((1, 1), 800.0), np.full((1, 1), 700.0))
     assert 0.0 <= far[0, 0] < 1e-300
 
 
@@ -278,4 +278,4 @@ def test_a_general_curve_is_the_special_one():
     )
     u, du = RNG.normal(size=(30, 4)), RNG.normal(size=(30, 4))
     assert np.allclose(general.slope(u), special_one.slope(u))
-    assert np.allclose(general.bend(u, du), special_one.bend(u, du), atol=1e-14)
+    assert np.allclose(general.remainder(u, du), special_one.remainder(u, du), atol=1e-14)

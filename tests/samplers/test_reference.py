@@ -99,7 +99,7 @@ def test_the_divergence_contracts_as_fast_as_the_schedule_says(name):
     assert start <= public_constants(private)[1]
     for k in range(1, 7):
         law = law @ move
-        slowest = (1 + eta * white.start.sobolev) ** (-2 * k)
+        slowest = (1 + eta * white.reference.log_sobolev) ** (-2 * k)
         assert divergence(law) <= start * slowest * (1 + 1e-6) + 1e-9
 
 
@@ -159,12 +159,12 @@ def test_the_structure_has_the_slope_of_the_graph():
     declared = pmp.privatize(model, records="i", domain={"x": pmp.Ball(1.0)})
     private = pmp.trim(declared, box={"b": (-1.5, 2)})
     s, white = make_posterior(private)
-    assert np.array_equal(s.own, [0.0, 0.0, 1.0, 1.0])
+    assert np.array_equal(s.prior_curvature, [0.0, 0.0, 1.0, 1.0])
     for _ in range(3):
         z = rng.uniform(np.maximum(s.lower, -1), np.minimum(s.upper, 1))
         u = s.rows @ z[:, None] + s.offset[:, None]
-        found = -s.own * z + (s.curve.slope(u).T @ s.rows)[0]
-        exact = white.matrix @ graph_slope(private, white.back(z[None])[0])
+        found = -s.prior_curvature * z + (s.curve.slope(u).T @ s.rows)[0]
+        exact = white.matrix @ graph_slope(private, white.to_parameters(z[None])[0])
         assert np.allclose(found, exact, rtol=1e-9, atol=1e-9)
 
 
@@ -173,16 +173,16 @@ def test_a_prior_taken_for_the_law_of_the_start_is_caught(fault):
     name = "uniform" if fault == "own" else "Laplace"
     s, white = make_posterior(private_of(name))
     if fault == "own":
-        s = replace(s, own=1.0)
+        s = replace(s, prior_curvature=1.0)
     else:
         rows = len(s.rows) - 1
         s = replace(
-            s, rows=s.rows[:rows], offset=s.offset[:rows], smooth=s.smooth[:rows],
+            s, rows=s.rows[:rows], offset=s.offset[:rows], smoothness=s.smoothness[:rows],
             curve=s.curve.first,
         )  # fmt: skip
     z = sample_proximal(s, ProximalSchedule(0.3, 40, 1e-3), 3000, SeededRandomness.from_seed(3))
     _, edges, weight = on_grid(name)
-    assert not cdf_envelope(white.back(z)[:, 0], cdf_of(edges, weight)).passes
+    assert not cdf_envelope(white.to_parameters(z)[:, 0], cdf_of(edges, weight)).passes
 
 
 def test_what_has_no_proved_speed_is_refused_by_name():
@@ -211,7 +211,7 @@ def test_no_claim_about_the_bits_is_made():
 
 def test_the_claim_says_where_the_chain_starts():
     terms = pmp.Proximal().terms(private_of("Laplace"))
-    assert "from a normal law on the region" in terms.assumption
+    assert "from a normal distribution on the region" in terms.assumption
     assert "from the prior" in pmp.Proximal().terms(private_of("truncated normal")).assumption
     certificate = pmp.certify(private_of("Laplace"))
     assert math.isinf(certificate.mu)  # T7 wants strong concavity, no helper gives it

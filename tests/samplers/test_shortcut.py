@@ -28,7 +28,7 @@ def trial(name, seed=0, scale=1.0, weight=0.01, y=None, equal=False, chains=CHAI
     with np.errstate(all="ignore"):
         push = curve.slope(u).T @ rows
         center = sums.at(x, sums.total(x), push, np.abs(push))
-        bends = curve.bend(u, rows @ delta.T).sum(axis=0)
+        bends = curve.remainder(u, rows @ delta.T).sum(axis=0)
     return center, delta, bends
 
 
@@ -103,7 +103,7 @@ def test_totals_and_slopes_are_those_of_numpy(name, size):
         each = np.exp(u) if name == "exponential" else np.logaddexp(0.0, u)
         expected = 0.5 * each.sum(axis=0)
         slope = curve.slope(u).T @ rows
-    total, push = FastSums(rows, np.full(N, 0.1), curve).push(x)
+    total, push = FastSums(rows, np.full(N, 0.1), curve).total_and_gradient(x)
     assert np.allclose(total, expected, rtol=1e-13)
     assert np.array_equal(total, FastSums(rows, np.full(N, 0.1), curve).total(x), equal_nan=True)
     assert np.allclose(push, slope, rtol=1e-11, atol=1e-11 * size * N, equal_nan=True)
@@ -111,7 +111,7 @@ def test_totals_and_slopes_are_those_of_numpy(name, size):
 
 def test_no_records_have_no_sums():
     sums = FastSums(np.empty((0, 2)), np.empty(0), LogisticCurve(np.empty(0), 1.0))
-    total, push = sums.push(np.ones((3, 2)))
+    total, push = sums.total_and_gradient(np.ones((3, 2)))
     assert np.array_equal(total, np.zeros(3))
     assert np.array_equal(push, np.zeros((3, 2)))
 
@@ -123,7 +123,7 @@ def test_threads_add_the_same_numbers(name):
     curve = CURVES[name](np.ones(len(rows)), 0.01)
     with ThreadPoolExecutor(3) as pool:
         one, many = (FastSums(rows, np.ones(len(rows)), curve, over) for over in (map, pool.map))
-        for mine, theirs in zip(one.push(x), many.push(x), strict=True):
+        for mine, theirs in zip(one.total_and_gradient(x), many.total_and_gradient(x), strict=True):
             assert np.array_equal(mine, theirs)
 
 

@@ -9,10 +9,13 @@ import pytest
 from scipy import special
 
 from pymc_private.samplers import proximal
-from pymc_private.samplers.randomness import truncated_normal_mean, truncated_normal_quantile
 from pymc_private.samplers.proximal import WhitenedPosterior, step_size
 from pymc_private.samplers.proximal_likelihoods import QuadraticCurve
-from pymc_private.samplers.randomness import SeededRandomness
+from pymc_private.samplers.randomness import (
+    SeededRandomness,
+    truncated_normal_mean,
+    truncated_normal_quantile,
+)
 
 RNG = np.random.default_rng(4)
 
@@ -31,7 +34,7 @@ def chance(s, eta, y):
     engine = proximal.ProximalKernel(s, eta)
     center, u, slope = engine.descend(np.tile(y, (400, 1)))
     delta = engine._propose(center, slope, SeededRandomness.from_seed(4))
-    return float(np.exp(-s.curve.bend(u, s.rows @ delta.T).sum(axis=0)).mean())
+    return float(np.exp(-s.curve.remainder(u, s.rows @ delta.T).sum(axis=0)).mean())
 
 
 def test_walls_cost_no_more_trials_than_there_are_without(monkeypatch):

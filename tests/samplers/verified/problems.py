@@ -67,9 +67,9 @@ def posterior(kind, n, d, size, *, wall="line", seed=0, separable=False, weight=
         y = rng.poisson(1.0, n).astype(float)
     ends = [np.full(d, end) for end in WALLS[wall]]
     records = VerifiedPosterior(x, offset, center, scale, strict(y, weight), *ends)
-    walls = records.walls[:2]
+    walls = records.whitened_box[:2]
     structure = WhitenedPosterior(
-        records.rows, records.level, curve(y, weight), weight * beta, *walls
+        records.rows, records.whitened_offset, curve(y, weight), weight * beta, *walls
     )
     trace = weight * beta * float((records.rows**2).sum())
     return records, structure, 4.0 / trace if trace else 1.0
@@ -110,7 +110,7 @@ def ratios(kind, shape, *, wall="line", chains=4, low=0.0, seed=0, separable=Fal
         proposal = kernel._exactly(now, c, randomness).proposal(words[c], coins[c])
         with ctx.workprec(BITS):
             slope, exact = proposal.step.slope(BITS), proposal.delta(BITS)
-            real = -proposal.step.rest(exact) - proposal.uniform.log_uniform(BITS)
+            real = -proposal.step.remainder(exact) - proposal.uniform.log_uniform(BITS)
             found.append([
                 _used(slope, now.slope.value[c], now.slope.error[c]),
                 _used(exact, delta[c], moved[c]),

@@ -17,7 +17,7 @@ from pymc_private.samplers.verified.admission import (
     FARTHEST_MEAN,
     LARGEST_TV,
     ROUNDING_SHARE,
-    check_walls,
+    check_box,
     rounding_cost,
 )
 from pymc_private.samplers.verified.kernel import (
@@ -45,7 +45,7 @@ def test_noise_hides_a_shift(eta, omega):
 
 
 def log_density(kind, records, x=X):
-    u = records.rows[:, 0] * x[:, None] + records.level
+    u = records.rows[:, 0] * x[:, None] + records.whitened_offset
     y, w = records.curve.y, records.curve.weight
     h = {
         "logistic": lambda: y * u - np.logaddexp(0, u),
@@ -129,8 +129,8 @@ def test_a_fault_is_caught(fault, monkeypatch):
 def test_no_records_give_the_prior():
     records, structure, eta = posterior("logistic", 0, 2, 1.0, plain=True)
     values = sample_verified(
-        records, structure, ProximalSchedule(eta, 0, 1e-9), 1e-12, 800, SeededRandomness.from_seed(1),
-        lambda v: round_unbounded(v, records.scale),
+        records, structure, ProximalSchedule(eta, 0, 1e-9), 1e-12, 800,
+        SeededRandomness.from_seed(1), lambda v: round_unbounded(v, records.scale),
     )  # fmt: skip
     assert cdf_envelope(values[:, 0], special.ndtr).passes
     assert sample_verified(
@@ -156,10 +156,10 @@ def test_the_charge_is_the_theorem_and_public():
 
 def test_walls_beyond_the_reach_of_balls_are_refused():
     schedule, walls = ProximalSchedule(0.01, 100, 1e-8), np.array([-np.inf, 3.0])
-    check_walls(schedule, 1e4, walls)
+    check_box(schedule, 1e4, walls)
     for slope, ends in ((1e7, walls), (1.0, 1e7 * np.ones(2))):
-        with pytest.raises(Unsupported, match="beyond a wall"):
-            check_walls(schedule, slope, ends)
+        with pytest.raises(Unsupported, match="beyond the box"):
+            check_box(schedule, slope, ends)
     with ctx.workprec(128):  # up to there the tails of Arb are numbers
         tail = (arb(2.0**16 + 50) / arb(2).sqrt()).erfc()
         assert 0 < float((tail.erfcinv() * arb(2).sqrt()).rad()) < 1e-20

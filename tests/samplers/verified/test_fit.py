@@ -119,8 +119,8 @@ def test_records_are_those_of_the_plain_sampler(build, curve):
     plain, white = make_posterior(private)
     assert isinstance(records.curve, curve)
     np.testing.assert_allclose(records.rows, plain.rows, rtol=1e-14, atol=0)
-    np.testing.assert_allclose(records.level, plain.offset, rtol=1e-13, atol=1e-15)
-    np.testing.assert_allclose(structure.smooth, plain.smooth)
+    np.testing.assert_allclose(records.whitened_offset, plain.offset, rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(structure.smoothness, plain.smoothness)
     np.testing.assert_array_equal(records.center, white.center)
     np.testing.assert_array_equal(records.scale, np.diag(white.matrix))
     real = Fraction(plain.curve.weight)  # a power above the promised one would cost more
@@ -247,7 +247,7 @@ def test_draws_are_those_of_the_plain_sampler():
     precision = np.eye(2) + structure.curve.weight * structure.rows.T @ structure.rows
     pull = structure.curve.weight * structure.rows.T @ (structure.curve.y - structure.offset)
     # The box is far: it holds all but 1e-10 of the mass.
-    mean = white.back(np.linalg.solve(precision, pull)[None])[0]
+    mean = white.to_parameters(np.linalg.solve(precision, pull)[None])[0]
     sd = np.sqrt(np.diag(white.matrix.T @ np.linalg.inv(precision) @ white.matrix))
     for k in range(2):
         assert cdf_envelope(draws[:, k], norm(mean[k], sd[k]).cdf).passes

@@ -75,7 +75,7 @@ def _without_slopes(kernel):
 
 def _single(kernel):
     """Rows in single precision."""
-    kernel.records.__dict__["rows"] = kernel.records.rows.astype(np.float32).astype(float)
+    kernel.posterior.__dict__["rows"] = kernel.posterior.rows.astype(np.float32).astype(float)
 
 
 @pytest.mark.parametrize(

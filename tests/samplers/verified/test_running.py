@@ -58,8 +58,8 @@ def rest_of(curve, u, du):
 
 def used(curve, u, du, moved=0.0):
     """The worst error over its bound: arguments are off by `moved`, each way."""
-    rest = curve.rest(u[None, :], du[None, :])
-    size, steep = (np.broadcast_to(a, (1, len(u)))[0] for a in (rest.size, rest.steep))
+    rest = curve.remainder(u[None, :], du[None, :])
+    size, steep = (np.broadcast_to(a, (1, len(u)))[0] for a in (rest.size, rest.slope_bound))
     worst = 0.0
     for one, two in [(1, 1), (1, -1), (-1, 1), (-1, -1)] if moved else [(0, 0)]:
         a, b = u + one * moved, du + two * moved
@@ -84,41 +84,41 @@ def test_rests_are_within_their_bounds(curve, moved):
 class _Naive(VerifiedLogistic):
     """By the logarithm of 1 + p (e^x - 1) everywhere."""
 
-    def rest(self, u, du):
-        found = super().rest(u, du)
+    def remainder(self, u, du):
+        found = super().remainder(u, du)
         v = np.where(du > 0.0, -u, u)
         p, x = arithmetic.expit(v), -np.abs(du)
         with np.errstate(divide="ignore"):
             value = WEIGHT * (np.log1p(p * np.expm1(x)) - p * x)
-        return TangentRemainder(np.nan_to_num(value), found.steep, found.size)
+        return TangentRemainder(np.nan_to_num(value), found.slope_bound, found.size)
 
 
 class _Difference(VerifiedLogistic):
     """As a difference of three numbers."""
 
-    def rest(self, u, du):
-        found = super().rest(u, du)
+    def remainder(self, u, du):
+        found = super().remainder(u, du)
         h = self.y * u - np.logaddexp(0, u), self.y * (u + du) - np.logaddexp(0, u + du)
         return TangentRemainder(
-            h[0] * WEIGHT + self.slope(u).value * du - h[1] * WEIGHT, found.steep, found.size
+            h[0] * WEIGHT + self.slope(u).value * du - h[1] * WEIGHT, found.slope_bound, found.size
         )
 
 
 class _Flat(VerifiedLogistic):
     """With a hundredth of its slopes."""
 
-    def rest(self, u, du):
-        found = super().rest(u, du)
-        return TangentRemainder(found.value, found.steep / 100, found.size)
+    def remainder(self, u, du):
+        found = super().remainder(u, du)
+        return TangentRemainder(found.value, found.slope_bound / 100, found.size)
 
 
 class _Single(VerifiedLogistic):
     """In single precision."""
 
-    def rest(self, u, du):
-        found = super().rest(u, du)
+    def remainder(self, u, du):
+        found = super().remainder(u, du)
         return TangentRemainder(
-            found.value.astype(np.float32).astype(float), found.steep, found.size
+            found.value.astype(np.float32).astype(float), found.slope_bound, found.size
         )
 
 
@@ -134,7 +134,7 @@ def test_slopes_are_within_their_bounds(curve):
     sides = SIDES[np.abs(SIDES) < 700] if isinstance(curve, VerifiedExponential) else SIDES
     with np.errstate(all="ignore"):
         found = curve.slope(sides[None, :])
-    size, bend = (np.broadcast_to(a, (1, len(sides)))[0] for a in (found.size, found.bend))
+    size, bend = (np.broadcast_to(a, (1, len(sides)))[0] for a in (found.size, found.curvature))
     for moved in (0.0, PREDICTOR_RADIUS, -PREDICTOR_RADIUS):
         at = sides + moved
         with ctx.workprec(2000):

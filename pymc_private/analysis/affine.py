@@ -118,13 +118,13 @@ for _op in LAYOUT_OPS:
     _affine_kind.register(_op, _moved)
 
 
-def _put(op: Op, node: Apply, *kinds: AffineKind) -> AffineKind:
+def _update(op: Op, node: Apply, *kinds: AffineKind) -> AffineKind:
     """x with y set, or added, at positions that no parameter decides."""
     return AffineKind.OTHER if any(kinds[2:]) else max(kinds[:2])
 
 
 for _op in INDEX_UPDATE_OPS:
-    _affine_kind.register(_op, _put)
+    _affine_kind.register(_op, _update)
 
 
 @_affine_kind.register(SpecifyShape)

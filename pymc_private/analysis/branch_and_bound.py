@@ -486,9 +486,9 @@ def _cut_first_coordinate(lower: np.ndarray, upper: np.ndarray, whole: np.ndarra
     low, high = np.repeat(lower, FIRST_PIECES, axis=0), np.repeat(upper, FIRST_PIECES, axis=0)
     start = np.repeat(lower[:, 0], FIRST_PIECES)
     width = np.repeat(upper[:, 0] - lower[:, 0], FIRST_PIECES)
-    marks = np.tile(edges, (len(lower), 1))
-    low[:, 0] = start + width * marks[:, :-1].ravel()
-    high[:, 0] = start + width * marks[:, 1:].ravel()
+    cuts = np.tile(edges, (len(lower), 1))
+    low[:, 0] = start + width * cuts[:, :-1].ravel()
+    high[:, 0] = start + width * cuts[:, 1:].ravel()
     high[FIRST_PIECES - 1 :: FIRST_PIECES, 0] = upper[:, 0]
     return low, high
 

@@ -4,7 +4,7 @@ The mean-value form f(c + t) <= f(c) + sup <grad f, t> needs more than a bounded
 PyTensor calls the derivative of a step zero. Here a graph is continuous on a box if every node
 that the value depends on is constant there, or is finite and comes from an Op that is continuous
 wherever its interval is finite. What is not on the lists below counts as a jump. What does not
-vary may be unknown: the question is asked for each value of it.
+vary may be unknown: the proof holds for each value of it.
 
 `never_infinite` finds graphs that are finite, or NaN, wherever their inputs are finite, in
 real arithmetic.
@@ -98,7 +98,7 @@ def continuous_on_boxes(
     """`is_continuous` for each of a batch of boxes, in a shape that broadcasts to the batch.
 
     The leading `batch_axes` axes of every varying variable count boxes. `order` is `io_toposort` of
-    the value, where the same question is asked many times.
+    the value, where it is asked for many times.
     """
     needed: dict[Variable, np.ndarray] = {value: np.asarray(True)}
     continuous = np.asarray(True)

@@ -5,9 +5,9 @@ A factor is row-wise along the records axis iff its element i carries i or NONE.
 sound: an Op without a rule mixes everything it reads.
 
 No size may depend on a record or on a parameter. Labels are found with public stand-ins, so
-they speak of the very sizes those give. Were a size to move with a record (the length of a
-mask, of the distinct values) or with a parameter (a repeat, a slice), elements would change
-places that the labels never saw, and a shape would tell of data.
+they hold for the sizes that those give. If a size varied with a record (the length of a mask, or
+of the distinct values) or with a parameter (a repeat, a slice), the labels would not hold for
+other sizes, and a shape would depend on data.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ from pytensor.tensor.elemwise import Elemwise
 
 from pymc_private.analysis import Bounds, propagate_bounds
 from pymc_private.analysis.intervals import bound_scalar_op, logic, ops, ops_with_rules
-from pymc_private.analysis.intervals import ops as ops__normal_tail
 from pymc_private.analysis.traversal import evaluate_node
 from tests.analysis import gaps
 from tests.analysis.truth import BITS, TRUE, is_above, is_below, power, product
@@ -69,7 +68,7 @@ REAL: dict[type, Callable[..., arb]] = {
 }
 REAL |= gaps.REAL
 COMPOSITES = {k: v.scalar_op for k, v in vars(ops).items() if isinstance(v, Elemwise)}
-MODULES = (ps, psm, dist_math, logic, ops__normal_tail, COMPOSITES)
+MODULES = (ps, psm, dist_math, logic, ops, COMPOSITES)
 LOGIC = (ps.AND, ps.OR, ps.Invert)
 EXACT = (
     ops.EqualForms,

@@ -6,8 +6,7 @@ import numpy as np
 import pytensor.scalar.math as psm
 from flint import arb, ctx
 
-from pymc_private.analysis.intervals import ops as c
-from pymc_private.analysis.intervals import ops as nt
+from pymc_private.analysis.intervals import ops
 from tests.analysis.truth import softplus
 
 FAR = 130
@@ -89,14 +88,14 @@ def mills_slope(z: arb) -> arb:
 
 
 REAL = {
-    c.LogAddExp: log_add_exp,
-    nt.LogPhi: log_phi,
-    nt.InverseMills: mills,
-    nt.InverseMillsSlope: mills_slope,
-    c.LogSigmoidGap: log_sigmoid_gap,
-    c.LogPhiGap: log_phi_gap,
-    c.LogPhiBetween: log_phi_between,
-    c.PowerStep: power_step,
+    ops.LogAddExp: log_add_exp,
+    ops.LogPhi: log_phi,
+    ops.InverseMills: mills,
+    ops.InverseMillsSlope: mills_slope,
+    ops.LogSigmoidGap: log_sigmoid_gap,
+    ops.LogPhiGap: log_phi_gap,
+    ops.LogPhiBetween: log_phi_between,
+    ops.PowerStep: power_step,
 }
 
 
@@ -109,9 +108,9 @@ def fit(kind: type, place: int, low: np.ndarray, high: np.ndarray) -> tuple:
         inside = [np.where(end > 50, 1.0, -np.expm1(-np.clip(end, 0, 50))) for end in (low, high)]
         return np.where(low >= 0, inside[0], low), np.where(low >= 0, inside[1], high)
     usual = tops & (np.arange(len(low)) % 10 > 0)[:, None]
-    sides = {(c.LogSigmoidGap, 1): 1, (c.LogPhiGap, 1): 1}
-    sides |= {(c.LogPhiBetween, 0): 1, (c.LogPhiBetween, 1): -1}
-    sides |= {(c.PowerStep, 0): 1, (c.PowerStep, 1): 1}
+    sides = {(ops.LogSigmoidGap, 1): 1, (ops.LogPhiGap, 1): 1}
+    sides |= {(ops.LogPhiBetween, 0): 1, (ops.LogPhiBetween, 1): -1}
+    sides |= {(ops.PowerStep, 0): 1, (ops.PowerStep, 1): 1}
     side = sides.get((kind, place), 0)
     if not side:
         return low, high

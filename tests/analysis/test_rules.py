@@ -11,9 +11,7 @@ import pytest
 from pymc_private.analysis import Bounds
 from pymc_private.analysis.intervals import bound_scalar_op, ops, ops_with_rules
 from pymc_private.analysis.intervals import functions as f
-from pymc_private.analysis.intervals import ops as ops__normal_tail
 from pymc_private.analysis.intervals import special as rules
-from pymc_private.analysis.intervals import special as tails
 from pymc_private.analysis.intervals.functions import UNIT, ElementaryFunction
 from tests.analysis.contract import (
     EXACT,
@@ -198,19 +196,19 @@ FAULTS = {
         lambda op, x, y: Bounds(np.logaddexp(x.lower, y.lower), np.logaddexp(x.upper, y.upper)),
     ),
     "log Phi as if it fell": (
-        ops__normal_tail.LogPhi,
-        lambda op, z: tails._inverse_mills(op, z),
+        ops.LogPhi,
+        lambda op, z: rules._inverse_mills(op, z),
     ),
     "m' as if it fell": (
-        ops__normal_tail.InverseMillsSlope,
-        lambda op, z: tails._inverse_mills_slope(op, Bounds(-z.upper, -z.lower)),
+        ops.InverseMillsSlope,
+        lambda op, z: rules._inverse_mills_slope(op, Bounds(-z.upper, -z.lower)),
     ),
     "m as if it rose": (
-        ops__normal_tail.InverseMills,
+        ops.InverseMills,
         lambda op, z: Bounds(
-            *tails._monotone_bounds(
-                ops__normal_tail.inverse_mills_ratio,
-                tails._inverse_mills_slope_error,
+            *rules._monotone_bounds(
+                ops.inverse_mills_ratio,
+                rules._inverse_mills_slope_error,
                 z.lower,
                 z.upper,
             )

@@ -287,7 +287,7 @@ def _update(op: Op, node: Apply, x: Bounds, y: Bounds, *indexes: Bounds) -> OpBo
     (upper,) = apply_node(node, [x.upper.copy(), y.upper, *index])
     if getattr(op, "set_instead_of_inc", False):
         return Bounds(lower, upper)
-    # Repeated indexes add several terms into one cell: Higham's bound with their number in each.
+    # Repeated indexes add several terms to one element: Higham's bound by their number in each.
     (terms,) = apply_node(node, [np.zeros(x.shape), np.ones(y.shape), *index])
     (total,) = apply_node(node, [x.magnitude(), y.magnitude(), *index])
     slack = (terms + 1.0) * (2.0 * UNIT * total + TINY)

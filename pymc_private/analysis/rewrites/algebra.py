@@ -269,18 +269,18 @@ def _elementwise_addends(
     node: Apply, reads: ReadsRecord, concrete: ConcreteValues
 ) -> list[Variable] | None:
     """Terms of a sum, and of a sum times a number that reads no record."""
-    kind, first = node.op.scalar_op, node.inputs[0]
-    if isinstance(kind, ps.Add | ps.Sub):
+    op, first = node.op.scalar_op, node.inputs[0]
+    if isinstance(op, ps.Add | ps.Sub):
         terms = signed_terms(node)
         whole = int(np.prod(concrete.shape(node.outputs[0])))
         # Broadcasting repeats each element of a term equally often.
         times = [whole // max(int(np.prod(concrete.shape(v))), 1) for v in node.inputs]
         return [v * float(k) if k > 1 else v for v, k in zip(terms, times, strict=True)]
-    if isinstance(kind, ps.Neg):
+    if isinstance(op, ps.Neg):
         inner = addends(first, reads, concrete)
         wide = node.outputs[0].type.dtype
         return None if inner is None else [-pt.cast(part, wide) for part in inner]
-    if isinstance(kind, ps.Mul | ps.TrueDiv):
+    if isinstance(op, ps.Mul | ps.TrueDiv):
         return _scaled_addends(node, reads, concrete)
     return None
 
@@ -320,7 +320,7 @@ def joined_arrays(node: Apply) -> list[Variable]:
 def without_trivial_repeats(terms: Sequence[Variable], concrete: ConcreteValues) -> list[Variable]:
     """The same graphs without repeats to the same shape and splits of what was just joined.
 
-    PyMC's sequences repeat terms to the shape they have, by sizes that speak of the whole sequence,
+    PyMC's sequences repeat terms to the shape they have, by sizes of the whole sequence,
     and join differences to a start only to split them off again.
     """
     parts = {v: _unsplit_array(v, concrete) for v in ancestors(list(terms))}

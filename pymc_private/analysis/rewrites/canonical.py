@@ -78,8 +78,8 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
 def _pytensor_rewriter() -> GraphRewriter:
     """PyTensor's canonical and stable forms, made once: making them takes as long as using them.
 
-    `_zero_quotient` stands for its 0 / x = 0, which in PyTensor 2 is written with the shape of the
-    quotient itself, is read as one more quotient, and so never ends.
+    `_zero_quotient` replaces PyTensor's 0 / x = 0: in PyTensor 2 that is written with the shape of
+    the quotient itself, which is one more quotient, so that the rewriting never terminates.
     """
     forms = RewriteDatabaseQuery(include=("canonicalize", "stabilize"), exclude=("local_zero_div",))
     return optdb.query(forms)

@@ -50,9 +50,9 @@ class Certificate:
         What is taken on trust.
     milliseconds : float
         Time that `certify` took. Unless R is infinite, the Gaussian constants are not in it: they
-        are proved when they, a guarantee or the certificate's text are first asked for.
+        are proved when they, a guarantee or the certificate's text are first read.
     model : str
-        Fingerprint of the model it speaks of, whatever its power.
+        Fingerprint of the model that it is about, whatever its power.
     theorem : str
         Numbers of the theorems it rests on.
     where : tuple of WorstCaseValue
@@ -209,7 +209,7 @@ class Certificate:
             lines.append(f"  the worst pair of posteriors: {self.pair.words(self.power)}")
         if self.lipschitz is not None:
             lines.append(f"  over the prior: {self.lipschitz.words}")
-        # Numbers written into a model cannot be told from those computed from data: said of all.
+        # Always: numbers written into a model look like those computed from data.
         lines += [f"  claimed: {claim}" for claim in (*self.claims, *ASSUMPTIONS)]
         return "\n".join(lines)
 

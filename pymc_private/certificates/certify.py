@@ -205,16 +205,8 @@ def range_of_class(
 ) -> RangeBound:
     """Bound R of one record class at power 1, by every method that applies (T1, T24, T25).
 
-    Parameters
-    ----------
-    private : PrivateModel
-    records : RecordClass
-    trail : Trail
-        Of the class's rows on the whole box.
-    tolerance, deadline, progress
-        As for `bound_range`.
-    floor : float, nats
-        Proved for other classes: it is enough to prove that this one has no more.
+    `trail` holds the bounds of the class's rows on the whole box. `floor` is proved for other
+    classes: it is enough to prove that this one has no more. The rest is as for `bound_range`.
 
     Raises
     ------

@@ -60,18 +60,11 @@ GAMMA_FAMILIES = ("gamma", "cells")
 
 
 def recognize_conjugate(private: PrivateModel) -> ConjugateModel | None:
-    """Name the conjugate family of a model, or None. Reads no data.
+    """The conjugate family of a model, or None. Reads no data.
 
-    Parameters
-    ----------
-    private : PrivateModel
-
-    Returns
-    -------
-    ConjugateModel or None
-        None unless the model has one likelihood, of one private variable, with conjugate priors
-        whose parameters are numbers, and nothing else (no potential, no clip, no transform that
-        cuts or orders them); or it is a linear regression of known variance.
+    None unless the model has one likelihood, of one private variable, with conjugate priors whose
+    parameters are numbers, and nothing else (no potential, no clip, no transform that cuts or
+    orders them); or it is a linear regression of known variance.
     """
     model = private.base
     if not all(has_full_support(model, rv, private.shapes[rv.name]) for rv in model.free_RVs):
@@ -331,17 +324,10 @@ class ConjugatePair:
 def conjugate_pair(private: PrivateModel) -> ConjugatePair | None:
     """The dominating pair of a conjugate model, or None. Reads no data.
 
-    Parameters
-    ----------
-    private : PrivateModel
-
-    Returns
-    -------
-    ConjugatePair or None
-        None for other families, trimmed parameters (T9 and T10 are about whole distributions),
-        several parameters, neighbors at a distance, and counts without an upper bound. Units of
-        several records only where all of them count on one line. Under add/remove only where a
-        record is counted in one cell of a table.
+    None for other families, trimmed parameters (T9 and T10 are about whole distributions), several
+    parameters, neighbors at a distance, and counts without an upper bound. Units of several records
+    only where all of them count on one line. Under add/remove only where a record is counted in one
+    cell of a table.
     """
     plain = private.metric is None and not private.region and private.theta_l is None
     known = private.neighbors in (SUBSTITUTE, ADD_REMOVE)

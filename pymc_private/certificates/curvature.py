@@ -101,24 +101,13 @@ def derivative_bounds(
 ) -> DerivativeBounds:
     """Bound the derivatives of a log density in its linear predictors.
 
-    Parameters
-    ----------
-    value : Variable, scalar
-    parameters : dict of str to Variable
-    box : dict of str to Bounds
-        Of the parameters; it may be infinite.
-    columns : sequence of InputColumn
-        All other inputs.
-    rows : array, shape (distinct rows, entries), optional
-        Values of the columns that are public row by row.
-
-    Returns
-    -------
-    Curves
+    The inputs of `value` are `parameters`, within a box that may be infinite, and `columns`.
+    `rows`, shape (distinct rows, entries), are the values of those that are public row by row.
 
     Raises
     ------
     NotConcave
+        A predictor is not bounded, predictors interact, or the density is not shown to be concave.
     """
     factor = PredictorFactor(value, parameters, box, columns)
     factor.refuse_interactions()

@@ -74,10 +74,7 @@ class Coefficients:
     def norms(self, whitener: np.ndarray) -> np.ndarray:
         """sup |W a_j(x)| in each cell, shape (cells, predictors).
 
-        Parameters
-        ----------
-        whitener : array, shape (any, parameters)
-            W; mu of T7 takes P^(-1/2), or any W with W'W = P^-1.
+        For mu of T7, W is P^(-1/2), or any W with W'W = P^-1.
         """
         with np.errstate(over="ignore", invalid="ignore"):  # NaN: nothing is known
             center = self.center @ whitener.T
@@ -210,18 +207,10 @@ def predictor_coefficients(
     columns: Sequence[InputColumn],
     rows: np.ndarray | None = None,
 ) -> Coefficients:
-    """The coefficients a(x) of each predictor, for all records.
+    """The coefficients a(x) of predictors that are affine in the parameters, for all records.
 
-    Parameters
-    ----------
-    predictors : sequence of Variable
-        Affine in the parameters.
-    parameters : dict of str to Variable
-        In the order of the last axis, raveled.
-    columns : sequence of InputColumn
-        All other inputs.
-    rows : array, shape (distinct rows, entries), optional
-        Values of the columns that are public row by row.
+    The last axis holds the parameters in their order, raveled. `columns` are all other inputs;
+    `rows`, shape (distinct rows, entries), the values of those that are public row by row.
     """
     if set(predictors) <= set(parameters.values()):
         return _parameters_as_predictors(predictors, parameters)
@@ -379,16 +368,8 @@ def interacting_predictors(
 ) -> list[Variable]:
     """The inputs that are proved to interact, in their order; there may be more.
 
-    Parameters
-    ----------
-    value : Variable, scalar
-        Any form of the function.
-    inputs : sequence of Variable
-        The predictors.
-    ranges : mapping of Variable to Bounds
-        Of each predictor; they may be infinite.
-    columns : sequence of InputColumn
-        All other inputs.
+    `value` is any form of the function of the predictors `inputs`, within `ranges` that may be
+    infinite, and of `columns`, all other inputs.
     """
     given = _some_record(columns)
     if given is None or len(inputs) < 2:

@@ -62,18 +62,8 @@ MOST_PARAMETERS = 2000
 def concavity(private: PrivateModel, *, flat: bool = False) -> Concavity:
     """Prove that the posterior is strongly log-concave, whatever the records, and how strongly.
 
-    Reads no data.
-
-    Parameters
-    ----------
-    private : PrivateModel
-    flat : bool
-        Whether the prior need not be strongly log-concave: for samplers, not for T7.
-
-    Returns
-    -------
-    Concavity
-        Of the untempered likelihood.
+    Reads no data. The constants are those of the untempered likelihood. With `flat`, the prior need
+    not be strongly log-concave: for samplers, not for T7.
 
     Raises
     ------
@@ -91,13 +81,7 @@ def lazy_concavity(
 ) -> LazyConcavity:
     """The answer of `concavity`, without proving it yet.
 
-    Parameters
-    ----------
-    private : PrivateModel
-    record : SingleRecord, optional
-        Of that model, where it is known already.
-    flat : bool
-        See `concavity`.
+    `record` is that of the model, where it is known already.
     """
     try:
         _refuse_unsupported(private)
@@ -444,21 +428,9 @@ def prior_curvature(
     *,
     flat: bool = False,
 ) -> PriorCurvature:
-    """Bound minus the Hessian of the log prior.
+    """Bound minus the Hessian of the log prior `value`; see `log_prior_graph`.
 
-    Parameters
-    ----------
-    value : Variable, scalar
-        See `log_prior_graph`.
-    parameters : dict of str to Variable
-        Its inputs, in the order of the coordinates.
-    box : dict of str to Bounds
-    flat : bool
-        Whether a log-concave prior is enough, strongly so or not.
-
-    Returns
-    -------
-    PriorCurvature
+    With `flat`, a log-concave prior is enough, strongly so or not.
 
     Raises
     ------

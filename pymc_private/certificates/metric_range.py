@@ -66,15 +66,7 @@ def metric_range(
 ) -> RangePerDistance:
     """Bound R(x, y) / distance(x, y) over all pairs of records.
 
-    Parameters
-    ----------
-    private : PrivateModel
-    metric : Metric
-    tolerance : float
-        Relative gap that is small enough.
-    deadline : float
-        By `time.perf_counter`.
-    progress : callable
+    `tolerance` is a relative gap that is small enough, `deadline` a time by `time.perf_counter`.
 
     Raises
     ------

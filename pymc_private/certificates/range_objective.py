@@ -442,7 +442,7 @@ def _project_onto_sums(
     """The nearest probabilities; or counts, one entry after the other moved as far as it takes."""
     width = np.shape(column.bounds.lower)[-1]
     rows = points.reshape(len(points), -1, width).copy()
-    low, high = (np.broadcast_to(end.reshape(-1, width), rows.shape) for end in (lower, upper))
+    low, high = (np.broadcast_to(side.reshape(-1, width), rows.shape) for side in (lower, upper))
     if not column.is_whole:
         total = 1.0 if column.total is None else column.total
         return project_onto_simplex(rows, low, high, total).reshape(points.shape)

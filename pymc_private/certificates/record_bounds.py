@@ -139,7 +139,7 @@ class RecordBounds:
         return given | self._stacked(records) | self._shared
 
     def _stacked(self, records: Sequence[RecordCell]) -> dict[Variable, Bounds]:
-        """The records as inputs of the graph, kept: the same few lists are asked for many times."""
+        """The records as inputs of the graph, kept: the same few lists come many times."""
         key = tuple(map(id, records))
         if key in self._stacks:
             return self._stacks[key][1]
@@ -200,15 +200,6 @@ def neighborhoods(
     shapes: Mapping[str, tuple[int, ...]],
 ) -> list[Neighborhood]:
     """The neighborhoods of a graph with windows: every way in which some record is read.
-
-    Parameters
-    ----------
-    graph : RecordGraph
-    sources : sequence of Source
-    n : int
-        Number of records.
-    shapes : mapping of str to tuple of int
-        Of the parameters.
 
     Raises
     ------

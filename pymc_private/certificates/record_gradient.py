@@ -141,21 +141,11 @@ class NearlySingular(ValueError):
 def precision_lower_bound(a: Coefficients, weights: np.ndarray) -> np.ndarray:
     """A matrix below sum_j w_j a_j a_j', for every a within its radius, rounding included.
 
-    For |E| <= R, (c + E)'v squared is at least (1 - s) (c'v)^2 - (1 / s) (R'|v|)^2 for any s in
-    (0, 1), and (R'|v|)^2 at most k sum_i R_i^2 v_i^2 for the k entries of R that are not zero.
-    Rounding moves the entries i, j of c'Dc by no more than a few units of sqrt(P_ii P_jj), hence P
-    by no more than diag P times that and the most entries of a row.
-
-    Parameters
-    ----------
-    a : Coefficients
-        One and the same for every record.
-    weights : array, shape (k,)
-        At least 0.
-
-    Returns
-    -------
-    array, shape (d, d)
+    The coefficients are one and the same for every record, the weights at least 0. For |E| <= R,
+    (c + E)'v squared is at least (1 - s) (c'v)^2 - (1 / s) (R'|v|)^2 for any s in (0, 1), and
+    (R'|v|)^2 at most k sum_i R_i^2 v_i^2 for the k entries of R that are not zero. Rounding moves
+    the entries i, j of c'Dc by no more than a few units of sqrt(P_ii P_jj), hence P by no more than
+    diag P times that and the most entries of a row.
     """
     found = a.outer(weights)
     radius = a.radius[0]
@@ -170,24 +160,13 @@ def precision_lower_bound(a: Coefficients, weights: np.ndarray) -> np.ndarray:
 def whitener(matrix: np.ndarray) -> np.ndarray:
     """W with W'W at least M^-1, for every matrix that rounds to M; hardly above it.
 
-    Parameters
-    ----------
-    matrix : array, shape (d, d)
-        Positive definite.
-
-    Returns
-    -------
-    array, shape (d, d)
+    W'W >= M^-1 is W M W' >= I. With M = S^-1 C S^-1 for its diagonal S^-2, and V an inverse of a
+    factor of C, that holds for W = V S / sqrt(1 - r), r a bound of |V C V' - I|.
 
     Raises
     ------
     NearlySingular
         No digits are left.
-
-    Notes
-    -----
-    W'W >= M^-1 is W M W' >= I. With M = S^-1 C S^-1 for its diagonal S^-2, and V an inverse of a
-    factor of C, that holds for W = V S / sqrt(1 - r), r a bound of |V C V' - I|.
     """
     scale, correlation = _scaled(matrix)
     if np.count_nonzero(correlation - np.eye(len(matrix))) == 0:

@@ -50,17 +50,7 @@ def plot_worst_case(
 ) -> Any:
     """Draw each number within its range, at both records and both parameter points.
 
-    Parameters
-    ----------
-    values : sequence of WorstCaseValue
-    proved, found : float, nats
-    is_relaxed : bool
-        Whether the values are of the bound alone: no such records need exist.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
+    `is_relaxed` says whether the values are of the bound alone: then no such records need exist.
     """
     shown = list(values)[:MOST_PLOTTED]
     if ax is None:

@@ -252,7 +252,7 @@ def _objective_roots(
     objective: RangeObjective, box: dict[str, Bounds]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The objective's root boxes, with the parameters confined to a smaller box."""
-    lower, upper = (end.copy() for end in objective.roots())
+    lower, upper = (side.copy() for side in objective.roots())
     for column in objective.coordinates.columns:
         name = str(column.variable.name)
         if column.role is Role.POINT and not objective.is_cut and not column.is_whole:

@@ -122,10 +122,7 @@ class LemmaModel:
 
 
 def recognize_lemma(private: PrivateModel) -> LemmaModel | None:
-    """Find the lemma a model belongs to, by its distributions; None if there is none.
-
-    Reads no data.
-    """
+    """The lemma that applies to a model, by its distributions, or None. Reads no data."""
     if private.graph.clip is not None or private.neighbors != SUBSTITUTE:
         return None
     if private.theta_l is not None or private.graph.windows or not _has_own_priors(private):
@@ -332,12 +329,9 @@ LEMMA_RULES: dict[tuple[str, str], Callable[[_LemmaInputs], LemmaModel | None]] 
 
 
 def normal_in_ball(private: PrivateModel) -> LemmaModel | None:
-    """Find the constants of Lemma 23; None if the model is none of its.
+    """The constants of Lemma 23; None if it does not apply.
 
-    Parameters
-    ----------
-    private : PrivateModel
-        One record replaced, a box of parameters, each row read by itself. Reads no data.
+    For one replaced record, a box of parameters, and rows that are read one by one. Reads no data.
     """
     rows = _lemma_rows(private)
     if rows is None or not (rows.low >= 0.0 and math.isfinite(rows.slope) and rows.mean > 0.0):
@@ -478,12 +472,9 @@ def _log_constant_in_ball(private: PrivateModel, rows: _LemmaRows) -> float:
 
 
 def bayesian_network(private: PrivateModel) -> LemmaModel | None:
-    """Find the constants of Lemma 24; None if some factor is no entry of a table.
+    """The constants of Lemma 24; None if some factor is not an entry of a table.
 
-    Parameters
-    ----------
-    private : PrivateModel
-        One record replaced, each row read by itself. Reads no data.
+    For one replaced record, and rows that are read one by one. Reads no data.
     """
     outcomes = {rv.name: rv for rv in private.base.observed_RVs}
     if not private.graph.factors or not set(private.graph.factors) <= outcomes.keys():

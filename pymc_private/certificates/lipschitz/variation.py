@@ -64,17 +64,7 @@ class Variation:
     parameters: dict[str, Variable]
 
     def at(self, points: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Upper bounds of ell at many points, rounded outward.
-
-        Parameters
-        ----------
-        points : mapping of str to array, shape (N, *shape of the parameter)
-            Within the box of the model.
-
-        Returns
-        -------
-        array, shape (N,)
-        """
+        """Upper bounds of ell, rounded outward, at N points: arrays of shape (N, *shape)."""
         return self.within(points, points)[1]
 
     def within(
@@ -121,10 +111,7 @@ class Variation:
 def variation(private: PrivateModel) -> Variation:
     """Build ell(theta) from the record's graph: the record in its domain, theta symbolic.
 
-    Parameters
-    ----------
-    private : PrivateModel
-        Reads no data. The graph holds for parameters in its box.
+    Reads no data. The graph holds for parameters in the model's box.
 
     Raises
     ------

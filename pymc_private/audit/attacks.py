@@ -35,7 +35,9 @@ from pymc_private.privacy.rounding import format_number
 from pymc_private.privacy.validation import check_count, check_open_unit, refuse_mask
 
 MANY_DRAWS = 10**12
+"""Where the radius is evaluated, which falls as one over the root of the draws."""
 Record = dict[str, np.ndarray]
+"""Entries of one record by variable."""
 PILOT_FALSE_ALARM = 0.05
 """Of a pilot, which only compares neighbors: it proves nothing and is charged to no allowance."""
 _ENTRY_NAME = re.compile(r"(?P<name>.+?)(\[(?P<index>[\d, ]+)\])?")
@@ -347,9 +349,7 @@ class PartitionGuess:
         """How many draws would make him sure; infinite where the posteriors agree on the cells."""
         if not self.apart > 0.0:
             return math.inf
-        radius = partition_radius(
-            MANY_DRAWS, self.cells, self.false_alarm
-        )  # falls as 1 / sqrt(draws)
+        radius = partition_radius(MANY_DRAWS, self.cells, self.false_alarm)
         return math.floor(MANY_DRAWS * (2.0 * radius / self.apart) ** 2) + 1
 
     def __repr__(self) -> str:
@@ -379,7 +379,7 @@ def partition_adversary(
         Probabilities of the cells under the posteriors of the two data sets, which the adversary
         can compute.
     false_alarm : float
-        Probability with which a sure answer is wrong, at most; paid for by an open `Allowance`.
+        Probability with which a sure answer is wrong, at most; charged to an open `Allowance`.
 
     Returns
     -------
@@ -483,13 +483,13 @@ def attaining_records(certificate: Any) -> tuple[Record, Record]:
         for point in attaining:
             match = _ENTRY_NAME.fullmatch(point.name)
             name, index = (match["name"], match["index"]) if match else (point.name, None)
-            at = tuple(int(part) for part in index.split(",")) if index else ()
-            entries.setdefault(name, {})[at] = point.values[min(side, len(point.values) - 1)]
+            position = tuple(int(part) for part in index.split(",")) if index else ()
+            entries.setdefault(name, {})[position] = point.values[min(side, len(point.values) - 1)]
         for name, cells in entries.items():
             shape = tuple(np.max(list(cells), axis=0).astype(int) + 1) if () not in cells else ()
             array = np.zeros(shape)
-            for at, value in cells.items():
-                array[at] = value
+            for position, value in cells.items():
+                array[position] = value
             record[name] = array
     return found
 
@@ -509,8 +509,8 @@ def worst_neighbors(
     They differ in one record, which is one or the other of the two at which the certificate's range
     is attained. How well they are distinguished depends on the other records: all equal to the one,
     all equal to the other, and half of each are tried, and a small run of the mechanism on each
-    picks the best. The search proves
-    nothing; run `epsilon_lower_bound` on fresh outputs of what it found.
+    picks the best. The search proves nothing; run `epsilon_lower_bound` on fresh outputs of what it
+    found.
 
     Parameters
     ----------

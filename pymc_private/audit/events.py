@@ -29,10 +29,14 @@ probability to fail; vectorized."""
 Mechanism: TypeAlias = Callable[[Any, int, int], Any]
 """``mechanism(data, draws, seed)`` gives as many independent outputs, shape (draws, ...)."""
 MAX_THRESHOLDS = 200
+"""Thresholds tried of one score."""
 FEW_VALUES, MIN_REPEATS = 200, 5
+"""Frequencies of outputs are used up to so many values, seen so often on average."""
 BINS = 32
 CLIP_AT = 4.0
+"""Quartile ranges from the median."""
 MAX_PRODUCT_COLUMNS = 15
+"""With more columns the logistic regression has squares but no products."""
 NEWTON_STEPS, RIDGE = 30, 1e-3
 
 

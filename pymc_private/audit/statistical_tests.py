@@ -368,7 +368,7 @@ def _detectable_shift(mean: float, tolerated: float, need: float) -> float:
     def lacking(d: float) -> float:
         return _bernoulli_kl(edge, min(1.0, mean + d)) - need
 
-    # At d = room the distribution is its upper bound, and is seen for certain.
+    # At d = room the distribution is a point mass at its upper bound, seen for certain.
     closest = room - (room - tolerated) * 1e-12
     if lacking(closest) <= 0.0:
         return room

@@ -1,9 +1,8 @@
 """The privacy ledger: a budget for one dataset and every charge against it.
 
 ``ledger`` has the public class, ``filter`` the fully adaptive privacy filter (T23), ``entry``
-the records with their exact numbers and the hash chain, ``sqlite`` the tables and
-transactions, ``ledger_file`` the stores (a file or memory) and ``ledger_display`` the printed
-form.
+the stored lines and their hash chain, ``sqlite`` the tables and transactions, ``ledger_file``
+the stores (a file or memory) and ``ledger_display`` the printed form.
 
 Imports: errors, privacy.
 """

@@ -18,40 +18,35 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import TensorType
 
 from pymc_private.analysis.traversal import library_class_name
-from pymc_private.models import declare
+from pymc_private.models.bambi import is_bambi_model
 from pymc_private.models.data_variables import (
+    VALUE_INPUTS,
     array_candidates,
     constants_with_axis,
     undeclared_shared_arrays,
     underlying_array,
 )
+from pymc_private.models.declare import record_count, records_axes
 from pymc_private.models.private_model import PrivateModel
 
 MOST_COLUMNS = 500
-"""Columns of one array that are looked at."""
+"""Most columns of one array that are examined."""
 MOST_NUMBERS = 1000
-"""Entries of one array without the records axis that are looked at."""
-VALUE_INPUTS = {
+"""Most entries of one array without the records axis that are examined."""
+LINT_VALUE_INPUTS = VALUE_INPUTS | {
     "Alloc": 1,
     "AllocEmpty": 0,
     "ARange": 0,
     "BroadcastTo": 1,
     "Eye": 0,
-    "Reshape": 1,
     "SpecifyShape": 1,
-    "Subtensor": 1,
-    "AdvancedSubtensor": 1,
-    "AdvancedSubtensor1": 1,
-    "IncSubtensor": 2,
-    "AdvancedIncSubtensor": 2,
-    "AdvancedIncSubtensor1": 2,
 }
-"""How many first inputs of an Op are values; the others are shapes and indexes."""
+"""How many leading inputs of an Op are values that a number may stand in."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that looks computed from the data.
+    """A part of a model that looks computed from the data.
 
     Parameters
     ----------
@@ -62,7 +57,7 @@ class Finding:
     where : str
         The variable or array concerned.
     message : str
-        What was seen, without any number of the data.
+        What was found, without any number of the data.
     fix : str
         What to write instead.
     """
@@ -86,13 +81,13 @@ class DataColumn:
 
     @property
     def finite(self) -> np.ndarray:
-        """Its finite values."""
+        """The finite values."""
         return self.values[np.isfinite(self.values)]
 
 
 @dataclass(frozen=True)
 class EmbeddedNumber:
-    """A number written into the model, and where."""
+    """A number written into the model, and the factor or array that it is in."""
 
     where: str
     value: float
@@ -101,25 +96,25 @@ class EmbeddedNumber:
 
 @dataclass(frozen=True, eq=False)
 class LintFacts:
-    """All that the rules may look at.
+    """All that the rules of `lint` may read.
 
     Parameters
     ----------
-    given : pymc.Model, Bambi model or PrivateModel
-        What the user passed.
+    original : pymc.Model, Bambi model or PrivateModel
+        The argument of `lint`.
     model : pymc.Model
     n : int
         Number of records.
     columns : list of Column
-        Of arrays with the records axis.
+        Columns of arrays with the records axis.
     arrays : list of Column
-        Those with several columns, each as a whole.
+        The arrays with several columns, each as a whole.
     numbers : list of Number
     public : frozenset of float
-        Ends that the user declared.
+        Numbers of the declared domains.
     """
 
-    given: Any
+    original: Any
     model: pm.Model
     n: int
     columns: list[DataColumn]
@@ -130,7 +125,25 @@ class LintFacts:
     @property
     def is_bambi(self) -> bool:
         """Whether a Bambi model was given."""
-        return type(self.given).__module__.split(".")[0] == "bambi"
+        return is_bambi_model(self.original)
+
+
+def collect_facts(
+    original: Any, model: pm.Model, records: str | Mapping[str, int] | None
+) -> LintFacts:
+    """Read the model and its data; changes neither."""
+    if isinstance(original, PrivateModel):
+        n = original.n
+        axes = {s.variable: s.axis for s in original.sources}
+        public = frozenset(_declared_numbers(original))
+    else:
+        n, axes = _records_axis(model, records)
+        public = frozenset()
+    arrays = _arrays(model, n, axes, isinstance(original, PrivateModel))
+    columns = [column for array in arrays for column in _data_columns(array)]
+    whole = [_whole_array(array) for array in arrays if np.size(held_values(array.variable)) > n]
+    numbers = list(_embedded_numbers(model, {array.variable for array in arrays}))
+    return LintFacts(original, model, n, columns, whole, numbers, public)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,52 +157,14 @@ class _RecordsArray:
     private: bool
 
 
-def collect_facts(
-    given: Any, model: pm.Model, records: str | Mapping[str, int] | None
-) -> LintFacts:
-    """Read the model and its data; changes neither."""
-    if isinstance(given, PrivateModel):
-        n = given.n
-        axes = {s.variable: s.axis for s in given.sources}
-        public = frozenset(_declared_numbers(given))
-    else:
-        n, axes = _records_axis(model, records)
-        public = frozenset()
-    arrays = _arrays(model, n, axes, isinstance(given, PrivateModel))
-    columns = [column for array in arrays for column in _data_columns(array)]
-    whole = [_whole_array(array) for array in arrays if np.size(held_values(array.variable)) > n]
-    numbers = list(_embedded_numbers(model, {array.variable for array in arrays}))
-    return LintFacts(given, model, n, columns, whole, numbers, public)
-
-
-def held_values(variable: Any) -> np.ndarray:
-    """The values of a shared variable or of a constant."""
-    held = variable.get_value(borrow=True) if hasattr(variable, "get_value") else variable.data
-    return np.asarray(held)
-
-
-def model_factors(model: pm.Model) -> list[Variable]:
-    """Every factor of the model."""
-    return [*model.free_RVs, *model.observed_RVs, *model.potentials]
-
-
-def _declared_numbers(private: PrivateModel) -> Iterator[float]:
-    """Ends, middle and half the width of each declared domain."""
-    for source in private.sources:
-        corners = np.stack(source.domain.corners(source.row_shape)).astype(float)
-        low, high = corners.min(axis=0), corners.max(axis=0)
-        for values in (corners, (high - low) / 2, (high + low) / 2):
-            yield from np.unique(values).tolist()
-
-
 def _records_axis(
     model: pm.Model, records: str | Mapping[str, int] | None
 ) -> tuple[int, dict[Variable, int]]:
-    """The number of records, and the axis of each array that was named."""
+    """The number of records, and the records axis of each declared array."""
     found = array_candidates(model)
     if records is not None:
-        axes = declare.records_axes(found, records, model)
-        return declare.record_count(axes, found), {c.variable: a for c, a in axes.items()}
+        axes = records_axes(found, records, model)
+        return record_count(axes, found), {c.variable: a for c, a in axes.items()}
     observed = [size for c in found if c.kind == "observed" for size in c.shape]
     return max(observed or [size for c in found for size in c.shape], default=0), {}
 
@@ -230,22 +205,42 @@ def _whole_array(array: _RecordsArray) -> DataColumn:
     return DataColumn(name, values, array.variable, array.observed, array.private)
 
 
+def held_values(variable: Any) -> np.ndarray:
+    """The values of a shared variable or of a constant."""
+    held = variable.get_value(borrow=True) if hasattr(variable, "get_value") else variable.data
+    return np.asarray(held)
+
+
+def _declared_numbers(private: PrivateModel) -> Iterator[float]:
+    """Bounds, middle and half the width of each declared domain."""
+    for source in private.sources:
+        corners = np.stack(source.domain.corners(source.row_shape)).astype(float)
+        low, high = corners.min(axis=0), corners.max(axis=0)
+        for values in (corners, (high - low) / 2, (high + low) / 2):
+            yield from np.unique(values).tolist()
+
+
+def model_factors(model: pm.Model) -> list[Variable]:
+    """The variables of all factors, in the order of their titles in `_embedded_numbers`."""
+    return [*model.free_RVs, *model.observed_RVs, *model.potentials]
+
+
 def _embedded_numbers(model: pm.Model, arrays: set[Variable]) -> Iterator[EmbeddedNumber]:
-    """Numbers in priors, likelihoods and potentials, each with the first that reads it."""
+    """Numbers in priors, likelihoods and potentials, each with the first factor that reads it."""
     titles = [f"the prior of '{rv.name}'" for rv in model.free_RVs]
     titles += [f"the likelihood of '{rv.name}'" for rv in model.observed_RVs]
     titles += [f"the potential '{rv.name}'" for rv in model.potentials]
     factors = model_factors(model)
-    met: set[Variable] = set()
+    seen: set[Variable] = set()
     for factor, title in zip(factors, titles, strict=True):
         for graph in (factor, *_written_logp(factor)):
-            for leaf in value_leaves(graph, set(factors) - {factor}, met):
+            for leaf in value_leaves(graph, set(factors) - {factor}, seen):
                 if leaf not in arrays:
                     yield from _leaf_numbers(leaf, title)
 
 
 def _written_logp(factor: Variable) -> list[Variable]:
-    """The log-density that a user wrote for a pm.CustomDist: its numbers stand there alone."""
+    """The log-density that a user wrote for a pm.CustomDist, which holds numbers of its own."""
     if factor.owner is None or not isinstance(factor.owner.op, CustomDistRV):
         return []
     try:
@@ -255,7 +250,7 @@ def _written_logp(factor: Variable) -> list[Variable]:
 
 
 def _leaf_numbers(leaf: Any, title: str) -> Iterator[EmbeddedNumber]:
-    """Numbers of one leaf; several integers are indexes."""
+    """The numbers of one leaf; arrays of several integers count as indexes."""
     values = held_values(leaf)
     if values.dtype.kind not in "iuf" or values.size > MOST_NUMBERS:
         return
@@ -267,14 +262,14 @@ def _leaf_numbers(leaf: Any, title: str) -> Iterator[EmbeddedNumber]:
         yield EmbeddedNumber(where, float(value), whole)
 
 
-def value_leaves(out: Variable, stops: set[Variable], met: set[Variable]) -> Iterator[Variable]:
-    """Constants and shared arrays that a factor reads as values, inner graphs included."""
+def value_leaves(out: Variable, stops: set[Variable], seen: set[Variable]) -> Iterator[Variable]:
+    """Constants and shared arrays that a graph reads as values, inner graphs included."""
     todo: list[Variable] = [out]
     while todo:
         variable = todo.pop()
-        if variable in met or variable in stops:
+        if variable in seen or variable in stops:
             continue
-        met.add(variable)
+        seen.add(variable)
         if variable.owner is not None:
             todo += _value_inputs(variable.owner)
             if isinstance(variable.owner.op, HasInnerGraph):
@@ -290,10 +285,10 @@ def _value_inputs(node: Any) -> Sequence[Variable]:
         return list(node.op.dist_params(node))
     if library_class_name(node.op) == "Scan":
         return list(node.inputs[1:])
-    return list(node.inputs[: VALUE_INPUTS.get(library_class_name(node.op))])
+    return list(node.inputs[: LINT_VALUE_INPUTS.get(library_class_name(node.op))])
 
 
 def list_column_names(columns: Iterable[DataColumn]) -> str:
-    """Names of columns, a few of them."""
+    """Names of the first few columns."""
     names = list(dict.fromkeys(column.name for column in columns))
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

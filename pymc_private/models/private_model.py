@@ -119,7 +119,7 @@ class PrivateModel:
         """A plain PyMC model: data clipped, prior restricted to the region, likelihood tempered.
 
         Where log-likelihoods are clipped, or differ from PyMC's own in the last digits
-        (`one_normal_tail`), a potential takes their place, and observed variables become data.
+        (`continuous_normal_lcdf`), a potential takes their place, and observed variables become data.
         """
         graph, power = self.graph, float_down(self.power)
         region = self.region, self.starts, self.theta_l

@@ -84,7 +84,7 @@ def test_whole_numbers_in_floats_are_taken_as_they_are():
     y = COINS.astype(float)
     private = declared(bernoulli_regression, y, pmp.Categories([0, 1]), Z=(-1, 1))
     structure, _ = make_posterior(private)
-    assert type(structure.curve).__name__ == "Logistic"
+    assert type(structure.curve).__name__ == "LogisticCurve"
     fractions = declared(bernoulli_regression, 0.9 * y, pmp.Interval(0, 0.9), Z=(-1, 1))
     assert type(make_posterior(fractions)[0].curve).__name__ == "General"
 

@@ -59,6 +59,7 @@ def affine_kinds(
 
 
 def _is_float(variable: Variable) -> bool:
+    """Whether the values of a variable are floats."""
     return str(variable.type.dtype).startswith("float")
 
 

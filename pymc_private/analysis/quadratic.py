@@ -98,18 +98,22 @@ class QuadraticForm:
 
 
 def _plus(a: Coefficient, b: Coefficient) -> Coefficient:
+    """The sum; None is zero."""
     return b if a is None else a if b is None else a + b
 
 
 def _times(a: Coefficient, b: Coefficient) -> Coefficient:
+    """The product; None is zero, and a factor of one is left out."""
     return None if a is None or b is None else a if _is_one(b) else b if _is_one(a) else a * b
 
 
 def _square(a: Coefficient) -> Coefficient:
+    """The square; None is zero."""
     return None if a is None else a if _is_one(a) else pt.sqr(a)
 
 
 def _scaled(a: Coefficient, number: float) -> Coefficient:
+    """A multiple by a number; None is zero."""
     return None if a is None else a if number == 1.0 else number * a
 
 
@@ -209,6 +213,7 @@ def _sum_form(node: Apply, part: QuadraticForm, size: int) -> QuadraticForm | No
 
 
 def _is_dot(op: Op) -> bool:
+    """Whether an Op is a product of matrices or vectors."""
     return isinstance(op, Dot) or (isinstance(op, Blockwise) and isinstance(op.core_op, Dot))
 
 

@@ -135,6 +135,7 @@ def enforce_postconditions(
 
 
 def _is_numeric(fact: Bounds) -> bool:
+    """Whether bounds are numbers, not a slice, None or symbolic."""
     return isinstance(fact.lower, np.ndarray | np.generic)
 
 

@@ -148,7 +148,7 @@ def boosted(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
             }
             yield f"mbde_round_{t}", eps, made
         model.stretch = True
-        model.mollified_ = model._law()
+        model.mollified_ = model._make_mollified()
         ratio = model.log_ratio(grid.points)
         yield "mbde_T3_stretch", eps, law_scores(grid, ratio, (-eps / 2, eps / 2))
 
@@ -181,7 +181,7 @@ def cells(target: Target, rep: int, epsilons: tuple[float, ...]) -> Found:
             share = np.bincount(hull.cells.find(rows), minlength=k) / len(rows)
             law = HullMixture(hull, share)
             yield f"krr_hull_{k}", eps, scored(hull.cells, law.weights, window)
-            law = mollify(rows, hull, eps)._law
+            law = mollify(rows, hull, eps)._distribution
             yield f"krr_projected_{k}", eps, scored(hull.cells, law.weights, window)
 
 

@@ -47,7 +47,7 @@ def main() -> None:
         "clip of a million atoms": mollify(target, base, 1.0),
     }
     for name, law in laws.items():
-        took = seconds(lambda law=law: rejection_draws(law._law, 10_000, SystemRandomness()))
+        took = seconds(lambda law=law: rejection_draws(law._distribution, 10_000, SystemRandomness()))
         print(f"10,000 exact draws, {name}: {took:.3f} s of CPU (asked: 1)")
 
 

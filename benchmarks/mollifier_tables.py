@@ -105,8 +105,8 @@ def windows() -> None:
     for name, how in estimates.items():
         for eps in (0.1, 1.0, 5.0):
             law = mollify(rows, stats.norm(), eps, estimate=how)
-            total = log_total_mass(law._law.weights, law._law.mass)
-            room = eps / 2 - np.abs(law._law.weights - total).max()
+            total = log_total_mass(law._distribution.weights, law._distribution.mass)
+            room = eps / 2 - np.abs(law._distribution.weights - total).max()
             tilt = mollify(rows, stats.norm(), eps, estimate=how, kind="tilt")
             left = eps / 2 - np.ptp(tilt.log_ratio(X))
             print(f"  {name:20s} {eps:4g} {room:10.2e} {abs(total):9.1e} {left:10.2e}")
@@ -125,7 +125,7 @@ def audits(n: int = 200_000) -> None:
         laws = [mollify(t, reference, eps, window=window) for t in ([1, 0, 0], [0, 1, 0])]
         for k in (1, 3, 10):
             pair = [
-                rejection_draws(law._law, k * n, SystemRandomness()).reshape(n, k) for law in laws
+                rejection_draws(law._distribution, k * n, SystemRandomness()).reshape(n, k) for law in laws
             ]
             for delta in (0.0, 1e-3, 1e-2):
                 claim = laws[0].guarantee(k).epsilon(delta)

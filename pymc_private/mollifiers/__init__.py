@@ -15,7 +15,7 @@ from pymc_private.mollifiers.references import Box
 from pymc_private.mollifiers.window import Window
 
 LAZY = {"MollifiedBoosting": "boosting", "synthesize": "synthetic"}
-"""What is loaded when it is first asked for: scikit-learn takes a while."""
+"""Names that are loaded at first use, since scikit-learn is slow to import."""
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,17 @@ from sklearn.base import BaseEstimator, DensityMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from pymc_private.errors import DomainError
-from pymc_private.mollifiers import boosting_rounds as boosting
+from pymc_private.mollifiers.boosting_rounds import (
+    BoostedScore,
+    BoostingRound,
+    StretchedScore,
+    clipped_log_odds,
+    judge_round,
+    plot_rounds,
+    round_weight,
+    rounds_table,
+    stretch_factor,
+)
 from pymc_private.mollifiers.density_estimates import (
     check_rows,
     check_support,
@@ -34,6 +44,7 @@ from pymc_private.mollifiers.mollified_distributions import (
     clip_to_window,
     has_cells,
     rejection_draws,
+    support_points,
     tilt_half_range,
 )
 from pymc_private.mollifiers.references import (
@@ -57,7 +68,7 @@ JUDGE_EVERY = 4
 
 
 class MollifiedBoosting(DensityMixin, BaseEstimator):
-    """Density estimation by classifiers that tell data from the law so far, kept in a mollifier.
+    """Density estimation by classifiers that tell data from the current Q, kept in a mollifier.
 
     Q_t is proportional to Q_(t-1) e^(theta_t c_t), where c_t is a classifier's log odds, clipped to
     [-log 2, log 2], and theta_t = (epsilon / (epsilon + 4 log 2))^t. The log weight of Q_T has
@@ -71,15 +82,16 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
     rounds : int
         Public.
     learner : scikit-learn classifier with ``predict_proba``, optional
-        Cloned for each round. Default: a network with tanh layers of 25, 25 and 25 units. One's own
-        is evaluated once, on cells of the reference or a public pool, whatever it makes of a batch.
+        Cloned for each round. Default: a network with tanh layers of 25, 25 and 25 units. A
+        learner of the user is evaluated once, on cells of the reference or a public pool, since
+        its output may depend on the whole batch.
     reference : object, optional
         As in `mollify`. Default: independent standard normals, which suits few data.
     total : tuple of (epsilon, delta, draws), optional
-        What so many draws may cost together.
+        The budget of that number of draws together.
     stretch : bool
         Scale the sum of all rounds until it touches the symmetric window, and normalize exactly: a
-        clip, better for one draw and dearer for many.
+        clip, closer for one draw and more expensive for many.
     random_state : int, optional
         Of the training, which never leaves. Draws take their randomness from the system.
     progressbar : bool
@@ -93,7 +105,7 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
     gain_ : float, nats
         KL(P, Q0) - KL(P, Q), estimated on rows that did not train; for the curator's eyes.
     mollified_ : Mollified
-        The law.
+        The fitted distribution.
 
     Notes
     -----
@@ -152,7 +164,7 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         before = dict(self.__dict__)
         try:
             self._fit(X)
-        except BaseException:  # a fit that is refused leaves the law, and its price, as they were
+        except BaseException:  # after a failed fit the distribution and its cost are unchanged
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
@@ -181,7 +193,7 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         judge = judge if len(rows) >= 2 * JUDGE_EVERY else np.ones(len(rows), bool)
         self._pool = base.pool(min(pool_size(base, None), 2**15))
         self.score_, self.rounds_ = self._boost(rows, judge, count)
-        self.mollified_ = self._law()
+        self.mollified_ = self._make_mollified()
         self.gain_ = math.fsum(r.gain for r in self.rounds_)
         ratio = self.mollified_.log_ratio(self._pool)
         self._log_total = float(np.log(np.mean(np.exp(ratio))))
@@ -190,25 +202,27 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
 
     def _boost(
         self, rows: np.ndarray, judge: np.ndarray, count: int
-    ) -> tuple[boosting.BoostedScore, tuple[boosting.BoostingRound, ...]]:
+    ) -> tuple[BoostedScore, tuple[BoostingRound, ...]]:
+        """Train the rounds, each on draws of the distribution before it, and judge them."""
         generator = np.random.default_rng(self.random_state)
         randomness, base = SeededRandomness(generator), self.reference_
         train = ~judge if not judge.all() else judge
-        score, found = boosting.BoostedScore(), []
+        score, found = BoostedScore(), []
         with charge.progress_bar(count, self.progressbar) as progress:
             for t in range(1, count + 1):
-                theta = boosting.round_weight(self.epsilon_, t)
-                law = _boosted_tilt(base, score, score.half, self._pool)
-                drawn = rejection_draws(law, len(rows), randomness)
+                theta = round_weight(self.epsilon_, t)
+                target = _boosted_tilt(base, score, score.half, self._pool)
+                drawn = rejection_draws(target, len(rows), randomness)
                 learner = self._new_learner(generator)
                 fit_classifier_ratio(learner, rows[train], drawn[train])
-                values = [boosting.clipped_log_odds(learner, x[judge]) for x in (rows, drawn)]
-                found.append(boosting.judge_round(theta, *values))
+                values = [clipped_log_odds(learner, x[judge]) for x in (rows, drawn)]
+                found.append(judge_round(theta, *values))
                 score = score.plus(learner, theta)
                 progress(t)
         return score, tuple(found)
 
     def _new_learner(self, generator: np.random.Generator) -> Any:
+        """An unfitted classifier for the next round."""
         seed = int(generator.integers(2**31))
         if self.learner is None:
             return network_classifier(seed)
@@ -223,31 +237,30 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
             learner.set_params(random_state=seed)
         return learner
 
-    def _law(self) -> Mollified:
-        epsilon, base, planned = self.epsilon_, self.reference_, (self._draws, self._delta)
+    def _make_mollified(self) -> Mollified:
+        """The fitted tilt or, if stretched, the clip."""
+        epsilon, base, draws_and_delta = self.epsilon_, self.reference_, (self._draws, self._delta)
         if not self.stretch:
             half = min(self.score_.half, tilt_half_range(epsilon))
             window = Window(-epsilon / 4.0, epsilon / 4.0, epsilon)
-            law = self._drawn_from(half)
-            found = law.weights_at if isinstance(law, QuantileCells) else self.score_
-            return Mollified(law, base, epsilon, window, "tilt", found, *planned)
+            target = self._drawn_from(half)
+            found = target.weights_at if isinstance(target, QuantileCells) else self.score_
+            return Mollified(target, base, epsilon, window, "tilt", found, *draws_and_delta)
         window, points = Window.symmetric(epsilon), self._points()
-        score = self.score_(
-            points.centers() if isinstance(points, QuantileCells) else points.points
-        )
-        factor = boosting.stretch_factor(score, points.mass, window)
+        score = self.score_(support_points(points))
+        factor = stretch_factor(score, points.mass, window)
         weights, level = clip_to_window(factor * score, points.mass, window)
         points.weigh(weights, window.upper, math.exp(window.upper))
-        ends = float(weights.min()), float(weights.max())
-        ratio = boosting.StretchedScore(self.score_, factor, level, ends)
-        return Mollified(points, base, epsilon, window, "clip", ratio, *planned)
+        bounds = float(weights.min()), float(weights.max())
+        ratio = StretchedScore(self.score_, factor, level, bounds)
+        return Mollified(points, base, epsilon, window, "clip", ratio, *draws_and_delta)
 
     def _drawn_from(self, half: float) -> RejectionTarget:
-        """The tilt: the network's anywhere, that of a learner that users bring on fixed points."""
+        """The tilt, evaluated anywhere for the network; on fixed points for a user's learner."""
         if self.learner is None:
             return _boosted_tilt(self.reference_, self.score_, half, self._pool)
         points = self._points()
-        at = points.centers() if isinstance(points, QuantileCells) else points.points
+        at = support_points(points)
         points.weigh(clip_symmetric(self.score_(at), half), half, math.exp(2.0 * half))
         return points
 
@@ -257,7 +270,7 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         return QuantileCells(base) if has_cells(base) else PublicPool(self._pool)
 
     def log_ratio(self, X: Any) -> np.ndarray:
-        """Log weight of the law against the reference; for the curator's eyes."""
+        """Log weight of the distribution against the reference; for the curator's eyes."""
         check_is_fitted(self)
         return self.mollified_.log_ratio(check_rows(X, self.n_features_in_))
 
@@ -282,7 +295,7 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         return self.mollified_.sample(draws, progressbar=self.progressbar, **options)
 
     def mode_capture(self, mass: float, kl_inside: float) -> float:
-        """Least mass of the law on a set B, from the realized gain (T28); for the curator's eyes.
+        """Least mass of Q on a set B, from the realized gain (T28); for the curator's eyes.
 
         Parameters
         ----------
@@ -296,20 +309,18 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
     def summary(self) -> str:
         """Rounds, edges and gains as a table; for the curator's eyes."""
         check_is_fitted(self)
-        return boosting.rounds_table(self.rounds_)
+        return rounds_table(self.rounds_)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the gain of each round beside what T14 promises; see `plots.rounds`."""
-        from pymc_private.mollifiers.mollified import plot_rounds
-
+        """Plot the gain of each round beside the lower bound of T14."""
         check_is_fitted(self)
         return plot_rounds(self.rounds_, ax)
 
 
 def _boosted_tilt(
-    base: Reference, score: boosting.BoostedScore, half: float, public: np.ndarray
+    base: Reference, score: BoostedScore, half: float, public: np.ndarray
 ) -> RejectionTarget:
-    """Draw from the reference times e^score: directly, or from a public pool."""
+    """The reference times e^score, drawn directly or from a public pool."""
     if isinstance(base, QuantileReference):
         return Tilted(base, score, half)
     pool = PublicPool(public)

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_private.errors import DomainError
+from pymc_private.mollifiers.density_estimates import classifier_log_odds
+from pymc_private.mollifiers.mollified import BLUE, GRAY, axes_or_new
 from pymc_private.mollifiers.mollified_distributions import log_total_mass, window_slack
 from pymc_private.mollifiers.window import Window
 from pymc_private.privacy.mollifier import mbde_drop_bound
@@ -57,16 +58,16 @@ class StretchedScore:
     score: BoostedScore
     factor: float
     level: float
-    ends: tuple[float, float]
+    bounds: tuple[float, float]
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Give log Q/Q0 at rows."""
-        return np.clip(self.factor * self.score(x) - self.level, *self.ends)
+        return np.clip(self.factor * self.score(x) - self.level, *self.bounds)
 
 
 @dataclass(frozen=True)
 class BoostingRound:
-    """What one round did, estimated on rows that did not train it; for the curator's eyes.
+    """Edges and gain of one round, estimated on rows that did not train it; for the curator's eyes.
 
     Attributes
     ----------
@@ -75,12 +76,12 @@ class BoostingRound:
     bound : float
         c*, the largest abs(c_t) seen.
     edge_data, edge_law : float
-        gamma_P = E_P c / c* and gamma_Q = E_Q[-c] / c*, Q the law before the round: the constants
-        of the weak learning assumption.
+        gamma_P = E_P c / c* and gamma_Q = E_Q[-c] / c*, Q the distribution before the round: the
+        constants of the weak learning assumption.
     gain : float, nats
         KL(P, Q_(t-1)) - KL(P, Q_t), as realized.
     least_gain : float, nats
-        What T14 promises for these edges: never more than `gain`.
+        The lower bound of T14 for these edges: never more than `gain`.
     """
 
     theta: float
@@ -91,47 +92,19 @@ class BoostingRound:
     least_gain: float
 
 
-def judge_round(theta: float, on_data: np.ndarray, on_law: np.ndarray) -> BoostingRound:
-    """Judge a round by its classifier's values on rows of P and on draws of the law before it."""
-    bound = float(max(np.abs(on_data).max(), np.abs(on_law).max(), 1e-12))
-    edges = float(on_data.mean() / bound), float(-on_law.mean() / bound)
-    gain = float(theta * on_data.mean() - np.log(np.mean(np.exp(theta * on_law))))
+def judge_round(theta: float, on_data: np.ndarray, on_draws: np.ndarray) -> BoostingRound:
+    """Judge a round by the values of its classifier on rows of P and on draws of Q before it."""
+    bound = float(max(np.abs(on_data).max(), np.abs(on_draws).max(), 1e-12))
+    edges = float(on_data.mean() / bound), float(-on_draws.mean() / bound)
+    gain = float(theta * on_data.mean() - np.log(np.mean(np.exp(theta * on_draws))))
     least = mbde_drop_bound(theta, bound, *(float(np.clip(edge, -1.0, 1.0)) for edge in edges))
     return BoostingRound(theta, bound, *edges, gain, float(least))
 
 
 def clipped_log_odds(learner: Any, x: np.ndarray) -> np.ndarray:
-    """Log odds of a classifier, clipped to [-log 2, log 2]; what is no number tells nothing."""
+    """Log odds of a classifier, clipped to [-log 2, log 2]; NaN counts as 0."""
     odds = classifier_log_odds(learner, x)
     return np.clip(np.where(np.isnan(odds), 0.0, odds), -LOG2, LOG2)
-
-
-def classifier_log_odds(learner: Any, x: np.ndarray) -> np.ndarray:
-    """Log odds that a classifier gives rows, shape (m,).
-
-    It gets a copy: a learner that writes into its rows (a scaler that saves memory) would move the
-    public points of a law to where the data are.
-
-    Raises
-    ------
-    DomainError
-        It fails, or does not give two probabilities for each row. Its own words may quote data.
-    """
-    try:
-        p = np.asarray(learner.predict_proba(np.array(x)), float)
-    except Exception as error:
-        p, cause = np.empty(0), type(error).__name__
-    else:
-        cause = f"shape {p.shape}"
-    if p.shape != (len(x), 2):
-        raise DomainError(
-            "the learner does not give two probabilities for each row",
-            got=f"{cause} of {type(learner).__name__}",
-            allowed="predict_proba(rows) of shape (rows, 2), for two classes",
-            do="choose another learner, or more rows",
-        ) from None
-    with np.errstate(all="ignore"):
-        return np.log(p[:, 1]) - np.log1p(-p[:, 1])
 
 
 def round_weight(epsilon: float, t: int) -> float:
@@ -140,7 +113,7 @@ def round_weight(epsilon: float, t: int) -> float:
 
 
 def rounds_table(rounds: Sequence[BoostingRound]) -> str:
-    """Rounds as text."""
+    """The rounds as a text table."""
     lines = ["round   theta    c*   edge P   edge Q     gain  at least"]
     for t, r in enumerate(rounds, 1):
         lines.append(
@@ -169,3 +142,15 @@ def stretch_factor(score: np.ndarray, mass: np.ndarray, window: Window) -> float
         middle = (low + high) / 2.0
         low, high = (middle, high) if farthest(middle) < reach else (low, middle)
     return low
+
+
+def plot_rounds(found: Sequence[BoostingRound], ax: Any = None) -> Any:
+    """Plot the gain of each round beside the lower bound that follows from its edges (T14)."""
+    ax = axes_or_new(ax)
+    position = np.arange(1, len(found) + 1)
+    ax.bar(position - 0.2, [r.gain for r in found], 0.4, color=BLUE, label="realized gain")
+    ax.bar(position + 0.2, [r.least_gain for r in found], 0.4, color=GRAY, label="promised by T14")
+    ax.set_xticks(position)
+    ax.set(xlabel="round", ylabel="nats")
+    ax.legend(frameon=False)
+    return ax

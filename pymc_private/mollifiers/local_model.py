@@ -39,105 +39,6 @@ from pymc_private.release import charge
 from pymc_private.release.release import Release
 from pymc_private.samplers.randomness import Randomness, SeededRandomness, SystemRandomness
 
-
-@dataclass(frozen=True)
-class LocalDraws:
-    """One private draw of each user, and what may be concluded from them at no cost.
-
-    Attributes
-    ----------
-    values : array, shape (n, d)
-    sampler : LocalSampler
-    private : bool
-        False if a seed made them.
-    """
-
-    values: np.ndarray
-    sampler: LocalSampler
-    private: bool = True
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What each user reveals, however many others there are."""
-        if not self.private:
-            return Guarantee.none("random_seed: anyone can recompute the draws", neighbors=ANY)
-        return self.sampler.guarantee
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def __repr__(self) -> str:
-        cost = f"{format_number(self.sampler.epsilon)} nats for each user, whatever the others do"
-        what = cost if self.private else "NOT private: made with a random_seed"
-        return f"LocalDraws: one draw of each of {len(self)} users\n  {what}"
-
-    def frequencies(self) -> np.ndarray:
-        """Shares of the categories among the draws: they estimate the mean released law."""
-        places = self._places()
-        return np.bincount(places, minlength=len(self._base().mass)) / len(places)
-
-    def aggregate(self, method: str = "auto") -> np.ndarray:
-        """Estimate the mean of the users' laws over the categories of a finite reference.
-
-        Parameters
-        ----------
-        method : {"auto", "plain", "unmix"}
-            ``"plain"``: frequencies of the draws; shrunk toward the reference by the window, with
-            little variance. ``"unmix"``: the mixture of channels under which the draws are most
-            likely. Consistent for ``kind="response"``, and for users who hold one category each.
-            ``"auto"``: unmix for ``"response"``, else plain.
-
-        Returns
-        -------
-        array, shape (k,)
-        """
-        if method == "auto":
-            method = "unmix" if self.sampler.kind == "response" else "plain"
-        if method == "plain":
-            return self.frequencies()
-        if method != "unmix":
-            raise DomainError("method=", got=repr(method), allowed="'auto', 'plain', 'unmix'")
-        channel = self.sampler._channel
-        return project_to_hull(self.frequencies(), Hull(channel))
-
-    def density(self) -> LogRatio:
-        """Estimate the log density of continuous draws: their mean law, near the reference's."""
-        return kernel_density(check_rows(self.values))
-
-    def margin(self, beta: float = 0.05) -> float:
-        """Give what every frequency is within of the mean released law, with probability 1 - beta.
-
-        Hoeffding's inequality, over all k categories.
-        """
-        check_open_unit(beta=beta)
-        k = len(self._base().mass)
-        return math.sqrt(math.log(2.0 * k / beta) / (2.0 * len(self)))
-
-    def _base(self) -> FiniteReference:
-        return check_finite_reference(self.sampler.reference)
-
-    def _places(self) -> np.ndarray:
-        base, column = self._base(), self.values[:, 0]
-        return column.astype(np.int64) if base.numbers is None else base.positions(column)
-
-
-def check_finite_reference(reference: Reference | FiniteReference) -> FiniteReference:
-    """Return a reference if it is finite.
-
-    Raises
-    ------
-    DomainError
-        It is not.
-    """
-    if not isinstance(reference, FiniteReference):
-        raise DomainError(
-            "categories belong to a finite reference",
-            got=reference.text,
-            do="density() estimates the law of continuous draws",
-        )
-    return reference
-
-
 LOCAL_KINDS = ("clip", "response")
 LOCAL_ASSUMPTION = "each user draws at home, once, and trusts nobody"
 
@@ -152,10 +53,10 @@ class LocalSampler:
     epsilon : float, nats
         Of each user's draw.
     kind : {"clip", "response"}
-        ``"clip"``: the law in the window nearest to the user's own, the closest draw there is.
-        ``"response"``: the user draws one category of their law and sends it through a fixed
-        channel, as in randomized response. Linear, so that an average over users can be undone;
-        for finite references.
+        ``"clip"``: the distribution in the window that is nearest to the user's own.
+        ``"response"``: the user draws one category of their distribution and sends it through a
+        fixed channel, as in randomized response. Linear, so that the average over users can
+        be inverted; for finite references.
     window : {"symmetric", "minimax"}, float or Window
         "minimax": best for the worst user, who holds one category only; for finite references.
     estimate : str, classifier or callable, optional
@@ -166,7 +67,7 @@ class LocalSampler:
     Notes
     -----
     *Promise.* Whatever a user holds, and whatever the others do, the draw is `epsilon`-private
-    between any two holdings (T15d). The user's law never leaves the user.
+    between any two holdings (T15d). The user's distribution never leaves the user.
 
     References
     ----------
@@ -210,9 +111,10 @@ class LocalSampler:
         self._channel = _response_channel(self.reference, self.window) if finite else None
 
     def __repr__(self) -> str:
-        how = {"clip": "the nearest law in the window", "response": "randomized response"}
+        how = {"clip": "the nearest distribution in the window", "response": "randomized response"}
         return (
-            f"LocalSampler ({self.kind}): each user's draw costs {format_number(self.epsilon)} nats\n"
+            f"LocalSampler ({self.kind}): each user's draw costs "
+            f"{format_number(self.epsilon)} nats\n"
             f"  reference: {self.reference.text}\n"
             f"  each draws from {how[self.kind]}, log Q/Q0 in {self.window}"
         )
@@ -225,14 +127,14 @@ class LocalSampler:
         )
 
     def law(self, holding: Any, randomness: Randomness | None = None) -> Mollified:
-        """Give the law that one user draws from; it stays with the user.
+        """Give the distribution that one user draws from; it stays with the user.
 
         Parameters
         ----------
         holding : object
-            A law (probabilities, dict by label, anything with ``logpdf``), rows, or a callable
-            ``draw(n)``. Of a finite reference a list or array of labels counts as rows if it is no
-            vector of probabilities.
+            A distribution (probabilities, dict by label, anything with ``logpdf``), rows, or a
+            callable ``draw(n)``. Of a finite reference a list or array of labels counts as rows if
+            it is no vector of probabilities.
         """
         if isinstance(self.reference, FiniteReference):
             held = normalized_probabilities(self._shares(holding), "what a user holds")
@@ -243,11 +145,11 @@ class LocalSampler:
             return mollify(held, self.reference, self.epsilon, window=self.window)
         if callable(holding) and not _has_density(holding):
             holding = holding(self.local_draws)
-        words: dict[str, Any] = {"window": self.window, "estimate": self.estimate}
-        return mollify(holding, self.reference, self.epsilon, **words)
+        keywords: dict[str, Any] = {"window": self.window, "estimate": self.estimate}
+        return mollify(holding, self.reference, self.epsilon, **keywords)
 
     def _of_category(self, category: int) -> Mollified:
-        """The law of a user who holds one category only; public, so it is kept."""
+        """The distribution of a user who holds one category only; public, so it is kept."""
         if category not in self._known:
             held = np.eye(len(self.reference.mass))[category]  # type: ignore[union-attr]
             self._known[category] = mollify(held, self.reference, self.epsilon, window=self.window)
@@ -273,14 +175,14 @@ class LocalSampler:
         drawn = []
         with charge.progress_bar(len(users), progressbar) as progress:
             for i, holding in enumerate(users):
-                law = self.law(holding, source)
-                drawn.append(rejection_draws(law._law, 1, source)[0])
+                mollified = self.law(holding, source)
+                drawn.append(rejection_draws(mollified._distribution, 1, source)[0])
                 if i % 100 == 99 or i + 1 == len(users):
                     progress(i + 1)
         return LocalDraws(np.array(drawn), self, random_seed is None)
 
     def _shares(self, holding: Any) -> np.ndarray:
-        """What a user holds, as probabilities of the categories."""
+        """The holding of a user, as probabilities of the categories."""
         base = check_finite_reference(self.reference)
         if callable(holding):
             holding = holding(self.local_draws)
@@ -293,25 +195,20 @@ class LocalSampler:
             return array
         if not array.size:
             raise DomainError("a user holds nothing", allowed="one category or more")
-        places = base.positions(array.ravel())
-        return np.bincount(places, minlength=len(base.mass)) / len(places)
+        positions = base.positions(array.ravel())
+        return np.bincount(positions, minlength=len(base.mass)) / len(positions)
 
 
 def minimax_window(reference: FiniteReference, epsilon: float) -> Window:
-    """Give the window that is best for the user whose law is the worst to follow.
+    """Give the window that is best for the user whose distribution is the worst to follow.
 
     That is a point mass on the rarest category.
     """
     return Window.minimax(epsilon, 0.0, 1.0 / float(reference.mass[reference.mass > 0.0].min()))
 
 
-def _has_density(holding: Any) -> bool:
-    """Whether it is a law: SciPy's `gaussian_kde` may be called, but not to draw."""
-    return hasattr(holding, "logpdf") or hasattr(holding, "score_samples")
-
-
 def _response_channel(reference: Any, window: Window) -> np.ndarray:
-    """Row x: the law of the draw of a user who holds category x only."""
+    """Row x: the distribution of the draw of a user who holds category x only."""
     rows: Sequence[np.ndarray] = [
         np.exp(clip_to_window(np.where(point, 0.0, -np.inf), reference.mass, window)[0])
         for point in np.eye(len(reference.mass), dtype=bool)
@@ -320,22 +217,108 @@ def _response_channel(reference: Any, window: Window) -> np.ndarray:
     return channel / channel.sum(axis=1, keepdims=True)
 
 
+def _has_density(holding: Any) -> bool:
+    """Whether it has a density: SciPy's `gaussian_kde` can be called, but not to draw."""
+    return hasattr(holding, "logpdf") or hasattr(holding, "score_samples")
+
+
+@dataclass(frozen=True)
+class LocalDraws:
+    """One private draw of each user, and what may be concluded from them at no cost.
+
+    Attributes
+    ----------
+    values : array, shape (n, d)
+    sampler : LocalSampler
+    private : bool
+        False if a seed made them.
+    """
+
+    values: np.ndarray
+    sampler: LocalSampler
+    private: bool = True
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What each user reveals, however many others there are."""
+        if not self.private:
+            return Guarantee.none("random_seed: anyone can recompute the draws", neighbors=ANY)
+        return self.sampler.guarantee
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        cost = f"{format_number(self.sampler.epsilon)} nats for each user, whatever the others do"
+        what = cost if self.private else "NOT private: made with a random_seed"
+        return f"LocalDraws: one draw of each of {len(self)} users\n  {what}"
+
+    def frequencies(self) -> np.ndarray:
+        """Shares of the categories among the draws; estimates the mean released distribution."""
+        positions = self._positions()
+        return np.bincount(positions, minlength=len(self._base().mass)) / len(positions)
+
+    def aggregate(self, method: str = "auto") -> np.ndarray:
+        """Estimate the mean of the users' distributions over the categories of a finite reference.
+
+        Parameters
+        ----------
+        method : {"auto", "plain", "unmix"}
+            ``"plain"``: frequencies of the draws; shrunk toward the reference by the window, with
+            little variance. ``"unmix"``: the mixture of channels under which the draws are most
+            likely. Consistent for ``kind="response"``, and for users who hold one category each.
+            ``"auto"``: unmix for ``"response"``, else plain.
+
+        Returns
+        -------
+        array, shape (k,)
+        """
+        if method == "auto":
+            method = "unmix" if self.sampler.kind == "response" else "plain"
+        if method == "plain":
+            return self.frequencies()
+        if method != "unmix":
+            raise DomainError("method=", got=repr(method), allowed="'auto', 'plain', 'unmix'")
+        channel = self.sampler._channel
+        return project_to_hull(self.frequencies(), Hull(channel))
+
+    def density(self) -> LogRatio:
+        """Estimate the log density of the mean released distribution of continuous draws."""
+        return kernel_density(check_rows(self.values))
+
+    def margin(self, beta: float = 0.05) -> float:
+        """Give the largest error of a frequency, with probability 1 - beta.
+
+        By Hoeffding's inequality, over all k categories; the frequencies estimate the mean
+        released distribution.
+        """
+        check_open_unit(beta=beta)
+        k = len(self._base().mass)
+        return math.sqrt(math.log(2.0 * k / beta) / (2.0 * len(self)))
+
+    def _base(self) -> FiniteReference:
+        return check_finite_reference(self.sampler.reference)
+
+    def _positions(self) -> np.ndarray:
+        base, column = self._base(), self.values[:, 0]
+        return column.astype(np.int64) if base.numbers is None else base.positions(column)
+
+
+def check_finite_reference(reference: Reference | FiniteReference) -> FiniteReference:
+    """The reference; refused unless it is finite."""
+    if not isinstance(reference, FiniteReference):
+        raise DomainError(
+            "categories belong to a finite reference",
+            got=reference.text,
+            do="density() estimates the distribution of continuous draws",
+        )
+    return reference
+
+
 def randomized_response(
     held: np.ndarray, categories: int, epsilon: float, randomness: Randomness
 ) -> np.ndarray:
-    """Tell the category with odds e^epsilon against any other one (Warner 1965; k-ary).
-
-    Parameters
-    ----------
-    held : array of int, shape (n,)
-    categories : int
-    epsilon : float, nats
-    randomness : Uniform
-
-    Returns
-    -------
-    array of int, shape (n,)
-    """
+    """k-ary randomized response: the true category with odds e^epsilon (Warner 1965)."""
     k, odds = check_count(categories, "the number of categories"), np.exp(check_width(epsilon))
     held = np.asarray(held, dtype=np.int64)
     lie = randomness.uniform(len(held)) >= odds / (odds + k - 1.0)
@@ -343,11 +326,11 @@ def randomized_response(
     return np.where(lie, (held + shift) % k, held)
 
 
-def invert_randomized_response(told: np.ndarray, categories: int, epsilon: float) -> np.ndarray:
-    """Estimate the frequencies behind `randomized_response`: unbiased, then clipped to a law."""
+def invert_randomized_response(received: np.ndarray, categories: int, epsilon: float) -> np.ndarray:
+    """Estimate the frequencies behind `randomized_response`: unbiased, then clipped to >= 0."""
     odds, k = np.exp(epsilon), categories
     p, q = odds / (odds + k - 1.0), 1.0 / (odds + k - 1.0)
-    share = np.bincount(told, minlength=k) / len(told)
+    share = np.bincount(received, minlength=k) / len(received)
     found = np.maximum((share - q) / (p - q), 0.0)
     return found / found.sum()
 
@@ -355,9 +338,9 @@ def invert_randomized_response(told: np.ndarray, categories: int, epsilon: float
 def clipped_laplace(
     held: np.ndarray, lower: float, upper: float, epsilon: float, randomness: Randomness
 ) -> np.ndarray:
-    """Clip to public ends, and add Laplace noise of scale (upper - lower) / epsilon.
+    """Clip to public bounds, and add Laplace noise of scale (upper - lower) / epsilon.
 
-    Ideal real numbers are assumed: the low bits of the noise tell more than epsilon says.
+    Real arithmetic is assumed: the low bits of floating-point noise reveal more than epsilon.
     """
     if not lower < upper:
         raise DomainError("lower is below upper", got=f"[{lower}, {upper}]")
@@ -367,5 +350,5 @@ def clipped_laplace(
 
 
 def baseline_guarantee(epsilon: float) -> Guarantee:
-    """What one message of either costs its sender."""
+    """The guarantee of one message of either baseline."""
     return Guarantee.pure(epsilon, neighbors=ANY, assumptions=("arithmetic on real numbers",))

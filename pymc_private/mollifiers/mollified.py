@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -37,117 +37,10 @@ from pymc_private.release.charge import ReleaseJob, ReleaseOptions
 from pymc_private.release.release import Release
 from pymc_private.samplers.randomness import Randomness, SeededRandomness, SystemRandomness
 
-if TYPE_CHECKING:
-    from pymc_private.mollifiers.boosting_rounds import BoostingRound
-
-Progress = Callable[[int], object]
-
-
-@dataclass(frozen=True)
-class MollifierJob:
-    """What is to be released, all of it public but `values`.
-
-    Attributes
-    ----------
-    guarantee : Guarantee
-    delta : float
-        At which the ledger enters it, where it has no pure epsilon there.
-    draws : int
-    reference : str
-        Tells one reference law from another.
-    shapes : mapping of str to tuple of int
-        The variables of one draw.
-    facts : mapping
-        Public facts.
-    values : callable
-        ``(randomness, progress)`` to an array, shape (draws, numbers in one draw). Reads the data.
-    """
-
-    guarantee: Guarantee
-    delta: float
-    draws: int
-    reference: str
-    shapes: Mapping[str, tuple[int, ...]]
-    facts: Mapping[str, Any]
-    values: Callable[[Randomness, Progress], np.ndarray] = field(repr=False)
-
-    @property
-    def key(self) -> str:
-        """What belongs to a name: everything public that a draw depends on."""
-        shown = {k: v for k, v in self.facts.items() if k in ("model", "domain")}
-        promise = self.guarantee.to_dict(), self.delta, self.draws
-        return repr((promise, self.reference, dict(self.shapes), shown))
-
-
-def publish_mollified(plan: MollifierJob, where: ReleaseOptions, progressbar: bool) -> Release:
-    """Charge, then draw; see `charge.publish`."""
-
-    def drawn(seed: int | None) -> np.ndarray:
-        randomness = SystemRandomness() if seed is None else SeededRandomness.from_seed(seed)
-        with charge.suppress_warnings(), charge.progress_bar(plan.draws, progressbar) as progress:
-            return plan.values(randomness, progress)
-
-    offer = ReleaseJob(
-        guarantee=plan.guarantee,
-        delta=plan.delta,
-        exact_delta=Fraction(plan.delta),
-        key=plan.key,
-        label=format_count(plan.draws, "draw"),
-        another="another law",
-        rehearse=lambda: _rehearse(plan, where.name),
-        draw=drawn,
-        build=lambda values, told: _build_release(plan, values, where.name, told),
-        depth=2,
-    )
-    return charge.publish(offer, where)
-
-
-def _rehearse(plan: MollifierJob, name: str | None) -> None:
-    """Build the release on zeros: what would fail after the charge fails here."""
-    width = sum(math.prod(shape) for shape in plan.shapes.values())
-    release = _build_release(plan, np.zeros((plan.draws, width)), name, {})
-    check_netcdf_names(release.posterior)
-    release.to_bytes()
-
-
-def _build_release(
-    plan: MollifierJob, values: np.ndarray, name: str | None, told: Mapping[str, Any] | None
-) -> Release:
-    """Name the numbers and add public facts; without those of a ledger, it is a seeded one."""
-    private = told is not None
-    guarantee = plan.guarantee if private else charge.seeded_guarantee(plan.guarantee)
-    facts = dict(plan.facts) | {
-        "draws": plan.draws,
-        "epsilon": guarantee.epsilon(plan.delta),
-        "delta": plan.delta,
-        "neighbors": guarantee.neighbors,
-        "name": name,
-        "versions": {
-            package: storage.package_version(package) for package in storage.REPORTED_PACKAGES
-        },
-        "charges": [],
-        "budget": None,
-        "citations": [],
-    }
-    return Release(
-        _draws_dataset(plan, values), guarantee, facts | dict(told or {}), private=private
-    )
-
-
-def _draws_dataset(plan: MollifierJob, values: np.ndarray) -> xr.Dataset:
-    variables, start = {}, 0
-    for name, shape in plan.shapes.items():
-        width = math.prod(shape)
-        part = values[:, start : start + width].reshape(1, plan.draws, *shape)
-        dims = [f"{name}_dim_{i}" for i in range(len(shape))]
-        variables[name] = (("chain", "draw", *dims), part)
-        start += width
-    return xr.Dataset(variables)
-
-
 FIXED_ASSUMPTION = (
     "the reference law, the window and the number of draws are fixed without the data"
 )
+
 TIMING_ASSUMPTION = (
     "nobody learns how long a draw took, for the number of its trials depends on the data"
 )
@@ -155,10 +48,10 @@ HULL_THEOREM = "convexity of the hull (Husain, Cranko and Nock 2019)"
 
 
 class Mollified:
-    """A law Q that any data set could nearly have had, made by `mollify`.
+    """A distribution Q near the data and within a window around a public reference Q0.
 
-    It is the curator's: its probabilities, densities and estimate are functions of the data. What
-    may leave is what `sample` returns.
+    Made by `mollify`, for the curator: its probabilities, densities and estimate are functions of
+    the data. Only what `sample` returns may be released.
 
     Attributes
     ----------
@@ -182,7 +75,7 @@ class Mollified:
 
     def __init__(
         self,
-        law: RejectionTarget,
+        distribution: RejectionTarget,
         reference: Reference | FiniteReference,
         epsilon: float,
         window: Window,
@@ -191,7 +84,7 @@ class Mollified:
         draws: int | None = None,
         delta: float = 0.0,
     ) -> None:
-        self._law, self._log_ratio = law, log_ratio
+        self._distribution, self._log_ratio = distribution, log_ratio
         self.reference, self.epsilon, self.window, self.kind = reference, epsilon, window, kind
         self.draws, self.delta = draws, delta
 
@@ -205,7 +98,7 @@ class Mollified:
             The reference is not finite.
         """
         finite = self._finite("probabilities")
-        found = finite.mass * np.exp(self._law.log_weight(np.arange(len(finite.mass))))
+        found = finite.mass * np.exp(self._distribution.log_weight(np.arange(len(finite.mass))))
         return found / found.sum()
 
     def log_ratio(self, x: Any) -> np.ndarray:
@@ -214,9 +107,9 @@ class Mollified:
         Of a tilt: of its weight, before normalization.
         """
         if isinstance(self.reference, FiniteReference):
-            return self._law.log_weight(self.reference.positions(np.atleast_1d(x)))
+            return self._distribution.log_weight(self.reference.positions(np.atleast_1d(x)))
         if self._log_ratio is None:
-            raise Unsupported("this law has no ratio that could be evaluated elsewhere")
+            raise Unsupported("this distribution has no ratio that could be evaluated elsewhere")
         return self._log_ratio(self._rows(x))
 
     def logpdf(self, x: Any) -> np.ndarray:
@@ -239,28 +132,29 @@ class Mollified:
         return self.reference.logpdf(self._rows(x)) + self.log_ratio(x)
 
     def guarantee(self, draws: int = 1, neighbors: str = ANY) -> Guarantee:
-        """Promise for so many draws, fixed in advance.
+        """Guarantee for that number of draws, fixed in advance.
 
         Parameters
         ----------
         draws : int
         neighbors : str
-            ``"any"``: any two data sets, a promise that adds only to its like. ``"substitute"`` or
-            ``"add_remove"``: what follows from it for one record, to be charged with others.
+            ``"any"``: any two data sets, a guarantee that composes only with others of its kind.
+            ``"substitute"`` or ``"add_remove"``: its consequence for one record, which can be
+            charged with others.
         """
         count = check_count(draws, "the number of draws")
-        words: dict[str, Any] = {"neighbors": ANY, "assumptions": (FIXED_ASSUMPTION,)}
+        keywords: dict[str, Any] = {"neighbors": ANY, "assumptions": (FIXED_ASSUMPTION,)}
         if self.kind == "tilt":
-            words = words | {
+            keywords = keywords | {
                 "theorem": "T15a, T3",
                 "assumptions": (FIXED_ASSUMPTION, TIMING_ASSUMPTION),
             }
-            return Guarantee.bounded_range_of(self.epsilon, count, **words).restated(neighbors)
+            return Guarantee.bounded_range_of(self.epsilon, count, **keywords).restated(neighbors)
         if self.kind == "hull":
-            made = count * Guarantee.pure(self.epsilon, theorem=HULL_THEOREM, **words)
+            guarantee = count * Guarantee.pure(self.epsilon, theorem=HULL_THEOREM, **keywords)
         else:
-            made = clip_guarantee(self.window, count, **words)
-        return made.restated(neighbors)
+            guarantee = clip_guarantee(self.window, count, **keywords)
+        return guarantee.restated(neighbors)
 
     def sample(
         self,
@@ -284,13 +178,13 @@ class Mollified:
             Default: those that `total` planned, else one.
         ledger : Ledger, optional
             Default: that of the context, else one in memory, with a warning. Its neighbors must be
-            those of the promise: "any", or say ``neighbors="substitute"`` to charge a budget for
+            those of the guarantee: "any", or say ``neighbors="substitute"`` to charge a budget for
             single records.
         neighbors : str
             As in `guarantee`.
         delta : float, optional
-            At which the promise is stated, and enters a ledger's road "approximate". Default: that
-            of `total`, else 0.
+            At which the guarantee is stated, and charged to the approximate account of a ledger.
+            Default: that of `total`, else 0.
         name, data_version, save, again, random_seed, progressbar
             As in `pymc_private.sample`.
 
@@ -315,9 +209,9 @@ class Mollified:
                 allowed=f"at most {self.draws}",
                 do="mollify again with total=(epsilon, delta, draws)",
             )
-        check_rejection_effort(self._law, count)
+        check_rejection_effort(self._distribution, count)
         stated = self.delta if delta is None else check_delta(delta)
-        plan = MollifierJob(
+        job = MollifierJob(
             guarantee=self.guarantee(count, neighbors),
             delta=stated,
             draws=count,
@@ -325,11 +219,11 @@ class Mollified:
             shapes=self.reference.shapes,
             facts=self._facts(),
             values=lambda randomness, progress: rejection_draws(
-                self._law, count, randomness, progress
+                self._distribution, count, randomness, progress
             ),
         )
-        where = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
-        return publish_mollified(plan, where, progressbar)
+        options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
+        return publish_mollified(job, options, progressbar)
 
     def _facts(self) -> dict[str, Any]:
         """What is public: nothing here was computed from the data."""
@@ -340,8 +234,8 @@ class Mollified:
             "claim": "exact",
             "law": "mollified law",
             "grid": "none: draws are the reference's own numbers, all of which stay possible",
-            "model": f"{self.kind} of width {format_number(self.epsilon)} around {self.reference.text}, "
-            f"log ratio in {self.window}",
+            "model": f"{self.kind} of width {format_number(self.epsilon)} around "
+            f"{self.reference.text}, log ratio in {self.window}",
             "ranges": getattr(self.reference, "ranges", None),
             "domain": {"category": [str(label) for label in labels or ()]} if names else {},
         }
@@ -354,17 +248,19 @@ class Mollified:
 
     def _finite(self, what: str) -> FiniteReference:
         if not isinstance(self.reference, FiniteReference):
-            raise Unsupported(f"a continuous law has no {what}", do="use logpdf(x) or log_ratio(x)")
+            raise Unsupported(
+                f"a continuous distribution has no {what}", do="use logpdf(x) or log_ratio(x)"
+            )
         return self.reference
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw reference and mollified law, for the curator's eyes; see `plots.laws`."""
+        """Plot reference and mollified distribution, for the curator; see `plot_distributions`."""
         return plot_distributions(self, ax)
 
     def __repr__(self) -> str:
         rows = [
-            f"Mollified ({self.kind}): one draw costs {format_number(self.epsilon)} nats, between any two "
-            "data sets",
+            f"Mollified ({self.kind}): one draw costs {format_number(self.epsilon)} nats, "
+            "between any two data sets",
             f"  reference: {self.reference.text}",
             f"  window: log Q/Q0 in {self.window}",
             "  for the curator: only what sample() returns may leave",
@@ -372,7 +268,8 @@ class Mollified:
         if self.draws is not None:
             rows.insert(
                 1,
-                f"  planned: {format_count(self.draws, 'draw')}, delta = {format_number(self.delta)}",
+                f"  planned: {format_count(self.draws, 'draw')}, "
+                f"delta = {format_number(self.delta)}",
             )
         return "\n".join(rows)
 
@@ -390,13 +287,119 @@ class Mollified:
         return f"<pre>{html.escape(repr(self))}</pre>"
 
 
+Progress = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class MollifierJob:
+    """Draws to release, with their guarantee and facts; all of it public but `values`.
+
+    Attributes
+    ----------
+    guarantee : Guarantee
+    delta : float
+        At which the ledger enters the guarantee, where it has no pure epsilon.
+    draws : int
+    reference : str
+        Fingerprint of the reference distribution.
+    shapes : mapping of str to tuple of int
+        The variables of one draw.
+    facts : mapping
+        Public facts.
+    values : callable
+        ``(randomness, progress)`` to an array, shape (draws, numbers in one draw). Reads the data.
+    """
+
+    guarantee: Guarantee
+    delta: float
+    draws: int
+    reference: str
+    shapes: Mapping[str, tuple[int, ...]]
+    facts: Mapping[str, Any]
+    values: Callable[[Randomness, Progress], np.ndarray] = field(repr=False)
+
+    @property
+    def key(self) -> str:
+        """Everything public that a draw depends on; a name in a ledger belongs to one key."""
+        shown = {k: v for k, v in self.facts.items() if k in ("model", "domain")}
+        guaranteed = self.guarantee.to_dict(), self.delta, self.draws
+        return repr((guaranteed, self.reference, dict(self.shapes), shown))
+
+
+def publish_mollified(job: MollifierJob, options: ReleaseOptions, progressbar: bool) -> Release:
+    """Charge, then draw; see `charge.publish`."""
+
+    def drawn(seed: int | None) -> np.ndarray:
+        randomness = SystemRandomness() if seed is None else SeededRandomness.from_seed(seed)
+        with charge.suppress_warnings(), charge.progress_bar(job.draws, progressbar) as progress:
+            return job.values(randomness, progress)
+
+    release_job = ReleaseJob(
+        guarantee=job.guarantee,
+        delta=job.delta,
+        exact_delta=Fraction(job.delta),
+        key=job.key,
+        label=format_count(job.draws, "draw"),
+        another="another distribution",
+        rehearse=lambda: _rehearse(job, options.name),
+        draw=drawn,
+        build=lambda values, ledger_facts: _build_release(job, values, options.name, ledger_facts),
+        depth=2,
+    )
+    return charge.publish(release_job, options)
+
+
+def _rehearse(job: MollifierJob, name: str | None) -> None:
+    """Build the release on zeros, to fail before the charge and not after it."""
+    width = sum(math.prod(shape) for shape in job.shapes.values())
+    release = _build_release(job, np.zeros((job.draws, width)), name, {})
+    check_netcdf_names(release.posterior)
+    release.to_bytes()
+
+
+def _build_release(
+    job: MollifierJob, values: np.ndarray, name: str | None, ledger_facts: Mapping[str, Any] | None
+) -> Release:
+    """The release of these numbers; without facts of a ledger it is a seeded one."""
+    private = ledger_facts is not None
+    guarantee = job.guarantee if private else charge.seeded_guarantee(job.guarantee)
+    facts = dict(job.facts) | {
+        "draws": job.draws,
+        "epsilon": guarantee.epsilon(job.delta),
+        "delta": job.delta,
+        "neighbors": guarantee.neighbors,
+        "name": name,
+        "versions": {
+            package: storage.package_version(package) for package in storage.REPORTED_PACKAGES
+        },
+        "charges": [],
+        "budget": None,
+        "citations": [],
+    }
+    return Release(
+        _draws_dataset(job, values), guarantee, facts | dict(ledger_facts or {}), private=private
+    )
+
+
+def _draws_dataset(job: MollifierJob, values: np.ndarray) -> xr.Dataset:
+    """The numbers of each draw as variables of a posterior."""
+    variables, start = {}, 0
+    for name, shape in job.shapes.items():
+        width = math.prod(shape)
+        part = values[:, start : start + width].reshape(1, job.draws, *shape)
+        dims = [f"{name}_dim_{i}" for i in range(len(shape))]
+        variables[name] = (("chain", "draw", *dims), part)
+        start += width
+    return xr.Dataset(variables)
+
+
 BLUE, ORANGE, GRAY = "#3b6ea8", "#c8553d", "#9aa0a6"
 EXAMPLE_SHARE = 0.05
 """Of the window that `plot_costs` shows beside the symmetric one."""
 
 
 def axes_or_new(ax: Any) -> Any:
-    """Give these axes, or new ones."""
+    """The given axes, or new ones."""
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt
@@ -404,35 +407,37 @@ def axes_or_new(ax: Any) -> Any:
     return plt.subplots(layout="constrained")[1]
 
 
-def plot_distributions(law: Mollified, ax: Any = None) -> Any:
-    """Draw reference and mollified law: bars of categories, curves in 1-d, an image in 2-d."""
+def plot_distributions(mollified: Mollified, ax: Any = None) -> Any:
+    """Plot reference and mollified distribution: bars, curves in 1-d, an image in 2-d."""
     ax = axes_or_new(ax)
-    if isinstance(law.reference, FiniteReference):
-        _bars(law, law.reference, ax)
-    elif law.reference.dimension == 1:
-        _curves(law, ax)
-    elif law.reference.dimension == 2:
-        _log_ratio_image(law, ax)
+    if isinstance(mollified.reference, FiniteReference):
+        _bars(mollified, mollified.reference, ax)
+    elif mollified.reference.dimension == 1:
+        _curves(mollified, ax)
+    elif mollified.reference.dimension == 2:
+        _log_ratio_image(mollified, ax)
     else:
-        raise Unsupported("laws are drawn in one or two dimensions", got=law.reference.dimension)
+        raise Unsupported(
+            "distributions are plotted in one or two dimensions", got=mollified.reference.dimension
+        )
     return ax
 
 
-def _bars(law: Mollified, base: FiniteReference, ax: Any) -> None:
-    place = np.arange(len(base.mass))
-    ax.bar(place - 0.2, base.mass, 0.4, color=GRAY, label="reference")
-    ax.bar(place + 0.2, law.probabilities, 0.4, color=BLUE, label="mollified")
-    if len(place) <= 30:
-        ax.set_xticks(place, [str(label) for label in base.labels])
+def _bars(mollified: Mollified, base: FiniteReference, ax: Any) -> None:
+    positions = np.arange(len(base.mass))
+    ax.bar(positions - 0.2, base.mass, 0.4, color=GRAY, label="reference")
+    ax.bar(positions + 0.2, mollified.probabilities, 0.4, color=BLUE, label="mollified")
+    if len(positions) <= 30:
+        ax.set_xticks(positions, [str(label) for label in base.labels])
     ax.set_ylabel("probability")
     ax.legend(frameon=False)
 
 
-def _curves(law: Mollified, ax: Any) -> None:
-    x = _plot_grid(law, 0, 800)
-    density = np.exp(law.reference.logpdf(x[:, None]))  # type: ignore[union-attr]
-    ratio = np.exp(law.log_ratio(x))
-    total = np.trapezoid(density * ratio, x) if law.kind == "tilt" else 1.0
+def _curves(mollified: Mollified, ax: Any) -> None:
+    x = _plot_grid(mollified, 0, 800)
+    density = np.exp(mollified.reference.logpdf(x[:, None]))  # type: ignore[union-attr]
+    ratio = np.exp(mollified.log_ratio(x))
+    total = np.trapezoid(density * ratio, x) if mollified.kind == "tilt" else 1.0
     ax.plot(x, density, color=GRAY, label="reference")
     ax.plot(x, density * ratio / total, color=BLUE, label="mollified")
     ax.set_ylim(0.0, None)
@@ -440,18 +445,18 @@ def _curves(law: Mollified, ax: Any) -> None:
     ax.legend(frameon=False)
 
 
-def _log_ratio_image(law: Mollified, ax: Any) -> None:
-    x, y = _plot_grid(law, 0, 200), _plot_grid(law, 1, 200)
+def _log_ratio_image(mollified: Mollified, ax: Any) -> None:
+    x, y = _plot_grid(mollified, 0, 200), _plot_grid(mollified, 1, 200)
     grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    ratio = law.log_ratio(grid).reshape(len(y), len(x))
+    ratio = mollified.log_ratio(grid).reshape(len(y), len(x))
     reach = np.abs(ratio).max()
     shown = ax.pcolormesh(x, y, ratio, cmap="RdBu_r", vmin=-reach, vmax=reach, rasterized=True)
     ax.figure.colorbar(shown, ax=ax, label="log Q/Q0 (nats)")
     ax.set(xlabel="x[0]", ylabel="x[1]", aspect="equal")
 
 
-def _plot_grid(law: Mollified, axis: int, count: int) -> np.ndarray:
-    base = law.reference
+def _plot_grid(mollified: Mollified, axis: int, count: int) -> np.ndarray:
+    base = mollified.reference
     if isinstance(base, QuantileReference):
         u = np.full((2, base.dimension), 0.5)
         u[:, axis] = 1e-5, 1.0 - 1e-5
@@ -461,20 +466,8 @@ def _plot_grid(law: Mollified, axis: int, count: int) -> np.ndarray:
     return np.linspace(low, high, count)
 
 
-def plot_rounds(made: Sequence[BoostingRound], ax: Any = None) -> Any:
-    """Draw the gain of each round of boosting beside the least that its edges promise (T14)."""
-    ax = axes_or_new(ax)
-    place = np.arange(1, len(made) + 1)
-    ax.bar(place - 0.2, [r.gain for r in made], 0.4, color=BLUE, label="realized gain")
-    ax.bar(place + 0.2, [r.least_gain for r in made], 0.4, color=GRAY, label="promised by T14")
-    ax.set_xticks(place)
-    ax.set(xlabel="round", ylabel="nats")
-    ax.legend(frameon=False)
-    return ax
-
-
 def plot_costs(epsilon: float, delta: float, most: int, ax: Any = None) -> Any:
-    """Draw what k draws of one law cost, by kind: a picture of prices, which reads no data.
+    """Plot the cost of k draws of one distribution by kind; reads no data.
 
     Parameters
     ----------
@@ -487,7 +480,7 @@ def plot_costs(epsilon: float, delta: float, most: int, ax: Any = None) -> Any:
     ax = axes_or_new(ax)
     k = np.unique(np.geomspace(1, most, 25).astype(int))
     small = Window.asymmetric(epsilon, EXAMPLE_SHARE)
-    roads: dict[str, tuple[str, str, Callable[[int], Guarantee]]] = {
+    guarantees: dict[str, tuple[str, str, Callable[[int], Guarantee]]] = {
         "k epsilon": (GRAY, "-", lambda n: Guarantee.pure(n * epsilon)),
         "clip (T15b)": (ORANGE, "-", lambda n: clip_guarantee(Window.symmetric(epsilon), n)),
         f"clip, window={EXAMPLE_SHARE:g} (T15b)": (
@@ -497,8 +490,8 @@ def plot_costs(epsilon: float, delta: float, most: int, ax: Any = None) -> Any:
         ),
         "tilt, MBDE (T15a)": (BLUE, "-", lambda n: Guarantee.bounded_range_of(epsilon, n)),
     }
-    for name, (color, line, price) in roads.items():
-        cost = [price(int(n)).epsilon(delta) for n in k]
+    for name, (color, line, guarantee_of) in guarantees.items():
+        cost = [guarantee_of(int(n)).epsilon(delta) for n in k]
         ax.loglog(k, cost, color=color, linestyle=line, label=name)
     ax.set(xlabel="draws", ylabel=f"epsilon at delta = {delta:g}")
     ax.legend(frameon=False)

@@ -29,13 +29,17 @@ from pymc_private.privacy.validation import check_count, refuse_mask
 from pymc_private.samplers.randomness import Randomness
 
 UNIFORM_BITS = 52
+"""Bits of the uniform numbers that choose a point."""
 MOST_TRIALS = 2e9
+"""The largest expected number of proposals of one release."""
 BATCH = 2**18
+"""The largest number of proposals evaluated at once."""
 ROUGH_POOL = 2**14
+"""Size of a pool that serves only to choose the level of a tilt."""
 
 
 class RejectionTarget(Protocol):
-    """What rejection needs (T15c).
+    """A distribution that can be drawn by rejection (T15c).
 
     Attributes
     ----------
@@ -61,8 +65,8 @@ class RejectionTarget(Protocol):
 class WeightedPoints:
     """Weights on finitely many points: categories, cells, or a public pool of draws.
 
-    Proposals are drawn by 52-bit numbers, so their law is a vector of multiples of 2**-52; weights
-    are normalized for that very law.
+    Proposals are drawn by 52-bit numbers, so their probabilities are multiples of 2**-52; weights
+    are normalized for exactly these probabilities (`mass`).
 
     Parameters
     ----------
@@ -71,10 +75,12 @@ class WeightedPoints:
     """
 
     def __init__(self, mass: np.ndarray) -> None:
-        ends = np.round(np.cumsum(mass) / np.sum(mass) * 2.0**UNIFORM_BITS)
-        ends[-1] = 2.0**UNIFORM_BITS
-        self._ends = np.maximum.accumulate(np.minimum(ends, 2.0**UNIFORM_BITS)) * 2.0**-UNIFORM_BITS
-        self.mass = np.diff(self._ends, prepend=0.0)
+        bounds = np.round(np.cumsum(mass) / np.sum(mass) * 2.0**UNIFORM_BITS)
+        bounds[-1] = 2.0**UNIFORM_BITS
+        self._upper_levels = (
+            np.maximum.accumulate(np.minimum(bounds, 2.0**UNIFORM_BITS)) * 2.0**-UNIFORM_BITS
+        )
+        self.mass = np.diff(self._upper_levels, prepend=0.0)
         self.weights = np.zeros(len(mass))
         self.highest, self.trials = 0.0, 1.0
 
@@ -84,10 +90,10 @@ class WeightedPoints:
 
     def propose(self, count: int, randomness: Randomness) -> np.ndarray:
         """Positions with the probabilities of the reference."""
-        return np.searchsorted(self._ends, randomness.uniform(count), side="right")
+        return np.searchsorted(self._upper_levels, randomness.uniform(count), side="right")
 
     def log_weight(self, proposals: np.ndarray) -> np.ndarray:
-        """Look up."""
+        """The log weights of the proposed positions."""
         return self.weights[proposals]
 
     def values(self, accepted: np.ndarray, randomness: Randomness) -> np.ndarray:
@@ -96,7 +102,7 @@ class WeightedPoints:
 
 
 class WeightedCategories(WeightedPoints):
-    """A finite reference."""
+    """Weights on the categories of a finite reference."""
 
     def __init__(self, reference: FiniteReference) -> None:
         super().__init__(reference.mass)
@@ -110,8 +116,8 @@ class WeightedCategories(WeightedPoints):
 class QuantileCells(WeightedPoints):
     """Cells of a reference with known quantiles; inside a cell a draw follows the reference.
 
-    The point inside is a public function of the cell and of uniform numbers, so what a draw
-    reveals is what its cell reveals.
+    The point inside is a public function of the cell and of uniform numbers, so a draw reveals no
+    more than its cell.
     """
 
     def __init__(self, reference: QuantileReference) -> None:
@@ -149,15 +155,15 @@ class QuantileCells(WeightedPoints):
 
 
 class PublicPool(WeightedPoints):
-    """Public draws of a reference, equally likely: then any sampler will do, in any dimension.
+    """Public draws of a reference, equally likely: for any sampler, in any dimension.
 
     Given the pool, which may be published, the chosen position is a draw from a finite mollifier.
-    The law of a draw over pool and choice has a density ratio to the reference inside the window.
+    Over pool and choice together the density ratio of a draw to the reference is in the window.
     """
 
     def __init__(self, points: np.ndarray) -> None:
         super().__init__(np.ones(len(points)))
-        self.points = np.array(points)  # its own, and nobody writes into it
+        self.points = np.array(points)  # a copy that nobody can write into
         self.points.setflags(write=False)
 
     def values(self, accepted: np.ndarray, randomness: Randomness) -> np.ndarray:
@@ -173,29 +179,29 @@ def has_cells(base: Any) -> TypeGuard[QuantileReference]:
 def weighted_points(base: Any, size: int, *, rough: bool = False) -> QuantileCells | PublicPool:
     """Cells of a reference with quantiles, up to three dimensions; else a public pool of draws.
 
-    Parameters
-    ----------
-    base : Reference
-    size : int
-        Of a pool.
-    rough : bool
-        Whether the points only help to place a law that is evaluated elsewhere: fewer will do.
+    `size` is that of a pool; a `rough` one is smaller, for points that serve only to choose the
+    level of a tilt that is evaluated elsewhere.
     """
     if has_cells(base):
         return QuantileCells(base)
     return PublicPool(base.pool(min(size, ROUGH_POOL) if rough else size))
 
 
+def support_points(points: QuantileCells | PublicPool) -> np.ndarray:
+    """The rows at which a log ratio is evaluated: the centers of cells, or the public draws."""
+    return points.centers() if isinstance(points, QuantileCells) else points.points
+
+
 class Tilted:
     """A reference with known quantiles, reweighted by a bounded function; no normalizer.
 
-    The function must give a row the same weight whatever other rows it is asked about, but for the
-    last bits, for which `tilt_half_range` leaves room: then the law is one law (T15a). Estimates of this
-    package do. What users bring is evaluated once, on the points of a `WeightedPoints`.
+    The function must give a row the same weight whatever other rows are in the batch, up to the
+    last bits, for which `tilt_half_range` leaves room: then all draws have one distribution (T15a).
+    Estimates of this package do. Functions of users are evaluated once, on `WeightedPoints`.
 
     Parameters
     ----------
-    reference : Marginals
+    reference : QuantileReference
     log_weight : callable
         Rows, shape (n, d), to (n,); clipped to [-half, half], NaN counts as -half.
     half : float, nats
@@ -225,76 +231,67 @@ class Tilted:
 
 
 def clip_symmetric(values: np.ndarray, half: float) -> np.ndarray:
-    """Clip to [-half, half]; what is no number is least likely."""
+    """Clip to [-half, half]; NaN counts as -half."""
     return np.clip(np.where(np.isnan(values), -half, values), -half, half)
 
 
 def tilt_half_range(epsilon: float) -> float:
     """Half the range of a tilt that costs epsilon, less what rounding could add (T15a).
 
-    The last bits of a network's answer depend on the shape of its batch: a weight that is off by
-    1e-15 moves the range by four times that, well within the 2e-12 that are left free.
+    The last bits of the output of a network depend on the shape of its batch: a weight that is off
+    by 1e-15 moves the range by four times that, well within the 2e-12 that are left free.
     """
     return max(0.0, epsilon / 4.0 - 1e-12 - 2.0**-50 * math.exp(epsilon / 2.0))
 
 
-def check_rejection_effort(law: RejectionTarget, draws: int) -> None:
-    """Refuse what would take too long, judged from public numbers alone.
-
-    Raises
-    ------
-    Unsupported
-        It would.
-    """
-    if draws * law.trials > MOST_TRIALS:
+def check_rejection_effort(target: RejectionTarget, draws: int) -> None:
+    """Refuse draws that need too many proposals, judged from public numbers alone."""
+    if draws * target.trials > MOST_TRIALS:
         raise Unsupported(
             "rejection would need too many proposals",
-            got=f"up to {draws * law.trials:.2g} for {format_count(draws, 'draw')}",
+            got=f"up to {draws * target.trials:.2g} for {format_count(draws, 'draw')}",
             allowed=f"{MOST_TRIALS:.0g}",
             do="ask for fewer draws or a smaller epsilon",
         )
 
 
 def rejection_draws(
-    law: RejectionTarget,
+    target: RejectionTarget,
     draws: int,
     randomness: Randomness,
     progress: Callable[[int], object] = lambda done: None,
 ) -> np.ndarray:
-    """Draw exactly, by rejection; how many proposals that took is not told.
+    """Exact draws by rejection (T15c), shape (draws, d).
 
-    Returns
-    -------
-    array, shape (draws, d)
-
-    References
-    ----------
-    Theory T15c. The mean number of proposals is at most `trials` per draw.
+    The number of proposals, which depends on the data, is not returned; its mean is at most
+    `trials` per draw.
     """
     kept: list[np.ndarray] = []
     have = 0
     while have < draws:
-        batch = min(BATCH, math.ceil(1.2 * (draws - have) * law.trials) + 16)
-        proposals = law.propose(batch, randomness)
-        accept = np.exp(np.minimum(law.log_weight(proposals) - law.highest, 0.0))
+        batch = min(BATCH, math.ceil(1.2 * (draws - have) * target.trials) + 16)
+        proposals = target.propose(batch, randomness)
+        accept = np.exp(np.minimum(target.log_weight(proposals) - target.highest, 0.0))
         kept.append(proposals[randomness.uniform(batch) < accept])
         have += len(kept[-1])
         progress(min(have, draws))
-    return law.values(np.concatenate(kept)[:draws], randomness)
+    return target.values(np.concatenate(kept)[:draws], randomness)
 
 
 CLIP_SLACK = 1e-12
-"""nats by which the clip keeps inside its window, so that what rounding does stays inside too."""
+"""Distance in nats that a clip keeps from its window, so that rounding stays inside too."""
 SUBSAMPLE_SIZE = 20_000
+"""Points on which the level of a clip is searched first, where there are more."""
 LARGEST_LOG_RATIO = 1e4
-"""nats. Log ratios of an estimate beyond it are not told apart."""
+"""The bound in nats to which log ratios of an estimate are clipped."""
 
 
 def window_slack(window: Window) -> float:
-    """What the ends of a window are moved inward by, nats.
+    """The distance in nats by which both bounds of a window are moved inward.
 
-    It covers |log Z| <= `CLIP_SLACK` / 2 of the sum below, the exponential's last bit, and a uniform
-    number of 52 bits that is compared with an acceptance probability of at least e^-epsilon.
+    It covers |log Z| <= `CLIP_SLACK` / 2 of the normalization, the last bit of the exponential, and
+    a uniform number of 52 bits that is compared with an acceptance probability of at least
+    e^-epsilon.
     """
     return CLIP_SLACK + 2.0**-50 * math.exp(window.epsilon)
 
@@ -302,12 +299,12 @@ def window_slack(window: Window) -> float:
 def clip_to_window(
     log_ratio: np.ndarray, mass: np.ndarray, window: Window
 ) -> tuple[np.ndarray, float]:
-    """Give log Q/Q0 of the law in the window that is closest to an estimate of the target.
+    """log Q/Q0 of the distribution in the window closest to an estimate of the target (T15d).
 
     Parameters
     ----------
     log_ratio : array, shape (n,)
-        log P/Q0 up to a constant, of the estimate. -inf and NaN: no mass.
+        log P/Q0 of the estimate, up to a constant; -inf and NaN mean no mass.
     mass : array, shape (n,)
         Probabilities of the reference, >= 0; normalized here.
     window : Window
@@ -315,20 +312,12 @@ def clip_to_window(
     Returns
     -------
     log_weight : array, shape (n,)
-        Inside the window after exact normalization, whatever the estimate was: the sum of
-        mass exp(log Q/Q0) is one within `CLIP_SLACK` / 2, and the ends have been moved inward by more.
+        Inside the window after exact normalization, whatever the estimate was: the sum of mass
+        exp(log Q/Q0) is one within `CLIP_SLACK` / 2, and the bounds were moved inward by more.
     level : float
-        log C: elsewhere the law is clip(log_ratio - level, ...). -inf in the degenerate case.
-
-    Raises
-    ------
-    DomainError
-        The masses are no law.
-
-    References
-    ----------
-    Theory T15d, with the degenerate case: where the support of the target is too small to take
-    all the mass, it gets the upper end and the rest is spread in proportion to the reference.
+        log C: at other points the log weight is clip(log_ratio - level, ...). -inf in the
+        degenerate case, in which the support of the target is too small to take all the mass: it
+        gets the upper bound, and the rest is spread in proportion to the reference.
     """
     mass = _normalized_mass(mass)
     low, high = window.lower + window_slack(window), window.upper - window_slack(window)
@@ -348,42 +337,43 @@ def clip_to_window(
 
 
 def log_total_mass(log_weight: np.ndarray, mass: np.ndarray) -> float:
-    """log of the sum of mass exp(log_weight): correctly rounded terms, exactly summed."""
+    """log of the sum of mass exp(log_weight), summed exactly over rounded terms."""
     return math.log(math.fsum((mass * np.exp(log_weight)).tolist()))
 
 
 def _weighted_sum(values: np.ndarray, mass: np.ndarray) -> float:
-    """Sum of mass times values; no matrix library, whose threads wait for each other."""
+    """Sum of mass times values, without BLAS, whose threads would wait for each other."""
     return float((mass * values).sum())
 
 
 def _limited_log_ratio(log_ratio: np.ndarray) -> np.ndarray:
-    """NaN and -inf are no mass; what is finite, or infinite, stays within `LARGEST_LOG_RATIO`."""
+    """The log ratio with NaN as -inf (no mass), all else clipped to +-`LARGEST_LOG_RATIO`."""
     ratio = np.asarray(log_ratio, float)
     none = np.isnan(ratio) | (ratio == -np.inf)
     return np.where(none, -np.inf, np.clip(ratio, -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO))
 
 
 def _normalized_mass(mass: np.ndarray) -> np.ndarray:
+    """Masses that sum to one; refuses negative, infinite and all-zero ones."""
     mass = np.asarray(mass, float)
     total = float(mass.sum()) if mass.ndim == 1 else 0.0
     if not 0.0 < total < math.inf or (mass < 0.0).any():
         raise DomainError(
-            "the reference is a law: finite, not negative, not all zero",
+            "the reference masses are finite, not negative and not all zero",
             got=f"an array of shape {mass.shape}",
         )
     return mass if total == 1.0 else mass / total
 
 
 def _degenerate_weights(
-    support: np.ndarray, inside: float, outside: float, ends: tuple[float, float]
+    support: np.ndarray, inside: float, outside: float, bounds: tuple[float, float]
 ) -> np.ndarray:
-    """The upper end on the support, the rest spread over what is off it.
+    """The upper bound on the support, and one weight outside of it that takes the rest.
 
-    Where little is off it, the rest is a difference of near equals, and rounding alone could take
-    its share below the lower end: it is clipped, and the total checked by the caller.
+    Where little mass is outside, the rest is a difference of nearly equal numbers and rounding
+    alone could take it below the lower bound: it is clipped, and the caller checks the total.
     """
-    low, high = ends
+    low, high = bounds
     if outside <= 0.0:
         return np.zeros(len(support))
     share = math.log1p(-math.exp(high) * inside) - math.log(outside)
@@ -393,7 +383,7 @@ def _degenerate_weights(
 def _normalized_clip(
     ratio: np.ndarray, mass: np.ndarray, low: float, high: float
 ) -> tuple[np.ndarray, float]:
-    """Clip(ratio - c, low, high) with c such that it has unit mass."""
+    """The weight clip(ratio - c, low, high), and the c for which its total mass is one."""
 
     def excess(c: float, r: np.ndarray = ratio, q: np.ndarray = mass) -> float:
         return _weighted_sum(np.exp(np.clip(r - c, low, high)), q) - 1.0
@@ -414,43 +404,43 @@ def _normalized_clip(
 def _normalizing_level(
     excess: Callable[..., float], ratio: np.ndarray, mass: np.ndarray, low: float, high: float
 ) -> float:
-    """C where the mass is one, found on few points first."""
+    """The level c at which the total mass is one, searched on a subsample first."""
     finite = np.flatnonzero((ratio > -np.inf) & (mass > 0.0))
-    ends = float(ratio[finite].min()) - high - 1.0, float(ratio[finite].max()) - low + 1.0
+    bounds = float(ratio[finite].min()) - high - 1.0, float(ratio[finite].max()) - low + 1.0
     if len(finite) > SUBSAMPLE_SIZE:
         some = finite[:: len(finite) // SUBSAMPLE_SIZE]
         part = mass[some] / mass[some].sum()
-        if excess(ends[0], ratio[some], part) > 0.0 > excess(ends[1], ratio[some], part):
-            guess = brentq(excess, *ends, args=(ratio[some], part), xtol=1e-3, rtol=1e-9)
+        if excess(bounds[0], ratio[some], part) > 0.0 > excess(bounds[1], ratio[some], part):
+            guess = brentq(excess, *bounds, args=(ratio[some], part), xtol=1e-3, rtol=1e-9)
             close = guess - 0.05, guess + 0.05
             if excess(close[0]) > 0.0 > excess(close[1]):
                 return float(brentq(excess, *close, xtol=1e-8, rtol=1e-14))
-    if not excess(ends[0]) > 0.0 > excess(ends[1]):
-        return ends[0] if excess(ends[0]) <= 0.0 else ends[1]
-    return float(brentq(excess, *ends, xtol=1e-13, rtol=1e-14, maxiter=500))
+    if not excess(bounds[0]) > 0.0 > excess(bounds[1]):
+        return bounds[0] if excess(bounds[0]) <= 0.0 else bounds[1]
+    return float(brentq(excess, *bounds, xtol=1e-13, rtol=1e-14, maxiter=500))
 
 
 def _mixed_to_unit_mass(
     weight: np.ndarray, mass: np.ndarray, low: float, high: float
 ) -> np.ndarray:
-    """Mend a mass that jumps between neighboring doubles of c (ratios of enormous size).
+    """Correct a total mass that jumps between neighboring doubles of c (enormous ratios).
 
-    The law is mixed with one at an end of the window: a mixture of laws in a window stays in it.
+    The distribution is mixed with one at a bound of the window: mixtures stay in the window.
     """
     total = math.exp(log_total_mass(weight, mass))
-    end = math.exp(low if total > 1.0 else high)
-    share = (1.0 - total) / (end - total)
-    mended = np.log((1.0 - share) * np.exp(weight) + share * end)
-    if not 0.0 <= share <= 1.0 or abs(log_total_mass(mended, mass)) > CLIP_SLACK / 2:
-        raise PymcPrivateError("the mollified law could not be normalized")
-    return np.clip(mended, low, high)
+    bound = math.exp(low if total > 1.0 else high)
+    share = (1.0 - total) / (bound - total)
+    mixed = np.log((1.0 - share) * np.exp(weight) + share * bound)
+    if not 0.0 <= share <= 1.0 or abs(log_total_mass(mixed, mass)) > CLIP_SLACK / 2:
+        raise PymcPrivateError("the mollified distribution could not be normalized")
+    return np.clip(mixed, low, high)
 
 
 def best_tilt_level(log_ratio: np.ndarray, mass: np.ndarray, width: float) -> float:
-    """Where a tilt of range `width` gains most for an estimate: any level is equally private.
+    """The level at which a tilt of range `width` gains most; every level is equally private.
 
-    The tilt is clip(log_ratio - level, -width / 2, width / 2). Its gain on the estimated target is
-    E_P[tilt] - log E_Q0[e^tilt].
+    The log weight is t = clip(log_ratio - level, -width / 2, width / 2), and its gain on the
+    estimated target is E_P[t] - log E_Q0[e^t].
     """
     ratio = _limited_log_ratio(log_ratio)
     finite = ratio > -np.inf
@@ -463,50 +453,53 @@ def best_tilt_level(log_ratio: np.ndarray, mass: np.ndarray, width: float) -> fl
     total = float(mass.sum())
 
     def loss(level: float) -> float:
-        tilt = np.clip(ratio - level, -width / 2.0, width / 2.0)
-        return math.log(_weighted_sum(np.exp(tilt), mass) / total) - _weighted_sum(tilt, target)
+        weight = np.clip(ratio - level, -width / 2.0, width / 2.0)
+        return math.log(_weighted_sum(np.exp(weight), mass) / total) - _weighted_sum(weight, target)
 
     order = np.sort(ratio[finite])
     levels = np.unique(order[np.linspace(0, len(order) - 1, 41).astype(int)])
     best = int(np.argmin([loss(level) for level in levels]))
-    ends = levels[max(best - 1, 0)], levels[min(best + 1, len(levels) - 1)]
-    found = minimize_scalar(loss, bounds=(ends[0] - width, ends[1] + width), method="bounded")
+    bounds = levels[max(best - 1, 0)], levels[min(best + 1, len(levels) - 1)]
+    found = minimize_scalar(loss, bounds=(bounds[0] - width, bounds[1] + width), method="bounded")
     return float(found.x) if found.fun < loss(levels[best]) else float(levels[best])
 
 
 ROUNDING_MARGIN = 1e-11
+"""Part of `rounding_margin` for sums and exponentials, nats."""
 MOST_EM_STEPS = 20_000
 EM_TOLERANCE = 1e-9
+"""The accuracy of a projection to a hull, nats."""
 
 
 def rounding_margin(widest: float, categories: int) -> float:
-    """What rounding may add to what the doubles of the laws say, nats.
+    """A bound on what rounding adds to the epsilon of a hull, nats.
 
-    Sums and exponentials, proposals that are multiples of 2^-52, and acceptance by 52 bits.
+    Of sums and exponentials, of proposals that are multiples of 2^-52, and of acceptance by 52
+    bits.
     """
     return ROUNDING_MARGIN + 2.0**-51 * (categories + 2) * math.exp(widest)
 
 
 class Hull:
-    """All mixtures of finitely many public laws; any two of them differ by at most `epsilon`.
+    """All mixtures of finitely many public distributions, which differ by at most `epsilon`.
 
     Parameters
     ----------
     laws : array, shape (m, k)
-        Each row the probabilities of k categories; a category is possible under all laws or none.
+        Each row the probabilities of k categories; a category is possible under all rows or none.
     labels : sequence, optional
-        Of the categories.
+        Labels of the categories.
 
     Attributes
     ----------
     epsilon : float, nats
-        max over laws i, j and categories of log Q_i / Q_j, rounded up.
+        The maximum over rows i, j and categories of log Q_i / Q_j, rounded up.
 
     Notes
     -----
     *Promise.* A draw of any mixture is `epsilon`-differentially private, whatever chose the
     mixture: sum l_i Q_i <= max_i Q_i <= e^epsilon min_j Q_j <= e^epsilon sum l'_j Q_j, at each
-    category. Which mixture it was, or its weights, never leaves.
+    category. The weights of the mixture are never released.
 
     References
     ----------
@@ -519,17 +512,19 @@ class Hull:
             rows = np.atleast_2d(np.asarray(laws, float))
         except (TypeError, ValueError):
             raise DomainError(
-                "a hull is of laws on the same categories",
+                "a hull is of distributions on the same categories",
                 got=type(laws).__name__,
                 allowed="rows of probabilities, all as long",
-                do="cut the line into public cells and give each law's probabilities of them",
+                do="cut the line into public cells and give the probabilities of them",
             ) from None
-        self.laws = np.array([normalized_probabilities(row, "a law of the hull") for row in rows])
+        self.laws = np.array(
+            [normalized_probabilities(row, "a distribution of the hull") for row in rows]
+        )
         possible = self.laws > 0.0
         if (possible.any(axis=0) != possible.all(axis=0)).any():
             raise DomainError(
-                "a category is possible under all laws of a hull, or under none",
-                do="mix each law with a public one that is positive everywhere",
+                "a category is possible under all distributions of a hull, or under none",
+                do="mix each with a public one that is positive everywhere",
             )
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(self.laws[:, possible.all(axis=0)])
@@ -540,7 +535,7 @@ class Hull:
 
     @classmethod
     def response(cls, categories: int, epsilon: float) -> Hull:
-        """Give the hull of k-ary randomized response: each law favors one category by e^epsilon."""
+        """Give the hull of k-ary randomized response: each row favors one category by e^epsilon."""
         k = check_count(categories, "the number of categories")
         odds = math.exp(check_width(epsilon) - 2.0 * rounding_margin(epsilon, k))
         laws = (np.ones((k, k)) + (odds - 1.0) * np.eye(k)) / (k - 1.0 + odds)
@@ -548,12 +543,12 @@ class Hull:
 
     @classmethod
     def response_on_cells(cls, reference: Any, along: int, epsilon: float) -> Hull:
-        """Do the same on cells of equal reference mass, `along` each axis; draws are continuous.
+        """Give it on cells of equal reference mass, `along` each axis; draws are continuous.
 
         Parameters
         ----------
         reference : object
-            A SciPy law, a list of independent ones, or a `Box`: with known quantiles.
+            A SciPy distribution, a list of independent ones, or a `Box`: with known quantiles.
         along : int
         epsilon : float, nats
         """
@@ -562,7 +557,7 @@ class Hull:
             raise DomainError(
                 "cells of equal mass need a reference with known quantiles",
                 got=base.text,
-                allowed="a SciPy law, a list of independent ones, or a Box",
+                allowed="a SciPy distribution, a list of independent ones, or a Box",
             )
         hull = cls.response(check_count(along, "cells along each axis") ** base.dimension, epsilon)
         hull.cells = EqualMassCells(base, along)
@@ -570,11 +565,14 @@ class Hull:
 
     def __repr__(self) -> str:
         where = "categories" if self.cells is None else f"cells of {self.cells.reference.text}"
-        laws, count = self.laws.shape
-        return f"Hull of {laws} laws on {count} {where}: any two differ by {self.epsilon:.6g} nats"
+        rows, columns = self.laws.shape
+        return (
+            f"Hull of {rows} distributions on {columns} {where}: any two differ by "
+            f"{self.epsilon:.6g} nats"
+        )
 
     def shrunk(self, epsilon: float) -> Hull:
-        """Mix every law with the mean of all until the hull's epsilon is at most this."""
+        """Mix every distribution with the mean of all until epsilon is at most this."""
         if self.epsilon <= check_width(epsilon):
             return self
         mean = self.laws.mean(axis=0)
@@ -610,7 +608,7 @@ class EqualMassCells:
 
 
 class HullMixture(WeightedPoints):
-    """One mixture of a hull, drawn by rejection from the mean of its laws."""
+    """One mixture of a hull, drawn by rejection from the mean of its distributions."""
 
     def __init__(self, hull: Hull, weights: np.ndarray) -> None:
         mean = hull.laws.mean(axis=0)
@@ -630,27 +628,17 @@ class HullMixture(WeightedPoints):
 
 
 def project_to_hull(target: np.ndarray, hull: Hull) -> np.ndarray:
-    """Give the weights of the mixture with the least KL(P, Q).
+    """The weights, shape (m,), of the mixture Q with the least KL(P, Q) for target probabilities P.
 
-    By expectation maximization, until max_i E_P[Q_i / Q] <= 1 + `EM_TOLERANCE`: then KL(P, Q) is within
-    `EM_TOLERANCE` of the least, since log is concave.
-
-    Parameters
-    ----------
-    target : array, shape (k,)
-        Probabilities.
-    hull : Hull
-
-    Returns
-    -------
-    array, shape (m,)
+    By expectation maximization, until max_i E_P[Q_i / Q] <= 1 + `EM_TOLERANCE`: then KL(P, Q) is
+    within `EM_TOLERANCE` of the least, since log is concave.
     """
     used = target > 0.0
     laws, p = hull.laws[:, used], target[used]
     if not (laws > 0.0).all():
         raise DomainError(
             "the reference has no support where the target has mass",
-            do="use a hull of laws that are positive there",
+            do="use a hull of distributions that are positive there",
         )
     weights = np.full(len(laws), 1.0 / len(laws))
     for _ in range(MOST_EM_STEPS):

@@ -28,22 +28,20 @@ from pymc_private.privacy.validation import check_count, refuse_mask
 TAIL_LOGIT = 27.0
 """Cells end at quantiles 1 / (1 + e^27) from either side: 2e-12 of the reference."""
 CELLS_PER_AXIS = {1: 2**16, 2: 400, 3: 64}
-"""Cells along each axis by dimension, but for one or two."""
-
-
+"""Cells along each axis by dimension, up to one or two."""
 DEFAULT_POOL_SIZE = 2**17
 """Public draws that stand for a reference without quantiles, or of many dimensions."""
 
 
 class Reference(Protocol):
-    """A public law on vectors.
+    """A public distribution on vectors.
 
     Attributes
     ----------
     shapes : dict of str to tuple of int
         The variables that a draw holds.
     text : str
-        What the law is, in words; it goes to releases.
+        A description of the distribution, which is stored in releases.
     """
 
     shapes: dict[str, tuple[int, ...]]
@@ -57,7 +55,7 @@ class Reference(Protocol):
         """Log density of rows, shape (n, d) to (n,)."""
 
     def pool(self, count: int) -> np.ndarray:
-        """Public independent draws, shape (count, d): nobody's secret depends on them."""
+        """Public independent draws, shape (count, d), which depend on no data."""
 
 
 class FiniteReference:
@@ -84,8 +82,10 @@ class FiniteReference:
         self.numbers = _numeric_labels(self.labels)
         self.shapes = {"category" if self.numbers is None else "x": ()}
         self.text = f"probabilities of {len(self.mass)} categories"
-        ends = [0, len(self.mass) - 1] if self.numbers is None else _label_range(self.numbers)
-        self.ranges = dict.fromkeys(self.shapes, ends)
+        label_range = (
+            [0, len(self.mass) - 1] if self.numbers is None else _label_range(self.numbers)
+        )
+        self.ranges = dict.fromkeys(self.shapes, label_range)
 
     @property
     def dimension(self) -> int:
@@ -99,13 +99,7 @@ class FiniteReference:
         return hashlib.sha256(labels + b"|" + self.mass.tobytes()).hexdigest()
 
     def positions(self, values: Sequence[Any] | np.ndarray) -> np.ndarray:
-        """Where values stand among the labels.
-
-        Raises
-        ------
-        DomainError
-            One of them is no label.
-        """
+        """The positions of values among the labels; refuses a value that is none of them."""
         known = {label: i for i, label in enumerate(self.labels)}
         plain = values.tolist() if isinstance(values, np.ndarray) else list(values)
         try:
@@ -123,52 +117,58 @@ class QuantileReference:
 
     Parameters
     ----------
-    laws : sequence
-        Continuous SciPy laws, frozen or of the new kind.
+    marginals : sequence
+        Continuous SciPy distributions, frozen or of SciPy's new interface.
     shift, matrix : array, optional
         x = shift + matrix z, z with these coordinates. The matrix is lower triangular.
     """
 
     def __init__(
         self,
-        laws: Sequence[Any],
+        marginals: Sequence[Any],
         shift: np.ndarray | None = None,
         matrix: np.ndarray | None = None,
         text: str = "",
     ) -> None:
-        self.laws = tuple(laws)
+        self.marginals = tuple(marginals)
         self.shapes: dict[str, tuple[int, ...]]
         self.shift, self.matrix = shift, matrix
-        d = len(self.laws)
+        d = len(self.marginals)
         self.shapes = {"x": () if d == 1 else (d,)}
-        self.text = text or ", ".join(describe_distribution(law) for law in self.laws)
+        self.text = text or ", ".join(
+            describe_distribution(distribution) for distribution in self.marginals
+        )
 
     @property
     def dimension(self) -> int:
         """Coordinates."""
-        return len(self.laws)
+        return len(self.marginals)
 
     @property
     def fingerprint(self) -> str:
         """Tell two references apart by all their digits, which the text rounds: SHA-256, hex."""
-        laws = [_full_description(law) for law in self.laws]
+        marginals = [_full_description(distribution) for distribution in self.marginals]
         affine = [None if a is None else a.tolist() for a in (self.shift, self.matrix)]
-        return hashlib.sha256(repr((self.text, laws, affine)).encode()).hexdigest()
+        return hashlib.sha256(repr((self.text, marginals, affine)).encode()).hexdigest()
 
     def transport(self, u: np.ndarray) -> np.ndarray:
         """Map uniform numbers, shape (n, d), to draws: a public map."""
-        z = np.column_stack([_quantiles(law, u[:, j]) for j, law in enumerate(self.laws)])
+        z = np.column_stack(
+            [_quantiles(distribution, u[:, j]) for j, distribution in enumerate(self.marginals)]
+        )
         return z if self.matrix is None else self.shift + z @ self.matrix.T
 
     def uniforms(self, x: np.ndarray) -> np.ndarray:
         """Invert `transport`."""
         z = self._standard(x)
-        return np.column_stack([law.cdf(z[:, j]) for j, law in enumerate(self.laws)])
+        return np.column_stack(
+            [distribution.cdf(z[:, j]) for j, distribution in enumerate(self.marginals)]
+        )
 
     def logpdf(self, x: np.ndarray) -> np.ndarray:
         """Log density of rows."""
         z = self._standard(x)
-        total = sum(law.logpdf(z[:, j]) for j, law in enumerate(self.laws))
+        total = sum(distribution.logpdf(z[:, j]) for j, distribution in enumerate(self.marginals))
         scale = 0.0 if self.matrix is None else np.log(np.abs(np.diag(self.matrix))).sum()
         return np.asarray(total) - scale
 
@@ -190,7 +190,7 @@ class QuantileReference:
 
 
 class Box(QuantileReference):
-    """The uniform law on a public box: the reference where nothing better is known.
+    """The uniform distribution on a public box: the reference where nothing better is known.
 
     Parameters
     ----------
@@ -205,9 +205,9 @@ class Box(QuantileReference):
             raise DomainError("a box has finite ends", got=f"shapes {low.shape}, {high.shape}")
         if not (low < high).all():
             raise DomainError("each lower end is below its upper end", allowed="lower < upper")
-        ends = ", ".join(f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True))
-        laws = [stats.uniform(a, b - a) for a, b in zip(low, high, strict=True)]
-        super().__init__(laws, text=f"uniform on {ends}")
+        bounds = ", ".join(f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True))
+        marginals = [stats.uniform(a, b - a) for a, b in zip(low, high, strict=True)]
+        super().__init__(marginals, text=f"uniform on {bounds}")
         shape = self.shapes["x"]
         self.ranges = {"x": [low.reshape(shape).tolist(), high.reshape(shape).tolist()]}
 
@@ -220,13 +220,7 @@ class Box(QuantileReference):
 
 
 def pool_size(base: Any, asked: int | None) -> int:
-    """How many public draws to take: a power of two, so that each is drawn with exactly its share.
-
-    Raises
-    ------
-    DomainError
-        What was asked for is no whole number.
-    """
+    """The size of a pool: a power of two, so that the probability of each draw is exact."""
     wanted = (
         getattr(base, "pool_size", DEFAULT_POOL_SIZE)
         if asked is None
@@ -236,32 +230,26 @@ def pool_size(base: Any, asked: int | None) -> int:
 
 
 def normalized_probabilities(given: Any, name: str) -> np.ndarray:
-    """Check and normalize a vector of probabilities.
-
-    Raises
-    ------
-    DomainError
-        Not a vector of non-negative finite numbers that sum to one within 1e-6.
-    """
+    """A vector of probabilities, normalized; refused unless its sum is one within 1e-6."""
     refuse_mask(given, "probabilities")
     try:
-        law = np.asarray(given, float)
+        mass = np.asarray(given, float)
     except (TypeError, ValueError):
-        law = np.empty(0)
-    if law.ndim != 1 or not len(law):
+        mass = np.empty(0)
+    if mass.ndim != 1 or not len(mass):
         raise DomainError(
-            f"{name} is no law that is known here",
+            f"{name} is no distribution that is known here",
             got=type(given).__name__,
-            allowed="probabilities, a SciPy law, a Box, a PyMC model, or an object with logpdf and "
-            "sample",
+            allowed="probabilities, a SciPy distribution, a Box, a PyMC model, or an object with "
+            "logpdf and sample",
         )
-    if not np.isfinite(law).all() or (law < 0.0).any() or abs(law.sum() - 1.0) > 1e-6:
+    if not np.isfinite(mass).all() or (mass < 0.0).any() or abs(mass.sum() - 1.0) > 1e-6:
         raise DomainError(
             f"{name} holds probabilities",
             got="numbers that are negative, not finite, or do not sum to one",
             allowed=">= 0, with sum 1 within 1e-6",
         )
-    return law / law.sum()
+    return mass / mass.sum()
 
 
 def system_seed() -> int:
@@ -269,24 +257,33 @@ def system_seed() -> int:
     return int.from_bytes(os.urandom(32), "little")
 
 
-def _quantiles(law: Any, u: np.ndarray) -> np.ndarray:
-    return np.asarray(law.ppf(u) if hasattr(law, "ppf") else law.icdf(u), float)
+def _quantiles(distribution: Any, u: np.ndarray) -> np.ndarray:
+    """Quantiles of a SciPy distribution."""
+    return np.asarray(
+        distribution.ppf(u) if hasattr(distribution, "ppf") else distribution.icdf(u), float
+    )
 
 
-def describe_distribution(law: Any) -> str:
-    """Write a SciPy law as text."""
-    if hasattr(law, "dist"):
-        numbers = [f"{value:g}" for value in (*law.args, *law.kwds.values()) if np.ndim(value) == 0]
-        return f"{law.dist.name}({', '.join(numbers)})"
-    return str(law)
+def describe_distribution(distribution: Any) -> str:
+    """A SciPy distribution as text, its parameters rounded."""
+    if hasattr(distribution, "dist"):
+        numbers = [
+            f"{value:g}"
+            for value in (*distribution.args, *distribution.kwds.values())
+            if np.ndim(value) == 0
+        ]
+        return f"{distribution.dist.name}({', '.join(numbers)})"
+    return str(distribution)
 
 
-def _full_description(law: Any) -> str:
-    """Write a SciPy law with every digit of its parameters."""
-    if not hasattr(law, "dist"):
-        return str(law)
-    given = [*enumerate(law.args), *sorted(law.kwds.items())]
-    return repr((law.dist.name, [(key, np.asarray(value).tolist()) for key, value in given]))
+def _full_description(distribution: Any) -> str:
+    """A SciPy distribution as text, with all digits of its parameters."""
+    if not hasattr(distribution, "dist"):
+        return str(distribution)
+    given = [*enumerate(distribution.args), *sorted(distribution.kwds.items())]
+    return repr(
+        (distribution.dist.name, [(key, np.asarray(value).tolist()) for key, value in given])
+    )
 
 
 def _distinct_labels(labels: Sequence[Any]) -> Sequence[Any] | set[Any]:
@@ -307,20 +304,22 @@ def _numeric_labels(labels: Sequence[Any]) -> np.ndarray | None:
 
 
 FINGERPRINT_POINTS = np.concatenate([-np.geomspace(1e-3, 1e6, 28), np.geomspace(1e-3, 1e6, 28)])
+"""Where the density of a black box is evaluated for its fingerprint."""
 MOST_NESTING = 8
+"""The depth to which the contents of an object enter its fingerprint."""
 
 
 class BlackBoxReference:
     """Any object with a log density and a sampler (scikit-learn, `gaussian_kde`, one's own)."""
 
-    def __init__(self, law: Any) -> None:
-        self._law = law
+    def __init__(self, given: Any) -> None:
+        self._given = given
         self.shapes: dict[str, tuple[int, ...]]
         first = self.pool(2)
         if not np.isfinite(first).all():
             raise DomainError("the reference draws numbers that are not finite")
         self.shapes = {"x": () if first.shape[1] == 1 else (first.shape[1],)}
-        self.text = type(law).__name__
+        self.text = type(given).__name__
 
     @property
     def fingerprint(self) -> str:
@@ -330,8 +329,8 @@ class BlackBoxReference:
         """
         with np.errstate(all="ignore"):
             found = self.logpdf(FINGERPRINT_POINTS[:, None] * np.ones(self.dimension))
-        told = self.text, canonical_contents(self._law), [f"{value:.9g}" for value in found]
-        return hashlib.sha256(repr(told).encode()).hexdigest()
+        parts = self.text, canonical_contents(self._given), [f"{value:.9g}" for value in found]
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     @property
     def dimension(self) -> int:
@@ -340,31 +339,31 @@ class BlackBoxReference:
 
     def logpdf(self, x: np.ndarray) -> np.ndarray:
         """Log density of rows."""
-        if hasattr(self._law, "score_samples"):
-            return np.asarray(self._law.score_samples(x), float).reshape(len(x))
-        if isinstance(self._law, stats.gaussian_kde):
-            return np.asarray(self._law.logpdf(x.T), float)
+        if hasattr(self._given, "score_samples"):
+            return np.asarray(self._given.score_samples(x), float).reshape(len(x))
+        if isinstance(self._given, stats.gaussian_kde):
+            return np.asarray(self._given.logpdf(x.T), float)
         flat = x[:, 0] if self.dimension == 1 else x
-        return np.asarray(self._law.logpdf(flat), float).reshape(len(x))
+        return np.asarray(self._given.logpdf(flat), float).reshape(len(x))
 
     def pool(self, count: int) -> np.ndarray:
         """Public draws, by the object's own sampler."""
-        law, seed = self._law, int.from_bytes(os.urandom(4), "little")
-        if hasattr(law, "resample"):
-            return np.asarray(law.resample(count, seed=seed), float).T
-        if hasattr(law, "rvs"):
-            drawn = law.rvs(size=count, random_state=seed)
+        given, seed = self._given, int.from_bytes(os.urandom(4), "little")
+        if hasattr(given, "resample"):
+            return np.asarray(given.resample(count, seed=seed), float).T
+        if hasattr(given, "rvs"):
+            drawn = given.rvs(size=count, random_state=seed)
         else:
-            drawn = law.sample(count)
+            drawn = given.sample(count)
             drawn = drawn[0] if isinstance(drawn, tuple) else drawn
         return np.asarray(drawn, float).reshape(count, -1)
 
 
 def canonical_contents(value: Any, depth: int = MOST_NESTING) -> Any:
-    """All that a value consists of as plain values, the same in every session.
+    """The contents of a value as plain values, the same in every session.
 
-    Arrays by their digests, objects by their attributes, functions by their code and what it
-    closes over; addresses in memory, and the state of generators, play no part.
+    Arrays by their digests, objects by their attributes, functions by their code and closures.
+    Memory addresses and the states of random generators are left out.
     """
     if isinstance(value, np.ndarray) and value.dtype != object:
         whole = np.ascontiguousarray(value)
@@ -390,13 +389,13 @@ def canonical_contents(value: Any, depth: int = MOST_NESTING) -> Any:
 
 
 def as_reference(given: Any) -> Reference | FiniteReference:
-    """Read a reference law.
+    """The reference that a user gives.
 
     Parameters
     ----------
     given : object
-        Probabilities (array, or dict by label), a frozen SciPy law or a list of them, a public
-        `Box`, a PyMC model (its prior) or variable, or whatever has ``logpdf`` (or
+        Probabilities (array, or dict by label), a frozen SciPy distribution or a list of them, a
+        public `Box`, a PyMC model (its prior) or variable, or whatever has ``logpdf`` (or
         ``score_samples``) and ``sample`` (or ``rvs``, ``resample``): a density fitted to public
         data, for example.
 
@@ -427,31 +426,33 @@ def as_reference(given: Any) -> Reference | FiniteReference:
     return FiniteReference(given)
 
 
-def _has_quantiles(law: Any) -> bool:
-    inverse = hasattr(law, "ppf") or hasattr(law, "icdf")
-    return inverse and hasattr(law, "cdf") and hasattr(law, "logpdf")
+def _has_quantiles(distribution: Any) -> bool:
+    inverse = hasattr(distribution, "ppf") or hasattr(distribution, "icdf")
+    return inverse and hasattr(distribution, "cdf") and hasattr(distribution, "logpdf")
 
 
-def _from_discrete(law: Any) -> FiniteReference:
-    """Take the support between the 2**-53 quantiles; beyond them the law is cut."""
-    first, last = (int(law.ppf(q)) for q in (2.0**-53, 1.0 - 2.0**-53))
+def _from_discrete(distribution: Any) -> FiniteReference:
+    """A discrete SciPy distribution, truncated to the support between its 2**-53 quantiles."""
+    first, last = (int(distribution.ppf(q)) for q in (2.0**-53, 1.0 - 2.0**-53))
     values = np.arange(first, last + 1)
-    finite = FiniteReference(law.pmf(values) / law.pmf(values).sum(), values.tolist())
-    finite.text = describe_distribution(law)
+    finite = FiniteReference(
+        distribution.pmf(values) / distribution.pmf(values).sum(), values.tolist()
+    )
+    finite.text = describe_distribution(distribution)
     return finite
 
 
-def _from_normal(law: Any) -> QuantileReference:
-    covariance = np.atleast_2d(law.cov)
-    laws = [stats.norm()] * len(covariance)
+def _from_normal(distribution: Any) -> QuantileReference:
+    covariance = np.atleast_2d(distribution.cov)
+    marginals = [stats.norm()] * len(covariance)
     text = f"multivariate normal of dimension {len(covariance)}"
     return QuantileReference(
-        laws, np.asarray(law.mean, float), np.linalg.cholesky(covariance), text
+        marginals, np.asarray(distribution.mean, float), np.linalg.cholesky(covariance), text
     )
 
 
 class PyMCReference:
-    """Joint law of random variables of PyMC; each draw is their entries, one after the other.
+    """Joint distribution of random variables of PyMC; a draw holds all their entries in a row.
 
     Parameters
     ----------
@@ -460,7 +461,7 @@ class PyMCReference:
     text : str
     """
 
-    pool_size = 2**14  # PyMC draws one after the other
+    pool_size = 2**14  # PyMC draws one by one
 
     def __init__(self, variables: list[Any], names: list[str], text: str) -> None:
         self._variables, self.text = variables, text
@@ -473,8 +474,8 @@ class PyMCReference:
         """Tell two references apart: SHA-256 of the graph, its constants and its public arrays."""
         held = [v.get_value(borrow=True) for v in public_data(self._variables)]
         arrays = [canonical_contents(value) for value in held if isinstance(value, np.ndarray)]
-        told = self.text, graph_text(self._variables), arrays
-        return hashlib.sha256(repr(told).encode()).hexdigest()
+        parts = self.text, graph_text(self._variables), arrays
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     @property
     def dimension(self) -> int:
@@ -504,7 +505,7 @@ class PyMCReference:
             drawn = pm.draw(self._variables, draws=count, random_seed=seed)
         except NotImplementedError as cause:
             raise DomainError(
-                "this law cannot be drawn from",
+                "this distribution cannot be drawn from",
                 got="an improper prior",
                 do="replace Flat and HalfFlat by proper priors, chosen without the data",
             ) from cause
@@ -531,7 +532,7 @@ class PriorPredictiveReference(PyMCReference):
     model : pymc.Model
     rows : int, optional
         Number of public rows of covariates; then a draw names its row first. Without it records
-        are alike, and the first stands for all.
+        are identically distributed, and the first stands for all.
     """
 
     def __init__(self, model: pm.Model, rows: int | None = None) -> None:
@@ -554,7 +555,7 @@ class PriorPredictiveReference(PyMCReference):
 
 
 def pymc_reference(given: Any) -> PyMCReference:
-    """Read a model (its prior) or a random variable made by ``.dist()``.
+    """The reference of a model (its prior) or of a random variable made by ``.dist()``.
 
     Raises
     ------

@@ -93,7 +93,7 @@ def synthesize(
     fixed without the data. That scalars in the model were not computed from the data is the
     caller's claim: see `pymc_private.lint`.
     """
-    law = mollified_posterior_predictive(
+    mollified = mollified_posterior_predictive(
         model,
         epsilon=epsilon,
         total=total,
@@ -104,7 +104,7 @@ def synthesize(
         pool=pool,
         sampling=sampling,
     )
-    return law.sample(None if total is not None else draws, **options)
+    return mollified.sample(None if total is not None else draws, **options)
 
 
 def mollified_posterior_predictive(
@@ -119,8 +119,8 @@ def mollified_posterior_predictive(
     pool: int | None = None,
     sampling: Mapping[str, Any] | None = None,
 ) -> Mollified:
-    """Do the first half of `synthesize`: the law to draw from, for the curator's eyes."""
-    resolve_budget(epsilon, total, None)  # refuse it before a chain is run
+    """The mollified posterior predictive that `synthesize` draws from, for the curator's eyes."""
+    resolve_budget(epsilon, total, None)  # refuses a budget before a chain is run
     original = declare.resolve_model(model)
     declare.refuse_structures(original)
     _check_model(original)
@@ -134,6 +134,7 @@ def mollified_posterior_predictive(
 
 
 def _check_model(model: pm.Model) -> None:
+    """Refuse a model without observed variables, or with potentials."""
     if not model.observed_RVs:
         raise DomainError("the model observes nothing, so there is nothing to imitate")
     if model.potentials:
@@ -145,7 +146,7 @@ def _check_model(model: pm.Model) -> None:
 
 
 def _check_secrets(model: pm.Model, public: Sequence[str], constants: str) -> bool:
-    """Refuse a prior predictive that reads data; say whether it reads public rows."""
+    """Refuse a prior predictive that reads private data; whether it reads public rows."""
     inputs = set(model.data_vars)
     unknown = sorted(set(public) - {v.name for v in inputs})
     if unknown or constants not in ("private", "public"):
@@ -170,6 +171,7 @@ def _check_secrets(model: pm.Model, public: Sequence[str], constants: str) -> bo
 
 
 def _record_count(model: pm.Model) -> int:
+    """The common length of the observed variables along their first axis."""
     sizes = {np.shape(model.rvs_to_values[rv].eval())[:1] for rv in model.observed_RVs}
     if len(sizes) != 1 or () in sizes:
         raise Unsupported(
@@ -181,13 +183,14 @@ def _record_count(model: pm.Model) -> int:
 
 
 def _sample_posterior(model: pm.Model, sampling: dict[str, Any]) -> Any:
-    words = {"draws": 500, "tune": 500, "chains": 2, "cores": 1} | sampling
-    words |= {"progressbar": False, "model": model, "compute_convergence_checks": False}
-    return pm.sample(**words)
+    """A posterior sample for the target; its quality costs closeness and no privacy."""
+    keywords = {"draws": 500, "tune": 500, "chains": 2, "cores": 1} | sampling
+    keywords |= {"progressbar": False, "model": model, "compute_convergence_checks": False}
+    return pm.sample(**keywords)
 
 
 def _predictive_rows(model: pm.Model, samples: Any, n: int, reads_rows: bool) -> np.ndarray:
-    """Rows of the posterior predictive, one after the other as the reference's draws are."""
+    """Rows of the posterior predictive, with variables in the order of the reference's draws."""
     names = [rv.name for rv in model.observed_RVs]
     seed = system_seed() % 2**31
     predictive: Any = pm.sample_posterior_predictive(
@@ -206,7 +209,7 @@ def _predictive_rows(model: pm.Model, samples: Any, n: int, reads_rows: bool) ->
 
 @contextmanager
 def _quiet_pymc() -> Iterator[None]:
-    """Keep PyMC's log of a chain off the screen: it is about the data."""
+    """Silence the log and the warnings of PyMC: they depend on the data."""
     logger = logging.getLogger("pymc")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

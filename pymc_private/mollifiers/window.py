@@ -24,19 +24,19 @@ from pymc_private.privacy.validation import (
 )
 
 LARGEST_EPSILON = 50.0
-"""nats. Beyond it a rejection sampler would never end, and nothing would be private."""
+"""The largest epsilon, nats: beyond it rejection never ends and nothing is private."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """lower <= log Q/Q0 <= upper: any two laws in it differ by at most `epsilon` (T15d).
+    """lower <= log Q/Q0 <= upper: two distributions in it differ by at most `epsilon` (T15d).
 
     Parameters
     ----------
     lower, upper : float, nats
         lower < 0 < upper; public, and fixed without the data.
     epsilon : float, nats
-        What is promised of one draw: at least upper - lower.
+        The guarantee of one draw: at least upper - lower.
     """
 
     lower: float
@@ -88,7 +88,7 @@ class Window:
 
         It is the asymmetric one with s = (1 - least) / (most - least), the reference mass on which
         an extreme target has its high value. For k categories, a uniform reference and any target
-        (least = 0, most = k) its ends are those of k-ary randomized response.
+        (least = 0, most = k) its bounds are those of k-ary randomized response.
 
         References
         ----------
@@ -113,13 +113,7 @@ class Window:
 
 
 def check_width(epsilon: float) -> float:
-    """Return epsilon if it is the width of a window.
-
-    Raises
-    ------
-    DomainError
-        Not above 0, or too large to be private or drawn from.
-    """
+    """Epsilon as a float; refused unless it is above 0 and at most `LARGEST_EPSILON`."""
     check_positive(epsilon=epsilon)
     if epsilon > LARGEST_EPSILON:
         raise DomainError(
@@ -131,13 +125,7 @@ def check_width(epsilon: float) -> float:
 
 
 def as_window(epsilon: float, window: Window | float | str) -> Window:
-    """Read what a user may say: "symmetric", the share of an asymmetric window, or a Window.
-
-    Raises
-    ------
-    DomainError
-        None of these, or a Window of another epsilon.
-    """
+    """The window that a user gives: "symmetric", the share of an asymmetric window, or a Window."""
     if isinstance(window, Window):
         if window.epsilon > epsilon * (1 + 1e-12):
             raise DomainError(
@@ -153,6 +141,8 @@ def as_window(epsilon: float, window: Window | float | str) -> Window:
     return Window.asymmetric(epsilon, window)
 
 
+TotalBudget = tuple[float, float, int]
+"""(epsilon, delta, draws)."""
 MOLLIFIER_KINDS = ("clip", "tilt")
 CLIP_WIDTH_RATIO = 1.5
 """A clip must be so much wider than a tilt to be preferred.
@@ -160,9 +150,6 @@ CLIP_WIDTH_RATIO = 1.5
 For narrow windows a symmetric clip of width w gains w (P(A) - 1/2), A of reference mass 1/2, and a
 tilt of range w gains w (P(A) - Q0(A)) for the best A: up to twice as much, and never less.
 """
-
-TotalBudget = tuple[float, float, int]
-"""(epsilon, delta, draws)."""
 
 
 def resolve_budget(
@@ -173,20 +160,10 @@ def resolve_budget(
     window: Window | float | str = "symmetric",
     hull: bool = False,
 ) -> tuple[float, str, int | None, float]:
-    """Fix epsilon per draw, the kind of law, the draws planned and delta, from public numbers.
+    """Epsilon per draw, the kind of mollifier, the planned draws and delta, from public numbers.
 
-    Parameters
-    ----------
-    epsilon, total, kind, window
-        As in `mollify`.
-    hull : bool
-        Whether nothing but pure epsilon is proved of one draw.
-
-    Raises
-    ------
-    DomainError
-        Neither or both of epsilon and total, a kind that is none or does not fit, or a window of
-        which so many draws cost more.
+    The arguments are those of `mollify`; for a `hull` nothing but pure epsilon is proved of one
+    draw. Refuses contradictory arguments, and a window whose draws cost more than `total`.
     """
     if kind is not None and kind not in MOLLIFIER_KINDS:
         raise DomainError("kind=", got=repr(kind), allowed=", ".join(map(repr, MOLLIFIER_KINDS)))
@@ -221,7 +198,7 @@ def resolve_budget(
 
 
 def _asymmetric_width(window: Window | float | str, total: TotalBudget) -> float:
-    """The width of a window that is not symmetric, of which so many draws fit."""
+    """The width of an asymmetric window of which that number of draws fits the total."""
     budget, delta, draws = total
     if not isinstance(window, Window):
         as_window(1.0, window)
@@ -237,14 +214,8 @@ def _asymmetric_width(window: Window | float | str, total: TotalBudget) -> float
     return window.epsilon
 
 
-def clip_guarantee(window: Window, draws: int, **words: Any) -> Guarantee:
-    """What so many draws of one clip reveal (T15b)."""
-    top = None if window.is_symmetric else window.upper
-    return Guarantee.mollifier_of(window.epsilon, draws, top=top, theorem="T15b", **words)
-
-
 def _pure_epsilon_affordable(epsilon: float, delta: float, draws: int) -> float:
-    """Epsilon of one draw of which so many fit: it is a range of 2 epsilon, whose rhos add (T2)."""
+    """The epsilon per draw that fits: a draw has a range of 2 epsilon, and their rhos add (T2)."""
     pure = epsilon if draws == 1 else epsilon / draws * (1 - 1e-12)
     if draws == 1 or not delta > 0.0:
         return pure
@@ -254,3 +225,9 @@ def _pure_epsilon_affordable(epsilon: float, delta: float, draws: int) -> float:
         middle = (low + high) / 2.0
         low, high = (middle, high) if br_zcdp_tight(2.0 * middle) <= rho else (low, middle)
     return max(pure, low)
+
+
+def clip_guarantee(window: Window, draws: int, **keywords: Any) -> Guarantee:
+    """The guarantee of that number of draws of one clip (T15b)."""
+    top = None if window.is_symmetric else window.upper
+    return Guarantee.mollifier_of(window.epsilon, draws, top=top, theorem="T15b", **keywords)

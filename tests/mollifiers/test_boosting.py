@@ -157,7 +157,7 @@ def test_a_reference_without_quantiles_is_drawn_from_a_public_pool():
     rows = np.random.default_rng(4).normal(0.5, 0.3, size=(200, 2))
     model = MollifiedBoosting(1.0, 2, LOGISTIC, public, progressbar=False).fit(rows)
     drawn = model.sample(5, random_seed=1).posterior.x.values[0]
-    assert all((model.mollified_._law.points == row).all(axis=1).any() for row in drawn)
+    assert all((model.mollified_._distribution.points == row).all(axis=1).any() for row in drawn)
 
 
 class Writes(ClassifierMixin, BaseEstimator):

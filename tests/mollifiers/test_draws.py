@@ -35,7 +35,7 @@ def seeded(seed: int = 1) -> SeededRandomness:
 
 def test_a_finite_law_is_drawn_with_its_probabilities():
     law = mollify([0.7, 0.2, 0.1, 0.0], [0.25, 0.25, 0.3, 0.2], 1.5)
-    drawn = rejection_draws(law._law, N, seeded())[:, 0]
+    drawn = rejection_draws(law._distribution, N, seeded())[:, 0]
     for category, probability in enumerate(law.probabilities):
         assert proportion(int((drawn == category).sum()), N, float(probability)).passes
     raw = int((drawn == 0).sum())
@@ -51,7 +51,7 @@ def test_a_continuous_law_is_drawn_as_its_density_says(kind):
     cdf = np.cumsum(density) / density.sum()
     if kind == "clip":
         assert density.sum() * (x[1] - x[0]) == pytest.approx(1.0, abs=1e-5)
-    drawn = rejection_draws(law._law, N, seeded())[:, 0]
+    drawn = rejection_draws(law._distribution, N, seeded())[:, 0]
     assert cdf_envelope(drawn, lambda t: np.interp(t, x, cdf), slack=1e-4).passes
     assert not cdf_envelope(drawn, target.cdf).passes
 
@@ -85,7 +85,7 @@ def worst_pair(epsilon: float, k: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     """k draws each from the two laws that T15b calls worst."""
     q = 1 / (1 + math.exp(epsilon / 2))
     reference = [q, q, 1 - 2 * q]
-    laws = [mollify(target, reference, epsilon)._law for target in ([1, 0, 0], [0, 1, 0])]
+    laws = [mollify(target, reference, epsilon)._distribution for target in ([1, 0, 0], [0, 1, 0])]
     first, second = (rejection_draws(law, k * n, seeded(7)).reshape(n, k) for law in laws)
     return first, second
 
@@ -107,7 +107,7 @@ def test_k_draws_of_a_tilt_cost_at_most_what_is_promised(k, delta):
     """On a skewed reference the normalizers differ, and nearly all of epsilon shows."""
     promised = Guarantee.bounded_range_of(1.0, k, neighbors="any")
     targets, n = ([1.0, 0.0], [0.0, 1.0]), 100_000
-    laws = [mollify(target, [0.2, 0.8], 1.0, kind="tilt")._law for target in targets]
+    laws = [mollify(target, [0.2, 0.8], 1.0, kind="tilt")._distribution for target in targets]
     pair = [rejection_draws(law, k * n, seeded(11)).reshape(n, k) for law in laws]
     bound = epsilon_lower_bound(*pair, delta=delta, score=lambda x: (x == 0).sum(axis=1) * 1.0)
     assert not bound.refutes(promised)

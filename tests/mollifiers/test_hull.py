@@ -67,7 +67,7 @@ def test_response_on_cells_draws_the_reference_inside_them():
 @pytest.mark.parametrize("given", [stats.norm(), [stats.norm()], Box(-3, 3)])
 def test_cells_are_those_of_any_reference_with_quantiles(given):
     hull = Hull.response_on_cells(given, 4, 1.0)
-    assert repr(hull).startswith("Hull of 4 laws on 4 cells of ")
+    assert repr(hull).startswith("Hull of 4 distributions on 4 cells of ")
     rows = np.random.default_rng(3).normal(2.0, 0.1, size=(100, 1))
     assert mollify(rows, hull, 1.0).log_ratio([2.0])[0] > 0.6
 
@@ -82,7 +82,7 @@ def test_what_is_no_hull_is_refused_by_name():
 
 
 def test_a_category_under_some_laws_only_is_refused():
-    with pytest.raises(DomainError, match="possible under all laws"):
+    with pytest.raises(DomainError, match="possible under all distributions"):
         Hull([[0.5, 0.5], [1.0, 0.0]])
     with pytest.raises(DomainError, match="no support"):
         mollify([0.0, 0.0, 1.0], Hull([[0.5, 0.5, 0.0], [0.4, 0.6, 0.0]]), 1.0)

@@ -62,9 +62,9 @@ def test_a_release_holds_draws_and_public_facts_and_nothing_else():
 def test_the_ledger_is_charged_before_the_law_is_drawn_from(monkeypatch):
     law, budget = mollify([0.9, 0.1], [0.5, 0.5], 1.0), ledger()
     seen = []
-    inner = law._law.propose
+    inner = law._distribution.propose
     monkeypatch.setattr(
-        law._law, "propose", lambda *a: (seen.append(len(budget.entries)), inner(*a))[1]
+        law._distribution, "propose", lambda *a: (seen.append(len(budget.entries)), inner(*a))[1]
     )
     law.sample(2, ledger=budget, progressbar=False)
     assert set(seen) == {1}
@@ -76,7 +76,7 @@ def test_what_fails_after_the_charge_tells_no_cause(monkeypatch):
     def fail(*args: object) -> None:
         raise ValueError("secret 42")
 
-    monkeypatch.setattr(law._law, "propose", fail)
+    monkeypatch.setattr(law._distribution, "propose", fail)
     with pytest.raises(pmp.errors.PymcPrivateError, match="after it was charged") as caught:
         law.sample(ledger=budget, progressbar=False)
     assert "42" not in str(caught.value)
@@ -183,7 +183,7 @@ def test_laws_of_other_libraries_are_references_too():
     for law in given:
         made = mollify(rows * 0.5, law, 1.0, pool=512)
         drawn = made.sample(3, random_seed=1, progressbar=False).posterior.x.values[0]
-        assert all((made._law.points == row).all(axis=1).any() for row in drawn)
+        assert all((made._distribution.points == row).all(axis=1).any() for row in drawn)
         assert np.isfinite(made.logpdf(rows[:3])).all()
     if hasattr(stats, "Normal"):  # SciPy 1.15 and later
         new, old = stats.Normal(mu=1.0, sigma=2.0), stats.norm(1.0, 2.0)
@@ -204,7 +204,7 @@ def test_any_reference_keeps_the_window_whatever_the_estimate_says(name, monkeyp
 
     rows = np.abs(rng.normal(size=(20, 1 if name == "scipy" else 2))) % 1
     law = mollify(rows, base, 1.0, estimate=adversarial, pool=1024)
-    weights, mass = law._law.weights, law._law.mass
+    weights, mass = law._distribution.weights, law._distribution.mass
     total = math.log(math.fsum(mass * np.exp(weights)))
     assert abs(total) < 1e-12
     assert np.abs(weights - total).max() <= 0.5
@@ -251,7 +251,7 @@ BAD = {
     "epsilon zero": ((ROWS, stats.norm(), 0.0), "epsilon"),
     "epsilon negative": ((ROWS, stats.norm(), -1.0), "epsilon"),
     "no epsilon": ((ROWS, stats.norm()), "say what one draw may cost"),
-    "no law": ((ROWS, object(), 1.0), "no law that is known here"),
+    "no law": ((ROWS, object(), 1.0), "no distribution that is known here"),
     "not probabilities": (([0.5, 0.6], [0.5, 0.5], 1.0), "the target holds probabilities"),
     "other length": (([0.5, 0.5], [0.5, 0.25, 0.25], 1.0), "as many categories"),
     "text": ((["a"], stats.norm(), 1.0), "the data are numbers"),

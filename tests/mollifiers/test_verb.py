@@ -195,7 +195,7 @@ BATCHED = {
 
 @pytest.mark.parametrize("what", BATCHED)
 def test_what_looks_at_its_batch_is_evaluated_once_so_that_k_draws_have_one_law(what):
-    law = BATCHED[what]()._law
+    law = BATCHED[what]()._distribution
     places = law.propose(1000, SeededRandomness.from_seed(0))
     together = law.log_weight(places)
     alone = np.concatenate([law.log_weight(place) for place in np.array_split(places, 7)])
@@ -212,7 +212,7 @@ def test_the_planted_fault_a_tilt_evaluated_on_its_batch_has_no_law_of_its_own()
 
 @pytest.mark.parametrize("estimate", ["kde", "histogram", "network", "trees"])
 def test_estimates_of_this_package_look_at_one_row_at_a_time(estimate):
-    law = mollify(ROWS[:60], stats.norm(), 2.0, kind="tilt", estimate=estimate)._law
+    law = mollify(ROWS[:60], stats.norm(), 2.0, kind="tilt", estimate=estimate)._distribution
     assert isinstance(law, Tilted)
     places = law.propose(100, SeededRandomness.from_seed(0))
     alone = np.concatenate([law.log_weight(place) for place in np.array_split(places, 50)])

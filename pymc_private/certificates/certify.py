@@ -30,7 +30,7 @@ from pymc_private.certificates.certificate import (
 )
 from pymc_private.certificates.clip import clip_claims, clipped_range
 from pymc_private.certificates.conjugate import ConjugatePair, conjugate_pair
-from pymc_private.certificates.lipschitz.region import boundary_points
+from pymc_private.certificates.lipschitz.region import ThetaL, boundary_points
 from pymc_private.certificates.lipschitz.tail import proved_tail
 from pymc_private.certificates.log_concave import LazyConcavity, lazy_concavity
 from pymc_private.certificates.metric_range import metric_range
@@ -188,8 +188,7 @@ def _refusal_of_both(error: NotCertified, normal: LazyConcavity) -> NotCertified
 
 def _range_theorems(private: PrivateModel, coupling: str) -> str:
     """Numbers of the theorems a range rests on."""
-    theta = private.theta_l
-    limited = theta is not None and theta.range_of(private.graph.record) is not None
+    limited = _range_on_theta_l(private) is not None
     more = [*(["T24"] if coupling or limited else []), *(["T25"] if private.graph.clip else [])]
     return ", ".join([RANGE_THEOREMS, *more])
 
@@ -230,11 +229,14 @@ def _closed_form_bound(private: PrivateModel, records: RecordClass) -> Fraction 
     """The bound of R by a clip (T25) or Theta_L (T24), whatever intervals prove; else None."""
     if private.metric is not None:  # neither is about distances
         return None
+    bounds = clipped_range(private, len(records.readers)), _range_on_theta_l(private)
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def _range_on_theta_l(private: PrivateModel) -> Fraction | None:
+    """2 L, where the region is Theta_L of the model's own record graph (T24)."""
     theta = private.theta_l
-    limited = None if theta is None else theta.range_of(private.graph.record)
-    clipped = clipped_range(private, len(records.readers))
-    caps = [cap for cap in (clipped, limited) if cap is not None]
-    return min(caps) if caps else None
+    return theta.range_of(private.graph.record) if isinstance(theta, ThetaL) else None
 
 
 def _range_by_intervals(
@@ -257,7 +259,7 @@ def _range_by_intervals(
 
 def _searched_on_region(private: PrivateModel, records: RecordClass, in_box: float) -> float:
     """The searched lower bound: that in the box, or on Theta_L where that is the region."""
-    if private.theta_l is None:
+    if not isinstance(private.theta_l, ThetaL):
         return in_box
     points = boundary_points(private, private.theta_l)
     return range_at_points(records.rows, points, private.neighbors == ADD_REMOVE)
@@ -363,14 +365,11 @@ def not_certified(private: PrivateModel, rows: AnyRecordBounds) -> NotCertified:
 
 def _trim_advice(private: PrivateModel, names: list[str]) -> str:
     """How to trim some parameters."""
-    listed, apart = ", ".join(names), [n for n in names if not _is_trimmed_by_mass(private, n)]
+    base, listed = private.base, ", ".join(names)
+    apart = [name for name in names if not has_central_box(base, base[name])]
     if not apart:
         return f"bound {listed}: pmp.trim(private, mass=0.99) or box={{...}}"
     return f"bound {listed}: pmp.trim(private, box={{...}}); mass= does not trim {', '.join(apart)}"
-
-
-def _is_trimmed_by_mass(private: PrivateModel, name: str) -> bool:
-    return has_central_box(private.base, private.base[name])
 
 
 def domains_beyond_support(private: PrivateModel) -> list[tuple[Source, Domain]]:

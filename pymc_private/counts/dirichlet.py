@@ -54,8 +54,6 @@ from pymc_private.privacy.validation import (
 from pymc_private.release.charge import ReleaseOptions
 from pymc_private.release.release import Release, check_release
 
-USE_NOISY_COUNTS = "make one with pymc_private.noisy_counts"
-
 
 def dirichlet(
     counts: Any,
@@ -97,7 +95,7 @@ def dirichlet(
     zcdp : float
         Budget rho instead, likewise; noise only.
     method : {"auto", "exact", "algorithm1", "noisy"}
-        "exact" draws from Dir(r f + alpha) with exact price; "algorithm1" is Ponnoprat's
+        "exact" draws from Dir(r f + alpha) at its exact price; "algorithm1" is Ponnoprat's
         calibration; "noisy" adds integer noise and draws from the posterior of the probabilities
         given the noisy counts, with the public total and shared margins taken into account. "auto"
         takes the one that is expected to cost less accuracy at the public profile; of several
@@ -108,7 +106,7 @@ def dirichlet(
         else from the one whose likelihood has the largest power that fits.
     neighbors : {"substitute", "add_remove"}
     unit : {"row", "attribute"}
-        What is protected: a row, or one attribute of a row; the latter wants named axes, and a
+        What is protected: a row, or one attribute of a row; the latter needs named axes, and a
         ledger with ``neighbors="attribute"``.
     sensitivity : tuple of float, optional
         (squared Euclidean, largest) change of a vector statistic that is no histogram.
@@ -246,7 +244,9 @@ def noisy_count_posterior(
     """The posterior that `count_posterior` draws from."""
     facts = check_release(release).facts.get("counts", {})
     if "noise" not in facts or release.facts.get("grid") != INTEGER_GRID:
-        raise Incompatible("this release holds no noisy counts", do=USE_NOISY_COUNTS)
+        raise Incompatible(
+            "this release holds no noisy counts", do="make one with pymc_private.noisy_counts"
+        )
     tables = {
         str(name): NoisyTable(array.values[0, 0], tuple(map(str, array.dims[2:])))
         for name, array in release.posterior.data_vars.items()

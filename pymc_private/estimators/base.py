@@ -261,6 +261,12 @@ def is_frame(data: Any) -> bool:
     return isinstance(nw.from_native(data, pass_through=True), nw.DataFrame | nw.LazyFrame)
 
 
+def check_same_length(frame: pd.DataFrame, y: Any) -> None:
+    """Refuse a target that has not one value for each row."""
+    if np.ndim(y) != 1 or len(frame) != len(y):
+        raise DomainError("X and y have one row for each record", got="other lengths")
+
+
 def check_records(records: str) -> str:
     """Refuse an update that does not say whether its records are new."""
     if records not in ("new", "same"):

@@ -15,8 +15,15 @@ import pandas as pd
 from scipy import special
 from sklearn.utils.validation import validate_data
 
+from pymc_private.counts.denoise.sum_distributions import draw_indices
 from pymc_private.errors import DomainError
-from pymc_private.estimators.base import CountEstimator, as_pandas, check_records, is_frame
+from pymc_private.estimators.base import (
+    CountEstimator,
+    as_pandas,
+    check_records,
+    check_same_length,
+    is_frame,
+)
 from pymc_private.estimators.counting import DECLARE_INSTEAD, Bins, declare_column
 from pymc_private.ledger import Ledger
 from pymc_private.privacy.neighbors import SUBSTITUTE
@@ -216,8 +223,7 @@ class DirichletBayesianNetwork(CountEstimator):
         if self.target not in self.network_:
             raise DomainError("y is the target node", got=f"target={self.target!r}")
         pandas = as_pandas(X)
-        if np.ndim(y) != 1 or len(pandas) != len(y):
-            raise DomainError("X and y have one row for each record", got="other lengths")
+        check_same_length(pandas, y)
         return pandas.assign(**{str(self.target): np.asarray(y)})
 
     def _specs(self) -> dict[str, Any]:
@@ -383,7 +389,5 @@ def ancestral_sample(
             rows = table[tuple(found[name] for name in parents)]
         else:
             rows = np.broadcast_to(table, (n, len(table)))
-        upto = np.cumsum(rows, axis=1)
-        target = generator.random((n, 1)) * upto[:, -1:]
-        found[node] = np.minimum((upto < target).sum(axis=1), table.shape[-1] - 1)
+        found[node] = draw_indices(rows, generator)
     return found

@@ -13,7 +13,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import validate_data
 
 from pymc_private.errors import DomainError
-from pymc_private.estimators.base import CountEstimator, as_pandas, check_records, is_frame
+from pymc_private.estimators.base import (
+    CountEstimator,
+    as_pandas,
+    check_records,
+    check_same_length,
+    is_frame,
+)
 from pymc_private.estimators.counting import DECLARE_INSTEAD, Bins, declare_column
 from pymc_private.ledger import Ledger
 from pymc_private.privacy.neighbors import SUBSTITUTE
@@ -204,7 +210,7 @@ class DirichletNaiveBayes(ClassifierMixin, CountEstimator):
                 return nw.to_native(renamed), names
             pandas = as_pandas(X)
             validate_data(self, pandas, reset=first, skip_check_array=True)
-            _check_same_length(pandas, y)
+            check_same_length(pandas, y)
             names = _feature_names(list(map(str, pandas.columns)), "")
             frame = pandas.set_axis(names, axis=1).assign(**{CLASS: np.asarray(y)})
             return frame, names
@@ -302,8 +308,3 @@ def _feature_names(names: Sequence[str], target: str) -> list[str]:
 def _with_unknown_value(logs: np.ndarray) -> np.ndarray:
     """Rows by value, and a last one of zeros: number -1 says nothing."""
     return np.vstack([logs.T, np.zeros(len(logs))])
-
-
-def _check_same_length(frame: pd.DataFrame, y: Any) -> None:
-    if np.ndim(y) != 1 or len(frame) != len(y):
-        raise DomainError("X and y have one row for each record", got="other lengths")

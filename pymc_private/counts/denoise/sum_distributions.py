@@ -290,7 +290,7 @@ def _backward_sampling(
         # Row k of the view: how likely the other cells add up to -k, -k - 1, ... on the circle.
         others = sliding_window_view(partial[i - 1][around], width)
         chance = weights[i] * others[-left % length]
-        out[:, i] = _draw_indices(chance, generator)
+        out[:, i] = draw_indices(chance, generator)
         left = left - out[:, i]
     out[:, 0] = np.clip(left, 0, width - 1)
     return out
@@ -311,11 +311,11 @@ def _draw_independently(
 ) -> np.ndarray:
     """Draw the bins of cells without regard to their sum."""
     return np.stack(
-        [_draw_indices(np.broadcast_to(w, (draws, len(w))), generator) for w in weights], 1
+        [draw_indices(np.broadcast_to(w, (draws, len(w))), generator) for w in weights], 1
     )
 
 
-def _draw_indices(chance: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+def draw_indices(chance: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Draw one index per row of weights."""
     upto = np.cumsum(chance, axis=1)
     target = generator.random((len(chance), 1)) * upto[:, -1:]

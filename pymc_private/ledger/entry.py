@@ -57,11 +57,12 @@ class ChargeCost:
 class Header:
     """Terms fixed when a ledger is made: budget, shares, neighbors, the data in words.
 
-    ``token`` is random, so that two ledgers of one budget do not share a chain.
+    ``shares`` is None where the first charge divides delta (:func:`delta_shares`). ``token`` is
+    random, so that two ledgers of one budget do not share a chain.
     """
 
     budget: Budget
-    shares: tuple[tuple[str, Fraction], ...]
+    shares: tuple[tuple[str, Fraction], ...] | None
     neighbors: str
     data: str
     day: str
@@ -72,7 +73,9 @@ class Header:
         return {
             "epsilon": rational_text(self.budget.epsilon),
             "delta": rational_text(self.budget.delta),
-            "shares": {method: rational_text(share) for method, share in self.shares},
+            "shares": None
+            if self.shares is None
+            else {method: rational_text(share) for method, share in self.shares},
             "neighbors": self.neighbors,
             "data": self.data,
         }
@@ -85,7 +88,8 @@ class Header:
     def from_json(cls, text: str) -> Header:
         """Read :meth:`to_json` back."""
         fields = json.loads(text)
-        shares = {method: parse_rational(share) for method, share in fields["shares"].items()}
+        stated = {} if fields["shares"] is None else fields["shares"]
+        shares = {method: parse_rational(share) for method, share in stated.items()}
         texts = [fields[name] for name in ("neighbors", "data", "day", "token")]
         epsilon, delta = parse_rational(fields["epsilon"]), parse_rational(fields["delta"])
         sound = epsilon > 0 and 0 <= delta < 1 and sum(shares.values()) <= delta
@@ -96,9 +100,42 @@ class Header:
         check_neighbors(fields["neighbors"])
         return cls(
             Budget(epsilon, delta),
-            tuple((method, shares[method]) for method in METHODS_WITH_SHARE if method in shares),
+            None
+            if fields["shares"] is None
+            else tuple(
+                (method, shares[method]) for method in METHODS_WITH_SHARE if method in shares
+            ),
             *texts,
         )
+
+    @property
+    def largest_shares(self) -> dict[str, Fraction]:
+        """The most of delta that each method with a share can come to have."""
+        if self.shares is not None:
+            return dict(self.shares)
+        return dict.fromkeys(METHODS_WITH_SHARE if self.budget.delta else (), self.budget.delta)
+
+
+def delta_shares(header: Header, first_delta: Fraction | None) -> dict[str, Fraction]:
+    """Shares of delta by method, as fixed at creation or by the first charge (T23).
+
+    Where no shares were stated, each method has half, unless the first charge enters the method
+    "approximate" at more: then that method has as much, and "zcdp" the rest. The first charge is
+    made before any release exists, so the shares depend on no data.
+
+    Parameters
+    ----------
+    header : Header
+    first_delta : Fraction or None
+        Where the first charge enters "approximate"; None if it does not, or if there is none yet.
+    """
+    if header.shares is not None:
+        return dict(header.shares)
+    delta = header.budget.delta
+    fits = first_delta is not None and delta / 2 < first_delta <= delta
+    approximate = first_delta if first_delta is not None and fits else delta / 2
+    found = {"zcdp": delta - approximate, "approximate": approximate}
+    return {method: share for method, share in found.items() if share}
 
 
 @dataclass(frozen=True)
@@ -151,7 +188,7 @@ def make_header(
     data: str,
     token: str,
 ) -> Header:
-    """Check a budget and fix the shares of delta (half of it for each method if none are given).
+    """Check a budget and the shares of delta that are stated, if any.
 
     Raises
     ------
@@ -166,8 +203,9 @@ def make_header(
             got=f"epsilon = {epsilon}, delta = {delta}",
             allowed="epsilon > 0 and 0 <= delta < 1",
         )
+    fixed: dict[str, Fraction] = {}
     if shares is None:
-        fixed = dict.fromkeys(METHODS_WITH_SHARE, budget.delta / 2)
+        pass
     elif isinstance(shares, Mapping) and set(shares) <= set(METHODS_WITH_SHARE):
         fixed = {
             method: exact_decimal(share, f"The share of {method}")
@@ -185,12 +223,13 @@ def make_header(
         )
     # A method without a share of delta proves nothing that pure does not.
     kept = tuple((method, fixed[method]) for method in METHODS_WITH_SHARE if fixed.get(method))
+    stated = None if shares is None else kept
     data = check_one_line(data, "data", empty=True)
-    return Header(budget, kept, check_neighbors(neighbors), data, utc_today(), token)
+    return Header(budget, stated, check_neighbors(neighbors), data, utc_today(), token)
 
 
 def check_terms_agree(requested: Header, found: Header, place: str) -> None:
-    """Refuse to open a ledger with other terms; data left unnamed agree with any.
+    """Refuse to open a ledger with other terms; data and shares left unstated agree with any.
 
     Raises
     ------
@@ -199,6 +238,10 @@ def check_terms_agree(requested: Header, found: Header, place: str) -> None:
     """
     expected, actual = requested.terms(), found.terms()
     expected["data"] = expected["data"] or actual["data"]
+    if expected["shares"] is None:
+        expected["shares"] = actual["shares"]
+    elif actual["shares"] is None:
+        actual["shares"] = "by the first charge"
     unlike = [term for term in actual if expected[term] != actual[term]]
     if unlike:
         raise Incompatible(

@@ -1,15 +1,16 @@
 """Fully adaptive privacy filter over several accounting methods (T23).
 
 Each accounting method (pure, zCDP, approximate) has a share of the ledger's delta, fixed when
-the ledger is made. A charge is admitted if afterwards at least one method still proves the
-budget.
+the ledger is made or by its first charge. A charge is admitted if afterwards at least one
+method still proves the budget.
 
 Proof. Totals only grow, so every course of events ends inside some method that still proves
 the budget. Collect in S_j those that end inside method j. The mechanism that stops when method
 j would be left agrees with the real one on S_j, so P(B and S_j) <= e^epsilon Q(B and S_j) +
 delta_j; add over j. Because the shares add up to at most delta, the whole is (epsilon,
 delta)-private however the queries were chosen. Taking the smallest epsilon over the methods at
-the *full* delta is wrong when later queries depend on earlier answers.
+the *full* delta is wrong when later queries depend on earlier answers. The first charge depends on
+no answer, so given whatever the analyst knew before it, shares that it fixes are constants.
 
 Also here: the check that a stored charge costs no less than its own guarantee says, which the
 hash chain alone cannot show.
@@ -29,7 +30,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pymc_private.errors import DomainError, Incompatible, PymcPrivateError
-from pymc_private.ledger.entry import METHODS_WITH_SHARE, ChargeCost, Entry, Header, tampering_error
+from pymc_private.ledger.entry import (
+    METHODS_WITH_SHARE,
+    ChargeCost,
+    Entry,
+    Header,
+    delta_shares,
+    tampering_error,
+)
 from pymc_private.privacy import renyi
 from pymc_private.privacy.accounting import Budget
 from pymc_private.privacy.guarantee import Guarantee
@@ -71,7 +79,7 @@ def charge_cost(guarantee: Guarantee, delta: object, header: Header) -> ChargeCo
         Unlike neighbors, or a guarantee that no method can take.
     """
     _check_same_neighbors(guarantee, header)
-    shares = dict(header.shares)
+    shares = header.largest_shares
     pure = exact_cost(guarantee.exact_pure, "pure epsilon")
     rho = exact_cost(guarantee.zcdp, "rho") if "zcdp" in shares else None
     approximate = _approximate_cost(guarantee, pure, delta, shares.get("approximate"))
@@ -113,7 +121,7 @@ def _approximate_cost(
             "'approximate' takes it.",
             got="delta = None",
             do="charge(..., delta=1e-9), say; the deltas of all charges must fit that method's "
-            f"share, {float_down(share):.4g}. Or delta=0, which gives the method up for good",
+            f"share, at most {float_down(share):.4g}. Or delta=0, which gives it up for good",
         )
     if at is None or at == 0:
         return None if pure is None else Budget(pure, Fraction(0))
@@ -170,13 +178,18 @@ class MethodTotal:
 
 @dataclass(frozen=True)
 class ChargeTotals:
-    """Exact totals of all charges under each method, so that the next charge is quickly added."""
+    """Exact totals of all charges under each method, so that the next charge is quickly added.
+
+    ``first_delta`` is where the first charge entered "approximate" (None: it did not), which may
+    fix the shares of delta.
+    """
 
     charges: int = 0
     pure: MethodTotal = MethodTotal()
     zcdp: MethodTotal = MethodTotal()
     approximate: MethodTotal = MethodTotal()
     deltas: Fraction = Fraction(0)
+    first_delta: Fraction | None = None
 
     def plus(self, cost: ChargeCost) -> ChargeTotals:
         """Add one charge."""
@@ -187,11 +200,12 @@ class ChargeTotals:
             self.zcdp.plus(cost.zcdp, number),
             self.approximate.plus(None if pair is None else pair.epsilon, number),
             self.deltas if pair is None else self.deltas + pair.delta,
+            self.first_delta if self.charges or pair is None else pair.delta,
         )
 
     def statuses(self, header: Header) -> Iterator[MethodStatus]:
         """Status of each method of a ledger, the cheapest to judge first."""
-        shares = dict(header.shares)
+        shares = delta_shares(header, self.first_delta)
         yield _method_status("pure", self.pure, Fraction(0), _pure_spent, header)
         if "approximate" in shares:
             share, deltas = shares["approximate"], self.deltas

@@ -92,8 +92,9 @@ class Ledger:
     neighbors : str
         The neighboring relation every charge must share.
     shares : mapping of str to number, optional
-        How delta is divided over the accounting methods "zcdp" and "approximate", for good. Half
-        each if not given; a method without a share is not used. "pure" always is, and needs none.
+        How delta is divided over the accounting methods "zcdp" and "approximate", for good; a
+        method without a share is not used. "pure" always is, and needs none. If not given, the
+        first charge divides it: half each, or as much as that charge needs.
     data : str
         The dataset in words. A second ledger on the same data is a second budget: they add up.
 

@@ -122,14 +122,22 @@ def _summary_rows(state: LedgerState, notes: str) -> list[tuple[str, str]]:
         ("neighbors", describe_neighbors(header.neighbors)),
         ("data", header.data),
         ("place", notes),
+        ("delta", _shares_text(header, state.totals)),
         *((METHOD_TITLES[name], _status_text(status)) for name, status in statuses.items()),
     ]
     return [row for row in rows if row[1]]
 
 
+def _shares_text(header: Header, totals: ChargeTotals) -> str:
+    """How delta is divided over the accounting methods, where that is yet to be fixed."""
+    if header.shares is not None or totals.charges or not header.budget.delta:
+        return ""
+    return "divided over the accounting methods by the first charge, as it needs"
+
+
 def _status_text(status: MethodStatus) -> str:
     if status.closed_by is not None:
-        return f"closed by charge {status.closed_by}, which has no such bound"
+        return f"no longer used: charge {status.closed_by} has no bound of this kind"
     if status.spent is None:
         return "proves nothing"
     share = f" of {format_number(status.share, up=False)}" if status.name == "approximate" else ""
@@ -243,7 +251,8 @@ def _advice(
 ) -> str:
     """Description of a charge that would fit, from the statuses before and after this one."""
     budget = header.budget
-    entered = [s for name, s in before.items() if s.open and after[name].closed_by is None]
+    taking = {name for name, status in after.items() if status.closed_by is None}
+    entered = [status for name, status in before.items() if status.open and name in taking]
     rooms = [budget.epsilon - s.spent.epsilon for s in entered if s.spent is not None]
     if not rooms:
         names = " or ".join(f"'{name}'" for name, status in before.items() if status.open)
@@ -257,8 +266,8 @@ def _advice(
     if new and old and new.spent and old.spent and new.spent.delta > new.share:
         left = format_number(max(new.share - old.spent.delta, Fraction(0)), up=False)
         changes.append(
-            f"a smaller delta (left for such charges: {left}; shares of delta are fixed when a "
-            "ledger is made)"
+            f"a smaller delta (left for such charges: {left}; how delta is divided is fixed by "
+            "shares= or the first charge)"
         )
         if new.spent.epsilon <= budget.epsilon:
             return changes[0]

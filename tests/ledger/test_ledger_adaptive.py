@@ -16,7 +16,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from pymc_private.errors import BudgetExceeded
+from pymc_private.errors import BudgetExceeded, Incompatible
 from pymc_private.ledger.entry import ChargeCost, Header, make_header
 from pymc_private.ledger.filter import proves_budget
 from pymc_private.ledger.ledger import Ledger
@@ -156,3 +156,71 @@ def test_a_ledger_refuses_both_branches_of_the_counterexample_in_time():
         after_tails.charge(
             Guarantee.approximate(0.0, 4.9e-7), "what its share allows", delta=4.9e-7
         )
+
+
+@pytest.mark.parametrize("p", HEADS)
+@pytest.mark.parametrize("part", ["0", "51/100", "9/10", "1"])
+def test_shares_fixed_by_the_first_charge_admit_no_more_than_delta(p, part):
+    header = make_header(EPSILON, DELTA, "substitute", None, "", "token")
+    # A first charge that tells nothing, entered at whatever delta suits the analyst most.
+    free = ChargeCost(Fraction(0), Fraction(0), Budget(Fraction(0), Fraction(part) * DELTA))
+    before = [free, coin_cost(p)]
+    assert proves_budget(before, header)
+    rho = largest(lambda rho: proves_budget([*before, ChargeCost(zcdp=rho)], header))
+    told = largest(
+        lambda d: proves_budget([*before, ChargeCost(approximate=Budget(Fraction(0), d))], header)
+    )
+    exact = reached(mp.mpf(p), mp.sqrt(2 * mp.mpf(float(rho))), mp.mpf(float(told)))
+    assert exact <= mp.mpf(float(DELTA))
+
+
+def test_shares_fixed_by_a_later_charge_would_be_broken():
+    # The planted fault: after the coin, its second charge may still ask for the whole delta.
+    later = (("zcdp", DELTA / 2), ("approximate", DELTA))
+    faulty = Header(Budget(EPSILON, DELTA), later, "substitute", "", "", "token")
+    found = []
+    for p in HEADS:
+        rho = largest(lambda rho, p=p: proves_budget([coin_cost(p), ChargeCost(zcdp=rho)], faulty))
+        found.append(reached(mp.mpf(p), mp.sqrt(2 * mp.mpf(float(rho))), mp.mpf(10) ** -6))
+    assert max(found) > 1e-6
+
+
+def test_a_ledger_pays_a_first_charge_at_its_whole_delta():
+    ledger = Ledger(epsilon=1, delta="1e-6")
+    assert "divided over the accounting methods by the first charge" in str(ledger)
+    ledger.charge(Guarantee.approximate(0.5, 1e-6), "all of delta", delta="1e-6")
+    assert list(ledger.roads) == ["pure", "approximate"]
+    assert ledger.roads["approximate"].share == ledger.budget.delta
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(Guarantee.approximate(0.1, 1e-7), "more", delta="1e-7")
+
+
+@pytest.mark.parametrize(
+    ("first", "share"),
+    [(None, "5e-7"), ("4e-7", "5e-7"), ("7e-7", "7e-7"), ("1e-6", "1e-6"), ("2e-6", "5e-7")],
+)
+def test_the_first_charge_divides_delta_and_no_later_one_does(first, share, tmp_path):
+    ledger = Ledger(tmp_path / "study.sqlite", epsilon=9, delta="1e-6")
+    ledger.charge(Guarantee.pure(0.25), "first", delta=first)
+    shares = {name: status.share for name, status in ledger.roads.items()}
+    assert shares["approximate"] == Fraction(share)
+    assert sum(shares.values()) == ledger.budget.delta
+    ledger.charge(Guarantee.pure(0.25), "second", delta="1e-6")
+    assert {name: status.share for name, status in ledger.roads.items()} == shares
+    again = Ledger(tmp_path / "study.sqlite", epsilon=9, delta="1e-6")
+    assert again.roads == ledger.roads
+
+
+def test_a_refused_first_charge_divides_nothing():
+    ledger = Ledger(epsilon=1, delta="1e-6")
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(Guarantee.approximate(2.0, 1e-6), "too much", delta="1e-6")
+    ledger.charge(Guarantee.pure(0.25), "the first that is charged")
+    assert ledger.roads["zcdp"].share == ledger.budget.delta / 2
+
+
+def test_stated_shares_and_shares_by_the_first_charge_are_different_terms(tmp_path):
+    path = tmp_path / "study.sqlite"
+    Ledger(path, epsilon=1, delta="1e-6")
+    with pytest.raises(Incompatible, match="by the first charge"):
+        Ledger(path, epsilon=1, delta="1e-6", shares={"zcdp": "5e-7", "approximate": "5e-7"})

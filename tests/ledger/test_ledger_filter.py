@@ -140,7 +140,7 @@ def test_a_method_that_a_charge_cannot_enter_is_closed_for_good():
     statuses = ledger.roads
     assert [statuses[name].closed_by for name in ("pure", "zcdp", "approximate")] == [2, None, 2]
     assert [statuses[name].open for name in ("pure", "zcdp", "approximate")] == [False, True, False]
-    with pytest.raises(BudgetExceeded, match="closed by charge 2"):
+    with pytest.raises(BudgetExceeded, match="charge 2 has no bound of this kind"):
         ledger.charge(Guarantee.approximate(0.1, 1e-6), "only the closed method", delta=1e-6)
 
 

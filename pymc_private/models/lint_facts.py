@@ -41,7 +41,7 @@ LINT_VALUE_INPUTS = VALUE_INPUTS | {
     "Eye": 0,
     "SpecifyShape": 1,
 }
-"""How many leading inputs of an Op are values that a number may stand in."""
+"""How many leading inputs of an Op are values in which numbers of a model are looked for."""
 
 
 @dataclass(frozen=True)
@@ -177,8 +177,8 @@ def _arrays(
     known = [c.variable for c in found]
     seen = {underlying_array(model.rvs_to_values[rv]) for rv in model.observed_RVs}
     named = [(c.name, c.variable, c.shape) for c in found]
-    baked = constants_with_axis(model_factors(model), n, known)
-    named += [(name, v, np.shape(v.data)) for name, (v, _) in baked.items()]
+    embedded = constants_with_axis(model_factors(model), n, known)
+    named += [(name, v, np.shape(v.data)) for name, (v, _) in embedded.items()]
     named += [
         (v.name or f"shared_{i}", v, held_values(v).shape)
         for i, v in enumerate(undeclared_shared_arrays(model_factors(model), known))

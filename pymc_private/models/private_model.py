@@ -119,7 +119,7 @@ class PrivateModel:
         """A plain PyMC model: data clipped, prior restricted to the region, likelihood tempered.
 
         Where log-likelihoods are clipped, or differ from PyMC's own in the last digits
-        (`continuous_normal_lcdf`), a potential takes their place, and observed variables become data.
+        (`continuous_normal_lcdf`), a potential replaces them, and observed variables become data.
         """
         graph, power = self.graph, float_down(self.power)
         region = self.region, self.starts, self.theta_l
@@ -144,7 +144,7 @@ class PrivateModel:
         """Starts inside the region, in natural units, for ``pm.sample(initvals=...)``.
 
         Middles of trimmed parameters, and those that the model stated itself. `.model` starts there
-        anyway; some back ends want them apart.
+        anyway; some back ends need them as an argument.
         """
         given = self.model.rvs_to_initial_values.items()
         return {rv.name: value for rv, value in given if value is not None}
@@ -164,7 +164,7 @@ class PrivateModel:
         draws : int
             Parameter points, independent draws from the prior on the region.
         records : int
-            Simulated records at each (the model's own number where rows are not alike).
+            Simulated records at each (the model's own number where rows differ).
         reference : mapping of str to array, or pandas.DataFrame, optional
             *Public* covariates; default: uniform on their declared domain.
         random_seed : int, optional
@@ -256,12 +256,12 @@ def privatize(
         Under substitution the number of records each unit owns is public.
     public : str or sequence of str
         Variables along the records axis that are not secret, constants among them by the names
-        that `constants` lists; each stands on the certificate.
+        that `constants` lists; each is a claim on the certificate.
     constants : {"private", "public"}
         Arrays with the records axis that were embedded in the graph as constants: each needs a
         domain (see `constants`), or all are claimed public. Of a Bambi model the variables of the
         formula are data again: give domains by their names; categorical ones need none, but the
-        claim that their levels are public stands on the certificate.
+        claim that their levels are public is on the certificate.
 
     Returns
     -------

@@ -116,9 +116,10 @@ def build_record_graph(
     values = stand_in_values([*raw, *outs], parameters, data, sources)
     labels = input_record_labels(values, data, sources)
     trail = element_labels(outs, labels, values)
-    splitter: WindowSplitter | RecordTerms = WindowSplitter(data, sources, values, labels, n)
+    sequences = WindowSplitter(data, sources, values, labels, n)
+    splitter: WindowSplitter | RecordTerms = sequences
     if not is_count_public:
-        splitter = _record_splitter(values, data, sources, constants, splitter)
+        splitter = _record_splitter(values, data, sources, constants, sequences)
     parts = FactorParts()
     for name, out, before in zip(names, outs, raw, strict=True):
         parts.add(name, out, before, trail[out], splitter, n, is_prior=name in parameters)
@@ -129,11 +130,12 @@ def build_record_graph(
     if constants == "private":
         _refuse_row_arrays(per_record_constants(parts.factors, values, n), parts.names)
     prior, factors = parts.log_prior, tuple(parts.names)
+    windows: tuple[RecordWindow, ...] = ()
     if parts.windows:
         windows = _checked_windows(parts, data, sources, values, n, constants)
         record, rows_differ = simplify([pt.concatenate([w.rows for w in windows])])[0], True
     else:
-        windows, inputs = (), {data[s.name]: s for s in sources}
+        inputs = {data[s.name]: s for s in sources}
         record, rows_differ = _resizable_record(_sum_terms(parts.record), inputs, values, n)
         strict = constants == "private" and rows_differ
         if strict and not is_identified_by_data(record, inputs, values, n):

@@ -181,7 +181,7 @@ class LinearRegression(ConjugateModel):
 
 
 def linear_regression(private: PrivateModel) -> LinearRegression | None:
-    """Recognize the model, or None. Reads no data."""
+    """Recognize a linear regression of known variance; None if it is not one. Reads no data."""
     model, graph = private.base, private.graph
     plain = graph.clip is None and private.theta_l is None and not graph.windows
     if not plain or model.potentials or len(model.observed_RVs) != 1 or len(graph.factors) != 1:
@@ -212,6 +212,7 @@ def linear_regression(private: PrivateModel) -> LinearRegression | None:
 
 
 def _outcome_values(private: PrivateModel) -> np.ndarray:
+    """The observed values of the regression. Reads the data."""
     outcome = private.base.rvs_to_values[private.base.observed_RVs[0]]
     (source,) = (s for s in private.sources if s.variable is outcome)
     return np.asarray(source.values(), float)

@@ -102,6 +102,7 @@ def _update_normal_gamma(
 
 
 def _beta_model(free: Variable, rv: Variable) -> ConjugateModel | None:
+    """A probability with a Beta or uniform prior, of Bernoulli, binomial or geometric records."""
     prior, likelihood, constants = _beta_prior(free), distribution_name(rv), {}
     arguments = distribution_arguments(rv)
     if likelihood == "binomial":
@@ -117,6 +118,7 @@ def _beta_model(free: Variable, rv: Variable) -> ConjugateModel | None:
 
 
 def _beta_prior(free: Variable) -> dict[str, FractionArray] | None:
+    """a and b of a Beta prior, or of the uniform one on (0, 1)."""
     arguments = distribution_arguments(free)
     if distribution_name(free) == "uniform":
         limits = [constant_value(a) for a in arguments]
@@ -138,6 +140,7 @@ def _update_beta(likelihood: str) -> Callable:
 
 
 def _gamma_model(free: Variable, rv: Variable) -> ConjugateModel | None:
+    """A rate with a Gamma or exponential prior, of Poisson or exponential records."""
     prior, likelihood = _gamma_prior(free), distribution_name(rv)
     mean = distribution_arguments(rv)[0]
     if likelihood == "exponential":
@@ -157,6 +160,7 @@ def _gamma_model(free: Variable, rv: Variable) -> ConjugateModel | None:
 
 
 def _gamma_prior(free: Variable) -> dict[str, FractionArray] | None:
+    """Shape and rate of a Gamma or exponential prior."""
     *shape, scale = distribution_arguments(free)
     inverse = reciprocal_argument(scale)
     rate = fractions_in(inverse[0]) if inverse is not None else None
@@ -167,6 +171,7 @@ def _gamma_prior(free: Variable) -> dict[str, FractionArray] | None:
 
 
 def _normal_model(free: Variable, rv: Variable) -> ConjugateModel | None:
+    """A mean with a normal prior, of normal records with a known standard deviation."""
     (mean, scale), (mu, sigma) = distribution_arguments(free), distribution_arguments(rv)
     prior = _if_positive(sd=fractions_in(scale))
     center, constants = fractions_in(mean), _if_positive(sigma=fractions_in(sigma))
@@ -189,6 +194,7 @@ def _normal_model(free: Variable, rv: Variable) -> ConjugateModel | None:
 
 
 def _dirichlet_model(free: Variable, rv: Variable) -> ConjugateModel | None:
+    """Probabilities with a Dirichlet prior, of categorical or multinomial records."""
     prior, likelihood, arguments = (
         _if_positive(a=fractions_in(distribution_arguments(free)[0])),
         distribution_name(rv),
@@ -298,7 +304,7 @@ def distribution_arguments(rv: Variable) -> list[Variable]:
 
 
 def is_parameter(variable: Variable, rv: Variable) -> bool:
-    """Whether a variable is a parameter itself."""
+    """Whether a variable is the parameter `rv` itself, perhaps with new axes on its left."""
     return without_left_axes(variable) is rv
 
 
@@ -346,7 +352,7 @@ def as_fractions(values: np.ndarray) -> FractionArray:
 
 
 def reciprocal_argument(variable: Variable) -> tuple[Variable, ...] | None:
-    """What a variable is 1 over, if it is written so."""
+    """x, as a tuple of one, if a variable is written as 1 / x."""
     op, inputs = elementwise_of(variable)
     if op is Reciprocal:
         return (inputs[0],)

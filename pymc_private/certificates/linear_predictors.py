@@ -160,6 +160,7 @@ def _spectral_norm(matrix: np.ndarray) -> np.ndarray:
 
 
 def _largest_entry(x: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
+    """The largest absolute value along an axis, as a divisor: 1 where it is zero or infinite."""
     scale = np.max(np.abs(x), axis=axis, keepdims=True, initial=0.0)
     return np.where((scale > 0.0) & np.isfinite(scale), scale, 1.0)
 

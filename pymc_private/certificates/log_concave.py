@@ -130,7 +130,7 @@ class LazyConcavity:
 
     @property
     def refusal(self) -> str:
-        """If nothing is proved: why not."""
+        """Why nothing is proved; empty if something is."""
         return "" if isinstance(self._answer, Concavity) else str(self._answer)
 
     def __reduce__(self) -> tuple:

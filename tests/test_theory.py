@@ -33,10 +33,10 @@ def named_in_files():
 def sections(page):
     """What stands below the heading of each theorem, up to the next heading of its level."""
     starts = list(SECTION.finditer(page))
-    ends = [re.compile(r"^## ", re.MULTILINE).search(page, s.end()) for s in starts]
+    nexts = [re.compile(r"^## ", re.MULTILINE).search(page, s.end()) for s in starts]
     return {
-        int(start[1]): page[start.end() : end.start() if end else len(page)]
-        for start, end in zip(starts, ends, strict=True)
+        int(start[1]): page[start.end() : following.start() if following else len(page)]
+        for start, following in zip(starts, nexts, strict=True)
     }
 
 
@@ -157,8 +157,8 @@ def test_every_section_has_a_statement_and_a_proof_or_its_source(page):
         ("guard", r"::test_noise_pays_for_a_distance_twice`", "::test_noise_pays_thrice`",
          "T20: no tests/privacy/test_other_formulas.py::test_noise_pays_thrice"),
         ("guard", r"`tests/samplers/test_nuts\.py::\w+`", "a test", "T19 names no test"),
-        ("guard", r"tests/models/test_clip\.py::test_no", "tests/models/clips.py::test_no",
-         "T25: no tests/models/clips.py::test_no_pair_of_records_escapes_the_range"),
+        ("guard", r"certificates/test_clip\.py::test_no", "certificates/clips.py::test_no",
+         "T25: no tests/certificates/clips.py::test_no_pair_of_records_escapes_the_range"),
     ],
 )  # fmt: skip
 def test_a_planted_fault_is_noticed(page, check, find, put, fault):

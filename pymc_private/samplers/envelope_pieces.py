@@ -173,20 +173,10 @@ def _normal_factors(normal: Envelopes) -> tuple[np.ndarray, np.ndarray]:
 def draw_from_envelopes(
     envelopes: Envelopes, uniforms: np.ndarray, noise: np.ndarray
 ) -> np.ndarray:
-    """One draw of t from each envelope.
+    """One draw of t from each envelope, shape (N, d).
 
-    Parameters
-    ----------
-    envelopes : Envelopes
-    uniforms : array, shape (N, d, 2)
-        Independent, in (0, 1).
-    noise : array, shape (N, d)
-        Independent of them, standard normal.
-
-    Returns
-    -------
-    array, shape (N, d)
-        Distances from the anchor; those of a normal density may lie outside of the box.
+    From independent `uniforms` in (0, 1), shape (N, d, 2), and standard normal `noise`, (N, d).
+    Draws of a normal density may lie outside of the box.
     """
     with np.errstate(all="ignore"):
         left = _log_exponential_integral(-envelopes.low, envelopes.to_lower)

@@ -92,17 +92,9 @@ def draw_in_parts(
 ) -> Draws:
     """Make independent draws in parts, concatenated in the order of the parts.
 
-    Parameters
-    ----------
-    work : callable
-        (private model, number of draws, randomness) -> draws; importable where it runs.
-    private : PrivateModel
-    draws : int
-    randomness : Uniform
-        Each part takes fresh entropy where it runs; only a seed is passed on.
-    progress : callable
-    executor : Executor or None
-        None: in this process, in one part.
+    `work` makes draws of a private model from their number and a source of randomness, and must be
+    importable on workers. Each part takes fresh entropy where it runs; only a seed is passed on.
+    With no executor all draws are made in this process, in one part.
 
     Raises
     ------

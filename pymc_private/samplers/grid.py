@@ -72,28 +72,15 @@ def draw_points(
     """Independent draws with probabilities exactly proportional to e^(prior + power * likelihood).
 
     Proposes a point uniformly and accepts it with probability e^(its log weight - the largest) by
-    rational coins: at most K expected trials per draw, whatever the data.
-
-    Parameters
-    ----------
-    grid : ParameterGrid
-    totals : list of int
-        In multiples of the unit of the grid.
-    power : Fraction
-    draws : int
-    randomness : Uniform
-    progress : callable
-
-    Returns
-    -------
-    array, shape (draws, d)
+    rational coins: at most K expected trials per draw, whatever the data. `totals` are multiples of
+    the unit of the grid; draws have shape (draws, d).
     """
     weights = [
         (int(prior) + power * total) * grid.unit
         for prior, total in zip(grid.log_prior, totals, strict=True)
     ]
-    top = max(weights)
-    gaps = [top - weight for weight in weights]
+    largest = max(weights)
+    gaps = [largest - weight for weight in weights]
     found: list[int] = []
     while len(found) < draws:
         k = randomness.below(len(gaps))
@@ -267,14 +254,7 @@ class ParameterGrid:
 def make_parameter_grid(private: PrivateModel, points: int | None = None) -> ParameterGrid:
     """Lay a grid over the box of a model: all values where discrete, else midpoints of equal cells.
 
-    Reads no data.
-
-    Parameters
-    ----------
-    private : PrivateModel
-        Every parameter in a finite box.
-    points : int, optional
-        Per continuous coordinate. Default: as many as make about 4,096 in all.
+    Reads no data. By default continuous coordinates get as many points as make about 4,096 in all.
 
     Raises
     ------

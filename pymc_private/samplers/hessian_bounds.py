@@ -207,9 +207,9 @@ class PairwiseHessian:
         for side, index in ((g.left, self.pairs[0]), (g.right, self.pairs[1])):
             given |= {v: Bounds.point(x) for v, x in g.assign(side, directions[:, index]).items()}
         fact = evaluate([self.graph], given)[self.graph]
-        least, most = (np.broadcast_to(end, shape) for end in (fact.lower, fact.upper))
+        least, most = (np.broadcast_to(side, shape) for side in (fact.lower, fact.upper))
         finite = np.isfinite(least).all(axis=1) & np.isfinite(most).all(axis=1)
-        least, most = (np.where(finite[:, None], end, 0.0) for end in (least, most))
+        least, most = (np.where(finite[:, None], side, 0.0) for side in (least, most))
         midpoint = symmetric_from_triangle(least / 2 + most / 2, d)
         radius = symmetric_from_triangle(most / 2 - least / 2, d)
         radius = radius + SLACK * (np.abs(midpoint) + radius)

@@ -276,7 +276,7 @@ class LogDensity:
             count = len(lower)
             if count == 1 or not _has_ambiguous_axis(trail, g.dependent, count):
                 return trail, count
-            lower, upper = (np.concatenate([end, end[-1:]]) for end in (lower, upper))
+            lower, upper = (np.concatenate([side, side[-1:]]) for side in (lower, upper))
 
     def _slopes(self, trail: Trail, count: int) -> list[LowerUpper]:
         pairs = zip(self.graphs.gradient, self.graphs.shapes, strict=True)

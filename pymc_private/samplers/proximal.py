@@ -114,12 +114,7 @@ class WhitenedPosterior:
 class ProximalSchedule:
     """Step size and number of steps: public, fixed before the data are read.
 
-    Parameters
-    ----------
-    eta : float
-    steps : int
-    tv : float
-        Total variation of each draw from the posterior: proved in real arithmetic.
+    `tv` is the total variation of each draw from the posterior, proved in real arithmetic.
     """
 
     eta: float
@@ -145,20 +140,9 @@ def sample_proximal(
     randomness: Randomness,
     progress: Progress = lambda done: None,
 ) -> np.ndarray:
-    """Independent draws in whitened coordinates, each the end of its own chain.
+    """Independent draws in whitened coordinates, shape (draws, d), each the end of its own chain.
 
-    Parameters
-    ----------
-    posterior : WhitenedPosterior
-    schedule : ProximalSchedule
-    draws : int
-    randomness : Randomness
-    progress : callable
-        Called with the number of finished draws (a part of a draw counts as its share).
-
-    Returns
-    -------
-    array, shape (draws, d)
+    `progress` counts finished draws, and parts of draws as their share.
     """
     found = []
     with thread_map() as over:
@@ -270,25 +254,27 @@ class ProximalKernel:
         """A point near the mean of its own proposals; what `_slope` returns there."""
         x = np.array(self._inside(y))
         kept, slope = self._slope(x, y)
-        pull = self._pull(x, slope)
+        corrected = self._corrected_slope(x, slope)
         left = np.arange(len(y))
         for _ in range(MOST_DESCENTS):
-            moved = self._inside(x[left] - pull @ self.newton_inverse)
+            moved = self._inside(x[left] - corrected @ self.newton_inverse)
             # Loss of acceptance in nats at the current point, without a box.
-            lost = 0.5 * np.sum(pull**2 / self.precision - pull * (x[left] - moved), axis=1)
+            lost = 0.5 * np.sum(
+                corrected**2 / self.precision - corrected * (x[left] - moved), axis=1
+            )
             far = lost > NEAR_NATS
-            left, moved, pull = left[far], moved[far], pull[far]
+            left, moved, corrected = left[far], moved[far], corrected[far]
             if not len(left):
                 break
             new_kept, new_slope = self._slope(moved, y[left])
-            new_pull = self._pull(moved, new_slope)
-            better = np.sum(new_pull**2, axis=1) < np.sum(pull**2, axis=1)
-            left, pull = left[better], new_pull[better]
+            new_corrected = self._corrected_slope(moved, new_slope)
+            better = np.sum(new_corrected**2, axis=1) < np.sum(corrected**2, axis=1)
+            left, corrected = left[better], new_corrected[better]
             x[left], kept[:, left] = moved[better], new_kept[:, better]
             slope[left] = new_slope[better]
         return x, kept, slope
 
-    def _pull(self, x: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    def _corrected_slope(self, x: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """Slope of F, corrected for the box: zero where x is the mean of its own proposals."""
         if not self.posterior.is_bounded:
             return slope
@@ -297,21 +283,19 @@ class ProximalKernel:
         return self.precision * (x - center - sd * truncated_normal_mean(low, high))
 
     def _inside(self, x: np.ndarray) -> np.ndarray:
-        return (
-            np.clip(x, self.posterior.lower, self.posterior.upper)
-            if self.posterior.is_bounded
-            else x
-        )
+        if not self.posterior.is_bounded:
+            return x
+        return np.clip(x, self.posterior.lower, self.posterior.upper)
 
     def _slope(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Totals (1, chains), or predictors (N, chains) without fast sums; and the slope of F."""
         if self.fast_sums is not None:
-            total, push = self.fast_sums.total_and_gradient(x)
+            total, gradient = self.fast_sums.total_and_gradient(x)
             kept = total[None]
         else:
             kept = self.predictors(x)
-            push = self.posterior.curve.slope(kept).T @ self.posterior.rows
-        return kept, self.prior_curvature * x + (x - y) / self.eta - push
+            gradient = self.posterior.curve.slope(kept).T @ self.posterior.rows
+        return kept, self.prior_curvature * x + (x - y) / self.eta - gradient
 
     def _propose(self, mode: np.ndarray, slope: np.ndarray, randomness: Randomness) -> np.ndarray:
         """Draw delta ~ exp(-<slope, delta> - sum precision delta^2 / 2) on the box about `mode`.
@@ -376,14 +360,14 @@ class FastSums:
         return None
 
     def at(
-        self, x: np.ndarray, total: np.ndarray, push: np.ndarray, parts: np.ndarray
+        self, x: np.ndarray, total: np.ndarray, gradient: np.ndarray, parts: np.ndarray
     ) -> FastAcceptance:
         """Acceptance test of proposals from x, (chains, d).
 
-        `total` and `push` are those of `total_and_gradient`; `parts` bounds the terms from which
-        `push` was computed.
+        `total` and `gradient` are those of `total_and_gradient`; `parts` bounds the terms from
+        which `gradient` was computed.
         """
-        return FastAcceptance(self, x, total, self.outcome - push, self.outcome_size + parts)
+        return FastAcceptance(self, x, total, self.outcome - gradient, self.outcome_size + parts)
 
     @property
     def is_exponential(self) -> bool:

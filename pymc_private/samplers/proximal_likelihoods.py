@@ -148,13 +148,13 @@ class SoftmaxCurve:
         """w log(1 + sum p (e^x - 1 - x)), with x = du minus its mean under p = softmax(u)."""
         p, x = softmax(self._by_record(u), axis=1), self._by_record(du)
         x = x - (p * x).sum(axis=1, keepdims=True)
-        top = np.maximum(x.max(axis=1), 0.0)
-        far = top > MOST_EXPONENT
+        largest = np.maximum(x.max(axis=1), 0.0)
+        far = largest > MOST_EXPONENT
         near = np.log1p((p * _exp_remainder(np.where(far[:, None], 0.0, x))).sum(axis=1))
         if far.any():
             with np.errstate(divide="ignore"):
-                total = (p * np.exp(x - top[:, None])).sum(axis=1)
-                near = np.where(far, top + np.log(total), near)
+                total = (p * np.exp(x - largest[:, None])).sum(axis=1)
+                near = np.where(far, largest + np.log(total), near)
         return self.weight[:, None] * near
 
 

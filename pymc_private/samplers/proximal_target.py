@@ -219,13 +219,8 @@ def plan_schedule(
 ) -> ProximalSchedule:
     """Step size and number of steps, from n, the domain, the prior, the power and t alone (T21).
 
-    Parameters
-    ----------
-    private : PrivateModel
-    tv : float
-        Total variation to reach.
-    log_kl : float, optional
-        Logarithm of the divergence to reach instead; the divergence may underflow a double.
+    `tv` is the total variation to reach; `log_kl`, if given, is instead the logarithm of the
+    divergence to reach, which may be too small for a double.
 
     Raises
     ------

@@ -149,19 +149,9 @@ def standard_normal(randomness: Randomness, *shape: int) -> np.ndarray:
 def truncated_normal_quantile(u: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Quantile at u of the standard normal distribution truncated to [low, high].
 
-    An interval right of zero is reflected, so that masses are those of lower tails, whose
-    logarithms are accurate to the last digits however far out they are.
-
-    Parameters
-    ----------
-    u : array
-        In (0, 1).
-    low, high : array
-        Broadcast against u; may be infinite.
-
-    Returns
-    -------
-    array
+    `low` and `high` broadcast against u in (0, 1) and may be infinite. An interval right of zero is
+    reflected, so that masses are those of lower tails, whose logarithms are accurate to the last
+    digits however far out they are.
     """
     low, high = np.broadcast_to(low, u.shape), np.broadcast_to(high, u.shape)
     flip = low > -high  # not by their sum, which is NaN for two infinite bounds
@@ -178,19 +168,10 @@ def truncated_normal_quantile(u: np.ndarray, low: np.ndarray, high: np.ndarray) 
 
 
 def truncated_normal_mean(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Mean of the standard normal distribution truncated to [low, high], to some eight digits.
+    """Mean of the standard normal distribution truncated to [low, high], to about eight digits.
 
-    (phi(low) - phi(high)) / (Phi(high) - Phi(low)), by logarithms of lower tails as above. It sets
-    costs alone: no privacy claim rests on it.
-
-    Parameters
-    ----------
-    low, high : array
-        Of one shape; may be infinite.
-
-    Returns
-    -------
-    array
+    (phi(low) - phi(high)) / (Phi(high) - Phi(low)), by logarithms of lower tails as in
+    `truncated_normal_quantile`. It sets costs alone: no privacy claim rests on it.
     """
     found = np.zeros(low.shape)
     near = (low > -FAR_BOUND) | (high < FAR_BOUND)
@@ -202,7 +183,7 @@ def truncated_normal_mean(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         first, last = log_ndtr(a), log_ndtr(b)
         log_mass = last + np.log(-np.expm1(first - last))
-        phi = [np.exp(-0.5 * end**2 - HALF_LOG_TAU - log_mass) for end in (a, b)]
+        phi = [np.exp(-0.5 * bound**2 - HALF_LOG_TAU - log_mass) for bound in (a, b)]
         mean = np.clip(phi[0] - phi[1], a, b)
         mean = np.where(np.isfinite(mean), mean, b)
     found[near] = np.where(flip, -mean, mean)
@@ -210,14 +191,9 @@ def truncated_normal_mean(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 def grid_width(lower: np.ndarray, upper: np.ndarray, bits: int = GRID_BITS) -> np.ndarray:
-    """Grid width of each coordinate: a power of two, coarser than the doubles in the box.
+    """Grid width of each coordinate of a public box: a power of two, coarser than its doubles.
 
-    Parameters
-    ----------
-    lower, upper : array
-        The public box of the coordinates, which does not depend on the posterior.
-    bits : int
-        Widths are about 2**-bits of the box.
+    Widths are about 2**-bits of the box, which does not depend on the posterior.
     """
     largest = np.maximum(np.abs(lower), np.abs(upper))
     # A small box far from zero holds few doubles: there the largest bound sets the width.
@@ -245,16 +221,9 @@ def round_to_grid(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> n
 def round_unbounded(values: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Round unbounded coordinates: a public map of the value and of the prior's scale alone.
 
-    Parameters
-    ----------
-    values : array, shape (draws, d)
-    scale : array, shape (d,)
-        Of the prior. Zero: a fixed number of significant digits alone.
-
-    Returns
-    -------
-    array
-        On a grid that is uniform near zero and keeps a fixed number of significant bits far out.
+    `values` have shape (draws, d), `scale` (d,). The grid is uniform near zero and keeps a fixed
+    number of significant bits far out; a scale of zero keeps a fixed number of significant bits
+    everywhere.
     """
     reach = np.maximum(np.ldexp(scale, 8 - GRID_BITS), np.ldexp(abs(values), 4 - MAGNITUDE_BITS))
     width = 2.0 ** np.floor(np.log2(np.maximum(reach, np.finfo(float).tiny)))
@@ -262,19 +231,11 @@ def round_unbounded(values: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 
 def dirichlet_draws(parameters: np.ndarray, draws: int, randomness: Randomness) -> np.ndarray:
-    """Draw from Dirichlet distributions, by inverse CDFs of Gamma distributions.
+    """Draw from Dirichlet distributions by inverse CDFs of Gamma distributions.
 
-    Parameters
-    ----------
-    parameters : array, shape (..., d)
-        > 0; the last axis is the simplex.
-    draws : int
-    randomness : Uniform
-
-    Returns
-    -------
-    array, shape (draws, ..., d)
-        Logarithms of probabilities, rounded as `SIMPLEX_GRID` says; none is -inf, and none is 0.
+    Parameters of shape (..., d), positive, with the simplex along the last axis, give logarithms of
+    probabilities of shape (draws, ..., d), rounded as `SIMPLEX_GRID` says: none is -inf, and none
+    is 0.
     """
     cells = parameters.size
     flat = np.empty((draws, cells))

@@ -113,20 +113,9 @@ def sample_by_rejection(
     randomness: Randomness,
     progress: Callable[[int], None] = lambda done: None,
 ) -> np.ndarray:
-    """Independent exact draws from a posterior on a box.
+    """Independent draws from the posterior on its box, shape (draws, d); exact in real arithmetic.
 
-    Parameters
-    ----------
-    target : Target
-    draws : int
-    randomness : Randomness
-    progress : callable
-        Called with the number of accepted draws; it depends on the data, for the curator alone.
-
-    Returns
-    -------
-    array, shape (draws, d)
-        Independent draws from the posterior restricted to the box, in real arithmetic.
+    `progress` counts accepted draws. How fast it moves depends on the data: for the curator alone.
 
     Raises
     ------

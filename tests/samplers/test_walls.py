@@ -44,7 +44,7 @@ def test_walls_cost_no_more_trials_than_there_are_without(monkeypatch):
     floor = math.exp(-0.5 * proximal.SMOOTH_COST - proximal.NEAR_NATS)
     assert min(chance(s, eta, y) for y in places) >= floor
     # Proposals about the mode, which lies in the corner, all lean away from the walls.
-    monkeypatch.setattr(proximal.ProximalKernel, "_pull", lambda self, x, slope: slope)
+    monkeypatch.setattr(proximal.ProximalKernel, "_corrected_slope", lambda self, x, slope: slope)
     assert min(chance(s, eta, y) for y in places) < floor / 3
 
 

@@ -275,26 +275,15 @@ def rounding_cost(
 ) -> RoundingCost:
     """Choose omega from public numbers: about the accuracy of floats, or more if t allows it.
 
-    Parameters
-    ----------
-    schedule : Schedule
-    n, dimension : int
-    trace : float
-        Bound of tr(A - P) for all records.
-    slope : float
-        Bound of the gradient of the log-likelihood, for all parameters and records.
-    bounded : bool
-        Whether any parameter has a finite bound.
+    For all records, `trace` bounds tr(A - P) and `slope` the gradient of the log-likelihood;
+    `bounded` says whether any parameter has a finite bound. The cost is k omega / sqrt(2 pi eta)
+    for k steps, see `kernel.sample_verified`. Any omega is sound: states that floats do not keep
+    this accurate are computed in balls.
 
     Raises
     ------
     Unsupported
         It would cost more than `LARGEST_TV`.
-
-    Notes
-    -----
-    k omega / sqrt(2 pi eta) for k steps; see `kernel.sample_verified`. Any omega is sound:
-    states that floats do not keep this accurate are computed in balls.
     """
     unit = math.sqrt(2.0 * math.pi * schedule.eta)
     usual = _typical_error(schedule.eta, n, dimension, trace, slope, bounded)
@@ -314,17 +303,10 @@ def rounding_cost(
 def check_box(schedule: ProximalSchedule, slope: float, bounds: np.ndarray) -> None:
     """Refuse a box whose truncated proposals may leave the range of Arb's erfc.
 
-    Proposals about any m are centered at (y / eta + pull(m)) / (1 + 1 / eta), |pull| <= slope, and
-    y differs from a point of the box by noise: so the center lies beyond a bound by at most
-    sqrt(eta) (slope + |bound|) standard deviations, and about ten for the noise.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    slope : float
-        As for `rounding_cost`.
-    bounds : array
-        Bounds of whitened coordinates; may be infinite.
+    `slope` is that of `rounding_cost`, `bounds` are those of whitened coordinates. Proposals about
+    any m are centered at (y / eta + pull(m)) / (1 + 1 / eta), |pull| <= slope, and y differs from a
+    point of the box by noise: so the center lies beyond a bound by at most sqrt(eta) (slope +
+    |bound|) standard deviations, and about ten for the noise.
     """
     farthest = float(np.abs(bounds[np.isfinite(bounds)]).max(initial=0.0))
     steep = math.sqrt(schedule.eta) * (slope + farthest)
@@ -411,15 +393,15 @@ def _is_zero(variable: Variable) -> bool:
 
 def _adds_to_zeros(node: Apply) -> bool:
     """Whether successive increments of a zero array change different elements."""
-    places: list[tuple[int, ...] | None] = []
+    elements: list[tuple[int, ...] | None] = []
     base: Variable = node.outputs[0]
     while base.owner is not None and isinstance(base.owner.op, IncSubtensor):
-        places.append(_incremented_element(base.owner))
+        elements.append(_incremented_element(base.owner))
         base = base.owner.inputs[0]
     if not _is_zero(base):
         return False
-    known = [place for place in places if place is not None]
-    return len(places) == 1 or len(known) == len(places) == len(set(known))
+    known = [element for element in elements if element is not None]
+    return len(elements) == 1 or len(known) == len(elements) == len(set(known))
 
 
 def _incremented_element(node: Apply) -> tuple[int, ...] | None:

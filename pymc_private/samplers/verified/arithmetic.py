@@ -107,20 +107,10 @@ class BoundedFloats:
 def normal_floats(words: np.ndarray) -> BoundedFloats:
     """Standard normal draws from words of 64 bits: a sign, and the first bits of a tail mass.
 
-    Parameters
-    ----------
-    words : array of uint64
-
-    Returns
-    -------
-    Floats
-        `error` is infinite where the next bits matter, far out.
-
-    Notes
-    -----
     The real number is -+ Phi^-1(V), V = (k + f) / 2^64 with k the lower 63 bits and f in [0, 1] the
     later bits. A change of V by e moves it by at most 2 e / phi as long as phi does not halve on
-    the way, and phi(z) >= V max(z, 0.79): the normal hazard rate is above both.
+    the way, and phi(z) >= V max(z, 0.79): the normal hazard rate is above both. The error bound is
+    infinite where the later bits matter, far out.
     """
     k = words & np.uint64(2**63 - 1)
     mass = (k.astype(np.float64) + 0.5) * 2.0**-WORD_BITS
@@ -131,21 +121,13 @@ def normal_floats(words: np.ndarray) -> BoundedFloats:
 
 
 def truncated_normal_floats(words: np.ndarray, low: np.ndarray, high: np.ndarray) -> BoundedFloats:
-    """Truncated standard normal draws from words of 64 bits: quantiles at U.
+    """Standard normal draws truncated to [low, high], from words of 64 bits: quantiles at U.
 
-    Parameters
-    ----------
-    words : array of uint64
-        U = (word + f) / 2^64.
-    low, high : array
-        Doubles, some of them infinite.
-
-    Notes
-    -----
-    Phi(z) = (1 - U) Phi(low) + U Phi(high), and its complement has the same form: sums of positive
-    terms, added as logarithms; that of the smaller tail is used. An error r of its logarithm moves
-    z by at most 2 r Phi(z) / phi(z) <= 2 r / max(|z|, 0.79), as in `normal_floats`. The unknown
-    bits of U move Phi(z) by at most 2^-65, relative to it by at most 2^-65 / U.
+    U = (word + f) / 2^64, and bounds may be infinite. Phi(z) = (1 - U) Phi(low) + U Phi(high), and
+    its complement has the same form: sums of positive terms, added as logarithms; that of the
+    smaller tail is used. An error r of its logarithm moves z by at most 2 r Phi(z) / phi(z) <= 2 r
+    / max(|z|, 0.79), as in `normal_floats`. The unknown bits of U move Phi(z) by at most 2^-65,
+    relative to it by at most 2^-65 / U.
     """
     left = (words.astype(np.float64) + 0.5) * 2.0**-WORD_BITS
     right = (np.invert(words).astype(np.float64) + 0.5) * 2.0**-WORD_BITS
@@ -191,7 +173,7 @@ class LazyNoise:
     ----------
     words : array of uint64
         The known bits.
-    randomness : Uniform
+    randomness : Randomness
         The source of further bits.
     """
 

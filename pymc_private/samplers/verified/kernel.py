@@ -75,39 +75,22 @@ def sample_verified(
     publish: PublishFunction,
     progress: Callable[[int], None] = lambda done: None,
 ) -> np.ndarray:
-    """Independent draws of the parameters, each the end of its own chain.
+    """Independent draws of the parameters, shape (draws, d), each the end of its own chain.
 
-    Parameters
-    ----------
-    posterior : VerifiedPosterior
-    in_floats : WhitenedPosterior
-        The same in floats.
-    schedule : ProximalSchedule
-    omega : float
-        Public bound of the distance of a state from the ideal one, l2 in whitened coordinates.
-    draws : int
-    randomness : Uniform
-    publish : callable
-        From parameters of shape (m, d) to released values; increasing in each coordinate.
-    progress : callable
-        Called with the number of finished draws (a part of a draw counts as its share).
+    `in_floats` is the same posterior in floats; `omega` the public bound of the distance of a state
+    from the ideal one, l2 in whitened coordinates; `publish` maps parameters of shape (m, d) to
+    released values and is increasing in each coordinate.
 
-    Returns
-    -------
-    array, shape (draws, d)
-
-    Notes
-    -----
     Each draw is within t + t_fp of the (published) posterior in total variation, with t that of the
     schedule and t_fp = k omega / sqrt(2 pi eta) for its k steps (T21). *Proof.* Let A_j be the
     distribution of the published draw if the first j iterations are those made here and all later
     ones are ideal, starting from the state of doubles after them; A_0 starts with the ideal draw of
     the prior. A_j and the distribution with an ideal state in place of the rounded one have the
     same iterations before and after, and the next iteration first adds N(0, eta I): normal
-    distributions whose centers are omega apart are within 2 Phi(omega / (2 sqrt(eta))) - 1 <=
-    omega / sqrt(2 pi eta) of each other. The state is rounded k times, at the start and before
-    every later iteration; the last point is not rounded but published as it is. Sum, and add the
-    ideal chain's t.
+    distributions whose centers are omega apart are within 2 Phi(omega / (2 sqrt(eta))) - 1 <= omega
+    / sqrt(2 pi eta) of each other. The state is rounded k times, at the start and before every
+    later iteration; the last point is not rounded but published as it is. Sum, and add the ideal
+    chain's t.
     """
     block = max(1, LARGEST_MATRIX // max(len(posterior.rows), 1))
     kernel = VerifiedKernel(posterior, in_floats, schedule.eta)
@@ -289,8 +272,10 @@ class VerifiedKernel:
         """
         low, high, bound_error = self.posterior.whitened_box
         root = math.sqrt(self.precision)
-        z = truncated_normal_floats(words, *((end - mode - center) * root for end in (low, high)))
-        size = sum(np.where(np.isfinite(end), np.abs(end), 0.0) for end in (low, high))
+        z = truncated_normal_floats(
+            words, *((bound - mode - center) * root for bound in (low, high))
+        )
+        size = sum(np.where(np.isfinite(b), np.abs(b), 0.0) for b in (low, high))
         bound_error = bound_error + 2.0**-49 * (size + np.abs(mode) + np.abs(center))
         return BoundedFloats(z.value, z.error + 2.0 * root * bound_error)
 
@@ -365,7 +350,7 @@ class ExactStep:
     noise : array of uint64, shape (d,)
         Known bits of Z.
     mode : array, shape (d,)
-    randomness : Uniform
+    randomness : Randomness
         Source of further bits.
     """
 
@@ -434,10 +419,10 @@ class ExactProposal:
         if self.step.posterior.is_bounded:
             low, high = (
                 [
-                    None if end is None else (end - m - c) * root
-                    for end, m, c in zip(ends, mode, center, strict=True)
+                    None if bound is None else (bound - m - c) * root
+                    for bound, m, c in zip(bounds, mode, center, strict=True)
                 ]
-                for ends in self.step.posterior.whitened_box_balls()
+                for bounds in self.step.posterior.whitened_box_balls()
             )
             z = self.noise.truncated(bits, low, high)
         else:
@@ -491,8 +476,8 @@ def publish_exactly(
     bits = FIRST_BITS
     while True:
         with ctx.workprec(bits):
-            ends = [_enclosing_doubles(x) for x in point(bits)]
-        low, high = publish(np.array(ends).T)
+            doubles = [_enclosing_doubles(x) for x in point(bits)]
+        low, high = publish(np.array(doubles).T)
         if np.array_equal(low, high):
             return np.asarray(low)
         bits *= 2

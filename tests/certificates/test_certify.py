@@ -205,6 +205,6 @@ def test_single_precision_is_said_exactly_where_it_is(short, cut, said):
             pm.Normal("y", mu, 1.0, observed=answers)
         private = pmp.privatize(model, records={"y": 0}, domain={"y": (-1, 1)})
         found = pmp.certify(pmp.trim(private, box={"mu": (-1, 1)}))
-    told = [claim for claim in found.claims if "float32" in claim]
-    assert len(told) == (said != "")
-    assert said in "".join(told)
+    short = [claim for claim in found.claims if "float32" in claim]
+    assert len(short) == (said != "")
+    assert said in "".join(short)

@@ -203,7 +203,7 @@ def test_the_range_without_a_clip_is_infinite():
             certificate = pmp.certify(BY_NAME[name].privatize())
         except pmp.NotCertified:
             continue
-        assert certificate.range == np.inf  # the Gaussian road or an exact pair alone is open
+        assert certificate.range == np.inf  # only the Gaussian bound or an exact pair applies
         assert certificate.gdp is not None or certificate.pair is not None
 
 
@@ -321,7 +321,7 @@ def test_the_certificate_names_theorem_and_choice():
     guarantee = found.guarantee(3)
     assert guarantee.theorem == "T1-T3, T25"
     assert guarantee.pure_epsilon >= 3 * found.range
-    assert any("its factors y, z" in told for told in guarantee.assumptions)
+    assert any("its factors y, z" in claim for claim in guarantee.assumptions)
 
 
 def test_the_clip_is_shown_and_in_the_fingerprint():

@@ -1,4 +1,4 @@
-"""Attacks on the Gaussian road that went through once; each is a promise kept since."""
+"""Attacks on the Gaussian bound that succeeded once; each is refused since."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_public_data_that_change_are_read_anew():
 
 
 def test_the_start_of_the_proximal_sampler_is_the_prior_itself():
-    """Not one with the precision that was rounded down: that law is farther away than t."""
+    """Not one with the precision that was rounded down: that one is farther away than t."""
     white = whiten(private_of(lambda x: pm.Normal("b", 1e6, 3.0) * x))
     assert white.center[0] == pytest.approx(1e6, rel=1e-14)
     assert white.matrix[0, 0] == pytest.approx(3.0, rel=1e-14)

@@ -85,7 +85,7 @@ def test_a_proof_is_made_once_for_all_powers_and_terms():
     assert asked(certificate)
 
 
-def test_a_guarantee_has_both_roads_though_nobody_asked():
+def test_a_guarantee_has_both_bounds_unprompted():
     certificate = pmp.certify(scaled())
     assert math.isfinite(certificate.guarantee(3).gdp)
     assert "GDP" in repr(pmp.certify(scaled()))

@@ -1,4 +1,4 @@
-"""Where T22 says nothing there is no Gaussian road, whatever was proved of that graph before."""
+"""Where T22 says nothing there is no Gaussian bound, whatever was proved of that graph before."""
 
 from __future__ import annotations
 

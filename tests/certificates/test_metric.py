@@ -87,7 +87,7 @@ def test_the_range_per_unit_is_the_formula(name):
     assert found.searched >= 0.55 * exact
 
 
-LAWS = {
+LOG_DENSITIES = {
     "exponential": lambda y, t: stats.expon.logpdf(y, scale=1 / t),
     "normal": lambda y, t: stats.norm.logpdf(y, 0.2, t**-0.5),
     "poisson": lambda y, t: stats.poisson.logpmf(y, t),
@@ -105,7 +105,7 @@ def test_no_pair_of_records_is_steeper_than_the_certificate(kind):
         np.arange(5) if kind == "poisson" else np.linspace(*((0, 1), (-1, 1))[kind == "normal"], 33)
     )
     rates = np.linspace(LOW, HIGH, 60)
-    table = LAWS[kind](ys[:, None], rates)
+    table = LOG_DENSITIES[kind](ys[:, None], rates)
     steepest = 0.0
     for i, j in itertools.combinations(range(len(ys)), 2):
         gap = table[i] - table[j]
@@ -215,7 +215,8 @@ def test_a_statistic_that_hides_what_the_likelihood_reads_is_refused():
         pmp.certify(private)
     y, same = -0.1, 0.7
     assert (y - 0.3) ** 2 == pytest.approx((same - 0.3) ** 2)
-    gap = LAWS["normal"](y, np.array([LOW, HIGH])) - LAWS["normal"](same, np.array([LOW, HIGH]))
+    scales = np.array([LOW, HIGH])
+    gap = LOG_DENSITIES["normal"](y, scales) - LOG_DENSITIES["normal"](same, scales)
     assert abs(gap[0] - gap[1]) > 0.1
 
 

@@ -59,9 +59,9 @@ def refused(kind, action, *words, complete=True):
     if complete:
         assert "what to do" in text
     assert any(line in text for line in ("  got: ", "  allowed: "))
-    told = "".join(traceback.format_exception(error)) + repr(error)
-    assert "7.123" not in told
-    assert "7123" not in told
+    text = "".join(traceback.format_exception(error)) + repr(error)
+    assert "7.123" not in text
+    assert "7123" not in text
     return text
 
 
@@ -206,8 +206,8 @@ def test_data_outside_an_interval_are_clipped_in_a_copy_and_only_logged(caplog, 
     assert model.rvs_to_values[model["y"]].data.max() == SECRET
     assert "1 of 12 rows of y clipped" in caplog.text
     assert "7.12" not in caplog.text
-    told = capsys.readouterr()
-    assert told.out + told.err == ""
+    printed = capsys.readouterr()
+    assert printed.out + printed.err == ""
 
 
 def test_rows_outside_a_ball_move_in_along_their_ray():

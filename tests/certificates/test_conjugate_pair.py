@@ -40,7 +40,7 @@ def recognized(build):
 
 
 def posterior(build, y):
-    """The law of one draw, from the update of the model itself."""
+    """The distribution of one draw, from the update of the model itself."""
     model = recognized(build)
     updated = model.update(model.prior, model.constants, np.array(y), POWER)
     found = {k: float(np.asarray(v)[()]) for k, v in updated.items()}
@@ -50,7 +50,7 @@ def posterior(build, y):
 
 
 def hockey_stick(p, q, epsilon, points=10_001):
-    """Integral of (p - e^epsilon q)+ over quantiles of both laws."""
+    """Integral of (p - e^epsilon q)+ over quantiles of both distributions."""
     low, high = min(p.ppf(1e-12), q.ppf(1e-12)), max(p.isf(1e-12), q.isf(1e-12))
     x = np.linspace(low**0.25, high**0.25, points) ** 4
     return integrate.simpson(np.maximum(p.pdf(x) - np.exp(epsilon) * q.pdf(x), 0.0), x=x)
@@ -58,14 +58,17 @@ def hockey_stick(p, q, epsilon, points=10_001):
 
 def greatest(build, epsilon):
     """Over data sets of N records and replacements of one."""
-    laws, found = {}, 0.0
+    known, found = {}, 0.0
 
-    def law(y):
-        return laws.setdefault(tuple(sorted(y)), posterior(build, sorted(y)))
+    def drawn(y):
+        return known.setdefault(tuple(sorted(y)), posterior(build, sorted(y)))
 
     for rest in ((0,) * (N - 1), (0, TOP), (TOP,) * (N - 1)):
         for one, other in product((0, 1, TOP), repeat=2):
-            found = max(found, hockey_stick(law((*rest, one)), law((*rest, other)), epsilon, 2001))
+            found = max(
+                found,
+                hockey_stick(drawn((*rest, one)), drawn((*rest, other)), epsilon, 2001),
+            )
     return found
 
 
@@ -83,7 +86,7 @@ def test_no_neighboring_posteriors_differ_more_than_the_pair(build):
         assert found > faulty.delta(epsilon) + 1e-3  # a planted fault: half the shift
 
 
-def test_the_worst_pair_of_counts_has_the_exact_curve():
+def test_the_dominating_pair_of_counts_has_the_exact_curve():
     p, q = (posterior(counts, (0, 0, last)) for last in (0, TOP))
     for epsilon in EPSILONS:
         exact = max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon))
@@ -118,7 +121,7 @@ def levels(y=(0,) * 4, prior=(1.2, 4.0, 2.0), **declared):
 
 
 def test_no_replaced_level_costs_more_than_the_two_least_cells():
-    """The loss is r log(p_i / p_j) + c, and p_i / (p_i + p_j) has a Beta law."""
+    """The loss is r log(p_i / p_j) + c, and p_i / (p_i + p_j) has a Beta distribution."""
     model, pair = recognize_conjugate(levels()), conjugate_pair(levels())
     promise, faulty = pair.guarantee(POWER, 1), replace(pair, shape=(2, 4)).guarantee(POWER, 1)
     exact = []
@@ -127,8 +130,8 @@ def test_no_replaced_level_costs_more_than_the_two_least_cells():
             model.update(model.prior, {}, np.array([1, 1, y]), POWER)["a"].astype(float)
             for y in (one, other)
         ]
-        laws = [stats.beta(a[one], a[other]) for a in both]
-        exact += [hockey_stick(*laws, 0.2), hockey_stick(*laws[::-1], 0.2)]
+        pair = [stats.beta(a[one], a[other]) for a in both]
+        exact += [hockey_stick(*pair, 0.2), hockey_stick(*pair[::-1], 0.2)]
     assert faulty.delta(0.2) < max(exact) - 1e-3
     assert promise.delta(0.2) == pytest.approx(max(exact), rel=1e-3)
     assert conjugate_pair(levels(records_per_unit=2)) is None
@@ -168,8 +171,8 @@ def test_draws_at_that_price_are_untrimmed():
     private, w = pmp.temper(counts(y, prior=(2.0, 1.0)), POWER), float(POWER)
     ledger = pmp.Ledger(epsilon=30, delta=1e-3)
     release = pmp.sample(private, draws=200, random_seed=1, progressbar=False)
-    law = stats.gamma(2 + w * y.sum(), scale=1 / (1 + w * len(y)))
-    assert cdf_envelope(release.posterior["rate"].values[0], law.cdf).passes
+    exact = stats.gamma(2 + w * y.sum(), scale=1 / (1 + w * len(y)))
+    assert cdf_envelope(release.posterior["rate"].values[0], exact.cdf).passes
     paid = pmp.sample(private, draws=1, delta=1e-5, ledger=ledger, progressbar=False)
     assert paid.guarantee.epsilon(1e-5) <= 30
     assert paid.guarantee.theorem == "T10, T13"

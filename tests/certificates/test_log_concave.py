@@ -316,7 +316,7 @@ def test_a_clipped_likelihood_has_no_gaussian_road():
     assert math.isfinite(certificate.range)
 
 
-def test_no_road_at_all_is_not_certified_and_says_why_of_both():
+def test_without_any_bound_a_model_is_not_certified_and_both_reasons_are_given():
     def build(rng):
         pm.Normal("y", pm.Normal("m", 0, 1), pm.HalfNormal("s", 1), observed=np.zeros(N), dims="i")
 

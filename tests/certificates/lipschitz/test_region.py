@@ -165,12 +165,12 @@ def test_draws_from_theta_l_follow_the_posterior_restricted_to_it():
     drawn = pmp.sample(trimmed, draws=120, random_seed=4, progressbar=False)
     values = np.ravel(drawn.posterior["rate"].values)
     y = private.sources[0].values()
-    law = stats.gamma(1 + N, scale=1 / (2.0 + y.sum()))
+    exact = stats.gamma(1 + N, scale=1 / (2.0 + y.sum()))
     assert values.max() <= 0.2
-    assert law.cdf(0.2) < 0.5
-    inside = cdf_envelope(values, lambda x: law.cdf(np.minimum(x, 0.2)) / law.cdf(0.2))
+    assert exact.cdf(0.2) < 0.5
+    inside = cdf_envelope(values, lambda x: exact.cdf(np.minimum(x, 0.2)) / exact.cdf(0.2))
     assert inside.passes, inside
-    assert not cdf_envelope(values, law.cdf).passes  # the unrestricted posterior is seen
+    assert not cdf_envelope(values, exact.cdf).passes  # the unrestricted posterior is seen
 
 
 @pytest.mark.audit

@@ -168,7 +168,7 @@ def test_public_numbers_without_a_records_axis_are_constants():
     assert found.range == pytest.approx(2.0)
 
 
-def test_the_places_are_where_the_range_is_attained():
+def test_the_worst_case_is_where_the_range_is_attained():
     found = pmp.certify(private_of("normal"))
     by_name = {place.name: place for place in found.where}
     assert sorted(by_name["y"].values) == [-2.0, 2.0]

@@ -203,7 +203,7 @@ def test_squares_inside_another_function_are_bounded_by_length_too(monkeypatch):
     assert by_length < 0.95 * pmp.certify(mixture(), tolerance=0.3).range
 
 
-def test_a_length_that_is_too_short_is_caught(monkeypatch):
+def test_a_norm_that_is_too_small_is_caught(monkeypatch):
     """Planted fault in the numbers that take the place of a row."""
     monkeypatch.setattr(balls, "norm_graph", lambda vector, size: 0.1 * abs(vector).sum())
     monkeypatch.setattr(

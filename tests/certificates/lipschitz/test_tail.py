@@ -172,7 +172,7 @@ def test_an_estimated_tail_is_an_envelope_that_claims_nothing():
 
 
 def test_the_envelope_fails_as_seldom_as_it_says():
-    """T17 on 300 samples of a known law: failures at beta = 0.05 (stated false alarm, power)."""
+    """T17 on 300 samples of a known distribution: failures at 0.05 (false alarm, power)."""
     rng, failures, runs, size = np.random.default_rng(1), 0, 300, 200
     template = lipschitz_tail(build("poisson"), draws=2)
     for _ in range(runs):

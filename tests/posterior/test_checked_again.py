@@ -193,23 +193,24 @@ def test_a_variable_with_a_slash_is_refused():  # PyMC 6 does not let one be mad
         check_netcdf_names(xr.Dataset({"a/b": (("chain", "draw"), np.ones((1, 2)))}))
 
 
-def test_a_plan_that_needs_the_whole_delta_of_a_ledger_is_told_about_shares():
+def test_a_plan_that_needs_the_whole_delta_of_a_ledger_is_paid_first_or_told_about_shares():
     plan = plan_of(coins(), epsilon=1, delta=1e-6, draws=20)
-    with pytest.raises(pmp.BudgetExceeded, match="half each") as caught:
-        draw(plan, pmp.Ledger(epsilon=1, delta=1e-6))
-    assert "delta = 2e-6" in str(caught.value)
-    assert "shares={'approximate': 1e-6}" in str(caught.value)
-    assert caught.value.asked.delta > 0
-    assert draw(plan, pmp.Ledger(epsilon=1, delta=2e-6)).private
-    whole = pmp.Ledger(epsilon=1, delta=1e-6, shares={"approximate": 1e-6})
-    assert draw(plan, whole).private
+    assert draw(plan, pmp.Ledger(epsilon=1, delta=1e-6)).private
+    later = pmp.Ledger(epsilon=1.1, delta=1e-6)
+    later.charge(pmp.Guarantee.pure(0.05), "the first charge fixes the shares")
+    halves = pmp.Ledger(epsilon=1, delta=1e-6, shares={"approximate": 5e-7, "zcdp": 5e-7})
+    for ledger in (later, halves):
+        with pytest.raises(pmp.BudgetExceeded, match="the rest for zCDP") as caught:
+            draw(plan, ledger)
+        assert caught.value.asked.delta > 0
+    assert "without shares=" in str(caught.value)
 
 
 def test_a_plan_that_is_refused_for_its_epsilon_hears_nothing_of_shares():
     plan = plan_of(coins(), epsilon=1, delta=1e-6, draws=20)
     with pytest.raises(pmp.BudgetExceeded) as caught:
         draw(plan, pmp.Ledger(epsilon=0.1, delta=4e-6))
-    assert "half each" not in str(caught.value)
+    assert "the rest for zCDP" not in str(caught.value)
 
 
 def test_a_refused_plan_prints_its_price_rounded_up():

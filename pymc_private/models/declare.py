@@ -160,7 +160,7 @@ def refuse_structures(model: pm.Model) -> None:
 class ModelCopy:
     """A copy of a model, its starts, and its declaration by the names of its data variables."""
 
-    copy: pm.Model
+    model: pm.Model
     initvals: Mapping[str, Any]
     domain: dict[str, Any]
     public: tuple[str, ...]
@@ -235,20 +235,19 @@ class Declaration:
 
 
 def read_declaration(
-    model: pm.Model,
+    declared: ModelCopy,
     records: str | Mapping[str, int] | None,
-    domain: dict[str, Any],
-    public: Sequence[str],
     constants: str,
     is_count_public: bool = True,
 ) -> Declaration:
-    """The private variables of a model, after the arguments of `privatize`.
+    """The private variables of a copied model, after the arguments of `privatize`.
 
     Private are the arrays with the records axis that are not `public`, whether they hold data
     variables, observed values or (unless these are public) constants embedded in the graph. Where
     the number of records is protected (`is_count_public` false), no claim names a constant that is
     known by its length alone.
     """
+    model, domain, public = declared.model, declared.domain, declared.public
     found = array_candidates(model)
     if records is None:
         raise missing_domain_error(found, [], None, domain)
@@ -260,18 +259,16 @@ def read_declaration(
     private += [(c, a) for c, a in _undeclared_axes(found, axes, public, n)]
     embedded = _embedded_constants(model, found, n)
     public_embedded = [pair for pair in embedded if _is_listed(pair[0], public)]
-    secret_embedded = [
-        pair for pair in embedded if constants == "private" and pair not in public_embedded
-    ]
+    are_secret = constants == "private"
+    secret_embedded = [pair for pair in embedded if are_secret and pair not in public_embedded]
     _refuse_inner_constants(model, secret_embedded)
     refuse_transforms(model)
     shared = undeclared_shared_arrays(factor_variables(model), [c.variable for c in found])
-    if constants == "private":
+    if are_secret:
         _refuse_shared_arrays(shared, n)
     _refuse_unused_names(found, embedded, private + secret_embedded, domain, public)
-    secret = {c for c, _ in private}
-    claimed = embedded if constants == "public" and is_count_public else public_embedded
-    claims = [f"'{c.name}' is public" for c in found if c not in secret]
+    claims = _data_claims(found, private)
+    claimed = public_embedded if are_secret or not is_count_public else embedded
     claims += _array_claims(shared, [c.name for c, _ in claimed], constants)
     private += secret_embedded
     missing = [c.name for c, _ in private if _declared_domain(c, domain) is None]
@@ -389,6 +386,12 @@ def _declared_domain(candidate: ArrayCandidate, domain: Mapping[str, Any]) -> An
 def _is_listed(candidate: ArrayCandidate, names: Sequence[str] | Mapping[str, Any]) -> bool:
     """Whether an array is listed under any of its names."""
     return any(name in names for name in (candidate.name, *candidate.aliases))
+
+
+def _data_claims(found: Sequence[ArrayCandidate], private: Sequence[Axis]) -> list[str]:
+    """Claims about data variables that are public."""
+    secret = {c for c, _ in private}
+    return [f"'{c.name}' is public" for c in found if c not in secret]
 
 
 def _array_claims(shared: Sequence[Any], named: Sequence[str], constants: str) -> list[str]:

@@ -287,19 +287,15 @@ def privatize(
     relation, units = neighbor_relation(neighbors), check_records_per_unit(records_per_unit, metric)
     refuse_structures(original)
     copied = copy_declared_model(model, original, domain, public, constants)
-    base, dim = copied.copy, records if isinstance(records, str) else None
+    base, dim = copied.model, records if isinstance(records, str) else None
     is_count_public = relation != ADD_REMOVE
-    declaration = read_declaration(
-        base, records, copied.domain, copied.public, constants, is_count_public
-    )
-    n, claims = declaration.n, declaration.claims
+    declaration = read_declaration(copied, records, constants, is_count_public)
+    n = declaration.n
     sources = share_embedded_constants(base, declaration.sources, declaration.public_constants)
     clip_into_domain(sources, n)
     refuse_per_record_parameters(base, dim)
     graph = build_record_graph(base, sources, n, constants, is_count_public)
-    if metric is not None:
-        refuse_with_sequences(graph, str(metric))
-        claims = [*claims, check_metric(metric, sources, graph)]
+    claims = [*declaration.claims, *_metric_claims(metric, sources, graph)]
     private = PrivateModel(
         base=base,
         sources=tuple(sources),
@@ -315,6 +311,16 @@ def privatize(
     if relation == ADD_REMOVE:
         refuse_public_counts(graph, sources, n, private.shapes, record_lengths(private))
     return private
+
+
+def _metric_claims(
+    metric: Metric | None, sources: Sequence[Source], graph: RecordGraph
+) -> list[str]:
+    """Claims of a metric, which has to fit the private variables and to read single records."""
+    if metric is None:
+        return []
+    refuse_with_sequences(graph, str(metric))
+    return [check_metric(metric, sources, graph)]
 
 
 def require_private_model(value: Any) -> PrivateModel:

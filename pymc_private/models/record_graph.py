@@ -116,10 +116,10 @@ def build_record_graph(
     values = stand_in_values([*raw, *outs], parameters, data, sources)
     labels = input_record_labels(values, data, sources)
     trail = element_labels(outs, labels, values)
-    sequences = WindowSplitter(data, sources, values, labels, n)
-    splitter: WindowSplitter | RecordTerms = sequences
+    windows = WindowSplitter(data, sources, values, labels, n)
+    splitter: WindowSplitter | RecordTerms = windows
     if not is_count_public:
-        splitter = _record_splitter(values, data, sources, constants, sequences)
+        splitter = _record_splitter(values, data, sources, constants, windows)
     parts = FactorParts()
     for name, out, before in zip(names, outs, raw, strict=True):
         parts.add(name, out, before, trail[out], splitter, n, is_prior=name in parameters)
@@ -130,27 +130,49 @@ def build_record_graph(
     if constants == "private":
         _refuse_row_arrays(per_record_constants(parts.factors, values, n), parts.names)
     prior, factors = parts.log_prior, tuple(parts.names)
-    windows: tuple[RecordWindow, ...] = ()
+    graph = RecordGraph(prior, prior, parameters, data, factors, rows_differ=True)
+    graph = replace(graph, public_part=parts.public_part, terms=tuple(names))
     if parts.windows:
-        windows = _checked_windows(parts, data, sources, values, n, constants)
-        record, rows_differ = simplify([pt.concatenate([w.rows for w in windows])])[0], True
-    else:
-        inputs = {data[s.name]: s for s in sources}
-        record, rows_differ = _resizable_record(_sum_terms(parts.record), inputs, values, n)
-        strict = constants == "private" and rows_differ
-        if strict and not is_identified_by_data(record, inputs, values, n):
-            raise structural_rows_error(parts.names)
-    return RecordGraph(
-        record=record,
-        prior=prior,
-        parameters=parameters,
-        data=data,
-        factors=factors,
-        rows_differ=rows_differ,
-        windows=windows,
-        public_part=parts.public_part,
-        terms=tuple(names),
-    )
+        return _with_windows(graph, parts, sources, values, n, constants)
+    return _with_record(graph, parts, sources, values, n, constants)
+
+
+def _with_windows(
+    graph: RecordGraph,
+    parts: FactorParts,
+    sources: Sequence[Source],
+    values: dict[Variable, np.ndarray],
+    n: int,
+    constants: str,
+) -> RecordGraph:
+    """The graph with all factor rows as windows, row-wise ones first, checked for equivalence."""
+    windows = list(parts.windows)
+    if parts.record:
+        own = {(s.name, 0): graph.data[s.name] for s in sources}
+        names, rows = ", ".join(parts.row_wise), _sum_terms(parts.record)
+        windows = [RecordWindow(names, rows, rows, own, n, values), *windows]
+    windows = [check_row_equivalence(w, sources, constants) for w in windows]
+    if constants == "private":
+        refuse_many_boundary_rows(windows, n)
+    record = simplify([pt.concatenate([w.rows for w in windows])])[0]
+    return replace(graph, record=record, windows=tuple(windows))
+
+
+def _with_record(
+    graph: RecordGraph,
+    parts: FactorParts,
+    sources: Sequence[Source],
+    values: dict[Variable, np.ndarray],
+    n: int,
+    constants: str,
+) -> RecordGraph:
+    """The graph with the sum of all row-wise terms, checked for equivalence of rows."""
+    inputs = {graph.data[s.name]: s for s in sources}
+    record, rows_differ = _resizable_record(_sum_terms(parts.record), inputs, values, n)
+    strict = constants == "private" and rows_differ
+    if strict and not is_identified_by_data(record, inputs, values, n):
+        raise structural_rows_error(parts.names)
+    return replace(graph, record=record, rows_differ=rows_differ)
 
 
 def _terms_on_inputs(
@@ -435,26 +457,6 @@ def _resizable_record(
     if resizable is record or depends_on_row_identity(resizable, inputs, values, n):
         return record, True
     return resizable, False
-
-
-def _checked_windows(
-    parts: FactorParts,
-    data: dict[str, Variable],
-    sources: Sequence[Source],
-    values: dict[Variable, np.ndarray],
-    n: int,
-    constants: str,
-) -> tuple[RecordWindow, ...]:
-    """All factor rows as windows, row-wise ones first, each checked for row equivalence."""
-    windows = list(parts.windows)
-    if parts.record:
-        own = {(s.name, 0): data[s.name] for s in sources}
-        names, rows = ", ".join(parts.row_wise), _sum_terms(parts.record)
-        windows = [RecordWindow(names, rows, rows, own, n, values), *windows]
-    windows = [check_row_equivalence(w, sources, constants) for w in windows]
-    if constants == "private":
-        refuse_many_boundary_rows(windows, n)
-    return tuple(windows)
 
 
 def _refuse_row_parameters(

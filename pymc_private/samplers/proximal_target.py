@@ -544,7 +544,7 @@ def _likelihood_curve(
     if special is not None:
         return special, smoothness
     general = GeneralCurve(*_curve_functions(h, inputs, factor.sizes, data, private.n, power))
-    if found.predictors[0].softmax is not None:  # `softmax_of` proved the form
+    if found.predictors[0].softmax is not None:  # `recognize_softmax` proved the form
         return SoftmaxCurve.of_slope(general.derivative, private.n, factor.size), smoothness
     return general, smoothness
 

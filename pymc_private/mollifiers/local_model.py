@@ -149,7 +149,7 @@ class LocalSampler:
         return mollify(holding, self.reference, self.epsilon, **keywords)
 
     def _of_category(self, category: int) -> Mollified:
-        """The distribution of a user who holds one category only; public, so it is kept."""
+        """The distribution of a user who holds one category only; it is public, and cached."""
         if category not in self._known:
             held = np.eye(len(self.reference.mass))[category]  # type: ignore[union-attr]
             self._known[category] = mollify(held, self.reference, self.epsilon, window=self.window)
@@ -162,7 +162,7 @@ class LocalSampler:
     def collect(
         self, holdings: Iterable[Any], *, progressbar: bool = True, random_seed: int | None = None
     ) -> LocalDraws:
-        """Let every user draw once; what comes back is what a server would receive.
+        """Let every user draw once; the result is what a server would receive.
 
         With a `random_seed` the outcome is reproducible and marked not private.
         """
@@ -190,8 +190,8 @@ class LocalSampler:
             return probabilities_by_label(holding, base)
         refuse_mask(holding, "rows and probabilities")
         array = np.asarray(holding)
-        looks = array.dtype.kind == "f" and array.shape == base.mass.shape
-        if looks and abs(array.sum() - 1.0) < 1e-6:
+        has_shape = array.dtype.kind == "f" and array.shape == base.mass.shape
+        if has_shape and abs(array.sum() - 1.0) < 1e-6:
             return array
         if not array.size:
             raise DomainError("a user holds nothing", allowed="one category or more")

@@ -40,7 +40,6 @@ from pymc_private.samplers.randomness import Randomness, SeededRandomness, Syste
 FIXED_ASSUMPTION = (
     "the reference law, the window and the number of draws are fixed without the data"
 )
-
 TIMING_ASSUMPTION = (
     "nobody learns how long a draw took, for the number of its trials depends on the data"
 )
@@ -56,7 +55,7 @@ class Mollified:
     Attributes
     ----------
     epsilon : float, nats
-        What one draw costs.
+        The cost of one draw.
     kind : str
         ``"clip"``: Q/Q0 lies in `window`, exactly normalized. ``"tilt"``: Q is the reference times
         a weight whose logarithm has range epsilon / 2; its normalizer is neither known nor needed,
@@ -67,7 +66,7 @@ class Mollified:
 
     Notes
     -----
-    *Promise.* Whatever the target was, one draw is `epsilon`-differentially private between any
+    *Guarantee.* Whatever the target was, one draw is `epsilon`-differentially private between any
     two data sets; k draws from one Q cost `guarantee(k)`. Conditions: the reference and the window
     are fixed without the data (the caller's claim), Q is normalized exactly or a tilt (checked when
     it is made), draws are exact (rejection). Theory T15a-d.

@@ -36,61 +36,6 @@ from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.privacy.validation import is_number
 from pymc_private.samplers.choose import AUTO, choose_sampler, sampler_candidates
 
-
-@dataclass(frozen=True)
-class CalibrationRequest:
-    """What a plan was asked to meet."""
-
-    epsilon: float
-    delta: float
-    counts: tuple[int, ...]
-    n: int | None
-    temper: bool
-    sampler: Any
-    strict: bool
-    clip: bool | None
-
-    @property
-    def form(self) -> dict[str, bool]:
-        """What `choose` is told of it."""
-        return {"strict": self.strict, "pure": self.delta == 0}
-
-
-def check_numbers(epsilon: float, delta: float, draws: int | Sequence[int]) -> tuple[int, ...]:
-    """The numbers of draws, each once."""
-    given = list(draws) if isinstance(draws, Sequence | np.ndarray) else [draws]
-    if not given or isinstance(draws, str):
-        raise DomainError("how many draws?", got=repr(draws), allowed="1, 2, ..., or a list")
-    for count in given:
-        if isinstance(count, bool) or not (isinstance(count, int | np.integer) and count >= 1):
-            raise DomainError("draws is a whole number >= 1", got=count, allowed="1, 2, ...")
-    if not (is_number(epsilon) and math.isfinite(epsilon) and epsilon > 0):
-        raise DomainError(
-            "epsilon must be positive and finite", got=repr(epsilon), allowed="epsilon > 0"
-        )
-    if not (is_number(delta) and 0.0 <= delta < 1.0):
-        raise DomainError(
-            "delta is a probability below 1", got=repr(delta), allowed="0 <= delta < 1"
-        )
-    return tuple(dict.fromkeys(int(count) for count in given))
-
-
-def public_record_count(private: PrivateModel, given: int | None) -> int | None:
-    """The number of records that plans may speak of."""
-    if private.neighbors != ADD_REMOVE:
-        if given is not None and given != private.n:
-            raise DomainError(
-                "n= is for add/remove neighbors; here the number of records is public",
-                got=given,
-                allowed=f"{private.n}, or nothing",
-            )
-        return private.n
-    whole = isinstance(given, int | np.integer) and not isinstance(given, bool) and given >= 1
-    if given is not None and not whole:
-        raise DomainError("n= is a public number of records", got=given, allowed="1, 2, ...")
-    return None if given is None else int(given)
-
-
 SIMULATED_FROM_DOMAIN = "records simulated from the prior, covariates uniform on their domain"
 SIMULATED_FROM_REFERENCE = "records simulated from the prior, covariates from the reference"
 REFERENCE_CLAIM = "the reference= by which the plan was chosen is public"
@@ -113,11 +58,12 @@ def calibrate(
 
     Reads no data: the plan depends on the model, the domain and n alone. Candidates are the model
     as it is and, if no range is proved of it, central boxes that hold 0.8 to 0.999 of the prior.
-    In each the likelihood is tempered by the largest power that fits: by the pure road (N R), the
-    exact curve of N draws (T3), zCDP (T4), or Gaussian privacy where the posterior is log-concave
-    (T7, T22), whichever affords most. The candidate from which most can be learned is chosen:
-    parameters and records are simulated from the model, and a trim is charged for the parameters it
-    cuts off, a power for the information it takes from each record (`.frontier` has the figures).
+    In each the likelihood is tempered by the largest power that fits: by pure composition (N R),
+    the exact curve of N draws (T3), zCDP (T4), or Gaussian privacy where the posterior is
+    log-concave (T7, T22), whichever affords most. The candidate of the largest expected
+    information is chosen:
+    parameters and records are simulated from the model; a trim loses the parameters it cuts off, a
+    power part of the information of each record (`.frontier` has the figures).
 
     Parameters
     ----------
@@ -135,17 +81,18 @@ def calibrate(
         *Public* records by the names of private covariates, from which covariates are simulated;
         default: uniform on their domain. That it is public stands among the assumptions.
     n : int, optional
-        Under add/remove: a public guess of the number of records, for the plan's words and for
+        Under add/remove: a public guess of the number of records, for the plan's text and for
         choosing (default there: 1000). Under substitution the number is public and known.
     clip : bool, optional
-        Whether log-likelihoods may be clipped too (`pymc_private.clip`), with ends from simulated
-        records. That is another model, and the summary says so. Default: only if nothing else has a
-        price. True: also where it promises 1.1 times the information of every other way.
+        Whether log-likelihoods may be clipped too (`pymc_private.clip`), with bounds from
+        simulated records. That is another model, and the summary says so. Default: only if no other
+        candidate has a guarantee. True: also where it promises 1.1 times the information of every
+        other candidate.
     sampler : str or sampler
         ``"auto"`` takes the strongest claim that fits; or ``"conjugate"``, ``"boxes"``, ``"grid"``,
-        or one with its options, such as ``pmp.Grid(points=64)``. What it costs is in the price.
+        or one with its options, such as ``pmp.Grid(points=64)``. Its cost is part of the guarantee.
     strict : bool
-        Ask for a promise that holds in floating point, not only in real arithmetic.
+        Ask for a guarantee that holds in floating point, not only in real arithmetic.
 
     Returns
     -------
@@ -168,7 +115,7 @@ def calibrate(
     over the prior, 0 where a trim cuts off: w is the power, S the prior covariance, J the Fisher
     information of one (clipped) record. The simulation has a fixed seed: it chooses a plan and is
     no private draw. Where nothing can be simulated (potentials, densities without a generator) each
-    record is supposed to tell as much as the prior, and the summary says so.
+    record is assumed to hold as much information as the prior, and the summary says so.
 
     References
     ----------
@@ -185,9 +132,9 @@ def calibrate(
         simulated, basis = _simulate_information(private, n, reference)
         if reference is not None:
             private = replace(private, claims=(*private.claims, REFERENCE_CLAIM))
-        regions = CandidateModels(private, pick, simulated, n)
-        rows = [row for count in counts for row in _frontier_rows(regions, request, count)]
-        plan = _make_plan(request, tuple(rows), (regions.gain(private, 1.0), basis), counts[0])
+        candidates = CandidateModels(private, pick, simulated, n)
+        rows = [row for count in counts for row in _frontier_rows(candidates, request, count)]
+        plan = _make_plan(request, tuple(rows), (candidates.gain(private, 1.0), basis), counts[0])
     if plan.chosen.clipped:
         warnings.warn(
             "calibrate clipped each record's log-likelihood: this is another model (see the plan's "
@@ -198,10 +145,64 @@ def calibrate(
     return plan
 
 
+@dataclass(frozen=True)
+class CalibrationRequest:
+    """The arguments of `calibrate`, checked."""
+
+    epsilon: float
+    delta: float
+    counts: tuple[int, ...]
+    n: int | None
+    temper: bool
+    sampler: Any
+    strict: bool
+    clip: bool | None
+
+    @property
+    def sampler_options(self) -> dict[str, bool]:
+        """The keywords of `choose_sampler`."""
+        return {"strict": self.strict, "pure": self.delta == 0}
+
+
+def check_numbers(epsilon: float, delta: float, draws: int | Sequence[int]) -> tuple[int, ...]:
+    """The numbers of draws, each once; refuses impossible numbers, epsilon and delta."""
+    given = list(draws) if isinstance(draws, Sequence | np.ndarray) else [draws]
+    if not given or isinstance(draws, str):
+        raise DomainError("how many draws?", got=repr(draws), allowed="1, 2, ..., or a list")
+    for count in given:
+        if isinstance(count, bool) or not (isinstance(count, int | np.integer) and count >= 1):
+            raise DomainError("draws is a whole number >= 1", got=count, allowed="1, 2, ...")
+    if not (is_number(epsilon) and math.isfinite(epsilon) and epsilon > 0):
+        raise DomainError(
+            "epsilon must be positive and finite", got=repr(epsilon), allowed="epsilon > 0"
+        )
+    if not (is_number(delta) and 0.0 <= delta < 1.0):
+        raise DomainError(
+            "delta is a probability below 1", got=repr(delta), allowed="0 <= delta < 1"
+        )
+    return tuple(dict.fromkeys(int(count) for count in given))
+
+
+def public_record_count(private: PrivateModel, given: int | None) -> int | None:
+    """The public number of records; None where it is protected and none was given."""
+    if private.neighbors != ADD_REMOVE:
+        if given is not None and given != private.n:
+            raise DomainError(
+                "n= is for add/remove neighbors; here the number of records is public",
+                got=given,
+                allowed=f"{private.n}, or nothing",
+            )
+        return private.n
+    whole = isinstance(given, int | np.integer) and not isinstance(given, bool) and given >= 1
+    if given is not None and not whole:
+        raise DomainError("n= is a public number of records", got=given, allowed="1, 2, ...")
+    return None if given is None else int(given)
+
+
 def _simulate_information(
     private: PrivateModel, n: int | None, reference: Any
 ) -> tuple[Information | None, str]:
-    """Simulated records, and the words for it."""
+    """The information of simulated records, and a text that says how they were simulated."""
     try:
         found = simulated_information(private, n, reference)
         return found, SIMULATED_FROM_DOMAIN if reference is None else SIMULATED_FROM_REFERENCE
@@ -210,20 +211,20 @@ def _simulate_information(
 
 
 def _frontier_rows(
-    regions: CandidateModels, request: CalibrationRequest, draws: int
+    candidates: CandidateModels, request: CalibrationRequest, draws: int
 ) -> list[FrontierRow]:
-    """Ways to meet the budget with so many draws; the best is marked."""
+    """The candidates that meet the budget for that number of draws; the best is marked."""
     budget = DrawBudget(request.epsilon, request.delta, draws)
-    given = regions.as_given(budget)
+    given = candidates.as_given(budget)
     rows = [] if given is None else [given]
     if given is None or math.isinf(given.certificate.range):
         best_yet = 0.0 if given is None else given.information
-        rows += candidate_boxes(regions, budget, request.temper, best_yet)
+        rows += candidate_boxes(candidates, budget, request.temper, best_yet)
     if request.clip or (request.clip is None and not rows):
-        clipped = regions.clipped(budget)
+        clipped = candidates.clipped(budget)
         rows += [] if clipped is None else [clipped]
     if not rows:
-        raise regions.refusal()
+        raise candidates.refusal()
     best = max(rows, key=partial(_frontier_value, temper=request.temper))
     if best.power < 1 and not request.temper:
         _refuse_untempered(best, request.epsilon, request.delta, draws)
@@ -231,8 +232,25 @@ def _frontier_rows(
 
 
 def _frontier_value(row: FrontierRow, temper: bool) -> tuple[bool, float]:
-    """Information, less where the model would be clipped; whole likelihoods first, if asked for."""
+    """The order of rows: information, discounted for a clip; with temper=False power 1 first."""
     return temper or row.power == 1, row.information / (CLIP_ADVANTAGE if row.clipped else 1.0)
+
+
+def _refuse_untempered(chosen: FrontierRow, epsilon: float, delta: float, draws: int) -> None:
+    """Refuse a budget that the untempered posterior does not fit."""
+    cost = chosen.certificate.guarantee(draws).epsilon(delta)
+    asked = (Fraction(cost), Fraction(delta)) if math.isfinite(cost) else (Fraction(0), Fraction(0))
+    raise BudgetExceeded(
+        f"the budget is too small for {format_count(draws, 'draw')} of the untempered posterior",
+        asked=asked,
+        spent=(Fraction(0), Fraction(0)),
+        left=(Fraction(epsilon), Fraction(delta)),
+        got=f"epsilon {format_number(cost)} at delta {format_number(delta)} "
+        f"(R = {format_number(chosen.certificate.range)} per draw)",
+        allowed=f"epsilon {format_number(epsilon, up=False)} at delta {format_number(delta)}",
+        do=f"allow temper=True (power {format_number(chosen.power, up=False)}), ask for fewer "
+        "draws, or trim to a smaller box",
+    )
 
 
 def _make_plan(
@@ -250,18 +268,12 @@ def _make_plan(
             do="name it in calibrate(..., draws=[...])",
         )
     chosen = next(row for row in rows if row.chosen and row.draws == draws)
-    final, form = tempered(chosen.private, chosen.power), request.form
-    method = choose_sampler(final, request.sampler, **form)
-    # What draws at this very power is what is paid for.
+    final, options = tempered(chosen.private, chosen.power), request.sampler_options
+    method = choose_sampler(final, request.sampler, **options)
+    # The sampler chosen at exactly this power is the one that is charged for.
     certificate = chosen.certificate.tempered(final.power).on(method.terms(final))
     guarantee = certificate.guarantee(draws)
-    if guarantee.epsilon(request.delta) > request.epsilon:
-        raise Unsupported(
-            "the sampler that fits at this power costs more than the one it was found for",
-            got=f"{method.name}: epsilon {format_number(guarantee.epsilon(request.delta))}",
-            allowed=f"epsilon {format_number(request.epsilon, up=False)}",
-            do="name a sampler: calibrate(..., sampler='boxes')",
-        )
+    _refuse_costlier_sampler(request, method.name, guarantee.epsilon(request.delta))
     return Plan(
         private=final,
         certificate=certificate,
@@ -273,7 +285,7 @@ def _make_plan(
         delta=request.delta,
         frontier=rows,
         n=request.n,
-        alternatives=partial(sampler_candidates, final, draws, **form),
+        alternatives=partial(sampler_candidates, final, draws, **options),
         strict=request.strict,
         whole=judged[0],
         judged=judged[1],
@@ -281,32 +293,21 @@ def _make_plan(
     )
 
 
-def _refuse_untempered(chosen: FrontierRow, epsilon: float, delta: float, draws: int) -> None:
-    cost = chosen.certificate.guarantee(draws).epsilon(delta)
-    asked = (Fraction(cost), Fraction(delta)) if math.isfinite(cost) else (Fraction(0), Fraction(0))
-    raise BudgetExceeded(
-        f"the budget is too small for {format_count(draws, 'draw')} of the untempered posterior",
-        asked=asked,
-        spent=(Fraction(0), Fraction(0)),
-        left=(Fraction(epsilon), Fraction(delta)),
-        got=f"epsilon {format_number(cost)} at delta {format_number(delta)} "
-        f"(R = {format_number(chosen.certificate.range)} per draw)",
-        allowed=f"epsilon {format_number(epsilon, up=False)} at delta {format_number(delta)}",
-        do=f"allow temper=True (power {format_number(chosen.power, up=False)}), ask for fewer draws, or "
-        "trim to a smaller box",
-    )
+def _refuse_costlier_sampler(request: CalibrationRequest, sampler: str, cost: float) -> None:
+    """Refuse a sampler that costs more than the one by which the power was found."""
+    if cost > request.epsilon:
+        raise Unsupported(
+            "the sampler that fits at this power costs more than the one it was found for",
+            got=f"{sampler}: epsilon {format_number(cost)}",
+            allowed=f"epsilon {format_number(request.epsilon, up=False)}",
+            do="name a sampler: calibrate(..., sampler='boxes')",
+        )
 
 
 def plan_at_cost(
     private: PrivateModel, draws: int, delta: float, sampler: Any = AUTO, strict: bool = False
 ) -> Plan:
-    """Plan `draws` draws of a model as it stands, at whatever they cost; pure where delta is zero.
-
-    Raises
-    ------
-    NotCertified, Unsupported, DomainError
-        As `calibrate`.
-    """
+    """The plan of a model as it stands, whatever its draws cost; pure where delta is zero."""
     draws = check_numbers(1.0, delta, draws)[0]
     public = public_record_count(private, None)
     certificate, pure = certify(private), delta == 0
@@ -333,6 +334,6 @@ def plan_at_cost(
 def _frontier_at_cost(
     private: PrivateModel, certificate: Certificate, draws: int, n: int | None
 ) -> FrontierRow:
-    """The only way where nothing is to be met."""
+    """The single row of a plan that has no budget to meet."""
     kept = float(private.power) * (math.nan if n is None else n)
     return FrontierRow(private, certificate, Fraction(1), None, kept, True, draws=draws)

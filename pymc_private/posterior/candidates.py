@@ -35,52 +35,281 @@ from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release.charge import EXACT_SAMPLER_ADVICE
 from pymc_private.samplers.method import Method
 
+PRIOR_MASSES = (0.8, 0.9, 0.95, 0.99, 0.999)
+DEFAULT_MASS = 0.95
+"""The mass at which the search for the best box starts: the usual public convention (T8)."""
+CLIP_TAILS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.4)
+"""Shares of simulated log-likelihoods that a clip may lie beyond, at either end."""
+CLIP_ADVANTAGE = 1.1
+"""A clip changes the model, so it must promise this many times the information of the others."""
+NEIGHBOR_TOLERANCE = 0.97
+"""Boxes of neighboring masses promise at most a few percent more than one another."""
+PROBE_POWER = Fraction(1, 2**40)
+"""A power at which every sampler applies that applies at any: some need a low one."""
+CertifiedModel = tuple[PrivateModel, Certificate]
+
+
+class CandidateModels:
+    """Certified forms of one model, each certified once and on demand. Reads no data.
+
+    Parameters
+    ----------
+    private : PrivateModel
+    pick : callable
+        Chooses a sampler for a model, or raises `Unsupported`.
+    information : Information or None
+        Simulated records; None where nothing can be simulated.
+    n : int or None
+        Number of records, where it is public.
+    """
+
+    def __init__(
+        self,
+        private: PrivateModel,
+        pick: Callable[[PrivateModel], Method],
+        information: Information | None,
+        n: int | None,
+    ) -> None:
+        self.private, self.information, self.n = private, information, n
+        self._pick = pick
+        self._known: dict[Hashable, CertifiedModel | PymcPrivateError] = {}
+        self._refused: dict[Hashable, PymcPrivateError] = {}
+
+    def as_given(self, budget: DrawBudget) -> FrontierRow | None:
+        """The model as it is; None if it has no finite guarantee or no sampler."""
+        return self._row(None, self._given, budget, None)
+
+    def box(self, mass: float, budget: DrawBudget) -> FrontierRow | None:
+        """A central box of that prior mass."""
+        return self._row(mass, lambda: self._boxed(mass), budget, mass)
+
+    def clipped(self, budget: DrawBudget) -> FrontierRow | None:
+        """The default box with log-likelihoods clipped to the best bounds on simulated records."""
+        if self.information is None or self.private.graph.clip is not None:
+            return None
+        try:
+            box = trim(self.private, mass=DEFAULT_MASS)
+        except (DomainError, Unsupported):
+            return None
+        bounds = best_clip_bounds(box, self.information, budget)
+
+        def make() -> CertifiedModel:
+            model, power = clip(box, *bounds), Fraction(_power_for_clip(box, bounds, budget))
+            self._pick(tempered(model, power))  # a sampler may apply only at a low power
+            return model, certify(model)
+
+        row = self._row((bounds, budget.draws), make, budget, DEFAULT_MASS)
+        return None if row is None else replace(row, clipped=True)
+
+    def is_undrawable(self, mass: float) -> bool:
+        """Whether no sampler applies to the box of that mass at the power it affords."""
+        return isinstance(self._refused.get(mass), Unsupported)
+
+    @property
+    def is_boxable(self) -> bool:
+        """Whether a central box excludes anything: of a simplex none does."""
+        base = self.private.base
+        return any(has_central_box(base, rv) for rv in base.free_RVs)
+
+    def refusal(self) -> PymcPrivateError:
+        """The error where no candidate is left: no bound in the default box, or no sampler."""
+        given, box = (self._refused.get(key) for key in (None, DEFAULT_MASS))
+        if isinstance(given, Unsupported) and (box is None or isinstance(box, DomainError)):
+            return given
+        return box or given or Unsupported("no way was found to meet the budget")
+
+    def _given(self) -> CertifiedModel:
+        """The model as it is: certified first, so that the certificate's error comes first."""
+        certificate = certify(self.private)
+        self._check_drawable(self.private)
+        return self.private, certificate
+
+    def _boxed(self, mass: float) -> CertifiedModel:
+        """A central box; a model without a sampler is refused before the long certification."""
+        private = trim(self.private, mass=mass)
+        self._check_drawable(private)
+        return private, certify(private)
+
+    def _check_drawable(self, private: PrivateModel) -> None:
+        """Refuse a model without a sampler at any power; checked again at the power afforded."""
+        self._pick(tempered(private, PROBE_POWER))
+
+    def _row(
+        self,
+        key: Hashable,
+        make: Callable[[], CertifiedModel],
+        budget: DrawBudget,
+        mass: float | None,
+    ) -> FrontierRow | None:
+        """The row of one candidate at the greatest power afforded; None if it cannot be had."""
+        if key not in self._known:
+            try:
+                self._known[key] = make()
+            except (DomainError, NotCertified, Unsupported) as error:
+                self._known[key] = self._refused[key] = error
+        found = self._known[key]
+        if isinstance(found, PymcPrivateError):
+            return None
+        try:
+            return self._priced(*found, budget, mass)
+        except Unsupported as error:  # the sampler costs more than the budget
+            self._refused[key] = error
+            return None
+
+    def _priced(
+        self,
+        private: PrivateModel,
+        certificate: Certificate,
+        budget: DrawBudget,
+        mass: float | None,
+    ) -> FrontierRow | None:
+        """The greatest power of a certified model, on the terms of the sampler that will draw."""
+        power = budget.power(certificate)
+        if power == 0:  # a Gaussian guarantee alone, and no delta
+            return None
+        final = tempered(private, power)
+        terms = self._pick(final).terms(final)
+        if terms != certificate.terms:  # the terms of a sampler may depend on the power
+            certificate = certificate.on(terms)
+            power = budget.of(terms).power(certificate)
+            if power == 0:  # the terms exclude the only accounting method that was left
+                return None
+        total = float(power * private.power)
+        return FrontierRow(
+            private=private,
+            certificate=certificate,
+            power=power,
+            mass=mass,
+            records_kept=total * (math.nan if self.n is None else self.n),
+            chosen=False,
+            information=self.gain(private, total, mass),
+            draws=budget.draws,
+        )
+
+    def gain(self, private: PrivateModel, power: float, mass: float | None = None) -> float:
+        """The information expected from a form of the model, in nats."""
+        if self.information is not None:
+            return self.information.gain(private, power, private.graph.clip)
+        size = sum(math.prod(shape) for shape in private.shapes.values())
+        return assumed_information(power, self.n, 1.0 if mass is None else mass, size)
+
+
+def tempered(private: PrivateModel, power: Fraction) -> PrivateModel:
+    """The model at that power of its likelihood; itself at 1."""
+    return private if power == 1 else temper(private, power)
+
+
+def candidate_boxes(
+    candidates: CandidateModels, budget: DrawBudget, climb: bool, given: float = 0.0
+) -> list[FrontierRow]:
+    """Rows of central boxes, sorted by mass.
+
+    With `climb` the search goes from the default mass to its neighbors as long as their information
+    grows: the power afforded falls with the mass, and the share of the prior rises. Else every
+    mass is tried. `given` is the information of the model as it is: if the default box is clearly
+    below it, no other is tried.
+    """
+    if not candidates.is_boxable:
+        return []
+    rows: dict[float, FrontierRow | None] = {}
+
+    def information_of(mass: float) -> float:
+        if mass not in rows:
+            rows[mass] = candidates.box(mass, budget)
+        row = rows[mass]
+        return -math.inf if row is None else row.information
+
+    start = PRIOR_MASSES.index(DEFAULT_MASS)
+    default = information_of(DEFAULT_MASS) if climb else math.nan
+    if -math.inf < default < NEIGHBOR_TOLERANCE * given:
+        pass
+    elif default == -math.inf and given > 0.0 and candidates.is_undrawable(DEFAULT_MASS):
+        pass  # smaller boxes afford more power, which takes a sampler longer
+    elif default > -math.inf:
+        for direction in (PRIOR_MASSES[start:], PRIOR_MASSES[start::-1]):
+            for here, there in pairwise(direction):
+                if information_of(there) <= information_of(here):
+                    break
+    else:
+        for mass in PRIOR_MASSES:  # without a finite range in a small box, none in a larger one
+            if information_of(mass) == -math.inf:
+                break
+    return [row for _, row in sorted(rows.items()) if row is not None]
+
+
+def best_clip_bounds(
+    private: PrivateModel, information: Information, budget: DrawBudget
+) -> tuple[float, float]:
+    """Clipping bounds of the log-likelihood of a record with the largest expected information.
+
+    In multiples of 0.01 nats. R is at most twice their distance (T25; once under add/remove).
+    """
+
+    def gain(bounds: tuple[float, float]) -> float:
+        return information.gain(private, _power_for_clip(private, bounds, budget), bounds)
+
+    found = []
+    for low, high in product(CLIP_TAILS[1:], CLIP_TAILS):
+        lower, upper = information.quantile(low), information.quantile(1.0 - high)
+        found.append((math.floor(100.0 * lower) / 100.0, math.ceil(100.0 * upper) / 100.0))
+    return max((bounds for bounds in found if bounds[0] < bounds[1]), key=gain)
+
+
+def _power_for_clip(
+    private: PrivateModel, bounds: tuple[float, float], budget: DrawBudget
+) -> float:
+    """The power that a budget affords for log-likelihoods clipped to these bounds."""
+    times = (1 if private.neighbors == ADD_REMOVE else 2) * private.records_per_unit
+    return min(1.0, budget.range / (times * (bounds[1] - bounds[0])))
+
+
 POWER_DIGITS = 6
-"""Of a power: a short one is easier to read and to state."""
+"""Significant digits of a power: a short one is easier to read and to state."""
 LEAST_POWER = 2.0**-40
-"""Below it a likelihood says nothing."""
+"""The smallest power that is tried: below it a likelihood carries no information."""
 
 
 class DrawBudget:
-    """The budget (epsilon, delta) of so many draws.
+    """A budget (epsilon, delta) for a number of draws: the largest range, mu and power it affords.
 
     Parameters
     ----------
     epsilon, delta : float
     draws : int
-    exact : float, optional
-        What a sampler's distance from its law leaves of delta.
+    exact_delta : float, optional
+        The delta that is left for exact draws after the distance of the sampler from its
+        distribution took its share. Default: all of it.
     """
 
     def __init__(
-        self, epsilon: float, delta: float, draws: int, exact: float | None = None
+        self, epsilon: float, delta: float, draws: int, exact_delta: float | None = None
     ) -> None:
         self.epsilon, self.delta, self.draws = epsilon, delta, draws
-        self.exact = delta if exact is None else exact
+        self.exact_delta = delta if exact_delta is None else exact_delta
 
     def of(self, terms: SamplingTerms) -> DrawBudget:
-        """The same budget less what a sampler's terms take of delta (`remaining_delta`)."""
-        exact = remaining_delta(terms, self.epsilon, self.delta, self.draws)
-        return DrawBudget(self.epsilon, self.delta, self.draws, exact=exact)
+        """The same budget less what the terms of a sampler take of delta (`remaining_delta`)."""
+        left = remaining_delta(terms, self.epsilon, self.delta, self.draws)
+        return DrawBudget(self.epsilon, self.delta, self.draws, exact_delta=left)
 
     @cached_property
     def range(self) -> float:
-        """See `largest_range`."""
-        return largest_range(self.epsilon, self.exact, self.draws)
+        """The largest range R of one draw that fits; see `largest_range`."""
+        return largest_range(self.epsilon, self.exact_delta, self.draws)
 
     @cached_property
     def mu(self) -> float:
         """The largest mu of one draw that fits (T7), rounded down; 0 at delta = 0."""
-        if self.exact == 0.0:
+        if self.exact_delta == 0.0:
             return 0.0
 
         def fits(mu: float) -> bool:
-            return gdp_delta(self.epsilon, mu) <= self.exact
+            return gdp_delta(self.epsilon, mu) <= self.exact_delta
 
         return _largest_fitting(fits, 1e-3 * self.epsilon) / math.sqrt(self.draws) * (1.0 - 1e-12)
 
     def fits(self, certificate: Certificate) -> bool:
-        """Whether draws at the certificate's power keep to the budget."""
+        """Whether the draws fit the budget at the power of the certificate."""
         guarantee = certificate.guarantee(self.draws)
         return guarantee.epsilon(self.delta) <= self.epsilon
 
@@ -94,7 +323,7 @@ class DrawBudget:
         if math.isfinite(certificate.charged_mu) and self.mu > 0.0:
             powers.append(self._power_by_mu(certificate))
         pair = certificate.charged_pair
-        if pair is not None and self.exact > 0.0:
+        if pair is not None and self.exact_delta > 0.0:
             powers.append(self._power_by_pair(certificate, pair))
         power = min(_round_power_down(max(powers)), Fraction(1))
         while power and not self.fits(certificate.tempered(certificate.power * power)):
@@ -110,19 +339,20 @@ class DrawBudget:
         return Fraction(_largest_fitting(fits, min(1.0, self.mu / certificate.mu) * (1.0 - 1e-9)))
 
     def _power_by_pair(self, certificate: Certificate, pair: ConjugatePair) -> Fraction:
-        """The quick curve finds the way, the proved one decides: delta rises with the power (T12).
+        """The power by the exact curve of a conjugate pair; delta rises with the power (T12).
 
-        Where the quick one is of no use, steps downward grow until the proved one agrees.
+        A quick approximation of the curve proposes a power and the proved curve decides. Where it
+        refuses, the power is lowered in growing steps until it fits.
         """
 
         def seems_to_fit(power: float) -> bool:
             at = float(certificate.power) * power
-            return power <= 1.0 and pair.guess(at, self.draws, self.epsilon) <= self.exact
+            return power <= 1.0 and pair.guess(at, self.draws, self.epsilon) <= self.exact_delta
 
         try:
             with np.errstate(all="ignore"):
                 power = Fraction(_largest_fitting(seems_to_fit, 0.5, least=LEAST_POWER))
-        except (ArithmeticError, ValueError, RuntimeError):  # of budgets beyond all sense
+        except (ArithmeticError, ValueError, RuntimeError):  # of absurd budgets
             power = Fraction(1, 2)
         step = Fraction(1, 2**14)
         while power > LEAST_POWER:
@@ -133,7 +363,7 @@ class DrawBudget:
 
 
 def _round_power_down(power: Fraction) -> Fraction:
-    """The power cut to six significant digits."""
+    """The power, rounded down to six significant digits."""
     if power == 0:
         return power
     digits = POWER_DIGITS - math.floor(math.log10(power)) - 1
@@ -141,9 +371,9 @@ def _round_power_down(power: Fraction) -> Fraction:
 
 
 def _largest_fitting(fits: Callable[[float], bool], start: float, least: float = 0.0) -> float:
-    """The largest number that fits, within 1e-9, from a start above 0; the end given was tried.
+    """The largest number that fits, within a relative 1e-9, searched from `start` > 0.
 
-    Down to `least`, which may not fit.
+    The number returned was tried and fits, unless the search ended at `least`.
     """
     low = start
     while low > least and not fits(low):
@@ -162,7 +392,7 @@ def _largest_fitting(fits: Callable[[float], bool], start: float, least: float =
 def largest_range(epsilon: float, delta: float, draws: int) -> float:
     """The largest R for which `draws` draws are (epsilon, delta)-DP (T1-T4), in nats, rounded down.
 
-    Bisection on a non-increasing predicate; the returned end satisfies it, which is checked.
+    Bisection on a non-increasing predicate, which the returned number satisfies.
     """
     low = epsilon / draws * (1.0 - 2.0**-50)
     if delta == 0.0:
@@ -176,7 +406,7 @@ def largest_range(epsilon: float, delta: float, draws: int) -> float:
         low, high = (middle, high) if _range_fits(middle, epsilon, delta, draws) else (low, middle)
         if high - low < 1e-7 * low:
             break
-    # The ledger asks for epsilon at delta, whose own root finder errs upward by a hair.
+    # The ledger computes epsilon at delta, and its root finder errs upward by a little.
     while Guarantee.bounded_range_of(low, draws).epsilon(delta) > epsilon:
         low *= 1.0 - 1e-8
     return low
@@ -187,22 +417,19 @@ def _range_fits(candidate: float, epsilon: float, delta: float, draws: int) -> b
 
 
 def remaining_delta(terms: SamplingTerms, epsilon: float, delta: float, draws: int) -> float:
-    """What a sampler's distance from its law leaves of delta, rounded down (T18).
+    """The delta that is left after the distance of a sampler from its distribution (T18).
 
-    Raises
-    ------
-    Unsupported
-        Nothing is left.
+    Rounded down; raises `Unsupported` if nothing is left.
     """
     if terms.tv == 0.0:
         return delta
-    far = approx_delta_n(epsilon, 0.0, terms.tv, draws)
-    left = math.nextafter((delta - far) * (1.0 - 1e-12), 0.0)
+    cost = approx_delta_n(epsilon, 0.0, terms.tv, draws)
+    left = math.nextafter((delta - cost) * (1.0 - 1e-12), 0.0)
     if left <= 0.0:
         raise Unsupported(
             "the sampler's distance from the posterior costs more delta than there is",
-            got=f"{format_count(draws, 'draw')} within {terms.tv:.3g} each: delta {format_number(far)} at "
-            f"epsilon {format_number(epsilon)}",
+            got=f"{format_count(draws, 'draw')} within {terms.tv:.3g} each: delta "
+            f"{format_number(cost)} at epsilon {format_number(epsilon)}",
             allowed=f"less than delta = {format_number(delta, up=False)}",
             do="a larger delta, fewer draws, a smaller tv= of the sampler, delta=0 by "
             "pmp.Proximal(pure=True), or exact draws (trim to a box of few parameters)"
@@ -210,236 +437,3 @@ def remaining_delta(terms: SamplingTerms, epsilon: float, delta: float, draws: i
             else EXACT_SAMPLER_ADVICE,
         )
     return left
-
-
-PRIOR_MASSES = (0.8, 0.9, 0.95, 0.99, 0.999)
-DEFAULT_MASS = 0.95
-"""Where the search for the best box starts: the usual public convention (theory T8)."""
-CLIP_TAILS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.4)
-"""Shares of simulated log-likelihoods that a clip may lie beyond, at either end."""
-CLIP_ADVANTAGE = 1.1
-"""A clip changes the model, so it must promise so many times the information of other ways."""
-NEIGHBOR_TOLERANCE = 0.97
-"""Neighbors of a box promise a few percent more at most."""
-PROBE_POWER = Fraction(1, 2**40)
-"""A power at which every sampler does that does at any: some only do at a low one."""
-
-CertifiedModel = tuple[PrivateModel, Certificate]
-
-
-class CandidateModels:
-    """Certified forms of one model, each certified once, when it is asked for. Reads no data.
-
-    Parameters
-    ----------
-    private : PrivateModel
-    pick : callable
-        Chooses a sampler for a model, or raises `Unsupported`.
-    information : Information or None
-        Simulated records; None where nothing can be simulated.
-    n : int or None
-        Number of records, where plans may speak of it.
-    """
-
-    def __init__(
-        self,
-        private: PrivateModel,
-        pick: Callable[[PrivateModel], Method],
-        information: Information | None,
-        n: int | None,
-    ) -> None:
-        self.private, self.information, self.n = private, information, n
-        self._pick = pick
-        self._known: dict[Hashable, CertifiedModel | PymcPrivateError] = {}
-        self._refused: dict[Hashable, PymcPrivateError] = {}
-
-    def as_given(self, budget: DrawBudget) -> FrontierRow | None:
-        """The model as it is; None if nothing prices it or draws from it."""
-        return self._row(None, self._given, budget, None)
-
-    def box(self, mass: float, budget: DrawBudget) -> FrontierRow | None:
-        """A central box of that prior mass."""
-        return self._row(mass, lambda: self._boxed(mass), budget, mass)
-
-    def clipped(self, budget: DrawBudget) -> FrontierRow | None:
-        """The usual box, log-likelihoods clipped to the best ends that the prior predictive has."""
-        if self.information is None or self.private.graph.clip is not None:
-            return None
-        try:
-            box = trim(self.private, mass=DEFAULT_MASS)
-        except (DomainError, Unsupported):
-            return None
-        ends = best_clip_bounds(box, self.information, budget)
-
-        def make() -> CertifiedModel:
-            model, power = clip(box, *ends), Fraction(_power_for_clip(box, ends, budget))
-            self._pick(tempered(model, power))  # a sampler may only do at a low power
-            return model, certify(model)
-
-        row = self._row((ends, budget.draws), make, budget, DEFAULT_MASS)
-        return None if row is None else replace(row, clipped=True)
-
-    def is_undrawable(self, mass: float) -> bool:
-        """Whether no sampler takes the box of that mass at the power it affords."""
-        return isinstance(self._refused.get(mass), Unsupported)
-
-    @property
-    def is_boxable(self) -> bool:
-        """Whether a central box leaves anything out: of a simplex none does."""
-        base = self.private.base
-        return any(has_central_box(base, rv) for rv in base.free_RVs)
-
-    def refusal(self) -> PymcPrivateError:
-        """Why there is no way: what stays without a bound in the usual box, or cannot be drawn."""
-        given, box = (self._refused.get(key) for key in (None, DEFAULT_MASS))
-        if isinstance(given, Unsupported) and (box is None or isinstance(box, DomainError)):
-            return given
-        return box or given or Unsupported("no way was found to meet the budget")
-
-    def _given(self) -> CertifiedModel:
-        certificate = certify(self.private)
-        self._drawable(self.private)
-        return self.private, certificate
-
-    def _boxed(self, mass: float) -> CertifiedModel:
-        return self._certified(trim(self.private, mass=mass))
-
-    def _certified(self, private: PrivateModel) -> CertifiedModel:
-        self._drawable(private)  # what nothing can draw from is refused before the long work
-        return private, certify(private)
-
-    def _drawable(self, private: PrivateModel) -> None:
-        """Refuse what nothing draws from at any power; at the power afforded it is asked again."""
-        self._pick(tempered(private, PROBE_POWER))
-
-    def _row(
-        self,
-        key: Hashable,
-        make: Callable[[], CertifiedModel],
-        budget: DrawBudget,
-        mass: float | None,
-    ) -> FrontierRow | None:
-        """One way to meet the budget, at the greatest power it affords."""
-        if key not in self._known:
-            try:
-                self._known[key] = make()
-            except (DomainError, NotCertified, Unsupported) as error:
-                self._known[key] = self._refused[key] = error
-        found = self._known[key]
-        if isinstance(found, PymcPrivateError):
-            return None
-        try:
-            return self._priced(*found, budget, mass)
-        except Unsupported as error:  # the sampler costs more than there is
-            self._refused[key] = error
-            return None
-
-    def _priced(
-        self,
-        private: PrivateModel,
-        certificate: Certificate,
-        budget: DrawBudget,
-        mass: float | None,
-    ) -> FrontierRow | None:
-        """At the greatest power, on the terms of the sampler that will draw."""
-        power = budget.power(certificate)
-        if power == 0:  # a Gaussian road alone, and no delta
-            return None
-        final = tempered(private, power)
-        terms = self._pick(final).terms(final)
-        if terms != certificate.terms:  # what a sampler adds may hang on the power
-            certificate = certificate.on(terms)
-            power = budget.of(terms).power(certificate)
-            if power == 0:  # the terms shut the one road that was open
-                return None
-        total = float(power * private.power)
-        return FrontierRow(
-            private=private,
-            certificate=certificate,
-            power=power,
-            mass=mass,
-            records_kept=total * (math.nan if self.n is None else self.n),
-            chosen=False,
-            information=self.gain(private, total, mass),
-            draws=budget.draws,
-        )
-
-    def gain(self, private: PrivateModel, power: float, mass: float | None = None) -> float:
-        """Information expected from a form of the model, in nats."""
-        if self.information is not None:
-            return self.information.gain(private, power, private.graph.clip)
-        size = sum(math.prod(shape) for shape in private.shapes.values())
-        return assumed_information(power, self.n, 1.0 if mass is None else mass, size)
-
-
-def tempered(private: PrivateModel, power: Fraction) -> PrivateModel:
-    """The model at that power of its likelihood; itself at 1."""
-    return private if power == 1 else temper(private, power)
-
-
-def best_clip_bounds(
-    private: PrivateModel, information: Information, budget: DrawBudget
-) -> tuple[float, float]:
-    """Ends of each record's log-likelihood by which a clipped model tells most, in 0.01 nats.
-
-    Between them R is at most twice their distance (T25; once under add/remove).
-    """
-
-    def gain(ends: tuple[float, float]) -> float:
-        return information.gain(private, _power_for_clip(private, ends, budget), ends)
-
-    found = []
-    for low, high in product(CLIP_TAILS[1:], CLIP_TAILS):
-        lower, upper = information.quantile(low), information.quantile(1.0 - high)
-        found.append((math.floor(100.0 * lower) / 100.0, math.ceil(100.0 * upper) / 100.0))
-    return max((ends for ends in found if ends[0] < ends[1]), key=gain)
-
-
-def _power_for_clip(private: PrivateModel, ends: tuple[float, float], budget: DrawBudget) -> float:
-    """What a budget affords between two ends."""
-    times = (1 if private.neighbors == ADD_REMOVE else 2) * private.records_per_unit
-    return min(1.0, budget.range / (times * (ends[1] - ends[0])))
-
-
-def candidate_boxes(
-    regions: CandidateModels, budget: DrawBudget, climb: bool, given: float = 0.0
-) -> list[FrontierRow]:
-    """Boxes worth showing, by mass.
-
-    Parameters
-    ----------
-    regions : Regions
-    budget : Affordable
-    climb : bool
-        From the usual mass on to its neighbors, as long as they promise more: what the budget
-        affords falls with the mass, and what is learned rises. Else every mass.
-    given : float
-        Information that the model as it is promises: if the usual box is clearly behind, so are
-        all.
-    """
-    if not regions.is_boxable:
-        return []
-    rows: dict[float, FrontierRow | None] = {}
-
-    def worth(mass: float) -> float:
-        if mass not in rows:
-            rows[mass] = regions.box(mass, budget)
-        row = rows[mass]
-        return -math.inf if row is None else row.information
-
-    start = PRIOR_MASSES.index(DEFAULT_MASS)
-    usual = worth(DEFAULT_MASS) if climb else math.nan
-    if -math.inf < usual < NEIGHBOR_TOLERANCE * given:
-        pass
-    elif usual == -math.inf and given > 0.0 and regions.is_undrawable(DEFAULT_MASS):
-        pass  # smaller boxes afford more power, which takes a sampler longer
-    elif usual > -math.inf:
-        for onward in (PRIOR_MASSES[start:], PRIOR_MASSES[start::-1]):
-            for here, there in pairwise(onward):
-                if worth(there) <= worth(here):
-                    break
-    else:
-        for mass in PRIOR_MASSES:  # what has no price in a small box has none in a larger one
-            if worth(mass) == -math.inf:
-                break
-    return [row for _, row in sorted(rows.items()) if row is not None]

@@ -25,235 +25,25 @@ from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import describe_change
 from pymc_private.privacy.rounding import format_count, format_number
 
-LITTLE_INFORMATION = 0.05
-"""Below this share of the records' information a plan says loudly that little is kept."""
-
-
-def plan_summary(plan: Plan) -> Iterator[str]:
-    """Lines: the price, what is kept, what is proved, the region, and warnings."""
-    spent = plan.guarantee.epsilon(plan.delta)
-    kind = "conditional" if plan.certificate.terms.claimed else "proved"
-    yield (
-        f"{format_count(plan.draws, f'{kind} draw')} ({plan.sampler}) for epsilon = {format_number(spent, 6)} "
-        f"of {format_number(plan.epsilon, 6)}, delta = {format_number(plan.delta, 6)}; "
-        f"{plan.guarantee.road(plan.delta)}"
-    )
-    yield f"keeps {_describe_kept(plan)}"
-    if plan.chosen.clipped:
-        yield (
-            "WARNING: CLIPPED, so this is another model: records that it finds unlikely count "
-            "less. The ends were chosen on simulated records"
-        )
-    yield _describe_bound(plan)
-    terms = plan.certificate.terms
-    if str(terms) != "exact":
-        yield f"sampler: {replace(terms, slack=terms.slack * plan.private.power)}"
-    if _has_single_point(plan):
-        yield "WARNING: a grid of a single point: every draw is that point, whatever the data"
-    elif terms.is_coarse:
-        yield (
-            f"WARNING: a coarse grid, {format_count(terms.points, 'point')} along each continuous "
-            f"coordinate: a draw tells a parameter to 1/{terms.points} of its box at best"
-        )
-    if plan.strict:
-        yield f"in floating point; not taken: {'; '.join(plan.fallen)}"
-    yield from _describe_region(plan)
-    if math.isfinite(plan.chosen.information) and not _has_single_point(plan):
-        yield from _describe_judgment(plan)
-    if float(plan.private.power) < LITTLE_INFORMATION:
-        yield (
-            "WARNING: little information is kept; fewer draws, a smaller box, a narrower "
-            "domain, a larger budget or clip=True might keep more"
-        )
-
-
-def _has_single_point(plan: Plan) -> bool:
-    """Whether there is a single point that draws could be."""
-    kinds = [str(v.type.dtype) for v in plan.private.graph.parameters.values()]
-    return plan.certificate.terms.points == 1 and all(kind.startswith("float") for kind in kinds)
-
-
-def _describe_kept(plan: Plan) -> str:
-    power = format_number(plan.private.power, 6)
-    if _has_single_point(plan):
-        return f"no information of any record: there is nothing to draw (power {power})"
-    if plan.n is None:
-        share = float(plan.private.power)
-        return f"{share:.3g} of the information of each record (power {power})"
-    kept = plan.records_kept
-    worth = f"{kept:.0f}" if kept >= 1 else f"{kept:.2g}"
-    return f"the information of {worth} of {format_count(plan.n, 'record')} (power {power})"
-
-
-def _describe_bound(plan: Plan) -> str:
-    """What is proved of one record."""
-    pair = plan.certificate.charged_pair
-    if pair is not None:
-        return f"the worst pair of posteriors: {pair.words(plan.certificate.power)}"
-    if math.isinf(plan.certificate.range):
-        return f"one exact draw is {format_number(plan.certificate.mu, 6)}-GDP (T7)"
-    return (
-        f"{describe_change(plan.private.neighbors)} the tempered log-likelihood by a range of at most "
-        f"{format_number(plan.certificate.range, 6)} nats"
-    )
-
-
-def _describe_region(plan: Plan) -> Iterator[str]:
-    """Where the parameters may lie, and between which ends log-likelihoods count."""
-    private = plan.private
-    if private.region:
-        mass = plan.chosen.mass
-        held = f"; prior mass about {mass:g}" if mass else ""
-        yield f"prior restricted to {', '.join(_region_bounds(private))}{held}"
-    if private.theta_l is not None:
-        counted = private.__dict__.get("prior_mass")  # when it was trimmed
-        keeps = f"; keeps {counted}" if counted is not None else ""
-        yield f"and to {private.theta_l.words}{keeps}"
-    if private.graph.clip is not None:
-        yield f"clipped: {describe_clip(private.graph)}"
-
-
-def _describe_judgment(plan: Plan) -> Iterator[str]:
-    """What the choice rests on, and what the other numbers of draws would leave."""
-    chosen, ways = plan.chosen, sum(row.draws == plan.draws for row in plan.frontier)
-    best = f", the best of {ways} ways" if ways > 1 else ""
-    if plan.whole > 0:
-        learned = f"{chosen.information:.3g} of {plan.whole:.3g} nats{best}"
-        yield f"expected to learn {learned} ({plan.judged})"
-    else:  # no score differs from zero, which says nothing of the whole box
-        yield (
-            "what draws teach could not be judged: near no prior draw does the log-likelihood of "
-            f"the records vary ({plan.judged})"
-        )
-    others = [row for row in plan.frontier if row.chosen and row.draws != plan.draws]
-    if others:
-        kept = ", ".join(
-            f"{format_count(row.draws, 'draw')}: {_describe_left(row, plan.n)}" for row in others
-        )
-        yield f"with other numbers of draws (plan.at): {kept}"
-
-
-def _describe_left(row: object, n: int | None) -> str:
-    power = float(row.power * row.private.power)  # type: ignore[attr-defined]
-    return f"{power:.3g} of each record" if n is None else format_count(round(power * n), "record")
-
-
-def _region_bounds(private: PrivateModel) -> list[str]:
-    return [
-        f"{name} in [{float(b.lower.min()):.4g}, {float(b.upper.max()):.4g}]"
-        for name, b in private.region.items()
-    ]
-
-
-CHOSEN_COLOR, OTHER_COLOR, LINE_COLOR = "#b3462b", "0.35", "0.7"
-
-
-def plot_plan(plan: Plan, ax: Any = None) -> Any:
-    """Information against regions; of several numbers of draws, records kept against draws."""
-    from matplotlib.figure import Figure
-
-    if ax is None:
-        ax = Figure(figsize=(5.5, 3.6), layout="constrained").add_subplot()
-    counts = dict.fromkeys(row.draws for row in plan.frontier)
-    if len(counts) > 1:
-        _plot_draws(plan, list(counts), ax)
-    else:
-        _plot_regions(plan, ax)
-    ax.set_ylim(bottom=0)
-    ax.spines[["top", "right"]].set_visible(False)
-    return ax
-
-
-def _plot_regions(plan: Plan, ax: Any) -> None:
-    """One point for each way, with the records' worth it keeps."""
-    judged = all(math.isfinite(row.information) for row in plan.frontier)
-    rows = sorted(plan.frontier, key=lambda r: (r.clipped, 1.0 if r.mass is None else r.mass))
-    heights = [row.information if judged else _records_kept(row, plan.n) for row in rows]
-    positions = list(range(len(rows)))
-    trims = sum(not row.clipped for row in rows)
-    ax.plot(positions[:trims], heights[:trims], color=LINE_COLOR, zorder=1)
-    ax.scatter(
-        positions,
-        heights,
-        color=[CHOSEN_COLOR if r.chosen else OTHER_COLOR for r in rows],
-        zorder=2,
-    )
-    for x, y, row in zip(positions, heights, rows, strict=True):
-        text = (
-            f"{_records_kept(row, plan.n):.3g}"
-            if plan.n is None
-            else f"{_records_kept(row, plan.n):.0f}"
-        )
-        ax.annotate(text, (x, y), (0, 6), textcoords="offset points", ha="center", fontsize=8)
-    ax.set_xticks(positions, [row.words for row in rows])
-    ax.set_xlim(-0.6, len(rows) - 0.4)
-    ax.set_xlabel("prior mass kept by the trim")
-    kept = "records' worth kept" if plan.n is not None else "share kept of each record"
-    ax.set_ylabel(f"expected information (nats)\nnumbers: {kept}" if judged else kept)
-    top = max(heights)
-    ax.set_ylim(top=1.18 * top if top > 0 else 1.0)
-    ax.set_title(f"{format_count(plan.draws, 'draw')} at {_format_budget(plan)}", fontsize=10)
-
-
-def _plot_draws(plan: Plan, counts: list[int], ax: Any) -> None:
-    """The chosen way for each number of draws, and each other way as a thin line."""
-    counts = sorted(counts)
-    for words in dict.fromkeys(row.words for row in plan.frontier):
-        some = sorted((row for row in plan.frontier if row.words == words), key=lambda r: r.draws)
-        ax.plot(
-            [r.draws for r in some],
-            [_records_kept(r, plan.n) for r in some],
-            color=LINE_COLOR,
-            linewidth=1,
-            marker=".",
-            zorder=1,
-        )
-    best = sorted((row for row in plan.frontier if row.chosen), key=lambda row: row.draws)
-    heights = [_records_kept(row, plan.n) for row in best]
-    ax.plot(counts, heights, color=CHOSEN_COLOR, marker="o", zorder=2)
-    for row, y in zip(best, heights, strict=True):
-        ax.annotate(
-            row.words,
-            (row.draws, y),
-            (4, 5),
-            textcoords="offset points",
-            fontsize=8,
-            color=CHOSEN_COLOR,
-        )
-    ax.set_xscale("log")
-    ax.set_xticks(counts, [str(count) for count in counts])
-    ax.minorticks_off()
-    ax.set_xlabel("number of draws (labels: prior mass kept by the trim)")
-    ax.set_ylabel("records' worth kept" if plan.n is not None else "share kept of each record")
-    ax.set_title(f"What draws cost at {_format_budget(plan)}", fontsize=10)
-
-
-def _records_kept(row: FrontierRow, n: int | None) -> float:
-    return float(row.power * row.private.power) * (1 if n is None else n)
-
-
-def _format_budget(plan: Plan) -> str:
-    return f"epsilon = {format_number(plan.epsilon, 6)}, delta = {format_number(plan.delta, 6)}"
-
 
 @dataclass(frozen=True, eq=False)
 class FrontierRow:
-    """One way to meet the budget.
+    """One candidate that meets the budget.
 
     Attributes
     ----------
     private : PrivateModel
-        In its region, before it is tempered.
+        The model restricted to its region, before tempering.
     certificate : Certificate
     power : Fraction
-        What the budget affords of the likelihood as it was given.
+        The power that the budget affords, relative to the likelihood as given.
     mass : float or None
         Prior mass of the box; None if the region is as given.
     records_kept : float
         Power times the number of records.
     chosen : bool
     information : float
-        What is expected to be learned, in nats (see `calibrate`); NaN if nobody asked.
+        Expected information in nats (see `calibrate`); NaN if it was not computed.
     draws : int
     clipped : bool
         Whether calibrate clipped the log-likelihoods.
@@ -271,14 +61,14 @@ class FrontierRow:
 
     @property
     def words(self) -> str:
-        """Where the parameters may lie, in a word or two."""
+        """The region in a word or two."""
         box = "as given" if self.mass is None else f"{self.mass:g}"
         return f"{box}, clipped" if self.clipped else box
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A calibrated model: region, power, sampler, draws and price.
+    """A calibrated model: region, power, sampler, draws and guarantee.
 
     Attributes
     ----------
@@ -296,16 +86,16 @@ class Plan:
     method : Method
         The sampler with its options.
     alternatives : callable
-        ``plan.alternatives()`` tells every sampler with its claim and a rough time, or why it does
-        not fit.
-    frontier : tuple of Frontier
-        All ways that were weighed, for each number of draws asked for.
+        ``plan.alternatives()`` lists every sampler with its claim and a rough time, or why it does
+        not apply.
+    frontier : tuple of FrontierRow
+        All candidates that were compared, for each number of draws asked for.
     whole : float
         Information expected without a budget, in nats.
     judged : str
-        What information was judged on.
+        What the expected information was computed from.
     strict : bool
-        Whether a promise in floating point was asked for.
+        Whether a guarantee in floating point was asked for.
     """
 
     private: PrivateModel
@@ -364,7 +154,7 @@ class Plan:
         return tuple(str(found) for found in self.alternatives() if found.why_not)
 
     def summary(self) -> str:
-        """Say in plain words what the plan does."""
+        """The plan in plain text."""
         return "\n".join(plan_summary(self))
 
     def to_frame(self) -> pd.DataFrame:
@@ -387,9 +177,9 @@ class Plan:
         )
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw what was weighed: information against prior mass, or records kept against draws.
+        """Plot the candidates: information against prior mass, or records kept against draws.
 
-        Of several numbers of draws: what each of them leaves of every record.
+        The second for plans of several numbers of draws.
 
         Parameters
         ----------
@@ -410,9 +200,224 @@ class Plan:
 
 
 def _refuse_draws(fixed: int, asked: int) -> Plan:
+    """Refuse a number of draws that the plan was not made for."""
     raise DomainError(
         "this plan is for one number of draws",
         got=asked,
         allowed=fixed,
         do="calibrate(..., draws=[...]) with all the numbers you want to weigh",
     )
+
+
+LITTLE_INFORMATION = 0.05
+"""Below this share of the records' information a plan says loudly that little is kept."""
+
+
+def plan_summary(plan: Plan) -> Iterator[str]:
+    """The lines of `Plan.summary`: cost, information kept, proved bound, region, and warnings."""
+    spent = plan.guarantee.epsilon(plan.delta)
+    kind = "conditional" if plan.certificate.terms.claimed else "proved"
+    yield (
+        f"{format_count(plan.draws, f'{kind} draw')} ({plan.sampler}) for epsilon = "
+        f"{format_number(spent, 6)} of {format_number(plan.epsilon, 6)}, "
+        f"delta = {format_number(plan.delta, 6)}; {plan.guarantee.road(plan.delta)}"
+    )
+    yield f"keeps {_describe_kept(plan)}"
+    if plan.chosen.clipped:
+        yield (
+            "WARNING: CLIPPED, so this is another model: records that it finds unlikely count "
+            "less. The ends were chosen on simulated records"
+        )
+    yield _describe_bound(plan)
+    terms = plan.certificate.terms
+    if str(terms) != "exact":
+        yield f"sampler: {replace(terms, slack=terms.slack * plan.private.power)}"
+    if _has_single_point(plan):
+        yield "WARNING: a grid of a single point: every draw is that point, whatever the data"
+    elif terms.is_coarse:
+        yield (
+            f"WARNING: a coarse grid, {format_count(terms.points, 'point')} along each continuous "
+            f"coordinate: a draw tells a parameter to 1/{terms.points} of its box at best"
+        )
+    if plan.strict:
+        yield f"in floating point; not taken: {'; '.join(plan.fallen)}"
+    yield from _describe_region(plan)
+    if math.isfinite(plan.chosen.information) and not _has_single_point(plan):
+        yield from _describe_judgment(plan)
+    if float(plan.private.power) < LITTLE_INFORMATION:
+        yield (
+            "WARNING: little information is kept; fewer draws, a smaller box, a narrower "
+            "domain, a larger budget or clip=True might keep more"
+        )
+
+
+def _has_single_point(plan: Plan) -> bool:
+    """Whether draws can take one value only."""
+    kinds = [str(v.type.dtype) for v in plan.private.graph.parameters.values()]
+    return plan.certificate.terms.points == 1 and all(kind.startswith("float") for kind in kinds)
+
+
+def _describe_kept(plan: Plan) -> str:
+    """The information kept, as a number of records where that is public."""
+    power = format_number(plan.private.power, 6)
+    if _has_single_point(plan):
+        return f"no information of any record: there is nothing to draw (power {power})"
+    if plan.n is None:
+        share = float(plan.private.power)
+        return f"{share:.3g} of the information of each record (power {power})"
+    kept = plan.records_kept
+    worth = f"{kept:.0f}" if kept >= 1 else f"{kept:.2g}"
+    return f"the information of {worth} of {format_count(plan.n, 'record')} (power {power})"
+
+
+def _describe_bound(plan: Plan) -> str:
+    """The proved bound on the influence of one record."""
+    pair = plan.certificate.charged_pair
+    if pair is not None:
+        return f"the worst pair of posteriors: {pair.words(plan.certificate.power)}"
+    if math.isinf(plan.certificate.range):
+        return f"one exact draw is {format_number(plan.certificate.mu, 6)}-GDP (T7)"
+    return (
+        f"{describe_change(plan.private.neighbors)} the tempered log-likelihood by a range of at "
+        f"most {format_number(plan.certificate.range, 6)} nats"
+    )
+
+
+def _describe_region(plan: Plan) -> Iterator[str]:
+    """The region of the parameters, and the bounds that log-likelihoods are clipped to."""
+    private = plan.private
+    if private.region:
+        mass = plan.chosen.mass
+        held = f"; prior mass about {mass:g}" if mass else ""
+        yield f"prior restricted to {', '.join(_region_bounds(private))}{held}"
+    if private.theta_l is not None:
+        counted = private.__dict__.get("prior_mass")  # when it was trimmed
+        keeps = f"; keeps {counted}" if counted is not None else ""
+        yield f"and to {private.theta_l.words}{keeps}"
+    if private.graph.clip is not None:
+        yield f"clipped: {describe_clip(private.graph)}"
+
+
+def _region_bounds(private: PrivateModel) -> list[str]:
+    """The bounds of each restricted variable, as text."""
+    return [
+        f"{name} in [{float(b.lower.min()):.4g}, {float(b.upper.max()):.4g}]"
+        for name, b in private.region.items()
+    ]
+
+
+def _describe_judgment(plan: Plan) -> Iterator[str]:
+    """The basis of the choice, and the information that other numbers of draws would keep."""
+    chosen, candidates = plan.chosen, sum(row.draws == plan.draws for row in plan.frontier)
+    best = f", the best of {candidates} ways" if candidates > 1 else ""
+    if plan.whole > 0:
+        learned = f"{chosen.information:.3g} of {plan.whole:.3g} nats{best}"
+        yield f"expected to learn {learned} ({plan.judged})"
+    else:  # all simulated scores are zero, which proves nothing about the whole box
+        yield (
+            "what draws teach could not be judged: near no prior draw does the log-likelihood of "
+            f"the records vary ({plan.judged})"
+        )
+    others = [row for row in plan.frontier if row.chosen and row.draws != plan.draws]
+    if others:
+        kept = ", ".join(
+            f"{format_count(row.draws, 'draw')}: {_describe_left(row, plan.n)}" for row in others
+        )
+        yield f"with other numbers of draws (plan.at): {kept}"
+
+
+def _describe_left(row: object, n: int | None) -> str:
+    """The information that a row keeps, as a number of records where that is public."""
+    power = float(row.power * row.private.power)  # type: ignore[attr-defined]
+    return f"{power:.3g} of each record" if n is None else format_count(round(power * n), "record")
+
+
+CHOSEN_COLOR, OTHER_COLOR, LINE_COLOR = "#b3462b", "0.35", "0.7"
+
+
+def plot_plan(plan: Plan, ax: Any = None) -> Any:
+    """Plot information by region or, for several numbers of draws, records kept by draws."""
+    from matplotlib.figure import Figure
+
+    if ax is None:
+        ax = Figure(figsize=(5.5, 3.6), layout="constrained").add_subplot()
+    counts = dict.fromkeys(row.draws for row in plan.frontier)
+    if len(counts) > 1:
+        _plot_draws(plan, list(counts), ax)
+    else:
+        _plot_regions(plan, ax)
+    ax.set_ylim(bottom=0)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def _plot_regions(plan: Plan, ax: Any) -> None:
+    """Plot one point for each candidate, labeled with the records' worth it keeps."""
+    judged = all(math.isfinite(row.information) for row in plan.frontier)
+    rows = sorted(plan.frontier, key=lambda r: (r.clipped, 1.0 if r.mass is None else r.mass))
+    heights = [row.information if judged else _records_kept(row, plan.n) for row in rows]
+    positions = list(range(len(rows)))
+    trims = sum(not row.clipped for row in rows)
+    ax.plot(positions[:trims], heights[:trims], color=LINE_COLOR, zorder=1)
+    ax.scatter(
+        positions,
+        heights,
+        color=[CHOSEN_COLOR if r.chosen else OTHER_COLOR for r in rows],
+        zorder=2,
+    )
+    for x, y, row in zip(positions, heights, rows, strict=True):
+        text = (
+            f"{_records_kept(row, plan.n):.3g}"
+            if plan.n is None
+            else f"{_records_kept(row, plan.n):.0f}"
+        )
+        ax.annotate(text, (x, y), (0, 6), textcoords="offset points", ha="center", fontsize=8)
+    ax.set_xticks(positions, [row.words for row in rows])
+    ax.set_xlim(-0.6, len(rows) - 0.4)
+    ax.set_xlabel("prior mass kept by the trim")
+    kept = "records' worth kept" if plan.n is not None else "share kept of each record"
+    ax.set_ylabel(f"expected information (nats)\nnumbers: {kept}" if judged else kept)
+    top = max(heights)
+    ax.set_ylim(top=1.18 * top if top > 0 else 1.0)
+    ax.set_title(f"{format_count(plan.draws, 'draw')} at {_format_budget(plan)}", fontsize=10)
+
+
+def _plot_draws(plan: Plan, counts: list[int], ax: Any) -> None:
+    """Plot the chosen candidate for each number of draws, and each other one as a thin line."""
+    counts = sorted(counts)
+    for words in dict.fromkeys(row.words for row in plan.frontier):
+        some = sorted((row for row in plan.frontier if row.words == words), key=lambda r: r.draws)
+        ax.plot(
+            [r.draws for r in some],
+            [_records_kept(r, plan.n) for r in some],
+            color=LINE_COLOR,
+            linewidth=1,
+            marker=".",
+            zorder=1,
+        )
+    best = sorted((row for row in plan.frontier if row.chosen), key=lambda row: row.draws)
+    heights = [_records_kept(row, plan.n) for row in best]
+    ax.plot(counts, heights, color=CHOSEN_COLOR, marker="o", zorder=2)
+    for row, y in zip(best, heights, strict=True):
+        ax.annotate(
+            row.words,
+            (row.draws, y),
+            (4, 5),
+            textcoords="offset points",
+            fontsize=8,
+            color=CHOSEN_COLOR,
+        )
+    ax.set_xscale("log")
+    ax.set_xticks(counts, [str(count) for count in counts])
+    ax.minorticks_off()
+    ax.set_xlabel("number of draws (labels: prior mass kept by the trim)")
+    ax.set_ylabel("records' worth kept" if plan.n is not None else "share kept of each record")
+    ax.set_title(f"What draws cost at {_format_budget(plan)}", fontsize=10)
+
+
+def _records_kept(row: FrontierRow, n: int | None) -> float:
+    return float(row.power * row.private.power) * (1 if n is None else n)
+
+
+def _format_budget(plan: Plan) -> str:
+    return f"epsilon = {format_number(plan.epsilon, 6)}, delta = {format_number(plan.delta, 6)}"

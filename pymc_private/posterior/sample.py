@@ -32,97 +32,6 @@ from pymc_private.samplers.choose import AUTO, check_sampler
 from pymc_private.samplers.executors import check_executor, try_executor
 from pymc_private.samplers.randomness import Randomness, SeededRandomness, SystemRandomness
 
-UNSUPPORTED_KEYWORDS = {
-    "tune": "exact draws need no warm-up; remove it",
-    "chains": "draws are independent; say draws=, and release.to_arviz(chains=...) to split them",
-    "cores": "the draw runs in this process; remove it",
-    "initvals": "exact draws have no start; remove it",
-    "step": "the sampler is chosen by the plan; see calibrate",
-    "nuts_sampler": "say sampler=pmp.Nuts(backend=..., tv=...): its claim is conditional",
-    "target_accept": "there is no step size; remove it",
-    "idata_kwargs": "a release holds draws alone; see release.to_arviz()",
-}
-
-
-DECLARATION_KEYWORDS = ("records", "domain", "neighbors", "records_per_unit", "public", "constants")
-
-
-def refuse_keywords(declaration: Mapping[str, Any]) -> None:
-    """Refuse what means nothing here, with its equivalent (`TypeError`)."""
-    for keyword in declaration:
-        if keyword in UNSUPPORTED_KEYWORDS:
-            raise TypeError(f"sample() has no '{keyword}': {UNSUPPORTED_KEYWORDS[keyword]}")
-        if keyword not in DECLARATION_KEYWORDS:
-            raise TypeError(f"sample() got an unexpected keyword '{keyword}'")
-
-
-def resolve_plan(
-    what: Any,
-    draws: int | None,
-    epsilon: float | None,
-    delta: float,
-    declaration: Mapping[str, Any],
-    sampler: Any,
-    strict: bool,
-) -> Plan:
-    """Whatever was given, as a plan."""
-    if isinstance(what, Plan | PrivateModel) and declaration:
-        raise DomainError(
-            "the declaration was made already",
-            got=", ".join(declaration),
-            allowed="records=, domain=, ... with a model only",
-            do="call privatize again to declare something else",
-        )
-    if isinstance(what, Plan):
-        _refuse_other_numbers(what, draws, epsilon, delta)
-        _refuse_other_sampler(what, sampler, strict)
-        return what
-    if draws is None:
-        raise DomainError("how many draws?", got="draws=None", allowed="draws=1, 2, ...")
-    private = what if isinstance(what, PrivateModel) else privatize(what, **declaration)
-    if epsilon is None:
-        if not isinstance(what, PrivateModel):
-            raise DomainError(
-                "a model needs a budget",
-                got="epsilon=None",
-                allowed="epsilon > 0, in nats",
-                do="pass epsilon= (and delta=), or calibrate a plan",
-            )
-        return plan_at_cost(private, draws, delta, sampler, strict)
-    return calibrate(
-        private, epsilon=epsilon, delta=delta, draws=draws, sampler=sampler, strict=strict
-    )
-
-
-def _refuse_other_sampler(plan: Plan, sampler: Any, strict: bool) -> None:
-    """A sampler named beside a plan must be the plan's own."""
-    check_sampler(sampler)
-    named = sampler if isinstance(sampler, str) else sampler.name
-    same = named in (AUTO, plan.sampler) and (isinstance(sampler, str) or sampler == plan.method)
-    if not same or (strict and not plan.certificate.terms.strict):
-        raise DomainError(
-            "a plan fixes its sampler",
-            got=f"sampler={named!r}" if not same else "strict=True",
-            allowed=f"{plan.method}",
-            do="calibrate another plan with sampler= or strict=",
-        )
-
-
-def _refuse_other_numbers(
-    plan: Plan, draws: int | None, epsilon: float | None, delta: float
-) -> None:
-    """Numbers beside a plan must be the plan's own."""
-    asked = {"draws": draws, "epsilon": epsilon, "delta": delta or None}
-    fixed = {"draws": plan.draws, "epsilon": plan.epsilon, "delta": plan.delta}
-    other = [key for key, value in asked.items() if value is not None and value != fixed[key]]
-    if other:
-        raise DomainError(
-            "a plan fixes its numbers",
-            got=", ".join(f"{key}={asked[key]}" for key in other),
-            allowed=", ".join(f"{key}={fixed[key]}" for key in other),
-            do="calibrate another plan",
-        )
-
 
 def sample(
     what: Any = None,
@@ -206,7 +115,7 @@ def sample(
     Notes
     -----
     With delta > 0 the exact posterior of a Beta-Bernoulli or Dirichlet-categorical model, at the
-    exact price of Dirichlet draws (T9, T10), is among the ways that `calibrate` weighs.
+    exact price of Dirichlet draws (T9, T10), is among the candidates of `calibrate`.
 
     Data that were set on ``private.base`` since `privatize` are clipped once more, in the charged
     draw, which refuses no record: what cannot be clipped (NaN, a category that was not declared)
@@ -221,18 +130,18 @@ def sample(
     Dimitrakakis et al. (2017), Algorithm 1; theory T1-T3.
     """
     refuse_keywords(declaration)
-    where = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
+    options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
     check_executor(executor)
     with progress_bars(progressbar):
         plan = resolve_plan(what, draws, epsilon, delta, declaration, sampler, strict)
     check_unchanged(plan)
-    return charge.publish(_release_job(plan, name, progressbar, executor), where)
+    return charge.publish(_release_job(plan, name, progressbar, executor), options)
 
 
 def _release_job(
     plan: Plan, name: str | None, progressbar: bool, executor: Executor | None
 ) -> charge.ReleaseJob:
-    """What a charge buys: draws by the plan's sampler."""
+    """The job for `charge.publish`: draws by the plan's sampler."""
 
     def drawn(seed: int | None) -> dict[str, np.ndarray]:
         if seed is not None:
@@ -243,10 +152,10 @@ def _release_job(
         try_executor(executor)
         assemble.rehearse(plan, name)
 
-    def built(values: Any, told: Mapping[str, Any] | None) -> Release:
-        private = told is not None
-        promise = plan.guarantee if private else charge.seeded_guarantee(plan.guarantee)
-        return assemble.assemble(plan, values, promise, private, name, told)
+    def built(values: Any, ledger_facts: Mapping[str, Any] | None) -> Release:
+        private = ledger_facts is not None
+        guarantee = plan.guarantee if private else charge.seeded_guarantee(plan.guarantee)
+        return assemble.assemble(plan, values, guarantee, private, name, ledger_facts)
 
     return charge.ReleaseJob(
         guarantee=plan.guarantee,
@@ -261,13 +170,124 @@ def _release_job(
     )
 
 
-def clip_to_domain(private: PrivateModel) -> None:
-    """Move the data into the domain, should they have left it since `privatize`.
+UNSUPPORTED_KEYWORDS = {
+    "tune": "exact draws need no warm-up; remove it",
+    "chains": "draws are independent; say draws=, and release.to_arviz(chains=...) to split them",
+    "cores": "the draw runs in this process; remove it",
+    "initvals": "exact draws have no start; remove it",
+    "step": "the sampler is chosen by the plan; see calibrate",
+    "nuts_sampler": "say sampler=pmp.Nuts(backend=..., tv=...): its claim is conditional",
+    "target_accept": "there is no step size; remove it",
+    "idata_kwargs": "a release holds draws alone; see release.to_arviz()",
+}
+DECLARATION_KEYWORDS = ("records", "domain", "neighbors", "records_per_unit", "public", "constants")
 
-    Part of the charged draw: it reads the data, and so it refuses nothing. What `privatize` would
-    refuse of one record (NaN, a category that was not declared, a row of another total) counts as
-    one fixed record of the domain: each record is mapped by itself, as by any clip. How many there
-    were goes to the logger alone. Data that never left stay as they are.
+
+def refuse_keywords(declaration: Mapping[str, Any]) -> None:
+    """Refuse keywords that mean nothing here, with the equivalent (`TypeError`)."""
+    for keyword in declaration:
+        if keyword in UNSUPPORTED_KEYWORDS:
+            raise TypeError(f"sample() has no '{keyword}': {UNSUPPORTED_KEYWORDS[keyword]}")
+        if keyword not in DECLARATION_KEYWORDS:
+            raise TypeError(f"sample() got an unexpected keyword '{keyword}'")
+
+
+def resolve_plan(
+    what: Any,
+    draws: int | None,
+    epsilon: float | None,
+    delta: float,
+    declaration: Mapping[str, Any],
+    sampler: Any,
+    strict: bool,
+) -> Plan:
+    """The plan to draw: the one given, or one made of a private model or a model."""
+    if isinstance(what, Plan | PrivateModel) and declaration:
+        raise DomainError(
+            "the declaration was made already",
+            got=", ".join(declaration),
+            allowed="records=, domain=, ... with a model only",
+            do="call privatize again to declare something else",
+        )
+    if isinstance(what, Plan):
+        _refuse_other_numbers(what, draws, epsilon, delta)
+        _refuse_other_sampler(what, sampler, strict)
+        return what
+    if draws is None:
+        raise DomainError("how many draws?", got="draws=None", allowed="draws=1, 2, ...")
+    private = what if isinstance(what, PrivateModel) else privatize(what, **declaration)
+    if epsilon is None:
+        if not isinstance(what, PrivateModel):
+            raise DomainError(
+                "a model needs a budget",
+                got="epsilon=None",
+                allowed="epsilon > 0, in nats",
+                do="pass epsilon= (and delta=), or calibrate a plan",
+            )
+        return plan_at_cost(private, draws, delta, sampler, strict)
+    return calibrate(
+        private, epsilon=epsilon, delta=delta, draws=draws, sampler=sampler, strict=strict
+    )
+
+
+def _refuse_other_numbers(
+    plan: Plan, draws: int | None, epsilon: float | None, delta: float
+) -> None:
+    """Refuse numbers given beside a plan that are not the plan's own."""
+    given = {"draws": draws, "epsilon": epsilon, "delta": delta or None}
+    fixed = {"draws": plan.draws, "epsilon": plan.epsilon, "delta": plan.delta}
+    other = [key for key, value in given.items() if value is not None and value != fixed[key]]
+    if other:
+        raise DomainError(
+            "a plan fixes its numbers",
+            got=", ".join(f"{key}={given[key]}" for key in other),
+            allowed=", ".join(f"{key}={fixed[key]}" for key in other),
+            do="calibrate another plan",
+        )
+
+
+def _refuse_other_sampler(plan: Plan, sampler: Any, strict: bool) -> None:
+    """Refuse a sampler given beside a plan that is not the plan's own."""
+    check_sampler(sampler)
+    named = sampler if isinstance(sampler, str) else sampler.name
+    same = named in (AUTO, plan.sampler) and (isinstance(sampler, str) or sampler == plan.method)
+    if not same or (strict and not plan.certificate.terms.strict):
+        raise DomainError(
+            "a plan fixes its sampler",
+            got=f"sampler={named!r}" if not same else "strict=True",
+            allowed=f"{plan.method}",
+            do="calibrate another plan with sampler= or strict=",
+        )
+
+
+def private_draw(
+    plan: Plan, progressbar: bool, executor: Executor | None = None
+) -> dict[str, np.ndarray]:
+    """Draw from a charged plan with randomness of the system, on the public grid of its box."""
+    return _draw_from_plan(plan, SystemRandomness(), progressbar, executor)
+
+
+def seeded_draw(plan: Plan, seed: int, progressbar: bool) -> dict[str, np.ndarray]:
+    """Draw from a plan with a seed: not private, charges nothing."""
+    return _draw_from_plan(plan, SeededRandomness.from_seed(seed), progressbar)
+
+
+def _draw_from_plan(
+    plan: Plan, randomness: Randomness, progressbar: bool, executor: Executor | None = None
+) -> dict[str, np.ndarray]:
+    """Clip the data once more and draw, without warnings; arrays of shape (draws, ...)."""
+    with suppress_warnings(), progress_bar(plan.draws, progressbar) as progress:
+        clip_to_domain(plan.private)
+        return plan.method.sample(plan.private, plan.draws, randomness, progress, executor)
+
+
+def clip_to_domain(private: PrivateModel) -> None:
+    """Clip the data to the domain, should they have left it since `privatize`.
+
+    Part of the charged draw: it reads the data, and so it refuses nothing. A record that
+    `privatize` would refuse (NaN, a category that was not declared, a row of another total) is
+    replaced by one fixed record of the domain: each record is mapped by itself, as by any clip.
+    The number of these goes to the logger alone. Data inside the domain are unchanged.
     """
     for source in private.sources:
         data = source.values()
@@ -281,7 +301,7 @@ def clip_to_domain(private: PrivateModel) -> None:
 
 
 def _clip_records(source: Source, data: np.ndarray) -> tuple[np.ndarray, int]:
-    """Records inside the domain, and how many were beyond clipping."""
+    """The records inside the domain, and how many could not be clipped."""
     axis = source.axis
     fixed = source.domain.clip(source.stand_in(1), axis)
     rows = np.moveaxis(np.array(data), axis, 0)
@@ -292,7 +312,7 @@ def _clip_records(source: Source, data: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def _clip_or_replace(source: Source, data: np.ndarray, fixed: np.ndarray) -> tuple[np.ndarray, int]:
-    """Clip all records at once, or where one of them is refused, by halves."""
+    """Clip all records at once or, where one of them is refused, by halves."""
     try:
         return np.asarray(source.domain.clip(data, source.axis)), 0
     except DomainError:
@@ -303,37 +323,3 @@ def _clip_or_replace(source: Source, data: np.ndarray, fixed: np.ndarray) -> tup
     parts = [_clip_or_replace(source, half, fixed) for half in halves]
     whole = np.concatenate([part for part, _ in parts], axis=source.axis)
     return whole, sum(lost for _, lost in parts)
-
-
-def private_draw(
-    plan: Plan, progressbar: bool, executor: Executor | None = None
-) -> dict[str, np.ndarray]:
-    """Draw what a plan says, by randomness that nobody can repeat.
-
-    Parameters
-    ----------
-    plan : Plan
-        Already charged.
-    progressbar : bool
-    executor : Executor, optional
-        Where independent chains may run.
-
-    Returns
-    -------
-    dict of str to array, shape (draws, ...)
-        On the public grid of its box.
-    """
-    return _draw_from_plan(plan, SystemRandomness(), progressbar, executor)
-
-
-def seeded_draw(plan: Plan, seed: int, progressbar: bool) -> dict[str, np.ndarray]:
-    """Draw reproducibly: not private, charges nothing."""
-    return _draw_from_plan(plan, SeededRandomness.from_seed(seed), progressbar)
-
-
-def _draw_from_plan(
-    plan: Plan, randomness: Randomness, progressbar: bool, executor: Executor | None = None
-) -> dict[str, np.ndarray]:
-    with suppress_warnings(), progress_bar(plan.draws, progressbar) as progress:
-        clip_to_domain(plan.private)
-        return plan.method.sample(plan.private, plan.draws, randomness, progress, executor)

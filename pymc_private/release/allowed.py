@@ -248,8 +248,6 @@ ALLOWED_FACTS: dict[str, tuple[Check, str]] = {
     "versions": (_is_text_map, "{package: version}, both text"),
     "citations": (_is_text_list, "a list of BibTeX entries"),
 }
-
-
 SAMPLE_DIMS = ("chain", "draw")
 NUMBER_TYPES = "float32, float64, signed and unsigned integers, booleans"
 

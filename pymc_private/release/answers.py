@@ -40,15 +40,11 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 12
 """Responses or answers listed in a repr."""
-
-
 POST_PROCESSING_NOTE = "this answer cost no privacy: it was computed from draws already released"
-
 
 NO_BOUNDS_REASON = (
     "the utility has no public bounds, so one unseen part of the posterior may outweigh all"
 )
-
 
 NO_LIPSCHITZ_REASON = (
     "no Lipschitz constant is stated, so nothing bounds the utility between responses tried"
@@ -168,11 +164,11 @@ class Answers(list[Answer]):
     def __repr__(self) -> str:
         columns = ("query", "response", "utility", "mcse", "loss at most")
         more = f"\n... and {len(self) - MOST_SHOWN} more" if len(self) > MOST_SHOWN else ""
-        words = [] if not self else [f"{self[0].cases}; {self[0].reason}".strip("; ")]
-        words += (
+        notes = [] if not self else [f"{self[0].cases}; {self[0].reason}".strip("; ")]
+        notes += (
             [] if not self else [POST_PROCESSING_NOTE if self[0].private else display.NOT_PRIVATE]
         )
-        return "\n".join([display.text_table(columns, self._rows()) + more, *words])
+        return "\n".join([display.text_table(columns, self._rows()) + more, *notes])
 
     def _repr_html_(self) -> str:
         alarm = any(not one.private for one in self)

@@ -105,13 +105,13 @@ def check_ledger(ledger: Any) -> None:
     if ledger is None or isinstance(ledger, Ledger):
         return
     is_path = isinstance(ledger, str | os.PathLike)
-    place = f"{os.fspath(ledger)!r}" if is_path else ""
+    path_text = f"{os.fspath(ledger)!r}" if is_path else ""
     raise DomainError(
         "this is no ledger; nothing was charged",
-        got=f"{type(ledger).__name__} {place}".rstrip(),
+        got=f"{type(ledger).__name__} {path_text}".rstrip(),
         allowed="a pmp.Ledger",
-        do=f"pmp.Ledger({place}, epsilon=..., delta=..., neighbors=...), or "
-        f"pmp.Ledger.open({place}) if it is there already"
+        do=f"pmp.Ledger({path_text}, epsilon=..., delta=..., neighbors=...), or "
+        f"pmp.Ledger.open({path_text}) if it is there already"
         if is_path
         else "pmp.Ledger('study.sqlite', epsilon=..., delta=..., neighbors=...)",
     )
@@ -198,7 +198,7 @@ def _paying_ledger(
 ) -> tuple[Ledger, float | Fraction | None]:
     """The ledger to charge (given, of the context, or a new one in memory), and at which delta.
 
-    A ledger reads 0.1 as the decimal 1/10, as its user means it. A new one is made for this very
+    A ledger reads 0.1 as the decimal 1/10, as its user means it. A new one is made for exactly this
     guarantee, so it gets exactly the numbers that were proved.
     """
     ledger = options.ledger if options.ledger is not None else Ledger.current()
@@ -329,7 +329,6 @@ STOPPED = (
     "Publishing the fact that it was stopped is not covered by the guarantee."
 )
 
-
 STOPPED_LATE = (
     "Stopped after the draw was finished and charged, while its release was being stored. The "
     "ledger keeps the charge, and the release too if it came to that: sample() with the same name "
@@ -337,13 +336,11 @@ STOPPED_LATE = (
     "for the last of ledger.entries."
 )
 
-
 RELEASE_KEPT = (
     "the ledger keeps the release: save it elsewhere. It is `release` of this error; sample() with "
     "the same name and plan returns it free; without a name it is "
     "Release.from_bytes(ledger.fetch(entry)) for the last of ledger.entries"
 )
-
 
 RELEASE_NOT_KEPT = (
     "the charge stands, and the ledger does not keep the release: save it, it is `release` of this "
@@ -356,7 +353,7 @@ class StoppedDraw(KeyboardInterrupt):
 
 
 class UnsavedRelease(PymcPrivateError):
-    """A release that was made and could not be stored.
+    """A release that was drawn and could not be stored.
 
     Attributes
     ----------
@@ -370,8 +367,8 @@ class UnsavedRelease(PymcPrivateError):
 
 def unsaved_release_error(release: Any, error: Exception, problem: str, do: str) -> UnsavedRelease:
     """The error for a release that could not be kept; `do` says what became of the charge."""
-    words = error.problem if isinstance(error, PymcPrivateError) else str(error)
-    got = f"{type(error).__name__}: {words}"
+    text = error.problem if isinstance(error, PymcPrivateError) else str(error)
+    got = f"{type(error).__name__}: {text}"
     return UnsavedRelease(problem, release=release, got=got, do=do)
 
 
@@ -428,11 +425,9 @@ def explain_refusal(
     room = max(account.share - account.spent.delta, Fraction(0))
     cures = [f"Calibrate at delta = {format_number(room, up=False)}"] if room else []
     if not ledger.entries:
-        written = format_number(delta) if float(format_number(delta)) == at else repr(at)
-        double = f"delta = {format_number(2 * delta)} or with " if 2 * delta < 1 else ""
         cures.append(
-            "make a ledger, if the study is yet to begin, with "
-            f"{double}shares={{'approximate': {written}}}"
+            "make a ledger, if the study is yet to begin, without shares=: then its first charge "
+            "divides delta as it needs"
         )
     return BudgetExceeded(
         error.problem,
@@ -442,8 +437,8 @@ def explain_refusal(
         got=error.got,
         allowed=error.allowed,
         do=f"this plan is priced at delta = {at:g}, but of its delta = {whole} this ledger keeps "
-        f"{share} for such plans and the rest for the other road (half each, unless shares= says "
-        f"otherwise). {'; or '.join(cures) or 'That share is spent'}",
+        f"{share} for such plans, as shares= or its first charge fixed, and the rest for zCDP. "
+        f"{'; or '.join(cures) or 'That share is spent'}",
     )
 
 
@@ -453,13 +448,11 @@ EXACT_SAMPLER_ADVICE = (
 )
 """The cure where a sampler has a distance from the posterior and no delta pays for it."""
 
-
 SMALLER_DISTANCE_ADVICE = (
     "a lower power, pmp.temper(private, ...), since a distance t costs (1 + e^epsilon) t of delta; "
     "or a smaller tv= of a sampler that need not be strict"
 )
 """The cure where that distance costs more delta than there is."""
-
 
 FINITE_RANGE_ADVICE = (
     "a box of the parameters, in which one is: pmp.trim(private, mass=0.99) or box={...}; or, for "

@@ -267,8 +267,8 @@ def interval(
     """
     if not (is_number(prob) and 0 < prob < 1):
         raise DomainError("The mass of an interval lies inside (0, 1).", got=prob)
-    ends = [round((1 - prob) / 2, 12), round((1 + prob) / 2, 12)]  # 0.05, not 0.04999999999999999
-    return quantile(release, name, ends, delta=delta)
+    levels = [round((1 - prob) / 2, 12), round((1 + prob) / 2, 12)]  # 0.05, not 0.0499999999999999
+    return quantile(release, name, levels, delta=delta)
 
 
 def _quantile_with_bounds(

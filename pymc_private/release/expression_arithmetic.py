@@ -24,7 +24,6 @@ MOST_WHOLE = 2**53
 """Every whole number up to this one is a float."""
 MOST_BITS = 1000
 """Constants are computed exactly up to so many bits; no float holds more than 1024."""
-
 Operation: TypeAlias = Callable[..., Any]
 
 

@@ -56,8 +56,6 @@ REDUCING: dict[str, Callable[..., Any]] = {
     "min": reduction(np.min, whole=True), "sum": reduction(np.sum, whole=True),
     "norm": reduction(lambda x, axis: np.sqrt(np.sum(np.square(x), axis=axis))),
 }  # fmt: skip
-
-
 ARRAY_TYPES = (tuple, list, np.ndarray, np.generic)
 
 
@@ -288,10 +286,10 @@ class _Evaluator:
     def _position(self, index: ast.expr, labels: tuple[Any, ...] | None) -> Any:
         """A position along one axis: a label first, else a number or a slice of numbers."""
         if isinstance(index, ast.Slice):
-            ends = [None if end is None else self.at(end) for end in
+            limits = [None if end is None else self.at(end) for end in
                     (index.lower, index.upper, index.step)]  # fmt: skip
-            if all(end is None or type(end) is int for end in ends) and ends[2] != 0:
-                return slice(*ends)
+            if all(end is None or type(end) is int for end in limits) and limits[2] != 0:
+                return slice(*limits)
             raise self._no_element(ast.unparse(index), labels)
         position = self.at(index)
         if labels is not None and isinstance(position, str) and position in labels:

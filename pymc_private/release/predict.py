@@ -36,9 +36,9 @@ from pymc_private.release.expressions import draws_dict, reason_not_released
 def warn_of_embedded_numbers(variable: Variable, given: Collection[Variable]) -> None:
     """Warn of numbers that hardly anybody would write without having seen data.
 
-    Such as a mean to center by: a prediction that reads it tells it. Looks at the model alone, of
-    which a skeleton will do, and shows none of the numbers. That there is no warning proves
-    nothing; what is plain is said in `pymc_private.lint`.
+    Such as a mean to center by, which a prediction that reads it reveals. Looks at the model alone
+    (a skeleton is enough) and shows none of the numbers. The absence of a warning proves nothing;
+    plain numbers are defined in `pymc_private.lint`.
 
     Parameters
     ----------

@@ -111,7 +111,7 @@ class Release:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the content, hex; it tells copies apart and is not a signature."""
+        """SHA-256 of the content, hex; it distinguishes releases and is not a signature."""
         return self._fingerprint
 
     def to_arviz(self, chains: int = 1) -> Any:
@@ -273,11 +273,8 @@ def _refuse_contradictions(
             got="private=False with a finite guarantee",
             do="Guarantee.none(reason)",
         )
-    if (
-        private
-        and "epsilon" in facts
-        and as_float(facts["epsilon"]) < epsilon * (1 - EPSILON_TOLERANCE)
-    ):
+    stated = as_float(facts.get("epsilon", "inf"))
+    if private and stated < epsilon * (1 - EPSILON_TOLERANCE):
         raise DomainError(
             "The facts promise more privacy than the guarantee proves.",
             got=f"epsilon = {facts['epsilon']} stated, {epsilon!r} proved",

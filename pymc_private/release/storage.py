@@ -28,12 +28,8 @@ from pymc_private.release.allowed import ReleaseContents, dump_json
 from pymc_private.release.display import release_attributes
 
 FORMAT = 1
-
-
 HEADER = "pymc_private"
 """The attribute that holds everything a release says beside its draws, as JSON."""
-
-
 REPORTED_PACKAGES = ("pymc-private", "pymc", "pytensor", "arviz", "numpy", "scipy")
 """The packages whose versions are among the facts of a release."""
 

@@ -160,7 +160,7 @@ def test_whole_numbers_that_are_no_probabilities_are_rows():
         ({0: -1, 1: 2}, "probabilities or counts"),
         ({0: np.nan, 1: 2}, "probabilities or counts"),
         ([0.5, 0.6], "holds probabilities"),
-        ([], "holds probabilities|no law"),
+        ([], "holds probabilities|no distribution"),
     ],
 )
 def test_a_target_that_may_mean_two_things_or_nothing_is_refused(target, message, recwarn):

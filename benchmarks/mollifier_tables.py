@@ -124,9 +124,9 @@ def audits(n: int = 200_000) -> None:
         reference = np.array([q, q, 1 - 2 * q])
         laws = [mollify(t, reference, eps, window=window) for t in ([1, 0, 0], [0, 1, 0])]
         for k in (1, 3, 10):
-            pair = [
-                rejection_draws(law._distribution, k * n, SystemRandomness()).reshape(n, k) for law in laws
-            ]
+            targets = [law._distribution for law in laws]
+            draws = [rejection_draws(target, k * n, SystemRandomness()) for target in targets]
+            pair = [drawn.reshape(n, k) for drawn in draws]
             for delta in (0.0, 1e-3, 1e-2):
                 claim = laws[0].guarantee(k).epsilon(delta)
                 score = lambda x: (x == 0).sum(1) - (x == 1).sum(1).astype(float)  # noqa: E731

@@ -88,21 +88,7 @@ def trim(
     Theory T24; Dimitrakakis et al. (2017), Theorem 17, corrected.
     """
     private = require_private_model(private)
-    if box is not None and not isinstance(box, Mapping):
-        raise DomainError(
-            "box= names parameters", got=repr(box), allowed="{'sigma': (0.1, 5), ...}"
-        )
-    if sum(given is not None for given in (box, mass, lipschitz)) != 1:
-        raise DomainError("trim wants one region", allowed="exactly one of box=, mass=, lipschitz=")
-    if shape not in ("set", "box"):
-        raise DomainError("shape= is of lipschitz=", got=repr(shape), allowed="'set' or 'box'")
-    if lipschitz is not None and private.metric is not None:
-        raise Unsupported(
-            "L is of replaced records, and this model's neighbors are at a distance",
-            got=private.neighbors,
-            allowed="neighbors='substitute' or 'add_remove'",
-            do="trim by mass= or box=",
-        )
+    _check_region(private, box, mass, lipschitz, shape)
     if lipschitz is not None:
         refuse_with_sequences(private.graph, f"lipschitz={lipschitz}")
     if lipschitz is not None and shape == "set":
@@ -123,6 +109,27 @@ def trim(
     return private.with_region(
         {name: _restricted_interval(private, name, pair) for name, pair in box.items()}
     )
+
+
+def _check_region(
+    private: PrivateModel, box: object, mass: object, lipschitz: object, shape: object
+) -> None:
+    """Refuse all but exactly one region, of a kind that the model's neighbors allow."""
+    if box is not None and not isinstance(box, Mapping):
+        raise DomainError(
+            "box= names parameters", got=repr(box), allowed="{'sigma': (0.1, 5), ...}"
+        )
+    if sum(given is not None for given in (box, mass, lipschitz)) != 1:
+        raise DomainError("trim wants one region", allowed="exactly one of box=, mass=, lipschitz=")
+    if shape not in ("set", "box"):
+        raise DomainError("shape= is of lipschitz=", got=repr(shape), allowed="'set' or 'box'")
+    if lipschitz is not None and private.metric is not None:
+        raise Unsupported(
+            "L is of replaced records, and this model's neighbors are at a distance",
+            got=private.neighbors,
+            allowed="neighbors='substitute' or 'add_remove'",
+            do="trim by mass= or box=",
+        )
 
 
 def _restricted_interval(private: PrivateModel, name: str, pair: Any) -> Bounds:

@@ -23,6 +23,7 @@ from pymc_private.models.data_variables import (
     VALUE_INPUTS,
     array_candidates,
     constants_with_axis,
+    factor_variables,
     undeclared_shared_arrays,
     underlying_array,
 )
@@ -177,7 +178,7 @@ def _arrays(
     known = [c.variable for c in found]
     seen = {underlying_array(model.rvs_to_values[rv]) for rv in model.observed_RVs}
     named = [(c.name, c.variable, c.shape) for c in found]
-    embedded = constants_with_axis(model_factors(model), n, known)
+    embedded = constants_with_axis(factor_variables(model), n, known)  # names as in privatize
     named += [(name, v, np.shape(v.data)) for name, (v, _) in embedded.items()]
     named += [
         (v.name or f"shared_{i}", v, held_values(v).shape)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from pymc_private.models.data_variables import Source
 from pymc_private.models.domains import Categories, Interval
 from pymc_private.models.record_graph import RecordGraph
 from pymc_private.privacy.neighbors import check_record_neighbors, distance_relation
+from pymc_private.privacy.rounding import difference_down
 
 NORMS = ("absolute", "l1", "l2", "linf")
 HAMMING = "hamming"
@@ -222,9 +224,9 @@ def discrete_levels(source: Source) -> list[float]:
 
 
 def level_distances(ordered: list[float], kind: object, data: Variable) -> list[float]:
-    """The distance from each level to the next; that of a statistic is rounded down."""
+    """The distance from each level to the next, rounded down."""
     if not callable(kind):
-        return [float(step) for step in np.diff(ordered)]
+        return [difference_down(b, a) for a, b in itertools.pairwise(ordered)]
     steps = np.diff([compiled_statistic(kind)(level) for level in ordered])
     if not (np.all(steps > 0) or np.all(steps < 0)):
         raise NotCertified(

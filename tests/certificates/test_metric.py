@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 import pymc_private as pmp
 from pymc_private import Metric
 from pymc_private.models.fingerprint import model_fingerprint
+from pymc_private.models.metric import level_distances
 
 N = 5
 LOW, HIGH = 0.5, 3.0
@@ -312,3 +316,18 @@ def test_a_statistic_that_reads_what_can_change_is_refused(read):
     metric = Metric({"y": lambda y: y * shared})
     with pytest.raises(pmp.DomainError, match="of one record's number and of nothing else"):
         pmp.privatize(model, records="p", domain=domain, neighbors=metric)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=6, unique=True))
+def test_distances_of_levels_are_rounded_down(levels):
+    ordered = sorted(levels)
+    gaps = level_distances(ordered, "absolute", pt.scalar("y"))
+    exact = [Fraction(b) - Fraction(a) for a, b in itertools.pairwise(ordered)]
+    assert all(Fraction(gap) <= step for gap, step in zip(gaps, exact, strict=True))
+    assert gaps == pytest.approx([float(step) for step in exact], rel=1e-15)
+
+
+def test_plain_differences_would_not_be():
+    # The planted fault: subtraction of doubles rounds to nearest, half of the time upward.
+    pairs = [(k / 10, 1 + k / 7) for k in range(1, 20)]
+    assert any(Fraction(b - a) > Fraction(b) - Fraction(a) for a, b in pairs)

@@ -101,6 +101,9 @@ def plans() -> Iterator[Case]:
             private = one.privatize(one.data(np.random.default_rng(1), N))
             asked = {"epsilon": 1, "delta": 1e-6, "draws": 3}
             yield f"plan/{one.name}", lambda p=private, a=asked: planned(p, **a)
+    clipped = next(e for e in ZOO if e.name == "student t")
+    private = clipped.privatize(clipped.data(np.random.default_rng(1), N))
+    yield "plan/clipped", lambda: planned(pmp.clip(private, -4.0), epsilon=1, delta=1e-6, draws=2)
     kinds = {
         "boxes": ("normal mean", {"epsilon": 2, "sampler": "boxes"}),
         "grid": ("bernoulli", {"epsilon": 2, "sampler": "grid"}),

@@ -57,8 +57,8 @@ class ChargeCost:
 class Header:
     """Terms fixed when a ledger is made: budget, shares, neighbors, the data in words.
 
-    ``shares`` is None where the first charge divides delta (:func:`delta_shares`). ``token`` is
-    random, so that two ledgers of one budget do not share a chain.
+    ``shares`` is None where the first charge divides delta (`ledger.filter.delta_shares`).
+    ``token`` is random, so that two ledgers of one budget do not share a chain.
     """
 
     budget: Budget
@@ -113,29 +113,7 @@ class Header:
         """The most of delta that each method with a share can come to have."""
         if self.shares is not None:
             return dict(self.shares)
-        return dict.fromkeys(METHODS_WITH_SHARE if self.budget.delta else (), self.budget.delta)
-
-
-def delta_shares(header: Header, first_delta: Fraction | None) -> dict[str, Fraction]:
-    """Shares of delta by method, as fixed at creation or by the first charge (T23).
-
-    Where no shares were stated, each method has half, unless the first charge enters the method
-    "approximate" at more: then that method has as much, and "zcdp" the rest. The first charge is
-    made before any release exists, so the shares depend on no data.
-
-    Parameters
-    ----------
-    header : Header
-    first_delta : Fraction or None
-        Where the first charge enters "approximate"; None if it does not, or if there is none yet.
-    """
-    if header.shares is not None:
-        return dict(header.shares)
-    delta = header.budget.delta
-    fits = first_delta is not None and delta / 2 < first_delta <= delta
-    approximate = first_delta if first_delta is not None and fits else delta / 2
-    found = {"zcdp": delta - approximate, "approximate": approximate}
-    return {method: share for method, share in found.items() if share}
+        return dict.fromkeys(METHODS_WITH_SHARE, self.budget.delta)
 
 
 @dataclass(frozen=True)
@@ -223,7 +201,7 @@ def make_header(
         )
     # A method without a share of delta proves nothing that pure does not.
     kept = tuple((method, fixed[method]) for method in METHODS_WITH_SHARE if fixed.get(method))
-    stated = None if shares is None else kept
+    stated = None if shares is None and budget.delta else kept  # without delta nothing to divide
     data = check_one_line(data, "data", empty=True)
     return Header(budget, stated, check_neighbors(neighbors), data, utc_today(), token)
 

@@ -10,7 +10,8 @@ j would be left agrees with the real one on S_j, so P(B and S_j) <= e^epsilon Q(
 delta_j; add over j. Because the shares add up to at most delta, the whole is (epsilon,
 delta)-private however the queries were chosen. Taking the smallest epsilon over the methods at
 the *full* delta is wrong when later queries depend on earlier answers. The first charge depends on
-no answer, so given whatever the analyst knew before it, shares that it fixes are constants.
+no answer under this ledger, so given whatever the analyst knew before it, shares that it fixes
+are constants.
 
 Also here: the check that a stored charge costs no less than its own guarantee says, which the
 hash chain alone cannot show.
@@ -26,18 +27,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
 from pymc_private.errors import DomainError, Incompatible, PymcPrivateError
-from pymc_private.ledger.entry import (
-    METHODS_WITH_SHARE,
-    ChargeCost,
-    Entry,
-    Header,
-    delta_shares,
-    tampering_error,
-)
+from pymc_private.ledger.entry import METHODS_WITH_SHARE, ChargeCost, Entry, Header, tampering_error
 from pymc_private.privacy import renyi
 from pymc_private.privacy.accounting import Budget
 from pymc_private.privacy.guarantee import Guarantee
@@ -180,8 +175,7 @@ class MethodTotal:
 class ChargeTotals:
     """Exact totals of all charges under each method, so that the next charge is quickly added.
 
-    ``first_delta`` is where the first charge entered "approximate" (None: it did not), which may
-    fix the shares of delta.
+    ``first`` is the cost of the first charge, which may fix the shares of delta.
     """
 
     charges: int = 0
@@ -189,7 +183,7 @@ class ChargeTotals:
     zcdp: MethodTotal = MethodTotal()
     approximate: MethodTotal = MethodTotal()
     deltas: Fraction = Fraction(0)
-    first_delta: Fraction | None = None
+    first: ChargeCost | None = None
 
     def plus(self, cost: ChargeCost) -> ChargeTotals:
         """Add one charge."""
@@ -200,12 +194,12 @@ class ChargeTotals:
             self.zcdp.plus(cost.zcdp, number),
             self.approximate.plus(None if pair is None else pair.epsilon, number),
             self.deltas if pair is None else self.deltas + pair.delta,
-            self.first_delta if self.charges or pair is None else pair.delta,
+            cost if self.first is None else self.first,
         )
 
     def statuses(self, header: Header) -> Iterator[MethodStatus]:
         """Status of each method of a ledger, the cheapest to judge first."""
-        shares = delta_shares(header, self.first_delta)
+        shares = delta_shares(header, self.first)
         yield _method_status("pure", self.pure, Fraction(0), _pure_spent, header)
         if "approximate" in shares:
             share, deltas = shares["approximate"], self.deltas
@@ -218,6 +212,45 @@ class ChargeTotals:
     def proves_budget(self, header: Header) -> bool:
         """Whether some method still proves the budget."""
         return any(status.open for status in self.statuses(header))
+
+
+@lru_cache(maxsize=256)
+def _stated_shares(header: Header, first: ChargeCost | None) -> tuple[tuple[str, Fraction], ...]:
+    """Shares of delta by method, those without any left out."""
+    if header.shares is not None:
+        return header.shares
+    delta = header.budget.delta
+    halves = tuple((method, delta / 2) for method in METHODS_WITH_SHARE)
+    if first is None:
+        return halves
+    pair = first.approximate
+    if pair is None or pair.delta > delta:
+        approximate = Fraction(0)
+    elif first.zcdp is None:
+        approximate = delta
+    elif ChargeTotals().plus(first).proves_budget(replace(header, shares=halves)):
+        return halves
+    else:
+        approximate = max(pair.delta, delta / 2)
+    found = {"zcdp": delta - approximate, "approximate": approximate}
+    return tuple((method, found[method]) for method in METHODS_WITH_SHARE if found[method])
+
+
+def delta_shares(header: Header, first: ChargeCost | None) -> dict[str, Fraction]:
+    """Shares of delta by method: as stated, or as the cost of the first charge fixes them (T23).
+
+    Where none were stated: a method that the first charge closes gets nothing and the other one
+    all of delta. Where both can take it, each gets half, unless that charge fits only with more
+    for "approximate", which then gets as much as the charge needs. The first charge is made
+    before any release of this ledger exists, so the shares depend on no answer.
+
+    Parameters
+    ----------
+    header : Header
+    first : ChargeCost or None
+        Of the first charge; None if there is none yet.
+    """
+    return dict(_stated_shares(header, first))
 
 
 def sum_costs(costs: Iterable[ChargeCost], start: ChargeTotals | None = None) -> ChargeTotals:

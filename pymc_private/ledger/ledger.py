@@ -94,7 +94,8 @@ class Ledger:
     shares : mapping of str to number, optional
         How delta is divided over the accounting methods "zcdp" and "approximate", for good; a
         method without a share is not used. "pure" always is, and needs none. If not given, the
-        first charge divides it: half each, or as much as that charge needs.
+        cost of the first charge divides it: half each, unless that charge needs more or can be
+        taken by one of them only.
     data : str
         The dataset in words. A second ledger on the same data is a second budget: they add up.
 
@@ -180,6 +181,12 @@ class Ledger:
     def roads(self) -> dict[str, MethodStatus]:
         """Status of each accounting method by name; one that proves the budget is enough (T23)."""
         return method_statuses(self._verified.read().totals, self._verified.header)
+
+    @property
+    def shares(self) -> dict[str, Fraction] | None:
+        """Shares of delta by accounting method as they were stated; None if by the first charge."""
+        shares = self._verified.header.shares
+        return None if shares is None else dict(shares)
 
     @property
     def spent(self) -> Budget:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from pymc_private.errors import BudgetExceeded, PymcPrivateError
@@ -214,7 +215,7 @@ def budget_exceeded(header: Header, totals: ChargeTotals, cost: ChargeCost) -> B
     """Error of a refused charge: why, in numbers, and what would fit."""
     budget, before = header.budget, method_statuses(totals, header)
     spent = smallest_spent(before, only_open=True) or budget
-    requested, left = _requested(header, cost), remaining(budget, spent)
+    requested, left = _requested(header, totals, cost), remaining(budget, spent)
     after = method_statuses(totals.plus(cost), header)
     limit = format_number(budget.epsilon, up=False)
     return BudgetExceeded(
@@ -231,13 +232,14 @@ def budget_exceeded(header: Header, totals: ChargeTotals, cost: ChargeCost) -> B
     )
 
 
-def _requested(header: Header, cost: ChargeCost) -> Budget:
+def _requested(header: Header, totals: ChargeTotals, cost: ChargeCost) -> Budget:
     """Cost of a charge by itself under the method that takes the least.
 
     At a large delta a method may take next to nothing for it, which would not say what was
     requested: then the cost under the first method that does.
     """
-    statuses = method_statuses([cost], header)
+    first = cost if totals.first is None else totals.first
+    statuses = method_statuses(replace(ChargeTotals().plus(cost), first=first), header)
     least = smallest_spent(statuses, only_open=False)
     proofs = [status.spent for status in statuses.values() if status.spent is not None]
     telling = [spent for spent in proofs if spent.epsilon > NEGLIGIBLE_EPSILON]

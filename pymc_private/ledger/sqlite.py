@@ -207,7 +207,7 @@ def damage_error(place: str, why: str) -> Incompatible:
 
 
 APPLICATION_ID = 0x504D504C  # "PMPL", in the header of the SQLite file
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 CREATE_RELEASES = """CREATE TABLE releases (number INTEGER PRIMARY KEY REFERENCES charges,
                        sha256 TEXT NOT NULL, content BLOB)"""
 CREATE_TABLES = (
@@ -226,6 +226,7 @@ MIGRATIONS = {
         "INSERT INTO releases SELECT number, sha256, content FROM releases_1",
         "DROP TABLE releases_1",
     ),
+    2: (),  # headers of format 3 may leave the shares of delta to the first charge
 }
 
 

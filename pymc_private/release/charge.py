@@ -424,7 +424,7 @@ def explain_refusal(
     share, whole = (format_number(d, up=False) for d in (account.share, budget.delta))
     room = max(account.share - account.spent.delta, Fraction(0))
     cures = [f"Calibrate at delta = {format_number(room, up=False)}"] if room else []
-    if not ledger.entries:
+    if not ledger.entries and ledger.shares is not None:
         cures.append(
             "make a ledger, if the study is yet to begin, without shares=: then its first charge "
             "divides delta as it needs"

@@ -9,6 +9,7 @@ Each course of events satisfies one method, and no method knows of the other.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from fractions import Fraction
 
@@ -22,6 +23,7 @@ from pymc_private.ledger.filter import proves_budget
 from pymc_private.ledger.ledger import Ledger
 from pymc_private.privacy.accounting import Budget
 from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.inverse import mu_affordable
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
 STATED = 1.189e-6  # T23
@@ -195,20 +197,58 @@ def test_a_ledger_pays_a_first_charge_at_its_whole_delta():
         ledger.charge(Guarantee.approximate(0.1, 1e-7), "more", delta="1e-7")
 
 
+def gaussian(delta):
+    """A Gaussian guarantee whose epsilon is hardly below 1 at that delta."""
+    return Guarantee.gdp_of(0.998 * mu_affordable(1.0, delta))
+
+
 @pytest.mark.parametrize(
-    ("first", "share"),
-    [(None, "5e-7"), ("4e-7", "5e-7"), ("7e-7", "7e-7"), ("1e-6", "1e-6"), ("2e-6", "5e-7")],
+    ("guarantee", "delta", "share"),
+    [
+        (Guarantee.pure(0.25), None, "5e-7"),  # both methods can take it: half each
+        (Guarantee.gdp_of(0.05), "1e-6", "5e-7"),
+        (gaussian(1e-6), "1e-6", "1e-6"),  # fits by sums of pairs only, at all of delta
+        (gaussian(9e-7), "9e-7", "9e-7"),  # what it leaves is for zCDP
+        (Guarantee.approximate(0.5, 7e-7), "7e-7", "1e-6"),  # closes zCDP
+        (Guarantee.zcdp_of(0.01), "0", None),  # closes sums of pairs
+        (Guarantee.pure(0.25), "2e-6", None),  # a delta beyond the ledger's
+    ],
 )
-def test_the_first_charge_divides_delta_and_no_later_one_does(first, share, tmp_path):
-    ledger = Ledger(tmp_path / "study.sqlite", epsilon=9, delta="1e-6")
-    ledger.charge(Guarantee.pure(0.25), "first", delta=first)
+def test_the_first_charge_divides_delta_and_no_later_one_does(guarantee, delta, share, tmp_path):
+    terms = {"epsilon": 1, "delta": "1e-6"}
+    ledger = Ledger(tmp_path / "study.sqlite", **terms)
+    ledger.charge(guarantee, "first", delta=delta)
     shares = {name: status.share for name, status in ledger.roads.items()}
-    assert shares["approximate"] == Fraction(share)
+    assert shares.get("approximate") == (None if share is None else Fraction(share))
     assert sum(shares.values()) == ledger.budget.delta
-    ledger.charge(Guarantee.pure(0.25), "second", delta="1e-6")
+    with contextlib.suppress(BudgetExceeded):
+        ledger.charge(Guarantee.pure("1/1000000"), "second", delta="1e-6")
     assert {name: status.share for name, status in ledger.roads.items()} == shares
-    again = Ledger(tmp_path / "study.sqlite", epsilon=9, delta="1e-6")
-    assert again.roads == ledger.roads
+    assert Ledger(tmp_path / "study.sqlite", **terms).roads == ledger.roads
+    assert ledger.shares is None
+
+
+def test_a_first_charge_takes_no_delta_that_it_does_not_need():
+    admitted = {}
+    for shares in (None, {"zcdp": "5e-7", "approximate": "5e-7"}):
+        ledger = Ledger(epsilon=2, delta="1e-6", shares=shares)
+        with contextlib.suppress(BudgetExceeded):
+            for n in range(80):
+                ledger.charge(Guarantee.gdp_of(0.05), "a draw", delta="1e-6")
+                admitted[shares is None] = n + 1
+    assert admitted[True] == admitted[False] > 50
+
+
+def test_all_of_delta_serves_the_method_that_is_left():
+    ledger = Ledger(epsilon=1, delta="1e-6")
+    ledger.charge(Guarantee.approximate(0.1, "8e-7"), "first", delta="8e-7")
+    ledger.charge(Guarantee.approximate(0.1, "1e-7"), "second", delta="1e-7")
+    assert ledger.spent.delta == Fraction("9e-7")
+
+
+def test_without_delta_there_is_nothing_to_divide(tmp_path):
+    Ledger(tmp_path / "pure.sqlite", epsilon=1)
+    assert Ledger(tmp_path / "pure.sqlite", epsilon=1, shares={}).shares == {}
 
 
 def test_a_refused_first_charge_divides_nothing():

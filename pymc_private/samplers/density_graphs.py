@@ -156,12 +156,18 @@ def _gradient_graphs(value: Variable, inputs: Sequence[Variable]) -> list[Variab
 
 
 def _checks_as_switches(outputs: Sequence[Variable]) -> list[Variable]:
-    """Replace checks by switches to NaN, so that one of many boxes can fail them by itself."""
+    """Replace checks by switches to NaN, so that one of many boxes can fail them by itself.
+
+    Checks of whole numbers are left out. PyTensor's own compare lengths of axes, which no box
+    changes and which a graph with an axis of boxes in front compares wrongly.
+    """
 
     def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
-        if isinstance(node.op, CheckAndRaise):
-            return pt.switch(reduce(pt.and_, inputs[1:]), inputs[0], np.nan)
-        return None
+        if not isinstance(node.op, CheckAndRaise):
+            return None
+        if not inputs[0].type.dtype.startswith("float"):
+            return inputs[0]
+        return pt.switch(reduce(pt.and_, inputs[1:]), inputs[0], np.nan)
 
     leaves = {v: v for v in ancestors(list(outputs)) if v.owner is None}
     return rebuild(list(outputs), leaves, rule)

@@ -236,8 +236,9 @@ class Concavity:
         """Bound of |M^(-1/2) w sum_i grad log p(x_i)| for n records, whatever they are (T21).
 
         The start of a proximal sampler is an exact draw from a distribution of precision M on the
-        region, and this bounds the gradient of the log ratio of the posterior to it; the
-        log-Sobolev inequality (Bakry and Emery) then bounds their divergence.
+        region, and this bounds the likelihood's part of the gradient of the log ratio of the
+        posterior to it; with the prior's part, the log-Sobolev inequality (Bakry and Emery) bounds
+        their divergence.
         """
         w = whitener(metric)
         return float_up(power) * n * sum(p.reach(w, of_difference=False) for p in self.predictors)

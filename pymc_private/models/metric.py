@@ -2,7 +2,7 @@
 
 A `Metric` is a weighted sum of distances of the variables of a record, after Assumption 1 of
 Dimitrakakis et al. (2017). Norms are rounded up. Discrete variables move between their levels step
-by step, and the distance of a step in a statistic is rounded down.
+by step, and the distance of a step is rounded down.
 """
 
 from __future__ import annotations

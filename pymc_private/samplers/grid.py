@@ -3,7 +3,7 @@
 The log-likelihood of each record is bounded at every point of the grid by intervals, and
 rounded to a multiple of a public unit: an integer that depends on that record alone. Integers
 add without error, and a draw compares them by coins whose probability is exactly e^-gamma. So
-the claim holds for the very bits that are released, at the price of `tau` (T15c): |integer *
+the claim holds for the very bits that are released, at the price of `tau`: |integer *
 unit - log-likelihood| <= tau moves the range of a record by at most 4 tau.
 """
 
@@ -55,7 +55,8 @@ def sample_grid(
 ) -> Mapping[str, np.ndarray]:
     """Draws from the posterior on a public grid, by name, shape (draws, *shape). Reads the data."""
     grid = make_parameter_grid(private, points)
-    totals = total_scores(GridScores(private, grid), private)
+    scores = GridScores(private, grid)
+    totals = total_scores(scores, private, lambda share: progress(0))
     drawn = draw_points(grid, totals, private.power, draws, randomness, progress)
     at = ParameterGrid(grid.names, grid.shapes, drawn, np.zeros(draws, dtype=np.int64))
     return dict(at.columns(0, draws))

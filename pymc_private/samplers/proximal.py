@@ -328,7 +328,7 @@ class FastSums:
     ----------
     rows : array, shape (N, d)
     offset : array, shape (N,)
-    curve : Logistic or Exponential
+    curve : LogisticCurve or ExponentialCurve
     over : callable
         `map`, or that of a thread pool.
     """

@@ -22,7 +22,7 @@ density f hold:
 - f(a + t) <= f(a) + sup <grad f, t> over the cell, where f is continuous there. It is
   piecewise smooth, and PyTensor's gradient is its gradient almost everywhere; at a kink of |x|
   or max it picks one side, and the interval of its graph holds both. If that interval is
-  bounds, f is Lipschitz, Clarke's generalized gradient lies in the interval, and Lebourg's
+  bounded, f is Lipschitz, Clarke's generalized gradient lies in the interval, and Lebourg's
   mean-value theorem gives the bound (Clarke 1983, Theorems 2.3.7 and 2.5.1);
 - f(a + t) <= f(a) + <grad f(a), t> + <t, M t> / 2, where the gradient is continuous too and M
   bounds each Hessian H on the cell from above: second-order expansion with the generalized
@@ -126,7 +126,7 @@ def sample_by_rejection(
     accepted = np.empty((0, target.dimension))
     rate = 0.0
     while len(accepted) < draws:
-        cells.close()
+        cells.close(lambda: progress(len(accepted)))
         wanted = 1.1 * (draws - len(accepted)) / max(rate, 1e-9)
         most = SMALLEST_BATCH
         if rate >= LOW_ACCEPTANCE:
@@ -245,9 +245,10 @@ class Partition:
         self.misses = np.concatenate([self.misses[kept], np.zeros(new.sum())])
         self.cell_envelopes = self.cell_envelopes.take(kept).followed_by(found.take(new))
 
-    def close(self) -> None:
+    def close(self, each_time: Callable[[], None] = lambda: None) -> None:
         """Cut until no mass is infinite, since such an envelope cannot be sampled."""
         while True:
+            each_time()
             infinite = np.flatnonzero(np.isposinf(self.cell_envelopes.log_mass))
             if not len(infinite) or not self.cut(infinite):
                 return

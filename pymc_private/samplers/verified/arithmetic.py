@@ -402,7 +402,7 @@ class VerifiedPosterior:
     offset : array, shape (N,)
     center, scale : array, shape (d,)
         The parameters are center + scale z, z standard normal under the prior.
-    curve : StrictCurve
+    curve : VerifiedCurve
     lower, upper : array, shape (d,)
         Bounds of the parameters; may be infinite.
     """

@@ -390,7 +390,7 @@ class ExactStep:
                 for m, at, s, p in zip(mode, y, scale, pull, strict=True)]  # fmt: skip
 
     def remainder(self, delta: BallVector) -> arb:
-        """Sum of h(u) + h'(u) du - h(u + du) over all posterior."""
+        """Sum of h(u) + h'(u) du - h(u + du) over all records."""
         scale, curve, total = exact_balls(self.posterior.scale), self.posterior.curve, arb(0)
         moved = [s * x for s, x in zip(scale, delta, strict=True)]
         for start, raw, offset in self.posterior.balls():

@@ -86,7 +86,7 @@ def test_whole_numbers_in_floats_are_taken_as_they_are():
     structure, _ = make_posterior(private)
     assert type(structure.curve).__name__ == "LogisticCurve"
     fractions = declared(bernoulli_regression, 0.9 * y, pmp.Interval(0, 0.9), Z=(-1, 1))
-    assert type(make_posterior(fractions)[0].curve).__name__ == "General"
+    assert type(make_posterior(fractions)[0].curve).__name__ == "GeneralCurve"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ being tightened.
 
 from __future__ import annotations
 
+import io
 import logging
+import pickle
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -25,6 +27,7 @@ import pandas as pd
 import xarray as xr
 from pymc.distributions.continuous import _PolyaGammaLogDistFunc
 from pymc.distributions.dist_math import I0e, SplineWrapper
+from pytensor.graph.basic import Constant
 
 from pymc_private.analysis import continuity, record_dependence, row_equivalence
 from pymc_private.analysis.intervals import bound_op, bound_scalar_op, linear_algebra
@@ -175,6 +178,49 @@ def copy_model(model: Any) -> tuple[Any, dict[str, Any]]:
 def copy_with_variables(model: Any, variables: list[Any]) -> tuple[Any, list[Any]]:
     """An independent copy of a PyMC model, and of some variables of its graph within the copy."""
     return cloudpickle.loads(cloudpickle.dumps((model, variables)))
+
+
+def copy_with_arrays(
+    model: Any, variables: list[Any], arrays: list[np.ndarray]
+) -> tuple[Any, list[Any]]:
+    """An independent copy of a PyMC model with other arrays in some shared variables, and these.
+
+    Arrays that the variables hold are not read: the pickled model refers to them by position. So it
+    does to the arrays that observed variables were made of, which PyMC keeps and does not use.
+    """
+    old = [variable.get_value(borrow=True) for variable in variables]
+    kept = [getattr(rv.tag, "observations", None) for rv in model.observed_RVs]
+    unused = [constant.data for constant in kept if isinstance(constant, Constant)]
+    held = {id(array): k for k, array in enumerate([*old, *unused])}
+    arrays = [*arrays, *(np.zeros(array.shape, array.dtype) for array in unused)]
+    stream = io.BytesIO()
+    _ArrayPickler(stream, held).dump((model, variables))
+    stream.seek(0)
+    return _ArrayUnpickler(stream, arrays).load()
+
+
+class _ArrayPickler(cloudpickle.Pickler):
+    """Pickles some arrays, known by identity, as their positions."""
+
+    def __init__(self, stream: BinaryIO, held: dict[int, int]) -> None:
+        super().__init__(stream)
+        self._held = held
+
+    def persistent_id(self, value: object) -> int | None:
+        """The position of an array, None for any other object."""
+        return self._held.get(id(value)) if isinstance(value, np.ndarray) else None
+
+
+class _ArrayUnpickler(pickle.Unpickler):
+    """Puts arrays where positions were pickled."""
+
+    def __init__(self, stream: BinaryIO, arrays: list[np.ndarray]) -> None:
+        super().__init__(stream)
+        self._arrays = arrays
+
+    def persistent_load(self, position: int) -> np.ndarray:
+        """The array at a position."""
+        return self._arrays[position]
 
 
 def with_named_dims(model: Any) -> Any:

@@ -24,6 +24,7 @@ from pymc_private.posterior import assemble
 from pymc_private.posterior.assemble import check_unchanged
 from pymc_private.posterior.calibrate import calibrate, plan_at_cost
 from pymc_private.posterior.plan import Plan
+from pymc_private.posterior.rehearsal import rehearse_draw
 from pymc_private.privacy.rounding import format_count
 from pymc_private.release import charge
 from pymc_private.release.charge import ReleaseOptions, progress_bar, suppress_warnings
@@ -151,6 +152,7 @@ def _release_job(
     def rehearsed() -> None:
         try_executor(executor)
         assemble.rehearse(plan, name)
+        rehearse_draw(plan, name, executor, clip_to_domain)
 
     def built(values: Any, ledger_facts: Mapping[str, Any] | None) -> Release:
         private = ledger_facts is not None

@@ -186,7 +186,7 @@ def publish(job: ReleaseJob, options: ReleaseOptions) -> Release:
     if stored is not None:
         return _save_to_file(stored, options, f"nothing more was charged; {RELEASE_KEPT}")
     storage.check_destination(options.save, overwrite=options.again)
-    _rehearse(job)
+    interruptible(lambda: _rehearse(job), STOPPED_EARLY)
     entry = _charge(job, options, ledger, at, key)
     release = interruptible(lambda: _draw_and_build(job, ledger, entry))
     interruptible(lambda: _store_in_ledger(release, ledger, entry, options), STOPPED_LATE)
@@ -324,6 +324,8 @@ def progress_bar(total: int, show: bool) -> Iterator[Callable[[int], None]]:
         yield lambda done: bar.update(task, completed=done)
 
 
+STOPPED_EARLY = "Stopped before the charge: nothing was charged, and the data were not read."
+
 STOPPED = (
     "The draw was stopped. It is charged, nothing is released, and the ledger keeps the charge. "
     "Publishing the fact that it was stopped is not covered by the guarantee."
@@ -349,7 +351,7 @@ RELEASE_NOT_KEPT = (
 
 
 class StoppedDraw(KeyboardInterrupt):
-    """Ctrl-C after a charge; the message says what became of the release."""
+    """Ctrl-C while a release is made; the message says whether it is charged, and what is kept."""
 
 
 class UnsavedRelease(PymcPrivateError):
@@ -373,12 +375,12 @@ def unsaved_release_error(release: Any, error: Exception, problem: str, do: str)
 
 
 def interruptible(work: Callable[[], Result], message: str = STOPPED) -> Result:
-    """Run charged work; on Ctrl-C say what became of the charge.
+    """Run work before or after a charge; on Ctrl-C say what was charged.
 
     Raises
     ------
     StoppedDraw
-        Ctrl-C. The charge stays.
+        Ctrl-C. A charge that was made stays.
     """
     with contextlib.suppress(KeyboardInterrupt):
         return work()

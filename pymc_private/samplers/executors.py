@@ -51,8 +51,10 @@ def check_executor(executor: Any) -> None:
     )
 
 
-def try_executor(executor: Executor | None) -> None:
+def try_executor(executor: Executor | None, sent: Any = None) -> None:
     """Run a public task on a worker, so that a broken executor fails before the charge.
+
+    The worker receives what is `sent`, a model without its data.
 
     Raises
     ------
@@ -62,7 +64,7 @@ def try_executor(executor: Executor | None) -> None:
     if executor is None:
         return
     try:
-        future: Any = executor.submit(_worker_ready)
+        future: Any = executor.submit(_worker_ready, sent)
         answer = future.result()
         works = isinstance(future, Future) and answer is True
         problem = f"{type(future).__name__}, and no Future of concurrent.futures"
@@ -72,13 +74,14 @@ def try_executor(executor: Executor | None) -> None:
         raise PymcPrivateError(
             "the executor does no work; nothing was charged",
             got=problem,
-            allowed="an executor that is open, whose workers can import pymc_private",
+            allowed="an executor that is open, whose workers can import pymc_private "
+            "and receive the model",
             do=EXECUTOR_HINT,
         )
 
 
-def _worker_ready() -> bool:
-    """Run a task that succeeds only where this module can be imported."""
+def _worker_ready(sent: Any) -> bool:
+    """Run a task that succeeds only where this module can be imported, and what is sent arrives."""
     return True
 
 

@@ -41,6 +41,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from pytensor.graph.basic import Variable
@@ -126,7 +127,7 @@ def sample_by_rejection(
     accepted = np.empty((0, target.dimension))
     rate = 0.0
     while len(accepted) < draws:
-        cells.close(lambda: progress(len(accepted)))
+        cells.close(partial(progress, len(accepted)))
         wanted = 1.1 * (draws - len(accepted)) / max(rate, 1e-9)
         most = SMALLEST_BATCH
         if rate >= LOW_ACCEPTANCE:

@@ -22,6 +22,7 @@ import pymc_private as pmp
 from pymc_private.analysis import Bounds
 from pymc_private.counts import publish
 from pymc_private.errors import PymcPrivateError
+from pymc_private.posterior.rehearsal import RehearsalRandomness
 from pymc_private.samplers import nuts
 from pymc_private.samplers.randomness import dirichlet_draws
 
@@ -214,13 +215,14 @@ def inside(private: Any, y: np.ndarray) -> np.ndarray:
 
 
 def watched(monkeypatch, plan) -> list[np.ndarray]:
-    """The private data as the sampler of a plan finds them."""
+    """The private data as the sampler of a plan finds them; not those of the rehearsal."""
     seen, kind = [], type(plan.method)
     original = kind.sample
 
-    def spy(self, private, *others):
-        seen.append(source(private).values().copy())
-        return original(self, private, *others)
+    def spy(self, private, draws, randomness, *others):
+        if not isinstance(randomness, RehearsalRandomness):
+            seen.append(source(private).values().copy())
+        return original(self, private, draws, randomness, *others)
 
     monkeypatch.setattr(kind, "sample", spy)
     return seen

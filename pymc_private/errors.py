@@ -6,8 +6,12 @@ quotes a data value: the text of an error may be pasted into an issue.
 
 from __future__ import annotations
 
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 
 class PymcPrivateError(Exception):
@@ -108,5 +112,71 @@ class Unsupported(PymcPrivateError, NotImplementedError):
     """The request is meaningful but no proof or sampler here covers it."""
 
 
+class NotInformative(PymcPrivateError):
+    """A plan whose draws would hardly differ from draws of the prior; nothing was charged."""
+
+
 class PrivacyWarning(UserWarning):
     """Something a careful curator should know; the guarantee still holds as printed."""
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+SYNONYMS = {
+    "eps": "epsilon", "samples": "draws", "n_draws": "draws", "bounds": "domain",
+    "seed": "random_seed", "path": "save", "filename": "save", "dims": "records",
+}  # fmt: skip
+"""Keywords of other libraries, and those that mean the same here."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest known ones, or all of them."""
+    names = list(known)
+    return "; " + (nearest_names(word, names) or "allowed: " + ", ".join(names))
+
+
+def nearest_names(word: str, known: Iterable[str]) -> str:
+    """The question whether one of the nearest known names was meant; empty if none is near."""
+    names = list(known)
+    near = [SYNONYMS[word]] if SYNONYMS.get(word) in names else []
+    near = near or difflib.get_close_matches(word, names, n=2, cutoff=0.6)
+    near = near or [name for name in names if len(word) > 1 and name.startswith(word)]
+    return "did you mean " + " or ".join(f"'{name}'" for name in near) + "?" if near else ""
+
+
+def suggest_arguments(function: Function) -> Function:
+    """Decorate a public function: a `TypeError` about its arguments names the nearest keyword."""
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            message = _argument_message(function.__name__, signature, args, kwargs)
+            raise TypeError(message or f"{function.__name__}(): {error}") from None
+        return function(*args, **kwargs)
+
+    return cast(Function, checked)
+
+
+def _argument_message(
+    name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> str:
+    """What is wrong with arguments that do not fit a signature; empty where one is missing."""
+    kinds = {p.name: p.kind for p in signature.parameters.values()}
+    named = [key for key, kind in kinds.items() if kind in _BY_NAME]
+    first = [key for key, kind in kinds.items() if kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    unknown = [key for key in kwargs if key not in named]
+    if unknown and inspect.Parameter.VAR_KEYWORD not in kinds.values():
+        hints = [f"'{key}'{did_you_mean(key, named)}" for key in unknown]
+        return f"{name}() has no keyword " + ", and no ".join(hints)
+    if len(args) > len(first):
+        others = ", ".join(f"{key}=" for key in named if key not in first)
+        return (
+            f"{name}() takes {len(first)} argument{'s' * (len(first) != 1)} by position "
+            f"({', '.join(first)}), got {len(args)}; give the others by name: {others}"
+        )
+    return ""
+
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

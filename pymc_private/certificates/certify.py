@@ -19,7 +19,7 @@ from fractions import Fraction
 import numpy as np
 from pytensor.graph.basic import Variable
 
-from pymc_private.analysis import Bounds, Trail
+from pymc_private.analysis import Trail
 from pymc_private.analysis.branch_and_bound import Effort
 from pymc_private.analysis.traversal import without_tracebacks
 from pymc_private.certificates.certificate import (
@@ -50,11 +50,11 @@ from pymc_private.certificates.record_bounds import (
     RecordBounds,
     neighborhoods,
 )
+from pymc_private.certificates.restrict import edge_advice, trim_advice
 from pymc_private.certificates.terms import float32_claims
-from pymc_private.errors import NotCertified
+from pymc_private.errors import NotCertified, suggest_arguments
 from pymc_private.models.compat import progress_bar
 from pymc_private.models.data_variables import Source, array_candidates
-from pymc_private.models.distributions import has_central_box
 from pymc_private.models.domains import Categories, Domain
 from pymc_private.models.private_model import PrivateModel, require_private_model
 from pymc_private.models.record_likelihood import SingleRecord, single_record
@@ -65,6 +65,7 @@ FIRST_SEARCH_EFFORT = 12.0
 """Effort of a first search, in walks."""
 
 
+@suggest_arguments
 def certify(
     private: PrivateModel,
     *,
@@ -350,10 +351,9 @@ def not_certified(private: PrivateModel, rows: AnyRecordBounds) -> NotCertified:
     if len(known) < len(culprits):
         cures.append("clip each record's log-likelihood: pmp.clip(private, lower, upper)")
     if unbounded:
-        cures.append(_trim_advice(private, unbounded))
+        cures.append(trim_advice(private, unbounded))
     elif parameters:
-        box = ", ".join(f"{name} in {_interval_in_words(private.box[name])}" for name in parameters)
-        cures.append(f"trim further away from the edge ({box})")
+        cures.append(edge_advice(private, parameters))
     if data:
         cures.append(f"declare a smaller domain for {', '.join(data)}")
     return NotCertified(
@@ -361,15 +361,6 @@ def not_certified(private: PrivateModel, rows: AnyRecordBounds) -> NotCertified:
         blame=tuple(str(culprit) for culprit in culprits),
         cure="; or ".join(cures) or "write this part of the likelihood with Ops that have a rule",
     )
-
-
-def _trim_advice(private: PrivateModel, names: list[str]) -> str:
-    """How to trim some parameters."""
-    base, listed = private.base, ", ".join(names)
-    apart = [name for name in names if not has_central_box(base, base[name])]
-    if not apart:
-        return f"bound {listed}: pmp.trim(private, mass=0.99) or box={{...}}"
-    return f"bound {listed}: pmp.trim(private, box={{...}}); mass= does not trim {', '.join(apart)}"
 
 
 def domains_beyond_support(private: PrivateModel) -> list[tuple[Source, Domain]]:
@@ -406,7 +397,3 @@ def _impossible_values(too_wide: list[tuple[Source, Domain]]) -> NotCertified:
         cure=f"leave the domain of {names} out: what the likelihood allows is known; or clip each "
         "record's log-likelihood: pmp.clip(private, lower, upper)",
     )
-
-
-def _interval_in_words(bounds: Bounds) -> str:
-    return f"[{np.min(bounds.lower):.4g}, {np.max(bounds.upper):.4g}]"

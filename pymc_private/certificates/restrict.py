@@ -7,7 +7,7 @@ central box of given prior mass, or Theta_L. `temper` scales what one record can
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -20,7 +20,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_private.analysis import Bounds, SimplexRows, ZeroSumRows
 from pymc_private.certificates.lipschitz.inner_box import find_inner_box
 from pymc_private.certificates.lipschitz.region import restrict_to_theta_l
-from pymc_private.errors import DomainError, Unsupported
+from pymc_private.errors import DomainError, Unsupported, suggest_arguments
 from pymc_private.models.add_remove import refuse_with_sequences
 from pymc_private.models.distributions import (
     BOX_TRANSFORMS,
@@ -37,6 +37,7 @@ OUTERMOST_TAIL = 1e-9
 """Share of a coordinate's prior on each side that Theta_L is looked for without."""
 
 
+@suggest_arguments
 def trim(
     private: PrivateModel,
     *,
@@ -278,6 +279,70 @@ def _drawn_quantiles(rvs: list[Variable], tail: float) -> dict[str, Any]:
     return found
 
 
+def trim_advice(private: PrivateModel, names: Sequence[str]) -> str:
+    """How to bound unbounded parameters, as code that can be pasted.
+
+    `calibrate` chooses among central boxes by itself, which do not bound every parameter. The
+    numbers of a box are examples and depend on the supports alone.
+    """
+    base, listed = private.base, ", ".join(names)
+    apart = [name for name in names if not has_central_box(base, base[name])]
+    if not apart:
+        return (
+            f"bound {listed}: calibrate does this for you; to certify alone: "
+            f"pmp.trim(private, mass=0.99), or with bounds of your own: {_box_code(private, names)}"
+        )
+    others = any(name not in apart for name in names)
+    rest = "; calibrate, or mass= in a second trim, bounds the others" if others else ""
+    return (
+        f"bound {listed}: mass= does not trim {', '.join(apart)}, nor does calibrate; before it, "
+        f"with bounds of your own: {_box_code(private, apart)}{rest}"
+    )
+
+
+def edge_advice(private: PrivateModel, names: Sequence[str]) -> str:
+    """How to trim away from where a likelihood is unbounded inside finite boxes."""
+    touching = [name for name in names if _has_touching_boxes(private, name)]
+    if touching:
+        return (
+            f"leave a gap between the boxes of the ordered entries of {', '.join(touching)}: "
+            f"{_box_code(private, touching)}"
+        )
+    pairs = ((name, private.box[name]) for name in names)
+    box = ", ".join(f"{k} in [{np.min(b.lower):.4g}, {np.max(b.upper):.4g}]" for k, b in pairs)
+    return f"trim further away from the edge ({box})"
+
+
+def _has_touching_boxes(private: PrivateModel, name: str) -> bool:
+    """Whether two entries of an ordered vector may come as near to each other as they like."""
+    box, base = private.box[name], private.base
+    is_ordered = transform_name(base, base[name]) == ORDERED
+    return is_ordered and bool(np.any(box.upper[..., :-1] >= box.lower[..., 1:]))
+
+
+def _box_code(private: PrivateModel, names: Sequence[str]) -> str:
+    """A call of `trim` with an example of a box for each parameter."""
+    pairs = ", ".join(f'"{name}": {_example_bounds(private, name)}' for name in names)
+    return f"private = pmp.trim(private, box={{{pairs}}})"
+
+
+def _example_bounds(private: PrivateModel, name: str) -> str:
+    """Bounds inside the support of a parameter, as code."""
+    now = private.box[name]
+    if transform_name(private.base, private.base[name]) == ORDERED:
+        count = now.lower.shape[-1]
+        middles = [round(5.0 * (k - (count - 1) / 2), 6) for k in range(count)]
+        return f"({[m - 2.0 for m in middles]}, {[m + 2.0 for m in middles]})"
+    low = np.where(np.isfinite(now.lower), now.lower + 0.1, -5.0)
+    high = np.where(np.isfinite(now.upper), now.upper - 0.1, np.maximum(5.0, low + 1.0))
+    low = np.where(np.isfinite(now.upper) & ~np.isfinite(now.lower), high - 5.0, low)
+    sides = [np.unique(side) for side in (low, high)]
+    if all(side.size == 1 for side in sides):
+        return f"({sides[0].item():g}, {sides[1].item():g})"
+    return f"({np.round(low, 6).tolist()}, {np.round(high, 6).tolist()})"
+
+
+@suggest_arguments
 def temper(private: PrivateModel, power: float | Fraction) -> PrivateModel:
     """Raise the likelihood to a public power: R becomes power * R (T1).
 

@@ -24,7 +24,6 @@ from pytensor.tensor.variable import TensorConstant
 
 from pymc_private.analysis import Bounds
 from pymc_private.analysis.traversal import library_class_name
-from pymc_private.errors import DomainError
 from pymc_private.models.distributions import casts_between, implied_support, is_constant
 from pymc_private.models.domains import Domain
 
@@ -307,49 +306,3 @@ def _shared_copy(constant: Any, name: str | None) -> Variable:
     """A shared variable of the constant's exact type and value."""
     data = np.array(constant.data)
     return pytensor.shared(data, name=name, shape=data.shape)
-
-
-def missing_domain_error(
-    found: Sequence[ArrayCandidate],
-    names: Sequence[str],
-    records: str | None,
-    declared: Mapping[str, object],
-) -> DomainError:
-    """The error for private variables without a domain."""
-    constants = [c.name for c in found if c.kind == CONSTANT_KIND]
-    return DomainError(
-        "a private variable has no declared domain" if names else "say what one record is",
-        got=", ".join(names) or None,
-        allowed=list_candidates(found, records, declared),
-        do="declare every value a record could have; take it from the questionnaire or the "
-        f"instrument, never from the data{_constants_advice(constants)}",
-    )
-
-
-def list_candidates(
-    found: Sequence[ArrayCandidate], records: str | None, declared: Mapping[str, object]
-) -> str:
-    """The data variables of a model and a snippet to paste: shapes and supports, never values."""
-    lines = ["data variables of the model:"]
-    wanted = []
-    for c in found:
-        implied = f"implied support {c.implied}" if c.implied else "no implied bound"
-        lines.append(f"    {c.name}  shape {c.shape}  dims {c.dims or '()'}  {c.kind}; {implied}")
-        if c.implied is None and not {c.name, *c.aliases} & set(declared):
-            wanted.append(f'"{c.name}": pmp.Interval(..., ...)')
-    snippet = ", ".join(wanted) or "..."
-    lines.append("paste and fill in:")
-    dim = f'"{records}"' if records else "..."
-    lines.append(f"    pmp.privatize(model, records={dim}, domain={{{snippet}}})")
-    return "\n  ".join(lines)
-
-
-def _constants_advice(constants: Sequence[str]) -> str:
-    """Why constants count as data of the records, and what to do where they are none."""
-    if not constants:
-        return ""
-    return (
-        f". {', '.join(constants)}: an array written into the model, taken for data of the records "
-        "by its length alone; if it holds nothing of them, say "
-        f"public={list(constants)}"
-    )

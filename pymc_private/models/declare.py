@@ -19,7 +19,7 @@ import pymc as pm
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
-from pymc_private.errors import DomainError, Unsupported
+from pymc_private.errors import DomainError, Unsupported, nearest_names, suggest_arguments
 from pymc_private.models.bambi import is_bambi_model, name_formula_variables, stateful_terms
 from pymc_private.models.compat import copy_model
 from pymc_private.models.data_variables import (
@@ -30,13 +30,13 @@ from pymc_private.models.data_variables import (
     constants_with_axis,
     factor_variables,
     is_read_outside_inner_graphs,
-    missing_domain_error,
     undeclared_shared_arrays,
 )
 from pymc_private.models.distributions import refuse_transforms
 from pymc_private.models.domains import as_domain
 from pymc_private.models.metric import Metric
 from pymc_private.models.record_graph import per_record_parameter_error
+from pymc_private.models.suggestions import censored_by, censoring_error, missing_domain_error
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.rounding import format_count
 
@@ -68,6 +68,7 @@ def resolve_model(model: Any) -> pm.Model:
     raise DomainError("this is not a model", got=type(model).__name__, allowed="pymc.Model")
 
 
+@suggest_arguments
 def constants(model: Any = None, *, records: str | Mapping[str, int] | None = None) -> pd.DataFrame:
     """List anonymous arrays that may hold records, under the names that `privatize` accepts.
 
@@ -249,8 +250,9 @@ def read_declaration(
     """
     model, domain, public = declared.model, declared.domain, declared.public
     found = array_candidates(model)
+    options = _given_options(declared, constants, is_count_public)
     if records is None:
-        raise missing_domain_error(found, [], None, domain)
+        raise missing_domain_error(model, found, [], None, domain, options)
     if constants not in ("private", "public"):
         raise DomainError("constants=", got=repr(constants), allowed="'private' or 'public'")
     axes = records_axes(found, records, model)
@@ -271,15 +273,41 @@ def read_declaration(
     claimed = public_embedded if are_secret or not is_count_public else embedded
     claims += _array_claims(shared, [c.name for c, _ in claimed], constants)
     private += secret_embedded
-    missing = [c.name for c, _ in private if _declared_domain(c, domain) is None]
+    missing = [c for c, _ in private if _declared_domain(c, domain) is None]
     if missing:
-        dim = records if isinstance(records, str) else None
-        raise missing_domain_error(found + [c for c, _ in secret_embedded], missing, dim, domain)
+        listed = [*found, *(c for c, _ in embedded)]
+        raise _missing_domain(declared, listed, missing, records, options)
     sources = [
         Source(c.name, c.aliases, c.variable, axis, c.shape, as_domain(_declared_domain(c, domain)))
         for c, axis in private
     ]
     return Declaration(sources, n, claims, [c.variable for c, _ in public_embedded])
+
+
+def _missing_domain(
+    declared: ModelCopy,
+    listed: Sequence[ArrayCandidate],
+    missing: Sequence[ArrayCandidate],
+    records: str | Mapping[str, int],
+    options: Mapping[str, object],
+) -> DomainError:
+    """The error for private variables without a domain; censoring bounds have their own."""
+    for c in missing:
+        censored = censored_by(declared.model, [c.variable])
+        if censored is not None:
+            return censoring_error(*censored, c.name, records, declared.domain)
+    shown = [c for c in listed if c.kind != CONSTANT_KIND or options["constants"] != "public"]
+    names = [c.name for c in missing]
+    return missing_domain_error(declared.model, shown, names, records, declared.domain, options)
+
+
+def _given_options(declared: ModelCopy, constants: str, is_count_public: bool) -> dict[str, object]:
+    """Arguments of `privatize` besides records and domain, empty where they are the defaults."""
+    return {
+        "public": list(declared.public),
+        "constants": constants if constants == "public" else "",
+        "neighbors": "" if is_count_public else ADD_REMOVE,
+    }
 
 
 def records_axes(
@@ -296,7 +324,8 @@ def records_axes(
                 "no data variable has this dim",
                 got=f"{records!r}{known}",
                 allowed=", ".join(dims) or "no data variable has dims",
-                do="give the likelihood and its data dims=..., or pass records={name: axis}",
+                do=nearest_names(records, dims)
+                or "give the likelihood and its data dims=..., or pass records={name: axis}",
             )
         return axes
     names = {name: c for c in found for name in (c.name, *c.aliases)}
@@ -420,6 +449,7 @@ def _refuse_unused_names(
             "a name that is no data variable of the model",
             got=", ".join(map(str, unknown)),
             allowed=", ".join(sorted(listed)),
+            do=nearest_names(str(unknown[0]), listed) or None,
         )
     secret = {name for c, _ in private for name in (c.name, *c.aliases)}
     unused = [name for name in domain if name not in secret]
@@ -469,13 +499,19 @@ def _refuse_shared_arrays(shared: Sequence[Any], n: int) -> None:
         )
 
 
-def clip_into_domain(sources: Sequence[Source], n: int) -> None:
+def clip_into_domain(
+    model: pm.Model, sources: Sequence[Source], n: int, records: str | Mapping[str, int]
+) -> None:
     """Check and clip the data of a copy in place; what was clipped goes to the log alone."""
     for source in sources:
         data = source.values()
         if not np.issubdtype(data.dtype, np.number) and data.dtype != bool:
             raise DomainError(f"'{source.name}' does not hold numbers", got=str(data.dtype))
         if np.issubdtype(data.dtype, np.floating) and not np.isfinite(data).all():
+            censored = censored_by(model, [source.variable])
+            if censored is not None:
+                declared = {s.name: s.domain for s in sources}
+                raise censoring_error(*censored, source.name, records, declared)
             raise DomainError(
                 f"'{source.name}' holds NaN or infinite entries",
                 allowed="finite numbers",

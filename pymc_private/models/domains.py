@@ -52,6 +52,16 @@ def as_domain(value: object) -> Domain:
         return value
     if isinstance(value, tuple) and len(value) == 2:
         return Interval(*value)
+    if isinstance(value, list) and len(value) == 2:
+        low, high = value
+        raise DomainError(
+            "a list of two could mean an interval or two categories",
+            got="a list",
+            allowed="a tuple (or pmp.Interval) for an interval, a set (or pmp.Categories) for "
+            "categories",
+            do=f"write ({low!r}, {high!r}) for all numbers between the two, or "
+            f"{{{low!r}, {high!r}}} for these two values alone",
+        )
     if isinstance(value, set | frozenset | list | range):
         return Categories(value)
     raise DomainError(
@@ -82,6 +92,14 @@ class Interval:
 
     def __post_init__(self) -> None:
         low, high = as_numbers(self.lower), as_numbers(self.upper)
+        if self.lower is ... or self.upper is ...:
+            raise DomainError(
+                "an interval has no bounds yet",
+                got=f"({_blank(self.lower)}, {_blank(self.upper)})",
+                allowed="the least and the greatest value that a record could have",
+                do="replace ... by numbers, such as pmp.Interval(0, 10); take them from the "
+                "questionnaire or the instrument, never from the data",
+            )
         if not (np.isfinite(low).all() and np.isfinite(high).all() and np.all(low <= high)):
             raise DomainError(
                 "an interval needs finite bounds, lower <= upper",
@@ -177,8 +195,17 @@ class Categories:
     values: tuple[float, ...]
 
     def __init__(self, values: Iterable[Any]) -> None:
+        given = list(values) if isinstance(values, Iterable) else None
+        if given is not None and any(value is ... for value in given):
+            raise DomainError(
+                "categories have no values yet",
+                got="...",
+                allowed="every value that a record could have",
+                do="replace ... by numbers, such as pmp.Categories(range(4)); take them from "
+                "a public list, never from the data",
+            )
         try:
-            ordered = tuple(sorted({float(value) for value in values}))
+            ordered = tuple(sorted({float(value) for value in given or values}))
         except (TypeError, ValueError) as error:
             raise DomainError(
                 "categories are the numbers PyMC sees",
@@ -512,6 +539,10 @@ class Scale:
     def __call__(self, raw: Any) -> np.ndarray:
         """Scale raw columns, shape (n, columns)."""
         return (np.asarray(raw, float) - self.center) / self.half_width
+
+
+def _blank(bound: Any) -> str:
+    return "..." if bound is ... else repr(bound)
 
 
 def as_numbers(value: Any) -> np.ndarray:

@@ -19,7 +19,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_private.analysis import Bounds
 from pymc_private.analysis.rewrites.normal_cdf import has_log_phi
-from pymc_private.errors import DomainError
+from pymc_private.errors import DomainError, suggest_arguments
 from pymc_private.models.add_remove import refuse_public_counts, refuse_with_sequences
 from pymc_private.models.compat import pickle_state, unpickle
 from pymc_private.models.data_variables import Source, share_embedded_constants
@@ -222,6 +222,7 @@ class PrivateModel:
         return rebuild(payload)
 
 
+@suggest_arguments
 def privatize(
     model: Any = None,
     *,
@@ -292,7 +293,7 @@ def privatize(
     declaration = read_declaration(copied, records, constants, is_count_public)
     n = declaration.n
     sources = share_embedded_constants(base, declaration.sources, declaration.public_constants)
-    clip_into_domain(sources, n)
+    clip_into_domain(base, sources, n, records or {})
     refuse_per_record_parameters(base, dim)
     graph = build_record_graph(base, sources, n, constants, is_count_public)
     claims = [*declaration.claims, *_metric_claims(metric, sources, graph)]

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
-from pymc_private.errors import DomainError
+from pymc_private.errors import DomainError, suggest_arguments
 from pymc_private.models import compat
 from pymc_private.release import display
 from pymc_private.release.release import Release
@@ -38,6 +39,7 @@ class Comparison:
         return display.html_card(WARNING, [("", repr(self).partition("\n")[2])], alarm=True)
 
 
+@suggest_arguments
 def compare(release: Release, idata: Any) -> Comparison:
     """Put a release beside ordinary posterior draws of the same model.
 
@@ -55,9 +57,9 @@ def compare(release: Release, idata: Any) -> Comparison:
     Raises
     ------
     DomainError
-        The two share no variable.
+        `release` is no release, `idata` is one, or the two share no variable.
     """
-    other = compat.to_dataset(idata)
+    other = _plain_draws(release, idata)
     names = [name for name in release.posterior.data_vars if name in other.data_vars]
     if not names:
         raise DomainError(
@@ -77,3 +79,20 @@ def compare(release: Release, idata: Any) -> Comparison:
         "private_mean": private["mean"], "private_sd": private["sd"],
         "other_mean": plain["mean"], "other_sd": plain["sd"], "shift": shift,
     }))  # fmt: skip
+
+
+def _plain_draws(release: Any, idata: Any) -> xr.Dataset:
+    """The draws that are not private; refuses all but a release and such draws."""
+    if isinstance(release, Release) and not isinstance(idata, Release):
+        try:
+            return compat.to_dataset(idata)
+        except (TypeError, ValueError, KeyError):  # ArviZ: no container of draws
+            pass
+    raise DomainError(
+        "compare puts a release beside draws of the same model that are not private; it is for "
+        "the curator only",
+        got=f"{type(release).__name__} and {type(idata).__name__}",
+        allowed="a Release, then an InferenceData, DataTree or xarray.Dataset of pm.sample",
+        do="with model: idata = pm.sample(); then pmp.compare(release, idata). Two releases are "
+        "public: put release.mean() or release.posterior of each side by side",
+    )

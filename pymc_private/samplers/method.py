@@ -214,7 +214,7 @@ class Grid:
         GridScores(private, make_parameter_grid(private, self.points))
 
     def terms(self, private: PrivateModel) -> SamplingTerms:
-        """Four times tau per record of a unit (T15c)."""
+        """Four times tau per record of a unit (theory page: floating point and randomness)."""
         slack = 4 * Fraction(1, 2**TAU_BITS) * private.records_per_unit
         count = format_count(len(make_parameter_grid(private, self.points).points), "point")
         each = points_per_coordinate(private, self.points)
@@ -410,8 +410,12 @@ class Nuts:
     Parameters
     ----------
     tv : float
-        Total variation t between the end of each run and the posterior. Nobody can prove it; it
-        costs delta (1 + e^epsilon) t per draw.
+        An assumption that you state: the total variation t between each draw and the posterior is
+        at most this. Nobody can prove it, and it matters as much as epsilon: t is added to delta,
+        (1 + e^epsilon) t per draw, and if the true distance is larger, the guarantee does not hold.
+        Required, since a default would be an assumption that nobody made. A value of at most
+        delta / (10 draws (1 + e^epsilon)) leaves nine tenths of delta: 2e-9 for epsilon = 1,
+        delta = 1e-6 and 10 draws. `diagnose` shows what runs look like, and is no proof.
     backend : {"pymc", "nutpie", "numpyro", "blackjax"}
     tune : int
         Length of a run.
@@ -428,6 +432,13 @@ class Nuts:
     tune: int = 1000
     states_per_run: int = 1
     name = "nuts"
+
+    def __repr__(self) -> str:
+        tv = "... (required: the total variation you state)" if self.tv is None else repr(self.tv)
+        return (
+            f"Nuts(tv={tv}, backend={self.backend!r}, tune={self.tune!r}, "
+            f"states_per_run={self.states_per_run!r})"
+        )
 
     def claim(self, private: PrivateModel) -> str:
         """Never proved."""

@@ -26,6 +26,7 @@ import pymc as pm
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.compat import to_dataset
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy.validation import is_number
 from pymc_private.samplers.randomness import (
     Draws,
     Randomness,
@@ -55,16 +56,21 @@ def check_nuts(private: PrivateModel, tv: float | None, backend: str, states_per
     Raises
     ------
     DomainError
-        No t, or a t that is no probability; an unknown back end; several states of one chain.
+        No t, or a t outside (0, 1); an unknown back end; several states of one chain.
     Unsupported
         A back end that is not installed or does not work with this PyMC, or discrete parameters.
     """
-    if tv is None or not 0.0 < tv < 1.0:
+    if not (is_number(tv) and 0.0 < tv < 1.0):
         raise DomainError(
             "NUTS draws are within some distance t of the posterior that nobody can prove",
-            got=f"tv={tv}",
-            allowed="0 < tv < 1: the total variation you are ready to state for every fresh run",
-            do="state tv=, or take a sampler with a proof: sampler='auto'",
+            got=f"tv={tv!r}",
+            allowed="0 < tv < 1: the total variation you are ready to state between each draw and "
+            "the posterior. It costs delta (1 + e^epsilon) tv per draw; if the true distance is "
+            "larger, the guarantee does not hold",
+            do="a sampler with a proof: sampler='auto'. Else state a tv that leaves most of delta, "
+            "at most delta / (10 draws (1 + e^epsilon)): for epsilon=1, delta=1e-6, draws=10 that "
+            "is sampler=pmp.Nuts(tv=2e-9). There is no default: it would be an assumption that "
+            "nobody made",
         )
     if states_per_run != 1:
         raise DomainError(

@@ -313,7 +313,7 @@ def test_the_cure_of_a_refusal_is_one_that_cures():
         cuts = pm.Normal("cuts", 0, 1, shape=2, transform=ordered, initval=np.array([-1.0, 1.0]))
         eta = pm.Normal("eta", 0, 1)
         pm.OrderedLogistic("y", eta=eta, cutpoints=cuts, observed=np.zeros(4, int), dims="i")
-    private = pmp.privatize(model, records="i", domain={"y": [0, 1, 2]})
+    private = pmp.privatize(model, records="i", domain={"y": {0, 1, 2}})
     for each in (private, pmp.trim(private, mass=0.99)):
         with pytest.raises(pmp.NotCertified) as refusal:
             pmp.certify(each)

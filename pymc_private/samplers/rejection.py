@@ -50,6 +50,7 @@ from pymc_private.analysis import Bounds, propagate_bounds
 from pymc_private.certificates.linear_predictors import NotConcave
 from pymc_private.certificates.log_concave import concavity
 from pymc_private.certificates.record_bounds import RecordBounds
+from pymc_private.certificates.restrict import trim_advice
 from pymc_private.errors import PymcPrivateError, Unsupported
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.record_graph import unclipped_record
@@ -581,7 +582,7 @@ def _check_parameter_box(private: PrivateModel, rv: Variable) -> None:
             f"the box sampler needs finite bounds for '{rv.name}'",
             got="an unbounded parameter",
             allowed="every parameter within a finite box",
-            do="pmp.trim(private, mass=0.99), or box={...}",
+            do=trim_advice(private, [rv.name]),
         )
     if not has_grid(box.lower, box.upper):
         raise Unsupported(

@@ -23,6 +23,7 @@ from pymc_private.errors import (
     DomainError,
     Incompatible,
     NotCertified,
+    NotInformative,
     PrivacyWarning,
     Unsupported,
 )
@@ -97,6 +98,7 @@ __all__ = [
     "Mollified",
     "MollifiedBoosting",
     "NotCertified",
+    "NotInformative",
     "Nuts",
     "Plan",
     "PrivacyWarning",

@@ -88,6 +88,18 @@ def _quick_rooms(request, root):
         request.getfixturevalue("quick")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _draws_of_few_records(request):
+    """Draw from plans that tell next to nothing: tests have few records.
+
+    That `sample` refuses such plans is tested in `tests/posterior/test_verdict.py`.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.stem != "test_verdict":
+            patch.setattr("pymc_private.posterior.sample._refuse_prior", lambda plan: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared(root) -> Path:
     """Give the folder of reference data beside the checkout, or skip where there is none."""

@@ -20,7 +20,14 @@ import pandas as pd
 from pymc_private.certificates.certificate import Certificate
 from pymc_private.errors import DomainError, Incompatible
 from pymc_private.models.fingerprint import describe_structure
+from pymc_private.models.domains import Categories
 from pymc_private.models.private_model import PrivateModel, describe_clip
+from pymc_private.posterior.verdict import (
+    free_coordinates,
+    relative_width,
+    variance_removed,
+    verdict_of,
+)
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import describe_change
 from pymc_private.privacy.rounding import format_count, format_number
@@ -130,6 +137,25 @@ class Plan:
         """Records' worth of information: power * n; NaN where n is protected."""
         return float(self.private.power) * (self.n if self.n is not None else math.nan)
 
+    @cached_property
+    def information(self) -> float:
+        """Share of the prior variance of a parameter that the draws are expected to remove.
+
+        The geometric mean over parameters, in [0, 1]; NaN where nobody asked, as for draws that
+        are charged at cost (see `posterior.verdict`).
+        """
+        if _has_single_point(self):
+            return 0.0
+        return variance_removed(self.chosen.information, free_coordinates(self.private))
+
+    @property
+    def verdict(self) -> str:
+        """Whether the plan is worth its budget: "informative", "weak" or "prior"; "" if unknown.
+
+        A plan of verdict "prior" is refused by `sample` before anything is charged.
+        """
+        return verdict_of(self.information)
+
     @property
     def chosen(self) -> FrontierRow:
         """The row of the frontier that this plan takes."""
@@ -209,10 +235,6 @@ def _refuse_draws(fixed: int, asked: int) -> Plan:
     )
 
 
-LITTLE_INFORMATION = 0.05
-"""Below this share of the records' information a plan says loudly that little is kept."""
-
-
 def plan_summary(plan: Plan) -> Iterator[str]:
     """The lines of `Plan.summary`: cost, information kept, proved bound, region, and warnings."""
     spent = plan.guarantee.epsilon(plan.delta)
@@ -222,6 +244,7 @@ def plan_summary(plan: Plan) -> Iterator[str]:
         f"{format_number(spent, 6)} of {format_number(plan.epsilon, 6)}, "
         f"delta = {format_number(plan.delta, 6)}; {plan.guarantee.road(plan.delta)}"
     )
+    yield from _describe_verdict(plan)
     yield f"keeps {_describe_kept(plan)}"
     if plan.chosen.clipped:
         yield (
@@ -244,11 +267,42 @@ def plan_summary(plan: Plan) -> Iterator[str]:
     yield from _describe_region(plan)
     if math.isfinite(plan.chosen.information) and not _has_single_point(plan):
         yield from _describe_judgment(plan)
-    if float(plan.private.power) < LITTLE_INFORMATION:
-        yield (
-            "WARNING: little information is kept; fewer draws, a smaller box, a narrower "
-            "domain, a larger budget or clip=True might keep more"
-        )
+
+
+def _describe_verdict(plan: Plan) -> Iterator[str]:
+    """What the draws are expected to tell, in one sentence, and what would make them tell more."""
+    if math.isnan(plan.information):
+        return
+    removed = f"{plan.information:.0%} of the prior variance of a parameter"
+    left = f"its posterior is {relative_width(plan.information):.2f} times as wide as its prior"
+    full = variance_removed(plan.whole, free_coordinates(plan.private))
+    if full > 0:
+        left += f", and {relative_width(full):.2f} times without privacy"
+    if plan.verdict == "informative":
+        yield f"INFORMATIVE: expected to remove {removed}: {left}"
+        return
+    title = "WEAK" if plan.verdict == "weak" else "PRIOR: draws will hardly differ from the prior's"
+    yield f"WARNING: {title}: expected to remove {removed}: {left}"
+    yield f"what may tell more: {', '.join(improvements(plan))}"
+
+
+def improvements(plan: Plan) -> list[str]:
+    """What may make draws of this model tell more, the most likely first; reads no data."""
+    found = []
+    if plan.draws > 1:
+        found.append("fewer draws (draws=1)")
+    if plan.private.graph.clip is None:
+        found.append("clip=True in calibrate")
+    if all(isinstance(source.domain, Categories) for source in plan.private.sources):
+        found.append("pmp.noisy_counts, since records take finitely many values")
+    count = free_coordinates(plan.private)
+    return [
+        *found,
+        "a narrower domain, as far as it is true of every record",
+        "a larger epsilon",
+        *([f"fewer parameters than {count}"] if count > 3 else []),
+        "more records",
+    ]
 
 
 def _has_single_point(plan: Plan) -> bool:

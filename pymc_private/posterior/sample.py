@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_private.errors import DomainError
+from pymc_private.errors import DomainError, NotInformative
 from pymc_private.ledger import Ledger
 from pymc_private.models.compat import progress_bars
 from pymc_private.models.data_variables import Source
@@ -23,8 +23,9 @@ from pymc_private.models.private_model import PrivateModel, privatize
 from pymc_private.posterior import assemble
 from pymc_private.posterior.assemble import check_unchanged
 from pymc_private.posterior.calibrate import calibrate, plan_at_cost
-from pymc_private.posterior.plan import Plan
+from pymc_private.posterior.plan import Plan, improvements
 from pymc_private.posterior.rehearsal import rehearse_draw
+from pymc_private.posterior.verdict import WEAK_SHARE
 from pymc_private.privacy.rounding import format_count
 from pymc_private.release import charge
 from pymc_private.release.charge import ReleaseOptions, progress_bar, suppress_warnings
@@ -50,6 +51,7 @@ def sample(
     sampler: Any = AUTO,
     strict: bool = False,
     executor: Executor | None = None,
+    accept_prior: bool = False,
     **declaration: Any,
 ) -> Release:
     """Draw from the posterior once and release the draws.
@@ -89,6 +91,8 @@ def sample(
     executor : concurrent.futures.Executor, optional
         Where independent chains run: a `ProcessPoolExecutor`, or ``client.get_executor()`` of Dask.
         Samplers that share work between draws run here all the same.
+    accept_prior : bool
+        Charge for draws that are expected to hardly differ from the prior (`Plan.verdict`).
     **declaration
         ``records=``, ``domain=``, ``neighbors=``, ``records_per_unit=``, ``public=``,
         ``constants=``: see `privatize`.
@@ -101,6 +105,8 @@ def sample(
     ------
     TypeError
         A keyword that means nothing here, with the equivalent.
+    NotInformative
+        The plan's verdict is "prior" and `accept_prior` is not set; nothing was charged.
     BudgetExceeded
         The ledger cannot pay; nothing was charged.
     PymcPrivateError
@@ -111,7 +117,8 @@ def sample(
         changed after it was certified.
     DomainError, NotCertified, Unsupported
         As `privatize`, `calibrate` and `certify`; a name that cannot be stored; a Deterministic
-        that cannot be computed.
+        that cannot be computed; a draw that fails on made-up records of the domain, too. Nothing
+        was charged.
 
     Notes
     -----
@@ -136,11 +143,11 @@ def sample(
     with progress_bars(progressbar):
         plan = resolve_plan(what, draws, epsilon, delta, declaration, sampler, strict)
     check_unchanged(plan)
-    return charge.publish(_release_job(plan, name, progressbar, executor), options)
+    return charge.publish(_release_job(plan, name, progressbar, executor, accept_prior), options)
 
 
 def _release_job(
-    plan: Plan, name: str | None, progressbar: bool, executor: Executor | None
+    plan: Plan, name: str | None, progressbar: bool, executor: Executor | None, accept_prior: bool
 ) -> charge.ReleaseJob:
     """The job for `charge.publish`: draws by the plan's sampler."""
 
@@ -150,6 +157,8 @@ def _release_job(
         return private_draw(plan, progressbar, executor)
 
     def rehearsed() -> None:
+        if not accept_prior:
+            _refuse_prior(plan)
         try_executor(executor)
         assemble.rehearse(plan, name)
         rehearse_draw(plan, name, executor, clip_to_domain)
@@ -170,6 +179,17 @@ def _release_job(
         draw=drawn,
         build=built,
     )
+
+
+def _refuse_prior(plan: Plan) -> None:
+    """Refuse to charge for draws that are expected to hardly differ from the prior."""
+    if plan.verdict == "prior":
+        raise NotInformative(
+            "these draws would hardly differ from draws of the prior; nothing was charged",
+            got=f"expected to remove {plan.information:.2g} of the prior variance of a parameter",
+            allowed=f"at least {WEAK_SHARE}, or accept_prior=True",
+            do=f"what may tell more: {', '.join(improvements(plan))}",
+        )
 
 
 UNSUPPORTED_KEYWORDS = {

@@ -110,7 +110,7 @@ def test_the_summary_says_what_is_kept_and_what_is_restricted(private):
 
 
 def test_little_information_is_said_loudly(private):
-    assert "WARNING: little information" in pmp.calibrate(private, epsilon=0.05).summary()
+    assert "WARNING: WEAK" in pmp.calibrate(private, epsilon=0.05).summary()
 
 
 def test_a_grid_of_one_point_tells_nothing_and_says_so(private):

@@ -1,0 +1,81 @@
+"""Verdict on a plan: how much of the prior's uncertainty its draws are expected to remove.
+
+In the Gaussian approximation an expected information gain of g nats per parameter
+(`models.information`) divides the variance of a parameter by e^(2g), so the share 1 - e^(-2g) of
+the prior variance is removed (geometric mean over parameters). That share is the one measure by
+which a plan is judged, before the data are read; no figure here is a privacy claim.
+
+Thresholds. A plan is informative from a share of 0.75 on: the posterior is at most half as wide
+as the prior. Below 0.2 it is more than 0.89 as wide, and ten draws are hardly told from ten draws
+of the prior. In simulated studies (`benchmarks/verdict.py`) the share that the draws really
+remove is on the side of the verdict.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pymc_private.models.prior import prior_draws
+from pymc_private.models.private_model import PrivateModel
+
+INFORMATIVE_SHARE, WEAK_SHARE = 0.75, 0.2
+"""Shares of the prior variance from which a plan is informative, or at least weak."""
+NORMAL_QUARTILES = 1.3489795003921634
+"""Distance between the quartiles of a standard normal distribution."""
+
+
+def free_coordinates(private: PrivateModel) -> int:
+    """Number of continuous coordinates of the parameters, after PyMC's value transforms."""
+    point = private.base.initial_point(random_seed=0)
+    return sum(value.size for value in point.values() if np.asarray(value).dtype.kind == "f")
+
+
+def variance_removed(nats: float, coordinates: int) -> float:
+    """Share of the prior variance of a parameter that an information gain removes.
+
+    Parameters
+    ----------
+    nats : float
+        Expected information gain about all parameters; NaN if unknown.
+    coordinates : int
+        Number of parameters.
+
+    Returns
+    -------
+    float
+        In [0, 1]: 1 - e^(-2 nats / coordinates), the geometric mean over parameters.
+    """
+    return -math.expm1(-2.0 * max(nats, 0.0) / max(coordinates, 1)) if nats == nats else math.nan
+
+
+def verdict_of(share: float) -> str:
+    """Verdict on a share of the prior variance: "informative", "weak" or "prior"; "" if unknown."""
+    if math.isnan(share):
+        return ""
+    if share >= INFORMATIVE_SHARE:
+        return "informative"
+    return "weak" if share >= WEAK_SHARE else "prior"
+
+
+def relative_width(share: float) -> float:
+    """Posterior width in prior widths, from the share of the variance that is removed."""
+    return math.sqrt(max(1.0 - share, 0.0))
+
+
+def prior_widths(private: PrivateModel) -> dict[str, np.ndarray]:
+    """Widths of the prior of each continuous parameter, elementwise; reads no data.
+
+    The distance between the quartiles of prior draws over that of a standard normal
+    distribution, which is the standard deviation where the prior is normal, and finite where a
+    prior has no variance.
+    """
+    drawn = prior_draws(private)
+    return {name: width(values) for name, values in drawn.items() if values.dtype.kind == "f"}
+
+
+def width(draws: np.ndarray) -> np.ndarray:
+    """Quartile distance along the first axis, in normal standard deviations."""
+    low, high = np.quantile(draws, [0.25, 0.75], axis=0)
+    return np.asarray((high - low) / NORMAL_QUARTILES)

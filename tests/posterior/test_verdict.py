@@ -1,0 +1,103 @@
+"""Verdicts on plans: what they mean, that they come true, and that `sample` refuses the prior."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pymc as pm
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pymc_private as pmp
+from pymc_private.posterior.verdict import (
+    free_coordinates,
+    relative_width,
+    variance_removed,
+    verdict_of,
+)
+
+
+def coins(n, seed=0):
+    """A Bernoulli model with a uniform prior."""
+    rng = np.random.default_rng(seed)
+    with pm.Model() as model:
+        pm.Bernoulli("y", pm.Beta("p", 1, 1), observed=(rng.random(n) < rng.random()).astype(int))
+    return pmp.privatize(model, records={"y": 0})
+
+
+def plan_for(n, **asked):
+    return pmp.calibrate(coins(n), **{"epsilon": 1, "delta": 1e-6, "draws": 10} | asked)
+
+
+@given(st.floats(0, 50), st.integers(1, 40))
+def test_the_share_is_of_a_gaussian_whose_variance_falls_by_as_much(nats, coordinates):
+    share = variance_removed(nats, coordinates)
+    assert 0 <= share <= 1
+    assert 1 - share == pytest.approx(math.exp(-2 * nats / coordinates), abs=1e-15)
+    assert relative_width(share) ** 2 == pytest.approx(1 - share)
+
+
+def test_verdicts_go_up_with_the_share_and_are_silent_where_it_is_unknown():
+    shares = [0.0, 0.19, 0.2, 0.7, 0.75, 1.0]
+    assert [verdict_of(share) for share in shares] == ["prior"] * 2 + ["weak"] * 2 + [
+        "informative"
+    ] * 2
+    assert verdict_of(math.nan) == ""
+
+
+def test_coordinates_are_those_of_the_unconstrained_parameters():
+    with pm.Model() as model:
+        w = pm.Dirichlet("w", np.ones(4))
+        pm.Poisson("k", 3.0)
+        pm.Categorical("y", w, observed=np.zeros(5, int))
+    assert free_coordinates(pmp.privatize(model, records={"y": 0})) == 3
+
+
+def test_more_records_turn_the_prior_into_an_informative_plan():
+    verdicts = [plan_for(n, epsilon=0.2).verdict for n in (8, 100, 4000)]
+    assert verdicts == ["prior", "weak", "informative"]
+
+
+def test_sample_refuses_the_prior_before_anything_is_charged():
+    plan, ledger = plan_for(8, epsilon=0.2), pmp.Ledger(epsilon=9, delta=1e-5)
+    with pytest.raises(pmp.NotInformative, match="fewer draws") as caught:
+        pmp.sample(plan, ledger=ledger, progressbar=False)
+    assert "accept_prior=True" in str(caught.value)
+    assert ledger.entries == ()
+    release = pmp.sample(plan, ledger=ledger, accept_prior=True, progressbar=False, name="main")
+    assert release.private
+    # What was paid for is given again, whatever it is worth.
+    again = pmp.sample(plan, ledger=ledger, progressbar=False, name="main")
+    assert again.posterior.identical(release.posterior)
+    assert len(ledger.entries) == 1
+
+
+def test_plans_that_tell_something_are_drawn_and_say_how_much():
+    plan, ledger = plan_for(2000), pmp.Ledger(epsilon=1, delta=1e-6)
+    assert plan.summary().split("\n")[1].startswith("INFORMATIVE: expected to remove")
+    assert pmp.sample(plan, ledger=ledger, progressbar=False).private
+
+
+def test_a_verdict_reads_no_data():
+    assert (
+        plan_for(40).information
+        == pmp.calibrate(coins(40, seed=1), epsilon=1, delta=1e-6, draws=10).information
+    )
+
+
+@pytest.mark.parametrize("n", [8, 2000])
+def test_the_draws_remove_what_the_plan_expects(n):
+    """Simulated studies: share of prior variance that released draws remove, beside the plan's."""
+    rng, errors = np.random.default_rng(3), []
+    for seed in range(40):
+        p = rng.random()
+        with pm.Model() as model:
+            pm.Bernoulli("y", pm.Beta("p", 1, 1), observed=(rng.random(n) < p).astype(int))
+        private = pmp.privatize(model, records={"y": 0})
+        plan = pmp.calibrate(private, epsilon=1, delta=1e-6, draws=10)
+        release = pmp.sample(plan, random_seed=seed, progressbar=False)
+        errors.append(np.mean((release.posterior["p"].values - p) ** 2) * 12)  # prior variance 1/12
+    realized = 1 - np.mean(errors) / 2  # a draw of the prior is off by twice its variance
+    assert abs(realized - plan.information) < 0.25

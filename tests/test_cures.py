@@ -415,6 +415,15 @@ def test_infinite_bounds_in_a_data_variable_are_told_the_same():
     assert "the upper bounds of the censored variable 't'" in refusal
 
 
+def test_bounds_that_are_claimed_public_say_what_this_claims():
+    times = random().exponential(5, N).clip(0.1, 10)
+    upper = np.where(random(1).random(N) < 0.6, np.inf, times)
+    model = survival("", times, upper, dim=True)
+    for public in ({"constants": "public"}, {"public": ["constant_0"]}):
+        private = pmp.privatize(model, records="person", domain={"t": (0.1, 10)}, **public)
+        assert "the upper bounds of 't' are public, and so is who was censored" in private.claims
+
+
 def test_finite_bounds_of_each_record_are_declared_as_before():
     times = random().exponential(5, N).clip(0.1, 10)
     with pm.Model(coords={"person": range(N)}) as model:

@@ -271,7 +271,7 @@ def read_declaration(
     _refuse_unused_names(found, embedded, private + secret_embedded, domain, public)
     claims = _data_claims(found, private)
     claimed = public_embedded if are_secret or not is_count_public else embedded
-    claims += _array_claims(shared, [c.name for c, _ in claimed], constants)
+    claims += _array_claims(model, shared, [c for c, _ in claimed], constants)
     private += secret_embedded
     missing = [c for c, _ in private if _declared_domain(c, domain) is None]
     if missing:
@@ -423,10 +423,14 @@ def _data_claims(found: Sequence[ArrayCandidate], private: Sequence[Axis]) -> li
     return [f"'{c.name}' is public" for c in found if c not in secret]
 
 
-def _array_claims(shared: Sequence[Any], named: Sequence[str], constants: str) -> list[str]:
+def _array_claims(
+    model: pm.Model, shared: Sequence[Any], named: Sequence[ArrayCandidate], constants: str
+) -> list[str]:
     """Claims about arrays that no data variable holds."""
     claims = [f"a shared array of shape {np.shape(v.get_value())} is public" for v in shared]
-    claims += [f"the constant '{name}' baked into the model is public" for name in named]
+    claims += [f"the constant '{c.name}' baked into the model is public" for c in named]
+    for rv, side in (pair for c in named if (pair := censored_by(model, [c.variable]))):
+        claims.append(f"the {side} bounds of '{rv.name}' are public, and so is who was censored")
     if constants == "public":
         claims.append("every other array in the likelihood's own code is public")
     return claims

@@ -19,8 +19,8 @@ import pandas as pd
 
 from pymc_private.certificates.certificate import Certificate
 from pymc_private.errors import DomainError, Incompatible
-from pymc_private.models.fingerprint import describe_structure
 from pymc_private.models.domains import Categories
+from pymc_private.models.fingerprint import describe_structure
 from pymc_private.models.private_model import PrivateModel, describe_clip
 from pymc_private.posterior.verdict import (
     free_coordinates,

@@ -23,6 +23,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
+from pytensor.tensor.shape import Shape, Shape_i
 
 from pymc_private.analysis import simplify
 from pymc_private.analysis.continuity import dependent_variables
@@ -155,17 +156,26 @@ def _gradient_graphs(value: Variable, inputs: Sequence[Variable]) -> list[Variab
     return simplify(gradient)
 
 
+def _reads_values(condition: Variable) -> bool:
+    """Whether it depends on more of the inputs than the lengths of their axes."""
+    whole = set(ancestors([condition]))
+    shapes = [v for v in whole if v.owner is not None and isinstance(v.owner.op, Shape | Shape_i)]
+    reached = ancestors([condition], blockers=shapes)
+    return any(v.owner is None and not isinstance(v, Constant) for v in reached)
+
+
 def _checks_as_switches(outputs: Sequence[Variable]) -> list[Variable]:
     """Replace checks by switches to NaN, so that one of many boxes can fail them by itself.
 
-    Checks of whole numbers are left out. PyTensor's own compare lengths of axes, which no box
-    changes and which a graph with an axis of boxes in front compares wrongly.
+    Checks of whole numbers by lengths of axes are left out. They are PyTensor's own; no box changes
+    them, and a graph with an axis of boxes in front compares them wrongly.
     """
 
     def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
         if not isinstance(node.op, CheckAndRaise):
             return None
-        if not inputs[0].type.dtype.startswith("float"):
+        whole = not inputs[0].type.dtype.startswith("float")
+        if whole and not any(_reads_values(condition) for condition in node.inputs[1:]):
             return inputs[0]
         return pt.switch(reduce(pt.and_, inputs[1:]), inputs[0], np.nan)
 

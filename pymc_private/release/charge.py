@@ -2,7 +2,7 @@
 
 `publish` takes a `ReleaseJob` (what a charge buys) and `ReleaseOptions` (who pays, and where
 the release is kept). Whatever can fail without the data fails before the charge: the
-destination is tried and the release is built on placeholder values. After the charge a failure
+destination is tried and the job is rehearsed without the data. After the charge a failure
 shows only its type, because its text may depend on the data, and Ctrl-C says what became of
 the charge. A release that was drawn and could not be stored is handed over in the error.
 Refusals of the ledger and guarantees without a finite epsilon are explained, with a cure.
@@ -137,7 +137,7 @@ class ReleaseJob:
     another : str
         What else a name may belong to, for the error: "another plan".
     rehearse : callable
-        Fails where building or storing the release would fail after the charge. Reads no data.
+        Fails where drawing, building or storing would fail after the charge. Reads no data.
     draw : callable
         ``(seed or None)`` to the draws. Reads the data.
     build : callable

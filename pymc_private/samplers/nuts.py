@@ -60,7 +60,7 @@ def check_nuts(private: PrivateModel, tv: float | None, backend: str, states_per
     Unsupported
         A back end that is not installed or does not work with this PyMC, or discrete parameters.
     """
-    if not (is_number(tv) and 0.0 < tv < 1.0):
+    if tv is None or not (is_number(tv) and 0.0 < tv < 1.0):
         raise DomainError(
             "NUTS draws are within some distance t of the posterior that nobody can prove",
             got=f"tv={tv!r}",

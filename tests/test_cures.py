@@ -495,3 +495,18 @@ def test_the_remaining_printed_calls_run():
     for blank in (lambda: pmp.Interval(0, ...), lambda: pmp.Categories([...])):
         (code,) = calls_in(message_of(blank))
         assert run(code)["value"]
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (lambda private: pmp.calibrate(private, eps=1), "did you mean 'epsilon'"),
+        (lambda private: pmp.sample(private, eps=1), "did you mean 'epsilon'"),
+        (lambda private: pmp.sample(private, domains={}), "did you mean 'domain'"),
+    ],
+)
+def test_unknown_keywords_of_plans_and_draws_name_the_nearest(call, hint):
+    with pm.Model() as model:
+        pm.Bernoulli("y", pm.Beta("p", 1, 1), observed=np.zeros(30, int))
+    with pytest.raises(TypeError, match=hint):
+        call(pmp.privatize(model, records={"y": 0}))

@@ -20,7 +20,13 @@ import numpy as np
 from pymc_private.analysis.traversal import without_tracebacks
 from pymc_private.certificates.certificate import Certificate
 from pymc_private.certificates.certify import certify
-from pymc_private.errors import BudgetExceeded, DomainError, PrivacyWarning, Unsupported
+from pymc_private.errors import (
+    BudgetExceeded,
+    DomainError,
+    PrivacyWarning,
+    Unsupported,
+    suggest_arguments,
+)
 from pymc_private.models.information import Information, simulated_information
 from pymc_private.models.private_model import PrivateModel, require_private_model
 from pymc_private.posterior.candidates import (
@@ -41,6 +47,7 @@ SIMULATED_FROM_REFERENCE = "records simulated from the prior, covariates from th
 REFERENCE_CLAIM = "the reference= by which the plan was chosen is public"
 
 
+@suggest_arguments
 def calibrate(
     private: PrivateModel,
     *,
@@ -140,7 +147,7 @@ def calibrate(
             "calibrate clipped each record's log-likelihood: this is another model (see the plan's "
             "summary); clip=False refuses instead",
             PrivacyWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     return plan
 

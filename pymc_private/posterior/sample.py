@@ -6,6 +6,7 @@ plan, check it from public facts alone, charge the ledger, and only then read th
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping
 from concurrent.futures import Executor
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_private.errors import DomainError, NotInformative
+from pymc_private.errors import DomainError, NotInformative, did_you_mean
 from pymc_private.ledger import Ledger
 from pymc_private.models.compat import progress_bars
 from pymc_private.models.data_variables import Source
@@ -211,7 +212,9 @@ def refuse_keywords(declaration: Mapping[str, Any]) -> None:
         if keyword in UNSUPPORTED_KEYWORDS:
             raise TypeError(f"sample() has no '{keyword}': {UNSUPPORTED_KEYWORDS[keyword]}")
         if keyword not in DECLARATION_KEYWORDS:
-            raise TypeError(f"sample() got an unexpected keyword '{keyword}'")
+            known = (*inspect.signature(sample).parameters, *DECLARATION_KEYWORDS)
+            hint = did_you_mean(keyword, [name for name in known if name != "declaration"])
+            raise TypeError(f"sample() has no keyword '{keyword}'{hint}")
 
 
 def resolve_plan(

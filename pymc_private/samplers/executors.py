@@ -68,7 +68,9 @@ def try_executor(executor: Executor | None, sent: Any = None) -> None:
         answer = future.result()
         works = isinstance(future, Future) and answer is True
         problem = f"{type(future).__name__}, and no Future of concurrent.futures"
-    except Exception as error:  # a third-party executor may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a worker that leaves raises SystemExit here
         works, problem = False, type(error).__name__
     if not works:
         raise PymcPrivateError(

@@ -25,7 +25,9 @@ def test_every_rule_has_a_graph():
     for structure in ONE:
         for out in (*structure.build(), *simplify(structure.build())):
             met |= {type(v.owner.op) for v in ancestors([out]) if v.owner is not None}
-    assert set(ops_with_rules()[0][1:]) - met == set()
+    # Other tests plant Ops of their own.
+    ruled = {op for op in ops_with_rules()[0][1:] if not op.__module__.startswith("tests.")}
+    assert ruled - met == set()
 
 
 def tries(structure, seed: int, boxes: int, points: int) -> list:

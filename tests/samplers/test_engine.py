@@ -85,7 +85,7 @@ def test_a_plan_is_drawn_by_an_executor(plan, kind):
 class Dead:
     """An executor whose workers die at a job: by `error`, from the `first` on."""
 
-    def __init__(self, error=MemoryError, first=1):
+    def __init__(self, error=MemoryError, first=2):  # 0 and 1 are tried before the charge
         self.error, self.jobs, self.first = error, 0, first
 
     def submit(self, work, *arguments):
@@ -108,6 +108,15 @@ def test_dead_workers_charge_once_and_say_nothing(plan, error):
     assert len(book.entries) == 1
 
 
+@pytest.mark.parametrize("error", [MemoryError, SystemExit, GeneratorExit])
+@pytest.mark.parametrize("first", [0, 1])
+def test_workers_that_die_before_the_charge_cost_nothing(plan, error, first):
+    book = pmp.Ledger(epsilon=2)
+    with pytest.raises(pmp.errors.PymcPrivateError, match="nothing was charged"):
+        pmp.sample(plan, ledger=book, executor=Dead(error, first), progressbar=False)
+    assert book.entries == ()
+
+
 def leaving_work(private, count, randomness):
     raise SystemExit(f"the data hold {SECRET}")
 
@@ -121,7 +130,7 @@ def test_a_worker_that_leaves_says_nothing():
 class Strange:
     """Its futures are its own, as those of a client of Dask are."""
 
-    def submit(self, work):
+    def submit(self, work, *arguments):
         return self
 
     def result(self):

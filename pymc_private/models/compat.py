@@ -28,6 +28,7 @@ import xarray as xr
 from pymc.distributions.continuous import _PolyaGammaLogDistFunc
 from pymc.distributions.dist_math import I0e, SplineWrapper
 from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import ancestors
 
 from pymc_private.analysis import continuity, record_dependence, row_equivalence
 from pymc_private.analysis.intervals import bound_op, bound_scalar_op, linear_algebra
@@ -181,16 +182,25 @@ def copy_with_variables(model: Any, variables: list[Any]) -> tuple[Any, list[Any
 
 
 def copy_with_arrays(
-    model: Any, variables: list[Any], arrays: list[np.ndarray]
+    model: Any, variables: list[Any], arrays: list[np.ndarray], n: int
 ) -> tuple[Any, list[Any]]:
     """An independent copy of a PyMC model with other arrays in some shared variables, and these.
 
     Arrays that the variables hold are not read: the pickled model refers to them by position. So it
-    does to the arrays that observed variables were made of, which PyMC keeps and does not use.
+    does to the arrays that observed variables were made of, which PyMC keeps and does not use, and
+    to arrays with an axis of length `n` that Deterministics alone read: zeros in the copy.
     """
     old = [variable.get_value(borrow=True) for variable in variables]
     kept = [getattr(rv.tag, "observations", None) for rv in model.observed_RVs]
-    unused = [constant.data for constant in kept if isinstance(constant, Constant)]
+    factors = set(ancestors([*model.free_RVs, *model.observed_RVs, *model.potentials]))
+    apart = [v for v in ancestors(model.deterministics) if v not in factors]
+    unused = [
+        constant.data
+        for constant in dict.fromkeys([*kept, *apart])
+        if isinstance(constant, Constant)
+        and isinstance(constant.data, np.ndarray)
+        and (constant not in apart or n in constant.data.shape)
+    ]
     held = {id(array): k for k, array in enumerate([*old, *unused])}
     arrays = [*arrays, *(np.zeros(array.shape, array.dtype) for array in unused)]
     stream = io.BytesIO()

@@ -8,7 +8,8 @@ or one added or removed (T24).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from weakref import WeakKeyDictionary
@@ -84,6 +85,18 @@ def single_record(
     if key not in cached:
         cached[key] = tuple(sources), _derive_single_record(graph, sources, n, shapes)
     return cached[key][1]
+
+
+@contextmanager
+def temporary_records(graph: RecordGraph) -> Iterator[None]:
+    """Forget the rows derived meanwhile: made-up records are new ones in every rehearsal."""
+    known = set(_CACHED_RECORDS.get(graph, {}))
+    try:
+        yield
+    finally:
+        cached = _CACHED_RECORDS.get(graph, {})
+        for key in set(cached) - known:
+            del cached[key]
 
 
 def _derive_single_record(

@@ -296,6 +296,7 @@ def _make_plan(
         strict=request.strict,
         whole=judged[0],
         judged=judged[1],
+        simulated=judged[1] in (SIMULATED_FROM_DOMAIN, SIMULATED_FROM_REFERENCE),
         others=partial(_make_plan, request, rows, judged),
     )
 

@@ -101,6 +101,8 @@ class Plan:
         Information expected without a budget, in nats.
     judged : str
         What the expected information was computed from.
+    simulated : bool
+        Whether that were simulated records; else each record was supposed to tell something.
     strict : bool
         Whether a guarantee in floating point was asked for.
     """
@@ -118,6 +120,7 @@ class Plan:
     alternatives: Callable[[], tuple[Any, ...]] = tuple
     whole: float = math.nan
     judged: str = ""
+    simulated: bool = False
     others: Callable[[int], Plan] | None = field(default=None, repr=False)
     strict: bool = False
 
@@ -141,11 +144,14 @@ class Plan:
     def information(self) -> float:
         """Share of the prior variance of a parameter that the draws are expected to remove.
 
-        The geometric mean over parameters, in [0, 1]; NaN where nobody asked, as for draws that
-        are charged at cost (see `posterior.verdict`).
+        The geometric mean over parameters, in [0, 1]; see `posterior.verdict`. NaN where it is not
+        known: records could not be simulated, or their number is protected and no ``n=`` was given
+        to `calibrate`, or draws are charged at cost.
         """
         if _has_single_point(self):
             return 0.0
+        if not (self.simulated and self.whole > 0.0 and self.n is not None):
+            return math.nan
         return variance_removed(self.chosen.information, free_coordinates(self.private))
 
     @property
@@ -269,9 +275,21 @@ def plan_summary(plan: Plan) -> Iterator[str]:
         yield from _describe_judgment(plan)
 
 
+LITTLE_POWER = 0.05
+"""Below this power of the likelihood a plan without a verdict warns."""
+
+
 def _describe_verdict(plan: Plan) -> Iterator[str]:
     """What the draws are expected to tell, in one sentence, and what would make them tell more."""
     if math.isnan(plan.information):
+        if plan.judged:
+            reason = "n= is not given" if plan.n is None else "no records could be simulated"
+            yield f"no verdict: what the draws will tell is not known, since {reason}"
+        if float(plan.private.power) < LITTLE_POWER:
+            yield (
+                "WARNING: the likelihood is tempered to a power of "
+                f"{format_number(plan.private.power, 3)}: draws may hardly differ from the prior's"
+            )
         return
     removed = f"{plan.information:.0%} of the prior variance of a parameter"
     left = f"its posterior is {relative_width(plan.information):.2f} times as wide as its prior"

@@ -2,11 +2,11 @@
 
 Before the charge the plan's sampler makes one draw from the posterior of made-up records of the
 domain, and the release is built and serialized. Whatever fails there fails free of charge. The
-rehearsal depends on plan and domain alone: the model is copied without its data, and a public seed
-makes the records and the draw. It is short: after `MOST_SECONDS` of drawing, or a few steps of
-NUTS, it counts as passed. Whether a draw fails can depend on what the records are, so it is refused
-only if it fails on every kind of them: uniform on the domain, all at one corner, simulated from the
-prior.
+rehearsal depends on plan, domain and number of records alone: the model is copied without its
+data, and a public seed makes the records and the draw. It is short: after `MOST_SECONDS` of
+drawing, or a few steps of NUTS, it counts as passed. Whether a draw fails can depend on what the
+records are, so it is refused only if it fails on every kind of them: uniform on the domain, all at
+one corner, simulated from the prior.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pymc_private.models.compat import copy_with_arrays
 from pymc_private.models.data_variables import Source
 from pymc_private.models.prior import Simulator, restricted_draws, uniform_entries
 from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.record_likelihood import temporary_records
 from pymc_private.posterior.assemble import assemble
 from pymc_private.posterior.plan import Plan
 from pymc_private.release.allowed import check_netcdf_names
@@ -60,18 +61,19 @@ def rehearse_draw(
         The workers of the executor cannot receive the model.
     """
     failures: list[BaseException] = []
-    for private in _stand_ins(plan.private):
-        if isinstance(plan.method, Boxes | Proximal | Nuts):  # the others draw in this process
-            try_executor(executor, private)
-        try:
-            with suppress_warnings():
-                clip(private)
-                _draw_and_build(plan, private, name)
-            return
-        except KeyboardInterrupt:
-            raise
-        except BaseException as failure:  # also SystemExit and panics of Rust, as in the draw
-            failures.append(failure)
+    with temporary_records(plan.private.graph):
+        for private in _stand_ins(plan.private):
+            if isinstance(plan.method, Boxes | Proximal | Nuts):  # the others draw in this process
+                try_executor(executor, private)
+            try:
+                with suppress_warnings():
+                    clip(private)
+                    _draw_and_build(plan, private, name)
+                return
+            except KeyboardInterrupt:
+                raise
+            except BaseException as failure:  # also SystemExit and panics of Rust, as in the draw
+                failures.append(failure)
     if failures and not any(_depends_on_start(failure) for failure in failures):
         raise _refusal(failures[0]) from failures[0]
 
@@ -161,12 +163,13 @@ def with_records(private: PrivateModel, records: Records) -> PrivateModel:
         private.base,
         [source.variable for source in private.sources],
         [records[source.name] for source in private.sources],
+        private.n,
     )
     sources = [
         replace(source, variable=variable)
         for source, variable in zip(private.sources, variables, strict=True)
     ]
-    # The graph of one record stays: what was proved of it is found again by its identity.
+    # The graph of the factors stays: what was proved of it is found again by its identity.
     return replace(private, base=base, sources=tuple(sources))
 
 

@@ -324,7 +324,7 @@ def progress_bar(total: int, show: bool) -> Iterator[Callable[[int], None]]:
         yield lambda done: bar.update(task, completed=done)
 
 
-STOPPED_EARLY = "Stopped before the charge: nothing was charged, and the data were not read."
+STOPPED_EARLY = "Stopped before the charge: nothing was charged, and nothing was drawn."
 
 STOPPED = (
     "The draw was stopped. It is charged, nothing is released, and the ledger keeps the charge. "

@@ -206,17 +206,26 @@ def _round_parameter(private: PrivateModel, name: str, values: np.ndarray) -> np
 
 
 def _run_pymc(model: pm.Model, runs: int, tune: int, seed: int | None) -> Any:
-    return pm.sample(
-        draws=1,
-        tune=tune,
-        chains=runs,
-        cores=1,
-        nuts_sampler="pymc",
-        random_seed=seed,
-        progressbar=False,
-        compute_convergence_checks=False,
-        model=model,
-    )
+    """PyMC ends a run on Ctrl-C and keeps the others; here Ctrl-C stops the whole draw."""
+    try:
+        samples = pm.sample(
+            draws=1,
+            tune=tune,
+            chains=runs,
+            cores=1,
+            nuts_sampler="pymc",
+            random_seed=seed,
+            progressbar=False,
+            compute_convergence_checks=False,
+            model=model,
+        )
+    except ValueError as error:
+        if "Not enough samples" not in str(error):
+            raise
+        raise KeyboardInterrupt from None
+    if to_dataset(samples).sizes["chain"] != runs:
+        raise KeyboardInterrupt
+    return samples
 
 
 def _jax_runner(name: str) -> Callable[[pm.Model, int, int, int | None], Any]:

@@ -11,6 +11,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from pymc.step_methods.hmc.base_hmc import BaseHMC
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 
@@ -189,6 +190,23 @@ def test_ctrl_c_says_whether_it_is_charged(private, monkeypatch, calls, entries)
     assert len(ledger.entries) == entries
 
 
+@pytest.mark.parametrize(("steps", "entries"), [(1, 0), (40, 1)])
+def test_ctrl_c_within_a_run_of_nuts_stops_the_draw(private, monkeypatch, steps, entries):
+    """PyMC ends a chain on Ctrl-C and goes on with what it has."""
+    left, original = [steps], BaseHMC.astep
+
+    def stop(self, *arguments):
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        return original(self, *arguments)
+
+    monkeypatch.setattr(BaseHMC, "astep", stop)
+    ledger, error = charged(plan_of(private, pmp.Nuts(tv=1e-9, tune=30)))
+    assert isinstance(error, charge.StoppedDraw)
+    assert len(ledger.entries) == entries
+
+
 # ---- sequences of a person ----------------------------------------------------------------------
 SERIES = np.random.default_rng(2).normal(size=(12, 4)).cumsum(axis=1).clip(-3, 3)
 
@@ -281,6 +299,7 @@ def test_the_model_of_the_rehearsal_holds_no_private_value():
     with pm.Model(coords={"person": range(N)}) as model:
         x, mu = pm.Data("x", values, dims="person"), pm.Normal("mu", 0, 1)
         pm.Normal("y", mu + x + 0.5 * values.copy(), 1.0, observed=values, dims="person")
+        pm.Deterministic("d", mu * pt.as_tensor(values.copy()), dims="person")
     domain = {"x": (-1, 1), "y": (-2, 2), "constant_0": (-1, 1)}
     private = pmp.trim(pmp.privatize(model, records="person", domain=domain), box={"mu": (-1, 1)})
     secret = np.float64(SECRET).tobytes()
@@ -288,6 +307,7 @@ def test_the_model_of_the_rehearsal_holds_no_private_value():
     made = rehearsal.with_records(private, {s.name: s.stand_in() for s in private.sources})
     assert secret not in cloudpickle.dumps((made.base, made.sources))
     assert secret not in cloudpickle.dumps(made.model)
+    assert secret not in cloudpickle.dumps(made)  # what is sent to workers
 
 
 # ---- no refusal where the draw would succeed ----------------------------------------------------

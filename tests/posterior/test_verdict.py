@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pymc_private as pmp
+from pymc_private.posterior.calibrate import plan_at_cost
 from pymc_private.posterior.verdict import (
     free_coordinates,
     relative_width,
@@ -101,3 +102,42 @@ def test_the_draws_remove_what_the_plan_expects(n):
         errors.append(np.mean((release.posterior["p"].values - p) ** 2) * 12)  # prior variance 1/12
     realized = 1 - np.mean(errors) / 2  # a draw of the prior is off by twice its variance
     assert abs(realized - plan.information) < 0.25
+
+
+def potential(f, prior, **keywords):
+    """Records in [-1, 1] that enter by a potential, of which nothing can be simulated."""
+    with pm.Model() as model:
+        x = pm.Data("x", np.zeros(2000))
+        pm.Potential("p", f(x, prior()))
+    return pmp.privatize(model, records={"x": 0}, domain={"x": (-1, 1)}, **keywords)
+
+
+def test_no_verdict_where_nothing_can_be_simulated():
+    private = potential(lambda x, mu: 1e-4 * pm.math.tanh(mu) * x, lambda: pm.Normal("mu", 0, 1))
+    plan = pmp.calibrate(private, epsilon=1, delta=1e-6)
+    assert plan.verdict == ""
+    assert "no verdict" in plan.summary()
+    assert "INFORMATIVE" not in plan.summary()
+
+
+def test_no_verdict_where_no_draw_of_the_prior_is_near_what_records_tell():
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 1)
+        pm.Bernoulli("y", 0.2 + 0.6 * (mu > 6), observed=np.zeros(50, int))
+    private = pmp.privatize(model, records={"y": 0})
+    assert pmp.calibrate(private, epsilon=1, delta=1e-6).verdict == ""
+
+
+def test_no_verdict_where_the_number_of_records_is_protected_and_not_given():
+    with pm.Model() as model:
+        pm.Bernoulli("y", pm.Beta("p", 1, 1), observed=np.zeros(20, int))
+    private = pmp.privatize(model, records={"y": 0}, neighbors="add_remove")
+    plan = pmp.calibrate(private, epsilon=1, delta=1e-6)
+    assert plan.verdict == ""
+    assert "n= is not given" in plan.summary()
+    assert pmp.calibrate(private, epsilon=1, delta=1e-6, n=2000).verdict == "informative"
+
+
+def test_draws_at_cost_have_no_verdict_and_a_low_power_is_said():
+    assert "power" in plan_at_cost(pmp.temper(coins(50), 1e-3), 1, 0.0).summary()
+    assert plan_at_cost(coins(50), 1, 0.0).verdict == ""

@@ -35,7 +35,7 @@ COST, FULL = Fraction(1, 1024), 5000
 def tortured(tmp_path_factory, root):
     """The folder after the torture, the exit codes of the killed, and the seconds it took."""
     folder, start = tmp_path_factory.mktemp("torture"), time.monotonic()
-    program = Path(root) / "tests" / "privacy" / "charging_processes.py"
+    program = Path(root) / "tests" / "ledger" / "charging_processes.py"
     done = subprocess.run(
         [sys.executable, str(program), str(folder), "1849", f"torture:{KILLS}"],
         env=os.environ | {"PYTHONPATH": str(root)},

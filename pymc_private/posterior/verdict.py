@@ -7,8 +7,8 @@ which a plan is judged, before the data are read; no figure here is a privacy cl
 
 Thresholds. A plan is informative from a share of 0.75 on: the posterior is at most half as wide
 as the prior. Below 0.2 it is more than 0.89 as wide, and ten draws are hardly told from ten draws
-of the prior. In simulated studies (`benchmarks/verdict.py`) the share that the draws really
-remove is on the side of the verdict.
+of the prior. `benchmarks/verdict.py` compares the share with what draws really remove in simulated
+studies: near a threshold, and with few records, the two may fall on different sides of it.
 """
 
 from __future__ import annotations

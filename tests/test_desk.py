@@ -37,6 +37,8 @@ TRESPASSES = [
     ("counts/planted.py", "import pymc_private.models.records"),
     ("mollifiers/planted.py", "import pymc_private.counts"),
     ("posterior/planted.py", "import pymc_private.report"),
+    ("summaries/planted.py", "import pymc_private.posterior"),
+    ("mollifiers/planted.py", "import pymc_private.summaries"),
     ("audit/planted.py", "import pymc_private.samplers"),
     ("report/planted.py", "import pymc_private.audit"),
     ("release/release.py", "import pymc_private.samplers"),

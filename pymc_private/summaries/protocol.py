@@ -1,0 +1,134 @@
+"""What a summary mechanism is, and what it needs: noise, records, cautions.
+
+A mechanism fixes everything public before the data are read: its guarantee, the information it is
+expected to give, and the parameters it is about. `release` reads the records and adds the noise it
+is given; whatever it returns is public afterwards. All else is post-processing of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from pymc_private.privacy import Guarantee
+
+Records = Mapping[str, np.ndarray]
+"""Arrays of the private variables by name of the source, records along the first axis."""
+Released = dict[str, np.ndarray]
+"""Arrays that leave: noisy sums, and the public constants that the likelihood needs."""
+LogLikelihood = Callable[[np.ndarray], np.ndarray]
+"""Log-likelihood of a released summary at unconstrained parameters: (S, p) to (S,)."""
+Progress = Callable[[int], None]
+"""Called with the number of finished stages."""
+
+
+class SummaryNoise(Protocol):
+    """Sums of bounded terms with Gaussian noise (T30, T31)."""
+
+    def total(
+        self, chunks: Iterable[np.ndarray], bound: float, positive: bool, mu: float
+    ) -> np.ndarray:
+        """The noisy sum of all rows of the chunks, each of shape (c, k): shape (k,).
+
+        `positive`: the rows are packed positive semidefinite matrices, off-diagonal elements times
+        the root of two, so that the Euclidean norm of a row is the Frobenius norm.
+        """
+
+    def sd(self, bound: float, positive: bool, mu: float, k: int) -> float:
+        """The standard deviation of the noise that `total` adds to each element; public."""
+
+
+@dataclass(frozen=True)
+class Caution:
+    """A reason to distrust a released summary, computed from what was released.
+
+    Attributes
+    ----------
+    text : str
+    refuse : bool
+        Whether the summary is refused unless the user accepts it.
+    """
+
+    text: str
+    refuse: bool = False
+
+
+class Parameters(Protocol):
+    """The parameters of a model as one unconstrained vector of length `size`."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the free variables."""
+
+    @property
+    def size(self) -> int:
+        """Length of the vector."""
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Prior mean, shape (p,)."""
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """Prior covariance, shape (p, p)."""
+
+    def draws(self, count: int, seed: int) -> np.ndarray:
+        """Draws from the prior, shape (count, p)."""
+
+    def natural(self, theta: np.ndarray) -> Mapping[str, np.ndarray]:
+        """Values of the free variables at unconstrained vectors of shape (S, p)."""
+
+    def unconstrained(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The inverse of `natural`, shape (S, p)."""
+
+    def log_prior(self, theta: np.ndarray) -> np.ndarray:
+        """Log prior density of the unconstrained vector, shape (S,)."""
+
+
+@runtime_checkable
+class Mechanism(Protocol):
+    """A way to release one noisy summary, fixed before the data are read.
+
+    Attributes
+    ----------
+    method : str
+        "scores", "cells" or "sums".
+    guarantee : Guarantee
+    information : float
+        Expected information gain about all parameters (nats), averaged over the prior.
+    parameters : Parameters
+    facts : dict
+        Public facts, in JSON types.
+    stages : tuple of str
+        What the release does, for the progress bar.
+    """
+
+    method: str
+    guarantee: Guarantee
+    information: float
+    parameters: Any
+    facts: dict[str, Any]
+    stages: tuple[str, ...]
+
+    def release(
+        self, records: Records, noise: SummaryNoise, progress: Progress | None = None
+    ) -> Released:
+        """Read the records and give all that leaves."""
+
+    def log_likelihood(self, released: Mapping[str, np.ndarray]) -> LogLikelihood:
+        """The log-likelihood of a released summary, in NumPy."""
+
+    def start(self, released: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """A center and a covariance of the posterior, approximately: (p,), (p, p)."""
+
+    def potential(self, released: Mapping[str, np.ndarray], parameters: Mapping[str, Any]) -> Any:
+        """The log-likelihood as a PyTensor scalar of the natural parameters.
+
+        Raises unless value and gradient agree with `log_likelihood` at the center.
+        """
+
+    def warnings(self, released: Mapping[str, np.ndarray]) -> Sequence[Caution]:
+        """Reasons to distrust what was released."""

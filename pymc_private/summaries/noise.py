@@ -1,0 +1,334 @@
+"""Noisy sums of bounded terms (T30, T31): exact integer sums, correctly rounded Gaussian noise.
+
+The terms of records are integer vectors (`lattice.py`), so their sum S is exact. What is released
+is S + G with G = round(sigma Z) for an ideal standard normal vector Z. Since S is an integer
+vector, S + round(sigma Z) = round(S + sigma Z): a map, the same for all data sets, of the release
+of a Gaussian mechanism in real numbers with sensitivity Delta and noise sigma. This one is
+(Delta / sigma)-GDP, so the release is, to the bit. sigma^2 = Delta^2 / mu^2 holds without rounding:
+Delta^2 and the double mu are rational numbers, and so is the variance of the noise.
+
+No floating-point number takes part between the terms and the release; what is proved of a term
+holds whatever the code that computed it got wrong. One condition is left to that code: the term of
+a record is a function of this record and of public numbers alone. NumPy and linear algebra may
+round a row differently where arrays have another shape, so terms are computed in chunks of one
+shape (`chunks_of`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from flint import arb, ctx
+
+from pymc_private.errors import DomainError
+from pymc_private.privacy.gaussian import gdp_eps
+from pymc_private.privacy.inverse import mu_affordable
+from pymc_private.privacy.neighbors import ADD_REMOVE, SUBSTITUTE
+from pymc_private.privacy.rounding import float_down
+from pymc_private.privacy.validation import check_count, check_positive, exact_stated
+from pymc_private.samplers.inverse_cdf import fraction_ball
+from pymc_private.samplers.randomness import Randomness
+from pymc_private.samplers.verified.arithmetic import LazyNoise
+from pymc_private.summaries.lattice import TermLattice
+
+CHUNK = 4096
+"""Rows in a chunk of records."""
+NOISE_BITS = 128
+"""Bits of a normal number that are computed first; further ones where rounding is undecided."""
+ROWS_SUMMED = 2**20
+"""Rows whose terms, each below 2**42, are added as 64-bit integers."""
+
+
+# ---- the budget ------------------------------------------------------------------------------
+def largest_mu(epsilon: float, delta: float) -> float:
+    """Largest mu whose Gaussian privacy fits (epsilon, delta), rounded down.
+
+    `gdp_eps` was evaluated at it, and is at most epsilon; a decimal means itself (0.1 is 1/10).
+
+    Raises
+    ------
+    DomainError
+        epsilon is not positive and finite, or delta is not in (0, 1).
+    """
+    stated, probability = exact_stated(epsilon, "epsilon"), exact_stated(delta, "delta")
+    check_positive(epsilon=stated)
+    if not 0 < probability < 1:
+        raise DomainError(
+            "Gaussian noise needs a delta", got=f"delta={delta}", allowed="0 < delta < 1"
+        )
+    at, within = float_down(stated), float_down(probability)
+    mu = float(mu_affordable(at, within))
+    step = 2.0**-52
+    while mu > 0.0 and gdp_eps(within, mu) > at:
+        mu, step = mu * (1.0 - step), 2.0 * step
+    return mu
+
+
+def split_mu(mu: float, shares: Sequence[float]) -> tuple[float, ...]:
+    """The mu of each stage: mu_t^2 proportional to its share, their exact sum at most mu^2 (T30).
+
+    Raises
+    ------
+    DomainError
+        mu or a share is not positive, or there is none.
+    """
+    check_positive(mu=mu)
+    for share in shares:
+        check_positive(share=share)
+    if not len(shares):
+        raise DomainError("a budget is split into one share at least", got="none")
+    limit, total = Fraction(mu) ** 2, math.fsum(shares)
+    parts = [mu * math.sqrt(share / total) for share in shares]
+    while sum(Fraction(part) ** 2 for part in parts) > limit:
+        parts = [math.nextafter(part, 0.0) for part in parts]
+    return tuple(parts)
+
+
+# ---- chunks of one shape ---------------------------------------------------------------------
+def chunk_size(n: int, relation: str) -> int:
+    """Rows of every chunk: `CHUNK`, or n where that is public and smaller."""
+    return max(1, min(CHUNK, n)) if relation == SUBSTITUTE else CHUNK
+
+
+def chunks_of(
+    rows: Mapping[str, np.ndarray], n: int, size: int = CHUNK
+) -> Iterator[tuple[dict[str, np.ndarray], int]]:
+    """The n rows of some arrays in chunks of `size`, each with its number of true rows.
+
+    The last chunk is filled up with copies of its first row, so that all have one shape: results
+    below the true rows are to be dropped. There is a chunk, of zeros, even if n is zero.
+    """
+    for start in range(0, max(n, 1), size):
+        count = min(size, n - start)
+        index = np.full(size, start)
+        index[:count] = np.arange(start, start + count)
+        yield {name: _rows_at(np.asarray(array), index, n) for name, array in rows.items()}, count
+
+
+def _rows_at(array: np.ndarray, index: np.ndarray, n: int) -> np.ndarray:
+    if n == 0:
+        return np.zeros((len(index), *array.shape[1:]), dtype=array.dtype)
+    return np.ascontiguousarray(array[index])
+
+
+# ---- noise -----------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class NoiseScale:
+    """How much noise a sum needs: fixed by the relation, the unit and public numbers.
+
+    Parameters
+    ----------
+    relation : str
+        What neighbors are: "substitute" or "add_remove".
+    records_per_unit : int
+        Records that one person may have.
+    """
+
+    relation: str = SUBSTITUTE
+    records_per_unit: int = 1
+
+    def __post_init__(self) -> None:
+        if self.relation not in (SUBSTITUTE, ADD_REMOVE):
+            raise DomainError(
+                "a sum of bounded terms protects whole records",
+                got=f"neighbors={self.relation!r}",
+                allowed=f"{SUBSTITUTE}, {ADD_REMOVE}",
+                do="declare the model without Metric: its promise covers every distance",
+            )
+        check_count(self.records_per_unit, "records_per_unit")
+
+    @property
+    def substitute(self) -> bool:
+        """Whether one record is replaced, rather than added or removed."""
+        return self.relation == SUBSTITUTE
+
+    def variance(self, lattice: TermLattice, k: int, positive: bool, mu: float) -> Fraction:
+        """Variance of the noise of each element, in units of gamma^2; mu Delta^-1 sigma is 1."""
+        check_positive(mu=mu)
+        squared = lattice.squared_sensitivity(k, positive, self.substitute)
+        return squared * self.records_per_unit**2 / Fraction(mu) ** 2
+
+    def sd(self, bound: float, positive: bool, mu: float, k: int) -> float:
+        """The standard deviation of the noise of each element, as a double."""
+        lattice = TermLattice(bound)
+        return math.ldexp(math.sqrt(self.variance(lattice, k, positive, mu)), lattice.exponent)
+
+    def counts_variance(self, mu: float) -> Fraction:
+        """Variance of the noise of each of some disjoint cells."""
+        check_positive(mu=mu)
+        cells = 2 if self.substitute else 1
+        return Fraction(cells * self.records_per_unit**2) / Fraction(mu) ** 2
+
+    def counts_sd(self, mu: float) -> float:
+        """The standard deviation of the noise of each of some disjoint cells."""
+        return math.sqrt(self.counts_variance(mu))
+
+
+class LatticeNoise:
+    """Noisy sums for private release: mu-GDP is proved in floating point (T30).
+
+    Parameters
+    ----------
+    randomness : Randomness
+        The operating system's, unless the release is a demonstration.
+    relation : str
+    records_per_unit : int
+    """
+
+    def __init__(
+        self, randomness: Randomness, relation: str = SUBSTITUTE, records_per_unit: int = 1
+    ) -> None:
+        self.scale = NoiseScale(relation, records_per_unit)
+        self._randomness = randomness
+
+    def total(
+        self, chunks: Iterable[np.ndarray], bound: float, positive: bool, mu: float
+    ) -> np.ndarray:
+        """Sum of the rows of the chunks with noise, as `SummaryNoise` says; shape (k,).
+
+        Rows beyond the bound are shrunk to it. Rows that are not finite, or of which `positive` is
+        false, count as 0.
+        """
+        lattice, total = TermLattice(bound), None
+        for chunk in _checked(chunks):
+            part = _exact_sum(lattice.terms(chunk, positive))
+            total = part if total is None else [a + b for a, b in zip(total, part, strict=True)]
+        total = _some(total)
+        variance = self.scale.variance(lattice, len(total), positive, mu)
+        noise = rounded_normals(variance, len(total), self._randomness)
+        return np.array([lattice.value(a + b) for a, b in zip(total, noise, strict=True)])
+
+    def sd(self, bound: float, positive: bool, mu: float, k: int) -> float:
+        """The standard deviation of the noise that `total` adds to each element."""
+        return self.scale.sd(bound, positive, mu, k)
+
+    def counts(self, chunks: Iterable[np.ndarray], cells: int, mu: float) -> np.ndarray:
+        """Numbers of records in disjoint cells, with noise: shape (cells,).
+
+        Chunks hold the cell of each record, from 0 on; records outside all cells are not counted.
+        """
+        lattice = TermLattice(1.0)
+        variance = self.scale.counts_variance(mu) * lattice.most**2
+        total = [int(c) * lattice.most for c in _cell_counts(chunks, cells)]
+        noise = rounded_normals(variance, cells, self._randomness)
+        return np.array([lattice.value(a + b) for a, b in zip(total, noise, strict=True)])
+
+    def counts_sd(self, mu: float) -> float:
+        """The standard deviation of the noise that `counts` adds to each cell."""
+        return self.scale.counts_sd(mu)
+
+
+class SimulatedNoise:
+    """The same sums in floating point, for simulations and for seeded releases: not private.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    relation : str
+    records_per_unit : int
+    """
+
+    def __init__(
+        self, rng: np.random.Generator, relation: str = SUBSTITUTE, records_per_unit: int = 1
+    ) -> None:
+        self.scale = NoiseScale(relation, records_per_unit)
+        self._rng = rng
+
+    def total(
+        self, chunks: Iterable[np.ndarray], bound: float, positive: bool, mu: float
+    ) -> np.ndarray:
+        """As `LatticeNoise.total`, up to rounding, for terms that are what they should be."""
+        total: np.ndarray | None = None
+        for chunk in _checked(chunks):
+            values = np.where(np.isfinite(chunk).all(axis=1)[:, None], chunk, 0.0)
+            norm = np.sqrt(np.einsum("ij,ij->i", values / bound, values / bound))
+            part = (values / np.maximum(norm, 1.0)[:, None]).sum(axis=0)
+            total = part if total is None else total + part
+        found = np.asarray(_some(total))
+        sd = self.scale.sd(bound, positive, mu, len(found))
+        return found + sd * self._rng.standard_normal(len(found))
+
+    def sd(self, bound: float, positive: bool, mu: float, k: int) -> float:
+        """As `LatticeNoise.sd`."""
+        return self.scale.sd(bound, positive, mu, k)
+
+    def counts(self, chunks: Iterable[np.ndarray], cells: int, mu: float) -> np.ndarray:
+        """As `LatticeNoise.counts`."""
+        sd = self.scale.counts_sd(mu)
+        return _cell_counts(chunks, cells) + sd * self._rng.standard_normal(cells)
+
+    def counts_sd(self, mu: float) -> float:
+        """As `LatticeNoise.counts_sd`."""
+        return self.scale.counts_sd(mu)
+
+
+def rounded_normals(variance: Fraction, count: int, randomness: Randomness) -> list[int]:
+    """Independent normal numbers of a rational variance, each rounded to the nearest integer.
+
+    Every number is an ideal normal draw, -+Phi^-1(V) sigma with V uniform. As many bits of V are
+    drawn as decide which integer is nearest, by balls of proved radius.
+    """
+    return [_rounded_normal(variance, randomness) for _ in range(count)]
+
+
+def _rounded_normal(variance: Fraction, randomness: Randomness) -> int:
+    noise, bits = LazyNoise(randomness.words(1), randomness), NOISE_BITS
+    while True:
+        (normal,) = noise.normals(bits)
+        with ctx.workprec(bits):
+            found = (normal * fraction_ball(variance).sqrt() + arb(0.5)).floor()
+        if found.is_exact() and found.is_finite():
+            return int(found.unique_fmpz())
+        bits *= 2
+
+
+def _exact_sum(units: np.ndarray) -> list[int]:
+    """Sums of the columns of integers below 2^42, as Python integers."""
+    total = [0] * units.shape[1]
+    for start in range(0, len(units), ROWS_SUMMED):
+        part = units[start : start + ROWS_SUMMED].sum(axis=0).tolist()
+        total = [a + b for a, b in zip(total, part, strict=True)]
+    return total
+
+
+def _checked(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    """Chunks as C-ordered doubles of one width."""
+    width = None
+    for given in chunks:
+        chunk = np.ascontiguousarray(given, dtype=np.float64)
+        if chunk.ndim != 2 or chunk.shape[1] != (width or chunk.shape[1]):
+            raise DomainError(
+                "chunks of terms have one row for each record, and one width",
+                got=f"shape {chunk.shape}",
+                allowed="(records, k)",
+            )
+        width = chunk.shape[1]
+        yield chunk
+
+
+def _some(total: list[int] | np.ndarray | None) -> list:
+    if total is None:
+        raise DomainError(
+            "a sum needs one chunk at least", got="none", do="give an empty chunk of shape (0, k)"
+        )
+    return list(total)
+
+
+def _cell_counts(chunks: Iterable[np.ndarray], cells: int) -> np.ndarray:
+    check_count(cells, "cells")
+    total = np.zeros(cells, dtype=np.int64)
+    for given in chunks:
+        labels = np.asarray(given)
+        if labels.ndim != 1 or labels.dtype.kind not in "iu":
+            raise DomainError(
+                "cells are whole numbers, one for each record",
+                got=f"{labels.dtype} of shape {labels.shape}",
+                allowed="integers of shape (records,)",
+            )
+        inside = labels[(labels >= 0) & (labels < cells)].astype(np.int64)
+        total += np.bincount(inside, minlength=cells)
+    return total

@@ -16,11 +16,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib.metadata import version
 from itertools import product
 from os import PathLike
 from typing import Any, BinaryIO
 
-import arviz as az
 import cloudpickle
 import numpy as np
 import pandas as pd
@@ -37,7 +37,8 @@ from pymc_private.analysis.record_dependence import label_op
 from pymc_private.analysis.row_equivalence import number_op
 from pymc_private.privacy.rounding import format_number
 
-ARVIZ_GENERATION = 0 if az.__version__.startswith("0.") else 1
+ARVIZ_GENERATION = 0 if version("arviz").startswith("0.") else 1
+"""ArviZ itself takes most of a second to import, so it is loaded where it is first used."""
 SAMPLE_DIMS = ("chain", "draw")
 FEWEST_DRAWS_FOR_ESS = 4  # ArviZ refuses an effective sample size below this
 BAR_DELAY = 1.0
@@ -64,6 +65,8 @@ def to_arviz(dataset: xr.Dataset) -> Any:
 def to_groups(**groups: xr.Dataset) -> Any:
     """Wrap datasets as groups of this ArviZ generation's container, nothing added."""
     if ARVIZ_GENERATION == 0:
+        import arviz as az
+
         return az.InferenceData(**groups)
     return xr.DataTree.from_dict(groups)
 
@@ -74,6 +77,8 @@ def to_dataset(samples: Any) -> xr.Dataset:
         return samples
     if isinstance(samples, xr.DataTree) and "posterior" in samples.children:
         return samples["posterior"].to_dataset()
+    import arviz as az
+
     return az.convert_to_dataset(samples, group="posterior")
 
 
@@ -106,6 +111,8 @@ def summarize_posterior(dataset: xr.Dataset, *, prob: float = 0.9) -> pd.DataFra
         lower, upper``. Columns are NaN where the draws are too few to estimate them (sd: 2,
         the effective sample size and mcse: 4).
     """
+    import arviz as az
+
     draws = dataset.sizes["chain"] * dataset.sizes["draw"]
     enough = draws >= FEWEST_DRAWS_FOR_ESS and dataset.sizes["draw"] >= FEWEST_DRAWS_FOR_ESS
     numbers = dataset.astype(float)

@@ -17,13 +17,13 @@ from typing import Any, Protocol
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+import scipy
 import xarray as xr
 from pymc.distributions.shape_utils import change_dist_size
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import SpecifyShape
-from scipy.stats import beta
 
 from pymc_private.analysis import Bounds
 from pymc_private.analysis.traversal import EVALUATION_ERRORS, rebuild
@@ -253,8 +253,8 @@ def mass_of_draws(private: DeclaredModel, points: Mapping[str, np.ndarray]) -> P
     inside = in_region(private, points)
     count, hits = len(inside), int(inside.sum())
     tail = MISS_PROBABILITY / 2.0
-    low = float(beta.ppf(tail, hits, count - hits + 1)) if hits else 0.0
-    high = float(beta.ppf(1.0 - tail, hits + 1, count - hits)) if hits < count else 1.0
+    low = float(scipy.stats.beta.ppf(tail, hits, count - hits + 1)) if hits else 0.0
+    high = float(scipy.stats.beta.ppf(1.0 - tail, hits + 1, count - hits)) if hits < count else 1.0
     return PriorMass(hits / count, low, high, count)
 
 

@@ -350,6 +350,22 @@ def record_lengths(private: PrivateModel) -> list[Variable]:
     return [lengths[name] for name in sorted(record_dims(private)) if name in lengths]
 
 
+def moved_sources(private: PrivateModel) -> list[str]:
+    """Private variables whose data have another shape than they had when they were declared."""
+
+    def current(variable: Any) -> tuple[int, ...]:
+        return tuple(variable.get_value(borrow=True).shape)
+
+    return [s.name for s in private.sources if current(s.variable) != s.shape]
+
+
+def has_declared_factors(private: PrivateModel) -> bool:
+    """Whether the model has the variables and potentials that it was declared with."""
+    base = private.base
+    factors = [v.name for v in (*base.free_RVs, *base.observed_RVs, *base.potentials)]
+    return factors == list(private.graph.terms)
+
+
 def describe_private_model(private: PrivateModel) -> str:
     """The representation of a private model, which holds no data.
 

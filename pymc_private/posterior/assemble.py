@@ -22,9 +22,15 @@ from pytensor.tensor.random.type import RandomType
 
 from pymc_private.analysis.record_dependence import ConcreteValues
 from pymc_private.errors import DomainError, Incompatible, PymcPrivateError, Unsupported
-from pymc_private.models.data_variables import Source, constants_with_axis, embedded_arrays
+from pymc_private.models.data_variables import constants_with_axis, embedded_arrays
 from pymc_private.models.fingerprint import model_fingerprint
-from pymc_private.models.private_model import PrivateModel, record_dims, record_lengths
+from pymc_private.models.private_model import (
+    PrivateModel,
+    has_declared_factors,
+    moved_sources,
+    record_dims,
+    record_lengths,
+)
 from pymc_private.posterior.plan import Plan
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import ADD_REMOVE
@@ -75,7 +81,10 @@ def assemble(
         "budget": None,
         "ranges": {k: _bounds_as_lists(b.lower, b.upper) for k, b in model.box.items()},
         "citations": [],
+        "prior_quantiles": plan.prior_quantiles,
     } | dict(ledger or {})
+    if plan.information == plan.information:
+        facts["expected_share"] = plan.information
     if found.failed:
         facts["uncomputed"] = found.failed
     return Release(posterior, guarantee, facts, private=private)
@@ -268,10 +277,8 @@ def check_unchanged(plan: Plan) -> None:
     the user: changes of it are not looked at, and nothing is drawn from it.
     """
     private = plan.private
-    moved = [s.name for s in private.sources if _current_shape(s) != s.shape]
-    base = private.base
-    factors = [v.name for v in (*base.free_RVs, *base.observed_RVs, *base.potentials)]
-    covered = plan.certificate.covers(private) and factors == list(private.graph.terms)
+    moved = moved_sources(private)
+    covered = plan.certificate.covers(private) and has_declared_factors(private)
     if covered and not moved and plan.certificate.guarantee(plan.draws) == plan.guarantee:
         return
     what = f"another shape of {', '.join(moved)}" if moved else "public data, a region, a power"
@@ -281,9 +288,3 @@ def check_unchanged(plan: Plan) -> None:
         allowed="the model as calibrate saw it",
         do="call privatize, and then calibrate, on the changed model",
     )
-
-
-def _current_shape(source: Source) -> tuple[int, ...]:
-    """The shape of the data that a source holds now."""
-    variable: Any = source.variable
-    return tuple(variable.get_value(borrow=True).shape)

@@ -22,8 +22,9 @@ from pymc_private.errors import DomainError, Incompatible
 from pymc_private.models.domains import Categories
 from pymc_private.models.fingerprint import describe_structure
 from pymc_private.models.private_model import PrivateModel, describe_clip
-from pymc_private.posterior.verdict import (
+from pymc_private.models.verdict import (
     free_coordinates,
+    prior_quantiles,
     relative_width,
     variance_removed,
     verdict_of,
@@ -31,6 +32,7 @@ from pymc_private.posterior.verdict import (
 from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import describe_change
 from pymc_private.privacy.rounding import format_count, format_number
+from pymc_private.release.allowed import PRIOR_SCORES
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +146,7 @@ class Plan:
     def information(self) -> float:
         """Share of the prior variance of a parameter that the draws are expected to remove.
 
-        The geometric mean over parameters, in [0, 1]; see `posterior.verdict`. NaN where it is not
+        The geometric mean over parameters, in [0, 1]; see `models.verdict`. NaN where it is not
         known: records could not be simulated, or their number is protected and no ``n=`` was given
         to `calibrate`, or draws are charged at cost.
         """
@@ -161,6 +163,11 @@ class Plan:
         A plan of verdict "prior" is refused by `sample` before anything is charged.
         """
         return verdict_of(self.information)
+
+    @cached_property
+    def prior_quantiles(self) -> dict[str, list]:
+        """Quantiles of the prior on the region, by which a release tells what was learned."""
+        return prior_quantiles(self.private, PRIOR_SCORES)
 
     @property
     def chosen(self) -> FrontierRow:

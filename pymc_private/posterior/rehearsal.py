@@ -12,7 +12,7 @@ one corner, simulated from the prior.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
@@ -20,9 +20,7 @@ import numpy as np
 from pymc.exceptions import SamplingError
 
 from pymc_private.errors import PymcPrivateError, Unsupported
-from pymc_private.models.compat import copy_with_arrays
-from pymc_private.models.data_variables import Source
-from pymc_private.models.prior import Simulator, restricted_draws, uniform_entries
+from pymc_private.models.made_up_records import REHEARSAL_SEED, stand_in_models
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.models.record_likelihood import temporary_records
 from pymc_private.posterior.assemble import assemble
@@ -33,12 +31,6 @@ from pymc_private.samplers.executors import try_executor
 from pymc_private.samplers.method import Boxes, Nuts, Proximal
 from pymc_private.samplers.randomness import SeededRandomness
 
-Records = dict[str, np.ndarray]
-"""Arrays of made-up records, by name of the private variable."""
-REHEARSAL_SEED = 20261124
-"""The public seed of made-up records and of the draw from them, which is thrown away."""
-DISTINCT_RECORDS = 16
-"""Different records; the others repeat them, since a grid evaluates equal records once."""
 MOST_SECONDS = 1.0
 """Seconds of drawing, counted from the first random number; what comes before is not cut short."""
 NUTS_STEPS = 2
@@ -62,7 +54,7 @@ def rehearse_draw(
     """
     failures: list[BaseException] = []
     with temporary_records(plan.private.graph):
-        for private in _stand_ins(plan.private):
+        for private in stand_in_models(plan.private):
             if isinstance(plan.method, Boxes | Proximal | Nuts):  # the others draw in this process
                 try_executor(executor, private)
             try:
@@ -146,60 +138,3 @@ class RehearsalRandomness(SeededRandomness):
         """As `SeededRandomness`."""
         self.progress(0)
         return super().below(end)
-
-
-def _stand_ins(private: PrivateModel) -> Iterator[PrivateModel]:
-    """The model with made-up records, of each kind that can be made."""
-    for make in (_uniform_records, _corner_records, _simulated_records):
-        try:
-            yield with_records(private, make(private))
-        except Exception:  # a domain of another kind, a model without a generator
-            continue
-
-
-def with_records(private: PrivateModel, records: Records) -> PrivateModel:
-    """The model with other records; its own are not read."""
-    base, variables = copy_with_arrays(
-        private.base,
-        [source.variable for source in private.sources],
-        [records[source.name] for source in private.sources],
-        private.n,
-    )
-    sources = [
-        replace(source, variable=variable)
-        for source, variable in zip(private.sources, variables, strict=True)
-    ]
-    # The graph of the factors stays: what was proved of it is found again by its identity.
-    return replace(private, base=base, sources=tuple(sources))
-
-
-def _uniform_records(private: PrivateModel) -> Records:
-    """Records uniform on their domain."""
-    generator, found = np.random.default_rng(REHEARSAL_SEED), {}
-    for source in private.sources:
-        some = uniform_entries(
-            source.domain, source.row_shape, DISTINCT_RECORDS, source.is_whole, generator
-        )
-        found[source.name] = _repeated(source, np.moveaxis(some, 0, source.axis))
-    return found
-
-
-def _corner_records(private: PrivateModel) -> Records:
-    """All records at one corner of their domain."""
-    return {source.name: source.stand_in() for source in private.sources}
-
-
-def _simulated_records(private: PrivateModel) -> Records:
-    """Records simulated at one draw from the prior, with covariates uniform on their domain."""
-    seeds = np.random.SeedSequence(REHEARSAL_SEED)
-    simulator = Simulator(private, DISTINCT_RECORDS, None, REHEARSAL_SEED)
-    drawn = restricted_draws(private, 1, seeds)
-    some = simulator.at({key: values[0] for key, values in drawn.items()})
-    return {source.name: _repeated(source, some[source.name]) for source in private.sources}
-
-
-def _repeated(source: Source, some: np.ndarray) -> np.ndarray:
-    """Some records, in the domain and repeated to the number of the model's."""
-    inside = source.domain.clip(some, source.axis)
-    rows = np.arange(source.shape[source.axis]) % some.shape[source.axis]
-    return np.ascontiguousarray(np.take(inside, rows, axis=source.axis)).astype(source.dtype)

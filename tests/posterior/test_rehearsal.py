@@ -18,10 +18,11 @@ from pytensor.graph.op import Op
 import pymc_private as pmp
 from pymc_private.analysis.intervals import bound_op
 from pymc_private.errors import PymcPrivateError
+from pymc_private.models import made_up_records
+from pymc_private.models.data_clipping import clip_to_domain
 from pymc_private.models.data_variables import Source
 from pymc_private.posterior import rehearsal
 from pymc_private.posterior.calibrate import plan_at_cost
-from pymc_private.posterior.sample import clip_to_domain
 from pymc_private.release import charge
 from pymc_private.samplers import log_density, method, nuts
 from tests.models.zoo import ZOO, Entry
@@ -262,14 +263,14 @@ def test_the_rehearsal_is_the_same_when_every_private_value_is_overwritten(
     build, sampler, _ = SAMPLERS[name]
     plan = plan_of(build() if build else cloudpickle.loads(cloudpickle.dumps(private)), sampler)
     seen: list[Any] = []
-    original = rehearsal.with_records
+    original = made_up_records.with_records
 
     def spy(*arguments):
         made = original(*arguments)
         seen.append([source.values() for source in made.sources])
         return made
 
-    monkeypatch.setattr(rehearsal, "with_records", spy)
+    monkeypatch.setattr(made_up_records, "with_records", spy)
     rehearse(plan)
     for source in plan.private.sources:
         values = source.values()
@@ -304,7 +305,7 @@ def test_the_model_of_the_rehearsal_holds_no_private_value():
     private = pmp.trim(pmp.privatize(model, records="person", domain=domain), box={"mu": (-1, 1)})
     secret = np.float64(SECRET).tobytes()
     assert secret in cloudpickle.dumps(private.base)
-    made = rehearsal.with_records(private, {s.name: s.stand_in() for s in private.sources})
+    made = made_up_records.with_records(private, {s.name: s.stand_in() for s in private.sources})
     assert secret not in cloudpickle.dumps((made.base, made.sources))
     assert secret not in cloudpickle.dumps(made.model)
     assert secret not in cloudpickle.dumps(made)  # what is sent to workers
@@ -334,7 +335,7 @@ def test_records_that_are_impossible_under_the_model_are_no_refusal():
         return {"y": np.zeros(N)}
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rehearsal, "_uniform_records", impossible)
+        patch.setattr(made_up_records, "uniform_records", impossible)
         rehearsal.rehearse_draw(plan, "name", None, lambda private: None)
         patch.setattr(rehearsal, "_corner_records", impossible)
         patch.setattr(rehearsal, "_simulated_records", impossible)

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pymc_private as pmp
-from pymc_private.posterior.calibrate import plan_at_cost
-from pymc_private.posterior.verdict import (
+from pymc_private.models.verdict import (
     free_coordinates,
     relative_width,
     variance_removed,
     verdict_of,
 )
+from pymc_private.posterior.calibrate import plan_at_cost
 
 
 def coins(n, seed=0):

@@ -1,4 +1,4 @@
-"""Verdict on a plan: how much of the prior's uncertainty its draws are expected to remove.
+"""Verdict on a plan: how much of the prior's uncertainty its release is expected to remove.
 
 In the Gaussian approximation an expected information gain of g nats per parameter
 (`models.information`) divides the variance of a parameter by e^(2g), so the share 1 - e^(-2g) of
@@ -14,16 +14,21 @@ studies: near a threshold, and with few records, the two may fall on different s
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import norm
 
-from pymc_private.models.prior import prior_draws
+from pymc_private.errors import DomainError
+from pymc_private.models.prior import in_region, prior_draws
 from pymc_private.models.private_model import PrivateModel
 
 INFORMATIVE_SHARE, WEAK_SHARE = 0.75, 0.2
 """Shares of the prior variance from which a plan is informative, or at least weak."""
-NORMAL_QUARTILES = 1.3489795003921634
-"""Distance between the quartiles of a standard normal distribution."""
+FEWEST_PRIOR_DRAWS = 500
+"""Prior draws in the region from which its quantiles are told."""
+MOST_ELEMENTS = 1000
+"""Variables of more elements have no quantiles: a release should stay small."""
 
 
 def free_coordinates(private: PrivateModel) -> int:
@@ -64,18 +69,23 @@ def relative_width(share: float) -> float:
     return math.sqrt(max(1.0 - share, 0.0))
 
 
-def prior_widths(private: PrivateModel) -> dict[str, np.ndarray]:
-    """Widths of the prior of each continuous parameter, elementwise; reads no data.
+def prior_quantiles(private: PrivateModel, scores: Sequence[float]) -> dict[str, list]:
+    """Quantiles of the prior of each continuous parameter at normal scores; reads no data.
 
-    The distance between the quartiles of prior draws over that of a standard normal
-    distribution, which is the standard deviation where the prior is normal, and finite where a
-    prior has no variance.
+    Of the prior on the region, from prior draws, to six digits; the first axis is that of the
+    scores. Empty where the prior cannot be drawn from, or where the region holds too few draws.
     """
-    drawn = prior_draws(private)
-    return {name: width(values) for name, values in drawn.items() if values.dtype.kind == "f"}
-
-
-def width(draws: np.ndarray) -> np.ndarray:
-    """Quartile distance along the first axis, in normal standard deviations."""
-    low, high = np.quantile(draws, [0.25, 0.75], axis=0)
-    return np.asarray((high - low) / NORMAL_QUARTILES)
+    try:
+        drawn = prior_draws(private)
+    except (DomainError, NotImplementedError):
+        return {}
+    inside = in_region(private, drawn)
+    if inside.sum() < FEWEST_PRIOR_DRAWS:
+        return {}
+    shares = norm.cdf(scores)
+    found = {}
+    for name, values in drawn.items():
+        if values.dtype.kind == "f" and values[0].size <= MOST_ELEMENTS:
+            table = np.quantile(values[inside], shares, axis=0)
+            found[name] = np.vectorize(lambda x: float(f"{x:.6g}"), otypes=[float])(table).tolist()
+    return found

@@ -1,0 +1,59 @@
+"""Data clipped into their domain once more, in a charged draw.
+
+`privatize` clips the data it is given and refuses what no clip can mend. Data that were set since
+are clipped here, where nothing may be refused: a refusal after the charge would tell of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pymc_private.errors import DomainError
+from pymc_private.models.data_variables import Source
+from pymc_private.models.declare import logger, store_values
+from pymc_private.models.private_model import PrivateModel
+
+
+def clip_to_domain(private: PrivateModel, caller: str = "sample") -> None:
+    """Clip the data to the domain, should they have left it since `privatize`.
+
+    Part of the charged draw: it reads the data, and so it refuses nothing. A record that
+    `privatize` would refuse (NaN, a category that was not declared, a row of another total) is
+    replaced by one fixed record of the domain: each record is mapped by itself, as by any clip.
+    The number of these goes to the logger alone, with the name of the `caller`. Data inside the
+    domain are unchanged.
+    """
+    for source in private.sources:
+        data = source.values()
+        clipped, lost = _clip_records(source, data)
+        if lost:
+            logger.warning(
+                "%s: %d of %d records of %s could not be clipped and were replaced",
+                *(caller, lost, private.n, source.name),
+            )
+        store_values(source, clipped.astype(data.dtype))
+
+
+def _clip_records(source: Source, data: np.ndarray) -> tuple[np.ndarray, int]:
+    """The records inside the domain, and how many could not be clipped."""
+    axis = source.axis
+    fixed = source.domain.clip(source.stand_in(1), axis)
+    rows = np.moveaxis(np.array(data), axis, 0)
+    lost = ~np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
+    rows[lost] = np.moveaxis(fixed, axis, 0)
+    clipped, more = _clip_or_replace(source, np.moveaxis(rows, 0, axis), fixed)
+    return clipped, int(lost.sum()) + more
+
+
+def _clip_or_replace(source: Source, data: np.ndarray, fixed: np.ndarray) -> tuple[np.ndarray, int]:
+    """Clip all records at once or, where one of them is refused, by halves."""
+    try:
+        return np.asarray(source.domain.clip(data, source.axis)), 0
+    except DomainError:
+        count = data.shape[source.axis]
+    if count == 1:
+        return np.asarray(fixed), 1
+    halves = np.split(data, [count // 2], axis=source.axis)
+    parts = [_clip_or_replace(source, half, fixed) for half in halves]
+    whole = np.concatenate([part for part, _ in parts], axis=source.axis)
+    return whole, sum(lost for _, lost in parts)

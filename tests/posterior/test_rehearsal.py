@@ -337,8 +337,8 @@ def test_records_that_are_impossible_under_the_model_are_no_refusal():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(made_up_records, "uniform_records", impossible)
         rehearsal.rehearse_draw(plan, "name", None, lambda private: None)
-        patch.setattr(rehearsal, "_corner_records", impossible)
-        patch.setattr(rehearsal, "_simulated_records", impossible)
+        patch.setattr(made_up_records, "corner_records", impossible)
+        patch.setattr(made_up_records, "simulated_records", impossible)
         rehearsal.rehearse_draw(plan, "name", None, lambda private: None)
 
 

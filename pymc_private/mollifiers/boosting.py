@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 from sklearn.base import BaseEstimator, DensityMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -177,7 +177,7 @@ class MollifiedBoosting(DensityMixin, BaseEstimator):
         kind = "clip" if self.stretch else "tilt"
         epsilon = None if self.total is not None else self.epsilon
         self.epsilon_, _, self._draws, self._delta = resolve_budget(epsilon, self.total, kind)
-        given = [stats.norm()] * rows.shape[1] if self.reference is None else self.reference
+        given = [scipy.stats.norm()] * rows.shape[1] if self.reference is None else self.reference
         base = as_reference(given)
         if isinstance(base, FiniteReference):
             raise DomainError(

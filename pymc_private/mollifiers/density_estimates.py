@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import fft, sparse
-from scipy.interpolate import RegularGridInterpolator
+import scipy
 
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.mollifiers.references import QuantileReference, Reference
@@ -223,7 +222,7 @@ def check_rows(data: Any, dimension: int | None = None) -> np.ndarray:
         No rows, not numbers, NaN or infinite, or another dimension than the reference's.
     """
     refuse_mask(data, "data")
-    if sparse.issparse(data) or np.iscomplexobj(data):
+    if scipy.sparse.issparse(data) or np.iscomplexobj(data):
         raise DomainError(
             "sparse and complex data are not supported",
             got=type(data).__name__,
@@ -342,7 +341,7 @@ def kernel_density(
     if bandwidth is None:
         width = scott * _best_factor(rows, axes, scott)
     return _log_interpolant(
-        axes, _gaussian_smooth(fft.rfftn(_linear_binning(rows, axes)), axes, width)
+        axes, _gaussian_smooth(scipy.fft.rfftn(_linear_binning(rows, axes)), axes, width)
     )
 
 
@@ -351,7 +350,7 @@ def _best_factor(rows: np.ndarray, axes: list[np.ndarray], scott: np.ndarray) ->
     judge = np.arange(len(rows)) % HELD_OUT_EVERY == HELD_OUT_EVERY - 1
     if judge.sum() < 2:
         return 1.0
-    binned = fft.rfftn(_linear_binning(rows[~judge], axes))
+    binned = scipy.fft.rfftn(_linear_binning(rows[~judge], axes))
 
     def fit(factor: float) -> float:
         found = _log_interpolant(axes, _gaussian_smooth(binned, axes, factor * scott))(rows[judge])
@@ -390,16 +389,18 @@ def _gaussian_smooth(spectrum: np.ndarray, axes: list[np.ndarray], width: np.nda
     steps = np.array([axis[1] - axis[0] for axis in axes])
     damped = spectrum
     for j, (size, sigma) in enumerate(zip(shape, np.maximum(width / steps, 0.5), strict=True)):
-        waves = fft.rfftfreq(size) if j == len(shape) - 1 else fft.fftfreq(size)
+        waves = scipy.fft.rfftfreq(size) if j == len(shape) - 1 else scipy.fft.fftfreq(size)
         along = np.exp(-2.0 * (np.pi * sigma * waves) ** 2)
         damped = damped * along.reshape([-1 if i == j else 1 for i in range(len(shape))])
-    smooth = fft.irfftn(damped, shape)
+    smooth = scipy.fft.irfftn(damped, shape)
     return np.where(smooth > FFT_NOISE * smooth.max(), smooth, 0.0) / np.prod(steps)
 
 
 def _log_interpolant(axes: list[np.ndarray], density: np.ndarray) -> LogDensity:
     """The log of a density on a grid, interpolated linearly."""
-    between = RegularGridInterpolator(axes, density, bounds_error=False, fill_value=0.0)
+    between = scipy.interpolate.RegularGridInterpolator(
+        axes, density, bounds_error=False, fill_value=0.0
+    )
 
     def log_density(points: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
+import scipy
 
 from pymc_private.errors import DomainError, PymcPrivateError, Unsupported
 from pymc_private.mollifiers.references import (
@@ -411,13 +411,15 @@ def _normalizing_level(
         some = finite[:: len(finite) // SUBSAMPLE_SIZE]
         part = mass[some] / mass[some].sum()
         if excess(bounds[0], ratio[some], part) > 0.0 > excess(bounds[1], ratio[some], part):
-            guess = brentq(excess, *bounds, args=(ratio[some], part), xtol=1e-3, rtol=1e-9)
+            guess = scipy.optimize.brentq(
+                excess, *bounds, args=(ratio[some], part), xtol=1e-3, rtol=1e-9
+            )
             close = guess - 0.05, guess + 0.05
             if excess(close[0]) > 0.0 > excess(close[1]):
-                return float(brentq(excess, *close, xtol=1e-8, rtol=1e-14))
+                return float(scipy.optimize.brentq(excess, *close, xtol=1e-8, rtol=1e-14))
     if not excess(bounds[0]) > 0.0 > excess(bounds[1]):
         return bounds[0] if excess(bounds[0]) <= 0.0 else bounds[1]
-    return float(brentq(excess, *bounds, xtol=1e-13, rtol=1e-14, maxiter=500))
+    return float(scipy.optimize.brentq(excess, *bounds, xtol=1e-13, rtol=1e-14, maxiter=500))
 
 
 def _mixed_to_unit_mass(
@@ -460,7 +462,9 @@ def best_tilt_level(log_ratio: np.ndarray, mass: np.ndarray, width: float) -> fl
     levels = np.unique(order[np.linspace(0, len(order) - 1, 41).astype(int)])
     best = int(np.argmin([loss(level) for level in levels]))
     bounds = levels[max(best - 1, 0)], levels[min(best + 1, len(levels) - 1)]
-    found = minimize_scalar(loss, bounds=(bounds[0] - width, bounds[1] + width), method="bounded")
+    found = scipy.optimize.minimize_scalar(
+        loss, bounds=(bounds[0] - width, bounds[1] + width), method="bounded"
+    )
     return float(found.x) if found.fun < loss(levels[best]) else float(levels[best])
 
 
@@ -582,7 +586,7 @@ class Hull:
             hull.cells = self.cells
             return hull
 
-        share = brentq(lambda t: mixed(t).epsilon - epsilon, 0.0, 1.0, xtol=1e-12)
+        share = scipy.optimize.brentq(lambda t: mixed(t).epsilon - epsilon, 0.0, 1.0, xtol=1e-12)
         while mixed(share).epsilon > epsilon:
             share = min(1.0, share + 1e-11)
         return mixed(share)

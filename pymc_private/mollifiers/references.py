@@ -16,9 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 import pymc as pm
 import pytensor
+import scipy
 from pymc.logprob.basic import conditional_logp
 from pytensor.graph.replace import vectorize_graph
-from scipy import special, stats
+from scipy import special
 
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.fingerprint import graph_text
@@ -206,7 +207,7 @@ class Box(QuantileReference):
         if not (low < high).all():
             raise DomainError("each lower end is below its upper end", allowed="lower < upper")
         bounds = ", ".join(f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True))
-        marginals = [stats.uniform(a, b - a) for a, b in zip(low, high, strict=True)]
+        marginals = [scipy.stats.uniform(a, b - a) for a, b in zip(low, high, strict=True)]
         super().__init__(marginals, text=f"uniform on {bounds}")
         shape = self.shapes["x"]
         self.ranges = {"x": [low.reshape(shape).tolist(), high.reshape(shape).tolist()]}
@@ -341,7 +342,7 @@ class BlackBoxReference:
         """Log density of rows."""
         if hasattr(self._given, "score_samples"):
             return np.asarray(self._given.score_samples(x), float).reshape(len(x))
-        if isinstance(self._given, stats.gaussian_kde):
+        if isinstance(self._given, scipy.stats.gaussian_kde):
             return np.asarray(self._given.logpdf(x.T), float)
         flat = x[:, 0] if self.dimension == 1 else x
         return np.asarray(self._given.logpdf(flat), float).reshape(len(x))
@@ -444,7 +445,7 @@ def _from_discrete(distribution: Any) -> FiniteReference:
 
 def _from_normal(distribution: Any) -> QuantileReference:
     covariance = np.atleast_2d(distribution.cov)
-    marginals = [stats.norm()] * len(covariance)
+    marginals = [scipy.stats.norm()] * len(covariance)
     text = f"multivariate normal of dimension {len(covariance)}"
     return QuantileReference(
         marginals, np.asarray(distribution.mean, float), np.linalg.cholesky(covariance), text

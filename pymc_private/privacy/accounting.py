@@ -27,7 +27,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from scipy.optimize import minimize_scalar
+import scipy
 
 from pymc_private.privacy.approximate_sampling import approx_delta, approx_delta_n
 from pymc_private.privacy.beta_gamma_pairs import (
@@ -275,7 +275,7 @@ def _best_over_orders(
         return min(bound(1.0 + math.exp(log_excess)), 1e300)
 
     interval = (math.log(1e-3 * (last - 1.0)), math.log(last - 1.0))
-    found = minimize_scalar(
+    found = scipy.optimize.minimize_scalar(
         bound_at_log, bounds=interval, method="bounded", options={"xatol": 1e-6}
     )
     known = [event.shape for event in rest if event.kind == "rdp"]

@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import scipy
 from flint import acb, arb, ctx
-from scipy.optimize import minimize_scalar
 
 from pymc_private.errors import DomainError
 from pymc_private.privacy.beta_gamma_pairs import beta_pair_alpha
@@ -403,7 +403,7 @@ def dirichlet_plan(epsilon: float, delta: float, profile: Sequence[float]) -> Di
         return DirichletPlan(r, alpha, dirichlet_expected_kl(profile, r, alpha))
 
     start = math.log(epsilon)
-    found = minimize_scalar(
+    found = scipy.optimize.minimize_scalar(
         lambda x: plan_at(x).expected_kl,
         bounds=(start - 6.0, start + 4.0),
         method="bounded",

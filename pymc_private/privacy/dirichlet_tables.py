@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from flint import arb
-from scipy import optimize, special
-from scipy.optimize import minimize_scalar
+from scipy import special
 
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.privacy.beta_gamma_pairs import beta_pair_alpha, beta_pair_rdp, gamma_pair_rdp
@@ -244,7 +244,7 @@ def search_power(
     bounds: tuple[float, float],
 ) -> tuple[float, float]:
     """Power r of least cost with log r in `bounds`, and its alpha; the cost is public."""
-    found = minimize_scalar(
+    found = scipy.optimize.minimize_scalar(
         lambda x: cost(math.exp(x), alpha_of(math.exp(x))),
         bounds=bounds, method="bounded", options={"xatol": 2e-3},
     )  # fmt: skip
@@ -287,7 +287,9 @@ def best_renyi_order(
             return 1e6 - log_excess
         return sum(p.dirichlet_kl(*plan_at(order, divergence(order))) for p in profiles)
 
-    found = minimize_scalar(cost, bounds=(-3.0, 12.0), method="bounded", options={"xatol": 1e-4})
+    found = scipy.optimize.minimize_scalar(
+        cost, bounds=(-3.0, 12.0), method="bounded", options={"xatol": 1e-4}
+    )
     order = 1.0 + math.exp(float(found.x))
     if not divergence(order) > 0.0:
         raise DomainError("no Renyi order proves this budget", got=str(budget))
@@ -518,7 +520,7 @@ def estimate_alpha(eps: float, delta: float, r: float, count: int, neighbors: st
         low, high = low - 0.7, low
         if low < -60.0:
             return math.exp(low)
-    return math.exp(float(optimize.brentq(excess, low, high, xtol=1e-5)))
+    return math.exp(float(scipy.optimize.brentq(excess, low, high, xtol=1e-5)))
 
 
 LogMoment = Callable[[np.ndarray], np.ndarray]
@@ -550,7 +552,7 @@ def _contour_integral(eps: float, count: int, last: float, log_moment: LogMoment
         return float(count * log_moment(t).real - c * eps - math.log(c) - math.log1p(c))
 
     interval = (-12.0, math.log(last) - 1e-9 if math.isfinite(last) else 12.0)
-    found = optimize.minimize_scalar(
+    found = scipy.optimize.minimize_scalar(
         lambda u: height(math.exp(u)), bounds=interval, method="bounded", options={"xatol": 1e-3}
     )
     c = math.exp(float(found.x))

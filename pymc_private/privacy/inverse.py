@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from scipy.optimize import brentq
+import scipy
 
 from pymc_private.errors import DomainError
 from pymc_private.privacy.bounded_range import br_eps
@@ -244,7 +244,7 @@ def _largest_argument(curve: Callable[[float], float], target: float) -> float:
         if high > 1e300:
             return high
     stops = {"xtol": 1e-300, "rtol": 1e-13, "disp": False}
-    found = float(brentq(lambda x: curve(x) - target, low, high, **stops))
+    found = float(scipy.optimize.brentq(lambda x: curve(x) - target, low, high, **stops))
     step = 1e-13 * found
     while curve(found) > target:
         found, step = max(found - step, low), 2.0 * step

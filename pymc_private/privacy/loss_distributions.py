@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import fft
+import scipy
 
 from pymc_private.errors import Unsupported
 from pymc_private.privacy.rounding import SMALLEST_DOUBLE, least_epsilon, sum_up, times_up
@@ -179,11 +179,11 @@ def convolve_losses(parts: Sequence[tuple[LossDistribution, int]]) -> ComposedLo
     length = 1 + sum(count * (len(losses.mass) - 1) for losses, count in parts)
     if length > 2 * MAX_GRID_POINTS:
         raise Unsupported("this plan is too long to convolve", got=f"{length} points")
-    size = fft.next_fast_len(length, real=True)
+    size = scipy.fft.next_fast_len(length, real=True)
     spectrum = np.ones(size // 2 + 1, dtype=complex)
     for losses, count in parts:
-        spectrum *= _spectrum_power(fft.rfft(losses.mass, size), count)
-    mass = fft.irfft(spectrum, size)[:length]
+        spectrum *= _spectrum_power(scipy.fft.rfft(losses.mass, size), count)
+    mass = scipy.fft.irfft(spectrum, size)[:length]
     first = sum(losses.first * count for losses, count in parts)
     infinite = sum_up(times_up(count, losses.infinite) for losses, count in parts)
     return ComposedLoss(step, first, mass, min(1.0, infinite), _transform_error(parts, size))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import scipy
 from flint import arb
-from scipy.optimize import brentq, minimize_scalar
 
 from pymc_private.errors import DomainError
 from pymc_private.privacy.rounding import SMALLEST_DOUBLE, arb_upper, real, times_up
@@ -226,7 +226,7 @@ def delta_from_divergences(divergence: Callable[[float], float], last: float, ep
     low, high = math.log(MIN_EXCESS_ORDER), math.log(min(last - 1.0, MAX_EXCESS_ORDER))
     if not low < high:
         return 1.0
-    found = minimize_scalar(
+    found = scipy.optimize.minimize_scalar(
         lambda x: math.log(bound(x) + SMALLEST_DOUBLE), bounds=(low, high), method="bounded"
     )
     pinsker = arb_upper(lambda: (real(divergence(1.0)) / 2).sqrt())
@@ -257,7 +257,9 @@ def _stationary_order(slope: Callable[[float], float], high: float) -> float:
         return 1.0 + MIN_EXCESS_ORDER
     if slope(math.exp(high)) <= 0.0:
         return 1.0 + math.exp(high)
-    found = brentq(lambda u: slope(math.exp(u)), low, high, xtol=1e-9, rtol=1e-12, disp=False)
+    found = scipy.optimize.brentq(
+        lambda u: slope(math.exp(u)), low, high, xtol=1e-9, rtol=1e-12, disp=False
+    )
     return 1.0 + math.exp(found)
 
 

@@ -15,8 +15,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decima
 from fractions import Fraction
 from typing import Any
 
+import scipy
 from flint import arb, ctx, fmpq
-from scipy.optimize import brentq
 
 SMALLEST_DOUBLE = 5e-324
 """The smallest positive double: a positive number that underflows is rounded up to it."""
@@ -109,7 +109,9 @@ def least_epsilon(curve: Callable[[float], float], delta: float, high: float) ->
     if math.isinf(high) or excess(high) >= 0.0:
         return high
     root = float(
-        brentq(excess, 0.0, high, xtol=SMALLEST_DOUBLE, rtol=1e-13, maxiter=200, disp=False)
+        scipy.optimize.brentq(
+            excess, 0.0, high, xtol=SMALLEST_DOUBLE, rtol=1e-13, maxiter=200, disp=False
+        )
     )
     step = 1e-12 * root
     end = root
@@ -137,7 +139,9 @@ def least_argument(curve: Callable[[float], float], target: float, start: float)
     def excess(log_argument: float) -> float:
         return math.log(max(curve(math.exp(log_argument)), SMALLEST_DOUBLE)) - math.log(target)
 
-    found = math.exp(brentq(excess, math.log(low), math.log(high), xtol=1e-13, disp=False))
+    found = math.exp(
+        scipy.optimize.brentq(excess, math.log(low), math.log(high), xtol=1e-13, disp=False)
+    )
     step = 1e-12 * found
     while curve(found) > target:
         found, step = found + step, 4.0 * step

@@ -6,13 +6,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 from pymc_private.models.compat import element_labels, flat_draws
 from pymc_private.privacy.guarantee import Guarantee
@@ -20,6 +16,10 @@ from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release import display, estimates
 from pymc_private.release.allowed import as_float
 from pymc_private.release.release import Release
+
+if TYPE_CHECKING:  # matplotlib is loaded with the first figure
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MAX_PANELS = 12
 MAX_DOTS = 60
@@ -82,6 +82,9 @@ def plot_posterior(release: Release, *, dark: bool = False) -> Figure:
 
 
 def _posterior_legend(figure: Figure, release: Release, hidden: int, theme: Theme) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
     draws, name = release.posterior.sizes["draw"], display.distribution_name(release)
     dots = draws <= MAX_DOTS
     mark = Line2D([], [], marker="o" if dots else "s", linestyle="", color=theme.accent)
@@ -292,6 +295,8 @@ def _privacy_curve(
 
 def blank_figure(width: float, height: float, theme: Theme) -> Figure:
     """An empty figure of a size in inches, made without pyplot."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height), facecolor=theme.paper)
     figure.set_layout_engine("constrained", wspace=0.06, hspace=0.06)
     return figure

@@ -18,12 +18,10 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-import arviz as az
 import numpy as np
 import pandas as pd
 import pymc as pm
 from pymc.blocking import DictToArrayBijection
-from rich.progress import track
 
 from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.compat import flat_draws, to_dataset
@@ -90,6 +88,8 @@ def diagnose(
     -------
     CuratorDiagnostics
     """
+    import arviz as az
+
     keywords = {
         "cores": 1,
         "progressbar": False,
@@ -251,6 +251,8 @@ def coupling_evidence(
         )
     if any("float" not in v.type.dtype for v in private.graph.parameters.values()):
         raise Unsupported("Metropolis moves of this kind need continuous parameters")
+    from rich.progress import track
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         chains = _CoupledChains(private.model, np.random.default_rng(random_seed))

@@ -33,7 +33,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+import scipy
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from pymc_private.samplers.proximal_likelihoods import Curve, ExponentialCurve, LogisticCurve
@@ -91,7 +91,7 @@ class WhitenedPosterior:
         Coefficients of z_j^2 / 2 in minus the log prior; less than 1 where precision was added.
     """
 
-    rows: np.ndarray | csr_array | BlockMatrix
+    rows: np.ndarray | scipy.sparse.csr_array | BlockMatrix
     offset: np.ndarray
     curve: Curve
     smoothness: float | np.ndarray
@@ -313,12 +313,14 @@ class ProximalKernel:
         return np.clip(mode + delta, self.posterior.lower, self.posterior.upper) - mode
 
 
-def _weighted_gram(rows: np.ndarray | csr_array | BlockMatrix, weight: np.ndarray) -> np.ndarray:
+def _weighted_gram(
+    rows: np.ndarray | scipy.sparse.csr_array | BlockMatrix, weight: np.ndarray
+) -> np.ndarray:
     """A' diag(weight) A of the rows A, in the form in which they are stored."""
     if isinstance(rows, BlockMatrix):
         return rows.gram(weight)
     found = rows.T @ (weight[:, None] * rows)
-    return np.asarray(found.toarray() if issparse(found) else found)
+    return np.asarray(found.toarray() if scipy.sparse.issparse(found) else found)
 
 
 class FastSums:
@@ -349,7 +351,7 @@ class FastSums:
     @classmethod
     def of(
         cls,
-        rows: np.ndarray | csr_array | BlockMatrix,
+        rows: np.ndarray | scipy.sparse.csr_array | BlockMatrix,
         offset: np.ndarray,
         curve: Curve,
         over: MapFunction = map,

@@ -24,9 +24,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
+import scipy
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import vectorize_graph
-from scipy.sparse import csr_array
 
 from pymc_private.analysis import Bounds, simplify
 from pymc_private.analysis.record_dependence import ConcreteValues
@@ -438,13 +438,17 @@ def make_posterior(private: PrivateModel) -> tuple[WhitenedPosterior, Whitening]
     return posterior, white
 
 
-def _compact_rows(rows: np.ndarray, curve: Curve) -> np.ndarray | csr_array | BlockMatrix:
+def _compact_rows(
+    rows: np.ndarray, curve: Curve
+) -> np.ndarray | scipy.sparse.csr_array | BlockMatrix:
     """Rows in block or sparse form where most of them is zero."""
     if rows.size <= LARGE_MATRIX:
         return rows
     if isinstance(curve, SoftmaxCurve) and (blocks := BlockMatrix.of(rows, curve.counts.shape[1])):
         return blocks
-    return csr_array(rows) if np.count_nonzero(rows) < SPARSE_SHARE * rows.size else rows
+    return (
+        scipy.sparse.csr_array(rows) if np.count_nonzero(rows) < SPARSE_SHARE * rows.size else rows
+    )
 
 
 def _prior_residual_rows(

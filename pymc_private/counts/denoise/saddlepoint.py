@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
-from scipy import optimize, special
+import scipy
+from scipy import special
 
 from pymc_private.counts.denoise.cell_distributions import CellDistributions
 from pymc_private.counts.denoise.cell_grid import (
@@ -456,7 +457,7 @@ def _nested_search(cells: CellDistributions, known: _KnownSums, total: float) ->
             break
         high *= 2.0
     if excess(low) < 0.0 < excess(high):
-        excess(float(optimize.brentq(excess, low, high, xtol=COMMON_TILT_TOLERANCE * most)))
+        excess(float(scipy.optimize.brentq(excess, low, high, xtol=COMMON_TILT_TOLERANCE * most)))
     return min(trials, key=lambda trial: trial[0])[1]
 
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import scipy
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy import fft, special
+from scipy import special
 
 from pymc_private.counts.denoise.cell_distributions import CellDistributions, draw_within_bin
 from pymc_private.counts.denoise.saddlepoint import match_row_sums
@@ -146,7 +147,7 @@ def _tilted_row(row: CellDistributions, tilt: float) -> TiltedRow:
     if cells == 1 or length * cells > MAX_PARTIAL_SUMS:
         return TiltedRow(tilt, mean, weights)
     product = np.prod([fourier_transform(cell, length) for cell in weights], axis=0)
-    chance = np.maximum(fft.irfft(product, length), 0.0)
+    chance = np.maximum(scipy.fft.irfft(product, length), 0.0)
     center = int((weights @ np.arange(width)).sum())
     bins = np.arange(center - length // 2, center - length // 2 + length)
     bins = bins[(bins >= 0) & (bins <= cells * (width - 1))]
@@ -188,7 +189,9 @@ def circle_length(variance: float, cells: int, width: int) -> int:
     """Length of a circle on which sums of relevant probability do not overlap."""
     full = cells * (width - 1) + 1
     return int(
-        fft.next_fast_len(min(full, int(2 * CIRCLE_DEVIATIONS * np.sqrt(variance)) + width + 1))
+        scipy.fft.next_fast_len(
+            min(full, int(2 * CIRCLE_DEVIATIONS * np.sqrt(variance)) + width + 1)
+        )
     )
 
 
@@ -196,7 +199,7 @@ def fourier_transform(weights: np.ndarray, length: int) -> np.ndarray:
     """Fourier transform of a distribution wrapped around a circle."""
     wrapped = np.zeros(length)
     np.add.at(wrapped, np.arange(len(weights)) % length, weights)
-    return np.asarray(fft.rfft(wrapped))
+    return np.asarray(scipy.fft.rfft(wrapped))
 
 
 def match_total_of_sums(rows: Iterable[SumDistribution], total: float) -> float:
@@ -302,7 +305,7 @@ def _partial_sums(piece: TiltedRow) -> np.ndarray:
     product = np.ones(piece.length // 2 + 1, dtype=complex)
     for i, cell in enumerate(piece.weights):
         product = product * fourier_transform(cell, piece.length)
-        partial[i] = np.maximum(fft.irfft(product, piece.length), 0.0)
+        partial[i] = np.maximum(scipy.fft.irfft(product, piece.length), 0.0)
     return partial
 
 

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from pymc_private.certificates.terms import VERIFIED_ARITHMETIC
 from pymc_private.errors import DomainError, Incompatible
@@ -36,6 +35,9 @@ from pymc_private.report.render import (
     Verbatim,
     as_text,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MAX_ROWS = 60
 """Elements in the table of the posterior."""

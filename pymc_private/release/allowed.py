@@ -215,6 +215,31 @@ def _is_count_facts(value: object) -> bool:
     )
 
 
+PRIOR_SCORES = (-3.0, -2.5, -2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
+"""Standard normal scores at which a release of posterior draws states quantiles of its prior."""
+
+
+def _is_quantiles(value: object) -> bool:
+    """Check for quantiles of each variable at `PRIOR_SCORES`, in order along the first axis."""
+    return isinstance(value, dict) and all(
+        isinstance(table, list) and len(table) == len(PRIOR_SCORES) and _is_ascending(table)
+        for table in value.values()
+    )
+
+
+def _is_ascending(table: list) -> bool:
+    """Whether a nested list is a finite array that ascends along its first axis."""
+    try:
+        array = np.asarray(table, dtype=float)
+    except (TypeError, ValueError):
+        return False
+    return bool(np.isfinite(array).all() and (np.diff(array, axis=0) >= 0).all())
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, float | int) and not isinstance(value, bool) and 0 <= value <= 1
+
+
 Check = Callable[[object], bool]
 _TEXT: tuple[Check, str] = (_is_text, "text")
 _TEXTS: tuple[Check, str] = (_is_text_list, "a list of texts")
@@ -245,6 +270,8 @@ ALLOWED_FACTS: dict[str, tuple[Check, str]] = {
     "budget": (_is_budget, "None or {'epsilon': number, 'delta': number}"),
     "ledger_head": _TEXT,
     "ranges": (_is_ranges, "None or {variable: [lower, upper] or None}"),
+    "prior_quantiles": (_is_quantiles, "{variable: quantiles at `PRIOR_SCORES`, ascending}"),
+    "expected_share": (_is_share, "a number in [0, 1]"),
     "versions": (_is_text_map, "{package: version}, both text"),
     "citations": (_is_text_list, "a list of BibTeX entries"),
 }

@@ -177,18 +177,20 @@ def fragment(
     sections: Sequence[Section],
     *,
     alarm: bool,
+    learned: Sequence[str] = (),
 ) -> str:
     """The report as an ``article`` that may stand in a notebook.
 
     `headline` is epsilon and delta, or that there is none; the `assumptions` are set as large as
-    it. `alarm` marks a release that is not private.
+    it. `alarm` marks a release that is not private; `learned` are sentences on what draws tell.
     """
     kind = "alarm" if alarm else "figures"
     body = "".join(_section_run(beside, list(run)) for beside, run in groupby(sections, _is_beside))
+    told = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in learned)
     style = files("pymc_private.report").joinpath("style.css").read_text("utf-8")
     return (
         f'<style>{style}</style><article class="pmp"><header><p class="kicker">Privacy report</p>'
-        f'<h1>{html.escape(title)}</h1><p class="sub">{html.escape(subtitle)}</p></header>'
+        f'<h1>{html.escape(title)}</h1><p class="sub">{html.escape(subtitle)}</p>{told}</header>'
         f'<div class="promise"><p class="loud {kind}">{html.escape(headline)}</p>'
         f"{'' if alarm else _claim_and_assumptions(claim, assumptions)}</div>{body}</article>"
     )

@@ -22,6 +22,7 @@ from pymc_private.privacy.neighbors import describe_neighbors
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release import display, estimates
 from pymc_private.release.allowed import as_float
+from pymc_private.release.learned import learned_lines, relative_widths
 from pymc_private.release.release import Release
 from pymc_private.release.storage import write_atomically
 from pymc_private.report import plots, render
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 60
 """Elements in the table of the posterior."""
+SUMMARY_COLUMNS = {"mean": "mean", "sd": "sd", "mcse": "mcse_mean", "5%": "lower", "95%": "upper"}
+"""Titles in the table of the posterior, and the columns of its summary."""
 DPI = 150
 NEIGHBOR_CHANGES = {
     "substitute": "one {unit} is replaced by any other that the domain allows; "
@@ -142,7 +145,7 @@ def report(release: Release, ledger: Any = None) -> Report:
     assumptions = display.assumptions(release)
     body = render.fragment(
         title, _subtitle(release), _headline(release), claim_text(release), assumptions, sections,
-        alarm=not release.private,
+        alarm=not release.private, learned=learned_lines(release),
     )  # fmt: skip
     return Report(
         _report_text(title, release, sections), render.page(f"{title}: privacy report", body), body
@@ -178,6 +181,7 @@ def _report_text(title: str, release: Release, sections: Sequence[Section]) -> s
     head = [
         f"Privacy report: {title}",
         _subtitle(release),
+        *map(as_text, (FieldList((("learned", text),)) for text in learned_lines(release))),
         "",
         display.guarantee_line(release),
     ]
@@ -296,25 +300,42 @@ def _amount_text(amount: Iterable[float | str | Fraction], *, up: bool) -> str:
 
 def _posterior_section(release: Release) -> Section:
     frame = compat.summarize_posterior(release.posterior)
+    names = [str(name) for name in release.posterior.data_vars]
+    widths = np.concatenate([relative_widths(release, name) for name in names])
     bound = np.concatenate([
-        np.ravel(np.asarray(estimates.mean(release, str(name)).error))
-        for name in release.posterior.data_vars
+        np.ravel(np.asarray(estimates.mean(release, name).error)) for name in names
     ])  # fmt: skip
-    columns = [frame[name].to_numpy() for name in ("mean", "sd", "mcse_mean", "lower", "upper")]
+    bound = np.where(np.isinf(bound), np.nan, bound)
+    columns = {title: frame[key].to_numpy() for title, key in SUMMARY_COLUMNS.items()}
+    columns |= {"of prior": widths, "error ≤": bound}
     labels = list(frame.index[:MAX_ROWS])
-    rows = display.element_rows(labels, *columns, bound, digits=3)
+    shown = {t: c for t, c in columns.items() if t != "of prior" or not np.isnan(c).all()}
+    rows = display.element_rows(labels, *shown.values(), digits=3)
+    note = _posterior_note(release, "of prior" in shown, bool(np.isnan(bound).any()))
     more = len(frame) - len(labels)
+    note += f" {format_count(more, 'more element')} in release.posterior." if more else ""
+    table = ReportTable(("", *shown), tuple(map(tuple, rows)), note)
+    exact = display.distribution_name(release).endswith("posterior")
+    return Section("Posterior" if exact else "Estimates", (table,), beside=True)
+
+
+def _posterior_note(release: Release, widths: bool, unbounded: bool) -> str:
+    """What the columns of the table of the posterior are."""
     note = (
         f"Of {display.sampled_distribution(release)}. "
         "mcse: Monte Carlo standard error by ArviZ, a dash if there are too few draws. "
-        "error: the mean is off by no more, with confidence 0.95 (Hoeffding)."
-        + (f" {format_count(more, 'more element')} in release.posterior." if more else "")
+        "error: the mean is off by no more, with confidence 0.95 (Hoeffding)"
     )
-    table = ReportTable(
-        ("", "mean", "sd", "mcse", "5%", "95%", "error ≤"), tuple(map(tuple, rows)), note
-    )
-    exact = display.distribution_name(release).endswith("posterior")
-    return Section("Posterior" if exact else "Estimates", (table,), beside=True)
+    if unbounded:
+        note += (
+            "; a dash where no public range bounds the variable, as the box of a trimmed prior does"
+        )
+    if widths:
+        note += (
+            ". of prior: width of the draws in widths of the prior, on the scale on which the "
+            "prior is normal"
+        )
+    return f"{note}."
 
 
 def _draws_section(release: Release) -> Section:

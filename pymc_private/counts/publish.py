@@ -97,6 +97,7 @@ def publish(plan: CountPlan, job: CountJob, options: ReleaseOptions) -> Release:
         rehearse=lambda: _dry_run(plan, job, options),
         draw=job.make,
         build=lambda values, facts: _build_release(plan, job, values, options.name, facts),
+        restore=Release.from_bytes,
         depth=2,
     )
     return charge.publish(release_job, options)

@@ -343,6 +343,7 @@ def publish_mollified(job: MollifierJob, options: ReleaseOptions, progressbar: b
         rehearse=lambda: _rehearse(job, options.name),
         draw=drawn,
         build=lambda values, ledger_facts: _build_release(job, values, options.name, ledger_facts),
+        restore=Release.from_bytes,
         depth=2,
     )
     return charge.publish(release_job, options)

@@ -178,6 +178,7 @@ def _release_job(
         rehearse=rehearsed,
         draw=drawn,
         build=built,
+        restore=Release.from_bytes,
     )
 
 

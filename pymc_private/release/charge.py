@@ -1,5 +1,7 @@
 """Charge, then draw, then release: the one order in which anything is published.
 
+What is published is a `Release`, or another value that is stored and restored as one is.
+
 `publish` takes a `ReleaseJob` (what a charge buys) and `ReleaseOptions` (who pays, and where
 the release is kept). Whatever can fail without the data fails before the charge: the
 destination is tried and the job is rehearsed without the data. After the charge a failure
@@ -17,7 +19,8 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -33,9 +36,21 @@ from pymc_private.privacy import Guarantee
 from pymc_private.privacy.rounding import format_number
 from pymc_private.privacy.validation import check_storable_text
 from pymc_private.release import storage
-from pymc_private.release.release import Release
 
 Result = TypeVar("Result")
+
+
+class Publication(Protocol):
+    """What a charge buys: a value that can be written and, by its bytes, stored in a ledger."""
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write a file, whole or not at all."""
+
+    def to_bytes(self) -> bytes:
+        """The content of that file."""
+
+
+Published = TypeVar("Published", bound=Publication)
 
 
 @dataclass(frozen=True)
@@ -118,7 +133,7 @@ def check_ledger(ledger: Any) -> None:
 
 
 @dataclass(frozen=True)
-class ReleaseJob:
+class ReleaseJob(Generic[Published]):
     """What a charge buys: a guarantee, a way to draw, and how to build the release.
 
     All of it is public but what `draw` reads.
@@ -142,8 +157,12 @@ class ReleaseJob:
         ``(seed or None)`` to the draws. Reads the data.
     build : callable
         ``(draws, facts of the ledger or None)`` to a release; None: one that is not private.
+    restore : callable
+        What a ledger stored, as bytes, to what was published.
     depth : int
         Calls between the user and `publish`: the stack level of warnings.
+    verb, kind : str
+        The function that the user called and the class it returns, for messages.
     """
 
     guarantee: Guarantee
@@ -154,11 +173,14 @@ class ReleaseJob:
     another: str
     rehearse: Callable[[], None]
     draw: Callable[[int | None], Any]
-    build: Callable[[Any, Mapping[str, Any] | None], Release]
+    build: Callable[[Any, Mapping[str, Any] | None], Published]
+    restore: Callable[[bytes], Published]
     depth: int = 1
+    verb: str = "sample"
+    kind: str = "Release"
 
 
-def publish(job: ReleaseJob, options: ReleaseOptions) -> Release:
+def publish(job: ReleaseJob[Published], options: ReleaseOptions) -> Published:
     """Charge, then draw; what can fail without the data fails before the charge.
 
     With a seed: draw a release that is marked not private, and charge nothing.
@@ -184,17 +206,17 @@ def publish(job: ReleaseJob, options: ReleaseOptions) -> Release:
         else _find_stored_release(ledger, options.name, key, job)
     )
     if stored is not None:
-        return _save_to_file(stored, options, f"nothing more was charged; {RELEASE_KEPT}")
+        return _save_to_file(stored, options, f"nothing more was charged; {kept_text(job)}")
     storage.check_destination(options.save, overwrite=options.again)
     interruptible(lambda: _rehearse(job), STOPPED_EARLY)
     entry = _charge(job, options, ledger, at, key)
     release = interruptible(lambda: _draw_and_build(job, ledger, entry))
-    interruptible(lambda: _store_in_ledger(release, ledger, entry, options), STOPPED_LATE)
-    return _save_to_file(release, options, f"the charge stands; {RELEASE_KEPT}", charged=True)
+    interruptible(lambda: _store_in_ledger(release, ledger, entry, options), stopped_late_text(job))
+    return _save_to_file(release, options, f"the charge stands; {kept_text(job)}", charged=True)
 
 
 def _paying_ledger(
-    job: ReleaseJob, options: ReleaseOptions
+    job: ReleaseJob[Any], options: ReleaseOptions
 ) -> tuple[Ledger, float | Fraction | None]:
     """The ledger to charge (given, of the context, or a new one in memory), and at which delta.
 
@@ -220,11 +242,13 @@ def _paying_ledger(
     return Ledger(epsilon=Fraction(epsilon), delta=delta, **keywords), delta or None
 
 
-def _find_stored_release(ledger: Ledger, name: str, key: str, job: ReleaseJob) -> Release | None:
+def _find_stored_release(
+    ledger: Ledger, name: str, key: str, job: ReleaseJob[Published]
+) -> Published | None:
     """The release that this name and key already paid for; None if the name is free."""
     entry = ledger.find(name, key)
     if entry is not None:
-        return Release.from_bytes(ledger.fetch(entry))
+        return job.restore(ledger.fetch(entry))
     if name in ledger.names:
         raise Incompatible(
             f"the name '{name}' belongs to another charge in this ledger",
@@ -235,7 +259,7 @@ def _find_stored_release(ledger: Ledger, name: str, key: str, job: ReleaseJob) -
     return None
 
 
-def _rehearse(job: ReleaseJob) -> None:
+def _rehearse(job: ReleaseJob[Any]) -> None:
     """Fail where the release would fail after the charge, with the cure that fits the guarantee."""
     try:
         job.rehearse()
@@ -246,7 +270,11 @@ def _rehearse(job: ReleaseJob) -> None:
 
 
 def _charge(
-    job: ReleaseJob, options: ReleaseOptions, ledger: Ledger, at: float | Fraction | None, key: str
+    job: ReleaseJob[Any],
+    options: ReleaseOptions,
+    ledger: Ledger,
+    at: float | Fraction | None,
+    key: str,
 ) -> Entry:
     """Charge the ledger, or explain its refusal."""
     cost, label = job.guarantee, options.name or job.label
@@ -259,7 +287,7 @@ def _charge(
         raise explain_refusal(error, cost, job.delta, ledger) from None
 
 
-def _draw_and_build(job: ReleaseJob, ledger: Ledger, entry: Entry) -> Release:
+def _draw_and_build(job: ReleaseJob[Published], ledger: Ledger, entry: Entry) -> Published:
     """Draw, and build the release with the public facts of the ledger."""
     ledger_facts = {
         "charges": [{"label": e.label, "guarantee": e.guarantee.to_dict()} for e in ledger.entries],
@@ -270,7 +298,7 @@ def _draw_and_build(job: ReleaseJob, ledger: Ledger, entry: Entry) -> Release:
 
 
 def _store_in_ledger(
-    release: Release, ledger: Ledger, entry: Entry, options: ReleaseOptions
+    release: Publication, ledger: Ledger, entry: Entry, options: ReleaseOptions
 ) -> None:
     """Store a release in the ledger; if that fails, the error hands it over."""
     try:
@@ -281,8 +309,8 @@ def _store_in_ledger(
 
 
 def _save_to_file(
-    release: Release, options: ReleaseOptions, do: str, *, charged: bool = False
-) -> Release:
+    release: Published, options: ReleaseOptions, do: str, *, charged: bool = False
+) -> Published:
     """Write the file of `save=`, if any; if that fails, the error hands the release over."""
     caught = (OSError, PymcPrivateError) if charged else OSError
     try:
@@ -311,7 +339,9 @@ def suppress_warnings() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def progress_bar(total: int, show: bool) -> Iterator[Callable[[int], None]]:
+def progress_bar(
+    total: int, show: bool, what: str = "private draws"
+) -> Iterator[Callable[[int], None]]:
     """A progress bar on the curator's screen."""
     if not show:
         yield lambda done: None
@@ -320,7 +350,7 @@ def progress_bar(total: int, show: bool) -> Iterator[Callable[[int], None]]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns) as bar:
-        task = bar.add_task("private draws", total=total)
+        task = bar.add_task(what, total=total)
         yield lambda done: bar.update(task, completed=done)
 
 
@@ -331,18 +361,26 @@ STOPPED = (
     "Publishing the fact that it was stopped is not covered by the guarantee."
 )
 
-STOPPED_LATE = (
-    "Stopped after the draw was finished and charged, while its release was being stored. The "
-    "ledger keeps the charge, and the release too if it came to that: sample() with the same name "
-    "and plan then returns it free; without a name it is Release.from_bytes(ledger.fetch(entry)) "
-    "for the last of ledger.entries."
-)
 
-RELEASE_KEPT = (
-    "the ledger keeps the release: save it elsewhere. It is `release` of this error; sample() with "
-    "the same name and plan returns it free; without a name it is "
-    "Release.from_bytes(ledger.fetch(entry)) for the last of ledger.entries"
-)
+def stopped_late_text(job: ReleaseJob[Any]) -> str:
+    """What became of a charge when storing what it bought was stopped."""
+    return (
+        f"Stopped after the draw was finished and charged, while its {job.kind.lower()} was being "
+        "stored. The ledger keeps the charge, and the "
+        f"{job.kind.lower()} too if it came to that: {job.verb}() with the same name and plan then "
+        f"returns it free; without a name it is {job.kind}.from_bytes(ledger.fetch(entry)) for the "
+        "last of ledger.entries."
+    )
+
+
+def kept_text(job: ReleaseJob[Any]) -> str:
+    """Where to find what was published and could not be saved."""
+    return (
+        f"the ledger keeps the {job.kind.lower()}: save it elsewhere. It is `release` of this "
+        f"error; {job.verb}() with the same name and plan returns it free; without a name it is "
+        f"{job.kind}.from_bytes(ledger.fetch(entry)) for the last of ledger.entries"
+    )
+
 
 RELEASE_NOT_KEPT = (
     "the charge stands, and the ledger does not keep the release: save it, it is `release` of this "
@@ -359,7 +397,7 @@ class UnsavedRelease(PymcPrivateError):
 
     Attributes
     ----------
-    release : Release
+    release : Release or Summary
     """
 
     def __init__(self, problem: str, *, release: Any, **rows: object) -> None:

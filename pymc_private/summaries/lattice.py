@@ -7,7 +7,9 @@ A term v with |v| <= C in R^k becomes t in Z^k, the multiple t gamma of a power 
    a power of two is exact;
 3. |t|^2 is computed without error and compared with M^2, M = floor(C / gamma). A longer term is
    shrunk to the length M, whatever the caller believed of it;
-4. of packed matrices, T + s I is factored by Cholesky. What has no factor becomes 0.
+4. of packed matrices, T + s I is factored by Cholesky's method, s = 2^-20 M. What has no factor
+   becomes 0. Matrices that are computed as sums of outer products pass: rounding moves them by
+   far less than s. What is computed as a difference need not.
 
 Every step treats a row by itself: sums along rows are sums of integers, and everything else is one
 correctly rounded operation per element. So t does not depend on other records, nor on the place of
@@ -28,12 +30,12 @@ LATTICE_BITS = 40
 """A bound is between 2**40 and 2**41 widths of its lattice."""
 LIMB_BITS = 21
 """Bits of the low part of an integer below 2**42 whose square is taken in two parts."""
-SLACK_BITS = 28
-"""2**-28 times the bound is added to the diagonal before a matrix is factored."""
+SLACK_BITS = 20
+"""2**-20 times the bound is added to the diagonal before a matrix is factored."""
 LEAST_EXPONENT, MOST_EXPONENT = -900, 900
 """Exponents of bounds: beyond them a lattice would leave the doubles."""
 MOST_ELEMENTS = 2**19
-"""Largest length of a term: sums of squares stay below 2**63, and T31's slack below 2**-16."""
+"""Largest length of a term: sums of squares stay below 2**63, and p below 2**10."""
 
 
 def pack_symmetric(matrices: np.ndarray) -> np.ndarray:
@@ -114,12 +116,13 @@ class TermLattice:
     def terms(self, chunk: np.ndarray, positive: bool) -> np.ndarray:
         """Integer terms of the rows of a chunk (c, k), as int64, with |t| <= M.
 
-        If `positive`, rows are packed matrices, and T + slack(k) I is positive semidefinite, too.
+        If `positive`, rows are packed matrices, and T + `slack` I is positive semidefinite, too; a
+        single number (k = 1) is at least 0.
         """
         _check_chunk(chunk)
         units = self._shrunk(self._truncated(chunk))
         if positive:
-            units[~self._has_factor(units)] = 0
+            units[~self._is_positive(units)] = 0
         return units
 
     def squared_sensitivity(self, k: int, positive: bool, substitute: bool) -> Fraction:
@@ -138,9 +141,10 @@ class TermLattice:
     def slack(self) -> Fraction:
         """What T must be raised by, at most, to be positive semidefinite.
 
-        Twice what `_has_factor` adds: Cholesky's method runs to its end on T + s I only if that is
-        within (p + 2) 2^-52 tr(T + s I) of a positive semidefinite matrix (Higham 2002, theorem
-        10.3), and tr T <= sqrt(p) M; p is below 2^10.
+        Twice the s that `_is_positive` adds. Cholesky's method runs to its end on the double matrix
+        A only if a positive semidefinite matrix is within (p + 2) 2^-52 tr A of A in Frobenius norm
+        (Higham 2002, theorem 10.3, and the norm of |R'| |R| is at most tr R'R). tr A is at most
+        sqrt(p) M + p s, and p below 2^10, so this and the rounding of A itself are below 2^-36 M.
         """
         return 2 * Fraction(self.most, 2**SLACK_BITS)
 
@@ -148,17 +152,15 @@ class TermLattice:
         """v / gamma without its fraction, for finite rows, no element beyond 2^41; as doubles."""
         finite = np.isfinite(chunk).all(axis=1)
         values = np.where(finite[:, None], chunk, 0.0)
-        size = np.abs(values).max(axis=1, initial=0.0)
-        large = size > self.bound
-        if large.any():
-            values[large] = values[large] / size[large, None] * self.bound
+        values = limit_elements(values, self.bound)
         return np.asarray(np.trunc(np.ldexp(values, -self.exponent)))
 
     def _shrunk(self, units: np.ndarray) -> np.ndarray:
         """Integer vectors no longer than M, as int64.
 
-        A longer one is multiplied by M / |t| (1 - 2^-40): four roundings move this by less than
-        2^-50 of itself, and truncation shortens. The comparison is repeated all the same.
+        A longer one is multiplied by M / |t| (1 - 2^-40). Fewer than eight roundings move this by
+        less than 2^-50 of itself, and truncation shortens. All the same, the comparison is
+        repeated, and what is still longer becomes 0.
         """
         found = units.astype(np.int64)
         long, norm = self._exceeds(found)
@@ -191,8 +193,10 @@ class TermLattice:
         parts = (squares * 2.0**LIMB_BITS + cross * 2.0) * 2.0**LIMB_BITS + rest
         return exceeds, np.sqrt(parts)
 
-    def _has_factor(self, units: np.ndarray) -> np.ndarray:
-        """Whether Cholesky's method runs to its end on T + M 2^-28 I."""
+    def _is_positive(self, units: np.ndarray) -> np.ndarray:
+        """Whether Cholesky's method runs to its end on T + M 2^-20 I; of numbers, whether >= 0."""
+        if units.shape[1] == 1:
+            return np.asarray(units[:, 0] >= 0)
         matrices = np.moveaxis(unpack_symmetric(units.astype(np.float64)), 0, -1).copy()
         p = len(matrices)
         places = np.arange(p)
@@ -201,10 +205,21 @@ class TermLattice:
         for j in range(p):
             pivot = matrices[j, j]
             good &= pivot > 0.0
-            column = matrices[j + 1 :, j] / np.sqrt(np.where(good, pivot, 1.0))
+            # Where a pivot was not positive the rest is of no interest, and may not overflow.
+            column = np.where(good, matrices[j + 1 :, j], 0.0) / np.sqrt(np.where(good, pivot, 1.0))
             for i in range(j + 1, p):  # the lower triangle alone
                 matrices[i:, i] -= column[i - j - 1 :] * column[i - j - 1]
         return good
+
+
+def limit_elements(values: np.ndarray, bound: float) -> np.ndarray:
+    """Rows of finite numbers divided such that no element exceeds a bound, without overflow."""
+    size = np.abs(values).max(axis=1, initial=0.0)
+    large = size > bound
+    if large.any():
+        values = values.copy()
+        values[large] = values[large] / size[large, None] * bound
+    return values
 
 
 def _check_chunk(chunk: np.ndarray) -> None:

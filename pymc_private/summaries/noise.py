@@ -33,7 +33,7 @@ from pymc_private.privacy.validation import check_count, check_positive, exact_s
 from pymc_private.samplers.inverse_cdf import fraction_ball
 from pymc_private.samplers.randomness import Randomness
 from pymc_private.samplers.verified.arithmetic import LazyNoise
-from pymc_private.summaries.lattice import TermLattice
+from pymc_private.summaries.lattice import TermLattice, limit_elements
 
 CHUNK = 4096
 """Rows in a chunk of records."""
@@ -41,6 +41,9 @@ NOISE_BITS = 128
 """Bits of a normal number that are computed first; further ones where rounding is undecided."""
 ROWS_SUMMED = 2**20
 """Rows whose terms, each below 2**42, are added as 64-bit integers."""
+
+LEAST_MU, MOST_MU = 1e-100, 1e100
+"""Budgets whose noise can be written as a double."""
 
 
 # ---- the budget ------------------------------------------------------------------------------
@@ -137,7 +140,8 @@ class NoiseScale:
                 "a sum of bounded terms protects whole records",
                 got=f"neighbors={self.relation!r}",
                 allowed=f"{SUBSTITUTE}, {ADD_REMOVE}",
-                do="declare the model without Metric: its promise covers every distance",
+                do="declare the model with one of these; a Metric promises by distance, which "
+                "no bound on whole terms does",
             )
         check_count(self.records_per_unit, "records_per_unit")
 
@@ -147,8 +151,8 @@ class NoiseScale:
         return self.relation == SUBSTITUTE
 
     def variance(self, lattice: TermLattice, k: int, positive: bool, mu: float) -> Fraction:
-        """Variance of the noise of each element, in units of gamma^2; mu Delta^-1 sigma is 1."""
-        check_positive(mu=mu)
+        """Variance of the noise of each element in units of gamma^2: Delta^2 / mu^2, exactly."""
+        _check_mu(mu)
         squared = lattice.squared_sensitivity(k, positive, self.substitute)
         return squared * self.records_per_unit**2 / Fraction(mu) ** 2
 
@@ -159,7 +163,7 @@ class NoiseScale:
 
     def counts_variance(self, mu: float) -> Fraction:
         """Variance of the noise of each of some disjoint cells."""
-        check_positive(mu=mu)
+        _check_mu(mu)
         cells = 2 if self.substitute else 1
         return Fraction(cells * self.records_per_unit**2) / Fraction(mu) ** 2
 
@@ -236,7 +240,7 @@ class SimulatedNoise:
         self, rng: np.random.Generator, relation: str = SUBSTITUTE, records_per_unit: int = 1
     ) -> None:
         self.scale = NoiseScale(relation, records_per_unit)
-        self._rng = rng
+        self.rng = rng
 
     def total(
         self, chunks: Iterable[np.ndarray], bound: float, positive: bool, mu: float
@@ -245,12 +249,13 @@ class SimulatedNoise:
         total: np.ndarray | None = None
         for chunk in _checked(chunks):
             values = np.where(np.isfinite(chunk).all(axis=1)[:, None], chunk, 0.0)
-            norm = np.sqrt(np.einsum("ij,ij->i", values / bound, values / bound))
-            part = (values / np.maximum(norm, 1.0)[:, None]).sum(axis=0)
+            scaled = limit_elements(values, bound) / bound
+            norm = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+            part = bound * (scaled / np.maximum(norm, 1.0)[:, None]).sum(axis=0)
             total = part if total is None else total + part
         found = np.asarray(_some(total))
         sd = self.scale.sd(bound, positive, mu, len(found))
-        return found + sd * self._rng.standard_normal(len(found))
+        return found + sd * self.rng.standard_normal(len(found))
 
     def sd(self, bound: float, positive: bool, mu: float, k: int) -> float:
         """As `LatticeNoise.sd`."""
@@ -259,7 +264,7 @@ class SimulatedNoise:
     def counts(self, chunks: Iterable[np.ndarray], cells: int, mu: float) -> np.ndarray:
         """As `LatticeNoise.counts`."""
         sd = self.scale.counts_sd(mu)
-        return _cell_counts(chunks, cells) + sd * self._rng.standard_normal(cells)
+        return _cell_counts(chunks, cells) + sd * self.rng.standard_normal(cells)
 
     def counts_sd(self, mu: float) -> float:
         """As `LatticeNoise.counts_sd`."""
@@ -281,9 +286,16 @@ def _rounded_normal(variance: Fraction, randomness: Randomness) -> int:
         (normal,) = noise.normals(bits)
         with ctx.workprec(bits):
             found = (normal * fraction_ball(variance).sqrt() + arb(0.5)).floor()
-        if found.is_exact() and found.is_finite():
-            return int(found.unique_fmpz())
+        whole = found.unique_fmpz() if found.is_finite() else None
+        if whole is not None:
+            return int(whole)
         bits *= 2
+
+
+def _check_mu(mu: float) -> None:
+    check_positive(mu=mu)
+    if not LEAST_MU <= mu <= MOST_MU:
+        raise DomainError("mu is no budget", got=mu, allowed=f"{LEAST_MU} to {MOST_MU}")
 
 
 def _exact_sum(units: np.ndarray) -> list[int]:
@@ -299,15 +311,16 @@ def _checked(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
     """Chunks as C-ordered doubles of one width."""
     width = None
     for given in chunks:
-        chunk = np.ascontiguousarray(given, dtype=np.float64)
-        if chunk.ndim != 2 or chunk.shape[1] != (width or chunk.shape[1]):
+        chunk = np.asarray(given)
+        fits = chunk.ndim == 2 and chunk.shape[1] == (width or chunk.shape[1])
+        if not fits or chunk.dtype.kind not in "fiub":
             raise DomainError(
-                "chunks of terms have one row for each record, and one width",
-                got=f"shape {chunk.shape}",
+                "chunks of terms are real numbers, one row for each record, of one width",
+                got=f"{chunk.dtype} of shape {chunk.shape}",
                 allowed="(records, k)",
             )
         width = chunk.shape[1]
-        yield chunk
+        yield np.ascontiguousarray(chunk, dtype=np.float64)
 
 
 def _some(total: list[int] | np.ndarray | None) -> list:

@@ -1,0 +1,218 @@
+"""The parameters of a model as one vector of unconstrained numbers.
+
+Coordinates are PyMC's value variables on the model's region, in the order of the free variables.
+Prior mean and covariance come from prior draws, with far draws pulled in, so that heavy tails do
+not decide them. Nothing here reads the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
+
+from pymc_private.analysis.traversal import rebuild
+from pymc_private.errors import Unsupported
+from pymc_private.models.prior import (
+    PRIOR_DRAWS,
+    PRIOR_SEED,
+    prior_draws,
+    refuse_improper,
+    restricted_draws,
+)
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.summaries.batched import BatchedFunction
+from pymc_private.summaries.prior_model import natural_variables, prior_model
+
+FAR_DRAW = 10.0
+"""Robust standard deviations beyond which draws are pulled in for mean and covariance."""
+FARTHEST = 700.0
+"""Where draws whose unconstrained value is infinite in floating point are put."""
+NORMAL_IQR = 1.349
+"""The interquartile range of a standard normal."""
+
+
+class ParameterVector:
+    """All free variables of a private model as one vector.
+
+    Parameters
+    ----------
+    private : PrivateModel
+
+    Attributes
+    ----------
+    names : tuple of str
+        The free variables.
+    shapes : dict of str to tuple of int
+        Their shapes in natural units.
+    size : int
+        Length of the vector.
+    slices : dict of str to slice
+        Where each free variable is in it.
+    model : pymc.Model
+        The prior as a plain model: its value variables are the coordinates.
+
+    Raises
+    ------
+    Unsupported
+        A discrete free variable, or a prior that cannot be drawn from.
+    DomainError
+        An improper prior.
+    """
+
+    def __init__(self, private: PrivateModel) -> None:
+        refuse_improper(private)
+        _refuse_discrete(private)
+        self.private = private
+        self.model: pm.Model = prior_model(private)
+        self.shapes = dict(private.shapes)
+        self.names = tuple(self.shapes)
+        self._natural = natural_variables(self.model)
+        self._values = {name: self.model.rvs_to_values[self.model[name]] for name in self.names}
+        self._backward = BatchedFunction(
+            list(self._values.values()), [self._natural[name] for name in self.names]
+        )
+        self._forward = BatchedFunction(*_forward_graphs(self.model, self.names))
+        drawn = self._draw_values(PRIOR_DRAWS, PRIOR_SEED)
+        self.value_shapes = {name: part.shape[1:] for name, part in drawn.items()}
+        self._pool = self._join(drawn)
+        self.slices: dict[str, slice] = {}
+        self.size = 0
+        for name, shape in self.value_shapes.items():
+            count = int(np.prod(shape))
+            self.slices[name] = slice(self.size, self.size + count)
+            self.size += count
+
+    @cached_property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        draws = self._pool
+        low, middle, high = np.quantile(draws, [0.25, 0.5, 0.75], axis=0)
+        reach = FAR_DRAW * (high - low) / NORMAL_IQR
+        draws = np.clip(draws, middle - reach, middle + reach)
+        return draws.mean(axis=0), np.atleast_2d(np.cov(draws, rowvar=False))
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Prior mean, shape (p,)."""
+        return self._moments[0].copy()
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """Prior covariance, shape (p, p)."""
+        return self._moments[1].copy()
+
+    def draws(self, count: int, seed: int | None = PRIOR_SEED) -> np.ndarray:
+        """Independent draws from the prior on the region, shape (count, p)."""
+        if seed == PRIOR_SEED and count <= len(self._pool):
+            return self._pool[:count].copy()
+        return self._join(self._draw_values(count, seed))
+
+    def natural(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """Values in natural units at vectors of shape (S, p): arrays of shape (S, *shape)."""
+        theta = self._checked(theta)
+        found = self._backward(*self.split(theta).values())
+        return {
+            name: np.broadcast_to(part, (len(theta), *self.shapes[name]))
+            for name, part in zip(self.names, found, strict=True)
+        }
+
+    def unconstrained(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The vectors of values in natural units, the inverse of `natural`: shape (S, p)."""
+        return self._join(self._forward_values(values))
+
+    def log_prior(self, theta: np.ndarray) -> np.ndarray:
+        """Log prior density of vectors of shape (S, p), with the transforms' Jacobians: (S,).
+
+        Where the region cuts the prior off, the normalizer is left out.
+        """
+        theta = self._checked(theta)
+        found = self._log_prior(*self.split(theta).values())[0]
+        return np.broadcast_to(found, (len(theta),)).copy()
+
+    @cached_property
+    def _log_prior(self) -> BatchedFunction:
+        return BatchedFunction(list(self._values.values()), [self.model.logp()])
+
+    def split(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """Parts of vectors, shape (..., p), by free variable, in their unconstrained shapes."""
+        return {
+            name: theta[..., part].reshape((*theta.shape[:-1], *self.value_shapes[name]))
+            for name, part in self.slices.items()
+        }
+
+    def inputs(self) -> dict[str, Variable]:
+        """Fresh symbolic inputs for the unconstrained parts."""
+        return {
+            name: pt.TensorType("float64", shape=shape)(name=name)
+            for name, shape in self.value_shapes.items()
+        }
+
+    def symbolic_natural(self, values: Mapping[str, Variable]) -> dict[str, Variable]:
+        """Natural values as graphs of the unconstrained parts."""
+        swaps = {self._values[name]: v for name, v in values.items()}
+        found = rebuild([self._natural[name] for name in self.names], swaps)
+        return dict(zip(self.names, found, strict=True))
+
+    def _join(self, parts: Mapping[str, np.ndarray]) -> np.ndarray:
+        flat = [np.reshape(parts[name], (len(parts[name]), -1)) for name in self.names]
+        return np.concatenate(flat, axis=1).astype(float)
+
+    def _draw_values(self, count: int, seed: int | None) -> dict[str, np.ndarray]:
+        private = self.private
+        if private.region or private.theta_l is not None:
+            drawn = restricted_draws(private, count, np.random.SeedSequence(seed))
+        else:
+            drawn = prior_draws(private, count, seed)
+        values = self._forward_values(drawn)
+        return {
+            name: np.nan_to_num(part, nan=np.nan, posinf=FARTHEST, neginf=-FARTHEST)
+            for name, part in values.items()
+        }
+
+    def _forward_values(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        given = [
+            np.asarray(values[name], float).reshape(-1, *self.shapes[name]) for name in self.names
+        ]
+        found = self._forward(*given)
+        return {
+            name: np.broadcast_to(part, (len(given[0]), *part.shape[1:]))
+            for name, part in zip(self.names, found, strict=True)
+        }
+
+    def _checked(self, theta: np.ndarray) -> np.ndarray:
+        theta = np.asarray(theta, dtype=float)
+        if theta.ndim != 2 or theta.shape[1] != self.size:
+            raise ValueError(f"expected an array of shape (S, {self.size}), got {theta.shape}")
+        return theta
+
+
+def _forward_graphs(
+    model: pm.Model, names: tuple[str, ...]
+) -> tuple[list[Variable], list[Variable]]:
+    """Inputs for natural values, and the unconstrained values as graphs of them."""
+    inputs = {rv: rv.type(name=rv.name) for rv in model.free_RVs}
+    outs = []
+    for rv in model.free_RVs:
+        transform = model.rvs_to_transforms[rv]
+        parents = rebuild(list(rv.owner.inputs), inputs) if rv.owner is not None else []
+        outs.append(inputs[rv] if transform is None else transform.forward(inputs[rv], *parents))
+    order = {rv.name: k for k, rv in enumerate(model.free_RVs)}
+    every = list(inputs.values())
+    return [every[order[n]] for n in names], [outs[order[n]] for n in names]
+
+
+def _refuse_discrete(private: PrivateModel) -> None:
+    discrete = [
+        rv.name for rv in private.base.free_RVs if not str(rv.type.dtype).startswith("float")
+    ]
+    if discrete:
+        raise Unsupported(
+            "a summary needs a density of the parameters, and these are discrete",
+            got=", ".join(discrete),
+            allowed="continuous free variables",
+            do="sum them out: pm.Mixture, or marginalize of pymc_extras",
+        )

@@ -15,6 +15,8 @@ from pymc_private.errors import PymcPrivateError, did_you_mean, suggest_argument
 from pymc_private.models import suggestions
 from pymc_private.models.domains import as_domain
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 N = 40
 CODE = re.compile(r"(?:private = )?pmp\.[\w.]+\(")
 
@@ -208,12 +210,24 @@ def calibrate(private, *, epsilon, delta=0.0, draws=1):
         (lambda: pmp.temper(None, pow=0.5), "did you mean 'power'?"),
         (lambda: pmp.certify(None, tol=0.5), "did you mean 'tolerance'?"),
         (lambda: pmp.certify(), "certify(): missing a required argument: 'private'"),
+        (lambda: pmp.sample(None, 1000), "sample() takes 1 argument by position (what), got 2"),
+        (lambda: pmp.clip(None, low=1), "did you mean 'lower'?"),
+        (lambda: pmp.report(None, led=1), "did you mean 'ledger'?"),
+        (lambda: pmp.answer(None, responce=1), "did you mean 'responses'?"),
+        (lambda: pmp.load(file=1), "allowed: path"),
+        (lambda: pmp.compare(None, data=1), "did you mean 'idata'?"),
         (lambda: suggest_arguments(calibrate)(None, eps=1), "did you mean 'epsilon'?"),
         (lambda: suggest_arguments(calibrate)(None, 1000), "by name: epsilon=, delta=, draws="),
     ],
 )
 def test_an_unknown_keyword_is_answered_by_the_nearest_one(call, said):
     assert said in message_of(call, TypeError)
+
+
+def test_a_number_of_draws_is_not_what_sample_takes_first():
+    assert "did you mean sample(plan), of a plan made with draws=1000?" in message_of(
+        lambda: pmp.sample(1000, epsilon=1), pmp.DomainError
+    )
 
 
 def test_a_keyword_that_is_like_none_is_answered_by_all():

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pymc_private.certificates.record_bounds import RecordBounds
-from pymc_private.errors import DomainError
+from pymc_private.errors import DomainError, suggest_arguments
 from pymc_private.models.distributions import distribution_class
 from pymc_private.models.prior import IMPROPER_PRIORS
 from pymc_private.models.private_model import PrivateModel, describe_clip, require_private_model
@@ -22,6 +22,7 @@ from pymc_private.models.record_graph import ClipBounds, clipped_graph
 from pymc_private.privacy.neighbors import ADD_REMOVE
 
 
+@suggest_arguments
 def clip(private: PrivateModel, lower: float, upper: float | None = None) -> PrivateModel:
     """Clip each record's log-likelihood to public bounds: then R is at most 2 (upper - lower).
 

@@ -19,7 +19,7 @@ import pandas as pd
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
-from pymc_private.errors import DomainError
+from pymc_private.errors import DomainError, suggest_arguments
 from pymc_private.models.bambi import likelihood_parameters, stateful_terms
 from pymc_private.models.declare import resolve_model
 from pymc_private.models.lint_facts import (
@@ -117,6 +117,7 @@ class LintReport(Sequence[Finding]):
         return f"{title}<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
 
 
+@suggest_arguments
 def lint(model: Any = None, *, records: str | Mapping[str, int] | None = None) -> LintReport:
     """Look for constants of a model that seem computed from its private data.
 

@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from pymc_private.errors import DomainError
 from pymc_private.models.prior import in_region, prior_draws
@@ -82,7 +82,7 @@ def prior_quantiles(private: PrivateModel, scores: Sequence[float]) -> dict[str,
     inside = in_region(private, drawn)
     if inside.sum() < FEWEST_PRIOR_DRAWS:
         return {}
-    shares = norm.cdf(scores)
+    shares = ndtr(scores)
     found = {}
     for name, values in drawn.items():
         if values.dtype.kind == "f" and values[0].size <= MOST_ELEMENTS:

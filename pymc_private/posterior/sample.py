@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_private.errors import DomainError, NotInformative, did_you_mean
+from pymc_private.errors import DomainError, NotInformative, did_you_mean, suggest_arguments
 from pymc_private.ledger import Ledger
 from pymc_private.models.compat import progress_bars
 from pymc_private.models.data_clipping import clip_to_domain
@@ -35,6 +35,7 @@ from pymc_private.samplers.executors import check_executor, try_executor
 from pymc_private.samplers.randomness import Randomness, SeededRandomness, SystemRandomness
 
 
+@suggest_arguments
 def sample(
     what: Any = None,
     *,
@@ -179,6 +180,7 @@ def _release_job(
         draw=drawn,
         build=built,
         restore=Release.from_bytes,
+        depth=2,
     )
 
 
@@ -238,6 +240,14 @@ def resolve_plan(
         _refuse_other_numbers(what, draws, epsilon, delta)
         _refuse_other_sampler(what, sampler, strict)
         return what
+    if isinstance(what, int | np.integer):
+        raise DomainError(
+            "the first argument is what to draw from, not a number of draws",
+            got=f"sample({what})",
+            allowed="a Plan, a PrivateModel, a model, or nothing in the context of a model",
+            do=f"did you mean sample(plan), of a plan made with draws={what}? Each draw costs: "
+            "see calibrate",
+        )
     if draws is None:
         raise DomainError("how many draws?", got="draws=None", allowed="draws=1, 2, ...")
     private = what if isinstance(what, PrivateModel) else privatize(what, **declaration)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import optimize
 
-from pymc_private.errors import DomainError
+from pymc_private.errors import DomainError, suggest_arguments
 from pymc_private.privacy import psaqr_dialogue_loss, psaqr_loss, psaqr_net_loss
 from pymc_private.privacy.rounding import format_count
 from pymc_private.privacy.validation import check_count, check_nonnegative, is_number
@@ -175,6 +175,7 @@ class Answers(list[Answer]):
         return display.html_card(f"{len(self)} answers", [("", repr(self))], alarm=alarm)
 
 
+@suggest_arguments
 def answer(
     release: Release,
     utility: FunctionOfDraws,
@@ -449,6 +450,7 @@ def _check_lipschitz(
         )
 
 
+@suggest_arguments
 def choose(
     release: Release,
     hypotheses: Mapping[Hashable, FunctionOfDraws],

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import chi2, norm
+from scipy.special import gammaincinv, ndtri
 
 from pymc_private.privacy.rounding import format_count
 from pymc_private.release.allowed import PRIOR_SCORES, ReleaseContents, as_float
@@ -67,8 +67,12 @@ def what_was_learned(release: ReleaseContents) -> Learned | None:
     variances = np.maximum(scores.var(axis=1, ddof=1), 1e-12)
     left = math.exp(float(np.log(variances).mean()))
     tail = (1.0 - CONFIDENCE) / 2.0
-    low, high = (left * (count - 1) / chi2.ppf(p, count - 1) for p in (1.0 - tail, tail))
-    far = norm.isf((1.0 - CONFIDENCE) / (2.0 * len(scores))) / math.sqrt(count) + SCALE_ERROR
+    # quantiles of chi-squared with count - 1 degrees of freedom
+    low, high = (
+        left * (count - 1) / (2.0 * float(gammaincinv((count - 1) / 2.0, p)))
+        for p in (1.0 - tail, tail)
+    )
+    far = -ndtri((1.0 - CONFIDENCE) / (2.0 * len(scores))) / math.sqrt(count) + SCALE_ERROR
     moved = bool((np.abs(scores.mean(axis=1)) > far).any())
     return Learned(1.0 - left, 1.0 - high, 1.0 - low, count, moved)
 

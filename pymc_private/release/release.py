@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
-from pymc_private.errors import DomainError, Incompatible
+from pymc_private.errors import DomainError, Incompatible, suggest_arguments
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.validation import check_file_path
 from pymc_private.release import citations, display, estimates, storage
@@ -223,6 +223,7 @@ class Release:
         )
 
 
+@suggest_arguments
 def load(path: str | os.PathLike[str]) -> Release:
     """Load a release that `Release.save` wrote.
 
@@ -235,6 +236,11 @@ def load(path: str | os.PathLike[str]) -> Release:
     Incompatible
         The file is not a release, or is damaged.
     """
+    return Release.from_bytes(read_saved_file(path))
+
+
+def read_saved_file(path: str | os.PathLike[str]) -> bytes:
+    """The content of a file that should hold a release; raises as `load` does."""
     file = check_file_path(path, "the place of a release")
     if file.is_dir():
         raise DomainError(
@@ -242,7 +248,7 @@ def load(path: str | os.PathLike[str]) -> Release:
             got=file.name,
             do="name the file in it that Release.save wrote",
         )
-    return Release.from_bytes(file.read_bytes())
+    return file.read_bytes()
 
 
 def check_release(thing: Any) -> Release:

@@ -89,10 +89,11 @@ def _plain_draws(release: Any, idata: Any) -> xr.Dataset:
         except (TypeError, ValueError, KeyError):  # ArviZ: no container of draws
             pass
     raise DomainError(
-        "compare puts a release beside draws of the same model that are not private; it is for "
-        "the curator only",
+        "compare puts a release beside draws of the same model that are not private: it is for "
+        "the curator only, and not for two releases",
         got=f"{type(release).__name__} and {type(idata).__name__}",
         allowed="a Release, then an InferenceData, DataTree or xarray.Dataset of pm.sample",
         do="with model: idata = pm.sample(); then pmp.compare(release, idata). Two releases are "
-        "public: put release.mean() or release.posterior of each side by side",
+        "public, and need no such care: put release.mean(name) or release.posterior of each side "
+        "by side",
     )

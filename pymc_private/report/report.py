@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_private.certificates.terms import VERIFIED_ARITHMETIC
-from pymc_private.errors import DomainError, Incompatible
+from pymc_private.errors import DomainError, Incompatible, suggest_arguments
 from pymc_private.models import compat
 from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.neighbors import describe_neighbors
@@ -99,6 +99,7 @@ class Report:
         return self.fragment
 
 
+@suggest_arguments
 def report(release: Release, ledger: Any = None) -> Report:
     """Report on a release: promise, assumptions, budget and posterior, side by side.
 

@@ -63,9 +63,12 @@ def demo(folder: Path) -> Release:
 
 def fair_model() -> pm.Model:
     """An ordinary PyMC model of the Fair survey: logistic regression, two slopes, an intercept."""
-    import statsmodels.api as sm
+    try:
+        from statsmodels.datasets import fair
+    except ImportError as error:
+        raise ImportError("the demo needs statsmodels: pip install 'pymc-private[demo]'") from error
 
-    table = sm.datasets.fair.load_pandas().data
+    table = fair.load_pandas().data
     coords = {"woman": np.arange(len(table)), "feature": list(FEATURES)}
     with pm.Model(coords=coords) as model:
         features = pm.Data("X", SCALE(table[list(FEATURES)]), dims=("woman", "feature"))

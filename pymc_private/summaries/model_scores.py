@@ -1,0 +1,71 @@
+"""Noisy scores of a private model: its density, references and budget put together.
+
+Reads the model and its declared domain, never the data.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pymc_private.models.information import ASSUMED_N
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy.neighbors import ADD_REMOVE
+from pymc_private.summaries.outcome_law import OutcomeLaw
+from pymc_private.summaries.outcome_nodes import check_mass
+from pymc_private.summaries.outcome_support import outcome_support
+from pymc_private.summaries.record_density import RecordDensity
+from pymc_private.summaries.reference import covariate_moments, reference_rows
+from pymc_private.summaries.scores import ScoreMechanism
+
+LARGE_ROWS = 128
+"""Rows of the reference for pilots and bounds."""
+SMALL_ROWS, SMALL_ROWS_OF_LEVELS = 40, 100
+"""Rows of the reference for the likelihood; more where the outcome has few values."""
+FEW_LEVELS = 6
+"""So many values of an outcome are few."""
+
+
+def score_mechanism(
+    private: PrivateModel, mu: float, *, reference: Any = None, n: int | None = None
+) -> ScoreMechanism:
+    """Noisy scores of a model at a budget of mu.
+
+    Parameters
+    ----------
+    private : PrivateModel
+    mu : float
+        Gaussian privacy of the whole release.
+    reference : mapping of str to array, or data frame, optional
+        A *public* sample of covariates; default: their domains.
+    n : int, optional
+        Under add/remove: a public guess of the number of records.
+
+    Raises
+    ------
+    Unsupported
+        The model is not row-wise with one scalar outcome, or its probabilities do not sum to one.
+    DomainError
+        An improper prior, or a reference that does not fit.
+    """
+    density = RecordDensity(private)
+    law = OutcomeLaw(density, outcome_support(private, density.outcome))
+    large = reference_rows(private, density, LARGE_ROWS, given=reference)
+    theta = density.parameters.mean
+    nodes = law.nodes(law.predictors(theta, large.rows), large.rows)
+    check_mass(nodes, density.outcome.name)
+    few = nodes.values.shape[1] <= FEW_LEVELS
+    count = SMALL_ROWS_OF_LEVELS if few else SMALL_ROWS
+    small = reference_rows(private, density, count, skip=LARGE_ROWS, given=reference)
+    guess = (n or ASSUMED_N) if private.neighbors == ADD_REMOVE else private.n
+    return ScoreMechanism(
+        law,
+        large,
+        small,
+        mu,
+        guess,
+        outcome=density.outcome.name,
+        moments=covariate_moments(density, large),
+        public_rows=density.public_rows,
+        relation=private.neighbors,
+        records_per_unit=private.records_per_unit,
+    )

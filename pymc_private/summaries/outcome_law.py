@@ -1,0 +1,57 @@
+"""The density of one record together with the quadrature nodes of its outcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_private.summaries.clipped_scores import Rows
+from pymc_private.summaries.outcome_nodes import Nodes, outcome_nodes
+from pymc_private.summaries.outcome_support import OutcomeSupport
+from pymc_private.summaries.record_density import RecordDensity
+
+
+@dataclass(frozen=True, eq=False)
+class OutcomeLaw:
+    """What clipped scores read of a model: see `clipped_scores.RecordLaw`.
+
+    Parameters
+    ----------
+    density : RecordDensity
+    support : OutcomeSupport
+    """
+
+    density: RecordDensity
+    support: OutcomeSupport
+
+    @property
+    def parameters(self) -> Any:
+        """The parameters as one vector."""
+        return self.density.parameters
+
+    def predictors(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
+        """Values of the predictors, shape (N, m)."""
+        return self.density.predictors(theta, rows)
+
+    def jacobian(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
+        """Derivatives of the predictors in the parameters, shape (N, m, p)."""
+        return self.density.jacobian(theta, rows)
+
+    def scores(self, predictors: np.ndarray, rows: Rows, y: np.ndarray) -> np.ndarray:
+        """Derivatives of log p(y | .) in the predictors, shape (N, Q, m)."""
+        return self.density.scores(predictors, rows, y)
+
+    def log_density(self, theta: np.ndarray, rows: Rows, y: np.ndarray) -> np.ndarray:
+        """Log p(y | rows, theta), shape (S, N, Q)."""
+        return self.density.log_density(theta, rows, y)
+
+    def nodes(self, predictors: np.ndarray, rows: Rows) -> Nodes:
+        """Nodes of the outcome of each row, from the density of that row alone."""
+        return outcome_nodes(
+            lambda y: self.density.log_density_at(predictors, rows, y),
+            self.support,
+            rows=len(predictors),
+            entries=rows,
+        )

@@ -1,0 +1,373 @@
+r"""The likelihood of released scores: all rounds pooled, projected to p numbers (T36).
+
+Released are z_s = sum psi_s + N(0, s_s^2 I) of the pilots, the same of the final score (s = T), and
+H~, a noisy sum of w B of the final one. With m_s(theta) = n E_ref E_y[psi_s | x, theta],
+A_s = n E_ref[w B_s], H_pub = A_T and D = H_pub^-1/2 H H_pub^-1/2,
+
+    E z_s = A_s^1/2 D A_s^-1/2 m_s(theta):
+
+the reference gives the shape of the mean, the data its size through H, so that n and the law of the
+covariates matter little. Around it z varies by
+
+- L V L': outcomes. V is the joint second moment of all psi at theta^ less m m' / n, and
+  L = blockdiag(A_s^1/2 D^1/2 A_s^-1/2);
+- s_s^2 I: the noise of the sums;
+- tau^2/2 K_s [(e_s . e_t) I + e_t e_s'] K_t' for every pair of rounds: the noise of H, common to
+  all, K_s = A_s^1/2 H_pub^-1/2, e_s = H_pub^-1/2 A_s^-1/2 m_s;
+- r^2/2 A_s^1/2 (|d|^2 I + d d') A_s^1/2, d = A_s^-1/2 m_s, of each pilot by itself: what the
+  reference gets wrong about the law of the covariates. Common to all pilots it would cancel in
+  differences of them, which would then be trusted too much.
+
+Generalized least squares at theta^, the mode of all releases, projects z to p numbers: with F the
+precision and G = F^-1/2 B' Sigma^-1, B the derivatives of the means,
+
+    G z ~ N(G m(theta), v(theta)/v(theta^) G L V L' G' + G diag(s^2) G' + the two others),
+
+v the second moment of the projected terms, whose ratio is held within 1/20 and 20. Nothing but
+released numbers and the model enters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_private.summaries.clipped_scores import ClippedRows, RecordLaw, Rows
+from pymc_private.summaries.pilot import NoisyScore, PointLaw, point_law, score_mean
+from pymc_private.summaries.symmetric import matrix_power
+
+LEAST_VARIANCE_RATIO, MOST_VARIANCE_RATIO = 0.05, 20.0
+"""Between these the variance of outcomes may move away from theta^."""
+MOST_NUMBERS = 400_000
+"""Numbers of one batch: parameter vectors times nodes."""
+NO_MASS = -1000.0
+"""Log base of a node that has no mass at theta^."""
+
+
+@dataclass(frozen=True, eq=False)
+class RoundNoise:
+    """Covariance that is quadratic in the means: sums over pairs of rounds t, u.
+
+    sd^2/2 sum_tu [(e_t . e_u) P_t P_u' + (P_t e_u)(P_u e_t)'], e_t = E_t m_t; with `common` false
+    over t = u alone.
+
+    Attributes
+    ----------
+    sd : float
+    scaling : array, shape (T, p, p)
+        E_t. The first rounds, if T is less than their number.
+    projection : array, shape (T, k, p)
+        P_t.
+    common : bool
+    """
+
+    sd: float
+    scaling: np.ndarray
+    projection: np.ndarray
+    common: bool
+
+    def covariance(self, means: np.ndarray) -> np.ndarray:
+        """The covariance at means of shape (S, T, p), shape (S, k, k)."""
+        rounds, k, _ = self.projection.shape
+        if self.sd == 0.0 or rounds == 0:
+            return np.zeros((len(means), k, k))
+        scaled = np.einsum("tab,stb->sta", self.scaling, means[:, :rounds])
+        if self.common:
+            inner = scaled @ np.swapaxes(scaled, 1, 2)
+            pairs = np.einsum("tij,ukj->tuik", self.projection, self.projection, optimize=True)
+            crossed = np.einsum("tij,suj->stui", self.projection, scaled, optimize=True)
+            other = np.swapaxes(crossed, 1, 2).reshape(len(means), -1, k)
+            crossed = crossed.reshape(len(means), -1, k)
+        else:
+            inner = (scaled**2).sum(axis=2)
+            pairs = np.einsum("tij,tkj->tik", self.projection, self.projection)
+            crossed = other = np.einsum("tij,stj->sti", self.projection, scaled, optimize=True)
+        first = inner.reshape(len(means), -1) @ pairs.reshape(-1, k * k)
+        second = np.swapaxes(crossed, 1, 2) @ other
+        return self.sd**2 / 2.0 * (first.reshape(-1, k, k) + second)
+
+
+@dataclass(frozen=True, eq=False)
+class PooledLikelihood:
+    """The likelihood of released scores as named constants: p normal numbers of nonlinear mean.
+
+    At theta, node masses are w = softmax_q(log p(y_q | x, theta) + base), the means of all rounds
+    m = (w . node_terms)[:-1] + correction + slope (theta - center), the ratio of variances
+    v = clip((w . node_terms)[-1]), and the residual r = observed - projection m is normal with
+    covariance v outcome_covariance + noise_covariance + curvature_noise(m) + law_noise(m).
+
+    Attributes
+    ----------
+    rows : dict of str to array
+        Covariates of N pseudo-records.
+    values, base : array, shape (N, Q)
+        Outcomes of the pseudo-records in the support of the density, and log of their mass at
+        theta^ over their density there.
+    node_terms : array, shape (N Q, T p + 1)
+        n times the weight of the row times psi of every round; last the squares for v.
+    correction : array, shape (T p,)
+    slope : array, shape (T p, p)
+        What a larger reference adds to the means at theta^, in value and first order.
+    center : array, shape (p,)
+        theta^.
+    projection : array, shape (p, T p)
+    observed : array, shape (p,)
+    outcome_covariance, noise_covariance, precision : array, shape (p, p)
+        `precision` is F.
+    curvature_noise, law_noise : RoundNoise
+    """
+
+    rows: Rows
+    values: np.ndarray
+    base: np.ndarray
+    node_terms: np.ndarray
+    correction: np.ndarray
+    slope: np.ndarray
+    center: np.ndarray
+    projection: np.ndarray
+    observed: np.ndarray
+    outcome_covariance: np.ndarray
+    noise_covariance: np.ndarray
+    precision: np.ndarray
+    curvature_noise: RoundNoise
+    law_noise: RoundNoise
+
+    def log_likelihood(self, law: RecordLaw, theta: np.ndarray) -> np.ndarray:
+        """Log-likelihood up to a constant at parameter vectors (S, p), shape (S,)."""
+        theta = np.atleast_2d(np.asarray(theta, dtype=float))
+        size = max(1, MOST_NUMBERS // self.values.size)
+        parts = [self._batch(law, theta[k : k + size]) for k in range(0, len(theta), size)]
+        return np.concatenate(parts)
+
+    def _batch(self, law: RecordLaw, theta: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            logs = law.log_density(theta, self.rows, self.values) + self.base
+            logs -= logs.max(axis=2, keepdims=True)
+            mass = np.exp(logs)
+            mass /= mass.sum(axis=2, keepdims=True)
+            means, ratio = self.moments(mass.reshape(len(theta), -1), theta)
+            residual = self.observed - means @ self.projection.T
+            covariance = self.covariance(means, ratio)
+        usable = np.isfinite(covariance).all(axis=(1, 2)) & np.isfinite(residual).all(axis=1)
+        found = np.full(len(theta), -np.inf)
+        if usable.any():
+            found[usable] = normal_log_density(residual[usable], covariance[usable])
+        return found
+
+    def moments(self, mass: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means of all rounds (S, T p) and the ratio of variances (S,) at node masses (S, N Q)."""
+        found = mass @ self.node_terms
+        means = found[:, :-1] + self.correction + (theta - self.center) @ self.slope.T
+        return means, np.clip(found[:, -1], LEAST_VARIANCE_RATIO, MOST_VARIANCE_RATIO)
+
+    def covariance(self, means: np.ndarray, ratio: np.ndarray) -> np.ndarray:
+        """The covariance of the projected numbers, shape (S, p, p)."""
+        p = len(self.center)
+        by_round = means.reshape(len(means), -1, p)
+        return (
+            ratio[:, None, None] * self.outcome_covariance
+            + self.noise_covariance
+            + self.curvature_noise.covariance(by_round)
+            + self.law_noise.covariance(by_round)
+        )
+
+
+def normal_log_density(residual: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """Log density of N(0, covariance) up to a constant: (S, p) and (S, p, p) to (S,)."""
+    try:
+        factor = np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(covariance)
+        values = np.maximum(values, 1e-12 * values[:, -1:])
+        turned = np.einsum("sij,si->sj", vectors, residual)
+        return -0.5 * (turned**2 / values + np.log(values)).sum(axis=1)
+    white = np.linalg.solve(factor, residual[..., None])[..., 0]
+    diagonal = np.diagonal(factor, axis1=1, axis2=2)
+    return -0.5 * (white**2).sum(axis=1) - np.log(diagonal).sum(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """The final H: what was released of it, after shrinkage, and its noise.
+
+    Attributes
+    ----------
+    value : array, shape (p, p)
+        H, positive definite.
+    public : array, shape (p, p)
+        H_pub.
+    sd : float
+        tau of what noise is left; 0 if H is public.
+    """
+
+    value: np.ndarray
+    public: np.ndarray
+    sd: float
+
+
+@dataclass(frozen=True, eq=False)
+class NodeReference:
+    """Rows with n times their weights, and the law of the outcome at theta^ on them."""
+
+    rows: Rows
+    weights: np.ndarray
+    at: PointLaw
+
+
+def node_reference(
+    law: RecordLaw, theta: np.ndarray, rows: Rows, weights: np.ndarray
+) -> NodeReference:
+    """Rows of a reference at theta^."""
+    return NodeReference(rows, weights, point_law(law, theta, rows))
+
+
+def pooled_likelihood(
+    law: RecordLaw,
+    releases: Sequence[NoisyScore],
+    curvature: Curvature,
+    center: np.ndarray,
+    large: tuple[Rows, np.ndarray],
+    small: tuple[Rows, np.ndarray],
+    law_error: float,
+) -> PooledLikelihood:
+    """Constants of the likelihood of all releases; the last one is the final score.
+
+    Parameters
+    ----------
+    releases : sequence of NoisyScore
+        Prepared on the rows of the large reference.
+    center : array, shape (p,)
+        theta^.
+    large, small : tuple of rows and n times their weights
+        The references of the pilots and of the likelihood.
+    law_error : float
+        r; 0 where the law of the covariates is public.
+    """
+    wide = node_reference(law, center, *large)
+    narrow = node_reference(law, center, *small)
+    prepared = [release.score.at(narrow.rows) for release in releases]
+    wide_means = [score_mean(r.clipped, wide.at, wide.weights) for r in releases]
+    narrow_means = [score_mean(c, narrow.at, narrow.weights) for c in prepared]
+    mean = np.concatenate([m.mean for m in wide_means])
+    slope = np.concatenate([m.slope for m in wide_means])
+    terms = _node_vectors(prepared, narrow.at.values)
+    joint = _joint_covariance(terms, narrow)
+
+    geometry = _Geometry.of(releases, wide.weights, curvature)
+    full = np.eye(len(mean))
+    noise = np.repeat([release.sd**2 for release in releases], len(center))
+    curvature_noise, law_noise = geometry.noises(full, curvature.sd, law_error)
+    spread = geometry.spread @ joint @ geometry.spread.T
+    by_round = mean.reshape(1, len(releases), -1)
+    sigma = spread + np.diag(noise)
+    sigma += curvature_noise.covariance(by_round)[0] + law_noise.covariance(by_round)[0]
+
+    derivative = geometry.scaling @ slope
+    solved = np.linalg.solve(sigma, derivative)
+    precision = derivative.T @ solved
+    projection = matrix_power(precision, -0.5) @ solved.T
+    curvature_noise, law_noise = geometry.noises(projection, curvature.sd, law_error)
+    squares = ((terms @ (projection @ geometry.spread).T) ** 2).sum(axis=1)
+    values, base = _node_base(law, center, narrow)
+    shares = np.repeat(narrow.weights, values.shape[1])
+    reference_square = (narrow.at.mass * narrow.weights[:, None]).ravel() @ squares
+    columns = np.column_stack([terms, squares / max(reference_square, 1e-300)])
+    return PooledLikelihood(
+        rows=narrow.rows,
+        values=values,
+        base=base,
+        node_terms=columns * shares[:, None],
+        correction=mean - np.concatenate([m.mean for m in narrow_means]),
+        slope=slope - np.concatenate([m.slope for m in narrow_means]),
+        center=center,
+        projection=projection @ geometry.scaling,
+        observed=projection @ np.concatenate([release.value for release in releases]),
+        outcome_covariance=projection @ spread @ projection.T,
+        noise_covariance=(projection * noise) @ projection.T,
+        precision=precision,
+        curvature_noise=curvature_noise,
+        law_noise=law_noise,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Geometry:
+    """Block matrices of all rounds: A_s^1/2 D A_s^-1/2, A_s^1/2 D^1/2 A_s^-1/2, A_s^(+-1/2)."""
+
+    scaling: np.ndarray
+    spread: np.ndarray
+    roots: np.ndarray
+    inverses: np.ndarray
+    public_inverse: np.ndarray
+
+    @classmethod
+    def of(
+        cls, releases: Sequence[NoisyScore], weights: np.ndarray, curvature: Curvature
+    ) -> _Geometry:
+        """The geometry of some releases."""
+        sizes = [release.clipped.moments(weights)[0] for release in releases]
+        roots = np.stack([matrix_power(size, 0.5) for size in sizes])
+        inverses = np.stack([matrix_power(size, -0.5) for size in sizes])
+        public_inverse = matrix_power(curvature.public, -0.5)
+        ratio = public_inverse @ curvature.value @ public_inverse
+        return cls(
+            _block_diagonal(roots @ ratio @ inverses),
+            _block_diagonal(roots @ matrix_power(ratio, 0.5) @ inverses),
+            roots,
+            inverses,
+            public_inverse,
+        )
+
+    def noises(
+        self, projection: np.ndarray, curvature_sd: float, law_error: float
+    ) -> tuple[RoundNoise, RoundNoise]:
+        """Noise of H, common to all rounds, and of the law, of each pilot: projected to k rows."""
+        rounds, p, _ = self.roots.shape
+        blocks = np.moveaxis(projection.reshape(-1, rounds, p), 0, 1)
+        of_curvature = RoundNoise(
+            curvature_sd,
+            self.public_inverse @ self.inverses,
+            blocks @ (self.roots @ self.public_inverse),
+            common=True,
+        )
+        of_law = RoundNoise(law_error, self.inverses[:-1], (blocks @ self.roots)[:-1], common=False)
+        return of_curvature, of_law
+
+
+def _block_diagonal(blocks: np.ndarray) -> np.ndarray:
+    rounds, p, _ = blocks.shape
+    found = np.zeros((rounds, p, rounds, p))
+    found[np.arange(rounds), :, np.arange(rounds), :] = blocks
+    return found.reshape(rounds * p, rounds * p)
+
+
+def _node_vectors(prepared: Sequence[ClippedRows], values: np.ndarray) -> np.ndarray:
+    """psi of every round at every node, shape (N Q, T p)."""
+    vectors = [clipped.vectors(values) for clipped in prepared]
+    return np.concatenate([v.reshape(-1, v.shape[2]) for v in vectors], axis=1)
+
+
+def _joint_covariance(terms: np.ndarray, reference: NodeReference) -> np.ndarray:
+    """Second moments of all rounds' psi together, less m m' / n."""
+    mass = (reference.at.mass * reference.weights[:, None]).ravel()
+    mean = mass @ terms
+    return (terms * mass[:, None]).T @ terms - np.outer(mean, mean) / reference.weights.sum()
+
+
+def _node_base(
+    law: RecordLaw, center: np.ndarray, reference: NodeReference
+) -> tuple[np.ndarray, np.ndarray]:
+    """Unclipped outcomes of the nodes at theta^ and log mass - log density.
+
+    A node without mass takes the value of its row's heaviest node, where every density is finite.
+    """
+    nodes = law.nodes(law.predictors(center, reference.rows), reference.rows)
+    mass = reference.at.mass
+    heaviest = np.take_along_axis(nodes.values, mass.argmax(axis=1)[:, None], axis=1)
+    with np.errstate(all="ignore"):
+        logs = law.log_density(center[None], reference.rows, nodes.values)[0]
+        base = np.log(mass) - logs
+    usable = np.isfinite(base)
+    return np.where(usable, nodes.values, heaviest), np.where(usable, base, NO_MASS)

@@ -1,15 +1,15 @@
 """Functions of one point, evaluated at many points at once.
 
 A graph of one point is vectorized and run by NumPy, one array operation at a time. There is nothing
-to compile, and both generations of PyTensor run the same operations. Scalar functions that NumPy
-and SciPy lack are written out with those they have, or taken number by number.
+to compile, and both generations of PyTensor run the same operations. A scalar function that neither
+NumPy nor SciPy has is computed number by number.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from importlib import import_module
 from typing import Any
 
@@ -17,19 +17,24 @@ import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.scalar.math as psm
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.compile.mode import optdb
+from pytensor.graph.basic import Apply, Constant, Variable, clone
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.rewriting.basic import MergeOptimizer
+from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import SpecifyShape
+from scipy import special
 
-from pymc_private.analysis import simplify
+from pymc_private.analysis.intervals import ops
 from pymc_private.analysis.traversal import evaluate_node, rebuild, without_tracebacks
 
 
 class BatchedFunction:
-    """A function of one point as a function of arrays of points.
+    """A function of one point as a function of arrays of points, made at its first call.
 
     Parameters
     ----------
@@ -38,7 +43,9 @@ class BatchedFunction:
         Graphs of one point.
     leading : sequence of tuple of bool, optional
         For each input, whether it varies along each leading axis of the batch; along others its
-        length is 1. Default: one axis, along which all vary.
+        length is 1. Axes of a batch are aligned at the last one. Default: one axis for all.
+    derivatives : bool
+        Whether the outputs are derivatives; see `NumpyProgram`.
     """
 
     def __init__(
@@ -46,23 +53,28 @@ class BatchedFunction:
         inputs: Sequence[Variable],
         outputs: Sequence[Variable],
         leading: Sequence[tuple[bool, ...]] | None = None,
+        *,
+        derivatives: bool = False,
     ) -> None:
         self.inputs, self.outputs = list(inputs), list(outputs)
         self.leading = list(leading) if leading is not None else [(True,)] * len(self.inputs)
+        self.derivatives = derivatives
 
     @cached_property
-    def _program(self) -> NumpyProgram:
+    def program(self) -> NumpyProgram:
+        """The vectorized graph as a program."""
         swaps: dict[Variable, Variable] = {}
         for v, axes in zip(self.inputs, self.leading, strict=True):
             shape = (*(None if varies else 1 for varies in axes), *v.type.shape)
             swaps[v] = pt.TensorType(v.type.dtype, shape=shape)(name=v.name)
         with without_tracebacks():
-            graphs = vectorize_graph(in_numpy_functions(self.outputs), replace=swaps)
-            return NumpyProgram(list(swaps.values()), simplify(list(graphs)))
+            core = rewritten(without_checks(self.outputs))
+            graphs = rewritten(without_checks(vectorize_graph(core, replace=swaps)))
+            return NumpyProgram(list(swaps.values()), graphs, derivatives=self.derivatives)
 
     def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
         """The outputs, with the batch's axes first; axes along which none varies have length 1."""
-        return self._program(*arrays)
+        return self.program(*arrays)
 
 
 class NumpyProgram:
@@ -71,9 +83,18 @@ class NumpyProgram:
     Parameters
     ----------
     inputs, outputs : sequence of Variable
+    derivatives : bool
+        Whether 0 times infinity or NaN, and 0 / 0, are 0: the derivative of a branch that a switch
+        leaves out is 0 times whatever that branch gives there.
     """
 
-    def __init__(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> None:
+    def __init__(
+        self,
+        inputs: Sequence[Variable],
+        outputs: Sequence[Variable],
+        *,
+        derivatives: bool = False,
+    ) -> None:
         nodes = io_toposort(list(inputs), list(outputs))
         slots: dict[Variable, int] = {v: k for k, v in enumerate(inputs)}
         self._dtypes = [v.type.dtype for v in inputs]
@@ -92,43 +113,61 @@ class NumpyProgram:
 
         for node in nodes:
             read = [slot(v) for v in node.inputs]
-            self._steps.append((_operation(node), read, [slot(v) for v in node.outputs]))
+            run = _operation(node, derivatives)
+            self._steps.append((run, read, [slot(v) for v in node.outputs]))
         self._results = [slot(v) for v in outputs]
         self._size = len(slots)
+        self._last_use = self._last_uses()
+
+    def _last_uses(self) -> list[list[int]]:
+        """For each step, the slots that nothing reads afterwards."""
+        kept, found = set(self._results), []
+        for _, read, write in reversed(self._steps):
+            found.append([k for k in {*read, *write} if k not in kept])
+            kept.update(read)
+        return found[::-1]
 
     def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
         """The outputs at these inputs."""
         memory: list[Any] = [None] * self._size
-        for k, (array, dtype) in enumerate(zip(arrays, self._dtypes, strict=True)):
-            memory[k] = np.asarray(array, dtype=dtype)
         for k, value in self._constants:
             memory[k] = value
         for k, variable in self._shared:
             memory[k] = variable.get_value(borrow=True)
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for run, read, write in self._steps:
+            for k, (array, dtype) in enumerate(zip(arrays, self._dtypes, strict=True)):
+                memory[k] = np.asarray(array).astype(dtype, copy=False)
+            for (run, read, write), last in zip(self._steps, self._last_use, strict=True):
                 found = run(*(memory[k] for k in read))
                 for k, value in zip(write, found, strict=True):
                     memory[k] = value
+                for k in last:
+                    memory[k] = None
         return [np.asarray(memory[k]) for k in self._results]
 
 
-def _operation(node: Apply) -> Callable[..., Any]:
+def _operation(node: Apply, derivatives: bool) -> Callable[..., Any]:
     """What a node computes, as a function of arrays that gives a list of arrays."""
     if isinstance(node.op, Elemwise) and len(node.outputs) == 1:
-        function = _numpy_function(node.op.scalar_op, len(node.inputs))
+        function = _numpy_function(node.op.scalar_op, len(node.inputs), derivatives)
         if function is not None:
             dtype = np.dtype(node.outputs[0].type.dtype)
             return lambda *arrays: [np.asarray(function(*arrays)).astype(dtype, copy=False)]
-    return lambda *arrays: evaluate_node(node, list(arrays))
+    if isinstance(node.op, SpecifyShape | CheckAndRaise):  # written by rewrites
+        return lambda *arrays: [arrays[0]]
+    return lambda *arrays: evaluate_node(node, [np.asarray(array) for array in arrays])
 
 
-def _numpy_function(scalar_op: Any, count: int) -> Callable[..., Any] | None:
+def _numpy_function(scalar_op: Any, count: int, derivatives: bool) -> Callable[..., Any] | None:
     """The function of NumPy or SciPy that computes a scalar Op on arrays."""
-    if isinstance(scalar_op, ps.Add | ps.Mul) and count > 2:
-        function = np.add if isinstance(scalar_op, ps.Add) else np.multiply
-        return lambda *arrays: reduce(function, arrays)
+    if isinstance(scalar_op, ps.Add):
+        return lambda *arrays: reduce(np.add, arrays)
+    if isinstance(scalar_op, ps.Mul):
+        times = _times if derivatives else np.multiply
+        return lambda *arrays: reduce(times, arrays)
+    if isinstance(scalar_op, ps.TrueDiv) and derivatives:
+        return _divided
     for kind, known in NUMPY_FUNCTIONS.items():
         if isinstance(scalar_op, kind):
             return known
@@ -139,6 +178,44 @@ def _numpy_function(scalar_op: Any, count: int) -> Callable[..., Any] | None:
     return getattr(import_module(module or "numpy"), attribute)
 
 
+def _times(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """x y, where 0 times anything is 0."""
+    product = np.multiply(x, y)
+    if np.isnan(np.sum(product)):
+        product = np.where(np.isnan(product) & (np.equal(x, 0) | np.equal(y, 0)), 0.0, product)
+    return product
+
+
+def _divided(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """x / y, where 0 divided by anything is 0."""
+    quotient = np.true_divide(x, y)
+    if np.isnan(np.sum(quotient)):
+        quotient = np.where(np.isnan(quotient) & np.equal(x, 0), 0.0, quotient)
+    return quotient
+
+
+def _log1mexp(x: np.ndarray) -> np.ndarray:
+    return np.where(x < -np.log(2.0), np.log1p(-np.exp(x)), np.log(-np.expm1(x)))
+
+
+def _log_sigmoid_gap(z: np.ndarray, gap: np.ndarray) -> np.ndarray:
+    inside = np.log(-np.expm1(-gap)) - np.logaddexp(0.0, -(z + gap)) - np.logaddexp(0.0, z)
+    return np.where(gap > 0, inside, np.nan)
+
+
+def _log_phi_between(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """log(Phi(above) - Phi(below)) on the side of the lower tail."""
+    flipped = below > -above
+    low, high = np.where(flipped, -above, below), np.where(flipped, -below, above)
+    top = special.log_ndtr(high)
+    found = top + np.log(-np.expm1(special.log_ndtr(low) - top))
+    return np.where(above > below, np.where(np.isfinite(top), found, -np.inf), np.nan)
+
+
+def _mills_slope(z: np.ndarray) -> np.ndarray:
+    return np.where(z > ops.MILLS_CUTOFF, ops.inverse_mills_slope(z), -1.0)
+
+
 NUMPY_FUNCTIONS: Mapping[type, Callable[..., Any]] = {
     ps.Switch: np.where,
     ps.Cast: np.asarray,
@@ -147,8 +224,26 @@ NUMPY_FUNCTIONS: Mapping[type, Callable[..., Any]] = {
     ps.Second: lambda shape, fill: np.broadcast_to(
         fill, np.broadcast_shapes(np.shape(shape), np.shape(fill))
     ),
+    psm.Softplus: lambda x: np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))),
+    psm.Log1mexp: _log1mexp,
+    psm.TriGamma: lambda x: special.polygamma(1, x),
+    ops.LogAddExp: np.logaddexp,
+    ops.LogSigmoidGap: _log_sigmoid_gap,
+    ops.LogPhiBetween: _log_phi_between,
+    ops.LogPhiGap: lambda z, gap: _log_phi_between(z + gap, z),
+    ops.InverseMills: ops.inverse_mills_ratio,
+    ops.InverseMillsSlope: _mills_slope,
 }
-"""Functions of NumPy that PyTensor does not name."""
+"""Functions of arrays for scalar functions whose counterpart PyTensor does not name."""
+
+
+# ---- graphs -------------------------------------------------------------------------------------
+
+
+def graph_variables(value: Variable, inputs: Sequence[Variable]) -> list[Variable]:
+    """All computed variables and inputs of a graph."""
+    outs = [out for node in io_toposort(list(inputs), [value]) for out in node.outputs]
+    return [*inputs, *outs]
 
 
 def without_checks(outputs: Sequence[Variable]) -> list[Variable]:
@@ -157,35 +252,35 @@ def without_checks(outputs: Sequence[Variable]) -> list[Variable]:
     def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
         return inputs[0] if isinstance(node.op, CheckAndRaise | SpecifyShape) else None
 
-    return rebuild(list(outputs), _leaves(outputs), rule)
+    leaves = {v: v for v in ancestors(list(outputs)) if v.owner is None}
+    return rebuild(list(outputs), leaves, rule)
 
 
-def in_numpy_functions(outputs: Sequence[Variable]) -> list[Variable]:
-    """The graphs without assertions, and with scalar functions that NumPy lacks written out."""
-
-    def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
-        scalar = node.op.scalar_op if isinstance(node.op, Elemwise) else None
-        write = next((w for kind, w in WRITTEN_OUT.items() if isinstance(scalar, kind)), None)
-        return None if write is None else write(*inputs)
-
-    plain = without_checks(outputs)
-    return rebuild(plain, _leaves(plain), rule)
+def rewritten(outputs: Sequence[Variable]) -> list[Variable]:
+    """PyTensor's canonical and stable forms of graphs; their inputs stay."""
+    graph = _function_graph(outputs)
+    _rewriter().rewrite(graph)
+    return list(graph.outputs)
 
 
-def _leaves(outputs: Sequence[Variable]) -> dict[Variable, Variable]:
-    return {v: v for v in ancestors(list(outputs)) if v.owner is None}
+def merged(outputs: Sequence[Variable]) -> list[Variable]:
+    """The graphs with equal nodes made one; their inputs stay."""
+    graph = _function_graph(outputs)
+    MergeOptimizer().rewrite(graph)
+    return list(graph.outputs)
 
 
-def _softplus(x: Variable) -> Variable:
-    return pt.maximum(x, 0.0) + pt.log1p(pt.exp(-abs(x)))
+def _function_graph(outputs: Sequence[Variable]) -> FunctionGraph:
+    leaves = [v for v in ancestors(list(outputs)) if v.owner is None]
+    _, copies = clone(leaves, list(outputs), False, False)
+    return FunctionGraph(outputs=list(copies), clone=False)
 
 
-def _log1mexp(x: Variable) -> Variable:
-    return pt.switch(x < -np.log(2.0), pt.log1p(-pt.exp(x)), pt.log(-pt.expm1(x)))
-
-
-WRITTEN_OUT: Mapping[type, Callable[..., Variable]] = {
-    psm.Softplus: _softplus,
-    psm.Log1mexp: _log1mexp,
-}
-"""Scalar functions without a counterpart in NumPy and SciPy."""
+@cache
+def _rewriter() -> Any:
+    """PyTensor's rewrites towards fewer and more stable operations, without compiled ones."""
+    query = RewriteDatabaseQuery(
+        include=("canonicalize", "stabilize", "specialize"),
+        exclude=("local_zero_div", "fusion", "inplace", "BlasOpt"),
+    )
+    return optdb.query(query)

@@ -1,0 +1,358 @@
+"""The density of one record's outcome, its predictors and its scores, for many records at once.
+
+From the log-likelihood of a single record come the predictors (the fewest numbers through which the
+parameters act, see `predictor_cut`), their derivatives in the unconstrained parameters, and the
+derivatives of the log density in the predictors. The chain rule joins them, so that predictors
+need not be affine. Nothing here reads the data; arrays of records are arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import vectorize_graph
+
+from pymc_private.analysis.traversal import rebuild, without_tracebacks
+from pymc_private.errors import Unsupported
+from pymc_private.models.data_variables import Source, underlying_array
+from pymc_private.models.distributions import casts_between
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.models.record_likelihood import SingleRecord, single_record
+from pymc_private.summaries.batched import (
+    BatchedFunction,
+    NumpyProgram,
+    graph_variables,
+    merged,
+)
+from pymc_private.summaries.parameters import ParameterVector
+from pymc_private.summaries.plain_record import (
+    in_compiled_operations,
+    plain_record,
+    regroup,
+)
+from pymc_private.summaries.predictor_cut import predictor_variables
+
+Rows = Mapping[str, np.ndarray]
+"""Covariates and public entries of records by name, records along the first axis."""
+MOST_ELEMENTS = 1 << 20
+"""Most numbers of one array in `log_density`; more parameter points are taken in parts."""
+POINT, ROW, NODE = (True, False, False), (True, False), (True, True)
+"""Along which of the last axes of a batch (points, rows, nodes) an input varies."""
+
+
+class RecordDensity:
+    """log p(outcome | covariates, parameters) of single records.
+
+    Parameters
+    ----------
+    private : PrivateModel
+        Row-wise, with one scalar outcome per record and parameters shared by all records.
+
+    Attributes
+    ----------
+    parameters : ParameterVector
+    outcome : Source
+        The private variable that the likelihood generates.
+    covariates : tuple of Source
+        The other private variables.
+    public_rows : dict of str to array, shape (n, *shape)
+        Public arrays with one entry per row.
+    size : int
+        m, the number of predictors.
+
+    Raises
+    ------
+    Unsupported
+        A model of another kind, with what to do instead.
+
+    Notes
+    -----
+    `rows` are covariates and public rows by name, records along the first axis. A score that is
+    undefined is NaN or infinite; no value of rows, outcomes or parameters raises.
+    """
+
+    def __init__(self, private: PrivateModel) -> None:
+        _refuse_other_models(private)
+        self.outcome = _only_outcome(private)
+        self.parameters = ParameterVector(private)
+        self.covariates = tuple(s for s in private.sources if s is not self.outcome)
+        record = _row_of(private)
+        self._record = record
+        self.public_rows = {str(v.name): rows for v, rows in record.public.items()}
+        self._y = record.data[self.outcome.name]
+        self._rows = {s.name: record.data[s.name] for s in self.covariates}
+        self._rows |= {str(v.name): v for v in record.public}
+        with without_tracebacks():
+            data = {self._y, *self._rows.values()}
+            self._natural_value = plain_record(record.value, data)
+            self._values = self.parameters.inputs()
+            natural = self.parameters.symbolic_natural(self._values)
+            swaps = {record.parameters[name]: v for name, v in natural.items()}
+            value = rebuild([self._natural_value], swaps)[0]
+            self._value = merged([regroup(value, list(self._values.values()), self._y)])[0]
+            self._predictors = self._cut()
+        self.size = sum(map(self._size_of, self._predictors))
+
+    # ---- predictors ---------------------------------------------------------------------------
+
+    def _cut(self) -> list[Variable]:
+        """The predictors; all parameters where nothing smaller separates them from the value."""
+        parameters = list(self._values.values())
+        self._shapes = self._shapes_of_variables()
+        found = predictor_variables(self._value, parameters, self._y, self._size_of)
+        if sum(map(self._size_of, found)) >= self.parameters.size:
+            return parameters
+        return found
+
+    def _size_of(self, variable: Variable) -> int:
+        return int(np.prod(self._shapes[variable]))
+
+    def _shapes_of_variables(self) -> dict[Variable, tuple[int, ...]]:
+        """Shapes of all variables of the graph, found at one point of the domain."""
+        inputs = [*self._values.values(), *self._rows.values(), self._y]
+        every = graph_variables(self._value, inputs)
+        point = [np.zeros(shape) for shape in self.parameters.value_shapes.values()]
+        point += [self._stand_in(name) for name in self._rows]
+        point.append(np.take(self.outcome.stand_in(1), 0, axis=self.outcome.axis))
+        found = NumpyProgram(inputs, every)(*point)
+        return {v: np.shape(array) for v, array in zip(every, found, strict=True)}
+
+    def _stand_in(self, name: str) -> np.ndarray:
+        if name in self.public_rows:
+            return self.public_rows[name][0]
+        source = next(s for s in self.covariates if s.name == name)
+        return np.take(source.stand_in(1), 0, axis=source.axis)
+
+    @cached_property
+    def _components(self) -> list[Variable]:
+        """The predictors as scalars."""
+        return [v.flatten()[k] for v in self._predictors for k in range(self._size_of(v))]
+
+    @cached_property
+    def _predictor_function(self) -> BatchedFunction:
+        inputs = [*self._values.values(), *self._rows.values()]
+        return BatchedFunction(inputs, self._components, self._per_row())
+
+    @cached_property
+    def _jacobian_function(self) -> BatchedFunction:
+        parameters = list(self._values.values())
+        outs = [d for c in self._components for d in gradients(c, parameters)]
+        inputs = [*parameters, *self._rows.values()]
+        return BatchedFunction(inputs, outs, self._per_row(), derivatives=True)
+
+    def _per_row(self) -> list[tuple[bool, ...]]:
+        return [()] * len(self._values) + [(True,)] * len(self._rows)
+
+    def predictors(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
+        """Values of the predictors at one vector (p,), shape (N, m)."""
+        count = self._count(rows)
+        parts = self.parameters.split(np.asarray(theta, float)).values()
+        found = self._predictor_function(*parts, *self._entries(rows))
+        return np.stack([np.broadcast_to(v, (count,)) for v in found], axis=1)
+
+    def jacobian(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
+        """Derivatives of the predictors in the unconstrained parameters, shape (N, m, p)."""
+        count, p = self._count(rows), self.parameters.size
+        parts = list(self.parameters.split(np.asarray(theta, float)).values())
+        found = self._jacobian_function(*parts, *self._entries(rows))
+        jacobian = np.empty((count, self.size, p))
+        slices = list(self.parameters.slices.values())
+        for k, array in enumerate(found):
+            row, part = divmod(k, len(slices))
+            core = np.shape(parts[part])
+            whole = np.broadcast_to(array, (count, *core))
+            jacobian[:, row, slices[part]] = whole.reshape(count, -1)
+        return jacobian
+
+    def _count(self, rows: Rows) -> int:
+        """The number of records; arrays that the density does not read count too."""
+        lengths = {len(array) for array in rows.values()}
+        if len(lengths) > 1:
+            raise ValueError(f"arrays of rows differ in length: {sorted(lengths)}")
+        return lengths.pop() if lengths else 1
+
+    def _entries(self, rows: Rows) -> list[np.ndarray]:
+        return [np.asarray(rows[name]) for name in self._rows]
+
+    # ---- density and scores -------------------------------------------------------------------
+
+    @cached_property
+    def _downstream(self) -> tuple[list[Variable], Variable]:
+        """Fresh scalars for the predictors, and the log density as a graph of them."""
+        scalars = [pt.dscalar(f"predictor_{k}") for k in range(self.size)]
+        swaps, start = {}, 0
+        for v in self._predictors:
+            part = scalars[start : start + self._size_of(v)]
+            start += len(part)
+            swaps[v] = _array_of(part, self._shapes[v])
+        return scalars, rebuild([self._value], swaps)[0]
+
+    @cached_property
+    def _density_function(self) -> BatchedFunction:
+        scalars, value = self._downstream
+        return BatchedFunction(self._node_inputs(scalars), [value], self._per_node(scalars))
+
+    @cached_property
+    def _score_function(self) -> BatchedFunction:
+        scalars, value = self._downstream
+        outs = gradients(value, scalars)
+        leading = self._per_node(scalars)
+        return BatchedFunction(self._node_inputs(scalars), outs, leading, derivatives=True)
+
+    def _node_inputs(self, scalars: list[Variable]) -> list[Variable]:
+        return [*scalars, *self._rows.values(), self._y]
+
+    def _per_node(self, scalars: list[Variable]) -> list[tuple[bool, ...]]:
+        return [ROW] * (len(scalars) + len(self._rows)) + [NODE]
+
+    def _at_nodes(self, predictors: np.ndarray, rows: Rows, y: np.ndarray) -> list[np.ndarray]:
+        predictors = np.asarray(predictors, dtype=float)
+        entries = [predictors[:, k, None] for k in range(self.size)]
+        return [*entries, *(array[:, None] for array in self._entries(rows)), y]
+
+    def scores(self, predictors: np.ndarray, rows: Rows, y: np.ndarray) -> np.ndarray:
+        """Derivatives of log p(y | .) in the predictors, shape (N, Q, m).
+
+        `predictors` have shape (N, m), outcomes `y` shape (N, Q).
+        """
+        y = np.asarray(y)
+        found = self._score_function(*self._at_nodes(predictors, rows, y))
+        scores = np.empty((*y.shape, self.size))
+        for k, values in enumerate(found):
+            scores[..., k] = values
+        return scores
+
+    def log_density_at(self, predictors: np.ndarray, rows: Rows, y: np.ndarray) -> np.ndarray:
+        """log p(y | .) at predictors (N, m) and outcomes y (N, Q), shape (N, Q)."""
+        y = np.asarray(y)
+        found = self._density_function(*self._at_nodes(predictors, rows, y))[0]
+        return np.broadcast_to(found, y.shape)
+
+    @cached_property
+    def _joint_function(self) -> BatchedFunction:
+        inputs = [*self._values.values(), *self._rows.values(), self._y]
+        leading = [POINT] * len(self._values) + [ROW] * len(self._rows) + [NODE]
+        return BatchedFunction(inputs, [self._value], leading)
+
+    def log_density(self, theta: np.ndarray, rows: Rows, y: np.ndarray) -> np.ndarray:
+        """log p(y | rows, theta) at vectors (S, p) and outcomes y (N, Q), shape (S, N, Q)."""
+        theta, y = np.asarray(theta, dtype=float), np.asarray(y)
+        entries = [array[:, None] for array in self._entries(rows)]
+        found = np.empty((len(theta), *y.shape))
+        step = max(1, MOST_ELEMENTS // max(1, y.size))
+        for start in range(0, len(theta), step):
+            some = theta[start : start + step]
+            parts = [part[:, None, None] for part in self.parameters.split(some).values()]
+            found[start : start + step] = self._joint_function(*parts, *entries, y)[0]
+        return found
+
+    def symbolic_log_density(
+        self, parameters: Mapping[str, Variable], rows: Rows, y: np.ndarray
+    ) -> Variable:
+        """log p(y | rows, parameters) as a graph of parameters in natural units, shape (N, Q)."""
+        swaps = {self._record.parameters[name]: v for name, v in parameters.items()}
+        for (name, v), array in zip(self._rows.items(), self._entries(rows), strict=True):
+            swaps[v] = pt.constant(array[:, None].astype(v.type.dtype), name=name)
+        swaps[self._y] = pt.constant(np.asarray(y).astype(self._y.type.dtype))
+        with without_tracebacks():
+            return vectorize_graph(in_compiled_operations(self._natural_value), replace=swaps)
+
+
+def gradients(value: Variable, inputs: Sequence[Variable]) -> list[Variable]:
+    """Derivatives of a scalar, zero where it does not depend on an input."""
+    try:
+        return pytensor.grad(
+            value, list(inputs), disconnected_inputs="ignore", null_gradients="return"
+        )
+    except Exception as cause:  # of an Op of another library
+        raise Unsupported(
+            "the density of a record has no derivative that PyTensor can derive",
+            got=type(cause).__name__,
+            allowed="densities made of Ops with gradients",
+            do="write it with functions of pytensor.tensor, or give the Op a gradient",
+        ) from cause
+
+
+def _array_of(scalars: list[Variable], shape: tuple[int, ...]) -> Variable:
+    """An array of some shape with scalar variables as its entries."""
+    if len(scalars) == 1:
+        return scalars[0].dimshuffle(*("x" for _ in shape))
+    whole = pt.join(0, *(pt.expand_dims(v, 0) for v in scalars))
+    return whole.reshape(shape)
+
+
+def _row_of(private: PrivateModel) -> SingleRecord:
+    found = single_record(private.graph, private.sources, private.n, private.shapes)
+    if found is None:
+        raise Unsupported(
+            "the records of this model do not enter by one and the same function",
+            got=", ".join(private.graph.factors),
+            allowed="a likelihood that is the same function of every record",
+            do="index groups by a declared data variable, or release draws: pmp.sample",
+        )
+    return found
+
+
+def _only_outcome(private: PrivateModel) -> Source:
+    """The private variable that the likelihood generates, which has to be one number a record."""
+    variables = {s.variable: s for s in private.sources}
+    base = private.base
+    found = {
+        rv.name: (variables.get(underlying_array(base.rvs_to_values[rv])), rv)
+        for rv in base.observed_RVs
+        if rv.name in private.graph.factors
+    }
+    others = [name for name in private.graph.factors if name not in found]
+    if others:
+        raise Unsupported(
+            "a factor of the records is no distribution of an observed variable",
+            got=", ".join(others),
+            allowed="one observed variable with a distribution",
+            do="pm.CustomDist(..., logp=...) in place of pm.Potential",
+        )
+    if len(found) != 1:
+        raise Unsupported(
+            "a summary of scores is about one outcome per record",
+            got=", ".join(found) or "no observed variable",
+            allowed="one observed variable",
+            do='method="cells", or one summary for each outcome of a model of its own',
+        )
+    ((source, rv),) = found.values()
+    if source is None or casts_between(base.rvs_to_values[rv], source.variable) is None:
+        raise Unsupported(
+            "the outcome is public, or is observed through a function of the data",
+            got=rv.name,
+            allowed="an observed variable that is itself private data",
+            do="observe the data as they are, and put the function into the model",
+        )
+    if source.row_shape != ():
+        raise Unsupported(
+            "a summary of scores is about outcomes of one number",
+            got=f"{source.name}: entries of shape {source.row_shape}",
+            allowed="one number a record",
+            do='method="cells" for up to four dimensions, or draws: pmp.sample',
+        )
+    return source
+
+
+def _refuse_other_models(private: PrivateModel) -> None:
+    """Refuse what changes the likelihood, and records that are coupled."""
+    if private.graph.windows:
+        raise Unsupported(
+            "a summary is a sum over records, and factors of this model read several of them",
+            got=", ".join(private.graph.factors),
+            allowed="likelihoods of single records",
+            do="release draws: pmp.sample",
+        )
+    if private.power != 1 or private.graph.clip is not None:
+        raise Unsupported(
+            "a summary is of the model as it is: its noise is modeled, not tempered",
+            got="a power of the likelihood" if private.power != 1 else "a clipped likelihood",
+            allowed="power 1 and no clip",
+            do="pass the model as pmp.privatize gave it, trimmed if you like",
+        )

@@ -394,7 +394,7 @@ class Simulator:
         found = {}
         for source, entries in zip(self._outcomes, drawn, strict=True):
             whole = np.broadcast_to(entries, _simulated_shape(source, self.rows))
-            found[source.name] = _nearest_entries(source, whole)
+            found[source.name] = nearest_entries(source, whole)
         return found
 
     def at(self, point: Mapping[str, np.ndarray]) -> Arrays:
@@ -522,7 +522,7 @@ def _simulated_covariates(
         else:
             drawn = uniform_entries(source.domain, source.row_shape, rows, source.is_whole, rng)
             entries = np.moveaxis(drawn, 0, source.axis)
-        found[source.name] = _nearest_entries(source, entries)
+        found[source.name] = nearest_entries(source, entries)
     return found
 
 
@@ -563,7 +563,7 @@ def checked_reference(private: DeclaredModel, reference: Any) -> dict[Source, np
     return found
 
 
-def _nearest_entries(source: Source, values: np.ndarray) -> np.ndarray:
+def nearest_entries(source: Source, values: np.ndarray) -> np.ndarray:
     """The nearest values in the domain of a source: `privatize` clips so, but for categories."""
     if isinstance(source.domain, Categories):
         categories = np.asarray(source.domain.values)

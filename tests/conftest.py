@@ -39,6 +39,26 @@ def pytest_collection_finish() -> None:
     read_c_files_once()
 
 
+@pytest.hookimpl(tryfirst=True)  # before audits are deselected
+def pytest_collection_modifyitems(items) -> None:
+    """Make audits of the cases that `thin` leaves out of the fast suite.
+
+    Of crossed parametrizations it keeps a Latin square: each value of one with some of the other.
+    """
+    for item in items:
+        for mark in item.iter_markers("thin"):
+            if sum(case_indices(item)) % mark.args[0]:
+                item.add_marker(pytest.mark.audit)
+
+
+def case_indices(item) -> list[int]:
+    """Place of an item in each of its parametrizations."""
+    given = dict(item.callspec.indices)
+    names = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    names = [n.split(",")[0].strip() if isinstance(n, str) else n[0] for n in names]
+    return [given[name] for name in names]
+
+
 def read_c_files_once() -> None:
     """Remember the C code of an operation, which PyTensor reads and parses for each of its uses."""
     from pytensor.link.c.op import ExternalCOp

@@ -39,6 +39,7 @@ def own(private: Callable, name: str, seed: int = 1) -> Callable:
     return own_logp(private(name, seed))
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", ZOO)
 def test_a_model_of_the_zoo_has_a_tight_certificate(name, certificate):
     entry, found = BY_NAME[name], certificate(name)
@@ -47,6 +48,7 @@ def test_a_model_of_the_zoo_has_a_tight_certificate(name, certificate):
     assert found.tightness <= entry.ceiling
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("name", HALF)
 def test_draws_cost_their_ranges_together(name, certificate):
     assert certificate(name).guarantee(3).pure_epsilon >= 3 * certificate(name).range
@@ -60,6 +62,7 @@ def test_the_range_is_the_formula_of_t5(name, certificate):
     assert found.range <= exact * BY_NAME[name].within
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", HALF)
 def test_no_pair_of_records_escapes_the_range(name, private, certificate):
     """PyMC's own log-likelihood of random records, at random points of the box."""
@@ -82,6 +85,7 @@ def test_no_pair_of_records_escapes_the_range(name, private, certificate):
     assert variation.max() > 0.5 * found.searched
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", ZOO)
 def test_the_record_graph_is_the_models_own_likelihood(name, private):
     model, rng = private(name), np.random.default_rng(3)

@@ -46,6 +46,7 @@ def variation(table):
     return float((pairs.max(axis=0) - pairs.min(axis=0)).max())
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_no_pair_of_records_escapes_the_range(name):
     score = BY_NAME[name]
@@ -70,6 +71,7 @@ def test_the_record_is_the_clipped_log_likelihood(name):
     assert cut[0]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_plain_model_is_the_prior_and_the_clipped_terms(name):
     score = BY_NAME[name]

@@ -46,6 +46,7 @@ def random_points(objective, rng, count=3000):
     return np.where(objective.whole, np.round(points), points)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", HALF)
 def test_no_quadruple_varies_by_more_than_the_bound(name, private):
     objective = next(objectives(private(name)))
@@ -57,6 +58,7 @@ def test_no_quadruple_varies_by_more_than_the_bound(name, private):
         assert bracket.lower >= found.max() * 0.97  # the search inside is no worse than chance
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", ["normal", "poisson regression", "gamma", "hierarchical"])
 def test_random_boxes_are_enclosed(name):
     objective = next(objectives(private_of(name)))

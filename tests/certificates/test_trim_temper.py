@@ -135,6 +135,7 @@ def test_the_untrimmed_model_keeps_its_starts_and_its_density(private):
         assert same(point) == pytest.approx(whole(point), rel=1e-12)
 
 
+@pytest.mark.audit
 @pytest.mark.filterwarnings("ignore")
 def test_pm_sample_runs_on_the_trimmed_model(trimmed):
     with trimmed.model:

@@ -19,7 +19,7 @@ from tests.models.sequences import SEQUENCES
 from tests.models.zoo import ZOO
 
 COUNTS = (6, 11, 17)
-MODELS = 24
+MODELS = 12
 """Random potentials of the fast suite; the audit takes five times as many."""
 
 
@@ -129,6 +129,7 @@ def summed(f, n, **keywords):
     return pmp.privatize(model, **(given | keywords))
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", PER_RECORD)
 def test_what_is_per_record_is_counted_per_record(name):
     written, one = PER_RECORD[name]
@@ -139,6 +140,7 @@ def test_what_is_per_record_is_counted_per_record(name):
     assert said[0] <= 1.02 * truth
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_no_sum_over_records_is_refused_by_name(name):
     said = assert_blind(lambda n: summed(REFUSED[name], n))
@@ -305,6 +307,7 @@ def zoo_model(one):
     return build
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("one", [*ZOO, *TABLE][::24], ids=lambda one: one.name)
 def test_no_plan_of_a_model_of_the_zoo_tells_its_number_of_records(one):
     assert_blind(zoo_model(one), box=one.box)
@@ -316,6 +319,7 @@ def test_no_model_of_the_zoo_tells_its_number_of_records(one):
     assert_blind(zoo_model(one), box=one.box, planned=False)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("one", SEQUENCES, ids=lambda one: one.name)
 def test_sequences_are_refused_alike(one):
     def build(n):

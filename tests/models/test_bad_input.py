@@ -100,6 +100,7 @@ REFUSED: dict[str, tuple[Callable, dict, dict]] = {
 }
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", REFUSED)
 def test_no_number_is_printed_where_the_likelihood_has_none(name):
     with pytest.raises(NotCertified) as refusal:

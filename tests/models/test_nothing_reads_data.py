@@ -166,6 +166,7 @@ def snapshot(model):
     }
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_users_model_is_left_untouched(name):
     entry = BY_NAME[name]

@@ -118,6 +118,7 @@ def test_the_range_of_an_autoregression_is_that_of_the_formula(certified):
     assert exact <= certificate.range <= exact * 1.06
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", [s.name for s in SEQUENCES])
 def test_the_factor_rows_add_up_to_the_models_own_density(name):
     sequence, rng = BY_NAME[name], np.random.default_rng(3)

@@ -99,6 +99,7 @@ REFUSED = {
 }  # fmt: skip
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", REFUSED)
 def test_it_is_refused_with_what_to_do(name):
     ask, kind, message = REFUSED[name]

@@ -228,6 +228,7 @@ def watched(monkeypatch, plan) -> list[np.ndarray]:
     return seen
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("road", ROADS)
 def test_changed_data_are_refused_before_the_charge_or_clipped_in_it(
@@ -264,6 +265,7 @@ def test_a_draw_is_that_of_the_data_inside_the_domain(road, changed):
     assert all(np.allclose(found[name], expected[name], atol=1e-6) for name in expected.data_vars)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("values", [[2.0, 0.0, 0.0], [1.0, 0.0], [np.nan, 0.0, 0.0]])
 @pytest.mark.parametrize("road", ROADS)
 def test_a_changed_public_array_is_refused_where_the_model_reads_it(road, values, changed, book):
@@ -313,6 +315,7 @@ def test_another_region_or_power_is_refused(road, other, book):
 AT_ONCE = ("inverse of Beta", "inverse of normal", "Dirichlet", "Dirichlet, added")
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("epsilon", [None, 1.0], ids=["at cost", "within a budget"])
 @pytest.mark.parametrize("change", ["7", "-1", "NaN", "longer", "shorter", "another rank"])
 @pytest.mark.parametrize("road", AT_ONCE)

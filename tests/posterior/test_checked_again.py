@@ -84,6 +84,7 @@ def test_data_that_left_their_domain_are_clipped_again_after_the_charge(weighted
     assert np.all(base["x"].get_value() == 1.0)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("low", [0.2, 0.31, 0.4])
 @pytest.mark.parametrize(("draws", "delta"), [(1, 0.0), (2, 1e-3), (2, 0.3)])
 def test_at_cost_without_a_ledger_is_never_refused(low, draws, delta):

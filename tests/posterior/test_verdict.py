@@ -88,6 +88,7 @@ def test_a_verdict_reads_no_data():
     )
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("n", [8, 2000])
 def test_the_draws_remove_what_the_plan_expects(n):
     """Simulated studies: share of prior variance that released draws remove, beside the plan's."""

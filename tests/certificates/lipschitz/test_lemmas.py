@@ -69,6 +69,7 @@ if NEW:  # PyTensor 2 rewrites this without end
 BALLS = {"unit": pmp.Ball(1.0), "aside": pmp.Ball(0.5, center=[1.0, 0.3])}
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("mean", [None, (-0.5, 0.8)], ids=["known mean", "mean in a box"])
 @pytest.mark.parametrize("where", BALLS)
 @pytest.mark.parametrize("kind", ["normal", "multivariate"])

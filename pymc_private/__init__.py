@@ -39,7 +39,7 @@ from pymc_private.posterior.plan import Plan
 from pymc_private.posterior.sample import sample
 from pymc_private.privacy import Guarantee
 from pymc_private.release.answers import Answer, Answers, Dialogue, answer, choose
-from pymc_private.release.release import Release, load
+from pymc_private.release.release import Release
 from pymc_private.release.utilities import Subsets
 from pymc_private.report import Report, compare, report
 from pymc_private.samplers.diagnostics import (
@@ -49,6 +49,9 @@ from pymc_private.samplers.diagnostics import (
     diagnose,
 )
 from pymc_private.samplers.method import Boxes, Conjugate, Grid, Nuts, Proximal
+from pymc_private.summaries.summarize import summarize
+from pymc_private.summaries.summary import Summary, load
+from pymc_private.summaries.summary_plan import SummaryPlan
 
 __version__ = "0.1.0"
 
@@ -109,6 +112,8 @@ __all__ = [
     "Scale",
     "Simplex",
     "Subsets",
+    "Summary",
+    "SummaryPlan",
     "Unsupported",
     "Window",
     "answer",
@@ -132,6 +137,7 @@ __all__ = [
     "privatize",
     "report",
     "sample",
+    "summarize",
     "synthesize",
     "temper",
     "trim",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import Any, Protocol
 
 import numpy as np
@@ -380,9 +380,14 @@ class Simulator:
         known = checked_reference(private, reference)
         observed = _observed_sources(private)
         self.rows, graphs = _outcome_graphs(private, observed, records)
-        self.covariates = _simulated_covariates(private, observed, self.rows, known, rng)
+        self._draw_covariates = partial(_simulated_covariates, private, observed, self.rows, known)
+        self.covariates = self._draw_covariates(rng)
         self._names, self._outcomes = list(private.shapes), list(observed)
         self._run = _compiled_outcomes(private, graphs, list(self.covariates), rng)
+
+    def redraw(self, rng: np.random.Generator) -> None:
+        """Draw other covariates."""
+        self.covariates = self._draw_covariates(rng)
 
     def outcomes(self, point: Mapping[str, np.ndarray]) -> Arrays:
         """Outcomes of all rows at one parameter point, clipped into their domain."""

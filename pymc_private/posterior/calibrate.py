@@ -37,6 +37,7 @@ from pymc_private.posterior.candidates import (
     tempered,
 )
 from pymc_private.posterior.plan import FrontierRow, Plan
+from pymc_private.posterior.weigh import DRAWS, check_release_kind, plan_release
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.privacy.validation import is_number
@@ -60,11 +61,14 @@ def calibrate(
     clip: bool | None = None,
     sampler: Any = AUTO,
     strict: bool = False,
-) -> Plan:
-    """Find the region and the power by which `draws` draws cost at most (epsilon, delta).
+    release: str = DRAWS,
+    method: str = AUTO,
+) -> Any:
+    """Plan a release that costs at most (epsilon, delta): draws of the posterior, or a summary.
 
-    Reads no data: the plan depends on the model, the domain and n alone. Candidates are the model
-    as it is and, if no range is proved of it, central boxes that hold 0.8 to 0.999 of the prior.
+    Reads no data: the plan depends on the model, the domain and n alone. For draws it has the
+    region and the power by which `draws` draws cost no more. Candidates are the model as it is and,
+    if no range is proved of it, central boxes that hold 0.8 to 0.999 of the prior.
     In each the likelihood is tempered by the largest power that fits: by pure composition (N R),
     the exact curve of N draws (T3), zCDP (T4), or Gaussian privacy where the posterior is
     log-concave (T7, T22), whichever affords most. The candidate of the largest expected
@@ -100,10 +104,15 @@ def calibrate(
         or one with its options, such as ``pmp.Grid(points=64)``. Its cost is part of the guarantee.
     strict : bool
         Ask for a guarantee that holds in floating point, not only in real arithmetic.
+    release : {"draws", "summary", "auto"}
+        ``"summary"``: one noisy summary of the records, whose posterior is sampled by ordinary
+        PyMC (see `summarize`). ``"auto"``: whichever promises more information; the plan says why.
+    method : {"auto", "scores", "cells", "sums"}
+        The kind of summary; ``"auto"`` takes the one of the largest expected information.
 
     Returns
     -------
-    Plan
+    Plan or SummaryPlan
 
     Raises
     ------
@@ -128,11 +137,19 @@ def calibrate(
     ----------
     Theory T1-T4, T7, T25; Lindley (1956), Chaloner and Verdinelli (1995) for the information.
     """
+    check_release_kind(release, method)
+    if release != DRAWS:
+        options = {"draws": draws, "temper": temper, "clip": clip, "sampler": sampler,
+                   "strict": strict}  # fmt: skip
+        words = {"epsilon": epsilon, "delta": delta, "reference": reference, "n": n}
+        planned = partial(calibrate, private, **words, **options)
+        words |= {"private": private, "method": method}
+        return plan_release(release, planned, options, words)
     private = require_private_model(private)
     counts = check_numbers(epsilon, delta, draws)
     n = public_record_count(private, n)
     request = CalibrationRequest(
-        float(epsilon), float(delta), counts, n, temper, sampler, strict, clip
+        float(epsilon), float(delta), counts, n, temper, sampler, strict, clip, private
     )
     pick = partial(choose_sampler, sampler=sampler, strict=strict, pure=delta == 0)
     with without_tracebacks():
@@ -164,6 +181,7 @@ class CalibrationRequest:
     sampler: Any
     strict: bool
     clip: bool | None
+    private: PrivateModel
 
     @property
     def sampler_options(self) -> dict[str, bool]:
@@ -298,6 +316,7 @@ def _make_plan(
         judged=judged[1],
         simulated=judged[1] in (SIMULATED_FROM_DOMAIN, SIMULATED_FROM_REFERENCE),
         others=partial(_make_plan, request, rows, judged),
+        original=request.private,
     )
 
 

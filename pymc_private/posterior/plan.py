@@ -33,6 +33,7 @@ from pymc_private.privacy import Guarantee
 from pymc_private.privacy.neighbors import describe_change
 from pymc_private.privacy.rounding import format_count, format_number
 from pymc_private.release.allowed import PRIOR_SCORES
+from pymc_private.summaries.expected import expected_score_information
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +108,10 @@ class Plan:
         Whether that were simulated records; else each record was supposed to tell something.
     strict : bool
         Whether a guarantee in floating point was asked for.
+    original : PrivateModel or None
+        The model that was given to `calibrate`, before it was trimmed, tempered or clipped.
+    reason : str
+        Why draws were chosen, where a summary was weighed against them.
     """
 
     private: PrivateModel
@@ -125,6 +130,8 @@ class Plan:
     simulated: bool = False
     others: Callable[[int], Plan] | None = field(default=None, repr=False)
     strict: bool = False
+    original: PrivateModel | None = field(default=None, repr=False)
+    reason: str = ""
 
     def __post_init__(self) -> None:
         priced = self.certificate.guarantee(self.draws)
@@ -155,6 +162,19 @@ class Plan:
         if not (self.simulated and self.whole > 0.0 and self.n is not None):
             return math.nan
         return variance_removed(self.chosen.information, free_coordinates(self.private))
+
+    @cached_property
+    def of_summary(self) -> float:
+        """Share of the prior variance that a summary of the same budget would remove, about.
+
+        NaN where it is not known. Computed when it is first asked for, from records that were
+        simulated already; `calibrate(..., release="summary")` makes a plan with its own figure.
+        """
+        if self.original is None:
+            return math.nan
+        found = expected_score_information(self.original, self.epsilon, self.delta, self.n)
+        nats = math.nan if found is None else found
+        return variance_removed(nats, free_coordinates(self.private))
 
     @property
     def verdict(self) -> str:
@@ -280,6 +300,18 @@ def plan_summary(plan: Plan) -> Iterator[str]:
     yield from _describe_region(plan)
     if math.isfinite(plan.chosen.information) and not _has_single_point(plan):
         yield from _describe_judgment(plan)
+    yield from _describe_summary(plan)
+
+
+def _describe_summary(plan: Plan) -> Iterator[str]:
+    """What a summary of the same budget would tell, and why draws were chosen if it was weighed."""
+    if plan.of_summary > max(0.0 if math.isnan(plan.information) else plan.information, 0.0):
+        yield (
+            f"one noisy summary instead (release='summary') would remove about "
+            f"{plan.of_summary:.0%} of the prior variance, and its model is sampled for free"
+        )
+    if plan.reason:
+        yield plan.reason
 
 
 LITTLE_POWER = 0.05

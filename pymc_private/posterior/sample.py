@@ -33,6 +33,7 @@ from pymc_private.release.release import Release
 from pymc_private.samplers.choose import AUTO, check_sampler
 from pymc_private.samplers.executors import check_executor, try_executor
 from pymc_private.samplers.randomness import Randomness, SeededRandomness, SystemRandomness
+from pymc_private.summaries.summary_plan import SummaryPlan
 
 
 @suggest_arguments
@@ -229,6 +230,14 @@ def resolve_plan(
     strict: bool,
 ) -> Plan:
     """The plan to draw: the one given, or one made of a private model or a model."""
+    if isinstance(what, SummaryPlan):
+        raise DomainError(
+            "this is a plan for a noisy summary, not for draws; nothing was charged",
+            got="SummaryPlan",
+            allowed="a Plan, a PrivateModel or a model",
+            do="pmp.summarize(plan, ledger=...), then pm.sample() of its model; or "
+            "calibrate(private, ..., release='draws')",
+        )
     if isinstance(what, Plan | PrivateModel) and declaration:
         raise DomainError(
             "the declaration was made already",

@@ -47,7 +47,9 @@ class ReleaseContents(Protocol):
         """SHA-256 of the content, hex."""
 
 
-def check_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+def check_facts(
+    facts: Mapping[str, Any], allowed: Mapping[str, tuple[Check, str]] | None = None
+) -> dict[str, Any]:
     """Copy the facts of a release, refusing whatever is not on the list.
 
     Reads no draw and no data value, so it can (and should) run before a charge.
@@ -57,6 +59,8 @@ def check_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     facts : mapping
         Keys of :data:`ALLOWED_FACTS`; values made of text, numbers, booleans, None, lists and
         dicts. NumPy scalars and tuples become their plain equals; arrays are refused.
+    allowed : mapping, optional
+        The list, with a check and a description of each key; default: :data:`ALLOWED_FACTS`.
 
     Returns
     -------
@@ -68,17 +72,18 @@ def check_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     DomainError
         An unknown key, a value of the wrong kind, or an array in disguise.
     """
-    unknown = sorted(set(map(str, facts)) - set(ALLOWED_FACTS))
+    known = ALLOWED_FACTS if allowed is None else allowed
+    unknown = sorted(set(map(str, facts)) - set(known))
     if unknown:
         raise DomainError(
             "A release tells public facts only, and these are not on its list.",
             got=", ".join(unknown),
-            allowed=", ".join(ALLOWED_FACTS),
+            allowed=", ".join(known),
             do="leave them out: what the sampler saw stays with the curator",
         )
     plain = {key: _as_json(value, key) for key, value in facts.items()}
     for key, value in plain.items():
-        fits, wanted = ALLOWED_FACTS[key]
+        fits, wanted = known[key]
         if not fits(value):
             raise DomainError(
                 f"The fact {key!r} of a release has the wrong kind.",

@@ -165,6 +165,38 @@ _OPENDP = """\
   author = {{The OpenDP Team}},
   url    = {https://opendp.org}
 }"""
+_BOUNDED_INFLUENCE = """\
+@article{kunsch1989conditionally,
+  title   = {Conditionally Unbiased Bounded-Influence Estimation in General Regression Models,
+             with Applications to Generalized Linear Models},
+  author  = {K{\\"u}nsch, Hans R. and Stefanski, Leonard A. and Carroll, Raymond J.},
+  journal = {Journal of the American Statistical Association},
+  volume  = {84},
+  number  = {406},
+  pages   = {460--466},
+  year    = {1989}
+}"""
+_FAMILIES = """\
+@inproceedings{bernstein2018exponential,
+  title     = {Differentially Private {B}ayesian Inference for Exponential Families},
+  author    = {Bernstein, Garrett and Sheldon, Daniel},
+  booktitle = {Advances in Neural Information Processing Systems 31},
+  year      = {2018}
+}"""
+_REGRESSION = """\
+@inproceedings{bernstein2019regression,
+  title     = {Differentially Private {B}ayesian Linear Regression},
+  author    = {Bernstein, Garrett and Sheldon, Daniel},
+  booktitle = {Advances in Neural Information Processing Systems 32},
+  year      = {2019}
+}"""
+_AUGMENTATION = """\
+@inproceedings{ju2022augmentation,
+  title     = {Data Augmentation {MCMC} for {B}ayesian Inference from Privatized Data},
+  author    = {Ju, Nianqiao and Awan, Jordan A. and Gong, Ruobin and Rao, Vinayak A.},
+  booktitle = {Advances in Neural Information Processing Systems 35},
+  year      = {2022}
+}"""
 
 ENTRIES_BY_THEOREM: dict[str, tuple[str, ...]] = {
     "T1": (_POSTERIOR, _EXPONENTIAL, _BOUNDED_RANGE),
@@ -186,6 +218,11 @@ ENTRIES_BY_THEOREM: dict[str, tuple[str, ...]] = {
     "T26": (_DISCRETE_GAUSSIAN, _OPENDP),
     "T25": (_GIBBS, _EXPONENTIAL),
     "T29": (_PURIFY, _BOUNDED_RANGE),
+    "T30": (_GDP,),
+    "T31": (_GDP,),
+    "T33": (_FAMILIES, _AUGMENTATION),
+    "T35": (_FAMILIES, _REGRESSION),
+    "T36": (_BOUNDED_INFLUENCE, _REGRESSION),
 }
 
 

@@ -34,15 +34,18 @@ REPORTED_PACKAGES = ("pymc-private", "pymc", "pytensor", "arviz", "numpy", "scip
 """The packages whose versions are among the facts of a release."""
 
 
-class SavedRelease(ReleaseContents, Protocol):
-    """A release that can be restored from bytes."""
+class Storable(Protocol):
+    """A release, or another value that is stored as one: equal values have equal bytes."""
+
+    def to_bytes(self) -> bytes:
+        """The content of its file."""
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> SavedRelease:
-        """Restore a release from its bytes."""
+    def from_bytes(cls, content: bytes) -> Any:
+        """Restore a value from its bytes."""
 
 
-def save(release: SavedRelease, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+def save(release: Storable, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
     """Save a release; a file that holds an equal release is left unchanged."""
     target = check_file_path(path, "the place of a release")
     if target.exists() and not overwrite:
@@ -55,10 +58,10 @@ def save(release: SavedRelease, path: str | os.PathLike[str], *, overwrite: bool
         )
     if target.is_dir():
         raise DomainError("a release is saved as a file", got=f"the folder {target.name}")
-    return write_atomically(target, to_bytes(release))
+    return write_atomically(target, release.to_bytes())
 
 
-def _file_equals(release: SavedRelease, path: Path) -> bool:
+def _file_equals(release: Storable, path: Path) -> bool:
     """Whether the file holds an equal release, undamaged."""
     try:
         return type(release).from_bytes(path.read_bytes()) == release
@@ -78,13 +81,18 @@ def to_bytes(release: ReleaseContents) -> bytes:
         "variables": list(posterior.data_vars),
     }
     posterior.attrs[HEADER] = dump_json(header)
+    return group_to_bytes(posterior, "posterior")
+
+
+def group_to_bytes(dataset: xr.Dataset, group: str) -> bytes:
+    """Write a netCDF-4 file of one group in memory, nothing added."""
     buffer = io.BytesIO()
     with _local_scheduler():
-        posterior.to_netcdf(
+        dataset.to_netcdf(
             buffer,
-            group="posterior",
+            group=group,
             engine="h5netcdf",
-            encoding={name: {"_FillValue": None} for name in posterior.variables},
+            encoding={name: {"_FillValue": None} for name in dataset.variables},
         )
     return buffer.getvalue()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -39,6 +39,12 @@ class SummaryNoise(Protocol):
 
     def sd(self, bound: float, positive: bool, mu: float, k: int) -> float:
         """The standard deviation of the noise that `total` adds to each element; public."""
+
+    def counts(self, chunks: Iterable[np.ndarray], cells: int, mu: float) -> np.ndarray:
+        """Noisy numbers of records in disjoint cells; chunks hold the cell of each record."""
+
+    def counts_sd(self, mu: float) -> float:
+        """The standard deviation of the noise that `counts` adds to each cell."""
 
 
 @dataclass(frozen=True)
@@ -88,30 +94,35 @@ class Parameters(Protocol):
         """Log prior density of the unconstrained vector, shape (S,)."""
 
 
-@runtime_checkable
 class Mechanism(Protocol):
     """A way to release one noisy summary, fixed before the data are read.
 
-    Attributes
-    ----------
-    method : str
-        "scores", "cells" or "sums".
-    guarantee : Guarantee
-    information : float
-        Expected information gain about all parameters (nats), averaged over the prior.
-    parameters : Parameters
-    facts : dict
-        Public facts, in JSON types.
-    stages : tuple of str
-        What the release does, for the progress bar.
+    It may have a method `cautions()`, too: reasons for doubt known before the data are read.
     """
 
-    method: str
-    guarantee: Guarantee
-    information: float
-    parameters: Any
-    facts: dict[str, Any]
-    stages: tuple[str, ...]
+    @property
+    def method(self) -> str:
+        """The kind of summary: "scores", "cells" or "sums"."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What all that `release` gives reveals at most."""
+
+    @property
+    def information(self) -> float:
+        """Expected information gain about all parameters (nats), averaged over the prior."""
+
+    @property
+    def parameters(self) -> Any:
+        """The parameters of the model (`Parameters`)."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Public facts, in JSON types."""
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """What the release does, for the progress bar."""
 
     def release(
         self, records: Records, noise: SummaryNoise, progress: Progress | None = None

@@ -1,0 +1,113 @@
+"""Draws or a summary: the choice of `calibrate(release=...)`, by expected information.
+
+Both kinds of plan are made from public facts alone, and the one that promises more information is
+taken; one that cannot be made leaves the other, with its reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pymc_private.errors import DomainError, PymcPrivateError
+from pymc_private.models.verdict import free_coordinates
+from pymc_private.posterior.plan import Plan
+from pymc_private.summaries.choose_mechanism import AUTO, METHODS, make_summary_plan, weigh
+from pymc_private.summaries.summary_plan import SummaryPlan
+
+DRAWS, SUMMARY = "draws", "summary"
+RELEASES = (DRAWS, SUMMARY, AUTO)
+DRAW_OPTIONS = {"draws": 1, "temper": True, "clip": None, "sampler": AUTO, "strict": False}
+"""What says something about draws alone, with its default."""
+
+
+def check_release_kind(release: Any, method: Any) -> None:
+    """Refuse an unknown kind of release, and a method of summaries beside draws.
+
+    Raises
+    ------
+    DomainError
+        Neither draws nor summary nor auto.
+    """
+    if release not in RELEASES:
+        raise DomainError(
+            "there is no such kind of release",
+            got=repr(release)[:60],
+            allowed=", ".join(map(repr, RELEASES)),
+        )
+    if release == DRAWS and method != AUTO:
+        raise DomainError(
+            "method= is of a summary",
+            got=f"release='draws', method={method!r}",
+            allowed=", ".join(map(repr, METHODS)) + " with release='summary'",
+        )
+
+
+def plan_release(
+    release: str,
+    plan_draws: Callable[[], Plan],
+    options: Mapping[str, Any],
+    words: Mapping[str, Any],
+) -> Plan | SummaryPlan:
+    """The plan of a summary or, by "auto", of whichever promises more information.
+
+    Parameters
+    ----------
+    release : {"summary", "auto"}
+    plan_draws : callable
+        Makes the plan for draws.
+    options : mapping
+        What was said about draws.
+    words : mapping
+        Keywords of `make_summary_plan`.
+    """
+    if release == SUMMARY:
+        _refuse_draw_options(options)
+        return make_summary_plan(**words)
+    summary, no_summary = _attempt(lambda: make_summary_plan(**words))
+    draws, no_draws = _attempt(plan_draws)
+    if draws is None or summary is None:
+        if draws is None and summary is None:
+            raise no_draws or no_summary or ValueError(release)
+        if draws is None:
+            return replace(summary, reason=f"no draws: {_reason(no_draws)}")
+        return replace(draws, reason=f"no summary: {_reason(no_summary)}")
+    better, why = weigh(_nats_of_draws(draws), summary)
+    return replace(summary, reason=why) if better else replace(draws, reason=why)
+
+
+def _nats_of_draws(plan: Plan) -> float:
+    """Information that a reader of the draws has: what they were drawn with, less their noise.
+
+    N draws of a posterior of variance V tell its mean with an error of V / N more, which is
+    1/2 log(1 + 1/N) nats for each parameter.
+    """
+    if not plan.simulated:
+        return math.nan
+    noise = 0.5 * free_coordinates(plan.private) * math.log1p(1.0 / plan.draws)
+    return max(0.0, plan.chosen.information - noise)
+
+
+def _refuse_draw_options(options: Mapping[str, Any]) -> None:
+    """Refuse what says something about draws beside release="summary"."""
+    other = [key for key, value in options.items() if value != DRAW_OPTIONS[key]]
+    if other:
+        raise DomainError(
+            "these say how to draw, and a summary is not drawn",
+            got=", ".join(f"{key}=" for key in other),
+            do="leave them out; draws of summary.model() are those of pm.sample, and are free",
+        )
+
+
+def _attempt(make: Callable[[], Any]) -> tuple[Any, PymcPrivateError | None]:
+    """A plan, or the error that says why there is none."""
+    try:
+        return make(), None
+    except PymcPrivateError as error:
+        return None, error
+
+
+def _reason(error: PymcPrivateError | None) -> str:
+    return "" if error is None else error.problem

@@ -1,0 +1,305 @@
+"""Simulation-based calibration of a summary plan: how often its intervals hold the parameters.
+
+Parameters are drawn from the prior and records from the model, the mechanism releases its summary
+with simulated noise, and the posterior of that summary is found by importance sampling. If the
+likelihood of the summary is right, central intervals of mass q hold the parameters in a share q of
+all simulations (Cook, Gelman and Rubin 2006). No data are read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_private.errors import DomainError
+from pymc_private.models.information import ASSUMED_N
+from pymc_private.models.prior import Simulator
+from pymc_private.privacy.rounding import format_count
+from pymc_private.privacy.validation import check_count
+from pymc_private.release.charge import progress_bar, suppress_warnings
+from pymc_private.release.display import format_estimate, html_card, text_card, text_table
+from pymc_private.summaries.importance import importance_draws
+from pymc_private.summaries.noise import SimulatedNoise
+
+if TYPE_CHECKING:
+    from pymc_private.summaries.summary_plan import SummaryPlan
+
+LEAST_EFFECTIVE = 100.0
+"""Effective draws below which a posterior is drawn anew with more draws."""
+MORE_DRAWS = 8
+"""Factor by which."""
+SHORT_BY = 0.03
+"""Intervals fall short if they hold this much less than their mass by two standard errors more."""
+SHOWN_PARAMETERS = 40
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Coverage:
+    """How often simulated intervals held the parameters.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Coordinates of the parameters.
+    levels : tuple of float
+        Masses of the intervals.
+    held : array, shape (simulations, coordinates, levels)
+        Whether each interval held the parameter. Summaries that would be refused are left out.
+    width : array, shape (simulations, coordinates)
+        Posterior standard deviations in prior ones.
+    effective : array, shape (simulations,)
+        Effective draws of each posterior.
+    refused, failed : int
+        Simulations whose summary would be refused, or could not be read.
+    """
+
+    names: tuple[str, ...]
+    levels: tuple[float, ...]
+    held: np.ndarray
+    width: np.ndarray
+    effective: np.ndarray
+    refused: int = 0
+    failed: int = 0
+
+    @property
+    def simulations(self) -> int:
+        """Simulations that were counted."""
+        return len(self.held)
+
+    @property
+    def found(self) -> np.ndarray:
+        """Share of intervals that held their parameter, pooled over parameters, by level."""
+        return np.asarray(self.held.mean(axis=(0, 1)))
+
+    @property
+    def errors(self) -> np.ndarray:
+        """Standard errors of `found`: simulations are independent, parameters of one are not."""
+        each = self.held.mean(axis=1)
+        smooth = np.sqrt(np.array(self.levels) * (1 - np.array(self.levels)) / len(each))
+        spread = each.std(axis=0, ddof=1) if len(each) > 1 else smooth
+        return np.asarray(np.maximum(spread, smooth / math.sqrt(each.size)) / math.sqrt(len(each)))
+
+    @property
+    def falls_short(self) -> bool:
+        """Whether intervals of some level hold clearly less than their mass."""
+        least = np.array(self.levels) - SHORT_BY
+        return bool((self.found + 2.0 * self.errors < least).any())
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in a line."""
+        parts = [
+            f"{level:.0%} intervals held {found:.3f} ± {error:.3f}"
+            for level, found, error in zip(self.levels, self.found, self.errors, strict=True)
+        ]
+        short = ": TOO NARROW" if self.falls_short else ""
+        return f"{', '.join(parts)} in {format_count(self.simulations, 'simulation')}{short}"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The result in JSON types, for the facts of a summary."""
+        return {
+            "simulations": self.simulations,
+            "levels": [float(v) for v in self.levels],
+            "found": [float(v) for v in self.found],
+            "errors": [float(v) for v in self.errors],
+            "refused": self.refused,
+            "failed": self.failed,
+            "sentence": self.sentence,
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each parameter and one for all: share held by level, width, simulations."""
+        columns = [f"{level:.0%}" for level in self.levels]
+        frame = pd.DataFrame(self.held.mean(axis=0), index=list(self.names), columns=columns)
+        frame["width"] = np.median(self.width, axis=0)
+        whole = pd.DataFrame([[*self.found, float(np.median(self.width))]], index=["all"],
+                             columns=[*columns, "width"])  # fmt: skip
+        return pd.concat([whole, frame])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Plot the share held against the mass of the interval, for all and each parameter."""
+        from pymc_private.summaries.plots import plot_coverage
+
+        return plot_coverage(self, ax)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = [
+            ("found", self.sentence),
+            ("draws", f"{np.median(self.effective):.0f} effective (median), "
+                      f"{self.effective.min():.0f} at least"),
+        ]  # fmt: skip
+        if self.refused:
+            rows.append(("refused", f"{format_count(self.refused, 'simulation')}"))
+        if self.failed:
+            rows.append(("failed", f"{format_count(self.failed, 'simulation')}"))
+        return rows
+
+    def _table(self) -> str:
+        frame = self.to_frame()
+        shown = frame.iloc[: SHOWN_PARAMETERS + 1]
+        rows = [[str(k), *(format_estimate(float(v), 3) for v in row)] for k, row in
+                zip(shown.index, shown.to_numpy(), strict=True)]  # fmt: skip
+        more = len(frame) - len(shown)
+        note = f"\n... and {more} more" if more else ""
+        return text_table(("", *frame.columns), rows) + note
+
+    def __repr__(self) -> str:
+        return f"{text_card('Coverage', self._rows())}\n{self._table()}"
+
+    def _repr_html_(self) -> str:
+        rows = [*self._rows(), ("table", self._table())]
+        return html_card("Coverage", rows, alarm=self.falls_short)
+
+
+def simulate_coverage(
+    plan: SummaryPlan,
+    simulations: int = 200,
+    *,
+    levels: Sequence[float] = (0.5, 0.9),
+    draws: int = 1500,
+    random_seed: int = 0,
+    progressbar: bool = True,
+    reference: Any = None,
+) -> Coverage:
+    """Simulate the whole mechanism of a plan; see `SummaryPlan.coverage`.
+
+    Parameters
+    ----------
+    plan : SummaryPlan
+    simulations, draws : int
+    levels : sequence of float
+    random_seed : int
+    progressbar : bool
+    reference : mapping of str to array, or pandas.DataFrame, optional
+        *Public* covariates that simulated records have; default: uniform on their domain.
+
+    Raises
+    ------
+    DomainError
+        Impossible numbers.
+    Unsupported
+        No records can be simulated from the model.
+    """
+    count = check_count(simulations, "simulations")
+    masses = _checked_levels(levels)
+    rng = np.random.default_rng(random_seed)
+    study = _Study(plan, masses, check_count(draws, "draws"), rng, reference)
+    with progress_bar(count, progressbar, "simulations") as progress:
+        for done in range(count):
+            with suppress_warnings():
+                study.simulate()
+            progress(done + 1)
+    return study.result()
+
+
+def _checked_levels(levels: Sequence[float]) -> tuple[float, ...]:
+    masses = tuple(float(v) for v in np.atleast_1d(np.asarray(levels, dtype=float)))
+    if not masses or not all(0.0 < v < 1.0 for v in masses):
+        raise DomainError("the mass of an interval lies inside (0, 1)", got=repr(levels)[:60])
+    return masses
+
+
+class _Study:
+    """The simulations so far."""
+
+    def __init__(
+        self,
+        plan: SummaryPlan,
+        levels: tuple[float, ...],
+        draws: int,
+        rng: np.random.Generator,
+        reference: Any,
+    ) -> None:
+        self.plan, self.levels, self.draws, self.rng = plan, levels, draws, rng
+        private = plan.private
+        rows = private.n if plan.n is not None else plan.guess or ASSUMED_N
+        seed = int(rng.integers(2**32))
+        self.simulator = Simulator(private, rows, reference, seed)
+        self.prior_sd = np.sqrt(np.diag(plan.mechanism.parameters.covariance))
+        ends = [((1.0 - level) / 2.0, (1.0 + level) / 2.0) for level in levels]
+        self.shares = np.array(ends).T.ravel()
+        self.held: list[np.ndarray] = []
+        self.width: list[np.ndarray] = []
+        self.effective: list[float] = []
+        self.refused = self.failed = 0
+
+    def simulate(self) -> None:
+        """One draw of parameters, records, noise and posterior."""
+        mechanism = self.plan.mechanism
+        theta = mechanism.parameters.draws(1, int(self.rng.integers(2**32)))
+        try:
+            released = mechanism.release(self._records(theta), self._noise())
+            if any(caution.refuse for caution in mechanism.warnings(released)):
+                self.refused += 1
+                return
+            found = self._posterior(released)
+        except (ArithmeticError, ValueError, np.linalg.LinAlgError):
+            self.failed += 1
+            return
+        ends = found.quantiles(self.shares).reshape(2, len(self.levels), -1)
+        self.held.append(((ends[0] <= theta[0]) & (theta[0] <= ends[1])).T)
+        self.width.append(found.sd / self.prior_sd)
+        self.effective.append(found.effective)
+
+    def _records(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """Simulated records at a parameter vector, records along the first axis."""
+        natural = self.plan.mechanism.parameters.natural(theta)
+        self.simulator.redraw(self.rng)
+        found = self.simulator.at({name: values[0] for name, values in natural.items()})
+        axes = {source.name: source.axis for source in self.plan.private.sources}
+        return {name: np.moveaxis(found[name], axis, 0) for name, axis in axes.items()}
+
+    def _noise(self) -> SimulatedNoise:
+        private = self.plan.private
+        return SimulatedNoise(self.rng, private.neighbors, private.records_per_unit)
+
+    def _posterior(self, released: dict[str, np.ndarray]) -> Any:
+        """Weighted draws of the posterior of one summary."""
+        mechanism = self.plan.mechanism
+        log_likelihood, parameters = mechanism.log_likelihood(released), mechanism.parameters
+        center, covariance = mechanism.start(released)
+
+        def log_density(points: np.ndarray) -> np.ndarray:
+            return np.asarray(parameters.log_prior(points) + log_likelihood(points))
+
+        draw = partial(importance_draws, log_density, center, covariance, self.rng)
+        found = draw(self.draws)
+        if found.effective < LEAST_EFFECTIVE:
+            found = max(found, draw(MORE_DRAWS * self.draws), key=lambda one: one.effective)
+        return found
+
+    def result(self) -> Coverage:
+        """The simulations as one table."""
+        if not self.held:
+            raise DomainError(
+                "no simulated summary could be read",
+                got=f"{self.refused} refused, {self.failed} failed",
+                do="this plan is not worth its budget: a larger epsilon, fewer parameters or more "
+                "records",
+            )
+        return Coverage(
+            coordinate_names(self.plan.mechanism.parameters),
+            self.levels,
+            np.array(self.held),
+            np.array(self.width),
+            np.array(self.effective),
+            self.refused,
+            self.failed,
+        )
+
+
+def coordinate_names(parameters: Any) -> tuple[str, ...]:
+    """A name for each coordinate of a parameter vector: ``beta[0]``."""
+    found: list[str] = []
+    for name in parameters.names:
+        shape = parameters.value_shapes[name]
+        cells = np.ndindex(*shape) if shape else [()]
+        found += [f"{name}[{', '.join(map(str, cell))}]" if cell else name for cell in cells]
+    return tuple(found)

@@ -1,0 +1,378 @@
+"""`summarize`: one charged, noisy summary of the records of a plan or model (T30).
+
+Resolve the arguments to a plan, check it from public facts alone, rehearse all of it on made-up
+records, charge the ledger, and only then read the data.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from pymc_private.errors import DomainError, Incompatible, NotInformative, did_you_mean
+from pymc_private.ledger import Ledger
+from pymc_private.models.data_clipping import clip_to_domain
+from pymc_private.models.made_up_records import (
+    corner_records,
+    simulated_records,
+    stand_in_models,
+    uniform_records,
+)
+from pymc_private.models.private_model import PrivateModel, privatize
+from pymc_private.models.record_likelihood import temporary_records
+from pymc_private.models.verdict import WEAK_SHARE
+from pymc_private.privacy.rounding import format_count
+from pymc_private.release import charge
+from pymc_private.release.charge import ReleaseOptions, progress_bar, suppress_warnings
+from pymc_private.release.storage import REPORTED_PACKAGES, package_version
+from pymc_private.samplers.randomness import SeededRandomness, SystemRandomness
+from pymc_private.summaries.choose_mechanism import AUTO, make_summary_plan
+from pymc_private.summaries.noise import LatticeNoise, SimulatedNoise
+from pymc_private.summaries.protocol import Progress, Released, SummaryNoise
+from pymc_private.summaries.rehearse import Rehearsal, rehearse_summary
+from pymc_private.summaries.summary import Summary
+from pymc_private.summaries.summary_contents import shapes_of
+from pymc_private.summaries.summary_plan import (
+    LABEL,
+    LEAST_NATS,
+    SummaryPlan,
+    check_plan_unchanged,
+    summary_improvements,
+)
+
+DECLARATION_KEYWORDS = ("records", "domain", "neighbors", "records_per_unit", "public", "constants")
+DRAW_KEYWORDS = {
+    "draws": "a summary is one; draws are those of pm.sample on summary.model(), as many as you "
+    "like; pmp.sample releases private draws",
+    "sampler": "nothing is sampled before pm.sample on summary.model()",
+    "strict": "the noise of a summary is exact in floating point; remove it",
+    "executor": "nothing runs in workers; remove it",
+    "chains": "say it to pm.sample on summary.model()",
+    "tune": "say it to pm.sample on summary.model()",
+}
+
+
+def summarize(
+    what: Any = None,
+    *,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    ledger: Ledger | None = None,
+    name: str | None = None,
+    save: str | os.PathLike[str] | None = None,
+    again: bool = False,
+    data_version: str = "",
+    random_seed: int | None = None,
+    progressbar: bool = True,
+    accept_prior: bool = False,
+    accept: bool = False,
+    method: str = AUTO,
+    reference: Any = None,
+    n: int | None = None,
+    **declaration: Any,
+) -> Summary:
+    """Release one noisy summary of the records, from which an ordinary posterior follows.
+
+    The order is fixed: everything that can fail is checked from the plan alone, and all of it is
+    rehearsed on made-up records; the ledger is charged (durably); only then are the data read.
+    What is released are noisy sums and public facts. ``with summary.model(): pm.sample()`` costs
+    nothing more, however often.
+
+    Parameters
+    ----------
+    what : SummaryPlan, PrivateModel, pymc.Model or Bambi model, optional
+        A plan is released as it stands. A private model needs `epsilon`; a model takes the
+        keywords of `privatize`, too. Default: the model of the context.
+    epsilon, delta : float
+        Budget (epsilon in nats). Of a plan: may be left out.
+    ledger : Ledger, optional
+        Default: the ledger of the context, else one in memory, with a warning.
+    name : str, optional
+        Running again with the same name, plan and `data_version` returns the stored summary, free.
+    save : path, optional
+        Where to save the summary (netCDF).
+    again : bool
+        Charge and release anew although the name is taken.
+    data_version : str
+        A word for the state of the data; belongs to the name.
+    random_seed : int, optional
+        Makes a reproducible summary that is marked NOT PRIVATE and charges nothing.
+    progressbar : bool
+        Show progress on this screen.
+    accept_prior : bool
+        Charge for a summary that is expected to hardly tell more than the prior.
+    accept : bool
+        Let ``summary.model()`` be built although its warnings refuse.
+    method, reference, n
+        As in `calibrate`. Of a plan: may be left out.
+    **declaration
+        ``records=``, ``domain=``, ``neighbors=``, ``records_per_unit=``, ``public=``,
+        ``constants=``: see `privatize`.
+
+    Returns
+    -------
+    Summary
+
+    Raises
+    ------
+    TypeError
+        A keyword that means nothing here, with the equivalent.
+    NotInformative
+        The expected information is below 1 nat, or the verdict is "prior", and `accept_prior` is
+        not set; nothing was charged.
+    BudgetExceeded
+        The ledger cannot pay; nothing was charged.
+    PymcPrivateError
+        The release failed after the charge, and the error says so.
+    Incompatible
+        The name belongs to another plan, `save` names another file, or the plan's model was
+        changed since.
+    DomainError, NotCertified, Unsupported
+        As `privatize` and `calibrate`; a release that fails on made-up records of the domain, too.
+        Nothing was charged.
+
+    Notes
+    -----
+    Data that were set since `privatize` are clipped once more, in the charged release, which
+    refuses no record (see `sample`). A release that was stopped (Ctrl-C) stays charged.
+
+    References
+    ----------
+    Dong, Roth and Su (2022); theory T30-T36.
+    """
+    _refuse_keywords(declaration)
+    options = ReleaseOptions(ledger, name, data_version, save, again, random_seed)
+    plan = _resolve_plan(what, epsilon, delta, method, reference, n, declaration)
+    check_plan_unchanged(plan)
+    found = charge.publish(_summary_job(plan, name, progressbar, accept_prior), options)
+    return found.with_origin(plan.private, plan.mechanism, accept)
+
+
+def _refuse_keywords(declaration: Mapping[str, Any]) -> None:
+    """Refuse keywords that mean nothing here, with the equivalent (`TypeError`)."""
+    for keyword in declaration:
+        if keyword in DRAW_KEYWORDS:
+            raise TypeError(f"summarize() has no '{keyword}': {DRAW_KEYWORDS[keyword]}")
+        if keyword not in DECLARATION_KEYWORDS:
+            known = (*inspect.signature(summarize).parameters, *DECLARATION_KEYWORDS)
+            hint = did_you_mean(keyword, [name for name in known if name != "declaration"])
+            raise TypeError(f"summarize() has no keyword '{keyword}'{hint}")
+
+
+def _resolve_plan(
+    what: Any,
+    epsilon: float | None,
+    delta: float,
+    method: str,
+    reference: Any,
+    n: int | None,
+    declaration: Mapping[str, Any],
+) -> SummaryPlan:
+    """The plan to release: the one given, or one made of a private model or a model."""
+    _refuse_draws(what)
+    if isinstance(what, SummaryPlan | PrivateModel) and declaration:
+        raise DomainError(
+            "the declaration was made already",
+            got=", ".join(declaration),
+            allowed="records=, domain=, ... with a model only",
+            do="call privatize again to declare something else",
+        )
+    if isinstance(what, SummaryPlan):
+        _refuse_other_numbers(what, epsilon, delta, method, reference, n)
+        return what
+    if epsilon is None:
+        raise DomainError(
+            "a summary needs a budget",
+            got="epsilon=None",
+            allowed="epsilon > 0, in nats",
+            do="pass epsilon= and delta=, or a plan of calibrate(..., release='summary')",
+        )
+    private = what if isinstance(what, PrivateModel) else privatize(what, **declaration)
+    return make_summary_plan(
+        private, epsilon=epsilon, delta=delta, method=method, reference=reference, n=n
+    )
+
+
+def _refuse_draws(what: Any) -> None:
+    """Refuse a plan for draws, which this room knows by its parts alone."""
+    if hasattr(what, "draws") and hasattr(what, "sampler"):
+        raise DomainError(
+            "this is a plan for draws, not for a summary; nothing was charged",
+            got=type(what).__name__,
+            allowed="a SummaryPlan, a PrivateModel or a model",
+            do="pmp.sample(plan) for its draws; or calibrate(private, ..., release='summary')",
+        )
+
+
+def _refuse_other_numbers(
+    plan: SummaryPlan, epsilon: float | None, delta: float, method: str, reference: Any, n: Any
+) -> None:
+    """Refuse numbers given beside a plan that are not the plan's own."""
+    fixed = {"epsilon": plan.epsilon, "delta": plan.delta, "method": plan.method}
+    given = {
+        "epsilon": epsilon,
+        "delta": delta or None,
+        "method": None if method == AUTO else method,
+    }
+    other = [key for key, value in given.items() if value is not None and value != fixed[key]]
+    other += ["reference"] if reference is not None else []
+    other += ["n"] if n is not None and n not in (plan.n, plan.guess) else []
+    if other:
+        raise DomainError(
+            "a plan fixes its numbers",
+            got=", ".join(other),
+            allowed=", ".join(f"{key}={fixed[key]}" for key in other if key in fixed) or "nothing",
+            do="calibrate another plan",
+        )
+
+
+# ---- the job -----------------------------------------------------------------------------------
+def _summary_job(
+    plan: SummaryPlan, name: str | None, progressbar: bool, accept_prior: bool
+) -> charge.ReleaseJob[Summary]:
+    """The job for `charge.publish`."""
+    rehearsed: list[Rehearsal] = []
+
+    def drawn(seed: int | None) -> Released:
+        noise = private_noise(plan) if seed is None else seeded_noise(plan, seed)
+        released = _charged_release(plan, noise, progressbar)
+        if rehearsed and shapes_of(released) != rehearsed[0].shapes:
+            raise Incompatible("a summary has other shapes than its rehearsal")
+        return released
+
+    def rehearse() -> None:
+        if not accept_prior:
+            refuse_uninformative(plan)
+        rehearsed.append(rehearse_once(plan, name))
+
+    def built(released: Any, ledger_facts: Mapping[str, Any] | None) -> Summary:
+        return build_summary(plan, released, name, ledger_facts)
+
+    return charge.ReleaseJob(
+        guarantee=plan.guarantee,
+        delta=plan.delta,
+        exact_delta=Fraction(plan.delta),
+        key=plan.fingerprint,
+        label=f"noisy summary ({plan.method})",
+        another="another plan",
+        rehearse=rehearse,
+        draw=drawn,
+        build=built,
+        restore=Summary.from_bytes,
+        verb="summarize",
+        kind="Summary",
+    )
+
+
+def private_noise(plan: SummaryPlan) -> SummaryNoise:
+    """Noise for a charged release, from the operating system's randomness."""
+    return LatticeNoise(SystemRandomness(), plan.private.neighbors, plan.private.records_per_unit)
+
+
+def seeded_noise(plan: SummaryPlan, seed: int) -> SummaryNoise:
+    """Noise that anyone can compute: not private."""
+    rng = np.random.default_rng(seed)
+    return SimulatedNoise(rng, plan.private.neighbors, plan.private.records_per_unit)
+
+
+def refuse_uninformative(plan: SummaryPlan) -> None:
+    """Refuse to charge for a summary that is expected to tell next to nothing."""
+    nats = plan.nats
+    if not nats >= LEAST_NATS:
+        got = f"{nats:.2g} nats about {format_count(plan.mechanism.parameters.size, 'parameter')}"
+        allowed = f"at least {LEAST_NATS:g} nat"
+    elif plan.verdict == "prior":
+        got = f"expected to remove {plan.information:.2g} of the prior variance of a parameter"
+        allowed = f"at least {WEAK_SHARE}"
+    else:
+        return
+    raise NotInformative(
+        "this summary would hardly tell more than the prior; nothing was charged",
+        got=got,
+        allowed=f"{allowed}, or accept_prior=True",
+        do=f"what may tell more: {', '.join(summary_improvements(plan))}",
+    )
+
+
+def rehearse_once(plan: SummaryPlan, name: str | None) -> Rehearsal:
+    """Rehearse on made-up records all that a charged release does."""
+
+    def release(private: PrivateModel) -> Released:
+        randomness = SeededRandomness.from_seed(0)
+        noise = LatticeNoise(randomness, private.neighbors, private.records_per_unit)
+        clip_to_domain(private, "summarize")
+        return plan.mechanism.release(records_of(private), noise)
+
+    def build(released: Released) -> Summary:
+        return build_summary(plan, released, name, {})
+
+    kinds = (simulated_records, uniform_records, corner_records)
+    with temporary_records(plan.private.graph):
+        return rehearse_summary(plan, stand_in_models(plan.private, kinds), release, build)
+
+
+def records_of(private: PrivateModel) -> dict[str, np.ndarray]:
+    """The private data by name of the source, records along the first axis."""
+    return {s.name: np.moveaxis(np.asarray(s.values()), s.axis, 0) for s in private.sources}
+
+
+def _charged_release(plan: SummaryPlan, noise: SummaryNoise, progressbar: bool) -> Released:
+    """Clip the data once more and release, without warnings."""
+    stages = len(plan.mechanism.stages)
+    with suppress_warnings(), progress_bar(stages, progressbar, "noisy summary") as progress:
+        clip_to_domain(plan.private, "summarize")
+        told: Progress = progress
+        return plan.mechanism.release(records_of(plan.private), noise, told)
+
+
+def build_summary(
+    plan: SummaryPlan,
+    released: Mapping[str, np.ndarray],
+    name: str | None,
+    ledger_facts: Mapping[str, Any] | None,
+) -> Summary:
+    """The summary with public facts; without those of a ledger it is a seeded one."""
+    private, model, mechanism = ledger_facts is not None, plan.private, plan.mechanism
+    guarantee = plan.guarantee if private else charge.seeded_guarantee(plan.guarantee)
+    cautions = [{"text": c.text, "refuse": c.refuse} for c in mechanism.warnings(released)]
+    coverage = plan.found_coverage
+    facts = {
+        "name": name,
+        "method": plan.method,
+        "claim": "proved (in floating point)",
+        "label": LABEL,
+        "epsilon": plan.guarantee.epsilon(plan.delta) if private else float("inf"),
+        "delta": plan.delta,
+        "asked": plan.epsilon,
+        "neighbors": model.neighbors,
+        "records": model.records,
+        "domain": model.domain,
+        "n": plan.n,
+        "guess": plan.guess,
+        "trim": {k: [b.lower.tolist(), b.upper.tolist()] for k, b in model.region.items()},
+        "mechanism": dict(mechanism.facts),
+        "parameters": list(mechanism.parameters.names),
+        "size": int(mechanism.parameters.size),
+        "information": _finite(plan.nats),
+        "share": _finite(plan.information),
+        "verdict": plan.verdict,
+        "coverage": None if coverage is None else coverage.facts,
+        "cautions": cautions,
+        "withheld": [],
+        "model": plan.structure,
+        "versions": {package: package_version(package) for package in REPORTED_PACKAGES},
+        "charges": [],
+        "budget": None,
+        "citations": [],
+    } | dict(ledger_facts or {})
+    return Summary(released, guarantee, facts, private=private)
+
+
+def _finite(value: float) -> float:
+    """A number for JSON: what is not known is 0."""
+    return float(value) if np.isfinite(value) else 0.0

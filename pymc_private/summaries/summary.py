@@ -1,0 +1,394 @@
+"""The `Summary` class: one noisy summary, its guarantee and public facts, and nothing else.
+
+A summary is a frozen value, checked against the allow-lists of `summary_contents`. Its model is an
+ordinary PyMC model in which no record is left; sampling it is post-processing and costs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_private.errors import DomainError, Incompatible, NotInformative
+from pymc_private.models.private_model import PrivateModel
+from pymc_private.privacy.guarantee import Guarantee
+from pymc_private.privacy.rounding import format_count, format_number
+from pymc_private.release import citations, display, storage
+from pymc_private.release.allowed import as_float
+from pymc_private.release.release import EPSILON_TOLERANCE, Release, read_saved_file
+from pymc_private.summaries.protocol import Caution, Mechanism, Released
+from pymc_private.summaries.summary_contents import (
+    check_released,
+    check_summary_facts,
+    damaged_summary,
+    fingerprint_of,
+    header_of,
+    holds_summary,
+    parse_summary,
+    summary_bytes,
+)
+from pymc_private.summaries.summary_plan import structure_of
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+
+class Summary:
+    """A noisy summary that may be published, with its privacy guarantee.
+
+    A frozen value: equal content means equal objects, equal hashes and, saved, equal bytes. While
+    the session lasts it also knows the model it was made of, which is not saved with it.
+
+    Parameters
+    ----------
+    released : mapping of str to array
+        Everything numeric that leaves: noisy sums, and public constants of the likelihood.
+    guarantee : Guarantee
+        What publishing it reveals at most.
+    facts : mapping
+        Public facts: see ``summary_contents.SUMMARY_FACTS``.
+    private : bool
+        False for a seeded run; then the guarantee is ``Guarantee.none(reason)``.
+
+    Raises
+    ------
+    DomainError
+        Something is not on the list, or facts and guarantee disagree.
+    """
+
+    __slots__ = ("_accepted", "_facts", "_fingerprint", "_guarantee", "_origin", "_private",
+                 "_released")  # fmt: skip
+
+    _accepted: bool
+    _facts: dict[str, Any]
+    _fingerprint: str
+    _guarantee: Guarantee
+    _origin: tuple[PrivateModel, Mechanism] | None
+    _private: bool
+    _released: Released
+
+    def __init__(
+        self,
+        released: Mapping[str, np.ndarray],
+        guarantee: Guarantee,
+        facts: Mapping[str, Any],
+        private: bool = True,
+    ) -> None:
+        plain, arrays = check_summary_facts(facts), check_released(released)
+        _refuse_contradictions(guarantee, plain, private)
+        digest = fingerprint_of(arrays, header_of(plain, guarantee, bool(private)))
+        for field, value in (
+            ("_released", arrays), ("_guarantee", guarantee), ("_facts", plain),
+            ("_private", bool(private)), ("_fingerprint", digest), ("_origin", None),
+            ("_accepted", False),
+        ):  # fmt: skip
+            object.__setattr__(self, field, value)
+
+    # ---- what it holds -------------------------------------------------------------------------
+    @property
+    def released(self) -> dict[str, np.ndarray]:
+        """Everything numeric that was released, as read-only arrays by name."""
+        return dict(self._released)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What publishing the summary reveals at most."""
+        return self._guarantee
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Public facts (a copy)."""
+        return check_summary_facts(self._facts)
+
+    @property
+    def private(self) -> bool:
+        """False if its noise came from a known seed: it must not be published."""
+        return self._private
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the content, hex; it distinguishes summaries and is not a signature."""
+        return self._fingerprint
+
+    @property
+    def verdict(self) -> str:
+        """Whether it was expected to be worth its budget: "informative", "weak" or "prior"."""
+        return str(self._facts.get("verdict", ""))
+
+    @property
+    def warnings(self) -> tuple[Caution, ...]:
+        """Reasons to distrust its posterior, found in what was released."""
+        return tuple(Caution(**one) for one in self._facts.get("cautions", ()))
+
+    # ---- its posterior -------------------------------------------------------------------------
+    def model(self, private: PrivateModel | None = None, *, accept: bool = False) -> pm.Model:
+        """An ordinary PyMC model whose posterior is that of the parameters given the summary.
+
+        Names, dims, coords, priors and Deterministics are those of the original; there is no
+        record in it. ``pm.sample`` of it costs nothing, however often and however long.
+
+        Parameters
+        ----------
+        private : PrivateModel, optional
+            Needed after `pmp.load`: a model of the same structure, as `privatize` returns it. Its
+            data are not read and may be placeholders of the same shape. Default: the model that
+            the summary was made of in this session.
+        accept : bool
+            Build it although a warning says that it cannot be used.
+
+        Raises
+        ------
+        DomainError
+            No model is at hand.
+        Incompatible
+            The model has another structure.
+        NotInformative
+            A warning refuses, and ``accept=True`` was not given.
+        """
+        from pymc_private.summaries.noise_aware_model import noise_aware_model
+
+        refused = [caution.text for caution in self.warnings if caution.refuse]
+        if refused and not (accept or self._accepted):
+            raise NotInformative(
+                "this summary says too little for its posterior to be trusted",
+                got="; ".join(refused),
+                do="more records, fewer parameters or a larger epsilon, in a new summary; or "
+                "summary.model(accept=True)",
+            )
+        declared, mechanism = self._of_model(private)
+        return noise_aware_model(declared, mechanism, self._released)
+
+    def _of_model(self, private: PrivateModel | None) -> tuple[PrivateModel, Mechanism]:
+        """The model and the mechanism; a model that is given must have the same structure."""
+        if private is None:
+            if self._origin is None:
+                raise DomainError(
+                    "a loaded summary holds no model",
+                    got="private=None",
+                    allowed="the PrivateModel it was made of, or one of the same structure",
+                    do="summary.model(pmp.privatize(model, records=..., domain=...)); the data may "
+                    "be placeholders of the same shape",
+                )
+            return self._origin
+        if not isinstance(private, PrivateModel):
+            raise DomainError(
+                "a summary is read with a private model",
+                got=type(private).__name__,
+                allowed="what pmp.privatize returns",
+                do="pmp.privatize(model, records=..., domain=...)",
+            )
+        if structure_of(private) != self._facts["model"]:
+            raise Incompatible(
+                "this model has another structure than the one that was summarized",
+                got="another likelihood, prior, domain, number of records or declaration",
+                allowed="the same model; only private values may differ",
+                do="declare it as for the summary; placeholder data need the same shapes",
+            )
+        return private, self._mechanism_of(private)
+
+    def _mechanism_of(self, private: PrivateModel) -> Mechanism:
+        """The mechanism for a model of the same structure."""
+        from pymc_private.summaries.choose_mechanism import SummaryRequest, rebuilt_mechanism
+
+        if self._origin is not None and self._origin[0] is private:
+            return self._origin[1]
+        facts = self._facts
+        request = SummaryRequest(float(facts["asked"]), as_float(facts["delta"]), facts["guess"])
+        return rebuilt_mechanism(private, str(facts["method"]), request)
+
+    def with_origin(
+        self, private: PrivateModel, mechanism: Mechanism, accepted: bool = False
+    ) -> Summary:
+        """The same summary, knowing its model in this session."""
+        copy = Summary(self._released, self._guarantee, self._facts, self._private)
+        object.__setattr__(copy, "_origin", (private, mechanism))
+        object.__setattr__(copy, "_accepted", accepted)
+        return copy
+
+    # ---- stored --------------------------------------------------------------------------------
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Save as netCDF for :func:`pymc_private.load`, whole or not at all.
+
+        A file that already holds an equal summary stays as it is.
+
+        Raises
+        ------
+        Incompatible
+            The file exists and holds something else (unless ``overwrite``).
+        """
+        return storage.save(self, path, overwrite=overwrite)
+
+    def to_bytes(self) -> bytes:
+        """Give the content of :meth:`save` as bytes."""
+        header = header_of(self._facts, self._guarantee, self._private)
+        return summary_bytes(self._released, header, self._fingerprint, _attributes(self))
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Summary:
+        """Restore a summary from its bytes; raises Incompatible if they are not one."""
+        arguments, expected = parse_summary(content)
+        try:
+            summary = cls(**arguments)
+        except (DomainError, Incompatible) as cause:
+            raise damaged_summary() from cause
+        if summary.fingerprint != expected:
+            raise damaged_summary()
+        return summary
+
+    def cite(self) -> str:
+        """BibTeX for the theorems that guarantee and likelihood rest on."""
+        return citations.cite(self._guarantee.theorem, self._facts.get("citations", ()))
+
+    def __setattr__(self, field: str, value: object) -> None:
+        raise AttributeError(f"a Summary is frozen: cannot set {field!r}")
+
+    def __delattr__(self, field: str) -> None:
+        raise AttributeError(f"a Summary is frozen: cannot delete {field!r}")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Summary):
+            return NotImplemented
+        return self._fingerprint == other._fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self._fingerprint)
+
+    def __reduce__(self) -> Any:  # without the model, which holds the data
+        return Summary, (self._released, self._guarantee, self._facts, self._private)
+
+    def __repr__(self) -> str:
+        return display.text_card(summary_title(self), summary_rows(self))
+
+    def _repr_html_(self) -> str:
+        return display.html_card(summary_title(self), summary_rows(self), alarm=not self._private)
+
+
+def load(path: str | os.PathLike[str]) -> Release | Summary:
+    """Load what `Release.save` or `Summary.save` wrote.
+
+    Raises
+    ------
+    DomainError
+        No path of a file.
+    FileNotFoundError
+        No such file.
+    Incompatible
+        The file is neither, or is damaged.
+    """
+    content = read_saved_file(path)
+    return Summary.from_bytes(content) if holds_summary(content) else Release.from_bytes(content)
+
+
+def summary_title(summary: Summary) -> str:
+    """The title of a summary: its name, method and size."""
+    facts = summary.facts
+    name = f" {facts['name']!r}" if facts.get("name") else ""
+    mark = "" if summary.private else f" {display.NOT_PRIVATE}:"
+    return f"Summary{name}:{mark} {facts['method']} of {format_count(facts['size'], 'parameter')}"
+
+
+def summary_rows(summary: Summary) -> list[display.Row]:
+    """The rows of a summary's card, what it tells first."""
+    facts = summary.facts
+    cautions = [f"{'REFUSED' if c.refuse else 'WARNING'}: {c.text}" for c in summary.warnings]
+    rows = [
+        ("tells", verdict_sentence(facts)),
+        ("warnings", "\n".join(cautions)),
+        ("guarantee", summary_guarantee_line(summary)),
+        ("label", label_sentence(facts) if summary.private else display.NOT_PRIVATE),
+    ]
+    if summary.private:
+        rows += [
+            ("assumes", "\n".join(summary.guarantee.assumptions) or "nothing beyond the theorem"),
+            ("theorem", summary.guarantee.theorem or "not proved"),
+        ]
+    rows += [
+        ("neighbors", summary.guarantee.neighbors),
+        ("parameters", ", ".join(facts["parameters"])),
+        ("holds", ", ".join(_described(n, a) for n, a in summary.released.items())),
+        ("next", "with summary.model(): pm.sample()"),
+    ]
+    return [(title, text) for title, text in rows if text]
+
+
+def verdict_sentence(facts: Mapping[str, Any]) -> str:
+    """What the summary was expected to tell before the data were read."""
+    if not facts.get("verdict"):
+        return "not known beforehand"
+    return (
+        f"{facts['verdict']}: was expected to remove {facts['share']:.0%} of the prior variance of "
+        "a parameter"
+    )
+
+
+def label_sentence(facts: Mapping[str, Any]) -> str:
+    """How far privacy and posterior are proved, with the coverage that was simulated."""
+    coverage = facts.get("coverage")
+    found = "" if coverage is None else f"; {coverage['sentence']}"
+    return f"{facts['label']}{found}"
+
+
+def summary_guarantee_line(summary: Summary) -> str:
+    """State the guarantee in one line."""
+    if not summary.private:
+        why = "; ".join(summary.guarantee.assumptions)
+        return f"{display.NOT_PRIVATE}: {why or 'epsilon is infinite'}"
+    delta = as_float(summary.facts["delta"])
+    at = f"delta = {format_number(delta)}" if delta else "delta = 0 (pure)"
+    return f"epsilon = {format_number(summary.guarantee.epsilon(delta))} nats at {at}"
+
+
+def _described(name: str, array: np.ndarray) -> str:
+    inside = ", ".join(map(str, array.shape))
+    return f"{name} ({inside})" if inside else name
+
+
+def _attributes(summary: Summary) -> dict[str, str]:
+    """Readable attributes of the file, without time, machine or seed."""
+    facts = summary.facts
+    return {
+        "private": "yes" if summary.private else summary_guarantee_line(summary),
+        "guarantee": summary_guarantee_line(summary),
+        "theorem": summary.guarantee.theorem,
+        "neighbors": summary.guarantee.neighbors,
+        "assumptions": "; ".join(summary.guarantee.assumptions) or "none",
+        "method": str(facts["method"]),
+        "label": label_sentence(facts),
+        "model": str(facts["model"]),
+        "versions": ", ".join(f"{k} {v}" for k, v in facts.get("versions", {}).items()),
+    }
+
+
+NEEDED_FACTS = ("method", "label", "mechanism", "parameters", "size", "n", "guess", "model",
+                "epsilon", "delta", "asked")  # fmt: skip
+
+
+def _refuse_contradictions(guarantee: Guarantee, facts: dict[str, Any], private: bool) -> None:
+    """Refuse facts that are incomplete, or claim more privacy than the guarantee."""
+    missing = [key for key in NEEDED_FACTS if key not in facts]
+    if missing:
+        raise DomainError("a summary tells these facts, too", got=", ".join(missing))
+    epsilon = guarantee.epsilon(as_float(facts["delta"]))
+    if private and epsilon == float("inf"):
+        raise DomainError("a private summary has a finite epsilon at its delta")
+    if not private and guarantee.delta(1.0) < 1:
+        raise DomainError(
+            "a summary that is not private carries no privacy guarantee",
+            got="private=False with a finite guarantee",
+            do="Guarantee.none(reason)",
+        )
+    if private and as_float(facts["epsilon"]) < epsilon * (1 - EPSILON_TOLERANCE):
+        raise DomainError(
+            "the facts promise more privacy than the guarantee proves",
+            got=f"epsilon = {facts['epsilon']} stated, {epsilon!r} proved",
+        )
+    if facts.get("neighbors", guarantee.neighbors) != guarantee.neighbors:
+        raise Incompatible(
+            "facts and guarantee speak of different neighbors",
+            got=facts["neighbors"],
+            allowed=guarantee.neighbors,
+        )

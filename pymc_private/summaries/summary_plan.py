@@ -1,0 +1,318 @@
+"""Plans of a noisy summary: mechanism, guarantee and what it will tell, before data are read."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from pymc_private.errors import Incompatible
+from pymc_private.models.compat import pickle_state, unpickle
+from pymc_private.models.fingerprint import describe_structure
+from pymc_private.models.private_model import (
+    PrivateModel,
+    has_declared_factors,
+    moved_sources,
+)
+from pymc_private.models.verdict import relative_width, variance_removed, verdict_of
+from pymc_private.privacy import Guarantee
+from pymc_private.privacy.rounding import format_count, format_number
+from pymc_private.release.allowed import dump_json
+from pymc_private.release.display import html_card
+from pymc_private.summaries.protocol import Caution, Mechanism
+
+if TYPE_CHECKING:
+    from pymc_private.summaries.coverage import Coverage
+
+LABEL = "privacy proved; posterior approximate: central limit"
+LEAST_NATS = 1.0
+"""Below this expected information about all parameters nothing is charged."""
+
+
+@dataclass(frozen=True, eq=False)
+class SummaryPlan:
+    """One noisy summary of a model: what will be released, at which price, and what it tells.
+
+    Attributes
+    ----------
+    private : PrivateModel
+        Holds the data.
+    mechanism : Mechanism
+        What is released, fixed before the data are read.
+    epsilon, delta : float
+        The budget asked for.
+    n : int or None
+        Number of records, where it is public.
+    weighed : tuple of (str, float)
+        Methods that accept the model, with their expected information in nats.
+    refused : tuple of (str, str)
+        Methods that do not, with the reason.
+    whole : float
+        Information expected without a budget, in nats; NaN if unknown.
+    guess : int or None
+        A public guess of the number of records, where it is protected.
+    reason : str
+        Why a summary was chosen, where draws were weighed against it.
+    claims : tuple of str
+        Assumptions of the plan itself, beside those of the declaration.
+    structure : str
+        Fingerprint of the model as it was planned.
+    """
+
+    private: PrivateModel
+    mechanism: Mechanism
+    epsilon: float
+    delta: float
+    n: int | None
+    weighed: tuple[tuple[str, float], ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+    whole: float = math.nan
+    guess: int | None = None
+    reason: str = ""
+    claims: tuple[str, ...] = ()
+    structure: str = ""
+    _covered: list[Coverage] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.structure:
+            object.__setattr__(self, "structure", structure_of(self.private))
+        same = self.guarantee.neighbors == self.private.neighbors
+        if not same or not self.guarantee.epsilon(self.delta) <= self.epsilon:
+            raise Incompatible(
+                "the parts of this plan do not belong together",
+                got="a mechanism that costs more than the budget, or for other neighbors",
+                do="calibrate again instead of replacing parts of a plan",
+            )
+
+    @property
+    def method(self) -> str:
+        """The kind of summary: "scores", "cells" or "sums"."""
+        return self.mechanism.method
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What releasing the summary reveals at most, with what the declaration claims."""
+        proved = self.mechanism.guarantee
+        return replace(
+            proved, assumptions=(*self.private.claims, *proved.assumptions, *self.claims)
+        )
+
+    @property
+    def nats(self) -> float:
+        """Expected information about all parameters: no more than without a budget."""
+        found = float(self.mechanism.information)
+        return min(found, self.whole) if self.whole == self.whole else found
+
+    @cached_property
+    def information(self) -> float:
+        """Share of the prior variance of a parameter that the summary is expected to remove.
+
+        The geometric mean over parameters, in [0, 1], as of `Plan.information`; NaN if unknown.
+        """
+        return variance_removed(self.nats, self.mechanism.parameters.size)
+
+    @property
+    def verdict(self) -> str:
+        """Whether it is worth its budget: "informative", "weak" or "prior"; "" if unknown.
+
+        A plan of verdict "prior" is refused by `summarize` before anything is charged.
+        """
+        return verdict_of(self.information)
+
+    @property
+    def cautions(self) -> tuple[Caution, ...]:
+        """Reasons for doubt that are known before the data are read."""
+        known = getattr(self.mechanism, "cautions", None)
+        found = list(known()) if known is not None else []
+        simulated = self.found_coverage
+        if simulated is not None and simulated.falls_short:
+            found.append(Caution(f"simulated intervals are too narrow: {simulated.sentence}"))
+        return tuple(found)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of structure, mechanism and budget; not of private values."""
+        facts = dump_json(self.mechanism.facts)
+        text = f"{self.structure}|{self.method}|{self.epsilon!r}|{self.delta!r}|{facts}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def found_coverage(self) -> Coverage | None:
+        """The last result of `coverage`."""
+        return self._covered[-1] if self._covered else None
+
+    def coverage(
+        self,
+        simulations: int = 200,
+        *,
+        levels: tuple[float, ...] = (0.5, 0.9),
+        draws: int = 1500,
+        random_seed: int = 0,
+        progressbar: bool = True,
+    ) -> Coverage:
+        """Simulate the whole mechanism: how often its intervals hold the parameters. Free.
+
+        Parameters are drawn from the prior, records from the model, the summary is released with
+        simulated noise, and its posterior is found by importance sampling. No data are read, so
+        nothing here is private, and a seed is harmless.
+
+        Parameters
+        ----------
+        simulations : int
+        levels : tuple of float
+            Masses of the central intervals.
+        draws : int
+            Weighted draws of each posterior.
+        random_seed : int
+        progressbar : bool
+
+        Returns
+        -------
+        Coverage
+        """
+        from pymc_private.summaries.coverage import simulate_coverage
+
+        found = simulate_coverage(
+            self,
+            simulations,
+            levels=levels,
+            draws=draws,
+            random_seed=random_seed,
+            progressbar=progressbar,
+        )
+        self._covered.append(found)
+        return found
+
+    def summary(self) -> str:
+        """The plan in plain text."""
+        return "\n".join(plan_lines(self))
+
+    def to_frame(self) -> pd.DataFrame:
+        """The methods as a table: expected information, whether chosen, and why not."""
+        rows = [
+            {"method": m, "information": nats, "chosen": m == self.method, "reason": ""}
+            for m, nats in self.weighed
+        ]
+        rows += [
+            {"method": m, "information": math.nan, "chosen": False, "reason": why}
+            for m, why in self.refused
+        ]
+        return pd.DataFrame(rows, columns=["method", "information", "chosen", "reason"])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Plot the expected information of each method, beside that without a budget.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from pymc_private.summaries.plots import plot_summary_plan
+
+        return plot_summary_plan(self, ax)
+
+    def __repr__(self) -> str:
+        return "SummaryPlan\n  " + self.summary().replace("\n", "\n  ")
+
+    def _repr_html_(self) -> str:
+        first, *rest = plan_lines(self)
+        title = f"Summary plan: {self.method}"
+        return html_card(title, [("", first), *(("", line) for line in rest)])
+
+    def __reduce__(self) -> tuple:
+        # PyMC models hold local functions, which only cloudpickle can carry.
+        return unpickle, (pickle_state((type(self), self.__dict__)),)
+
+
+def structure_of(private: PrivateModel) -> str:
+    """Fingerprint of the public structure of a model, which its data do not enter."""
+    return hashlib.sha256(describe_structure(private).encode()).hexdigest()
+
+
+def check_plan_unchanged(plan: SummaryPlan) -> None:
+    """Refuse a plan whose model was changed since: public facts only are compared."""
+    private = plan.private
+    moved = moved_sources(private)
+    same = has_declared_factors(private) and structure_of(private) == plan.structure
+    if not moved and same:
+        return
+    what = f"another shape of {', '.join(moved)}" if moved else "public data, a prior, a potential"
+    raise Incompatible(
+        "the model of this plan was changed after it was planned; nothing was charged",
+        got=f"{what}, or another part that the plan does not speak of",
+        allowed="the model as calibrate saw it",
+        do="call privatize, and then calibrate, on the changed model",
+    )
+
+
+def plan_lines(plan: SummaryPlan) -> Iterator[str]:
+    """The lines of `SummaryPlan.summary`: verdict, cost, label, what was weighed, cautions."""
+    yield from _verdict_lines(plan)
+    spent = plan.guarantee.epsilon(plan.delta)
+    yield (
+        f"one noisy summary ({plan.method}) for epsilon = {format_number(spent, 6)} of "
+        f"{format_number(plan.epsilon, 6)}, delta = {format_number(plan.delta, 6)}; "
+        f"{plan.guarantee.road(plan.delta)}"
+    )
+    yield f"{LABEL}{_coverage_words(plan)}"
+    for caution in plan.cautions:
+        yield f"WARNING: {caution.text}"
+    others = [f"{m}: {nats:.3g} nats" for m, nats in plan.weighed if m != plan.method]
+    learned = f"expected to learn {plan.nats:.3g}"
+    whole = f" of {plan.whole:.3g}" if plan.whole == plan.whole else ""
+    yield f"{learned}{whole} nats" + (f"; {', '.join(others)}" if others else "")
+    if plan.reason:
+        yield plan.reason
+    for method, why in plan.refused:
+        yield f"not by {method}: {why}"
+
+
+def _coverage_words(plan: SummaryPlan) -> str:
+    """The coverage that was simulated, if any."""
+    found = plan.found_coverage
+    if found is None:
+        return "; plan.coverage() simulates how often its intervals hold (free)"
+    return f"; {found.sentence}"
+
+
+def _verdict_lines(plan: SummaryPlan) -> Iterator[str]:
+    """What the summary is expected to tell, in one sentence, and what would make it tell more."""
+    if not plan.verdict:
+        yield "no verdict: what the summary will tell is not known"
+        return
+    removed = f"{plan.information:.0%} of the prior variance of a parameter"
+    left = f"its posterior is {relative_width(plan.information):.2f} times as wide as its prior"
+    if plan.whole == plan.whole and plan.whole > 0:
+        full = variance_removed(plan.whole, plan.mechanism.parameters.size)
+        left += f", and {relative_width(full):.2f} times without privacy"
+    if plan.verdict == "informative":
+        yield f"INFORMATIVE: expected to remove {removed}: {left}"
+        return
+    title = "WEAK" if plan.verdict == "weak" else "PRIOR: it will hardly tell more than the prior"
+    yield f"WARNING: {title}: expected to remove {removed}: {left}"
+    yield f"what may tell more: {', '.join(summary_improvements(plan))}"
+
+
+def summary_improvements(plan: SummaryPlan) -> list[str]:
+    """What may make a summary of this model tell more, the most likely first; reads no data."""
+    count = plan.mechanism.parameters.size
+    return [
+        "a larger epsilon",
+        "a narrower domain, as far as it is true of every record",
+        *(["a public reference= of the covariates"] if plan.method == "scores" else []),
+        *([f"fewer parameters than {count}"] if count > 3 else []),
+        "more records",
+    ]
+
+
+def describe_size(arrays: dict[str, Any]) -> str:
+    """How many numbers a summary holds."""
+    return format_count(sum(int(a.size) for a in arrays.values()), "number")

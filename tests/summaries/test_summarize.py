@@ -1,0 +1,402 @@
+"""The user's side of a summary: plan, charge, store, load, refuse."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import h5py
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_private as pmp
+from pymc_private.errors import PymcPrivateError
+from pymc_private.release.charge import UnsavedRelease
+from pymc_private.summaries import choose_mechanism, rehearse
+from pymc_private.summaries.choose_mechanism import SummaryRequest
+from tests.summaries.normal_sum import NormalSum, normal_model, normal_private
+
+N = 120
+SECRET = 0.7123456789
+
+
+@pytest.fixture(autouse=True)
+def only_sums(monkeypatch):
+    """The small mechanism in the place of all others."""
+    monkeypatch.setattr(choose_mechanism, "MECHANISMS", {"sums": NormalSum})
+    monkeypatch.setattr(rehearse, "try_model", lambda plan, summary: None)  # slow; see below
+
+
+@pytest.fixture
+def values() -> np.ndarray:
+    found = np.random.default_rng(1).normal(0.5, 1.0, N).clip(-3, 3)
+    found[0] = SECRET
+    return found
+
+
+@pytest.fixture
+def plan(values) -> pmp.SummaryPlan:
+    return planned(normal_private(values))
+
+
+def planned(private: pmp.PrivateModel, **words: Any) -> pmp.SummaryPlan:
+    budget = {"epsilon": 2, "delta": 1e-6} | words
+    return pmp.calibrate(private, release="summary", **budget)
+
+
+def ledger() -> pmp.Ledger:
+    return pmp.Ledger(epsilon=10, delta=1e-4)
+
+
+def summarized(plan: Any, **words: Any) -> pmp.Summary:
+    return pmp.summarize(plan, progressbar=False, **({"ledger": ledger()} | words))
+
+
+# ---- one road ------------------------------------------------------------------------------------
+def test_a_summary_is_charged_once_and_its_posterior_is_right(plan, values):
+    book = ledger()
+    summary = summarized(plan, ledger=book)
+    (entry,) = book.entries
+    assert entry.guarantee == summary.guarantee == plan.guarantee
+    assert summary.guarantee.epsilon(1e-6) <= 2
+    center, covariance = plan.mechanism.start(summary.released)
+    assert abs(center[0] - values.mean()) < 6 * np.sqrt(covariance[0, 0])
+    assert summary.verdict == plan.verdict == "informative"
+    assert summary.private
+    for text in (repr(summary), summary._repr_html_(), plan.summary(), plan._repr_html_()):
+        assert "privacy proved; posterior approximate: central limit" in text
+        assert str(SECRET) not in text
+
+
+def test_a_model_is_summarized_in_one_go(values):
+    book = ledger()
+    domain = {"y": (-3, 3)}
+    made = summarized(
+        normal_model(values), epsilon=1, delta=1e-6, ledger=book, records="person", domain=domain
+    )
+    assert len(book.entries) == 1
+    assert made.guarantee.epsilon(1e-6) <= 1
+
+
+def test_the_model_has_the_names_of_the_original_and_no_record(plan, values):
+    pytest.importorskip("pymc_private.summaries.noise_aware_model")
+    made = summarized(plan).model()
+    assert {"theta", "double"} <= set(made.named_vars)
+    assert made.observed_RVs == []
+    assert "person" not in made.coords
+
+
+# ---- stored --------------------------------------------------------------------------------------
+def test_a_saved_summary_is_the_same_to_the_byte(plan, tmp_path):
+    summary = summarized(plan, save=tmp_path / "main.nc")
+    loaded = pmp.load(tmp_path / "main.nc")
+    assert isinstance(loaded, pmp.Summary)
+    assert loaded == summary
+    assert loaded.to_bytes() == summary.to_bytes() == (tmp_path / "main.nc").read_bytes()
+    assert loaded.facts == summary.facts
+    assert loaded.guarantee == summary.guarantee
+    assert pickle.loads(pickle.dumps(summary)) == summary
+    assert np.float64(SECRET).tobytes() not in pickle.dumps(summary) + summary.to_bytes()
+    assert "dong2022gaussian" in loaded.cite()
+
+
+def test_a_loaded_summary_takes_a_model_of_the_same_structure_alone(plan, tmp_path):
+    summarized(plan, save=tmp_path / "main.nc")
+    loaded = pmp.load(tmp_path / "main.nc")
+    with pytest.raises(pmp.DomainError, match="holds no model"):
+        loaded.model()
+    with pytest.raises(pmp.Incompatible, match="another structure"):
+        loaded.model(normal_private(np.zeros(N), prior_sd=2.0))
+    with pytest.raises(pmp.Incompatible, match="another structure"):
+        loaded.model(normal_private(np.zeros(N + 1)))
+    with pytest.raises(pmp.DomainError, match="private model"):
+        loaded.model(normal_model(np.zeros(N)))
+    placeholder = normal_private(np.zeros(N))
+    private, mechanism = loaded._of_model(placeholder)
+    assert private is placeholder
+    assert mechanism.facts == plan.mechanism.facts
+    found = mechanism.log_likelihood(loaded.released)(np.zeros((1, 1)))
+    assert np.array_equal(found, plan.mechanism.log_likelihood(loaded.released)(np.zeros((1, 1))))
+
+
+@pytest.mark.parametrize("place", ["content", "header", "group"])
+def test_a_damaged_file_is_refused(plan, tmp_path, place):
+    path = summarized(plan).save(tmp_path / "main.nc")
+    with h5py.File(path, "r+") as file:
+        group = file["summary"]
+        if place == "content":
+            group["sum"][...] = group["sum"][...] + 1.0
+        elif place == "header":
+            header = group.attrs["pymc_private"]
+            header = header.decode() if isinstance(header, bytes) else header
+            group.attrs["pymc_private"] = header.replace('"asked":2.0', '"asked":1.0')
+        else:
+            file.move("summary", "other")
+    with pytest.raises(pmp.Incompatible):
+        pmp.load(path)
+
+
+def test_a_name_returns_the_stored_summary_free(plan, values):
+    book = ledger()
+    first = summarized(plan, ledger=book, name="main")
+    again = summarized(planned(normal_private(values)), ledger=book, name="main")
+    assert again == first
+    assert len(book.entries) == 1
+    assert again._of_model(None)  # it knows its model in this session
+    with pytest.raises(pmp.Incompatible, match="belongs to another charge"):
+        summarized(planned(normal_private(values), epsilon=1), ledger=book, name="main")
+    with pytest.raises(pmp.Incompatible):
+        summarized(plan, ledger=book, name="main", data_version="later")
+    assert summarized(plan, ledger=book, name="main", again=True) != first
+    assert len(book.entries) == 2
+
+
+def test_a_seed_makes_a_summary_that_is_marked_and_free(plan):
+    book = ledger()
+    one, two = (summarized(plan, ledger=book, random_seed=3) for _ in range(2))
+    assert one == two
+    assert not one.private
+    assert book.entries == ()
+    assert one.guarantee.epsilon(1e-6) == np.inf
+    assert "NOT PRIVATE" in repr(one)
+    assert summarized(plan) != summarized(plan)
+
+
+def test_a_summary_that_cannot_be_saved_is_handed_over(plan, tmp_path, monkeypatch):
+    def fail(*arguments, **words):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(pmp.Summary, "save", fail)
+    with pytest.raises(UnsavedRelease) as caught:
+        summarized(plan, save=tmp_path / "main.nc")
+    assert isinstance(caught.value.release, pmp.Summary)
+    assert "summarize() with the same name" in str(caught.value)
+
+
+# ---- nothing charged -----------------------------------------------------------------------------
+def test_what_fails_on_made_up_records_is_not_charged(plan, monkeypatch):
+    def fail(self, records, noise, progress=None):
+        raise ZeroDivisionError("planted")
+
+    book = ledger()
+    monkeypatch.setattr(NormalSum, "release", fail)
+    with pytest.raises(pmp.Unsupported, match="ZeroDivisionError: planted"):
+        summarized(plan, ledger=book)
+    assert book.entries == ()
+
+
+def test_a_likelihood_that_is_not_finite_is_not_charged(plan, monkeypatch):
+    monkeypatch.setattr(
+        NormalSum,
+        "log_likelihood",
+        lambda self, released: lambda theta: np.full(len(theta), np.nan),
+    )
+    book = ledger()
+    with pytest.raises(pmp.Unsupported, match="not finite"):
+        summarized(plan, ledger=book)
+    assert book.entries == ()
+
+
+def test_after_the_charge_a_failure_tells_its_type_alone(plan, monkeypatch):
+    original = NormalSum.release
+
+    def fail(self, records, noise, progress=None):
+        if progress is not None:  # the charged release shows progress
+            raise ValueError(str(records["y"][0]))
+        return original(self, records, noise, progress)
+
+    book = ledger()
+    monkeypatch.setattr(NormalSum, "release", fail)
+    with pytest.raises(PymcPrivateError, match="after it was charged") as caught:
+        summarized(plan, ledger=book)
+    assert str(SECRET) not in str(caught.value)
+    assert len(book.entries) == 1
+
+
+def test_shapes_that_depend_on_the_data_do_not_leave(plan, monkeypatch):
+    original = NormalSum.release
+
+    def longer(self, records, noise, progress=None):
+        found = original(self, records, noise, progress)
+        return found if progress is None else found | {"secret": np.asarray(records["y"])}
+
+    monkeypatch.setattr(NormalSum, "release", longer)
+    with pytest.raises(PymcPrivateError, match="Incompatible"):
+        summarized(plan)
+
+
+BAD = {
+    "few records": (lambda: planned(normal_private(np.zeros(29))), "central limit"),
+    "a plan of draws": (
+        lambda: summarized(pmp.calibrate(normal_private(np.zeros(N)), epsilon=1, delta=1e-6)),
+        "pmp.sample",
+    ),
+    "a summary to sample": (
+        lambda: pmp.sample(planned(normal_private(np.zeros(N)))),
+        "pmp.summarize",
+    ),
+    "no budget": (lambda: summarized(normal_private(np.zeros(N))), "needs a budget"),
+    "a kind": (
+        lambda: pmp.calibrate(normal_private(np.zeros(N)), epsilon=1, release="noise"),
+        "kind of release",
+    ),
+    "a method": (lambda: planned(normal_private(np.zeros(N)), method="best"), "kind of summary"),
+    "a method of draws": (
+        lambda: pmp.calibrate(normal_private(np.zeros(N)), epsilon=1, method="scores"),
+        "method= is of a summary",
+    ),
+    "draws of a summary": (lambda: planned(normal_private(np.zeros(N)), draws=3), "not drawn"),
+    "another epsilon": (
+        lambda: summarized(planned(normal_private(np.zeros(N))), epsilon=1),
+        "fixes its numbers",
+    ),
+    "a tempered model": (
+        lambda: planned(pmp.temper(normal_private(np.zeros(N)), 0.5)),
+        "noise takes the place",
+    ),
+    "delta": (lambda: planned(normal_private(np.zeros(N)), delta=1.5), "probability"),
+    "no delta": (lambda: planned(normal_private(np.zeros(N)), delta=0), "needs a delta"),
+    "n": (lambda: planned(normal_private(np.zeros(N)), n=7), "n= is for add/remove"),
+    "declared twice": (
+        lambda: summarized(planned(normal_private(np.zeros(N))), records="person"),
+        "declaration was made",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_named_with_its_cure(name):
+    make, text = BAD[name]
+    with pytest.raises(PymcPrivateError, match=text) as caught:
+        make()
+    assert caught.value.do or caught.value.allowed
+
+
+def test_a_metric_is_refused_by_name():
+    values = np.zeros(N)
+    private = normal_private(values, neighbors=pmp.Metric({"y": "absolute"}))
+    with pytest.raises(pmp.Unsupported, match="Metric"):
+        planned(private)
+
+
+def test_words_of_draws_are_type_errors_with_the_equivalent(plan):
+    with pytest.raises(TypeError, match=r"pm\.sample"):
+        summarized(plan, draws=5)
+    with pytest.raises(TypeError, match="did you mean 'epsilon'"):
+        summarized(plan, eps=1)
+
+
+def test_a_changed_model_is_refused(values):
+    private = normal_private(values)
+    plan = planned(private)
+    with private.base:
+        pm.Potential("extra", private.base["theta"])
+    book = ledger()
+    with pytest.raises(pmp.Incompatible, match="changed after"):
+        summarized(plan, ledger=book)
+    assert book.entries == ()
+
+
+def test_little_information_is_refused_before_the_charge(values):
+    book = ledger()
+    weak = planned(normal_private(values[:30]), epsilon=0.05)
+    assert weak.mechanism.information < 1
+    with pytest.raises(pmp.NotInformative, match="1 nat"):
+        summarized(weak, ledger=book)
+    assert book.entries == ()
+    assert summarized(weak, ledger=book, accept_prior=True).verdict == weak.verdict
+
+
+def test_a_summary_that_cannot_be_used_says_so(plan, monkeypatch):
+    class Far(NormalSum):
+        def warnings(self, released):
+            return super().warnings({"sum": [1e9]})
+
+    monkeypatch.setattr(choose_mechanism, "MECHANISMS", {"sums": Far})
+    private = normal_private(np.zeros(N))
+    summary = summarized(planned(private))
+    assert summary.warnings[0].refuse
+    assert "REFUSED" in repr(summary)
+    with pytest.raises(pmp.NotInformative, match="far out"):
+        summary.model()
+
+
+# ---- the choice ----------------------------------------------------------------------------------
+def test_the_method_that_promises_most_is_taken_and_others_are_told(values, monkeypatch):
+    class Better(NormalSum):
+        method = "cells"
+
+        def __init__(self, private, request):
+            super().__init__(private, request)
+            self.information += 1.0
+
+    def refuse(private: Any, request: SummaryRequest) -> Any:
+        raise pmp.Unsupported("no scores here", got="a test", do="look away")
+
+    table = {"scores": refuse, "cells": Better, "sums": NormalSum}
+    monkeypatch.setattr(choose_mechanism, "MECHANISMS", table)
+    plan = planned(normal_private(values))
+    assert plan.method == "cells"
+    frame = plan.to_frame()
+    assert list(frame["method"]) == ["cells", "sums", "scores"]
+    assert list(frame["chosen"]) == [True, False, False]
+    assert "not by scores: no scores here" in plan.summary()
+    assert plan.plot().get_xlabel() == "expected information (nats)"
+    with pytest.raises(pmp.Unsupported, match="no scores here"):
+        planned(normal_private(values), method="scores")
+
+
+def test_auto_takes_what_promises_more_and_says_why(values, monkeypatch):
+    private = normal_private(values)
+    many = pmp.calibrate(private, epsilon=2, delta=1e-6, draws=20, release="auto")
+    assert isinstance(many, pmp.SummaryPlan)
+    assert "expected information: a summary (sums)" in many.summary()
+    monkeypatch.setattr(NormalSum, "information", 0.1, raising=False)
+
+    def poor(private, request):
+        made = NormalSum.__new__(NormalSum)
+        NormalSum.__init__(made, private, request)
+        made.information = 0.1
+        return made
+
+    monkeypatch.setattr(choose_mechanism, "MECHANISMS", {"sums": poor})
+    one = pmp.calibrate(private, epsilon=2, delta=1e-6, release="auto")
+    assert isinstance(one, pmp.Plan)
+    assert "draws" in one.summary().splitlines()[-1]
+
+
+def test_a_plan_for_draws_tells_what_a_summary_would(values):
+    plan = pmp.calibrate(normal_private(values), epsilon=1, delta=1e-6, draws=10, clip=False)
+    assert "of_summary" not in plan.__dict__  # computed when it is asked for
+    assert "one noisy summary instead" in plan.summary()
+    assert 0.9 < plan.of_summary < 1.0
+
+
+def test_plans_of_two_data_sets_are_the_same_and_pickle(values, plan):
+    other = planned(normal_private(np.zeros(N)))
+    assert other.fingerprint == plan.fingerprint
+    assert other.summary() == plan.summary()
+    copy = pickle.loads(pickle.dumps(plan))
+    assert copy.fingerprint == plan.fingerprint
+    assert copy.summary() == plan.summary()
+
+
+# ---- coverage ------------------------------------------------------------------------------------
+def test_simulated_coverage_is_right_for_the_right_likelihood(plan):
+    found = plan.coverage(simulations=150, draws=400, progressbar=False)
+    assert abs(found.found[1] - 0.9) < 4 * found.errors[1] + 0.01
+    assert not found.falls_short
+    assert "90% intervals held" in plan.summary()
+    assert list(found.to_frame().index) == ["all", "theta"]
+    assert "simulation" in found._repr_html_() + repr(found)
+    assert found.plot().get_xlabel() == "mass of the interval"
+    assert summarized(plan).facts["coverage"]["simulations"] == found.simulations
+
+
+def test_a_likelihood_without_the_noise_falls_short(plan, monkeypatch):
+    monkeypatch.setattr(NormalSum, "variance", property(lambda self: self.n / 4))
+    wrong = planned(plan.private)
+    found = wrong.coverage(simulations=100, draws=400, progressbar=False)
+    assert found.falls_short
+    assert any("too narrow" in caution.text for caution in wrong.cautions)

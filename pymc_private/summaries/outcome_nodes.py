@@ -43,6 +43,12 @@ ZOOMS = 3
 ZOOM_POINTS = 48
 SIDE_POINTS = 32
 """Points on each side of a mode."""
+SIDE_PANELS = (22, 10)
+"""Points of the two Gauss-Legendre rules on each side."""
+USUAL_BREAK = 0.7
+"""Where they meet, as a share of a side, unless an end of the domain lies on it."""
+SHORT_PANEL = 0.12
+"""Panels of less than this share of a side are short."""
 DEPTH = 18.0
 """Nats below the mode, in the coordinate t, at which a tail is cut."""
 PANEL_POINTS = 8
@@ -101,12 +107,12 @@ def outcome_nodes(
         density = _CoordinateDensity(log_density, support, place, whole)
         peaks = _find_peaks(density, support)
         rule = _count_nodes if whole else _side_nodes
-        points, log_weights = rule(density, peaks)
+        points, weights = rule(density, peaks, support.domain)
         values = density.outcome(points)
         extra = place.atoms
         logp = np.asarray(log_density(np.concatenate([values, extra], axis=1)), float)
         logp = np.where(np.isnan(logp), -np.inf, logp)
-        inner = np.exp(logp[:, : values.shape[1]] + log_weights)
+        inner = np.exp(logp[:, : values.shape[1]] + density.log_slope(points)) * weights
         atoms = np.where(_is_repeated(extra), 0.0, np.exp(logp[:, values.shape[1] :]))
         values = np.concatenate([values, extra], axis=1)
         return _normalized(values, np.concatenate([inner, atoms], axis=1), support)
@@ -165,14 +171,16 @@ class _CoordinateDensity:
             self.low, self.high = place.lower + 1.0, place.upper - 1.0
             self._inner = self.low, self.high
         else:
-            self.low, self.high = self._coordinate(place.lower), self._coordinate(place.upper)
+            self.low, self.high = self.coordinate(place.lower), self.coordinate(place.upper)
             inward = np.nextafter(place.lower, np.inf), np.nextafter(place.upper, -np.inf)
             self._inner = (
                 np.where(np.isfinite(place.lower), inward[0], -np.inf),
                 np.where(np.isfinite(place.upper), inward[1], np.inf),
             )
 
-    def _coordinate(self, y: np.ndarray) -> np.ndarray:
+        self._is_bounded = bool(np.isfinite(np.concatenate(self._inner)).any())
+
+    def coordinate(self, y: np.ndarray) -> np.ndarray:
         a, b = self._ends
         below = np.log(y - a) if np.isfinite(a) else (0.0 if np.isfinite(b) else y)
         return below - np.log(b - y) if np.isfinite(b) else np.asarray(below)
@@ -186,7 +194,8 @@ class _CoordinateDensity:
             y = a + np.exp(v)
         else:
             y = b - np.exp(-v) if np.isfinite(b) else v
-        y = np.clip(y, *self._inner)
+        if self._is_bounded:
+            y = np.clip(y, *self._inner)
         if not self.whole:
             for atom in self._atoms.T[:, :, None]:
                 step = np.where(atom >= self._inner[1], -np.inf, np.inf)
@@ -378,22 +387,70 @@ def _fall_distance(ladder: np.ndarray, falls: np.ndarray, room: np.ndarray) -> n
 
 
 # ---- rules -------------------------------------------------------------------------------------
-def _side_nodes(density: _CoordinateDensity, peaks: _Peaks) -> tuple[np.ndarray, np.ndarray]:
-    """Points v of both sides of every peak, increasing, and the logarithms of their weights."""
-    x, weight = np.polynomial.legendre.leggauss(SIDE_POINTS)
-    length = np.arcsinh(peaks.reach / peaks.scale)[..., None]
-    grown = np.exp(length * (x + 1.0) / 2.0)
-    distance = peaks.scale[..., None] * (grown - 1.0 / grown) / 2.0
-    slope = peaks.scale[..., None] * (grown + 1.0 / grown) / 2.0 * (length / 2.0) * weight
+def _side_nodes(
+    density: _CoordinateDensity, peaks: _Peaks, domain: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Points v of both sides of every peak, increasing, and their weights.
+
+    Data are clipped to the domain, which puts a kink at its ends into all that is averaged: where
+    one lies within the reach of a side, the two panels of the side meet there. The longer rule is
+    on the panel inside the domain, unless that one is very short.
+    """
+    length = np.arcsinh(peaks.reach / peaks.scale)
+    meet, is_far = _panel_break(density, peaks, domain, length)
+    meet, half_scale = meet[..., None], peaks.scale[..., None] / 2.0
+    base, slant, weight, weight_slant = _side_rule(is_far[..., None])
+    grown = np.exp(length[..., None] * (base + slant * meet))
+    shrunk = 1.0 / grown
+    distance = half_scale * (grown - shrunk)
+    slope = (half_scale * length[..., None]) * (grown + shrunk) * (weight + weight_slant * meet)
     mode = peaks.mode[..., None]
     points = np.concatenate([mode - distance[0, ..., ::-1], mode + distance[1]], axis=2)
     slopes = np.concatenate([slope[0, ..., ::-1], slope[1]], axis=2)
-    flat = points.reshape(len(points), -1)
-    return flat, np.log(slopes).reshape(flat.shape) + density.log_slope(flat)
+    return points.reshape(len(points), -1), slopes.reshape(len(points), -1)
 
 
-def _count_nodes(density: _CoordinateDensity, peaks: _Peaks) -> tuple[np.ndarray, np.ndarray]:
-    """Whole numbers around every peak, and the logarithms of how many each stands for."""
+def _side_rule(is_far: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Two Gauss-Legendre rules on [0, m] and [m, 1]: points a + b m, weights c + d m; a, b, c, d.
+
+    The longer rule is the first one, or the second where `is_far`.
+    """
+    usual, other = (_two_panels(*points) for points in (SIDE_PANELS, SIDE_PANELS[::-1]))
+    if not is_far.any():
+        return usual
+    return tuple(np.where(is_far, b, a) for a, b in zip(usual, other, strict=True))
+
+
+@cache
+def _two_panels(near: int, far: int) -> tuple[np.ndarray, ...]:
+    (x, w), (z, v) = (np.polynomial.legendre.leggauss(points) for points in (near, far))
+    x, z, w, v = (x + 1.0) / 2.0, (z + 1.0) / 2.0, w / 2.0, v / 2.0
+    none = np.zeros(near)
+    parts = [none, z], [x, 1.0 - z], [none, v], [w, -v]
+    return tuple(np.concatenate(part) for part in parts)
+
+
+def _panel_break(
+    density: _CoordinateDensity,
+    peaks: _Peaks,
+    domain: tuple[float, float],
+    length: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where the panels of a side meet, as a share of it, and if the far one needs more points."""
+    low, high = (density.coordinate(np.asarray(end)) for end in domain)
+    mode = peaks.mode
+    entered = np.stack([mode - high, low - mode])  # distances to the domain from outside it
+    left = np.stack([mode - low, high - mode])
+    is_outside = entered > 0.0
+    share = np.arcsinh(np.where(is_outside, entered, left) / peaks.scale) / length
+    is_met = (share > 0.0) & (share < 1.0)
+    return np.where(is_met, share, USUAL_BREAK), is_met & (is_outside | (share < SHORT_PANEL))
+
+
+def _count_nodes(
+    density: _CoordinateDensity, peaks: _Peaks, domain: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Whole numbers around every peak, and how many each stands for."""
     first = np.maximum(peaks.mode - peaks.reach[0], peaks.low)
     last = np.minimum(peaks.mode + peaks.reach[1], peaks.high)
     # A valley belongs to the peak on its left; the first peak keeps its lower bound.
@@ -404,7 +461,7 @@ def _count_nodes(density: _CoordinateDensity, peaks: _Peaks) -> tuple[np.ndarray
     right = np.arcsinh((last + 1.0 - peaks.mode) / peaks.scale[1])[..., None]
     t = -left + (left + right) * panel / PANELS
     offset = np.where(t < 0.0, peaks.scale[0][..., None], peaks.scale[1][..., None]) * np.sinh(t)
-    edges = np.rint(peaks.mode[..., None] + offset) - first[..., None]
+    edges = _snapped(np.rint(peaks.mode[..., None] + offset), domain) - first[..., None]
     edges = np.where(count <= PANELS * PANEL_POINTS, PANEL_POINTS * panel, edges)
     edges[..., 0], edges[..., -1] = 0.0, np.maximum(edges[..., -1], count[..., 0])
     edges = np.minimum(np.maximum(edges, 0.0), count)
@@ -417,8 +474,18 @@ def _count_nodes(density: _CoordinateDensity, peaks: _Peaks) -> tuple[np.ndarray
     starts = (first[..., None] + starts + (stride - 1.0) / 2.0)[..., None]
     points = starts + stride[..., None] * nodes
     weights = weights * stride[..., None]
-    flat = points.reshape(len(points), -1)
-    return flat, np.log(weights).reshape(flat.shape)
+    return points.reshape(len(points), -1), weights.reshape(len(points), -1)
+
+
+def _snapped(edges: np.ndarray, domain: tuple[float, float]) -> np.ndarray:
+    """Edges of panels with those nearest to the ends of the domain moved there."""
+    for end in (np.ceil(domain[0]), np.floor(domain[1]) + 1.0):
+        nearest = np.abs(edges - end).argmin(axis=2)[..., None]
+        is_inside = (edges[..., :1] < end) & (end < edges[..., -1:])
+        value = np.where(is_inside, end, np.take_along_axis(edges, nearest, 2))
+        edges = edges.copy()
+        np.put_along_axis(edges, nearest, value, 2)
+    return edges
 
 
 @cache

@@ -25,7 +25,7 @@ from pymc_private.release.allowed import as_float
 from pymc_private.release.learned import learned_lines, relative_widths
 from pymc_private.release.release import Release
 from pymc_private.release.storage import write_atomically
-from pymc_private.report import plots, render
+from pymc_private.report import plots, render, summary_sections
 from pymc_private.report.render import (
     WIDTH,
     BulletList,
@@ -36,6 +36,7 @@ from pymc_private.report.render import (
     Verbatim,
     as_text,
 )
+from pymc_private.summaries.summary import Summary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -100,15 +101,15 @@ class Report:
 
 
 @suggest_arguments
-def report(release: Release, ledger: Any = None) -> Report:
-    """Report on a release: promise, assumptions, budget and posterior, side by side.
+def report(release: Release | Summary, ledger: Any = None) -> Report:
+    """Report on a release: promise, assumptions, budget and posterior (or summary), side by side.
 
     Everything in it is public or computed from the released draws, so it may be published with
     them. It shows which charges were made, never when or which were drawn to the end.
 
     Parameters
     ----------
-    release : Release
+    release : Release or Summary
     ledger : Ledger, optional
         For the account of spent and left; else the facts of the release say what they know.
 
@@ -123,7 +124,7 @@ def report(release: Release, ledger: Any = None) -> Report:
     Incompatible
         The ledger counts other neighbors than the release.
     """
-    if not isinstance(release, Release):
+    if not isinstance(release, Release | Summary):
         raise DomainError(
             "A report is about a release.",
             got=type(release).__name__,
@@ -141,16 +142,29 @@ def report(release: Release, ledger: Any = None) -> Report:
             got=ledger.neighbors,
             allowed=release.guarantee.neighbors,
         )
-    title = release.facts.get("name") or display.distribution_name(release).capitalize()
-    sections = report_sections(release, ledger)
-    assumptions = display.assumptions(release)
+    shown: Any = release  # sections read facts, guarantee and fingerprint, which both have
+    what = "Noisy summary" if _is_summary(shown) else display.distribution_name(shown).capitalize()
+    title = release.facts.get("name") or what
+    sections = report_sections(shown, ledger)
+    assumptions = display.assumptions(shown)
     body = render.fragment(
-        title, _subtitle(release), _headline(release), claim_text(release), assumptions, sections,
-        alarm=not release.private, learned=learned_lines(release),
+        title, _subtitle(shown), _headline(shown), claim_text(shown), assumptions, sections,
+        alarm=not release.private, learned=_told_lines(shown),
     )  # fmt: skip
     return Report(
-        _report_text(title, release, sections), render.page(f"{title}: privacy report", body), body
+        _report_text(title, shown, sections), render.page(f"{title}: privacy report", body), body
     )
+
+
+def _is_summary(release: Any) -> bool:
+    return isinstance(release, Summary)
+
+
+def _told_lines(release: Any) -> Sequence[str]:
+    """What the draws or the summary tell."""
+    if _is_summary(release):
+        return summary_sections.told_lines(release)
+    return tuple(learned_lines(release))
 
 
 def _headline(release: Release) -> str:
@@ -172,6 +186,8 @@ def _superscript(number: str) -> str:
 
 
 def _subtitle(release: Release) -> str:
+    if _is_summary(release):
+        return summary_sections.subtitle(release)  # type: ignore[arg-type]
     names = ", ".join(
         display.describe_variable(array) for array in release.posterior.data_vars.values()
     )
@@ -182,7 +198,7 @@ def _report_text(title: str, release: Release, sections: Sequence[Section]) -> s
     head = [
         f"Privacy report: {title}",
         _subtitle(release),
-        *map(as_text, (FieldList((("learned", text),)) for text in learned_lines(release))),
+        *map(as_text, (FieldList((("learned", text),)) for text in _told_lines(release))),
         "",
         display.guarantee_line(release),
     ]
@@ -205,8 +221,7 @@ def report_sections(release: Release, ledger: Any = None) -> list[Section]:
     candidates = (
         _meaning_section(release),
         _budget_section(release, ledger),
-        _posterior_section(release),
-        _draws_section(release),
+        *_content_sections(release),
         _curve_section(release),
         _terms_section(release),
         _certificate_section(release),
@@ -215,6 +230,17 @@ def report_sections(release: Release, ledger: Any = None) -> list[Section]:
         _citations_section(release),
     )
     return [section for section in candidates if section.blocks]
+
+
+def _content_sections(release: Any) -> tuple[Section, ...]:
+    """What was released: a posterior and its draws, or a summary and its mechanism."""
+    if _is_summary(release):
+        return (
+            summary_sections.posterior_section(release),
+            summary_sections.released_section(release),
+            summary_sections.mechanism_section(release),
+        )
+    return _posterior_section(release), _draws_section(release)
 
 
 def _meaning_section(release: Release) -> Section:
@@ -436,6 +462,9 @@ def _png(figure: Figure) -> str:
 
 def not_covered(release: Release) -> tuple[str, ...]:
     """Sentences on what no guarantee covers, and what this one assumes of arithmetic."""
+    if _is_summary(release):
+        rest = NOT_COVERED[1:]
+        return (*summary_sections.SUMMARY_NOT_COVERED, *rest, RANDOMNESS_ASSUMPTION)
     verified = VERIFIED_ARITHMETIC in release.guarantee.assumptions
     return (*NOT_COVERED, RANDOMNESS_ASSUMPTION if verified else REAL_ARITHMETIC_ASSUMPTION)
 
@@ -451,9 +480,13 @@ def neighbors_sentence(release: Release) -> str:
 
 def plain_meaning(release: Release) -> tuple[str, ...]:
     """The meaning of epsilon and delta in plain words, rounded up."""
+    what, these = ("summary", "this summary") if _is_summary(release) else ("draws", "these draws")
     if not release.private:
         return (
-            "These draws came from a known seed, so they are a fixed function of the data: "
+            "The noise of this summary came from a known seed, so anyone can take it off: it "
+            "protects nobody and must stay with the curator."
+            if what == "summary"
+            else "These draws came from a known seed, so they are a fixed function of the data: "
             "they protect nobody and must stay with the curator.",
         )
     epsilon, delta = display.stated_epsilon_delta(release)
@@ -461,10 +494,10 @@ def plain_meaning(release: Release) -> tuple[str, ...]:
     additive = f", plus {format_number(delta)} in probability" if delta else ""
     return (
         neighbors_sentence(release),
-        f"Whatever is computed from these draws becomes at most {format_number(factor)} times "
+        f"Whatever is computed from {these} becomes at most {format_number(factor)} times "
         f"as likely through such a change{additive}.",
         "Someone who knows everything else, and has narrowed the data down to two neighbors, "
-        "tells from the draws which one it is with probability at most "
+        f"tells from the {what} which one it is with probability at most "
         f"{percent_text(guessing_probability(release))} (50% is a blind guess).",
     )
 
@@ -489,6 +522,8 @@ def claim_text(release: Release) -> str:
     """How much of the guarantee is proved."""
     if not release.private:
         return display.NOT_PRIVATE
+    if _is_summary(release):
+        return summary_sections.label(release)  # type: ignore[arg-type]
     return release.facts.get("claim") or "no claim stated"
 
 

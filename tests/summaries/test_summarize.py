@@ -400,3 +400,25 @@ def test_a_likelihood_without_the_noise_falls_short(plan, monkeypatch):
     found = wrong.coverage(simulations=100, draws=400, progressbar=False)
     assert found.falls_short
     assert any("too narrow" in caution.text for caution in wrong.cautions)
+
+
+# ---- the report ----------------------------------------------------------------------------------
+def test_the_report_says_first_what_the_summary_tells(plan):
+    book = ledger()
+    plan.coverage(simulations=20, draws=300, progressbar=False)
+    summary = summarized(plan, ledger=book)
+    made = pmp.report(summary, book)
+    lines = made.text.splitlines()
+    assert any("Verdict: informative" in line for line in lines[:4])
+    flat = " ".join(made.text.split())
+    for text in (
+        "privacy proved; posterior approximate: central limit",
+        "90% intervals held",
+        "epsilon = ",
+        "this summary becomes at most",
+        "sum 1 1",
+        "dong2022gaussian",
+    ):
+        assert text in flat, text
+    assert str(SECRET) not in made.html
+    assert "NOT PRIVATE" in pmp.report(summarized(plan, random_seed=1)).text

@@ -177,14 +177,8 @@ ORDINAL = Law(
     lambda eta, y: pm.OrderedLogistic(
         "y", eta=eta, cutpoints=_cutpoints(), observed=y.astype(int), **ROWS
     ),
-    lambda eta, at, rng: (
-        1.0
-        * (
-            eta + rng.logistic(size=len(eta))
-            > np.array([at["cut"], at["cut"] + at["gap"]])[:, None]
-        ).sum(axis=0)
-    ),
-    {"cut": -0.8, "gap": 1.6},
+    lambda eta, at, rng: 1.0 + np.sign(_beyond(eta + rng.logistic(size=len(eta)), at["half"])),
+    {"half": 0.8},
 )
 
 
@@ -224,9 +218,14 @@ def _gamma(eta: Any, shape: Any, y: np.ndarray) -> Any:
     return pm.Gamma("y", shape, shape * pm.math.exp(-eta), observed=y, **ROWS)
 
 
+def _beyond(values: np.ndarray, half: float) -> np.ndarray:
+    """Values less than `half` from zero become zero."""
+    return np.where(np.abs(values) <= half, 0.0, values)
+
+
 def _cutpoints() -> Any:
-    first, gap = pm.Normal("cut", -0.8, 0.7), pm.LogNormal("gap", 0.4, 0.4)
-    return pm.math.stack([first, first + gap])
+    half = pm.LogNormal("half", -0.3, 0.4)  # the intercept is free, so the middle is not
+    return pm.math.stack([-half, half])
 
 
 # ---- covariates --------------------------------------------------------------------------------

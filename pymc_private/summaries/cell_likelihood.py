@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from pymc.math import logsumexp
+from pytensor.gradient import disconnected_grad
 from scipy import special
 
 from pymc_private.errors import DomainError
@@ -182,4 +182,5 @@ def _log_ndtr(xp: Any, x: Any) -> Any:
 def _log_sum_exp(xp: Any, terms: Any) -> Any:
     if xp is np:
         return special.logsumexp(terms, axis=-1)
-    return logsumexp(terms, axis=-1, keepdims=False)
+    top = disconnected_grad(pt.max(terms, axis=-1))
+    return top + pt.log(pt.sum(pt.exp(terms - top[..., None]), axis=-1))

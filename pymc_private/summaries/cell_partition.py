@@ -1,4 +1,4 @@
-"""Public partitions of what a record can be, and the nodes that integrate a density over them (T33).
+"""Public partitions of what a record can be, and nodes that integrate a density over cells (T33).
 
 A record lies in one covariate cell and one outcome cell. Covariates of few values have a cell for
 each combination; intervals are cut into equal parts. The outcome is cut at public edges, its
@@ -120,9 +120,7 @@ def _axis(source: Source, position: int, pieces: int) -> CovariateAxis:
     return CovariateAxis(source.name, position, edges[1:-1], points, True)
 
 
-def _whole_axis(
-    name: str, position: int, low: float, high: float, pieces: int
-) -> CovariateAxis:
+def _whole_axis(name: str, position: int, low: float, high: float, pieces: int) -> CovariateAxis:
     edges = np.unique(np.round(even_edges(low - 0.5, high + 0.5, pieces) - 0.5) + 0.5)
     points = tuple(
         np.unique(np.round(np.linspace(a + 0.5, b - 0.5, 4)[1:3]))
@@ -219,7 +217,9 @@ class Partition:
         return found
 
 
-def outcome_edges(support: CellSupport, simulated: np.ndarray, domain: Any, cells: int) -> np.ndarray:
+def outcome_edges(
+    support: CellSupport, simulated: np.ndarray, domain: Any, cells: int
+) -> np.ndarray:
     """Inner edges of about `cells` outcome cells of equal prior-predictive mass.
 
     Where the outcome has few values, each is a cell. `simulated` are prior-predictive values,

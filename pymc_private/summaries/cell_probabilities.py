@@ -38,9 +38,7 @@ class RecordDensities:
     covariates : sequence of Source
     """
 
-    def __init__(
-        self, record: SingleRecord, outcome: Source, covariates: Sequence[Source]
-    ) -> None:
+    def __init__(self, record: SingleRecord, outcome: Source, covariates: Sequence[Source]) -> None:
         self.record, self.outcome, self.covariates = record, outcome, tuple(covariates)
         self._given = [s for s in (outcome, *covariates) if s.name in record.data]
         inputs = [*record.parameters.values(), *(record.data[s.name] for s in self._given)]
@@ -93,9 +91,7 @@ class CellProbabilities:
     nodes : CellNodes
     """
 
-    def __init__(
-        self, densities: RecordDensities, partition: Partition, nodes: CellNodes
-    ) -> None:
+    def __init__(self, densities: RecordDensities, partition: Partition, nodes: CellNodes) -> None:
         self.densities, self.nodes, self.shape = densities, nodes, partition.shape
         rows, self.row_weights = partition.reference(densities.covariates)
         self.data = densities.table(nodes.values, rows)

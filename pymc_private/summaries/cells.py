@@ -27,6 +27,7 @@ from pymc_private.privacy.guarantee import Guarantee
 from pymc_private.privacy.neighbors import ADD_REMOVE
 from pymc_private.privacy.noisy_counts import DISCRETE_LAPLACE, discrete_laplace_sd
 from pymc_private.privacy.validation import check_positive
+from pymc_private.summaries.batched import NumpyProgram, without_checks
 from pymc_private.summaries.cell_design import CellDesigner
 from pymc_private.summaries.cell_likelihood import (
     CONVOLVED_BELOW,
@@ -42,9 +43,11 @@ from pymc_private.summaries.protocol import Caution, LogLikelihood, Progress, Re
 
 GAUSSIAN_THEOREM = "Gaussian mechanism on counts of disjoint cells (T30, T33)"
 LAPLACE_THEOREM = "discrete Laplace noise on counts of disjoint cells (T26, T33)"
-STARTS, STARTS_TRIED = 2000, 6
+STARTS, STARTS_TRIED = 1000, 4
 """Prior draws among which a start is sought, and how many of the best are improved."""
-MOST_STEPS = 60
+MOST_STEPS = 40
+ENOUGH_CLIMBED = 1e-4
+"""A step that gains less (nats) is the last one."""
 AGREEMENT = 1e-6
 """Relative difference of the two forms of the likelihood that is taken for rounding."""
 GRADIENT_AGREEMENT = 2e-3
@@ -104,11 +107,12 @@ class CellMechanism:
     ) -> None:
         if (mu is None) == (epsilon is None):
             raise DomainError("cells take mu, of Gaussian noise, or epsilon, of Laplace noise")
+        check_positive(**({"epsilon": epsilon} if mu is None else {"mu": mu}))
         self.private, self.mu = private, mu
         record = cell_record(private)
         given = None if edges is None else checked_edges(edges, private, record.outcome)
-        self.parameters = ParameterVector(private)
         self._set_noise(mu, epsilon)
+        self.parameters = ParameterVector(private)
         is_public = private.neighbors != ADD_REMOVE
         self.n = private.n if is_public else None
         self._designer = CellDesigner(
@@ -125,7 +129,6 @@ class CellMechanism:
         private = self.private
         units = private.records_per_unit
         if mu is not None:
-            check_positive(mu=mu)
             self.scale: float | None = None
             self.sd = NoiseScale(private.neighbors, units).counts_sd(mu)
             self.guarantee = Guarantee.gdp_of(
@@ -133,7 +136,6 @@ class CellMechanism:
                 assumptions=private.claims,
             )  # fmt: skip
             return
-        check_positive(epsilon=epsilon)
         moved = (1 if private.neighbors == ADD_REMOVE else 2) * units
         scale = moved / float(epsilon or 0.0)
         words: dict[str, Any] = {"neighbors": private.neighbors, "theorem": LAPLACE_THEOREM}
@@ -243,9 +245,12 @@ class CellMechanism:
             tried = theta + step * (0.5 ** np.arange(12.0))[:, None]
             values = objective(tried)
             best = int(np.argmax(values))
-            if not values[best] > value + 1e-9 * (1.0 + abs(value)):
+            gain = float(values[best]) - value
+            if not gain > 0.0:
                 break
             theta, value = tried[best], float(values[best])
+            if gain < ENOUGH_CLIMBED:
+                break
         return theta
 
     def potential(
@@ -273,11 +278,9 @@ class CellMechanism:
         theta = self.start(released)[0]
         likelihood, root = self.log_likelihood(released), self._designer.root
         grads = pytensor.grad(value, list(inputs.values()), disconnected_inputs="ignore")
-        function = pytensor.function(
-            list(inputs.values()), [value, *grads], mode="FAST_COMPILE", on_unused_input="ignore"
-        )
+        program = NumpyProgram(list(inputs.values()), without_checks([value, *grads]))
         natural = self.parameters.natural(theta[None])
-        found, *slopes = function(*(natural[name][0] for name in inputs))
+        found, *slopes = program(*(natural[name][0] for name in inputs))
         step = 1e-4 * root.T
         both = [self.parameters.natural(theta + sign * step) for sign in (1.0, -1.0)]
         moves = [(both[0][k] - both[1][k]).reshape(len(step), -1) / 2e-4 for k in inputs]
@@ -328,9 +331,7 @@ class CellMechanism:
             )
         return found
 
-    def _fit_cautions(
-        self, released: Mapping[str, np.ndarray], cells: NoisyCells
-    ) -> list[Caution]:
+    def _fit_cautions(self, released: Mapping[str, np.ndarray], cells: NoisyCells) -> list[Caution]:
         """The mean square of standardized counts at the center, against the model's own."""
         theta = self.start(released)[0]
         q = self.probabilities(self.parameters.natural(theta[None]))[0][0]
@@ -346,9 +347,7 @@ class CellMechanism:
         return [Caution(text, refuse=value > CHI2_REFUSED)]
 
 
-def directional_slopes(
-    function: LogLikelihood, theta: np.ndarray, root: np.ndarray
-) -> np.ndarray:
+def directional_slopes(function: LogLikelihood, theta: np.ndarray, root: np.ndarray) -> np.ndarray:
     """Derivatives of a function of vectors along the columns of a matrix, by differences."""
     step = 1e-4 * root.T
     values = function(np.concatenate([theta + step, theta - step]))

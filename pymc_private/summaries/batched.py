@@ -31,6 +31,7 @@ from scipy import special
 
 from pymc_private.analysis.intervals import ops
 from pymc_private.analysis.traversal import evaluate_node, rebuild, without_tracebacks
+from pymc_private.summaries.plain_record import vectorizable
 
 
 class BatchedFunction:
@@ -68,8 +69,8 @@ class BatchedFunction:
             shape = (*(None if varies else 1 for varies in axes), *v.type.shape)
             swaps[v] = pt.TensorType(v.type.dtype, shape=shape)(name=v.name)
         with without_tracebacks():
-            core = rewritten(without_checks(self.outputs))
-            graphs = rewritten(without_checks(vectorize_graph(core, replace=swaps)))
+            core = vectorizable(rewritten(without_checks(self.outputs)))
+            graphs = merged(vectorize_graph(core, replace=swaps))
             return NumpyProgram(list(swaps.values()), graphs, derivatives=self.derivatives)
 
     def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
@@ -154,6 +155,8 @@ def _operation(node: Apply, derivatives: bool) -> Callable[..., Any]:
         if function is not None:
             dtype = np.dtype(node.outputs[0].type.dtype)
             return lambda *arrays: [np.asarray(function(*arrays)).astype(dtype, copy=False)]
+    if isinstance(node.op, ops.LogSumExp):
+        return lambda x: [_log_sum_exp(x)]
     if isinstance(node.op, SpecifyShape | CheckAndRaise):  # written by rewrites
         return lambda *arrays: [arrays[0]]
     return lambda *arrays: evaluate_node(node, [np.asarray(array) for array in arrays])
@@ -192,6 +195,12 @@ def _divided(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if np.isnan(np.sum(quotient)):
         quotient = np.where(np.isnan(quotient) & np.equal(x, 0), 0.0, quotient)
     return quotient
+
+
+def _log_sum_exp(x: np.ndarray) -> np.ndarray:
+    top = np.max(x, axis=-1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    return np.log(np.sum(np.exp(x - top), axis=-1)) + top[..., 0]
 
 
 def _log1mexp(x: np.ndarray) -> np.ndarray:
@@ -281,6 +290,6 @@ def _rewriter() -> Any:
     """PyTensor's rewrites towards fewer and more stable operations, without compiled ones."""
     query = RewriteDatabaseQuery(
         include=("canonicalize", "stabilize", "specialize"),
-        exclude=("local_zero_div", "fusion", "inplace", "BlasOpt"),
+        exclude=("local_zero_div", "local_pow_to_nested_squaring", "fusion", "inplace", "BlasOpt"),
     )
     return optdb.query(query)

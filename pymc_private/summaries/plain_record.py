@@ -19,11 +19,18 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
-from pytensor.tensor.basic import MakeVector, ScalarFromTensor, TensorFromScalar
+from pytensor.tensor.basic import (
+    Alloc,
+    AllocEmpty,
+    Join,
+    MakeVector,
+    ScalarFromTensor,
+    TensorFromScalar,
+)
 from pytensor.tensor.elemwise import DimShuffle
-from pytensor.tensor.math import Dot
+from pytensor.tensor.math import All, Dot
 from pytensor.tensor.shape import SpecifyShape
-from pytensor.tensor.subtensor import indices_from_subtensor
+from pytensor.tensor.subtensor import IncSubtensor, indices_from_subtensor
 
 from pymc_private.analysis.continuity import dependent_variables
 from pymc_private.analysis.intervals.ops import (
@@ -50,19 +57,22 @@ from pymc_private.analysis.traversal import (
 LOOKUPS = ("Subtensor", "AdvancedSubtensor", "AdvancedSubtensor1")
 MOST_CATEGORIES = 2000
 """Longest axis that is looked up as a sum over its entries."""
+MOST_PLACES = 4096
+"""Most places of a fixed selection of entries that is written as a sum."""
 
 
-def plain_record(value: Variable, data: Set[Variable]) -> Variable:
+def plain_record(value: Variable, parameters: Set[Variable], data: Set[Variable]) -> Variable:
     """The same log density in operations that vectorize; `data` are the record's entries."""
     read = dependent_variables([value], list(data))
-    lookups = _lookup_rule(read)
+    moving = dependent_variables([value], list(parameters))
+    lookups = _lookup_rule(read, moving)
 
     def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
-        for write in (_without_marks, _product, lookups, _complement_of_complement):
+        for write in WRITERS:
             found = write(node, inputs)
             if found is not None:
                 return found
-        return None
+        return lookups(node, inputs)
 
     return rebuild_by_leaves([value], rule)[0]
 
@@ -84,9 +94,65 @@ def _without_marks(node: Apply, inputs: list[Variable]) -> Variable | None:
         holds = [pt.as_tensor(v) for v in inputs[1:]]
         known = [v for v in holds if not (isinstance(v, Constant) and bool(np.all(v.data)))]
         return pt.switch(reduce(pt.and_, known), inputs[0], np.nan) if known else inputs[0]
-    if isinstance(op, MakeVector):
-        return pt.join(0, *(pt.expand_dims(pt.as_tensor(v), 0) for v in inputs))
+    if isinstance(op, All) and inputs[0].type.ndim == 1 and _is_joined_scalars(inputs[0]):
+        return reduce(pt.and_, _parts(inputs[0].owner))
     return None
+
+
+def _is_joined_scalars(variable: Variable) -> bool:
+    """Whether a vector was made of scalars."""
+    node = variable.owner
+    return node is not None and isinstance(node.op, MakeVector)
+
+
+def _parts(node: Apply) -> list[Variable]:
+    return [pt.as_tensor(v) for v in node.inputs]
+
+
+def _joined(node: Apply, inputs: list[Variable]) -> Variable | None:
+    """Joined arrays as a sum in which each stands in its own place.
+
+    The derivative of a join cuts an array into parts, which does not vectorize.
+    """
+    if isinstance(node.op, MakeVector):
+        if node.outputs[0].type.dtype == "bool":
+            return None
+        axis, parts = 0, [pt.expand_dims(pt.as_tensor(v), 0) for v in inputs]
+    elif isinstance(node.op, Join):
+        fixed = getattr(node.op, "axis", None)
+        axis = fixed if fixed is not None else _constant_axis(inputs[0])
+        parts = inputs if fixed is not None else inputs[1:]
+    else:
+        return None
+    return None if axis is None else join(parts, axis % parts[0].type.ndim)
+
+
+def join(parts: Sequence[Variable], axis: int = 0) -> Variable | None:
+    """Arrays joined along an axis, as a sum; None where it would be long."""
+    lengths = [v.type.shape[axis] for v in parts]
+    if None in lengths or sum(lengths) > MOST_PLACES:
+        return None
+    start, placed = 0, []
+    for v, length in zip(parts, lengths, strict=True):
+        places = np.zeros((length, sum(lengths)), dtype=bool)
+        places[np.arange(length), start + np.arange(length)] = True
+        placed.append(_placed(v, axis, places))
+        start += length
+    return reduce(pt.add, placed)
+
+
+def _constant_axis(axis: Variable) -> int | None:
+    return int(axis.data) if isinstance(axis, Constant) else None
+
+
+def _placed(x: Variable, axis: int, places: np.ndarray) -> Variable:
+    """An array whose entry j along an axis is the entry k of x with places[k, j], or 0."""
+    if places.shape == (1, 1) and places.all():
+        return x
+    after = x.type.ndim - axis - 1
+    wide = x.dimshuffle(*range(axis + 1), "x", *range(axis + 1, x.type.ndim))
+    mask = pt.constant(places).dimshuffle(*("x" for _ in range(axis)), 0, 1, *("x",) * after)
+    return pt.switch(mask, wide, pt.zeros((), dtype=x.type.dtype)).sum(axis=axis)
 
 
 def _product(node: Apply, inputs: list[Variable]) -> Variable | None:
@@ -138,20 +204,121 @@ def _is_minus_infinity(constant: Constant) -> bool:
     return bool(np.all(np.isneginf(np.asarray(constant.data, dtype=float))))
 
 
+def _incremented(node: Apply, inputs: list[Variable]) -> Variable | None:
+    """Entries set or increased at fixed positions, as a sum of arrays in their own places."""
+    if not isinstance(node.op, IncSubtensor):
+        return None
+    x, y, *rest = inputs
+    entries = list(indices_from_subtensor(rest, node.op.idx_list))
+    entries += [slice(None)] * (x.type.ndim - len(entries))
+    kept = sum(isinstance(entry, slice) for entry in entries)
+    y = pt.shape_padleft(y, kept - y.type.ndim) if kept > y.type.ndim else y
+    mask = np.ones((1,) * x.type.ndim, dtype=bool)
+    for axis, (entry, length) in enumerate(zip(entries, x.type.shape, strict=True)):
+        position = _fixed_position(entry)
+        if position is None or length is None or length > MOST_PLACES:
+            return None
+        if not isinstance(position, slice):
+            y = pt.expand_dims(y, axis)
+        hits = np.zeros(length, dtype=bool)
+        hits[position] = True
+        mask = mask & np.expand_dims(hits, [k for k in range(x.type.ndim) if k != axis])
+        picked = np.atleast_1d(np.arange(length)[position])
+        if y.type.shape[axis] not in (1, len(picked)):
+            return None
+        one = y.type.shape[axis] == 1
+        y = _placed(y, axis, hits[None] if one else picked[:, None] == np.arange(length))
+    return pt.switch(mask, y, x) if node.op.set_instead_of_inc else x + y
+
+
+def _filled(node: Apply, inputs: list[Variable]) -> Variable | None:
+    """An array of known shape filled with a value, as an elementwise operation."""
+    op, shape = node.op, node.outputs[0].type.shape
+    if isinstance(op, AllocEmpty) and None not in shape:
+        return pt.constant(np.zeros(shape, dtype=node.outputs[0].type.dtype))
+    if isinstance(op, Alloc) and None not in shape:
+        zeros = np.zeros(shape, dtype=node.outputs[0].type.dtype)
+        return pt.second(pt.constant(zeros), inputs[0])
+    return None
+
+
+WRITERS = (_without_marks, _product, _joined, _incremented, _filled, _complement_of_complement)
+"""Rules that need the node alone."""
+
+
+def vectorizable(outputs: Sequence[Variable]) -> list[Variable]:
+    """Graphs, derivatives among them, without operations that vectorize to loops in Python."""
+
+    def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
+        for write in (_joined, _incremented, _filled):
+            found = write(node, inputs)
+            if found is not None:
+                return found
+        return None
+
+    return rebuild_by_leaves(outputs, rule)
+
+
 # ---- entries looked up by a record ------------------------------------------------------------
 
 
-def _lookup_rule(read: Set[Variable]) -> ReplacementRule:
-    """A rule for entries of an array whose positions are read from the record (`read`)."""
+def _lookup_rule(read: Set[Variable], moving: Set[Variable]) -> ReplacementRule:
+    """A rule for entries of an array at positions that are read from the record (`read`).
+
+    Entries at fixed positions are written so too where parameters move them: the derivative of
+    taking entries does not vectorize.
+    """
 
     def rule(node: Apply, inputs: list[Variable]) -> Variable | None:
         if library_class_name(node.op) not in LOOKUPS:
             return None
-        if read.isdisjoint(node.inputs[1:]):
-            return None
-        return _looked_up(inputs[0], _index_entries(node.op, inputs))
+        if not read.isdisjoint(node.inputs[1:]):
+            return _looked_up(inputs[0], _index_entries(node.op, inputs))
+        if node.inputs[0] in moving:
+            return _fixed_entries(inputs[0], _index_entries(node.op, inputs))
+        return None
 
     return rule
+
+
+def _fixed_entries(x: Variable, entries: list[Any]) -> Variable | None:
+    """x[entries] for constant slices and integers, along one axis after another."""
+    axis, found = 0, x
+    for entry, length in zip(entries, x.type.shape, strict=False):
+        position = _fixed_position(entry)
+        if position is None or length is None:
+            return None
+        picked = np.atleast_1d(np.arange(length)[position])
+        if length * max(len(picked), 1) > MOST_PLACES or not len(picked):
+            return None
+        if not (isinstance(position, slice) and len(picked) == length and picked[0] == 0):
+            places = np.arange(length)[:, None] == picked
+            found = _placed(found, axis, places)
+        if isinstance(position, slice):
+            axis += 1
+        else:
+            found = found.sum(axis=axis)  # of length 1
+    return found
+
+
+def _fixed_position(entry: Any) -> slice | int | None:
+    """A constant index of one axis as Python writes it."""
+    if isinstance(entry, slice):
+        parts = [_constant_number(part) for part in (entry.start, entry.stop, entry.step)]
+        return None if any(part is _UNKNOWN for part in parts) else slice(*parts)
+    number = _constant_number(entry)
+    return number if isinstance(number, int) else None
+
+
+_UNKNOWN = object()
+
+
+def _constant_number(part: Any) -> Any:
+    if part is None or isinstance(part, int | np.integer):
+        return part if part is None else int(part)
+    if isinstance(part, Constant) and np.ndim(part.data) == 0 and part.data is not None:
+        return int(part.data)
+    return _UNKNOWN
 
 
 def _index_entries(op: Any, inputs: list[Variable]) -> list[Any]:

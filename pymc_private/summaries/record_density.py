@@ -28,10 +28,12 @@ from pymc_private.summaries.batched import (
     NumpyProgram,
     graph_variables,
     merged,
+    rewritten,
 )
 from pymc_private.summaries.parameters import ParameterVector
 from pymc_private.summaries.plain_record import (
     in_compiled_operations,
+    join,
     plain_record,
     regroup,
 )
@@ -89,11 +91,13 @@ class RecordDensity:
         self._rows |= {str(v.name): v for v in record.public}
         with without_tracebacks():
             data = {self._y, *self._rows.values()}
-            self._natural_value = plain_record(record.value, data)
+            natural_inputs = set(record.parameters.values())
+            self._natural_value = plain_record(record.value, natural_inputs, data)
             self._values = self.parameters.inputs()
             natural = self.parameters.symbolic_natural(self._values)
             swaps = {record.parameters[name]: v for name, v in natural.items()}
-            value = rebuild([self._natural_value], swaps)[0]
+            value = rewritten(rebuild([self._natural_value], swaps))[0]
+            value = plain_record(value, set(self._values.values()), data)
             self._value = merged([regroup(value, list(self._values.values()), self._y)])[0]
             self._predictors = self._cut()
         self.size = sum(map(self._size_of, self._predictors))
@@ -282,8 +286,9 @@ def _array_of(scalars: list[Variable], shape: tuple[int, ...]) -> Variable:
     """An array of some shape with scalar variables as its entries."""
     if len(scalars) == 1:
         return scalars[0].dimshuffle(*("x" for _ in shape))
-    whole = pt.join(0, *(pt.expand_dims(v, 0) for v in scalars))
-    return whole.reshape(shape)
+    parts = [pt.expand_dims(v, 0) for v in scalars]
+    whole = join(parts)
+    return (pt.join(0, *parts) if whole is None else whole).reshape(shape)
 
 
 def _row_of(private: PrivateModel) -> SingleRecord:

@@ -108,15 +108,17 @@ def _quick_rooms(request, root):
         request.getfixturevalue("quick")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _draws_of_few_records(request):
-    """Draw from plans that tell next to nothing: tests have few records.
+CHOICE = ("test_calibrate", "test_frontier", "test_verdict")
+"""Tests of what is chosen, and of what is refused: they run as a user runs."""
 
-    That `sample` refuses such plans is tested in `tests/posterior/test_verdict.py`.
-    """
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_records_and_one_mass(request):
+    """Draw from plans that tell next to nothing, as tests have few records; try one central box."""
     with pytest.MonkeyPatch.context() as patch:
-        if request.path.stem != "test_verdict":
+        if request.path.stem not in CHOICE:
             patch.setattr("pymc_private.posterior.sample._refuse_prior", lambda plan: None)
+            patch.setattr("pymc_private.posterior.candidates.PRIOR_MASSES", (0.95,))
         yield
 
 

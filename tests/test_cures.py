@@ -124,6 +124,7 @@ GIVEN = {
 }
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("given", GIVEN)
 def test_the_printed_call_runs_and_once_filled_in_makes_a_private_model(given):
     make, arguments = GIVEN[given]
@@ -326,6 +327,7 @@ def test_where_calibrate_trims_by_itself_the_cure_says_so():
         assert pmp.calibrate(each, epsilon=1, delta=1e-6).guarantee
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("entries", [2, 3])
 def test_ordered_cutpoints_get_a_box_and_no_mass(entries):
     private = pmp.privatize(cutpoints(entries), records="person", domain={"x": (0, 1)})

@@ -227,22 +227,42 @@ def test_every_public_name_exists_and_says_what_it_is():
     assert [name for name, value in values.items() if not value.__doc__] == []
 
 
-def test_importing_the_package_is_quiet_and_leaves_pymc_as_it_was():
+SLOW_TO_IMPORT = {
+    *("arviz", "dp_accounting", "h5netcdf", "h5py", "matplotlib", "narwhals", "opendp"),
+    *("scipy.signal", "sklearn", "statsmodels"),
+}
+"""Modules that wait for their first use, unless PyMC itself has loaded them."""
+
+
+@pytest.fixture(scope="module")
+def imported():
+    """Import PyMC and then the package in a process of its own; it prints what else was loaded."""
     script = r"""
-import warnings
+import sys, warnings
 warnings.simplefilter("error")
 warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing", FutureWarning)
 import threading, pymc
 from pymc.step_methods import STEP_METHODS
+loaded = set(sys.modules)
 before = dict(vars(pymc)), list(STEP_METHODS), threading.active_count()
 import pymc_private
 after = dict(vars(pymc)), list(STEP_METHODS), threading.active_count()
 assert before[0].items() <= after[0].items() and before[1:] == after[1:]
+print(*(set(sys.modules) - loaded))
 """
-    result = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
-    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_importing_the_package_is_quiet_and_leaves_pymc_as_it_was(imported):
+    assert (imported.returncode, imported.stderr) == (0, "")
+    assert imported.stdout.count("\n") == 1
+
+
+def test_importing_the_package_loads_nothing_that_is_slow(imported):
+    loaded = set(imported.stdout.split())
+    assert "pymc_private.posterior.sample" in loaded
+    assert loaded & SLOW_TO_IMPORT == set()
 
 
 @pytest.mark.audit

@@ -72,6 +72,7 @@ def test_each_function_has_a_reference():
     assert set(ALL) == set(TRUE)
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("name", UNARY)
 def test_rounded_ends_hold_the_real_value(name):
     points = grid(name, 400)
@@ -85,6 +86,7 @@ def test_rounded_ends_hold_the_real_value_on_a_fine_grid(name):
     assert misses(ALL[name], grid(name, 10_000)) == []
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", UNARY)
 @given(data=st.data())
 def test_rounded_ends_hold_the_real_value_anywhere(name, data):
@@ -103,6 +105,7 @@ def gamma_points(size: int) -> tuple[np.ndarray, np.ndarray]:
     return k, np.minimum(x, np.minimum(20 * k + 800, f.GAMMAINC_LARGEST))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", ["gammainc", "gammaincc"])
 @pytest.mark.parametrize("size", [1000, pytest.param(20_000, marks=pytest.mark.audit)])
 def test_incomplete_gamma_holds_the_real_value_up_to_its_largest_shape(name, size):

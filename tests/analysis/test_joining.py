@@ -121,6 +121,7 @@ def kinds(graph) -> set:
     return {type(getattr(n.op, "scalar_op", n.op)) for n in nodes}
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("name", JOINED)
 def test_a_composite_replaces_its_expression(name):
     build, wanted = JOINED[name]

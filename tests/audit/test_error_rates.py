@@ -40,11 +40,13 @@ RIGHT = {
 }  # fmt: skip
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("test", RIGHT.values(), ids=RIGHT.keys())
 def test_right_code_is_rejected_no_more_often_than_stated(test):
     assert within(how_often(lambda rng: not test(rng).passes), 0.1)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", ["cdf", "proportion", "neighbors"])
 def test_a_band_a_third_too_narrow_would_reject_more_often_than_stated(name):
     # The simulation above can tell: these bands are sharp.
@@ -82,6 +84,7 @@ def sticky(rng):
     return neighbors_agree(sides + rng.random(N) / 2, 0.75, **RATES)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("test", [shifted, raised, biased, sticky])
 def test_a_defect_of_the_stated_size_is_missed_no_more_often_than_stated(test):
     assert within(how_often(lambda rng: test(rng).passes), 0.2)

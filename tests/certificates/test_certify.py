@@ -39,7 +39,7 @@ def own(private: Callable, name: str, seed: int = 1) -> Callable:
     return own_logp(private(name, seed))
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("name", ZOO)
 def test_a_model_of_the_zoo_has_a_tight_certificate(name, certificate):
     entry, found = BY_NAME[name], certificate(name)
@@ -62,7 +62,7 @@ def test_the_range_is_the_formula_of_t5(name, certificate):
     assert found.range <= exact * BY_NAME[name].within
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("name", HALF)
 def test_no_pair_of_records_escapes_the_range(name, private, certificate):
     """PyMC's own log-likelihood of random records, at random points of the box."""
@@ -85,7 +85,7 @@ def test_no_pair_of_records_escapes_the_range(name, private, certificate):
     assert variation.max() > 0.5 * found.searched
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("name", ZOO)
 def test_the_record_graph_is_the_models_own_likelihood(name, private):
     model, rng = private(name), np.random.default_rng(3)
@@ -122,6 +122,7 @@ def test_a_row_reads_its_own_record_only(name, private):
     assert np.array_equal(np.delete(before, N // 2), np.delete(after, N // 2))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", HALF)
 def test_rows_may_be_stacked_in_any_number(name, private):
     """The coarse table of a few rows is that of all n rows, each with its own cell."""
@@ -136,6 +137,7 @@ def test_rows_may_be_stacked_in_any_number(name, private):
         np.testing.assert_allclose(np.broadcast_to(low, full.shape), full, rtol=1e-12, atol=1e-300)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", ["logistic", "normal", "softmax", "public offset"])
 def test_the_same_model_has_the_same_certificate_each_time(name, private, certificate):
     entry = BY_NAME[name]
@@ -192,6 +194,7 @@ def test_a_certificate_says_that_numbers_in_the_model_are_taken_on_trust():
     assert repr(found).count("every number and array written into the model") == 1
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("short", "cut", "said"),
     [("float64", False, ""), ("float64", True, "up to 2e-8"), ("float32", False, "about 1e-7")],

@@ -46,7 +46,7 @@ def variation(table):
     return float((pairs.max(axis=0) - pairs.min(axis=0)).max())
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_no_pair_of_records_escapes_the_range(name):
     score = BY_NAME[name]
@@ -56,6 +56,7 @@ def test_no_pair_of_records_escapes_the_range(name):
     assert variation(tables(score, score.ends)) <= found.range * (1 + 1e-12)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_record_is_the_clipped_log_likelihood(name):
     """Also where the log-likelihood is no number, -inf, or fails a condition for some records."""
@@ -71,7 +72,7 @@ def test_the_record_is_the_clipped_log_likelihood(name):
     assert cut[0]
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_plain_model_is_the_prior_and_the_clipped_terms(name):
     score = BY_NAME[name]
@@ -87,6 +88,7 @@ def test_the_plain_model_is_the_prior_and_the_clipped_terms(name):
             assert whole(point) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", ["identity link", "uniform", "two outcomes", "elementwise dark"])
 def test_the_plain_model_compiles_as_pymc_compiles(name):
     """In the default mode of each stack, at a start and where log-likelihoods are -inf or NaN."""
@@ -263,6 +265,7 @@ def test_intervals_may_prove_the_upper_end():
 # ---- what is refused, and what is said ----------------------------------------------------
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize(
     "ends",
     [
@@ -293,6 +296,7 @@ def test_an_upper_end_that_nothing_proves_is_asked_for(name):
         pmp.clip(private, -5)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("prior", [pm.Flat, pm.HalfFlat])
 def test_an_improper_prior_is_refused_unless_it_is_trimmed(prior):
     with pm.Model(coords={"i": range(3)}) as model:

@@ -77,6 +77,7 @@ def claimed(build, draws=1, shrink=1, power=POWER):
     return replace(pair, shift=pair.shift / shrink).guarantee(power, draws)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("build", [counts, trials])
 def test_no_neighboring_posteriors_differ_more_than_the_pair(build):
     promise, faulty = claimed(build), claimed(build, shrink=2)

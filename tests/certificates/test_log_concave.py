@@ -37,6 +37,7 @@ def proved_and_searched(glm):
     return proved, glm.searched(np.random.default_rng(3))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", FEW)
 def test_mu_is_never_below_a_search_and_close_to_it(name):
     glm = BY_NAME[name]
@@ -256,6 +257,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_not_concave_is_refused_by_name(name):
     outcome, words = REFUSED[name]
@@ -269,6 +271,7 @@ def test_what_is_not_concave_is_refused_by_name(name):
         concavity(private_of(build, domain))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("prior", [pm.Laplace, pm.Logistic, pm.Uniform, pm.Flat])
 def test_priors_that_are_not_strongly_concave_are_refused_by_name(prior):
     def build(rng):

@@ -79,6 +79,7 @@ SLOW = {
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[pytest.mark.audit] if n in SLOW else []) for n in FORMULAS],
@@ -182,6 +183,7 @@ def test_nothing_reads_the_data():
     assert pmp.certify(private).range == before
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("kind", "metric", "match"),
     [
@@ -253,6 +255,7 @@ def test_the_grid_whose_rounding_is_priced_per_record_takes_no_metric():
         pmp.calibrate(private, epsilon=1, sampler="grid")
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "jump",
     [

@@ -26,6 +26,7 @@ def rows_of(made, points, column):
         yield points[:, made.coordinates.slices[column.variable, copy]]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", ["dirichlet multinomial", "multinomial", "normal mixture"])
 def test_rows_have_their_sums_and_stay_in_the_box(name):
     made, rng = objective(name), np.random.default_rng(4)
@@ -43,6 +44,7 @@ def test_rows_have_their_sums_and_stay_in_the_box(name):
             np.testing.assert_allclose(rows.sum(axis=1), total, atol=0 if column.is_whole else 1e-9)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("name", "most"), [("dirichlet multinomial", 1.02), ("multinomial", 1.05)])
 def test_what_is_found_is_near_what_is_proved(name, most):
     found = pmp.certify(private_of(name))

@@ -46,7 +46,7 @@ def random_points(objective, rng, count=3000):
     return np.where(objective.whole, np.round(points), points)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("name", HALF)
 def test_no_quadruple_varies_by_more_than_the_bound(name, private):
     objective = next(objectives(private(name)))

@@ -64,6 +64,7 @@ def farthest(found: TablePosterior, other: TablePosterior) -> float:
     return float(np.exp(np.abs(np.log(found.mean() / other.mean())).max()))
 
 
+@pytest.mark.thin(4)
 @LAWS
 @pytest.mark.parametrize(
     ("shape", "records", "scale", "size"),
@@ -83,6 +84,7 @@ def test_a_public_total_is_met_where_noise_drowns_all(
     assert farthest(near_one(*given), found) > 1.4
 
 
+@pytest.mark.thin(4)
 @LAWS
 @pytest.mark.parametrize(
     ("shape", "records", "scale", "size", "told", "within", "before"),
@@ -197,6 +199,7 @@ def test_finer_bins_do_not_fill_the_memory(monkeypatch):
     assert noise_distributions(many).width == pytest.approx(cell_grid.MAX_BINS, rel=0.01)
 
 
+@pytest.mark.thin(2)
 @LAWS
 @pytest.mark.parametrize(("shape", "records"), [((10, 30), 500), ((40, 50), 1000)])
 def test_priors_weigh_what_they_do_count_by_count(shape, records, law, monkeypatch):
@@ -213,6 +216,7 @@ def test_priors_weigh_what_they_do_count_by_count(shape, records, law, monkeypat
     assert crude < 0.5 * expected
 
 
+@pytest.mark.thin(2)
 @LAWS
 def test_draws_of_sums_smaller_than_bins_add_up(law, monkeypatch):
     """Fifty rows of two records each, in bins of sixteen."""

@@ -61,6 +61,7 @@ def test_bins_of_the_largest_row_would_blur_the_small_one():
     assert first * 0.5 * (laws.step[0] - 1) > expected[1]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("a", [0.05, 2.0])
 def test_counts_in_a_first_bin_follow_the_prior(a):
     """The least cell of one row whose noise is nearly level over the bin."""

@@ -102,6 +102,7 @@ def divergence(tables, posterior):
     return total
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("scale", [5.0, 20.0, 60.0])
 def test_tables_that_learn_from_each_other_are_closer(scale):
     better = []
@@ -196,6 +197,7 @@ def class_sizes(law, scale, alone, runs=60):
     return np.array(errors), np.array(held)[:, 0]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("law", "scale"), [("discrete_gaussian", 60.0), ("laplace", 45.0)])
 def test_every_table_of_the_classes_tells_their_sizes(law, scale):
     """Eight margins of two cells weigh four times what the class table says by itself.

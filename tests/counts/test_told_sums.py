@@ -73,6 +73,7 @@ def exact(found: TablePosterior, law: str, known: bool = True, sd: float = SD) -
     return np.array(means) / mass(each.prod(axis=0))
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("law", ["discrete_gaussian", "laplace"])
 @pytest.mark.parametrize("which", ROWS)
 def test_draws_of_a_row_with_a_told_sum_are_exact(which, law):
@@ -104,6 +105,7 @@ def test_cells_priors_do_not_tell_the_sum(which):
     assert wrong > 1.5 * right
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("law", ["discrete_gaussian", "laplace"])
 @pytest.mark.parametrize("a", [0.05, 0.3])
 def test_draws_add_up_to_a_public_total(a, law):
@@ -215,6 +217,7 @@ def sums_given_total(found: TablePosterior, law: str, total: int) -> np.ndarray:
     return np.array(means)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("law", ["discrete_gaussian", "laplace"])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_draws_of_several_told_rows_add_up_to_a_public_total(seed, law, monkeypatch):
@@ -231,6 +234,7 @@ def test_draws_of_several_told_rows_add_up_to_a_public_total(seed, law, monkeypa
     assert abs(drawn.mean() - total) > 0.03 * total
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("cells", "a", "scale", "center", "spread"),
     [

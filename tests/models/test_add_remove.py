@@ -129,7 +129,7 @@ def summed(f, n, **keywords):
     return pmp.privatize(model, **(given | keywords))
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("name", PER_RECORD)
 def test_what_is_per_record_is_counted_per_record(name):
     written, one = PER_RECORD[name]
@@ -140,7 +140,7 @@ def test_what_is_per_record_is_counted_per_record(name):
     assert said[0] <= 1.02 * truth
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_no_sum_over_records_is_refused_by_name(name):
     said = assert_blind(lambda n: summed(REFUSED[name], n))
@@ -160,6 +160,7 @@ STATISTICS = {
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", STATISTICS)
 def test_sufficient_statistics_are_sums_over_records(name):
     written, truth = STATISTICS[name]
@@ -183,6 +184,7 @@ def test_records_at_written_places_are_refused(n):
         summed(lambda x, t: x[:6] * t, n)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("n", COUNTS)
 def test_a_distribution_of_sums_counts_its_records(n):
     def logp(value, rate):
@@ -195,6 +197,7 @@ def test_a_distribution_of_sums_counts_its_records(n):
     assert math.log(20) <= pmp.certify(private).range <= math.log(20) * 1.001
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("where", ["likelihood", "prior"])
 @pytest.mark.parametrize("n", [4, 7])
 def test_the_length_of_an_array_written_into_a_model_is_their_number(where, n):
@@ -307,7 +310,7 @@ def zoo_model(one):
     return build
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("one", [*ZOO, *TABLE][::24], ids=lambda one: one.name)
 def test_no_plan_of_a_model_of_the_zoo_tells_its_number_of_records(one):
     assert_blind(zoo_model(one), box=one.box)
@@ -319,7 +322,7 @@ def test_no_model_of_the_zoo_tells_its_number_of_records(one):
     assert_blind(zoo_model(one), box=one.box, planned=False)
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("one", SEQUENCES, ids=lambda one: one.name)
 def test_sequences_are_refused_alike(one):
     def build(n):

@@ -69,7 +69,7 @@ def table_of(private, points) -> np.ndarray:
     return np.array(rows)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("name", FINITE)
 def test_a_distribution_has_a_finite_range_that_no_pair_escapes(name):
     """1369 pairs of records, each at all pairs of the points."""
@@ -90,6 +90,7 @@ LITTLE = {"triangular of free end", "uniform", "discrete uniform"}
 """Distributions in which records and parameters hardly meet."""
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", [later(n) if n in LONG else n for n in REFUSED])
 def test_a_distribution_without_a_bound_is_refused_with_its_reason(name):
     with pytest.raises(NotCertified) as refusal:

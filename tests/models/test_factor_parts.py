@@ -31,6 +31,7 @@ def log_density(model, t):
     return float(logp({name: np.asarray(value)}))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("neighbors", NEIGHBORS)
 @pytest.mark.parametrize("clipped", [False, True])
 def test_a_power_tempers_what_records_say_and_nothing_else(neighbors, clipped):
@@ -46,6 +47,7 @@ def test_a_power_tempers_what_records_say_and_nothing_else(neighbors, clipped):
     assert found - found[1] != pytest.approx(0.25 * (0.5 * at - 3 * at**2), abs=1e-3)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("trimmed", [True, False])
 @pytest.mark.parametrize("kind", [pm.Normal, pm.Censored])

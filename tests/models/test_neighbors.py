@@ -41,6 +41,7 @@ def test_addition_is_bounded_by_what_one_record_can_say(two):
     assert found.guarantee(1).neighbors == "add_remove"
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "name",
     [
@@ -176,6 +177,7 @@ def scaled_by(kind):
     return build
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("kind", ["prior", "potential", "likelihood"])
 def test_a_length_of_the_records_dim_is_their_number(kind):
     model = scaled_by(kind)(5)

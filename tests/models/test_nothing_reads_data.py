@@ -114,6 +114,7 @@ def planned(private, box):
     }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "name", [n if n in SOON else pytest.param(n, marks=pytest.mark.audit) for n in NAMES]
 )
@@ -134,6 +135,7 @@ def test_a_plan_that_trims_by_itself_reads_no_data():
     assert facts_of_plan(plans[0]) == facts_of_plan(plans[1])
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "public predictor"])
 def test_other_records_have_the_same_graph_and_the_same_fingerprint(name, private):
     first, second = private(name, 1), private(name, 2)
@@ -166,7 +168,7 @@ def snapshot(model):
     }
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_users_model_is_left_untouched(name):
     entry = BY_NAME[name]

@@ -24,6 +24,7 @@ def softmax(first, *, constants="private"):
     return pmp.privatize(model, records="i", domain=domain, constants=constants)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "first",
     [
@@ -50,6 +51,7 @@ def test_an_array_of_zeros_is_read_row_by_row_when_it_is_public():
     assert pmp.certify(private, progressbar=False).mu == pytest.approx(wanted, rel=1e-9)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "slopes",
     [lambda b: b * np.arange(1, N + 1), lambda b: pt.cumsum(pt.alloc(b, N))],
@@ -77,6 +79,7 @@ def test_a_share_of_the_records_is_no_size():
     assert pmp.certify(private, progressbar=False).range == pytest.approx(2 * 3.0 / N, rel=1e-6)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     "places",
     [

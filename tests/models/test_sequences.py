@@ -55,6 +55,7 @@ def worst_variation(private, sequence, trials, seed=0):
     return worst
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", ALL)
 def test_no_neighbors_escape_the_certificate(name, certified):
     private, certificate = certified(name)
@@ -118,7 +119,7 @@ def test_the_range_of_an_autoregression_is_that_of_the_formula(certified):
     assert exact <= certificate.range <= exact * 1.06
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("name", [s.name for s in SEQUENCES])
 def test_the_factor_rows_add_up_to_the_models_own_density(name):
     sequence, rng = BY_NAME[name], np.random.default_rng(3)
@@ -311,6 +312,7 @@ MIXING = {
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("build", MIXING, ids=lambda build: build.__name__)
 def test_rows_that_meet_in_any_other_way_are_refused(build):
     text = refusal(build)

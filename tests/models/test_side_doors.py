@@ -30,6 +30,7 @@ def baked(values, mean) -> pm.Model:
 DOMAIN = {"constant_0": pmp.Interval(0, 100), "y": pmp.Interval(-1, 1)}
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "mean",
     [
@@ -156,6 +157,7 @@ def test_what_a_deterministic_reads_of_plain_shared_arrays_stays():
     assert {"public", "again"} <= set(release.posterior)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     "mean",
     [

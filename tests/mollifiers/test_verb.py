@@ -49,6 +49,7 @@ def ledger(epsilon: float = 10, **words: object) -> Ledger:
     return Ledger(epsilon=epsilon, **{"neighbors": "any"} | words)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("total", [(0.3, 0.01, 2), (1.0, 0.01, 17), (20.0, 0.01, 1)])
 def test_a_planned_tilt_fits_the_ledger_it_was_planned_for(total):
     epsilon, delta, draws = total
@@ -58,6 +59,7 @@ def test_a_planned_tilt_fits_the_ledger_it_was_planned_for(total):
     assert len(law.sample(ledger=budget, progressbar=False).posterior.draw) == draws
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -210,6 +212,7 @@ def test_the_planted_fault_a_tilt_evaluated_on_its_batch_has_no_law_of_its_own()
     assert np.abs(law.log_weight(places) - alone).max() > 0.5
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("estimate", ["kde", "histogram", "network", "trees"])
 def test_estimates_of_this_package_look_at_one_row_at_a_time(estimate):
     law = mollify(ROWS[:60], stats.norm(), 2.0, kind="tilt", estimate=estimate)._distribution
@@ -219,6 +222,7 @@ def test_estimates_of_this_package_look_at_one_row_at_a_time(estimate):
     np.testing.assert_allclose(law.log_weight(places), alone, rtol=0, atol=1e-13)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("words", [{}, {"kind": "tilt"}, {"estimate": lambda x: -(x[:, 0] ** 2)}])
 @pytest.mark.parametrize("reference", [stats.norm, pm.Normal.dist])
 def test_a_law_is_stored_and_copied_for_the_curator(reference, words):

@@ -76,6 +76,7 @@ def test_a_charge_that_does_not_fit_reads_nothing_and_spends_nothing(plan, monke
     assert poor.entries == ()
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, ValueError, SystemExit])
 def test_a_draw_that_stops_stays_charged_and_says_nothing_of_the_data(
     plan, ledger, monkeypatch, error
@@ -226,6 +227,7 @@ def test_a_place_is_tried_before_the_charge(plan, ledger, tmp_path, monkeypatch)
     assert len(ledger.entries) == 1
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("keywords", "words"),
     [
@@ -284,6 +286,7 @@ def test_a_private_model_without_a_budget_is_charged_at_cost():
     assert float(book.spent.epsilon) == release.guarantee.pure_epsilon
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("keywords", "error"),
     [
@@ -325,6 +328,7 @@ def tosses(**words):
     return pmp.trim(pmp.privatize(model, records="toss", **words), box={"p": (0.1, 0.9)})
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("seed", [None, 3])
 def test_draws_that_protect_the_number_of_records_speak_of_their_own_neighbors(seed):
     """Without a ledger, and seeded: what was promised was substitution, or refused as such."""

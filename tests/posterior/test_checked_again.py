@@ -53,6 +53,7 @@ def weighted():
     )
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("keywords", [{}, {"random_seed": 1}, {"name": "main"}])
 def test_a_plan_whose_public_data_were_changed_is_refused(weighted, keywords):
     book = pmp.Ledger(epsilon=5)
@@ -84,7 +85,7 @@ def test_data_that_left_their_domain_are_clipped_again_after_the_charge(weighted
     assert np.all(base["x"].get_value() == 1.0)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("low", [0.2, 0.31, 0.4])
 @pytest.mark.parametrize(("draws", "delta"), [(1, 0.0), (2, 1e-3), (2, 0.3)])
 def test_at_cost_without_a_ledger_is_never_refused(low, draws, delta):
@@ -103,6 +104,7 @@ def varies_in_length(p):
     return pt.arange(pt.cast(20 * p, "int64"))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("odd", [fails_for_some, varies_in_length])
 def test_a_deterministic_that_fails_at_some_draws_is_withheld_and_no_draw_is_lost(odd):
     book = pmp.Ledger(epsilon=5)
@@ -150,6 +152,7 @@ def test_a_deterministic_that_cannot_be_computed_at_all_is_refused_before_the_ch
     assert book.entries == ()
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("stored", "charges"), [(True, 1), (False, 2)])
 def test_a_stop_while_storing_says_that_the_release_may_be_there(monkeypatch, stored, charges):
     book, plan, original = pmp.Ledger(epsilon=5), plan_of(coins()), pmp.Ledger.store
@@ -223,6 +226,7 @@ def test_a_refused_plan_prints_its_price_rounded_up():
     assert price <= printed <= price * 1.001
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("keywords", [{}, {"epsilon": 1.0}])
 @pytest.mark.parametrize("patience", [-1.0, 1e9])
 def test_without_a_progress_bar_sampling_prints_nothing(monkeypatch, capsys, keywords, patience):

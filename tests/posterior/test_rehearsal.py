@@ -92,6 +92,7 @@ SAMPLERS = {
 
 
 # ---- a draw that fails is not charged -----------------------------------------------------------
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_a_draw_that_fails_on_made_up_records_charges_nothing(name, private, monkeypatch):
     build, sampler, function = SAMPLERS[name]
@@ -132,6 +133,7 @@ class Planted(Op):
 bound_op.register(Planted, lambda op, node, known: known)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("sampler", ["boxes", pmp.Nuts(tv=1e-9)])
 def test_a_model_that_cannot_be_evaluated_charges_nothing(sampler, monkeypatch):
     with pm.Model(coords={"person": range(N)}) as model:
@@ -172,6 +174,7 @@ def test_workers_receive_the_model_before_the_charge(private):
 
 
 # ---- Ctrl-C -------------------------------------------------------------------------------------
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("calls", "entries"), [(1, 0), (2, 1)])
 def test_ctrl_c_says_whether_it_is_charged(private, monkeypatch, calls, entries):
     """Call 1 is the rehearsal, call 2 the draw."""
@@ -191,6 +194,7 @@ def test_ctrl_c_says_whether_it_is_charged(private, monkeypatch, calls, entries)
     assert len(ledger.entries) == entries
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("steps", "entries"), [(1, 0), (40, 1)])
 def test_ctrl_c_within_a_run_of_nuts_stops_the_draw(private, monkeypatch, steps, entries):
     """PyMC ends a chain on Ctrl-C and goes on with what it has."""
@@ -237,6 +241,7 @@ def test_series_of_persons_with_a_free_scale_are_drawn(build):
     assert len(ledger.entries) == 1
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("build", [autoregression, random_walk])
 def test_slopes_of_a_checked_density_are_those_of_its_values(build):
     """PyTensor checks shapes in gradients; several points at once must not fail them."""
@@ -257,6 +262,7 @@ def test_slopes_of_a_checked_density_are_those_of_its_values(build):
 
 
 # ---- it reads no data ---------------------------------------------------------------------------
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_the_rehearsal_is_the_same_when_every_private_value_is_overwritten(
     name, private, monkeypatch

@@ -37,6 +37,7 @@ GRID = {
 }
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("neighbors", ["substitute", "add_remove"])
 @pytest.mark.parametrize("given", GRID.values(), ids=GRID)
 def test_noise_is_priced_within_the_budget_or_refused(given, neighbors):

@@ -58,6 +58,7 @@ def test_the_table_of_theory_t4_is_reproduced(n, column):
     assert br_eps(1e-6, n, R) == pytest.approx(float(exact), abs=at_last_place(exact))
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
 @pytest.mark.parametrize("R", [0.01, 0.3, 1.0, 4.0])
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.4, 0.8])
@@ -106,6 +107,7 @@ def precise_delta(eps: float, n: int, R: float) -> mpmath.mpf:
         return best
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("eps", "n", "R"),
     [

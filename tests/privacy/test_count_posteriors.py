@@ -66,6 +66,7 @@ def test_the_beta_pair_is_its_hockey_stick(eps, r, alpha):
     assert beta_pair_delta(eps, r, alpha) == pytest.approx(by_hand, rel=1e-9)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("eps", "r", "alpha"), CASES)
 @pytest.mark.parametrize("direction", ["more_first", "more_second"])
 def test_the_gamma_pair_is_its_hockey_stick(eps, r, alpha, direction):

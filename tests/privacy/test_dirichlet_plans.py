@@ -55,6 +55,7 @@ T12 = [  # counts, epsilon, KL of Algorithm 1 with its best order, exact r, alph
 ]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("counts", "epsilon", "older", "r", "alpha", "kl"), T12)
 def test_table_of_t12(counts, epsilon, older, r, alpha, kl):
     budget, profiles = CountBudget.of(epsilon, 1e-5), [CountProfile(len(counts), counts=(counts,))]
@@ -196,6 +197,7 @@ def test_discrete_gaussian_counts_cost_what_gaussian_ones_do():
     assert discrete_gaussian_delta(0.0, 50.0) >= gdp_delta(0.0, 1 / 50.0) * (1 - 1e-3)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("families", [1, 14])
 def test_noise_fits_and_wastes_little(families):
     for words in (

@@ -54,6 +54,7 @@ def hockey_stick(p, q, epsilon):
 
 
 # ---- T13: conjugate posteriors -------------------------------------------------------------
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("rates", [(3.0, 4.0), (4.0, 3.0), (3.0, 3.1)])
 @pytest.mark.parametrize("eps", [0.0, 0.3, 1.0])
 def test_gamma_rates_by_quadrature(rates, eps):

@@ -66,6 +66,7 @@ def test_the_quadrature_knows_the_mixed_pair_in_closed_form(eps):
         assert found == pytest.approx(beta_pair_delta(eps, *pair), rel=1e-6)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("eps", EPSILONS)
 def test_two_releases_are_priced_for_all_sides(eps):
     both = Guarantee.jointly(Guarantee.gamma_of(*LARGE), Guarantee.gamma_of(*SMALL))
@@ -79,6 +80,7 @@ def test_two_releases_are_priced_for_all_sides(eps):
     )
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("eps", EPSILONS)
 def test_runs_of_a_release_are_not_draws_from_one_posterior(eps):
     r, a = LARGE

@@ -69,6 +69,7 @@ ONCE = ("student", "two outcomes", "blockwise dark")
 FAST = [name if name in ONCE else pytest.param(name, marks=pytest.mark.audit) for name in BOXES]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", FAST)
 def test_the_density_never_escapes_its_envelope(name):
     score, private = trimmed(name)
@@ -102,6 +103,7 @@ def distances(name, ends=None, seed=3):
     return [distance(draws[:, k], *exact[k]) for k in range(len(sides))], n
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", FAST)
 def test_box_draws_follow_the_clipped_posterior(name):
     found, n = distances(name)
@@ -148,6 +150,7 @@ def many_of(name):
     return pmp.trim(pmp.clip(score.privatize(n=300), -4, 0), box=BOXES[name])
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", DARK)
 def test_a_draw_that_might_never_end_is_refused_before_the_charge(name):
     with pytest.raises(pmp.Unsupported, match="hardly ever accept"):
@@ -181,6 +184,7 @@ def test_the_number_of_records_is_small_here():
     assert N < 10  # else draws of scores without a rule would take long
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("n", [4, 300])
 def test_under_add_remove_the_verdict_does_not_tell_the_number_of_records(n):
     score = BY_NAME["elementwise dark"]

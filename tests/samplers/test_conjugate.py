@@ -102,6 +102,7 @@ def truncated(law, low, high):
     return lambda x: (law.cdf(x) - a) / (b - a)
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("trimmed", [False, True], ids=["whole", "trimmed"])
 @pytest.mark.parametrize("name", EXACT)
 def test_draws_follow_the_posterior(name, trimmed):
@@ -134,6 +135,7 @@ def test_normal_gamma_draws():
     assert cdf_envelope(z, stats.norm.cdf).passes
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("build", "y", "domain", "alpha"),
     [
@@ -221,6 +223,7 @@ def crossed_precision(y):
     pm.Normal("y", pm.Normal("mu", 0, sigma=t), tau=t, observed=y)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("build", "y", "domain"),
     [
@@ -250,6 +253,7 @@ def test_trimmed_families_of_several_parameters_are_refused():
         sample_conjugate(model, 1, SeededRandomness.from_seed(1))
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", EXACT)
 def test_the_posterior_is_that_of_the_graph(name):
     build, y, domain, laws = EXACT[name]
@@ -289,6 +293,7 @@ def cut_coin(x):
     pm.Bernoulli("y", pm.Beta("p", 2, 2, transform=transform, initval=0.5), observed=BINARY[:4])
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("build", [cut_line, cut_mean, ordered_means, cut_coin])
 def test_a_transform_that_cuts_or_orders_a_prior_leaves_no_closed_form(build):
     """The range is that of the support; draws from the whole law would leave it."""

@@ -60,6 +60,7 @@ def test_scores_bend_like_the_softmax_they_are_of(size):
         assert np.allclose(curve.remainder(u, du), weight[:, None] * second / 2, rtol=1e-5)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("classes", [2, 3, 8])
 @pytest.mark.parametrize("wall", [1.0, np.inf])
 def test_a_softmax_bends_no_more_than_its_trace_says(classes, wall):

@@ -82,6 +82,7 @@ MEANS = {
 }
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("scale", [1e-7, 1.0, 1e7])
 @pytest.mark.parametrize("name", MEANS)
 def test_what_is_drawn_is_the_model_at_every_scale(name, scale):

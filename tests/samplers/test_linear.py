@@ -105,6 +105,7 @@ def graph_slope(private, theta):
     return np.concatenate([np.ravel(concrete(g)) for g in slopes])
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", CASES)
 def test_the_structure_has_the_slope_of_the_graph(name):
     private = private_of(name)
@@ -160,6 +161,7 @@ def marginal_cdfs(private, ends, points=81):
     return found
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", ["logistic", "logistic in a box"])
 def test_draws_follow_the_posterior(name):
     private = private_of(name, Fraction(1))

@@ -35,6 +35,7 @@ MEANS = {
 }
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("public", [(), ("x",)], ids=["private", "public"])
 @pytest.mark.parametrize("name", MEANS)
 def test_the_posterior_is_the_normal_law_of_the_textbook(name, public):
@@ -63,6 +64,7 @@ def test_draws_follow_it():
     assert np.abs(np.cov(turned.T) - np.eye(3)).max() < 0.06  # 8 standard errors
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "mean",
     [

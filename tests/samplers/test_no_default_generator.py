@@ -49,6 +49,7 @@ def regression():
 EXACT = [name for name in SAMPLERS_BY_NAME if name != "nuts"]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", EXACT)
 def test_private_draws_come_from_the_operating_system(name, no_numpy):
     private = regression() if name == "proximal" else beta()

@@ -41,6 +41,7 @@ def test_states_of_one_chain_are_refused_with_the_reason(private):
         pmp.calibrate(private, epsilon=1, delta=1e-3, sampler=pmp.Nuts(tv=1e-6, states_per_run=5))
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("tune", [-1, 0, 2.5, "a", None, True])
 def test_steps_that_are_no_number_are_refused_before_the_charge(private, tune):
     with pytest.raises(pmp.DomainError, match="tune= counts steps"):
@@ -218,6 +219,7 @@ def test_nutpie_is_seeded_by_the_operating_system_at_every_call(monkeypatch):
     assert third == 7
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("wall", [False, True])
 def test_a_prior_without_a_place_to_start_is_refused_before_the_charge(wall):
     with pm.Model() as model:

@@ -50,6 +50,7 @@ def draw_one(piece: Envelopes, uniforms: np.ndarray) -> np.ndarray:
     return draw_from_envelopes(piece, uniforms[None], np.zeros((1, len(uniforms))))[0]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("half", [1e-9, 0.3, 7.0])
 @pytest.mark.parametrize("high", SLOPES)
 @pytest.mark.parametrize("low", SLOPES)
@@ -130,6 +131,7 @@ def test_a_normal_density_has_the_mass_of_the_whole_space_and_its_own_law():
     assert np.abs(np.cov(turned.T) - np.eye(3)).max() < 0.06  # 8 standard errors
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("half", [1e-9, 0.3, 7.0])
 @pytest.mark.parametrize("slope", SLOPES)
 @pytest.mark.parametrize("right", [True, False])

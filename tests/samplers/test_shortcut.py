@@ -45,6 +45,7 @@ def test_what_is_sure_is_right(name, scale):
             assert sure.all()
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", CURVES)
 @pytest.mark.parametrize("chains", [1, 2, 30])
 @pytest.mark.parametrize(

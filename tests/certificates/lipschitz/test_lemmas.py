@@ -69,7 +69,7 @@ if NEW:  # PyTensor 2 rewrites this without end
 BALLS = {"unit": pmp.Ball(1.0), "aside": pmp.Ball(0.5, center=[1.0, 0.3])}
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("mean", [None, (-0.5, 0.8)], ids=["known mean", "mean in a box"])
 @pytest.mark.parametrize("where", BALLS)
 @pytest.mark.parametrize("kind", ["normal", "multivariate"])
@@ -84,6 +84,7 @@ def test_lemma_23_is_recognized_with_the_constants_of_brute_force(kind, where, m
     assert RATE / slope * 0.99 <= family.c <= RATE / slope
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("kind", "times"), WAYS)
 def test_other_ways_to_write_the_precision_are_read(kind, times):
     family = recognize_lemma(normal(kind))
@@ -105,6 +106,7 @@ def test_lemma_23_is_far_below_the_paper_for_one_replaced_record():
     assert family.c > RATE / (paper / LOW)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("mean", [None, (-0.5, 0.8)], ids=["known mean", "mean in a box"])
 def test_the_tail_of_lemma_23_is_above_that_of_prior_draws(mean):
     """Draws of (t, mu) from the prior's region; a rate a third larger is refuted (planted)."""
@@ -150,6 +152,7 @@ def test_the_certificate_carries_lemma_23():
     assert found.range < price.epsilon(1e-6) < math.inf
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     "private",
     [
@@ -324,6 +327,7 @@ def _picked():
     return pm.Beta("q", 3, 3, shape=2)[pm.Bernoulli("which", 0.5)]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("make", [_sigmoid, _half, _lopsided, _picked])
 def test_what_is_no_entry_of_a_table_is_not_recognized(make):
     with pm.Model(coords={"p": range(N)}) as model:
@@ -343,6 +347,7 @@ def test_several_answers_of_one_record_count_each():
     assert pytest.approx(3 * math.log(4), rel=1e-9) == recognize_lemma(private).L0
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("private", [network, normal])
 def test_a_formula_below_the_graph_is_not_believed(private, monkeypatch):
     """Planted fault: half of ell."""

@@ -66,6 +66,7 @@ def limited(limit: float = 1.5):
     return pmp.trim(logistic(), lipschitz=limit)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "name", [*KNOWN, *(pytest.param(name, marks=pytest.mark.audit) for name in MORE)]
 )
@@ -214,6 +215,7 @@ def test_nothing_reads_the_data():
     assert trimmed.box["rate"].upper == other.box["rate"].upper
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("limit", [0.0, -1.0, np.inf, np.nan, True, "2", None])
 def test_an_impossible_l_is_refused(limit):
     with pytest.raises(pmp.DomainError):

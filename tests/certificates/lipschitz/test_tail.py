@@ -70,6 +70,7 @@ LEMMAS = {
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("kind", LEMMAS)
 def test_a_lemma_is_recognized_and_its_ell_is_what_brute_force_finds(kind):
     box = BOXES.get(kind, (0.5, 3.0))
@@ -83,6 +84,7 @@ def test_a_lemma_is_recognized_and_its_ell_is_what_brute_force_finds(kind):
         )
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("kind", LEMMAS)
 def test_the_prior_tail_of_a_lemma_is_below_its_exponential_everywhere(kind):
     """By the prior's own distribution function on a fine grid, and not by much."""

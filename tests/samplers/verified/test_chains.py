@@ -60,6 +60,7 @@ def normalized(logs):
     return weight / weight.sum(axis=-1, keepdims=True)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_rounding_costs_what_is_charged(kind):
     """By quadrature: every state shifted by omega, the worst rounding there is to one side."""
@@ -90,6 +91,7 @@ def drawn(kind, draws=1200, wall="line", **changes):
     return values[:, 0], lambda at: np.interp(at, edges, np.append(0.0, np.cumsum(weight)))
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("kind", "wall"), PAIRS)
 def test_draws_follow_the_posterior(kind, wall):
     values, cdf = drawn(kind, wall=wall)
@@ -98,6 +100,7 @@ def test_draws_follow_the_posterior(kind, wall):
     assert cdf_envelope(values, cdf).passes
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("wall", ["line", "box"])
 def test_draws_decided_by_balls_follow_it_too(wall, monkeypatch):
     """The branch that is never taken, always taken: every comparison and every state."""

@@ -103,6 +103,7 @@ def private_of(build, power=Fraction(1, 5), box=None):
     return pmp.trim(declared, box=box) if box else declared
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     ("build", "curve"),
     [
@@ -144,6 +145,7 @@ ONE_COEFFICIENT = {
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("likelihood", "written"),
     [
@@ -171,6 +173,7 @@ def test_one_coefficient_is_one_predictor(likelihood, written):
         assert found.gradient() < 17.27  # 2 (9 - 1 / e)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     ("build", "box", "named"),
     [

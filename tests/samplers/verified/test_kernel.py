@@ -28,6 +28,7 @@ def test_floats_are_within_their_bounds(kind, shape):
     assert ratios(kind, shape, low=1e-6, separable=True, seed=3).worst <= 1.0
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("wall", sorted(set(WALLS) - {"line"}))
 def test_floats_are_within_their_bounds_between_walls(kind, wall):

@@ -168,7 +168,7 @@ def checked_edges(edges: Any, private: PrivateModel, outcome: Source) -> np.ndar
         found = np.asarray(edges, dtype=float)
     except (TypeError, ValueError):
         found = np.full(1, np.nan)
-    if is_private or (private.n > 1 and found.size >= private.n):
+    if is_private or (private.neighbors == SUBSTITUTE and found.size >= private.n):
         raise DomainError(
             "edges of cells are public, and these are as many as the records or a part of them",
             got="an array of the private data",

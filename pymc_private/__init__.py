@@ -39,6 +39,7 @@ from pymc_private.posterior.plan import Plan
 from pymc_private.posterior.sample import sample
 from pymc_private.privacy import Guarantee
 from pymc_private.release.answers import Answer, Answers, Dialogue, answer, choose
+from pymc_private.release.chain_draws import mean, predict, prob, quantile
 from pymc_private.release.release import Release
 from pymc_private.release.utilities import Subsets
 from pymc_private.report import Report, compare, report
@@ -131,10 +132,14 @@ __all__ = [
     "lint",
     "lipschitz_tail",
     "load",
+    "mean",
     "mollify",
     "noisy_counts",
+    "predict",
     "privacy",
     "privatize",
+    "prob",
+    "quantile",
     "report",
     "sample",
     "summarize",

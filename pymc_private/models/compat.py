@@ -135,6 +135,32 @@ def summarize_posterior(dataset: xr.Dataset, *, prob: float = 0.9) -> pd.DataFra
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
+def has_group(samples: Any, group: str) -> bool:
+    """Whether a container of draws has a group of that name."""
+    if isinstance(samples, xr.Dataset):
+        return False
+    groups = getattr(samples, "children", None)
+    if groups is None:
+        groups = samples.groups() if callable(getattr(samples, "groups", None)) else ()
+    return group in groups
+
+
+def monte_carlo_errors(values: np.ndarray, quantile: float | None = None) -> np.ndarray:
+    """Monte Carlo standard errors from effective sample sizes: of means, or of a quantile.
+
+    `values` have shape (chains, draws, elements); NaN where there are too few draws.
+    """
+    _, draws, elements = values.shape
+    if draws < FEWEST_DRAWS_FOR_ESS:
+        return np.full(elements, np.nan)
+    dataset = xr.Dataset({"x": ((*SAMPLE_DIMS, "element"), values)})
+    words = {"method": "mean"} if quantile is None else {"method": "quantile", "prob": quantile}
+    import arviz as az
+
+    with _silenced_arviz():
+        return np.asarray(az.mcse(dataset, **words)["x"].values, dtype=float)
+
+
 def element_labels(array: xr.DataArray) -> list[str]:
     """Name the scalar elements of a variable in C order, as ArviZ does: ``beta[age, low]``."""
     dims = [dim for dim in array.dims if dim not in SAMPLE_DIMS]

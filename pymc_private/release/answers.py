@@ -22,6 +22,8 @@ from pymc_private.privacy import psaqr_dialogue_loss, psaqr_loss, psaqr_net_loss
 from pymc_private.privacy.rounding import format_count
 from pymc_private.privacy.validation import check_count, check_nonnegative, is_number
 from pymc_private.release import display, plots
+from pymc_private.release.allowed import ReleaseContents
+from pymc_private.release.chain_draws import as_draws
 from pymc_private.release.expression_arithmetic import OutOfBounds
 from pymc_private.release.expressions import draws_dict
 from pymc_private.release.release import Release, check_release
@@ -31,6 +33,7 @@ from pymc_private.release.utilities import (
     ResponseBox,
     Utility,
     evaluate_event,
+    monte_carlo_errors_of,
     response_space,
 )
 
@@ -44,6 +47,11 @@ POST_PROCESSING_NOTE = "this answer cost no privacy: it was computed from draws 
 
 NO_BOUNDS_REASON = (
     "the utility has no public bounds, so one unseen part of the posterior may outweigh all"
+)
+
+DEPENDENT_REASON = (
+    "draws of a Markov chain are dependent: the error is estimated (mcse, by their effective "
+    "number), not bounded"
 )
 
 NO_LIPSCHITZ_REASON = (
@@ -79,6 +87,8 @@ class Answer:
         What the bound holds for, all together.
     reason : str
         Why there is no bound, or why it says nothing.
+    note : str
+        What the answer cost.
     """
 
     response: Any
@@ -93,6 +103,7 @@ class Answer:
     mcse: float = math.inf
     cases: str = ""
     reason: str = ""
+    note: str = POST_PROCESSING_NOTE
 
     @property
     def utilities(self) -> dict[Any, float]:
@@ -116,7 +127,7 @@ class Answer:
             ("expected utility", "withheld, see Dialogue" if hidden else utility),
             ("loss", self._loss()),
             ("utilities", shown + more),
-            ("privacy", POST_PROCESSING_NOTE if self.private else display.NOT_PRIVATE),
+            ("privacy", self.note if self.private else display.NOT_PRIVATE),
         ]
         return [(title, text) for title, text in rows if text]
 
@@ -165,9 +176,7 @@ class Answers(list[Answer]):
         columns = ("query", "response", "utility", "mcse", "loss at most")
         more = f"\n... and {len(self) - MOST_SHOWN} more" if len(self) > MOST_SHOWN else ""
         notes = [] if not self else [f"{self[0].cases}; {self[0].reason}".strip("; ")]
-        notes += (
-            [] if not self else [POST_PROCESSING_NOTE if self[0].private else display.NOT_PRIVATE]
-        )
+        notes += [] if not self else [self[0].note if self[0].private else display.NOT_PRIVATE]
         return "\n".join([display.text_table(columns, self._rows()) + more, *notes])
 
     def _repr_html_(self) -> str:
@@ -177,7 +186,7 @@ class Answers(list[Answer]):
 
 @suggest_arguments
 def answer(
-    release: Release,
+    release: Any,
     utility: FunctionOfDraws,
     responses: Any,
     queries: Sequence[Any] | None = None,
@@ -191,8 +200,8 @@ def answer(
 
     Parameters
     ----------
-    release : Release
-        Private draws. Nothing is drawn or charged here.
+    release : Release, or InferenceData, DataTree or Dataset of ``summary.model()``
+        Private draws, or draws of MCMC given a summary. Nothing is drawn or charged here.
     utility : callable or str
         ``utility(theta, response, query)``, or ``utility(theta, response)`` without queries;
         ``theta`` maps names to arrays of shape (draws, ...). Returns an array of shape (draws,)
@@ -235,7 +244,8 @@ def answer(
     private posterior is at most ``2 (upper - lower) sqrt(log(2 |R| |Q| / delta) / (2 N))``; of
     a box as `psaqr_net_loss`. Draws within total variation t: ``2 t (upper - lower)`` more.
     """
-    prepared = Utility.of(check_release(release), utility, bounds, queries)
+    source = as_draws(release)
+    prepared = Utility.of(source, utility, bounds, queries)
     space = response_space(responses)
     asked = [None] if queries is None else _query_list(queries)
     if not asked:
@@ -243,7 +253,7 @@ def answer(
     if not (is_number(delta) and 0 < delta < 1):
         raise DomainError("A bound fails with a probability inside (0, 1).", got=delta)
     number = _number_of_queries(possible_queries, len(asked))
-    theta = draws_dict(release)
+    theta = draws_dict(source)
     if lipschitz is not None:
         check_nonnegative(lipschitz=lipschitz)
     answers = Answers()
@@ -259,12 +269,12 @@ def answer(
             loss, reason = _finite_loss_bound(prepared, len(space), delta, number)
             count = _counted(len(space), "response", "responses")
             cases = f"for {count} and {_counted(number, 'query', 'queries')} together"
-        answers.append(_make_answer(release, prepared, chosen, query, loss, delta, cases, reason))
+        answers.append(_make_answer(source, prepared, chosen, query, loss, delta, cases, reason))
     return answers[0] if queries is None else answers
 
 
 def _make_answer(
-    release: Release,
+    release: ReleaseContents,
     utility: Utility,
     chosen: BestResponse,
     query: Any,
@@ -287,6 +297,7 @@ def _make_answer(
         chosen.moments.error,
         cases,
         reason,
+        getattr(release, "privacy_note", POST_PROCESSING_NOTE),
     )
 
 
@@ -321,6 +332,8 @@ def _finite_loss_bound(
     utility: Utility, count: int, delta: float, queries: int
 ) -> tuple[float, str]:
     """The loss bound among finitely many responses (T16), and why there is none."""
+    if monte_carlo_errors_of(utility.release) is not None:
+        return math.inf, DEPENDENT_REASON
     if math.isinf(utility.width):
         return math.inf, NO_BOUNDS_REASON
     draws = utility.posterior.sizes["draw"]
@@ -337,6 +350,8 @@ def _box_loss_bound(
     lipschitz: float | None,
 ) -> tuple[float, str]:
     """The loss bound in a box of responses (T16), and why there is none."""
+    if monte_carlo_errors_of(utility.release) is not None:
+        return math.inf, DEPENDENT_REASON
     if math.isinf(utility.width):
         return math.inf, NO_BOUNDS_REASON
     if lipschitz is None:
@@ -452,7 +467,7 @@ def _check_lipschitz(
 
 @suggest_arguments
 def choose(
-    release: Release,
+    release: Any,
     hypotheses: Mapping[Hashable, FunctionOfDraws],
     losses: Mapping[Hashable, Mapping[Hashable, float]] | None = None,
     *,
@@ -488,10 +503,10 @@ def choose(
     """
     if not hypotheses:
         raise DomainError("There is no hypothesis to choose from.", allowed="one or more")
-    check_release(release)
-    truths = {name: _event_values(release, name, event) for name, event in hypotheses.items()}
+    source = as_draws(release)
+    truths = {name: _event_values(source, name, event) for name, event in hypotheses.items()}
     if losses is None:
-        found = answer(release, lambda _, name: truths[name], list(truths), delta=delta)
+        found = answer(source, lambda _, name: truths[name], list(truths), delta=delta)
     else:
         table = _loss_table(truths, losses)
         count = np.sum([*truths.values()], axis=0)
@@ -503,7 +518,7 @@ def choose(
             )
         low, high = -max(map(max, table.values())), -min(map(min, table.values()))
         found = answer(
-            release,
+            source,
             lambda _, action: (
                 -sum(
                     loss * truth for loss, truth in zip(table[action], truths.values(), strict=True)
@@ -518,7 +533,7 @@ def choose(
     return found
 
 
-def _event_values(release: Release, name: Hashable, event: FunctionOfDraws) -> np.ndarray:
+def _event_values(release: ReleaseContents, name: Hashable, event: FunctionOfDraws) -> np.ndarray:
     """A boolean for each draw: whether the hypothesis is true there."""
     truth = np.asarray(evaluate_event(release, event))
     count = release.posterior.sizes["draw"]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from scipy import stats
+from scipy.special import ndtri
 
 from pymc_private.errors import DomainError
 from pymc_private.privacy import dkw_halfwidth
@@ -23,7 +24,11 @@ from pymc_private.privacy.validation import is_number
 from pymc_private.release import display
 from pymc_private.release.allowed import SAMPLE_DIMS, ReleaseContents
 from pymc_private.release.expressions import draws_of_variable, public_box
-from pymc_private.release.utilities import FunctionOfDraws, evaluate_event
+from pymc_private.release.utilities import (
+    FunctionOfDraws,
+    evaluate_event,
+    monte_carlo_errors_of,
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -153,6 +158,8 @@ def mean_of_array(
     draw; `bounds` are public. A value outside them is refused.
     """
     values = array.values[0].reshape(array.sizes["draw"], -1).astype(float)
+    if (errors := monte_carlo_errors_of(release)) is not None:
+        return normal_estimate(release, what, array, (values.mean(axis=0), errors(values)), delta)
     low, high = (
         np.broadcast_to(np.asarray(end, float), array.shape[2:]).ravel()
         for end in (bounds if bounds is not None else (-math.inf, math.inf))
@@ -224,12 +231,7 @@ def quantile(
     ----------
     Dvoretzky, Kiefer, Wolfowitz (1956); constant of Massart (1990).
     """
-    try:
-        levels = np.atleast_1d(np.asarray(q, dtype=float))
-    except (TypeError, ValueError):
-        levels = np.empty(0)
-    if levels.ndim != 1 or not levels.size or not np.all((levels > 0) & (levels < 1)):
-        raise DomainError("A quantile level lies inside (0, 1).", got=q, do="for example q=0.5")
+    levels = checked_levels(q)
     array, values = draws_of_variable(release, name)
     low, high, note = public_box(release, array, values)
     half = _half_width(len(values), values.shape[1], delta)
@@ -250,6 +252,17 @@ def quantile(
         note=note,
         levels=levels if np.ndim(q) else None,
     )
+
+
+def checked_levels(q: Any) -> np.ndarray:
+    """Levels of quantiles as an array; refuses what does not lie inside (0, 1)."""
+    try:
+        levels = np.atleast_1d(np.asarray(q, dtype=float))
+    except (TypeError, ValueError):
+        levels = np.empty(0)
+    if levels.ndim != 1 or not levels.size or not np.all((levels > 0) & (levels < 1)):
+        raise DomainError("A quantile level lies inside (0, 1).", got=q, do="for example q=0.5")
+    return levels
 
 
 def interval(
@@ -319,16 +332,9 @@ def prob(release: ReleaseContents, event: FunctionOfDraws, *, delta: float = 0.0
     Clopper and Pearson (1934).
     """
     count = release.posterior.sizes["draw"]
-    answer = np.asarray(evaluate_event(release, event))
-    if answer.dtype != bool or answer.ndim == 0 or answer.shape[0] != count:
-        raise DomainError(
-            "An event answers true or false for every draw.",
-            got=f"{answer.dtype} of shape {answer.shape}",
-            allowed=f"bool of shape ({count},) or ({count}, ...)",
-            do='for example lambda d: d["beta"] > 0',
-        )
+    answer = checked_events(np.asarray(evaluate_event(release, event)), count)
     hits = answer.reshape(count, -1).sum(axis=0)
-    _check_delta(delta)
+    check_failure(delta)
     tail = float(delta) / (2 * max(hits.size, 1))
     with np.errstate(invalid="ignore"):
         lower = np.where(hits == 0, 0.0, stats.beta.ppf(tail, hits, count - hits + 1))
@@ -343,7 +349,7 @@ def prob(release: ReleaseContents, event: FunctionOfDraws, *, delta: float = 0.0
     return make_estimate(
         release,
         "probability",
-        _labeled_like(release, answer),
+        labeled_like(release, answer),
         columns,
         delta=delta,
         elements=hits.size,
@@ -352,7 +358,19 @@ def prob(release: ReleaseContents, event: FunctionOfDraws, *, delta: float = 0.0
     )
 
 
-def _labeled_like(release: ReleaseContents, answer: np.ndarray) -> xr.DataArray:
+def checked_events(answer: np.ndarray, count: int) -> np.ndarray:
+    """Booleans, one or more for each draw; refuses anything else."""
+    if answer.dtype != bool or answer.ndim == 0 or answer.shape[0] != count:
+        raise DomainError(
+            "An event answers true or false for every draw.",
+            got=f"{answer.dtype} of shape {answer.shape}",
+            allowed=f"bool of shape ({count},) or ({count}, ...)",
+            do='for example lambda d: d["beta"] > 0',
+        )
+    return answer
+
+
+def labeled_like(release: ReleaseContents, answer: np.ndarray) -> xr.DataArray:
     """Label several events like a variable of the same shape, if its dims are unambiguous."""
     matches = [
         array
@@ -367,14 +385,45 @@ def _labeled_like(release: ReleaseContents, answer: np.ndarray) -> xr.DataArray:
 
 def _half_width(draws: int, elements: int, delta: float) -> float:
     """sqrt(log(2 k / delta) / (2 N)): two-sided DKW, and Hoeffding on a box of width one."""
-    _check_delta(delta)
+    check_failure(delta)
     return float(dkw_halfwidth(draws, delta / (2 * max(elements, 1))))
 
 
-def _check_delta(delta: float) -> None:
+def check_failure(delta: float) -> None:
     """Refuse a failure probability outside (0, 1)."""
     if not (is_number(delta) and 0 < delta < 1):
         raise DomainError("A bound fails with a probability inside (0, 1).", got=delta)
+
+
+def normal_estimate(
+    release: ReleaseContents,
+    what: str,
+    array: xr.DataArray,
+    columns: tuple[np.ndarray, np.ndarray],
+    delta: float,
+    levels: np.ndarray | None = None,
+    ends: tuple[float, float] = (-math.inf, math.inf),
+) -> Estimate:
+    """An estimate (value, mcse) of dependent draws, whose bounds are normal ones around the value.
+
+    `ends` are bounds that hold for any value, such as 0 and 1 of a probability.
+    """
+    check_failure(delta)
+    value, mcse = columns
+    elements = max(value.shape[-1] if value.ndim else 1, 1)
+    half = float(-ndtri(delta / (2.0 * elements))) * mcse
+    parts = value, np.maximum(value - half, ends[0]), np.minimum(value + half, ends[1]), mcse
+    return make_estimate(
+        release,
+        what,
+        array,
+        parts,
+        delta=delta,
+        elements=elements,
+        inequality="normal approximation with effective numbers of draws",
+        note=getattr(release, "privacy_note", ""),
+        levels=levels,
+    )
 
 
 def make_estimate(
@@ -414,16 +463,25 @@ def make_estimate(
         mcse=label(mcse),
         draws=release.posterior.sizes["draw"],
         confidence=1 - delta,
-        method=_method_text(inequality, 1 - delta, elements, display.sampled_distribution(release)),
+        method=_method_text(
+            inequality,
+            1 - delta,
+            elements,
+            display.sampled_distribution(release),
+            monte_carlo_errors_of(release) is None,
+        ),
         note=note,
     )
 
 
-def _method_text(inequality: str, confidence: float, elements: int, distribution: str) -> str:
+def _method_text(
+    inequality: str, confidence: float, elements: int, distribution: str, independent: bool
+) -> str:
     together = f" for all {elements} elements together" if elements > 1 else ""
+    draws = "independent draws" if independent else "draws"
     return (
         f"{inequality}, confidence {display.format_estimate(confidence)}{together}, "
-        f"for independent draws of {distribution}"
+        f"for {draws} of {distribution}"
     )
 
 

@@ -258,7 +258,8 @@ def check_release(thing: Any) -> Release:
     raise DomainError(
         "answers are computed from a release",
         got=type(thing).__name__,
-        allowed="a Release, as sample, dirichlet or load return it",
+        allowed="a Release, as sample, dirichlet or load return it; or draws of MCMC given a "
+        "summary, with the dims chain and draw",
     )
 
 

@@ -113,6 +113,9 @@ class Utility:
             found = self.definition(theta, response, *((query,) if self.with_query else ()))
         values = self._checked(found, response)
         count = len(values)
+        errors = monte_carlo_errors_of(self.release)
+        if errors is not None:
+            return Moments(float(values.mean()), float(errors(values[:, None])[0]))
         if count > 1:
             return Moments(float(values.mean()), float(values.std(ddof=1)) / math.sqrt(count))
         return Moments(float(values.mean()), self.width / 2)
@@ -136,6 +139,11 @@ class Utility:
                 do="pass the true bounds=(lower, upper), or np.clip inside the utility",
             )
         return values.astype(float)  # half precision would overflow in the sum of squares
+
+
+def monte_carlo_errors_of(release: Any) -> Callable[[np.ndarray], np.ndarray] | None:
+    """Standard errors of means over dependent draws; None of a release, whose are independent."""
+    return getattr(release, "mcse", None)
 
 
 def evaluate_event(release: ReleaseContents, event: FunctionOfDraws) -> Any:

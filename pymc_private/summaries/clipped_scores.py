@@ -47,7 +47,9 @@ LEAST_MIXTURE = 0.02
 class RecordLaw(Protocol):
     """The density of one record's outcome given its covariates, with its quadrature nodes."""
 
-    parameters: Any
+    @property
+    def parameters(self) -> Any:
+        """The parameters as one vector (`protocol.Parameters`)."""
 
     def predictors(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
         """Values of the predictors, shape (N, m)."""
@@ -383,7 +385,8 @@ def _solve(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         (a, b), (_, d) = np.moveaxis(matrices, 0, 2)
         first, second = vectors
         return np.stack([d * first - b * second, a * second - b * first]) / (a * d - b * b)
-    return np.linalg.solve(matrices, vectors.T[:, :, None])[:, :, 0].T
+    regular = matrices + np.finfo(float).tiny * np.eye(len(vectors))  # never exactly singular
+    return np.linalg.solve(regular, vectors.T[:, :, None])[:, :, 0].T
 
 
 def _turned(triangle: np.ndarray, scores: np.ndarray) -> np.ndarray:

@@ -18,8 +18,9 @@ covariates matter little. Around it z varies by
   reference gets wrong about the law of the covariates. Common to all pilots it would cancel in
   differences of them, which would then be trusted too much.
 
-Generalized least squares at theta^, the mode of all releases, projects z to p numbers: with F the
-precision and G = F^-1/2 B' Sigma^-1, B the derivatives of the means,
+Generalized least squares at theta^, the mode of all releases, projects z to p numbers: with Sigma
+the covariance averaged over the posterior, B the derivatives of the means, F = B' Sigma^-1 B and
+G = F^-1/2 B' Sigma^-1,
 
     G z ~ N(G m(theta), v(theta)/v(theta^) G L V L' G' + G diag(s^2) G' + the two others),
 
@@ -42,6 +43,8 @@ LEAST_VARIANCE_RATIO, MOST_VARIANCE_RATIO = 0.05, 20.0
 """Between these the variance of outcomes may move away from theta^."""
 MOST_NUMBERS = 400_000
 """Numbers of one batch: parameter vectors times nodes."""
+PILOT_ERROR = 0.01
+"""Share of the variance of outcomes that is added to each pilot by itself."""
 NO_MASS = -1000.0
 """Log base of a node that has no mass at theta^."""
 
@@ -228,6 +231,7 @@ def pooled_likelihood(
     releases: Sequence[NoisyScore],
     curvature: Curvature,
     center: np.ndarray,
+    covariance: np.ndarray,
     large: tuple[Rows, np.ndarray],
     small: tuple[Rows, np.ndarray],
     law_error: float,
@@ -238,8 +242,8 @@ def pooled_likelihood(
     ----------
     releases : sequence of NoisyScore
         Prepared on the rows of the large reference.
-    center : array, shape (p,)
-        theta^.
+    center, covariance : array, shapes (p,) and (p, p)
+        theta^, and the posterior covariance there, approximately.
     large, small : tuple of rows and n times their weights
         The references of the pilots and of the likelihood.
     law_error : float
@@ -259,10 +263,13 @@ def pooled_likelihood(
     full = np.eye(len(mean))
     noise = np.repeat([release.sd**2 for release in releases], len(center))
     curvature_noise, law_noise = geometry.noises(full, curvature.sd, law_error)
-    spread = geometry.spread @ joint @ geometry.spread.T
-    by_round = mean.reshape(1, len(releases), -1)
+    spread = geometry.spread @ (joint + _pilot_error(joint, len(center))) @ geometry.spread.T
+    # Both are quadratic in the means: averages over the posterior are sums over its directions.
+    around = np.column_stack([mean, slope @ np.linalg.cholesky(covariance)])
+    by_round = around.T.reshape(-1, len(releases), len(center))
     sigma = spread + np.diag(noise)
-    sigma += curvature_noise.covariance(by_round)[0] + law_noise.covariance(by_round)[0]
+    sigma += curvature_noise.covariance(by_round).sum(axis=0)
+    sigma += law_noise.covariance(by_round).sum(axis=0)
 
     derivative = geometry.scaling @ slope
     solved = np.linalg.solve(sigma, derivative)
@@ -354,6 +361,17 @@ def _joint_covariance(terms: np.ndarray, reference: NodeReference) -> np.ndarray
     mass = (reference.at.mass * reference.weights[:, None]).ravel()
     mean = mass @ terms
     return (terms * mass[:, None]).T @ terms - np.outer(mean, mean) / reference.weights.sum()
+
+
+def _pilot_error(joint: np.ndarray, p: int) -> np.ndarray:
+    """`PILOT_ERROR` times the diagonal blocks of all rounds but the last.
+
+    With little noise all rounds say the same, and differences between them would be weighed by
+    what rounding and the reference get wrong.
+    """
+    block = np.arange(len(joint)) // p
+    kept = (block[:, None] == block) & (block < block[-1])
+    return PILOT_ERROR * np.where(kept, joint, 0.0)
 
 
 def _node_base(

@@ -72,8 +72,8 @@ WARN_EIGENVALUE, REFUSE_EIGENVALUE = 4.0, 1.0
 """Least eigenvalue of H~ in units of tau."""
 WARN_DISTANCE, REFUSE_DISTANCE = 10.0, 25.0
 """Squared length of g at theta_t, per parameter, in units of its covariance."""
-PARAMETERS_PER_RECORD, SCARCE_MU = 15.0 / 1e4, 0.2367
-"""More parameters than this at mu up to that of (1, 1e-6) deserve a warning."""
+PARAMETERS_PER_RECORD, SCARCE_MU = 15.0 / 1e4, 0.24
+"""More parameters than this at mu up to about that of (1, 1e-6) deserve a warning."""
 
 
 class Moments(Protocol):
@@ -295,7 +295,7 @@ class ScoreMechanism:
         count = float(released["count"])
         wide = large.rows, count * large.weights
         releases = self._noisy_scores(released, large.rows)
-        start, _ = posterior_mode(
+        center, covariance = posterior_mode(
             self.law,
             *wide,
             self.prior,
@@ -308,7 +308,8 @@ class ScoreMechanism:
             self.law,
             releases,
             self._curvature(released, releases[-1], wide[1]),
-            start,
+            center,
+            covariance,
             wide,
             (small.rows, count * small.weights),
             self.law_error,

@@ -102,9 +102,9 @@ class Normal(LinearPredictor):
     scale = True
     degrees = None
 
-    def __init__(self, mean, sd):
+    def __init__(self, mean, sd, points=49):
         super().__init__(mean, sd)
-        self.z = np.linspace(-6, 6, 49)
+        self.z = np.linspace(-6, 6, points)
         self.mass = np.exp(-(self.z**2) / 2) / np.exp(-(self.z**2) / 2).sum()
 
     def at(self, eta, log_scale, y):

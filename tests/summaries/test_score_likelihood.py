@@ -1,0 +1,141 @@
+"""The pooled likelihood against what it is an efficient form of."""
+
+import numpy as np
+
+from pymc_private.summaries.clipped_scores import ClippedScore, score_rows
+from pymc_private.summaries.lattice import unpack_symmetric
+from pymc_private.summaries.pilot import NoisyScore, NormalPrior, point_law, posterior_mode
+from pymc_private.summaries.score_likelihood import Curvature, RoundNoise, pooled_likelihood
+from tests.summaries.score_laws import Normal, Poisson
+
+RNG = np.random.default_rng(2)
+N = 400.0
+
+
+def setting(law, thetas, rows=40):
+    """Releases without noise at some parameters, true parameters `thetas[-1]`."""
+    x = {"x": RNG.uniform(-1, 1, (rows, 2))}
+    weights = np.full(rows, N / rows)
+    truth, releases = thetas[-1], []
+    at = point_law(law, truth, x)
+    for theta in thetas:
+        scored = score_rows(law, theta, x)
+        metric, _ = scored.metric(weights / N)
+        frame = scored.framed(metric)
+        bound = float(np.quantile(frame.norms(), 0.8))
+        score = ClippedScore(law, theta, metric, bound, np.inf)
+        clipped = score.at(x)
+        psi = np.einsum("knq,nq,nkp->p", clipped.psi(at.values), at.mass, frame.basis)
+        releases.append(NoisyScore(score, clipped, psi * N / rows, 3.0))
+    return x, weights, releases
+
+
+def test_a_covariance_quadratic_in_means_is_that_of_noisy_matrices():
+    rounds, k, p, sd = 3, 4, 3, 0.7
+    scaling, projection = RNG.normal(size=(rounds, p, p)), RNG.normal(size=(rounds, k, p))
+    means = RNG.normal(size=(2, rounds, p))
+    units = unpack_symmetric(np.eye(p * (p + 1) // 2))  # independent directions of the noise
+    for common in (True, False):
+        noise = RoundNoise(sd, scaling, projection, common)
+        scaled = np.einsum("tab,stb->sta", scaling, means)
+        each = np.einsum("tij,ujl,stl->suti", projection, units, scaled)
+        groups = [each.sum(axis=2)[:, :, None]] if common else [each]
+        expected = sd**2 * sum(np.einsum("suti,sutj->sij", g, g) for g in groups)
+        np.testing.assert_allclose(noise.covariance(means), expected, rtol=1e-10)
+
+
+def test_one_round_is_the_normal_density_of_its_own_numbers():
+    """With one release and G invertible, G z and z have the same likelihood."""
+    law = Poisson(np.zeros(3), np.ones(3))
+    truth = np.array([0.3, 0.5, -0.4])
+    x, weights, releases = setting(law, [truth])
+    public, _ = releases[0].clipped.moments(weights)
+    noisy = public + np.diag([20.0, -10.0, 5.0])
+    tau = 4.0
+    curvature = Curvature(noisy, public, tau)
+    pooled = pooled_likelihood(
+        law,
+        releases,
+        curvature,
+        truth,
+        np.eye(len(truth)) / N,
+        (x, weights),
+        (x, weights),
+        law_error=0.2,
+    )
+    thetas = truth + 0.1 * RNG.normal(size=(5, 3))
+    found = pooled.log_likelihood(law, thetas)
+    expected = []
+    clipped, release = releases[0].clipped, releases[0]
+    at = point_law(law, truth, x)
+    psi = clipped.vectors(at.values)
+    base = law.log_density(truth[None], x, at.values)[0]
+    square = None
+    for theta in [truth, *thetas]:
+        mass = at.mass * np.exp(law.log_density(theta[None], x, at.values)[0] - base)
+        mass /= mass.sum(axis=1, keepdims=True)
+        m = np.einsum("nq,nqp->p", mass * weights[:, None], psi)
+        delta = np.linalg.solve(public, m)
+        second = np.einsum("nq,nqp,nqr->pr", at.mass * weights[:, None], psi, psi)
+        # L V L' with L = H_pub^1/2 D^1/2 H_pub^-1/2
+        values, vectors = np.linalg.eigh(public)
+        root, inverse = (vectors * values**0.5) @ vectors.T, (vectors * values**-0.5) @ vectors.T
+        w, u = np.linalg.eigh(inverse @ noisy @ inverse)
+        spread = root @ (u * w**0.5) @ u.T @ inverse
+        mean_at_truth = np.einsum("nq,nqp->p", at.mass * weights[:, None], psi)
+        outcome = spread @ (second - np.outer(mean_at_truth, mean_at_truth) / N) @ spread.T
+        turned = psi @ (pooled_projection(pooled, root, inverse, noisy) @ spread).T
+        size = np.einsum("nq,nq->", mass * weights[:, None], (turned**2).sum(axis=2))
+        square = size if square is None else square
+        covariance = outcome * (size / square) + release.sd**2 * np.eye(3)
+        covariance += tau**2 / 2 * (delta @ delta * np.eye(3) + np.outer(delta, delta))
+        residual = release.value - noisy @ delta
+        solved = np.linalg.solve(covariance, residual)
+        expected.append(-0.5 * (residual @ solved + np.linalg.slogdet(covariance)[1]))
+    difference = found - np.array(expected[1:])
+    np.testing.assert_allclose(difference, difference[0], atol=1e-7)
+
+
+def pooled_projection(pooled, root, inverse, noisy):
+    """G, of which the likelihood keeps G times H_pub^1/2 D H_pub^-1/2 (one round)."""
+    return pooled.projection @ np.linalg.inv(root @ inverse @ noisy @ inverse @ inverse)
+
+
+def test_means_at_the_center_are_those_of_the_large_reference():
+    law = Normal(np.zeros(4), np.ones(4))
+    truth = np.array([0.2, 0.6, -0.5, -0.3])
+    x, weights, releases = setting(law, [np.zeros(4), truth + 0.05, truth], rows=90)
+    small = {"x": x["x"][:20]}
+    public, _ = releases[-1].clipped.moments(weights)
+    curvature = Curvature(public, public, 1.0)
+    pooled = pooled_likelihood(
+        law,
+        releases,
+        curvature,
+        truth,
+        np.eye(len(truth)) / N,
+        (x, weights),
+        (small, np.full(20, N / 20)),
+        0.2,
+    )
+    # Outcomes were replaced by their law, so that every residual at the truth is 0 ...
+    mass = point_law(law, truth, small).mass.reshape(1, -1)
+    means, ratio = pooled.moments(mass, truth[None])
+    np.testing.assert_allclose(means @ pooled.projection.T, pooled.observed[None], atol=1e-7)
+    np.testing.assert_allclose(ratio, 1.0, atol=1e-10)
+    # ... and the likelihood is largest about there.
+    steps = np.concatenate([np.eye(4), -np.eye(4)]) * 0.05
+    values = pooled.log_likelihood(law, np.concatenate([truth[None], truth + steps]))
+    assert values[0] >= values[1:].max() - 0.02
+
+
+def test_the_mode_of_exact_releases_is_the_truth():
+    law = Poisson(np.zeros(3), np.ones(3))
+    truth = np.array([0.3, 0.8, -0.4])
+    x, weights, releases = setting(law, [np.zeros(3), truth + 0.2, truth])
+    weak = NormalPrior(np.zeros(3), 1e4 * np.eye(3))
+    mode, covariance = posterior_mode(
+        law, x, weights, weak, releases, np.zeros(3), law_error=0.0, steps=30
+    )
+    np.testing.assert_allclose(mode, truth, atol=2e-3)
+    assert np.linalg.eigvalsh(covariance)[0] > 0

@@ -1,0 +1,262 @@
+"""Noisy scores: what the release reads, what the likelihood reads, and how right it is."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_private as pmp
+from pymc_private.summaries.importance import importance_draws
+from pymc_private.summaries.lattice import pack_symmetric
+from pymc_private.summaries.model_scores import score_mechanism
+from pymc_private.summaries.noise import NoiseScale, SimulatedNoise, largest_mu
+from pymc_private.summaries.reference import Reference
+from pymc_private.summaries.scores import ScoreMechanism, score_budget
+from tests.summaries.score_laws import Logistic, Normal, Poisson
+
+MU = largest_mu(1.0, 1e-6)
+
+
+@dataclass
+class ReplayedNoise:
+    """Totals as they were told, whatever the data."""
+
+    totals: list
+    scale: NoiseScale = field(default_factory=NoiseScale)
+
+    def total(self, chunks, bound, positive, mu):
+        for chunk in chunks:
+            norms = np.linalg.norm(chunk, axis=1)
+            assert np.isfinite(chunk).all()
+            assert norms.max(initial=0.0) <= bound * (1 + 1e-12)
+        return self.totals.pop(0)
+
+    def sd(self, bound, positive, mu, k):
+        return self.scale.sd(bound, positive, mu, k)
+
+
+class RecordedNoise(SimulatedNoise):
+    """Simulated noise that remembers its totals."""
+
+    def __init__(self, rng):
+        super().__init__(rng)
+        self.totals = []
+
+    def total(self, *arguments):
+        self.totals.append(super().total(*arguments))
+        return self.totals[-1]
+
+
+class SecondMoments:
+    """The moments stage of one array of covariates in [-1, 1], without a transport."""
+
+    bound = 4.0
+
+    def terms(self, rows):
+        a = np.column_stack([np.ones(len(rows["x"])), rows["x"]])
+        with np.errstate(all="ignore"):
+            weights = np.minimum(1.0, self.bound / (a**2).sum(axis=1))
+            found = pack_symmetric(weights[:, None, None] * a[:, :, None] * a[:, None, :])
+        return np.where(np.isfinite(found).all(axis=1)[:, None], found, 0.0)
+
+    def moved(self, reference, noisy, sd, n):
+        return reference
+
+
+def mechanism(law=None, n=1500, mu=MU, **words):
+    law = law or Logistic(np.zeros(4), np.ones(4))
+    rng = np.random.default_rng(0)
+    large = Reference({"x": rng.uniform(-1, 1, (128, 3))}, np.full(128, 1 / 128))
+    small = Reference({"x": large.rows["x"][:60]}, np.full(60, 1 / 60))
+    words = {"moments": SecondMoments()} | words
+    return ScoreMechanism(law, large, small, mu, n, **words)
+
+
+def records(law, theta, n, seed):
+    rng = np.random.default_rng(seed)
+    rows = {"x": rng.uniform(-1, 1, (n, 3))}
+    return rows | {"y": law.draw(np.asarray(theta), rows, rng)}
+
+
+THETA = np.array([0.3, 0.8, -0.5, 0.2])
+
+
+def test_what_lies_between_two_sums_is_a_function_of_noisy_sums():
+    """Any data with the same noisy sums give the same release, wild records included."""
+    plan = mechanism()
+    recorded = RecordedNoise(np.random.default_rng(1))
+    released = plan.release(records(plan.law, THETA, 1500, 2), recorded)
+    other = records(plan.law, -THETA, 1500, 3)
+    other["x"][:6] = [[np.nan] * 3, [np.inf] * 3, [1e300] * 3, [0, -np.inf, 0], [1e20] * 3, [0] * 3]
+    other["y"][:9] = [1, 1, 1, 1, 1, 1, np.nan, np.inf, 1e300]
+    with np.errstate(all="ignore"):
+        again = plan.release(other, ReplayedNoise(list(recorded.totals)))
+    assert again.keys() == released.keys()
+    for name, array in released.items():
+        np.testing.assert_array_equal(again[name], array, err_msg=name)
+    # A plan that looked at the data would differ: the fault is planted in the sums themselves.
+    changed = [total + 1e-3 for total in recorded.totals]
+    other = plan.release(records(plan.law, THETA, 1500, 2), ReplayedNoise(changed))
+    assert not np.array_equal(other["thetas"][-1], released["thetas"][-1])
+
+
+def test_the_likelihood_reads_the_release_and_the_model_alone():
+    plan = mechanism()
+    released = plan.release(
+        records(plan.law, THETA, 1500, 2), RecordedNoise(np.random.default_rng(1))
+    )
+    copied = {name: np.array(array) for name, array in released.items()}
+    points = THETA + 0.2 * np.random.default_rng(3).normal(size=(6, 4))
+    first = plan.log_likelihood(released)(points)
+    np.testing.assert_array_equal(mechanism().log_likelihood(copied)(points), first)
+    assert all(array.dtype.kind == "f" and np.isfinite(array).all() for array in released.values())
+    assert sum(len(np.atleast_1d(a)) == 1500 for a in released.values()) == 0
+    far = plan.log_likelihood(released)(np.array([[1e3] * 4, [np.nan] * 4, THETA]))
+    assert far[2] > far[0]
+    assert far[1] == -np.inf
+
+
+def posterior(plan, released, seed=5, draws=1500):
+    log_likelihood, prior = plan.log_likelihood(released), plan.parameters.log_prior
+    center, covariance = plan.start(released)
+    rng = np.random.default_rng(seed)
+    return importance_draws(
+        lambda t: log_likelihood(t) + prior(t), center, covariance, rng, draws=draws
+    )
+
+
+def exact_posterior(law, data, start, covariance):
+    rows = {"x": data["x"]}
+    return importance_draws(
+        lambda t: law.log_likelihood(t, rows, data["y"]) + law.parameters.log_prior(t),
+        start,
+        covariance,
+        np.random.default_rng(6),
+        draws=500,
+        rounds=3,
+        climb=False,
+    )
+
+
+LIMITS = [(Logistic, 1e4), (Normal, 1e4), (Normal, 3.0)]
+AUDITED = [(Logistic, 3.0), (Poisson, 3.0), (Poisson, 1e4)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "mu"), LIMITS + [pytest.param(*a, marks=pytest.mark.audit) for a in AUDITED]
+)
+def test_without_noise_the_posterior_is_that_of_the_data(kind, mu):
+    theta = np.append(THETA, -0.5) if kind is Normal else THETA
+    law = kind(np.zeros(len(theta)), np.ones(len(theta)))
+    data = records(law, theta, 800, 8)
+    plan = mechanism(law, n=800, mu=mu)
+    released = plan.release(data, SimulatedNoise(np.random.default_rng(9)))
+    found = posterior(plan, released, draws=600)
+    exact = exact_posterior(law, data, found.mean, found.covariance)
+    assert exact.effective > 100
+    error = (found.mean - exact.mean) / exact.sd
+    assert np.sqrt((error**2).mean()) < 0.4
+    assert 0.8 < np.median(found.sd / exact.sd) < 1.4
+    assert not any(caution.refuse for caution in plan.warnings(released))
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("law", [Logistic, Normal, Poisson], ids=lambda v: v.__name__)
+def test_intervals_hold_what_they_say(law):
+    """90% intervals over 60 simulations: far below is a fault, and half the noise shows."""
+    size = 5 if law is Normal else 4
+    made = law(np.zeros(size), np.full(size, 0.8))
+    plan, held, faulty = mechanism(made), [], []
+    for k in range(60):
+        theta = made.parameters.draws(1, 100 + k)[0]
+        data = records(made, theta, 1500, 200 + k)
+        released = plan.release(data, SimulatedNoise(np.random.default_rng(300 + k)))
+        low, high = posterior(plan, released).quantiles([0.05, 0.95])
+        held.append(((low <= theta) & (theta <= high)).mean())
+        lying = released | {
+            "sds": released["sds"] / 3,
+            "curvature_sd": released["curvature_sd"] / 3,
+        }
+        low, high = posterior(plan, lying).quantiles([0.05, 0.95])
+        faulty.append(((low <= theta) & (theta <= high)).mean())
+    assert np.mean(held) > 0.9 - 3 * np.std(held) / np.sqrt(60) - 0.02
+    assert np.mean(faulty) < 0.8
+
+
+def test_the_budget_is_kept_by_every_set_of_stages():
+    for counts in (True, False):
+        for covariates in (True, False):
+            budget = score_budget(0.3, counts, covariates)
+            parts = [*budget.pilots, budget.score, budget.count, budget.moments, budget.curvature]
+            known = [part for part in parts if part is not None]
+            assert len(known) == 11 + counts + 2 * covariates
+            total = np.sqrt(np.sum(np.square(known)))
+            assert 0.3 * (1 - 1e-9) < total <= 0.3 * (1 + 1e-15)
+    share = score_budget(1.0, True, True)
+    np.testing.assert_allclose(share.count**2, 0.02)
+    np.testing.assert_allclose(share.score**2 / share.curvature**2, 0.42 / 0.16)
+
+
+def test_release_under_add_remove_estimates_the_number_of_records():
+    plan = mechanism(relation="add_remove", n=1000)
+    noise = SimulatedNoise(np.random.default_rng(4), "add_remove")
+    told = []
+    released = plan.release(records(plan.law, THETA, 1500, 2), noise, told.append)
+    assert told == list(range(1, len(plan.stages) + 1))
+    assert abs(float(released["count"]) - 1500) < 200
+    assert float(released["count"]) != 1500
+    error = (posterior(plan, released).mean - THETA) / posterior(plan, released).sd
+    assert np.abs(error).max() < 5
+
+
+def test_no_private_covariates_need_neither_moments_nor_curvature():
+    law = Poisson(np.zeros(1), np.ones(1))
+    one = Reference({"x": np.zeros((1, 0))}, np.ones(1))
+    plan = ScoreMechanism(law, one, one, MU, 800)
+    assert "curvature" not in plan.stages
+    assert len(plan.stages) == 11
+    rng = np.random.default_rng(1)
+    data = {"x": np.zeros((800, 0)), "y": rng.poisson(2.0, 800) * 1.0}
+    released = plan.release(data, SimulatedNoise(rng))
+    found = posterior(plan, released)
+    assert abs(found.mean[0] - np.log(data["y"].mean())) < 4 * found.sd[0] < 0.4
+
+
+def test_a_summary_that_says_little_says_so():
+    plan = mechanism(n=1500, mu=MU)
+    noise = SimulatedNoise(np.random.default_rng(4))
+    released = plan.release(records(plan.law, THETA, 1500, 2), noise)
+    texts = {c.refuse: c.text for c in plan.warnings(released)}
+    assert True not in texts
+    weak = released | {"curvature": released["curvature"] - 1e6 * np.eye(4)}
+    assert any(c.refuse and "curvature" in c.text for c in plan.warnings(weak))
+    far = np.array(released["scores"])
+    far[-1] += 1e5
+    assert any(
+        c.refuse and "score lies" in c.text for c in plan.warnings(released | {"scores": far})
+    )
+    assert not mechanism(n=4000).cautions()
+    assert "parameters" in mechanism(n=1000).cautions()[0].text
+    assert plan.information > mechanism(n=300).information > 0.0
+    assert plan.information < mechanism(mu=2 * MU).information
+
+
+def test_a_model_and_the_same_law_by_hand_give_one_likelihood():
+    rng = np.random.default_rng(7)
+    x, y = rng.uniform(-1, 1, (300, 3)), (rng.random(300) < 0.4) * 1
+    with pm.Model(coords={"row": range(300)}) as model:
+        data = pm.Data("x", x, dims=("row", None))
+        intercept = pm.Normal("intercept")
+        slopes = pm.Normal("slopes", shape=3)
+        pm.Bernoulli("y", logit_p=intercept + data @ slopes, observed=y, dims="row")
+    private = pmp.privatize(model, records="row", domain={"x": (-1, 1)})
+    plan = score_mechanism(private, 1.0)
+    released = plan.release({"x": x, "y": y}, SimulatedNoise(rng))
+    by_hand = mechanism(n=300, mu=1.0)
+    by_hand.prior = plan.prior
+    points = plan.start(released)[0] + 0.1 * rng.normal(size=(5, 4))
+    found = plan.log_likelihood(released)(points)
+    np.testing.assert_allclose(found, by_hand.log_likelihood(released)(points), atol=1e-6)
+    assert plan.guarantee.gdp == 1.0
+    assert plan.information > 1.0

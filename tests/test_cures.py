@@ -341,6 +341,7 @@ def test_ordered_cutpoints_get_a_box_and_no_mass(entries):
     assert pmp.calibrate(trimmed, epsilon=1, delta=1e-6).guarantee
 
 
+@pytest.mark.audit
 def test_boxes_of_ordered_entries_that_touch_get_boxes_with_a_gap():
     private = pmp.privatize(cutpoints(2), records="person", domain={"x": (0, 1)})
     touching = pmp.trim(private, box={"cuts": ([-6, 0], [0, 6]), "slope": (-2, 2)})

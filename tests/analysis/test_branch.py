@@ -117,7 +117,6 @@ def test_a_bound_that_is_known_already_ends_the_search_early():
     assert known.boxes < full.boxes
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("boxes", [1, 7])
 def test_several_roots_are_one_problem(boxes):
     objective = Waves(np.random.default_rng(8))

@@ -43,7 +43,6 @@ def misses(tail, scale):
     return worst
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("tail", [normal_lcdf, normal_lccdf])
 @pytest.mark.parametrize("scale", [1.0, 2.5])
 def test_pymcs_function_lies_between_the_ends(tail, scale):

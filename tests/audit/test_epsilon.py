@@ -48,6 +48,7 @@ def test_the_bound_exceeds_the_truth_no_more_often_than_stated(name, way):
     assert within(how_often(too_large, 500), LOOSE, 500)
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("n", [8, *(pytest.param(n, marks=pytest.mark.audit) for n in (9, 30))])
 def test_the_bound_is_true_for_few_draws_and_equal_laws(n):
     def too_large(rng):
@@ -57,6 +58,7 @@ def test_the_bound_is_true_for_few_draws_and_equal_laws(n):
     assert within(how_often(too_large, 500), LOOSE, 500)
 
 
+@pytest.mark.audit
 def test_sorted_draws_do_no_harm():
     def too_large(rng):
         p, q = np.sort(rng.random((2, 100)))
@@ -100,6 +102,7 @@ def many_values(rng):
     return epsilon_lower_bound(p, q, false_alarm=LOOSE).epsilon > 0.0
 
 
+@pytest.mark.audit
 def test_choosing_and_testing_on_the_same_draws_would_break_the_stated_rate(monkeypatch):
     assert within(how_often(many_values, 500), LOOSE, 500)
     monkeypatch.setattr(epsilon, "split_in_halves", lambda rows: (rows, rows))

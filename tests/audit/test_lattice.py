@@ -71,6 +71,7 @@ def test_rounded_draws_pass():
     assert repr(found) == "LatticeLeak(no leak found)"
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("width", [WIDTH, pytest.param(None, marks=pytest.mark.audit)])
 def test_rounded_draws_are_accused_no_more_often_than_stated(width):
     def accused(rng):

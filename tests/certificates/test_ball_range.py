@@ -214,7 +214,6 @@ def test_a_norm_that_is_too_small_is_caught(monkeypatch):
         pmp.certify(normal(2, pmp.Ball(1.0), (-1.0, 1.0), (0.5, 3.0)))
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "case", ["centered", "the mean aside", "an ellipsoid aside", "written out"]
 )

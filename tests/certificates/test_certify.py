@@ -194,7 +194,6 @@ def test_a_certificate_says_that_numbers_in_the_model_are_taken_on_trust():
     assert repr(found).count("every number and array written into the model") == 1
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("short", "cut", "said"),
     [("float64", False, ""), ("float64", True, "up to 2e-8"), ("float32", False, "about 1e-7")],

@@ -296,7 +296,6 @@ def test_an_upper_end_that_nothing_proves_is_asked_for(name):
         pmp.clip(private, -5)
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("prior", [pm.Flat, pm.HalfFlat])
 def test_an_improper_prior_is_refused_unless_it_is_trimmed(prior):
     with pm.Model(coords={"i": range(3)}) as model:

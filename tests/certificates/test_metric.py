@@ -183,7 +183,6 @@ def test_nothing_reads_the_data():
     assert pmp.certify(private).range == before
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("kind", "metric", "match"),
     [
@@ -255,7 +254,6 @@ def test_the_grid_whose_rounding_is_priced_per_record_takes_no_metric():
         pmp.calibrate(private, epsilon=1, sampler="grid")
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "jump",
     [

@@ -457,7 +457,6 @@ def shifted(offset):
     pm.Normal("y", pm.Normal("mu") * before, 1, observed=np.zeros(N), dims="i")
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("build", "why"),
     [

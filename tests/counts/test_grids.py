@@ -199,7 +199,6 @@ def test_finer_bins_do_not_fill_the_memory(monkeypatch):
     assert noise_distributions(many).width == pytest.approx(cell_grid.MAX_BINS, rel=0.01)
 
 
-@pytest.mark.thin(2)
 @LAWS
 @pytest.mark.parametrize(("shape", "records"), [((10, 30), 500), ((40, 50), 1000)])
 def test_priors_weigh_what_they_do_count_by_count(shape, records, law, monkeypatch):

@@ -143,7 +143,6 @@ def test_draws_are_counts_where_noise_is_beyond_all_sense():
         assert (found.draw(20, np.random.default_rng(1)) > 0.0).all()
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("law", ["discrete_gaussian", "laplace"])
 def test_a_public_total_of_nobody_leaves_the_prior(law):
     rng = np.random.default_rng(0)

@@ -184,7 +184,6 @@ def test_records_at_written_places_are_refused(n):
         summed(lambda x, t: x[:6] * t, n)
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("n", COUNTS)
 def test_a_distribution_of_sums_counts_its_records(n):
     def logp(value, rate):
@@ -197,7 +196,6 @@ def test_a_distribution_of_sums_counts_its_records(n):
     assert math.log(20) <= pmp.certify(private).range <= math.log(20) * 1.001
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("where", ["likelihood", "prior"])
 @pytest.mark.parametrize("n", [4, 7])
 def test_the_length_of_an_array_written_into_a_model_is_their_number(where, n):

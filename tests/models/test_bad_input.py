@@ -184,7 +184,6 @@ SOUND: dict[str, tuple[Callable, dict, dict, float]] = {
 }
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", SOUND)
 def test_unusual_but_right_declarations_have_the_right_range(name):
     *model, exact = SOUND[name]

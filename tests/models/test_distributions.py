@@ -90,7 +90,6 @@ LITTLE = {"triangular of free end", "uniform", "discrete uniform"}
 """Distributions in which records and parameters hardly meet."""
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", [later(n) if n in LONG else n for n in REFUSED])
 def test_a_distribution_without_a_bound_is_refused_with_its_reason(name):
     with pytest.raises(NotCertified) as refusal:

@@ -209,7 +209,6 @@ def test_a_lag_is_found(lag):
     assert "'y'" in found.message
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("other", [Y, 3 * Y - 100, -Y])
 def test_a_copy_is_a_hint_and_a_public_copy_a_warning(other):
     with pm.Model(coords=PERSONS) as model:
@@ -294,7 +293,6 @@ def test_no_model_of_the_zoo_gets_a_warning(name, seed):
         assert pmp.lint(model, records=keywords["records"]).warnings == ()
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", ["linear", "hierarchical", "private offset", "dirichlet rows"])
 def test_no_private_model_of_the_zoo_gets_a_warning(name, private):
     assert pmp.lint(private(name)).warnings == ()

@@ -177,7 +177,6 @@ def scaled_by(kind):
     return build
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("kind", ["prior", "potential", "likelihood"])
 def test_a_length_of_the_records_dim_is_their_number(kind):
     model = scaled_by(kind)(5)

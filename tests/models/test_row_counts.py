@@ -51,7 +51,6 @@ def test_an_array_of_zeros_is_read_row_by_row_when_it_is_public():
     assert pmp.certify(private, progressbar=False).mu == pytest.approx(wanted, rel=1e-9)
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "slopes",
     [lambda b: b * np.arange(1, N + 1), lambda b: pt.cumsum(pt.alloc(b, N))],

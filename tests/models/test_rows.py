@@ -195,7 +195,6 @@ def test_the_number_of_records_may_be_two():
     assert certificate.range >= 4 * 18
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "structure",
     [

@@ -30,7 +30,6 @@ def baked(values, mean) -> pm.Model:
 DOMAIN = {"constant_0": pmp.Interval(0, 100), "y": pmp.Interval(-1, 1)}
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "mean",
     [

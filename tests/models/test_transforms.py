@@ -114,6 +114,7 @@ def cutpoints(mu=0.0, **transform):
     return pmp.privatize(model, records={"y": 0}, domain={"y": (-3.0, 3.0)})
 
 
+@pytest.mark.audit
 def test_the_mass_of_ordered_vectors_is_that_of_the_ordered_prior():
     box = {"c": (np.array([-3.0, -1.0, 1.0]), np.array([-1.0, 1.0, 3.0]))}
     draws = np.random.default_rng(1)

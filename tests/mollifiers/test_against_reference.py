@@ -34,7 +34,6 @@ def divergence(log_ratio: np.ndarray) -> float:
     return float(TARGET @ np.log(TARGET / (law / law.sum())))
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("epsilon", [1.0, 5.0])
 @pytest.mark.parametrize("name", ["kde", "histogram"])
 def test_the_plug_in_clip_is_as_near_as_the_reference_says(expected, name, epsilon):

@@ -48,7 +48,6 @@ def test_the_share_of_means_as_far_off_is_that_of_a_normal():
     assert agreement.as_far(values, off, 4) == pytest.approx(0.05, abs=0.005)
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", ["ring", "mix1d"])
 def test_laws_on_cells_are_scored_by_exact_masses_found_in_two_ways(name):
     target, epsilons = TARGETS[name], (5.0,)

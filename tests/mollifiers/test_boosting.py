@@ -70,7 +70,6 @@ def test_the_sharper_bound_of_the_paper_would_be_violated():
     assert made.gain < 0.22048
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("learner", "epsilon"),
     [(LOGISTIC, 0.1), (DecisionTreeClassifier(max_depth=3), 1.0), (Wild(), 5)],
@@ -173,7 +172,6 @@ class Writes(ClassifierMixin, BaseEstimator):
         return np.column_stack([np.full(len(x), 0.4), np.full(len(x), 0.6)])
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("stretch", [True, False])
 def test_a_learner_that_writes_into_its_rows_moves_no_public_point(stretch):
     public = stats.gaussian_kde(np.random.default_rng(3).normal(size=(2, 40)))

@@ -115,7 +115,6 @@ def test_a_seed_makes_what_is_marked_not_private_and_charges_nothing():
     assert budget.entries == ()
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("draws", [1, 60])
 def test_a_total_is_met_by_either_kind_and_few_draws_are_clipped(draws):
     delta = 1e-6

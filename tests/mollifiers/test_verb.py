@@ -49,7 +49,6 @@ def ledger(epsilon: float = 10, **words: object) -> Ledger:
     return Ledger(epsilon=epsilon, **{"neighbors": "any"} | words)
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("total", [(0.3, 0.01, 2), (1.0, 0.01, 17), (20.0, 0.01, 1)])
 def test_a_planned_tilt_fits_the_ledger_it_was_planned_for(total):
     epsilon, delta, draws = total
@@ -212,7 +211,6 @@ def test_the_planted_fault_a_tilt_evaluated_on_its_batch_has_no_law_of_its_own()
     assert np.abs(law.log_weight(places) - alone).max() > 0.5
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("estimate", ["kde", "histogram", "network", "trees"])
 def test_estimates_of_this_package_look_at_one_row_at_a_time(estimate):
     law = mollify(ROWS[:60], stats.norm(), 2.0, kind="tilt", estimate=estimate)._distribution

@@ -74,7 +74,6 @@ def test_windows_that_promise_too_much_are_refused():
         Window.minimax(1.0, 0.0, 0.5)
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_other_windows_and_hulls_meet_a_total_as_well(delta):
     """Each by a calibration of its own: that of symmetric clips is neither's."""

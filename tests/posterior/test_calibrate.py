@@ -64,7 +64,6 @@ def test_the_largest_range_fits_and_a_larger_one_does_not(epsilon, delta, count)
     assert largest >= largest_range(epsilon, 0.0, count)
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("epsilon", "delta", "count", "road"),
     [

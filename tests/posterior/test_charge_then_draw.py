@@ -328,7 +328,6 @@ def tosses(**words):
     return pmp.trim(pmp.privatize(model, records="toss", **words), box={"p": (0.1, 0.9)})
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("seed", [None, 3])
 def test_draws_that_protect_the_number_of_records_speak_of_their_own_neighbors(seed):
     """Without a ledger, and seeded: what was promised was substitution, or refused as such."""

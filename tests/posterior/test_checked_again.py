@@ -226,7 +226,6 @@ def test_a_refused_plan_prints_its_price_rounded_up():
     assert price <= printed <= price * 1.001
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("keywords", [{}, {"epsilon": 1.0}])
 @pytest.mark.parametrize("patience", [-1.0, 1e9])
 def test_without_a_progress_bar_sampling_prints_nothing(monkeypatch, capsys, keywords, patience):

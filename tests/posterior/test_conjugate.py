@@ -95,7 +95,6 @@ def test_a_plan_is_the_same_as_what_sample_makes_of_the_model(build, neighbors):
     assert plan.sampler in plan.summary()
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize(("build", "least"), [(categorical, 2.0), (coins, 12.0)])
 def test_an_added_record_costs_one_gamma_pair(build, least):
     """T10: it puts the power into one cell, at worst the one of the least prior parameter."""

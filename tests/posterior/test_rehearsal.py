@@ -133,7 +133,6 @@ class Planted(Op):
 bound_op.register(Planted, lambda op, node, known: known)
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("sampler", ["boxes", pmp.Nuts(tv=1e-9)])
 def test_a_model_that_cannot_be_evaluated_charges_nothing(sampler, monkeypatch):
     with pm.Model(coords={"person": range(N)}) as model:
@@ -174,7 +173,6 @@ def test_workers_receive_the_model_before_the_charge(private):
 
 
 # ---- Ctrl-C -------------------------------------------------------------------------------------
-@pytest.mark.thin(2)
 @pytest.mark.parametrize(("calls", "entries"), [(1, 0), (2, 1)])
 def test_ctrl_c_says_whether_it_is_charged(private, monkeypatch, calls, entries):
     """Call 1 is the rehearsal, call 2 the draw."""
@@ -194,7 +192,6 @@ def test_ctrl_c_says_whether_it_is_charged(private, monkeypatch, calls, entries)
     assert len(ledger.entries) == entries
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize(("steps", "entries"), [(1, 0), (40, 1)])
 def test_ctrl_c_within_a_run_of_nuts_stops_the_draw(private, monkeypatch, steps, entries):
     """PyMC ends a chain on Ctrl-C and goes on with what it has."""

@@ -129,7 +129,6 @@ def test_long_plans_take_another_road():
     assert compose_events.cache_info().maxsize <= 4
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("budget", [(0.0, 1e-10, 1.0), (0.0, 1e-300, 1.0), (1e-6, 1e-300, 100.0)])
 def test_no_prior_parameter_is_looked_for_forever(budget):
     with pytest.raises(DomainError, match="1e15"):

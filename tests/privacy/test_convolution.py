@@ -82,7 +82,6 @@ def test_a_plan_of_posterior_draws_is_above_their_exact_curve(R, n):
     assert br_eps(1e-6, n, R) * (1 - 1e-9) <= found <= br_eps(1e-6, n, R) * 1.25
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("eps", [0.0, 0.1, 0.5, 1.0])
 def test_two_dirichlet_draws_agree_with_quadrature(eps):
     found = convolved_delta([PrivacyEvent("beta_pair", 0.3, 0.0, 2, 4.0)], eps)

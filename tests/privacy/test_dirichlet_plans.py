@@ -197,7 +197,6 @@ def test_discrete_gaussian_counts_cost_what_gaussian_ones_do():
     assert discrete_gaussian_delta(0.0, 50.0) >= gdp_delta(0.0, 1 / 50.0) * (1 - 1e-3)
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("families", [1, 14])
 def test_noise_fits_and_wastes_little(families):
     for words in (

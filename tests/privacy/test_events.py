@@ -50,7 +50,6 @@ def test_both_convolutions_agree_on_randomized_response():
     assert ours == pytest.approx(other, rel=2e-3)
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "one",
     [

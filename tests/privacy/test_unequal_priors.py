@@ -23,7 +23,6 @@ def losses(a, b, draws, runs=400_000):
     return (R * special.logit(y) + shift).sum(axis=1)
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("draws", [1, 3])
 def test_the_price_is_that_of_the_worse_direction(draws):
     """Within 5 standard errors of a simulation of it, and far below that of equal parameters."""

@@ -11,6 +11,7 @@ import pymc_private as pmp
 from pymc_private.models.compat import to_groups
 
 CHAINS, DRAWS = 4, 400
+CENTERS = np.array([1.0, -2.0])
 
 
 def chain(rng: np.random.Generator, shape: tuple[int, ...], persistence: float) -> np.ndarray:
@@ -138,3 +139,8 @@ def test_release_summary_and_plain_draws_stand_side_by_side(draws):
     assert np.allclose(two.frame["private_mean"], found.frame["summary_mean"])
     with pytest.raises(pmp.DomainError, match="curator only"):
         pmp.compare(plain, draws)
+
+
+def test_an_empty_group_of_data_is_no_data(draws):
+    fitted = to_groups(posterior=draws, observed_data=xr.Dataset())
+    assert float(pmp.mean(fitted, "sigma")) == pytest.approx(float(draws["sigma"].mean()))

@@ -230,6 +230,7 @@ def test_a_net_costs_more_than_one_point_and_hardly_more_than_any_net(n, lipschi
             assert found <= 1.3 * (psaqr_loss(n, 0.05, balls, 1) + 4 * lipschitz * eta)
 
 
+@pytest.mark.audit
 def test_the_loss_of_a_box_exceeds_its_bound_no_more_often_than_delta() -> None:
     """x uniform, utility 1 - |x - r|: the loss of response r is (r - 1/2)^2."""
     delta, bad = 0.5, 0

@@ -329,6 +329,7 @@ def test_a_foreign_file_is_not_a_release(tmp_path) -> None:
         load(tmp_path / "missing.nc")
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     "tamper",
     [

@@ -150,7 +150,6 @@ def many_of(name):
     return pmp.trim(pmp.clip(score.privatize(n=300), -4, 0), box=BOXES[name])
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", DARK)
 def test_a_draw_that_might_never_end_is_refused_before_the_charge(name):
     with pytest.raises(pmp.Unsupported, match="hardly ever accept"):
@@ -184,7 +183,6 @@ def test_the_number_of_records_is_small_here():
     assert N < 10  # else draws of scores without a rule would take long
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("n", [4, 300])
 def test_under_add_remove_the_verdict_does_not_tell_the_number_of_records(n):
     score = BY_NAME["elementwise dark"]

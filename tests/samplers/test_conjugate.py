@@ -293,7 +293,6 @@ def cut_coin(x):
     pm.Bernoulli("y", pm.Beta("p", 2, 2, transform=transform, initval=0.5), observed=BINARY[:4])
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("build", [cut_line, cut_mean, ordered_means, cut_coin])
 def test_a_transform_that_cuts_or_orders_a_prior_leaves_no_closed_form(build):
     """The range is that of the support; draws from the whole law would leave it."""

@@ -46,7 +46,6 @@ def test_few_predictors_are_recognized_and_other_graphs_are_not():
 LONG = pytest.param(location_scale, marks=pytest.mark.audit)
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("case", [logistic, LONG, log_of_sum])
 def test_hessians_are_differences_of_slopes(case):
     target = made(case)
@@ -71,7 +70,6 @@ def least_excess(target) -> float:
     return worst
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("case", CASES)
 def test_the_matrix_is_above_every_hessian_of_its_box(case):
     assert least_excess(made(case)) > -1e-9

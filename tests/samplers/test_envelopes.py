@@ -83,7 +83,6 @@ def test_a_guard_that_looks_at_booleans_only_lets_a_numeric_condition_escape(mon
     assert worst_escape(made, evaluator(case.expression), case.near) > 0.1
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("case", BENDS[:2], ids=str)
 def test_a_gradient_of_one_side_escapes(case, monkeypatch):
     # What the gradient at one point alone would say.

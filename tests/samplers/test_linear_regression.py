@@ -64,7 +64,6 @@ def test_draws_follow_it():
     assert np.abs(np.cov(turned.T) - np.eye(3)).max() < 0.06  # 8 standard errors
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     "mean",
     [

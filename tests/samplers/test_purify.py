@@ -290,7 +290,6 @@ def refusal_of(private, **words):
     return str(caught.value)
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("sampler", ["auto", pmp.Proximal(pure=True)])
 @pytest.mark.parametrize("ledger", [None, 1.0])
 def test_without_a_box_and_without_delta_the_cure_is_a_box(logistic, sampler, ledger):

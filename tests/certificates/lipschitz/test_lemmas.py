@@ -84,7 +84,6 @@ def test_lemma_23_is_recognized_with_the_constants_of_brute_force(kind, where, m
     assert RATE / slope * 0.99 <= family.c <= RATE / slope
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize(("kind", "times"), WAYS)
 def test_other_ways_to_write_the_precision_are_read(kind, times):
     family = recognize_lemma(normal(kind))
@@ -106,7 +105,6 @@ def test_lemma_23_is_far_below_the_paper_for_one_replaced_record():
     assert family.c > RATE / (paper / LOW)
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("mean", [None, (-0.5, 0.8)], ids=["known mean", "mean in a box"])
 def test_the_tail_of_lemma_23_is_above_that_of_prior_draws(mean):
     """Draws of (t, mu) from the prior's region; a rate a third larger is refuted (planted)."""
@@ -327,7 +325,6 @@ def _picked():
     return pm.Beta("q", 3, 3, shape=2)[pm.Bernoulli("which", 0.5)]
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("make", [_sigmoid, _half, _lopsided, _picked])
 def test_what_is_no_entry_of_a_table_is_not_recognized(make):
     with pm.Model(coords={"p": range(N)}) as model:

@@ -60,7 +60,6 @@ def normalized(logs):
     return weight / weight.sum(axis=-1, keepdims=True)
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_rounding_costs_what_is_charged(kind):
     """By quadrature: every state shifted by omega, the worst rounding there is to one side."""

@@ -136,13 +136,13 @@ def summarize_posterior(dataset: xr.Dataset, *, prob: float = 0.9) -> pd.DataFra
 
 
 def has_group(samples: Any, group: str) -> bool:
-    """Whether a container of draws has a group of that name."""
+    """Whether a container of draws has a group of that name, with variables in it."""
     if isinstance(samples, xr.Dataset):
         return False
-    groups = getattr(samples, "children", None)
-    if groups is None:
-        groups = samples.groups() if callable(getattr(samples, "groups", None)) else ()
-    return group in groups
+    children = getattr(samples, "children", None)
+    if children is None:
+        children = samples.groups() if callable(getattr(samples, "groups", None)) else ()
+    return group in children and len(samples[group].data_vars) > 0
 
 
 def monte_carlo_errors(values: np.ndarray, quantile: float | None = None) -> np.ndarray:

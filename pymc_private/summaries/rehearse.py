@@ -76,9 +76,9 @@ def rehearse_summary(
 
 def _try_likelihood(plan: SummaryPlan, summary: Summary) -> None:
     """Evaluate the likelihood of the summary at its center."""
-    mechanism = plan.mechanism
-    center, covariance = mechanism.start(summary.released)
-    value = mechanism.log_likelihood(summary.released)(np.asarray(center)[None])
+    mechanism, released = plan.mechanism, summary.released
+    center, covariance = mechanism.start(released)
+    value = mechanism.log_likelihood(released)(np.asarray(center)[None])
     if not (np.isfinite(value).all() and np.isfinite(covariance).all()):
         raise ArithmeticError("the likelihood of the summary is not finite at its center")
 

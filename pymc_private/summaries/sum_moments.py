@@ -80,31 +80,25 @@ def _geometric(p: Variable, constants: dict, low: np.ndarray, high: np.ndarray) 
 
 
 def _poisson(rate: Variable, constants: dict, low: np.ndarray, high: np.ndarray) -> Moments:
-    """By its distribution function F: y p(y) = rate p(y - 1), and so on."""
-    a, b = np.ceil(low), np.floor(high)
-
-    def below(k: np.ndarray) -> Variable:
-        return pt.switch(k < 0.0, 0.0, pt.gammaincc(np.maximum(k, 0.0) + 1.0, rate))
-
-    def inside(j: int) -> Variable:
-        """P(a - j <= Y <= b - j)."""
-        return below(b - j) - below(a - j - 1.0)
-
-    # Deviations from the rate d = Y - rate inside [a, b], and of the ends outside.
-    first = rate * (inside(1) - inside(0))
-    second = rate**2 * (inside(2) - 2.0 * inside(1) + inside(0)) + rate * inside(1)
-    under, over = below(a - 1.0), pt.gammainc(b + 1.0, rate)
-    mean = first + (a - rate) * under + (b - rate) * over
-    square = second + (a - rate) ** 2 * under + (b - rate) ** 2 * over
-    return rate + mean, pt.maximum(square - mean**2, 0.0)
+    """The values up to the upper bound, and the mass beyond, which is clipped to it."""
+    most = math.floor(high.max())
+    _check_levels(most + 1)
+    levels = np.arange(most + 1.0)
+    log_factorial = np.array([math.lgamma(k + 1.0) for k in levels])
+    log_mass = pt.log(rate)[..., None] * levels - rate[..., None] - log_factorial
+    mass, values = pt.exp(log_mass), np.clip(levels, low[..., None], high[..., None])
+    beyond = pt.maximum(1.0 - pt.sum(mass, axis=-1), 0.0)
+    mean = pt.sum(mass * values, axis=-1) + beyond * high
+    square = pt.sum(mass * (values - mean[..., None]) ** 2, axis=-1)
+    return mean, square + beyond * (high - mean) ** 2
 
 
 def _exponential(rate: Variable, constants: dict, low: np.ndarray, high: np.ndarray) -> Moments:
-    """Integrals of the survival function from the lower bound, as incomplete gamma functions."""
+    """Integrals of the survival function, once by itself and once times 2 (y - low)."""
     a, width = np.maximum(low, 0.0), high - np.maximum(low, 0.0)
-    reached = pt.exp(-rate * a)
-    mean = reached * -pt.expm1(-rate * width) / rate
-    square = 2.0 * reached * pt.gammainc(2.0, rate * width) / rate**2
+    reached, x = pt.exp(-rate * a), rate * width
+    mean = reached * -pt.expm1(-x) / rate
+    square = 2.0 * reached * (-pt.expm1(-x) - x * pt.exp(-x)) / rate**2
     return a + mean, pt.maximum(square - mean**2, 0.0)
 
 

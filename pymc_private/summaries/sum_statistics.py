@@ -9,7 +9,7 @@ of records is released with noise, too; with a flat prior it is integrated out. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -25,13 +25,18 @@ from pymc_private.errors import DomainError, Unsupported
 from pymc_private.models.private_model import PrivateModel
 from pymc_private.privacy.neighbors import SUBSTITUTE
 from pymc_private.summaries.batched import BatchedFunction
-from pymc_private.summaries.cell_likelihood import NoisyCells, symbolic_cell_log_likelihood
+from pymc_private.summaries.cell_likelihood import (
+    NoisyCells,
+    cell_log_likelihood,
+    symbolic_cell_log_likelihood,
+)
 from pymc_private.summaries.noise import CHUNK, NoiseScale, split_mu
 from pymc_private.summaries.sum_moments import MOMENTS, clipped_moments
 
 LEVELS = ("categorical", "multinomial")
-Law = tuple[Variable, Variable, Variable]
-"""Mean (k,) and covariance (k, k) of k sums, and slopes of the mean by natural entries (k, d)."""
+Law = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Mean (S, k) and covariance (S, k, k) of k sums, and slopes of the mean by the d entries of the
+parameter (S, k, d), at S values of it."""
 LEAST_COUNT_SHARE = 0.02
 """Least share of mu^2 for the number of records where that is protected."""
 
@@ -58,10 +63,15 @@ class SumStatistic(Protocol):
     def release(self, values: np.ndarray, noise: Any) -> dict[str, np.ndarray]:
         """Noisy sums of the records, which lie along the first axis."""
 
-    def log_likelihood(self, released: Mapping[str, np.ndarray], parameter: Variable) -> Variable:
-        """Log-likelihood of the noisy sums at the natural parameter, up to a constant."""
+    def log_likelihood(self, released: Mapping[str, np.ndarray], values: np.ndarray) -> np.ndarray:
+        """Log-likelihood of the noisy sums at S values of the parameter, up to a constant: (S,)."""
 
-    def law(self, parameter: Variable, n: Any) -> Law:
+    def symbolic_log_likelihood(
+        self, released: Mapping[str, np.ndarray], parameter: Variable
+    ) -> Variable:
+        """The same as a scalar graph of the natural parameter."""
+
+    def law(self, values: np.ndarray, n: float) -> Law:
         """What the noisy sums of n records are expected to be."""
 
     @property
@@ -255,26 +265,51 @@ class NumberSums:
             return pt.sum(mean, keepdims=True), pt.sum(variance, keepdims=True)
         return mean, variance
 
-    def law(self, parameter: Variable, n: Any) -> Law:
-        """n m, and n v + s^2 with the noise of the number of records."""
+    @cached_property
+    def _numeric(self) -> BatchedFunction:
+        """Both moments, and slopes of the mean, at many values of the parameter."""
+        parameter = pt.TensorType("float64", shape=self.parameter_shape)(name=self.name)
         mean, variance = self.moments(parameter)
-        noise = np.broadcast_to(self.sd, self.width.shape) ** 2
-        shared = self.count_sd**2 * mean[:, None] * mean[None, :]
-        # Each sum has its own entry of the parameter, or all have the one.
-        slopes = pt.flatten(pytensor.grad(pt.sum(n * mean), parameter))
-        return n * mean, pt.diag(n * variance + noise) + shared, pt.diag(slopes)
+        # Each sum has its own entry of the parameter, or the one sum has the one.
+        slopes = pytensor.grad(pt.sum(mean), parameter)
+        return BatchedFunction([parameter], [mean, variance, slopes])
 
-    def log_likelihood(self, released: Mapping[str, np.ndarray], parameter: Variable) -> Variable:
+    def law(self, values: np.ndarray, n: float) -> Law:
+        """n m, and n v + s^2 with the noise of the number of records."""
+        mean, variance, slopes = self._numeric(values)
+        # Slopes that are the same everywhere have no axis of points.
+        slopes = np.broadcast_to(slopes, (len(values), *self.parameter_shape)).reshape(mean.shape)
+        noise = np.broadcast_to(self.sd, self.width.shape) ** 2
+        shared = self.count_sd**2 * mean[:, :, None] * mean[:, None, :]
+        each = np.eye(len(self.width))
+        covariance = (n * variance + noise)[:, :, None] * each + shared
+        return n * mean, covariance, n * slopes[:, :, None] * each
+
+    def log_likelihood(self, released: Mapping[str, np.ndarray], values: np.ndarray) -> np.ndarray:
+        """In NumPy."""
+        mean, variance, _ = self._numeric(values)
+        with np.errstate(all="ignore"):
+            return np.asarray(self._log_normal(np, released, mean, variance))
+
+    def symbolic_log_likelihood(
+        self, released: Mapping[str, np.ndarray], parameter: Variable
+    ) -> Variable:
+        """In PyTensor."""
+        return self._log_normal(pt, released, *self.moments(parameter))
+
+    def _log_normal(
+        self, xp: Any, released: Mapping[str, np.ndarray], mean: Any, variance: Any
+    ) -> Any:
         """log N(z; n m, diag(n v + s^2) + s_n^2 m m'), by the formula of Sherman and Morrison."""
-        mean, variance = self.moments(parameter)
         n = self.count(released)
         spread = n * variance + np.asarray(released["sums_sd"], float) ** 2
         rest = self.observed(released) - n * mean
-        value = pt.sum(rest**2 / spread) + pt.sum(pt.log(spread))
+        value = xp.sum(rest**2 / spread, axis=-1) + xp.sum(xp.log(spread), axis=-1)
         if self.n is None:
             shared = float(released["count_sd"]) ** 2
-            alpha = 1.0 + shared * pt.sum(mean**2 / spread)
-            value = value - shared * pt.sum(mean * rest / spread) ** 2 / alpha + pt.log(alpha)
+            alpha = 1.0 + shared * xp.sum(mean**2 / spread, axis=-1)
+            lost = shared * xp.sum(mean * rest / spread, axis=-1) ** 2 / alpha
+            value = value - lost + xp.log(alpha)
         return -0.5 * value
 
     def count(self, released: Mapping[str, np.ndarray]) -> float:
@@ -374,17 +409,23 @@ class LevelSums:
         n = None if self.n is None else float(self.n * self.trials)
         return NoisyCells(self.observed(released)[None], float(released["counts_sd"]) ** 2, n)
 
-    def log_likelihood(self, released: Mapping[str, np.ndarray], parameter: Variable) -> Variable:
+    def log_likelihood(self, released: Mapping[str, np.ndarray], values: np.ndarray) -> np.ndarray:
+        """As of noisy cells."""
+        return cell_log_likelihood(self._cells(released), values[:, None, :])
+
+    def symbolic_log_likelihood(
+        self, released: Mapping[str, np.ndarray], parameter: Variable
+    ) -> Variable:
         """As of noisy cells."""
         return symbolic_cell_log_likelihood(self._cells(released), parameter[None, :])
 
-    def law(self, parameter: Variable, n: Any) -> Law:
+    def law(self, values: np.ndarray, n: float) -> Law:
         """n q, and n (diag q - q q') + s^2 I; a protected n leaves out q q'."""
-        total = n * self.trials
-        together = pt.diag(total * parameter + self.sd**2)
+        total, each = n * self.trials, np.eye(self.levels)
+        covariance = (total * values + self.sd**2)[:, :, None] * each
         if self.n is not None:
-            together = together - total * parameter[:, None] * parameter[None, :]
-        return total * parameter, together, total * pt.eye(self.levels)
+            covariance = covariance - total * values[:, :, None] * values[:, None, :]
+        return total * values, covariance, np.broadcast_to(total * each, covariance.shape)
 
     def count(self, released: Mapping[str, np.ndarray]) -> float:
         """n, or an estimate of it from the noisy counts."""
@@ -399,13 +440,3 @@ def _chunks(values: np.ndarray) -> Iterator[np.ndarray]:
     """Records in chunks; each term is exact arithmetic of one record, wherever it stands."""
     for start in range(0, max(len(values), 1), CHUNK):
         yield values[start : start + CHUNK]
-
-
-def batched_law(
-    statistic: SumStatistic, shape: tuple[int, ...]
-) -> Callable[[np.ndarray, float], list[np.ndarray]]:
-    """`law` at parameters of shape (S, *shape), in NumPy."""
-    parameter = pt.TensorType("float64", shape=shape)(name=statistic.name)
-    n = pt.TensorType("float64", shape=())(name="n")
-    function = BatchedFunction([parameter, n], list(statistic.law(parameter, n)))
-    return lambda values, count: function(values, np.full(len(values), float(count)))

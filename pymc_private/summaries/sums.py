@@ -35,7 +35,6 @@ from pymc_private.summaries.protocol import (
 from pymc_private.summaries.sum_statistics import (
     NumberSums,
     SumStatistic,
-    batched_law,
     sum_statistic,
 )
 
@@ -94,7 +93,6 @@ class SumMechanism:
         self.parameters = ParameterVector(private)
         self.n = private.n if private.neighbors == SUBSTITUTE else n or ASSUMED_N
         self._root = np.linalg.cholesky(self.parameters.covariance)
-        self._law = batched_law(self.statistic, private.shapes[self.statistic.name])
         self._adapt()
         self.guarantee = Guarantee.gdp_of(
             mu, neighbors=private.neighbors, theorem=THEOREM, assumptions=private.claims
@@ -110,9 +108,8 @@ class SumMechanism:
         statistic = self.statistic
         if isinstance(statistic, NumberSums) and statistic.n is None:
             theta = self.parameters.draws(JUDGED_DRAWS, PRIOR_SEED)
-            means = self._law(self.parameters.natural(theta)[statistic.name], 1.0)[0]
+            means = statistic.law(self.parameters.natural(theta)[statistic.name], 1.0)[0]
             self.statistic = statistic.adapted(means)
-            self._law = batched_law(self.statistic, self.private.shapes[statistic.name])
 
     # ---- the release ---------------------------------------------------------------------------
     def release(
@@ -128,21 +125,14 @@ class SumMechanism:
     # ---- the likelihood ------------------------------------------------------------------------
     def log_likelihood(self, released: Mapping[str, np.ndarray]) -> LogLikelihood:
         """Log-likelihood of the noisy sums at unconstrained parameters: (S, p) to (S,)."""
-        parameter = self._input()
-        function = BatchedFunction(
-            [parameter], [self.statistic.log_likelihood(released, parameter)]
-        )
+        statistic = self.statistic
 
         def at(theta: np.ndarray) -> np.ndarray:
             natural = self.parameters.natural(np.atleast_2d(theta))
-            (found,) = function(natural[self.statistic.name])
+            found = statistic.log_likelihood(released, natural[statistic.name])
             return np.where(np.isfinite(found), found, -np.inf)
 
         return at
-
-    def _input(self) -> Variable:
-        shape = self.private.shapes[self.statistic.name]
-        return pt.TensorType("float64", shape=shape)(name=self.statistic.name)
 
     def potential(
         self, released: Mapping[str, np.ndarray], parameters: Mapping[str, Variable]
@@ -152,19 +142,19 @@ class SumMechanism:
         Raises
         ------
         RuntimeError
-            Its value differs from that of the plain formula at the center, or its gradient from
-            differences.
+            Value or gradient differ from `log_likelihood` at the center.
         """
         self._check_agreement(released)
-        return self.statistic.log_likelihood(released, parameters[self.statistic.name])
+        return self.statistic.symbolic_log_likelihood(released, parameters[self.statistic.name])
 
     def _check_agreement(self, released: Mapping[str, np.ndarray]) -> None:
-        """Compare the gradient with differences, along directions of posterior deviations."""
+        """Compare values, and the gradient with differences along posterior deviations."""
         theta, covariance = self.start(released)
         root = np.linalg.cholesky(covariance)
         name, likelihood = self.statistic.name, self.log_likelihood(released)
-        parameter = self._input()
-        value = self.statistic.log_likelihood(released, parameter)
+        shape = self.private.shapes[name]
+        parameter = pt.TensorType("float64", shape=shape)(name=name)
+        value = self.statistic.symbolic_log_likelihood(released, parameter)
         function = BatchedFunction([parameter], [value, pytensor.grad(value, parameter)])
         found, slope = function(self.parameters.natural(theta[None])[name])
         steps = STEP * root.T
@@ -226,7 +216,7 @@ class SumMechanism:
         steps = STEP * np.concatenate([self._root.T, -self._root.T])
         every = np.concatenate([theta, (theta[:, None] + steps).reshape(-1, size)])
         natural = self.parameters.natural(every)[self.statistic.name]
-        _, covariance, by_natural = self._law(natural[:points], count)
+        _, covariance, by_natural = self.statistic.law(natural[:points], count)
         both = natural[points:].reshape(points, 2, size, -1)
         moves = (both[:, 0] - both[:, 1]) / (2.0 * STEP)
         slopes = np.nan_to_num(moves @ by_natural.transpose(0, 2, 1))
@@ -244,7 +234,7 @@ class SumMechanism:
         """Reasons to distrust the noisy sums."""
         theta = self.start(released)[0]
         natural = self.parameters.natural(theta[None])[self.statistic.name]
-        law = self._law(natural, self.statistic.count(released))
+        law = self.statistic.law(natural, self.statistic.count(released))
         sd = np.sqrt(np.diag(law[1][0]))
         value = float((((self.statistic.observed(released) - law[0][0]) / sd) ** 2).mean())
         found = []

@@ -157,6 +157,12 @@ class ParameterVector:
         found = rebuild([self._natural[name] for name in self.names], swaps)
         return dict(zip(self.names, found, strict=True))
 
+    def symbolic_vector(self, natural: Mapping[str, Variable]) -> Variable:
+        """The unconstrained vector as a graph of the values in natural units, shape (p,)."""
+        inputs, outs = self._forward.inputs, self._forward.outputs
+        swaps = {v: natural[name] for name, v in zip(self.names, inputs, strict=True)}
+        return pt.concatenate([v.flatten() for v in rebuild(outs, swaps)])
+
     def _join(self, parts: Mapping[str, np.ndarray]) -> np.ndarray:
         flat = [np.reshape(parts[name], (len(parts[name]), -1)) for name in self.names]
         return np.concatenate(flat, axis=1).astype(float)

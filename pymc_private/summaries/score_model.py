@@ -1,0 +1,175 @@
+"""The likelihood of released scores as a PyTensor graph, for the PyMC model.
+
+It is `PooledLikelihood` (T36) with the user's own density: node masses are a softmax of the log
+density at pseudo-records, means are linear in them, and p projected numbers are normal. A check at
+build time compares value and gradient with the NumPy likelihood: a density that lacks a factor of
+the outcome would sample well and be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
+
+from pymc_private.analysis.traversal import without_tracebacks
+from pymc_private.errors import Incompatible
+from pymc_private.summaries.batched import NumpyProgram, rewritten, without_checks
+from pymc_private.summaries.clipped_scores import RecordLaw
+from pymc_private.summaries.parameters import ParameterVector
+from pymc_private.summaries.record_density import RecordDensity
+from pymc_private.summaries.score_likelihood import (
+    LEAST_VARIANCE_RATIO,
+    MOST_VARIANCE_RATIO,
+    PooledLikelihood,
+    RoundNoise,
+)
+
+AGREEMENT = 1e-8
+"""Relative difference of the two forms of a likelihood."""
+GRADIENT_AGREEMENT = 1e-4
+"""Difference of their derivatives along prior standard deviations, relative to the largest."""
+STEP = 1e-4
+"""Step of a central difference, in standard deviations of the start's covariance."""
+
+_cholesky = pt.linalg.cholesky if hasattr(pt, "linalg") else pt.slinalg.cholesky
+_solve_triangular = (
+    pt.linalg.solve_triangular if hasattr(pt, "linalg") else pt.slinalg.solve_triangular
+)
+
+
+class HasDensity(RecordLaw, Protocol):
+    """A law of records that knows its density."""
+
+    @property
+    def density(self) -> RecordDensity:
+        """The density of one record."""
+
+
+def symbolic_pooled_likelihood(
+    pooled: PooledLikelihood, density: RecordDensity, parameters: Mapping[str, Variable]
+) -> Variable:
+    """The log-likelihood of released scores, of parameters in natural units.
+
+    Up to the same constant as `PooledLikelihood.log_likelihood`.
+    """
+    p = len(pooled.center)
+    theta = density.parameters.symbolic_vector(parameters)
+    logs = density.symbolic_log_density(parameters, pooled.rows, pooled.values) + pooled.base
+    mass = pt.special.softmax(logs, axis=1).flatten()
+    found = pt.dot(mass, pooled.node_terms)
+    means = found[:-1] + pooled.correction + pt.dot(pooled.slope, theta - pooled.center)
+    ratio = pt.clip(found[-1], LEAST_VARIANCE_RATIO, MOST_VARIANCE_RATIO)
+    residual = pooled.observed - pt.dot(pooled.projection, means)
+    by_round = means.reshape((means.size // p, p)) if p else means
+    covariance = ratio * pooled.outcome_covariance + pooled.noise_covariance
+    for noise in (pooled.curvature_noise, pooled.law_noise):
+        added = _symbolic_noise(noise, by_round)
+        covariance = covariance if added is None else covariance + added
+    factor = _cholesky(covariance)
+    white = _solve_triangular(factor, residual, lower=True)
+    return -0.5 * pt.sum(white**2) - pt.sum(pt.log(pt.diagonal(factor)))
+
+
+def _symbolic_noise(noise: RoundNoise, means: Variable) -> Variable | None:
+    """`RoundNoise.covariance` at means of shape (T, p); None where there is none."""
+    rounds, k, p = noise.projection.shape
+    if noise.sd == 0.0 or rounds == 0:
+        return None
+    scaled = pt.sum(noise.scaling * means[:rounds, None, :], axis=2)  # (T, p)
+    if noise.common:
+        inner = pt.dot(scaled, scaled.T)
+        pairs = np.einsum("tij,ukj->tuik", noise.projection, noise.projection, optimize=True)
+        crossed = pt.dot(noise.projection.reshape(rounds * k, p), scaled.T)
+        crossed = crossed.reshape((rounds, k, rounds))
+        left = crossed.dimshuffle(0, 2, 1).reshape((rounds * rounds, k))
+        right = crossed.dimshuffle(2, 0, 1).reshape((rounds * rounds, k))
+    else:
+        inner = pt.sum(scaled**2, axis=1)
+        pairs = np.einsum("tij,tkj->tik", noise.projection, noise.projection)
+        left = right = pt.sum(noise.projection * scaled[:, None, :], axis=2)
+    first = pt.dot(inner.flatten(), pairs.reshape(-1, k * k)).reshape((k, k))
+    return noise.sd**2 / 2.0 * (first + pt.dot(left.T, right))
+
+
+def score_potential(
+    pooled: PooledLikelihood,
+    law: HasDensity,
+    start: tuple[np.ndarray, np.ndarray],
+    parameters: Mapping[str, Variable],
+) -> Variable:
+    """The log-likelihood of released scores as a graph of a model's parameters, checked."""
+    return checked_potential(
+        lambda natural: symbolic_pooled_likelihood(pooled, law.density, natural),
+        parameters,
+        law.density.parameters,
+        lambda theta: pooled.log_likelihood(law, theta),
+        start,
+    )
+
+
+def checked_potential(
+    write: Callable[[Mapping[str, Variable]], Variable],
+    parameters: Mapping[str, Variable],
+    vector: ParameterVector,
+    likelihood: Callable[[np.ndarray], np.ndarray],
+    start: tuple[np.ndarray, np.ndarray],
+) -> Variable:
+    """A symbolic log-likelihood, after its value and gradient agreed with the NumPy one.
+
+    Parameters
+    ----------
+    write : callable
+        The graph, as a function of parameters in natural units.
+    parameters : dict of str to Variable
+        Those of the model that the graph is for.
+    vector : ParameterVector
+    likelihood : callable
+        (S, p) to (S,).
+    start : tuple of array
+        Center (p,) and covariance (p, p), where the two are compared.
+
+    Raises
+    ------
+    Incompatible
+        They differ.
+    """
+    center, covariance = start
+    with without_tracebacks():
+        values = vector.inputs()
+        graph = write(vector.symbolic_natural(values))
+        slopes = pytensor.grad(graph, list(values.values()), disconnected_inputs="ignore")
+        program = NumpyProgram(list(values.values()), rewritten(without_checks([graph, *slopes])))
+    root = np.linalg.cholesky(covariance)
+    points = [center, center + 0.5 * root @ np.where(np.arange(len(root)) % 2, 1.0, -1.0)]
+    for point in points:
+        _refuse_difference(program, vector, likelihood, point, root)
+    return write(parameters)
+
+
+def _refuse_difference(
+    program: NumpyProgram,
+    vector: ParameterVector,
+    likelihood: Callable[[np.ndarray], np.ndarray],
+    point: np.ndarray,
+    root: np.ndarray,
+) -> None:
+    found, *slopes = program(*vector.split(point).values())
+    expected = float(likelihood(point[None])[0])
+    slope = root.T @ np.concatenate([np.ravel(s) for s in slopes])
+    ends = np.concatenate([point + STEP * root.T, point - STEP * root.T])
+    above, below = np.split(likelihood(ends), 2)
+    direct = (above - below) / (2 * STEP)
+    value_agrees = abs(float(found) - expected) <= AGREEMENT * max(1.0, abs(expected))
+    gap = np.abs(slope - direct).max(initial=0.0)
+    if not (value_agrees and gap <= GRADIENT_AGREEMENT * max(1.0, np.abs(direct).max(initial=0.0))):
+        raise Incompatible(
+            "the likelihood that PyMC would sample differs from the one of the summary",
+            got=f"values {float(found):.8g} and {expected:.8g}, slopes up to {gap:.2g} apart",
+            allowed="the same function",
+            do="please report this model; draws are another way: pmp.sample",
+        )

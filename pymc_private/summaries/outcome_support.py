@@ -25,6 +25,7 @@ from pymc_private.models.distributions import (
     INTERVAL_TRANSFORMS,
     casts_between,
     constant_value,
+    distribution_class,
     implied_support,
 )
 from pymc_private.models.domains import Categories
@@ -37,6 +38,8 @@ MOST_LEVELS = 64
 """Most whole numbers that are listed; above, an outcome between two bounds is summed in panels."""
 MOST_MODES = 4
 """Most peaks of a mixture that are searched for."""
+UNKNOWN_MODES = 2
+"""Peaks that are searched for in a density that the user wrote."""
 TRIALS = ("BinomialRV", "BetaBinomialRV")
 
 
@@ -154,7 +157,7 @@ def outcome_support(private: PrivateModel, outcome: Source) -> OutcomeSupport:
     domain = float(np.min(bounds.lower)), float(np.max(bounds.upper))
     rv = observed_variable(private, outcome)
     if rv is None:
-        law = _Law("integer" if outcome.is_whole else "continuous")
+        law = _Law("integer" if outcome.is_whole else "continuous", modes=UNKNOWN_MODES)
         if outcome.is_whole and isinstance(outcome.domain, Categories):
             law = replace(law, kind="finite", levels=outcome.domain.values)
     else:
@@ -222,6 +225,9 @@ def _finished(law: _Law, domain: tuple[float, float]) -> OutcomeSupport:
 # ---- distributions -----------------------------------------------------------------------------
 def _describe(rv: Variable, bounds: _Bounds) -> _Law:
     name = library_class_name(rv.owner.op)
+    if distribution_class(rv) != name or name.startswith("Custom"):
+        whole = str(rv.type.dtype).startswith(("int", "uint", "bool"))
+        return _Law("integer" if whole else "continuous", modes=UNKNOWN_MODES)
     if name == "CensoredRV":
         return _censored(rv, bounds)
     if name == "TruncatedRV":

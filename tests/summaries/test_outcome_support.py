@@ -118,6 +118,18 @@ def test_trials_of_each_record_bound_a_binomial_outcome():
     assert np.array_equal(place.atoms, [[0, 4], [0, 7], [0, 1]])
 
 
+def test_a_density_that_the_user_wrote_may_have_two_peaks():
+    def likelihood(x, slope, options):
+        def log_density(y, mean):
+            near, far = (pm.logp(pm.Normal.dist(c * mean, 0.5), y) for c in (1.0, -1.0))
+            return pm.math.logaddexp(near, far) - np.log(2.0)
+
+        pm.CustomDist("y", slope * x, logp=log_density, **options)
+
+    support = support_of(likelihood, X)
+    assert (support.kind, support.modes, support.ends) == ("continuous", 2, (-np.inf, np.inf))
+
+
 def test_a_support_that_moves_with_parameters_is_refused():
     with pytest.raises(Unsupported, match="depends on parameters"):
         support_of(lambda x, b, o: pm.Uniform("y", 0.0, 1.0 + b**2, **o), X)

@@ -159,14 +159,19 @@ def calibrate(
         candidates = CandidateModels(private, pick, simulated, n)
         rows = [row for count in counts for row in _frontier_rows(candidates, request, count)]
         plan = _make_plan(request, tuple(rows), (candidates.gain(private, 1.0), basis), counts[0])
+    _warn_of_clip(plan)
+    return plan
+
+
+def _warn_of_clip(plan: Plan) -> None:
+    """Warn of log-likelihoods that `calibrate` clipped, at the line that called it."""
     if plan.chosen.clipped:
         warnings.warn(
             "calibrate clipped each record's log-likelihood: this is another model (see the plan's "
             "summary); clip=False refuses instead",
             PrivacyWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    return plan
 
 
 @dataclass(frozen=True)

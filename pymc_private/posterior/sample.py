@@ -230,14 +230,7 @@ def resolve_plan(
     strict: bool,
 ) -> Plan:
     """The plan to draw: the one given, or one made of a private model or a model."""
-    if isinstance(what, SummaryPlan):
-        raise DomainError(
-            "this is a plan for a noisy summary, not for draws; nothing was charged",
-            got="SummaryPlan",
-            allowed="a Plan, a PrivateModel or a model",
-            do="pmp.summarize(plan, ledger=...), then pm.sample() of its model; or "
-            "calibrate(private, ..., release='draws')",
-        )
+    _refuse_summary_plan(what)
     if isinstance(what, Plan | PrivateModel) and declaration:
         raise DomainError(
             "the declaration was made already",
@@ -272,6 +265,18 @@ def resolve_plan(
     return calibrate(
         private, epsilon=epsilon, delta=delta, draws=draws, sampler=sampler, strict=strict
     )
+
+
+def _refuse_summary_plan(what: Any) -> None:
+    """Refuse the plan of a noisy summary, which is not drawn."""
+    if isinstance(what, SummaryPlan):
+        raise DomainError(
+            "this is a plan for a noisy summary, not for draws; nothing was charged",
+            got="SummaryPlan",
+            allowed="a Plan, a PrivateModel or a model",
+            do="pmp.summarize(plan, ledger=...), then pm.sample() of its model; or "
+            "calibrate(private, ..., release='draws')",
+        )
 
 
 def _refuse_other_numbers(

@@ -463,25 +463,19 @@ def make_estimate(
         mcse=label(mcse),
         draws=release.posterior.sizes["draw"],
         confidence=1 - delta,
-        method=_method_text(
-            inequality,
-            1 - delta,
-            elements,
-            display.sampled_distribution(release),
-            monte_carlo_errors_of(release) is None,
-        ),
+        method=_method_text(release, inequality, 1 - delta, elements),
         note=note,
     )
 
 
 def _method_text(
-    inequality: str, confidence: float, elements: int, distribution: str, independent: bool
+    release: ReleaseContents, inequality: str, confidence: float, elements: int
 ) -> str:
     together = f" for all {elements} elements together" if elements > 1 else ""
-    draws = "independent draws" if independent else "draws"
+    draws = "independent draws" if monte_carlo_errors_of(release) is None else "draws"
     return (
         f"{inequality}, confidence {display.format_estimate(confidence)}{together}, "
-        f"for {draws} of {distribution}"
+        f"for {draws} of {display.sampled_distribution(release)}"
     )
 
 

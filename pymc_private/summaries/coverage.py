@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,9 +26,6 @@ from pymc_private.release.charge import progress_bar, suppress_warnings
 from pymc_private.release.display import format_estimate, html_card, text_card, text_table
 from pymc_private.summaries.importance import importance_draws
 from pymc_private.summaries.noise import SimulatedNoise
-
-if TYPE_CHECKING:
-    from pymc_private.summaries.summary_plan import SummaryPlan
 
 LEAST_EFFECTIVE = 100.0
 """Effective draws below which a posterior is drawn anew with more draws."""
@@ -159,7 +156,7 @@ class Coverage:
 
 
 def simulate_coverage(
-    plan: SummaryPlan,
+    plan: Any,
     simulations: int = 200,
     *,
     levels: Sequence[float] = (0.5, 0.9),
@@ -211,7 +208,7 @@ class _Study:
 
     def __init__(
         self,
-        plan: SummaryPlan,
+        plan: Any,
         levels: tuple[float, ...],
         draws: int,
         rng: np.random.Generator,

@@ -1,16 +1,12 @@
-"""Plots of summary plans and of their simulated coverage."""
+"""Plots of a `SummaryPlan` and of its simulated `Coverage`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pymc_private.privacy.rounding import format_count, format_number
-
-if TYPE_CHECKING:
-    from pymc_private.summaries.coverage import Coverage
-    from pymc_private.summaries.summary_plan import SummaryPlan
 
 CHOSEN_COLOR, OTHER_COLOR, LINE_COLOR = "#b3462b", "0.35", "0.7"
 
@@ -24,7 +20,7 @@ def _axes(ax: Any) -> Any:
     return Figure(figsize=(5.5, 3.2), layout="constrained").add_subplot()
 
 
-def plot_summary_plan(plan: SummaryPlan, ax: Any = None) -> Any:
+def plot_summary_plan(plan: Any, ax: Any = None) -> Any:
     """Plot the expected information of each method that accepts the model."""
     ax = _axes(ax)
     names = [method for method, _ in plan.weighed]
@@ -50,7 +46,7 @@ def plot_summary_plan(plan: SummaryPlan, ax: Any = None) -> Any:
     return ax
 
 
-def plot_coverage(coverage: Coverage, ax: Any = None) -> Any:
+def plot_coverage(coverage: Any, ax: Any = None) -> Any:
     """Plot the share of intervals that held their parameter against their mass."""
     ax = _axes(ax)
     levels = np.array(coverage.levels)
